@@ -7,6 +7,7 @@
 #include "models/lowering/stage/stage_blocks.hpp"
 #include "models/lowering/stage/stage_chunks.hpp"
 #include "models/lowering/task_launches.hpp"
+#include "models/lowering/templates/pieces.hpp"
 #include "models/plan/mesh.hpp"
 
 namespace tandem {
@@ -17,6 +18,20 @@ template <class Make>
 FirstAndLater pair(TemplateLibrary& library, bool always_first, Make&& make) {
   const TemplateId first = library.add(make(true));
   return {first, always_first ? first : library.add(make(false))};
+}
+
+/// One piece: the template itself.
+std::vector<TemplateId> add_pieces(TemplateId whole, TemplateLibrary& library) {
+  std::vector<Template> pieces = pieces_of(library[whole]);
+  if (pieces.size() == 1) return {whole};
+  std::vector<TemplateId> out;
+  for (Template& p : pieces) out.push_back(library.add(std::move(p)));
+  return out;
+}
+
+void add_pieces(BlockTemplates& t, TemplateLibrary& library) {
+  t.forward_pieces = add_pieces(t.forward, library);
+  t.backward_pieces = {add_pieces(t.backward.first, library), add_pieces(t.backward.later, library)};
 }
 
 BlockTemplates block_templates(const Shapes& s, bool moe, bool always_first, TemplateLibrary& library) {
@@ -77,8 +92,9 @@ Templates make_templates(const Shapes& s, const TemplateChoice& choice, Template
     const Shapes full = kept ? keeping_all(s) : s, windowed = full.windowed();
     for (const BlockKind kind : {BlockKind{false, false}, {true, false}, {false, true}, {true, true}}) {
       if (!has_kind(s, kind)) continue;
-      t.blocks[BlockKind{kind.experts, kind.windowed, kept}.index()] =
-          block_templates(kind.windowed ? windowed : full, kind.experts, always_first, library);
+      BlockTemplates& block = t.blocks[BlockKind{kind.experts, kind.windowed, kept}.index()];
+      block = block_templates(kind.windowed ? windowed : full, kind.experts, always_first, library);
+      if (choice.pairs) add_pieces(block, library);
     }
   }
   t.embed_forward = library.add(embed_forward(s));
@@ -117,6 +133,7 @@ Plan forward_plan(const Plan& plan) {
   Plan p = plan;
   p.training.dropout = {};
   p.training.recompute = Recompute::none;
+  p.parallel.overlap_experts = false;
   p.parallel.schedule = p.parallel.virtual_pipeline > 1 ? ScheduleKind::interleaved : ScheduleKind::gpipe;
   return p;
 }
@@ -134,7 +151,7 @@ class Lowering {
   explicit Lowering(const Plan& plan, bool every_pass = false)
       : plan_(sharing_between_micro_batches(plan)), every_pass_(every_pass), shapes_(lowering::make_shapes(plan_)) {
     const bool some_kept = plan.training.recompute == Recompute::selective && plan.training.recompute_layers > 0;
-    templates_ = lowering::make_templates(shapes_, {shapes_.sharded_gradients, some_kept}, library_);
+    templates_ = lowering::make_templates(shapes_, {shapes_.sharded_gradients, some_kept, plan.runs_pairs()}, library_);
   }
 
   ScheduleShape schedule() const {

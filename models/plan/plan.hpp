@@ -192,6 +192,7 @@ struct ParallelSpec {
   bool tensor_overlap = false;
   bool overlap_tensor_sum = false;       ///< an input's gradient is summed while its matrix' gradient is computed
   bool overlap_p2p = true;               ///< stages compute while they send
+  bool overlap_experts = false;          ///< experts' rows of one micro-batch travel while another computes
   bool scatter_p2p = false;              ///< tensor ranks send a share each of what all of them hold
   Bytes bucket_bytes{160'000'000};
   std::int64_t prefetch_layers = 1;
@@ -352,6 +353,8 @@ struct Plan {
 
   // ---- derived, all exact (plan_derived.cpp) ----
   std::int64_t world_size() const;               ///< ranks
+  /// A forward and a backward pass run at once, so that rows of experts travel beside computation.
+  bool runs_pairs() const { return parallel.overlap_experts && model.moe.num_experts > 0 && parallel.expert > 1; }
   std::int64_t micro_batches() const;            ///< per pipeline and step: global / (micro x data)
   std::int64_t micro_batch_tokens() const;       ///< micro_batch_size x seq_length
   std::int64_t global_batch_tokens() const;

@@ -60,6 +60,8 @@ std::vector<Ineffective> table(const Plan& p) {
       {"model.moe.group_score", experts && all_groups, "experts of all groups may be chosen (model.moe.groups_per_token)"},
       {"parallel.expert", !experts, "model.moe.num_experts is 0"},
       {"parallel.expert_tensor", !experts, "model.moe.num_experts is 0"},
+      {"parallel.overlap_experts", !experts, "model.moe.num_experts is 0"},
+      {"parallel.overlap_experts", experts && p.parallel.expert == 1, "parallel.expert is 1: no rows travel"},
       {"parallel.overlap_tensor_sum", p.parallel.tensor == 1, "parallel.tensor is 1"},
       {"parallel.offload.ratio", !offloads, "nothing is offloaded"},
       {"parallel.prefetch_layers", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},

@@ -56,6 +56,7 @@ void check(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
   require(shape.stages >= 1 && shape.micro_batches >= 1 && shape.chunks >= 1, "a schedule of nothing");
   require(stage.value() >= 0 && stage.value() < shape.stages, "a schedule of a stage that is not there");
   require(shape.chunks == 1 || has_chunks(kind), "only interleaved and breadth-first schedules have chunks");
+  require(!shape.pairs || kind == ScheduleKind::one_f_one_b || kind == ScheduleKind::interleaved, "pairs are of 1F1B and interleaved");
   require(shape.costs.empty() || static_cast<std::int64_t>(shape.costs.size()) == shape.stages, "costs of other stages");
 }
 
@@ -72,9 +73,11 @@ std::int64_t chunk_group(ScheduleKind kind, const ScheduleShape& shape) {
   return kind == ScheduleKind::interleaved ? interleaved_group(shape) : shape.micro_batches;
 }
 
-std::int64_t interleaved_warmup(const ScheduleShape& shape, StageId stage) {
+std::int64_t warmup(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
   const std::int64_t behind = shape.stages - stage.value() - 1;
-  return std::min(shape.micro_batches * shape.chunks, 2 * behind + (shape.chunks - 1) * interleaved_group(shape));
+  const bool twice = kind == ScheduleKind::interleaved || shape.pairs;
+  const std::int64_t ahead = (twice ? 2 : 1) * behind + (shape.chunks - 1) * interleaved_group(shape) + (shape.pairs ? 1 : 0);
+  return std::min(shape.micro_batches * shape.chunks, ahead);
 }
 
 bool has_exchanges(ScheduleKind kind, const ScheduleShape& shape) {
@@ -91,8 +94,8 @@ Actions fixed_order(ScheduleKind kind, const ScheduleShape& shape, StageId stage
   // A closed switch: a new ScheduleKind does not compile here (-Werror=switch) until it has its order.
   switch (kind) {
     case ScheduleKind::gpipe: return alternate(shape, m, m);
-    case ScheduleKind::one_f_one_b: return alternate(shape, m, behind);
-    case ScheduleKind::interleaved: return alternate(shape, interleaved_group(shape), interleaved_warmup(shape, stage));
+    case ScheduleKind::one_f_one_b: return alternate(shape, m, warmup(kind, shape, stage));
+    case ScheduleKind::interleaved: return alternate(shape, interleaved_group(shape), warmup(kind, shape, stage));
     case ScheduleKind::breadth_first: return alternate(shape, m, m * shape.chunks);
     case ScheduleKind::zb_h1: return with_weights(alternate(shape, m, behind), before);
     case ScheduleKind::zb_h2: return with_weights(alternate(shape, m, 2 * behind), 2 * before);

@@ -39,6 +39,7 @@ struct ScheduleShape {
   std::int32_t transfer = 0;          ///< time of a transfer between stages, in units of `costs`
   bool steps_overlap = false;         ///< a stage begins the next step when it has ended this one: no stage waits for all
   bool exchanges = false;             ///< interleaved: what a stage sends and receives goes at once, see make_events
+  bool pairs = false;                 ///< 1F1B and interleaved: a forward and a backward pass in turn run at once
 };
 
 /// By stage.
@@ -56,6 +57,10 @@ using Orders = std::vector<std::vector<Action>>;
 /// the same from the last chunk; min(mv, 2(p-s-1) + (v-1)g) forwards first, g as interleaved_group() has it. Step
 /// m(tF+tB) + (p-1)(tF+tB)/v for m >= p, and (p-m)(v-1)(tF+tB)/v more for m < p; at most min(mv, 2(p-s-1) + (v-1)g + 1)
 /// chunks held.
+///
+/// Either with `shape.pairs`: no pass may need what the other of its pair makes, and a micro-batch goes on by a stage in the time of a
+/// pair. So one more forward pass comes first, and of 1F1B as many as of an interleaved schedule: min(m, 2(p-s-1) + 1) (Megatron-LM:
+/// megatron/core/pipeline_parallel/schedules.py, get_pp_rank_microbatches, overlap_moe_expert_parallel_comm).
 ///
 /// Breadth-first (looped BFS, arXiv 2211.05953): all micro-batches pass chunk 0, then chunk 1, ...; then all backwards from the
 /// last chunk. Step m(tF+tB) + (p-1)(tF+tB)/v for m >= p; all m micro-batches held. One chunk a stage is GPipe.
@@ -82,8 +87,8 @@ Orders make_orders(ScheduleKind kind, const ScheduleShape& shape);
 /// or at least p (what Megatron-LM demands of microbatch_group_size_per_vp_stage, for a smaller last group would leave
 /// bubbles); all m when there are no more than p.
 std::int64_t interleaved_group(const ScheduleShape& shape);
-/// Forward passes of an interleaved schedule before `stage` begins to do one forward and one backward pass in turn.
-std::int64_t interleaved_warmup(const ScheduleShape& shape, StageId stage);
+/// Forward passes of 1F1B or an interleaved schedule before `stage` begins to do one forward and one backward pass in turn.
+std::int64_t warmup(ScheduleKind kind, const ScheduleShape& shape, StageId stage);
 /// Whether the transfers of `shape` are exchanges.
 bool has_exchanges(ScheduleKind kind, const ScheduleShape& shape);
 /// Micro-batches that pass a chunk before the next chunk's turn: that group, or all of them.
@@ -120,6 +125,7 @@ struct ScheduleEvent {
   int offset = 0;  ///< receive and send: to the peer's stage
   /// receive: index of the computation whose end frees the buffer it fills, always before it; -1: nobody held it yet.
   std::int32_t credit = -1;
+  bool with_next = false;      ///< compute: a forward pass that runs at once with the next event, a backward pass
   bool operator==(const ScheduleEvent&) const = default;
 };
 
@@ -143,6 +149,8 @@ inline constexpr std::size_t kSendHold = 2;
 /// sender's stream would stand still meanwhile (for p = 2 and odd m >= 5 for ever). With this no order deadlocks, even
 /// if everything waits for every computation and release in front of it; and with equal stages, transfers of at most
 /// half a forward pass cost no more time than with unlimited buffers. tests/models/schedule/schedule_transfers_test.cpp plays it.
+///
+/// With `shape.pairs` what both passes of a pair need comes before it, and what they make goes behind it.
 ///
 /// With `shape.exchanges` an interleaved schedule has Megatron-LM's order without overlap_p2p_comm (megatron/core/pipeline_parallel/
 /// schedules.py, forward_backward_pipelining_with_interleaving): behind each pass, and between the two of a forward and a backward

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <deque>
 #include <tuple>
 #include <utility>
@@ -35,7 +36,7 @@ class ExchangeWriter {
  public:
   ExchangeWriter(const ScheduleShape& shape, StageId stage, std::vector<Action> actions)
       : shape_(shape), stage_(stage), actions_(std::move(actions)),
-        warmup_(static_cast<std::size_t>(interleaved_warmup(shape, stage))) {}
+        warmup_(static_cast<std::size_t>(warmup(ScheduleKind::interleaved, shape, stage))) {}
 
   std::vector<ScheduleEvent> write() {
     exchange(0, -1);
@@ -43,7 +44,8 @@ class ExchangeWriter {
       const auto computed = static_cast<std::int32_t>(events_.size());
       events_.push_back({Kind::compute, actions_[k]});
       made_.push_back(k);
-      release();
+      events_.back().with_next = shape_.pairs && in_turn(k);
+      if (!events_.back().with_next) release();
       if (!in_turn(k)) exchange(k + 1, computed);
     }
     release();
@@ -93,7 +95,8 @@ struct Posting {
 class EventWriter {
  public:
   EventWriter(ScheduleKind kind, const ScheduleShape& shape, StageId stage, std::vector<Action> actions)
-      : shape_(shape), group_(chunk_group(kind, shape)), stage_(stage), actions_(std::move(actions)) {
+      : shape_(shape), group_(chunk_group(kind, shape)), stage_(stage), actions_(std::move(actions)),
+        first_pair_(shape.pairs ? static_cast<std::size_t>(warmup(kind, shape, stage)) : SIZE_MAX) {
     find_receives(Phase::forward);
     find_receives(Phase::backward);
     std::sort(receives_.begin(), receives_.end(), [](const Posting& a, const Posting& b) {
@@ -103,17 +106,26 @@ class EventWriter {
 
   std::vector<ScheduleEvent> write() {
     std::size_t posted = 0;
-    for (std::size_t k = 0; k < actions_.size(); ++k) {
-      while (posted < receives_.size() && receives_[posted].needed <= k + 1) receive(receives_[posted++]);
-      compute(actions_[k]);
-      send(k);
-      while (!sent_.empty() && sent_.front() + kSendHold <= k) release();
+    for (std::size_t k = 0; k < actions_.size();) {
+      const std::size_t passes = pair(k) ? 2 : 1;
+      while (posted < receives_.size() && receives_[posted].needed < k + 2 * passes) receive(receives_[posted++]);
+      for (std::size_t i = k; i < k + passes; ++i) compute(actions_[i]);
+      if (passes == 2) events_[events_.size() - 2].with_next = true;
+      for (std::size_t i = k; i < k + passes; ++i) send(i);
+      k += passes;
+      while (!sent_.empty() && sent_.front() + kSendHold < k) release();
     }
     while (!sent_.empty()) release();
     return std::move(events_);
   }
 
  private:
+  /// Whether actions `k` and the next one run at once.
+  bool pair(std::size_t k) const {
+    return k >= first_pair_ && actions_[k].phase == Phase::forward && k + 1 < actions_.size() &&
+           actions_[k + 1].phase == Phase::backward;
+  }
+
   void find_receives(Phase direction) {
     std::vector<std::size_t> passes;
     for (std::size_t k = 0; k < actions_.size(); ++k) {
@@ -161,6 +173,7 @@ class EventWriter {
   std::int64_t group_;
   StageId stage_;
   std::vector<Action> actions_;
+  std::size_t first_pair_;    ///< actions before it run one by one
   std::vector<Posting> receives_;
   std::vector<ScheduleEvent> events_;
   std::array<Direction, 2> directions_;

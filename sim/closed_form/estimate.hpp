@@ -10,7 +10,7 @@ namespace tandem::sim {
 /// Why an estimate is not the event simulation's time. The first that applies.
 enum class Outside : std::uint8_t {
   nothing,    ///< it is: within 3 % of 99 in 100 plans, within 8 % of all (tests/sim/closed_form)
-  layout,     ///< recurrences have no such plan (experts, context parallelism, ZeRO 2 and 3, ...), or its machine is disturbed
+  layout,     ///< recurrences have no such plan (ZeRO 2 and 3, two passes at once, ...), or its machine is disturbed
   host,       ///< launches set the pace
   contended,  ///< communications that run at once use links in common
 };

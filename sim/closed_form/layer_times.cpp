@@ -182,7 +182,7 @@ void LayerTimesCache::make_small(const Plan& plan) {
   q.pipeline_split.clear();
   q.zero_stage = 0;
   q.zero_group = 0;
-  q.overlap_grad_reduce = q.overlap_param_gather = false;
+  q.overlap_grad_reduce = q.overlap_param_gather = q.overlap_experts = false;
   q.bucket_bytes = Bytes(1);
   shorten(small_.model);
   small_.training.recompute_layers = 0;

@@ -12,10 +12,6 @@
 namespace tandem::sim::closed_form {
 namespace {
 
-/// Of a step, the most that communications which share links may lengthen it by, if they all meet. They seldom do: of 1,000 random plans
-/// none was off by more than half of that (2026-11-24).
-constexpr double kContended = 0.03;
-
 /// The lowering's; what goes nowhere waits for nobody.
 lowering::Sharding sharding_of(const Plan& plan, std::int64_t data) {
   lowering::Sharding z = lowering::sharding_of(plan);
@@ -35,7 +31,7 @@ StepEstimate::StepEstimate(const Parts& x)
       v_(static_cast<std::int64_t>(stages_.front().size())),
       m_(in_.plan.micro_batches()),
       stride_(t_ * d_),
-      with_experts_(in_.plan.parallel.expert * in_.shapes.expert_tensor),
+      with_experts_(in_.shapes.expert_ranks * in_.shapes.expert_tensor),
       kinds_(in_.shapes),
       regions_(in_.layer.regions),
       sharding_(sharding_of(in_.plan, d_)),
@@ -108,15 +104,6 @@ std::int64_t StepEstimate::recomputed(const ChunkParts& chunks, const lowering::
   return recompute_layers_ < 0 ? 0 : lowering::among_first(chunks, c, recompute_layers_);
 }
 
-template <class OfKind>
-std::int64_t StepEstimate::layer_sum(std::int64_t first, std::int64_t layers, const OfKind& of_kind) const {
-  const KindCounts counts = kinds_.among(first, layers);
-  std::int64_t out = 0;
-  for (std::size_t k = 0; k < kBlockKinds; ++k)
-    if (counts[k] > 0) out += counts[k] * of_kind(in_.layer.blocks[k]);
-  return out;
-}
-
 std::int64_t StepEstimate::recompute_pass(std::int64_t first, std::int64_t layers) const {
   return layer_sum(first, layers, [](const BlockTimes& b) { return b.recompute.ps; });
 }
@@ -132,9 +119,10 @@ std::int64_t StepEstimate::gradient_pass(std::int64_t first, std::int64_t layers
 
 std::int64_t StepEstimate::pass(const ChunkParts& chunks, const lowering::ChunkPart& c, Phase phase, std::size_t order) const {
   const LayerTimes& layer = in_.layer;
-  if (phase == Phase::weight) return layer_sum(c.first_layer, c.layers, [&](const BlockTimes& b) { return b.weight[order].ps; });
+  const auto all = [&](const auto& of_kind) { return layer_sum(c.first_layer, c.layers, of_kind); };
+  if (phase == Phase::weight) return all([&](const BlockTimes& b) { return b.weight[order].ps; });
   if (phase == Phase::forward)
-    return layer_sum(c.first_layer, c.layers, [](const BlockTimes& b) { return b.forward.ps; }) + (c.first ? layer.embed_forward.ps : 0) +
+    return all([](const BlockTimes& b) { return b.forward.ps; }) + (c.first ? layer.embed_forward.ps : 0) +
            (c.last ? layer.head_forward[order].ps : 0);
   return backward_pass(c.first_layer, c.layers, order) + recompute_pass(c.first_layer, recomputed(chunks, c)) +
          (c.first ? layer.embed_backward[order].ps : 0) + (c.last ? layer.head_backward[order].ps + layer.metrics.ps : 0);
@@ -236,10 +224,15 @@ lowering::StageUnits StepEstimate::list_units(std::int64_t s, const PassEnds& en
 
 /// What sums a unit over the ranks that have its parameters.
 Collective StepEstimate::unit_sum(const Unit& u) const {
-  const bool experts = u.replication == Replication::expert;
-  if (sharding_.zero_stage > 0)
-    return collective(CollectiveKind::reduce_scatter, experts ? Group::expert_shard : Group::shard, u.elements, dtypes_.gradient_reduce);
-  return collective(CollectiveKind::all_reduce, experts ? Group::expert_data : Group::data, u.elements, dtypes_.gradient_reduce);
+  const bool experts = u.replication == Replication::expert, scatter = sharding_.zero_stage > 0;
+  const Group all = experts ? Group::expert_data : Group::data, shards = experts ? Group::expert_shard : Group::shard;
+  return collective(scatter ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, scatter ? shards : all, u.elements,
+                    dtypes_.gradient_reduce);
+}
+
+Collective StepEstimate::weight_gather(const Unit& u) const {
+  const Group shards = u.replication == Replication::expert ? Group::expert_shard : Group::shard;
+  return collective(CollectiveKind::all_gather, shards, u.elements, dtypes_.weights);
 }
 
 /// Units leave one after the other, each when it is complete; the end of the last.
@@ -309,8 +302,7 @@ StepEstimate::Tail StepEstimate::tail(std::int64_t s, const PassEnds& ends, std:
     if (u.word || d_ > 1) t.word = u.end;  // on their way they keep their order, and what ties stages comes last
     const bool experts = u.replication == Replication::expert;
     if ((experts ? sharding_.expert_shards : sharding_.shards) > 1 && !u.copy)
-      t.gather += alone(collective(CollectiveKind::all_gather, experts ? Group::expert_shard : Group::shard, u.elements, dtypes_.weights),
-                        copies(s, u.replication));
+      t.gather += alone(weight_gather(u), copies(s, u.replication));
   }
   t.flat = stage.flat_elements;
   t.shard = stage.shard_elements;
@@ -355,135 +347,6 @@ std::int64_t StepEstimate::update(const std::vector<Tail>& tails) {
 
 lowering::UpdateSpec StepEstimate::update_of(const Tail& t) const {
   return lowering::update_spec(in_.plan, in_.shapes, sharding_, t.flat, t.shard);
-}
-
-// ---- memory ----
-
-/// What lives for the whole step, and the most that comes and goes: passes, or the update.
-Bytes StepEstimate::memory(const std::vector<Tail>& tails) {
-  const std::vector<Bytes>& runtime = in_.runtime.of(in_.plan, tied_);
-  Bytes most;
-  for (std::int64_t s = 0; s < p_; ++s) {
-    const Tail& t = tails[static_cast<std::size_t>(s)];
-    const lowering::UpdateSpec u = update_of(t);
-    Bytes sum = bytes_of(u.weights, t.flat) + bytes_of(dtypes_.gradients, t.flat) +
-                in_.layer.apart + runtime[static_cast<std::size_t>(s)];
-    for (const lowering::OptimizerState& state : lowering::optimizer_states(u.optimizer, u.weights, in_.shapes))
-      sum += bytes_of(state.type, u.state_elements);
-    if (uses_apart_ && p_ > 1) sum += bytes_of(dtypes_.gradients, word_unit_.elements);
-    const Bytes update(in_.shapes.fusion.step_bytes * u.state_elements);
-    most = std::max(most, sum + std::max(update, passing(s)));
-  }
-  return most;
-}
-
-/// Of a stage's passes: what the most micro-batches in flight keep, and a pass on top of it. A stage with the head is a small model that
-/// holds more.
-Bytes StepEstimate::passing(std::int64_t s) {
-  const ChunkParts& chunks = stages_[static_cast<std::size_t>(s)];
-  const std::int64_t held = in_.schedules.most_held(kind_, shape_, s);
-  Bytes again;
-  if (recompute_layers_ >= 0)
-    for (std::size_t k = 0; k < kBlockKinds; ++k)
-      if (kinds_.has(k)) again = std::max(again, in_.layer.blocks[k].saved);
-  const Bytes pass = held * kept(chunks) + again + 2 * in_.layer.hidden + in_.layer.scratch;
-  if (!chunks.back().last) return pass;
-  const bool all = kind_ == ScheduleKind::gpipe || kind_ == ScheduleKind::breadth_first;  // all forward passes come first
-  const Bytes more = held * kept(chunks) - kept_by_small() + (all ? m_ - 1 : 0) * in_.layer.head;
-  return std::max(pass, in_.layer.passing + more);
-}
-
-/// The most that a chunk keeps of a micro-batch.
-Bytes StepEstimate::kept(const ChunkParts& chunks) const {
-  Bytes most;
-  for (const lowering::ChunkPart& c : chunks) {
-    const std::int64_t again = recomputed(chunks, c);
-    const std::int64_t saved =
-        layer_sum(c.first_layer + again, c.layers - again, [](const BlockTimes& b) { return b.saved.count(); });
-    most = std::max(most, (c.layers + 1) * in_.layer.hidden + Bytes(saved));
-  }
-  return most;
-}
-
-/// The same of the model whose step was read.
-Bytes StepEstimate::kept_by_small() const {
-  const std::vector<std::size_t>& kinds = in_.layer.small_kinds;
-  const auto layers = static_cast<std::int64_t>(kinds.size());
-  const lowering::ChunkPart small{0, 0, layers, true, true, false};
-  Bytes sum = (layers + 1) * in_.layer.hidden;
-  for (std::int64_t l = recomputed({small}, small); l < layers; ++l) sum += in_.layer.blocks[kinds[static_cast<std::size_t>(l)]].saved;
-  return sum;
-}
-
-// ---- where all that holds ----
-
-/// Whether what shares links, or computes while gradients leave in a way that is not followed here, could take three percent of
-/// the step longer for it. Beside tensor collectives, which are there for a part of the time, a part counts.
-bool StepEstimate::contended(Duration step) {
-  const Op sums = collective(CollectiveKind::all_reduce, Group::data, regions_.dense.elements, dtypes_.gradient_reduce);
-  const Op tensor = collective(CollectiveKind::all_reduce, Group::tensor, in_.layer.boundary_elements, dtypes_.compute);
-  const Op send = Send{in_.layer.boundary_elements, dtypes_.compute, 1};
-  const Members tensor_group{0, 1, t_}, neighbours{0, stride_, 2, 1, stride_};
-  std::int64_t longer = 0;
-  if (d_ > 1) {
-    if (in_.links.crowded(sums, data_groups(0), p_, stride_)) longer += way_;
-    if (t_ > 1 && in_.links.meet(tensor, tensor_group, sums, data_groups(0))) longer += beside_ / 4;
-    // Other chunks' passes, weight passes and tensor ranks' sums go on meanwhile, and all slow each other in turn.
-    const bool sums_beside = t_ > 1 && (in_.shapes.sequence_parallel || in_.shapes.sum_beside_weights);
-    const bool passes = v_ > 1 || split_backward_ || sums_beside;
-    const double slowed = in_.cost.comm_fit().compute_slowdown * static_cast<double>(disturbed_);
-    if (passes) longer += std::max<std::int64_t>(longer_, std::llround(slowed));
-  }
-  if (p_ > 1) {
-    const std::int64_t transfer = *std::max_element(in_.scratch.times.transfer.begin(), in_.scratch.times.transfer.end());
-    const std::int64_t sent = 2 * m_ * v_ * transfer;
-    if (d_ > 1 && in_.links.meet(send, neighbours, sums, data_groups(0))) longer += p_ * transfer;
-    if (in_.links.crowded(send, neighbours, p_ - 1, stride_)) longer += sent;
-    if (t_ > 1 && in_.links.meet(tensor, tensor_group, send, neighbours)) longer += sent / 3;
-    longer += m_ * v_ * in_.scratch.times.after_arrival;  // a host that has waited is as late for the next tasks again
-  }
-  longer += beside_exchanges();
-  // Behind another micro-batch's pass, and at the last turn, a gather can run ahead, which in the step that layers were read off it cannot.
-  if (in_.shapes.sequence_parallel)
-    longer += (m_ + 1) * gather_time();
-  if (split_backward_ && in_.shapes.sequence_parallel && m_ < 2 * p_) longer += step.ps() / 100;  // sums beside few weight passes
-  return static_cast<double>(longer) > kContended * static_cast<double>(step.ps());
-}
-
-/// Launches that take four fifths of the work leave too little room for a host that is late. An update that is recorded before it begins
-/// waits for the host, too, and how long is not known here.
-bool StepEstimate::host_bound() const {
-  constexpr double kRoom = 0.8;
-  const auto launch = static_cast<double>(in_.cost.launch().ps());
-  const auto late = [&](const PartTime& t) {
-    return t.launches > 0 && launch * static_cast<double>(t.launches) > kRoom * static_cast<double>(t.ps);
-  };
-  if (in_.layer.update_recorded && launch > 0) return true;
-  return std::any_of(in_.layer.blocks.begin(), in_.layer.blocks.end(), [&](const BlockTimes& b) {
-    return late(b.forward) || late(b.backward[1]) || (split_backward_ && late(b.weight[1])) ||
-           (recompute_layers_ >= 0 && late(b.recompute));
-  });
-}
-
-/// What exchanges of rows among experts, and of keys among context ranks, take longer beside gradients, transfers and each other.
-std::int64_t StepEstimate::beside_exchanges() {
-  const std::int64_t context = in_.shapes.context, experts = in_.plan.parallel.expert;
-  const Op sums = collective(CollectiveKind::all_reduce, Group::data, regions_.dense.elements, dtypes_.gradient_reduce);
-  const Op send = Send{in_.layer.boundary_elements, dtypes_.compute, 1};
-  const Members neighbours{0, stride_, 2, 1, stride_};
-  const std::int64_t transfers = p_ == 1 ? 0 : 2 * m_ * v_ * *std::max_element(in_.scratch.times.transfer.begin(), in_.scratch.times.transfer.end());
-  std::int64_t longer = 0;
-  const auto count = [&](const Op& op, const Members& group) {
-    if (d_ > 1 && in_.links.meet(op, group, sums, data_groups(0))) longer += beside_;
-    if (p_ > 1 && in_.links.meet(op, group, send, neighbours)) longer += transfers / 3;
-    const std::int64_t groups = stride_ * p_ / (group.size() * group.groups);
-    const double sending = 1 - in_.layer.computing;
-    if (groups > 1 && in_.links.crowded(op, group, groups, group.size() * group.groups))
-      longer += std::llround(sending * static_cast<double>(in_.scratch.passes));
-  };
-  if (context > 1) count(collective(CollectiveKind::all_gather, Group::context, in_.layer.boundary_elements, dtypes_.compute), {0, t_, context, 1, t_});
-  if (experts > 1) count(collective(CollectiveKind::all_to_all, Group::expert, in_.layer.boundary_elements, dtypes_.compute), expert_group());
-  return longer;
 }
 
 }  // namespace tandem::sim::closed_form

@@ -72,7 +72,13 @@ class StepEstimate {
   std::int64_t recomputed(const ChunkParts& chunks, const lowering::ChunkPart& c) const;
   /// Of `layers` from the global layer `first` on: the sum of what `of_kind` gives for a layer of each kind.
   template <class OfKind>
-  std::int64_t layer_sum(std::int64_t first, std::int64_t layers, const OfKind& of_kind) const;
+  std::int64_t layer_sum(std::int64_t first, std::int64_t layers, const OfKind& of_kind) const {
+    const KindCounts counts = kinds_.among(first, layers);
+    std::int64_t sum = 0;
+    for (std::size_t k = 0; k < kBlockKinds; ++k)
+      if (counts[k] > 0) sum += counts[k] * of_kind(in_.layer.blocks[k]);
+    return sum;
+  }
   std::int64_t recompute_pass(std::int64_t first, std::int64_t layers) const;
   std::int64_t backward_pass(std::int64_t first, std::int64_t layers, std::size_t order) const;
   /// Of the passes that make gradients, those of the last micro-batch.
@@ -88,6 +94,7 @@ class StepEstimate {
   /// A tied matrix is summed over its stages while weight passes are left (GradientReduction::before_weights).
   bool tied_before_weights() const { return split_backward_ && d_ == 1 && tied_ && p_ > 1; }
   Collective unit_sum(const Unit& u) const;
+  Collective weight_gather(const Unit& u) const;
   std::int64_t send_units(std::int64_t s);
   std::int64_t sending_until(std::int64_t when) const;
   std::int64_t memory_until(std::int64_t when) const;
@@ -102,7 +109,7 @@ class StepEstimate {
   Members copies(std::int64_t s, Replication r) const {
     return r == Replication::data ? data_groups(s) : Members{s * stride_, with_experts_, stride_ / with_experts_, 1, with_experts_};
   }
-  Members expert_group() const { return {0, in_.shapes.expert_tensor, in_.plan.parallel.expert, 1, in_.shapes.expert_tensor}; }
+  Members expert_group() const { return {0, in_.shapes.expert_tensor, in_.shapes.expert_ranks, 1, in_.shapes.expert_tensor}; }
   std::int64_t alone(const Op& op, const Members& members) { return in_.links.alone(op, members); }
   std::int64_t compute(const Op& op) const { return in_.cost.duration(op, dtypes_.compute).ps(); }
 

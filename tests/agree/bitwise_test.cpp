@@ -129,6 +129,24 @@ TEST_CASE("with weights and gradients whole between micro-batches ZeRO 2 and 3 a
   check_all_equal(chunks, {{parallel("zero_stage", 2)}, {parallel("zero_stage", 3)}}, 3);
 }
 
+// Each parameter's gradients are still added micro-batch by micro-batch.
+TEST_CASE("two passes at once beside the exchange of experts change no bit") {
+  const Patches base{parallel("data", 2),
+                     parallel("expert", 2),
+                     parallel("zero_stage", GENERATE(0, 1)),
+                     training("precision", GENERATE("fp32", "fp64", "bf16")),
+                     model(GENERATE("moe-top2", "moe-dropless", "moe-shared", "moe-deepseek")),
+                     patch("model", "num_layers", "8")};
+  const std::string overlap = patch("parallel", "overlap_experts", "true");
+  check_all_equal(base, {{overlap}, {overlap, training("recompute", "full")}}, 4);
+  for (const int stages : {2, 4}) {
+    const Patches staged = with(base, {parallel("pipeline", stages)});
+    check_all_equal(staged, {{overlap}}, 4);
+    const Patches chunks = with(staged, {parallel("schedule", "interleaved"), parallel("virtual_pipeline", 2)});
+    check_all_equal(chunks, {{overlap}, {overlap, patch("parallel", "overlap_p2p", "false")}}, 4);
+  }
+}
+
 TEST_CASE("with one micro-batch all stages of ZeRO are equal bit for bit") {
   const Patches base{parallel("data", GENERATE(3, 4, 8)), training("precision", GENERATE("fp32", "fp64", "bf16")),
                      model(GENERATE("gpt", "llama", "bert", "t5", "moe-top2"))};

@@ -28,6 +28,7 @@ enum class Dim : std::uint8_t {
   flash,
   overlap_reduce,
   overlap_gather,
+  overlap_experts,
   tensor_overlap,
   bucket,
   reduce_type,

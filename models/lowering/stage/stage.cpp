@@ -60,6 +60,7 @@ void StageLowering::run_schedule(const std::vector<ScheduleEvent>& events) {
     if (repeats_) i += repeat(events, i, ends);
     run(events, i, ends);
     ends[i] = w_.last();
+    if (events[i].with_next) ++i, ends[i] = w_.last();
   }
 }
 
@@ -74,15 +75,21 @@ void StageLowering::run(const std::vector<ScheduleEvent>& events, std::size_t i,
     case ScheduleEvent::Kind::compute:
       backward_follows_ = backward_follows(events, i);
       weights_stay_ = c_.plan.parallel.schedule == ScheduleKind::breadth_first && same_follows(events, i);
-      transfers_.before(e.action, flight(e.action));
-      compute(e.action);
+      compute(events, i);
       break;
     case ScheduleEvent::Kind::send: transfers_.send(e, part(e.action), flight(e.action)); break;
     case ScheduleEvent::Kind::release: transfers_.release(e.action, flight(e.action)); break;
   }
 }
 
-void StageLowering::compute(const Action& a) {
+void StageLowering::compute(const std::vector<ScheduleEvent>& events, std::size_t i) {
+  const Action& a = events[i].action;
+  transfers_.before(a, flight(a));
+  if (events[i].with_next) {
+    const Action& next = events[i + 1].action;
+    transfers_.before(next, flight(next));
+    return both(a, next);
+  }
   if (a.phase == Phase::forward) forward(a);
   else if (a.phase == Phase::backward) backward(a);
   else weights(a);

@@ -5,16 +5,28 @@ namespace tandem::lowering {
 void StageLowering::backward(const Action& a) {
   InFlight& f = flight(a);
   const ChunkPart& p = part(a);
+  begin_backward(a);
+  for (std::int64_t l = p.layers; l-- > 0;) {
+    block_backward(a, l);
+    if (decoder_.bridge_before(p, l)) decoder_.bridge_backward(a, f);
+  }
+  end_backward(a);
+}
+
+void StageLowering::begin_backward(const Action& a) {
+  InFlight& f = flight(a);
+  const ChunkPart& p = part(a);
   if (s_.defer_weights) f.deferred.assign(static_cast<std::size_t>(p.layers), kNoBuffer);
   if (memory_.weights_sharded()) gather_backward(p);
   decoder_.start_tables(a);
   drop_narrow_gradients();
   if (p.last) head_backward(a);
   decoder_.start_backward(a, f);
-  for (std::int64_t l = p.layers; l-- > 0;) {
-    block_backward(a, l);
-    if (decoder_.bridge_before(p, l)) decoder_.bridge_backward(a, f);
-  }
+}
+
+void StageLowering::end_backward(const Action& a) {
+  InFlight& f = flight(a);
+  const ChunkPart& p = part(a);
   decoder_.leave_backward(a, f);
   if (p.first) embed_backward(a);
   decoder_.complete_tables(a);
@@ -53,11 +65,17 @@ void StageLowering::head_backward(const Action& a) {
 }
 
 void StageLowering::block_backward(const Action& a, std::int64_t l) {
+  const TemplateId t = begin_block_backward(a, l);
+  add(t, layer_key(a, part(a).first_layer + l), slots_);
+  end_block_backward(a, l);
+}
+
+TemplateId StageLowering::begin_block_backward(const Action& a, std::int64_t l) {
   InFlight& f = flight(a);
   const auto i = static_cast<std::size_t>(l);
   const std::int64_t layer = part(a).first_layer + l;
   gather_.begin();
-  const BufferId dx = recompute_and_begin(a, l);
+  next_gradient_ = recompute_and_begin(a, l);
   const TemplateId t = block(part(a), l).backward.of(a.micro_batch);
   std::vector<Binding>& slots = block_weights(layer);
   add_gradients(slots, t, layer, a.micro_batch);
@@ -66,17 +84,22 @@ void StageLowering::block_backward(const Action& a, std::int64_t l) {
   slots.push_back({f.saved[i]});
   if (s_.defer_weights) slots.push_back({f.inputs[i]});
   slots.push_back({f.gradient});
-  slots.push_back({dx});
+  slots.push_back({next_gradient_});
   if (decoder_.decoder(layer)) slots.push_back(f.memory_gradient);
   if (s_.defer_weights) {
     f.deferred[i] = slot_buffer("weight_gradient_inputs", t, "deferred");
     slots.push_back({f.deferred[i]});
   }
   for (const std::int32_t r : regions_.layer(layer)) make_narrow_gradient(r);
-  add(t, layer_key(a, layer), slots);
+  return t;
+}
+
+void StageLowering::end_block_backward(const Action& a, std::int64_t l) {
+  InFlight& f = flight(a);
+  const auto i = static_cast<std::size_t>(l);
   gather_.end();
   decoder_.drop_gradient(f);
-  f.gradient = dx;
+  f.gradient = next_gradient_;
   drop(f.saved[i]);
   if (!s_.defer_weights) block_done(a, l);
   else if (!reads_input_later(a, l)) drop(f.hidden[i]);

@@ -5,6 +5,18 @@ namespace tandem::lowering {
 void StageLowering::forward(const Action& a) {
   InFlight& f = flight(a);
   const ChunkPart& p = part(a);
+  begin_forward(a);
+  for (std::int64_t l = 0; l < p.layers; ++l) {
+    if (decoder_.bridge_before(p, l)) decoder_.bridge(a, f, l);
+    if (c_.forward_only) decoder_.drop_bridge(f);
+    block_forward(a, l);
+  }
+  end_forward(a);
+}
+
+void StageLowering::begin_forward(const Action& a) {
+  InFlight& f = flight(a);
+  const ChunkPart& p = part(a);
   const auto layers = static_cast<std::size_t>(p.layers);
   f.hidden.resize(layers + 1, kNoBuffer);
   f.saved.assign(layers, kNoBuffer);
@@ -12,11 +24,11 @@ void StageLowering::forward(const Action& a) {
   gather_.hold(memory_.root_regions(p));
   if (memory_.weights_sharded()) gather_forward(p);
   if (p.first) embed(a);
-  for (std::int64_t l = 0; l < p.layers; ++l) {
-    if (decoder_.bridge_before(p, l)) decoder_.bridge(a, f, l);
-    if (c_.forward_only) decoder_.drop_bridge(f);
-    block_forward(a, l);
-  }
+}
+
+void StageLowering::end_forward(const Action& a) {
+  InFlight& f = flight(a);
+  const ChunkPart& p = part(a);
   decoder_.leave(a, f);
   if (c_.forward_only) decoder_.drop_memory(f);
   if (p.last) head(a);
@@ -54,11 +66,22 @@ void StageLowering::embed(const Action& a) {
 }
 
 void StageLowering::block_forward(const Action& a, std::int64_t l) {
+  const TemplateId t = begin_block_forward(a, l);
+  add(t, layer_key(a, part(a).first_layer + l), slots_);
+  end_block_forward(a, l);
+}
+
+TemplateId StageLowering::begin_block_forward(const Action& a, std::int64_t l) {
   InFlight& f = flight(a);
   const auto i = static_cast<std::size_t>(l);
   f.hidden[i + 1] = w_.buffer("hidden", decoder_.hidden_bytes(part(a), l + 1));
   gather_.begin();
-  run_block(a, l, Phase::forward, {f.hidden[i + 1]});
+  return bind_block(a, l, Phase::forward, {f.hidden[i + 1]});
+}
+
+void StageLowering::end_block_forward(const Action& a, std::int64_t l) {
+  InFlight& f = flight(a);
+  const auto i = static_cast<std::size_t>(l);
   gather_.end();
   if (c_.forward_only || blocks_.recomputed(part(a), l)) drop_kept(f, i);
   if (c_.forward_only && f.hidden[i] != f.memory.first) drop(f.hidden[i]);
@@ -84,7 +107,7 @@ void StageLowering::add_gradients(std::vector<Binding>& slots, TemplateId t, std
   }
 }
 
-void StageLowering::run_block(const Action& a, std::int64_t l, Phase phase, const Binding& y) {
+TemplateId StageLowering::bind_block(const Action& a, std::int64_t l, Phase phase, const Binding& y) {
   InFlight& f = flight(a);
   const auto i = static_cast<std::size_t>(l);
   const std::int64_t layer = part(a).first_layer + l;
@@ -97,7 +120,12 @@ void StageLowering::run_block(const Action& a, std::int64_t l, Phase phase, cons
   slots.push_back(y);
   slots.push_back({f.saved[i]});
   if (s_.defer_weights) slots.push_back({f.inputs[i]});
-  add(t, {static_cast<std::int32_t>(layer), a.micro_batch, a.chunk, phase}, slots);
+  return t;
+}
+
+void StageLowering::run_block(const Action& a, std::int64_t l, Phase phase, const Binding& y) {
+  const TemplateId t = bind_block(a, l, phase, y);
+  add(t, {static_cast<std::int32_t>(part(a).first_layer + l), a.micro_batch, a.chunk, phase}, slots_);
 }
 
 void StageLowering::head(const Action& a) {

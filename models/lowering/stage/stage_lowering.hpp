@@ -1,6 +1,7 @@
 #pragma once
 // A stage's program, pass by pass. Only stage*.cpp include it.
 
+#include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -37,7 +38,8 @@ class StageLowering {
   std::size_t instances_of(const std::vector<ScheduleEvent>& events) const;
   void run_schedule(const std::vector<ScheduleEvent>& events);
   void run(const std::vector<ScheduleEvent>& events, std::size_t i, const std::vector<Point>& ends);
-  void compute(const Action& a);
+  /// Event `i`, a pass, and where it runs with the next one both.
+  void compute(const std::vector<ScheduleEvent>& events, std::size_t i);
   Program finish();
 
   // ---- what comes again: stage_repeat.cpp ----
@@ -58,25 +60,35 @@ class StageLowering {
   // ---- forward: stage_forward.cpp ----
 
   void forward(const Action& a);
+  void begin_forward(const Action& a);
+  void end_forward(const Action& a);
   void gather_forward(const ChunkPart& p);
   void gather_backward(const ChunkPart& p);
   void embed(const Action& a);
   void block_forward(const Action& a, std::int64_t l);
+  /// Bindings in `slots_` for the template that is returned.
+  TemplateId begin_block_forward(const Action& a, std::int64_t l);
+  void end_block_forward(const Action& a, std::int64_t l);
   /// The list of bindings of one block at a time, begun with those of its weights.
   std::vector<Binding>& block_weights(std::int64_t layer);
   /// Those that template `t` touches; the others may not be there.
   std::vector<Binding>& block_weights(std::int64_t layer, TemplateId t);
   /// Those of the gradients that template `t` touches; the others have no room before.
   void add_gradients(std::vector<Binding>& slots, TemplateId t, std::int64_t layer, std::int32_t mb);
+  TemplateId bind_block(const Action& a, std::int64_t l, Phase phase, const Binding& y);
   void run_block(const Action& a, std::int64_t l, Phase phase, const Binding& y);
   void head(const Action& a);
 
   // ---- backward: stage_backward.cpp ----
 
   void backward(const Action& a);
+  void begin_backward(const Action& a);
+  void end_backward(const Action& a);
   void finish_flight(const Action& a);
   void head_backward(const Action& a);
   void block_backward(const Action& a, std::int64_t l);
+  TemplateId begin_block_backward(const Action& a, std::int64_t l);
+  void end_block_backward(const Action& a, std::int64_t l);
   /// A backward pass begins without those of the one before (deepspeed/runtime/pipe/engine.py and bf16_optimizer.py, commit 56c522386:
   /// clear_lp_grads sets them to none) and makes them as it goes.
   void drop_narrow_gradients();
@@ -96,6 +108,22 @@ class StageLowering {
   /// The weights that they read, layer by layer: those of products that are computed again.
   WeightGather::Needs weights_again(const Action& a) const;
   void weights(const Action& a);
+
+  // ---- two passes at once: stage_pair.cpp ----
+
+  /// A block on its way.
+  struct BlockPieces {
+    const std::vector<TemplateId>* templates = nullptr;
+    InstanceKey key;
+    std::vector<Binding> slots;
+    BufferId held = kNoBuffer;      ///< scratch, while there are several
+    std::size_t next = 0;
+
+    bool over() const { return next == templates->size(); }
+  };
+  void both(const Action& forward, const Action& backward);
+  BlockPieces pieces(const Action& a, std::int64_t l);
+  void add_next(BlockPieces& pieces);
 
   static InstanceKey key(const Action& a) { return {-1, a.micro_batch, a.chunk, a.phase}; }
   static InstanceKey layer_key(const Action& a, std::int64_t layer) {
@@ -123,6 +151,7 @@ class StageLowering {
   std::vector<InFlight> flights_;                         ///< by micro-batch, then chunk
   std::vector<BufferId> narrow_;                          ///< of the last backward pass
   std::set<std::int32_t> narrow_made_;                    ///< regions that have one of them
+  BufferId next_gradient_ = kNoBuffer;                    ///< that the block of a backward pass makes
   bool backward_follows_ = false;                         ///< of the forward pass that is written
   bool weights_stay_ = false;                             ///< gathered ones, for the pass behind the one that is written
   std::vector<Binding> slots_;                            ///< see block_weights

@@ -2,6 +2,7 @@
 // The templates one plan needs, built once and shared by all its stages.
 
 #include <array>
+#include <vector>
 
 #include "models/lowering/program/program_builder.hpp"
 #include "models/lowering/templates/blocks.hpp"
@@ -19,6 +20,9 @@ struct BlockTemplates {
   TemplateId forward, again;  ///< `again`: before the backward pass of a layer that is recomputed
   FirstAndLater backward;
   FirstAndLater weights;      ///< the deferred half, where a schedule splits the backward pass
+  // Where two passes run at once (pieces.hpp); else empty.
+  std::vector<TemplateId> forward_pieces;
+  std::array<std::vector<TemplateId>, 2> backward_pieces;  ///< of the first micro-batch, of the others
 };
 
 /// Between stages.
@@ -62,6 +66,7 @@ struct Templates {
 struct TemplateChoice {
   bool always_first = false;  ///< gradients of every micro-batch are written (ZeRO 2 and 3 reduce each of them)
   bool some_kept = false;     ///< selective recomputation is for some layers only
+  bool pairs = false;         ///< a forward and a backward pass run at once
 };
 Templates make_templates(const Shapes& s, const TemplateChoice& choice, TemplateLibrary& library);
 

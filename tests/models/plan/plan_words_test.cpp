@@ -27,6 +27,7 @@ TEST_CASE("plans that differ in a field have other words") {
       [](Plan& p) { p.model.moe.rows_bound = 3; },
       [](Plan& p) { p.model.rope_scaling.type = "yarn"; },
       [](Plan& p) { p.parallel.overlap_p2p = false; },
+      [](Plan& p) { p.parallel.overlap_experts = true; },
       [](Plan& p) { p.parallel.bucket_bytes = Bytes(1); },
       [](Plan& p) { p.parallel.pipeline_split = {1, 2}; },
       [](Plan& p) { p.parallel.offload.ratio = 0.5; },

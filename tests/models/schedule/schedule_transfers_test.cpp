@@ -148,7 +148,8 @@ TEST_CASE("exchanges have every transfer once at both ends, none between passes 
           for (std::size_t i = 0; i < issues[static_cast<std::size_t>(s)].size(); ++i) {
             const ScheduleEvent& e = issues[static_cast<std::size_t>(s)][i];
             const auto forwards = static_cast<std::int64_t>(computed.size());
-            const bool in_turn = forwards > interleaved_warmup(shape, StageId(s)) && computed.back().phase == Phase::forward;
+            const std::int64_t ahead = warmup(ScheduleKind::interleaved, shape, StageId(s));
+            const bool in_turn = forwards > ahead && computed.back().phase == Phase::forward;
             if (e.kind == Kind::compute) computed.push_back(e.action), last = static_cast<std::int32_t>(i);
             if (e.kind == Kind::compute || e.kind == Kind::release) continue;
             CHECK_FALSE(in_turn);

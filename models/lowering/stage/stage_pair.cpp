@@ -1,0 +1,49 @@
+// A forward and a backward pass at once: of each layer of the one and each of the other pieces in turn, so that one computes while rows of
+// the other are on their way between experts' ranks.
+
+#include <algorithm>
+
+#include "models/lowering/stage/stage_lowering.hpp"
+
+namespace tandem::lowering {
+
+void StageLowering::both(const Action& forward, const Action& backward) {
+  begin_forward(forward);
+  begin_backward(backward);
+  const std::int64_t there = part(forward).layers, back = part(backward).layers;
+  for (std::int64_t i = 0; i < std::max(there, back); ++i) {
+    std::optional<BlockPieces> f, b;
+    if (i < back) b = pieces(backward, back - 1 - i);
+    if (i < there) f = pieces(forward, i);
+    while ((b && !b->over()) || (f && !f->over())) {
+      if (b) add_next(*b);
+      if (f) add_next(*f);
+    }
+    if (b) end_block_backward(backward, back - 1 - i);
+    if (f) end_block_forward(forward, i);
+  }
+  end_backward(backward);
+  end_forward(forward);
+}
+
+StageLowering::BlockPieces StageLowering::pieces(const Action& a, std::int64_t l) {
+  const BlockTemplates& t = block(part(a), l);
+  const bool forward = a.phase == Phase::forward;
+  BlockPieces out;
+  const TemplateId whole = forward ? begin_block_forward(a, l) : begin_block_backward(a, l);
+  out.templates = &(forward ? t.forward_pieces : a.micro_batch == 0 ? t.backward_pieces.front() : t.backward_pieces.back());
+  out.key = layer_key(a, part(a).first_layer + l);
+  out.slots = slots_;
+  if (out.templates->size() == 1) return out;
+  out.held = w_.buffer("held", c_.library[whole].slots[0].bytes);
+  out.slots.push_back({out.held});
+  return out;
+}
+
+void StageLowering::add_next(BlockPieces& pieces) {
+  if (pieces.over()) return;
+  add((*pieces.templates)[pieces.next++], pieces.key, pieces.slots);
+  if (pieces.over() && pieces.held != kNoBuffer) drop(pieces.held);
+}
+
+}  // namespace tandem::lowering

@@ -1,0 +1,68 @@
+// What a plan's ranks hold at most, without its task graph.
+
+#include <algorithm>
+
+#include "models/lowering/stage/update_spec.hpp"
+#include "models/lowering/templates/update_ops.hpp"
+#include "sim/closed_form/step_estimate.hpp"
+
+namespace tandem::sim::closed_form {
+
+/// What lives for the whole step, and the most that comes and goes: passes, or the update.
+Bytes StepEstimate::memory(const std::vector<Tail>& tails) {
+  const std::vector<Bytes>& runtime = in_.runtime.of(in_.plan, tied_);
+  Bytes most;
+  for (std::int64_t s = 0; s < p_; ++s) {
+    const Tail& t = tails[static_cast<std::size_t>(s)];
+    const lowering::UpdateSpec u = update_of(t);
+    Bytes sum = bytes_of(u.weights, t.flat) + bytes_of(dtypes_.gradients, t.flat) +
+                in_.layer.apart + runtime[static_cast<std::size_t>(s)];
+    for (const lowering::OptimizerState& state : lowering::optimizer_states(u.optimizer, u.weights, in_.shapes))
+      sum += bytes_of(state.type, u.state_elements);
+    if (uses_apart_ && p_ > 1) sum += bytes_of(dtypes_.gradients, word_unit_.elements);
+    const Bytes update(in_.shapes.fusion.step_bytes * u.state_elements);
+    most = std::max(most, sum + std::max(update, passing(s)));
+  }
+  return most;
+}
+
+/// Of a stage's passes: what the most micro-batches in flight keep, and a pass on top of it. A stage with the head is a small model that
+/// holds more.
+Bytes StepEstimate::passing(std::int64_t s) {
+  const ChunkParts& chunks = stages_[static_cast<std::size_t>(s)];
+  const std::int64_t held = in_.schedules.most_held(kind_, shape_, s);
+  Bytes again;
+  if (recompute_layers_ >= 0)
+    for (std::size_t k = 0; k < kBlockKinds; ++k)
+      if (kinds_.has(k)) again = std::max(again, in_.layer.blocks[k].saved);
+  const Bytes pass = held * kept(chunks) + again + 2 * in_.layer.hidden + in_.layer.scratch;
+  if (!chunks.back().last) return pass;
+  const bool all = kind_ == ScheduleKind::gpipe || kind_ == ScheduleKind::breadth_first;  // all forward passes come first
+  const Bytes more = held * kept(chunks) - kept_by_small() + (all ? m_ - 1 : 0) * in_.layer.head;
+  return std::max(pass, in_.layer.passing + more);
+}
+
+/// The most that a chunk keeps of a micro-batch.
+Bytes StepEstimate::kept(const ChunkParts& chunks) const {
+  Bytes most;
+  for (const lowering::ChunkPart& c : chunks) {
+    const std::int64_t again = recomputed(chunks, c);
+    const std::int64_t saved =
+        layer_sum(c.first_layer + again, c.layers - again, [](const BlockTimes& b) { return b.saved.count(); });
+    most = std::max(most, (c.layers + 1) * in_.layer.hidden + Bytes(saved));
+  }
+  return most;
+}
+
+/// The same of the model whose step was read.
+Bytes StepEstimate::kept_by_small() const {
+  const std::vector<std::size_t>& kinds = in_.layer.small_kinds;
+  const auto layers = static_cast<std::int64_t>(kinds.size());
+  const lowering::ChunkPart small{0, 0, layers, true, true, false};
+  Bytes sum = (layers + 1) * in_.layer.hidden;
+  for (std::int64_t l = recomputed({small}, small); l < layers; ++l)
+    sum += in_.layer.blocks[kinds[static_cast<std::size_t>(l)]].saved;
+  return sum;
+}
+
+}  // namespace tandem::sim::closed_form
