@@ -107,12 +107,12 @@ class EventWriter {
   std::vector<ScheduleEvent> write() {
     std::size_t posted = 0;
     for (std::size_t k = 0; k < actions_.size();) {
-      const std::size_t passes = pair(k) ? 2 : 1;
-      while (posted < receives_.size() && receives_[posted].needed < k + 2 * passes) receive(receives_[posted++]);
-      for (std::size_t i = k; i < k + passes; ++i) compute(actions_[i]);
+      const std::size_t passes = at_once(k), next = k + passes;
+      while (posted < receives_.size() && receives_[posted].needed < next + at_once(next)) receive(receives_[posted++]);
+      for (std::size_t i = k; i < next; ++i) compute(actions_[i]);
       if (passes == 2) events_[events_.size() - 2].with_next = true;
-      for (std::size_t i = k; i < k + passes; ++i) send(i);
-      k += passes;
+      for (std::size_t i = k; i < next; ++i) send(i);
+      k = next;
       while (!sent_.empty() && sent_.front() + kSendHold < k) release();
     }
     while (!sent_.empty()) release();
@@ -120,10 +120,11 @@ class EventWriter {
   }
 
  private:
-  /// Whether actions `k` and the next one run at once.
-  bool pair(std::size_t k) const {
-    return k >= first_pair_ && actions_[k].phase == Phase::forward && k + 1 < actions_.size() &&
-           actions_[k + 1].phase == Phase::backward;
+  /// How many actions from `k` on run at once.
+  std::size_t at_once(std::size_t k) const {
+    const bool pair = k >= first_pair_ && k + 1 < actions_.size() && actions_[k].phase == Phase::forward &&
+                      actions_[k + 1].phase == Phase::backward;
+    return pair ? 2 : 1;
   }
 
   void find_receives(Phase direction) {
