@@ -239,7 +239,7 @@ TEST_CASE("a plan takes a configuration in place of a preset, and refuses what i
   Configs configs;
   for (const char* folder : {"m", "q"}) std::filesystem::create_directory(configs.path() / folder);
   configs.file("m/config.json", kSmall.dump());
-  configs.file("q/config.json", with(kSmall, {{"model_type", "olmoe"}, {"num_key_value_heads", 4}}).dump());
+  configs.file("q/config.json", with(kSmall, {{"model_type", "persimmon"}, {"qk_layernorm", true}}).dump());
   const auto plan = [&](const std::string& preset) {
     const json document = {{"model", {{"preset", preset}, {"vocab_size", 512}}},
                            {"training", {{"seq_length", 64}, {"micro_batch_size", 1}, {"global_batch_size", 1}}},
@@ -254,7 +254,7 @@ TEST_CASE("a plan takes a configuration in place of a preset, and refuses what i
     plan("q/config.json");
     FAIL("QK norm was passed over");
   } catch (const InfeasibleError& e) {
-    CHECK(e.problems().front().reason == "not implemented: norms of queries and keys (QK norm) other than RMS norms of heads");
+    CHECK(e.problems().front().reason == "not implemented: norms of queries and keys (QK norm) other than RMS norms of heads or rows");
     CHECK(e.problems().front().file == configs.at("q/config.json"));
   }
   CHECK_THROWS_AS(plan("gone/config.json"), ConfigError);

@@ -9,7 +9,7 @@ from tandem import SOURCE, WithFolder, run, tandem_json
 LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
          "num_attention_heads": 4, "vocab_size": 256, "max_position_embeddings": 128, "torch_dtype": "bfloat16"}
 HUNYUAN = {**LLAMA, "model_type": "hunyuan_v1_dense", "head_dim": 32, "num_key_value_heads": 2}
-LATE_NORMS = "norms of queries and keys (QK norm) other than RMS norms of heads"
+LATE_NORMS = "norms of queries and keys (QK norm) other than RMS norms of heads or rows"
 
 
 class Import(WithFolder):
