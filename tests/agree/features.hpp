@@ -43,7 +43,7 @@ enum class Dim : std::uint8_t {
   fill,
   transfers
 };
-inline constexpr std::size_t kDims = 29;
+inline constexpr std::size_t kDims = 30;
 
 struct Value {
   std::string_view label;
