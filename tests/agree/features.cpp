@@ -189,7 +189,6 @@ std::vector<Feature> manner_features() {
           flag(Dim::flash, "flash_attention", R"({"training": {"flash_attention": true}})"),
           flag(Dim::overlap_reduce, "overlap_grad_reduce", R"({"parallel": {"overlap_grad_reduce": true}})"),
           flag(Dim::overlap_gather, "overlap_param_gather", R"({"parallel": {"overlap_param_gather": true}})"),
-          flag(Dim::overlap_experts, "overlap_experts", R"({"parallel": {"overlap_experts": true}})"),
           degrees(Dim::tensor_overlap, "tensor_overlap",
                   {{"none", "{}"},
                    {"in pieces", R"({"parallel": {"tensor_overlap": true}})"},
@@ -359,14 +358,6 @@ constexpr std::array kRules{
     Rule{"no gradient is in a bucket", [](const Case& c) { return chosen(c, Dim::bucket) && shares(c) == 1; }},
     Rule{"no weight is gathered",
          [](const Case& c) { return chosen(c, Dim::overlap_gather) && (zero(c) == 0 || shares(c) == 1); }},
-    Rule{"no rows of experts travel",
-         [](const Case& c) { return chosen(c, Dim::overlap_experts) && (!of_experts(c, Dim::model) || plain(c, Dim::expert)); }},
-    Rule{"no forward and backward passes take turns",
-         [](const Case& c) {
-           const std::string_view schedule = label(c, Dim::schedule);
-           return chosen(c, Dim::overlap_experts) && schedule != "1f1b" && !schedule.starts_with("interleaved");
-         }},
-    Rule{"whole gradients and weights only", [](const Case& c) { return chosen(c, Dim::overlap_experts) && zero(c) > 1; }},
     Rule{"no tensor ranks", [](const Case& c) { return chosen(c, Dim::tensor_overlap) && tensor(c) == 1; }},
     Rule{"nothing goes from stage to stage", [](const Case& c) { return chosen(c, Dim::transfers) && stages(c) == 1; }},
     Rule{"no tensor ranks hold the same boundary",

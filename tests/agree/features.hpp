@@ -28,7 +28,6 @@ enum class Dim : std::uint8_t {
   flash,
   overlap_reduce,
   overlap_gather,
-  overlap_experts,
   tensor_overlap,
   bucket,
   reduce_type,
@@ -43,7 +42,7 @@ enum class Dim : std::uint8_t {
   fill,
   transfers
 };
-inline constexpr std::size_t kDims = 30;
+inline constexpr std::size_t kDims = 29;
 
 struct Value {
   std::string_view label;
