@@ -5,6 +5,7 @@
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/features.hpp"
 #include "tests/agree/layouts.hpp"
+#include "tests/agree/ledger.hpp"
 #include "tests/catch.hpp"
 #include "topology/plan_reader.hpp"
 
@@ -145,6 +146,17 @@ TEST_CASE("two passes at once beside the exchange of experts change no bit") {
     const Patches chunks = with(staged, {parallel("schedule", "interleaved"), parallel("virtual_pipeline", 2)});
     check_all_equal(chunks, {{overlap}, {overlap, patch("parallel", "overlap_p2p", "false")}}, 4);
   }
+}
+
+TEST_CASE("two passes at once do exactly what was simulated") {
+  const Patches plan_of{parallel("data", 2), parallel("expert", 2), parallel("pipeline", GENERATE(1, 2)),
+                        patch("parallel", "overlap_experts", "true"), model(GENERATE("moe-top2", "moe-shared")),
+                        training("precision", "fp32")};
+  const Plan plan = parse_plan(tests::small_json(plan_of, 4), "pairs");
+  const TaskGraph graph = lower(plan);
+  graph.check();
+  const RunResult run = tests::train(plan, graph, kSteps);
+  tests::check_same_books(plan, tests::executed_ledgers(run), tests::simulated_ledgers(plan, graph, kSteps));
 }
 
 TEST_CASE("with one micro-batch all stages of ZeRO are equal bit for bit") {

@@ -7,12 +7,6 @@ void add(StageGroups& to, Group group, std::int64_t ranks) {
   if (ranks > 1) to.collectives.push_back(group);
 }
 
-/// Whether experts have groups of their own (lowering/shapes/regions.cpp, experts_region).
-bool experts_are_apart(const Plan& plan) {
-  const ParallelSpec& q = plan.parallel;
-  return plan.model.moe.num_experts > 0 && (q.expert > 1 || q.expert_tensor != q.tensor);
-}
-
 void add_experts(StageGroups& to, const Plan& plan) {
   const std::int64_t copies = expert_copies(plan), shards = expert_shard_group_size(plan);
   add(to, Group::expert, plan.parallel.expert);
@@ -32,7 +26,7 @@ StageGroups groups_of(const Plan& plan, bool tied, std::int64_t stage) {
   add(out, Group::data, stage == p - 1 || shards == 1 ? copies : 1);
   add(out, Group::shard, shards);
   add(out, Group::replica, shards > 1 ? copies / shards : 1);
-  const bool apart = experts_are_apart(plan);
+  const bool apart = experts_apart(plan);
   if (apart) add_experts(out, plan);
   if (apart || (q.zero_stage > 0 && shards > 1)) add(out, Group::world, plan.world_size());
   else add(out, Group::model, q.tensor * p);
@@ -45,6 +39,11 @@ StageGroups groups_of(const Plan& plan, bool tied, std::int64_t stage) {
 }
 
 }  // namespace
+
+bool experts_apart(const Plan& plan) {
+  const ParallelSpec& q = plan.parallel;
+  return plan.model.moe.num_experts > 0 && (q.expert > 1 || q.expert_tensor != q.tensor);
+}
 
 std::vector<StageGroups> stage_groups(const Plan& plan, bool tied) {
   std::vector<StageGroups> out;

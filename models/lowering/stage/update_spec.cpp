@@ -1,5 +1,7 @@
 #include "models/lowering/stage/update_spec.hpp"
 
+#include "models/lowering/stage/stage_groups.hpp"
+
 namespace tandem::lowering {
 
 UpdateSpec update_spec(const Plan& plan, const Shapes& s, const Sharding& z, std::int64_t flat, std::int64_t shard) {
@@ -8,8 +10,7 @@ UpdateSpec update_spec(const Plan& plan, const Shapes& s, const Sharding& z, std
   u.state_elements = u.own_elements = shard;
   u.gradient_elements = z.zero_stage > 1 ? shard : flat;
   u.weight_elements = z.zero_stage == 3 ? shard : flat;
-  const bool experts_apart = s.experts > 0 && (q.expert > 1 || s.expert_tensor != s.tensor);
-  const bool world = (q.zero_stage > 0 && z.shards > 1) || experts_apart;
+  const bool world = (q.zero_stage > 0 && z.shards > 1) || experts_apart(plan);
   u.norm_group = world ? Group::world : Group::model;
   u.norm_is_shared = world ? plan.world_size() > 1 : q.tensor * q.pipeline > 1;
   u.post_validated = q.optimizer_sync == OptimizerSync::post_validated;

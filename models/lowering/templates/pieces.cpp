@@ -37,7 +37,8 @@ std::vector<std::size_t> beginnings(const Template& t) {
   return out;
 }
 
-/// Tasks [begin, end) with their scratch in slot `held`. What waited for an earlier piece does so by the memory that both touch.
+/// Tasks [begin, end) with their scratch in slot `held`. A task that reads what an earlier piece wrote waits by the memory that both touch.
+/// An order without memory, such as that of a matrix gradient behind the sum of the input's gradient, ends at a cut.
 Template piece(const Template& t, std::size_t begin, std::size_t end) {
   const auto at = [&](std::size_t task) { return t.tasks.begin() + static_cast<std::ptrdiff_t>(task); };
   Template out{t.name, t.slots, {at(begin), at(end)}, t.host_waits};

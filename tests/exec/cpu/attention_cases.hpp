@@ -298,6 +298,15 @@ inline Qkv flash_backward(Kernels& kernels, const WholeAttention& a, const Qkv& 
 }
 
 /// Its context against plain loops, in both types.
+/// The gradient of what a kernel without a score matrix gives, against slopes.
+inline void check_flash_gradient(const WholeAttention& a) {
+  Kernels kernels;
+  const Qkv x = a.random(1);
+  const Values dcontext = random_values(a.q_size(), 7);
+  const auto loss = [&](const Values& v) { return dot(dcontext, flash(kernels, a, unflat(a, v)).context); };
+  check_gradient(loss, flat(x), flat(flash_backward(kernels, a, x, dcontext)));
+}
+
 inline void check_flash(const WholeAttention& a) {
   Kernels doubles(DType::fp64), floats(DType::fp32);
   const Qkv x = a.random(1);

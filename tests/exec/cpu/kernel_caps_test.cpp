@@ -56,11 +56,7 @@ TEST_CASE("the gradient of flash attention with a soft cap equals slopes") {
   a.alibi = GENERATE(false, true);
   a.window = GENERATE(0, 3);
   a.dropout = GENERATE(0.0, 0.3);
-  Kernels kernels;
-  const Qkv x = a.random(1);
-  const Values dcontext = random_values(a.q_size(), 7);
-  const auto loss = [&](const Values& v) { return dot(dcontext, flash(kernels, a, unflat(a, v)).context); };
-  check_gradient(loss, flat(x), flat(flash_backward(kernels, a, x, dcontext)));
+  check_flash_gradient(a);
 }
 
 TEST_CASE("a sigmoid of each row scales it, and the gradients of both equal slopes") {

@@ -81,11 +81,7 @@ TEST_CASE("the gradient of flash attention in a window equals slopes") {
   WholeAttention a = windowed(7, GENERATE(1, 3, 4), GENERATE(false, true));
   a.batch = 1;
   a.dropout = GENERATE(0.0, 0.3);
-  Kernels kernels;
-  const Qkv x = a.random(1);
-  const Values dcontext = random_values(a.q_size(), 7);
-  const auto loss = [&](const Values& v) { return dot(dcontext, flash(kernels, a, unflat(a, v)).context); };
-  check_gradient(loss, flat(x), flat(flash_backward(kernels, a, x, dcontext)));
+  check_flash_gradient(a);
 }
 
 TEST_CASE("a sink joins the sum of a head's exponentials and takes no value") {
