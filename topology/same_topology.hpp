@@ -17,6 +17,7 @@ class SameTopology : public Topology {
   std::int64_t devices() const override { return other_.devices(); }
   std::int64_t devices_per_node() const override { return other_.devices_per_node(); }
   std::int64_t ranks_per_device() const override { return other_.ranks_per_device(); }
+  std::int64_t threads_per_rank() const override { return other_.threads_per_rank(); }
   DeviceId device_of(Rank r) const override { return other_.device_of(r); }
   const std::vector<Link>& links() const override { return other_.links(); }
   Bandwidth built(std::int32_t link) const override { return other_.built(link); }

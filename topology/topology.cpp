@@ -16,6 +16,7 @@ class ClusterTopology final : public Topology {
  public:
   ClusterTopology(ClusterFacts facts, const ClusterSpec& cluster)
       : facts_(std::move(facts)), devices_(cluster.devices), ranks_per_device_(cluster.ranks_per_device),
+        threads_per_rank_(facts_.device.synchronous ? cluster.threads_per_rank : 1),
         algorithms_(cluster.override.algorithms),
         nodes_((devices_ + facts_.node.devices - 1) / facts_.node.devices), node_(node_graph(facts_.node, nodes_ > 1)),
         layout_(cluster_layout(facts_, node_, nodes_)), router_(node_.graph), ring_(make_ring()) {
@@ -28,6 +29,7 @@ class ClusterTopology final : public Topology {
   std::int64_t devices() const override { return devices_; }
   std::int64_t devices_per_node() const override { return facts_.node.devices; }
   std::int64_t ranks_per_device() const override { return ranks_per_device_; }
+  std::int64_t threads_per_rank() const override { return threads_per_rank_; }
   DeviceId device_of(Rank r) const override {
     return DeviceId(static_cast<std::int32_t>(r.value() / ranks_per_device_));
   }
@@ -103,7 +105,7 @@ class ClusterTopology final : public Topology {
   }
 
   ClusterFacts facts_;
-  std::int64_t devices_, ranks_per_device_;
+  std::int64_t devices_, ranks_per_device_, threads_per_rank_;
   CollectiveAlgorithms algorithms_;
   std::int64_t nodes_;
   NodeGraph node_;

@@ -68,6 +68,8 @@ class Topology {
   virtual std::int64_t devices() const = 0;
   virtual std::int64_t devices_per_node() const = 0;
   virtual std::int64_t ranks_per_device() const = 0;
+  /// Processors that a device stands for, a rank computing with as many threads; 1 where devices are no processors.
+  virtual std::int64_t threads_per_rank() const { return 1; }
   virtual DeviceId device_of(Rank r) const = 0;     ///< placement: ranks fill devices in order
   std::int64_t node_of(DeviceId d) const { return d.value() / devices_per_node(); }
   virtual const std::vector<Link>& links() const = 0;

@@ -50,6 +50,6 @@ std::unique_ptr<Backend> make_async_backend(std::unique_ptr<Backend> inner, Dist
   return std::make_unique<AsyncBackend>(std::move(inner), std::move(disturbance));
 }
 
-std::unique_ptr<Backend> make_async_cpu_backend() { return make_async_backend(make_cpu_backend()); }
+std::unique_ptr<Backend> make_async_cpu_backend(std::int64_t threads) { return make_async_backend(make_cpu_backend(threads)); }
 
 }  // namespace tandem::exec

@@ -1,4 +1,4 @@
-// The reference backend: every computation in fp64 and fp32, narrower numbers in fp32, on the thread that issues it.
+// The reference backend: every computation in fp64 and fp32, narrower numbers in fp32, by the threads of the rank.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -89,7 +89,7 @@ class ReachedMark final : public Mark {
 class CpuQueue final : public Queue {
  public:
   using Pieces = PieceForms<std::vector<PieceRow>>;
-  explicit CpuQueue(const Pieces& pieces) : pieces_(pieces) {}
+  CpuQueue(const Pieces& pieces, cpu::Team& team) : pieces_(pieces), team_(team) {}
 
   void run(const Launch& launch) override {
     if (!can_run(launch.op, launch.compute))
@@ -97,7 +97,7 @@ class CpuQueue final : public Queue {
     if (std::holds_alternative<HostCopy>(launch.op)) return copy(launch);
     const bool widens = !knows_types(launch.op) && (has_narrow(launch.in) || has_narrow(launch.out));
     if (widens) return run_widened(launch);
-    cpu::Call call(launch, pieces_.of(launch), gemm_flops_);
+    cpu::Call call(launch, pieces_.of(launch), {team_, gemm_flops_});
     if (launch.compute == DType::fp64)
       compute<double>(launch.op, call);
     else
@@ -124,20 +124,22 @@ class CpuQueue final : public Queue {
   }
 
   void run_widened(const Launch& launch) {
-    const cpu::Widened widened(launch);
+    const cpu::Widened widened(launch, team_);
     const Launch wide{launch.op, DType::fp32, widened.in(), widened.out(), launch.context};
-    cpu::Call call(wide, pieces_.of(launch), gemm_flops_, &widened);
+    cpu::Call call(wide, pieces_.of(launch), {team_, gemm_flops_}, &widened);
     compute<float>(launch.op, call);
     widened.put();
   }
 
   const Pieces& pieces_;
+  cpu::Team& team_;
   std::int64_t gemm_flops_ = 0;
 };
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend() {
+  template <class... Worth>
+  explicit CpuBackend(std::int64_t threads, Worth... worth) : team_(threads, worth...) {
     cpu::prepare_products();
     write_value(*table_, 0, StepTable{});
   }
@@ -177,11 +179,14 @@ class CpuBackend final : public Backend {
   std::shared_ptr<cpu::MemoryBook> book_ = std::make_shared<cpu::MemoryBook>();
   std::unique_ptr<Memory> table_ = cpu::allocate(sizeof(StepTable), std::make_shared<cpu::MemoryBook>());
   CpuQueue::Pieces pieces_;
-  std::vector<CpuQueue> queues_ = std::vector<CpuQueue>(kStreams, CpuQueue(pieces_));
+  cpu::Team team_;
+  std::vector<CpuQueue> queues_ = std::vector<CpuQueue>(kStreams, CpuQueue(pieces_, team_));
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
+std::unique_ptr<Backend> make_cpu_backend(std::int64_t threads) { return std::make_unique<CpuBackend>(threads); }
+
+std::unique_ptr<Backend> make_eager_cpu_backend(std::int64_t threads) { return std::make_unique<CpuBackend>(threads, 1); }
 
 }  // namespace tandem::exec

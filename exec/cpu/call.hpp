@@ -1,6 +1,7 @@
 #pragma once
 // One operation's operands as a kernel sees them.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -8,17 +9,24 @@
 #include "exec/backend/launch.hpp"
 #include "exec/backend/piece_row.hpp"
 #include "exec/cpu/step.hpp"
+#include "exec/cpu/team.hpp"
 #include "exec/cpu/widened.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec::cpu {
 
+/// What the calls of a queue share.
+struct QueueParts {
+  Team& team;
+  std::int64_t& gemm_flops;
+};
+
 /// Operands by position, as models/ops/op.hpp lists them, and where products are counted. Lives for one call.
 class Call {
  public:
   /// `widened`: where the launch's operands of 16 bits really lie, if it has such.
-  Call(const Launch& launch, std::span<const PieceRow> pieces, std::int64_t& gemm_flops, const Widened* widened = nullptr)
-      : launch_(launch), pieces_(pieces), gemm_flops_(gemm_flops), widened_(widened) {}
+  Call(const Launch& launch, std::span<const PieceRow> pieces, const QueueParts& parts, const Widened* widened = nullptr)
+      : launch_(launch), pieces_(pieces), parts_(parts), widened_(widened) {}
 
   const Tensor& input(std::size_t i) const {
     require(i < launch_.in.size(), "an operation lacks an input");
@@ -49,13 +57,18 @@ class Call {
   StepTable& table() const { return step_table(launch_.context); }
   /// What the rank updates, ascending.
   std::span<const PieceRow> pieces() const { return pieces_; }
-  /// Books one product C[m,n] += A[m,k] B[k,n] as it is called.
-  void count_product(std::int64_t m, std::int64_t n, std::int64_t k) { gemm_flops_ += 2 * m * n * k; }
+  /// The threads of the rank.
+  Team& team() const { return parts_.team; }
+  const QueueParts& parts() const { return parts_; }
+  /// Books one product C[m,n] += A[m,k] B[k,n] as it is called. From any thread of the team.
+  void count_product(std::int64_t m, std::int64_t n, std::int64_t k) {
+    std::atomic_ref(parts_.gemm_flops).fetch_add(2 * m * n * k, std::memory_order_relaxed);
+  }
 
  private:
   Launch launch_;
   std::span<const PieceRow> pieces_;
-  std::int64_t& gemm_flops_;
+  QueueParts parts_;
   const Widened* widened_;
 };
 

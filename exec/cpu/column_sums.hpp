@@ -4,16 +4,19 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "exec/cpu/lanes.hpp"
+#include "exec/cpu/split.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
 
 /// sum[c] = sum of x[r, c], rows in ascending order. In every file that uses it by itself: files differ in their vector width.
 template <class T>
-void write_column_sums(const T* x, std::int64_t rows, std::int64_t cols, T* sum) {
-  std::fill_n(sum, cols, T{0});
-  for (std::int64_t r = 0; r < rows; ++r, x += cols) each(cols, [=](std::int64_t c) { sum[c] += x[c]; });
+void write_column_sums(const Call& call, const T* x, std::int64_t rows, std::int64_t cols, T* sum) {
+  each_columns(call, rows, cols, [=](std::int64_t first, std::int64_t end) {
+    std::fill(sum + first, sum + end, T{0});
+    for (std::int64_t r = 0; r < rows; ++r)
+      each(end - first, [=, to = sum + first, from = x + r * cols + first](std::int64_t c) { to[c] += from[c]; });
+  });
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/lanes.hpp"
+#include "exec/cpu/split.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -37,19 +37,20 @@ void compute(const Elementwise& op, Call& call) {
           "a sum of one operand");
   const T *a = call.in<T>(0), *b = op.other == Spread::none ? nullptr : call.in<T>(1);
   T* y = call.out<T>(0);
-  for (std::int64_t r = 0; r < op.rows; ++r)
+  each_row(call, op.rows, op.cols, [&](std::int64_t r) {
     with_other(op, b, r, [&](auto other) { write_row(op, a + r * op.cols, other, y + r * op.cols); });
+  });
 }
 
 template <class T>
 void compute(const RowReduce& op, Call& call) {
-  const T* x = call.in<T>(0);
   T* y = call.out<T>(0);
-  for (std::int64_t r = 0; r < op.rows; ++r, x += op.cols) {
+  each_row(call, op.rows, op.cols, [&](std::int64_t r) {
+    const T* x = call.in<T>(0) + r * op.cols;
     const T sum = lane_sum<T>(op.cols, [=](std::int64_t c) { return x[c]; });
     y[r] = op.kind == RowReduceKind::sum ? sum
                                          : T{1} / std::sqrt(sum / static_cast<T>(op.cols) + static_cast<T>(op.epsilon));
-  }
+  });
 }
 
 TANDEM_KERNEL(Elementwise);

@@ -3,6 +3,7 @@
 
 #include "exec/cpu/dropout.hpp"
 #include "exec/cpu/kernels.hpp"
+#include "exec/cpu/split.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -25,12 +26,13 @@ HiddenRows position_rows(const Op& op, const KernelContext& context) {
   return {context, op.seq, op.rows > 0 ? op.rows : op.batch * op.seq, op.shard};
 }
 
-// body(row, position, index of its mask)
+// body(row, position, index of its mask). Rows that are gone through at once have different positions.
 template <class F>
-void each_position(const HiddenRows& rows, std::int64_t hidden, F body) {
+void each_position(const Call& call, const HiddenRows& rows, std::int64_t hidden, F body) {
   rows.each_run([&](std::int64_t first, std::int64_t count, std::int64_t sequence, std::int64_t position) {
-    for (std::int64_t i = 0; i < count; ++i)
+    each_row(call, count, hidden, [&](std::int64_t i) {
       body(first + i, position + i, static_cast<std::uint64_t>(rows.token(sequence, position + i) * hidden));
+    });
   });
 }
 
@@ -40,8 +42,8 @@ template <class T>
 void compute(const Embedding& op, Call& call) {
   const std::int32_t* tokens = call.in<std::int32_t>(0);
   const T* table = call.in<T>(1);
-  T* y = call.out<T>(0);
-  for (std::int64_t t = 0; t < op.tokens; ++t, y += op.hidden) {
+  each_row(call, op.tokens, op.hidden, [&](std::int64_t t) {
+    T* y = call.out<T>(0) + t * op.hidden;
     const std::int64_t row = table_row(tokens[t], op, call.context());
     const T* from = table + row * op.hidden;
     if (row < 0 && !op.add)
@@ -50,7 +52,7 @@ void compute(const Embedding& op, Call& call) {
       each(op.hidden, [=](std::int64_t c) { y[c] += from[c]; });
     else if (row >= 0)
       std::copy_n(from, op.hidden, y);
-  }
+  });
 }
 
 template <class T>
@@ -58,13 +60,12 @@ void compute(const EmbeddingBackward& op, Call& call) {
   const std::int32_t* tokens = call.in<std::int32_t>(0);
   const T* dy = call.in<T>(1);
   T* dtable = call.out<T>(0);
-  std::fill_n(dtable, op.vocab_rows * op.hidden, T{0});
-  for (std::int64_t t = 0; t < op.tokens; ++t, dy += op.hidden) {
-    const std::int64_t row = table_row(tokens[t], op, call.context());
-    if (row < 0) continue;
-    T* sum = dtable + row * op.hidden;
-    each(op.hidden, [=](std::int64_t c) { sum[c] += dy[c]; });
-  }
+  fill(call, dtable, op.vocab_rows * op.hidden, T{0});
+  each_columns(call, op.tokens, op.hidden, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t t = 0; t < op.tokens; ++t)
+      if (const std::int64_t row = table_row(tokens[t], op, call.context()); row >= 0)
+        each(end - first, [to = dtable + row * op.hidden + first, from = dy + t * op.hidden + first](std::int64_t c) { to[c] += from[c]; });
+  });
 }
 
 template <class T>
@@ -72,7 +73,7 @@ void compute(const PositionDropout& op, Call& call) {
   const T *x = call.in<T>(0), *table = op.learned ? call.in<T>(1) : nullptr;
   T* y = call.out<T>(0);
   const Dropout<T> dropout(call.context(), DropoutSite::embedding, op.dropout);
-  each_position(position_rows(op, call.context()), op.hidden, [&](std::int64_t r, std::int64_t position, std::uint64_t first) {
+  each_position(call, position_rows(op, call.context()), op.hidden, [&](std::int64_t r, std::int64_t position, std::uint64_t first) {
     const T *from = x + r * op.hidden, *added = table + (op.learned ? position * op.hidden : 0);
     T* to = y + r * op.hidden;
     if (op.learned)
@@ -88,7 +89,7 @@ void compute(const PositionDropoutBackward& op, Call& call) {
   T *dx = call.out<T>(0), *dposition = op.learned ? call.out<T>(1) : nullptr;
   const Dropout<T> dropout(call.context(), DropoutSite::embedding, op.dropout);
   if (op.learned) std::fill_n(dposition, op.max_positions * op.hidden, T{0});
-  each_position(position_rows(op, call.context()), op.hidden, [&](std::int64_t r, std::int64_t position, std::uint64_t first) {
+  each_position(call, position_rows(op, call.context()), op.hidden, [&](std::int64_t r, std::int64_t position, std::uint64_t first) {
     const T* from = dy + r * op.hidden;
     T* to = dx + r * op.hidden;
     dropout.each(first, op.hidden, [=](std::int64_t c, T factor) { to[c] = factor * from[c]; });

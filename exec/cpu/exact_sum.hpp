@@ -33,6 +33,12 @@ class ExactSum {
     carry();
     return words_;
   }
+  /// Adds another sum.
+  void add(ExactSum other) {
+    other.carry();
+    carry();
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] += other.words_[i];
+  }
   /// Adds the sum to a vector of words.
   void add_to(std::int64_t* sum) {
     carry();

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <numeric>
 
-#include "exec/cpu/call.hpp"
+#include "exec/cpu/split.hpp"
 
 namespace tandem::exec::cpu {
 
@@ -21,6 +21,18 @@ void for_each_group(const Op& op, const std::int32_t* counts, F body) {
           "the experts' rows are not all the rows there are");
   for (std::int64_t i = 0, row = 0; i < n; row += counts[i++])
     if (counts[i] > 0) body(row, counts[i], i % op.experts);
+}
+
+/// The same, experts shared by the threads of a rank where there are enough of them; the groups of one follow each other on one thread.
+/// Else each group comes alone.
+template <class Op, class F>
+void share_groups(const Op& op, const std::int32_t* counts, const Call& call, F body) {
+  if (op.experts < call.team().threads()) return for_each_group(op, counts, body);
+  call.team().split(op.experts, 1, [&](std::int64_t first, std::int64_t end) {
+    for_each_group(op, counts, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
+      if (first <= expert && expert < end) body(row, rows, expert);
+    });
+  });
 }
 
 }  // namespace tandem::exec::cpu

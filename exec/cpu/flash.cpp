@@ -9,6 +9,7 @@
 #include "exec/cpu/head_matrix.hpp"
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/room.hpp"
+#include "exec/cpu/split.hpp"
 #include "exec/shared/alibi.hpp"
 #include "exec/shared/soft_cap.hpp"
 #include "exec/shared/vector_math.hpp"
@@ -24,6 +25,12 @@ struct Block {
   std::int64_t first, count, from, keys;
 
   std::int64_t width() const { return keys - from; }
+};
+
+// A block of a head of a sequence.
+struct Place {
+  std::int64_t sequence, head;
+  Block block;
 };
 
 // What both directions share: one (sequence, head), block by block.
@@ -89,6 +96,18 @@ class Rows {
     return (sequence * dims.heads + head) * dims.seq + query;
   }
 
+  // body(state, sequence, group): groups of heads that share keys are shared by the rank's threads, each range with a state of its
+  // own; the sequences of a group follow each other on one thread where `in_order`.
+  template <class Make, class F>
+  void each_group(bool in_order, Make make, F body) const {
+    const std::int64_t groups = dims.groups(), each = in_order ? dims.batch : 1;
+    call_.team().split(dims.batch * groups / each, 1, [&](std::int64_t first, std::int64_t end) {
+      auto state = make();
+      for (std::int64_t i = first; i < end; ++i)
+        for (std::int64_t s = 0; s < each; ++s) body(state, i / groups + s, i % groups);
+    });
+  }
+
   const AttentionDims& dims;
   const AttentionPlaces places;
   const T scale;
@@ -138,15 +157,11 @@ class Forward {
  public:
   Forward(const FlashAttention& op, Call& call)
       : op_(op), rows_(op, call), q_(call.in<T>(0)), kv_(call.in<T>(1)), context_(call.out<T>(0)), stats_(call.out<T>(1)),
-        sinks_(op.sinks ? call.in<T>(2) : nullptr), weights_(rows_.room()), parts_(kBlock * op.dims.value_width()), sums_(kBlock) {}
+        sinks_(op.sinks ? call.in<T>(2) : nullptr) {}
 
-  void run() {
-    const std::int64_t per_group = rows_.places.queries_of_group();
-    for (std::int64_t s = 0; s < op_.dims.batch; ++s)
-      for (std::int64_t g = 0; g < op_.dims.groups(); ++g) {
-        Keys all{{kv_, rows_.places.key(s, g), op_.dims.head_dim}, {kv_, rows_.places.value(s, g), op_.dims.value_width()}};
-        for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) head(s, h, all);
-      }
+  void run() const {
+    const auto make = [&] { return Rooms{rows_.room(), Room<T>(kBlock * op_.dims.value_width()), std::vector<Sum>(kBlock)}; };
+    rows_.each_group(false, make, [&](Rooms& rooms, std::int64_t s, std::int64_t g) { group(s, g, rooms); });
   }
 
  private:
@@ -158,30 +173,43 @@ class Forward {
     T top, sum;
   };
 
-  void head(std::int64_t s, std::int64_t h, Keys& all) {
+  // A thread's: weights and mixed values of a block's queries, and their sums.
+  struct Rooms {
+    Room<T> weights, parts;
+    std::vector<Sum> sums;
+  };
+
+  void group(std::int64_t s, std::int64_t g, Rooms& rooms) const {
+    const std::int64_t per_group = rows_.places.queries_of_group();
+    Keys all{{kv_, rows_.places.key(s, g), op_.dims.head_dim}, {kv_, rows_.places.value(s, g), op_.dims.value_width()}};
+    for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) head(s, h, all, rooms);
+  }
+  void head(std::int64_t s, std::int64_t h, Keys& all, Rooms& rooms) const {
     HeadMatrix<const T> queries(q_, rows_.places.query(s, h), op_.dims.head_dim);
     const HeadRows context = rows_.places.context(s, h);
     rows_.each_block([&](const Block& b) {
-      if (b.keys > 0) weigh(s, h, b, queries, all);
+      if (b.keys > 0) weigh({s, h, b}, queries, all, rooms);
       for (std::int64_t i = 0; i < b.count; ++i) {
         const std::int64_t query = b.first + i;
         const Result<T> to{context_ + context.at(query), stats_ + rows_.statistic(s, h, query), op_.dims.value_width()};
-        if (rows_.places.visible(query) > 0) put(i, to);
+        if (rows_.places.visible(query) > 0) put(rooms, i, to);
         else if (op_.ring_step <= 0) to.nothing();
       }
     });
   }
   // The mixed values of a block's queries.
-  void weigh(std::int64_t s, std::int64_t h, const Block& b, HeadMatrix<const T>& queries, Keys& all) {
-    rows_.write_by_key(b, op_.dims.head_dim, queries.factor(false, b.first), all.keys, rows_.scale, weights_.data());
-    for (std::int64_t i = 0; i < b.count; ++i) sums_[static_cast<std::size_t>(i)] = row(s, h, b, i);
-    multiply(Product<T>{b.count, op_.dims.value_width(), b.width(), {weights_.data() + b.from, rows_.stride()},
-                        all.values.factor(false, b.from), parts_.data(), op_.dims.value_width()});
+  void weigh(const Place& at, HeadMatrix<const T>& queries, Keys& all, Rooms& rooms) const {
+    const Block& b = at.block;
+    rows_.write_by_key(b, op_.dims.head_dim, queries.factor(false, b.first), all.keys, rows_.scale, rooms.weights.data());
+    for (std::int64_t i = 0; i < b.count; ++i) rooms.sums[static_cast<std::size_t>(i)] = row(at, i, rooms.weights.data() + i * rows_.stride());
+    multiply(Product<T>{b.count, op_.dims.value_width(), b.width(), {rooms.weights.data() + b.from, rows_.stride()},
+                        all.values.factor(false, b.from), rooms.parts.data(), op_.dims.value_width()});
   }
   // A query's scores become weights, which its sum has yet to divide.
-  Sum row(std::int64_t s, std::int64_t h, const Block& b, std::int64_t i) {
+  Sum row(const Place& at, std::int64_t i, T* row) const {
+    const auto& [s, h, b] = at;
     const std::int64_t query = b.first + i, from = rows_.places.first_visible(query), n = rows_.places.visible(query) - from;
-    T *row = weights_.data() + i * rows_.stride(), *p = row + from;
+    T* p = row + from;
     rows_.count(1, 1, n);
     rows_.cap_scores(query, row);
     rows_.add_bias(h, query, row);
@@ -194,9 +222,9 @@ class Forward {
     rows_.clear_unseen(b, query, row);
     return {top, sum};
   }
-  void put(std::int64_t i, const Result<T>& to) const {
-    const T* part = parts_.data() + i * op_.dims.value_width();
-    const auto [top, sum] = sums_[static_cast<std::size_t>(i)];
+  void put(const Rooms& rooms, std::int64_t i, const Result<T>& to) const {
+    const T* part = rooms.parts.data() + i * op_.dims.value_width();
+    const auto [top, sum] = rooms.sums[static_cast<std::size_t>(i)];
     op_.ring_step > 0 ? to.merge(part, sum, top) : to.write(part, sum, top);
   }
 
@@ -205,8 +233,6 @@ class Forward {
   const T *q_, *kv_;
   T *context_, *stats_;
   const T* sinks_;
-  Room<T> weights_, parts_;
-  std::vector<Sum> sums_;
 };
 
 template <class T>
@@ -215,15 +241,15 @@ class Backward {
   Backward(const FlashAttentionBackward& op, Call& call)
       : op_(op), rows_(op, call), dcontext_(call.in<T>(0)), q_(call.in<T>(1)), kv_(call.in<T>(2)), context_(call.in<T>(3)),
         stats_(call.in<T>(4)), dq_(call.out<T>(0)), dkv_(call.out<T>(1)), sinks_(op.sinks ? call.in<T>(5) : nullptr),
-        dsinks_(op.sinks ? call.out<T>(2) : nullptr), p_(rows_.room()), ds_(rows_.room()),
-        slopes_(op.soft_cap > 0 ? static_cast<std::size_t>(op.dims.key_count()) : 0) {
+        dsinks_(op.sinks ? call.out<T>(2) : nullptr) {
     require(!op.sinks || op.ring_step <= 0, "sinks join once");
     if (op.sinks) std::fill_n(dsinks_, rows_.places.rank_heads(), T{0});
   }
 
-  void run() {
-    for (std::int64_t s = 0; s < op_.dims.batch; ++s)
-      for (std::int64_t g = 0; g < op_.dims.groups(); ++g) group(s, g);
+  // The gradient of a sink is a sum over sequences.
+  void run() const {
+    const auto make = [&] { return Rooms{rows_.room(), rows_.room(), Room<T>(op_.soft_cap > 0 ? op_.dims.key_count() : 0)}; };
+    rows_.each_group(op_.sinks, make, [&](Rooms& rooms, std::int64_t s, std::int64_t g) { group(s, g, rooms); });
   }
 
  private:
@@ -232,18 +258,29 @@ class Backward {
     HeadMatrix<const T> keys, values;
     Room<T> dkeys, dvalues;
   };
+  // A thread's: probabilities, gradients of scores, and slopes of a query's scores before their cap.
+  struct Rooms {
+    Room<T> p, ds, slopes;
+  };
   // One head's operands that have a row for every query.
   struct Queries {
     HeadMatrix<const T> q, dcontext, context;
   };
 
-  void group(std::int64_t s, std::int64_t g) {
+  // What a block reads, and the gradients that it writes.
+  struct Operands {
+    Queries& in;
+    Keys& all;
+    HeadMatrix<T>& dq;
+  };
+
+  void group(std::int64_t s, std::int64_t g, const Rooms& rooms) const {
     const std::int64_t per_group = rows_.places.queries_of_group(), dim = op_.dims.head_dim, wide = op_.dims.value_width();
     const HeadRows key = rows_.places.key(s, g), value = rows_.places.value(s, g);
     Keys all{{kv_, key, dim}, {kv_, value, wide}, Room<T>(key.count * dim), Room<T>(key.count * wide)};
     std::fill_n(all.dkeys.data(), key.count * dim, T{0});
     std::fill_n(all.dvalues.data(), key.count * wide, T{0});
-    for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) head(s, h, all);
+    for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) head(s, h, all, rooms);
     put(all.dkeys, dim, key);
     put(all.dvalues, wide, value);
   }
@@ -254,38 +291,41 @@ class Backward {
       each(dim, [=, from = rows.data() + k * dim](std::int64_t d) { at[d] = add ? at[d] + from[d] : from[d]; });
     }
   }
-  void head(std::int64_t s, std::int64_t h, Keys& all) {
+  void head(std::int64_t s, std::int64_t h, Keys& all, const Rooms& rooms) const {
     const HeadRows query = rows_.places.query(s, h), context = rows_.places.context(s, h);
     const std::int64_t dim = op_.dims.head_dim, wide = op_.dims.value_width();
     Queries in{{q_, query, dim}, {dcontext_, context, wide}, {context_, context, wide}};
     HeadMatrix<T> dq(dq_, query, dim);
     rows_.each_block([&](const Block& b) {
-      if (b.keys > 0) return block(s, h, b, in, all, dq);
+      if (b.keys > 0) return block({s, h, b}, {in, all, dq}, rooms);
       if (op_.ring_step <= 0)
         for (std::int64_t i = 0; i < b.count; ++i) std::fill_n(dq.row(b.first + i), dim, T{0});
     });
     dq.put();
   }
   // With m the mask and c the context: dv += (m p) dc, ds = p (m dp - sum c dc), then dq and dk as of any product.
-  void block(std::int64_t s, std::int64_t h, const Block& b, Queries& in, Keys& all, HeadMatrix<T>& dq) {
+  void block(const Place& at, const Operands& of, const Rooms& rooms) const {
+    const Block& b = at.block;
+    auto& [in, all, dq] = of;
     const Factor<T> q = in.q.factor(false, b.first), dc = in.dcontext.factor(false, b.first);
     const std::int64_t dim = op_.dims.head_dim, wide = op_.dims.value_width();
-    rows_.write_by_key(b, dim, q, all.keys, rows_.scale, p_.data());
-    rows_.write_by_key(b, wide, dc, all.values, T{1}, ds_.data());
-    for (std::int64_t i = 0; i < b.count; ++i) row(s, h, b, i, in);
-    add_by_key(b, wide, p_.data(), dc, T{1}, all.dvalues);
-    add_by_key(b, dim, ds_.data(), q, rows_.scale, all.dkeys);
-    multiply(Product<T>{b.count, dim, b.width(), {ds_.data() + b.from, rows_.stride()},
+    rows_.write_by_key(b, dim, q, all.keys, rows_.scale, rooms.p.data());
+    rows_.write_by_key(b, wide, dc, all.values, T{1}, rooms.ds.data());
+    for (std::int64_t i = 0; i < b.count; ++i) row(at, i, in, rooms);
+    add_by_key(b, wide, rooms.p.data(), dc, T{1}, all.dvalues);
+    add_by_key(b, dim, rooms.ds.data(), q, rows_.scale, all.dkeys);
+    multiply(Product<T>{b.count, dim, b.width(), {rooms.ds.data() + b.from, rows_.stride()},
                         all.keys.factor(false, b.from), dq.row(b.first), dq.stride(), rows_.scale, op_.ring_step > 0});
   }
-  void row(std::int64_t s, std::int64_t h, const Block& b, std::int64_t i, Queries& in) {
+  void row(const Place& place, std::int64_t i, Queries& in, const Rooms& rooms) const {
+    const auto& [s, h, b] = place;
     const std::int64_t query = b.first + i, from = rows_.places.first_visible(query), n = rows_.places.visible(query) - from;
-    T *p = p_.data() + i * rows_.stride(), *ds = ds_.data() + i * rows_.stride();
+    T *p = rooms.p.data() + i * rows_.stride(), *ds = rooms.ds.data() + i * rows_.stride();
     rows_.count(3, 2, n);
     if (n > 0) {
       const T *c = in.context.row(query), *dc = in.dcontext.row(query);
       const T total = lane_sum<T>(op_.dims.value_width(), [=](std::int64_t d) { return c[d] * dc[d]; });
-      rows_.cap_scores(query, p, slopes_.data());
+      rows_.cap_scores(query, p, rooms.slopes.data());
       rows_.add_bias(h, query, p);
       if (sinks_ != nullptr) add_sink(h, stats_[rows_.statistic(s, h, query)], total);
       each(n, [=, at = p + from, stat = stats_[rows_.statistic(s, h, query)]](std::int64_t k) {
@@ -295,7 +335,7 @@ class Backward {
         ds[k] = p[k] * (factor * ds[k] - total);
         p[k] *= factor;
       });
-      if (op_.soft_cap > 0) each(n, [=, at = ds + from, by = slopes_.data() + from](std::int64_t k) { at[k] *= by[k]; });
+      if (op_.soft_cap > 0) each(n, [=, at = ds + from, by = rooms.slopes.data() + from](std::int64_t k) { at[k] *= by[k]; });
     }
     rows_.clear_unseen(b, query, p);
     rows_.clear_unseen(b, query, ds);
@@ -317,8 +357,6 @@ class Backward {
   T *dq_, *dkv_;
   const T* sinks_;
   T* dsinks_;
-  Room<T> p_, ds_;
-  std::vector<T> slopes_;  // of a query's scores before their cap
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Gated activations (Shazeer, arXiv 2002.05202) and their exact derivatives.
 #include "exec/shared/activations.hpp"
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/lanes.hpp"
+#include "exec/cpu/split.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -22,15 +22,15 @@ void compute(const GatedPointwise& op, Call& call) {
   const std::int64_t n = op.rows * op.cols;
   if (op.part == GatePart::product) {
     const T *a = call.in<T>(0), *x = call.in<T>(1);
-    return with_gate(op.kind, [=, y = call.out<T>(0)](auto f) {
-      each(n, [=](std::int64_t i) { y[i] = a[i] * f.other(x[2 * i + 1]); });
+    return with_gate(op.kind, [=, &call, y = call.out<T>(0)](auto f) {
+      each(call, n, [=](std::int64_t i) { y[i] = a[i] * f.other(x[2 * i + 1]); });
     });
   }
   const T* x = call.in<T>(0);
   T* y = call.out<T>(0);
-  with_gate(op.kind, [=, part = op.part](auto f) {
-    if (part == GatePart::activation) return each(n, [=](std::int64_t i) { y[i] = f.value(x[2 * i]); });
-    each(n, [=](std::int64_t i) { y[i] = f.value(x[2 * i]) * f.other(x[2 * i + 1]); });
+  with_gate(op.kind, [=, &call, part = op.part](auto f) {
+    if (part == GatePart::activation) return each(call, n, [=](std::int64_t i) { y[i] = f.value(x[2 * i]); });
+    each(call, n, [=](std::int64_t i) { y[i] = f.value(x[2 * i]) * f.other(x[2 * i + 1]); });
   });
 }
 
@@ -39,8 +39,8 @@ template <class T>
 void product_backward(const GatedPointwiseBackward& op, Call& call) {
   const T *dy = call.in<T>(0), *a = call.in<T>(1), *x = call.in<T>(2);
   T *da = call.out<T>(0), *dx = call.out<T>(1);
-  with_gate(op.kind, [=, n = op.rows * op.cols](auto f) {
-    each(n, [=](std::int64_t i) {
+  with_gate(op.kind, [=, &call, n = op.rows * op.cols](auto f) {
+    each(call, n, [=](std::int64_t i) {
       const T up = x[2 * i + 1];
       da[i] = dy[i] * f.other(up);
       dx[2 * i + 1] = dy[i] * a[i] * f.other_derivative(up);
@@ -53,8 +53,8 @@ template <class T>
 void gate_backward(const GatedPointwiseBackward& op, Call& call) {
   const T *da = call.in<T>(0), *x = call.in<T>(1);
   T* dx = call.out<T>(0);
-  with_gate(op.kind, [=, n = op.rows * op.cols](auto f) {
-    each(n, [=](std::int64_t i) { dx[2 * i] = da[i] * f.derivative(x[2 * i]); });
+  with_gate(op.kind, [=, &call, n = op.rows * op.cols](auto f) {
+    each(call, n, [=](std::int64_t i) { dx[2 * i] = da[i] * f.derivative(x[2 * i]); });
   });
 }
 
@@ -64,8 +64,8 @@ void compute(const GatedPointwiseBackward& op, Call& call) {
   if (op.part == GatePart::activation) return gate_backward<T>(op, call);
   const T *dy = call.in<T>(0), *x = call.in<T>(1);
   T* dx = call.out<T>(0);
-  with_gate(op.kind, [=, n = op.rows * op.cols](auto f) {
-    each(n, [=](std::int64_t i) {
+  with_gate(op.kind, [=, &call, n = op.rows * op.cols](auto f) {
+    each(call, n, [=](std::int64_t i) {
       const T gate = x[2 * i], up = x[2 * i + 1];
       dx[2 * i] = dy[i] * f.other(up) * f.derivative(gate);
       dx[2 * i + 1] = dy[i] * f.value(gate) * f.other_derivative(up);

@@ -3,7 +3,6 @@
 
 #include "exec/cpu/experts.hpp"
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/lanes.hpp"
 
 namespace tandem::exec::cpu {
 
@@ -14,8 +13,9 @@ void compute(const GroupedBias& op, Call& call) {
   T* x = call.out<T>(0);
   for_each_group(op, op.ragged ? call.in<std::int32_t>(2) : nullptr,
                  [&](std::int64_t first, std::int64_t rows, std::int64_t expert) {
-                   for (std::int64_t r = first; r < first + rows; ++r)
-                     each(op.n, [=, to = x + r * op.n, bias = biases + expert * op.n](std::int64_t c) { to[c] += bias[c]; });
+                   each_row(call, rows, op.n, [=, bias = biases + expert * op.n](std::int64_t r) {
+                     each(op.n, [=, to = x + (first + r) * op.n](std::int64_t c) { to[c] += bias[c]; });
+                   });
                  });
 }
 
@@ -26,8 +26,12 @@ void compute(const GroupedBiasGrad& op, Call& call) {
   std::fill_n(dbiases, op.experts * op.n, T{0});
   for_each_group(op, op.ragged ? call.in<std::int32_t>(1) : nullptr,
                  [&](std::int64_t first, std::int64_t rows, std::int64_t expert) {
-                   for (std::int64_t r = first; r < first + rows; ++r)
-                     each(op.n, [=, from = dy + r * op.n, sum = dbiases + expert * op.n](std::int64_t c) { sum[c] += from[c]; });
+                   each_columns(call, rows, op.n, [=](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t r = first; r < first + rows; ++r)
+                       each(end - begin, [=, from = dy + r * op.n + begin, sum = dbiases + expert * op.n + begin](std::int64_t c) {
+                         sum[c] += from[c];
+                       });
+                   });
                  });
 }
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/lanes.hpp"
 #include "exec/cpu/root_mean.hpp"
+#include "exec/cpu/split.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -17,18 +17,31 @@ struct HeadPlace {
   bool key;
 };
 
-// body(HeadPlace) in order of (token, group, {its queries, k}).
+// Of a token's heads in order of (group, {its queries, k}).
+HeadPlace head_place(const AttentionDims& d, std::int64_t row, std::int64_t head) {
+  const std::int64_t queries = d.per_group(), group = head / (queries + 1), h = head % (queries + 1), heads = d.groups() * (queries + 1);
+  const bool key = h == queries;
+  return {(row * d.groups() + group) * d.group_width() + h * d.head_dim, (row * heads + head) * d.head_dim, row,
+          key ? group : group * queries + h, key};
+}
+
+std::int64_t heads_of(const AttentionDims& d) { return d.groups() * (d.per_group() + 1); }
+
+// body(HeadPlace) for all heads of all tokens, those of a token in order on one thread.
 template <class F>
-void each_head(const AttentionDims& d, F body) {
-  const std::int64_t queries = d.per_group();
-  std::int64_t packed = 0;
-  for (std::int64_t row = 0; row < d.batch * d.seq; ++row)
-    for (std::int64_t group = 0; group < d.groups(); ++group)
-      for (std::int64_t h = 0; h <= queries; ++h, packed += d.head_dim) {
-        const bool key = h == queries;
-        body(HeadPlace{(row * d.groups() + group) * d.group_width() + h * d.head_dim, packed, row,
-                       key ? group : group * queries + h, key});
-      }
+void each_head(const AttentionDims& d, const Call& call, F body) {
+  each_row(call, d.batch * d.seq, heads_of(d) * d.head_dim, [&](std::int64_t row) {
+    for (std::int64_t head = 0; head < heads_of(d); ++head) body(head_place(d, row, head));
+  });
+}
+
+// The same, a head of all tokens in order on one thread.
+template <class F>
+void each_head_over_tokens(const AttentionDims& d, const Call& call, F body) {
+  const std::int64_t rows = d.batch * d.seq;
+  each_row(call, heads_of(d), rows * d.head_dim, [&](std::int64_t head) {
+    for (std::int64_t row = 0; row < rows; ++row) body(head_place(d, row, head));
+  });
 }
 
 // Elements of a row over all ranks.
@@ -49,7 +62,7 @@ void compute(const HeadNorm& op, Call& call) {
   const T *of_queries = op.plain ? nullptr : call.in<T>(1), *of_keys = op.plain ? nullptr : call.in<T>(2);
   T *qkv = call.out<T>(0), *kept = call.out<T>(1);
   const std::int64_t n = op.dims.head_dim;
-  each_head(op.dims, [&](const HeadPlace& head) {
+  each_head(op.dims, call, [&](const HeadPlace& head) {
     T *y = qkv + head.at, *x = kept + head.packed;
     std::copy_n(y, n, x);
     const T rstd = inverse_root(x, n, op.epsilon);
@@ -64,7 +77,7 @@ void plain_backward(const HeadNormBackward& op, Call& call) {
   const T* kept = call.in<T>(1);
   T* dqkv = call.out<T>(0);
   const std::int64_t n = op.dims.head_dim;
-  each_head(op.dims, [&](const HeadPlace& head) {
+  each_head(op.dims, call, [&](const HeadPlace& head) {
     const T* x = kept + head.packed;
     T* d = dqkv + head.at;
     const T rstd = inverse_root(x, n, op.epsilon);
@@ -82,14 +95,20 @@ void compute(const HeadNormBackward& op, Call& call) {
   const std::int64_t n = op.dims.head_dim;
   std::fill_n(for_queries, n, T{0});
   std::fill_n(for_keys, n, T{0});
-  each_head(op.dims, [&](const HeadPlace& head) {
+  // Heads share the sums, which are few columns of many rows: the calling thread adds them up, in order.
+  for (std::int64_t row = 0; row < op.dims.batch * op.dims.seq; ++row)
+    for (std::int64_t h = 0; h < heads_of(op.dims); ++h) {
+      const HeadPlace head = head_place(op.dims, row, h);
+      const T *x = kept + head.packed, rstd = inverse_root(x, n, op.epsilon);
+      each(n, [=, d = dqkv + head.at, sums = head.key ? for_keys : for_queries](std::int64_t c) { sums[c] += d[c] * (x[c] * rstd); });
+    }
+  each_head(op.dims, call, [&](const HeadPlace& head) {
     const T *x = kept + head.packed, *gamma = head.key ? of_keys : of_queries;
-    T *d = dqkv + head.at, *sums = head.key ? for_keys : for_queries;
+    T* d = dqkv + head.at;
     const T rstd = inverse_root(x, n, op.epsilon);
     const T mean = lane_sum<T>(n, [=](std::int64_t c) { return d[c] * gamma[c] * (x[c] * rstd); }) / static_cast<T>(n);
     each(n, [=](std::int64_t c) {
       const T xhat = x[c] * rstd, up = d[c];
-      sums[c] += up * xhat;
       d[c] = rstd * (up * gamma[c] - xhat * mean);
     });
   });
@@ -100,7 +119,7 @@ void compute(const RowNormSums& op, Call& call) {
   const T* qkv = call.in<T>(0);
   T* sums = call.out<T>(0);
   std::fill_n(sums, 2 * op.rows(), T{0});
-  each_head(op.dims, [&](const HeadPlace& head) {
+  each_head(op.dims, call, [&](const HeadPlace& head) {
     sums[2 * head.row + head.key] += lane_sum<T>(op.dims.head_dim, [x = qkv + head.at](std::int64_t c) { return x[c] * x[c]; });
   });
 }
@@ -110,7 +129,7 @@ void compute(const RowNorm& op, Call& call) {
   const T *of_queries = call.in<T>(1), *of_keys = call.in<T>(2), *sums = call.in<T>(3);
   T *qkv = call.out<T>(0), *kept = call.out<T>(1);
   const std::int64_t n = op.dims.head_dim;
-  each_head(op.dims, [&](const HeadPlace& head) {
+  each_head(op.dims, call, [&](const HeadPlace& head) {
     T *y = qkv + head.at, *x = kept + head.packed;
     const T *gamma = (head.key ? of_keys : of_queries) + head.number * n, rstd = inverse_root_of(op, sums, head);
     std::copy_n(y, n, x);
@@ -124,7 +143,7 @@ void compute(const RowNormDots& op, Call& call) {
   T* dots = call.out<T>(0);
   const std::int64_t n = op.dims.head_dim;
   std::fill_n(dots, 2 * op.rows(), T{0});
-  each_head(op.dims, [&](const HeadPlace& head) {
+  each_head(op.dims, call, [&](const HeadPlace& head) {
     const T *d = dqkv + head.at, *x = kept + head.packed, *gamma = (head.key ? of_keys : of_queries) + head.number * n;
     dots[2 * head.row + head.key] += lane_sum<T>(n, [=](std::int64_t c) { return d[c] * gamma[c] * x[c]; });
   });
@@ -139,7 +158,7 @@ void compute(const RowNormBackward& op, Call& call) {
   const std::int64_t n = op.dims.head_dim;
   std::fill_n(for_queries, op.dims.heads * n, T{0});
   std::fill_n(for_keys, op.dims.groups() * n, T{0});
-  each_head(op.dims, [&](const HeadPlace& head) {
+  each_head_over_tokens(op.dims, call, [&](const HeadPlace& head) {
     const T *x = kept + head.packed, *gamma = (head.key ? of_keys : of_queries) + head.number * n;
     T *d = dqkv + head.at, *total = (head.key ? for_keys : for_queries) + head.number * n;
     const T rstd = inverse_root_of(op, sums, head);

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/lanes.hpp"
+#include "exec/cpu/split.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -22,6 +22,25 @@ Stats<T> row_stats(const T* x, std::int64_t n, const LayerNorm& op) {
 }
 
 template <class T>
+struct ForwardRow {
+  const T *x, *gamma, *beta;  // beta may be null
+};
+
+template <class T>
+void write_row(const LayerNorm& op, const ForwardRow<T>& of, T* y, T* stats) {
+  const T *x = of.x, *gamma = of.gamma, *beta = of.beta;
+  const Stats<T> s = row_stats(x, op.cols, op);
+  if (op.rms)
+    each(op.cols, [=](std::int64_t c) { y[c] = x[c] * s.rstd * gamma[c]; });
+  else if (beta == nullptr)
+    each(op.cols, [=](std::int64_t c) { y[c] = (x[c] - s.mean) * s.rstd * gamma[c]; });
+  else
+    each(op.cols, [=](std::int64_t c) { y[c] = (x[c] - s.mean) * s.rstd * gamma[c] + beta[c]; });
+  stats[0] = s.mean;
+  stats[1] = s.rstd;
+}
+
+template <class T>
 struct BackwardRow {
   const T *dy, *x, *gamma, *residual;  // residual may be null
   Stats<T> stats;
@@ -30,9 +49,12 @@ struct BackwardRow {
 
   T xhat(std::int64_t c) const { return (x[c] - stats.mean) * stats.rstd; }
 
-  void add_parameter_gradients(std::int64_t n) const {
-    if (dgamma != nullptr) each(n, [row = *this](std::int64_t c) { row.dgamma[c] += row.dy[c] * row.xhat(c); });
-    if (dbeta != nullptr) each(n, [row = *this](std::int64_t c) { row.dbeta[c] += row.dy[c]; });
+  // Of columns [first, end).
+  void add_parameter_gradients(std::int64_t first, std::int64_t end) const {
+    const auto at = [=](std::int64_t i) { return first + i; };
+    if (dgamma != nullptr)
+      each(end - first, [=, row = *this](std::int64_t i) { row.dgamma[at(i)] += row.dy[at(i)] * row.xhat(at(i)); });
+    if (dbeta != nullptr) each(end - first, [=, row = *this](std::int64_t i) { row.dbeta[at(i)] += row.dy[at(i)]; });
   }
 
   // With g = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)); without mean(g) where no mean was taken off.
@@ -58,17 +80,9 @@ template <class T>
 void compute(const LayerNorm& op, Call& call) {
   const T *x = call.in<T>(0), *gamma = call.in<T>(1), *beta = op.has_beta() ? call.in<T>(2) : nullptr;
   T *y = call.out<T>(0), *stats = call.out<T>(1);
-  for (std::int64_t r = 0; r < op.rows; ++r, x += op.cols, y += op.cols) {
-    const Stats<T> s = row_stats(x, op.cols, op);
-    if (op.rms)
-      each(op.cols, [=](std::int64_t c) { y[c] = x[c] * s.rstd * gamma[c]; });
-    else if (beta == nullptr)
-      each(op.cols, [=](std::int64_t c) { y[c] = (x[c] - s.mean) * s.rstd * gamma[c]; });
-    else
-      each(op.cols, [=](std::int64_t c) { y[c] = (x[c] - s.mean) * s.rstd * gamma[c] + beta[c]; });
-    stats[2 * r] = s.mean;
-    stats[2 * r + 1] = s.rstd;
-  }
+  each_row(call, op.rows, op.cols, [=, &op](std::int64_t r) {
+    write_row<T>(op, {x + r * op.cols, gamma, beta}, y + r * op.cols, stats + 2 * r);
+  });
 }
 
 template <class T>
@@ -79,16 +93,18 @@ void compute(const LayerNormBackward& op, Call& call) {
   const T* residual = op.add_residual ? call.in<T>(4) : nullptr;
   T* dx = input ? call.out<T>(0) : nullptr;
   T *dgamma = parameters ? call.out<T>(first) : nullptr, *dbeta = parameters && op.has_beta() ? call.out<T>(first + 1) : nullptr;
-  if (dgamma != nullptr) std::fill_n(dgamma, op.cols, T{0});
-  if (dbeta != nullptr) std::fill_n(dbeta, op.cols, T{0});
-  for (std::int64_t r = 0; r < op.rows; ++r) {
+  const auto row = [=, &op](std::int64_t r) {
     const std::int64_t at = r * op.cols;
-    const BackwardRow<T> row{
-        dy + at, x + at, gamma, residual == nullptr ? nullptr : residual + at, {stats[2 * r], stats[2 * r + 1]},
-        op.rms, dx == nullptr ? nullptr : dx + at, dgamma, dbeta};
-    row.add_parameter_gradients(op.cols);
-    row.write_dx(op.cols);
-  }
+    return BackwardRow<T>{dy + at, x + at, gamma, residual == nullptr ? nullptr : residual + at, {stats[2 * r], stats[2 * r + 1]},
+                          op.rms, dx == nullptr ? nullptr : dx + at, dgamma, dbeta};
+  };
+  if (parameters)
+    each_columns(call, op.rows, op.cols, [&](std::int64_t begin, std::int64_t end) {
+      if (dgamma != nullptr) std::fill(dgamma + begin, dgamma + end, T{0});
+      if (dbeta != nullptr) std::fill(dbeta + begin, dbeta + end, T{0});
+      for (std::int64_t r = 0; r < op.rows; ++r) row(r).add_parameter_gradients(begin, end);
+    });
+  if (input) each_row(call, op.rows, op.cols, [&](std::int64_t r) { row(r).write_dx(op.cols); });
 }
 
 TANDEM_KERNEL(LayerNorm);

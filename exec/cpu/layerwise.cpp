@@ -1,9 +1,12 @@
 // LAMB (You et al., arXiv 1904.00962, algorithm 2) and LANS (Zheng et al., arXiv 2006.13484, algorithm 2): Adam's update, each
 // tensor's scaled by the tensor's norm over its own. phi is the identity; without one of the norms the factor is 1.
+#include <array>
 #include <cmath>
+#include <mutex>
 
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/pieces.hpp"
+#include "exec/cpu/split.hpp"
 #include "exec/cpu/staged.hpp"
 #include "exec/cpu/updated.hpp"
 
@@ -49,18 +52,21 @@ struct Terms {
   T gradient(T w, T g, T v) const { return g / denominator(v) + decay * w; }
 };
 
-// One piece of a parameter in the operands of either operation.
+// A stretch of a piece of a parameter in the operands of either operation.
 template <class T>
 struct Piece {
   const PieceRow& piece;
+  Stretch stretch;
   const T *gradient, *weight;
   T factor;  // on the gradient
+
+  std::int64_t count() const { return stretch.end - stretch.first; }
 };
 
 template <class T>
 void update_moments(const LayerwiseMoments& op, const Piece<T>& at, T* m, T* v) {
   const T beta1 = static_cast<T>(op.beta1), beta2 = static_cast<T>(op.beta2);
-  each(at.piece.count, [=](std::int64_t i) {
+  each(at.count(), [=](std::int64_t i) {
     const T g = at.gradient[i] * at.factor;
     m[i] = beta1 * m[i] + (T{1} - beta1) * g;
     v[i] = beta2 * v[i] + (T{1} - beta2) * g * g;
@@ -68,11 +74,9 @@ void update_moments(const LayerwiseMoments& op, const Piece<T>& at, T* m, T* v) 
 }
 
 template <class T>
-void add_norms(const LayerwiseMoments& op, const Terms<T>& terms, const Piece<T>& at, const T* m, const T* v, std::int64_t* sums) {
-  const auto add = [&](std::int64_t i, auto value) {
-    ExactSum sum;
-    add_squares(at.piece, sum, value);
-    sum.add_to(words_of(sums, at.piece, op.norms(), i));
+void add_norms(const LayerwiseMoments& op, const Terms<T>& terms, const Piece<T>& at, const T* m, const T* v, std::array<ExactSum, 3>& sums) {
+  const auto add = [&](std::size_t of, auto value) {
+    add_squares(at.piece, at.stretch, sums[of], [&](std::int64_t i) { return value(i - at.stretch.first); });
   };
   add(0, [&](std::int64_t i) { return at.weight[i]; });
   add(1, [&](std::int64_t i) { return terms.momentum(at.weight[i], m[i], v[i]); });
@@ -98,12 +102,19 @@ template <class T>
 void apply(const LayerwiseApply& op, const Terms<T>& terms, const Factors<T>& factors, const Piece<T>& at, const T* m, const T* v,
            T* weight) {
   if (op.kind == LayerwiseKind::lamb)
-    return each(at.piece.count, [=](std::int64_t i) { weight[i] -= factors.momentum * terms.momentum(weight[i], m[i], v[i]); });
-  each(at.piece.count, [=](std::int64_t i) {
+    return each(at.count(), [=](std::int64_t i) { weight[i] -= factors.momentum * terms.momentum(weight[i], m[i], v[i]); });
+  each(at.count(), [=](std::int64_t i) {
     const T w = weight[i], g = at.gradient[i] * at.factor;
     weight[i] = w - (factors.momentum * terms.momentum(w, m[i], v[i]) + factors.gradient * terms.gradient(w, g, v[i]));
   });
 }
+
+// What a thread goes through its stretches with.
+template <class T>
+struct ApplyOperands {
+  Updated<T> weights;
+  Staged<T> gradients, exp_avg, exp_avg_sq;
+};
 
 }  // namespace
 
@@ -115,12 +126,12 @@ void compute(const TensorNorms& op, Call& call) {
     check_piece(op, p, p.state);
     if (!p.counted) continue;
     ExactSum sum;
-    with_values<T>(call.input(0), p.gradient, [&](auto value) { add_squares(p, sum, value); });
+    with_values<T>(call.input(0), p.gradient, [&](auto value) { add_squares(call, p, sum, value); });
     sum.add_to(words_of(sums, p, 1, 0));
   }
 }
 
-// Norms are of moments as they are stored, for those are what LayerwiseApply reads. Pieces are taken whole.
+// Norms are of moments as they are stored, for those are what LayerwiseApply reads.
 template <class T>
 void compute(const LayerwiseMoments& op, Call& call) {
   const StepTable& table = call.table();
@@ -128,19 +139,29 @@ void compute(const LayerwiseMoments& op, Call& call) {
   std::int64_t* sums = call.out<std::int64_t>(2);
   std::fill_n(sums, op.global_parameters * op.norms() * kExactWords, 0);
   if (table.found_nonfinite) return;
-  Moment<T> exp_avg(call, op, 0, Rounding::Of::exp_avg), exp_avg_sq(call, op, 1, Rounding::Of::exp_avg_sq);
-  Staged<T> gradients, weights;
   for (const PieceRow& p : call.pieces()) {
     check_piece(op, p, p.state);
     if (p.sign_step > 0) continue;
     const auto factor = static_cast<T>(gradient_factor(op, table, gradient_sums, p));
-    const Piece<T> at{p, gradients.get({call.input(0), p.gradient, p.count}),
-                      weights.get({call.input(1), op.master ? p.state : p.weight, p.count}), factor};
-    update_moments(op, at, exp_avg.get(p, 0, p.count), exp_avg_sq.get(p, 0, p.count));
-    exp_avg.put();
-    exp_avg_sq.put();
-    if (p.counted)
-      add_norms(op, Terms<T>(op, table, p), at, exp_avg.get(p, 0, p.count), exp_avg_sq.get(p, 0, p.count), sums);
+    std::array<ExactSum, 3> squares;
+    std::mutex mutex;
+    each_blocks(call, p, [&](const Stretch& of) {
+      Moment<T> exp_avg(call, op, 0, Rounding::Of::exp_avg), exp_avg_sq(call, op, 1, Rounding::Of::exp_avg_sq);
+      Staged<T> gradients, weights;
+      const std::int64_t first = of.first, n = of.end - first;
+      const Piece<T> at{p, of, gradients.get({call.input(0), p.gradient + first, n}),
+                        weights.get({call.input(1), (op.master ? p.state : p.weight) + first, n}), factor};
+      update_moments(op, at, exp_avg.get(p, first, n), exp_avg_sq.get(p, first, n));
+      exp_avg.put();
+      exp_avg_sq.put();
+      if (!p.counted) return;
+      std::array<ExactSum, 3> part;
+      add_norms(op, Terms<T>(op, table, p), at, exp_avg.get(p, first, n), exp_avg_sq.get(p, first, n), part);
+      const std::lock_guard guard(mutex);
+      for (std::size_t i = 0; i < part.size(); ++i) squares[i].add(part[i]);
+    });
+    if (!p.counted) continue;
+    for (std::int64_t i = 0; i < op.norms(); ++i) squares[static_cast<std::size_t>(i)].add_to(words_of(sums, p, op.norms(), i));
   }
 }
 
@@ -150,21 +171,20 @@ void compute(const LayerwiseApply& op, Call& call) {
   if (table.found_nonfinite) return;
   const std::int64_t *sums = call.in<std::int64_t>(3), *gradient_sums = nullptr;
   if (op.kind == LayerwiseKind::lans) gradient_sums = call.in<std::int64_t>(4);
-  Updated<T> weights(call, op, {0, op.master ? 1 : -1});
-  Staged<T> gradients, exp_avg, exp_avg_sq;
   for (const PieceRow& p : call.pieces()) {
     check_piece(op, p, p.state);
-    if (p.sign_step > 0) {
-      step_by_sign(p, call.input(0), gradients, weights);
-      continue;
-    }
     const auto factor = static_cast<T>(gradient_factor(op, table, gradient_sums, p));
-    T* weight = weights.get(p, 0, p.count);
-    const Piece<T> at{p, gradients.get({call.input(0), p.gradient, p.count}), weight, factor};
     const Factors<T> factors(op, sums, p, table.learning_rate);
-    apply(op, Terms<T>(op, table, p), factors, at, exp_avg.get({call.input(1), p.state, p.count}),
-          exp_avg_sq.get({call.input(2), p.state, p.count}), weight);
-    weights.put();
+    const auto make = [&] { return ApplyOperands<T>{{call, op, {0, op.master ? 1 : -1}}, {}, {}, {}}; };
+    each_stretch(call, p, make, [&](ApplyOperands<T>& of, std::int64_t first, std::int64_t n) {
+      const Elements gradients{call.input(0), p.gradient + first, n};
+      if (p.sign_step > 0) return step_by_sign(p, gradients, of.gradients, of.weights);
+      T* weight = of.weights.get(p, first, n);
+      const Piece<T> at{p, {first, first + n}, of.gradients.get(gradients), weight, factor};
+      apply(op, Terms<T>(op, table, p), factors, at, of.exp_avg.get({call.input(1), p.state + first, n}),
+            of.exp_avg_sq.get({call.input(2), p.state + first, n}), weight);
+      of.weights.put();
+    });
   }
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/lanes.hpp"
+#include "exec/cpu/split.hpp"
 #include "exec/shared/vector_math.hpp"
 
 namespace tandem::exec::cpu {
@@ -38,18 +38,19 @@ struct LossInputs {
 
 // dlogits = (softmax - one-hot) * weight; padded columns and rows without a target 0.
 template <class T>
-void write_gradient(const CrossEntropy& op, const Shard& shard, const LossInputs<T>& in, T weight, T* dlogits) {
-  for (std::int64_t r = 0; r < op.dims.rows; ++r) {
+void write_gradient(const CrossEntropy& op, const LossInputs<T>& in, T weight, T* dlogits, const Call& call) {
+  const Shard shard(op.dims, call.context());
+  each_row(call, op.dims.rows, op.dims.cols, [&](std::int64_t r) {
     const T *x = in.logits + r * op.dims.cols, top = in.max[r], factor = weight / in.sums[r];
     T* d = dlogits + r * op.dims.cols;
     if (in.targets[r] < 0) {
       std::fill_n(d, op.dims.cols, T{0});
-      continue;
+      return;
     }
     each(shard.real_columns, [=](std::int64_t c) { d[c] = exp_saturating(x[c] - top) * factor; });
     std::fill(d + shard.real_columns, d + op.dims.cols, T{0});
     if (const std::int64_t c = shard.column(in.targets[r]); c >= 0) d[c] -= weight;
-  }
+  });
 }
 
 // Sum over rows that have a target of log(sum exp) - target logit, both about the maximum.
@@ -64,22 +65,24 @@ double total_loss(const LossInputs<T>& in, std::int64_t rows) {
 }
 
 template <class T>
-void write_max(const VocabDims& dims, const Shard& shard, const T* logits, T* max) {
-  for (std::int64_t r = 0; r < dims.rows; ++r, logits += dims.cols) {
-    max[r] =
-        lane_max<T>(shard.real_columns, -std::numeric_limits<T>::infinity(), [=](std::int64_t c) { return logits[c]; });
-  }
+void write_max(const VocabDims& dims, const T* logits, T* max, const Call& call) {
+  const Shard shard(dims, call.context());
+  each_row(call, dims.rows, dims.cols, [&](std::int64_t r) {
+    max[r] = lane_max<T>(shard.real_columns, -std::numeric_limits<T>::infinity(),
+                         [row = logits + r * dims.cols](std::int64_t c) { return row[c]; });
+  });
 }
 
 template <class T>
-void write_sums(const VocabDims& dims, const Shard& shard, const LossInputs<T>& in, T* sums) {
-  const T* logits = in.logits;
-  for (std::int64_t r = 0; r < dims.rows; ++r, logits += dims.cols) {
+void write_sums(const VocabDims& dims, const LossInputs<T>& in, T* sums, const Call& call) {
+  const Shard shard(dims, call.context());
+  each_row(call, dims.rows, dims.cols, [&](std::int64_t r) {
+    const T* logits = in.logits + r * dims.cols;
     const std::int64_t target = shard.column(in.targets[r]);
     sums[r] =
         lane_sum<T>(shard.real_columns, [=, top = in.max[r]](std::int64_t c) { return exp_saturating(logits[c] - top); });
     sums[dims.rows + r] = target < 0 ? T{0} : logits[target] - in.max[r];
-  }
+  });
 }
 
 }  // namespace
@@ -87,27 +90,26 @@ void write_sums(const VocabDims& dims, const Shard& shard, const LossInputs<T>& 
 template <class T>
 void compute(const VocabMax& op, Call& call) {
   const T* logits = call.in<T>(0);
-  write_max(op.dims, Shard(op.dims, call.context()), logits, call.out<T>(0));
+  write_max(op.dims, logits, call.out<T>(0), call);
 }
 
 template <class T>
 void compute(const VocabExpSum& op, Call& call) {
   const LossInputs<T> in{call.in<T>(0), call.in<T>(1), nullptr, call.in<std::int32_t>(2)};
-  write_sums(op.dims, Shard(op.dims, call.context()), in, call.out<T>(0));
+  write_sums(op.dims, in, call.out<T>(0), call);
 }
 
 template <class T>
 void compute(const CrossEntropy& op, Call& call) {
-  const Shard shard(op.dims, call.context());
   LossInputs<T> in{call.in<T>(0), nullptr, nullptr, call.in<std::int32_t>(op.one_kernel ? 1 : 3)};
   std::vector<T> max, sums;
   if (op.one_kernel) {
     require(op.dims.whole || call.context().tensor_size == 1, "a loss in one kernel needs all columns");
     max.resize(static_cast<std::size_t>(op.dims.rows));
     sums.resize(2 * max.size());
-    write_max(op.dims, shard, in.logits, max.data());
+    write_max(op.dims, in.logits, max.data(), call);
     in.max = max.data();
-    write_sums(op.dims, shard, in, sums.data());
+    write_sums(op.dims, in, sums.data(), call);
     in.sums = sums.data();
   } else {
     in.max = call.in<T>(1);
@@ -117,7 +119,7 @@ void compute(const CrossEntropy& op, Call& call) {
   const double added = total_loss(in, op.dims.rows) / static_cast<double>(op.global_tokens);
   *loss = op.first ? added : *loss + added;
   const T weight = static_cast<T>(call.table().loss_scale / static_cast<double>(op.global_tokens));
-  write_gradient(op, shard, in, weight, call.out<T>(1));
+  write_gradient(op, in, weight, call.out<T>(1), call);
 }
 
 TANDEM_KERNEL(VocabMax);

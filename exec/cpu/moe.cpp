@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/lanes.hpp"
+#include "exec/cpu/split.hpp"
 #include "exec/shared/routing.hpp"
 
 namespace tandem::exec::cpu {
@@ -35,21 +35,23 @@ const T* keys_of(const RouterRule& r, const T* scores, const T* bias, std::vecto
 
 // The experts of every choice [tokens, top_k]: the largest key first, the lower expert of equal ones.
 template <class T>
-std::vector<std::int64_t> choices(const MoeDims& d, const RouterRule& r, const T* scores, const T* bias) {
-  std::vector<std::int64_t> chosen;
-  std::vector<char> taken;
-  std::vector<T> room(static_cast<std::size_t>(d.experts));
-  for (std::int64_t t = 0; t < d.tokens; ++t, scores += d.experts) {
-    const T* keys = keys_of(r, scores, bias, room);
-    taken.assign(static_cast<std::size_t>(d.experts), 0);
-    for (std::int64_t j = 0; j < d.top_k; ++j) {
-      std::int64_t best = -1;
-      for (std::int64_t e = 0; e < d.experts; ++e)
-        if (taken[static_cast<std::size_t>(e)] == 0 && (best < 0 || keys[e] > keys[best])) best = e;
-      chosen.push_back(best);
-      taken[static_cast<std::size_t>(best)] = 1;
+std::vector<std::int64_t> choices(const MoeDims& d, const RouterRule& r, const T* scores, const T* bias, const Call& call) {
+  std::vector<std::int64_t> chosen(static_cast<std::size_t>(d.tokens * d.top_k));
+  call.team().split(d.tokens, call.team().grain(d.experts * d.top_k), [&](std::int64_t first, std::int64_t end) {
+    std::vector<char> taken;
+    std::vector<T> room(static_cast<std::size_t>(d.experts));
+    for (std::int64_t t = first; t < end; ++t) {
+      const T* keys = keys_of(r, scores + t * d.experts, bias, room);
+      taken.assign(static_cast<std::size_t>(d.experts), 0);
+      for (std::int64_t j = 0; j < d.top_k; ++j) {
+        std::int64_t best = -1;
+        for (std::int64_t e = 0; e < d.experts; ++e)
+          if (taken[static_cast<std::size_t>(e)] == 0 && (best < 0 || keys[e] > keys[best])) best = e;
+        chosen[static_cast<std::size_t>(t * d.top_k + j)] = best;
+        taken[static_cast<std::size_t>(best)] = 1;
+      }
     }
-  }
+  });
   return chosen;
 }
 
@@ -79,13 +81,15 @@ void write_slots(const MoeDims& d, const std::vector<std::int64_t>& chosen, std:
   }
 }
 
-// body(token, choice, row) for choices that have a row, tokens and their choices ascending.
+// body(token, choice, row) for choices that have a row, those of a token ascending on one thread.
 template <class F>
-void each_choice(const MoeDims& d, const std::int32_t* slots, F body) {
-  for (std::int64_t i = 0; i < d.tokens * d.top_k; ++i) {
-    require(slots[i] < d.rows(), "a choice beyond the experts' rows");
-    if (slots[i] >= 0) body(i / d.top_k, i, slots[i]);
-  }
+void each_choice(const MoeDims& d, const std::int32_t* slots, const Call& call, F body) {
+  each_row(call, d.tokens, d.top_k * d.hidden, [=, &d](std::int64_t t) {
+    for (std::int64_t i = t * d.top_k; i < (t + 1) * d.top_k; ++i) {
+      require(slots[i] < d.rows(), "a choice beyond the experts' rows");
+      if (slots[i] >= 0) body(t, i, slots[i]);
+    }
+  });
 }
 
 // d loss / d score of one token's experts from that of its weights. Normalised and not scaled these are w_j = p_j / sum, and the
@@ -133,9 +137,10 @@ void compute(const TopKRouter& op, Call& call) {
   const T* logits = call.in<T>(0);
   T *probs = call.out<T>(0), *weights = call.out<T>(1);
   const bool sigmoids = op.routing.scores == RouterScores::sigmoid;
-  for (std::int64_t t = 0; t < d.tokens; ++t)
+  each_row(call, d.tokens, d.experts, [=, &d](std::int64_t t) {
     (sigmoids ? sigmoid<T> : softmax<T>)(logits + t * d.experts, probs + t * d.experts, d.experts);
-  const std::vector<std::int64_t> chosen = choices(d, op.routing, probs, op.routing.bias ? call.in<T>(1) : nullptr);
+  });
+  const std::vector<std::int64_t> chosen = choices(d, op.routing, probs, op.routing.bias ? call.in<T>(1) : nullptr, call);
   const T scale = static_cast<T>(op.routing.scale);
   for (std::int64_t t = 0; t < d.tokens; ++t) {
     const T *p = probs + t * d.experts, sum = sum_of_chosen(d, op.routing, p, chosen.data() + t * d.top_k);
@@ -151,9 +156,9 @@ void compute(const TopKRouterBackward& op, Call& call) {
   const T *dweights = call.in<T>(0), *probs = call.in<T>(1);
   T* dlogits = call.out<T>(0);
   const bool sigmoids = op.routing.scores == RouterScores::sigmoid;
-  const std::vector<std::int64_t> chosen = choices(d, op.routing, probs, op.routing.bias ? call.in<T>(6) : nullptr);
+  const std::vector<std::int64_t> chosen = choices(d, op.routing, probs, op.routing.bias ? call.in<T>(6) : nullptr, call);
   const std::vector<T> auxiliary = auxiliary_gradient<T>(op, call.in<std::int32_t>(4), call.table().loss_scale);
-  for (std::int64_t t = 0; t < d.tokens; ++t) {
+  each_row(call, d.tokens, d.experts, [&](std::int64_t t) {
     const T* p = probs + t * d.experts;
     T* dp = dlogits + t * d.experts;
     if (sigmoids && op.aux_loss > 0) auxiliary_of_shares(auxiliary, p, dp);
@@ -161,11 +166,11 @@ void compute(const TopKRouterBackward& op, Call& call) {
     add_weight_gradient(op, p, chosen.data() + t * d.top_k, dweights + t * d.top_k, dp);
     if (sigmoids) {
       each(d.experts, [=](std::int64_t e) { dp[e] *= p[e] * (T{1} - p[e]); });
-      continue;
+      return;
     }
     const T mean = lane_sum<T>(d.experts, [=](std::int64_t e) { return dp[e] * p[e]; });
     each(d.experts, [=](std::int64_t e) { dp[e] = p[e] * (dp[e] - mean); });
-  }
+  });
 }
 
 template <class T>
@@ -182,8 +187,8 @@ void compute(const MoeDispatch& op, Call& call) {
   const std::int64_t hidden = op.dims.hidden;
   const T *x = call.in<T>(0), *weights = op.weighted ? call.in<T>(2) : nullptr;
   T* rows = call.out<T>(0);
-  std::fill_n(rows, op.dims.rows() * hidden, T{0});
-  each_choice(op.dims, call.in<std::int32_t>(1), [=](std::int64_t token, std::int64_t choice, std::int64_t row) {
+  fill(call, rows, op.dims.rows() * hidden, T{0});
+  each_choice(op.dims, call.in<std::int32_t>(1), call, [=](std::int64_t token, std::int64_t choice, std::int64_t row) {
     const T *from = x + token * hidden, weight = weights == nullptr ? T{1} : weights[choice];
     each(hidden, [=, to = rows + row * hidden](std::int64_t c) { to[c] = weight * from[c]; });
   });
@@ -194,9 +199,9 @@ void compute(const MoeDispatchBackward& op, Call& call) {
   const std::int64_t hidden = op.dims.hidden;
   const T *drows = call.in<T>(0), *x = op.weighted ? call.in<T>(2) : nullptr, *weights = op.weighted ? call.in<T>(3) : nullptr;
   T *dx = call.out<T>(0), *dweights = op.weighted ? call.out<T>(1) : nullptr;
-  std::fill_n(dx, op.dims.tokens * hidden, T{0});
+  fill(call, dx, op.dims.tokens * hidden, T{0});
   if (op.weighted) std::fill_n(dweights, op.dims.tokens * op.dims.top_k, T{0});
-  each_choice(op.dims, call.in<std::int32_t>(1), [=](std::int64_t token, std::int64_t choice, std::int64_t row) {
+  each_choice(op.dims, call.in<std::int32_t>(1), call, [=](std::int64_t token, std::int64_t choice, std::int64_t row) {
     const T *from = drows + row * hidden, weight = op.weighted ? weights[choice] : T{1};
     each(hidden, [=, to = dx + token * hidden](std::int64_t c) { to[c] += weight * from[c]; });
     if (op.weighted)
@@ -209,8 +214,8 @@ void compute(const MoeCombine& op, Call& call) {
   const std::int64_t hidden = op.dims.hidden;
   const T *rows = call.in<T>(0), *weights = op.weighted ? call.in<T>(2) : nullptr;
   T* y = call.out<T>(0);
-  std::fill_n(y, op.dims.tokens * hidden, T{0});
-  each_choice(op.dims, call.in<std::int32_t>(1), [=](std::int64_t token, std::int64_t choice, std::int64_t row) {
+  fill(call, y, op.dims.tokens * hidden, T{0});
+  each_choice(op.dims, call.in<std::int32_t>(1), call, [=](std::int64_t token, std::int64_t choice, std::int64_t row) {
     const T weight = op.weighted ? weights[choice] : T{1};
     each(hidden, [=, to = y + token * hidden, from = rows + row * hidden](std::int64_t c) { to[c] += weight * from[c]; });
   });
@@ -223,9 +228,9 @@ void compute(const MoeCombineBackward& op, Call& call) {
   if (!op.weighted) return compute<T>(MoeDispatch{op.dims}, call);
   const T *dy = call.in<T>(0), *rows = call.in<T>(1), *weights = call.in<T>(3);
   T *drows = call.out<T>(0), *dweights = call.out<T>(1);
-  std::fill_n(drows, op.dims.rows() * hidden, T{0});
+  fill(call, drows, op.dims.rows() * hidden, T{0});
   std::fill_n(dweights, op.dims.tokens * op.dims.top_k, T{0});
-  each_choice(op.dims, call.in<std::int32_t>(2), [=](std::int64_t token, std::int64_t choice, std::int64_t row) {
+  each_choice(op.dims, call.in<std::int32_t>(2), call, [=](std::int64_t token, std::int64_t choice, std::int64_t row) {
     const T *from = dy + token * hidden, *x = rows + row * hidden, weight = weights[choice];
     each(hidden, [=, to = drows + row * hidden](std::int64_t c) { to[c] = weight * from[c]; });
     dweights[choice] = lane_sum<T>(hidden, [=](std::int64_t c) { return from[c] * x[c]; });

@@ -1,27 +1,28 @@
 // Operations that move numbers and compute nothing, or hardly.
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/lanes.hpp"
+#include "exec/cpu/split.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
 
 // body(where a group's keys and values begin in qkv, where in kv): they lie side by side in both.
 template <class Op, class F>
-void each_group(const Op& op, F body) {
+void each_group(const Op& op, const Call& call, F body) {
   const AttentionDims& d = op.dims;
   require(d.kv_packed, "keys and values that stand apart already");
-  for (std::int64_t r = 0; r < op.rows; ++r)
-    for (std::int64_t g = 0; g < d.groups(); ++g)
-      body(r * d.qkv_width() + d.key_column(g), r * d.kv_width() + g * d.pair_width());
+  each_row(call, op.rows, d.kv_width(), [&](std::int64_t r) {
+    for (std::int64_t g = 0; g < d.groups(); ++g) body(r * d.qkv_width() + d.key_column(g), r * d.kv_width() + g * d.pair_width());
+  });
 }
 
 // body(offset in x, offset in y, columns) for every part of every row.
 template <class Op, class F>
-void each_part(const Op& op, F body) {
+void each_part(const Op& op, const Call& call, F body) {
   require(op.cols % op.parts == 0, "columns that cannot be parted");
   const std::int64_t cols = op.cols / op.parts;
-  for (std::int64_t p = 0; p < op.parts; ++p)
-    for (std::int64_t r = 0; r < op.rows; ++r) body(r * op.cols + p * cols, (p * op.rows + r) * cols, cols);
+  each_row(call, op.rows, op.cols, [&](std::int64_t r) {
+    for (std::int64_t p = 0; p < op.parts; ++p) body(r * op.cols + p * cols, (p * op.rows + r) * cols, cols);
+  });
 }
 
 }  // namespace
@@ -30,28 +31,28 @@ template <class T>
 void compute(const SplitKv& op, Call& call) {
   const T* qkv = call.in<T>(0);
   T* kv = call.out<T>(0);
-  each_group(op, [&](std::int64_t from, std::int64_t to) { std::copy_n(qkv + from, op.dims.pair_width(), kv + to); });
+  each_group(op, call, [&](std::int64_t from, std::int64_t to) { std::copy_n(qkv + from, op.dims.pair_width(), kv + to); });
 }
 
 template <class T>
 void compute(const MergeKv& op, Call& call) {
   const T* dkv = call.in<T>(0);
   T* dqkv = call.out<T>(0);
-  each_group(op, [&](std::int64_t to, std::int64_t from) { std::copy_n(dkv + from, op.dims.pair_width(), dqkv + to); });
+  each_group(op, call, [&](std::int64_t to, std::int64_t from) { std::copy_n(dkv + from, op.dims.pair_width(), dqkv + to); });
 }
 
 template <class T>
 void compute(const PackColumns& op, Call& call) {
   const T* x = call.in<T>(0);
   T* y = call.out<T>(0);
-  each_part(op, [=](std::int64_t from, std::int64_t to, std::int64_t n) { std::copy_n(x + from, n, y + to); });
+  each_part(op, call, [=](std::int64_t from, std::int64_t to, std::int64_t n) { std::copy_n(x + from, n, y + to); });
 }
 
 template <class T>
 void compute(const UnpackColumns& op, Call& call) {
   const T* y = call.in<T>(0);
   T* x = call.out<T>(0);
-  each_part(op, [=](std::int64_t to, std::int64_t from, std::int64_t n) { std::copy_n(y + from, n, x + to); });
+  each_part(op, call, [=](std::int64_t to, std::int64_t from, std::int64_t n) { std::copy_n(y + from, n, x + to); });
 }
 
 template <class T>
@@ -71,7 +72,7 @@ void compute(const TakeFirstBackward& op, Call& call) {
 
 template <class T>
 void compute(const Fill& op, Call& call) {
-  std::fill_n(call.out<std::byte>(0), bytes_of(op.dtype, op.elements).count(), op.nan ? std::byte{0xff} : std::byte{0});
+  fill(call, call.out<std::byte>(0), bytes_of(op.dtype, op.elements).count(), op.nan ? std::byte{0xff} : std::byte{0});
 }
 
 TANDEM_KERNEL(SplitKv);

@@ -1,6 +1,7 @@
 // Gradient accumulation, the global norm, AdamW and SGD.
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/pieces.hpp"
+#include "exec/cpu/split.hpp"
 #include "exec/cpu/staged.hpp"
 #include "exec/cpu/updated.hpp"
 #include "exec/shared/adamw.hpp"
@@ -13,14 +14,29 @@ template <class Source, class Destination>
 void accumulate(const Accumulate& op, Call& call) {
   const Source* source = call.in<Source>(0);
   Destination* sum = call.out<Destination>(0);
-  if (op.overwrite) return each(op.elements, [=](std::int64_t i) { sum[i] = static_cast<Destination>(source[i]); });
-  each(op.elements, [=](std::int64_t i) { sum[i] += static_cast<Destination>(source[i]); });
+  if (op.overwrite) return each(call, op.elements, [=](std::int64_t i) { sum[i] = static_cast<Destination>(source[i]); });
+  each(call, op.elements, [=](std::int64_t i) { sum[i] += static_cast<Destination>(source[i]); });
 }
 
 template <class T>
 struct AdamWState {
   const T* gradient;
   T *weight, *exp_avg, *exp_avg_sq;
+};
+
+// What a thread goes through its stretches with.
+template <class T>
+struct AdamWOperands {
+  Updated<T> weights;
+  Moment<T> exp_avg, exp_avg_sq;
+  Staged<T> gradient;
+};
+
+template <class T>
+struct SgdOperands {
+  Updated<T> weights;
+  Moment<T> buffers;
+  Staged<T> gradient;
 };
 
 template <class T>
@@ -50,7 +66,7 @@ void compute(const GradNorm& op, Call& call) {
   ExactSum sum;
   for (const PieceRow& p : call.pieces()) {
     require(p.state + p.count <= op.elements, "a parameter lies beyond the gradients of what the rank updates");
-    if (p.counted) with_values<T>(gradients, p.gradient, [&](auto value) { add_squares(p, sum, value); });
+    if (p.counted) with_values<T>(gradients, p.gradient, [&](auto value) { add_squares(call, p, sum, value); });
   }
   std::ranges::copy(sum.words(), call.out<std::int64_t>(0));
 }
@@ -67,16 +83,14 @@ void compute(const AdamW& op, Call& call) {
   const StepTable& table = call.table();
   if (table.found_nonfinite) return;
   const AdamWStep<T> step(op, table);
-  Updated<T> weights(call, op, {0, op.master ? 3 : -1});
-  Moment<T> exp_avg(call, op, 1, Rounding::Of::exp_avg), exp_avg_sq(call, op, 2, Rounding::Of::exp_avg_sq);
-  Staged<T> gradient;
+  const auto make = [&] {
+    return AdamWOperands<T>{{call, op, {0, op.master ? 3 : -1}}, {call, op, 1, Rounding::Of::exp_avg}, {call, op, 2, Rounding::Of::exp_avg_sq}, {}};
+  };
   for (const PieceRow& p : call.pieces()) {
     require(p.state + p.count <= op.elements, "a parameter lies beyond the optimizer's states");
-    if (p.sign_step > 0) {
-      step_by_sign(p, call.input(0), gradient, weights);
-      continue;
-    }
-    each_stretch(p, [&](std::int64_t first, std::int64_t n) {
+    each_stretch(call, p, make, [&](AdamWOperands<T>& of, std::int64_t first, std::int64_t n) {
+      auto& [weights, exp_avg, exp_avg_sq, gradient] = of;
+      if (p.sign_step > 0) return step_by_sign(p, {call.input(0), p.gradient + first, n}, gradient, weights);
       const AdamWState<T> at{gradient.get({call.input(0), p.gradient + first, n}), weights.get(p, first, n),
                              exp_avg.get(p, first, n), exp_avg_sq.get(p, first, n)};
       update(step, at, n, p.decay);
@@ -95,17 +109,15 @@ void compute(const Sgd& op, Call& call) {
   const T momentum = static_cast<T>(op.momentum), clip = static_cast<T>(table.clip_coefficient);
   const T rate = static_cast<T>(table.learning_rate);
   const bool has_buffer = op.momentum > 0;
-  Updated<T> weights(call, op, {0, op.master ? (has_buffer ? 2 : 1) : -1});
-  Moment<T> buffers(call, op, 1, Rounding::Of::exp_avg);
-  Staged<T> gradient;
+  const auto make = [&] {
+    return SgdOperands<T>{{call, op, {0, op.master ? (has_buffer ? 2 : 1) : -1}}, {call, op, 1, Rounding::Of::exp_avg}, {}};
+  };
   for (const PieceRow& p : call.pieces()) {
     require(p.state + p.count <= op.elements, "a parameter lies beyond the optimizer's states");
-    if (p.sign_step > 0) {
-      step_by_sign(p, call.input(0), gradient, weights);
-      continue;
-    }
     const T decay = p.decay ? static_cast<T>(op.weight_decay) : T{0};
-    each_stretch(p, [&](std::int64_t first, std::int64_t n) {
+    each_stretch(call, p, make, [&](SgdOperands<T>& of, std::int64_t first, std::int64_t n) {
+      auto& [weights, buffers, gradient] = of;
+      if (p.sign_step > 0) return step_by_sign(p, {call.input(0), p.gradient + first, n}, gradient, weights);
       const T* g = gradient.get({call.input(0), p.gradient + first, n});
       T* w = weights.get(p, first, n);
       if (!has_buffer) {

@@ -3,32 +3,58 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <mutex>
 
 #include "exec/backend/piece_row.hpp"
 #include "exec/cpu/exact_sum.hpp"
-#include "exec/cpu/lanes.hpp"
+#include "exec/cpu/split.hpp"
 
 namespace tandem::exec::cpu {
 
 inline constexpr std::int64_t kNormBlock = 64;  // elements; changing it changes the last bits of every norm
 
-/// body(first, count) for the blocks of a piece; blocks begin at multiples of their size in the flat buffers.
+/// Elements [first, end) of a piece.
+struct Stretch {
+  std::int64_t first, end;
+};
+
+/// body(first, count) for the blocks of a stretch; blocks begin at multiples of their size in the flat buffers.
 template <class F>
-void each_block(const PieceRow& piece, F body) {
-  for (std::int64_t begin = 0, end = 0; begin < piece.count; begin = end) {
-    end = std::min(piece.count, (piece.flat + begin) / kNormBlock * kNormBlock + kNormBlock - piece.flat);
+void each_block(const PieceRow& piece, const Stretch& of, F body) {
+  for (std::int64_t begin = of.first, end = 0; begin < of.end; begin = end) {
+    end = std::min(of.end, (piece.flat + begin) / kNormBlock * kNormBlock + kNormBlock - piece.flat);
     body(begin, end - begin);
   }
 }
 
-/// Adds the squares of value(0 .. count-1) of a piece to an exact sum, each block rounded first.
+/// body(stretch) for stretches of whole blocks, shared by the threads of a rank.
+template <class F>
+void each_blocks(const Call& call, const PieceRow& piece, F body) {
+  const std::int64_t before = piece.flat / kNormBlock, last = (piece.flat + piece.count - 1) / kNormBlock;
+  const auto begin = [&](std::int64_t block) { return std::clamp((before + block) * kNormBlock - piece.flat, std::int64_t{0}, piece.count); };
+  call.team().split(last - before + 1, call.team().grain(kNormBlock), [&](std::int64_t first, std::int64_t end) { body(Stretch{begin(first), begin(end)}); });
+}
+
+/// Adds the squares of value(first .. end-1) of a piece to an exact sum, each block rounded first.
 template <class Value>
-void add_squares(const PieceRow& piece, ExactSum& sum, Value value) {
-  each_block(piece, [&](std::int64_t first, std::int64_t count) {
+void add_squares(const PieceRow& piece, const Stretch& of, ExactSum& sum, Value value) {
+  each_block(piece, of, [&](std::int64_t first, std::int64_t count) {
     sum.add(lane_sum<double>(count, [&](std::int64_t i) {
       const auto x = static_cast<double>(value(first + i));
       return x * x;
     }));
+  });
+}
+
+/// The same for the whole piece by all threads of a rank. Exact sums have the same words in whatever order they are added.
+template <class Value>
+void add_squares(const Call& call, const PieceRow& piece, ExactSum& sum, Value value) {
+  std::mutex mutex;
+  each_blocks(call, piece, [&](const Stretch& of) {
+    ExactSum part;
+    add_squares(piece, of, part, value);
+    const std::lock_guard guard(mutex);
+    sum.add(part);
   });
 }
 

@@ -1,7 +1,7 @@
 // Activation functions and their exact derivatives.
 #include "exec/shared/activations.hpp"
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/lanes.hpp"
+#include "exec/cpu/split.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -23,10 +23,11 @@ void compute(const Pointwise& op, Call& call) {
   const T* x = call.in<T>(0);
   T* y = call.out<T>(0);
   with_function(op.kind, [&](auto f) {
-    if (op.bias_cols == 0) return each(op.elements, [=](std::int64_t i) { y[i] = f.value(x[i]); });
+    if (op.bias_cols == 0) return each(call, op.elements, [=](std::int64_t i) { y[i] = f.value(x[i]); });
     const T* bias = call.in<T>(1);
-    for (std::int64_t at = 0; at < op.elements; at += op.bias_cols)
-      each(op.bias_cols, [=](std::int64_t c) { y[at + c] = f.value(x[at + c] + bias[c]); });
+    each_row(call, op.elements / op.bias_cols, op.bias_cols, [=, cols = op.bias_cols](std::int64_t r) {
+      each(cols, [=, at = r * cols](std::int64_t c) { y[at + c] = f.value(x[at + c] + bias[c]); });
+    });
   });
 }
 
@@ -35,10 +36,11 @@ void compute(const PointwiseBackward& op, Call& call) {
   const T *dy = call.in<T>(0), *x = call.in<T>(1);
   T* dx = call.out<T>(0);
   with_function(op.kind, [&](auto f) {
-    if (op.bias_cols == 0) return each(op.elements, [=](std::int64_t i) { dx[i] = dy[i] * f.derivative(x[i]); });
+    if (op.bias_cols == 0) return each(call, op.elements, [=](std::int64_t i) { dx[i] = dy[i] * f.derivative(x[i]); });
     const T* bias = call.in<T>(2);
-    for (std::int64_t at = 0; at < op.elements; at += op.bias_cols)
-      each(op.bias_cols, [=](std::int64_t c) { dx[at + c] = dy[at + c] * f.derivative(x[at + c] + bias[c]); });
+    each_row(call, op.elements / op.bias_cols, op.bias_cols, [=, cols = op.bias_cols](std::int64_t r) {
+      each(cols, [=, at = r * cols](std::int64_t c) { dx[at + c] = dy[at + c] * f.derivative(x[at + c] + bias[c]); });
+    });
   });
 }
 

@@ -7,8 +7,9 @@
 #include "exec/cpu/gemm/gemm.hpp"
 #include "exec/cpu/head_matrix.hpp"
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/lanes.hpp"
 #include "exec/cpu/room.hpp"
+#include "exec/cpu/split.hpp"
+#include "exec/cpu/team_product.hpp"
 #include "exec/shared/activations.hpp"
 
 namespace tandem::exec::cpu {
@@ -20,17 +21,24 @@ void book_and_multiply(const Product<T>& product, Call& call) {
   multiply(product);
 }
 
+// The same by all threads of the rank.
+template <class T>
+void book_and_share(const Product<T>& product, Call& call) {
+  call.count_product(product.m, product.n, product.k);
+  multiply(call.team(), product);
+}
+
 template <class T, class Total>
-void add_product(const T* product, std::int64_t elements, Total* total) {
-  each(elements, [=](std::int64_t i) { total[i] += static_cast<Total>(product[i]); });
+void add_product(const T* product, std::int64_t elements, Total* total, const Call& call) {
+  each(call, elements, [=](std::int64_t i) { total[i] += static_cast<Total>(product[i]); });
 }
 
 template <class T>
 void add_product(const T* product, std::int64_t elements, DType total, Call& call) {
   if (total == DType::fp64)
-    add_product(product, elements, call.out<double>(0));
+    add_product(product, elements, call.out<double>(0), call);
   else
-    add_product(product, elements, call.out<float>(0));
+    add_product(product, elements, call.out<float>(0), call);
 }
 
 template <class T>
@@ -46,7 +54,7 @@ void matmul_added(const MatMul& op, Call& call) {
   require(!op.bias, "a product that accumulates has no bias");
   Product<T> product = product_of<T>(op, call);
   product.c = product_room<T>(op.m * op.n);
-  book_and_multiply(product, call);
+  book_and_share(product, call);
   add_product(product.c, op.m * op.n, op.total, call);
 }
 
@@ -83,12 +91,14 @@ struct Head {
   }
 };
 
+// Heads that share keys follow each other on one thread.
 template <class F>
-void for_each_head(const AttentionDims& dims, const KernelContext& context, F body) {
-  const AttentionPlaces places(dims, context);
-  for (std::int64_t s = 0; s < dims.batch; ++s) {
-    for (std::int64_t h = 0; h < dims.heads; ++h) body(Head{dims, places, s, h});
-  }
+void for_each_head(const AttentionDims& dims, const Call& call, F body) {
+  const AttentionPlaces places(dims, call.context());
+  const std::int64_t of_group = places.queries_of_group();
+  each_row(call, dims.batch * dims.groups(), of_group * dims.seq * dims.key_count(), [&](std::int64_t i) {
+    for (std::int64_t h = 0; h < of_group; ++h) body(Head{dims, places, i / dims.groups(), i % dims.groups() * of_group + h});
+  });
 }
 
 // The products of one head. S: a matrix like the scores, [seq, keys]; H: one [rows, dim], as wide as a key or as a value.
@@ -129,24 +139,24 @@ void activate(const MatMul& op, Call& call) {
   T* c = call.out<T>(0);
   if (op.activation == ProductActivation::gelu) {
     T* y = call.out<T>(op.sums ? 2 : 1);
-    return each(op.m * op.n, [=](std::int64_t i) { y[i] = GeluTanh::value(c[i]); });
+    return each(call, op.m * op.n, [=](std::int64_t i) { y[i] = GeluTanh::value(c[i]); });
   }
   const T* x = call.in<T>(op.bias ? 3 : 2);
-  each(op.m * op.n, [=](std::int64_t i) { c[i] = c[i] * GeluTanh::derivative(x[i]); });
+  each(call, op.m * op.n, [=](std::int64_t i) { c[i] = c[i] * GeluTanh::derivative(x[i]); });
 }
 
 template <class T>
 void compute(const MatMul& op, Call& call) {
   require(!op.accumulate || op.activation == ProductActivation::none, "a product that accumulates has no activation");
   require(!op.sums || op.trans_a, "a product that gives sums has them of a matrix that is stored transposed");
-  if (op.sums) write_column_sums(call.in<T>(0), op.k, op.m, call.out<T>(1));
+  if (op.sums) write_column_sums(call, call.in<T>(0), op.k, op.m, call.out<T>(1));
   if (op.accumulate) return matmul_added<T>(op, call);
   Product<T> product = product_of<T>(op, call);
   product.c = call.out<T>(0);
   product.add = op.bias;
   if (op.bias)
-    for (std::int64_t r = 0; r < op.m; ++r) std::copy_n(call.in<T>(2), op.n, product.c + r * op.n);
-  book_and_multiply(product, call);
+    each_row(call, op.m, op.n, [&](std::int64_t r) { std::copy_n(call.in<T>(2), op.n, product.c + r * op.n); });
+  book_and_share(product, call);
   activate<T>(op, call);
 }
 
@@ -155,7 +165,7 @@ void compute(const AttentionScores& op, Call& call) {
   const T *q = call.in<T>(0), *kv = call.in<T>(1);
   T* scores = call.out<T>(0);
   const HeadProducts<T> products(op.dims, op.dims.head_dim, call);
-  for_each_head(op.dims, call.context(), [&](const Head& h) {
+  for_each_head(op.dims, call, [&](const Head& h) {
     products.write_scores(h.scores(scores), op.scaled ? score_scale<T>(op.dims) : T{1}, h.query(q), h.key(kv));
   });
 }
@@ -165,7 +175,7 @@ void compute(const AttentionContext& op, Call& call) {
   const T *probs = call.in<T>(0), *kv = call.in<T>(1);
   T* context = call.out<T>(0);
   const HeadProducts<T> products(op.dims, op.dims.value_width(), call);
-  for_each_head(op.dims, call.context(), [&](const Head& h) {
+  for_each_head(op.dims, call, [&](const Head& h) {
     products.write_by_query(h.context(context), T{1}, h.scores(probs), h.value(kv));
   });
 }
@@ -175,7 +185,7 @@ void compute(const AttentionContextBackward& op, Call& call) {
   const T *dcontext = call.in<T>(0), *probs = call.in<T>(1), *kv = call.in<T>(2);
   T *dprobs = call.out<T>(0), *dkv = call.out<T>(1);
   const HeadProducts<T> products(op.dims, op.dims.value_width(), call);
-  for_each_head(op.dims, call.context(), [&](const Head& h) {
+  for_each_head(op.dims, call, [&](const Head& h) {
     products.write_scores(h.scores(dprobs), T{1}, h.context(dcontext), h.value(kv));
     products.write_by_key(h.value(dkv), T{1}, h.scores(probs), h.context(dcontext), h.shares_keys_with_earlier());
   });
@@ -187,7 +197,7 @@ void compute(const AttentionScoresBackward& op, Call& call) {
   T *dq = call.out<T>(0), *dkv = call.out<T>(1);
   const T scale = op.scaled ? score_scale<T>(op.dims) : T{1};
   const HeadProducts<T> products(op.dims, op.dims.head_dim, call);
-  for_each_head(op.dims, call.context(), [&](const Head& h) {
+  for_each_head(op.dims, call, [&](const Head& h) {
     products.write_by_query(h.query(dq), scale, h.scores(dscores), h.key(kv));
     products.write_by_key(h.key(dkv), scale, h.scores(dscores), h.query(q), h.shares_keys_with_earlier());
   });
@@ -198,9 +208,9 @@ template <class T>
 void compute(const GroupedMatMul& op, Call& call) {
   const T *a = call.in<T>(0), *b = call.in<T>(1);
   T* c = call.out<T>(0);
-  for_each_group(op, op.ragged ? call.in<std::int32_t>(2) : nullptr, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
+  share_groups(op, op.ragged ? call.in<std::int32_t>(2) : nullptr, call, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
     const Factor<T> weight{b + expert * op.k * op.n, op.trans_b ? op.k : op.n, op.trans_b};
-    book_and_multiply<T>({rows, op.n, op.k, {a + row * op.k, op.k}, weight, c + row * op.n, op.n}, call);
+    book_and_share<T>({rows, op.n, op.k, {a + row * op.k, op.k}, weight, c + row * op.n, op.n}, call);
   });
 }
 
@@ -209,10 +219,10 @@ void compute(const GroupedWeightGrad& op, Call& call) {
   const T *dy = call.in<T>(0), *x = call.in<T>(1);
   const std::int64_t elements = op.experts * op.n * op.k;
   T* dw = op.accumulate ? product_room<T>(elements) : call.out<T>(0);
-  std::fill_n(dw, elements, T{0});
-  for_each_group(op, op.ragged ? call.in<std::int32_t>(2) : nullptr, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
+  fill(call, dw, elements, T{0});
+  share_groups(op, op.ragged ? call.in<std::int32_t>(2) : nullptr, call, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
     T* to = dw + expert * op.n * op.k;
-    book_and_multiply<T>({op.n, op.k, rows, {dy + row * op.n, op.n, true}, {x + row * op.k, op.k}, to, op.k, T{1}, true}, call);
+    book_and_share<T>({op.n, op.k, rows, {dy + row * op.n, op.n, true}, {x + row * op.k, op.k}, to, op.k, T{1}, true}, call);
   });
   if (op.accumulate) add_product(dw, elements, op.total, call);
 }

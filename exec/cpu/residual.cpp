@@ -23,7 +23,7 @@ void each_masked_run(const Op& op, const KernelContext& context, F body) {
 
 template <class T>
 void compute(const BiasGrad& op, Call& call) {
-  write_column_sums(call.in<T>(0), op.rows, op.cols, call.out<T>(0));
+  write_column_sums(call, call.in<T>(0), op.rows, op.cols, call.out<T>(0));
 }
 
 template <class T>
@@ -32,8 +32,10 @@ void compute(const BiasDropoutAdd& op, Call& call) {
           *residual = op.residual ? call.in<T>(op.bias ? 2 : 1) : nullptr;
   T* y = call.out<T>(0);
   const Dropout<T> dropout(call.context(), op.site, op.dropout);
-  each_masked_run(op, call.context(), [&](std::int64_t row, std::int64_t count, std::uint64_t first) {
-    for (std::int64_t r = row; r < row + count; ++r, first += static_cast<std::uint64_t>(op.cols)) {
+  each_masked_run(op, call.context(), [&](std::int64_t row, std::int64_t count, std::uint64_t mask) {
+    each_row(call, count, op.cols, [&](std::int64_t i) {
+      const std::int64_t r = row + i;
+      const std::uint64_t first = mask + static_cast<std::uint64_t>(i * op.cols);
       const T *xr = x + r * op.cols, *rest = op.residual ? residual + r * op.cols : nullptr;
       T* out = y + r * op.cols;
       if (op.bias && op.residual)
@@ -44,7 +46,7 @@ void compute(const BiasDropoutAdd& op, Call& call) {
         dropout.each(first, op.cols, [=](std::int64_t c, T factor) { out[c] = factor * xr[c] + rest[c]; });
       else
         dropout.each(first, op.cols, [=](std::int64_t c, T factor) { out[c] = factor * xr[c]; });
-    }
+    });
   });
 }
 
@@ -54,13 +56,15 @@ void compute(const BiasDropoutAddBackward& op, Call& call) {
   T* dx = call.out<T>(0);
   const Dropout<T> dropout(call.context(), op.site, op.dropout);
   each_masked_run(op, call.context(), [&](std::int64_t row, std::int64_t count, std::uint64_t first) {
-    const T* from = dy + row * op.cols;
-    T* to = dx + row * op.cols;
-    dropout.each(first, count * op.cols, [=](std::int64_t i, T factor) { to[i] = factor * from[i]; });
+    call.team().split(count * op.cols, call.team().element_grain(), [&](std::int64_t begin, std::int64_t end) {
+      const T* from = dy + row * op.cols + begin;
+      T* to = dx + row * op.cols + begin;
+      dropout.each(first + static_cast<std::uint64_t>(begin), end - begin, [=](std::int64_t i, T factor) { to[i] = factor * from[i]; });
+    });
   });
   if (!op.bias) return;
   call.settle(0);
-  write_column_sums<T>(dx, op.rows, op.cols, call.out<T>(1));
+  write_column_sums<T>(call, dx, op.rows, op.cols, call.out<T>(1));
 }
 
 // The sum and its norm: the operands of one follow those of the other.
@@ -72,8 +76,7 @@ void compute(const BiasDropoutAddNorm& op, Call& call) {
   const std::array in{call.output(0), call.input(gamma), op.norm().has_beta() ? call.input(gamma + 1) : Tensor{}};
   const std::array out{call.output(1), call.output(2)};
   const Op whole = op.norm();
-  std::int64_t products = 0;
-  Call norm({whole, call.compute_type(), in, out, call.context()}, {}, products);
+  Call norm({whole, call.compute_type(), in, out, call.context()}, {}, call.parts());
   compute<T>(op.norm(), norm);
 }
 

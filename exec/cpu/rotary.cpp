@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/lanes.hpp"
+#include "exec/cpu/split.hpp"
 #include "exec/data/sequence_map.hpp"
 #include "exec/shared/rotary_angles.hpp"
 
@@ -68,17 +68,18 @@ void turn(T* x, const T* cos, const T* sin, std::int64_t half, T sign) {
 
 // body(where a head of a token begins in qkv, where among the heads that are turned, where its angles begin).
 template <class F>
-void each_head(const Rotary& op, F body) {
+void each_head(const Rotary& op, const Call& call, F body) {
   const AttentionDims& d = op.dims;
   require(op.width() % 2 == 0, "rotary embedding pairs the dimensions of a head");
   const std::int64_t queries = d.heads / d.groups(), half = op.width() / 2;
   const std::int64_t first = op.heads == RotaryHeads::keys ? queries : 0;
   const std::int64_t end = op.heads == RotaryHeads::queries ? queries : queries + 1;  // a group's query heads, then its key
-  std::int64_t packed = 0;
-  for (std::int64_t token = 0; token < d.batch * d.seq; ++token)
+  each_row(call, d.batch * d.seq, d.groups() * (end - first) * op.width(), [&](std::int64_t token) {
+    std::int64_t packed = token * d.groups() * (end - first) * op.width();
     for (std::int64_t g = 0; g < d.groups(); ++g)
       for (std::int64_t h = first; h < end; ++h, packed += op.width())
         body(token * d.qkv_width() + g * d.group_width() + h * d.head_dim, packed, token % d.seq * half);
+  });
 }
 
 // What frameworks without a fused kernel do: q cos + swapped(q) sin, one pass after the other.
@@ -89,7 +90,7 @@ void compute_part(const Rotary& op, Call& call) {
   const T sign = op.inverse ? T{-1} : T{1};
   const T* from = call.in<T>(0);
   T* to = call.out<T>(0);
-  each_head(op, [&](std::int64_t head, std::int64_t packed, std::int64_t at) {
+  each_head(op, call, [&](std::int64_t head, std::int64_t packed, std::int64_t at) {
     const T *cos = table.cos.data() + at, *sin = table.sin.data() + at;
     switch (op.part) {
       case RotaryPart::whole: throw ContractError("a whole rotation has no parts");
@@ -122,7 +123,7 @@ void compute(const Rotary& op, Call& call) {
   const Angles<T>& table = angles<T>(op, call.context());
   const T sign = op.inverse ? T{-1} : T{1};
   T* qkv = call.out<T>(0);
-  each_head(op, [&](std::int64_t head, std::int64_t, std::int64_t at) {
+  each_head(op, call, [&](std::int64_t head, std::int64_t, std::int64_t at) {
     turn(qkv + head, table.cos.data() + at, table.sin.data() + at, op.width() / 2, sign);
   });
 }

@@ -6,6 +6,7 @@
 #include "exec/cpu/dropout.hpp"
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/relative_bias.hpp"
+#include "exec/cpu/split.hpp"
 #include "exec/shared/alibi.hpp"
 #include "exec/shared/vector_math.hpp"
 
@@ -18,14 +19,11 @@ struct Row {
 };
 
 template <class F>
-void for_each_row(const AttentionDims& dims, const AttentionPlaces& places, F body) {
-  std::int64_t offset = 0;
-  for (std::int64_t s = 0; s < dims.batch; ++s) {
-    for (std::int64_t h = 0; h < dims.heads; ++h) {
-      for (std::int64_t q = 0; q < dims.seq; ++q, offset += dims.key_count())
-        body(Row{s, h, q, places.position(q), places.first_visible(q), places.visible(q)}, offset);
-    }
-  }
+void for_each_row(const AttentionDims& dims, const AttentionPlaces& places, const Call& call, F body) {
+  each_row(call, dims.batch * dims.heads * dims.seq, dims.key_count(), [&](std::int64_t i) {
+    const std::int64_t q = i % dims.seq, head = i / dims.seq;
+    body(Row{head / dims.heads, head % dims.heads, q, places.position(q), places.first_visible(q), places.visible(q)}, i * dims.key_count());
+  });
 }
 
 // Entries worked on: the row's keys rounded up to whole lanes. What lies beyond them adds exact zeros and spares a
@@ -95,10 +93,22 @@ class Bias {
   const T* table_;
 };
 
-// Sums of a row's score gradients by bucket.
+// Sums of score gradients by bucket; those of a head in the order of its rows.
 template <class T>
-void add_to_table(const T* ds, const Row& row, const std::int32_t* bucket, T* dnumbers) {
-  for (std::int64_t k = 0; k < row.visible; ++k) dnumbers[bucket[k]] += ds[k];
+void write_table(const AttentionSoftmaxBackward& op, const AttentionPlaces& places, const T* dscores, Call& call) {
+  const AttentionDims& d = op.dims;
+  const RelativeBuckets relative(d, op.relative_buckets, places.all_queries());
+  T* dtable = call.out<T>(1);
+  each_row(call, d.heads, d.batch * d.seq * d.key_count(), [&](std::int64_t h) {
+    T* dnumbers = dtable + h * op.relative_buckets;
+    std::fill_n(dnumbers, op.relative_buckets, T{0});
+    for (std::int64_t s = 0; s < d.batch; ++s)
+      for (std::int64_t q = 0; q < d.seq; ++q) {
+        const T* ds = dscores + ((s * d.heads + h) * d.seq + q) * d.key_count();
+        const std::int32_t* bucket = relative.of(places.position(q));
+        for (std::int64_t k = 0; k < places.visible(q); ++k) dnumbers[bucket[k]] += ds[k];
+      }
+  });
 }
 
 // to = from without what is dropped, 0 beyond the keys seen.
@@ -114,7 +124,7 @@ void drop_only(const Op& op, Call& call) {
   T* to = call.out<T>(0);
   const Dropout<T> dropout(call.context(), op.site, op.dropout);
   const AttentionPlaces places(op.dims, call.context());
-  for_each_row(op.dims, places, [&](const Row& row, std::int64_t at) {
+  for_each_row(op.dims, places, call, [&](const Row& row, std::int64_t at) {
     drop_row(dropout, places.mask_index(row.sequence, row.head, row.query), row, op.dims.key_count(), from + at, to + at);
   });
 }
@@ -124,7 +134,7 @@ void normalise_only(const AttentionSoftmax& op, Call& call) {
   const T* x = call.in<T>(0);
   T* p = call.out<T>(0);
   const AttentionPlaces places(op.dims, call.context());
-  for_each_row(op.dims, places, [&](const Row& row, std::int64_t at) {
+  for_each_row(op.dims, places, call, [&](const Row& row, std::int64_t at) {
     if (p != x) std::copy_n(x + at, op.dims.key_count(), p + at);
     normalise_row(p + at, row, op.dims.key_count());
   });
@@ -143,7 +153,7 @@ void compute(const AttentionSoftmax& op, Call& call) {
   const AttentionPlaces places(op.dims, call.context());
   const Bias<T> bias(op, places, table);
   const std::int64_t keys = op.dims.key_count();
-  for_each_row(op.dims, places, [&](const Row& row, std::int64_t at) {
+  for_each_row(op.dims, places, call, [&](const Row& row, std::int64_t at) {
     bias.add(scores + at, probs + at, row, whole ? padded_width<T>(row, keys) : row.visible);
     if (!whole) return std::fill(probs + at + row.visible, probs + at + keys, kMasked<T>);
     normalise_row(probs + at, row, keys);
@@ -156,18 +166,16 @@ template <class T>
 void compute(const AttentionSoftmaxBackward& op, Call& call) {
   if (op.part == SoftmaxPart::dropout) return drop_only<T>(op, call);
   const T *dprobs = call.in<T>(0), *probs = call.in<T>(1);
-  T *dscores = call.out<T>(0), *dtable = op.relative_buckets > 0 ? call.out<T>(1) : nullptr;
-  if (dtable != nullptr) std::fill_n(dtable, op.dims.heads * op.relative_buckets, T{0});
+  T* dscores = call.out<T>(0);
   const Dropout<T> dropout(call.context(), op.site, op.dropout);
   const AttentionPlaces places(op.dims, call.context());
-  const RelativeBuckets relative(op.dims, op.relative_buckets, places.all_queries());
-  for_each_row(op.dims, places, [&](const Row& row, std::int64_t at) {
+  for_each_row(op.dims, places, call, [&](const Row& row, std::int64_t at) {
     const T* dp = dprobs + at;
     T* ds = dscores + at;
     drop_row(dropout, places.mask_index(row.sequence, row.head, row.query), row, op.dims.key_count(), dp, ds);
     softmax_row_backward(probs + at, ds, padded_width<T>(row, op.dims.key_count()));
-    if (dtable != nullptr) add_to_table(ds, row, relative.of(row.position), dtable + row.head * op.relative_buckets);
   });
+  if (op.relative_buckets > 0) write_table(op, places, dscores, call);
 }
 
 TANDEM_KERNEL(AttentionSoftmax);

@@ -1,17 +1,21 @@
 #pragma once
 // What an optimizer changes, in the stretches in which it goes through a rank's pieces.
 
-#include "exec/cpu/call.hpp"
+#include "exec/cpu/split.hpp"
 #include "exec/cpu/staged.hpp"
 #include "exec/shared/sign_step.hpp"
 
 namespace tandem::exec::cpu {
 
-/// body(first, count) for stretches of a piece that fit a cache beside all other operands.
-template <class F>
-void each_stretch(const PieceRow& piece, F body) {
+/// body(operands, first, count) for stretches of a piece that fit a cache beside all other operands; each range that a thread takes
+/// has operands of its own.
+template <class Make, class F>
+void each_stretch(const Call& call, const PieceRow& piece, Make make, F body) {
   constexpr std::int64_t most = 4096;
-  for (std::int64_t first = 0; first < piece.count; first += most) body(first, std::min(most, piece.count - first));
+  call.team().split(piece.count, std::min(most, call.team().element_grain()), [&](std::int64_t begin, std::int64_t end) {
+    auto operands = make();
+    for (std::int64_t first = begin; first < end; first += most) body(operands, first, std::min(most, end - first));
+  });
 }
 
 /// A moment, read and written.
@@ -86,15 +90,13 @@ class Updated {
   std::int64_t first_ = 0, count_ = 0;
 };
 
-/// Moves a piece's weights by its step, against the sign of what stands in its gradient's place.
+/// Moves a stretch of a piece's weights by its step, against the sign of what stands in its gradient's place.
 template <class T>
-void step_by_sign(const PieceRow& piece, const Tensor& gradients, Staged<T>& gradient, Updated<T>& weights) {
-  each_stretch(piece, [&](std::int64_t first, std::int64_t n) {
-    const T* g = gradient.get({gradients, piece.gradient + first, n});
-    T* w = weights.get(piece, first, n);
-    for (std::int64_t i = 0; i < n; ++i) w[i] -= step_against(piece.sign_step, g[i]);
-    weights.put();
-  });
+void step_by_sign(const PieceRow& piece, const Elements& gradients, Staged<T>& gradient, Updated<T>& weights) {
+  const T* g = gradient.get(gradients);
+  T* w = weights.get(piece, gradients.at - piece.gradient, gradients.count);
+  for (std::int64_t i = 0; i < gradients.count; ++i) w[i] -= step_against(piece.sign_step, g[i]);
+  weights.put();
 }
 
 }  // namespace tandem::exec::cpu

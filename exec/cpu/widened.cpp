@@ -47,7 +47,7 @@ bool writes_all(const Op& op) {
 
 }  // namespace
 
-Widened::Widened(const Launch& launch) {
+Widened::Widened(const Launch& launch, Team& team) : team_(team) {
   find_copies(launch.in, in_);
   find_copies(launch.out, out_);
   for (const std::size_t c : in_.copies)
@@ -83,7 +83,7 @@ void Widened::place() {
   for (Copy& c : copies_) {
     c.wide = at;
     at += rounded(c.narrow.elements);
-    if (c.read) widen(c.narrow, 0, c.narrow.elements, c.wide);
+    if (c.read) widen(c);
   }
   for (Operands* o : {&in_, &out_})
     for (std::size_t i = 0; i < o->tensors.size(); ++i) {
@@ -93,16 +93,26 @@ void Widened::place() {
     }
 }
 
+void Widened::widen(const Copy& c) const {
+  team_.split(c.narrow.elements, team_.element_grain(),
+              [&](std::int64_t first, std::int64_t end) { cpu::widen(c.narrow, first, end - first, c.wide + first); });
+}
+
+void Widened::narrow(const Copy& c) const {
+  team_.split(c.narrow.elements, team_.element_grain(),
+              [&](std::int64_t first, std::int64_t end) { cpu::narrow(c.wide + first, c.narrow, first, end - first); });
+}
+
 void Widened::settle(std::size_t i) const {
   if (out_.copies[i] == kNone) return;
   const Copy& c = copies_[out_.copies[i]];
-  narrow(c.wide, c.narrow, 0, c.narrow.elements);
-  widen(c.narrow, 0, c.narrow.elements, c.wide);
+  narrow(c);
+  widen(c);
 }
 
 void Widened::put() const {
   for (const Copy& c : copies_)
-    if (c.written) narrow(c.wide, c.narrow, 0, c.narrow.elements);
+    if (c.written) narrow(c);
 }
 
 }  // namespace tandem::exec::cpu

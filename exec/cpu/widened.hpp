@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "exec/backend/launch.hpp"
+#include "exec/cpu/team.hpp"
 
 namespace tandem::exec::cpu {
 
@@ -16,7 +17,8 @@ inline bool is_narrow(DType t) { return t == DType::bf16 || t == DType::fp16; }
 /// plan's memory; one object of a thread has it at a time.
 class Widened {
  public:
-  explicit Widened(const Launch& launch);
+  /// `team` copies.
+  Widened(const Launch& launch, Team& team);
 
   std::span<const Tensor> in() const { return in_.tensors; }
   std::span<const Tensor> out() const { return out_.tensors; }
@@ -39,6 +41,10 @@ class Widened {
   std::size_t copy_of(const Tensor& t);
   void place();
 
+  void widen(const Copy& copy) const;
+  void narrow(const Copy& copy) const;
+
+  Team& team_;
   std::vector<Copy> copies_;
   Operands in_, out_;
 };

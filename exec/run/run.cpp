@@ -65,7 +65,7 @@ class Run {
 
  private:
   std::unique_ptr<Backend> make_backend(Rank rank) const {
-    return options_.make_backend ? options_.make_backend(rank) : make_cpu_backend();
+    return options_.make_backend ? options_.make_backend(rank) : make_cpu_backend(computing_threads(plan_));
   }
 
   /// False where the host has no room for a rank, which then has failed.

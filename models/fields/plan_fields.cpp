@@ -13,6 +13,7 @@ namespace {
 
 constexpr NumberRange kOversubscription{1, 1e6};
 constexpr IntRange kPerNode{1, kMaxDegree};
+constexpr IntRange kThreads{1, 1024};
 
 std::vector<PlanField> build_table() {
   std::vector<PlanField> all = top_fields();
@@ -104,6 +105,8 @@ std::vector<PlanField> cluster_fields() {
       text({"cluster.preset", "A machine of topology/presets, or the path of such a file."}, AT(cluster.preset)).must(),
       integer({"cluster.devices", "Devices the plan uses. On Trainium a device is a NeuronCore, not a chip."}, AT(cluster.devices), {1, kMaxDevices})
           .must(),
+      integer({"cluster.threads_per_rank", "Threads with which a rank on processors computes; its device then stands for so many of them."},
+              AT(cluster.threads_per_rank), kThreads),
       maybe<Bandwidth>({"cluster.override.scale_out_per_node", "Bandwidth of a node to the network, one direction."},
                        AT(cluster.override.scale_out_per_node), read_bandwidth, schema_of_bandwidth),
       maybe<Bandwidth>(

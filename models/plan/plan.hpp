@@ -306,6 +306,7 @@ struct ClusterSpec {
   std::string generation;                ///< of its devices ("hopper"), a fact of the preset that the caller of the parser looks up
   std::int64_t devices = 0;
   std::int64_t ranks_per_device = 1;     ///< `override.ranks_per_device`
+  std::int64_t threads_per_rank = 1;     ///< with which a rank on processors computes
   ClusterOverride override;
   Perturbation perturbation;
   std::string name, notes;

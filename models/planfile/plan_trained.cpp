@@ -71,12 +71,19 @@ std::vector<std::string> settle_for_training(Plan& plan, bool replays) {
   return notes;
 }
 
+std::int64_t computing_threads(const Plan& plan) {
+  const std::string& generation = plan.cluster.generation;
+  return generation.empty() || generation == "cpu" ? plan.cluster.threads_per_rank : 1;
+}
+
 std::optional<std::string> crowding(const Plan& plan, std::int64_t cores) {
-  const std::int64_t devices = plan.cluster.devices;
-  if (plan.cluster.generation != "cpu" || devices <= cores) return std::nullopt;
-  std::string told = std::to_string(devices) + " devices share the " + std::to_string(cores) +
-                     " processors of this machine: its times are not those of the plan's cluster";
-  if (devices % cores == 0)
+  const std::int64_t devices = plan.cluster.devices, threads = plan.cluster.threads_per_rank;
+  if (plan.cluster.generation != "cpu" || devices * threads <= cores) return std::nullopt;
+  std::string told = std::to_string(devices) + (devices == 1 ? " device" : " devices");
+  if (threads > 1) told += " of " + std::to_string(threads) + " processors each (cluster.threads_per_rank)";
+  told += std::string(devices == 1 ? " has" : " share") + " the " + std::to_string(cores) +
+          (cores == 1 ? " processor" : " processors") + " of this machine: its times are not those of the plan's cluster";
+  if (threads == 1 && devices % cores == 0)
     told += "; to compare with a prediction set cluster.devices to " + std::to_string(cores) +
             " and cluster.override.ranks_per_device to " + std::to_string(devices / cores * plan.cluster.ranks_per_device);
   return told;

@@ -18,6 +18,8 @@ void require_vocabulary(const Plan& plan, std::int64_t tokens);
 /// Takes out of a plan what is simulated only and changes no result of training; a sentence for each. `replays`: of a backend that
 /// can capture an iteration.
 std::vector<std::string> settle_for_training(Plan& plan, bool replays = false);
+/// With which a rank of the CPU backend computes: `cluster.threads_per_rank` where the plan's devices are processors, else 1.
+std::int64_t computing_threads(const Plan& plan);
 /// On a machine of `cores` processors: what to tell of a plan for more of them, which is trained all the same.
 std::optional<std::string> crowding(const Plan& plan, std::int64_t cores);
 

@@ -38,7 +38,8 @@ class DeviceCosts final : public CostModel {
   Duration duration(const Op& op, DType compute) const override {
     require(!is_communication(op), "communication has no cost on one device");
     const auto seconds = measured_ ? measured_->seconds(op, compute) : std::nullopt;
-    return within_time_limit(seconds ? *seconds : roofline_seconds(op, compute, device_, calibration_, products(), slowest_));
+    const double alone = seconds ? *seconds : roofline_seconds(op, compute, device_, calibration_, products(), slowest_);
+    return within_time_limit(threads_ == 1 ? alone : alone * of_processors(threads_) / static_cast<double>(threads_));
   }
   Duration launch() const override { return launch_; }
   bool covered(const Op& op, DType compute) const override {
@@ -47,8 +48,7 @@ class DeviceCosts final : public CostModel {
     return products_ && (products_->seconds(op, compute) || products_->seconds(without_activation(op), compute));
   }
   double slowdown(std::int64_t active) const override {
-    const std::int64_t last = static_cast<std::int64_t>(slowdown_.size()) - 1;
-    return slowdown_[static_cast<std::size_t>(std::clamp<std::int64_t>(active - 1, 0, last))];
+    return threads_ == 1 ? of_processors(active) : std::max(1.0, of_processors(active * threads_) / of_processors(threads_));
   }
   std::optional<Duration> communication(const Op& op, std::int64_t ranks) const override {
     require(is_communication(op), "computation has no cost between devices");
@@ -58,8 +58,21 @@ class DeviceCosts final : public CostModel {
   CommFit comm_fit() const override { return calibration_.comm; }
   const ProductTable* products() const override { return products_.get(); }
   std::vector<std::string> notes() const override { return notes_; }
+  /// A rank's threads are so many processors that share its computations.
+  void share(std::int64_t threads) {
+    threads_ = threads;
+    if (threads == 1) return;
+    const std::string n = std::to_string(threads);
+    notes_.push_back("cluster.threads_per_rank: " + n + " threads of a rank were not measured; a computation takes the time of one, divided by " +
+                     n + " and times how much " + n + " processors slow each other down");
+  }
 
  private:
+  /// Factor on a processor's time while so many of a node compute.
+  double of_processors(std::int64_t active) const {
+    const std::int64_t last = static_cast<std::int64_t>(slowdown_.size()) - 1;
+    return slowdown_[static_cast<std::size_t>(std::clamp<std::int64_t>(active - 1, 0, last))];
+  }
   void use(const CostTable& table) {
     measured_.emplace(table);
     launch_ = Duration::seconds(table.launch_s);
@@ -76,22 +89,21 @@ class DeviceCosts final : public CostModel {
   std::optional<MeasuredCosts> measured_;  ///< of a processor
   std::shared_ptr<const ProductTable> products_;  ///< of an accelerator
   std::vector<double> slowdown_{1.0};
+  std::int64_t threads_ = 1;  ///< of a rank
 };
 
 /// A table as a reader knows it: its name, or its file without folders.
 std::string shown(const std::string& table) { return table.substr(table.rfind('/') + 1); }
 
 /// An accelerator's launches and memory-bound kernels are not those of a framework: of its table the products count.
-std::unique_ptr<CostModel> with_table(const Device& device, std::int64_t together, const CostTable& table,
+std::unique_ptr<DeviceCosts> with_table(const Device& device, std::int64_t together, const CostTable& table,
                                       const std::string& name) {
   if (table.of_accelerator())
     return std::make_unique<DeviceCosts>(device, together, std::make_shared<const ProductTable>(table, name));
   return std::make_unique<DeviceCosts>(device, together, table, std::vector<std::string>{});
 }
 
-}  // namespace
-
-std::unique_ptr<CostModel> make_cost_model(const Device& device, std::int64_t together) {
+std::unique_ptr<DeviceCosts> device_costs(const Device& device, std::int64_t together) {
   if (device.cost_table.empty() && !device.measured.empty())
     return std::make_unique<DeviceCosts>(device, together, measured_products(device.measured, device));
   if (device.cost_table.empty()) return std::make_unique<DeviceCosts>(device, together, std::nullopt, std::vector<std::string>{});
@@ -104,8 +116,14 @@ std::unique_ptr<CostModel> make_cost_model(const Device& device, std::int64_t to
   return std::make_unique<DeviceCosts>(device, together, std::nullopt, std::vector{note});
 }
 
+}  // namespace
+
+std::unique_ptr<CostModel> make_cost_model(const Device& device, std::int64_t together) { return device_costs(device, together); }
+
 std::unique_ptr<CostModel> make_cost_model(const Topology& topology) {
-  return make_cost_model(topology.device(), topology.devices());
+  auto costs = device_costs(topology.device(), topology.devices());
+  costs->share(topology.threads_per_rank());
+  return costs;
 }
 
 std::unique_ptr<CostModel> make_cost_model(const Device& device, const CostTable& table) {

@@ -44,7 +44,8 @@ class CostModel {
 /// measured products of another device.
 /// `together`: devices that work in step, of which the slowest sets the pace (`Calibration::spread`).
 std::unique_ptr<CostModel> make_cost_model(const Device& device, std::int64_t together = 1);
-/// Of all devices of a cluster, working in step.
+/// Of all devices of a cluster, working in step. On processors a rank's computations take the time of one thread, divided by
+/// `threads_per_rank` and times the slowdown of so many processors at once.
 std::unique_ptr<CostModel> make_cost_model(const Topology& topology);
 /// The same with a table at hand, whatever the device names; of an accelerator's only the products are used.
 std::unique_ptr<CostModel> make_cost_model(const Device& device, const CostTable& table);

@@ -54,8 +54,9 @@ void fill_rates(Prediction& out, const StepWork& work, const Setup& setup) {
   const auto& peaks = setup.topology.device().peak;
   const auto peak = peaks.find(work.compute);
   if (peak == peaks.end()) return;
-  out.mfu = out.model_tflops_per_device * kTera / peak->second.flops_per_second();
-  out.hfu = out.hardware_tflops_per_device * kTera / peak->second.flops_per_second();
+  const double rate = peak->second.flops_per_second() * static_cast<double>(setup.topology.threads_per_rank());
+  out.mfu = out.model_tflops_per_device * kTera / rate;
+  out.hfu = out.hardware_tflops_per_device * kTera / rate;
 }
 
 std::string in_ms(std::int64_t ps) {

@@ -124,7 +124,7 @@ exec::RunOptions run_options(const Options& o, const Prepared& in) {
   const Plan& plan = in.graphs->plan();
   const Data& data = in.data;
   exec::RunOptions options;
-  use_devices(in.device, options);
+  use_devices(in.device, plan, options);
   options.state_every = o.save_every;
   options.steps = plan.training.steps;
   options.evaluation = {o.eval_every, o.eval_steps};

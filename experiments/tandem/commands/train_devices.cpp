@@ -10,6 +10,7 @@
 #include "exec/nccl/nccl.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/deadlock.hpp"
+#include "models/planfile/plan_trained.hpp"
 
 namespace tandem::program {
 namespace {
@@ -109,8 +110,9 @@ void require_launch_order(const DeviceWishes& w, exec::World& world, const TaskG
   if (!w.cuda.deterministic) set("NCCL_LAUNCH_ORDER_IMPLICIT", "1", false);
 }
 
-void use_devices(const DeviceWishes& w, exec::RunOptions& options) {
-  if (w.backend == "cpu-async") options.make_backend = [](Rank) { return exec::make_async_cpu_backend(); };
+void use_devices(const DeviceWishes& w, const Plan& plan, exec::RunOptions& options) {
+  if (w.backend == "cpu-async")
+    options.make_backend = [threads = computing_threads(plan)](Rank) { return exec::make_async_cpu_backend(threads); };
   if (cuda(w)) options.make_backend = [of = w.cuda](Rank) { return exec::make_cuda_backend(of); };
   options.make_communicators = [w](exec::World& world) {
     const std::string comm = comm_of(w, world.several());

@@ -41,6 +41,6 @@ void settle_device(DeviceWishes& wishes, bool deterministic, const std::string& 
 std::optional<double> peak_flops(const DeviceWishes& wishes, exec::World& world, const Device& device, DType compute);
 
 /// Adds backend and communicators to a run's options.
-void use_devices(const DeviceWishes& wishes, exec::RunOptions& options);
+void use_devices(const DeviceWishes& wishes, const Plan& plan, exec::RunOptions& options);
 
 }  // namespace tandem::program

@@ -242,8 +242,9 @@ std::span<const ParamPiece> whole() {
 
 bool is_computation(const Op& op) { return !is_communication(op) && !std::holds_alternative<HostCopy>(op); }
 
-std::vector<Values> run(const Call& call, DType dtype) {
+std::vector<Values> run(const Call& call, DType dtype, std::int64_t threads = 0) {
   Kernels kernels(dtype);
+  if (threads > 0) kernels.use(make_eager_cpu_backend(threads));
   kernels.context.seq_length = kSeq;
   kernels.pieces = whole();
   kernels.table = {.learning_rate = 0.01, .bias_correction1 = 0.1, .bias_correction2 = 0.01};
@@ -335,6 +336,15 @@ TEST_CASE("every operation writes every element of its outputs, and the same bit
     for (const Values& v : results)
       CHECK(std::none_of(v.begin(), v.end(), [](double x) { return std::isnan(x) || x == kUnwritten; }));
     CHECK(run(c, dtype) == results);
+  }
+}
+
+TEST_CASE("every operation has the same bits whatever the number of threads", "[tsan]") {
+  const DType dtype = GENERATE(DType::fp32, DType::fp64, DType::bf16, DType::fp16);
+  for (const Call& c : all_calls()) {
+    INFO(kind_name(c.op));
+    const auto one = run(c, dtype, 1);
+    for (const std::int64_t threads : {2, 3, 4}) CHECK(run(c, dtype, threads) == one);
   }
 }
 

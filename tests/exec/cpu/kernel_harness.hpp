@@ -89,6 +89,12 @@ class Kernels {
     return c;
   }
 
+  /// From here on this backend.
+  void use(std::unique_ptr<Backend> other) {
+    backend = std::move(other);
+    context.table = table_address(*backend);
+  }
+
   std::unique_ptr<Backend> backend = tests::under_test(tests::kernels_under_test());
   KernelContext context;
   StepTable table;                     ///< written before an operation and read behind it
