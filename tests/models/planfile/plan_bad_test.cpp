@@ -124,6 +124,7 @@ std::vector<Bad> perturbation_table() {
 
 std::vector<Bad> layout_table() {
   return {
+      {"a rank without a thread", bent("\"devices\": 8", "\"devices\": 8, \"threads_per_rank\": 0"), Exit::config, "cluster.threads_per_rank", "out of range", "at least 1"},
       {"a world that is not the cluster", bent("\"devices\": 8", "\"devices\": 16"), Exit::infeasible, "cluster.devices", "2 x 2 x 2 x 1 = 8", "set parallel.data to 4, or cluster.devices to 8"},
       {"heads that do not divide", bent("\"tensor\": 2", "\"tensor\": 3"), Exit::infeasible, "parallel.tensor", "does not divide model.num_attention_heads 8", "use 1, 2, 4 or 8"},
       {"a width that does not divide", bent("\"num_attention_heads\": 8", "\"num_attention_heads\": 7"), Exit::infeasible, "model.num_attention_heads", "does not divide model.hidden_size 64", "8"},

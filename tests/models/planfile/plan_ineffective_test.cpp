@@ -110,3 +110,9 @@ TEST_CASE("a plan printed with every default tells no more than the plan did") {
   CHECK(parse_plan(to_json(plan), "again.json").ineffective == plan.ineffective);
   CHECK(parse_plan(to_json(parse_plan(test::kGoodPlan, "plain.json")), "again.json").ineffective.empty());
 }
+
+TEST_CASE("threads of a rank change nothing where devices are no processors") {
+  const std::string threads = test::with("cluster", R"("threads_per_rank": 2)");
+  CHECK(parse_plan(threads, "plan.json").ineffective == std::vector<std::string>{"cluster.threads_per_rank changes nothing: the device of cluster.preset is no processor"});
+  CHECK(parse_plan(test::bent("dgx-a100-80gb", "cpu-host", threads), "plan.json").ineffective.empty());
+}

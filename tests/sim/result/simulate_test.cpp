@@ -9,6 +9,7 @@
 #include "tests/plans.hpp"
 #include "tests/sim/engine/fakes.hpp"
 #include "tests/stacks.hpp"
+#include "tests/temporary_folder.hpp"
 #include "topology/plan_reader.hpp"
 
 using namespace tandem;
@@ -45,6 +46,42 @@ double sum(const TimeBreakdown& shares) {
 }
 
 }  // namespace
+
+TEST_CASE("threads of a rank divide its computation by their number, and what they slow each other down is told apart") {
+  constexpr double kSlowdown[] = {1.0, 1.25, 1.5, 2.0};
+  CostTable table;
+  table.device = "cpu-host";
+  table.slowdown = {std::begin(kSlowdown), std::end(kSlowdown)};
+  const tandem::tests::TemporaryFolder folder;
+  const std::string file = (folder.path() / "table.json").string();
+  save_cost_table(table, file);
+  SmallPlan small = small_plan();
+  const auto costs = [&](std::int64_t threads) {
+    ClusterSpec cluster = small.plan().cluster;
+    cluster.preset = "cpu-host";
+    cluster.threads_per_rank = threads;
+    return make_cost_model(*make_topology(cluster, file));
+  };
+  const auto one = costs(1), two = costs(2);
+  const Op op = MatMul{1024, 1024, 1024};
+  CHECK(two->duration(op, DType::fp32).seconds() == Approx(one->duration(op, DType::fp32).seconds() * kSlowdown[1] / 2));
+  CHECK(two->slowdown(1) == 1);
+  CHECK(two->slowdown(2) == Approx(kSlowdown[3] / kSlowdown[1]));  // four processors after two
+  CHECK(one->slowdown(2) == kSlowdown[1]);
+  const auto told = [](const CostModel& costs) {
+    const auto notes = costs.notes();
+    return std::count_if(notes.begin(), notes.end(), [](const auto& n) { return n.find("threads of a rank were not measured") != n.npos; });
+  };
+  CHECK(told(*one) == 0);
+  CHECK(told(*two) == 1);
+}
+
+TEST_CASE("threads of a rank change no prediction for devices that are no processors") {
+  Plan plan = small_plan().plan();
+  const Duration one = simulate(plan, lower(plan), *a100(plan)).step_time;
+  plan.cluster.threads_per_rank = 4;
+  CHECK(simulate(plan, lower(plan), *a100(plan)).step_time == one);
+}
 
 TEST_CASE("throughput, utilisation and the breakdown follow from the step time") {
   const Plan plan = small_plan().plan();

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""How much faster a CPU rank trains GPT-2 124M in fp32 with several threads, on a machine with nothing else to do.
+
+    experiments/bench/threads.py build/tandem [--threads 2] [--steps 6] [--rounds 2]
+
+Trains micro-batches of 4 x 64 and of 1 x 512 tokens on one rank, one step a micro-batch. Runs with one thread and with several take
+turns. Prints the least step time of each behind the first two steps, their ratio, and whether all losses are equal.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+SHAPES = [(4, 64), (1, 512)]  # sequences, tokens of each
+WARM = 2
+
+
+def plan(sequences, tokens, threads):
+    return {
+        "model": {"preset": "gpt2-124m"},
+        "training": {"seq_length": tokens, "micro_batch_size": sequences, "global_batch_size": sequences, "precision": "fp32"},
+        "cluster": {"preset": "cpu-host", "devices": 1, "threads_per_rank": threads},
+    }
+
+
+def steps(tandem, data, contents, count):
+    """Seconds and loss of every step."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "plan.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(contents, file)
+        command = [tandem, "train", path, "--data", data, "--steps", str(count)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
+        lines = [line.split() for line in done.stderr.splitlines() if line.startswith("step ")]
+    return [(float(words[-2]) / 1e3, words[3]) for words in lines]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tandem")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--data", default=None, help="text to train on; default: the repository's")
+    options = parser.parse_args()
+    here = os.path.dirname(os.path.abspath(__file__))
+    data = options.data or os.path.join(here, "..", "data", "kjv-new-testament.txt")
+    for sequences, tokens in SHAPES:
+        best, losses = {}, set()
+        for _ in range(options.rounds):
+            for threads in (1, options.threads):
+                run = steps(options.tandem, data, plan(sequences, tokens, threads), options.steps)
+                best[threads] = min([best.get(threads, float("inf"))] + [seconds for seconds, _ in run[WARM:]])
+                losses.add(tuple(loss for _, loss in run))
+        one, many = best[1], best[options.threads]
+        print(f"{sequences} x {tokens}: 1 thread {one:.3f} s, {options.threads} threads {many:.3f} s, {one / many:.2f}x, "
+              f"losses {'equal' if len(losses) == 1 else 'DIFFER'}")
+
+
+if __name__ == "__main__":
+    main()
