@@ -73,6 +73,10 @@ std::vector<PlanField> sharding_fields() {
       flag({"parallel.overlap_experts",
             "Rows of experts travel for one micro-batch while another computes: a forward and a backward pass at once, layer by layer."},
            AT(parallel.overlap_experts)),
+      choice({"parallel.token_dispatcher",
+              "How tokens reach the ranks of their experts: a row for each expert (alltoall), or once to each rank and once between two "
+              "nodes (deepep)."},
+             AT(parallel.token_dispatcher)),
       flag({"parallel.scatter_p2p", "Tensor ranks send a share each to the next stage, which gathers; the stack says."},
            AT(parallel.scatter_p2p)),
       size({"parallel.bucket_bytes", "Gradients that are reduced together; the stack may say."}, AT(parallel.bucket_bytes),

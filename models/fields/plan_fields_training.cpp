@@ -51,6 +51,14 @@ std::vector<PlanField> size_fields() {
   };
 }
 
+/// Printed only where tokens travel as copies, so that other plans read as if there were none.
+PlanField dispatch_type() {
+  PlanField f = element_type({"training.dtypes.dispatch", "Tokens on their way to experts, and gradients on theirs; token_dispatcher deepep."},
+                             AT(training.dtypes.dispatch), kStoredTypes);
+  f.write = [write = std::move(f.write)](const Plan& p) { return p.sends_copies() ? write(p) : nlohmann::json(); };
+  return std::move(f).otherwise("the type of activations");
+}
+
 std::vector<PlanField> precision_fields() {
   return {
       word({"training.precision", "Shorthand that fills dtypes."}, AT(training.precision), kPrecisions),
@@ -62,6 +70,7 @@ std::vector<PlanField> precision_fields() {
                    kStoredTypes),
       element_type({"training.dtypes.gradient_reduce", "What the data-parallel reduction carries; the stack may say."},
                    AT(training.dtypes.gradient_reduce), kStoredTypes),
+      dispatch_type(),
       element_type({"training.dtypes.master", "The optimizer's weights; equal to weights there is no second copy."},
                    AT(training.dtypes.master), kStoredTypes),
       element_type({"training.dtypes.optimizer_state", "The optimizer's moments."}, AT(training.dtypes.optimizer_state),

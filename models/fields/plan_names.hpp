@@ -58,6 +58,10 @@ struct Spelling<ScheduleKind> {
   static constexpr std::array<std::string_view, 6> names{"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "breadth-first"};
 };
 template <>
+struct Spelling<TokenDispatcher> {
+  static constexpr std::array<std::string_view, 2> names{"alltoall", "deepep"};
+};
+template <>
 struct Spelling<ContextMode> {
   static constexpr std::array<std::string_view, 3> names{"ring", "all_gather", "ulysses"};
 };

@@ -1,11 +1,13 @@
 #include "models/ops/collective.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 
 #include "models/base/error.hpp"
 #include "models/ops/collective_bytes.hpp"
+#include "models/ops/token_copies.hpp"
 
 namespace tandem {
 namespace {
@@ -306,6 +308,29 @@ Expansion multi_ring(const Collective& op, const std::vector<Members>& nodes, co
   return out;
 }
 
+/// Copies of tokens, as DeepEP's kernels send them (github.com/deepseek-ai/DeepEP: csrc/kernels/internode.cu): between nodes to the
+/// member at the same place, there on to every rank that asks for it, piece by piece; sums come back the same way. Where nodes have
+/// unlike numbers of members, every rank gets a copy of its own.
+Expansion copies(const Collective& op, const GroupShape& shape) {
+  const TokenCopies& c = op.copies;
+  const std::int64_t n = shape.size(), tokens = op.elements / c.per_token;  // elements of all tokens of a member, once each
+  const auto part = [&](std::int64_t parts) {
+    return bytes_of(c.dtype, std::llround(static_cast<double>(tokens) * share_that_visits(c, parts)));
+  };
+  const std::int64_t per_node = uniform(shape);
+  Expansion out;
+  if (per_node == 0 || per_node == 1) {
+    out.phases = {{1, part(n), all_pairs(n), Tier::any}};
+    return out;
+  }
+  const std::vector<Members> nodes = by_node(shape);
+  const auto count = static_cast<std::int64_t>(nodes.size());
+  append(out.phases, {{1, part(n) * count, all_pairs(per_node)}}, nodes, Tier::inside);
+  if (count > 1) append(out.phases, {{1, part(count), all_pairs(count)}}, rails(nodes), Tier::across);
+  out.pipelined = true;
+  return out;
+}
+
 Algorithm inside_algorithm(ScaleUp scale_up) {
   switch (scale_up) {
     case ScaleUp::crossbar:
@@ -370,6 +395,7 @@ Expansion expand(const Collective& op, Algorithm algorithm, const GroupShape& sh
     out.phases = {{1, payload(op), rotate(shape.size(), 1)}};
     return out;
   }
+  if (op.copies.experts > 0) return copies(op, shape);
   if (algorithm == Algorithm::multi_ring)
     return multi_ring(op, by_node(shape), visiting_order(shape), inside == Algorithm::direct);
   if (algorithm != Algorithm::hierarchical) {

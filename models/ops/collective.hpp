@@ -64,6 +64,7 @@ struct Expansion {
 
 /// Phases of `op` under `algorithm`. A group of one has none. Sizes that do not divide are rounded up to whole elements
 /// per step. `hierarchical` needs as many members on every node (see `uniform`), else ContractError.
+/// Copies of tokens (`op.copies`) have a form of their own, whatever the algorithm.
 /// `inside` says what a node's own part of a hierarchical collective uses: ring, two_way_ring or direct (a full mesh, whose
 /// links several rings share out).
 Expansion expand(const Collective& op, Algorithm algorithm, const GroupShape& shape, Algorithm inside = Algorithm::ring);

@@ -11,6 +11,15 @@ namespace tandem {
 /// `shift`: every member's buffer goes to the next member, cyclically.
 enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, shift };
 enum class Reduce : std::uint8_t { sum, max };
+/// Tokens that travel once to a rank that holds any of their experts, and once between two nodes; sums come back the same way.
+/// `experts` 0: a row for each of a token's experts travels by itself. Only the simulator reads it: the rows that arrive are the same.
+struct TokenCopies {
+  std::int64_t experts = 0;           ///< of all ranks, equally many on each
+  std::int64_t per_token = 1;         ///< experts of a token
+  std::int64_t groups = 1;            ///< equal groups of neighbouring experts
+  std::int64_t groups_per_token = 1;  ///< of which a token's experts are
+  DType dtype = DType::bf16;          ///< of what travels
+};
 /// `elements` is nccl-tests' "size": the full vector. in: what the member gives; out: what it gets.
 ///   all_reduce, broadcast   in and out are one buffer of `elements`
 ///   all_gather              in: its share, elements/n; out: all shares in order of the members; in may lie at its place in out
@@ -32,6 +41,7 @@ struct Collective {
   std::int64_t row = 0;
   bool chunked = false;
   bool back = false;
+  TokenCopies copies{};
 };
 /// Rendezvous with the stage `stage_offset` away (+1 or -1; the last stage and the first are neighbours). in: buffer
 struct Send { std::int64_t elements; DType dtype; int stage_offset; };

@@ -31,6 +31,8 @@ enum class ParallelResidual : std::uint8_t { none, one_norm, two_norms };
 /// heads as one row (OLMo 2, arXiv 2501.00656 section 2.1), or one of every head without a weight behind its turn (Llama 4).
 enum class QkNorm : std::uint8_t { none, head, row, turned };
 enum class PositionEmbedding : std::uint8_t { learned, rope, alibi, relative };
+/// How a token reaches the ranks of its experts: a row for each expert, or one copy a rank and one between two nodes (DeepEP).
+enum class TokenDispatcher : std::uint8_t { alltoall, deepep };
 enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_h2, breadth_first };
 /// Whether stages may hold several chunks of the model.
 constexpr bool has_chunks(ScheduleKind k) { return k == ScheduleKind::interleaved || k == ScheduleKind::breadth_first; }
@@ -52,6 +54,7 @@ std::string_view name(ParallelResidual v);
 std::string_view name(QkNorm v);
 std::string_view name(PositionEmbedding v);
 std::string_view name(ScheduleKind v);
+std::string_view name(TokenDispatcher v);
 std::string_view name(ContextMode v);
 std::string_view name(OptimizerSync v);
 std::string_view name(UnitCopies v);
@@ -193,6 +196,7 @@ struct ParallelSpec {
   bool overlap_tensor_sum = false;       ///< an input's gradient is summed while its matrix' gradient is computed
   bool overlap_p2p = true;               ///< stages compute while they send
   bool overlap_experts = false;          ///< experts' rows of one micro-batch travel while another computes
+  TokenDispatcher token_dispatcher = TokenDispatcher::alltoall;
   bool scatter_p2p = false;              ///< tensor ranks send a share each of what all of them hold
   Bytes bucket_bytes{160'000'000};
   std::int64_t prefetch_layers = 1;
@@ -213,6 +217,7 @@ struct DTypes {
   DType gradient_reduce = DType::fp32;   ///< what data-parallel reduction carries
   DType master = DType::fp32;            ///< equal to weights: no separate copy
   DType optimizer_state = DType::fp32;
+  DType dispatch = DType::bf16;          ///< tokens on their way to experts, with token_dispatcher deepep
 };
 
 struct Dropout {
@@ -356,6 +361,8 @@ struct Plan {
   std::int64_t world_size() const;               ///< ranks
   /// A forward and a backward pass run at once, so that rows of experts travel beside computation.
   bool runs_pairs() const { return parallel.overlap_experts && model.moe.num_experts > 0 && parallel.expert > 1; }
+  /// Whether tokens travel to experts once a rank, not once an expert.
+  bool sends_copies() const { return parallel.token_dispatcher == TokenDispatcher::deepep && model.moe.num_experts > 0 && parallel.expert > 1; }
   std::int64_t micro_batches() const;            ///< per pipeline and step: global / (micro x data)
   std::int64_t micro_batch_tokens() const;       ///< micro_batch_size x seq_length
   std::int64_t global_batch_tokens() const;

@@ -74,8 +74,8 @@ void append(Words& words, const OffloadSpec& x) {
 }
 
 void append(Words& words, const DTypes& x) {
-  const auto& [compute, weights, gradients, reduce, master, state] = x;
-  all(words, compute, weights, gradients, reduce, master, state);
+  const auto& [compute, weights, gradients, reduce, master, state, dispatch] = x;
+  all(words, compute, weights, gradients, reduce, master, state, dispatch);
 }
 
 void append(Words& words, const Dropout& x) {
@@ -118,10 +118,10 @@ void append_words(Words& words, const ModelSpec& x) {
 
 void append_words(Words& words, const ParallelSpec& x) {
   const auto& [tensor, pipeline, data, context, expert, expert_tensor, chunks, schedule, sequence, context_mode, zero, zero_group,
-               sync, overlap_reduce, overlap_gather, tensor_overlap, tensor_sum, overlap_p2p, overlap_experts, scatter_p2p, bucket,
-               prefetch, reuse, copies, root, split, order, offload, name, notes] = x;
+               sync, overlap_reduce, overlap_gather, tensor_overlap, tensor_sum, overlap_p2p, overlap_experts, dispatcher, scatter_p2p,
+               bucket, prefetch, reuse, copies, root, split, order, offload, name, notes] = x;
   all(words, tensor, pipeline, data, context, expert, expert_tensor, chunks, schedule, sequence, context_mode, zero, zero_group,
-      sync, overlap_reduce, overlap_gather, tensor_overlap, tensor_sum, overlap_p2p, overlap_experts, scatter_p2p, bucket,
+      sync, overlap_reduce, overlap_gather, tensor_overlap, tensor_sum, overlap_p2p, overlap_experts, dispatcher, scatter_p2p, bucket,
       prefetch, reuse, copies, root, split, order, offload);
 }
 

@@ -42,7 +42,7 @@ struct Precision {
 constexpr DTypes mixed(DType compute, DType weights) {
   return {compute, weights, DType::fp32, DType::fp32, DType::fp32, DType::fp32};
 }
-constexpr DTypes uniform(DType t) { return {t, t, t, t, t, t}; }
+constexpr DTypes uniform(DType t) { return {t, t, t, t, t, t, t}; }
 
 // The 8- and 4-bit recipes keep bf16 weights and cast them at each product, as Transformer Engine does.
 constexpr std::array<Precision, 8> kPrecisionTypes{{
@@ -127,6 +127,7 @@ void fill_types(TrainingSpec& t, const Filler& fill) {
   fill.set("training.dtypes.gradient_reduce", t.dtypes.gradient_reduce, d.gradient_reduce);
   fill.set("training.dtypes.master", t.dtypes.master, d.master);
   fill.set("training.dtypes.optimizer_state", t.dtypes.optimizer_state, d.optimizer_state);
+  fill.set("training.dtypes.dispatch", t.dtypes.dispatch, activation_type(t.dtypes.compute));
 }
 
 /// Where layers do not divide there is no default: 0 chunks, which check_layout refuses.

@@ -17,9 +17,9 @@ class Builder {
   Communications::Entry entry(const Task& task, std::int32_t tmpl) {
     if (const auto* c = std::get_if<Collective>(&task.op))
       return {collective(*c, task.stream, replayed_ && c->row > 0 ? tmpl : -1), false};
-    if (const auto* s = std::get_if<Send>(&task.op)) return {message(lane(s->stage_offset), *s, -1), false};
+    if (const auto* s = std::get_if<Send>(&task.op)) return {message(lane(s->stage_offset), *s, -1, s->dtype), false};
     if (const auto* r = std::get_if<Recv>(&task.op))
-      return {message(lane(-r->stage_offset), Send{r->elements, r->dtype, -r->stage_offset}, -1), true};
+      return {message(lane(-r->stage_offset), Send{r->elements, r->dtype, -r->stage_offset}, -1, r->dtype), true};
     return {};
   }
 
@@ -34,15 +34,16 @@ class Builder {
 
   std::int32_t collective(const Collective& c, Stream stream, std::int32_t tmpl) {
     const Port at{Port::Kind::collective, c.group, stream, 0};
-    const std::int32_t m = message(at, c, static_cast<int>(c.kind), tmpl, tmpl >= 0 && c.back);
+    const DType travels = c.copies.experts > 0 ? c.copies.dtype : c.dtype;
+    const std::int32_t m = message(at, c, static_cast<int>(c.kind), travels, tmpl, tmpl >= 0 && c.back);
     out_.messages[static_cast<std::size_t>(m)].tmpl = tmpl;
     return m;
   }
 
   template <class T>
-  std::int32_t message(const Port& at, const T& op, int kind, std::int32_t tmpl = -1, bool back = false) {
+  std::int32_t message(const Port& at, const T& op, int kind, DType travels, std::int32_t tmpl = -1, bool back = false) {
     const std::uint32_t p = port(at);
-    const MessageKey key{p, kind, op.elements, op.dtype, tmpl, back};
+    const MessageKey key{p, kind, op.elements, travels, tmpl, back};
     const auto [it, fresh] = messages_.try_emplace(key, static_cast<std::int32_t>(out_.messages.size()));
     if (fresh) out_.messages.push_back({p, op, -1});
     return it->second;

@@ -35,9 +35,12 @@ TransferPlan TransferPlanner::make_plan(std::uint32_t id, const Message& message
   const auto ranks = static_cast<std::int64_t>(transfer_.members.size());
   if (ranks < 2) return plan;
   rows_.reset(), slow_.reset();
-  if (message.tmpl >= 0 && std::get<Collective>(op).kind == CollectiveKind::all_to_all)
+  const auto* collective = std::get_if<Collective>(&op);
+  const bool copies = collective != nullptr && collective->copies.experts > 0;
+  if (message.tmpl >= 0 && std::get<Collective>(op).kind == CollectiveKind::all_to_all && !copies)
     rows_ = setup_.replay->exchanged(static_cast<std::size_t>(message.tmpl), op, transfer_.members);
-  if (const auto measured = setup_.cost.communication(rows_ ? rows_->even(op) : op, ranks)) {
+  const auto measured = copies ? std::nullopt : setup_.cost.communication(rows_ ? rows_->even(op) : op, ranks);
+  if (measured) {
     if (hosts_carry())
       carry(plan, *measured);
     else
@@ -45,7 +48,6 @@ TransferPlan TransferPlanner::make_plan(std::uint32_t id, const Message& message
     return plan;
   }
   plan.tail = fit_.overhead + fit_.in_step_overhead;
-  const auto* collective = std::get_if<Collective>(&op);
   const bool library = collective != nullptr && by_ring(*collective) && !setup_.topology.algorithm(collective->kind);
   if (!library || !go_round(plan, *collective)) {
     const Expansion expansion = expansion_of(op);
@@ -67,6 +69,7 @@ Expansion TransferPlanner::expansion_of(const Op& op) {
   if (std::holds_alternative<Send>(op)) return {{CommPhase{1, payload(op), {{0, 1}}, Tier::any}}, false};
   const auto& collective = std::get<Collective>(op);
   if (shape_.node.empty()) shape_ = shape_of(setup_.topology, transfer_.members);
+  if (collective.copies.experts > 0) return expand(collective, Algorithm::direct, shape_);
   const Choice choice = choose_algorithm(setup_.topology.scale_up(), collective, shape_);
   const auto wanted = setup_.topology.algorithm(collective.kind);
   if (wanted == Algorithm::hierarchical && uniform(shape_) == 0) throw uneven_nodes(collective.kind, shape_.size());

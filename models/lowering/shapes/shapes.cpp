@@ -150,6 +150,13 @@ RouterRule routing_of(const MoeSpec& e) {
   return r;
 }
 
+TokenCopies copies_of(const Plan& plan) {
+  const MoeSpec& e = plan.model.moe;
+  if (!plan.sends_copies()) return {};
+  const std::int64_t kept = e.groups_per_token == 0 ? e.expert_groups : e.groups_per_token;
+  return {e.num_experts, e.experts_per_token, e.expert_groups, kept, plan.training.dtypes.dispatch};
+}
+
 void set_experts(Shapes& s, const Plan& plan) {
   const MoeSpec& e = plan.model.moe;
   s.expert_ranks = plan.parallel.expert;
@@ -157,6 +164,7 @@ void set_experts(Shapes& s, const Plan& plan) {
   s.experts = e.num_experts;
   s.experts_here = e.num_experts / s.expert_ranks;
   s.top_k = e.experts_per_token;
+  s.copies = copies_of(plan);
   s.capacity = plan.expert_capacity();
   s.expert_ffn = e.ffn_hidden_size / s.expert_tensor;
   s.expert_fc1 = s.gated ? 2 * s.expert_ffn : s.expert_ffn;

@@ -70,6 +70,7 @@ struct Shapes {
   bool sinks;                   ///< every query head has a learned score that joins its softmax
   bool router_bias;
   RouterRule routing;              ///< of experts
+  TokenCopies copies;           ///< in place of rows on the way to experts; no experts: rows travel
   double balance_rate;          ///< of the bias in their choice; 0: there is none
   bool causal;                  ///< false: bert, and t5's encoder
   bool bert;

@@ -39,6 +39,8 @@ void BlockActivations::route(const Value& input) {
 void BlockActivations::exchange(const Value& v, Way way, const std::string& name, const Value& to) {
   const bool there = way == Way::to_experts;
   Collective op{CollectiveKind::all_to_all, Group::expert, s_.moe_dims().rows() * s_.hidden, v.dtype, Reduce::sum};
+  op.copies = s_.copies;
+  if (!there) op.copies.dtype = v.dtype;
   std::vector<Value> in{v};
   if (s_.unequal_rows()) {
     op.row = s_.hidden;

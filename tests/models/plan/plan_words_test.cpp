@@ -28,6 +28,8 @@ TEST_CASE("plans that differ in a field have other words") {
       [](Plan& p) { p.model.rope_scaling.type = "yarn"; },
       [](Plan& p) { p.parallel.overlap_p2p = false; },
       [](Plan& p) { p.parallel.overlap_experts = true; },
+      [](Plan& p) { p.parallel.token_dispatcher = TokenDispatcher::deepep; },
+      [](Plan& p) { p.training.dtypes.dispatch = DType::fp8; },
       [](Plan& p) { p.parallel.bucket_bytes = Bytes(1); },
       [](Plan& p) { p.parallel.pipeline_split = {1, 2}; },
       [](Plan& p) { p.parallel.offload.ratio = 0.5; },

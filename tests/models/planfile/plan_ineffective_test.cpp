@@ -111,6 +111,11 @@ TEST_CASE("a plan printed with every default tells no more than the plan did") {
   CHECK(parse_plan(to_json(parse_plan(test::kGoodPlan, "plain.json")), "again.json").ineffective.empty());
 }
 
+TEST_CASE("a dispatcher changes nothing where no token travels") {
+  const Plan plan = parse_plan(test::with("parallel", R"("token_dispatcher": "deepep")"), "plan.json");
+  CHECK(plan.ineffective == std::vector<std::string>{"parallel.token_dispatcher changes nothing: model.moe.num_experts is 0"});
+}
+
 TEST_CASE("threads of a rank change nothing where devices are no processors") {
   const std::string threads = test::with("cluster", R"("threads_per_rank": 2)");
   CHECK(parse_plan(threads, "plan.json").ineffective == std::vector<std::string>{"cluster.threads_per_rank changes nothing: the device of cluster.preset is no processor"});

@@ -1,3 +1,4 @@
+#include "models/ops/token_copies.hpp"
 #include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/graphs.hpp"
@@ -15,13 +16,15 @@ struct CollectiveCase {
   CollectiveKind kind = CollectiveKind::all_reduce;
   std::int64_t ranks = 2, bytes = 1 << 20;
   Shape shape;
+  TokenCopies copies = {};
 };
 
 /// A step that is one collective over all ranks of a tensor group.
 Duration time(const CollectiveCase& c, bool unfolded = false) {
   GraphBuilder graph(1);
-  graph.add(0, graph.one("collective", Stream::tensor,
-                         Collective{c.kind, Group::tensor, c.bytes / 4, DType::fp32, Reduce::sum}));
+  Collective op{c.kind, Group::tensor, c.bytes / 4, DType::fp32, Reduce::sum};
+  op.copies = c.copies;
+  graph.add(0, graph.one("collective", Stream::tensor, op));
   const TaskGraph g = graph.take();
   Shape shape = c.shape;
   shape.devices = c.ranks;
@@ -182,6 +185,22 @@ TEST_CASE("an all-to-all takes a + (n-1)/n S/B on a crossbar, and no less than n
   c.shape.scale_up = ScaleUp::torus;
   const double bound = static_cast<double>(n * c.bytes) / (8 * kBandwidth) * 1e12;
   CHECK(static_cast<double>(time(c).ps()) >= bound - 1);
+}
+
+TEST_CASE("copies of tokens take what both tiers send through one port") {
+  CollectiveCase c;
+  c.kind = CollectiveKind::all_to_all;
+  c.ranks = 8;
+  c.shape.per_node = 4;
+  c.copies = {16, 4, 1, 1, DType::fp32};
+  c.bytes = std::int64_t{4} * (1 << 20) * c.copies.per_token;  // a million elements of tokens
+  const double tokens = 4.0 * (1 << 20), rank = share_that_visits(c.copies, 8), node = share_that_visits(c.copies, 2);
+  // Inside, a member passes on what came from both nodes to three others; across, its own to one.
+  const double inside = 2 * 3 * rank * tokens, across = node * tokens;
+  CHECK(static_cast<double>(time(c).ps()) == Approx(2 * static_cast<double>(kAlpha.ps()) + (inside + across) / kBandwidth * 1e12).epsilon(0.02));
+  CollectiveCase rows = c;
+  rows.copies = {};
+  CHECK(time(c) < time(rows));
 }
 
 TEST_CASE("a lone collective takes the same time folded and unfolded, to the tick") {
