@@ -13,6 +13,7 @@ struct Seat {
   const Collective& op;
   const MemberBuffers& mine;
   std::size_t members, index;
+  std::size_t window;
 
   std::int64_t bytes() const { return op.elements * element_bytes(op.dtype); }
   std::int64_t share() const { return share_bytes(op, members); }
@@ -30,11 +31,17 @@ Routes none(const Seat& s) { return {std::vector<Given>(s.members), std::vector<
 
 /// Where parts of so many bytes come from all others to be folded.
 void take_into(const RoomOf& room, const Seat& s, std::int64_t bytes, Itinerary& way) {
-  const auto all = static_cast<std::size_t>(bytes) * s.members;
-  std::byte* const at = room(all);
+  const std::size_t each = std::min(static_cast<std::size_t>(bytes), s.window);
+  std::byte* const at = room(each * s.members);
   for (std::size_t j = 0; j < s.members; ++j)
-    if (j != s.index) way.first.take[j] = part(at, static_cast<std::int64_t>(j) * bytes, bytes);
+    if (j != s.index) way.first.take[j] = {at + j * each, each};
   way.folds = true;
+}
+
+/// Bytes [first, first + most) of a span, as many of them as it has.
+template <class Span>
+Span cut(Span whole, std::size_t first, std::size_t most) {
+  return first < whole.size() ? whole.subspan(first, std::min(most, whole.size() - first)) : Span();
 }
 
 Given cut_of(const std::byte* whole, const Seat& s, const Slice& cut) {
@@ -164,9 +171,16 @@ Itinerary of(const Seat& s, const RoomOf& room) {
 
 }  // namespace
 
-Itinerary itinerary(const Exchange& x, std::size_t index, const RoomOf& room) {
-  const Seat seat{x.op, x.members[index], x.members.size(), index};
+Itinerary itinerary(const Exchange& x, std::size_t index, const RoomOf& room, std::size_t window) {
+  const Seat seat{x.op, x.members[index], x.members.size(), index, window};
   return x.op.row > 0 ? of_rows(seat, room) : of(seat, room);
+}
+
+Itinerary window_of(const Itinerary& way, std::size_t first, std::size_t window) {
+  Itinerary part{way.first, way.folds, cut(way.own, first, window), cut(way.result, first, window), {}};
+  for (auto& give : part.first.give) give = cut(give, first, window);
+  for (auto& take : part.first.take) take = way.folds ? cut(take, 0, part.own.size()) : cut(take, first, window);
+  return part;
 }
 
 void copy_own(const Itinerary& way, std::size_t index, MemoryEngine& engine) {

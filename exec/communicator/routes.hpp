@@ -2,6 +2,7 @@
 // Which bytes of a collective go from which member to which.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -22,16 +23,24 @@ struct Routes {
 /// How one member does its part of a collective over members that reach each other by messages alone.
 struct Itinerary {
   Routes first;
-  bool folds = false;          ///< what was taken, with the member's own part, is folded into `result`
+  /// What was taken, with the member's own part, is folded into `result`. `first.take` has room for a window of it then.
+  bool folds = false;
   std::span<const std::byte> own;
   std::span<std::byte> result;
   Routes second;               ///< behind the fold
+
+  /// Bytes that member `j` gives in the first part.
+  std::size_t taken(std::size_t j) const { return folds ? own.size() : first.take[j].size(); }
 };
 
 /// Of member `index`; only its entry of `exchange` is looked at. Parts that are to be folded are taken into `room`, which grows to
-/// what they need; nothing else may use it until the fold. Throws what perform_share does.
+/// what they need, of each at most `window` bytes; nothing else may use it until the fold. Throws what perform_share does.
 using RoomOf = std::function<std::byte*(std::size_t bytes)>;
-Itinerary itinerary(const Exchange& exchange, std::size_t index, const RoomOf& room);
+Itinerary itinerary(const Exchange& exchange, std::size_t index, const RoomOf& room, std::size_t window = SIZE_MAX);
+
+/// The first part alone, of bytes [first, first + window) of what each member is given; nothing where it has no more. A fold goes
+/// element by element, so windows of whole elements one after another leave the same bits.
+Itinerary window_of(const Itinerary& way, std::size_t first, std::size_t window);
 
 /// What the member gives to itself.
 void copy_own(const Itinerary& way, std::size_t index, MemoryEngine& engine = host_engine());

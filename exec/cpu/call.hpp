@@ -9,7 +9,7 @@
 #include "exec/backend/launch.hpp"
 #include "exec/backend/piece_row.hpp"
 #include "exec/cpu/step.hpp"
-#include "exec/cpu/team.hpp"
+#include "exec/cpu/team/team.hpp"
 #include "exec/cpu/widened.hpp"
 #include "models/base/error.hpp"
 

@@ -64,7 +64,8 @@ void compute(const EmbeddingBackward& op, Call& call) {
   each_columns(call, op.tokens, op.hidden, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t t = 0; t < op.tokens; ++t)
       if (const std::int64_t row = table_row(tokens[t], op, call.context()); row >= 0)
-        each(end - first, [to = dtable + row * op.hidden + first, from = dy + t * op.hidden + first](std::int64_t c) { to[c] += from[c]; });
+        T* const to = dtable + row * op.hidden + first;
+        each(end - first, [to, from = dy + t * op.hidden + first](std::int64_t c) { to[c] += from[c]; });
   });
 }
 
@@ -73,7 +74,8 @@ void compute(const PositionDropout& op, Call& call) {
   const T *x = call.in<T>(0), *table = op.learned ? call.in<T>(1) : nullptr;
   T* y = call.out<T>(0);
   const Dropout<T> dropout(call.context(), DropoutSite::embedding, op.dropout);
-  each_position(call, position_rows(op, call.context()), op.hidden, [&](std::int64_t r, std::int64_t position, std::uint64_t first) {
+  const auto rows = position_rows(op, call.context());
+  each_position(call, rows, op.hidden, [&](std::int64_t r, std::int64_t position, std::uint64_t first) {
     const T *from = x + r * op.hidden, *added = table + (op.learned ? position * op.hidden : 0);
     T* to = y + r * op.hidden;
     if (op.learned)
@@ -89,7 +91,8 @@ void compute(const PositionDropoutBackward& op, Call& call) {
   T *dx = call.out<T>(0), *dposition = op.learned ? call.out<T>(1) : nullptr;
   const Dropout<T> dropout(call.context(), DropoutSite::embedding, op.dropout);
   if (op.learned) std::fill_n(dposition, op.max_positions * op.hidden, T{0});
-  each_position(call, position_rows(op, call.context()), op.hidden, [&](std::int64_t r, std::int64_t position, std::uint64_t first) {
+  const auto rows = position_rows(op, call.context());
+  each_position(call, rows, op.hidden, [&](std::int64_t r, std::int64_t position, std::uint64_t first) {
     const T* from = dy + r * op.hidden;
     T* to = dx + r * op.hidden;
     dropout.each(first, op.hidden, [=](std::int64_t c, T factor) { to[c] = factor * from[c]; });

@@ -201,7 +201,8 @@ class Forward {
   void weigh(const Place& at, HeadMatrix<const T>& queries, Keys& all, Rooms& rooms) const {
     const Block& b = at.block;
     rows_.write_by_key(b, op_.dims.head_dim, queries.factor(false, b.first), all.keys, rows_.scale, rooms.weights.data());
-    for (std::int64_t i = 0; i < b.count; ++i) rooms.sums[static_cast<std::size_t>(i)] = row(at, i, rooms.weights.data() + i * rows_.stride());
+    for (std::int64_t i = 0; i < b.count; ++i)
+      rooms.sums[static_cast<std::size_t>(i)] = row(at, i, rooms.weights.data() + i * rows_.stride());
     multiply(Product<T>{b.count, op_.dims.value_width(), b.width(), {rooms.weights.data() + b.from, rows_.stride()},
                         all.values.factor(false, b.from), rooms.parts.data(), op_.dims.value_width()});
   }

@@ -19,7 +19,8 @@ struct HeadPlace {
 
 // Of a token's heads in order of (group, {its queries, k}).
 HeadPlace head_place(const AttentionDims& d, std::int64_t row, std::int64_t head) {
-  const std::int64_t queries = d.per_group(), group = head / (queries + 1), h = head % (queries + 1), heads = d.groups() * (queries + 1);
+  const std::int64_t queries = d.per_group(), group = head / (queries + 1), h = head % (queries + 1);
+  const std::int64_t heads = d.groups() * (queries + 1);
   const bool key = h == queries;
   return {(row * d.groups() + group) * d.group_width() + h * d.head_dim, (row * heads + head) * d.head_dim, row,
           key ? group : group * queries + h, key};
@@ -100,7 +101,8 @@ void compute(const HeadNormBackward& op, Call& call) {
     for (std::int64_t h = 0; h < heads_of(op.dims); ++h) {
       const HeadPlace head = head_place(op.dims, row, h);
       const T *x = kept + head.packed, rstd = inverse_root(x, n, op.epsilon);
-      each(n, [=, d = dqkv + head.at, sums = head.key ? for_keys : for_queries](std::int64_t c) { sums[c] += d[c] * (x[c] * rstd); });
+      T* const sums = head.key ? for_keys : for_queries;
+      each(n, [=, d = dqkv + head.at](std::int64_t c) { sums[c] += d[c] * (x[c] * rstd); });
     }
   each_head(op.dims, call, [&](const HeadPlace& head) {
     const T *x = kept + head.packed, *gamma = head.key ? of_keys : of_queries;

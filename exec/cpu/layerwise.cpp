@@ -74,7 +74,8 @@ void update_moments(const LayerwiseMoments& op, const Piece<T>& at, T* m, T* v) 
 }
 
 template <class T>
-void add_norms(const LayerwiseMoments& op, const Terms<T>& terms, const Piece<T>& at, const T* m, const T* v, std::array<ExactSum, 3>& sums) {
+void add_norms(const LayerwiseMoments& op, const Terms<T>& terms, const Piece<T>& at, const T* m, const T* v,
+               std::array<ExactSum, 3>& sums) {
   const auto add = [&](std::size_t of, auto value) {
     add_squares(at.piece, at.stretch, sums[of], [&](std::int64_t i) { return value(i - at.stretch.first); });
   };

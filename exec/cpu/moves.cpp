@@ -15,13 +15,16 @@ void each_group(const Op& op, const Call& call, F body) {
   });
 }
 
-// body(offset in x, offset in y, columns) for every part of every row.
-template <class Op, class F>
-void each_part(const Op& op, const Call& call, F body) {
-  require(op.cols % op.parts == 0, "columns that cannot be parted");
-  const std::int64_t cols = op.cols / op.parts;
-  each_row(call, op.rows, op.cols, [&](std::int64_t r) {
-    for (std::int64_t p = 0; p < op.parts; ++p) body(r * op.cols + p * cols, (p * op.rows + r) * cols, cols);
+// own(offset in x, offset in y, columns) for every part of every row, and common() for what it shares with others.
+template <class Own, class Common>
+void each_part(const ColumnParts& op, const Call& call, Own own, Common common) {
+  require(op.divides(), "columns that cannot be parted");
+  each_row(call, op.rows, op.parted() / op.rows, [&](std::int64_t r) {
+    for (std::int64_t p = 0; p < op.parts; ++p) {
+      const std::int64_t group = r * op.cols + p / op.repeat * op.group_cols(), y = (p * op.rows + r) * op.part_cols();
+      own(group + p % op.repeat * op.own(), y, op.own());
+      common(group + op.repeat * op.own(), y + op.own(), p % op.repeat);
+    }
   });
 }
 
@@ -45,14 +48,19 @@ template <class T>
 void compute(const PackColumns& op, Call& call) {
   const T* x = call.in<T>(0);
   T* y = call.out<T>(0);
-  each_part(op, call, [=](std::int64_t from, std::int64_t to, std::int64_t n) { std::copy_n(x + from, n, y + to); });
+  const auto copy = [=](std::int64_t from, std::int64_t to, std::int64_t n) { std::copy_n(x + from, n, y + to); };
+  each_part(op, call, copy, [=, n = op.common](std::int64_t from, std::int64_t to, std::int64_t) { copy(from, to, n); });
 }
 
 template <class T>
 void compute(const UnpackColumns& op, Call& call) {
   const T* y = call.in<T>(0);
   T* x = call.out<T>(0);
-  each_part(op, call, [=](std::int64_t to, std::int64_t from, std::int64_t n) { std::copy_n(y + from, n, x + to); });
+  const auto copy = [=](std::int64_t to, std::int64_t from, std::int64_t n) { std::copy_n(y + from, n, x + to); };
+  each_part(op, call, copy, [=, n = op.common](std::int64_t to, std::int64_t from, std::int64_t place) {
+    if (place == 0) return copy(to, from, n);
+    each(n, [to = x + to, from = y + from](std::int64_t c) { to[c] += from[c]; });
+  });
 }
 
 template <class T>

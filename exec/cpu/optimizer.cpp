@@ -84,7 +84,10 @@ void compute(const AdamW& op, Call& call) {
   if (table.found_nonfinite) return;
   const AdamWStep<T> step(op, table);
   const auto make = [&] {
-    return AdamWOperands<T>{{call, op, {0, op.master ? 3 : -1}}, {call, op, 1, Rounding::Of::exp_avg}, {call, op, 2, Rounding::Of::exp_avg_sq}, {}};
+    return AdamWOperands<T>{{call, op, {0, op.master ? 3 : -1}},
+                            {call, op, 1, Rounding::Of::exp_avg},
+                            {call, op, 2, Rounding::Of::exp_avg_sq},
+                            {}};
   };
   for (const PieceRow& p : call.pieces()) {
     require(p.state + p.count <= op.elements, "a parameter lies beyond the optimizer's states");

@@ -31,8 +31,11 @@ void each_block(const PieceRow& piece, const Stretch& of, F body) {
 template <class F>
 void each_blocks(const Call& call, const PieceRow& piece, F body) {
   const std::int64_t before = piece.flat / kNormBlock, last = (piece.flat + piece.count - 1) / kNormBlock;
-  const auto begin = [&](std::int64_t block) { return std::clamp((before + block) * kNormBlock - piece.flat, std::int64_t{0}, piece.count); };
-  call.team().split(last - before + 1, call.team().grain(kNormBlock), [&](std::int64_t first, std::int64_t end) { body(Stretch{begin(first), begin(end)}); });
+  const auto begin = [&](std::int64_t block) {
+    return std::clamp((before + block) * kNormBlock - piece.flat, std::int64_t{0}, piece.count);
+  };
+  call.team().split(last - before + 1, call.team().grain(kNormBlock),
+                    [&](std::int64_t first, std::int64_t end) { body(Stretch{begin(first), begin(end)}); });
 }
 
 /// Adds the squares of value(first .. end-1) of a piece to an exact sum, each block rounded first.

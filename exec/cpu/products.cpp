@@ -208,7 +208,8 @@ template <class T>
 void compute(const GroupedMatMul& op, Call& call) {
   const T *a = call.in<T>(0), *b = call.in<T>(1);
   T* c = call.out<T>(0);
-  share_groups(op, op.ragged ? call.in<std::int32_t>(2) : nullptr, call, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
+  const std::int32_t* const counts = op.ragged ? call.in<std::int32_t>(2) : nullptr;
+  share_groups(op, counts, call, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
     const Factor<T> weight{b + expert * op.k * op.n, op.trans_b ? op.k : op.n, op.trans_b};
     book_and_share<T>({rows, op.n, op.k, {a + row * op.k, op.k}, weight, c + row * op.n, op.n}, call);
   });
@@ -220,7 +221,8 @@ void compute(const GroupedWeightGrad& op, Call& call) {
   const std::int64_t elements = op.experts * op.n * op.k;
   T* dw = op.accumulate ? product_room<T>(elements) : call.out<T>(0);
   fill(call, dw, elements, T{0});
-  share_groups(op, op.ragged ? call.in<std::int32_t>(2) : nullptr, call, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
+  const std::int32_t* const counts = op.ragged ? call.in<std::int32_t>(2) : nullptr;
+  share_groups(op, counts, call, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
     T* to = dw + expert * op.n * op.k;
     book_and_share<T>({op.n, op.k, rows, {dy + row * op.n, op.n, true}, {x + row * op.k, op.k}, to, op.k, T{1}, true}, call);
   });

@@ -59,7 +59,8 @@ void compute(const BiasDropoutAddBackward& op, Call& call) {
     call.team().split(count * op.cols, call.team().element_grain(), [&](std::int64_t begin, std::int64_t end) {
       const T* from = dy + row * op.cols + begin;
       T* to = dx + row * op.cols + begin;
-      dropout.each(first + static_cast<std::uint64_t>(begin), end - begin, [=](std::int64_t i, T factor) { to[i] = factor * from[i]; });
+      dropout.each(first + static_cast<std::uint64_t>(begin), end - begin,
+                   [=](std::int64_t i, T factor) { to[i] = factor * from[i]; });
     });
   });
   if (!op.bias) return;

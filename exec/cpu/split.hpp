@@ -6,7 +6,7 @@
 
 #include "exec/cpu/call.hpp"
 #include "exec/cpu/lanes.hpp"
-#include "exec/cpu/team.hpp"
+#include "exec/cpu/team/team.hpp"
 
 namespace tandem::exec::cpu {
 
@@ -34,7 +34,8 @@ inline void each_columns(const Call& call, std::int64_t rows, std::int64_t cols,
 
 template <class T>
 inline void fill(const Call& call, T* to, std::int64_t n, T value) {
-  call.team().split(n, call.team().element_grain(), [=](std::int64_t first, std::int64_t end) { std::fill(to + first, to + end, value); });
+  call.team().split(n, call.team().element_grain(),
+                    [=](std::int64_t first, std::int64_t end) { std::fill(to + first, to + end, value); });
 }
 
 }  // namespace tandem::exec::cpu

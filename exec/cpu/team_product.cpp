@@ -71,9 +71,9 @@ void multiply_cut(Team& team, const Product<T>& p) {
   switch (cut.along) {
     case CutAlong::sum: return multiply_terms(team, p, cut.extent);
     case CutAlong::rows:
-      return each_piece(team, p.m, cut.extent, [&](std::int64_t, std::int64_t first, std::int64_t count) { multiply(rows_of(p, first, count)); });
+      return each_piece(team, p.m, cut.extent, [&](auto, auto first, auto count) { multiply(rows_of(p, first, count)); });
     case CutAlong::columns:
-      return each_piece(team, p.n, cut.extent, [&](std::int64_t, std::int64_t first, std::int64_t count) { multiply(columns_of(p, first, count)); });
+      return each_piece(team, p.n, cut.extent, [&](auto, auto first, auto count) { multiply(columns_of(p, first, count)); });
   }
 }
 

@@ -2,7 +2,7 @@
 // Products whose pieces the threads of a rank share.
 
 #include "exec/cpu/gemm/gemm.hpp"
-#include "exec/cpu/team.hpp"
+#include "exec/cpu/team/team.hpp"
 
 namespace tandem::exec::cpu {
 

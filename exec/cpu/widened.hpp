@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "exec/backend/launch.hpp"
-#include "exec/cpu/team.hpp"
+#include "exec/cpu/team/team.hpp"
 
 namespace tandem::exec::cpu {
 

@@ -49,6 +49,50 @@ struct CopyKernel {
   }
 };
 
+/// Packs columns of which some go to several peers.
+struct CommonColumnsKernel {
+  Form form;
+  Typed x, y;
+  ColumnParts of;
+
+  Grid grid() const { return chunks(of.parted()); }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    each_in_chunk(block, of.parted(), [&](std::int64_t i) {
+      const Cell column = cell_of(i, of.part_cols()), row = cell_of(column.row, of.rows), peer = cell_of(row.row, of.repeat);
+      const std::int64_t place = column.col < of.own() ? peer.col * of.own() : (of.repeat - 1) * of.own();
+      S::put(y, i, S::get(x, row.col * of.cols + peer.row * of.group_cols() + place + column.col));
+    });
+  }
+};
+
+/// Its inverse, which sums what several peers have of a column.
+struct CommonColumnsGradKernel {
+  Form form;
+  Typed y, x;
+  ColumnParts of;
+
+  Grid grid() const { return chunks(of.whole()); }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    each_in_chunk(block, of.whole(), [&](std::int64_t i) {
+      const Cell row = cell_of(i, of.cols), group = cell_of(row.col, of.group_cols());
+      const std::int64_t own = of.repeat * of.own(), first = group.row * of.repeat;
+      const auto at = [&](std::int64_t peer, std::int64_t column) {
+        return S::get(y, ((first + peer) * of.rows + row.row) * of.part_cols() + column);
+      };
+      if (group.col < own) {
+        const Cell peer = cell_of(group.col, of.own());
+        return S::put(x, i, at(peer.row, peer.col));
+      }
+      A sum = 0;
+      for (std::int64_t peer = 0; peer < of.repeat; ++peer) sum += at(peer, of.own() + group.col - own);
+      S::put(x, i, sum);
+    });
+  }
+};
+
 /// Cosine and sine of an angle. In fp32 its whole turns go off in fp64 first, so large angles keep their bits.
 template <class A>
 struct Turn {

@@ -142,8 +142,8 @@ class Sizes {
     const auto dqkv = v(o.rows * o.dims.qkv_width());
     return {{v(o.rows * o.dims.kv_width()), dqkv}, {over(1, dqkv)}};
   }
-  OperandSizes operator()(const PackColumns& o) const { return {{v(o.rows * o.cols)}, {v(o.rows * o.cols)}}; }
-  OperandSizes operator()(const UnpackColumns& o) const { return {{v(o.rows * o.cols)}, {v(o.rows * o.cols)}}; }
+  OperandSizes operator()(const PackColumns& o) const { return {{v(o.whole())}, {v(o.parted())}}; }
+  OperandSizes operator()(const UnpackColumns& o) const { return {{v(o.parted())}, {v(o.whole())}}; }
   OperandSizes operator()(const BiasDropoutAdd& o) const {
     const auto x = v(o.rows * o.cols);
     return {with(with({x}, o.bias, v(o.cols)), o.residual, x), {x}};

@@ -38,6 +38,14 @@ std::string receive_text(std::int64_t bytes, Rank from) {
   return "a receive of " + std::to_string(bytes) + " bytes from " + rank_text(from);
 }
 
+/// Bytes of parts that a member takes at a time from all others to fold them: what a channel's room grows to at most.
+constexpr std::size_t kRoomBytes = std::size_t{16} << 20;
+
+std::size_t window_of_members(std::size_t members) {
+  constexpr std::size_t kLeast = std::size_t{64} << 10;  // whole lines of elements, and no shorter messages
+  return std::max(kLeast, kRoomBytes / members / kLeast * kLeast);
+}
+
 /// Messages of one call, which wait for all that they have begun before their buffers go.
 class Traffic {
  public:
@@ -164,21 +172,38 @@ class ProcessCommunicator final : public Communicator {
   TimePoint exchange(const Exchange& x, const Party& party, std::size_t index) {
     const std::uint32_t channel = channel_of(party.lane, x.op.group);
     std::vector<std::byte>& room = room_of(channel);
-    const Itinerary way = itinerary(x, index, [&](std::size_t bytes) {
+    const auto grown = [&](std::size_t bytes) {
       if (room.size() < bytes) room.resize(bytes);
       return room.data();
-    });
+    };
+    const std::size_t window = window_of_members(party.members.size());
+    const Itinerary way = itinerary(x, index, grown, window);
     Traffic traffic(e_);
     const std::int64_t last = gather_members(traffic, x, party, way);
-    move(traffic, way.first, party, channel);
-    copy_own(way, index);
     const Waiting waiting{rank_, channel, others_of(party), call_text(x.op)};
-    traffic.wait(waiting);
-    if (way.folds) fold(way, x.op, index);
+    if (way.folds) {
+      for (std::size_t first = 0; first < longest(way); first += window) {
+        const Itinerary part = window_of(way, first, window);
+        move(traffic, part.first, party, channel);
+        traffic.wait(waiting);
+        if (!part.own.empty()) fold(part, x.op, index);
+      }
+    } else {
+      move(traffic, way.first, party, channel);
+      copy_own(way, index);
+      traffic.wait(waiting);
+    }
     move(traffic, way.second, party, channel);
     traffic.wait(waiting);
     count(x.op, way, index);
     return e_.clock.here(last);
+  }
+
+  /// Bytes of the longest part that the member gives or folds.
+  static std::size_t longest(const Itinerary& way) {
+    std::size_t most = way.own.size();
+    for (const auto& give : way.first.give) most = std::max(most, give.size());
+    return most;
   }
 
   std::vector<Rank> others_of(const Party& party) const {
@@ -214,7 +239,7 @@ class ProcessCommunicator final : public Communicator {
   void require_counts(const Itinerary& way, const Party& party, const std::vector<Arrival>& arrivals) const {
     for (std::size_t j = 0, i = 0; j < party.members.size(); ++j)
       if (party.members[j] != rank_)
-        require(static_cast<std::int64_t>(way.first.take[j].size()) == arrivals[i++].call.tag,
+        require(static_cast<std::int64_t>(way.taken(j)) == arrivals[i++].call.tag,
                 "an exchange of rows whose counts differ at both ends");
   }
 
@@ -234,7 +259,7 @@ class ProcessCommunicator final : public Communicator {
   void count(const Collective& op, const Itinerary& way, std::size_t index) {
     std::int64_t received = 0;
     for (std::size_t j = 0; j < way.first.take.size(); ++j)
-      if (j != index) received += static_cast<std::int64_t>(way.first.take[j].size() + way.second.take[j].size());
+      if (j != index) received += static_cast<std::int64_t>(way.taken(j) + way.second.take[j].size());
     const std::lock_guard lock(mutex_);
     auto& line = counters_.collectives[{op.kind, op.group}];
     ++line.calls;

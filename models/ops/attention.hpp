@@ -126,10 +126,26 @@ struct FlashAttentionBackward {
 struct SplitKv { std::int64_t rows; AttentionDims dims; };
 /// Its gradient. in: dkv, dqkv(inout: writes k and v parts); out: dqkv
 struct MergeKv { std::int64_t rows; AttentionDims dims; };
-/// y[parts, rows, cols/parts] from x[rows, cols]: columns that go to one peer lie together. in: x; out: y
-struct PackColumns { std::int64_t rows, cols, parts; };
-/// The inverse. in: y[parts, rows, cols/parts]; out: x[rows, cols]
-struct UnpackColumns { std::int64_t rows, cols, parts; };
+/// The columns of x[rows, cols] by the peers that they go to: y[parts, rows, part_cols]. Each `repeat` neighbouring peers share `common`
+/// columns, as the ranks do that share a key head: x has for these peers the own columns of each, and then the common ones, which
+/// all of them get behind their own.
+struct ColumnParts {
+  std::int64_t rows, cols, parts;
+  std::int64_t repeat = 1, common = 0;
+
+  constexpr std::int64_t groups() const { return parts / repeat; }
+  constexpr std::int64_t group_cols() const { return cols / groups(); }
+  constexpr std::int64_t own() const { return (group_cols() - common) / repeat; }
+  constexpr std::int64_t part_cols() const { return own() + common; }
+  constexpr bool divides() const { return parts % repeat == 0 && cols % groups() == 0 && (group_cols() - common) % repeat == 0; }
+  /// Elements of x and y.
+  constexpr std::int64_t whole() const { return rows * cols; }
+  constexpr std::int64_t parted() const { return parts * rows * part_cols(); }
+};
+/// Columns that go to one peer lie together. in: x; out: y
+struct PackColumns : ColumnParts {};
+/// The inverse; what several peers have of a common column is summed, in their order. in: y; out: x
+struct UnpackColumns : ColumnParts {};
 
 /// RMS norm (arXiv 1910.07467) of every query and key head of qkv, with a weight for all queries and one for all keys unless it is
 /// `plain`. `kept` has queries and keys as they were: [batch*seq, (heads + groups)*head_dim], columns (group, {its queries, k}, dim). Rows

@@ -64,8 +64,8 @@ class TrafficOf {
   }
   Bytes operator()(const SplitKv& o) const { return e(2 * o.rows * o.dims.kv_width()); }
   Bytes operator()(const MergeKv& o) const { return e(2 * o.rows * o.dims.kv_width()); }
-  Bytes operator()(const PackColumns& o) const { return e(2 * o.rows * o.cols); }
-  Bytes operator()(const UnpackColumns& o) const { return e(2 * o.rows * o.cols); }
+  Bytes operator()(const PackColumns& o) const { return e(o.whole() + o.parted()); }
+  Bytes operator()(const UnpackColumns& o) const { return e(o.whole() + o.parted()); }
   Bytes operator()(const HeadNorm& o) const { return e(3 * o.elements() + (o.plain ? 0 : 2) * o.dims.head_dim); }
   Bytes operator()(const HeadNormBackward& o) const { return e(3 * o.elements() + (o.plain ? 0 : 4) * o.dims.head_dim); }
   Bytes operator()(const RowNormSums& o) const { return e(o.elements() + 2 * o.rows()); }

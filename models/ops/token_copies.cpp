@@ -7,10 +7,12 @@
 namespace tandem {
 namespace {
 
+double of(std::int64_t part, std::int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
+
 /// Of `drawn` things out of `all`, none is one of `marked`.
 double none_of(std::int64_t all, std::int64_t marked, std::int64_t drawn) {
   double p = 1;
-  for (std::int64_t i = 0; i < drawn; ++i) p *= static_cast<double>(std::max<std::int64_t>(0, all - marked - i)) / static_cast<double>(all - i);
+  for (std::int64_t i = 0; i < drawn; ++i) p *= of(std::max<std::int64_t>(0, all - marked - i), all - i);
   return p;
 }
 
@@ -19,7 +21,7 @@ double exactly(std::int64_t all, std::int64_t marked, std::int64_t drawn, std::i
   double p = none_of(all, marked, drawn - hit);
   // In which order hits and misses come does not matter: as if all misses came first, times the number of orders.
   for (std::int64_t i = 0; i < hit; ++i)
-    p *= static_cast<double>(marked - i) / static_cast<double>(all - (drawn - hit) - i) * static_cast<double>(drawn - i) / static_cast<double>(i + 1);
+    p *= of(marked - i, all - (drawn - hit) - i) * of(drawn - i, i + 1);
   return p;
 }
 
@@ -29,7 +31,7 @@ double share_that_visits(const TokenCopies& c, std::int64_t parts) {
   require(parts > 0 && c.experts % parts == 0, "experts lie equally on all parts");
   const std::int64_t kept = c.experts / c.groups * c.groups_per_token;  // experts that a token may choose from
   if (parts >= c.groups) {  // a part lies inside one group, or touches two
-    const double chosen = static_cast<double>(c.groups_per_token) / static_cast<double>(c.groups);
+    const double chosen = of(c.groups_per_token, c.groups);
     return chosen * (1 - none_of(kept, std::min(kept, c.experts / parts), c.per_token));
   }
   const std::int64_t here = c.groups / parts;

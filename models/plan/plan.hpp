@@ -362,7 +362,9 @@ struct Plan {
   /// A forward and a backward pass run at once, so that rows of experts travel beside computation.
   bool runs_pairs() const { return parallel.overlap_experts && model.moe.num_experts > 0 && parallel.expert > 1; }
   /// Whether tokens travel to experts once a rank, not once an expert.
-  bool sends_copies() const { return parallel.token_dispatcher == TokenDispatcher::deepep && model.moe.num_experts > 0 && parallel.expert > 1; }
+  bool sends_copies() const {
+    return parallel.token_dispatcher == TokenDispatcher::deepep && model.moe.num_experts > 0 && parallel.expert > 1;
+  }
   std::int64_t micro_batches() const;            ///< per pipeline and step: global / (micro x data)
   std::int64_t micro_batch_tokens() const;       ///< micro_batch_size x seq_length
   std::int64_t global_batch_tokens() const;

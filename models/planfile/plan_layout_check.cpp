@@ -139,10 +139,12 @@ void check_sequence(const Plan& p, const Reporter& fail) {
     fail("parallel.context", "ulysses shares heads, and " + s(heads) + " heads of a tensor rank do not divide by it",
          heads == 0 ? "use ring" : use_one_of(divisors(heads), q.context) + ", or context_mode ring");
   } else if (const std::int64_t kv = std::max<std::int64_t>(1, p.model.num_kv_heads / q.tensor);
-             q.context > 1 && q.context_mode == ContextMode::ulysses && kv % q.context != 0) {
+             q.context > 1 && q.context_mode == ContextMode::ulysses && kv % q.context != 0 && q.context % kv != 0) {
+    std::vector<std::int64_t> fitting = divisors(heads);
+    std::erase_if(fitting, [&](std::int64_t c) { return kv % c != 0 && c % kv != 0; });
     fail("parallel.context",
-         "ulysses shares heads, and " + s(kv) + " key and value heads of a tensor rank do not divide by it",
-         use_one_of(divisors(kv), q.context) + ", or context_mode ring");
+         "ulysses shares heads, and " + s(kv) + " key and value heads of a tensor rank neither divide by it nor it by them",
+         use_one_of(std::move(fitting), q.context) + ", or context_mode ring");
   }
 }
 

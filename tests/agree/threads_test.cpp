@@ -51,14 +51,16 @@ bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 bool same_bits(const std::vector<exec::GatheredTensor>& a, const std::vector<exec::GatheredTensor>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) { return same_bits(x.values, y.values); });
+  const auto same = [](const auto& x, const auto& y) { return same_bits(x.values, y.values); };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
 }
 
 void check_same(const Trained& run, const Trained& one) {
   REQUIRE(run.result.steps.size() == kSteps);
   for (std::size_t s = 0; s < run.result.steps.size(); ++s) {
     INFO("step " << s);
-    CHECK(same_bits({run.result.steps[s].loss, run.result.steps[s].grad_norm}, {one.result.steps[s].loss, one.result.steps[s].grad_norm}));
+    const auto &a = run.result.steps[s], &b = one.result.steps[s];
+    CHECK(same_bits({a.loss, a.grad_norm}, {b.loss, b.grad_norm}));
     CHECK(same_bits(run.result.gradients[s], one.result.gradients[s]));
   }
   CHECK(same_bits(run.result.weights, one.result.weights));

@@ -15,7 +15,9 @@ bool is_packed(std::int64_t m, std::int64_t n) {
   return 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n) < kLimit;
 }
 
-std::int64_t extent_of(std::int64_t length, std::int64_t pieces) { return ((length + pieces - 1) / pieces + kLine - 1) / kLine * kLine; }
+std::int64_t extent_of(std::int64_t length, std::int64_t pieces) {
+  return ((length + pieces - 1) / pieces + kLine - 1) / kLine * kLine;
+}
 
 /// The most pieces of a side; 1 where there are no two.
 template <class Allowed>

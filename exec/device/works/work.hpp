@@ -34,6 +34,7 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           DropoutKernel, PositionKernel, PositionGradKernel, NormKernel, NormInputGradKernel,
                           NormGradKernel, ColumnSumsKernel, ColumnFoldKernel, RowReduceKernel, EmbeddingKernel, FirstTokenKernel,
                           EmbeddingGradKernel, VocabMaxKernel, VocabSumsKernel, LossKernel, LossSumKernel, CopyKernel,
+                          CommonColumnsKernel, CommonColumnsGradKernel,
                           HeadNormKernel, HeadNormGradKernel, RowSumsKernel, RowNormKernel, RowNormWeightsKernel,
                           RowNormGradKernel, SoftCapKernel, RowGateKernel, RowGateGradKernel,
                           LatentHeadsKernel, LatentHeadsGradKernel, RotaryKernel, SoftmaxKernel,

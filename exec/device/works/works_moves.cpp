@@ -15,10 +15,9 @@ GroupSteps group_steps(std::int64_t rows, const AttentionDims& d) {
   return {rows, d.groups(), d.pair_width(), {d.key_column(0), d.qkv_width(), d.group_width()}, {0, d.kv_width(), d.pair_width()}};
 }
 
-CopyKernel part_columns(const Operands& at, std::int64_t rows, std::int64_t cols, std::int64_t parts) {
-  require(cols % parts == 0, "columns that cannot be parted");
-  const std::int64_t part = cols / parts;
-  return {Form::floats, at.in(0), at.out(0), parts, rows, part, {0, part, cols}, {0, rows * part, part}};
+CopyKernel part_columns(const Operands& at, const ColumnParts& op) {
+  const std::int64_t part = op.part_cols();
+  return {Form::floats, at.in(0), at.out(0), op.parts, op.rows, part, {0, part, op.cols}, {0, op.rows * part, part}};
 }
 
 }  // namespace
@@ -33,10 +32,16 @@ Works works(const MergeKv& op, const Operands& at) {
   return {CopyKernel{Form::floats, at.in(0), at.out(0), s.outer, s.middle, s.inner, s.kv, s.qkv}};
 }
 
-Works works(const PackColumns& op, const Operands& at) { return {part_columns(at, op.rows, op.cols, op.parts)}; }
+Works works(const PackColumns& op, const Operands& at) {
+  require(op.divides(), "columns that cannot be parted");
+  if (op.repeat > 1) return {CommonColumnsKernel{at.form({at.in(0), at.out(0)}), at.in(0), at.out(0), op}};
+  return {part_columns(at, op)};
+}
 
 Works works(const UnpackColumns& op, const Operands& at) {
-  CopyKernel kernel = part_columns(at, op.rows, op.cols, op.parts);
+  require(op.divides(), "columns that cannot be parted");
+  if (op.repeat > 1) return {CommonColumnsGradKernel{at.form({at.in(0), at.out(0)}), at.in(0), at.out(0), op}};
+  CopyKernel kernel = part_columns(at, op);
   std::swap(kernel.from, kernel.to);
   return {kernel};
 }

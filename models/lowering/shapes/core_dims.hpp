@@ -1,6 +1,8 @@
 #pragma once
 // What the attention of one rank looks like once context parallelism has brought queries, keys and values together.
 
+#include <algorithm>
+
 #include "models/lowering/shapes/shapes.hpp"
 
 namespace tandem::lowering {
@@ -21,14 +23,29 @@ inline AttentionDims core_dims(const Shapes& s) {
       d.share = AttentionShare::queries;
       break;
     case ContextPath::ulysses:
+      // Ranks of which there are more than key heads have one each, and several the same.
+      if (d.kv_heads > 0) d.kv_heads = std::max<std::int64_t>(1, d.kv_heads / c);
       d.heads /= c;
-      d.kv_heads /= c;
       d.seq *= c;
       d.share = AttentionShare::heads;
       d.row_shards = c;
       break;
   }
   return d;
+}
+
+/// How columns of the context, and of qkv, are parted among the ranks that share heads.
+inline ColumnParts parts_of_context(const Shapes& s) { return {s.tokens, s.attention, s.context}; }
+inline ColumnParts parts_of_qkv(const Shapes& s) {
+  const AttentionDims d = s.attention_dims();
+  ColumnParts p{s.tokens, s.qkv(), s.context};
+  if (d.groups() < s.context) p.repeat = s.context / d.groups(), p.common = d.pair_width();
+  return p;
+}
+
+/// Elements of qkv as attention's core reads them: with ulysses, this rank's heads of all positions.
+inline std::int64_t core_qkv_elements(const Shapes& s) {
+  return s.path == ContextPath::ulysses ? parts_of_qkv(s).parted() : s.tokens * s.qkv();
 }
 
 /// Elements of the score matrix, and of what flash attention keeps of it.

@@ -52,8 +52,8 @@ class BlockActivations {
   Value own_kv();
   Value all_kv();
   /// A tensor of `columns` columns from (own positions, all heads) to (all positions, own heads), and back into `to`.
-  Value by_heads(const Value& v, std::int64_t columns, const std::string& name);
-  void by_positions(const Value& v, std::int64_t columns, const std::string& name, const Value& to);
+  Value by_heads(const Value& v, const ColumnParts& parts, const std::string& name);
+  void by_positions(const Value& v, const ColumnParts& parts, const std::string& name, const Value& to);
 
   /// The residual sum behind the attention: a place for it in the forward pass; brought back in the backward pass, from the block's
   /// input.

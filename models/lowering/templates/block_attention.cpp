@@ -39,7 +39,7 @@ void BlockActivations::qkv() {
   if (t_.qkv.ready) return;
   const bool ulysses = s_.path == ContextPath::ulysses;
   const Value read = s_.latent.here() ? Value{} : input(1, state_);
-  const Value kept = start(t_.qkv, s_.tokens * s_.qkv()), y = ulysses ? b_.scratch(s_.dtypes.compute, kept.elements) : kept;
+  const Value kept = start(t_.qkv, core_qkv_elements(s_)), y = ulysses ? b_.scratch(s_.dtypes.compute, s_.tokens * s_.qkv()) : kept;
   s_.latent.here() ? latent_heads(state_, y) : column("qkv", read, s_.qkv(), y);
   static_cast<Value&>(t_.qkv) = y;
   const bool behind = s_.qk_norm == QkNorm::turned;
@@ -49,26 +49,26 @@ void BlockActivations::qkv() {
   if (!ulysses) return;
   // What is kept is what the core reads: this rank's heads of all positions.
   const Value packed = b_.scratch(s_.dtypes.compute, kept.elements);
-  b_.add("qkv_pack", PackColumns{s_.tokens, s_.qkv(), s_.context}, {y}, {packed});
+  b_.add("qkv_pack", PackColumns{parts_of_qkv(s_)}, {y}, {packed});
   b_.add("qkv_all_to_all",
          Collective{CollectiveKind::all_to_all, Group::context, kept.elements, kept.dtype, Reduce::sum}, {packed}, {kept},
          Stream::tensor);
   static_cast<Value&>(t_.qkv) = kept;
 }
 
-Value BlockActivations::by_heads(const Value& v, std::int64_t columns, const std::string& name) {
+Value BlockActivations::by_heads(const Value& v, const ColumnParts& parts, const std::string& name) {
   const Value packed = b_.scratch(v.dtype, v.elements), out = b_.scratch(v.dtype, v.elements);
-  b_.add(name + "_pack", PackColumns{s_.tokens, columns, s_.context}, {v}, {packed});
+  b_.add(name + "_pack", PackColumns{parts}, {v}, {packed});
   b_.add(name + "_all_to_all", Collective{CollectiveKind::all_to_all, Group::context, v.elements, v.dtype, Reduce::sum},
          {packed}, {out}, Stream::tensor);
   return out;
 }
 
-void BlockActivations::by_positions(const Value& v, std::int64_t columns, const std::string& name, const Value& to) {
+void BlockActivations::by_positions(const Value& v, const ColumnParts& parts, const std::string& name, const Value& to) {
   const Value back = b_.scratch(v.dtype, v.elements);
   b_.add(name + "_all_to_all", Collective{CollectiveKind::all_to_all, Group::context, v.elements, v.dtype, Reduce::sum}, {v},
          {back}, Stream::tensor);
-  b_.add(name + "_unpack", UnpackColumns{s_.tokens, columns, s_.context}, {back}, {to});
+  b_.add(name + "_unpack", UnpackColumns{parts}, {back}, {to});
 }
 
 Value BlockActivations::own_kv() {
@@ -95,7 +95,7 @@ void BlockActivations::core() {
   const Value context = ulysses ? start(t_.core_context, t_.context.elements) : start(t_.context, s_.tokens * s_.attention);
   need_core();
   if (!s_.flash) b_.add("context", AttentionContext{core_dims(s_)}, {t_.dropped, all_kv()}, {context});
-  if (ulysses) by_positions(context, s_.attention, "context", t_.context);
+  if (ulysses) by_positions(context, parts_of_context(s_), "context", t_.context);
   t_.context.ready = true;
 }
 

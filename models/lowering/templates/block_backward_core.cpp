@@ -8,10 +8,10 @@ Value BlockBackward::core(const Value& dcontext) {
   const bool ulysses = s_.path == ContextPath::ulysses;
   a_.qkv();
   a_.need_core();
-  const Value d = ulysses ? a_.by_heads(dcontext, s_.attention, "dcontext") : dcontext;
+  const Value d = ulysses ? a_.by_heads(dcontext, parts_of_context(s_), "dcontext") : dcontext;
   const Value dqkv = !s_.flash ? score_core(d) : s_.path == ContextPath::ring ? ring_core(d) : flash_core(d);
   const Value out = ulysses ? hold_qkv() : dqkv;
-  if (ulysses) a_.by_positions(dqkv, s_.qkv(), "dqkv", out);
+  if (ulysses) a_.by_positions(dqkv, parts_of_qkv(s_), "dqkv", out);
   const bool behind = s_.qk_norm == QkNorm::turned;
   if (behind) qk_norm_gradient(out);
   if (s_.rotary)
@@ -58,7 +58,7 @@ Value BlockBackward::merge_gathered(const Value& dkv_all, const Value& dqkv) {
 }
 
 Value BlockBackward::dqkv_place() {
-  return s_.path == ContextPath::ulysses ? scratch(s_.tokens * s_.qkv()) : hold_qkv();
+  return s_.path == ContextPath::ulysses ? scratch(core_qkv_elements(s_)) : hold_qkv();
 }
 
 /// Latent attention's matrices read other gradients.

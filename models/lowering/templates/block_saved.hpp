@@ -116,7 +116,7 @@ struct BlockSaved {
     unnormed = keep(s_.norms_qk(), s_.unnormed());
     qk_sums = keep(s_.qk_norm == QkNorm::row, 2 * n, s_.numerics.statistics);
     if (s_.latent.here()) save_latent();
-    qkv = keep(s_.keep.up, n * s_.qkv());
+    qkv = keep(s_.keep.up, core_qkv_elements(s_));
     if (s_.rotary && !s_.latent.here() && s_.fusion.rotated_copies && !s_.keep.by_products)
       hold(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);
     // The gradient of a soft cap reads what it wrote.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exec/communicator/communicator.hpp"
-#include "exec/cpu/async_queue.hpp"
+#include "exec/cpu/async/async_queue.hpp"
 #include "exec/process/world.hpp"
 #include "models/base/error.hpp"
 

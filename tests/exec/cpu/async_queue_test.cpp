@@ -1,4 +1,4 @@
-#include "exec/cpu/async_queue.hpp"
+#include "exec/cpu/async/async_queue.hpp"
 
 #include <array>
 #include <future>

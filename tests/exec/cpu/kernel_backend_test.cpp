@@ -97,6 +97,8 @@ std::vector<Call> attention_calls() {
           {MergeKv{kTokens, kDims}, {random(2 * kContext, 1)}, {random(kQkv, 2)}},
           {PackColumns{kTokens, 36, 4}, {random(kTokens * 36, 1)}, {result(kTokens * 36)}},
           {UnpackColumns{kTokens, 36, 4}, {random(kTokens * 36, 1)}, {result(kTokens * 36)}},
+          {PackColumns{kTokens, 32, 4, 2, 6}, {random(kTokens * 32, 1)}, {result(kTokens * 44)}},
+          {UnpackColumns{kTokens, 32, 4, 2, 6}, {random(kTokens * 44, 1)}, {result(kTokens * 32)}},
           {HeadNorm{kHeads, 1e-5},
            {random(kTokens * 210, 1), random(10, 2), random(10, 3)},
            {random(kTokens * 210, 1), result(kTokens * 140)}},

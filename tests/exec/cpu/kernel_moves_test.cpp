@@ -40,6 +40,33 @@ TEST_CASE("columns that go to one peer lie together, and unpacking is the invers
   CHECK_THROWS_AS(kernels.one(PackColumns{kRows, 12, 5}, {real(x)}, kRows * 12), ContractError);
 }
 
+TEST_CASE("columns that several peers share go to each of them, and their gradients are summed in order") {
+  Kernels kernels;
+  // Two groups of three peers: each peer has two columns of its own, each group two that its peers share.
+  const PackColumns pack{kRows, 16, 6, 3, 2};
+  const Values x = random_values(kRows * 16, 1), y = kernels.one(pack, {real(x)}, pack.parted());
+  REQUIRE(pack.parted() == 6 * kRows * 4);
+  for (std::int64_t p = 0; p < 6; ++p)
+    for (std::int64_t r = 0; r < kRows; ++r)
+      for (std::int64_t c = 0; c < 4; ++c) {
+        const std::int64_t column = p / 3 * 8 + (c < 2 ? p % 3 * 2 + c : 6 + c - 2);
+        REQUIRE(y[static_cast<std::size_t>((p * kRows + r) * 4 + c)] == x[static_cast<std::size_t>(r * 16 + column)]);
+      }
+  const Values dy = random_values(pack.parted(), 2);
+  const Values dx = kernels.one(UnpackColumns{kRows, 16, 6, 3, 2}, {real(dy)}, kRows * 16);
+  const auto at = [&](std::int64_t p, std::int64_t r, std::int64_t c) {
+    return dy[static_cast<std::size_t>((p * kRows + r) * 4 + c)];
+  };
+  for (std::int64_t g = 0; g < 2; ++g)
+    for (std::int64_t r = 0; r < kRows; ++r)
+      for (std::int64_t c = 0; c < 8; ++c) {
+        const auto shared = [&](std::int64_t peer) { return at(3 * g + peer, r, c - 4); };
+        const double expected = c < 6 ? at(3 * g + c / 2, r, c % 2) : shared(0) + shared(1) + shared(2);
+        REQUIRE(dx[static_cast<std::size_t>(r * 16 + g * 8 + c)] == expected);
+      }
+  CHECK_THROWS_AS(kernels.one(PackColumns{kRows, 16, 6, 4, 2}, {real(x)}, kRows * 16), ContractError);
+}
+
 TEST_CASE("the first row of every sequence is taken, and its gradient added there") {
   Kernels kernels;
   const Values x = random_values(3 * 5 * 7, 1), dy = random_values(3 * 7, 2);

@@ -1,6 +1,6 @@
 // The threads of a rank, and the products that they share.
 
-#include "exec/cpu/team.hpp"
+#include "exec/cpu/team/team.hpp"
 
 #include <array>
 #include <atomic>
@@ -44,7 +44,8 @@ struct Shape {
 
 /// A shape of every cut, of odd sizes, and some that are not cut.
 std::vector<Shape> shapes() {
-  return {{256, 2304, 768}, {256, 768, 3072}, {512, 3072, 768}, {512, 768, 3072}, {768, 768, 256}, {3072, 768, 256},  {768, 3072, 512},
+  return {{256, 2304, 768}, {256, 768, 3072}, {512, 3072, 768}, {512, 768, 3072}, {768, 768, 256}, {3072, 768, 256},
+          {768, 3072, 512},
           {700, 1000, 333}, {4099, 67, 131},  {67, 4099, 131},  {1, 5000, 1000},  {5000, 1, 1000}, {1025, 1023, 129}, {7, 5, 3}};
 }
 
@@ -55,8 +56,8 @@ std::vector<T> multiplied(const Shape& s, bool turned, bool add, std::int64_t th
   for (std::int64_t i = 0; i < s.m * s.k; ++i) a.data()[i] = static_cast<T>((i * 7919) % 1009) / T{1009} - T{0.5};
   for (std::int64_t i = 0; i < s.k * s.n; ++i) b.data()[i] = static_cast<T>((i * 104729) % 997) / T{997} - T{0.5};
   std::fill_n(c.data(), s.m * s.n, T{0.25});
-  multiply(team, Product<T>{s.m, s.n, s.k, {a.data(), turned ? s.m : s.k, turned}, {b.data(), turned ? s.n : s.k, !turned}, c.data(), s.n,
-                            T{0.5}, add});
+  const Factor<T> left{a.data(), turned ? s.m : s.k, turned}, right{b.data(), turned ? s.n : s.k, !turned};
+  multiply(team, Product<T>{s.m, s.n, s.k, left, right, c.data(), s.n, T{0.5}, add});
   return {c.data(), c.data() + s.m * s.n};
 }
 

@@ -30,8 +30,8 @@ std::vector<Collective> exchanges(const TaskGraph& graph) {
   std::vector<Collective> found;
   for (const Template& t : graph.templates)
     for (const Task& task : t.tasks)
-      if (const auto* c = std::get_if<Collective>(&task.op); c != nullptr && c->kind == CollectiveKind::all_to_all && c->dtype != DType::int32)
-        found.push_back(*c);
+      if (const auto* c = std::get_if<Collective>(&task.op))
+        if (c->kind == CollectiveKind::all_to_all && c->dtype != DType::int32) found.push_back(*c);
   return found;
 }
 

@@ -197,7 +197,8 @@ TEST_CASE("copies of tokens take what both tiers send through one port") {
   const double tokens = 4.0 * (1 << 20), rank = share_that_visits(c.copies, 8), node = share_that_visits(c.copies, 2);
   // Inside, a member passes on what came from both nodes to three others; across, its own to one.
   const double inside = 2 * 3 * rank * tokens, across = node * tokens;
-  CHECK(static_cast<double>(time(c).ps()) == Approx(2 * static_cast<double>(kAlpha.ps()) + (inside + across) / kBandwidth * 1e12).epsilon(0.02));
+  const double expected = 2 * static_cast<double>(kAlpha.ps()) + (inside + across) / kBandwidth * 1e12;
+  CHECK(static_cast<double>(time(c).ps()) == Approx(expected).epsilon(0.02));
   CollectiveCase rows = c;
   rows.copies = {};
   CHECK(time(c) < time(rows));

@@ -1,4 +1,4 @@
-#include "exec/cpu/team.hpp"
+#include "exec/cpu/team/team.hpp"
 
 #include <chrono>
 #include <utility>

@@ -36,7 +36,9 @@ class Team {
   void split(std::int64_t n, std::int64_t grain, F&& body) {
     if (n <= 0) return;
     if (threads_ == 1 || n <= grain || busy_.test_and_set(std::memory_order_acquire)) return body(std::int64_t{0}, n);
-    const auto call = [](void* of, std::int64_t first, std::int64_t end) { (*static_cast<std::remove_reference_t<F>*>(of))(first, end); };
+    const auto call = [](void* of, std::int64_t first, std::int64_t end) {
+      (*static_cast<std::remove_reference_t<F>*>(of))(first, end);
+    };
     run({call, const_cast<void*>(static_cast<const void*>(&body)), n, range_of(n, grain)});
   }
 

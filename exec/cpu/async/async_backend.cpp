@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "exec/backend/forwarding_backend.hpp"
-#include "exec/cpu/async_queue.hpp"
+#include "exec/cpu/async/async_queue.hpp"
 #include "exec/cpu/backend.hpp"
 #include "models/base/error.hpp"
 
