@@ -21,9 +21,9 @@ double seconds_since(Clock::time_point t) { return std::chrono::duration<double>
 /// for a moment does not stay in the table.
 class ComputeRounds {
  public:
-  ComputeRounds(const MeasureOptions& options, double budget_s)
-      : options_(options), budget_s_(budget_s), timer_(options.dtype) {
-    for (const auto& op : measured_operations(options.quick, options.dtype)) samples_.push_back({op, options.dtype, 0});
+  ComputeRounds(const MeasureOptions& options, DType dtype, double budget_s)
+      : options_(options), budget_s_(budget_s), timer_(dtype) {
+    for (const auto& op : measured_operations(options.quick, dtype)) samples_.push_back({op, dtype, 0});
   }
 
   /// Later rounds may be cut short: every operation has its time by then.
@@ -61,6 +61,8 @@ void tell(const MeasureOptions& options, const char* what, double done) {
   if (options.progress) options.progress(what, done);
 }
 
+bool is_computed(DType t) { return t == DType::fp64 || t == DType::fp32 || t == DType::bf16 || t == DType::fp16; }
+
 double computation_budget(const MeasureOptions& options) {
   if (options.computation_s > 0) return options.computation_s;
   return options.quick ? 9 : 35;
@@ -69,7 +71,8 @@ double computation_budget(const MeasureOptions& options) {
 }  // namespace
 
 CostTable measure_cpu(const MeasureOptions& options) {
-  require(options.dtype == DType::fp32 || options.dtype == DType::fp64, "the CPU backend computes in fp32 and fp64");
+  require(!options.dtypes.empty() && std::ranges::all_of(options.dtypes, is_computed),
+          "the CPU backend computes in fp64, fp32, bf16 and fp16");
   CostTable table;
   table.device = "cpu-host";
   table.date = today();
@@ -83,7 +86,10 @@ CostTable measure_cpu(const MeasureOptions& options) {
   table.comm = measure_communication(options.quick, options.stop);
   tell(options, "cores at once", 0);
   table.slowdown = measure_slowdown(options);
-  table.samples = ComputeRounds(options, computation_budget(options)).run();
+  for (const DType type : options.dtypes) {
+    const auto timed = ComputeRounds(options, type, computation_budget(options)).run();
+    table.samples.insert(table.samples.end(), timed.begin(), timed.end());
+  }
   return table;
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "exec/measure/measuring_stopped.hpp"
 #include "models/base/dtype.hpp"
@@ -12,8 +13,10 @@ namespace tandem::exec {
 
 struct MeasureOptions {
   bool quick = false;                  ///< coarser grids, about a quarter of the time
-  DType dtype = DType::fp32;           ///< fp32 or fp64
-  double computation_s = 0;            ///< seconds for the computations, at least one round; 0: 35, quick 9
+  /// What computations are timed in: fp64, fp32, bf16, fp16. A plan in 16 bits has fp32 beside them. How cores slow each other down is
+  /// measured in the first.
+  std::vector<DType> dtypes{DType::fp32};
+  double computation_s = 0;            ///< seconds for the computations of a type, at least one round; 0: 35, quick 9
   /// What is being measured and how far it is (0 to 1); may be empty.
   std::function<void(const std::string& what, double done)> progress;
   std::function<bool()> stop;          ///< asked again and again: true ends the measuring early; may be empty

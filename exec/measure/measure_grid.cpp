@@ -16,7 +16,7 @@ struct Kind {};
 
 class Grid {
  public:
-  Grid(bool quick, DType dtype) : quick_(quick), dtype_(dtype) {}
+  Grid(bool quick, DType dtype) : quick_(quick), dtype_(dtype), narrow_(bits(dtype) == 16), total_(narrow_ ? DType::fp32 : dtype) {}
 
   std::vector<Op> all() {
     add_kinds(std::make_index_sequence<kOpKinds>{});
@@ -42,7 +42,7 @@ class Grid {
     ops_.push_back(MatMul{t, a, b, false, true, false});   // forward, bias added later
     ops_.push_back(MatMul{t, a, b, false, false, false});  // gradient of the input
     ops_.push_back(MatMul{a, b, t, true, false, false});   // gradient of the weight
-    ops_.push_back(MatMul{a, b, t, true, false, false, true, dtype_});  // the same, added
+    ops_.push_back(MatMul{a, b, t, true, false, false, true, total_});  // the same, added
     ops_.push_back(MatMul{a, b, t, true, false, false, false, DType::fp32, true});  // with that of the bias
   }
 
@@ -229,16 +229,18 @@ class Grid {
   }
 
   void add(Kind<Accumulate>) {
-    for (const bool overwrite : {false, true})
-      for (const auto n : vectors(1 << 23)) ops_.push_back(Accumulate{n, dtype_, dtype_, overwrite});
+    const std::vector<DType> sources = narrow_ ? std::vector{dtype_, total_} : std::vector{dtype_};
+    for (const DType source : sources)
+      for (const bool overwrite : {false, true})
+        for (const auto n : vectors(1 << 23)) ops_.push_back(Accumulate{n, source, total_, overwrite});
   }
   void add(Kind<GradNorm>) {
-    for (const auto n : vectors(1 << 23)) ops_.push_back(GradNorm{n, dtype_});
+    for (const auto n : vectors(1 << 23)) ops_.push_back(GradNorm{n, total_});
   }
   void add(Kind<ClipCoefficient>) { ops_.push_back(ClipCoefficient{1.0}); }
   void add(Kind<AdamW>) {
     for (const auto n : vectors(1 << 23))
-      ops_.push_back(AdamW{n, 0.9, 0.95, 1e-8, 0.1, false, dtype_, dtype_, dtype_});
+      ops_.push_back(AdamW{n, 0.9, 0.95, 1e-8, 0.1, narrow_, total_, dtype_, total_});
   }
 
   void add(Kind<FlashAttention>) {
@@ -313,7 +315,7 @@ class Grid {
   void add(Kind<GroupedWeightGrad>) {
     groups([&](auto groups, auto experts, auto m, auto n, auto k, bool ragged) {
       ops_.push_back(GroupedWeightGrad{groups, experts, m, n, k, ragged});
-      ops_.push_back(GroupedWeightGrad{groups, experts, m, n, k, ragged, true, dtype_});
+      ops_.push_back(GroupedWeightGrad{groups, experts, m, n, k, ragged, true, total_});
     });
   }
   void add(Kind<GroupedBias>) {
@@ -329,17 +331,17 @@ class Grid {
 
   void add(Kind<Sgd>) {
     for (const double momentum : {0.0, 0.9})
-      for (const auto n : vectors(1 << 23)) ops_.push_back(Sgd{n, momentum, 0.1, false, dtype_, dtype_, dtype_});
+      for (const auto n : vectors(1 << 23)) ops_.push_back(Sgd{n, momentum, 0.1, narrow_, total_, dtype_, total_});
   }
   void add(Kind<TensorNorms>) {
-    for (const auto n : vectors(1 << 23)) ops_.push_back(TensorNorms{n, 64, dtype_});
+    for (const auto n : vectors(1 << 23)) ops_.push_back(TensorNorms{n, 64, total_});
   }
   void add(Kind<LayerwiseMoments>) { layerwise<LayerwiseMoments>(); }
   void add(Kind<LayerwiseApply>) { layerwise<LayerwiseApply>(); }
   template <class T>
   void layerwise() {
     for (const auto kind : {LayerwiseKind::lamb, LayerwiseKind::lans})
-      for (const auto n : vectors(1 << 23)) ops_.push_back(T{kind, n, 64, 0.9, 0.95, 1e-8, 0.1, false, dtype_, dtype_, dtype_});
+      for (const auto n : vectors(1 << 23)) ops_.push_back(T{kind, n, 64, 0.9, 0.95, 1e-8, 0.1, narrow_, total_, dtype_, total_});
   }
 
   // Communication is timed by itself, and a CPU has no other memory to copy to.
@@ -447,6 +449,8 @@ class Grid {
   static constexpr std::int64_t kMostProducts = std::int64_t{1} << 28, kMostElements = std::int64_t{1} << 21;
   bool quick_;
   DType dtype_;
+  bool narrow_;   ///< weights have wider copies, and gradients and states are wide
+  DType total_;   ///< of gradients and states
   std::vector<Op> ops_;
 };
 

@@ -125,11 +125,11 @@ double measure_launch() {
 std::vector<double> measure_slowdown(const MeasureOptions& options) {
   const auto cores = static_cast<std::size_t>(all_cores());
   const double budget = options.quick ? 0.005 : 0.02;
-  const double alone = least_typical_seconds(1, options.dtype, budget);
+  const double alone = least_typical_seconds(1, options.dtypes.front(), budget);
   std::vector<double> slowdown{1.0};
   for (std::size_t k = 2; k <= cores; ++k) {
     end_where_stopped(options.stop);
-    slowdown.push_back(std::max(1.0, least_typical_seconds(k, options.dtype, budget) / alone));
+    slowdown.push_back(std::max(1.0, least_typical_seconds(k, options.dtypes.front(), budget) / alone));
   }
   return slowdown;
 }

@@ -35,6 +35,21 @@ void fill(std::byte* begin, std::size_t bytes) {
     values[i] = static_cast<T>(0.5) + static_cast<T>((i * 7919) % 4096) / static_cast<T>(8193);
 }
 
+/// The same in 16 bits, `half` being 1/2 and `steps` the numbers from there to 1. Read as fp32, two of them are a small number.
+void fill_narrow(std::byte* begin, std::size_t bytes, std::uint16_t half, std::uint16_t steps) {
+  auto* values = reinterpret_cast<std::uint16_t*>(begin);
+  for (std::size_t i = 0; i < bytes / sizeof(std::uint16_t); ++i) values[i] = static_cast<std::uint16_t>(half + (i * 7919) % steps);
+}
+
+void fill(std::byte* begin, std::size_t bytes, DType dtype) {
+  switch (dtype) {
+    case DType::fp64: return fill<double>(begin, bytes);
+    case DType::bf16: return fill_narrow(begin, bytes, 0x3f00, 128);
+    case DType::fp16: return fill_narrow(begin, bytes, 0x3800, 1024);
+    default: return fill<float>(begin, bytes);
+  }
+}
+
 /// Tokens as spread as those of a text: the printable bytes, as far as the vocabulary holds them.
 std::int32_t id(std::size_t i, std::int64_t vocabulary) {
   return static_cast<std::int32_t>((32 + static_cast<std::int64_t>(i * 7919 % 91)) % vocabulary);
@@ -124,7 +139,7 @@ std::byte* OpTimer::Pool::next(std::size_t bytes) {
 void OpTimer::Pool::reserve(std::size_t bytes, DType dtype) {
   if (bytes <= memory_.size()) return;
   memory_.resize(bytes);
-  dtype == DType::fp64 ? fill<double>(memory_.data(), bytes) : fill<float>(memory_.data(), bytes);
+  fill(memory_.data(), bytes, dtype);
 }
 
 OpTimer::OpTimer(DType dtype, std::size_t pool_bytes)

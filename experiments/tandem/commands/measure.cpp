@@ -23,7 +23,8 @@ using nlohmann::json;
 
 struct Options {
   std::string output, name;
-  std::string device = "cpu", precision = "fp32";
+  std::string device = "cpu";
+  std::vector<std::string> precisions{"fp32"};
   std::vector<std::string> plans;
   double seconds = 0;
   bool quick = false;
@@ -51,7 +52,8 @@ class Teller {
 CostTable measure_cpu(const Options& o) {
   exec::MeasureOptions options;
   options.quick = o.quick;
-  options.dtype = *dtype_from_name(o.precision);
+  options.dtypes.clear();
+  for (const std::string& p : o.precisions) options.dtypes.push_back(*dtype_from_name(p));
   Teller teller;
   options.progress = std::ref(teller);
   options.stop = [] { return InterruptWatch::pressed(); };
@@ -108,8 +110,8 @@ void require_sensible(const Options& o) {
   only_cuda(!o.plans.empty(), "PLAN");
   only_cuda(!o.name.empty(), "--name");
   only_cuda(o.seconds > 0, "--seconds");
-  if (o.device == "cuda" && o.precision != "fp32")
-    throw ConfigError(Problem{"", "--precision", o.precision, "is for --device cpu only", "leave it out: every precision is measured"});
+  if (o.device == "cuda" && o.precisions != Options().precisions)
+    throw ConfigError(Problem{"", "--precision", o.precisions.front(), "is for --device cpu only", "leave it out: every precision is measured"});
 }
 
 /// Throws Interrupted where nothing that simulate could read was measured before.
@@ -149,7 +151,9 @@ void add_measure(CLI::App& app, ExitCode& exit) {
                       "what is measured: cpu, or cuda (matrix products, memory-bound kernels, copies, launches; flash attention where "
                       "Tandem was built with cuDNN's frontend headers) [cpu]")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  command->add_option("--precision", o->precision, "cpu: element type [fp32]")->check(CLI::IsMember({"fp32", "fp64"}));
+  command->add_option("--precision", o->precisions, "cpu: element types; plans in 16 bits need fp32 beside them (fp32,bf16) [fp32]")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
   command->add_option("-o,--output", o->output,
                       "cost table to write (JSON) [" + measured_table_path("NAME") + ", NAME cpu-host or the card's]");
   command->add_option("--name", o->name, "cuda: device that the table describes, e.g. h200-sxm-141gb [after the card]");

@@ -170,8 +170,20 @@ TEST_CASE("A measurement that is stopped leaves a table only when every operatio
   for (const auto& s : table.samples) REQUIRE(s.seconds > 0);
 }
 
-TEST_CASE("Only fp32 and fp64 are measured on a CPU") {
+TEST_CASE("Types that a CPU computes in are measured side by side, others are refused") {
   MeasureOptions options;
-  options.dtype = DType::bf16;
+  options.quick = true;
+  options.computation_s = 0.01;
+  options.dtypes = {DType::fp32, DType::bf16, DType::fp16};
+  const auto table = measure_cpu(options);
+  std::map<DType, std::size_t> count;
+  for (const auto& s : table.samples) {
+    ++count[s.dtype];
+    REQUIRE(s.seconds > 0);
+  }
+  for (const DType t : options.dtypes) CHECK(count[t] == measured_operations(true, t).size());
+  options.dtypes = {DType::fp8};
+  CHECK_THROWS_AS(measure_cpu(options), ContractError);
+  options.dtypes.clear();
   CHECK_THROWS_AS(measure_cpu(options), ContractError);
 }
