@@ -63,9 +63,10 @@ void compute(const EmbeddingBackward& op, Call& call) {
   fill(call, dtable, op.vocab_rows * op.hidden, T{0});
   each_columns(call, op.tokens, op.hidden, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t t = 0; t < op.tokens; ++t)
-      if (const std::int64_t row = table_row(tokens[t], op, call.context()); row >= 0)
+      if (const std::int64_t row = table_row(tokens[t], op, call.context()); row >= 0) {
         T* const to = dtable + row * op.hidden + first;
         each(end - first, [to, from = dy + t * op.hidden + first](std::int64_t c) { to[c] += from[c]; });
+      }
   });
 }
 
