@@ -116,9 +116,9 @@ void compute(const CrossEntropy& op, Call& call) {
     in.sums = call.in<T>(2);
   }
   double* loss = call.out<double>(0);
-  const double added = total_loss(in, op.dims.rows) / static_cast<double>(op.global_tokens);
+  const double added = total_loss(in, op.dims.rows) / static_cast<double>(op.global_tokens) * op.weight;
   *loss = op.first ? added : *loss + added;
-  const T weight = static_cast<T>(call.table().loss_scale / static_cast<double>(op.global_tokens));
+  const T weight = static_cast<T>(call.table().loss_scale / static_cast<double>(op.global_tokens) * op.weight);
   write_gradient(op, in, weight, call.out<T>(1), call);
 }
 

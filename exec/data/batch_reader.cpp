@@ -7,7 +7,10 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::array<std::string_view, 5> kNames{"tokens", "decoder_tokens", "targets", "types", "labels"};
+constexpr std::array<std::string_view, 7> kNames{"tokens", "decoder_tokens", "targets",    "types",
+                                                 "labels", "mtp_tokens",     "mtp_targets"};
+
+bool of_modules(Input input) { return input == Input::mtp_tokens || input == Input::mtp_targets; }
 
 const std::vector<std::int32_t>& part_of(const Example& e, Input input) {
   if (input == Input::tokens) return e.tokens;
@@ -42,7 +45,8 @@ std::int64_t BatchReader::positions(Input input) const {
 }
 
 std::int64_t BatchReader::elements(Input input) const {
-  return shape_.micro_batch_size * (input == Input::labels ? 1 : positions(input));
+  const std::int64_t each = input == Input::labels ? 1 : positions(input);
+  return shape_.micro_batch_size * each * (of_modules(input) ? shape_.mtp : 1);
 }
 
 Example BatchReader::next_tokens(std::int64_t sequence) const {
@@ -67,7 +71,22 @@ Example BatchReader::example(std::int64_t sequence) const {
   return e;
 }
 
+void BatchReader::fill_further(Input input, std::int64_t first, std::int32_t* out) const {
+  const bool asked = input == Input::mtp_targets;
+  const std::int64_t here = positions(input), module = shape_.micro_batch_size * here;
+  for (std::int64_t s = 0; s < shape_.micro_batch_size; ++s) {
+    const Example e = example(first + s);
+    const auto& values = asked ? e.targets : e.tokens;
+    for (std::int64_t k = 1; k <= shape_.mtp; ++k)
+      for (std::int64_t i = 0; i < here; ++i) {
+        const auto at = static_cast<std::size_t>(positions_.position(context_rank_, i) + k);
+        out[(k - 1) * module + s * here + i] = at < values.size() ? values[at] : asked ? -1 : 0;
+      }
+  }
+}
+
 void BatchReader::fill(Input input, std::int64_t first, std::int32_t* out) const {
+  if (of_modules(input)) return fill_further(input, first, out);
   for (std::int64_t s = 0; s < shape_.micro_batch_size; ++s) {
     const Example e = example(first + s);
     if (input == Input::labels) {

@@ -145,6 +145,7 @@ struct LossKernel {
   VocabShard shard;
   const StepTable* table;
   Fault* fault;
+  double share;  ///< of the step's loss
 
   Grid grid() const { return {rows, 0, max.here() ? 0 : static_cast<std::size_t>(shard.cols / lanes_of(form)) * 16}; }
   template <class S, class Block>
@@ -160,7 +161,7 @@ struct LossKernel {
     const A top = known ? load<A>(max, row) : x.largest(block);
     const A sum = known ? load<A>(sums, row) : x.exponentials(block, top, true);
     const A hit = known ? load<A>(sums, rows + row) : mine < 0 ? A{0} : S::get(logits, at + mine) - top;
-    const A weight = target < 0 ? A{0} : static_cast<A>(table->loss_scale / static_cast<double>(global_tokens));
+    const A weight = target < 0 ? A{0} : static_cast<A>(table->loss_scale / static_cast<double>(global_tokens) * share);
     const A factor = weight / sum;
     const auto gradient = [&](std::int64_t c, A logit) {
       const A d = c < shard.real && target >= 0 ? exp_short(logit - top) * factor : A{0};
@@ -194,13 +195,14 @@ struct LossSumKernel {
   Typed terms, loss;
   std::int64_t rows, global_tokens;
   bool first;
+  double share;  ///< of the step's loss
 
   Grid grid() const { return {1}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     const double total = block.template sum<double>(rows, [&](std::int64_t r) { return as<const double>(terms)[r]; });
     block.each(1, [&](std::int64_t) {
-      const double added = total / static_cast<double>(global_tokens);
+      const double added = total / static_cast<double>(global_tokens) * share;
       *as<double>(loss) = first ? added : *as<const double>(loss) + added;
     });
   }

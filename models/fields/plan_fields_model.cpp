@@ -80,6 +80,17 @@ std::vector<PlanField> latent_fields() {
   };
 }
 
+std::vector<PlanField> mtp_fields() {
+  return {
+      integer({"model.mtp.num_layers",
+               "Modules of multi-token prediction (DeepSeek-V3) on the last stage: module k reads token i + k beside the states of the one "
+               "before it and is asked for token i + k + 1; 0: none."},
+              AT(model.mtp.num_layers), {0, kMaxLayers}),
+      number({"model.mtp.loss_scale", "Weight of the mean of their losses beside the model's own loss."}, AT(model.mtp.loss_scale),
+             {0, 1e6}),
+  };
+}
+
 std::vector<PlanField> shape_fields() {
   return {
       choice({"model.family", "Architecture family; it only sets defaults."}, AT(model.family)),
@@ -186,6 +197,7 @@ std::vector<PlanField> model_fields() {
   append(all, latent_fields());
   append(all, window_fields());
   append(all, expert_fields());
+  append(all, mtp_fields());
   return all;
 }
 

@@ -27,8 +27,8 @@ std::vector<PlanField> axis_fields() {
 }
 
 PlanField pipeline_split() {
-  constexpr IntRange range{1, kMaxLayers};
-  PlanField f{"parallel.pipeline_split", "Layers of every stage, or auto.", "auto", false, {}, {}, [range] {
+  constexpr IntRange range{0, kMaxLayers};
+  PlanField f{"parallel.pipeline_split", "Layers of every stage, or auto. The first may have 0, the embedding alone, and the last, the head alone.", "auto", false, {}, {}, [range] {
                 const nlohmann::json list{{"type", "array"}, {"minItems", 1}, {"items", schema_of(range)}};
                 return nlohmann::json{{"anyOf", {{{"const", "auto"}}, list}}};
               }};

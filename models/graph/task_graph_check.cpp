@@ -79,7 +79,8 @@ class ProgramCheck {
     for (const Allocation& a : program_.memory.allocations) {
       const bool persistent = a.first == 0 && a.last == last;
       const bool given = a.kind == MemoryKind::weights || a.kind == MemoryKind::optimizer || a.name == "tokens" ||
-                         a.name == "types" || a.name == "targets" || a.name == "decoder_tokens" || a.name == "labels";
+                         a.name == "types" || a.name == "targets" || a.name == "decoder_tokens" || a.name == "labels" || a.name == "mtp_tokens" ||
+                         a.name == "mtp_targets";
       if (persistent && given) define(a.offset, a.offset + a.bytes.count());
     }
   }

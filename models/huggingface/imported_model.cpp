@@ -42,10 +42,11 @@ void count_part(const json& part, Facts& facts, TrueCounts& counts, FeatureParam
     return part.contains(key) ? facts.whole(part[key].get<std::string>()) : std::int64_t{0};
   };
   std::int64_t parameters = 0;
-  if (__builtin_mul_overflow(times, each("parameters"), &parameters) ||
-      __builtin_add_overflow(counts.parameters, parameters, &counts.parameters))
+  const bool beside = part.value("beside", false);
+  std::int64_t& sum = beside ? counts.mtp_parameters : counts.parameters;
+  if (__builtin_mul_overflow(times, each("parameters"), &parameters) || __builtin_add_overflow(sum, parameters, &sum))
     throw ConfigError(Problem{"", "", "", "the model has more parameters than 64 bits count", "give smaller sizes"});
-  if (!part.value("outside", false)) counts.text_parameters += parameters;
+  if (!beside && !part.value("outside", false)) counts.text_parameters += parameters;
   counts.forward_flops += 2.0 * static_cast<double>(times) * static_cast<double>(each("active"));
   if (part.contains("flops")) counts.forward_flops += static_cast<double>(times) * facts.number(part["flops"].get<std::string>());
   if (part.contains("feature")) of_features.emplace_back(part["feature"].get<std::string>(), parameters);

@@ -24,11 +24,12 @@ struct MissingFeature {
   std::int64_t parameters = 0;  ///< of the model's, those that belong to it
 };
 
-/// Counts by the formulas of the model type, of the model as transformers builds it.
+/// Counts by the formulas of the model type, of the model as transformers builds it, which has no modules of multi-token prediction.
 struct TrueCounts {
   std::int64_t parameters = 0;         ///< all, without buffers
   std::int64_t text_parameters = 0;    ///< without towers for pictures and sound
-  double forward_flops = 0;            ///< matrix products a token at `sequence`, mean over a causal sequence
+  std::int64_t mtp_parameters = 0;     ///< besides, of the modules that a plan says
+  double forward_flops = 0;            ///< matrix products a token at `sequence`, mean over a causal sequence, these modules' too
   std::int64_t sequence = 0;
   std::vector<std::string> uncounted;  ///< parts of it that no formula here counts
   bool text_complete = true;           ///< none of these belongs to the language model

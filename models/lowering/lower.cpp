@@ -76,6 +76,18 @@ DecoderTemplates decoder_templates(const Shapes& s, const TemplateChoice& choice
   return t;
 }
 
+MtpTemplates mtp_templates(const Shapes& s, bool always_first, TemplateLibrary& library) {
+  MtpTemplates t;
+  t.final_norm_forward = library.add(state_norm_forward(s, false));
+  t.norm_forward = library.add(state_norm_forward(s, true));
+  t.forward = library.add(mtp_forward(s));
+  t.final_norm_backward = pair(library, always_first, [&](bool first) { return state_norm_backward(s, false, first); });
+  t.norm_backward = pair(library, always_first, [&](bool first) { return state_norm_backward(s, true, first); });
+  t.backward = pair(library, always_first, [&](bool first) { return mtp_backward(s, first); });
+  t.words = pair(library, always_first, [&](bool first) { return mtp_words(s, first); });
+  return t;
+}
+
 bool has_kind(const Shapes& s, BlockKind kind) {
   for (std::size_t l = 0; l < s.moe_layer.size(); ++l)
     if (s.moe_layer[l] == kind.experts && s.window_layer[l] == kind.windowed) return true;
@@ -99,7 +111,9 @@ Templates make_templates(const Shapes& s, const TemplateChoice& choice, Template
   }
   t.embed_forward = library.add(embed_forward(s));
   t.embed_backward = pair(library, always_first, [&](bool first) { return embed_backward(s, first); });
-  const Shapes last = s.decoder_layers > 0 ? s.decoder() : s;
+  Shapes last = s.decoder_layers > 0 ? s.decoder() : s;
+  if (choice.evaluation) last.mtp = 0;
+  if (last.mtp > 0) t.mtp = mtp_templates(last, always_first, library);
   t.head_forward = pair(library, false, [&](bool first) { return head_forward(last, first); });
   t.head_backward = pair(library, always_first, [&](bool first) { return head_backward(last, first); });
   if (shows_metrics(last)) t.metrics = library.add(metrics(last));
@@ -128,7 +142,8 @@ void drop_unused_templates(TaskGraph& graph) {
   graph.templates = std::move(kept);
 }
 
-/// What an evaluation does of a plan: its forward passes in the plainest order, everything there without dropout.
+/// What an evaluation does of a plan: its forward passes in the plainest order, everything there without dropout. MTP modules do not run: its
+/// loss is that of the next token.
 Plan forward_plan(const Plan& plan) {
   Plan p = plan;
   p.training.dropout = {};
@@ -148,10 +163,10 @@ Plan sharing_between_micro_batches(const Plan& plan) {
 /// What all stages of a plan are lowered from.
 class Lowering {
  public:
-  explicit Lowering(const Plan& plan, bool every_pass = false)
+  explicit Lowering(const Plan& plan, bool every_pass = false, bool evaluation = false)
       : plan_(sharing_between_micro_batches(plan)), every_pass_(every_pass), shapes_(lowering::make_shapes(plan_)) {
     const bool some_kept = plan.training.recompute == Recompute::selective && plan.training.recompute_layers > 0;
-    templates_ = lowering::make_templates(shapes_, {shapes_.sharded_gradients, some_kept, plan.runs_pairs()}, library_);
+    templates_ = lowering::make_templates(shapes_, {shapes_.sharded_gradients, some_kept, plan.runs_pairs(), evaluation}, library_);
   }
 
   ScheduleShape schedule() const {
@@ -235,7 +250,7 @@ TaskGraph lower_every_pass(const Plan& plan) {
 TaskGraph lower_evaluation(const Plan& plan) {
   const Plan forward = forward_plan(plan);
   require_lowerable(forward);
-  TaskGraph graph = Lowering(forward).lower_forward();
+  TaskGraph graph = Lowering(forward, false, true).lower_forward();
   drop_unused_templates(graph);
   return graph;
 }

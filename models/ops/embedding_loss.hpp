@@ -45,6 +45,7 @@ struct VocabExpSum { VocabDims dims; };
 /// multiplied by the step's loss scale.
 /// in: logits, max, sums (global), targets; out: loss[1] fp64 (inout unless `first`), dlogits[rows,cols]
 /// `one_kernel`: with maximum and sums in the same kernel, every column being here. in: logits, targets, [loss]; out: as above
-struct CrossEntropy { VocabDims dims; std::int64_t global_tokens; bool first; bool one_kernel = false; };
+/// `weight`: both are multiplied by it, as one of several losses is.
+struct CrossEntropy { VocabDims dims; std::int64_t global_tokens; bool first; bool one_kernel = false; double weight = 1; };
 
 }  // namespace tandem

@@ -22,6 +22,7 @@ struct DataShape {
   std::int64_t masked_positions = 0;                    ///< of a sequence
   std::int32_t mask_token = 0;                          ///< the vocabulary's last one
   bool types = false;                                   ///< tokens have types
+  std::int64_t mtp = 0;                                 ///< modules of multi-token prediction
   std::uint64_t seed = 0;
 };
 DataShape data_shape(const Plan& plan);

@@ -191,7 +191,8 @@ std::vector<std::int32_t> word_stages(const Plan& plan) {
   const auto last = static_cast<std::int32_t>(plan.parallel.pipeline - 1);
   std::vector<std::int32_t> stages;
   for (std::int32_t s = 0; s <= last; ++s)
-    if (s == 0 || s == bridge_stage(plan) || (s == last && plan.model.tie_embeddings)) stages.push_back(s);
+    if (s == 0 || s == bridge_stage(plan) || (s == last && (plan.model.tie_embeddings || plan.model.mtp.num_layers > 0)))
+      stages.push_back(s);
   return stages;
 }
 

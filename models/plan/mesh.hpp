@@ -95,7 +95,7 @@ class Mesh {
 struct Plan;
 /// Stage whose chunk holds the first decoder layer, and with it what stands between encoder and decoder; -1: no decoder.
 std::int32_t bridge_stage(const Plan& plan);
-/// Stages that use the word matrix, ascending: as the input of a stack or, where it is tied, as the output matrix.
+/// Stages that use the word matrix, ascending: as the input of a stack or of MTP modules, or, where it is tied, as the output matrix.
 std::vector<std::int32_t> word_stages(const Plan& plan);
 /// Stages that look words up and add learned positions to them, ascending: an encoder's and a decoder's first one.
 std::vector<std::int32_t> position_stages(const Plan& plan);

@@ -91,6 +91,13 @@ struct MoeSpec {
   double rows_bound = 2;                 ///< dropless: rows a rank has room for, as a multiple of an even share
 };
 
+/// Modules that predict further tokens one after the other (DeepSeek-V3, arXiv 2412.19437 section 2.2): module k reads the states of the one
+/// before it and token i + k, and is asked for token i + k + 1.
+struct MtpSpec {
+  std::int64_t num_layers = 0;           ///< modules, each with a block like the model's last layer; 0: none
+  double loss_scale = 0.1;               ///< weight of the mean of their losses beside the model's own
+};
+
 struct RopeScaling {
   std::string type;                      ///< empty: none
   double factor = 1;
@@ -153,6 +160,7 @@ struct ModelSpec {
   bool embedding_norm = false;
   double init_std = 0.02;
   MoeSpec moe;
+  MtpSpec mtp;
   std::string notes;
 
   bool gated() const {
@@ -162,12 +170,14 @@ struct ModelSpec {
   std::int64_t rotary_dim() const {
     return latent.kv_rank > 0 ? latent.rotary_dim : static_cast<std::int64_t>(static_cast<double>(head_dim) * rotary_fraction);
   }
-  /// Whether layer `layer` (0 first) holds experts instead of one MLP.
+  /// Whether layer `layer` (0 first) holds experts instead of one MLP. Blocks of MTP modules follow the layers and are like the last one.
   bool has_experts(std::int64_t layer) const;
   /// Whether the queries of layer `layer` (0 first) see only a window of keys.
   bool has_window(std::int64_t layer) const;
   /// Layers of all stacks: t5 adds its decoder.
   std::int64_t total_layers() const { return num_layers + num_decoder_layers; }
+  /// The same with the blocks of MTP modules.
+  std::int64_t total_blocks() const { return total_layers() + mtp.num_layers; }
 };
 
 struct OffloadSpec {
@@ -395,6 +405,7 @@ struct ParameterCount {
   std::int64_t per_moe_layer = 0;    ///< a layer with experts, all of them and the router; 0 in dense models
   std::int64_t embedding = 0;        ///< token + position (+ token type) + embedding norm
   std::int64_t head = 0;             ///< final norm, the untied output matrix, bert's pooler and two heads
+  std::int64_t mtp = 0;              ///< modules of multi-token prediction, without the embedding and head that they share
   std::int64_t total = 0;
   std::int64_t total_padded = 0;
 };

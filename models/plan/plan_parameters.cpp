@@ -92,6 +92,12 @@ std::int64_t expert_layers(const ModelSpec& m) {
   return n;
 }
 
+/// Of one module: two norms before its matrix, that matrix, a block like the last layer and a norm behind it.
+std::int64_t mtp_module(const ModelSpec& m) {
+  const std::int64_t inner = m.has_experts(m.num_layers) ? experts(m) : mlp(m, m.ffn_hidden_size);
+  return 3 * norm(m) + 2 * m.hidden_size * m.hidden_size + attention(m) + inner + layer_norms(m);
+}
+
 }  // namespace
 
 ParameterCount count_parameters(const ModelSpec& m, std::int64_t padded_vocab_size) {
@@ -104,8 +110,9 @@ ParameterCount count_parameters(const ModelSpec& m, std::int64_t padded_vocab_si
   c.head = head(m, m.vocab_size);
   const std::int64_t blocks = (m.num_layers - moe_layers) * c.per_layer + moe_layers * c.per_moe_layer +
                               m.num_decoder_layers * c.per_decoder_layer;
-  c.total = blocks + c.embedding + c.head;
-  c.total_padded = blocks + embedding(m, padded_vocab_size) + relative_tables(m) + head(m, padded_vocab_size);
+  c.mtp = m.mtp.num_layers > 0 ? m.mtp.num_layers * mtp_module(m) : 0;
+  c.total = blocks + c.mtp + c.embedding + c.head;
+  c.total_padded = blocks + c.mtp + embedding(m, padded_vocab_size) + relative_tables(m) + head(m, padded_vocab_size);
   return c;
 }
 

@@ -25,6 +25,7 @@ template <class T>
 void append(Words& words, const std::vector<T>& list);
 // Each names all members of its struct: a structured binding takes no fewer.
 void append(Words& words, const MoeSpec& x);
+void append(Words& words, const MtpSpec& x);
 void append(Words& words, const RopeScaling& x);
 void append(Words& words, const LatentSpec& x);
 void append(Words& words, const WindowSpec& x);
@@ -51,6 +52,11 @@ void append(Words& words, const MoeSpec& x) {
                normalize, scale, groups, kept_groups, group_score, weigh_inputs, shared_gate, balance_rate, rows_bound] = x;
   all(words, experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, router_bias, scores, normalize, scale,
       groups, kept_groups, group_score, weigh_inputs, shared_gate, balance_rate, rows_bound);
+}
+
+void append(Words& words, const MtpSpec& x) {
+  const auto& [modules, loss_scale] = x;
+  all(words, modules, loss_scale);
 }
 
 void append(Words& words, const RopeScaling& x) {
@@ -109,11 +115,11 @@ void append_words(Words& words, const ModelSpec& x) {
   const auto& [name, family, layers, decoders, hidden, heads, kv_heads, head_dim, value_dim, ffn, vocabulary, pad, positions, types,
                activation, normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied,
                linear_bias, qkv_bias, output_bias, qk_norm, latent, window, sinks, score_cap, logit_cap, embedding_norm, init_std,
-               moe, notes] = x;
+               moe, mtp, notes] = x;
   all(words, family, layers, decoders, hidden, heads, kv_heads, head_dim, value_dim, ffn,
       vocabulary, pad, positions, types, activation,
       normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias,
-      output_bias, qk_norm, latent, window, sinks, score_cap, logit_cap, embedding_norm, init_std, moe);
+      output_bias, qk_norm, latent, window, sinks, score_cap, logit_cap, embedding_norm, init_std, moe, mtp);
 }
 
 void append_words(Words& words, const ParallelSpec& x) {

@@ -58,6 +58,7 @@ std::vector<Ineffective> table(const Plan& p) {
       {"model.moe.shared_gate", experts && moe.num_shared_experts == 0, "model.moe.num_shared_experts is 0"},
       {"model.moe.expert_groups", experts && all_groups, "experts of all groups may be chosen (model.moe.groups_per_token)"},
       {"model.moe.group_score", experts && all_groups, "experts of all groups may be chosen (model.moe.groups_per_token)"},
+      {"model.mtp.loss_scale", p.model.mtp.num_layers == 0, "model.mtp.num_layers is 0"},
       {"cluster.threads_per_rank", !p.cluster.generation.empty() && p.cluster.generation != "cpu",
        "the device of cluster.preset is no processor"},
       {"parallel.expert", !experts, "model.moe.num_experts is 0"},

@@ -162,12 +162,23 @@ void check_split(const Plan& p, const Reporter& fail) {
   } else if (sum != layers) {
     fail("parallel.pipeline_split", "sums to " + s(sum) + ", but the model has " + s(layers) + " layers",
          "make it sum to " + s(layers) + ", or use \"auto\"");
+  } else if (entries > 2 && std::find(split.begin() + 1, split.end() - 1, 0) != split.end() - 1) {
+    fail("parallel.pipeline_split", "gives a chunk between the first and the last no layer",
+         "use 0 only for the first chunk, which has the embedding, and for the last, which has the head");
   }
+}
+
+void check_mtp(const Plan& p, const Reporter& fail) {
+  const std::int64_t modules = p.model.mtp.num_layers, length = p.training.seq_length;
+  if (modules > 0 && modules >= length)
+    fail("model.mtp.num_layers", "the last module has no target in a sequence of training.seq_length " + s(length),
+         "use at most " + s(length - 1));
 }
 
 void check_chunks(const Plan& p, const Reporter& fail) {
   const ParallelSpec& q = p.parallel;
   const std::int64_t layers = p.model.total_layers();
+  const bool said = !q.pipeline_split.empty();  // ends may have no layer
   if (!has_chunks(q.schedule) && q.virtual_pipeline > 1) {
     fail("parallel.virtual_pipeline", "only the interleaved and breadth-first schedules run several chunks a stage",
          "use 1, or schedule interleaved");
@@ -177,9 +188,9 @@ void check_chunks(const Plan& p, const Reporter& fail) {
          std::string(name(q.schedule)) + " without virtual_pipeline means layers / pipeline chunks, and " + s(layers) +
              " layers do not divide by " + s(q.pipeline),
          "give parallel.virtual_pipeline, at most " + s(std::max<std::int64_t>(1, layers / q.pipeline)));
-  } else if (q.pipeline > layers) {
+  } else if (q.pipeline > layers && !said) {
     fail("parallel.pipeline", "there " + layers_text(layers), "use at most " + s(layers));
-  } else if (q.pipeline * q.virtual_pipeline > layers && q.pipeline * q.virtual_pipeline != layers + 2) {
+  } else if (q.pipeline * q.virtual_pipeline > layers && !said && q.pipeline * q.virtual_pipeline != layers + 2) {
     // layers + 2 chunks: the first holds the embedding alone and the last the head alone, as the zero-bubble paper ran.
     fail("parallel.virtual_pipeline",
          "pipeline x virtual_pipeline = " + product_text({q.pipeline, q.virtual_pipeline}) +
@@ -309,6 +320,7 @@ void check_layout(const Plan& p, Problems& problems) {
   check_tensor(p, fail);
   check_sequence(p, fail);
   check_split(p, fail);
+  check_mtp(p, fail);
   check_chunks(p, fail);
   check_interleaved(p, fail);
   check_experts(p, fail);

@@ -46,6 +46,22 @@ std::vector<Gap> model_gaps(const Plan& p) {
   };
 }
 
+/// What modules of multi-token prediction are built of.
+std::vector<Gap> mtp_gaps(const Plan& p) {
+  const ModelSpec& m = p.model;
+  if (m.mtp.num_layers == 0) return {};
+  return {
+      {"model.mtp.num_layers", m.family == Family::bert || m.family == Family::t5,
+       "multi-token prediction in decoders: family gpt, llama or bloom"},
+      {"model.norm_placement", m.norm_placement == NormPlacement::post || m.norm_placement == NormPlacement::post_add,
+       "multi-token prediction with norms before attention and MLP or behind each: pre, sandwich or behind"},
+      {"model.position_embedding", m.position_embedding == PositionEmbedding::learned,
+       "multi-token prediction without a table of learned positions: rope or alibi"},
+      {"model.token_types", m.token_types > 0, "multi-token prediction without token types: 0"},
+      {"model.embedding_norm", m.embedding_norm, "multi-token prediction without an embedding norm: false"},
+  };
+}
+
 /// What an encoder-decoder does not have yet.
 std::vector<Gap> t5_gaps(const Plan& p) {
   const ModelSpec& m = p.model;
@@ -126,7 +142,7 @@ Problem not_implemented(const Plan& plan, const Gap& gap) {
 
 Problems lowering_gaps(const Plan& plan) {
   Problems problems;
-  for (const auto& gaps : {model_gaps(plan), t5_gaps(plan), parallel_gaps(plan), step_gaps(plan)}) {
+  for (const auto& gaps : {model_gaps(plan), mtp_gaps(plan), t5_gaps(plan), parallel_gaps(plan), step_gaps(plan)}) {
     for (const Gap& g : gaps) {
       if (g.open) problems.push_back(not_implemented(plan, g));
     }

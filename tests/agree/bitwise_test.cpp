@@ -136,7 +136,7 @@ TEST_CASE("two passes at once beside the exchange of experts change no bit") {
                      parallel("expert", 2),
                      parallel("zero_stage", GENERATE(0, 1)),
                      training("precision", GENERATE("fp32", "fp64", "bf16")),
-                     model(GENERATE("moe-top2", "moe-dropless", "moe-shared", "moe-deepseek")),
+                     model(GENERATE("moe-top2", "moe-dropless", "moe-shared", "moe-deepseek", "moe-mtp")),
                      patch("model", "num_layers", "8")};
   const std::string overlap = patch("parallel", "overlap_experts", "true");
   check_all_equal(base, {{overlap}, {overlap, training("recompute", "full")}}, 4);
@@ -175,7 +175,7 @@ TEST_CASE("schedules and the number of stages change no bit of any model under Z
   const Patches base{parallel("data", 3), training("precision", "fp32"), patch("model", "num_layers", "8"),
                      parallel("zero_stage", GENERATE(1, 2, 3)),
                      model(GENERATE("llama", "bert", "bert-post-add", "bloom", "gemma", "moe-top2", "moe-shared", "moe-gpt-oss", "moe-deepseek",
-                                    "latent"))};
+                                    "latent", "mtp", "mtp-alibi", "moe-mtp"))};
   for (const int stages : {2, 4}) check_all_equal(base, schedules(stages), 5);
 }
 
@@ -222,7 +222,7 @@ TEST_CASE("recomputation changes no bit on tensor ranks and stages", "[tsan]") {
 
 TEST_CASE("recomputation that stops early changes no bit") {
   const std::string kind = GENERATE("gpt", "neox-chunks", "gemma", "falcon", "bert", "t5", "moe-top2", "moe-shared", "moe-gpt-oss", "moe-deepseek",
-                                    "latent");
+                                    "latent", "moe-mtp");
   const std::string schedule = kind == "t5" ? "1f1b" : GENERATE("1f1b", "zb-h1");
   const int tensor = GENERATE(1, 2), zero = tensor == 1 ? GENERATE(0, 3) : 0;
   const Patches base{parallel("tensor", tensor), parallel("pipeline", 2), parallel("data", zero == 0 ? 1 : 2),
@@ -237,7 +237,7 @@ TEST_CASE("recomputation that stops early changes no bit") {
 
 TEST_CASE("recomputation changes no bit where a weight pass has no weights") {
   const std::string kind = GENERATE("gpt", "gemma", "neox-chunks", "falcon", "bloom", "moe-top2", "moe-shared", "moe-gpt-oss", "moe-deepseek",
-                                    "latent");
+                                    "latent", "mtp");
   const Patches base{parallel("data", 2), parallel("pipeline", 2), parallel("zero_stage", 3), training("precision", "fp32"),
                      training("fusion", GENERATE("reference", "megatron")), model(kind)};
   std::vector<Patches> variants = recomputations(kind.starts_with("moe"));
@@ -247,7 +247,7 @@ TEST_CASE("recomputation changes no bit where a weight pass has no weights") {
 
 TEST_CASE("n data ranks with one micro-batch each are n micro-batches on one rank, bit for bit", "[emulated]") {
   const int n = GENERATE(3, 4, 8);
-  const std::string kind = GENERATE("gpt", "llama", "bert", "t5", "moe-top2", "moe-dropless");
+  const std::string kind = GENERATE("gpt", "llama", "bert", "t5", "moe-top2", "moe-dropless", "mtp");
   const Patches base{training("precision", GENERATE("fp32", "fp64", "bf16")), model(kind)};
   for (const int stages : {1, 2}) {
     const Patches piped = with(base, {parallel("pipeline", stages)});

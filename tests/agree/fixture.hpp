@@ -111,6 +111,7 @@ struct LogitsPiece {
   VocabDims dims;
   std::int64_t first_sequence = 0, tensor_rank = 0;
   std::vector<double> values;
+  int module = 0;  ///< of multi-token prediction; 0: the model's own
 };
 
 /// Where the taps of all ranks leave what they see.
@@ -149,11 +150,13 @@ class LogitsQueue : public exec::ForwardingQueue {
     const std::int64_t count = dims.rows * dims.cols;
     LogitsPiece piece{dims, launch.context.first_sequence, launch.context.tensor_rank,
                       all_values(launch.in[0], count)};
+    if (!dims.whole) piece.module = seen_[launch.context.first_sequence]++;
     const std::lock_guard lock(basin_.mutex);
     basin_.pieces.push_back(std::move(piece));
   }
   exec::Memory& table_;
   LogitsBasin& basin_;
+  std::map<std::int64_t, int> seen_;  ///< by first sequence
 };
 
 /// Passes everything on and keeps the logits of the first step.
@@ -194,14 +197,14 @@ inline Trained train(const json& f, const FixtureLayout& layout, const exec::Tok
 }
 
 /// Largest difference of all logits from `expected` [sequences x rows each, columns], relative to the largest of them.
-/// `whole`: of the pair classifier, which every tensor rank has whole.
-inline double worst_logits(const json& f, const Trained& t, const char* key, bool whole) {
-  const auto expected = f[key].get<std::vector<double>>();
+/// `whole`: of the pair classifier, which every tensor rank has whole. `module`: of multi-token prediction.
+inline double worst_logits(const json& f, const Trained& t, const json& logits, bool whole, int module = 0) {
+  const auto expected = logits.get<std::vector<double>>();
   double difference = 0, scale = 0;
   std::vector<bool> seen(expected.size(), false);
   for (const double v : expected) scale = std::max(scale, std::abs(v));
   for (const LogitsPiece& p : t.logits) {
-    if (p.dims.whole != whole) continue;
+    if (p.dims.whole != whole || p.module != module) continue;
     const std::int64_t each = p.dims.rows / f["training"]["micro_batch_size"].get<std::int64_t>();
     for (std::int64_t i = 0; i < p.dims.rows * p.dims.cols; ++i) {
       const std::int64_t row = p.first_sequence * each + i / p.dims.cols;
@@ -265,8 +268,10 @@ inline void check_against_pytorch(const std::string& name, const FixtureLayout& 
   const json f = read_fixture(name);
   const Trained t = train(f, layout, data);
   INFO(name << " " << layout.label());
-  CHECK(worst_logits(f, t, "logits", false) < tolerance);
-  if (f.contains("nsp_logits")) CHECK(worst_logits(f, t, "nsp_logits", true) < tolerance);
+  CHECK(worst_logits(f, t, f["logits"], false) < tolerance);
+  if (f.contains("nsp_logits")) CHECK(worst_logits(f, t, f["nsp_logits"], true) < tolerance);
+  for (std::size_t k = 0; f.contains("mtp_logits") && k < f["mtp_logits"].size(); ++k)
+    CHECK(worst_logits(f, t, f["mtp_logits"][k], false, static_cast<int>(k) + 1) < tolerance);
   CHECK(worst_tensors(f, "gradients", t.result.gradients[0], true) < tolerance);
   for (std::size_t s = 0; s < t.result.steps.size(); ++s) {
     INFO("step " << s);

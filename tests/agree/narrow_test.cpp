@@ -224,7 +224,7 @@ TEST_CASE("two-layer models in bf16 keep to PyTorch's fp64 losses over 20 AdamW 
       layout.tensor = tensor;
       const tests::Trained t = tests::train(f, layout, data);
       INFO(name << " " << layout.label());
-      CHECK(tests::worst_logits(f, t, "logits", false) < 4 * kBf16);
+      CHECK(tests::worst_logits(f, t, f["logits"], false) < 4 * kBf16);
       for (std::size_t s = 0; s < t.result.steps.size(); ++s) {
         const double loss = f["losses"][s];
         // Updates divide by the gradient's own size, so from the second step on rounding moves weights by whole learning rates.

@@ -64,7 +64,7 @@ void check(const std::string& name, FixtureLayout layout) {
   const exec::RunResult& r = t.result;
   const double deepest = rounding_bound("word", kLayers, kBf16);
   INFO(name << " " << layout.label());
-  CHECK(worst_logits(f, t, "logits", false) < deepest);
+  CHECK(worst_logits(f, t, f["logits"], false) < deepest);
   CHECK(share_of_bound(r, expected_run(f), kLayers, kBf16) < 1);
   CHECK(relative(r.steps[0].loss, f["losses"][0]) < kBf16);
   CHECK(relative(r.steps[0].grad_norm, f["grad_norms"][0]) < kBf16);

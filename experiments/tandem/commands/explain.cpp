@@ -30,6 +30,7 @@ json parameters_json(const ParameterCount& p) {
           {"per_moe_layer", p.per_moe_layer},
           {"embedding", p.embedding},
           {"head", p.head},
+          {"mtp", p.mtp},
           {"total", p.total},
           {"total_padded", p.total_padded}};
 }

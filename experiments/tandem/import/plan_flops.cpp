@@ -36,7 +36,9 @@ double forward_flops(const ModelSpec& m, std::int64_t sequence) {
   const double router = 2 * d(m.moe.num_experts + (gate ? 1 : 0)) * d(m.hidden_size);
   const double experts = d(m.moe.experts_per_token + m.moe.num_shared_experts) * mlp(m, m.moe.ffn_hidden_size);
   double sum = 2 * d(m.hidden_size) * d(m.vocab_size);
-  for (std::int64_t l = 0; l < m.num_layers; ++l)
+  // A module of multi-token prediction has a block, its matrix on two states and the output matrix.
+  sum += d(m.mtp.num_layers) * (2 * 2 * d(m.hidden_size) * d(m.hidden_size) + sum);
+  for (std::int64_t l = 0; l < m.num_layers + m.mtp.num_layers; ++l)
     sum += attention(m, keys_seen(m, l, sequence)) + (m.has_experts(l) ? router + experts : mlp(m, m.ffn_hidden_size));
   return sum;
 }

@@ -84,6 +84,11 @@ std::string flops_text(double flops) {
   return text.data();
 }
 
+/// Of all that a plan can say.
+double counted_parameters(const Import& import) {
+  return static_cast<double>(import.model.counts.text_parameters + import.model.counts.mtp_parameters);
+}
+
 double model_flops(const Import& import) { return 3 * import.model.counts.forward_flops; }
 
 std::string because(const MissingFeature& f) {
@@ -146,7 +151,7 @@ std::string notes_of(const Import& import) {
   if (left_out.empty()) return "Read from " + import.model.file + ".";
   return "Approximates " + import.model.file + ", without " + list_text(left_out) + ": parameters " +
          (import.model.counts.text_complete
-              ? share_text(static_cast<double>(import.plan_parameters), static_cast<double>(import.model.counts.text_parameters))
+              ? share_text(static_cast<double>(import.plan_parameters), counted_parameters(import))
               : "not all counted") + ".";
 }
 
@@ -206,7 +211,7 @@ Import make_import(const std::string& path, std::int64_t sequence, bool approxim
 
 std::string to_text(const Import& import) {
   const huggingface::ImportedModel& m = import.model;
-  const auto counted = static_cast<double>(m.counts.text_parameters);
+  const double counted = counted_parameters(import);
   std::string out = m.file + ": model type " + m.model_type + "; " + list_text(m.sources) + "\n";
   out += fields_text(import, Origin::used, "used");
   out += fields_text(import, Origin::defaulted, "left out by the file: the default of transformers' class");
@@ -215,6 +220,7 @@ std::string to_text(const Import& import) {
   out += list_line("ignored", m.ignored) + list_line("not known here, ignored", m.unknown) + features_text(import);
   out += "parameters\n  " + padded("of the model", 22) + count_text(m.counts.parameters);
   if (m.counts.text_parameters != m.counts.parameters) out += " (" + count_text(m.counts.text_parameters) + " of the language model)";
+  if (m.counts.mtp_parameters > 0) out += "\n  " + padded("of its MTP modules", 22) + count_text(m.counts.mtp_parameters);
   out += "\n  " + padded("of the plan", 22) + count_text(import.plan_parameters);
   const auto error_text = [&](double plan, double model) { return m.counts.text_complete ? " (" + share_text(plan, model) + ")\n" : "\n"; };
   out += error_text(static_cast<double>(import.plan_parameters), counted);
@@ -228,7 +234,7 @@ std::string to_text(const Import& import) {
 
 std::string to_json(const Import& import, const ordered_json& document) {
   const huggingface::ImportedModel& m = import.model;
-  const auto text = static_cast<double>(m.counts.text_parameters), plan = static_cast<double>(import.plan_parameters);
+  const double text = counted_parameters(import), plan = static_cast<double>(import.plan_parameters);
   ordered_json flops = nullptr;
   if (import.plan_flops)
     flops = {{"sequence", m.counts.sequence}, {"model", model_flops(import)}, {"plan", *import.plan_flops},
@@ -237,7 +243,7 @@ std::string to_json(const Import& import, const ordered_json& document) {
       {"schema_version", 1}, {"file", m.file}, {"model_type", m.model_type}, {"sources", m.sources},
       {"status", import.refused ? "refused" : huggingface::refusals(m).empty() ? "read" : "approximated"},
       {"fields", fields_json(import)}, {"ignored", m.ignored}, {"unknown", m.unknown}, {"features", features_json(import)},
-      {"parameters", {{"model", m.counts.parameters}, {"language_model", m.counts.text_parameters}, {"plan", import.plan_parameters},
+      {"parameters", {{"model", m.counts.parameters}, {"language_model", m.counts.text_parameters}, {"mtp_modules", m.counts.mtp_parameters}, {"plan", import.plan_parameters},
                       {"relative_error", m.counts.text_complete ? ordered_json(plan / text - 1) : ordered_json()}}},
       {"flops_per_token", flops}, {"not_counted", m.counts.uncounted}, {"document", import.refused ? ordered_json() : document}};
   return out.dump(2) + "\n";

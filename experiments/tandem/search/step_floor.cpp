@@ -90,7 +90,9 @@ LayerFloor FloorTable::read(const Plan& small) const {
     if (i.micro_batch < 0) continue;
     const Template& block = graph.of(i);
     const std::int64_t ps = computation(block.tasks, compute, cost_);
-    if (i.layer >= 0) {
+    if (i.layer >= small.model.total_layers()) {  // an MTP module: it stands beside the head
+      out.head += ps;
+    } else if (i.layer >= 0) {
       Passes& p = layers[static_cast<std::size_t>(i.layer)];
       if (i.phase == Phase::forward) p.forward += ps, kept = kept < 0 ? kept_bytes(block) : std::min(kept, kept_bytes(block));
       else if (i.phase == Phase::recompute) p.again += ps;
@@ -98,7 +100,7 @@ LayerFloor FloorTable::read(const Plan& small) const {
       else if (i.phase == Phase::weight) p.weight += ps;
     } else if (block.name.starts_with("embed_")) {
       out.embedding += ps;
-    } else if (block.name.starts_with("head_")) {
+    } else if (block.name.starts_with("head_") || block.name.starts_with("final_norm_") || block.name == "mtp_words") {
       out.head += ps;
     }
   }
@@ -192,7 +194,9 @@ std::int64_t most_saved(const Plan& plan) {
   constexpr double kUnsplit = 1.02;  // norms and biases, which tensor parallelism does not split
   const double share = static_cast<double>(most_layers(plan)) / static_cast<double>(m.total_layers());
   const double tables = 2.0 * static_cast<double>(m.vocab_size + m.max_position_embeddings) * static_cast<double>(m.hidden_size);
-  const double elements = (share * static_cast<double>(count_parameters(m, m.vocab_size).total) + tables) * kUnsplit;
+  const ParameterCount count = count_parameters(m, m.vocab_size);
+  const double modules = static_cast<double>(count.mtp);
+  const double elements = (share * (static_cast<double>(count.total) - modules) + modules + tables) * kUnsplit;
   const int each = (plan.parallel.zero_stage >= 2 ? bits(d.gradients) : 0) + (plan.parallel.zero_stage >= 3 ? bits(d.weights) : 0);
   return static_cast<std::int64_t>(elements / static_cast<double>(plan.parallel.tensor) * each / 8);
 }

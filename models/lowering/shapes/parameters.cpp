@@ -24,9 +24,23 @@ std::int32_t tensors_before(const Shapes& s, std::int64_t layer, const std::vect
   return dense * block_region(s, false).tensors() + moe * each + extra;
 }
 
+/// Tensors of an MTP module.
+std::int32_t module_tensors(const Shapes& s) {
+  const bool moe = s.moe_layer.back();
+  return mtp_region(s).tensors() + block_region(s, moe).tensors() + (moe ? experts_region(s).tensors() : 0);
+}
+
+bool in_layers(RegionKind kind) { return kind == RegionKind::block || kind == RegionKind::experts; }
+
 /// Place of a region's first tensor in the whole model's list: word, embedding, tables of relative bias or of positions, blocks
-/// with their experts, the norm between encoder and decoder, head, output.
+/// with their experts, the norm between encoder and decoder, head, output, MTP modules with their blocks.
 std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer, const std::vector<std::int32_t>& mixtures) {
+  if (layer >= s.layers()) {
+    const std::int32_t before = first_tensor(s, RegionKind::head, -1, mixtures) + head_region(s).tensors() + (s.tied ? 0 : 1);
+    const std::int32_t at = before + static_cast<std::int32_t>(layer - s.layers()) * module_tensors(s);
+    if (kind == RegionKind::mtp) return at;
+    return at + mtp_region(s).tensors() + (kind == RegionKind::experts ? block_region(s, true).tensors() : 0);
+  }
   std::int32_t at = 0;
   if (kind == RegionKind::word) return at;
   at += 1;
@@ -36,8 +50,7 @@ std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer, 
   at += relative_region(s).tensors();
   if (kind == RegionKind::positions) return at;
   at += position_region(s).tensors();
-  const bool in_layers = kind == RegionKind::block || kind == RegionKind::experts;
-  at += tensors_before(s, in_layers ? layer : static_cast<std::int64_t>(s.moe_layer.size()), mixtures);
+  at += tensors_before(s, in_layers(kind) ? layer : s.layers(), mixtures);
   if (kind == RegionKind::block || kind == RegionKind::bridge) return at;
   if (kind == RegionKind::experts) return at + block_region(s, true).tensors();
   if (s.decoder_layers > 0) at += bridge_region(s).tensors();
@@ -48,7 +61,9 @@ std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer, 
 // ---- regions ----
 
 RegionLayout block_layout(const Shapes& s, const RegionPlace& r) {
-  const std::string prefix = "layer" + std::to_string(r.layer) + ".";
+  const std::int64_t module = r.layer - s.layers();
+  const std::string prefix = module < 0 ? "layer" + std::to_string(r.layer) + "." : "mtp" + std::to_string(module) + ".";
+  if (r.kind == RegionKind::mtp) return mtp_region(s, prefix);
   if (r.kind == RegionKind::experts) return experts_region(s, prefix);
   return block_region(s.is_decoder_layer(r.layer) ? s.decoder() : s, s.moe_layer[static_cast<std::size_t>(r.layer)], prefix);
 }
@@ -57,7 +72,7 @@ RegionLayout layout_of(const Shapes& s, const RegionPlace& r) {
   switch (r.kind) {
     case RegionKind::head: return head_region(s);
     case RegionKind::output: return output_region(s);
-    case RegionKind::block: case RegionKind::experts: return block_layout(s, r);
+    case RegionKind::block: case RegionKind::experts: case RegionKind::mtp: return block_layout(s, r);
     case RegionKind::bridge: return bridge_region(s);
     case RegionKind::embedding: return embedding_region(s);
     case RegionKind::word: return word_region(s);
@@ -152,7 +167,8 @@ StageParams stage_params(const Shapes& s, const std::vector<ChunkPart>& chunks, 
 }
 
 std::int64_t global_parameter_count(const Shapes& s) {
-  return first_tensor(s, RegionKind::head, -1, mixtures_before(s)) + head_region(s).tensors() + (s.tied ? 0 : 1);
+  const std::int32_t modules = s.mtp > 0 ? static_cast<std::int32_t>(s.mtp) * module_tensors(s) : 0;
+  return first_tensor(s, RegionKind::head, -1, mixtures_before(s)) + head_region(s).tensors() + (s.tied ? 0 : 1) + modules;
 }
 
 }  // namespace tandem::lowering

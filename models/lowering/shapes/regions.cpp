@@ -235,6 +235,18 @@ RegionLayout head_region(const Shapes& s) {
   return {"", std::move(list)};
 }
 
+/// Whole on every tensor rank, as what latent attention compresses is. Megatron-Core cuts the matrix' rows and gathers what it gives
+/// (megatron/core/transformer/multi_token_prediction.py, _concat_embeddings): as many FLOPs where tensor ranks share out the rows of states.
+RegionLayout mtp_region(const Shapes& s, const std::string& prefix) {
+  Specs list;
+  if (s.mtp == 0) return {prefix, std::move(list)};
+  add_norm(list, s, "word_norm");
+  add_norm(list, s, "state_norm");
+  list.push_back({"join.weight", 2 * s.hidden, s.hidden, Cut::none, Init::normal, true});
+  add_norm(list, s, "final_norm");
+  return {prefix, std::move(list)};
+}
+
 RegionLayout output_region(const Shapes& s) {
   return {"", {of_words(s, s.tied ? "embedding.word.weight" : "output.weight", s.hidden, Init::normal)}};
 }

@@ -89,6 +89,9 @@ RegionLayout embedding_region(const Shapes& s);
 RegionLayout word_region(const Shapes& s);
 /// Everything of the head but the output matrix.
 RegionLayout head_region(const Shapes& s);
+/// Of an MTP module all but its block: norms of what it reads, the matrix on both and the norm behind its block. The matrix has the rows that
+/// the word is multiplied with, then those of the state.
+RegionLayout mtp_region(const Shapes& s, const std::string& prefix = "");
 /// The output matrix: its own, or a copy of the word matrix on another stage.
 RegionLayout output_region(const Shapes& s);
 

@@ -108,7 +108,7 @@ double score_stretch(const ModelSpec& m) {
 }
 
 void set_windows(Shapes& s, const ModelSpec& m) {
-  s.window_layer.assign(static_cast<std::size_t>(m.total_layers()), false);
+  s.window_layer.assign(static_cast<std::size_t>(m.total_blocks()), false);
   if (m.window.size == 0) return;
   for (std::size_t l = 0; l < s.window_layer.size(); ++l) s.window_layer[l] = m.has_window(static_cast<std::int64_t>(l));
   s.window_size = m.window.size;
@@ -300,7 +300,9 @@ Shapes make_shapes(const Plan& plan) {
   drop_context(s, plan);
   if (m.moe.num_experts > 0) set_experts(s, plan);
   else s.expert_ranks = 1, s.expert_tensor = t;
-  s.moe_layer.assign(static_cast<std::size_t>(m.total_layers()), false);
+  s.mtp = m.mtp.num_layers;
+  s.mtp_loss = s.mtp > 0 ? m.mtp.loss_scale / static_cast<double>(s.mtp) : 0;
+  s.moe_layer.assign(static_cast<std::size_t>(m.total_blocks()), false);
   if (m.moe.num_experts > 0)
     for (std::size_t l = 0; l < s.moe_layer.size(); ++l) s.moe_layer[l] = m.has_experts(static_cast<std::int64_t>(l));
   s.encoder_layers = m.num_layers;

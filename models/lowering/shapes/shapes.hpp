@@ -97,13 +97,15 @@ struct Shapes {
   double rows_bound, aux_loss;
   bool weigh_inputs;            ///< weights multiply what experts read
   bool shared_gate;             ///< a sigmoid of each token scales what shared experts give
-  std::vector<bool> moe_layer;  ///< by global layer: holds experts
-  std::vector<bool> window_layer;  ///< by global layer: `windowed()` has its sizes
+  std::vector<bool> moe_layer;  ///< by global layer, then by MTP module: holds experts
+  std::vector<bool> window_layer;  ///< the same: `windowed()` has its sizes
   std::int64_t window;          ///< keys that a query sees at most; 0: all before it
   // What `windowed()` has in place of these.
   std::int64_t window_size;
   bool window_chunked, window_rotary;
   double window_theta;          ///< base of the rotary frequencies, without a scaling; 0: as here
+  std::int64_t mtp;             ///< modules of multi-token prediction
+  double mtp_loss;              ///< weight of a module's loss
   // An encoder and a decoder; 0 decoder layers: one stack. These are the encoder's sizes, or those of `decoder()`.
   std::int64_t encoder_layers, decoder_layers, decoder_seq;
   std::int64_t memory_seq, memory_rows;   ///< in a decoder: of the encoder's output, which it attends to; else 0
@@ -175,6 +177,10 @@ struct Shapes {
   /// of two products is kept, half of the rows of both are: as many bytes, and as many FLOPs and products to repeat.
   std::int64_t fc1_rows() const { return keep.half_fc1 ? tokens - tokens / 2 : tokens; }
   VocabDims vocab_dims() const { return {tokens, vocab_rows, vocab_size}; }
+  /// Layers before the blocks of MTP modules.
+  std::int64_t layers() const { return static_cast<std::int64_t>(moe_layer.size()) - mtp; }
+  /// Targets of the global batch that module `module` (1 first) is asked for: the last positions of a sequence have none.
+  std::int64_t mtp_targets(std::int64_t module) const { return global_sequences * (seq * context - module); }
   /// Of the router, dispatch and combine, which work on the rows between blocks.
   MoeDims moe_dims() const { return {rows, hidden, experts, top_k, capacity}; }
   /// Whether every rank of a stage has rows of its own: it sends and gets back only those.

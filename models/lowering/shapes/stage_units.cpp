@@ -26,7 +26,7 @@ Shared shared_of(const ModelRegions& m, const std::vector<ChunkPart>& chunks) {
   Shared has;
   bool last = false;
   for (std::size_t c = chunks.size(); c-- > 0;) {
-    if (chunks[c].bridge && has.word_chunk < 0) has.word_chunk = chunks[c].chunk;
+    if ((chunks[c].bridge || (chunks[c].mtp > 0 && !m.tied)) && has.word_chunk < 0) has.word_chunk = chunks[c].chunk;
     if (chunks[c].first) has.word_chunk = chunks[c].chunk;
     has.first |= chunks[c].first;
     last |= chunks[c].last;
@@ -47,11 +47,22 @@ void add_chunk(std::vector<RegionPlace>& out, const ModelRegions& m, const Chunk
   const auto add_word = [&](bool here) {
     if (here && has.word_chunk == part.chunk) add(RegionKind::word, m.word, -1, !has.first);
   };
-  if (part.last) add(RegionKind::head, m.head);
-  if (part.last && has.own_output) add(RegionKind::output, m.output, -1, m.tied);
-  for (std::int64_t l = part.first_layer + part.layers; l-- > part.first_layer;) {
+  const auto add_block = [&](std::int64_t l) {
     if (m.has_experts(l)) add(RegionKind::experts, m.experts, l);
     add(RegionKind::block, block_of(m, l), l);
+  };
+  const auto add_modules = [&] {
+    const std::int64_t first = part.first_layer + part.layers;
+    for (std::int64_t l = first + part.mtp; l-- > first;) add_block(l), add(RegionKind::mtp, m.mtp, l);
+    if (part.mtp > 0) add_word(!part.first);
+  };
+  // Modules read what the final norm gives, so its gradient is complete behind theirs.
+  if (part.last && part.mtp == 0) add(RegionKind::head, m.head);
+  if (part.last && has.own_output) add(RegionKind::output, m.output, -1, m.tied);
+  add_modules();
+  if (part.last && part.mtp > 0) add(RegionKind::head, m.head);
+  for (std::int64_t l = part.first_layer + part.layers; l-- > part.first_layer;) {
+    add_block(l);
     if (!part.bridge || l != m.first_decoder) continue;
     add(RegionKind::bridge, m.bridge);
     add_word(!has.first);
@@ -64,7 +75,7 @@ std::vector<RegionPlace> regions_of(const ModelRegions& m, const std::vector<Chu
   const Shared has = shared_of(m, chunks);
   std::vector<RegionPlace> regions;
   std::int64_t layers = 0;
-  for (const ChunkPart& c : chunks) layers += c.layers;
+  for (const ChunkPart& c : chunks) layers += c.layers + 2 * c.mtp;
   regions.reserve(static_cast<std::size_t>(2 * layers + 8));
   for (std::size_t c = chunks.size(); c-- > 0;) add_chunk(regions, m, chunks[c], has);
   const auto add_table = [&](RegionKind kind, const RegionSize& table) {
@@ -81,7 +92,7 @@ std::vector<RegionPlace> regions_of(const ModelRegions& m, const std::vector<Chu
 
 /// A matrix that several stages (or uses on one) share: its gradients are added part by part, so its parts lie alike.
 bool shared(const ModelRegions& m, const RegionPlace& r) {
-  if (r.kind == RegionKind::word) return m.tied || m.first_decoder >= 0;
+  if (r.kind == RegionKind::word) return m.tied || m.first_decoder >= 0 || m.mtp.elements > 0;
   return is_table(r.kind) || (r.kind == RegionKind::output && m.tied);
 }
 
@@ -158,6 +169,7 @@ ModelRegions model_regions(const Shapes& s) {
   m.word = size_of(word_region(s));
   m.relative = size_of(relative_region(s));
   m.positions = size_of(position_region(s));
+  m.mtp = size_of(mtp_region(s));
   if (std::find(s.moe_layer.begin(), s.moe_layer.end(), true) != s.moe_layer.end()) {
     m.moe_layer = s.moe_layer;
     m.moe = size_of(block_region(s, true));
@@ -201,6 +213,7 @@ std::vector<WordUse> word_uses(const std::vector<ChunkPart>& chunks, bool tied) 
   std::vector<WordUse> uses;
   if (any(&ChunkPart::first)) uses.push_back(WordUse::input);
   if (any(&ChunkPart::bridge)) uses.push_back(WordUse::decoder_input);
+  if (std::any_of(chunks.begin(), chunks.end(), [](const ChunkPart& c) { return c.mtp > 0; })) uses.push_back(WordUse::mtp_input);
   if (any(&ChunkPart::last) && tied) uses.push_back(WordUse::output);
   return uses;
 }

@@ -2,7 +2,7 @@
 // Which regions a stage has, where they lie in its flat buffers, and the units in which their gradients leave: sizes alone. The stage's
 // parameters (parameters.hpp) and estimates without a task graph (sim/closed_form) both start here.
 //
-// The flat order is the order in which the backward pass completes gradients (head, last layer .. first, embedding), so a
+// The flat order is the order in which the backward pass completes gradients (head, MTP modules, last layer .. first, embedding), so a
 // data-parallel bucket is one contiguous range that can leave while the rest is still being computed. Experts of expert ranks, whose
 // gradients are summed over fewer of them, follow everything else in the same order. Regions start at multiples of 64
 // elements, so the blocks of which norms are summed do not depend on the split.
@@ -19,12 +19,16 @@ struct ChunkPart {
   std::int64_t first_layer = 0, layers = 0;
   bool first = false, last = false;    ///< has the embedding / has the head
   bool bridge = false;                 ///< has the decoder's first layer, and what stands before it
+  std::int64_t mtp = 0;                ///< modules of multi-token prediction between its layers and the head
+
+  /// Layers and blocks of modules, which follow them.
+  std::int64_t blocks() const { return layers + mtp; }
 };
 
 /// Of a chunk's layers, how many are among the first `limit` layers of its stage, in the order in which they run; 0: all of them.
 std::int64_t among_first(const std::vector<ChunkPart>& chunks, const ChunkPart& part, std::int64_t limit);
 
-enum class RegionKind : std::uint8_t { head, output, block, experts, bridge, embedding, word, relative, positions };
+enum class RegionKind : std::uint8_t { head, output, block, experts, bridge, embedding, word, relative, positions, mtp };
 /// Tables that several places of an encoder-decoder add to: a micro-batch's gradient is complete before it joins the others'.
 constexpr bool is_table(RegionKind k) { return k == RegionKind::relative || k == RegionKind::positions; }
 
@@ -37,7 +41,8 @@ struct RegionSize {
 /// What the regions of a model's stages and their units depend on.
 struct ModelRegions {
   RegionSize head, output, dense, moe, decoder, experts, bridge, embedding, word, relative, positions;  ///< `dense` to `decoder`: blocks
-  std::vector<bool> moe_layer;           ///< by global layer; empty: none holds experts
+  RegionSize mtp;                        ///< of a module without its block
+  std::vector<bool> moe_layer;           ///< by global layer, then by module; empty: none holds experts
   std::int64_t first_decoder = -1;       ///< global layer; -1: one stack
   bool tied = false, shared_positions = false;
   bool defer_weights = false;            ///< a split backward pass
@@ -87,7 +92,7 @@ struct StageUnits {
 StageUnits stage_units(const ModelRegions& m, const std::vector<ChunkPart>& chunks, const Sharding& sharding);
 
 /// What the word matrix is used for; a stage adds the gradients of its uses in this order.
-enum class WordUse : std::uint8_t { input, decoder_input, output };
+enum class WordUse : std::uint8_t { input, decoder_input, mtp_input, output };
 /// A stage's uses of its copy of the word matrix, in order. Those behind the first have gradients apart from the other parameters'.
 std::vector<WordUse> word_uses(const std::vector<ChunkPart>& chunks, bool tied);
 /// Whether the framework has a gradient of each use. Others add all uses' to one: PyTorch's autograd (torch/csrc/autograd/functions/

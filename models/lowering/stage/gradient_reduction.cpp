@@ -194,12 +194,13 @@ void GradientReduction::sum_loss() {
 }
 
 /// The gradients of the uses of a shared matrix are added once, after the data-parallel reduction of each, so that the sum does
-/// not depend on the number of data ranks, nor, where it has two uses, on the number of stages. Other frameworks, which have one gradient
-/// of all uses, reduce that: there they are added before.
+/// not depend on the number of data ranks, nor, where all but the first use are on the last stage, on the number of stages: they are added
+/// from the last one on. Other frameworks, which have one gradient of all uses, reduce that: there they are added before.
 void GradientReduction::tie_embeddings() {
-  for (std::int32_t e = 0; e < memory_.extras(); ++e)
-    b_.add(tie_, key_of(e, -1, Phase::reduce),
-           {share_of(memory_.word_region()), memory_.unit_gradients(memory_.extra_unit(e))});
+  for (std::int32_t e = memory_.extras(); e-- > 0;) {
+    const Binding to = e == 0 ? share_of(memory_.word_region()) : memory_.unit_gradients(memory_.extra_unit(e - 1));
+    b_.add(tie_, key_of(e, -1, Phase::reduce), {to, memory_.unit_gradients(memory_.extra_unit(e))});
+  }
 }
 
 void GradientReduction::sum_over_stages() {

@@ -11,7 +11,7 @@ namespace tandem::lowering {
 
 /// Buffers of one micro-batch in one chunk.
 struct InFlight {
-  std::vector<BufferId> hidden;    ///< [layer]: input of the layer; the last one is the chunk's output
+  std::vector<BufferId> hidden;    ///< [layer]: input of the layer; then the chunk's output, and of each MTP module its block's input and output
   std::vector<BufferId> saved;     ///< [layer]
   // Where the backward pass is split, by layer:
   std::vector<BufferId> inputs;    ///< what of the forward pass the weights' gradients read
@@ -23,6 +23,10 @@ struct InFlight {
   BufferId sent_hidden = kNoBuffer, sent_gradient = kNoBuffer;  ///< until their bytes may be handed on
   TemplateId gather_hidden, gather_gradient;  ///< of what came in shares and has not been put together
   Point gradient_there;            ///< when a received gradient has come, whole
+  // MTP modules: states that the head reads, their gradients, those of the modules' words, and what norms of states (the model's first) and
+  // modules keep.
+  BufferId states = kNoBuffer, state_gradients = kNoBuffer, word_gradients = kNoBuffer;
+  std::vector<BufferId> norm_saved, module_saved;
   // An encoder-decoder.
   BufferId bridge_input = kNoBuffer, bridge_saved = kNoBuffer;
   Binding memory;                  ///< the encoder's output: behind the first decoder state that the chunk has

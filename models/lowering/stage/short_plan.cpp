@@ -41,7 +41,7 @@ std::pair<std::int64_t, std::int64_t> layers_of_units(const Plan& plan) {
       stage_units(model_regions(shapes), stage_chunks(plan).front(), sharding_of(plan));
   std::map<std::int32_t, std::set<std::int64_t>> layers;  // by unit
   for (const RegionPlace& r : stage.regions)
-    if (r.layer >= 0) layers[r.unit].insert(r.layer);
+    if (r.layer >= 0 && r.layer < plan.model.num_layers) layers[r.unit].insert(r.layer);
   std::pair<std::int64_t, std::int64_t> most{1, 1};
   for (const auto& [unit, of] : layers) {
     const bool expert = stage.units[static_cast<std::size_t>(unit)].replication == Replication::expert;

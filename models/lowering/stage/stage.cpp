@@ -21,7 +21,7 @@ StageLowering::StageLowering(const StageContext& c, StageId stage)
       gather_(memory_, reduction_, c.plan.parallel.prefetch_layers),
       w_(c.library, b_),
       decoder_(c, chunks_, {memory_, reduction_, gather_, w_}),
-      regions_(memory_, decoder_, chunks_),
+      regions_(memory_, decoder_, chunks_, !c.forward_only),
       transfers_(c, b_, w_, decoder_) {}
 
 Program StageLowering::lower(const std::vector<ScheduleEvent>& events) {
@@ -46,8 +46,10 @@ std::vector<TemplateId> StageLowering::used_templates() const {
 
 std::size_t StageLowering::instances_of(const std::vector<ScheduleEvent>& events) const {
   std::size_t n = events.size();
-  for (const ScheduleEvent& e : events)
-    if (e.kind == ScheduleEvent::Kind::compute) n += 3 * static_cast<std::size_t>(part(e.action).layers) / 2 + 1;
+  for (const ScheduleEvent& e : events) {
+    const ChunkPart& p = part(e.action);
+    if (e.kind == ScheduleEvent::Kind::compute) n += 3 * static_cast<std::size_t>(p.layers + 3 * p.mtp) / 2 + 1;
+  }
   return n;
 }
 

@@ -16,11 +16,12 @@ void StageLowering::backward(const Action& a) {
 void StageLowering::begin_backward(const Action& a) {
   InFlight& f = flight(a);
   const ChunkPart& p = part(a);
-  if (s_.defer_weights) f.deferred.assign(static_cast<std::size_t>(p.layers), kNoBuffer);
+  if (s_.defer_weights) f.deferred.assign(static_cast<std::size_t>(p.blocks()), kNoBuffer);
   if (memory_.weights_sharded()) gather_backward(p);
   decoder_.start_tables(a);
   drop_narrow_gradients();
   if (p.last) head_backward(a);
+  if (modules(p) > 0) modules_backward(a);
   decoder_.start_backward(a, f);
 }
 
@@ -41,25 +42,30 @@ void StageLowering::finish_flight(const Action& a) {
   f.hidden.clear();
   f.saved.clear();
   f.inputs.clear();
+  f.norm_saved.clear();
+  f.module_saved.clear();
 }
 
 void StageLowering::head_backward(const Action& a) {
   InFlight& f = flight(a);
-  f.gradient = w_.buffer("gradient", decoder_.gradient_bytes(part(a), part(a).layers));
+  const bool modules = this->modules(part(a)) > 0;
+  BufferId& dx = modules ? f.state_gradients : f.gradient;
+  dx = modules ? slot_buffer("state_gradients", t_.head_backward.first, "dstates")
+               : w_.buffer("gradient", decoder_.gradient_bytes(part(a), part(a).layers));
   gather_.begin();
-  const std::int32_t head = region(RegionKind::head);
+  const std::int32_t head = modules && !s_.output_bias ? -1 : region(RegionKind::head);
   std::vector<Binding> slots;
   if (head >= 0) slots = {memory_.weights(head), memory_.gradients(head, a.micro_batch)};
-  slots.insert(slots.end(), {memory_.weights(memory_.output_region()), memory_.output_gradients(a.micro_batch), {f.hidden.back()},
-                             {f.head_saved}, {f.gradient}});
+  slots.insert(slots.end(), {memory_.weights(memory_.output_region()), memory_.output_gradients(a.micro_batch),
+                             {modules ? f.states : f.hidden.back()}, {f.head_saved}, {dx}});
   if (head >= 0) make_narrow_gradient(head);
   make_narrow_gradient(memory_.output_region());
   add(t_.head_backward.of(a.micro_batch), key(a), slots);
   gather_.end();
   drop(f.head_saved);
   kept_logits_.keep();
-  drop(f.hidden.back());
-  if (head >= 0) reduction_.completed(head, a.micro_batch);
+  if (!modules) drop(f.hidden.back());
+  if (!modules && head >= 0) reduction_.completed(head, a.micro_batch);
   if (s_.tied) reduction_.completed_word(WordUse::output, a.micro_batch);
   else reduction_.completed(region(RegionKind::output), a.micro_batch);
 }
@@ -79,7 +85,7 @@ TemplateId StageLowering::begin_block_backward(const Action& a, std::int64_t l) 
   const TemplateId t = block(part(a), l).backward.of(a.micro_batch);
   std::vector<Binding>& slots = block_weights(layer);
   add_gradients(slots, t, layer, a.micro_batch);
-  slots.push_back({f.hidden[i]});
+  slots.push_back({f.hidden[input_of(part(a), l)]});
   if (decoder_.decoder(layer)) slots.push_back(f.memory);
   slots.push_back({f.saved[i]});
   if (s_.defer_weights) slots.push_back({f.inputs[i]});
@@ -102,7 +108,7 @@ void StageLowering::end_block_backward(const Action& a, std::int64_t l) {
   f.gradient = next_gradient_;
   drop(f.saved[i]);
   if (!s_.defer_weights) block_done(a, l);
-  else if (!reads_input_later(a, l)) drop(f.hidden[i]);
+  else if (!reads_input_later(a, l)) drop(f.hidden[input_of(part(a), l)]);
 }
 
 void StageLowering::drop_narrow_gradients() {
@@ -128,7 +134,7 @@ void StageLowering::drop_kept(InFlight& f, std::size_t l) {
 }
 
 void StageLowering::block_done(const Action& a, std::int64_t l) {
-  if (BufferId& x = flight(a).hidden[static_cast<std::size_t>(l)]; x != kNoBuffer) drop(x);
+  if (BufferId& x = flight(a).hidden[input_of(part(a), l)]; x != kNoBuffer) drop(x);
   for (const std::int32_t r : regions_.layer(part(a).first_layer + l))
     if (r != region(RegionKind::relative)) reduction_.completed(r, a.micro_batch);
 }
@@ -182,7 +188,7 @@ void StageLowering::metrics(const Action& a) {
 WeightGather::Needs StageLowering::weights_again(const Action& a) const {
   const ChunkPart& p = part(a);
   WeightGather::Needs needs;
-  for (std::int64_t l = p.layers; l-- > 0;) {
+  for (std::int64_t l = p.blocks(); l-- > 0;) {
     const std::vector<std::int32_t>& all = regions_.layer(p.first_layer + l);
     std::vector<std::int32_t>& read = needs.emplace_back();
     for (std::size_t i = 0; i < all.size(); ++i)
@@ -196,14 +202,14 @@ void StageLowering::weights(const Action& a) {
   reduction_.before_weights();
   const ChunkPart& p = part(a);
   if (memory_.weights_sharded()) gather_.plan(weights_again(a));
-  for (std::int64_t l = p.layers; l-- > 0;) {
+  for (std::int64_t l = p.blocks(); l-- > 0;) {
     const auto i = static_cast<std::size_t>(l);
     const std::int64_t layer = p.first_layer + l;
     gather_.begin();
     const TemplateId t = block(p, l).weights.of(a.micro_batch);
     std::vector<Binding>& slots = block_weights(layer, t);
     add_gradients(slots, t, layer, a.micro_batch);
-    slots.insert(slots.end(), {{f.hidden[i]}, {f.inputs[i]}, {f.deferred[i]}});
+    slots.insert(slots.end(), {{f.hidden[input_of(p, l)]}, {f.inputs[i]}, {f.deferred[i]}});
     add(t, layer_key(a, layer), slots);
     gather_.end();
     drop(f.inputs[i]);

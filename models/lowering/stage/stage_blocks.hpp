@@ -10,7 +10,7 @@ class StageBlocks {
   StageBlocks(const Plan& plan, const Shapes& shapes, const Templates& templates, const std::vector<ChunkPart>& chunks)
       : plan_(plan), s_(shapes), t_(templates), chunks_(chunks) {}
 
-  /// Templates of layer `l` of a chunk.
+  /// Templates of layer `l` of a chunk; behind its layers, of MTP modules.
   const BlockTemplates& at(const ChunkPart& p, std::int64_t l) const {
     const std::int64_t layer = p.first_layer + l;
     const bool kept = plan_.training.recompute == Recompute::selective && !among_recomputed(p, l);
@@ -30,7 +30,10 @@ class StageBlocks {
   PassWork work(const TemplateLibrary& library) const;
 
  private:
+  /// Modules' blocks only where all layers are (NVIDIA/Megatron-LM: megatron/core/transformer/multi_token_prediction.py,
+  /// _checkpointed_forward skips them where some layers run again).
   bool among_recomputed(const ChunkPart& p, std::int64_t l) const {
+    if (l >= p.layers) return plan_.training.recompute_layers == 0;
     return l < among_first(chunks_, p, plan_.training.recompute_layers);
   }
 

@@ -13,6 +13,7 @@ std::vector<std::vector<ChunkPart>> stage_chunks(const Plan& plan) {
                                   decoder > 0 && first <= decoder && decoder < first + layers[k]});
     first += layers[k];
   }
+  chunks.back().back().mtp = plan.model.mtp.num_layers;
   return chunks;
 }
 

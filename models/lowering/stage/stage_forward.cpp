@@ -17,10 +17,10 @@ void StageLowering::forward(const Action& a) {
 void StageLowering::begin_forward(const Action& a) {
   InFlight& f = flight(a);
   const ChunkPart& p = part(a);
-  const auto layers = static_cast<std::size_t>(p.layers);
-  f.hidden.resize(layers + 1, kNoBuffer);
-  f.saved.assign(layers, kNoBuffer);
-  if (s_.defer_weights) f.inputs.assign(layers, kNoBuffer);
+  const auto modules = static_cast<std::size_t>(this->modules(p)), blocks = static_cast<std::size_t>(p.layers) + modules;
+  f.hidden.resize(blocks + modules + 1, kNoBuffer);
+  f.saved.assign(blocks, kNoBuffer);
+  if (s_.defer_weights) f.inputs.assign(blocks, kNoBuffer);
   gather_.hold(memory_.root_regions(p));
   if (memory_.weights_sharded()) gather_forward(p);
   if (p.first) embed(a);
@@ -31,6 +31,7 @@ void StageLowering::end_forward(const Action& a) {
   const ChunkPart& p = part(a);
   decoder_.leave(a, f);
   if (c_.forward_only) decoder_.drop_memory(f);
+  if (modules(p) > 0) modules_forward(a);
   if (p.last) head(a);
   if (c_.forward_only) gather_.let_go(memory_.root_regions(p));
 }
@@ -73,10 +74,10 @@ void StageLowering::block_forward(const Action& a, std::int64_t l) {
 
 TemplateId StageLowering::begin_block_forward(const Action& a, std::int64_t l) {
   InFlight& f = flight(a);
-  const auto i = static_cast<std::size_t>(l);
-  f.hidden[i + 1] = w_.buffer("hidden", decoder_.hidden_bytes(part(a), l + 1));
+  BufferId& y = f.hidden[input_of(part(a), l) + 1];
+  y = w_.buffer("hidden", decoder_.hidden_bytes(part(a), l + 1));
   gather_.begin();
-  return bind_block(a, l, Phase::forward, {f.hidden[i + 1]});
+  return bind_block(a, l, Phase::forward, {y});
 }
 
 void StageLowering::end_block_forward(const Action& a, std::int64_t l) {
@@ -115,7 +116,7 @@ TemplateId StageLowering::bind_block(const Action& a, std::int64_t l, Phase phas
   f.saved[i] = slot_buffer("block_saved", t, "saved");
   if (s_.defer_weights) f.inputs[i] = slot_buffer("weight_inputs", t, "weight_inputs");
   std::vector<Binding>& slots = block_weights(layer);
-  slots.push_back({f.hidden[i]});
+  slots.push_back({f.hidden[input_of(part(a), l)]});
   if (decoder_.decoder(layer)) slots.push_back(f.memory);
   slots.push_back(y);
   slots.push_back({f.saved[i]});
@@ -134,8 +135,11 @@ void StageLowering::head(const Action& a) {
   f.head_saved = slot_buffer("head_saved", t, "saved");
   gather_.begin();
   std::vector<Binding> slots;
-  if (region(RegionKind::head) >= 0) slots.push_back(memory_.weights(region(RegionKind::head)));
-  slots.insert(slots.end(), {memory_.weights(memory_.output_region()), {f.hidden.back()}, memory_.targets(a.micro_batch)});
+  const bool modules = this->modules(part(a)) > 0;
+  if (region(RegionKind::head) >= 0 && (!modules || s_.output_bias)) slots.push_back(memory_.weights(region(RegionKind::head)));
+  slots.insert(slots.end(), {memory_.weights(memory_.output_region()), {modules ? f.states : f.hidden.back()},
+                             memory_.targets(a.micro_batch)});
+  if (modules) slots.push_back(memory_.mtp_targets(a.micro_batch));
   if (s_.bert) slots.push_back(memory_.labels(a.micro_batch));
   slots.insert(slots.end(), {memory_.loss(), {f.head_saved}});
   if (shows_metrics()) slots.push_back({f.logits = slot_buffer("logits", t, "logits")});

@@ -29,6 +29,12 @@ class StageLowering {
   }
   const BlockTemplates& block(const ChunkPart& p, std::int64_t l) const { return blocks_.at(p, l); }
   std::int32_t region(RegionKind kind, std::int64_t layer = -1) const { return memory_.params().find(kind, layer); }
+  /// MTP modules of a chunk that run.
+  std::int64_t modules(const ChunkPart& p) const { return c_.forward_only ? 0 : p.mtp; }
+  /// Place in InFlight::hidden of what block `l` reads; what it writes is behind that. Modules' blocks do not follow one another.
+  static std::size_t input_of(const ChunkPart& p, std::int64_t l) {
+    return static_cast<std::size_t>(l < p.layers ? l : 2 * l - p.layers + 1);
+  }
   bool shows_metrics() const { return t_.metrics.value() >= 0; }
   std::vector<TemplateId> used_templates() const;
 
@@ -78,6 +84,22 @@ class StageLowering {
   TemplateId bind_block(const Action& a, std::int64_t l, Phase phase, const Binding& y);
   void run_block(const Action& a, std::int64_t l, Phase phase, const Binding& y);
   void head(const Action& a);
+
+  // ---- MTP modules: stage_mtp.cpp ----
+
+  /// The final norm and all modules, up to what the head reads.
+  void modules_forward(const Action& a);
+  /// From what the head gives to the gradient of the last layer's output.
+  void modules_backward(const Action& a);
+  /// Of the model's states (`module` -1) or a module's.
+  void state_norm(const Action& a, std::int64_t module);
+  void state_norm_backward(const Action& a, std::int64_t module);
+  void module_forward(const Action& a, std::int64_t module);
+  void module_backward(const Action& a, std::int64_t module);
+  void module_words(const Action& a);
+  /// States of the model (0) and of modules (from 1 on) in a buffer of all.
+  Binding state_in(BufferId all, std::int64_t place) const;
+  InstanceKey module_key(const Action& a, std::int64_t module) const;
 
   // ---- backward: stage_backward.cpp ----
 

@@ -10,16 +10,16 @@
 namespace tandem::lowering {
 namespace {
 
-/// Whether it is a matrix of a linear layer of a block; an expert's matrices are.
+/// Whether it is a matrix of a linear layer of a block or an MTP module; an expert's matrices are.
 bool in_linear_layer(const StageRegion& r, const ParamSpec& p) {
-  return (r.kind == RegionKind::block || r.kind == RegionKind::experts) && !p.vector() && p.name != "router.weight";
+  return (r.kind == RegionKind::block || r.kind == RegionKind::experts || r.kind == RegionKind::mtp) && !p.vector() && p.name != "router.weight";
 }
 
 }  // namespace
 
 StageMemory::StageMemory(const StageContext& c, const std::vector<ChunkPart>& chunks, ProgramBuilder& builder)
     : c_(c), s_(c.shapes), b_(builder), z_(sharding_of(c.plan)) {
-  for (const ChunkPart& part : chunks) first_ |= part.first, bridge_ |= part.bridge, last_ |= part.last;
+  for (const ChunkPart& part : chunks) first_ |= part.first, bridge_ |= part.bridge, last_ |= part.last, mtp_ |= part.mtp > 0;
   p_ = stage_params(s_, chunks, z_);
   choose_offloaded();
   word_uses_ = lowering::word_uses(chunks, s_.tied);
@@ -139,6 +139,10 @@ void StageMemory::declare_inputs(std::int64_t micro_batches) {
   if (first_) tokens_ = ids("tokens", s_.tokens);
   if (first_ && s_.token_types > 0) types_ = ids("types", s_.tokens);
   if (bridge_) decoder_tokens_ = ids("decoder_tokens", last_tokens());
+  if (mtp_ && !c_.forward_only) {
+    mtp_tokens_ = ids("mtp_tokens", s_.mtp * s_.tokens);
+    mtp_targets_ = ids("mtp_targets", s_.mtp * s_.tokens);
+  }
   if (!last_) return;
   targets_ = ids("targets", last_tokens());
   if (s_.bert) labels_ = ids("labels", s_.batch);
@@ -243,7 +247,8 @@ Binding StageMemory::output_gradients(std::int32_t micro_batch) {
 std::vector<std::int32_t> StageMemory::root_regions(const ChunkPart& part) const {
   if (!weights_sharded() || !c_.plan.parallel.root_unit) return {};
   std::vector<std::int32_t> regions;
-  if (part.first || part.bridge) regions = {word_region(), p_.find(RegionKind::embedding), p_.find(RegionKind::positions)};
+  if (part.first || part.bridge || part.mtp > 0)
+    regions = {word_region(), p_.find(RegionKind::embedding), p_.find(RegionKind::positions)};
   if (part.last) regions.insert(regions.end(), {p_.find(RegionKind::head), output_region()});
   std::erase(regions, -1);
   return regions;

@@ -33,6 +33,7 @@ class StageMemory {
   bool gathers_in_place() const { return own_streams() && s_.unit_copies != UnitCopies::per_parameter; }
   bool first() const { return first_; }
   bool last() const { return last_; }
+  bool head_has_bias() const { return s_.output_bias; }
   /// This stage's uses of its copy of the word matrix, in order. The gradient of the first one lies with the other
   /// parameters', those of the others apart: "extra" ones.
   const std::vector<WordUse>& word_uses() const { return word_uses_; }
@@ -99,6 +100,14 @@ class StageMemory {
   Binding types(std::int32_t mb) const { return ids(types_, mb, c_.shapes.tokens); }
   Binding decoder_tokens(std::int32_t mb) const { return ids(decoder_tokens_, mb, last_tokens()); }
   Binding targets(std::int32_t mb) const { return ids(targets_, mb, last_tokens()); }
+  /// Of the further tokens that MTP modules read: all, or those of module `module` (0 first).
+  Binding mtp_tokens(std::int32_t mb) const { return ids(mtp_tokens_, mb, s_.mtp * s_.tokens); }
+  Binding mtp_tokens(std::int32_t mb, std::int64_t module) const {
+    Binding all = mtp_tokens(mb);
+    all.offset += bytes_of(DType::int32, module * s_.tokens).count();
+    return all;
+  }
+  Binding mtp_targets(std::int32_t mb) const { return ids(mtp_targets_, mb, s_.mtp * s_.tokens); }
   Binding labels(std::int32_t mb) const { return ids(labels_, mb, c_.shapes.batch); }
   Binding loss() const { return {loss_}; }
 
@@ -126,14 +135,14 @@ class StageMemory {
   const Shapes& s_;
   ProgramBuilder& b_;
   Sharding z_;
-  bool first_ = false, bridge_ = false, last_ = false;
+  bool first_ = false, bridge_ = false, last_ = false, mtp_ = false;
   std::vector<WordUse> word_uses_;
   StageParams p_;
   ShardUnit extra_;                          ///< size of an extra gradient of the word matrix
   std::vector<BufferId> extra_gradients_;
   std::vector<bool> offloaded_;              ///< by unit
-  BufferId weights_ = kNoBuffer, gradients_ = kNoBuffer, tokens_ = kNoBuffer, decoder_tokens_ = kNoBuffer,
-           types_ = kNoBuffer, targets_ = kNoBuffer, labels_ = kNoBuffer, loss_ = kNoBuffer;
+  BufferId weights_ = kNoBuffer, gradients_ = kNoBuffer, tokens_ = kNoBuffer, decoder_tokens_ = kNoBuffer, types_ = kNoBuffer,
+           mtp_tokens_ = kNoBuffer, mtp_targets_ = kNoBuffer, targets_ = kNoBuffer, labels_ = kNoBuffer, loss_ = kNoBuffer;
   std::int32_t gradient_pieces_ = 0;
   std::map<std::string, BufferId, std::less<>> states_;
   std::map<std::pair<std::int32_t, std::int32_t>, BufferId> temporary_;

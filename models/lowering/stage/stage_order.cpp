@@ -24,6 +24,12 @@ EndWork end_work(const Templates& t, const TemplateLibrary& library) {
   w.head.backward = nominal_work(library[t.head_backward.later]);
   if (t.metrics.value() >= 0) w.head.backward += nominal_work(library[t.metrics]);
   w.transfer = nominal_work(library[t.transfer.send_forward]);
+  if (t.mtp.forward.value() < 0) return w;
+  const auto work = [&](TemplateId id) { return nominal_work(library[id]); };
+  w.head.forward += work(t.mtp.final_norm_forward);
+  w.head.backward += work(t.mtp.final_norm_backward.later) + work(t.mtp.words.later);
+  w.module.forward = work(t.mtp.forward) + work(t.mtp.norm_forward);
+  w.module.backward = work(t.mtp.backward.later) + work(t.mtp.norm_backward.later);
   return w;
 }
 
@@ -42,6 +48,8 @@ void add_ends(PassWork& sum, const EndWork& ends, const ChunkPart& part) {
     sum.forward += end->forward;
     sum.backward += end->backward;
   }
+  sum.forward += part.mtp * ends.module.forward;
+  sum.backward += part.mtp * ends.module.backward;
 }
 
 ScheduleShape shape_of(const Plan& plan, const std::vector<PassWork>& work) {

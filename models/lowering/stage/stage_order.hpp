@@ -21,6 +21,7 @@ LayerWork layer_work(const BlockTemplates& block, const TemplateLibrary& library
 /// Of the embedding, of the head, and of a transfer between stages.
 struct EndWork {
   PassWork embedding, head;
+  PassWork module;         ///< of an MTP module, without its block
   std::int64_t transfer = 0;
 };
 EndWork end_work(const Templates& templates, const TemplateLibrary& library);

@@ -11,9 +11,10 @@ namespace tandem::lowering {
 
 class StageRegions {
  public:
-  StageRegions(const StageMemory& memory, const DecoderFlow& decoder, const std::vector<ChunkPart>& chunks);
+  /// `modules`: MTP modules run.
+  StageRegions(const StageMemory& memory, const DecoderFlow& decoder, const std::vector<ChunkPart>& chunks, bool modules);
 
-  /// A block's region, then the experts' where it has some, then tables of relative bias. `l`: of the stage's layers.
+  /// A block's region, then the experts' where it has some, then tables of relative bias. `l`: of the stage's layers and modules.
   const std::vector<std::int32_t>& layer(std::int64_t l) const { return layers_[static_cast<std::size_t>(l)]; }
 
   /// Regions whose weights are read together, in order.
@@ -24,10 +25,14 @@ class StageRegions {
 
  private:
   std::int32_t find(RegionKind kind, std::int64_t layer = -1) const { return memory_.params().find(kind, layer); }
-  std::vector<std::int32_t> head() const;
+  std::int64_t modules(const ChunkPart& p) const { return modules_ ? p.mtp : 0; }
+  std::vector<std::int32_t> head(const ChunkPart& p) const;
+  void add_modules(WeightGather::Needs& needs, const ChunkPart& p) const;
+  void add_modules_backward(WeightGather::Needs& needs, const ChunkPart& p) const;
 
   const StageMemory& memory_;
   const DecoderFlow& decoder_;
+  bool modules_;
   std::vector<std::vector<std::int32_t>> layers_;  ///< by layer; empty where the stage has it not
 };
 

@@ -144,11 +144,12 @@ std::size_t StageLowering::show(Recurrence& r, InFlight& f) {
     ++buffers;
     b_.show(r, b);
   };
-  for (const std::vector<BufferId>* list : {&f.hidden, &f.saved, &f.inputs, &f.deferred}) {
+  for (const std::vector<BufferId>* list : {&f.hidden, &f.saved, &f.inputs, &f.deferred, &f.norm_saved, &f.module_saved}) {
     r.number(static_cast<std::int64_t>(list->size()));
     for (const BufferId b : *list) buffer(b);
   }
-  for (const BufferId b : {f.embed_saved, f.embed_mask, f.head_saved, f.logits}) buffer(b);
+  for (const BufferId b : {f.embed_saved, f.embed_mask, f.head_saved, f.logits, f.states, f.state_gradients, f.word_gradients})
+    buffer(b);
   for (const BufferId b : {f.gradient, f.sent_hidden, f.sent_gradient}) buffer(b);
   r.point(f.gradient_there);
   r.number(f.gather_hidden.value());

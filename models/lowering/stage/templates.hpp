@@ -45,6 +45,12 @@ struct DecoderTemplates {
   FirstAndLater bridge_backward;
 };
 
+/// What MTP modules have besides their blocks: unset elsewhere.
+struct MtpTemplates {
+  TemplateId final_norm_forward, norm_forward, forward;
+  FirstAndLater final_norm_backward, norm_backward, backward, words;
+};
+
 /// What layers of one stack differ in.
 struct BlockKind {
   bool experts = false, windowed = false;
@@ -55,6 +61,7 @@ struct BlockKind {
 struct Templates {
   std::array<BlockTemplates, 8> blocks;  ///< by BlockKind::index(); unset of kinds that the model has no layer of
   DecoderTemplates decoder;
+  MtpTemplates mtp;
   TemplateId embed_forward;
   FirstAndLater embed_backward, head_forward, head_backward;
   TemplateId metrics;   ///< unset where none are shown
@@ -67,6 +74,7 @@ struct TemplateChoice {
   bool always_first = false;  ///< gradients of every micro-batch are written (ZeRO 2 and 3 reduce each of them)
   bool some_kept = false;     ///< selective recomputation is for some layers only
   bool pairs = false;         ///< a forward and a backward pass run at once
+  bool evaluation = false;    ///< forward passes of the model alone, without MTP modules
 };
 Templates make_templates(const Shapes& s, const TemplateChoice& choice, TemplateLibrary& library);
 

@@ -32,6 +32,9 @@ inline Value hidden_slot(TemplateBuilder& b, const Shapes& s, std::string name) 
   return b.whole(b.slot(std::move(name), MemoryKind::activations), s.dtypes.compute, s.hidden_elements());
 }
 
+/// Elements of the states of the model and its MTP modules together.
+inline std::int64_t state_elements(const Shapes& s) { return (s.mtp + 1) * s.rows * s.hidden; }
+
 /// The encoder's output, or its gradient, as a decoder's block sees it; nothing elsewhere.
 inline Value memory_slot(TemplateBuilder& b, const Shapes& s, std::string name) {
   if (!s.is_decoder()) return {};

@@ -14,6 +14,14 @@
 //   embed_backward   word_gradients [embedding embedding_gradients] [position_gradients] tokens [types] saved dy
 //   head_forward     [head] output x targets [labels] loss saved [logits]
 //   head_backward    [head head_gradients] output output_gradients x saved dx
+//   with MTP modules:
+//   head_forward     [head] output states targets mtp_targets loss saved [logits]
+//   head_backward    [head head_gradients] output output_gradients states saved dstates
+//   final_norm_forward    norm x saved state; mtp_norm_forward is alike
+//   final_norm_backward   norm norm_gradients x saved dstate dx; mtp_norm_backward is alike
+//   mtp_forward      word mtp words state y saved
+//   mtp_backward     mtp mtp_gradients state saved dy dstate dwords
+//   mtp_words        word_gradients mtp_tokens dwords
 //   metrics          targets logits copies
 //   transfers        buffer
 //   reductions, gathers   buffer [shard]
@@ -46,6 +54,15 @@ Template embed_backward(const Shapes& s, bool first);
 /// `first`: the loss is written, not added to.
 Template head_forward(const Shapes& s, bool first);
 Template head_backward(const Shapes& s, bool first);
+/// The norm behind the model's layers (`module` false) or behind an MTP module's block: what the head reads, and the next module.
+Template state_norm_forward(const Shapes& s, bool module);
+Template state_norm_backward(const Shapes& s, bool module, bool first);
+/// From the states of the module before, or the model's, and the words of further tokens to what a module's block reads.
+Template mtp_forward(const Shapes& s);
+/// Adds to the gradient of those states.
+Template mtp_backward(const Shapes& s, bool first);
+/// The word matrix' gradient from those of all modules' words.
+Template mtp_words(const Shapes& s, bool first);
 /// What a trainer shows is computed of the logits, which are kept until then: of decoders whose ranks have the whole vocabulary.
 bool shows_metrics(const Shapes& s);
 Template metrics(const Shapes& s);

@@ -41,12 +41,48 @@ class GradientSink {
     builder_.add("accumulate_" + name, Accumulate{elements_, target_.dtype, total.dtype}, {target_, total}, {total});
   }
 
+  bool first() const { return first_; }
+  /// The accumulated gradient of the open group.
+  Value total() const { return gradients_.whole().part(offset_, elements_); }
+
  private:
   TemplateBuilder& builder_;
   RegionValues gradients_;
   bool first_;
   Value target_;
   std::int64_t offset_ = 0, elements_ = 0;
+};
+
+/// The gradient of one parameter that several tasks of a template give parts of, one after the other. A micro-batch's is complete before it
+/// is added to the others', unless products of the target add to that themselves.
+class GradientParts {
+ public:
+  GradientParts(TemplateBuilder& builder, GradientSink& sink, const Shapes& s, std::string parameter)
+      : builder_(builder), sink_(sink), type_(s.numerics.parameter_gradient), parameter_(std::move(parameter)),
+        in_products_(s.fusion.accumulating_products) {}
+
+  /// Where the next part is written.
+  Value next() {
+    if (parts_ == 0) sink_.open(parameter_, parameter_, type_);
+    now_ = parts_ == 0 ? sink_.part(parameter_) : builder_.scratch(type_, sink_.total().elements);
+    return now_;
+  }
+  /// It is there. Of several ones, `last` ends them; `name`: of the tasks.
+  void add(const std::string& name, bool last) {
+    const bool begins = parts_++ == 0;
+    const Value to = in_products_ ? sink_.total() : sink_.part(parameter_);
+    if (!begins) builder_.add("accumulate_" + name, Accumulate{to.elements, now_.dtype, to.dtype}, {now_, to}, {to});
+    if (in_products_ ? begins : last) sink_.close(name);
+  }
+
+ private:
+  TemplateBuilder& builder_;
+  GradientSink& sink_;
+  DType type_;
+  std::string parameter_;
+  bool in_products_;
+  int parts_ = 0;
+  Value now_;
 };
 
 }  // namespace tandem::lowering

@@ -1,6 +1,7 @@
 // Final norm, logits of the vocabulary shard and the vocabulary-parallel loss: maximum, then sums, then the gradient
 // (Megatron-LM, arXiv 1909.08053 section 3), so that logits never leave a rank. BERT puts a dense layer with a norm
-// before the logits and classifies sequence pairs by their first token (arXiv 1810.04805).
+// before the logits and classifies sequence pairs by their first token (arXiv 1810.04805). With MTP modules, final norms are templates of
+// their own (mtp.cpp), and the head has a loss for the model's states and for those of each module.
 
 #include "models/lowering/templates/block_frame.hpp"
 #include "models/lowering/templates/gradient_sink.hpp"
@@ -9,20 +10,43 @@
 namespace tandem::lowering {
 namespace {
 
+/// Whether the final norm is in the head.
+bool has_norm(const Shapes& s) { return s.placement == NormPlacement::pre && s.mtp == 0; }
+
+/// Whether something else of its region is.
+bool has_region(const Shapes& s) { return s.mtp == 0 ? head_region(s).elements() > 0 : s.output_bias; }
+
+/// States of the model and of each MTP module, or their gradients.
+struct States {
+  Value all;
+  std::int64_t each;
+  States(TemplateBuilder& b, const Shapes& s, std::string name)
+      : all(b.whole(b.slot(std::move(name), MemoryKind::activations), s.dtypes.compute, state_elements(s))),
+        each(s.rows * s.hidden) {}
+  Value of(std::int64_t module) const { return all.part(module * each, each); }
+};
+
+/// Of the loss of module `module`; 0: the model's own.
+std::string task_name(std::int64_t module, const std::string& name) {
+  return module == 0 ? name : "mtp" + std::to_string(module) + "_" + name;
+}
+
 struct HeadSaved {
   Value stats, n, dlogits;
+  std::vector<Value> mtp_dlogits;                         ///< by module
   Value dense, activated, norm_stats, transformed;        ///< bert's transform
   Value first, pooler, pooled, dclass;                    ///< bert's pair classifier
   HeadSaved(const Shapes& s, std::uint16_t slot) {
     SlotLayout at(slot);
     const DType d = s.dtypes.compute;
     const std::int64_t state = s.rows * s.hidden;
-    if (s.placement == NormPlacement::pre) {
+    if (has_norm(s)) {
       stats = at.add(s.numerics.statistics, 2 * s.rows);
       at.add(s.norm_copy_type(), s.norm_copy());
       n = at.add(d, state);
     }
     dlogits = at.add(s.loss_type(), s.tokens * s.vocab_rows);
+    for (std::int64_t k = 0; k < s.mtp; ++k) mtp_dlogits.push_back(at.add(s.loss_type(), s.tokens * s.vocab_rows));
     if (!s.bert) return;
     dense = at.add(d, state);
     activated = at.add(d, state);
@@ -46,11 +70,14 @@ class HeadForward {
   HeadForward(const Shapes& s, bool first)
       : s_(s), first_(first), layout_(head_region(s)), output_layout_(output_region(s)),
         b_("head_forward", s.dtypes.compute, s.fusion) {
-    if (layout_.elements() > 0) w_ = region_slot(b_, "head", MemoryKind::weights, layout_, s.dtypes.weights);
+    if (has_region(s)) w_ = region_slot(b_, "head", MemoryKind::weights, layout_, s.dtypes.weights);
     output_ = b_.whole(b_.slot("output", MemoryKind::weights), s.dtypes.weights, output_layout_.elements());
   }
 
-  Template write() {
+  Template write() { return s_.mtp > 0 ? write_modules() : write_one(); }
+
+ private:
+  Template write_one() {
     const Hidden x(s_, hidden_slot(b_, s_, "x"));
     targets_ = b_.whole(b_.slot("targets", MemoryKind::activations), DType::int32, s_.tokens);
     if (s_.bert) labels_ = b_.whole(b_.slot("labels", MemoryKind::activations), DType::int32, s_.batch);
@@ -60,24 +87,60 @@ class HeadForward {
     if (s_.placement == NormPlacement::pre)
       norm(b_, s_, "final_norm", x.state, norm_params(s_, "final_norm", w_), {t.n, t.stats});
     const Value n = s_.placement == NormPlacement::pre ? t.n : x.state;
-    const Value logits = token_logits(s_.bert ? transform(n, t) : n, t);
+    const Value logits = token_logits("", s_.bert ? transform(n, t) : n, t.dlogits);
     // bert's two losses of a micro-batch are one before it is added, as on a data rank that has only this micro-batch.
     const Value sum = loss_;
     const bool apart = s_.bert && !first_;
     if (apart) loss_ = b_.scratch(DType::fp64, 1);
-    loss("", s_.vocab_dims(), s_.global_targets, {logits, targets_, t.dlogits, first_ || apart});
-    if (s_.logit_soft_cap > 0)
-      b_.add("logit_cap_backward", SoftCapBackward{logits.elements, s_.logit_soft_cap}, {t.dlogits, logits}, {t.dlogits});
+    loss("", s_.vocab_dims(), {logits, targets_, t.dlogits, first_ || apart, s_.global_targets});
+    cap_backward("", logits, t.dlogits);
     if (s_.bert) classify_pair(n, t);
     if (apart) b_.add("loss", Accumulate{1, DType::fp64, DType::fp64}, {loss_, sum}, {sum});
     return b_.finish();
   }
 
- private:
+  /// One loss after the other (megatron/core/transformer/multi_token_prediction.py, process_mtp_loss). A micro-batch's are one before they
+  /// are added, as on a data rank that has only this micro-batch.
+  Template write_modules() {
+    const States states(b_, s_, "states");
+    targets_ = b_.whole(b_.slot("targets", MemoryKind::activations), DType::int32, s_.tokens);
+    const Value further = b_.whole(b_.slot("mtp_targets", MemoryKind::activations), DType::int32, s_.mtp * s_.tokens);
+    loss_ = b_.whole(b_.slot("loss", MemoryKind::workspace), DType::fp64, 1);
+    const HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
+    const Value kept = shows_metrics(s_) ? kept_logits(b_, s_) : Value{}, sum = loss_;
+    if (!first_) loss_ = b_.scratch(DType::fp64, 1);
+    for (std::int64_t k = 0; k <= s_.mtp; ++k) {
+      const Value dlogits = k == 0 ? t.dlogits : t.mtp_dlogits[static_cast<std::size_t>(k) - 1];
+      logits_ = k == 0 ? kept : Value{};
+      const std::string name = task_name(k, "");
+      const Value logits = token_logits(name, states.of(k), dlogits);
+      const Value targets = k == 0 ? targets_ : further.part((k - 1) * s_.tokens, s_.tokens);
+      const Loss mine{logits, targets, dlogits, k == 0};
+      loss(name, s_.vocab_dims(), k == 0 ? mine.over(s_.global_targets, 1) : mine.over(s_.mtp_targets(k), s_.mtp_loss));
+      cap_backward(name, logits, dlogits);
+    }
+    if (!first_) b_.add("loss", Accumulate{1, DType::fp64, DType::fp64}, {loss_, sum}, {sum});
+    return b_.finish();
+  }
+
   struct Loss {
     Value logits, targets, dlogits;
     bool first;
+    std::int64_t global_targets = 0;
+    double weight = 1;
+
+    Loss over(std::int64_t targets_of_batch, double share) const {
+      Loss l = *this;
+      l.global_targets = targets_of_batch;
+      l.weight = share;
+      return l;
+    }
   };
+
+  void cap_backward(const std::string& name, const Value& logits, const Value& dlogits) {
+    if (s_.logit_soft_cap > 0)
+      b_.add(name + "logit_cap_backward", SoftCapBackward{logits.elements, s_.logit_soft_cap}, {dlogits, logits}, {dlogits});
+  }
 
   Value transform(const Value& n, const HeadSaved& t) {
     const std::int64_t h = s_.hidden;
@@ -91,27 +154,28 @@ class HeadForward {
   /// The gradient of a cap reads what it wrote.
   bool in_place() const { return s_.fusion.loss_in_place && s_.logit_soft_cap == 0; }
 
-  Value token_logits(const Value& n, const HeadSaved& t) {
+  Value token_logits(const std::string& name, const Value& n, const Value& dlogits) {
     Value logits = logits_;
     if (logits.elements == 0)
-      logits = in_place() ? t.dlogits : b_.scratch(s_.dtypes.compute, s_.tokens * s_.vocab_rows);
-    std::vector<Value> in{tensor_gather(b_, s_, n, "final_norm"), output_};
+      logits = in_place() ? dlogits : b_.scratch(s_.dtypes.compute, s_.tokens * s_.vocab_rows);
+    std::vector<Value> in{tensor_gather(b_, s_, n, name + "final_norm"), output_};
     const bool bias = s_.bert || s_.output_bias;
     if (bias) in.push_back(w_(s_.bert ? "head.output_bias" : "output.bias"));
-    b_.add("logits", MatMul{s_.tokens, s_.vocab_rows, s_.hidden, false, true, bias}, std::move(in), {logits});
-    if (s_.logit_soft_cap > 0) b_.add("logit_cap", SoftCap{logits.elements, s_.logit_soft_cap}, {logits}, {logits});
+    b_.add(name + "logits", MatMul{s_.tokens, s_.vocab_rows, s_.hidden, false, true, bias}, std::move(in), {logits});
+    if (s_.logit_soft_cap > 0) b_.add(name + "logit_cap", SoftCap{logits.elements, s_.logit_soft_cap}, {logits}, {logits});
     return logits;
   }
 
-  void loss(const std::string& name, const VocabDims& dims, std::int64_t targets, const Loss& l) {
+  void loss(const std::string& name, const VocabDims& dims, const Loss& l) {
     const Value max = b_.scratch(s_.numerics.loss_sums, dims.rows), sums = b_.scratch(s_.numerics.loss_sums, 2 * dims.rows);
     const auto vocab_max = b_.add(name + "vocab_max", VocabMax{dims}, {l.logits}, {max});
-    if (!dims.whole) tensor_all_reduce(b_, s_, max, "vocab_max", vocab_max, Reduce::max);
+    if (!dims.whole) tensor_all_reduce(b_, s_, max, name + "vocab_max", vocab_max, Reduce::max);
     const auto exp_sum = b_.add(name + "vocab_exp_sum", VocabExpSum{dims}, {l.logits, max, l.targets}, {sums});
-    if (!dims.whole) tensor_all_reduce(b_, s_, sums, "vocab_exp_sum", exp_sum);
+    if (!dims.whole) tensor_all_reduce(b_, s_, sums, name + "vocab_exp_sum", exp_sum);
     std::vector<Value> in{l.logits, max, sums, l.targets};
     if (!l.first) in.push_back(loss_);
-    const auto entropy = b_.add(name + "cross_entropy", CrossEntropy{dims, targets, l.first}, std::move(in), {loss_, l.dlogits});
+    const auto entropy =
+        b_.add(name + "cross_entropy", CrossEntropy{dims, l.global_targets, l.first, false, l.weight}, std::move(in), {loss_, l.dlogits});
     if (s_.fusion.loss_copies && l.dlogits.dtype != s_.dtypes.compute) b_.hold(entropy, DType::fp32, l.logits.elements);
   }
 
@@ -122,7 +186,7 @@ class HeadForward {
     b_.add("pooler_tanh", Pointwise{s_.batch * h, PointwiseKind::tanh}, {t.pooler}, {t.pooled});
     const Value logits = b_.scratch(s_.dtypes.compute, s_.batch * 2);
     b_.add("nsp", MatMul{s_.batch, 2, h, false, true, true}, {t.pooled, w_("nsp.weight"), w_("nsp.bias")}, {logits});
-    loss("nsp_", pair_dims(s_), s_.global_sequences, {logits, labels_, t.dclass, false});
+    loss("nsp_", pair_dims(s_), {logits, labels_, t.dclass, false, s_.global_sequences});
   }
 
   const Shapes& s_;
@@ -138,20 +202,36 @@ class HeadBackward {
  public:
   HeadBackward(const Shapes& s, bool first)
       : s_(s), layout_(head_region(s)), output_layout_(output_region(s)), b_("head_backward", s.dtypes.compute, s.fusion),
-        w_(layout_.elements() > 0 ? region_slot(b_, "head", MemoryKind::weights, layout_, s.dtypes.weights)
-                                  : RegionValues()),
-        sink_(b_, gradient_slot(b_, "head_gradients", layout_, s.written_gradients()), first),
+        w_(has_region(s) ? region_slot(b_, "head", MemoryKind::weights, layout_, s.dtypes.weights) : RegionValues()),
+        sink_(b_, has_region(s) ? gradient_slot(b_, "head_gradients", layout_, s.written_gradients()) : RegionValues(), first,
+              s.mtp == 0),
         output_(b_.whole(b_.slot("output", MemoryKind::weights), s.dtypes.weights, output_layout_.elements())),
-        output_sink_(b_, gradient_slot(b_, "output_gradients", output_layout_, s.written_gradients()), first) {}
+        output_sink_(b_, gradient_slot(b_, "output_gradients", output_layout_, s.written_gradients()), first),
+        output_parts_(b_, output_sink_, s, output_layout_.specs().front().name) {}
 
-  Template write() {
+  Template write() { return s_.mtp > 0 ? write_modules() : write_one(); }
+
+ private:
+  /// What of all states' gradients comes through the logits.
+  Template write_modules() {
+    const States states(b_, s_, "states");
+    const HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
+    const States dstates(b_, s_, "dstates");
+    for (std::int64_t k = 0; k <= s_.mtp; ++k) {
+      const Value dlogits = k == 0 ? t.dlogits : t.mtp_dlogits[static_cast<std::size_t>(k) - 1];
+      through_logits(k, narrowed(dlogits, k), states.of(k), dstates.of(k));
+    }
+    return b_.finish();
+  }
+
+  Template write_one() {
     const Hidden x(s_, hidden_slot(b_, s_, "x"));
     HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
-    t.dlogits = narrowed(t.dlogits);
+    t.dlogits = narrowed(t.dlogits, 0);
     const Hidden dx(s_, hidden_slot(b_, s_, "dx"));
     const bool pre = s_.placement == NormPlacement::pre;
     const Value n = pre ? t.n : x.state, target = pre ? Value{} : dx.state;
-    const Value dn = s_.bert ? through_transform(t, n, target) : through_logits(t, n, target);
+    const Value dn = s_.bert ? through_transform(t, n, target) : through_logits(0, t.dlogits, n, target);
     if (s_.bert) pair_backward(t, dn);
     if (pre) final_norm(dn, x.state, t, dx.state);
     if (s_.placement == NormPlacement::post_add)
@@ -159,36 +239,33 @@ class HeadBackward {
     return b_.finish();
   }
 
- private:
   DType dtype() const { return s_.dtypes.compute; }
   /// In the type that products compute in.
-  Value narrowed(const Value& wide) {
+  Value narrowed(const Value& wide, std::int64_t module) {
     if (wide.dtype == dtype()) return wide;
     const Value narrow = b_.scratch(dtype(), wide.elements);
-    const auto task = b_.add("narrow_gradient", Accumulate{wide.elements, wide.dtype, dtype(), true}, {wide}, {narrow});
+    const auto task = b_.add(task_name(module, "narrow_gradient"), Accumulate{wide.elements, wide.dtype, dtype(), true}, {wide}, {narrow});
     for (int i = 0; s_.fusion.loss_copies && i < 2; ++i) b_.hold_ahead(task, wide.dtype, wide.elements);  // nll_loss', log_softmax'
     return narrow;
   }
   void open(std::string_view from, std::string_view to) { sink_.open(from, to, s_.numerics.parameter_gradient); }
 
   /// Gradient of what the output matrix read; in `to` where given.
-  Value through_logits(const HeadSaved& t, const Value& n, const Value& to) {
+  Value through_logits(std::int64_t module, const Value& dlogits, const Value& n, const Value& to) {
     const std::int64_t h = s_.hidden, v = s_.vocab_rows;
     const bool direct = to.elements > 0 && !s_.sequence_parallel;
     const Value partial = direct ? to : b_.scratch(dtype(), s_.tokens * h);
     const bool ahead = s_.sum_beside_weights;
-    const Value all = ahead ? tensor_gather(b_, s_, n, "final_norm") : Value{};
-    const auto dgrad =
-        b_.add("logits_dgrad", MatMul{s_.tokens, h, v, false, false, false}, {t.dlogits, output_}, {partial});
-    const Summed sum = tensor_sum(b_, s_, partial, "logits_dgrad", dgrad, to);
-    const std::string& name = output_layout_.specs().front().name;
-    output_sink_.open(name, name, s_.numerics.parameter_gradient);
-    const auto wgrad = b_.add("logits_wgrad", MatMul{v, h, s_.tokens, true, false, false},
-                              {t.dlogits, ahead ? all : tensor_gather(b_, s_, n, "final_norm")}, {output_sink_.part(name)});
+    const std::string norm = task_name(module, "final_norm"), back = task_name(module, "logits_dgrad");
+    const Value all = ahead ? tensor_gather(b_, s_, n, norm) : Value{};
+    const auto dgrad = b_.add(back, MatMul{s_.tokens, h, v, false, false, false}, {dlogits, output_}, {partial});
+    const Summed sum = tensor_sum(b_, s_, partial, back, dgrad, to);
+    const auto wgrad = b_.add(task_name(module, "logits_wgrad"), MatMul{v, h, s_.tokens, true, false, false},
+                              {dlogits, ahead ? all : tensor_gather(b_, s_, n, norm)}, {output_parts_.next()});
     if (!ahead) b_.depend(wgrad, sum.task);
     hold_stand_in(wgrad);
-    output_sink_.close("output");
-    if (s_.output_bias) bias_gradient("output.bias", t.dlogits);
+    output_parts_.add(task_name(module, "output"), module == s_.mtp);
+    if (s_.output_bias) bias_gradient(module, "output.bias", dlogits);
     return sum.value;
   }
 
@@ -201,16 +278,16 @@ class HeadBackward {
     if (more > 0) b_.hold(wgrad, DType::fp8, more);
   }
 
-  void bias_gradient(const std::string& name, const Value& dlogits) {
-    open(name, name);
-    b_.add("output_bias_grad", BiasGrad{s_.tokens, s_.vocab_rows}, {dlogits}, {sink_.part(name)});
-    sink_.close("output_bias");
+  void bias_gradient(std::int64_t module, const std::string& name, const Value& dlogits) {
+    if (!bias_parts_) bias_parts_.emplace(b_, sink_, s_, name);
+    b_.add(task_name(module, "output_bias_grad"), BiasGrad{s_.tokens, s_.vocab_rows}, {dlogits}, {bias_parts_->next()});
+    bias_parts_->add(task_name(module, "output_bias"), module == s_.mtp);
   }
 
   Value through_transform(const HeadSaved& t, const Value& n, const Value& to) {
     const std::int64_t h = s_.hidden, r = s_.rows;
-    const Value dy = through_logits(t, t.transformed, {});
-    bias_gradient("head.output_bias", t.dlogits);
+    const Value dy = through_logits(0, t.dlogits, t.transformed, {});
+    bias_gradient(0, "head.output_bias", t.dlogits);
     const Value da = b_.scratch(dtype(), r * h), dd = b_.scratch(dtype(), r * h);
     open("head.norm.weight", s_.norm_bias ? "head.norm.bias" : "head.norm.weight");
     norm_backward(b_, s_, "head_norm", {dy, t.activated, t.norm_stats, w_("head.norm.weight")}, da,
@@ -265,6 +342,8 @@ class HeadBackward {
   GradientSink sink_;
   Value output_;
   GradientSink output_sink_;
+  GradientParts output_parts_;
+  std::optional<GradientParts> bias_parts_;
 };
 
 }  // namespace

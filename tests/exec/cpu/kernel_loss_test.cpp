@@ -176,4 +176,23 @@ TEST_CASE("a NaN logit makes the loss NaN") {
   CHECK(std::isnan(Ranks(v, DType::fp64).loss({0, std::nan(""), 0}, {0}).loss));
 }
 
+TEST_CASE("a weight of a loss multiplies it and its gradient") {
+  const VocabDims dims{3, 5, 5, true};
+  const Values logits{0.3, -1, 2, 0.5, 1, 4, 1, 0.1, 2, 3, -2, 0.7, 1.5, 0, 0.2};
+  for (const bool at_once : {false, true}) {
+    Kernels kernels(DType::fp64);
+    const std::vector<int> targets{1, -1, 4};
+    const Values max = kernels.one(VocabMax{dims}, {real(logits)}, 3);
+    const Values sums = kernels.one(VocabExpSum{dims}, {real(logits), real(max), integers(targets)}, 6);
+    const auto run = [&](double weight) {
+      const CrossEntropy op{dims, 4, true, at_once, weight};
+      if (at_once) return kernels.run(op, {real(logits), integers(targets)}, {fp64({0}), result(15)});
+      return kernels.run(op, {real(logits), real(max), real(sums), integers(targets)}, {fp64({0}), result(15)});
+    };
+    const auto one = run(1), part = run(0.25);
+    CHECK(part[0][0] == one[0][0] * 0.25);
+    for (std::size_t i = 0; i < 15; ++i) CHECK(part[1][i] == Approx(one[1][i] * 0.25).margin(1e-17));
+  }
+}
+
 }  // namespace tandem::exec::test

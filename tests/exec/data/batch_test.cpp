@@ -242,3 +242,35 @@ TEST_CASE("Pairs of a byte text come from the text") {
     REQUIRE(text.find(whole.substr(16)) != std::string::npos);
   }
 }
+
+TEST_CASE("module k of multi-token prediction reads the token k further and is asked for the one behind it") {
+  Plan plan;
+  plan.model.vocab_size = Telling().vocab_size();
+  plan.model.mtp.num_layers = 2;
+  plan.training.seq_length = 8;
+  plan.training.micro_batch_size = 2;
+  for (const std::int64_t ranks : {1, 2}) {
+    plan.parallel.context = ranks;
+    const SequenceMap places(ranks, 8 / ranks);
+    const Telling source;
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      const BatchReader reader(data_shape(plan), source, rank);
+      const std::int64_t here = 8 / ranks;
+      REQUIRE(reader.elements(Input::mtp_tokens) == 2 * 2 * here);
+      Tokens tokens(static_cast<std::size_t>(4 * here)), targets(tokens);
+      reader.fill(Input::mtp_tokens, 3, tokens.data());
+      reader.fill(Input::mtp_targets, 3, targets.data());
+      std::size_t i = 0;
+      for (std::int64_t k = 1; k <= 2; ++k)
+        for (std::int64_t s = 0; s < 2; ++s) {
+          Tokens text(9);
+          source.sequence(3 + s, text);
+          for (std::int64_t at = 0; at < here; ++at, ++i) {
+            const auto place = static_cast<std::size_t>(places.position(rank, at) + k);
+            CHECK(tokens[i] == (place < 8 ? text[place] : 0));
+            CHECK(targets[i] == (place < 8 ? text[place + 1] : -1));
+          }
+        }
+    }
+  }
+}

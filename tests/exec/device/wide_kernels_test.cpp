@@ -243,7 +243,7 @@ TEST_CASE("a loss is right for rows that begin at any address, with padding and 
       targets[1] = -1, targets[2] = static_cast<int>(vocab) - 1;
       Beside both(dtype);
       both.check(
-          CrossEntropy{{kRows, cols, vocab, true}, kRows, true, true},
+          CrossEntropy{{kRows, cols, vocab, true}, kRows, true, true, 0.3},
           [&](Kind) {
             return Operands{real(logits), integers(targets)};
           },

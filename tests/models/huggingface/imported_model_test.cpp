@@ -187,6 +187,23 @@ TEST_CASE("routers are read as transformers computes them") {
   for (const char* key : {"router_scores", "weight_scale", "balance_rate"}) CHECK(!moe(qwen).contains(key));
 }
 
+TEST_CASE("modules of multi-token prediction are read where they are DeepSeek-V3's, and counted apart") {
+  Configs configs;
+  const json base = with(kSmall, {{"num_key_value_heads", 2}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 32}, {"num_local_experts", 8}});
+  const json glm = with(base, {{"model_type", "glm4_moe"}, {"first_k_dense_replace", 1}});
+  const ImportedModel without = configs.import(glm), read = configs.import(with(glm, {{"num_nextn_predict_layers", 2}}));
+  CHECK(without.counts.mtp_parameters == 0);
+  CHECK(!without.section().contains("mtp"));
+  CHECK(read.section()["mtp"] == json{{"num_layers", 2}});
+  CHECK(read.counts.parameters == without.counts.parameters);
+  CHECK(read.counts.mtp_parameters > 2 * (2 * 64 * 64 + 8 * 3 * 64 * 32));
+  const json minimax = with(base, {{"model_type", "minimax_m2"}, {"use_mtp", true}, {"num_mtp_modules", 3}});
+  CHECK(configs.import(minimax).section()["mtp"]["num_layers"] == 3);
+  CHECK(refused(configs.import(with(minimax, {{"mtp_transformer_layers", 2}}))) == std::vector<std::string>{"multi-token prediction"});
+  CHECK(refused(configs.import(with(base, {{"model_type", "dots1"}, {"num_nextn_predict_layers", 1}}))) ==
+        std::vector<std::string>{"multi-token prediction"});
+}
+
 TEST_CASE("a window's FLOPs are those of the keys that it lets through") {
   Configs configs;
   const json plain = with(kSmall, {{"model_type", "mistral"}, {"sliding_window", nullptr}, {"num_key_value_heads", 2}});

@@ -25,6 +25,8 @@ TEST_CASE("plans that differ in a field have other words") {
       [](Plan& p) { p.model.vocab_size = 7; },
       [](Plan& p) { p.model.norm_epsilon = 1e-6; },
       [](Plan& p) { p.model.moe.rows_bound = 3; },
+      [](Plan& p) { p.model.mtp.num_layers = 1; },
+      [](Plan& p) { p.model.mtp.loss_scale = 0.3; },
       [](Plan& p) { p.model.rope_scaling.type = "yarn"; },
       [](Plan& p) { p.parallel.overlap_p2p = false; },
       [](Plan& p) { p.parallel.overlap_experts = true; },

@@ -136,6 +136,7 @@ std::vector<Bad> layout_table() {
       {"more groups than there are", with("model", "\"moe\": {\"num_experts\": 8, \"expert_groups\": 2, \"groups_per_token\": 3}"), Exit::infeasible, "model.moe.groups_per_token", "is more than model.moe.expert_groups 2", "use at most 2, or 0 for all"},
       {"groups with too few experts", with("model", "\"moe\": {\"num_experts\": 8, \"experts_per_token\": 3, \"expert_groups\": 4, \"groups_per_token\": 1}"), Exit::infeasible, "model.moe.groups_per_token", "have 2 experts, fewer than model.moe.experts_per_token 3", "use at least 2, or 0 for all"},
       {"two best experts of groups of one", with("model", "\"moe\": {\"num_experts\": 8, \"expert_groups\": 8, \"groups_per_token\": 2, \"group_score\": \"top2\"}"), Exit::infeasible, "model.moe.group_score", "sums the two best experts of a group", "use max, or at most 4 groups"},
+      {"more modules than a sequence has targets", with("model", "\"mtp\": {\"num_layers\": 32}"), Exit::infeasible, "model.mtp.num_layers", "has no target in a sequence of training.seq_length 32", "use at most 31"},
       {"a soft cap below 0", with("model", "\"attention_soft_cap\": -1"), Exit::config, "model.attention_soft_cap", "", ""},
       {"a bias that moves the wrong way", with("model", "\"moe\": {\"num_experts\": 8, \"balance_rate\": -0.001}"), Exit::config, "model.moe.balance_rate", "", ""},
       {"kv heads that do not divide", with("model", "\"num_kv_heads\": 3"), Exit::infeasible, "model.num_kv_heads", "does not divide model.num_attention_heads 8", "use 1, 2, 4 or 8"},

@@ -33,6 +33,7 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
       {"model", R"("family": "bert", "output_bias": true)", R"("output_bias": true)"},
       {"model", R"("linear_bias": false, "moe": {"num_experts": 4, "shared_gate": true})",
        R"("linear_bias": false, "moe": {"num_experts": 4, "num_shared_experts": 1, "shared_gate": true})"},
+      {"model", R"("mtp": {"loss_scale": 0.3})", R"("position_embedding": "rope", "mtp": {"num_layers": 1, "loss_scale": 0.3})"},
       {"model", R"("window": {"layers": "wf"})", R"("window": {"size": 4, "layers": "wf"})"},
       {"model", R"("position_embedding": "learned", "window": {"size": 4, "rope_theta": 100})",
        R"("position_embedding": "rope", "window": {"size": 4, "rope_theta": 100})"},

@@ -123,6 +123,25 @@ TEST_CASE("where the host records an update before it begins the step is read of
   CHECK(cluster.form.quick(plan_of("tandem")).outside != Outside::host);
 }
 
+TEST_CASE("recurrences leave modules of multi-token prediction to short steps, which know them") {
+  const auto plan_of = [](const std::string& modules) {
+    return parse_plan(
+        R"({"model": {"family": "llama", "num_layers": 64, "hidden_size": 4096, "num_attention_heads": 32, "vocab_size": 32000,
+                      "mtp": {"num_layers": )" + modules + R"(}},
+            "parallel": {"pipeline": 4, "data": 2, "zero_stage": 1},
+            "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 64, "precision": "bf16"},
+            "cluster": {"preset": "dgx-h100", "devices": 8}, "stack": "megatron-core"})",
+        "plan.json");
+  };
+  const Plan plan = plan_of("1");
+  Cluster cluster(plan.cluster);
+  CHECK(cluster.form.quick(plan).outside == Outside::layout);
+  CHECK(cluster.form.quick(plan_of("0")).outside == Outside::nothing);
+  const double step = simulate(plan, lower(plan), *cluster.topology).step_time.seconds();
+  CHECK(std::abs(cluster.form.estimate(plan).step_time.seconds() / step - 1) < 0.01);
+  CHECK(step > 1.05 * cluster.form.quick(plan_of("0")).step_time.seconds());
+}
+
 namespace {
 
 /// Passes of equal stages, a chunk's share of tF, tB and tW each; transfers take no time.
