@@ -83,7 +83,7 @@ std::vector<Bad> value_table() {
       {"dropout of one", with("training", "\"dropout\": {\"hidden\": 1.0}"), Exit::config, "training.dropout.hidden", "out of range", "less than 1"},
       {"a rank order with an axis twice", with("parallel", "\"rank_order\": \"tp-tp-ep-dp-pp\""), Exit::config, "parallel.rank_order", "each of tp, cp, ep, dp and pp once", "tp-cp-ep-dp-pp"},
       {"a split that is a number", with("parallel", "\"pipeline_split\": 4"), Exit::config, "parallel.pipeline_split", "list of layers", "[7, 8, 8, 7]"},
-      {"a split with an empty stage", with("parallel", "\"pipeline_split\": [8, 0]"), Exit::config, "parallel.pipeline_split", "0 is too small", "at least 1"},
+      {"a split with less than no layer", with("parallel", "\"pipeline_split\": [8, -1]"), Exit::config, "parallel.pipeline_split", "-1 is too small", "at least 0"},
       {"a missing size", bent("\"vocab_size\": 1000", "\"notes\": \"x\""), Exit::config, "model.vocab_size", "is missing and has no default", "vocabulary"},
       {"a missing part", R"({"training": {"seq_length": 8, "micro_batch_size": 1, "global_batch_size": 1}, "cluster": {"preset": "cpu-host", "devices": 1}})", Exit::config, "model", "is missing", "num_layers, hidden_size, num_attention_heads and vocab_size"},
       {"a part that is a string", bent("{\"num_layers\": 8, \"hidden_size\": 64, \"num_attention_heads\": 8, \"vocab_size\": 1000}", "\"gpt2-124m\""), Exit::config, "model", "must be an object, not a string", "write {\"preset\": \"gpt2-124m\"}"},
@@ -124,7 +124,7 @@ std::vector<Bad> perturbation_table() {
 
 std::vector<Bad> layout_table() {
   return {
-      {"a rank without a thread", bent("\"devices\": 8", "\"devices\": 8, \"threads_per_rank\": 0"), Exit::config, "cluster.threads_per_rank", "out of range", "at least 1"},
+      {"a rank without a thread", bent("\"devices\": 8", "\"devices\": 8, \"threads_per_rank\": 0"), Exit::config, "cluster.threads_per_rank", "is too small", "at least 1"},
       {"a world that is not the cluster", bent("\"devices\": 8", "\"devices\": 16"), Exit::infeasible, "cluster.devices", "2 x 2 x 2 x 1 = 8", "set parallel.data to 4, or cluster.devices to 8"},
       {"heads that do not divide", bent("\"tensor\": 2", "\"tensor\": 3"), Exit::infeasible, "parallel.tensor", "does not divide model.num_attention_heads 8", "use 1, 2, 4 or 8"},
       {"a width that does not divide", bent("\"num_attention_heads\": 8", "\"num_attention_heads\": 7"), Exit::infeasible, "model.num_attention_heads", "does not divide model.hidden_size 64", "8"},
@@ -136,6 +136,7 @@ std::vector<Bad> layout_table() {
       {"more groups than there are", with("model", "\"moe\": {\"num_experts\": 8, \"expert_groups\": 2, \"groups_per_token\": 3}"), Exit::infeasible, "model.moe.groups_per_token", "is more than model.moe.expert_groups 2", "use at most 2, or 0 for all"},
       {"groups with too few experts", with("model", "\"moe\": {\"num_experts\": 8, \"experts_per_token\": 3, \"expert_groups\": 4, \"groups_per_token\": 1}"), Exit::infeasible, "model.moe.groups_per_token", "have 2 experts, fewer than model.moe.experts_per_token 3", "use at least 2, or 0 for all"},
       {"two best experts of groups of one", with("model", "\"moe\": {\"num_experts\": 8, \"expert_groups\": 8, \"groups_per_token\": 2, \"group_score\": \"top2\"}"), Exit::infeasible, "model.moe.group_score", "sums the two best experts of a group", "use max, or at most 4 groups"},
+      {"a stage without a layer between others", with("parallel", "\"schedule\": \"interleaved\", \"virtual_pipeline\": 2, \"pipeline_split\": [4, 0, 2, 2]"), Exit::infeasible, "parallel.pipeline_split", "gives a chunk between the first and the last no layer", "use 0 only for the first chunk"},
       {"more modules than a sequence has targets", with("model", "\"mtp\": {\"num_layers\": 32}"), Exit::infeasible, "model.mtp.num_layers", "has no target in a sequence of training.seq_length 32", "use at most 31"},
       {"a soft cap below 0", with("model", "\"attention_soft_cap\": -1"), Exit::config, "model.attention_soft_cap", "", ""},
       {"a bias that moves the wrong way", with("model", "\"moe\": {\"num_experts\": 8, \"balance_rate\": -0.001}"), Exit::config, "model.moe.balance_rate", "", ""},

@@ -46,6 +46,15 @@ class Published(WithFolder):
         self.assertGreater(best["failures"]["goodput"], 0.9)
         self.assertAlmostEqual(best["failures"]["mtbf_hours"], 54 * 24 / 419, places=3)
 
+    def test_deepseek_v3_takes_2664000_device_hours_by_what_its_report_describes(self):
+        path = PLANS / "deepseek-v3-2048.json"
+        hours = lambda *changes: plan(path, "--tokens", "14.8e12", "--failures", 0, *changes, code=4)["best"]["device_hours"]["value"]
+        self.near(hours(), 2.664e6, 0.15)
+        rows = ["--set", "parallel.token_dispatcher=alltoall"]
+        self.assertGreater(hours(*rows), 1.2 * hours())                                             # a row for each expert
+        self.assertGreater(hours("--set", "parallel.overlap_experts=false"), 1.1 * hours())         # no pass hides the exchange
+        self.assertGreater(hours(*rows, "--set", "parallel.overlap_experts=false"), 1.5 * hours())  # neither
+
 
 class Questions(WithFolder):
     """The questions of capacity planners, one command each."""
