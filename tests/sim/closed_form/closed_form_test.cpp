@@ -129,7 +129,7 @@ TEST_CASE("recurrences leave modules of multi-token prediction to short steps, w
         R"({"model": {"family": "llama", "num_layers": 64, "hidden_size": 4096, "num_attention_heads": 32, "vocab_size": 32000,
                       "mtp": {"num_layers": )" + modules + R"(}},
             "parallel": {"pipeline": 4, "data": 2, "zero_stage": 1},
-            "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 64, "precision": "bf16"},
+            "training": {"seq_length": 2048, "micro_batch_size": 4, "global_batch_size": 64, "precision": "bf16"},
             "cluster": {"preset": "dgx-h100", "devices": 8}, "stack": "megatron-core"})",
         "plan.json");
   };
