@@ -83,7 +83,7 @@ std::vector<Bad> value_table() {
       {"dropout of one", with("training", "\"dropout\": {\"hidden\": 1.0}"), Exit::config, "training.dropout.hidden", "out of range", "less than 1"},
       {"a rank order with an axis twice", with("parallel", "\"rank_order\": \"tp-tp-ep-dp-pp\""), Exit::config, "parallel.rank_order", "each of tp, cp, ep, dp and pp once", "tp-cp-ep-dp-pp"},
       {"a split that is a number", with("parallel", "\"pipeline_split\": 4"), Exit::config, "parallel.pipeline_split", "list of layers", "[7, 8, 8, 7]"},
-      {"a split with less than no layer", with("parallel", "\"pipeline_split\": [8, -1]"), Exit::config, "parallel.pipeline_split", "-1 is too small", "at least 0"},
+      {"a split with less than no layer", with("parallel", "\"pipeline_split\": [8, -1]"), Exit::config, "parallel.pipeline_split", "-1 is negative", "at least 0"},
       {"a missing size", bent("\"vocab_size\": 1000", "\"notes\": \"x\""), Exit::config, "model.vocab_size", "is missing and has no default", "vocabulary"},
       {"a missing part", R"({"training": {"seq_length": 8, "micro_batch_size": 1, "global_batch_size": 1}, "cluster": {"preset": "cpu-host", "devices": 1}})", Exit::config, "model", "is missing", "num_layers, hidden_size, num_attention_heads and vocab_size"},
       {"a part that is a string", bent("{\"num_layers\": 8, \"hidden_size\": 64, \"num_attention_heads\": 8, \"vocab_size\": 1000}", "\"gpt2-124m\""), Exit::config, "model", "must be an object, not a string", "write {\"preset\": \"gpt2-124m\"}"},
