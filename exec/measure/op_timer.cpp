@@ -35,7 +35,7 @@ void fill(std::byte* begin, std::size_t bytes) {
     values[i] = static_cast<T>(0.5) + static_cast<T>((i * 7919) % 4096) / static_cast<T>(8193);
 }
 
-/// The same in 16 bits, `half` being 1/2 and `steps` the numbers from there to 1. Read as fp32, two of them are a small number.
+/// The same in 16 bits, `half` being 1/2 and `steps` the numbers from there to 1. Read as fp32, two of them are no denormal number either, which would take longer.
 void fill_narrow(std::byte* begin, std::size_t bytes, std::uint16_t half, std::uint16_t steps) {
   auto* values = reinterpret_cast<std::uint16_t*>(begin);
   for (std::size_t i = 0; i < bytes / sizeof(std::uint16_t); ++i) values[i] = static_cast<std::uint16_t>(half + (i * 7919) % steps);

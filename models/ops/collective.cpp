@@ -308,7 +308,7 @@ Expansion multi_ring(const Collective& op, const std::vector<Members>& nodes, co
   return out;
 }
 
-/// Copies of tokens, as DeepEP's kernels send them (github.com/deepseek-ai/DeepEP: csrc/kernels/internode.cu): between nodes to the
+/// Copies of tokens, as DeepSeek-V3's kernels send them (arXiv 2412.19437 section 3.2.2): between nodes to the
 /// member at the same place, there on to every rank that asks for it, piece by piece; sums come back the same way. Where nodes have
 /// unlike numbers of members, every rank gets a copy of its own.
 Expansion copies(const Collective& op, const GroupShape& shape) {

@@ -1,6 +1,9 @@
 #include "models/ops/token_copies.hpp"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
 
 #include "models/base/error.hpp"
 
@@ -16,29 +19,44 @@ double none_of(std::int64_t all, std::int64_t marked, std::int64_t drawn) {
   return p;
 }
 
-/// Of `drawn` things out of `all`, exactly `hit` are among `marked`.
-double exactly(std::int64_t all, std::int64_t marked, std::int64_t drawn, std::int64_t hit) {
-  double p = none_of(all, marked, drawn - hit);
-  // In which order hits and misses come does not matter: as if all misses came first, times the number of orders.
-  for (std::int64_t i = 0; i < hit; ++i)
-    p *= of(marked - i, all - (drawn - hit) - i) * of(drawn - i, i + 1);
-  return p;
+/// Ways to choose `k` things of `n`.
+double choose(std::int64_t n, std::int64_t k) {
+  if (k < 0 || k > n) return 0;
+  double ways = 1;
+  for (std::int64_t i = 0; i < k; ++i) ways *= of(n - i, i + 1);
+  return ways;
+}
+
+/// Share of tokens that have one of `count` experts from `first` on.
+double share_with_any(const TokenCopies& c, std::int64_t first, std::int64_t count) {
+  const std::int64_t of_group = c.experts / c.groups;
+  std::map<std::pair<std::int64_t, std::int64_t>, double> ways{{{0, 0}, 1}};  // by groups chosen, and how many of the experts are in them
+  std::int64_t apart = 0;                                                    // groups that have none of the experts
+  for (std::int64_t g = 0; g < c.groups; ++g) {
+    const std::int64_t here = std::min(first + count, (g + 1) * of_group) - std::max(first, g * of_group);
+    if (here <= 0) {
+      ++apart;
+      continue;
+    }
+    const auto without = ways;
+    for (const auto& [chosen, n] : without) ways[{chosen.first + 1, chosen.second + here}] += n;
+  }
+  double share = 0;
+  for (const auto& [chosen, n] : ways) {
+    const double none = none_of(of_group * c.groups_per_token, chosen.second, c.per_token);
+    share += n * choose(apart, c.groups_per_token - chosen.first) * (1 - none);
+  }
+  return share / choose(c.groups, c.groups_per_token);
 }
 
 }  // namespace
 
 double share_that_visits(const TokenCopies& c, std::int64_t parts) {
   require(parts > 0 && c.experts % parts == 0, "experts lie equally on all parts");
-  const std::int64_t kept = c.experts / c.groups * c.groups_per_token;  // experts that a token may choose from
-  if (parts >= c.groups) {  // a part lies inside one group, or touches two
-    const double chosen = of(c.groups_per_token, c.groups);
-    return chosen * (1 - none_of(kept, std::min(kept, c.experts / parts), c.per_token));
-  }
-  const std::int64_t here = c.groups / parts;
-  double visits = 0;
-  for (std::int64_t hit = 1; hit <= std::min(here, c.groups_per_token); ++hit)
-    visits += exactly(c.groups, here, c.groups_per_token, hit) * (1 - none_of(kept, hit * (c.experts / c.groups), c.per_token));
-  return visits;
+  const std::int64_t unlike = parts / std::gcd(parts, c.groups), of_part = c.experts / parts;  // parts lie to groups as those before did
+  double sum = 0;
+  for (std::int64_t p = 0; p < unlike; ++p) sum += share_with_any(c, p * of_part, of_part);
+  return sum / static_cast<double>(unlike);
 }
 
 }  // namespace tandem

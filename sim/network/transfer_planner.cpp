@@ -37,7 +37,7 @@ TransferPlan TransferPlanner::make_plan(std::uint32_t id, const Message& message
   rows_.reset(), slow_.reset();
   const auto* collective = std::get_if<Collective>(&op);
   const bool copies = collective != nullptr && collective->copies.experts > 0;
-  if (message.tmpl >= 0 && std::get<Collective>(op).kind == CollectiveKind::all_to_all && !copies)
+  if (message.tmpl >= 0 && collective->kind == CollectiveKind::all_to_all && !copies)
     rows_ = setup_.replay->exchanged(static_cast<std::size_t>(message.tmpl), op, transfer_.members);
   const auto measured = copies ? std::nullopt : setup_.cost.communication(rows_ ? rows_->even(op) : op, ranks);
   if (measured) {

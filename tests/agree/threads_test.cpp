@@ -1,8 +1,14 @@
 // Threads of a rank change no bit: losses, gradients, weights and checkpoints of runs are those of one thread.
 
+#include <algorithm>
+#include <atomic>
 #include <bit>
+#include <filesystem>
 #include <fstream>
+#include <functional>
+#include <iterator>
 #include <sstream>
+#include <thread>
 
 #include "exec/checkpoint/folder.hpp"
 #include "exec/process/world.hpp"
@@ -108,10 +114,32 @@ TEST_CASE("streams of a rank that compute at once share its threads and change n
   check_same(trained(plan, [](Rank) { return exec::make_async_backend(exec::make_eager_cpu_backend(3)); }), one);
 }
 
+namespace {
+
+/// The most threads that this process has while `body` runs.
+std::int64_t threads_during(const std::function<void()>& body) {
+  std::atomic<bool> done = false;
+  std::int64_t most = 0;
+  std::thread watch([&] {
+    while (!done) {
+      const std::filesystem::directory_iterator tasks("/proc/self/task");
+      most = std::max<std::int64_t>(most, std::distance(begin(tasks), end(tasks)));
+    }
+  });
+  body();
+  done = true;
+  watch.join();
+  return most;
+}
+
+}  // namespace
+
 TEST_CASE("a run computes with the threads that its plan names") {
-  Plan plan = patched({precision("fp32")});
+  // Its loops are long enough to start threads, which stay until the run ends.
+  Plan plan = patched({precision("fp32"), R"({"model": {"hidden_size": 64, "num_attention_heads": 4}, "training": {"seq_length": 128}})"});
+  Trained one, three;
+  const std::int64_t alone = threads_during([&] { one = trained(plan, {}); });
   plan.cluster.threads_per_rank = 3;
-  const Trained one = trained(patched({precision("fp32")}), {});
-  const Trained three = trained(plan, {});
+  CHECK(threads_during([&] { three = trained(plan, {}); }) == alone + 2 * plan.world_size());
   CHECK(same_bits(three.result.weights, one.result.weights));
 }

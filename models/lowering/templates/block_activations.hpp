@@ -51,7 +51,7 @@ class BlockActivations {
   /// Keys and values of this rank's positions, where they stand apart from the queries; of the whole sequence.
   Value own_kv();
   Value all_kv();
-  /// A tensor of `columns` columns from (own positions, all heads) to (all positions, own heads), and back into `to`.
+  /// A tensor whose columns go to ranks as `parts` says, from (own positions, all heads) to (all positions, own heads), and back into `to`.
   Value by_heads(const Value& v, const ColumnParts& parts, const std::string& name);
   void by_positions(const Value& v, const ColumnParts& parts, const std::string& name, const Value& to);
 
