@@ -80,8 +80,9 @@ std::optional<std::string> crowding(const Plan& plan, std::int64_t cores) {
   const std::int64_t devices = plan.cluster.devices, threads = plan.cluster.threads_per_rank;
   if (plan.cluster.generation != "cpu" || devices * threads <= cores) return std::nullopt;
   std::string told = std::to_string(devices) + (devices == 1 ? " device" : " devices");
-  if (threads > 1) told += " of " + std::to_string(threads) + " processors each (cluster.threads_per_rank)";
-  told += std::string(devices == 1 ? " has" : " share") + " the " + std::to_string(cores) +
+  if (threads > 1)
+    told += " of " + std::to_string(threads) + (devices == 1 ? " processors (cluster.threads_per_rank)" : " processors each (cluster.threads_per_rank)");
+  told += std::string(devices == 1 ? " has only" : " share") + " the " + std::to_string(cores) +
           (cores == 1 ? " processor" : " processors") + " of this machine: its times are not those of the plan's cluster";
   if (threads == 1 && devices % cores == 0)
     told += "; to compare with a prediction set cluster.devices to " + std::to_string(cores) +
