@@ -68,7 +68,7 @@ bool has_partial_master(const Op& op, std::span<const DType> out) {
 
 std::string in_type(const Op& op, DType t) { return std::string(kind_name(op)) + " in " + std::string(tandem::name(t)); }
 
-/// bf16 and fp16 are computed in fp32, from fp32 copies of operands.
+/// bf16 and fp16 are computed in fp32, from fp32 copies of operands; factors of bf16 also as they lie.
 bool can_run(const Op& op, DType compute) { return is_real(compute) && has_kernel(op, compute); }
 
 bool has_narrow(std::span<const Tensor> operands) {

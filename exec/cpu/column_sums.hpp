@@ -10,12 +10,12 @@ namespace tandem::exec::cpu {
 namespace {
 
 /// sum[c] = sum of x[r, c], rows in ascending order. In every file that uses it by itself: files differ in their vector width.
-template <class T>
-void write_column_sums(const Call& call, const T* x, std::int64_t rows, std::int64_t cols, T* sum) {
+template <class From, class T>
+void write_column_sums(const Call& call, const From* x, std::int64_t rows, std::int64_t cols, T* sum) {
   each_columns(call, rows, cols, [=](std::int64_t first, std::int64_t end) {
     std::fill(sum + first, sum + end, T{0});
     for (std::int64_t r = 0; r < rows; ++r)
-      each(end - first, [=, to = sum + first, from = x + r * cols + first](std::int64_t c) { to[c] += from[c]; });
+      each(end - first, [=, to = sum + first, from = x + r * cols + first](std::int64_t c) { to[c] += static_cast<T>(from[c]); });
   });
 }
 

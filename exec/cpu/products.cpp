@@ -22,8 +22,8 @@ void book_and_multiply(const Product<T>& product, Call& call) {
 }
 
 // The same by all threads of the rank.
-template <class T>
-void book_and_share(const Product<T>& product, Call& call) {
+template <class P>
+void book_and_share(const P& product, Call& call) {
   call.count_product(product.m, product.n, product.k);
   multiply(call.team(), product);
 }
@@ -41,18 +41,26 @@ void add_product(const T* product, std::int64_t elements, DType total, Call& cal
     add_product(product, elements, call.out<float>(0), call);
 }
 
-template <class T>
-Product<T> product_of(const MatMul& op, const Call& call) {
-  const Factor<T> a{call.in<T>(0), op.trans_a ? op.m : op.k, op.trans_a}, b{call.in<T>(1), op.trans_b ? op.k : op.n, op.trans_b};
+// body(F{}), F being the type that the factors of a product of T are stored in.
+template <class T, class Body>
+void with_factors(const Call& call, Body body) {
+  if constexpr (std::is_same_v<T, float>)
+    if (call.dtype_in(0) == DType::bf16) return body(Bf16{});
+  body(T{});
+}
+
+template <class T, class F>
+Product<T, F> product_of(const MatMul& op, const Call& call) {
+  const Factor<F> a{call.in<F>(0), op.trans_a ? op.m : op.k, op.trans_a}, b{call.in<F>(1), op.trans_b ? op.k : op.n, op.trans_b};
   return {op.m, op.n, op.k, a, b, nullptr, op.n};
 }
 
 // A finished product joins what was there. It is formed apart, as a product that writes is: what is added has the same bits, and so
 // has the sum of n micro-batches that follow each other or lie on n ranks.
-template <class T>
+template <class T, class F>
 void matmul_added(const MatMul& op, Call& call) {
   require(!op.bias, "a product that accumulates has no bias");
-  Product<T> product = product_of<T>(op, call);
+  Product<T, F> product = product_of<T, F>(op, call);
   product.c = product_room<T>(op.m * op.n);
   book_and_share(product, call);
   add_product(product.c, op.m * op.n, op.total, call);
@@ -145,19 +153,24 @@ void activate(const MatMul& op, Call& call) {
   each(call, op.m * op.n, [=](std::int64_t i) { c[i] = c[i] * GeluTanh::derivative(x[i]); });
 }
 
-template <class T>
-void compute(const MatMul& op, Call& call) {
-  require(!op.accumulate || op.activation == ProductActivation::none, "a product that accumulates has no activation");
-  require(!op.sums || op.trans_a, "a product that gives sums has them of a matrix that is stored transposed");
-  if (op.sums) write_column_sums(call, call.in<T>(0), op.k, op.m, call.out<T>(1));
-  if (op.accumulate) return matmul_added<T>(op, call);
-  Product<T> product = product_of<T>(op, call);
+template <class T, class F>
+void matmul(const MatMul& op, Call& call) {
+  if (op.sums) write_column_sums(call, call.in<F>(0), op.k, op.m, call.out<T>(1));
+  if (op.accumulate) return matmul_added<T, F>(op, call);
+  Product<T, F> product = product_of<T, F>(op, call);
   product.c = call.out<T>(0);
   product.add = op.bias;
   if (op.bias)
     each_row(call, op.m, op.n, [&](std::int64_t r) { std::copy_n(call.in<T>(2), op.n, product.c + r * op.n); });
   book_and_share(product, call);
   activate<T>(op, call);
+}
+
+template <class T>
+void compute(const MatMul& op, Call& call) {
+  require(!op.accumulate || op.activation == ProductActivation::none, "a product that accumulates has no activation");
+  require(!op.sums || op.trans_a, "a product that gives sums has them of a matrix that is stored transposed");
+  with_factors<T>(call, [&]<class F>(F) { matmul<T, F>(op, call); });
 }
 
 template <class T>
@@ -204,29 +217,40 @@ void compute(const AttentionScoresBackward& op, Call& call) {
 }
 
 // c = a b for every group, b of its expert.
-template <class T>
-void compute(const GroupedMatMul& op, Call& call) {
-  const T *a = call.in<T>(0), *b = call.in<T>(1);
+template <class T, class F>
+void grouped_matmul(const GroupedMatMul& op, Call& call) {
+  const F *a = call.in<F>(0), *b = call.in<F>(1);
   T* c = call.out<T>(0);
   const std::int32_t* const counts = op.ragged ? call.in<std::int32_t>(2) : nullptr;
   share_groups(op, counts, call, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
-    const Factor<T> weight{b + expert * op.k * op.n, op.trans_b ? op.k : op.n, op.trans_b};
-    book_and_share<T>({rows, op.n, op.k, {a + row * op.k, op.k}, weight, c + row * op.n, op.n}, call);
+    const Factor<F> weight{b + expert * op.k * op.n, op.trans_b ? op.k : op.n, op.trans_b};
+    book_and_share(Product<T, F>{rows, op.n, op.k, {a + row * op.k, op.k}, weight, c + row * op.n, op.n}, call);
   });
 }
 
 template <class T>
-void compute(const GroupedWeightGrad& op, Call& call) {
-  const T *dy = call.in<T>(0), *x = call.in<T>(1);
+void compute(const GroupedMatMul& op, Call& call) {
+  with_factors<T>(call, [&]<class F>(F) { grouped_matmul<T, F>(op, call); });
+}
+
+template <class T, class F>
+void grouped_weight_grad(const GroupedWeightGrad& op, Call& call) {
+  const F *dy = call.in<F>(0), *x = call.in<F>(1);
   const std::int64_t elements = op.experts * op.n * op.k;
   T* dw = op.accumulate ? product_room<T>(elements) : call.out<T>(0);
   fill(call, dw, elements, T{0});
   const std::int32_t* const counts = op.ragged ? call.in<std::int32_t>(2) : nullptr;
   share_groups(op, counts, call, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
     T* to = dw + expert * op.n * op.k;
-    book_and_share<T>({op.n, op.k, rows, {dy + row * op.n, op.n, true}, {x + row * op.k, op.k}, to, op.k, T{1}, true}, call);
+    const Factor<F> left{dy + row * op.n, op.n, true}, right{x + row * op.k, op.k};
+    book_and_share(Product<T, F>{op.n, op.k, rows, left, right, to, op.k, T{1}, true}, call);
   });
   if (op.accumulate) add_product(dw, elements, op.total, call);
+}
+
+template <class T>
+void compute(const GroupedWeightGrad& op, Call& call) {
+  with_factors<T>(call, [&]<class F>(F) { grouped_weight_grad<T, F>(op, call); });
 }
 
 TANDEM_KERNEL(MatMul);

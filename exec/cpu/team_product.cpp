@@ -13,24 +13,24 @@ Factor<T> from(const Factor<T>& f, std::int64_t r, std::int64_t c) {
   return {f.data + (f.transposed ? c * f.stride + r : r * f.stride + c), f.stride, f.transposed};
 }
 
-template <class T>
-Product<T> rows_of(Product<T> p, std::int64_t first, std::int64_t count) {
+template <class P>
+P rows_of(P p, std::int64_t first, std::int64_t count) {
   p.a = from(p.a, first, 0);
   p.c += first * p.c_stride;
   p.m = count;
   return p;
 }
 
-template <class T>
-Product<T> columns_of(Product<T> p, std::int64_t first, std::int64_t count) {
+template <class P>
+P columns_of(P p, std::int64_t first, std::int64_t count) {
   p.b = from(p.b, 0, first);
   p.c += first;
   p.n = count;
   return p;
 }
 
-template <class T>
-Product<T> terms_of(Product<T> p, std::int64_t first, std::int64_t count) {
+template <class P>
+P terms_of(P p, std::int64_t first, std::int64_t count) {
   p.a = from(p.a, 0, first);
   p.b = from(p.b, first, 0);
   p.k = count;
@@ -47,13 +47,13 @@ void each_piece(Team& team, std::int64_t length, std::int64_t extent, F body) {
 }
 
 /// The first piece goes to the result, the others beside it, and are then added in their order.
-template <class T>
-void multiply_terms(Team& team, const Product<T>& p, std::int64_t extent) {
+template <class T, class F>
+void multiply_terms(Team& team, const Product<T, F>& p, std::int64_t extent) {
   const std::int64_t others = (p.k - 1) / extent, size = p.m * p.n;
   thread_local KeptRoom<T> kept;
   T* const beside = kept.at_least(others * size);
   each_piece(team, p.k, extent, [&](std::int64_t piece, std::int64_t first, std::int64_t count) {
-    Product<T> part = terms_of(p, first, count);
+    Product<T, F> part = terms_of(p, first, count);
     if (piece > 0) part.c = beside + (piece - 1) * size, part.c_stride = p.n, part.add = false;
     multiply(part);
   });
@@ -64,8 +64,8 @@ void multiply_terms(Team& team, const Product<T>& p, std::int64_t extent) {
   });
 }
 
-template <class T>
-void multiply_cut(Team& team, const Product<T>& p) {
+template <class P>
+void multiply_cut(Team& team, const P& p) {
   const Cut cut = cut_of(p.m, p.n, p.k);
   if (cut.extent == 0) return multiply(p);
   switch (cut.along) {
@@ -81,5 +81,6 @@ void multiply_cut(Team& team, const Product<T>& p) {
 
 void multiply(Team& team, const Product<double>& product) { multiply_cut(team, product); }
 void multiply(Team& team, const Product<float>& product) { multiply_cut(team, product); }
+void multiply(Team& team, const Product<float, Bf16>& product) { multiply_cut(team, product); }
 
 }  // namespace tandem::exec::cpu

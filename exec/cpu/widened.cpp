@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "exec/cpu/gemm/gemm.hpp"
 #include "exec/cpu/narrow_values.hpp"
 #include "exec/cpu/room.hpp"
 
@@ -45,11 +46,27 @@ bool writes_all(const Op& op) {
                     op);
 }
 
+/// Products whose kernels read factors of either type.
+bool multiplies_factors(const Op& op) {
+  return std::visit(overloaded{
+                        [](const MatMul&) { return true; },
+                        [](const GroupedMatMul&) { return true; },
+                        [](const GroupedWeightGrad&) { return true; },
+                        [](const auto&) { return false; },
+                    },
+                    op);
+}
+
 }  // namespace
 
+bool takes_bf16_factors(const Launch& launch) {
+  const auto is_bf16 = [&](std::size_t i) { return launch.in[i].dtype == DType::bf16; };
+  return multiplies_factors(launch.op) && is_bf16(0) && is_bf16(1) && cpu::multiplies_bf16();
+}
+
 Widened::Widened(const Launch& launch, Team& team) : team_(team) {
-  find_copies(launch.in, in_);
-  find_copies(launch.out, out_);
+  find_copies(launch.in, takes_bf16_factors(launch) ? 2 : 0, in_);
+  find_copies(launch.out, 0, out_);
   for (const std::size_t c : in_.copies)
     if (c != kNone) copies_[c].read = true;
   const bool whole = writes_all(launch.op);
@@ -61,9 +78,11 @@ Widened::Widened(const Launch& launch, Team& team) : team_(team) {
   place();
 }
 
-void Widened::find_copies(std::span<const Tensor> of, Operands& to) {
+void Widened::find_copies(std::span<const Tensor> of, std::size_t first, Operands& to) {
   to.tensors.assign(of.begin(), of.end());
-  for (const Tensor& t : of) to.copies.push_back(is_narrow(t.dtype) ? copy_of(t) : kNone);
+  to.copies.assign(of.size(), kNone);
+  for (std::size_t i = first; i < of.size(); ++i)
+    if (is_narrow(of[i].dtype)) to.copies[i] = copy_of(of[i]);
 }
 
 std::size_t Widened::copy_of(const Tensor& t) {

@@ -12,7 +12,10 @@ namespace tandem::exec::cpu {
 /// Whether elements are stored in 16 bits.
 inline bool is_narrow(DType t) { return t == DType::bf16 || t == DType::fp16; }
 
-/// The operands of one call as a kernel sees them: fp32 copies of bf16 and fp16, every other type where it lies. Operands at one
+/// Whether both factors of a product, its first two inputs, are taken as they lie: bf16 that the processor multiplies.
+bool takes_bf16_factors(const Launch& launch);
+
+/// The operands of one call as a kernel sees them: fp32 copies of bf16 and fp16, all else where it lies, such factors, too. Operands at one
 /// address have one copy. The copies lie in a room that belongs to the thread, grows to its largest call and is outside of any
 /// plan's memory; one object of a thread has it at a time.
 class Widened {
@@ -37,7 +40,8 @@ class Widened {
     std::vector<Tensor> tensors;
     std::vector<std::size_t> copies;  ///< of each operand, or kNone
   };
-  void find_copies(std::span<const Tensor> of, Operands& to);
+  /// Of operand `first` and those behind it.
+  void find_copies(std::span<const Tensor> of, std::size_t first, Operands& to);
   std::size_t copy_of(const Tensor& t);
   void place();
 

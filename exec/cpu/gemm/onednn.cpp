@@ -1,5 +1,5 @@
 // Products by oneDNN, which compiles kernels for the processor that it finds.
-#include <oneapi/dnnl/dnnl.h>
+#include <oneapi/dnnl/dnnl.hpp>
 #include <omp.h>
 #include <sys/mman.h>
 
@@ -31,18 +31,75 @@ void ask_for_room() {
   munmap(room, kKernelRoom);
 }
 
+struct Processor {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+};
+
+/// A stream belongs to one thread.
+Processor& processor() {
+  thread_local Processor mine;
+  return mine;
+}
+
+dnnl::memory::desc matrix(std::int64_t rows, std::int64_t columns, const Factor<Bf16>& f) {
+  const dnnl::memory::dims strides = f.transposed ? dnnl::memory::dims{1, f.stride} : dnnl::memory::dims{f.stride, 1};
+  return {{rows, columns}, dnnl::memory::data_type::bf16, strides};
+}
+
+/// oneDNN keeps the kernels of the last 1,024 shapes.
+dnnl::matmul::primitive_desc kernel_of(const Product<float, Bf16>& p, const dnnl::engine& engine) {
+  const dnnl::memory::desc c({p.m, p.n}, dnnl::memory::data_type::f32, dnnl::memory::dims{p.c_stride, 1});
+  dnnl::primitive_attr attributes;
+  if (p.add) {
+    dnnl::post_ops behind;
+    behind.append_sum(1.0F);
+    attributes.set_post_ops(behind);
+  }
+  const auto a = matrix(p.m, p.k, p.a), b = matrix(p.k, p.n, p.b);
+#if DNNL_VERSION_MAJOR < 3
+  return {{a, b, c}, attributes, engine};
+#else
+  return {engine, a, b, c, attributes};
+#endif
+}
+
+void run(const Product<float, Bf16>& p) {
+  Processor& on = processor();
+  const dnnl::matmul::primitive_desc kernel = kernel_of(p, on.engine);
+  const auto memory = [&](const dnnl::memory::desc& as, const void* at) {
+    return dnnl::memory(as, on.engine, const_cast<void*>(at));
+  };
+  dnnl::matmul(kernel).execute(on.stream, {{DNNL_ARG_SRC, memory(kernel.src_desc(), p.a.data)},
+                                           {DNNL_ARG_WEIGHTS, memory(kernel.weights_desc(), p.b.data)},
+                                           {DNNL_ARG_DST, memory(kernel.dst_desc(), p.c)}});
+  on.stream.wait();
+}
+
+[[noreturn]] void refuse(dnnl_status_t status) {
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
+  throw DeviceError("oneDNN refuses a product (status " + std::to_string(status) + ")");
+}
+
+/// Products of 16 x 16 numbers in each of the four ways that factors can lie.
+template <class F>
+void multiply_small() {
+  constexpr int kSide = 16;
+  const std::array<F, kSide * kSide> factor{};
+  std::array<float, kSide * kSide> result{};
+  for (const bool a : {false, true})
+    for (const bool b : {false, true})
+      multiply(Product<float, F>{kSide, kSide, kSide, {factor.data(), kSide, a}, {factor.data(), kSide, b}, result.data(), kSide});
+}
+
 }  // namespace
 
 void prepare_products() {
   static std::once_flag once;
   std::call_once(once, [] {
     ask_for_room();
-    constexpr int kSide = 16;
-    const std::array<float, kSide * kSide> factor{};
-    std::array<float, kSide * kSide> result{};
-    for (const bool a : {false, true})
-      for (const bool b : {false, true})
-        multiply(Product<float>{kSide, kSide, kSide, {factor.data(), kSide, a}, {factor.data(), kSide, b}, result.data(), kSide});
+    multiply_small<float>();
+    if (multiplies_bf16()) multiply_small<Bf16>();
   });
 }
 
@@ -50,8 +107,23 @@ void multiply(const Product<float>& p) {
   stay_on_this_thread();
   const auto done = dnnl_sgemm(p.a.transposed ? 'T' : 'N', p.b.transposed ? 'T' : 'N', p.m, p.n, p.k, p.scale, p.a.data, p.a.stride,
                                p.b.data, p.b.stride, p.add ? 1.0F : 0.0F, p.c, p.c_stride);
-  if (done == dnnl_out_of_memory) throw std::bad_alloc();
-  if (done != dnnl_success) throw DeviceError("oneDNN refuses a product (status " + std::to_string(done) + ")");
+  if (done != dnnl_success) refuse(done);
+}
+
+bool multiplies_bf16() {
+  static const auto has = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  constexpr auto kBf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);  // a bit for itself and each that it includes
+  return (has & kBf16) == kBf16;
+}
+
+void multiply(const Product<float, Bf16>& p) {
+  require(p.scale == 1, "a product of bf16 is not scaled");
+  stay_on_this_thread();
+  try {
+    run(p);
+  } catch (const dnnl::error& e) {
+    refuse(e.status);
+  }
 }
 
 }  // namespace tandem::exec::cpu

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""How much more two processes on two cores train in the same time than one process, on a machine with nothing else to do.
+
+    experiments/bench/weak_scaling.py build/tandem [--launch mpi|env] [--processes 2] [--steps 5] [--rounds 2]
+
+Each process has one rank of a data-parallel GPT-2 124M in fp32 and its own micro-batches: one a step of 4 x 64, 1 x 512 and 4 x 512 tokens,
+and eight of 4 x 64. Prints the least time of a step behind the first two, alone and together, and the speed-up: tokens a second of all
+processes over those of one.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from process_memory import free_port
+
+WARM = 2
+SHAPES = [(4, 64, 1), (1, 512, 1), (4, 512, 1), (4, 64, 8)]  # sequences, tokens of each, micro-batches of a rank
+
+
+def plan(sequences, tokens, micro_batches, ranks):
+    return {
+        "model": {"preset": "gpt2-124m"},
+        "parallel": {"data": ranks},
+        "training": {"seq_length": tokens, "micro_batch_size": sequences, "global_batch_size": sequences * micro_batches * ranks,
+                     "precision": "fp32"},
+        "cluster": {"preset": "cpu-host", "devices": ranks},
+    }
+
+
+def commands(command, launch, processes):
+    """Each program to start, with what its environment has besides."""
+    if processes == 1:
+        return [(command, {})]
+    if launch == "mpi":
+        return [(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(processes)] + command + ["--launch", "mpi"], {})]
+    shared = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    return [(command + ["--launch", "env"], {**shared, "RANK": str(process)}) for process in range(processes)]
+
+
+def steps(tandem, data, contents, count, launch, processes):
+    """Seconds of every step, as process 0 tells them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "plan.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(contents, file)
+        command = [tandem, "train", path, "--data", data, "--steps", str(count)]
+        started = [subprocess.Popen(words, env={**os.environ, **variables}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                   for words, variables in commands(command, launch, processes)]
+        told = [one.communicate()[1] for one in started]
+        for one, words in zip(started, told):
+            if one.returncode != 0:
+                sys.exit(f"{' '.join(command)}: exit {one.returncode}\n{words}")
+    return [float(line.split()[-2]) / 1e3 for line in told[0].splitlines() if line.startswith("step ")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tandem")
+    parser.add_argument("--launch", choices=["mpi", "env"], default="mpi")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=2)
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser.add_argument("--data", default=os.path.join(here, "..", "data", "kjv-new-testament.txt"))
+    o = parser.parse_args()
+    for sequences, tokens, micro_batches in SHAPES:
+        best = {}
+        for _ in range(o.rounds):
+            for processes in (1, o.processes):
+                run = steps(o.tandem, o.data, plan(sequences, tokens, micro_batches, processes), o.steps, o.launch, processes)
+                best[processes] = min([best.get(processes, float("inf"))] + run[WARM:])
+        one, many = best[1], best[o.processes]
+        print(f"{micro_batches} x {sequences} x {tokens}: 1 process {one:.3f} s, {o.processes} processes {many:.3f} s, "
+              f"{o.processes * one / many:.2f}x", flush=True)
+
+
+if __name__ == "__main__":
+    main()
