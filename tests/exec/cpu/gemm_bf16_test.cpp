@@ -57,10 +57,15 @@ double error(const Product<float, Bf16>& p, float before) {
   return worst;
 }
 
+bool cannot_run() {
+  if (!multiplies_bf16()) WARN("not run: this build or this processor multiplies no bf16");
+  return !multiplies_bf16();
+}
+
 }  // namespace
 
 TEST_CASE("products of bf16 are exact products, summed in fp32") {
-  if (!multiplies_bf16()) return WARN("not run: this build or this processor multiplies no bf16");
+  if (cannot_run()) return;
   const auto [m, n, k] = GENERATE(table<int, int, int>(
       {{1, 1, 1}, {1, 7, 5}, {7, 1, 5}, {3, 5, 7}, {2, 3, 1}, {33, 45, 19}, {67, 131, 97}, {64, 48, 512}, {5, 300, 70}}));
   const bool turn_a = GENERATE(false, true), turn_b = GENERATE(false, true), add = GENERATE(false, true);
@@ -74,7 +79,7 @@ TEST_CASE("products of bf16 are exact products, summed in fp32") {
 }
 
 TEST_CASE("a rank's threads compute products of bf16 with the bits of one thread") {
-  if (!multiplies_bf16()) return WARN("not run: this build or this processor multiplies no bf16");
+  if (cannot_run()) return;
   for (const Shape& shape : {Shape{256, 2304, 768}, {512, 768, 3072}, {768, 768, 256}, {1025, 1023, 129}, {700, 1000, 333}}) {
     const Factors f = factors(shape);
     const auto result = [&](std::int64_t threads) {

@@ -42,7 +42,7 @@ std::string refusal(const Variables& v) {
 
 }  // namespace
 
-TEST_CASE("Host lists are written out as Slurm's scontrol does") {
+TEST_CASE("Host lists are written out, with more than one bracket and an end behind the last") {
   CHECK(expand_host_list("node[01-03,7]") == Names{"node01", "node02", "node03", "node7"});
   CHECK(expand_host_list("login,gpu[9-11]") == Names{"login", "gpu9", "gpu10", "gpu11"});
   CHECK(expand_host_list("r[1-2]n[08-09]-ib") == Names{"r1n08-ib", "r1n09-ib", "r2n08-ib", "r2n09-ib"});
