@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How well the measured cpu-host predicts plans it was not measured on: twelve small plans, trained and simulated.
+"""How well the measured cpu-host predicts plans it was not measured on: twenty small plans, trained and simulated.
 
     tandem measure --device cpu -o cpu-host.json
     experiments/bench/small_plans.py build/tandem cpu-host.json [--steps 12] [--json out.json]
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-# layers, hidden, heads, ffn, vocabulary, sequence, micro-batch, micro-batches, (tensor, pipeline, data), recompute
+# layers, hidden, heads, ffn, vocabulary, sequence, micro-batch, micro-batches, (tensor, pipeline, data), recompute, more of the model
 PLANS = [
     ("one rank, small", 2, 48, 3, 192, 96, 64, 2, 2, (1, 1, 1), "none"),
     ("one rank, wide", 2, 192, 6, 768, 256, 64, 4, 2, (1, 1, 1), "none"),
@@ -29,14 +29,23 @@ PLANS = [
     ("pipeline 2, recompute", 6, 80, 4, 320, 160, 72, 3, 4, (1, 2, 1), "full"),
     ("data 2", 3, 112, 4, 448, 224, 88, 3, 3, (1, 1, 2), "none"),
     ("data 2, one micro-batch", 4, 144, 6, 576, 256, 64, 6, 1, (1, 1, 2), "none"),
+    ("GPT-2 124M", 12, 768, 12, 3072, 50304, 64, 4, 1, (1, 1, 1), "none"),
+    ("GPT-2 124M, tensor 2", 12, 768, 12, 3072, 50304, 64, 4, 1, (2, 1, 1), "none"),
+    ("LLaMA", 4, 256, 8, 688, 512, 128, 2, 2, (1, 1, 1), "none", {"family": "llama"}),
+    ("LLaMA, 2 key heads", 3, 320, 8, 864, 1000, 96, 2, 3, (1, 1, 1), "none", {"family": "llama", "num_kv_heads": 2}),
+    ("LLaMA, tensor 2", 4, 256, 8, 688, 512, 128, 2, 2, (2, 1, 1), "none", {"family": "llama", "num_kv_heads": 4}),
+    ("LLaMA, data 2, recompute", 4, 192, 6, 512, 384, 80, 3, 2, (1, 1, 2), "full", {"family": "llama"}),
+    ("experts", 3, 192, 6, 384, 256, 64, 4, 2, (1, 1, 1), "none",
+     {"family": "llama", "moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 384}}),
+    ("BLOOM, pipeline 2", 4, 160, 8, 640, 320, 96, 2, 4, (1, 2, 1), "none", {"family": "bloom"}),
 ]
 
 
 def plan(row):
-    _, layers, hidden, heads, ffn, vocab, seq, micro, count, (tensor, pipeline, data), recompute = row
+    _, layers, hidden, heads, ffn, vocab, seq, micro, count, (tensor, pipeline, data), recompute, *more = row
     return {
         "model": {"family": "gpt", "num_layers": layers, "hidden_size": hidden, "num_attention_heads": heads,
-                  "ffn_hidden_size": ffn, "vocab_size": max(vocab, 256), "pad_vocab_to": 2},
+                  "ffn_hidden_size": ffn, "vocab_size": max(vocab, 256), "pad_vocab_to": 2, **(more[0] if more else {})},
         "parallel": {"tensor": tensor, "pipeline": pipeline, "data": data},
         "training": {"seq_length": seq, "micro_batch_size": micro, "global_batch_size": micro * count * data,
                      "precision": "fp32", "recompute": recompute},
@@ -78,7 +87,7 @@ def main():
             print(f"{row[0]:26} {ranks:5d} {measured * 1e3:12.2f} {predicted * 1e3:13.2f} {error * 100:+7.1f}%", flush=True)
     errors = [abs(r["error"]) for r in rows]
     print(f"mean absolute error {100 * statistics.mean(errors):.1f} %, median {100 * statistics.median(errors):.1f} %, "
-          f"worst {100 * max(errors):.1f} %")
+          f"worst {100 * max(errors):.1f} %, bias {100 * statistics.mean(r['error'] for r in rows):+.1f} %")
     if args.json:
         with open(args.json, "w", encoding="utf-8") as f:
             json.dump(rows, f, indent=1)
