@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "experiments/tandem/base/rehearsal.hpp"
+#include "models/plan/mesh.hpp"
 #include "models/planfile/plan_draft.hpp"
 #include "models/stack/resolve.hpp"
 #include "sim/result/simulate.hpp"
@@ -79,6 +80,19 @@ std::optional<Fate> Judge::idle(CandidateId id, const Plan& plan, std::string& r
   return std::nullopt;
 }
 
+/// Whether states are sharded over one rank and the step is that of the axis' first value. Some stacks have other types or buckets with
+/// ZeRO, so the estimates are asked.
+bool Judge::shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, sim::ClosedForm& form) const {
+  const std::ptrdiff_t axis = space_.axis_of("parallel.zero_stage");
+  const bool several = shard_group_size(plan) > 1 || (plan.model.moe.num_experts > 0 && expert_shard_group_size(plan) > 1);
+  if (axis < 0 || plan.parallel.zero_stage == 0 || several || e.outside == sim::Outside::layout) return false;
+  const CandidateId twin = space_.first_of(id, static_cast<std::size_t>(axis));
+  const Plan other = space_.plan(twin);
+  if (twin == id || !plan_problems(other).empty() || !refusal_of_stack(other).empty()) return false;
+  const sim::Estimate t = form.quick(other);
+  return t.outside == e.outside && t.step_time == e.step_time && t.memory == e.memory;
+}
+
 std::string Judge::refusal_of_stack(const Plan& plan) const {
   if (lenience_.any_stack) return "";
   const std::vector<Problem> problems = stack_problems(plan, plan.stack.name, plan.stack.as_of);
@@ -146,6 +160,7 @@ CandidateView Judge::candidate(CandidateId id) const {
   };
   if (surely_large(plan, lease.form())) return out.fate = Fate::too_large, out;
   sim::Estimate e = lease.form().quick(plan);
+  if (shards_over_one(id, plan, e, lease.form())) return refused(Fate::same, "parallel.zero_stage changes nothing here: one rank has all states");
   if (e.outside == sim::Outside::layout && !plan.cluster.perturbation.any()) e.memory = lease.form().memory_alive(plan);
   if (!large(e) && e.outside != sim::Outside::nothing) e = lease.form().estimate(plan, sim::Fill::alive);
   out.outside = e.outside;

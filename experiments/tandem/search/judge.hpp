@@ -75,6 +75,7 @@ class Judge {
  private:
   class Lease;
   std::optional<Fate> idle(CandidateId id, const Plan& plan, std::string& reason) const;
+  bool shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, sim::ClosedForm& form) const;
   std::string refusal_of_stack(const Plan& plan) const;
   bool surely_large(const Plan& plan, sim::ClosedForm& form) const;
   bool is_of_members(const std::string& field) const;

@@ -54,6 +54,12 @@ Choice Space::choice(CandidateId id) const {
   return out;
 }
 
+CandidateId Space::first_of(CandidateId id, std::size_t axis) const {
+  CandidateId behind = 1;
+  for (std::size_t a = axis + 1; a < axes().size(); ++a) behind *= static_cast<CandidateId>(axes()[a].values.size());
+  return id - choice(id)[axis] * behind;
+}
+
 void Space::set(CandidateId id, PlanDraft& draft) const {
   const Choice chosen = choice(id);
   for (std::size_t a = 0; a < chosen.size(); ++a) axes()[a].values[chosen[a]].set(draft.plan);

@@ -31,6 +31,8 @@ class Space {
   std::int64_t size() const { return groups_ * members_; }
 
   Choice choice(CandidateId id) const;
+  /// The candidate that has an axis' first value and all else alike.
+  CandidateId first_of(CandidateId id, std::size_t axis) const;
   /// The candidate's plan with every field filled in, nothing checked. Where the devices cannot be shared out, its parallel.data is 0.
   Plan plan(CandidateId id) const;
   /// Whether tensor x pipeline x context (x data) goes into the devices.

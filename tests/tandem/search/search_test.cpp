@@ -21,9 +21,9 @@ struct Asked {
   std::vector<std::string> axes;
 };
 
-Space space_of(const Asked& a) {
+Space space_of(const Asked& a, const std::string& stack = "") {
   Request r;
-  r.subject = a.model, r.cluster = a.cluster, r.devices = a.devices;
+  r.subject = a.model, r.cluster = a.cluster, r.devices = a.devices, r.stack = stack;
   r.sequence = 1024, r.batch = a.batch, r.axes = a.axes;
   return Space(read_question(r));
 }
@@ -117,6 +117,20 @@ std::string text_after(const Space& space, SearchOptions o, Knowledge known = {}
   search.take(std::move(known));
   search.explore();
   return to_json(search, search.answer(), {});
+}
+
+TEST_CASE("ZeRO over one rank is counted as the step without it where events say the same, and only there") {
+  const auto [stack, alike] = GENERATE(table<std::string, bool>({{"megatron-core", true}, {"neuronx", false}}));
+  INFO(stack);
+  const Asked asked{"llama2-7b", "dgx-a100-80gb", 8, 8,
+                    {"tensor=8", "pipeline=1", "virtual_pipeline=1", "schedule=1f1b", "micro_batch_size=1", "zero_stage=0,1", "recompute=none", "sequence_parallel=false"}};
+  const Space space = space_of(asked, stack);
+  REQUIRE(space.size() == 2);
+  Search search(space, options(10));
+  search.explore();
+  const Simulated without = search.judge().simulate(0), with = search.judge().simulate(1);
+  CHECK((without.time_ps == with.time_ps && without.needed == with.needed) == alike);
+  CHECK(at(search.answer().counts, Fate::same) == (alike ? 1 : 0));
 }
 
 TEST_CASE("Shards put together answer as one search does, on any number of threads") {
