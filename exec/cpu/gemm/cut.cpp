@@ -27,9 +27,9 @@ std::int64_t pieces_of(std::int64_t length, Allowed allowed) {
   return 1;
 }
 
-/// Every further piece of a sum costs a pass over the result, so pieces are long.
+/// Every further piece of a sum costs a pass over the result and memory for another one, so pieces are long and few.
 std::int64_t pieces_of_sum(std::int64_t k) {
-  constexpr std::array<std::array<std::int64_t, 2>, 4> kLeast{{{16, 768}, {8, 384}, {4, 192}, {2, 128}}};
+  constexpr std::array<std::array<std::int64_t, 2>, 3> kLeast{{{8, 384}, {4, 192}, {2, 128}}};
   for (const auto& [pieces, least] : kLeast)
     if (k >= pieces * least) return pieces;
   return 1;
