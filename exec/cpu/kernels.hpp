@@ -183,6 +183,20 @@ void compute(const HostCopy&, Call&) {
   throw DeviceError("a copy to the host's memory is the queue's");
 }
 
+/// Only the simulator knows these: DeviceError.
+template <class T>
+void compute(const IndexTopK&, Call&) {
+  throw DeviceError("the CPU backend has no indexer");
+}
+template <class T>
+void compute(const IndexTarget&, Call&) {
+  throw DeviceError("the CPU backend has no indexer");
+}
+template <class T>
+void compute(const IndexTopKBackward&, Call&) {
+  throw DeviceError("the CPU backend has no indexer");
+}
+
 /// Written once for each kernel at the end of its file.
 #define TANDEM_KERNEL(Op)                         \
   template void compute<float>(const Op&, Call&); \

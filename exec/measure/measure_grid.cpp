@@ -344,6 +344,11 @@ class Grid {
       for (const auto n : vectors(1 << 23)) ops_.push_back(T{kind, n, 64, 0.9, 0.95, 1e-8, 0.1, narrow_, total_, dtype_, total_});
   }
 
+  // Only the simulator knows these.
+  void add(Kind<IndexTopK>) {}
+  void add(Kind<IndexTarget>) {}
+  void add(Kind<IndexTopKBackward>) {}
+
   // Communication is timed by itself, and a CPU has no other memory to copy to.
   void add(Kind<HostCopy>) {}
   void add(Kind<Collective>) {}

@@ -98,12 +98,23 @@ class Sizes {
   OperandSizes operator()(const Rotary& o) const {
     const auto turned = v(o.elements());
     switch (o.part) {
-      case RotaryPart::whole: case RotaryPart::cosine: return {{qkv(o.dims)}, {over(0, qkv(o.dims))}};
-      case RotaryPart::swap: return {{qkv(o.dims)}, {turned}};
+      case RotaryPart::whole: case RotaryPart::cosine: return {{q(o.dims)}, {over(0, q(o.dims))}};
+      case RotaryPart::swap: return {{q(o.dims)}, {turned}};
       case RotaryPart::sine: return {{turned}, {over(0, turned)}};
-      case RotaryPart::add: return {{turned, qkv(o.dims)}, {over(1, qkv(o.dims))}};
+      case RotaryPart::add: return {{turned, q(o.dims)}, {over(1, q(o.dims))}};
     }
     return {};
+  }
+  OperandSizes operator()(const IndexTopK& o) const { return {index_parts(o.dims), {ids(o.dims.rows() * o.dims.listed())}}; }
+  OperandSizes operator()(const IndexTarget& o) const {
+    const std::int64_t listed = o.dims.batch * o.dims.seq * o.dims.listed_keys();
+    return {{q(o.dims), kv(o.dims), v(o.dims.batch * o.dims.heads * o.dims.seq), ids(listed)}, {v(listed)}};
+  }
+  OperandSizes operator()(const IndexTopKBackward& o) const {
+    const std::int64_t listed = o.dims.rows() * o.dims.listed();
+    List in{v(listed)};
+    for (const OperandSize& part : index_parts(o.dims)) in.push_back(part);
+    return {with(in, true, ids(listed)), index_parts(o.dims)};
   }
   OperandSizes operator()(const AttentionScores& o) const { return {{q(o.dims), kv(o.dims)}, {scores(o.dims)}}; }
   OperandSizes operator()(const AttentionSoftmax& o) const {
@@ -124,14 +135,15 @@ class Sizes {
   }
   OperandSizes operator()(const FlashAttention& o) const {
     const auto result = context(o.dims), stats = v(o.dims.batch * o.dims.heads * o.dims.seq);
-    if (o.ring_step <= 0) return {with({q(o.dims), kv(o.dims)}, o.sinks, v(o.dims.heads)), {result, stats}};
+    if (o.ring_step <= 0)
+      return {with(with({q(o.dims), kv(o.dims)}, o.sinks, v(o.dims.heads)), o.chosen, chosen(o.dims)), {result, stats}};
     return {{q(o.dims), kv(o.dims), result, stats}, {over(2, result), over(3, stats)}};
   }
   OperandSizes operator()(const FlashAttentionBackward& o) const {
     const auto dq = q(o.dims), dkv = kv(o.dims), result = context(o.dims);
     const List in{result, dq, dkv, result, v(o.dims.batch * o.dims.heads * o.dims.seq)};
     if (o.ring_step <= 0)
-      return {with(in, o.sinks, v(o.dims.heads)),
+      return {with(with(in, o.sinks, v(o.dims.heads)), o.chosen, chosen(o.dims)),
               with({dq, both_packed(o.dims) ? as_output(0, dkv) : dkv}, o.sinks, v(o.dims.heads))};
     return {with(with(in, true, dq), true, dkv), {over(5, dq), over(6, dkv)}};
   }
@@ -286,6 +298,8 @@ class Sizes {
   List latent_parts(const auto& o) const {
     return {v(o.rows() * o.dims.q_width()), v(o.rows() * o.kv_width()), v(o.rows() * o.turned)};
   }
+  static OperandSize chosen(const AttentionDims& d) { return ids(d.batch * d.seq * d.listed_keys()); }
+  List index_parts(const IndexDims& d) const { return {v(d.query_elements()), v(d.key_elements()), v(d.rows() * d.heads)}; }
   OperandSize scores(const AttentionDims& d) const { return v(d.batch * d.heads * d.seq * d.key_count()); }
   OperandSize logits(const VocabDims& d) const { return v(d.rows * d.cols); }
   OperandSize tokens(const MoeDims& d) const { return v(d.tokens * d.hidden); }

@@ -80,6 +80,22 @@ std::vector<PlanField> latent_fields() {
   };
 }
 
+std::vector<PlanField> indexer_fields() {
+  return {
+      integer({"model.indexer.heads",
+               "Sparse attention (DeepSeek-V3.2, GLM-5): query heads of the indexer of every layer; 0: there is none. Simulated only. Counted: its "
+               "matrices, a score of every pair in the type of activations, attention over the chosen keys, and gradients of the divergence "
+               "from attention's distribution over these, into its own weights alone. Not counted: the warm-up, scores in 8 bits, "
+               "score matrices in memory, slower access to chosen keys, and kernels that attend to compressed rows instead, whose "
+               "products are (2 kv_rank + rotary_dim) / (head_dim + value_dim) times as large."},
+              AT(model.indexer.heads), {0, kMaxHeads}),
+      integer({"model.indexer.head_dim", "Width of one of them and of their key, of which model.latent.rotary_dim turn by position."},
+              AT(model.indexer.head_dim), {1, kMaxHeads}),
+      integer({"model.indexer.topk", "Keys that a query of attention sees at most: those of the best scores."}, AT(model.indexer.topk),
+              {1, kMaxSequence}),
+  };
+}
+
 std::vector<PlanField> mtp_fields() {
   return {
       integer({"model.mtp.num_layers",
@@ -195,6 +211,7 @@ std::vector<PlanField> model_fields() {
   append(all, shape_fields());
   append(all, style_fields());
   append(all, latent_fields());
+  append(all, indexer_fields());
   append(all, window_fields());
   append(all, expert_fields());
   append(all, mtp_fields());

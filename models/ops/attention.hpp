@@ -33,6 +33,8 @@ struct AttentionDims {
   bool chunked = false;       ///< a window begins at a multiple of its size: a query sees the keys of its own chunk
   std::int64_t value_dim = 0; ///< width of a value; 0: as a query and a key, head_dim
 
+  /// Places in a query's list of keys, where an indexer chose them (models/ops/indexer.hpp): as many as a window of the same size has.
+  std::int64_t listed_keys() const { return window > 0 ? window : key_count(); }
   /// Position of the first key that a query at `position` sees.
   std::int64_t first_key(std::int64_t position) const { return first_key_seen(position, window, chunked); }
   std::int64_t groups() const { return kv_heads > 0 ? kv_heads : heads; }
@@ -93,7 +95,8 @@ struct AttentionScoresBackward { AttentionDims dims; bool scaled = true; };
 /// the earlier steps left. stats[batch, heads, seq]: log of the sum of exponentials so far.
 /// `sinks`: a learned score of each head that joins the sum of exponentials and has no value (arXiv 2309.17453; gpt-oss); of all heads
 /// of the tensor rank, context ranks that share heads read theirs.
-/// in: q, kv, [context, stats when ring_step > 0], [sinks]; out: context, stats
+/// `chosen`: a query sees the keys in its list, chosen[batch*seq, listed_keys] of int32, not the last ones; as many pairs.
+/// in: q, kv, [context, stats when ring_step > 0], [sinks], [chosen]; out: context, stats
 /// `deterministic`: one whose sums have the same order every time (here all have).
 struct FlashAttention {
   AttentionDims dims;
@@ -105,10 +108,11 @@ struct FlashAttention {
   bool deterministic = false;
   bool sinks = false;
   double soft_cap = 0;   ///< scores become cap * tanh(score / cap) before bias and mask; 0: they stay
+  bool chosen = false;
 };
 /// Recomputes the probabilities from stats. With ring_step i >= 0, adds to dq from step 1 on, and to dkv, which travels
 /// with its keys, from step 1 on. context and stats are the finished ones.
-/// in: dcontext, q, kv, context, stats, [dq, dkv when ring_step > 0], [sinks]; out: dq, dkv (both packed: the same tensor), [dsinks,
+/// in: dcontext, q, kv, context, stats, [dq, dkv when ring_step > 0], [sinks], [chosen]; out: dq, dkv (both packed: the same tensor), [dsinks,
 /// this rank's queries' part]
 struct FlashAttentionBackward {
   AttentionDims dims;
@@ -120,6 +124,7 @@ struct FlashAttentionBackward {
   bool deterministic = false;
   bool sinks = false;
   double soft_cap = 0;
+  bool chosen = false;
 };
 
 /// kv[rows, kv_width] out of qkv. in: qkv; out: kv
@@ -227,6 +232,7 @@ struct LatentHeadsBackward {
 /// 2407.21783 as published with its weights: low 1, high 4); yarn scales those that turn less than once in `original` positions, keeps
 /// those that turn more than 32 times, goes linearly from pair to pair between them, and multiplies queries and keys by
 /// 1 + 0.1 ln(factor) (arXiv 2309.00071, sections 3.2 and 3.4). in: qkv (inout); out: qkv
+/// Whole, for the query heads alone where these stand apart (in: q (inout); out: q).
 /// In kernels of their own, for the query or for the key heads, with t[batch*seq, those heads' columns]: t = (-second half, first
 /// half) of every head (in: qkv; out: t), qkv *= cos (in: qkv(inout); out: qkv), t *= sin (in: t(inout); out: t), and
 /// qkv += t (in: t, qkv(inout); out: qkv).

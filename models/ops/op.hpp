@@ -23,6 +23,7 @@
 #include "models/ops/communication.hpp"
 #include "models/ops/embedding_loss.hpp"
 #include "models/ops/experts.hpp"
+#include "models/ops/indexer.hpp"
 #include "models/ops/layer.hpp"
 #include "models/ops/update.hpp"
 
@@ -34,7 +35,7 @@ using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwis
                         AttentionSoftmax, AttentionContext, AttentionContextBackward, AttentionSoftmaxBackward,
                         AttentionScoresBackward, FlashAttention, FlashAttentionBackward, SplitKv, MergeKv, PackColumns,
                         UnpackColumns, HeadNorm, HeadNormBackward, RowNormSums, RowNorm, RowNormDots, RowNormBackward,
-                        LatentHeads, LatentHeadsBackward, Rotary, BiasDropoutAdd,
+                        LatentHeads, LatentHeadsBackward, IndexTopK, IndexTarget, IndexTopKBackward, Rotary, BiasDropoutAdd,
                         BiasDropoutAddBackward, BiasDropoutAddNorm, Embedding, EmbeddingBackward, PositionDropout,
                         PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum, CrossEntropy,
                         Accumulate, Fill, TopKRouter, TopKRouterBackward, BalanceGrad, MoeDispatch, MoeDispatchBackward,
@@ -63,5 +64,7 @@ Bytes traffic(const Op& op, DType compute);
 Bytes payload(const Op& op);
 /// True for Collective, Send and Recv; HostCopy concerns one rank alone.
 bool is_communication(const Op& op);
+/// True for what no backend has a kernel of: an indexer's operations.
+bool is_simulated_only(const Op& op);
 
 }  // namespace tandem

@@ -104,6 +104,9 @@ Flops matrix_flops(const Op& op) {
                  [](const AttentionScoresBackward& o) { return 2 * score_product(o.dims); },
                  [](const FlashAttention& o) { return pair_products(o.dims, o.ring_step, 1, 1); },
                  [](const FlashAttentionBackward& o) { return pair_products(o.dims, o.ring_step, 3, 2); },
+                 [](const IndexTopK& o) { return 2 * o.dims.heads * o.dims.head_dim * o.dims.pairs(); },
+                 [](const IndexTarget& o) { return pair_products(o.dims, -1, 1, 0); },
+                 [](const IndexTopKBackward& o) { return 6 * o.dims.heads * o.dims.head_dim * o.dims.chosen_pairs(); },
                  [](const GroupedMatMul& o) { return 2 * o.rows() * o.n * o.k; },
                  [](const GroupedWeightGrad& o) { return 2 * o.rows() * o.n * o.k; },
                  FreeOf<BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
@@ -148,6 +151,10 @@ Flops vector_flops(const Op& op) {
           [](const LatentHeadsBackward& o) {
             return o.rows() * (o.dims.heads * o.turned + (o.query_scale != 1 ? o.dims.q_width() : 0));
           },
+          // A head's score takes a comparison with 0, a product with its weight and a sum; a key's a comparison with the list.
+          [](const IndexTopK& o) { return (3 * o.dims.heads + 1) * o.dims.pairs(); },
+          [](const IndexTarget& o) { return over_pairs(o.dims, -1, 4); },
+          [](const IndexTopKBackward& o) { return (7 * o.dims.heads + 5) * o.dims.chosen_pairs(); },
           [](const Rotary& o) { return (o.part == RotaryPart::whole ? 3 : 1) * o.elements(); },
           [](const AttentionSoftmax& o) { return softmax_work(o.part, o.dropout > 0 ? 12 : 8) * score_elements(o.dims); },
           [](const AttentionSoftmaxBackward& o) { return softmax_work(o.part, o.dropout > 0 ? 8 : 5) * score_elements(o.dims); },

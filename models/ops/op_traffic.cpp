@@ -56,11 +56,12 @@ class TrafficOf {
   }
   Bytes operator()(const FlashAttention& o) const {
     const std::int64_t merged = o.ring_step > 0 ? 2 : 1;
-    return e(queries(o.dims) + pairs(o.dims) + merged * (contexts(o.dims) + stats(o.dims)));
+    return e(queries(o.dims) + pairs(o.dims) + merged * (contexts(o.dims) + stats(o.dims))) + list(o);
   }
   Bytes operator()(const FlashAttentionBackward& o) const {
     const std::int64_t added = o.ring_step > 0 ? 2 : 1;
-    return e(queries(o.dims) + 2 * contexts(o.dims) + pairs(o.dims) + stats(o.dims) + added * (queries(o.dims) + pairs(o.dims)));
+    return e(queries(o.dims) + 2 * contexts(o.dims) + pairs(o.dims) + stats(o.dims) + added * (queries(o.dims) + pairs(o.dims))) +
+           list(o);
   }
   Bytes operator()(const SplitKv& o) const { return e(2 * o.rows * o.dims.kv_width()); }
   Bytes operator()(const MergeKv& o) const { return e(2 * o.rows * o.dims.kv_width()); }
@@ -80,6 +81,16 @@ class TrafficOf {
   }
   Bytes operator()(const LatentHeads& o) const { return e(o.rows() * (apart(o) + o.dims.qkv_width())); }
   Bytes operator()(const LatentHeadsBackward& o) const { return e(o.rows() * (apart(o) + o.dims.qkv_width())); }
+  Bytes operator()(const IndexTopK& o) const {
+    return e(o.dims.query_elements() + o.dims.key_elements() + o.dims.rows() * o.dims.heads) + list(o.dims);
+  }
+  Bytes operator()(const IndexTarget& o) const {
+    return e(queries(o.dims) + keys(o.dims) + stats(o.dims) + o.dims.batch * o.dims.seq * o.dims.listed_keys()) + list(o.dims);
+  }
+  Bytes operator()(const IndexTopKBackward& o) const {
+    const std::int64_t read = o.dims.query_elements() + o.dims.key_elements() + o.dims.rows() * o.dims.heads;
+    return e(2 * read + o.dims.rows() * o.dims.listed()) + list(o.dims);
+  }
   Bytes operator()(const Rotary& o) const { return e((o.part == RotaryPart::add ? 3 : 2) * o.elements()); }
 
   Bytes operator()(const BiasDropoutAdd& o) const {
@@ -195,6 +206,10 @@ class TrafficOf {
   static std::int64_t pairs(const AttentionDims& d) { return keys(d) + values(d); }
   /// Columns of the queries, of keys and values, and of what all key heads share.
   static std::int64_t apart(const auto& o) { return o.dims.q_width() + o.kv_width() + o.turned; }
+  /// Keys that queries chose.
+  static Bytes list(const IndexDims& d) { return bytes_of(DType::int32, d.rows() * d.listed()); }
+  static Bytes list(const AttentionDims& d) { return bytes_of(DType::int32, d.batch * d.seq * d.listed_keys()); }
+  static Bytes list(const auto& flash) { return flash.chosen ? list(flash.dims) : Bytes(0); }
   static std::int64_t stats(const AttentionDims& d) { return d.batch * d.heads * d.seq; }
   static std::int64_t rows(const auto& o) { return o.rows > 0 ? o.rows : o.batch * o.seq; }
 

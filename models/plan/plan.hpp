@@ -113,6 +113,14 @@ struct LatentSpec {
   std::int64_t rotary_dim = 64;          ///< dimensions of a head that turn by position, of keys one vector for all heads
 };
 
+/// The indexer of sparse attention, in every layer (DeepSeek-V3.2, arXiv 2512.02556 section 2.1): its queries come from the compressed row of
+/// latent attention's, its keys from the state. Simulated only.
+struct IndexerSpec {
+  std::int64_t heads = 0;                ///< that a query has, of keys there is one; 0: there is none
+  std::int64_t head_dim = 128;           ///< of which latent.rotary_dim turn
+  std::int64_t topk = 2048;              ///< keys that a query of attention sees at most
+};
+
 /// Layers whose queries see only keys near them (models/ops/window.hpp).
 struct WindowSpec {
   std::int64_t size = 0;                 ///< keys that a query sees at most, its own among them; 0: no layer has a window
@@ -153,6 +161,7 @@ struct ModelSpec {
   bool output_bias = false;              ///< logits have a bias
   QkNorm qk_norm = QkNorm::none;
   LatentSpec latent;
+  IndexerSpec indexer;
   WindowSpec window;
   bool attention_sinks = false;          ///< a learned score of every query head joins its softmax and takes no value
   double attention_soft_cap = 0;         ///< c: a score x becomes c tanh(x / c); 0: it stays

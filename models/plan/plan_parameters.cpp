@@ -20,6 +20,13 @@ std::int64_t latent(const ModelSpec& m) {
   return queries + m.hidden_size * (l.kv_rank + l.rotary_dim) + l.kv_rank * (1 + kv);
 }
 
+/// Matrices of queries, of the key that its heads share and of their weights, and the norm of the key.
+std::int64_t indexer(const ModelSpec& m) {
+  const IndexerSpec& i = m.indexer;
+  if (i.heads == 0) return 0;
+  return m.latent.query_rank * i.heads * i.head_dim + m.hidden_size * i.head_dim + 2 * i.head_dim + m.hidden_size * i.heads;
+}
+
 /// Weights of the norms of queries and keys.
 std::int64_t qk_norm(const ModelSpec& m) {
   switch (m.qk_norm) {
@@ -35,7 +42,7 @@ std::int64_t attention(const ModelSpec& m) {
   const std::int64_t norms = qk_norm(m), sinks = m.attention_sinks ? m.num_attention_heads : 0;
   const std::int64_t kv = m.num_kv_heads * (m.head_dim + m.value_dim);
   const std::int64_t in = m.latent.kv_rank > 0 ? latent(m) : matrix(q + kv, m.hidden_size, m.qkv_bias);
-  return in + matrix(m.hidden_size, context, m.linear_bias) + norms + sinks;
+  return in + matrix(m.hidden_size, context, m.linear_bias) + norms + sinks + indexer(m);
 }
 
 std::int64_t mlp(const ModelSpec& m, std::int64_t inner) {

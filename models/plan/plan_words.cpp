@@ -28,6 +28,7 @@ void append(Words& words, const MoeSpec& x);
 void append(Words& words, const MtpSpec& x);
 void append(Words& words, const RopeScaling& x);
 void append(Words& words, const LatentSpec& x);
+void append(Words& words, const IndexerSpec& x);
 void append(Words& words, const WindowSpec& x);
 void append(Words& words, const OffloadSpec& x);
 void append(Words& words, const DTypes& x);
@@ -67,6 +68,11 @@ void append(Words& words, const RopeScaling& x) {
 void append(Words& words, const LatentSpec& x) {
   const auto& [kv_rank, query_rank, rotary_dim] = x;
   all(words, kv_rank, query_rank, rotary_dim);
+}
+
+void append(Words& words, const IndexerSpec& x) {
+  const auto& [heads, head_dim, topk] = x;
+  all(words, heads, head_dim, topk);
 }
 
 void append(Words& words, const WindowSpec& x) {
@@ -114,12 +120,12 @@ void append(Words& words, const LossScale& x) {
 void append_words(Words& words, const ModelSpec& x) {
   const auto& [name, family, layers, decoders, hidden, heads, kv_heads, head_dim, value_dim, ffn, vocabulary, pad, positions, types,
                activation, normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied,
-               linear_bias, qkv_bias, output_bias, qk_norm, latent, window, sinks, score_cap, logit_cap, embedding_norm, init_std,
-               moe, mtp, notes] = x;
+               linear_bias, qkv_bias, output_bias, qk_norm, latent, indexer, window, sinks, score_cap, logit_cap, embedding_norm,
+               init_std, moe, mtp, notes] = x;
   all(words, family, layers, decoders, hidden, heads, kv_heads, head_dim, value_dim, ffn,
       vocabulary, pad, positions, types, activation,
       normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias,
-      output_bias, qk_norm, latent, window, sinks, score_cap, logit_cap, embedding_norm, init_std, moe, mtp);
+      output_bias, qk_norm, latent, indexer, window, sinks, score_cap, logit_cap, embedding_norm, init_std, moe, mtp);
 }
 
 void append_words(Words& words, const ParallelSpec& x) {

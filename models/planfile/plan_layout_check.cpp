@@ -63,6 +63,8 @@ void check_latent(const ModelSpec& m, const Reporter& fail) {
     fail("model.num_kv_heads", "differs from model.num_attention_heads " + s(m.num_attention_heads) +
              ": latent attention (model.latent.kv_rank) has a key for every query head",
          "use " + s(m.num_attention_heads) + ", or leave it out");
+  if (m.indexer.heads > 0 && m.indexer.head_dim < turned)
+    fail("model.indexer.head_dim", "is less than model.latent.rotary_dim " + s(turned) + ", which turn by position", "use at least " + s(turned));
 }
 
 void check_heads(const Plan& p, const Reporter& fail) {

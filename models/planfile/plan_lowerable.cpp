@@ -46,6 +46,23 @@ std::vector<Gap> model_gaps(const Plan& p) {
   };
 }
 
+/// What an indexer stands beside.
+std::vector<Gap> indexer_gaps(const Plan& p) {
+  const ModelSpec& m = p.model;
+  if (m.indexer.heads == 0) return {};
+  return {
+      {"model.indexer.heads", m.latent.kv_rank == 0 || m.latent.query_rank == 0,
+       "an indexer in latent attention that compresses queries: model.latent.kv_rank and model.latent.query_rank above 0"},
+      {"model.window.size", m.window.size > 0, "an indexer without windows of attention: 0"},
+      {"model.attention_sinks", m.attention_sinks, "an indexer without sinks of attention: false"},
+      {"model.attention_soft_cap", m.attention_soft_cap > 0, "an indexer without a soft cap of scores: 0"},
+      {"training.flash_attention", !p.training.flash_attention, "an indexer with attention that keeps no score matrix: true"},
+      {"training.dropout.attention", p.training.dropout.attention > 0, "an indexer without dropout of attention: 0"},
+      {"parallel.context_mode", p.parallel.context > 1 && p.parallel.context_mode != ContextMode::all_gather,
+       "an indexer with all_gather, which has all keys on a rank"},
+  };
+}
+
 /// What modules of multi-token prediction are built of.
 std::vector<Gap> mtp_gaps(const Plan& p) {
   const ModelSpec& m = p.model;
@@ -142,7 +159,8 @@ Problem not_implemented(const Plan& plan, const Gap& gap) {
 
 Problems lowering_gaps(const Plan& plan) {
   Problems problems;
-  for (const auto& gaps : {model_gaps(plan), mtp_gaps(plan), t5_gaps(plan), parallel_gaps(plan), step_gaps(plan)}) {
+  for (const auto& gaps :
+       {model_gaps(plan), indexer_gaps(plan), mtp_gaps(plan), t5_gaps(plan), parallel_gaps(plan), step_gaps(plan)}) {
     for (const Gap& g : gaps) {
       if (g.open) problems.push_back(not_implemented(plan, g));
     }

@@ -39,6 +39,10 @@ void require_precision(const Plan& plan) {
 
 void require_trainable(const Plan& plan) {
   require_precision(plan);
+  if (plan.model.indexer.heads > 0)
+    throw InfeasibleError(Problem{plan.file, "model.indexer.heads", std::to_string(plan.model.indexer.heads),
+                                  "simulated only: this runtime has no kernels that choose keys",
+                                  "set model.indexer.heads to 0 to train attention to all keys"});
   // A training step of the runtime knows the norm before it updates anything.
   if (plan.parallel.optimizer_sync != OptimizerSync::global)
     throw InfeasibleError(Problem{plan.file, "parallel.optimizer_sync", std::string(name(plan.parallel.optimizer_sync)),

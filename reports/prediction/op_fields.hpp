@@ -32,8 +32,8 @@ template <class F> void fields(AttentionContext& o, F&& f) { fields(o.dims, f); 
 template <class F> void fields(AttentionContextBackward& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(AttentionSoftmaxBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("relative_buckets", o.relative_buckets); f("site", o.site); f("part", o.part); }
 template <class F> void fields(AttentionScoresBackward& o, F&& f) { fields(o.dims, f); f("scaled", o.scaled); }
-template <class F> void fields(FlashAttention& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); f("deterministic", o.deterministic); f("sinks", o.sinks); f("soft_cap", o.soft_cap); }
-template <class F> void fields(FlashAttentionBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); f("deterministic", o.deterministic); f("sinks", o.sinks); f("soft_cap", o.soft_cap); }
+template <class F> void fields(FlashAttention& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); f("deterministic", o.deterministic); f("sinks", o.sinks); f("soft_cap", o.soft_cap); f("chosen", o.chosen); }
+template <class F> void fields(FlashAttentionBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); f("deterministic", o.deterministic); f("sinks", o.sinks); f("soft_cap", o.soft_cap); f("chosen", o.chosen); }
 template <class F> void fields(SplitKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
 template <class F> void fields(MergeKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
 template <class F> void fields(ColumnParts& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("parts", o.parts); f("repeat", o.repeat); f("common", o.common); }
@@ -47,6 +47,10 @@ template <class F> void fields(LatentNorm& o, F&& f) { f("rows", o.rows); f("col
 template <class F> void fields(LatentNormBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("rest", o.rest); }
 template <class F> void fields(LatentHeads& o, F&& f) { fields(o.dims, f); f("turned", o.turned); f("query_scale", o.query_scale); }
 template <class F> void fields(LatentHeadsBackward& o, F&& f) { fields(o.dims, f); f("turned", o.turned); f("query_scale", o.query_scale); }
+template <class F> void fields(IndexDims& o, F&& f) { f("batch", o.batch); f("heads", o.heads); f("seq", o.seq); f("head_dim", o.head_dim); f("top_k", o.topk); f("keys", o.keys); }
+template <class F> void fields(IndexTopK& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(IndexTarget& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(IndexTopKBackward& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(Rotary& o, F&& f) { fields(o.dims, f); f("theta", o.theta); f("inverse", o.inverse); f("scaling", o.scaling); f("factor", o.factor); f("part", o.part); f("turned", o.heads); f("original", o.original); f("dimensions", o.turned); f("keeps_length", o.keeps_length); f("fast", o.fast); f("slow", o.slow); }
 template <class F> void fields(BiasDropoutAdd& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); f("shard", o.shard); f("residual", o.residual); }
 template <class F> void fields(BiasDropoutAddBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); f("shard", o.shard); }

@@ -88,6 +88,9 @@ class Roofline {
   double operator()(const LatentNormBackward& o) const { return activation_kernel(o); }
   double operator()(const LatentHeads& o) const { return activation_kernel(o); }
   double operator()(const LatentHeadsBackward& o) const { return activation_kernel(o); }
+  double operator()(const IndexTopK& o) const { return pairs_kernel(o, index_queries_by_keys(o.dims)); }
+  double operator()(const IndexTarget& o) const { return pairs_kernel(o, queries_by_keys(o.dims)); }
+  double operator()(const IndexTopKBackward& o) const { return pairs_kernel(o, index_queries_by_keys(o.dims)); }
   double operator()(const Rotary& o) const { return activation_kernel(o); }
   double operator()(const AttentionSoftmax& o) const { return activation_kernel(o); }
   double operator()(const AttentionSoftmaxBackward& o) const { return activation_kernel(o); }
@@ -166,6 +169,8 @@ class Roofline {
  private:
   /// [seq, head_dim] by [head_dim, keys] for every head.
   static Gemm queries_by_keys(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.key_count(), d.head_dim}; }
+  /// Queries of all heads by the keys that they share.
+  static Gemm index_queries_by_keys(const IndexDims& d) { return {d.batch, d.heads * d.seq, d.key_count(), d.head_dim}; }
   static Gemm contexts_by_values(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.key_count(), d.value_width()}; }
   /// [seq, keys] by [keys, head_dim] for every head.
   static Gemm scores_by_keys(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.head_dim, d.key_count()}; }
@@ -195,6 +200,13 @@ class Roofline {
   double one_kernel(const Op& op, const Gemms& gemms) const {
     return std::max(arithmetic_seconds(gemms), traffic_seconds(op)) + kernels(1);
   }
+  /// One kernel that does of products like `whole`, of all queries with all keys, the pairs that are needed, at the rate of those.
+  double pairs_kernel(const Op& op, const Gemm& whole) const {
+    const double all = 2.0 * static_cast<double>(whole.batch * whole.m) * static_cast<double>(whole.n * whole.k);
+    const double products = static_cast<double>(matrix_flops(op).count()) / std::max(1.0, all) * arithmetic_seconds({whole});
+    const double beside = static_cast<double>(vector_flops(op).count()) / device_.vector_rate.flops_per_second();
+    return std::max({products, beside, traffic_seconds(op)}) + kernels(1);
+  }
   /// One kernel that does of its products only the pairs that are needed.
   double flash(const auto& o, bool backward) const {
     const std::optional<FlashFit>& fit = flash_law(o);
@@ -220,7 +232,14 @@ class Roofline {
     const double slower = (1 + fit.half_keys / keys) * (1 + fit.fill * static_cast<double>(device_.compute_units) / tiles);
     const double share = backward ? fit.backward_share : fit.forward_share;
     const double rate = peak.flops_per_second() * share;
-    return flops * slower * tile_waste(d, fit) * head_factor(d.head_dim, fit) / rate;
+    return flops * slower * (lists_keys(op) ? 1 : tile_waste(d, fit)) * head_factor(d.head_dim, fit) / rate;
+  }
+  /// Whether an indexer chose the keys. A tile is then of the heads of one query, which see the same keys, so it computes no others
+  /// (deepseek-ai/FlashMLA: sparse attention kernels).
+  static bool lists_keys(const Op& op) {
+    const auto* forward = std::get_if<FlashAttention>(&op);
+    const auto* backward = std::get_if<FlashAttentionBackward>(&op);
+    return (forward != nullptr && forward->chosen) || (backward != nullptr && backward->chosen);
   }
   /// Length of a causal sequence whose queries see as many keys in the mean.
   static double causal_length(const AttentionDims& d) {

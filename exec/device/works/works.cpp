@@ -29,6 +29,7 @@ std::string lacks(const AttentionDims& d) { return d.share == AttentionShare::wh
 template <class Flash>
 std::string lacks_flash(const Flash& op) {
   if (op.ring_step >= 0) return "in the steps of a ring";
+  if (op.chosen) return "of keys that an indexer chose";
   if (std::max(op.dims.head_dim, op.dims.value_width()) > kLongestHead) return "with heads of more than 256 dimensions";
   return lacks(op.dims);
 }

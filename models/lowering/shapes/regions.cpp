@@ -57,6 +57,16 @@ void add_latent(Specs& list, const Shapes& s) {
   list.push_back({"kv_up.weight", s.latent_kv(), s.latent.kv_rank, Cut::rows});
 }
 
+/// Of an indexer: every tensor rank has all of it, reads all tokens and finds the same gradients.
+void add_indexer(Specs& list, const Shapes& s) {
+  const IndexerShape& i = s.indexer;
+  list.push_back({"index_q.weight", i.heads * i.head_dim, s.latent.query_rank});
+  list.push_back({"index_k.weight", i.head_dim, s.hidden});
+  list.push_back({"index_k_norm.weight", i.head_dim, 1, Cut::none, Init::ones});
+  list.push_back({"index_k_norm.bias", i.head_dim, 1, Cut::none, Init::zeros});
+  list.push_back({"index_w.weight", i.heads, s.hidden});
+}
+
 void add_experts_of(Specs& list, const Shapes& s) {
   const std::int64_t n = s.experts_here;
   list.push_back({"experts.fc1.weight", n * s.expert_fc1, s.hidden, Cut::rows, Init::normal, false, s.expert_fc1});
@@ -138,6 +148,7 @@ RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix) 
   if (!s.bare_inputs) add_norm(list, s, "ln1");
   if (s.latent.here()) add_latent(list, s);
   else add_column(list, s, "qkv", s.qkv(), s.qkv_bias);
+  if (s.indexer.here()) add_indexer(list, s);
   if (s.kv_repeat > 1)
     for (ParamSpec& p : list)
       if (p.name.starts_with("qkv")) p.kv_copies = s.attention_dims().pair_width();
@@ -155,7 +166,7 @@ RegionLayout early_region(const RegionLayout& block) {
   Specs list;
   for (const ParamSpec& p : block.specs())
     if ((p.partial && !p.name.starts_with("router.") && !p.name.ends_with("_down.weight")) || p.name == "sinks" ||
-        p.name == "q_norm.weight" || p.name == "k_norm.weight")
+        p.name == "q_norm.weight" || p.name == "k_norm.weight" || p.name.starts_with("index_k_norm."))
       list.push_back(p);
   return {block.prefix(), std::move(list)};
 }

@@ -139,6 +139,8 @@ void set_attention(Shapes& s, const Plan& plan) {
   s.latent = {m.latent.kv_rank, m.latent.query_rank, score_stretch(m)};
   s.alibi = m.position_embedding == PositionEmbedding::alibi;
   set_windows(s, m);
+  s.indexer = {m.indexer.heads, m.indexer.head_dim, m.indexer.topk};
+  if (s.indexer.here()) s.window = s.indexer.topk < plan.training.seq_length ? s.indexer.topk : 0;
   s.causal = m.family != Family::bert && m.family != Family::t5;
 }
 
@@ -197,6 +199,19 @@ Rotary Shapes::rotation(bool inverse) const {
   op.slow = rope_slow;
   op.keeps_length = latent.query_scale != 1;
   return op;
+}
+
+Rotary Shapes::index_rotation(bool inverse, std::int64_t of_heads) const {
+  Rotary op = rotation(inverse);
+  op.dims = {batch, of_heads, seq, indexer.head_dim};
+  op.dims.q_packed = false;
+  op.heads = RotaryHeads::queries;
+  op.turned = rotary_dim < indexer.head_dim ? rotary_dim : 0;
+  return op;
+}
+
+IndexDims Shapes::index_dims() const {
+  return {batch, indexer.heads, seq, indexer.head_dim, indexer.topk, path == ContextPath::all_gather ? seq * context : 0};
 }
 
 /// As exec/device/attention_calls.cpp decides of whole sequences, which is all that the device has. The sum over a sink is forward alone: behind it only its statistics are read.

@@ -37,6 +37,13 @@ struct LatentShape {
   bool here() const { return kv_rank > 0; }
 };
 
+/// The indexer of sparse attention; it is whole on every tensor rank and works on all tokens (Megatron-Core:
+/// megatron/core/transformer/experimental_attention_variant/dsa.py, parallel_mode duplicated). 0 heads: there is none.
+struct IndexerShape {
+  std::int64_t heads = 0, head_dim = 0, topk = 0;
+  bool here() const { return heads > 0; }
+};
+
 /// Sizes of one rank.
 struct Shapes {
   std::int64_t batch, seq;      ///< sequences of a micro-batch, and of each the positions of this context rank
@@ -83,6 +90,7 @@ struct Shapes {
   std::int64_t rope_original;  ///< longest sequence before the scaling
   double rope_fast, rope_slow;  ///< turns in that sequence between which yarn goes from angle to angle
   LatentShape latent;           ///< of latent attention, of which every head has keys of its own
+  IndexerShape indexer;         ///< beside it: `window` is then how many keys a query chooses
   bool alibi, learned_positions, embedding_norm, tied;
   bool tensor_overlap;          ///< tensor ranks' collectives run in pieces beside the products they feed or follow
   bool sum_beside_weights;      ///< weight gradients run beside the sum of the input gradient
@@ -143,6 +151,10 @@ struct Shapes {
   LatentHeads latent_heads() const { return {attention_dims(), rotary_dim, latent.query_scale}; }
   std::int64_t latent_kv() const { return latent_heads().kv_width(); }
   std::int64_t queries() const { return heads * head_dim; }
+  /// Of the indexer, whose keys are all that context ranks have together.
+  IndexDims index_dims() const;
+  /// The turn of so many of its heads on this rank's positions, or its gradient.
+  Rotary index_rotation(bool inverse, std::int64_t of_heads) const;
   /// Whether queries and keys have norms here: one behind their turn needs a turn.
   bool norms_qk() const { return qk_norm != QkNorm::none && (qk_norm != QkNorm::turned || rotary); }
   /// Elements of queries and keys as they were before their norms; 0: they have none.

@@ -72,6 +72,11 @@ class BlockActivations {
   Value latent_queries(const Value& x);
   Value latent_kv(const Value& x);
 
+  // The indexer of sparse attention (block_indexer.cpp), from the same state: the chosen keys of this rank's queries, and its keys of the
+  // whole sequence.
+  Value chosen();
+  Value all_index_keys();
+
   // Attention to the encoder's output (decoder_cross.cpp), which is `memory`.
   /// Output of its norm: all tokens' rows.
   Value cross_normed();
@@ -130,6 +135,7 @@ class BlockActivations {
   Value own_latent_queries(const Value& x);
   void own_latent_kv(const Value& x, bool turned);
   void latent_heads(const Value& x, const Value& y);
+  Value index_keys();
   void score_core();
   void flash_core(const Value& context);
   void ring_core(const Value& context);
@@ -141,7 +147,7 @@ class BlockActivations {
   /// Columns of what the MLP's first matrix writes.
   std::int64_t fc1_width() const { return w_.block.layout().has("fc1.weight") ? s_.fc1 : s_.shared_fc1; }
 
-  Value state_, latent_queries_, latent_kv_;
+  Value state_, latent_queries_, latent_kv_, all_index_keys_;
   Value input_[2], own_kv_, all_kv_, cross_input_, all_memory_;
   Value fc1_rest_;  ///< rows of fc1 that are not kept
 };

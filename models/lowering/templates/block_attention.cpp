@@ -134,11 +134,14 @@ void BlockActivations::score_core() {
 
 void BlockActivations::flash_core(const Value& context) {
   const AttentionDims d = core_dims(s_);
+  const bool chooses = s_.indexer.here();
+  const Value keys = chooses ? chosen() : Value{};
   start(t_.attention_stats, stats_elements(d), s_.numerics.statistics);
   std::vector<Value> in{t_.qkv, all_kv()};
   if (s_.sinks) in.push_back(w_.block("sinks"));
+  if (chooses) in.push_back(keys);
   b_.add("attention", FlashAttention{d, s_.attention_dropout, s_.alibi, -1, DropoutSite::attention, s_.flash_kernel(false),
-                       s_.fusion.deterministic_attention, s_.sinks, s_.attention_soft_cap},
+                       s_.fusion.deterministic_attention, s_.sinks, s_.attention_soft_cap, chooses},
          std::move(in), {context, t_.attention_stats});
 }
 

@@ -65,6 +65,7 @@ void BlockBackward::weights_path() {
   }
   proj_weights(gathered(held_.attention, "attention_gradient"));
   s_.latent.here() ? latent_weights() : qkv_weights(held_.qkv);
+  if (s_.indexer.here()) index_weights(held_.index_q, held_.index_k, held_.index_w);
 }
 
 /// The weights are not there when the second half runs.
@@ -219,6 +220,7 @@ Value BlockBackward::attention(const Value& own, const Value& to) {
   b_.add("proj_dgrad", MatMul{t, a, h, false, false, false}, {d, weights_.block("proj.weight")}, {dcontext});
   if (weights_here()) proj_weights(d);
   const Value dqkv = core(dcontext);
+  if (s_.indexer.here()) index_gradients();
   if (s_.latent.here()) return latent_input(dqkv, to);
   if (gathers_ahead()) attention_input();
   const Value dx = sum_input("qkv", dqkv, s_.qkv(), to);

@@ -92,6 +92,11 @@ class BlockBackward {
   Value latent_input(const Value& dqkv, const Value& to);
   Value latent_queries(const Value& dq, const Value& to);
   Value latent_kv(const Value& dkv, const Value& dturned);
+  // The indexer (block_indexer_backward.cpp): its gradients, of which none goes on to what it read, and those of its matrices.
+  void index_gradients();
+  Value index_target();
+  Value index_key_gradient(const Value& dk);
+  void index_weights(const Value& dq, const Value& dk, const Value& dw);
   Value summed(const Summed& sum);
   void latent_weights();
   void latent_weight(const std::string& name, const Value& dy, const Value& x, std::int64_t width);

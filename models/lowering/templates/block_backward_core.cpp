@@ -108,8 +108,9 @@ void BlockBackward::add_flash(const std::string& name, int step, std::vector<Val
     in.push_back(weights_.block("sinks"));
     out.push_back(early_sink().part("sinks"));
   }
+  if (s_.indexer.here()) in.push_back(a_.chosen());
   b_.add(name, FlashAttentionBackward{core_dims(s_), s_.attention_dropout, s_.alibi, step, DropoutSite::attention,
-                       s_.flash_kernel(true), s_.fusion.deterministic_attention, sinks, s_.attention_soft_cap},
+                       s_.flash_kernel(true), s_.fusion.deterministic_attention, sinks, s_.attention_soft_cap, s_.indexer.here()},
          std::move(in), std::move(out));
   if (sinks) early_sink().close("sinks");
 }

@@ -11,6 +11,7 @@ namespace tandem::lowering {
 struct BlockDeferred {
   Value attention, qkv, mlp, fc1;          ///< gradients of proj's, qkv's, fc2's and fc1's outputs
   Value q_down, q_up, kv_down, kv_up;      ///< of latent attention's matrices, in place of qkv
+  Value index_q, index_k, index_w;         ///< of an indexer's
   Value expert_rows, expert_fc1, logits;   ///< of the experts' and the router's
   Value shared;                            ///< of what a gate of shared experts scales, in place of fc2's output's
   Value early;                             ///< of norms and of biases that are added after a sum
@@ -24,6 +25,7 @@ struct BlockDeferred {
     if (s.sharded_weights && regions.again.elements() > 0) again = at.add(s.dtypes.weights, regions.again.elements());
     attention = add(s.rows * s.hidden);
     s.latent.here() ? add_latent(s, add) : void(qkv = add(s.tokens * s.qkv()));
+    if (s.indexer.here()) add_index(s, add);
     mlp = add(s.rows * s.hidden);
     const std::int64_t inner = moe ? s.shared_fc1 : s.fc1;
     if (inner > 0) fc1 = add(s.tokens * inner);
@@ -40,6 +42,11 @@ struct BlockDeferred {
     q_up = add(s.tokens * s.queries());
     kv_down = add(s.rows * (s.latent.kv_rank + s.rotary_dim));
     kv_up = add(s.tokens * s.latent_kv());
+  }
+  void add_index(const Shapes& s, const auto& add) {
+    index_q = add(s.tokens * s.indexer.heads * s.indexer.head_dim);
+    index_k = add(s.tokens * s.indexer.head_dim);
+    index_w = add(s.tokens * s.indexer.heads);
   }
 };
 

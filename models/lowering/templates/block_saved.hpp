@@ -36,6 +36,11 @@ struct LatentSaved {
   Kept q_down, q_stats, q, kv_down, kv_stats, kv, turned;
 };
 
+/// Of an indexer: queries and key behind their turn, the key before its norm and that norm's statistics, weights of heads, chosen keys.
+struct IndexSaved {
+  Kept q, k_down, k_stats, k, w, chosen;
+};
+
 /// Where it lies; one slot for both where the backward pass is whole.
 struct SavedSlots {
   std::uint16_t saved = 0;          ///< read by the input's gradient alone; 0: the template has no such slot
@@ -49,6 +54,7 @@ struct BlockSaved {
   MoeSaved moe;
   CrossSaved cross;
   LatentSaved latent;
+  IndexSaved index;
 
   /// `written`: the forward pass has run, everything kept can be read.
   BlockSaved(const Shapes& s, bool experts, const SavedSlots& slots, bool written)
@@ -116,6 +122,7 @@ struct BlockSaved {
     unnormed = keep(s_.norms_qk(), s_.unnormed());
     qk_sums = keep(s_.qk_norm == QkNorm::row, 2 * n, s_.numerics.statistics);
     if (s_.latent.here()) save_latent();
+    if (s_.indexer.here()) save_index();
     qkv = keep(s_.keep.up, core_qkv_elements(s_));
     if (s_.rotary && !s_.latent.here() && s_.fusion.rotated_copies && !s_.keep.by_products)
       hold(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);
@@ -154,6 +161,17 @@ struct BlockSaved {
     latent.kv_stats = keep_for(!norms, true, 2 * s_.rows, s_.numerics.statistics);
     latent.kv = keep_operand(norms, pairs);
     latent.turned = keep(norms && !s_.keep.up, s_.rows * s_.rotary_dim);
+  }
+
+  /// Scores are kept nowhere: the backward pass makes those of the chosen keys again.
+  void save_index() {
+    const IndexDims d = s_.index_dims();
+    index.q = keep(true, d.query_elements());
+    index.k_down = keep(true, s_.tokens * d.head_dim);
+    index.k_stats = keep(true, 2 * s_.tokens, s_.numerics.statistics);
+    index.k = keep(s_.keep.norms, s_.tokens * d.head_dim);
+    index.w = keep(true, s_.tokens * d.heads);
+    index.chosen = keep(true, d.rows() * d.listed(), DType::int32);
   }
 
   void save_cross() {

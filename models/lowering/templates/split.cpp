@@ -90,6 +90,7 @@ class Splitter {
   void split(const Rotary& o) {
     if (!f_.rotary_apart) return keep();
     for (const bool keys : {false, true}) {
+      if (o.heads == (keys ? RotaryHeads::queries : RotaryHeads::keys)) continue;
       Rotary op = o;
       op.heads = keys ? RotaryHeads::keys : RotaryHeads::queries;
       const std::string name = keys ? "_keys" : "_queries";

@@ -242,7 +242,9 @@ std::span<const ParamPiece> whole() {
   return {&piece, 1};
 }
 
-bool is_computation(const Op& op) { return !is_communication(op) && !std::holds_alternative<HostCopy>(op); }
+bool is_computation(const Op& op) {
+  return !is_communication(op) && !std::holds_alternative<HostCopy>(op) && !is_simulated_only(op);
+}
 
 std::vector<Values> run(const Call& call, DType dtype, std::int64_t threads = 0) {
   Kernels kernels(dtype);
@@ -276,17 +278,26 @@ std::vector<Op> one_of_each(std::index_sequence<I...>) {
 
 }  // namespace
 
-TEST_CASE("every kind of operation is either supported in fp64, fp32, bf16 and fp16 or moves numbers between ranks") {
+TEST_CASE("every kind of operation is supported in fp64, fp32, bf16 and fp16, moves numbers between ranks or is simulated only") {
   const auto backend = make_cpu_backend();
   for (Op op : one_of_each(std::make_index_sequence<kOpKinds>{})) {
     if (auto* a = std::get_if<Accumulate>(&op)) a->source = a->destination = DType::fp32;
     INFO(kind_name(op));
     for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16, DType::fp16})
-      CHECK(backend->supports(op, {dtype, {}, {}}).possible == !is_communication(op));
+      CHECK(backend->supports(op, {dtype, {}, {}}).possible == (!is_communication(op) && !is_simulated_only(op)));
     for (const DType dtype : {DType::tf32, DType::fp8, DType::mxfp8, DType::int32, DType::int64}) {
       CHECK_FALSE(backend->supports(op, {dtype, {}, {}}).possible);
     }
   }
+}
+
+TEST_CASE("attention to keys that an indexer chose is not supported") {
+  FlashAttention forward{AttentionDims{1, 1, 4, 4}, 0, false};
+  FlashAttentionBackward backward{AttentionDims{1, 1, 4, 4}, 0, false};
+  forward.chosen = backward.chosen = true;
+  const auto backend = make_cpu_backend();
+  CHECK_FALSE(backend->supports(Op(forward), {DType::fp32, {}, {}}).possible);
+  CHECK_FALSE(backend->supports(Op(backward), {DType::fp32, {}, {}}).possible);
 }
 
 TEST_CASE("what is not supported is refused when it is run, by kind and type") {

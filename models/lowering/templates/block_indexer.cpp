@@ -1,0 +1,54 @@
+// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556 section 2.1): a score of every query and key, and each query's best
+// keys. Every tensor rank computes all of it, as in Megatron-Core (megatron/core/transformer/experimental_attention_variant/dsa.py).
+
+#include "models/lowering/templates/block_activations.hpp"
+
+namespace tandem::lowering {
+
+/// Of this rank's positions.
+Value BlockActivations::index_keys() {
+  IndexSaved& t = t_.index;
+  if (t.k.ready) return t.k;
+  const std::int64_t n = s_.tokens, d = s_.indexer.head_dim;
+  if (!t.k_down.ready) {
+    const Value read = input(1, state_);
+    column("index_k", read, d, start(t.k_down, n * d));
+  }
+  start(t.k_stats, 2 * n, s_.numerics.statistics);
+  start(t.k, n * d);
+  b_.add("index_k_norm", LayerNorm{n, d, s_.norm_epsilon}, {t.k_down, w_.block("index_k_norm.weight"), w_.block("index_k_norm.bias")},
+         {t.k, t.k_stats});
+  b_.add("index_k_rotary", s_.index_rotation(false, 1), {t.k}, {t.k});
+  return t.k;
+}
+
+Value BlockActivations::all_index_keys() {
+  if (all_index_keys_.elements > 0) return all_index_keys_;
+  const Value own = index_keys();
+  if (s_.path != ContextPath::all_gather) return all_index_keys_ = own;
+  const Value all = b_.scratch(own.dtype, own.elements * s_.context);
+  b_.add("index_k_all_gather", Collective{CollectiveKind::all_gather, Group::context, all.elements, own.dtype, Reduce::sum}, {own},
+         {all}, Stream::tensor);
+  return all_index_keys_ = all;
+}
+
+Value BlockActivations::chosen() {
+  IndexSaved& t = t_.index;
+  if (t.chosen.ready) return t.chosen;
+  const IndexDims d = s_.index_dims();
+  if (!t.q.ready) {
+    const Value read = latent_queries(state_);
+    column("index_q", read, d.heads * d.head_dim, start(t.q, d.query_elements()));
+    b_.add("index_q_rotary", s_.index_rotation(false, d.heads), {t.q}, {t.q});
+  }
+  const Value k = all_index_keys();
+  if (!t.w.ready) {
+    const Value read = input(1, state_);
+    column("index_w", read, d.heads, start(t.w, s_.tokens * d.heads));
+  }
+  start(t.chosen, d.rows() * d.listed(), DType::int32);
+  b_.add("index_topk", IndexTopK{d}, {t.q, k, t.w}, {t.chosen});
+  return t.chosen;
+}
+
+}  // namespace tandem::lowering

@@ -1,0 +1,60 @@
+// The indexer's gradients in the sparse stage of its training: of the divergence of its scores from attention's distribution over the
+// chosen keys. What it reads is detached, so no gradient leaves it (DeepSeek-V3.2, arXiv 2512.02556 section 2.1).
+
+#include "models/lowering/templates/block_backward.hpp"
+
+namespace tandem::lowering {
+
+/// Tensor ranks have heads of their own, whose probabilities are summed.
+Value BlockBackward::index_target() {
+  const AttentionDims d = core_dims(s_);
+  const BlockSaved& t = a_.at();
+  const Value target = b_.scratch(s_.numerics.statistics, s_.tokens * d.listed_keys());
+  const auto task = b_.add("index_target", IndexTarget{d}, {t.qkv, a_.all_kv(), t.attention_stats, a_.chosen()}, {target});
+  b_.collectives_in_pieces(false);  // it follows no product
+  tensor_all_reduce(b_, s_, target, "index_target", task);
+  b_.collectives_in_pieces(s_.tensor_overlap);
+  return target;
+}
+
+/// From the gradient of all keys to that of what the norm of this rank's read.
+Value BlockBackward::index_key_gradient(const Value& dk) {
+  const std::int64_t n = s_.tokens, d = s_.indexer.head_dim;
+  Value own = dk;
+  if (s_.path == ContextPath::all_gather) {
+    own = scratch(n * d);
+    b_.add("index_dk_reduce_scatter",
+           Collective{CollectiveKind::reduce_scatter, Group::context, dk.elements, dk.dtype, Reduce::sum}, {dk}, {own},
+           Stream::tensor);
+  }
+  b_.add("index_k_rotary_backward", s_.index_rotation(true, 1), {own}, {own});
+  const IndexSaved& t = a_.at().index;
+  const Value down = hold(held_.index_k, n * d);
+  GradientSink& early = early_sink();
+  early.open("index_k_norm.weight", "index_k_norm.bias", gradient_type());
+  b_.add("index_k_norm_backward", LayerNormBackward{n, d, false},
+         {own, t.k_down, t.k_stats, weights_.block("index_k_norm.weight")},
+         {down, early.part("index_k_norm.weight"), early.part("index_k_norm.bias")});
+  early.close("index_k_norm");
+  return down;
+}
+
+void BlockBackward::index_gradients() {
+  const IndexDims d = s_.index_dims();
+  const IndexSaved& t = a_.at().index;
+  const Value target = index_target(), k = a_.all_index_keys();
+  const Value dq = hold(held_.index_q, d.query_elements()), dk = scratch(k.elements), dw = hold(held_.index_w, s_.tokens * d.heads);
+  b_.add("index_topk_backward", IndexTopKBackward{d}, {target, t.q, k, t.w, t.chosen}, {dq, dk, dw});
+  b_.add("index_q_rotary_backward", s_.index_rotation(true, d.heads), {dq}, {dq});
+  const Value down = index_key_gradient(dk);
+  if (weights_here()) index_weights(dq, down, dw);
+}
+
+void BlockBackward::index_weights(const Value& dq, const Value& dk, const Value& dw) {
+  const IndexerShape& i = s_.indexer;
+  latent_weight("index_q", dq, a_.latent_queries(x_.state), i.heads * i.head_dim);
+  latent_weight("index_k", dk, attention_input(), i.head_dim);
+  latent_weight("index_w", dw, attention_input(), i.heads);
+}
+
+}  // namespace tandem::lowering

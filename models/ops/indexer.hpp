@@ -1,0 +1,45 @@
+#pragma once
+// The indexer of sparse attention, which chooses the keys that a query sees (DeepSeek-V3.2, arXiv 2512.02556 section 2.1;
+// deepseek-ai/DeepSeek-V3.2-Exp: inference/model.py, Indexer). Conventions: models/ops/op.hpp. Only the simulator knows these operations.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "models/ops/attention.hpp"
+#include "models/ops/window.hpp"
+
+namespace tandem {
+
+/// All heads of an indexer share one key of a position. A query chooses among its own key and those before it.
+struct IndexDims {
+  std::int64_t batch, heads, seq, head_dim;  ///< seq: queries of a sequence that this rank computes
+  std::int64_t topk = 0;                     ///< keys that a query chooses at most
+  std::int64_t keys = 0;                     ///< of a sequence; 0: seq
+
+  std::int64_t key_count() const { return keys > 0 ? keys : seq; }
+  std::int64_t rows() const { return batch * seq; }
+  std::int64_t query_elements() const { return rows() * heads * head_dim; }
+  std::int64_t key_elements() const { return batch * key_count() * head_dim; }
+  /// Places in a query's list.
+  std::int64_t listed() const { return std::min(topk, key_count()); }
+  /// Pairs of a query and a key before it, and of a query and a key that it chose. Of queries that context ranks share: an even share.
+  std::int64_t pairs() const { return share(pairs_seen(key_count(), 0, false)); }
+  std::int64_t chosen_pairs() const { return share(pairs_seen(key_count(), listed(), false)); }
+
+ private:
+  std::int64_t share(std::int64_t of_sequence) const { return key_count() == 0 ? 0 : batch * of_sequence * seq / key_count(); }
+};
+
+/// The `listed` keys of the best scores sum_heads w relu(q k). No score matrix is written: a list is kept while keys pass by.
+/// in: q[rows, heads*head_dim], k[batch*keys, head_dim], w[rows, heads]; out: chosen[rows, listed] of int32
+struct IndexTopK { IndexDims dims; };
+
+/// What the indexer learns: the probabilities that attention gives the chosen keys, summed over this rank's heads, made again from
+/// attention's statistics. in: q, kv, stats, chosen[batch*seq, listed_keys]; out: target[batch*seq, listed_keys]
+struct IndexTarget { AttentionDims dims; };
+
+/// Gradients of the divergence of the softmax of the chosen keys' scores from the target, which is first divided by its sum; the scores
+/// are made again. in: target, q, k, w, chosen; out: dq, dk, dw
+struct IndexTopKBackward { IndexDims dims; };
+
+}  // namespace tandem
