@@ -47,8 +47,10 @@ void count_part(const json& part, Facts& facts, TrueCounts& counts, FeatureParam
   if (__builtin_mul_overflow(times, each("parameters"), &parameters) || __builtin_add_overflow(sum, parameters, &sum))
     throw ConfigError(Problem{"", "", "", "the model has more parameters than 64 bits count", "give smaller sizes"});
   if (!beside && !part.value("outside", false)) counts.text_parameters += parameters;
-  counts.forward_flops += 2.0 * static_cast<double>(times) * static_cast<double>(each("active"));
-  if (part.contains("flops")) counts.forward_flops += static_cast<double>(times) * facts.number(part["flops"].get<std::string>());
+  const auto flops = [&](const char* key) { return part.contains(key) ? facts.number(part[key].get<std::string>()) : 0.0; };
+  const double forward = static_cast<double>(times) * (2.0 * static_cast<double>(each("active")) + flops("flops"));
+  counts.forward_flops += forward;
+  counts.training_flops += part.contains("training") ? static_cast<double>(times) * flops("training") : 3 * forward;
   if (part.contains("feature")) of_features.emplace_back(part["feature"].get<std::string>(), parameters);
 }
 

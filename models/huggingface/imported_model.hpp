@@ -30,6 +30,7 @@ struct TrueCounts {
   std::int64_t text_parameters = 0;    ///< without towers for pictures and sound
   std::int64_t mtp_parameters = 0;     ///< besides, of the modules that a plan says
   double forward_flops = 0;            ///< matrix products a token at `sequence`, mean over a causal sequence, these modules' too
+  double training_flops = 0;           ///< the same, forward and backward: three times as many where gradients go through
   std::int64_t sequence = 0;
   std::vector<std::string> uncounted;  ///< parts of it that no formula here counts
   bool text_complete = true;           ///< none of these belongs to the language model

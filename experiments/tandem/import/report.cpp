@@ -89,7 +89,7 @@ double counted_parameters(const Import& import) {
   return static_cast<double>(import.model.counts.text_parameters + import.model.counts.mtp_parameters);
 }
 
-double model_flops(const Import& import) { return 3 * import.model.counts.forward_flops; }
+double model_flops(const Import& import) { return import.model.counts.training_flops; }
 
 std::string because(const MissingFeature& f) {
   std::vector<std::string> out;
@@ -205,7 +205,7 @@ Import make_import(const std::string& path, std::int64_t sequence, bool approxim
   plan.erase("parallel");
   const ModelSpec spec = spec_of(plan, out.model);
   out.plan_parameters = count_parameters(spec, spec.vocab_size).total;
-  if (has_forward_flops(spec.family)) out.plan_flops = 3 * forward_flops(spec, out.model.counts.sequence);
+  if (has_forward_flops(spec.family)) out.plan_flops = training_flops(spec, out.model.counts.sequence);
   return out;
 }
 

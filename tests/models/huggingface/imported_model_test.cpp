@@ -204,6 +204,26 @@ TEST_CASE("modules of multi-token prediction are read where they are DeepSeek-V3
         std::vector<std::string>{"multi-token prediction"});
 }
 
+TEST_CASE("an indexer is read where every layer has one, with modules of multi-token prediction") {
+  Configs configs;
+  const json base = with(kSmall, {{"q_lora_rank", 16}, {"kv_lora_rank", 8}, {"qk_nope_head_dim", 16}, {"qk_rope_head_dim", 8}, {"v_head_dim", 24},
+                                  {"n_routed_experts", 8}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 32}, {"first_k_dense_replace", 1},
+                                  {"n_group", 1}, {"topk_group", 1}, {"index_n_heads", 2}, {"index_head_dim", 12}, {"index_topk", 10},
+                                  {"num_nextn_predict_layers", 1}});
+  const std::int64_t each = 16 * 2 * 12 + 64 * 12 + 2 * 12 + 64 * 2;
+  for (const char* type : {"deepseek_v32", "glm_moe_dsa"}) {
+    INFO(type);
+    const ImportedModel read = configs.import(with(base, {{"model_type", type}})), plain = configs.import(with(base, {{"model_type", "deepseek_v3"}}));
+    CHECK(refused(read).empty());
+    CHECK(read.section()["indexer"] == json{{"heads", 2}, {"head_dim", 12}, {"topk", 10}});
+    CHECK(read.section()["mtp"] == json{{"num_layers", 1}});
+    CHECK(read.counts.parameters - plain.counts.parameters == 2 * each);
+    CHECK(read.counts.mtp_parameters - plain.counts.mtp_parameters == each);
+  }
+  const json shared = with(base, {{"model_type", "glm_moe_dsa"}, {"indexer_types", {"full", "shared"}}});
+  CHECK(refused(configs.import(shared)) == std::vector<std::string>{"layers that see the keys that an earlier layer chose"});
+}
+
 TEST_CASE("a window's FLOPs are those of the keys that it lets through") {
   Configs configs;
   const json plain = with(kSmall, {{"model_type", "mistral"}, {"sliding_window", nullptr}, {"num_key_value_heads", 2}});

@@ -9,6 +9,10 @@ from tandem import SOURCE, WithFolder, run, tandem_json
 LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
          "num_attention_heads": 4, "vocab_size": 256, "max_position_embeddings": 128, "torch_dtype": "bfloat16"}
 HUNYUAN = {**LLAMA, "model_type": "hunyuan_v1_dense", "head_dim": 32, "num_key_value_heads": 2}
+SPARSE = {"model_type": "deepseek_v32", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4,
+          "vocab_size": 256, "max_position_embeddings": 128, "q_lora_rank": 16, "kv_lora_rank": 8, "qk_nope_head_dim": 16,
+          "qk_rope_head_dim": 8, "v_head_dim": 16, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+          "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "index_n_heads": 2, "index_head_dim": 16, "index_topk": 8}
 LATE_NORMS = "norms of queries and keys (QK norm) other than RMS norms of heads or rows"
 
 
@@ -55,6 +59,21 @@ class Import(WithFolder):
         code, out, err = run("simulate", plan)
         self.assertEqual((code, out), (4, ""))
         self.assertIn(f"not implemented: {LATE_NORMS}", err)
+
+    def test_sparse_attention_is_simulated_and_not_trained(self):
+        self.config(SPARSE)
+        plan = {"model": {"preset": "config.json"}, "cluster": {"preset": "dgx-h100", "devices": 2}, "parallel": {"tensor": 2},
+                "training": {"seq_length": 64, "micro_batch_size": 1, "global_batch_size": 2}}
+        told = tandem_json("simulate", self.folder.plan(plan))
+        self.assertEqual(told["plan"]["model"]["indexer"], {"heads": 2, "head_dim": 16, "topk": 8})
+        plan["model"]["indexer"] = {"heads": 0}
+        self.assertGreater(told["step_time_s"], tandem_json("simulate", self.folder.plan(plan))["step_time_s"])
+        del plan["model"]["indexer"]
+        plan["cluster"] = {"preset": "cpu-host", "devices": 2}
+        plan["training"]["flash_attention"] = True
+        code, out, err = run("train", self.folder.plan(plan))
+        self.assertEqual((code, out), (4, ""), err)
+        self.assertIn("model.indexer.heads = 2: simulated only", err)
 
     def test_a_refused_model_is_told_as_json_too(self):
         code, out, _ = run("import", self.config(HUNYUAN), "--json")
