@@ -88,9 +88,9 @@ class Roofline {
   double operator()(const LatentNormBackward& o) const { return activation_kernel(o); }
   double operator()(const LatentHeads& o) const { return activation_kernel(o); }
   double operator()(const LatentHeadsBackward& o) const { return activation_kernel(o); }
-  double operator()(const IndexTopK& o) const { return pairs_kernel(o, index_queries_by_keys(o.dims)); }
-  double operator()(const IndexTarget& o) const { return pairs_kernel(o, queries_by_keys(o.dims)); }
-  double operator()(const IndexTopKBackward& o) const { return pairs_kernel(o, index_queries_by_keys(o.dims)); }
+  double operator()(const IndexTopK& o) const { return over_pairs(o, index_heads(o.dims), false); }
+  double operator()(const IndexTarget& o) const { return over_pairs(o, without_window(o.dims), false); }
+  double operator()(const IndexTopKBackward& o) const { return over_pairs(o, index_heads(o.dims), true); }
   double operator()(const Rotary& o) const { return activation_kernel(o); }
   double operator()(const AttentionSoftmax& o) const { return activation_kernel(o); }
   double operator()(const AttentionSoftmaxBackward& o) const { return activation_kernel(o); }
@@ -169,8 +169,12 @@ class Roofline {
  private:
   /// [seq, head_dim] by [head_dim, keys] for every head.
   static Gemm queries_by_keys(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.key_count(), d.head_dim}; }
-  /// Queries of all heads by the keys that they share.
-  static Gemm index_queries_by_keys(const IndexDims& d) { return {d.batch, d.heads * d.seq, d.key_count(), d.head_dim}; }
+  /// An indexer's heads, which share a key.
+  static AttentionDims index_heads(const IndexDims& d) { return {d.batch, d.heads, d.seq, d.head_dim, 1, d.key_count()}; }
+  static AttentionDims without_window(AttentionDims d) {
+    d.window = 0;
+    return d;
+  }
   static Gemm contexts_by_values(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.key_count(), d.value_width()}; }
   /// [seq, keys] by [keys, head_dim] for every head.
   static Gemm scores_by_keys(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.head_dim, d.key_count()}; }
@@ -200,10 +204,10 @@ class Roofline {
   double one_kernel(const Op& op, const Gemms& gemms) const {
     return std::max(arithmetic_seconds(gemms), traffic_seconds(op)) + kernels(1);
   }
-  /// One kernel that does of products like `whole`, of all queries with all keys, the pairs that are needed, at the rate of those.
-  double pairs_kernel(const Op& op, const Gemm& whole) const {
-    const double all = 2.0 * static_cast<double>(whole.batch * whole.m) * static_cast<double>(whole.n * whole.k);
-    const double products = static_cast<double>(matrix_flops(op).count()) / std::max(1.0, all) * arithmetic_seconds({whole});
+  /// A kernel over pairs that writes no matrix of them, at the rate of FlashAttention 2 with heads like `d`.
+  double over_pairs(const Op& op, const AttentionDims& d, bool backward) const {
+    const std::optional<FlashFit>& law = calibration_.attention(AttentionKernel::flash2);
+    const double products = flash_arithmetic(op, d, law, backward, peak_of(device_, compute_));
     const double beside = static_cast<double>(vector_flops(op).count()) / device_.vector_rate.flops_per_second();
     return std::max({products, beside, traffic_seconds(op)}) + kernels(1);
   }
