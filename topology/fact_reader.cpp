@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "models/base/json.hpp"
+#include "models/base/left_out.hpp"
 #include "models/base/quantity.hpp"
 #include "models/base/text.hpp"
 
@@ -42,6 +43,15 @@ bool is_fitted(const json& value) {
 bool is_texts(const json& value) {
   return value.is_string() ||
          (value.is_array() && std::all_of(value.begin(), value.end(), [](const json& v) { return v.is_string(); }));
+}
+
+/// A fitted number as fitted without the sources that are left out now, where it says so; else its value.
+const json& value_in(const json& fact) {
+  if (!fact.contains("without")) return fact["value"];
+  std::vector<std::string> choices;
+  for (const auto& [sets, number] : fact["without"].items()) choices.push_back(sets);
+  const std::string choice = choice_without(choices);
+  return choice.empty() ? fact["value"] : fact["without"][choice];
 }
 
 bool has_source(const json& value) {
@@ -102,8 +112,10 @@ const json& FactReader::fact(const std::string& key) {
     refuse(key, "a fact needs \"source\" (texts) and \"verified\" (true or false), a fitted number \"fitted_on\"",
            "or write the value alone: it counts as not verified");
   if (is_fact(found) && found.contains("note") && !found["note"].is_string()) refuse(key, "its note must be a string");
+  if (is_fact(found) && found.contains("without") && !found["without"].is_object())
+    refuse(key, "without must name sets of measurements, each with the number that was fitted without it");
   note_unverified(key, found);
-  return is_fact(found) ? found["value"] : found;
+  return is_fact(found) ? value_in(found) : found;
 }
 
 std::string FactReader::text(const std::string& key, const std::string& otherwise) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "models/base/held_files.hpp"
+#include "models/base/left_out.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "models/ops/op.hpp"
@@ -154,6 +155,7 @@ void read(const json& entry, const List& list, HostEntry& out) {
   for (const json& m : more) {
     read_frame(m, {"tasks"}, {}, list, out.more.emplace_back());
     out.more.back().tasks = counts(m, "tasks", list);
+    if (rests_on_left_out(out.more.back().source)) out.more.pop_back();
   }
 }
 
@@ -193,7 +195,10 @@ void read_list(const json& file, const std::string& path, const char* key, std::
   if (!file.contains(key)) return;
   const List list{path, key};
   if (!file[key].is_array()) list.refuse(file[key], "is not a list");
-  for (const json& entry : file[key]) read(entry, list, out.emplace_back());
+  for (const json& entry : file[key]) {
+    read(entry, list, out.emplace_back());
+    if (rests_on_left_out(out.back().source)) out.pop_back();
+  }
 }
 
 /// Calls `each` with the name and the member of every list of a stack's file.
@@ -215,7 +220,7 @@ void for_lists(Each each) {
 }
 
 void check_keys(const json& file, const std::string& path) {
-  Keys known{"name", "base", "notes", "read_until", "default_on", "facts"};
+  Keys known{"name", "base", "notes", "read_until", "default_on", "stands_in", "facts"};
   for_lists([&](const char* key, auto) { known.insert(key); });
   if (!file.is_object()) List{path, ""}.refuse(file, "must be an object");
   for (const auto& [key, value] : file.items())
@@ -233,6 +238,7 @@ void read_head(const json& file, StackFile& out) {
   const bool texts = on.is_array() && std::all_of(on.begin(), on.end(), [](const json& s) { return s.is_string(); });
   if (!texts) List{out.path, "default_on"}.refuse(on, "must be a list of generations of devices");
   out.default_on = on.get<std::vector<std::string>>();
+  flag(file.value("stands_in", json(false)), "stands_in", List{out.path, "stands_in"});
 }
 
 std::string path_of(const std::string& name) {
@@ -264,6 +270,29 @@ StackFile read_file(const std::string& name, int bases_left, Texts& texts) {
   return out;
 }
 
+template <class Entry>
+void append(std::vector<Entry>& list, const std::vector<Entry>& more) {
+  list.insert(list.end(), more.begin(), more.end());
+}
+
+/// Lists that need an entry for every plan get those of the stack that stands in, in case theirs rested on sources that are left out.
+void add_stand_in(StackFile& out, Texts& texts) {
+  for (const std::string& name : preset_names(kFolder)) {
+    const std::string path = path_of(name);
+    const json file = parse_json(read_text(path), path);
+    if (name == out.name || !file.is_object() || file.value("stands_in", json()) != true) continue;
+    const StackFile plain = read_file(name, kMostBases, texts);
+    append(out.fusion, plain.fusion), append(out.transfers, plain.transfers), append(out.host_operations, plain.host_operations);
+  }
+}
+
+/// A stack's name, and the evidence that it is read without.
+std::string key_of(const std::string& name) {
+  std::string out = name;
+  for (const std::string& evidence : LeftOut::now().evidence) out += " " + evidence;
+  return out;
+}
+
 struct Parsed {
   Texts texts;
   std::shared_ptr<const StackFile> stack;
@@ -285,11 +314,12 @@ namespace {
 
 std::shared_ptr<const StackFile> load_current(const std::string& name) {
   thread_local std::map<std::string, Parsed> parsed;
-  Parsed& known = parsed[name];
+  Parsed& known = parsed[key_of(name)];
   if (!known.is_current(path_of(name))) {
     Texts texts;
-    auto stack = std::make_shared<const StackFile>(read_file(name, kMostBases, texts));
-    known = {std::move(texts), std::move(stack)};
+    StackFile stack = read_file(name, kMostBases, texts);
+    if (!LeftOut::now().evidence.empty()) add_stand_in(stack, texts);
+    known = {std::move(texts), std::make_shared<const StackFile>(std::move(stack))};
   }
   return known.stack;
 }
@@ -306,7 +336,7 @@ std::string claimed_stack(const std::string& generation) {
 
 std::shared_ptr<const StackFile> load_stack(const std::string& name) {
   thread_local HeldAnswers<std::shared_ptr<const StackFile>> held;
-  return held.get(name, [&] { return load_current(name); });
+  return held.get(key_of(name), [&] { return load_current(name); });
 }
 
 std::string default_stack(const std::string& generation) {

@@ -87,9 +87,9 @@ const Entry* first_that_holds(const std::vector<Entry>& list, Month as_of, const
   return nullptr;
 }
 
-/// Reads a stack by name, with its base. Parsed again only where a file's text has changed since the
-/// thread read it and files are not held (models/base/held_files). Throws
-/// ConfigError where there is no such stack, or where a file is not of the form of models/stacks/README.md.
+/// Reads a stack by name, with its base, without entries whose evidence is left out (models/base/left_out). Parsed again only where a
+/// file's text has changed since the thread read it and files are not held (models/base/held_files). Throws ConfigError where there is
+/// no such stack, or where a file is not of the form of models/stacks/README.md.
 std::shared_ptr<const StackFile> load_stack(const std::string& name);
 
 /// The stack of plans that name none, on devices of this generation: "tandem" where no file claims it.
