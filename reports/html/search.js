@@ -40,7 +40,7 @@ function scale(values, from, to) {
 
 function describe(p) {
   return [spaceName(p), layout(p), `data ${p.at["parallel.data"]}`, ...data.objectives.map((o) => `${OBJECTIVES[o][0]}: ${OBJECTIVES[o][1](p[o])}`),
-    `80 % range: ${seconds(p.step_time_low_s)} to ${seconds(p.step_time_high_s)}`].filter(Boolean).join("\n");
+    `80 % range: ${seconds(p.step_time_low_s)} to ${seconds(p.step_time_high_s)}`, p.step_time_wider && `wider: ${p.step_time_wider}`].filter(Boolean).join("\n");
 }
 
 function scatter() {

@@ -36,6 +36,7 @@ struct StepRange {
   double low_s = 0, high_s = 0;
   double share = 0;                  ///< of outcomes that should lie inside; 0: no range was asked for
   std::string basis;                 ///< the records it was computed from, or why it is a default
+  std::string wider{};               ///< why it is wider than the errors of plans like this one: nothing like it was measured; or empty
 };
 
 /// Step times of one plan under several seeds of its jitter.

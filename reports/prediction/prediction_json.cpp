@@ -30,7 +30,7 @@ json memory_fields(const RolePrediction& r) {
 }
 
 json range_json(const StepRange& r) {
-  return {{"low_s", r.low_s}, {"high_s", r.high_s}, {"share", r.share}, {"basis", r.basis}};
+  return {{"low_s", r.low_s}, {"high_s", r.high_s}, {"share", r.share}, {"basis", r.basis}, {"wider", r.wider}};
 }
 
 json role_json(const RolePrediction& r) {

@@ -4,11 +4,14 @@
 #include <boost/math/distributions/normal.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
+#include "models/base/text.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -25,13 +28,24 @@ struct Vote {
 using Entries = std::vector<const ErrorEntry*>;
 
 ErrorEntry entry(const json& e) {
-  return {e.at("device"), e.at("situation"), e.at("source"), e.at("records"), e.at("log_measured_over_predicted")};
+  return {e.at("device"), e.at("situation"), e.at("source"), e.at("records"), e.at("log_measured_over_predicted"),
+          e.value("like", std::vector<std::string>{}), e.value("devices", std::int64_t{0})};
+}
+
+Widening widening(const json& file, const char* key) {
+  const json found = file.value("wider", json::object()).value(key, json::object());
+  return {found.value("factor", 1.0), found.value("records", 0), found.value("sources", 0)};
+}
+
+nlohmann::ordered_json widening_json(const Widening& w) {
+  return {{"factor", w.factor}, {"records", w.records}, {"sources", w.sources}};
 }
 
 ErrorBook book_of(const json& file) {
   ErrorBook out;
   out.computed = file.at("computed");
   for (const json& e : file.at("entries")) out.entries.push_back(entry(e));
+  out.seen = widening(file, "seen"), out.unseen = widening(file, "unseen");
   const json& unknown = file.at("unknown_device");
   out.unknown_low = unknown.at("low"), out.unknown_high = unknown.at("high");
   out.unknown_reason = unknown.at("reason");
@@ -93,34 +107,44 @@ double widened(std::size_t sources) {
 
 std::string counted(std::size_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
-StepRange around(double step_s, double low, double high, std::string basis) {
-  return {step_s * std::exp(std::min(low, 0.0)), step_s * std::exp(std::max(high, 0.0)), kRangeShare, std::move(basis)};
+bool is_left_out(const ErrorEntry& e, const RangeQuestion& q) {
+  return std::find(q.without.begin(), q.without.end(), e.source) != q.without.end();
 }
 
-/// Errors that a prediction may have, and the factor by which few sources widen them. Without votes: the device has no records.
+Entries on_device(const ErrorBook& book, const RangeQuestion& q) {
+  if (q.device.empty()) return {};
+  return select(book, [&](const ErrorEntry& e) { return e.device == q.device && !is_left_out(e, q); });
+}
+
+/// Errors that a prediction may have, and the factor that widens them. Without votes: the device has no records.
 struct Errors {
   std::vector<Vote> votes;
   double wider = 1;
-  std::string basis;
+  std::string basis, reason;
 };
 
-Errors errors_of(const ErrorBook& book, const Prediction& p, const Topology& topology, const std::string& without) {
-  const std::string& device = topology.device().calibration;
-  const std::string situation = situation_of(p, topology);
-  const auto on_device = [&](const ErrorEntry& e) { return e.device == device && e.source != without; };
-  const Entries all = select(book, on_device);
-  if (device.empty() || all.empty()) return {};
-  Entries alike = select(book, [&](const ErrorEntry& e) { return on_device(e) && e.situation == situation; });
+std::string reason_of(const RangeQuestion& q, const std::vector<std::string>& unseen) {
+  return unseen.empty() ? "" : "no record on " + q.device + " has " + list_text(unseen, "or");
+}
+
+Errors errors_of(const ErrorBook& book, const RangeQuestion& q) {
+  const Entries all = on_device(book, q);
+  if (all.empty()) return {};
+  Entries alike;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(alike), [&](const ErrorEntry* e) { return e->situation == q.situation; });
   const bool same = records(alike) >= kEnough;
   if (!same) alike = all;
-  const Entries others = select(book, [&](const ErrorEntry& e) { return e.device != device && e.source != without; });
+  const Entries others = select(book, [&](const ErrorEntry& e) { return e.device != q.device && !is_left_out(e, q); });
   const std::size_t sources = sources_of(alike).size();
   Errors out;
   add_votes(out.votes, alike, static_cast<double>(sources));
   add_votes(out.votes, others, 1);
-  out.wider = widened(sources + (others.empty() ? 0 : 1));
-  out.basis = counted(static_cast<std::size_t>(records(alike)), "record") + " of " + counted(sources, "source") + " on " + device +
-              (same ? ", " + situation : ", in any situation for want of records " + situation) + "; " + book.computed;
+  out.reason = reason_of(q, unseen(book, q));
+  const Widening& more = out.reason.empty() ? book.seen : book.unseen;
+  out.wider = widened(sources + (others.empty() ? 0 : 1)) * more.factor;
+  out.basis = counted(static_cast<std::size_t>(records(alike)), "record") + " of " + counted(sources, "source") + " on " + q.device +
+              (same ? ", " + q.situation : ", in any situation for want of records " + q.situation) +
+              (out.reason.empty() ? "" : "; wider, because " + out.reason) + "; " + book.computed;
   return out;
 }
 
@@ -154,26 +178,50 @@ std::string to_json(const ErrorBook& book) {
     const ErrorEntry& e = book.entries[i];
     const nlohmann::ordered_json row = {{"device", e.device},   {"situation", e.situation},
                                         {"source", e.source},   {"records", e.records},
+                                        {"devices", e.devices}, {"like", e.like},
                                         {"log_measured_over_predicted", e.quantiles}};
     out += "    " + row.dump() + (i + 1 < book.entries.size() ? ",\n" : "\n");
   }
   const nlohmann::ordered_json unknown = {
       {"low", book.unknown_low}, {"high", book.unknown_high}, {"reason", book.unknown_reason}};
-  return out + "  ],\n  \"unknown_device\": " + unknown.dump() + "\n}\n";
+  const nlohmann::ordered_json wider = {{"seen", widening_json(book.seen)}, {"unseen", widening_json(book.unseen)}};
+  return out + "  ],\n  \"wider\": " + wider.dump() + ",\n  \"unknown_device\": " + unknown.dump() + "\n}\n";
 }
 
-StepRange step_range(const ErrorBook& book, const Prediction& p, const Topology& topology, const std::string& without) {
-  const double step_s = p.step_time.seconds();
-  Errors errors = errors_of(book, p, topology, without);
-  if (errors.votes.empty()) return around(step_s, book.unknown_low, book.unknown_high, book.unknown_reason);
+RangeQuestion range_question(const Prediction& p, const Topology& topology, const PlanTraits& traits) {
+  return {topology.device().calibration, situation_of(p, topology), traits};
+}
+
+std::vector<std::string> unseen(const ErrorBook& book, const RangeQuestion& q) {
+  std::vector<std::string> out;
+  std::set<std::string> seen;
+  std::int64_t most = 0;
+  for (const ErrorEntry* e : on_device(book, q)) seen.insert(e->like.begin(), e->like.end()), most = std::max(most, e->devices);
+  if (seen.empty()) return out;
+  for (const std::string& word : q.traits.words)
+    if (!seen.contains(word)) out.push_back(word);
+  if (most > 0 && q.traits.devices > most) out.push_back("more than " + std::to_string(most) + " devices");
+  return out;
+}
+
+LogRange log_range(const ErrorBook& book, const RangeQuestion& q) {
+  Errors errors = errors_of(book, q);
+  if (errors.votes.empty()) return {book.unknown_low, book.unknown_high, false, book.unknown_reason, book.unknown_reason};
   const double tail = (1 - kRangeShare) / 2;
-  return around(step_s, errors.wider * quantile(errors.votes, tail), errors.wider * quantile(errors.votes, 1 - tail), errors.basis);
+  const double low = errors.wider * quantile(errors.votes, tail), high = errors.wider * quantile(errors.votes, 1 - tail);
+  return {std::min(low, 0.0), std::max(high, 0.0), true, errors.basis, errors.reason};
 }
 
-double share_within(const ErrorBook& book, const Prediction& p, const Topology& topology, double limit_s) {
+StepRange step_range(const ErrorBook& book, const Prediction& p, const RangeQuestion& q) {
+  const double step_s = p.step_time.seconds();
+  const LogRange log = log_range(book, q);
+  return {step_s * std::exp(log.low), step_s * std::exp(log.high), kRangeShare, log.basis, log.wider};
+}
+
+double share_within(const ErrorBook& book, const Prediction& p, const RangeQuestion& q, double limit_s) {
   if (limit_s <= 0) return 0;
   const double error = std::log(limit_s / p.step_time.seconds());
-  const Errors errors = errors_of(book, p, topology, "");
+  const Errors errors = errors_of(book, q);
   if (errors.votes.empty()) {
     const boost::math::normal normal;
     const double end = error < 0 ? -book.unknown_low : book.unknown_high;

@@ -188,7 +188,9 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   fill_roles(out, setup, simulated, role_times(setup, simulated, steady_state, wanted.every_breakdown), plan);
   note_machine(out, plan, setup, simulated);
   out.measured_products = product_coverage(setup);
-  out.range = step_range(load_error_book(), out, topology, wanted.range_without);
+  RangeQuestion question = range_question(out, topology, traits_of(plan));
+  question.without = wanted.range_without;
+  out.range = step_range(load_error_book(), out, question);
   fill_lanes(out, plan, setup, simulated, wanted);
   if (perturbation.any())
     out.perturbation = perturbation_cost(perturbation, {setup, options, out.step_time, simulated}, plain,

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "models/graph/routing.hpp"
 #include "models/graph/task_graph.hpp"
@@ -20,7 +21,7 @@ struct SimulateOptions {
   bool memory_over_time = false;
   bool unfolded = false;  ///< every rank its own role (tests)
   bool every_breakdown = true;  ///< RolePrediction::time_breakdown_s of all roles, not of the critical one alone
-  std::string range_without;  ///< a source whose records the range must not rest on
+  std::vector<std::string> range_without;  ///< sources whose records the range must not rest on
   const Routing* routing = nullptr;  ///< rows that experts get, rank by rank, as in a run; outlives the call
   TellProgress progress;  ///< or empty
   /// Seeds of a jitter that are simulated at the same time, on threads; fewer on fewer cores. Each takes memory for all times.

@@ -81,7 +81,8 @@ Budget budget_of(const Assessment& a, const Conditions& c, const Facts& facts) {
   out.device_hours = scaled(out.days, kHoursPerDay * a.devices());
   out.spare_devices = static_cast<double>(out.failures.spares * a.topology->devices_per_node());
   if (c.days)
-    out.in_time = sim::share_within(facts.errors, p, *a.topology, *c.days / out.days.value * p.step_time.seconds());
+    out.in_time = sim::share_within(facts.errors, p, sim::range_question(p, *a.topology, traits_of(a.plan)),
+                                    *c.days / out.days.value * p.step_time.seconds());
   if (c.price) out.money = scaled(out.device_hours, c.price->device_hour * (1 + out.spare_devices / a.devices()));
   if (c.power) out.energy = energy_of(*c.power, out, a.devices());
   out.memory = verdict(a, facts.memory_error);

@@ -6,6 +6,7 @@
 #include "models/plan/mesh.hpp"
 #include "models/planfile/plan_draft.hpp"
 #include "models/stack/resolve.hpp"
+#include "sim/result/error_book.hpp"
 #include "sim/result/simulate.hpp"
 
 namespace tandem::search {
@@ -184,6 +185,10 @@ Simulated Judge::simulate(CandidateId id) const {
   const Prediction p = sim::simulate(plan, graph, *topology_, options);
   return {id,     p.step_time.ps(), p.range.low_s,    p.range.high_s, p.roles[neediest_role(p)].needed_bytes.count(),
           lenience_.any_memory || p.fits, true,             p.tokens_per_s,   p.mfu};
+}
+
+std::string Judge::why_wider(CandidateId id) const {
+  return sim::log_range(sim::load_error_book(), {topology_->device().calibration, "", traits_of(space_.plan(id))}).wider;
 }
 
 }  // namespace tandem::search

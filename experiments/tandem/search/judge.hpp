@@ -69,6 +69,8 @@ class Judge {
   Simulated simulate(CandidateId id) const;
 
   const Topology& topology() const { return *topology_; }
+  /// Why the range of a candidate's step time is wider than that of plans like those measured; or empty.
+  std::string why_wider(CandidateId id) const;
   const Space& space() const { return space_; }
   std::int64_t room() const { return room_; }  ///< bytes that a rank may need; kAnyRoom where memory is no limit
 

@@ -43,6 +43,7 @@ ordered_json point_json(const std::vector<Search*>& searches, const ParetoFront&
           {"step_time_s", seconds(p.step.time_ps)},
           {"step_time_low_s", p.step.low_s},
           {"step_time_high_s", p.step.high_s},
+          {"step_time_wider", searches[p.search]->judge().why_wider(p.step.id)},
           {"needed_bytes", p.step.needed},
           {"cost", front.cost ? ordered_json(p.cost) : ordered_json()},
           {"energy_kwh", front.energy ? ordered_json(p.energy_kwh) : ordered_json()},

@@ -1,5 +1,6 @@
 #include "experiments/tandem/search/report.hpp"
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "experiments/tandem/search/report_parts.hpp"
@@ -41,13 +42,25 @@ std::string best_text(const Space& space, const Answer& answer) {
   return table.text();
 }
 
-ordered_json row_json(const Space& space, const Answer& answer, const Simulated& s) {
+/// Which of the best have wider ranges, and why.
+std::string wider_text(const Judge& judge, const Answer& answer) {
+  std::map<std::string, std::vector<std::string>> rows;
+  for (std::size_t i = 0; i < answer.best.size(); ++i)
+    if (const std::string why = judge.why_wider(answer.best[i].id); !why.empty()) rows[why].push_back(std::to_string(i + 1));
+  std::string out;
+  for (const auto& [why, of] : rows) out += "range of " + list_text(of) + " is wider: " + why + "\n";
+  return out;
+}
+
+ordered_json row_json(const Judge& judge, const Answer& answer, const Simulated& s) {
+  const Space& space = judge.space();
   const Found& f = answer.estimates.at(s.id);
   const double time = seconds(s.time_ps), estimate = seconds(f.estimate_ps);
   return {{"at", at_json(space, s.id)},
           {"step_time_s", time},
           {"step_time_low_s", s.low_s},
           {"step_time_high_s", s.high_s},
+          {"step_time_wider", judge.why_wider(s.id)},
           {"estimate_s", f.estimate_ps > 0 ? ordered_json(estimate) : ordered_json()},
           {"estimate_holds", f.outside == sim::Outside::nothing},
           {"difference", f.estimate_ps > 0 ? ordered_json(estimate / time - 1) : ordered_json()},
@@ -109,7 +122,7 @@ std::string to_text(const Search& search, const Answer& answer, const Changes& c
   const Space& space = search.judge().space();
   std::string out = title(space);
   for (const std::string& t : space.question().told) out += "chosen: " + t + "\n";
-  if (!answer.best.empty()) out += best_text(space, answer);
+  if (!answer.best.empty()) out += best_text(space, answer) + wider_text(search.judge(), answer);
   if (!answer.complete)
     out += "not all that could be better were simulated: " + count_text(at(answer.counts, Fate::left)) +
            " have no estimate, others one within its error; --events N simulates more\n";
@@ -120,7 +133,7 @@ std::string to_json(const Search& search, const Answer& answer, const Changes& c
   const Space& space = search.judge().space();
   const Plan plan = space.plan(0);
   ordered_json rows = ordered_json::array();
-  for (const Simulated& s : answer.best) rows.push_back(row_json(space, answer, s));
+  for (const Simulated& s : answer.best) rows.push_back(row_json(search.judge(), answer, s));
   const ordered_json out = {
       {"schema_version", 1},
       {"model", plan.model.name},

@@ -44,6 +44,7 @@ void add_prediction(ordered_json& row, const Prediction& p) {
   row["step_time_s"] = p.step_time.seconds();
   row["step_time_low_s"] = p.range.low_s;
   row["step_time_high_s"] = p.range.high_s;
+  row["step_time_wider"] = p.range.wider;
   if (p.perturbation) row["undisturbed_step_time_s"] = p.perturbation->undisturbed.seconds();
   for (const auto& [key, rate] : step_rates(p)) row[key] = rate;
   row["fits"] = p.fits;

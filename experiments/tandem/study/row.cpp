@@ -44,6 +44,7 @@ constexpr Member kPredicted[] = {
 
 /// What some rows have only.
 constexpr Member kOther[] = {{"stack", is_text},           {"layout", is_object},
+                             {"step_time_wider", is_text},
                              {"undisturbed_step_time_s", is_number},
                              {"training_days", is_number}, {"device_hours", is_number},
                              {"in_time", is_truth},        {"cost", is_number}};

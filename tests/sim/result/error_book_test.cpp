@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "models/base/presets.hpp"
 #include "tests/catch.hpp"
@@ -39,6 +40,13 @@ ErrorBook book() {
   return b;
 }
 
+StepRange range_of(const ErrorBook& book, const Prediction& p, const Topology& topology, std::vector<std::string> without = {},
+                   const PlanTraits& traits = {}) {
+  RangeQuestion question = range_question(p, topology, traits);
+  question.without = std::move(without);
+  return step_range(book, p, question);
+}
+
 // Student's 90 % points for one and two degrees of freedom (3.078, 1.886) over the normal one (1.2816), times sqrt(1 + 1/n).
 constexpr double kOfTwo = 2.9413, kOfThree = 1.6990;
 
@@ -57,7 +65,7 @@ TEST_CASE("a prediction's situation is the host's share of its step, then whethe
 }
 
 TEST_CASE("a range follows the errors of the same device and situation, one vote a source and one for all others, wider for few") {
-  const StepRange r = step_range(book(), seconds(10), two_nodes_of("known"), "");
+  const StepRange r = range_of(book(), seconds(10), two_nodes_of("known"));
   // a, b and "the others" hold a third each; each value a ninth. 10 %: the lowest; 90 %: the highest.
   CHECK(r.low_s == near(10 * std::exp(-0.9 * kOfThree)));
   CHECK(r.high_s == near(10 * std::exp(0.9 * kOfThree)));
@@ -65,48 +73,71 @@ TEST_CASE("a range follows the errors of the same device and situation, one vote
   CHECK(r.basis == "20 records of 2 sources on known, many nodes; today");
   ErrorBook alone = book();
   alone.entries.pop_back();
-  CHECK(step_range(alone, seconds(10), two_nodes_of("known"), "").low_s == near(10 * std::exp(-0.10 * kOfTwo)));
+  CHECK(range_of(alone, seconds(10), two_nodes_of("known")).low_s == near(10 * std::exp(-0.10 * kOfTwo)));
 }
 
 TEST_CASE("a source that is left out has no say in its own range") {
   ErrorBook b = book();
   b.entries.pop_back();
-  const StepRange without = step_range(b, seconds(10), two_nodes_of("known"), "b");
+  const StepRange without = range_of(b, seconds(10), two_nodes_of("known"), {"b"});
   CHECK(without.high_s == Approx(10 * std::exp(0.10)));
   b.entries[1].quantiles = {5, 6, 7};
-  CHECK(step_range(b, seconds(10), two_nodes_of("known"), "b").high_s == without.high_s);
-  CHECK(step_range(b, seconds(10), two_nodes_of("known"), "").high_s > without.high_s);
+  CHECK(range_of(b, seconds(10), two_nodes_of("known"), {"b"}).high_s == without.high_s);
+  CHECK(range_of(b, seconds(10), two_nodes_of("known")).high_s > without.high_s);
 }
 
 TEST_CASE("a situation with few records takes all of the device and says so") {
   ErrorBook b = book();
   b.entries.pop_back();
-  const StepRange none = step_range(b, seconds(10, 9), two_nodes_of("known"), "");
+  const StepRange none = range_of(b, seconds(10, 9), two_nodes_of("known"));
   CHECK(none.basis == "30 records of 3 sources on known, in any situation for want of records host-bound; today");
   b.entries.push_back({"known", "host-bound", "a", 7, {-3}});
-  const StepRange few = step_range(b, seconds(10, 9), two_nodes_of("known"), "");
+  const StepRange few = range_of(b, seconds(10, 9), two_nodes_of("known"));
   CHECK(few.basis.find("37 records of 3 sources") != std::string::npos);
   CHECK(few.high_s == Approx(none.high_s));
   b.entries.back().records = 8;
-  CHECK(step_range(b, seconds(10, 9), two_nodes_of("known"), "").low_s == Approx(10 * std::exp(-3)));
+  CHECK(range_of(b, seconds(10, 9), two_nodes_of("known")).low_s == Approx(10 * std::exp(-3)));
 }
 
 TEST_CASE("a source has one vote whatever its records and situations, and a prediction lies in its range") {
   ErrorBook b = book();
   b.entries = {{"known", "many nodes", "a", 9, {0.2}}, {"known", "one node", "a", 1000, {0.9}}, {"known", "many nodes", "b", 1, {0.3}}};
-  const StepRange all = step_range(b, seconds(10, 9), two_nodes_of("known"), "");
+  const StepRange all = range_of(b, seconds(10, 9), two_nodes_of("known"));
   CHECK(all.high_s == near(10 * std::exp(0.9 * kOfTwo)));
   CHECK(all.low_s == Approx(10));  // every error is above 0
   b.entries[1].records = 1;        // a tenth of a's vote: a twentieth of all
-  CHECK(step_range(b, seconds(10, 9), two_nodes_of("known"), "").high_s == near(10 * std::exp(0.3 * kOfTwo)));
+  CHECK(range_of(b, seconds(10, 9), two_nodes_of("known")).high_s == near(10 * std::exp(0.3 * kOfTwo)));
+}
+
+TEST_CASE("a range is wider for what no record on the device has, and says so") {
+  ErrorBook b = book();
+  b.entries.pop_back();
+  b.entries[0].like = {"layout tensor", "precision bf16", "stack x"}, b.entries[0].devices = 64;
+  b.entries[1].like = {"layout tensor", "precision bf16", "stack y"}, b.entries[1].devices = 8;
+  b.entries[2].like = b.entries[1].like;
+  b.unseen = {2, 9, 3}, b.seen = {1, 9, 3};
+  const auto range = [&](const PlanTraits& traits, std::vector<std::string> without = {}) {
+    return range_of(b, seconds(10), two_nodes_of("known"), std::move(without), traits);
+  };
+  const PlanTraits alike{{"stack x", "precision bf16", "layout tensor"}, 64}, unlike{{"stack z", "precision bf16", "layout tensor", "experts"}, 65};
+  CHECK(range(alike).wider.empty());
+  CHECK(range(alike).high_s == range_of(b, seconds(10), two_nodes_of("known")).high_s);
+  CHECK(range(unlike).wider == "no record on known has stack z, experts or more than 64 devices");
+  CHECK(std::log(range(unlike).high_s / 10) == Approx(2 * std::log(range(alike).high_s / 10)));
+  CHECK(std::log(range(unlike).low_s / 10) == Approx(2 * std::log(range(alike).low_s / 10)));
+  CHECK(range(unlike).basis.find("; wider, because no record on known has stack z") != std::string::npos);
+  CHECK(range(alike, {"a"}).wider == "no record on known has stack x or more than 8 devices");  // as if a had never been seen
+  b.seen.factor = 3;
+  CHECK(range(alike).low_s < range(unlike).low_s);
 }
 
 TEST_CASE("a device without records gets the wide default and its reason") {
   for (const char* device : {"unknown", ""}) {
-    const StepRange r = step_range(book(), seconds(10), two_nodes_of(device), "");
+    const StepRange r = range_of(book(), seconds(10), two_nodes_of(device));
     CHECK(r.low_s == Approx(10 * std::exp(-0.4)));
     CHECK(r.high_s == Approx(10 * std::exp(0.5)));
     CHECK(r.basis == "never measured");
+    CHECK(r.wider == "never measured");
   }
 }
 
@@ -116,29 +147,30 @@ TEST_CASE("the book that ships can be read, is about calibrations that exist, an
   for (const ErrorEntry& e : shipped.entries) CHECK(std::count(known.begin(), known.end(), e.device) == 1);
   CHECK(shipped.unknown_low < 0);
   CHECK(!shipped.unknown_reason.empty());
+  CHECK((shipped.seen.factor >= 1 && shipped.unseen.factor >= 1));
 }
 
 TEST_CASE("the share of outcomes within a time agrees with the range, and grows from 0 to 1") {
   const auto topology = two_nodes_of("known");
   const Prediction p = seconds(10);
-  const StepRange r = step_range(book(), p, topology, "");
-  CHECK(share_within(book(), p, topology, r.high_s * 1.0001) >= 0.9);
-  CHECK(share_within(book(), p, topology, r.low_s * 0.9999) <= 0.1);
+  const StepRange r = range_of(book(), p, topology);
+  CHECK(share_within(book(), p, range_question(p, topology, {}), r.high_s * 1.0001) >= 0.9);
+  CHECK(share_within(book(), p, range_question(p, topology, {}), r.low_s * 0.9999) <= 0.1);
   double before = 0;
   for (double limit = 1; limit < 100; limit *= 1.05) {
-    const double share = share_within(book(), p, topology, limit);
+    const double share = share_within(book(), p, range_question(p, topology, {}), limit);
     CHECK(share >= before);
     before = share;
   }
   CHECK(before == 1);
-  CHECK(share_within(book(), p, topology, 0) == 0);
+  CHECK(share_within(book(), p, range_question(p, topology, {}), 0) == 0);
 }
 
 TEST_CASE("a device without records has normal errors with the default's 80 %") {
   const auto topology = two_nodes_of("never seen");
   CHECK_FALSE(has_records(book(), topology));
   CHECK(has_records(book(), two_nodes_of("known")));
-  CHECK(share_within(book(), seconds(10), topology, 10 * std::exp(0.5)) == Approx(0.9));
-  CHECK(share_within(book(), seconds(10), topology, 10 * std::exp(-0.4)) == Approx(0.1));
-  CHECK(share_within(book(), seconds(10), topology, 10) == Approx(0.5));
+  CHECK(share_within(book(), seconds(10), range_question(seconds(10), topology, {}), 10 * std::exp(0.5)) == Approx(0.9));
+  CHECK(share_within(book(), seconds(10), range_question(seconds(10), topology, {}), 10 * std::exp(-0.4)) == Approx(0.1));
+  CHECK(share_within(book(), seconds(10), range_question(seconds(10), topology, {}), 10) == Approx(0.5));
 }

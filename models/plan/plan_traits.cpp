@@ -1,0 +1,28 @@
+#include "models/plan/plan_traits.hpp"
+
+namespace tandem {
+namespace {
+
+/// Axes of more than one rank besides data, and ZeRO's stage.
+std::string layout(const ParallelSpec& p) {
+  std::string out;
+  const auto add = [&](bool there, const std::string& word) {
+    if (there) out += (out.empty() ? "" : ", ") + word;
+  };
+  add(p.tensor > 1, "tensor");
+  add(p.pipeline > 1, "pipeline");
+  add(p.context > 1, "context");
+  add(p.expert > 1, "expert");
+  add(p.zero_stage > 0, "ZeRO " + std::to_string(p.zero_stage));
+  return out.empty() ? "data alone" : out;
+}
+
+}  // namespace
+
+PlanTraits traits_of(const Plan& plan) {
+  PlanTraits out{{"stack " + plan.stack.name, "precision " + plan.training.precision, "layout " + layout(plan.parallel)}, plan.cluster.devices};
+  if (plan.model.moe.num_experts > 0) out.words.emplace_back("experts");
+  return out;
+}
+
+}  // namespace tandem

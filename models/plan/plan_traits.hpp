@@ -1,0 +1,18 @@
+#pragma once
+// What tells plans apart by whether a run like it was ever measured.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/plan/plan.hpp"
+
+namespace tandem {
+
+struct PlanTraits {
+  std::vector<std::string> words;  ///< "stack megatron-core", "precision bf16", "layout tensor, ZeRO 1" and, of a model with experts, "experts"
+  std::int64_t devices = 0;
+};
+PlanTraits traits_of(const Plan& plan);
+
+}  // namespace tandem
