@@ -1,4 +1,8 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "experiments/tandem/base/interrupt.hpp"
@@ -7,6 +11,7 @@
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/validation/baseline.hpp"
 #include "experiments/tandem/validation/errors.hpp"
+#include "experiments/tandem/validation/left_out.hpp"
 #include "experiments/tandem/validation/report.hpp"
 #include "models/base/input.hpp"
 #include "models/base/json.hpp"
@@ -26,15 +31,45 @@ struct Options {
   std::vector<std::string> files;
   Wishes wishes;
   MeasurementFilter filter;
+  std::vector<std::string> leave_out;
   std::string html, csv, errors;
   int jobs = all_cores();
   bool json = false;
 };
 
-void write_files(const Options& o, const Summary& summary, const std::vector<JudgedRecord>& records) {
-  if (!o.html.empty()) write_text(o.html, to_html(summary, records));
-  if (!o.csv.empty()) write_text(o.csv, to_csv(records));
-  if (!o.errors.empty()) write_text(o.errors, sim::to_json(error_book(records, sim::load_error_book(), "tandem " TANDEM_VERSION)));
+/// Records as predicted with all that is known, and copies of some as predicted without their source.
+struct Judged {
+  std::vector<JudgedRecord> usual, without;
+};
+
+Judged split(std::vector<JudgedRecord> records) {
+  Judged out;
+  for (JudgedRecord& r : records) (r.measured.without.sets.empty() ? out.usual : out.without).push_back(std::move(r));
+  return out;
+}
+
+/// What ranges rest on: predictions without their source where there are some.
+std::vector<JudgedRecord> for_ranges(const Judged& judged) {
+  std::set<std::string> sets;
+  for (const JudgedRecord& r : judged.without) sets.insert(r.measured.set);
+  std::vector<JudgedRecord> out = judged.without;
+  std::copy_if(judged.usual.begin(), judged.usual.end(), std::back_inserter(out),
+               [&](const JudgedRecord& r) { return !sets.contains(r.measured.set); });
+  return out;
+}
+
+void write_files(const Options& o, const Summary& summary, const Judged& judged) {
+  if (!o.html.empty()) write_text(o.html, to_html(summary, judged.usual));
+  if (!o.csv.empty()) write_text(o.csv, to_csv(judged.usual));
+  if (!o.errors.empty())
+    write_text(o.errors, sim::to_json(error_book(for_ranges(judged), sim::load_error_book(), "tandem " TANDEM_VERSION)));
+}
+
+void print_report(const Options& o, const Summary& summary, Judged judged) {
+  std::optional<LeftOutSummary> without;
+  if (!o.leave_out.empty()) without = summarise_left_out(std::move(judged.without), summary, o.wishes);
+  const LeftOutSummary* left_out = without ? &*without : nullptr;
+  o.json ? print_json(to_json(summary, judged.usual, left_out)) : print(to_text(summary, judged.usual, left_out));
 }
 
 /// What is kept of an interrupted command. Predictions take their ranges from a book of errors, so none is made of a part.
@@ -53,9 +88,10 @@ std::vector<JudgedRecord> judge_all(const std::vector<Measurement>& measurements
 }
 
 ExitCode validate_files(const Options& o) {
-  const std::vector<Measurement> measurements = read_measurements(o.files, o.filter);
+  std::vector<Measurement> measurements = read_measurements(o.files, o.filter);
   if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);
   require_known_sets(o.wishes, measurements);
+  if (!o.leave_out.empty()) std::ranges::copy(left_out(measurements, o.leave_out), std::back_inserter(measurements));
   if (!o.errors.empty()) permit_replacing(o.errors, find_preset("topology/errors", "step_time"));  // the book goes on from itself
   read_inputs(measurements, o.jobs);
   prepare_outputs({o.html, o.csv, o.errors}, o.files);
@@ -65,10 +101,11 @@ ExitCode validate_files(const Options& o) {
   if (!whole)
     log(std::to_string(records.size()) + " of " + std::to_string(measurements.size()) + " records were judged; the summary is of these");
   if (!whole && records.empty()) return ExitCode::interrupted;
-  add_baseline(records);
-  const Summary summary = summarise(records, o.wishes);
-  write_files(whole ? o : of_a_part(o), summary, records);
-  o.json ? print_json(to_json(summary, records)) : print(to_text(summary, records));
+  Judged judged = split(std::move(records));
+  add_baseline(judged.usual);
+  const Summary summary = summarise(judged.usual, o.wishes);
+  write_files(whole ? o : of_a_part(o), summary, judged);
+  print_report(o, summary, std::move(judged));
   return whole ? ExitCode::ok : ExitCode::interrupted;
 }
 
@@ -85,6 +122,8 @@ void add_validate(CLI::App& app, ExitCode& exit) {
   add_lists(*command, "--pool", o->wishes.pools, "show the records of these sets together, too; may be given again");
   add_pairs(*command, "--cluster", o->filter.clusters, "SET=PRESET",
             "run this set's plans on another cluster than they name; may be given again");
+  add_list(*command, "--leave-out", o->leave_out,
+           "predict records of these sources also without defaults, constants and errors of theirs; each: every source in turn");
   command->add_option("--jobs", o->jobs, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
   command->add_option("--html", o->html, "write one page: predicted against measured, tables, every record");
   command->add_option("--csv", o->csv, "write a line for every record");

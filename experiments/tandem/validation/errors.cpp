@@ -4,7 +4,9 @@
 #include <cmath>
 #include <ctime>
 #include <map>
+#include <set>
 #include <tuple>
+#include <utility>
 
 namespace tandem::program {
 
@@ -12,6 +14,8 @@ namespace {
 
 constexpr std::size_t kQuantiles = 19;  // of a set with more records than that
 constexpr double kDigits = 1e4;         // an error is known to no more
+constexpr double kLeastEnd = 1e-4;      // of a range, as a logarithm: that digit
+constexpr double kRounding = 1e-12;     // of sums of weights
 
 /// At most kQuantiles values that stand for all, each for as many.
 std::vector<double> thinned(std::vector<double> errors) {
@@ -25,6 +29,73 @@ std::vector<double> thinned(std::vector<double> errors) {
 
 using Place = std::tuple<std::string, std::string, std::string>;  // device, situation, set
 
+bool is_usable(const JudgedRecord& r) { return r.counts() && r.timed() && !r.plan.calibration.empty(); }
+
+/// log(measured / predicted).
+double error_of(const JudgedRecord& r) { return -std::log1p(r.time_error()); }
+
+struct Records {
+  std::vector<double> errors;
+  std::set<std::string> like;
+  std::int64_t devices = 0;
+};
+
+std::map<Place, Records> by_place(const std::vector<JudgedRecord>& records) {
+  std::map<Place, Records> out;
+  for (const JudgedRecord& r : records) {
+    if (!is_usable(r)) continue;
+    Records& place = out[{r.plan.calibration, r.situation, r.measured.set}];
+    place.errors.push_back(error_of(r));
+    place.like.insert(r.plan.traits.words.begin(), r.plan.traits.words.end());
+    place.devices = std::max(place.devices, r.plan.traits.devices);
+  }
+  return out;
+}
+
+/// How far out a record lies: 1 at the end of its range.
+double reach(double error, const sim::LogRange& range) {
+  const double end = std::max(error < 0 ? -range.low : range.high, kLeastEnd);
+  return std::abs(error) / end;
+}
+
+/// By set: how far out its records lie.
+using Reaches = std::map<std::string, std::vector<double>>;
+
+/// The reach that holds the range's share of records, every set with one vote; ranges never become narrower.
+sim::Widening widening(const Reaches& reaches) {
+  std::vector<std::pair<double, double>> votes;  // reach, weight
+  sim::Widening out;
+  for (const auto& [set, list] : reaches) {
+    for (const double r : list) votes.emplace_back(r, 1.0 / static_cast<double>(list.size()));
+    out.records += static_cast<int>(list.size());
+  }
+  out.sources = static_cast<int>(reaches.size());
+  std::sort(votes.begin(), votes.end());
+  double sum = 0;
+  for (const auto& [r, weight] : votes)
+    if ((sum += weight) >= sim::kRangeShare * out.sources * (1 - kRounding)) {
+      out.factor = std::max(1.0, std::round(r * kDigits) / kDigits);
+      break;
+    }
+  return out;
+}
+
+/// Sets that no record of which has a part in a record's range.
+std::vector<std::string> unused(const Measurement& m) {
+  return m.without.sets.empty() ? std::vector{m.set} : m.without.sets;
+}
+
+/// Both widenings of a book that has none yet.
+void widen(sim::ErrorBook& book, const std::vector<JudgedRecord>& records) {
+  Reaches seen, unseen;
+  for (const JudgedRecord& r : records) {
+    if (!is_usable(r)) continue;
+    const sim::LogRange range = log_range(book, {r.plan.calibration, r.situation, r.plan.traits, unused(r.measured)});
+    if (range.known) (range.wider.empty() ? seen : unseen)[r.measured.set].push_back(reach(error_of(r), range));
+  }
+  book.seen = widening(seen), book.unseen = widening(unseen);
+}
+
 }  // namespace
 
 std::string today() {
@@ -36,16 +107,14 @@ std::string today() {
 }
 
 sim::ErrorBook error_book(const std::vector<JudgedRecord>& records, const sim::ErrorBook& before, const std::string& by) {
-  std::map<Place, std::vector<double>> errors;
-  for (const JudgedRecord& r : records)
-    if (r.counts() && r.timed() && !r.plan.calibration.empty())
-      errors[{r.plan.calibration, r.situation, r.measured.set}].push_back(-std::log1p(r.time_error()));
   sim::ErrorBook out = before;
   out.computed = "computed " + today() + " with " + by;
   out.entries.clear();
-  for (const auto& [place, values] : errors)
-    out.entries.push_back({std::get<0>(place), std::get<1>(place), std::get<2>(place), static_cast<int>(values.size()),
-                           thinned(values)});
+  for (const auto& [place, found] : by_place(records))
+    out.entries.push_back({std::get<0>(place), std::get<1>(place), std::get<2>(place), static_cast<int>(found.errors.size()),
+                           thinned(found.errors), {found.like.begin(), found.like.end()}, found.devices});
+  out.seen = out.unseen = {};
+  widen(out, records);
   return out;
 }
 

@@ -83,13 +83,13 @@ void predict(JudgedRecord& out) {
   const TaskGraph graph = lower(plan);
   const auto topology = topology_of(plan, "");
   sim::SimulateOptions options;
-  options.range_without = m.set;
+  options.range_without = m.without.sets.empty() ? std::vector{m.set} : m.without.sets;
   options.seeds_at_once = 1;  // records have the threads
   options.every_breakdown = false;
   const Prediction p = sim::simulate(plan, graph, *topology, options);
   out.plan = digest(plan, *topology);
   out.step_time_s = p.step_time.seconds();
-  out.low_s = p.range.low_s, out.high_s = p.range.high_s;
+  out.low_s = p.range.low_s, out.high_s = p.range.high_s, out.wider = p.range.wider;
   if (m.peak_memory_bytes) out.peak_memory_bytes = peak_memory(p, m, plan, graph, *topology);
   out.flops = p.hardware_tflops_per_device * kTera * p.step_time.seconds() * static_cast<double>(plan.cluster.devices);
   out.situation = sim::situation_of(p, *topology);
@@ -116,6 +116,7 @@ void read_inputs(const std::vector<Measurement>& measurements, int jobs) {
 JudgedRecord judge(const Measurement& measurement) {
   JudgedRecord out;
   out.measured = measurement;
+  const LeftOut without(out.measured.without);
   try {
     predict(out);
   } catch (const ConfigError& e) {

@@ -7,6 +7,7 @@
 
 #include "experiments/tandem/validation/measurement.hpp"
 #include "models/base/threads.hpp"
+#include "models/plan/plan_traits.hpp"
 
 namespace tandem::program {
 
@@ -19,6 +20,7 @@ struct PlanDigest {
   std::string task;      ///< the same without the layout (parallel, micro-batch, recomputation): equal where only that differs
   std::int64_t devices = 0;
   std::string calibration;  ///< of the device; empty when it has none
+  PlanTraits traits;
 };
 
 /// A record after its simulation. `refused` says why there is no prediction; empty when there is one.
@@ -27,6 +29,7 @@ struct JudgedRecord {
   PlanDigest plan;                          ///< empty when refused
   std::optional<double> step_time_s;
   std::optional<double> low_s, high_s;      ///< 80 % range, not computed from the record's own set
+  std::string wider;                        ///< why the range is wider: no record is like it (StepRange::wider); or empty
   std::optional<double> baseline_s;         ///< see baseline.hpp
   std::optional<double> peak_memory_bytes;  ///< of the kind and rank that was measured
   double flops = 0;                         ///< matrix FLOPs of a step on all devices, recomputation included
@@ -46,7 +49,7 @@ struct JudgedRecord {
 /// Reads every file that judging will read, so that no output replaces one. What cannot be read is told by judging.
 void read_inputs(const std::vector<Measurement>& measurements, int jobs);
 
-/// Simulates one record; a plan that is refused is an answer and no error.
+/// Simulates one record, without what `Measurement::without` says; a plan that is refused is an answer and no error.
 JudgedRecord judge(const Measurement& measurement);
 
 /// Simulates all records, or as many as there are when `jobs` are stopped, in their order. The result does not depend on the number

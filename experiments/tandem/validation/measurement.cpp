@@ -85,6 +85,12 @@ std::string word(const json& measured, const char* key, const std::vector<std::s
                             "use " + list_text(words) + ", or leave it out for " + words.front()});
 }
 
+/// Repositories and papers in a text of the record, which may have none.
+std::vector<std::string> named_in(const json& record, const char* key) {
+  if (!record.contains(key) || !record[key].is_string()) return {};
+  return named_evidence(record[key].get<std::string>());
+}
+
 Measurement measurement(const json& record, const std::string& set, const std::string& place) {
   require_record(record, place);
   const json& measured = record.at("measured");
@@ -102,6 +108,8 @@ Measurement measurement(const json& record, const std::string& set, const std::s
   out.memory_rank = word(measured, "peak_memory_rank", kRanks, place);
   out.out_of_memory = measured.value("out_of_memory", false);
   out.assumed = record.value("assumed", std::vector<std::string>{});
+  out.published_in = named_in(record, "source");
+  out.evidence = named_in(record, "notes");
   list_unread(record, "", kKeys, place, out.unread);
   list_unread(measured, "measured.", kMeasured, place, out.unread);
   return out;

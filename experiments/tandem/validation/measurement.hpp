@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "models/base/left_out.hpp"
+
 namespace tandem::program {
 
 /// One line of a measurement file.
@@ -21,6 +23,9 @@ struct Measurement {
   bool out_of_memory = false;               ///< the run ended for lack of memory
   bool tells() const { return step_time_s || peak_memory_bytes || out_of_memory; }  ///< whether anything that is judged was measured
   std::vector<std::string> assumed;         ///< fields that the source does not state
+  std::vector<std::string> published_in;    ///< repositories and papers that the record's source names
+  std::vector<std::string> evidence;        ///< those that its notes name: recipes and scripts of the run
+  Sources without;                          ///< what its prediction goes without (left_out.hpp); empty: nothing
   std::vector<std::string> unread;          ///< keys that nobody knows, dotted, and a framework without a stack
 };
 

@@ -54,6 +54,7 @@ PlanDigest digest(const Plan& plan, const Topology& topology) {
   out.task = without_layout(whole).dump();
   out.devices = plan.cluster.devices;
   out.calibration = topology.device().calibration;
+  out.traits = traits_of(plan);
   return out;
 }
 

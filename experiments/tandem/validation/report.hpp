@@ -3,15 +3,15 @@
 
 #include <string>
 
-#include "experiments/tandem/validation/summary.hpp"
+#include "experiments/tandem/validation/left_out.hpp"
 
 namespace tandem::program {
 
-/// Tables of at most 140 columns; errors in percent.
-std::string to_text(const Summary& summary, const std::vector<JudgedRecord>& records);
+/// Tables of at most 140 columns; errors in percent. `left_out` null: nothing was left out.
+std::string to_text(const Summary& summary, const std::vector<JudgedRecord>& records, const LeftOutSummary* left_out = nullptr);
 
 /// The keys of `validate --json` (schema_version 1): fractions and SI units; every record on a line of its own.
-std::string to_json(const Summary& summary, const std::vector<JudgedRecord>& records);
+std::string to_json(const Summary& summary, const std::vector<JudgedRecord>& records, const LeftOutSummary* left_out = nullptr);
 
 /// One line a record, the first names the columns.
 std::string to_csv(const std::vector<JudgedRecord>& records);

@@ -72,6 +72,7 @@ ordered_json record_json(const JudgedRecord& r) {
                       {"cluster", r.measured.cluster.empty() ? ordered_json(nullptr) : ordered_json(r.measured.cluster)},
                       {"low_s", value(r.low_s)},
                       {"high_s", value(r.high_s)},
+                      {"wider", r.wider},
                       {"baseline_s", value(r.baseline_s)},
                       {"predicted_peak_memory_bytes", value(r.peak_memory_bytes)},
                       {"measured_peak_memory_bytes", value(r.measured.peak_memory_bytes)},
@@ -85,9 +86,40 @@ ordered_json record_json(const JudgedRecord& r) {
   return out;
 }
 
+ordered_json left_out_json(const LeftOutSource& s) {
+  ordered_json out = {{"name", s.left_out.name}};
+  out.update(errors_json(s.left_out.time));
+  out.update({{"mape_with", value(s.mape_with)},
+              {"range_coverage", value(s.left_out.coverage)},
+              {"refused", s.left_out.refused},
+              {"apart", s.left_out.apart},
+              {"together_with", s.together},
+              {"could_not_be_left_out", s.still_in}});
+  return out;
+}
+
+ordered_json left_out_json(const LeftOutSummary& v) {
+  ordered_json out = {{"sources", ordered_json::array()}};
+  for (const LeftOutSource& s : v.sources) out["sources"].push_back(left_out_json(s));
+  const OverSets& o = v.over_sources;
+  out["over_sources"] = {{"sources", o.sets},
+                         {"mape", value(o.mape)},
+                         {"mape_with", value(v.mape_with)},
+                         {"bias", value(o.bias)},
+                         {"range_coverage", value(o.coverage)},
+                         {"range_coverage_of_records", value(o.coverage_of_records)},
+                         {"half_covered", value(v.half_covered)}};
+  out["records"] = ordered_json::array();
+  for (const JudgedRecord& r : v.records)
+    out["records"].push_back({{"id", r.measured.id}, {"set", r.measured.set}, {"predicted_step_time_s", value(r.step_time_s)},
+                              {"error", r.timed() ? ordered_json(r.time_error()) : ordered_json(nullptr)},
+                              {"low_s", value(r.low_s)}, {"high_s", value(r.high_s)}, {"wider", r.wider}});
+  return out;
+}
+
 }  // namespace
 
-std::string to_json(const Summary& summary, const std::vector<JudgedRecord>& records) {
+std::string to_json(const Summary& summary, const std::vector<JudgedRecord>& records, const LeftOutSummary* left_out) {
   ordered_json out = {{"schema_version", 1}, {"sets", ordered_json::array()}};
   for (const SetSummary& s : summary.sets) out["sets"].push_back(set_json(s));
   out["pools"] = ordered_json::array();
@@ -96,6 +128,7 @@ std::string to_json(const Summary& summary, const std::vector<JudgedRecord>& rec
   out["grade_c"] = errors_json(summary.grade_c);
   out["memory_outcomes"] = fits_json(summary.fits);
   out["unverified"] = summary.unverified;
+  if (left_out != nullptr) out["left_out"] = left_out_json(*left_out);
   std::string text = out.dump(2);
   text.erase(text.size() - 2);  // the closing brace and its line: the records come before it
   text += ",\n  \"records\": [";

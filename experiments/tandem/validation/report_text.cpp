@@ -138,10 +138,40 @@ std::string sources(const Summary& v) {
   return "\n" + std::to_string(v.unverified.size()) + " facts in use are not verified in a source (--json lists them)\n";
 }
 
+std::string left_out_row(const LeftOutSource& s) {
+  const SetSummary& out = s.left_out;
+  return row({marked(out), std::to_string(out.time.n), std::to_string(out.refused), percent(out.time.mape), percent(s.mape_with),
+              percent(out.time.bias), percent(out.time.worst), percent(out.coverage)},
+             out.time.worst_id);
+}
+
+/// What was left out of a source's predictions besides itself, and what could not be.
+std::string left_out_notes(const LeftOutSource& s) {
+  std::string out;
+  if (!s.together.empty()) out += s.left_out.name + ": left out together with " + list_text(s.together) + "\n";
+  if (!s.still_in.empty()) out += s.left_out.name + ": could not be left out: " + list_text(s.still_in) + "\n";
+  return out;
+}
+
+std::string left_outs(const LeftOutSummary* v) {
+  if (v == nullptr) return "";
+  std::string out = "\nstep time without defaults, constants and errors of the source, errors in %\n";
+  out += row({"source", "n", "refused", "mean", "with it", "bias", "worst", "in range"}, "worst record");
+  for (const LeftOutSource& s : v->sources) out += left_out_row(s);
+  const OverSets& o = v->over_sources;
+  out += row({"mean of " + std::to_string(o.sets), "", "", percent(o.mape), percent(v->mape_with), percent(o.bias), "",
+              percent(o.coverage)});
+  if (v->half_covered) out += "at least half of the records in range: " + percent(v->half_covered) + " % of sources\n";
+  if (o.coverage_of_records) out += "measured inside its range: " + percent(o.coverage_of_records) + " % of these sources' records\n";
+  for (const LeftOutSource& s : v->sources) out += left_out_notes(s);
+  return out;
+}
+
 }  // namespace
 
-std::string to_text(const Summary& summary, const std::vector<JudgedRecord>& records) {
-  return times(summary) + rankings(summary) + memory(summary) + refusals(records) + doubtful(records) + sources(summary) +
+std::string to_text(const Summary& summary, const std::vector<JudgedRecord>& records, const LeftOutSummary* left_out) {
+  return times(summary) + left_outs(left_out) + rankings(summary) + memory(summary) + refusals(records) + doubtful(records) +
+         sources(summary) +
          "\nassumed: records with fields their source does not state. constant: one achieved rate for each device and type,\n"
          "fitted without the record. in range: measured inside the 80 % range, which no record of the set was used for.\n"
          "repeats: slowest over fastest of equal plans. oom: the run ended for lack of memory; over: predicted not to fit.\n"

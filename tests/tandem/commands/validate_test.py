@@ -167,6 +167,78 @@ class Validate(WithFolder):
         record = json.loads(run("validate", file, "--json", environment=place)[1])["records"][0]
         self.assertGreater(record["low_s"], 0.51 * predicted)  # the wide default: no other set is in the table
 
+    def test_a_source_is_left_out_with_the_defaults_that_rest_on_its_repository(self):
+        plan = changed(SMALL, **{"cluster": {"preset": "dgx-h100", "devices": 8}, "training.precision": "bf16", "stack": "torchtitan"})
+        of_repository = self.records(plan, source="a benchmark; pytorch/torchtitan:docs/performance.md")
+        other = self.folder.file("other.jsonl", json.dumps({"id": "o", "plan": plan, "measured": {"step_time_s": 2.0}, "source": "x/y:z.md"}))
+        usual = tandem_json("simulate", self.folder.plan(plan))["step_time_s"]
+        result = tandem_json("validate", of_repository, other, "--leave-out", "each")
+        self.assertEqual([r["predicted_step_time_s"] for r in result["records"]], [usual, usual])
+        first, second = result["left_out"]["records"]
+        self.assertNotEqual(first["predicted_step_time_s"], usual)
+        self.assertEqual(second["predicted_step_time_s"], usual)  # no default rests on x/y
+        one, two = result["left_out"]["sources"]
+        self.assertEqual((one["name"], two["name"], one["together_with"]), ("some-set", "other", []))
+        self.assertEqual((one["mape_with"], one["mape"]), (abs(usual / 2 - 1), abs(first["error"])))
+        self.assertEqual(result["left_out"]["over_sources"]["sources"], 2)
+        alone = tandem_json("validate", of_repository, other, "--leave-out", "some-set")["left_out"]
+        self.assertEqual([r["id"] for r in alone["records"]], ["r0"])
+        out = run("validate", of_repository, other, "--leave-out", "each")[1]
+        self.assertIn("step time without defaults, constants and errors of the source", out)
+        self.assertNotIn("left_out", tandem_json("validate", of_repository))
+
+    def test_sets_of_one_repository_are_left_out_together(self):
+        plan = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "training.precision": "bf16"})
+        one = self.records(plan, source="x/y:one.md")
+        two = self.folder.file("two.jsonl", json.dumps({"id": "t", "plan": plan, "measured": {"step_time_s": 2.0}, "source": "x/y:two.md"}))
+        sources = tandem_json("validate", one, two, "--leave-out", "two")["left_out"]["sources"]
+        self.assertEqual([(s["name"], s["together_with"]) for s in sources], [("two", ["some-set"])])
+        self.assertIn("two: left out together with some-set\n", run("validate", one, two, "--leave-out", "two")[1])
+
+    def test_numbers_that_rest_on_a_source_are_named_where_it_is_left_out(self):
+        calibration = json.loads((pathlib.Path(tandem.SOURCE) / "topology/calibration/a100.json").read_text(encoding="utf-8"))
+        calibration["launch_s"]["fitted_on"] = "step times of 9 records (some-set 9)"
+        calibration["launch_s"].pop("without", None)
+        self.folder.file("device.json", json.dumps(calibration))
+        cluster = self.folder.file("cluster.json", json.dumps({
+            "node": "dgx-a100", "device": "a100-sxm4-80gb", "calibration": "device.json",
+            "fabric": {"nodes_per_leaf": 20, "oversubscription": 1, "switch_latency_s": 3e-7}}))
+        file = self.records(changed(SMALL, **{"cluster": {"preset": cluster, "devices": 8}, "training.precision": "bf16"}))
+        source, = tandem_json("validate", file, "--leave-out", "some-set")["left_out"]["sources"]
+        self.assertTrue(any(key.endswith(": launch_s") for key in source["could_not_be_left_out"]), source)
+        self.assertIn("some-set: could not be left out: ", run("validate", file, "--leave-out", "some-set")[1])
+
+    def test_an_unknown_source_is_refused_with_the_known_ones(self):
+        code, out, err = run("validate", self.records(SMALL), "--leave-out", "nobody", "--csv", self.path("new/table.csv"))
+        self.assertEqual((code, out), (3, ""))
+        self.assertEqual(err, "tandem: error: --leave-out = nobody: there are no records of this source; given are some-set; "
+                              "each leaves out each in turn\n")
+        self.assertFalse((self.folder.path / "new").exists())
+
+    def test_ranges_are_wider_for_what_no_record_on_the_device_has(self):
+        plan = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "training.precision": "bf16", "stack": "megatron-core"})
+        names = {"TANDEM_PRESETS": str(self.folder.path)}
+        entry = {"device": "a100", "situation": "one node", "source": "s", "records": 9, "devices": 8,
+                 "like": ["layout data alone", "precision bf16", "stack megatron-core"],
+                 "log_measured_over_predicted": [-0.1, 0, 0.1]}
+        self.folder.file("topology/errors/step_time.json", json.dumps({
+            "computed": "today", "entries": [{**entry, "situation": s} for s in ("host-bound", "one node")],
+            "wider": {"seen": {"factor": 1}, "unseen": {"factor": 2}}, "unknown_device": {"low": -1, "high": 1, "reason": "none"}}))
+
+        def ranges(of, *words):
+            prediction = json.loads(run(*words, self.folder.plan(of), "--json", environment=names)[1])
+            return prediction["step_time_range"], prediction["step_time_s"]
+        data = changed(plan, **{"parallel": {"data": 8, "zero_stage": 0}, "training.global_batch_size": 64})
+        known, step = ranges(data, "simulate")
+        self.assertEqual(known["wider"], "")
+        self.assertAlmostEqual(known["high_s"] / step, 1.1052, places=3)
+        other, step = ranges(changed(data, stack="pytorch-ddp"), "simulate")
+        self.assertEqual(other["wider"], "no record on a100 has stack pytorch-ddp")
+        self.assertAlmostEqual(other["high_s"] / step, 1.2214, places=3)
+        self.assertIn("wider, because no record on a100 has stack pytorch-ddp", other["basis"])
+        text = run("simulate", self.folder.plan(changed(data, stack="pytorch-ddp")), environment=names)[1]
+        self.assertRegex(text, r"range is wider +no record on a100 has stack pytorch-ddp\n")
+
     def test_a_line_that_is_no_record_exits_3_with_its_number(self):
         code, out, err = run("validate", self.folder.file("bad.jsonl", "\n{}\n"))
         self.assertEqual((code, out), (3, ""))

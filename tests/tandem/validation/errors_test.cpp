@@ -1,6 +1,7 @@
 #include "experiments/tandem/validation/errors.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "tests/catch.hpp"
 #include "tests/tandem/validation/records.hpp"
@@ -51,4 +52,37 @@ TEST_CASE("many errors are thinned to quantiles that lie evenly among them") {
   const std::vector<double>& q = book.entries.at(0).quantiles;
   REQUIRE(q.size() == 19);
   for (std::size_t i = 0; i < q.size(); ++i) CHECK(q[i] == Approx((static_cast<double>(i) + 0.5) / 19).margin(2e-3));
+}
+
+TEST_CASE("ranges are widened until they hold 80 % of records whose set they do not rest on, every set with one vote") {
+  std::vector<JudgedRecord> records;
+  for (const auto& [set, spread] : {std::pair("a", 0.1), std::pair("b", 0.1), std::pair("c", 1.0)})
+    for (int i = 0; i < 20; ++i) records.push_back(on("d", "one node", set, std::exp(spread * (i - 9.5) / 9.5)));
+  for (JudgedRecord& r : records) r.plan.traits = {{r.measured.set == "c" ? "stack new" : "stack known"}, 8};
+  const auto book = error_book(records, {}, "");
+  CHECK(book.entries[0].like == std::vector<std::string>{"stack known"});
+  CHECK(book.entries[0].devices == 8);
+  CHECK((book.seen.sources == 2 && book.seen.records == 40));
+  CHECK((book.unseen.sources == 1 && book.unseen.records == 20));
+  CHECK(book.seen.factor == 1);   // c's errors make the ranges of a and b wide enough
+  CHECK(book.unseen.factor > 1);  // those of c rest on a and b alone
+  int inside = 0;
+  for (const JudgedRecord& r : records) {
+    if (r.measured.set != "c") continue;
+    const auto range = log_range(book, {"d", "one node", r.plan.traits, {"c"}});
+    const double error = -std::log1p(r.time_error());
+    inside += error >= range.low && error <= range.high;
+    CHECK(range.wider == "no record on d has stack new");
+  }
+  CHECK(inside == 16);
+}
+
+TEST_CASE("what a record was predicted without has no part in its range") {
+  std::vector<JudgedRecord> records;
+  for (const char* set : {"a", "b", "c"})
+    for (int i = 0; i < 10; ++i) records.push_back(on("d", "one node", set, std::exp((set[0] == 'c' ? 0.1 : 1) * (i - 4.5) / 4.5)));
+  const double apart = error_book(records, {}, "").seen.factor;
+  for (JudgedRecord& r : records)
+    if (r.measured.set != "c") r.measured.without.sets = {"a", "b"};
+  CHECK(error_book(records, {}, "").seen.factor > 2 * apart);  // a and b have c's errors alone to go by
 }
