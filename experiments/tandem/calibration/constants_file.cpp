@@ -26,7 +26,7 @@ bool may_be_fitted(const ordered_json& v) { return v.is_object() && v.contains("
   throw ConfigError(Problem{path, key, "", reason, "write \"fit\": {\"low\": ..., \"high\": ...} around a number"});
 }
 
-/// Calls `found` with dotted key, number and its "fit" for each constant below `at`, in the order of the file.
+/// Calls `found` with dotted key, number and its fact for each constant below `at`, in the order of the file.
 template <class Json, class Found>
 void walk(Json& at, const std::string& key, const Found& found) {
   const auto below = [&](const std::string& name) { return key.empty() ? name : key + "." + name; };
@@ -67,6 +67,7 @@ std::string pretty(const ordered_json& v, const std::string& margin = "") {
 void set_origin(ordered_json& fact, const std::string& fitted_on) {
   fact.erase("source");
   fact.erase("verified");
+  fact.erase("without");
   fact["fitted_on"] = fitted_on;
 }
 
@@ -88,6 +89,20 @@ std::string ConstantsFile::with(const std::vector<double>& values, const std::st
   walk(file, "", [&](const std::string&, ordered_json& value, ordered_json& fact) {
     value = values[next++];
     if (!fitted_on.empty()) set_origin(fact, fitted_on);
+  });
+  return pretty(file) + "\n";
+}
+
+std::string ConstantsFile::with_without(const std::map<std::string, std::vector<double>>& values) const {
+  ordered_json file = ordered_json::parse(text_);
+  walk(file, "", [&](const std::string&, const ordered_json&, ordered_json& fact) { fact.erase("without"); });
+  std::size_t next = 0;
+  walk(file, "", [&](const std::string& key, const ordered_json&, ordered_json& fact) {
+    for (const auto& [sets, list] : values) {
+      ordered_json& without = fact["without"][sets];
+      (fact["value"].is_object() ? without[key.substr(key.rfind('.') + 1)] : without) = list.at(next);
+    }
+    ++next;
   });
   return pretty(file) + "\n";
 }

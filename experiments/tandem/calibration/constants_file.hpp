@@ -1,6 +1,7 @@
 #pragma once
 // A calibration file (topology/calibration) and those of its numbers that may be fitted.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ class ConstantsFile {
   /// The file's text with these values in place of the constants', in their order. When `fitted_on` is not empty it becomes
   /// their origin; everything else stays as it is.
   std::string with(const std::vector<double>& values, const std::string& fitted_on = "") const;
+
+  /// Its text with other values beside each constant, by the name of what they were fitted without; those of before go.
+  std::string with_without(const std::map<std::string, std::vector<double>>& values) const;
 
  private:
   std::string path_, text_;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "experiments/tandem/calibration/pattern_search.hpp"
 #include "experiments/tandem/validation/statistics.hpp"
@@ -77,12 +78,15 @@ double mean_absolute(const LogErrors& errors) {
 
 using BySource = std::vector<LogErrors>;
 
-/// Mean over sources of their mean absolute errors; source number `without` is left out (-1: none).
-double cost_of(const BySource& errors, int without) {
+/// Numbers of sources that a fit goes without.
+using Without = std::vector<std::size_t>;
+
+/// Mean over sources of their mean absolute errors.
+double cost_of(const BySource& errors, const Without& without) {
   double sum = 0;
   int n = 0;
   for (std::size_t s = 0; s < errors.size(); ++s)
-    if (static_cast<int>(s) != without) sum += mean_absolute(errors[s]), ++n;
+    if (std::find(without.begin(), without.end(), s) == without.end()) sum += mean_absolute(errors[s]), ++n;
   return sum / n;
 }
 
@@ -99,7 +103,7 @@ struct LinearModel {
   BySource errors;
   std::vector<BySource> slopes;  ///< by constant
 
-  double cost(const Point& p, int without) const {
+  double cost(const Point& p, const Without& without) const {
     BySource moved = errors;
     for (std::size_t i = 0; i < p.size(); ++i)
       for (std::size_t s = 0; s < moved.size() && p[i] != at[i]; ++s)
@@ -107,7 +111,7 @@ struct LinearModel {
     return cost_of(moved, without);
   }
   /// The best point at most `reach` steps of every constant away.
-  Point best(int reach, int without) const {
+  Point best(int reach, const Without& without) const {
     return pattern_search(at, {kSteps, kSteps / 4}, [&](const Point& p) {
       return distance(p, at) <= reach ? cost(p, without) : std::numeric_limits<double>::infinity();
     });
@@ -129,8 +133,8 @@ class Search {
   /// trusted half as far; so is one whose best step was short.
   const Point& best() {
     for (int reach = kReach, round = 0; reach > 1 && round < kRounds; ++round) {
-      const Point next = linear(best_, std::max(1, reach / 4)).best(reach, -1);
-      const bool better = cost_of(sampled(next), -1) < cost_of(sampled(best_), -1);
+      const Point next = linear(best_, std::max(1, reach / 4)).best(reach, {});
+      const bool better = cost_of(sampled(next), {}) < cost_of(sampled(best_), {});
       if (!better || distance(best_, next) <= reach / 2) reach /= 2;
       if (better) best_ = next;
     }
@@ -261,7 +265,7 @@ Fit fit_of(Search& search) {
     source.before = search.error(before, sources[s]);
     source.after = search.error(search.values(model.at), sources[s]);
     if (sources.size() > 1) {
-      fits.push_back(model.best(kNear, static_cast<int>(s)));
+      fits.push_back(model.best(kNear, {s}));
       source.left_out = search.error(search.values(fits.back()), sources[s]);
     }
     out.sources.push_back(std::move(source));
@@ -280,6 +284,21 @@ Fit fit_to_sample(const ConstantsFile& file, const FitCases& cases, const FitOpt
     out = fit_so_far(search);
   }
   add_counts(out, search, cases, options);
+  return out;
+}
+
+/// Sources of one key, in the order of their first.
+using Groups = std::vector<std::pair<std::string, Without>>;
+
+Groups groups_of(const std::vector<Source>& sources, const OneSource& together) {
+  Groups out;
+  for (std::size_t s = 0; s < sources.size(); ++s) {
+    const auto named = together.find(sources[s].set);
+    const std::string& key = named == together.end() ? sources[s].set : named->second;
+    auto at = std::find_if(out.begin(), out.end(), [&](const auto& group) { return group.first == key; });
+    if (at == out.end()) at = out.insert(out.end(), {key, {}});
+    at->second.push_back(s);
+  }
   return out;
 }
 
@@ -311,6 +330,24 @@ Fit fit_device(const ConstantsFile& file, const FitCases& cases, const FitOption
     out.evaluations += tried;
   }
   if (out.stopped ? out.after >= out.before : out.after > out.before) keep_before(out);
+  return out;
+}
+
+std::vector<FitWithout> fit_without_each(const ConstantsFile& file, const FitCases& cases, const OneSource& together,
+                                         const FitOptions& options) {
+  Search search(file, cases, options);
+  const Groups groups = groups_of(search.sources(), together);
+  if (groups.size() < 2)
+    throw ConfigError(Problem{file.path(), "", "", "needs records of two sources: without the only one nothing is left to fit to", "give files of others"});
+  const LinearModel model = search.linear(search.start(), kNear / 4);
+  std::vector<FitWithout> out;
+  for (const auto& [key, without] : groups) {
+    const Point best = model.best(kNear, without);
+    std::vector<double> values = values_before(file.constants());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (best[i] != model.at[i]) values[i] = value_at(file.constants()[i], best[i]);
+    out.push_back({key, std::move(values)});
+  }
   return out;
 }
 

@@ -2,6 +2,7 @@
 // Fits a device's few constants to measured step times, every source with one vote.
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,6 +54,20 @@ struct FitOptions {
 /// source, up to all; constants than which nothing better is found stay. Throws ConfigError when no record is of this device, and
 /// FitStopped when it is stopped before it has tried anything.
 Fit fit_device(const ConstantsFile& file, const FitCases& cases, const FitOptions& options);
+
+/// The constants as fitted to all sources but some.
+struct FitWithout {
+  std::string sets;            ///< those left out: "a", or "a+b" of sets that are one source
+  std::vector<double> values;  ///< in the order of the file
+};
+
+/// By set: the joined names of the sets that are one source with it; where it is not named, itself.
+using OneSource = std::map<std::string, std::string>;
+
+/// A fit without each source, from the file's own values by one linear model: a constant moves at most a quarter of its range.
+/// Throws ConfigError where there is only one source, and FitStopped.
+std::vector<FitWithout> fit_without_each(const ConstantsFile& file, const FitCases& cases, const OneSource& together,
+                                         const FitOptions& options);
 
 /// What stands as `fitted_on` beside every fitted number.
 std::string fitted_on(const Fit& fit, const std::string& date);

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <map>
 
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/terminal.hpp"
@@ -7,6 +8,7 @@
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/validation/errors.hpp"
+#include "experiments/tandem/validation/left_out.hpp"
 #include "models/base/files.hpp"
 #include "models/base/input.hpp"
 #include "models/base/output.hpp"
@@ -29,7 +31,7 @@ struct Options {
   std::vector<std::string> files;
   MeasurementFilter filter;
   FitOptions fit;
-  bool write = false, json = false;
+  bool write = false, without_each = false, json = false;
 };
 
 /// DEVICE.fitted.json, unless it is told where: beside a user's own calibration, but never among the presets.
@@ -66,6 +68,25 @@ Fit fit_to(const std::vector<Measurement>& measurements, const Options& o, const
   }
 }
 
+/// Writes the file as it is, with the constants that fits without a source come to.
+ExitCode add_without_each(const std::vector<Measurement>& measurements, const Options& o, const ConstantsFile& file,
+                          const std::string& output) {
+  FitOptions options = o.fit;
+  options.jobs = interruptible(o.fit.jobs.most);
+  std::map<std::string, std::vector<double>> values;
+  try {
+    const FitCases cases = fit_cases(measurements, o.device, options.jobs);
+    for (FitWithout& fit : fit_without_each(file, cases, one_source(measurements), options))
+      values[fit.sets] = std::move(fit.values);
+  } catch (const FitStopped&) {
+    log("nothing is written");
+    throw Interrupted{};
+  }
+  write_text(output, file.with_without(values));
+  log("wrote " + output);
+  return ExitCode::ok;
+}
+
 ExitCode calibrate(const Options& o) {
   const ConstantsFile file(o.device);
   const std::string output = output_of(o, file);
@@ -75,6 +96,7 @@ ExitCode calibrate(const Options& o) {
   const std::vector<Measurement> measurements = read_measurements(o.files, o.filter);
   if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);
   const InterruptWatch watch;
+  if (o.without_each) return add_without_each(measurements, o, file, output);
   const Fit fit = fit_to(measurements, o, file);
   const std::string place = fit.stopped ? place_when_interrupted(output) : output;
   const bool better = !(fit.stopped && fit.kept);
@@ -105,7 +127,9 @@ void add_calibrate(CLI::App& app, ExitCode& exit) {
   command->add_option("--jobs", o->fit.jobs.most, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
   command->add_option("-o,--output", o->output, "the new calibration file [DEVICE.fitted.json here, or beside DEVICE where that is a path]");
   command->add_flag("--write", o->write, "overwrite: the device's own calibration file, or what -o names");
-  command->add_flag("--json", o->json, "one JSON object on stdout");
+  CLI::Option* each = command->add_flag("--without-each", o->without_each,
+                                        "keep the numbers, and write beside each what fits without a source come to (validate --leave-out)");
+  command->add_flag("--json", o->json, "one JSON object on stdout")->excludes(each);
   command->callback([o, &exit] {
     Progress bar(1);
     exit = calibrate(*o);

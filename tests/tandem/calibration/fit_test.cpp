@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/json.hpp"
+#include "models/base/left_out.hpp"
 #include "models/base/presets.hpp"
+#include "sim/cost/calibration.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -107,6 +109,48 @@ TEST_CASE("a value for each compute type is a constant for each of them") {
   REQUIRE(constants.constants().size() == 4);
   CHECK(constants.constants()[2].key == "matmul.ceiling.fp8");
   CHECK(json::parse(constants.with({0, 0.1, 0.2, 0}))["matmul"]["ceiling"]["value"]["fp8"] == 0.2);
+}
+
+TEST_CASE("a number is read as fitted without the sources that are left out, where the file has it so") {
+  const Folder folder;
+  json file = calibration(0.5, 0.6, 1e-5);
+  for (const char* key : {"memory_share", "launch_s"}) file[key]["fitted_on"] = "some step times";
+  const ConstantsFile constants(folder.write("device.json", file));
+  const std::string path = folder.write("without.json", json::parse(constants.with_without({{"a", {2e-5, 0.7, 0.8}}, {"b+c", {1e-5, 0.5, 0.6}}})));
+  CHECK(sim::load_calibration(path).memory_share == 0.6);
+  const Sources left_out{{"a"}, {}};
+  const LeftOut without(left_out);
+  const sim::Calibration read = sim::load_calibration(path);
+  CHECK(read.memory_share == 0.8);
+  CHECK(read.matmul.ceiling == 0.7);
+  CHECK(read.launch == Duration::seconds(2e-5));
+}
+
+TEST_CASE("numbers without a source go when a number is fitted anew") {
+  const Folder folder;
+  json file = calibration(0.5, 0.6, 1e-5);
+  file["memory_share"]["without"] = {{"a", 0.7}};
+  const ConstantsFile constants(folder.write("device.json", file));
+  CHECK_FALSE(json::parse(constants.with({1e-5, 0.5, 0.65}, "these"))["memory_share"].contains("without"));
+  CHECK(json::parse(constants.with_without({{"b", {1e-5, 0.5, 0.9}}}))["memory_share"]["without"] == json{{"b", 0.9}});
+}
+
+TEST_CASE("a fit without a source does not follow its step times") {
+  const Folder folder;
+  const std::string path = folder.write("device.json", calibration(0.62, 0.75, 2e-5));
+  const std::string preset = folder.write("cluster.json", cluster(path));
+  std::vector<Measurement> records = measured(preset, ConstantsFile(path));
+  for (Measurement& m : records)
+    if (m.set == "set0") m.step_time_s = 1.3 * *m.step_time_s;
+  folder.write("device.json", calibration(0.58, 0.75, 2e-5));
+  const ConstantsFile start(path);
+  const FitOptions options{Jobs{2}, 0, [](int) {}};
+  const auto each = fit_without_each(start, fit_cases(records, path, Jobs{2}), {{"set1", "set1+set2"}, {"set2", "set1+set2"}}, options);
+  REQUIRE(each.size() == 2);
+  CHECK((each[0].sets == "set0" && each[1].sets == "set1+set2"));
+  CHECK(each[0].values[1] == Approx(0.62).epsilon(0.05));
+  CHECK(each[1].values[1] < 0.55);
+  CHECK_THROWS_WITH(fit_without_each(start, fit_cases({records[0]}, path, Jobs{1}), {}, options), Catch::Contains("two sources"));
 }
 
 TEST_CASE("ranges that cannot be are refused by key, and so is a calibration without any") {
