@@ -22,8 +22,8 @@ using nlohmann::json;
 constexpr std::string_view kEach = "each";
 constexpr std::string_view kFolder = "topology/calibration";
 constexpr double kHalf = 0.5;
-/// Words of `fitted_on` for a number that rests on every source of its device.
-constexpr std::array kOfAll{"step times of published", "published step times"};
+/// Words of a `fitted_on` about step times for a number that may rest on every source of its device.
+constexpr std::array kOfAll{" published ", " the same step times ", " the same records "};
 
 using Names = std::set<std::string>;
 
@@ -88,7 +88,7 @@ Names words_of(const Sources& sources) {
 bool rests_on(const std::string& fitted_on, const Names& words) {
   const std::string text = plain(fitted_on);
   const auto names = [&](std::string_view word) { return text.find(word) != text.npos; };
-  if (!names(" step times ")) return false;
+  if (!names(" step times ") && !names(" the same records ")) return false;
   return std::any_of(words.begin(), words.end(), names) || std::any_of(kOfAll.begin(), kOfAll.end(), names);
 }
 

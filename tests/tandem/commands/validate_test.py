@@ -221,6 +221,7 @@ class Validate(WithFolder):
         entry = {"device": "a100", "situation": "one node", "source": "s", "records": 9, "devices": 8,
                  "like": ["layout data alone", "precision bf16", "stack megatron-core"],
                  "log_measured_over_predicted": [-0.1, 0, 0.1]}
+        (self.folder.path / "topology/errors").mkdir(parents=True)
         self.folder.file("topology/errors/step_time.json", json.dumps({
             "computed": "today", "entries": [{**entry, "situation": s} for s in ("host-bound", "one node")],
             "wider": {"seen": {"factor": 1}, "unseen": {"factor": 2}}, "unknown_device": {"low": -1, "high": 1, "reason": "none"}}))

@@ -55,7 +55,7 @@ TEST_CASE("numbers that rest on a source's step times are named, unless the file
   const auto fact = [](const std::string& on) { return nlohmann::json{{"value", 1}, {"fitted_on", on}}; };
   nlohmann::json file = {{"of_it", fact("step times of 9 records (some-set 5, other 4), each source one vote")},
                          {"of_another", fact("step times of 4 records (other 4), each source one vote")},
-                         {"of_all", {{"inner", fact("step times of published sets on this device")}}},
+                         {"of_all", {{"inner", fact("step times of four published runs on this device")}}},
                          {"in_prose", fact("step times of Repo's twelve runs")},
                          {"measured", fact("measured on one card")},
                          {"free", fact("step times of 9 records (some-set 5, other 4), each source one vote")}};
