@@ -277,6 +277,7 @@ void append(std::vector<Entry>& list, const std::vector<Entry>& more) {
 
 /// Lists that need an entry for every plan get those of the stack that stands in, in case theirs rested on sources that are left out.
 void add_stand_in(StackFile& out, Texts& texts) {
+  out.stood_in = out.host_operations.empty();
   for (const std::string& name : preset_names(kFolder)) {
     const std::string path = path_of(name);
     const json file = parse_json(read_text(path), path);

@@ -77,6 +77,7 @@ struct StackFile {
   std::vector<WideEntry> wide_tensors;
   std::vector<StackEntry> whole_between_micro_batches, caching_allocator, arena, remainder_last;
   std::vector<RuleEntry> rules;
+  bool stood_in = false;                ///< its own host operations are left out: another stack's stand in
 };
 
 /// The first entry of a list that holds; null where none does.

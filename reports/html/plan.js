@@ -24,7 +24,7 @@ page.append(make("h1", {}, data.name),
     ["pipeline bubble", percent(p.bubble_fraction)],
     p.fits ? [`of ${bytes(data.device_memory_bytes)} per device`, bytes(p.peak_memory_bytes), null]
       : [`needed of ${bytes(data.device_memory_bytes)} per device: does not fit`, bytes(p.needed_bytes), "bad"]]));
-if (range.wider) page.append(make("p", { class: "soft small" }, `The range is wider: ${range.wider}.`));
+if (range.wider) page.append(make("p", { class: "soft small" }, `Beyond the records: ${range.wider}.`));
 if (data.roles_in_all > roles.length)
   page.append(make("p", { class: "soft small" }, `Ranks that do the same are one role. ${roles.length} of ${data.roles_in_all} roles are shown, the critical and the heaviest among them.`));
 

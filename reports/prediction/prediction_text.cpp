@@ -62,7 +62,7 @@ std::string rates(const Prediction& p, const Plan& plan) {
   const std::string peak = p.mfu > 0 ? " (" + std::string(name(plan.training.dtypes.compute)) + ")\n" : "\n";
   const double devices = static_cast<double>(plan.cluster.devices);
   return line("step time", time_text(p.step_time.seconds()) + range(p.range)) +
-         (p.range.wider.empty() ? "" : line("range is wider", p.range.wider)) +
+         (p.range.wider.empty() ? "" : line("beyond the records", p.range.wider)) +
          (p.makespan == p.step_time ? "" : line("of a step alone", time_text(p.makespan.seconds()))) + disturbance(p) +
          line("throughput", count_text(std::llround(p.tokens_per_s)) + " tokens/s (" + number_text(p.tokens_per_s / devices, 1) +
                                 " per device), " + number_text(p.samples_per_s, 2) + " samples/s") +

@@ -15,9 +15,11 @@
 #include "experiments/tandem/validation/report.hpp"
 #include "models/base/input.hpp"
 #include "models/base/json.hpp"
+#include "models/base/left_out.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/threads.hpp"
+#include "models/stack/stack_file.hpp"
 
 namespace tandem::program {
 
@@ -48,13 +50,26 @@ Judged split(std::vector<JudgedRecord> records) {
   return out;
 }
 
+/// Whether the source is the framework itself: without it nothing is known of the host, which holds for no plan that names its stack.
+bool is_framework(const JudgedRecord& r) {
+  constexpr std::string_view kStack = "stack ";
+  const LeftOut without(r.measured.without);
+  return std::ranges::any_of(r.plan.traits.words, [&](const std::string& word) {
+    return word.starts_with(kStack) && load_stack(word.substr(kStack.size()))->stood_in;
+  });
+}
+
 /// What ranges rest on: predictions without their source where there are some.
 std::vector<JudgedRecord> for_ranges(const Judged& judged) {
-  std::set<std::string> sets;
-  for (const JudgedRecord& r : judged.without) sets.insert(r.measured.set);
-  std::vector<JudgedRecord> out = judged.without;
+  std::set<std::string> without;
+  std::vector<JudgedRecord> out;
+  for (const JudgedRecord& r : judged.without) {
+    if (is_framework(r)) continue;
+    without.insert(r.measured.id);
+    out.push_back(r);
+  }
   std::copy_if(judged.usual.begin(), judged.usual.end(), std::back_inserter(out),
-               [&](const JudgedRecord& r) { return !sets.contains(r.measured.set); });
+               [&](const JudgedRecord& r) { return !without.contains(r.measured.id); });
   return out;
 }
 

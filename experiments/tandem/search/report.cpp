@@ -48,7 +48,7 @@ std::string wider_text(const Judge& judge, const Answer& answer) {
   for (std::size_t i = 0; i < answer.best.size(); ++i)
     if (const std::string why = judge.why_wider(answer.best[i].id); !why.empty()) rows[why].push_back(std::to_string(i + 1));
   std::string out;
-  for (const auto& [why, of] : rows) out += "range of " + list_text(of) + " is wider: " + why + "\n";
+  for (const auto& [why, of] : rows) out += list_text(of) + " beyond the records: " + why + "\n";
   return out;
 }
 

@@ -238,7 +238,7 @@ class Validate(WithFolder):
         self.assertAlmostEqual(other["high_s"] / step, 1.2214, places=3)
         self.assertIn("wider, because no record on a100 has stack pytorch-ddp", other["basis"])
         text = run("simulate", self.folder.plan(changed(data, stack="pytorch-ddp")), environment=names)[1]
-        self.assertRegex(text, r"range is wider +no record on a100 has stack pytorch-ddp\n")
+        self.assertRegex(text, r"beyond the records +no record on a100 has stack pytorch-ddp\n")
 
     def test_a_line_that_is_no_record_exits_3_with_its_number(self):
         code, out, err = run("validate", self.folder.file("bad.jsonl", "\n{}\n"))
