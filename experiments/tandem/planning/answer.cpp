@@ -62,7 +62,7 @@ void add_warnings(Answer& out, const Request& request, const Facts& facts) {
     out.warnings.push_back(problem.reason + ": " + problem.remedy);
   }
   if (const std::string& wider = best->assessment.prediction.range.wider; best->budget.published && !wider.empty())
-    out.warnings.push_back("ranges are wider: " + wider);
+    out.warnings.push_back("beyond the records: " + wider);
   if (!best->conditions.power)
     out.warnings.push_back("watts of " + best->assessment.topology->device().name + " are not known: give --watts");
   if (best->budget.memory == MemoryVerdict::tight)
