@@ -4,13 +4,6 @@
 #include <utility>
 
 namespace tandem::lowering {
-namespace {
-
-void merge(Frontier& into, const Frontier& other) {
-  for (std::size_t s = 0; s < kStreams; ++s) into[s] = std::max(into[s], other[s]);
-}
-
-}  // namespace
 
 bool FreeRuns::first_fit(std::int64_t bytes, std::int64_t end, Place& place) const {
   for (std::size_t l = 0; l < leaves_.size(); ++l) {

@@ -1,6 +1,7 @@
 #pragma once
 // Points in a program, and frontiers of them.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -29,5 +30,9 @@ class Point {
 
 /// The latest task of every stream that touched some bytes.
 using Frontier = std::array<Point, kStreams>;
+
+inline void merge(Frontier& into, const Frontier& other) {
+  for (std::size_t s = 0; s < kStreams; ++s) into[s] = std::max(into[s], other[s]);
+}
 
 }  // namespace tandem::lowering

@@ -189,8 +189,12 @@ BufferId ProgramBuilder::allocate(std::string_view name, MemoryKind kind, Bytes 
   b.kind = kind;
   b.reused = true;
   b.pool = pool;
-  if (log_) log_->moves.push_back({true, id, block.bytes, allocation, program_.bindings.size()});
+  note_move({true, id, block.bytes, allocation, program_.bindings.size()});
   return id;
+}
+
+inline void ProgramBuilder::note_move(const Move& move) {
+  if (log_) log_->moves.push_back(move);
 }
 
 BufferId ProgramBuilder::allocate_later(std::string_view name, MemoryKind kind, Bytes bytes) {
@@ -206,6 +210,7 @@ BufferId ProgramBuilder::allocate_apart(std::string_view name, MemoryKind kind, 
   const std::size_t allocation = record(name, kind, block.offset, block.bytes, Pool::computation);
   const BufferId id = unused_buffer();
   buffers_[static_cast<std::size_t>(id)] = {block.offset, block.bytes, {}, {}, allocation, kind, true};
+  if (late_) note_move({true, id, block.bytes, allocation, program_.bindings.size(), true});
   return id;
 }
 
@@ -223,7 +228,7 @@ inline BufferId ProgramBuilder::unused_buffer() {
 void ProgramBuilder::release(BufferId id) {
   const Buffer& b = buffers_[static_cast<std::size_t>(id)];
   program_.memory.allocations[b.allocation].last = static_cast<std::uint32_t>(program_.instances.size() - 1);
-  if (log_) log_->moves.push_back({false, id, b.bytes, b.allocation, program_.bindings.size()});
+  note_move({false, id, b.bytes, b.allocation, program_.bindings.size()});
   live_.remove(id, b.kind, b.pool, b.bytes);
   arena_.release(b.offset, b.bytes, b.touched);
   released_.push_back(id);
@@ -240,7 +245,7 @@ inline void ProgramBuilder::connect(const SlotUse& use, Buffer& buffer) {
 
 inline void ProgramBuilder::edge(Point from, std::uint16_t to_task, Stream to, Stream from_stream, EdgeKind kind) {
   // Within one instance the template's own dependencies order the streams.
-  if (from.instance() < 0 || from.instance() == now()) return;
+  if (from.instance() < 0 || from.instance() == current_) return;
   if (from <= known_[at(to)][at(from_stream)]) return;
   pending_.push_back({from, to_task, to, from_stream, kind});
 }
@@ -248,15 +253,15 @@ inline void ProgramBuilder::edge(Point from, std::uint16_t to_task, Stream to, S
 inline void ProgramBuilder::note_use(const SlotUse& use, Buffer& buffer) {
   // Two slots may lie in one buffer, and the one noted later may be done with earlier.
   Point& touched = buffer.touched[at(use.stream)];
-  touched = std::max(touched, Point{now(), use.last});
+  touched = std::max(touched, Point{current_, use.last});
   if (!use.writes) return;
   // It has waited for all that earlier instances did there, so that whoever waits for it waits for them.
   for (std::size_t s = 0; s < kStreams; ++s) {
-    if (buffer.touched[s].instance() < now()) buffer.touched[s] = {};
-    if (buffer.written[s].instance() < now()) buffer.written[s] = {};
+    if (buffer.touched[s].instance() < current_) buffer.touched[s] = {};
+    if (buffer.written[s].instance() < current_) buffer.written[s] = {};
   }
   Point& written = buffer.written[at(use.stream)];
-  written = std::max(written, Point{now(), use.last_write});
+  written = std::max(written, Point{current_, use.last_write});
   buffer.reused = false;
 }
 
@@ -265,7 +270,7 @@ inline void ProgramBuilder::flush_edges() {
   const auto earlier = [](const Pending& a, const Pending& b) { return a.to_task < b.to_task; };
   for (auto e = pending_.begin(); e != pending_.end(); ++e)  // by insertion: they are a handful
     std::rotate(std::upper_bound(pending_.begin(), e, *e, earlier), e, e + 1);
-  const auto instance = static_cast<std::uint32_t>(program_.instances.size() - 1);
+  const auto instance = static_cast<std::uint32_t>(current_);
   for (const Pending& e : pending_) {
     Point& known = known_[at(e.to)][at(e.from_stream)];
     if (e.from <= known) continue;
@@ -281,11 +286,28 @@ inline void ProgramBuilder::flush_edges() {
 }
 
 std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, std::span<const Binding> slots) {
-  const Template& t = library_[id];
-  require(slots.size() + 1 == t.slots.size(), "an instance must bind every slot of its template");
+  require(slots.size() + 1 == library_[id].slots.size(), "an instance must bind every slot of its template");
+  current_ = now();
+  late_ ? note_waits(id) : connect(id, slots);
+  const auto binding = static_cast<std::uint32_t>(program_.bindings.size());
+  program_.bindings.push_back(scratch_);
+  for (const Binding& b : slots)
+    program_.bindings.push_back(b.first == kNoBuffer ? 0 : buffers_[static_cast<std::size_t>(b.first)].offset + b.offset);
+  if (log_) {
+    log_->bound.emplace_back();  // scratch
+    log_->bound.insert(log_->bound.end(), slots.begin(), slots.end());
+  }
+  program_.instances.push_back({id, key.layer, key.micro_batch, key.chunk, key.phase, binding});
+  if (later_) note_arrivals(slots);
+  note_live(id, slots);
+  return static_cast<std::uint32_t>(program_.instances.size() - 1);
+}
+
+/// Writes the edges into the current instance.
+void ProgramBuilder::connect(TemplateId id, std::span<const Binding> slots) {
   for (const auto& [p, kind] : waits_) {
     const Instance& source = program_.instances[static_cast<std::size_t>(p.instance())];
-    edge(p, 0, t.tasks.front().stream, library_[source.tmpl].tasks[p.task()].stream, kind);
+    edge(p, 0, library_[id].tasks.front().stream, library_[source.tmpl].tasks[p.task()].stream, kind);
   }
   waits_.clear();
   hold_computation(library_.scratch(id).first_computation);
@@ -298,19 +320,7 @@ std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, std::sp
     const Binding& b = slots[use.slot - 1U];
     for (std::int32_t i = 0; i < b.count; ++i) note_use(use, buffers_[static_cast<std::size_t>(b.first + i)]);
   }
-  const auto binding = static_cast<std::uint32_t>(program_.bindings.size());
-  program_.bindings.push_back(scratch_);
-  for (const Binding& b : slots)
-    program_.bindings.push_back(b.first == kNoBuffer ? 0 : buffers_[static_cast<std::size_t>(b.first)].offset + b.offset);
-  if (log_) {
-    log_->bound.emplace_back();  // scratch
-    log_->bound.insert(log_->bound.end(), slots.begin(), slots.end());
-  }
-  program_.instances.push_back({id, key.layer, key.micro_batch, key.chunk, key.phase, binding});
   flush_edges();
-  if (later_) note_arrivals(slots);
-  note_live(id, slots);
-  return static_cast<std::uint32_t>(program_.instances.size() - 1);
 }
 
 /// `task`: the first computation of the instance that is added; -1: it has none.
@@ -332,7 +342,7 @@ inline void ProgramBuilder::order_scratch(const ScratchUse& use) {
       edge(scratch_touched_[s], static_cast<std::uint16_t>(use.first_computation), Stream::compute, static_cast<Stream>(s),
            EdgeKind::reuse);
     if (use.last[s] < 0) continue;
-    scratch_touched_[s] = {now(), static_cast<std::uint16_t>(use.last[s])};
+    scratch_touched_[s] = {current_, static_cast<std::uint16_t>(use.last[s])};
     scratch_open_[s] = use.open[s];
   }
 }
@@ -382,13 +392,14 @@ Point ProgramBuilder::end_of(std::uint32_t instance) const {
 
 Program ProgramBuilder::finish() {
   live_.settle();
+  if (late_) place_all();
   program_.memory.live_peak_bytes = live_.peak();
   program_.memory.live_at_peak = live_.at_peak();
   program_.memory.pooled_bytes = live_.apart_in_pools();
   keep_cached(program_.memory.pooled_bytes);
   const auto end = static_cast<std::uint32_t>(program_.instances.size() - 1);
   for (std::size_t i = 0; i < persistent_; ++i) program_.memory.allocations[i].last = end;
-  program_.memory.arena_bytes = arena_.high_water();
+  if (!late_) program_.memory.arena_bytes = arena_.high_water();
   return std::move(program_);
 }
 

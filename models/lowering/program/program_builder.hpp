@@ -11,6 +11,8 @@
 
 #include "models/graph/task_graph.hpp"
 #include "models/lowering/program/arena.hpp"
+#include "models/lowering/program/last_touches.hpp"
+#include "models/lowering/program/layout.hpp"
 #include "models/lowering/program/live_count.hpp"
 
 namespace tandem::lowering {
@@ -81,6 +83,9 @@ class ProgramBuilder {
   /// Everything persistent is declared: scratch for the templates that will be used is placed, instances may follow, about
   /// so many, or where there is a program `like` it about as many as that has.
   void start(const std::vector<TemplateId>& used, std::size_t instances, const Program* like);
+  /// From here on tensors get their places, and instances their edges, in `finish`, where all lifetimes are known: places in fewer bytes
+  /// than those that were free when each came. Only before the first of either; excludes `mark` and `repeat`.
+  void place_late();
 
   BufferId allocate(std::string_view name, MemoryKind kind, Bytes bytes, Pool pool = Pool::computation);
   /// The same with its place from now on, alive from the first instance on that touches it.
@@ -153,6 +158,7 @@ class ProgramBuilder {
     Bytes bytes;
     std::size_t allocation;
     std::size_t bindings;        ///< written before
+    bool apart = false;          ///< in bytes that nothing else has
   };
 
   /// An edge into the instance being added.
@@ -164,20 +170,29 @@ class ProgramBuilder {
   };
 
   BufferId unused_buffer();
+  void note_move(const Move& move);
   void connect(const SlotUse& use, Buffer& buffer);
   void edge(Point from, std::uint16_t to_task, Stream to, Stream from_stream, EdgeKind kind);
   void note_use(const SlotUse& use, Buffer& buffer);
   void flush_edges();
+  void connect(TemplateId id, std::span<const Binding> slots);
   void note_arrivals(std::span<const Binding> slots);
   void note_live(TemplateId id, std::span<const Binding> slots);
   void hold_computation(std::int32_t task);
   void order_scratch(const ScratchUse& use);
   std::size_t record(std::string_view name, MemoryKind kind, std::int64_t offset, Bytes bytes, Pool pool);
+  void note_waits(TemplateId id);
+  std::vector<Lifetime> lifetimes() const;
+  void place_all();
+  void replay();
+  void replay(const Move& move, LastTouches& touches);
+  void bind(std::uint32_t instance);
   void repeat_instances(const Mark& from, const Mark& to, std::int64_t n, std::int32_t micro_batches);
   std::int64_t now() const { return static_cast<std::int64_t>(program_.instances.size()); }
 
   const TemplateLibrary& library_;
   Program program_;
+  std::int64_t current_ = 0;                        ///< the instance that gets its edges
   Arena arena_;
   std::vector<Buffer> buffers_;
   std::vector<BufferId> released_;                  ///< ids that nobody has
@@ -198,6 +213,17 @@ class ProgramBuilder {
     std::vector<Move> moves;
   };
   std::optional<Log> log_;
+  /// What places and edges are made of in the end: all of the log, and who waits for what.
+  struct Late {
+    struct Wait {
+      std::uint32_t instance;
+      Point from;
+      EdgeKind kind;
+    };
+    std::vector<Wait> waits, computation_waits;     ///< ascending instance
+    std::int64_t floor;                             ///< bytes that are there for the whole step
+  };
+  std::optional<Late> late_;
   bool later_ = false;                              ///< some of them are not alive yet
 };
 
