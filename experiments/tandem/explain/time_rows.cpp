@@ -69,6 +69,11 @@ std::vector<Row> time_rows() {
        [](const ExplainedCase& c, std::size_t) { return number_text(c.prediction.range.share, 2); }, RangeKind::exact, {}},
       {"step_time_range.basis", "records the range was computed from, or why it is a default",
        [](const ExplainedCase& c, std::size_t) { return c.prediction.range.basis; }, RangeKind::exact, {}},
+      {"step_time_range.wider", "what of the plan no record on the device has (topology/errors: like, devices), for which the range is wider by its factor wider.unseen",
+       [](const ExplainedCase& c, std::size_t) {
+         return c.prediction.range.wider.empty() ? std::string("nothing: the records have all of it") : c.prediction.range.wider;
+       },
+       RangeKind::exact, {}},
       share("compute", "sum of max(matrix FLOPs / reached rate, bytes / reached bandwidth) + fixed time, or of a product's measured "
                        "time, over the compute stream's tasks "
                        "but the optimizer's; fills of new tensors (training.fill_uninitialized_memory) are tasks, too", arithmetic),

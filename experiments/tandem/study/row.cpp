@@ -36,7 +36,7 @@ constexpr Member kEvery[] = {{"key", is_text}, {"at", is_object}, {"status", is_
 
 constexpr Member kPredicted[] = {
     {"stack", is_text},                 {"layout", is_object},              {"step_time_s", is_number},         {"step_time_low_s", is_number},
-    {"step_time_high_s", is_number},    {"tokens_per_s", is_number},        {"samples_per_s", is_number},
+    {"step_time_high_s", is_number},    {"step_time_wider", is_text},       {"tokens_per_s", is_number},        {"samples_per_s", is_number},
     {"model_tflops_per_device", is_number}, {"hardware_tflops_per_device", is_number},
     {"mfu", is_number},                 {"hfu", is_number},                 {"bubble_fraction", is_number},
     {"fits", is_truth},                 {"peak_memory_bytes", is_number},   {"needed_bytes", is_number},
@@ -44,7 +44,6 @@ constexpr Member kPredicted[] = {
 
 /// What some rows have only.
 constexpr Member kOther[] = {{"stack", is_text},           {"layout", is_object},
-                             {"step_time_wider", is_text},
                              {"undisturbed_step_time_s", is_number},
                              {"training_days", is_number}, {"device_hours", is_number},
                              {"in_time", is_truth},        {"cost", is_number}};

@@ -74,7 +74,7 @@ sim::Widening widening(const Reaches& reaches) {
   double sum = 0;
   for (const auto& [r, weight] : votes)
     if ((sum += weight) >= sim::kRangeShare * out.sources * (1 - kRounding)) {
-      out.factor = std::max(1.0, std::round(r * kDigits) / kDigits);
+      out.factor = std::max(1.0, std::ceil(r * kDigits) / kDigits);  // not below what it has to hold
       break;
     }
   return out;

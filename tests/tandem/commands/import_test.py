@@ -4,7 +4,7 @@ import json
 import pathlib
 
 import tandem
-from tandem import SOURCE, WithFolder, run, tandem_json
+from tandem import SOURCE, TEXT, WithFolder, run, tandem_json
 
 LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
          "num_attention_heads": 4, "vocab_size": 256, "max_position_embeddings": 128, "torch_dtype": "bfloat16"}
@@ -71,7 +71,7 @@ class Import(WithFolder):
         del plan["model"]["indexer"]
         plan["cluster"] = {"preset": "cpu-host", "devices": 2}
         plan["training"]["flash_attention"] = True
-        code, out, err = run("train", self.folder.plan(plan))
+        code, out, err = run("train", self.folder.plan(plan), "--data", TEXT)
         self.assertEqual((code, out), (4, ""), err)
         self.assertIn("model.indexer.heads = 2: simulated only", err)
 
