@@ -13,38 +13,26 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 
-WARM = 2
+from gpt2_runs import TEXT, WARM, plan, seconds_of, step_lines, written
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def plan(sequences, tokens, precision):
-    return {
-        "model": {"preset": "gpt2-124m"},
-        "training": {"seq_length": tokens, "micro_batch_size": sequences, "global_batch_size": sequences, "precision": precision},
-        "cluster": {"preset": "cpu-host", "devices": 1},
-    }
 
 
 def tandem_steps(tandem, data, contents, count):
     """Seconds of every step, and seconds from the program's start to the end of the first."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "plan.json")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(contents, file)
+    with written(contents) as path:
         command = [tandem, "train", path, "--data", data, "--steps", str(count)]
-        begin, first, seconds, told = time.monotonic(), None, [], []
+        begin, first, told = time.monotonic(), None, ""
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
             for line in run.stderr:
-                told.append(line)
-                if line.startswith("step "):
-                    first = first or time.monotonic() - begin
-                    seconds.append(float(line.split()[-2]) / 1e3)
-        if run.returncode != 0:
-            sys.exit(f"{' '.join(command)}: exit {run.returncode}\n{''.join(told)}")
-    return seconds, first
+                told += line
+                if first is None and line.startswith("step "):
+                    first = time.monotonic() - begin
+    if run.returncode != 0:
+        sys.exit(f"{' '.join(command)}: exit {run.returncode}\n{told}")
+    return [seconds_of(words) for words in step_lines(told)], first
 
 
 def torch_steps(python, sequences, tokens, count):
@@ -97,7 +85,7 @@ def parse():
     parser.add_argument("--shapes", default="4x64,1x512,4x512", help="sequences x tokens")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--data", default=os.path.join(HERE, "..", "data", "kjv-new-testament.txt"))
+    parser.add_argument("--data", default=TEXT)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.tandem and not options.child:
@@ -119,7 +107,7 @@ def main():
 
         for _ in range(options.rounds):
             for precision in ("fp32", "bf16"):
-                seconds, first = tandem_steps(options.tandem, options.data, plan(sequences, tokens, precision), options.steps)
+                seconds, first = tandem_steps(options.tandem, options.data, plan(sequences, tokens, precision=precision), options.steps)
                 keep(precision, seconds)
                 if precision == "fp32":
                     starts.append((first, first - seconds[0]))

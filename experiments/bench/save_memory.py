@@ -14,15 +14,17 @@ import subprocess
 import sys
 import tempfile
 
+from gpt2_runs import TEXT, plan, written
+
 ALLOWED = 256e6
 TABLES = {"gpt2-124m": 50304 * 768, "gpt2-345m": 50304 * 1024, "gpt-1.3b": 50304 * 2048}  # elements of the largest tensor, in fp32
 
 
-def plan(model):
-    training = {"seq_length": 32, "micro_batch_size": 1, "global_batch_size": 1, "precision": "fp32"}
+def plan_of(model):
+    contents = plan(1, 32, preset=model)
     if model == "gpt-1.3b":
-        training["dtypes"] = {"gradients": "bf16"}
-    return {"model": {"preset": model}, "training": training, "cluster": {"preset": "cpu-host", "devices": 1}}
+        contents["training"]["dtypes"] = {"gradients": "bf16"}
+    return contents
 
 
 def peak(command):
@@ -41,15 +43,11 @@ def main():
     parser.add_argument("tandem")
     parser.add_argument("--models", default=",".join(TABLES))
     parser.add_argument("--folder", default=None, help="where checkpoints go for the moment; default: that of temporary files")
-    here = os.path.dirname(os.path.abspath(__file__))
-    parser.add_argument("--data", default=os.path.join(here, "..", "data", "kjv-new-testament.txt"))
+    parser.add_argument("--data", default=TEXT)
     o = parser.parse_args()
     failed = False
     for model in o.models.split(","):
-        with tempfile.TemporaryDirectory(dir=o.folder) as folder:
-            path = os.path.join(folder, "plan.json")
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump(plan(model), file)
+        with tempfile.TemporaryDirectory(dir=o.folder) as folder, written(plan_of(model)) as path:
             answer = subprocess.run([o.tandem, "simulate", path, "--json"], capture_output=True, text=True, check=False)
             arena = max(role["arena_bytes"] for role in json.loads(answer.stdout)["roles"])
             command = [o.tandem, "train", path, "--data", o.data, "--steps", "2"]

@@ -7,36 +7,22 @@ Trains micro-batches of 4 x 64 and of 1 x 512 tokens on one rank, one step a mic
 turns. Prints the least step time of each behind the first two steps, their ratio, and whether all losses are equal.
 """
 import argparse
-import json
-import os
 import subprocess
 import sys
-import tempfile
+
+from gpt2_runs import TEXT, WARM, plan, seconds_of, step_lines, written
 
 SHAPES = [(4, 64), (1, 512)]  # sequences, tokens of each
-WARM = 2
-
-
-def plan(sequences, tokens, threads):
-    return {
-        "model": {"preset": "gpt2-124m"},
-        "training": {"seq_length": tokens, "micro_batch_size": sequences, "global_batch_size": sequences, "precision": "fp32"},
-        "cluster": {"preset": "cpu-host", "devices": 1, "threads_per_rank": threads},
-    }
 
 
 def steps(tandem, data, contents, count):
     """Seconds and loss of every step."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "plan.json")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(contents, file)
+    with written(contents) as path:
         command = [tandem, "train", path, "--data", data, "--steps", str(count)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
-        lines = [line.split() for line in done.stderr.splitlines() if line.startswith("step ")]
-    return [(float(words[-2]) / 1e3, words[3]) for words in lines]
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
+    return [(seconds_of(words), words[3]) for words in step_lines(done.stderr)]
 
 
 def main():
@@ -45,15 +31,13 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--data", default=None, help="text to train on; default: the repository's")
+    parser.add_argument("--data", default=TEXT, help="text to train on; default: the repository's")
     options = parser.parse_args()
-    here = os.path.dirname(os.path.abspath(__file__))
-    data = options.data or os.path.join(here, "..", "data", "kjv-new-testament.txt")
     for sequences, tokens in SHAPES:
         best, losses = {}, set()
         for _ in range(options.rounds):
             for threads in (1, options.threads):
-                run = steps(options.tandem, data, plan(sequences, tokens, threads), options.steps)
+                run = steps(options.tandem, options.data, plan(sequences, tokens, cluster={"threads_per_rank": threads}), options.steps)
                 best[threads] = min([best.get(threads, float("inf"))] + [seconds for seconds, _ in run[WARM:]])
                 losses.add(tuple(loss for _, loss in run))
         one, many = best[1], best[options.threads]

@@ -8,26 +8,14 @@ and eight of 4 x 64. Prints the least time of a step behind the first two, alone
 processes over those of one.
 """
 import argparse
-import json
 import os
 import subprocess
 import sys
-import tempfile
 
+from gpt2_runs import TEXT, WARM, plan, seconds_of, step_lines, written
 from process_memory import free_port
 
-WARM = 2
 SHAPES = [(4, 64, 1), (1, 512, 1), (4, 512, 1), (4, 64, 8)]  # sequences, tokens of each, micro-batches of a rank
-
-
-def plan(sequences, tokens, micro_batches, ranks):
-    return {
-        "model": {"preset": "gpt2-124m"},
-        "parallel": {"data": ranks},
-        "training": {"seq_length": tokens, "micro_batch_size": sequences, "global_batch_size": sequences * micro_batches * ranks,
-                     "precision": "fp32"},
-        "cluster": {"preset": "cpu-host", "devices": ranks},
-    }
 
 
 def commands(command, launch, processes):
@@ -42,18 +30,15 @@ def commands(command, launch, processes):
 
 def steps(tandem, data, contents, count, launch, processes):
     """Seconds of every step, as process 0 tells them."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "plan.json")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(contents, file)
+    with written(contents) as path:
         command = [tandem, "train", path, "--data", data, "--steps", str(count)]
         started = [subprocess.Popen(words, env={**os.environ, **variables}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
                    for words, variables in commands(command, launch, processes)]
         told = [one.communicate()[1] for one in started]
-        for one, words in zip(started, told):
-            if one.returncode != 0:
-                sys.exit(f"{' '.join(command)}: exit {one.returncode}\n{words}")
-    return [float(line.split()[-2]) / 1e3 for line in told[0].splitlines() if line.startswith("step ")]
+    for one, words in zip(started, told):
+        if one.returncode != 0:
+            sys.exit(f"{' '.join(command)}: exit {one.returncode}\n{words}")
+    return [seconds_of(words) for words in step_lines(told[0])]
 
 
 def main():
@@ -63,14 +48,13 @@ def main():
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=2)
-    here = os.path.dirname(os.path.abspath(__file__))
-    parser.add_argument("--data", default=os.path.join(here, "..", "data", "kjv-new-testament.txt"))
+    parser.add_argument("--data", default=TEXT)
     o = parser.parse_args()
     for sequences, tokens, micro_batches in SHAPES:
         best = {}
         for _ in range(o.rounds):
             for processes in (1, o.processes):
-                run = steps(o.tandem, o.data, plan(sequences, tokens, micro_batches, processes), o.steps, o.launch, processes)
+                run = steps(o.tandem, o.data, plan(sequences, tokens, micro_batches=micro_batches, ranks=processes), o.steps, o.launch, processes)
                 best[processes] = min([best.get(processes, float("inf"))] + run[WARM:])
         one, many = best[1], best[o.processes]
         print(f"{micro_batches} x {sequences} x {tokens}: 1 process {one:.3f} s, {o.processes} processes {many:.3f} s, "
