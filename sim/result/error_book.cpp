@@ -144,7 +144,7 @@ Errors errors_of(const ErrorBook& book, const RangeQuestion& q) {
   out.wider = widened(sources + (others.empty() ? 0 : 1)) * more.factor;
   out.basis = counted(static_cast<std::size_t>(records(alike)), "record") + " of " + counted(sources, "source") + " on " + q.device +
               (same ? ", " + q.situation : ", in any situation for want of records " + q.situation) +
-              (out.reason.empty() ? "" : "; wider, because " + out.reason) + "; " + book.computed;
+              (out.reason.empty() ? "" : "; " + out.reason) + "; " + book.computed;
   return out;
 }
 

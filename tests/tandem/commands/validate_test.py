@@ -236,7 +236,7 @@ class Validate(WithFolder):
         other, step = ranges(changed(data, stack="pytorch-ddp"), "simulate")
         self.assertEqual(other["wider"], "no record on a100 has stack pytorch-ddp")
         self.assertAlmostEqual(other["high_s"] / step, 1.2214, places=3)
-        self.assertIn("wider, because no record on a100 has stack pytorch-ddp", other["basis"])
+        self.assertIn("; no record on a100 has stack pytorch-ddp; ", other["basis"])
         text = run("simulate", self.folder.plan(changed(data, stack="pytorch-ddp")), environment=names)[1]
         self.assertRegex(text, r"beyond the records +no record on a100 has stack pytorch-ddp\n")
 
