@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <array>
+#include <map>
 #include <mutex>
 #include <new>
 #include <string>
@@ -47,8 +48,7 @@ dnnl::memory::desc matrix(std::int64_t rows, std::int64_t columns, const Factor<
   return {{rows, columns}, dnnl::memory::data_type::bf16, strides};
 }
 
-/// oneDNN keeps the kernels of the last 1,024 shapes.
-dnnl::matmul::primitive_desc kernel_of(const Product<float, Bf16>& p, const dnnl::engine& engine) {
+dnnl::matmul::primitive_desc described(const Product<float, Bf16>& p, const dnnl::engine& engine) {
   const dnnl::memory::desc c({p.m, p.n}, dnnl::memory::data_type::f32, dnnl::memory::dims{p.c_stride, 1});
   dnnl::primitive_attr attributes;
   if (p.add) {
@@ -64,15 +64,39 @@ dnnl::matmul::primitive_desc kernel_of(const Product<float, Bf16>& p, const dnnl
 #endif
 }
 
+struct Kernel {
+  dnnl::memory::desc a, b, c;
+  dnnl::matmul multiply;
+};
+
+/// oneDNN shares kernels among threads. One thread makes them at a time, so that others see them whole.
+Kernel made(const Product<float, Bf16>& p, const dnnl::engine& engine) {
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  const dnnl::matmul::primitive_desc d = described(p, engine);
+  return {d.src_desc(), d.weights_desc(), d.dst_desc(), dnnl::matmul(d)};
+}
+
+/// Kept by its thread. Experts that drop nothing have ever new shapes, so all go when there are many.
+const Kernel& kernel_of(const Product<float, Bf16>& p, const dnnl::engine& engine) {
+  constexpr std::size_t kMost = 1024;
+  using Key = std::array<std::int64_t, 9>;
+  thread_local std::map<Key, Kernel> kept;
+  const Key key{p.m, p.n, p.k, p.a.stride, p.b.stride, p.c_stride, p.a.transposed, p.b.transposed, p.add};
+  if (const auto found = kept.find(key); found != kept.end()) return found->second;
+  if (kept.size() >= kMost) kept.clear();
+  return kept.emplace(key, made(p, engine)).first->second;
+}
+
 void run(const Product<float, Bf16>& p) {
   Processor& on = processor();
-  const dnnl::matmul::primitive_desc kernel = kernel_of(p, on.engine);
+  const Kernel& kernel = kernel_of(p, on.engine);
   const auto memory = [&](const dnnl::memory::desc& as, const void* at) {
     return dnnl::memory(as, on.engine, const_cast<void*>(at));
   };
-  dnnl::matmul(kernel).execute(on.stream, {{DNNL_ARG_SRC, memory(kernel.src_desc(), p.a.data)},
-                                           {DNNL_ARG_WEIGHTS, memory(kernel.weights_desc(), p.b.data)},
-                                           {DNNL_ARG_DST, memory(kernel.dst_desc(), p.c)}});
+  kernel.multiply.execute(on.stream, {{DNNL_ARG_SRC, memory(kernel.a, p.a.data)},
+                                      {DNNL_ARG_WEIGHTS, memory(kernel.b, p.b.data)},
+                                      {DNNL_ARG_DST, memory(kernel.c, p.c)}});
   on.stream.wait();
 }
 
