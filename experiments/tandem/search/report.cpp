@@ -42,13 +42,13 @@ std::string best_text(const Space& space, const Answer& answer) {
   return table.text();
 }
 
-/// Which of the best have wider ranges, and why.
+/// What of the best no record has.
 std::string wider_text(const Judge& judge, const Answer& answer) {
   std::map<std::string, std::vector<std::string>> rows;
   for (std::size_t i = 0; i < answer.best.size(); ++i)
     if (const std::string why = judge.why_wider(answer.best[i].id); !why.empty()) rows[why].push_back(std::to_string(i + 1));
   std::string out;
-  for (const auto& [why, of] : rows) out += list_text(of) + " beyond the records: " + why + "\n";
+  for (const auto& [why, of] : rows) out += std::string("beyond the records, row") + (of.size() == 1 ? " " : "s ") + list_text(of) + ": " + why + "\n";
   return out;
 }
 
