@@ -34,13 +34,13 @@ void add_pieces(BlockTemplates& t, TemplateLibrary& library) {
   t.backward_pieces = {add_pieces(t.backward.first, library), add_pieces(t.backward.later, library)};
 }
 
-BlockTemplates block_templates(const Shapes& s, bool moe, bool always_first, TemplateLibrary& library) {
+BlockTemplates block_templates(const Shapes& s, bool always_first, TemplateLibrary& library) {
   const auto backward = [&](BackwardPart part) {
-    return pair(library, always_first, [&](bool first) { return block_backward(s, {moe, first, part}); });
+    return pair(library, always_first, [&](bool first) { return block_backward(s, {first, part}); });
   };
   BlockTemplates t;
-  t.forward = library.add(block_forward(s, moe));
-  t.again = s.early_stop ? library.add(block_again(s, moe)) : t.forward;
+  t.forward = library.add(block_forward(s));
+  t.again = s.early_stop ? library.add(block_again(s)) : t.forward;
   t.backward = backward(s.defer_weights ? BackwardPart::input : BackwardPart::whole);
   if (s.defer_weights) t.weights = backward(BackwardPart::weights);
   return t;
@@ -61,8 +61,8 @@ DecoderTemplates decoder_templates(const Shapes& s, const TemplateChoice& choice
   const bool always_first = choice.always_first;
   const Shapes d = s.decoder();
   DecoderTemplates t;
-  if (choice.some_kept) t.kept_block = block_templates(keeping_all(d), false, always_first, library);
-  t.block = block_templates(d, false, always_first, library);
+  if (choice.some_kept) t.kept_block = block_templates(keeping_all(d), always_first, library);
+  t.block = block_templates(d, always_first, library);
   t.transfer = transfers(d, library);
   t.bridge_forward = library.add(bridge_forward(s, d));
   t.bridge_backward = pair(library, always_first, [&](bool first) { return bridge_backward(s, d, first); });
@@ -88,12 +88,6 @@ MtpTemplates mtp_templates(const Shapes& s, bool always_first, TemplateLibrary& 
   return t;
 }
 
-bool has_kind(const Shapes& s, BlockKind kind) {
-  for (std::size_t l = 0; l < s.moe_layer.size(); ++l)
-    if (s.moe_layer[l] == kind.experts && s.window_layer[l] == kind.windowed) return true;
-  return false;
-}
-
 }  // namespace
 
 Templates make_templates(const Shapes& s, const TemplateChoice& choice, TemplateLibrary& library) {
@@ -101,11 +95,9 @@ Templates make_templates(const Shapes& s, const TemplateChoice& choice, Template
   Templates t;
   for (const bool kept : {false, true}) {
     if (kept && !choice.some_kept) continue;
-    const Shapes full = kept ? keeping_all(s) : s, windowed = full.windowed();
-    for (const BlockKind kind : {BlockKind{false, false}, {true, false}, {false, true}, {true, true}}) {
-      if (!has_kind(s, kind)) continue;
-      BlockTemplates& block = t.blocks[BlockKind{kind.experts, kind.windowed, kept}.index()];
-      block = block_templates(kind.windowed ? windowed : full, kind.experts, always_first, library);
+    for (const LayerKind kind : kinds_of(s)) {
+      BlockTemplates& block = (kept ? t.kept_blocks : t.blocks)[kind.index()];
+      block = block_templates((kept ? keeping_all(s) : s).of(kind), always_first, library);
       if (choice.pairs) add_pieces(block, library);
     }
   }

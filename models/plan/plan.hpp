@@ -13,6 +13,7 @@
 #include "models/base/dtype.hpp"
 #include "models/base/error.hpp"
 #include "models/base/units.hpp"
+#include "models/plan/layer_kind.hpp"
 #include "models/plan/loss_scale.hpp"
 #include "models/plan/perturbation.hpp"
 #include "models/plan/routing.hpp"
@@ -183,6 +184,8 @@ struct ModelSpec {
   bool has_experts(std::int64_t layer) const;
   /// Whether the queries of layer `layer` (0 first) see only a window of keys.
   bool has_window(std::int64_t layer) const;
+  /// Both, of layer `layer` (0 first).
+  LayerKind kind(std::int64_t layer) const;
   /// Layers of all stacks: t5 adds its decoder.
   std::int64_t total_layers() const { return num_layers + num_decoder_layers; }
   /// The same with the blocks of MTP modules.

@@ -1,6 +1,8 @@
 // Exact parameter counts. The formulas are those of the families' reference implementations; tests compare them with
 // the published figure of every preset.
 
+#include <array>
+
 #include "models/plan/plan.hpp"
 
 namespace tandem {
@@ -93,30 +95,39 @@ std::int64_t head(const ModelSpec& m, std::int64_t vocabulary) {
   return final_norms(m) + output + (m.family == Family::bert ? bert_heads(m, vocabulary) : 0);
 }
 
-std::int64_t expert_layers(const ModelSpec& m) {
-  std::int64_t n = 0;
-  for (std::int64_t l = 0; l < m.num_layers; ++l) n += m.has_experts(l) ? 1 : 0;
+/// Of a layer, experts and router included.
+std::int64_t layer(const ModelSpec& m, LayerKind kind) {
+  return attention(m) + (kind.has_experts() ? experts(m) : mlp(m, m.ffn_hidden_size)) + layer_norms(m);
+}
+
+/// Layers of every kind, by its index.
+std::array<std::int64_t, kLayerKinds> count_kinds(const ModelSpec& m) {
+  std::array<std::int64_t, kLayerKinds> n{};
+  for (std::int64_t l = 0; l < m.num_layers; ++l) ++n[m.kind(l).index()];
   return n;
 }
 
 /// Of one module: two norms before its matrix, that matrix, a block like the last layer and a norm behind it.
 std::int64_t mtp_module(const ModelSpec& m) {
-  const std::int64_t inner = m.has_experts(m.num_layers) ? experts(m) : mlp(m, m.ffn_hidden_size);
-  return 3 * norm(m) + 2 * m.hidden_size * m.hidden_size + attention(m) + inner + layer_norms(m);
+  return 3 * norm(m) + 2 * m.hidden_size * m.hidden_size + layer(m, m.kind(m.num_layers));
 }
 
 }  // namespace
 
 ParameterCount count_parameters(const ModelSpec& m, std::int64_t padded_vocab_size) {
-  const std::int64_t moe_layers = expert_layers(m);
+  const std::array<std::int64_t, kLayerKinds> layers = count_kinds(m);
   ParameterCount c;
-  c.per_layer = attention(m) + mlp(m, m.ffn_hidden_size) + layer_norms(m);
+  c.per_layer = layer(m, {});
   c.per_decoder_layer = m.num_decoder_layers > 0 ? c.per_layer + attention(m) + norm(m) : 0;
-  c.per_moe_layer = moe_layers > 0 ? attention(m) + experts(m) + layer_norms(m) : 0;
+  std::int64_t blocks = m.num_decoder_layers * c.per_decoder_layer;
+  for (std::size_t k = 0; k < kLayerKinds; ++k) {
+    if (layers[k] == 0) continue;
+    const LayerKind kind = LayerKind::at(k);
+    blocks += layers[k] * layer(m, kind);
+    if (kind.has_experts()) c.per_moe_layer = layer(m, kind);
+  }
   c.embedding = embedding(m, m.vocab_size) + relative_tables(m);
   c.head = head(m, m.vocab_size);
-  const std::int64_t blocks = (m.num_layers - moe_layers) * c.per_layer + moe_layers * c.per_moe_layer +
-                              m.num_decoder_layers * c.per_decoder_layer;
   c.mtp = m.mtp.num_layers > 0 ? m.mtp.num_layers * mtp_module(m) : 0;
   c.total = blocks + c.mtp + c.embedding + c.head;
   c.total_padded = blocks + c.mtp + embedding(m, padded_vocab_size) + relative_tables(m) + head(m, padded_vocab_size);

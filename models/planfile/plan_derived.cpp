@@ -83,6 +83,10 @@ bool ModelSpec::has_window(std::int64_t layer) const {
   return window.layers[static_cast<std::size_t>(layer) % window.layers.size()] == 'w';
 }
 
+LayerKind ModelSpec::kind(std::int64_t layer) const {
+  return {has_window(layer) ? Mixer::windowed : Mixer::full, has_experts(layer) ? FeedForward::experts : FeedForward::mlp};
+}
+
 std::string product_text(std::initializer_list<std::int64_t> factors) {
   std::string text;
   for (const std::int64_t f : factors) text += (text.empty() ? "" : " x ") + std::to_string(f);

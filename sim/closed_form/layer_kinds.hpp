@@ -9,11 +9,8 @@
 
 namespace tandem::sim {
 
-/// With or without experts, with or without a window: numbered as lowering::BlockKind numbers those that are recomputed alike.
-inline constexpr std::size_t kBlockKinds = 4;
-
-/// By kind.
-using KindCounts = std::array<std::int64_t, kBlockKinds>;
+/// By LayerKind::index().
+using KindCounts = std::array<std::int64_t, kLayerKinds>;
 
 class LayerKinds {
  public:
@@ -23,10 +20,8 @@ class LayerKinds {
   KindCounts among(std::int64_t first, std::int64_t layers) const;
   bool has(std::size_t kind) const { return has_[kind]; }
 
-  static std::size_t of(const lowering::Shapes& shapes, std::int64_t layer);
-
  private:
-  std::array<bool, kBlockKinds> has_{};
+  std::array<bool, kLayerKinds> has_{};
   std::size_t first_ = 0;           ///< kind of layer 0
   std::vector<KindCounts> before_;  ///< by layer, and of all of them; empty where all layers are alike
 };

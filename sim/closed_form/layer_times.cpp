@@ -4,7 +4,6 @@
 #include <numeric>
 #include <optional>
 #include <set>
-#include <utility>
 
 #include "models/graph/task_graph.hpp"
 #include "models/lowering/templates/update_ops.hpp"
@@ -140,7 +139,7 @@ void read_lowering(LayerTimes& out, const lowering::Shapes& shapes) {
   if (!shapes.defer_weights) return;
   lowering::TemplateLibrary library;
   const lowering::Templates templates = lowering::make_templates(shapes, {}, library);
-  for (std::size_t kind = 0; kind < kBlockKinds; ++kind)
+  for (std::size_t kind = 0; kind < kLayerKinds; ++kind)
     if (std::count(out.small_kinds.begin(), out.small_kinds.end(), kind) > 0)
       out.blocks[kind].work = lowering::layer_work(templates.blocks[kind], library);
   out.ends = lowering::end_work(templates, library);
@@ -151,8 +150,8 @@ void read_lowering(LayerTimes& out, const lowering::Shapes& shapes) {
 /// The fewest layers that have all kinds of the model's, and two at least. Those in front of experts are one.
 void shorten(ModelSpec& m) {
   const auto kinds = [](const ModelSpec& of, std::int64_t layers) {
-    std::set<std::pair<bool, bool>> out;
-    for (std::int64_t l = 0; l < layers; ++l) out.emplace(of.has_experts(l), of.has_window(l));
+    std::set<LayerKind> out;
+    for (std::int64_t l = 0; l < layers; ++l) out.insert(of.kind(l));
     return out;
   };
   const auto all = kinds(m, m.num_layers);
@@ -206,7 +205,7 @@ const LayerTimes& LayerTimesCache::of(const Plan& plan) {
   const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology_, device});
   const lowering::Shapes shapes = lowering::make_shapes(small_);
   LayerTimes out;
-  for (std::int64_t l = 0; l < small_.model.num_layers; ++l) out.small_kinds.push_back(LayerKinds::of(shapes, l));
+  for (std::int64_t l = 0; l < small_.model.num_layers; ++l) out.small_kinds.push_back(shapes.kinds[static_cast<std::size_t>(l)].index());
   read_times(out, simulated, graph);
   read_memory(out, graph);
   read_live(out, graph.programs[0], shapes, small_.training.optimizer);

@@ -32,7 +32,7 @@ struct BlockTimes {
 };
 
 struct LayerTimes {
-  std::array<BlockTimes, kBlockKinds> blocks;
+  std::array<BlockTimes, kLayerKinds> blocks;
   PartTime embed_forward;
   PartTime metrics;                 ///< after the backward pass of the stage with the head
   std::int64_t sums = 0;            ///< ps that a layer of the last micro-batch takes longer: tensor ranks sum what they hold alike

@@ -42,7 +42,7 @@ StepEstimate::StepEstimate(const Parts& x)
       order_(m_ > 1 ? 1 : 0),
       dtypes_(in_.shapes.dtypes),
       shape_(lowering::shape_of(in_.plan, work())) {
-  if (!regions_.moe_layer.empty()) regions_.moe_layer = in_.shapes.moe_layer;
+  regions_.kinds = in_.shapes.kinds;
 }
 
 Estimate StepEstimate::estimate() {
@@ -92,7 +92,7 @@ std::vector<PassWork> StepEstimate::work() const {
     for (const lowering::ChunkPart& c : chunks) {
       const std::int64_t again = recomputed(chunks, c);
       const KindCounts all = kinds_.among(c.first_layer, c.layers), twice = kinds_.among(c.first_layer, again);
-      for (std::size_t k = 0; k < kBlockKinds; ++k) lowering::add_layers(sum, in_.layer.blocks[k].work, all[k], twice[k]);
+      for (std::size_t k = 0; k < kLayerKinds; ++k) lowering::add_layers(sum, in_.layer.blocks[k].work, all[k], twice[k]);
       lowering::add_ends(sum, in_.layer.ends, c);
     }
     stages.push_back(sum);

@@ -75,7 +75,7 @@ class StepEstimate {
   std::int64_t layer_sum(std::int64_t first, std::int64_t layers, const OfKind& of_kind) const {
     const KindCounts counts = kinds_.among(first, layers);
     std::int64_t sum = 0;
-    for (std::size_t k = 0; k < kBlockKinds; ++k)
+    for (std::size_t k = 0; k < kLayerKinds; ++k)
       if (counts[k] > 0) sum += counts[k] * of_kind(in_.layer.blocks[k]);
     return sum;
   }
@@ -119,6 +119,8 @@ class StepEstimate {
   Bytes kept_by_small() const;
   bool contended(Duration step);
   std::int64_t beside_exchanges();
+  /// Elements of the first layer's gradient, without experts.
+  std::int64_t layer_elements() const { return regions_.blocks[regions_.kinds.front().index()].elements; }
   bool host_bound() const;
 
   const Parts in_;

@@ -17,7 +17,7 @@ constexpr double kContended = 0.03;
 /// Whether what shares links, or computes while gradients leave in a way that is not followed here, could take three percent of
 /// the step longer for it. Beside tensor collectives, which are there for a part of the time, a part counts.
 bool StepEstimate::contended(Duration step) {
-  const Op sums = collective(CollectiveKind::all_reduce, Group::data, regions_.dense.elements, dtypes_.gradient_reduce);
+  const Op sums = collective(CollectiveKind::all_reduce, Group::data, layer_elements(), dtypes_.gradient_reduce);
   const Op tensor = collective(CollectiveKind::all_reduce, Group::tensor, in_.layer.boundary_elements, dtypes_.compute);
   const Op send = Send{in_.layer.boundary_elements, dtypes_.compute, 1};
   const Members tensor_group{0, 1, t_}, neighbours{0, stride_, 2, 1, stride_};
@@ -65,7 +65,7 @@ bool StepEstimate::host_bound() const {
 /// What exchanges of rows among experts, and of keys among context ranks, take longer beside gradients, transfers and each other.
 std::int64_t StepEstimate::beside_exchanges() {
   const std::int64_t context = in_.shapes.context, experts = in_.shapes.expert_ranks;
-  const Op sums = collective(CollectiveKind::all_reduce, Group::data, regions_.dense.elements, dtypes_.gradient_reduce);
+  const Op sums = collective(CollectiveKind::all_reduce, Group::data, layer_elements(), dtypes_.gradient_reduce);
   const Op send = Send{in_.layer.boundary_elements, dtypes_.compute, 1};
   const Members neighbours{0, stride_, 2, 1, stride_};
   const std::vector<std::int64_t>& transfer = in_.scratch.times.transfer;

@@ -1,45 +1,42 @@
 #include "models/lowering/shapes/parameters.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "models/base/error.hpp"
 
 namespace tandem::lowering {
 namespace {
 
-/// Of every layer, how many mixtures of experts there are before it; then, how many there are.
-std::vector<std::int32_t> mixtures_before(const Shapes& s) {
+/// Tensors of a block of this kind, its experts included.
+std::int32_t block_tensors(const Shapes& s, LayerKind kind) {
+  return block_region(s.of(kind)).tensors() + (kind.has_experts() ? experts_region(s).tensors() : 0);
+}
+
+/// Of every layer, how many tensors all blocks before it have; then, how many all of them have.
+std::vector<std::int32_t> tensors_before(const Shapes& s) {
+  std::array<std::int32_t, kLayerKinds> each{};
+  for (const LayerKind kind : kinds_of(s)) each[kind.index()] = block_tensors(s, kind);
+  const std::int32_t decoder = s.decoder_layers > 0 ? block_region(s.decoder()).tensors() : 0;
   std::vector<std::int32_t> before(1, 0);
-  for (const bool moe : s.moe_layer) before.push_back(before.back() + moe);
+  for (std::int64_t l = 0; l < s.layers(); ++l)
+    before.push_back(before.back() + (s.is_decoder_layer(l) ? decoder : each[s.kinds[static_cast<std::size_t>(l)].index()]));
   return before;
 }
 
-/// Tensors of all blocks before `layer`, their experts included.
-std::int32_t tensors_before(const Shapes& s, std::int64_t layer, const std::vector<std::int32_t>& mixtures) {
-  const std::int32_t moe = mixtures[static_cast<std::size_t>(layer)];
-  const auto decoder = static_cast<std::int32_t>(s.decoder_layers > 0 ? std::max<std::int64_t>(0, layer - s.encoder_layers) : 0);
-  const std::int32_t dense = static_cast<std::int32_t>(layer) - moe - decoder;
-  const std::int32_t each = moe > 0 ? block_region(s, true).tensors() + experts_region(s).tensors() : 0;
-  const std::int32_t extra = decoder > 0 ? decoder * block_region(s.decoder(), false).tensors() : 0;
-  return dense * block_region(s, false).tensors() + moe * each + extra;
-}
-
 /// Tensors of an MTP module.
-std::int32_t module_tensors(const Shapes& s) {
-  const bool moe = s.moe_layer.back();
-  return mtp_region(s).tensors() + block_region(s, moe).tensors() + (moe ? experts_region(s).tensors() : 0);
-}
+std::int32_t module_tensors(const Shapes& s) { return mtp_region(s).tensors() + block_tensors(s, s.kinds.back()); }
 
 bool in_layers(RegionKind kind) { return kind == RegionKind::block || kind == RegionKind::experts; }
 
 /// Place of a region's first tensor in the whole model's list: word, embedding, tables of relative bias or of positions, blocks
 /// with their experts, the norm between encoder and decoder, head, output, MTP modules with their blocks.
-std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer, const std::vector<std::int32_t>& mixtures) {
+std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer, const std::vector<std::int32_t>& blocks_before) {
   if (layer >= s.layers()) {
-    const std::int32_t before = first_tensor(s, RegionKind::head, -1, mixtures) + head_region(s).tensors() + (s.tied ? 0 : 1);
+    const std::int32_t before = first_tensor(s, RegionKind::head, -1, blocks_before) + head_region(s).tensors() + (s.tied ? 0 : 1);
     const std::int32_t at = before + static_cast<std::int32_t>(layer - s.layers()) * module_tensors(s);
     if (kind == RegionKind::mtp) return at;
-    return at + mtp_region(s).tensors() + (kind == RegionKind::experts ? block_region(s, true).tensors() : 0);
+    return at + mtp_region(s).tensors() + (kind == RegionKind::experts ? block_region(s.of(s.kinds.back())).tensors() : 0);
   }
   std::int32_t at = 0;
   if (kind == RegionKind::word) return at;
@@ -50,9 +47,9 @@ std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer, 
   at += relative_region(s).tensors();
   if (kind == RegionKind::positions) return at;
   at += position_region(s).tensors();
-  at += tensors_before(s, in_layers(kind) ? layer : s.layers(), mixtures);
+  at += blocks_before[static_cast<std::size_t>(in_layers(kind) ? layer : s.layers())];
   if (kind == RegionKind::block || kind == RegionKind::bridge) return at;
-  if (kind == RegionKind::experts) return at + block_region(s, true).tensors();
+  if (kind == RegionKind::experts) return at + block_region(s.of(s.kinds[static_cast<std::size_t>(layer)])).tensors();
   if (s.decoder_layers > 0) at += bridge_region(s).tensors();
   if (kind == RegionKind::head) return at;
   return s.tied ? 0 : at + head_region(s).tensors();
@@ -65,7 +62,7 @@ RegionLayout block_layout(const Shapes& s, const RegionPlace& r) {
   const std::string prefix = module < 0 ? "layer" + std::to_string(r.layer) + "." : "mtp" + std::to_string(module) + ".";
   if (r.kind == RegionKind::mtp) return mtp_region(s, prefix);
   if (r.kind == RegionKind::experts) return experts_region(s, prefix);
-  return block_region(s.is_decoder_layer(r.layer) ? s.decoder() : s, s.moe_layer[static_cast<std::size_t>(r.layer)], prefix);
+  return block_region(s.is_decoder_layer(r.layer) ? s.decoder() : s.of(s.kinds[static_cast<std::size_t>(r.layer)]), prefix);
 }
 
 RegionLayout layout_of(const Shapes& s, const RegionPlace& r) {
@@ -125,8 +122,8 @@ void add_kv_copies(std::vector<Param>& out, const Shapes& s, const Param& whole,
   out.push_back(std::move(keys));
 }
 
-void add_params(StageParams& out, const Shapes& s, const StageRegion& r, const std::vector<std::int32_t>& mixtures) {
-  std::int32_t index = first_tensor(s, r.kind, r.layer, mixtures);
+void add_params(StageParams& out, const Shapes& s, const StageRegion& r, const std::vector<std::int32_t>& before) {
+  std::int32_t index = first_tensor(s, r.kind, r.layer, before);
   std::vector<Param> mine;
   for (const ParamSpec& spec : r.layout.specs()) {
     const Param p = param_of(s, r, spec, index++);
@@ -158,17 +155,17 @@ StageParams stage_params(const Shapes& s, const std::vector<ChunkPart>& chunks, 
   p.units = std::move(units.units);
   p.flat_elements = units.flat_elements;
   p.shard_elements = units.shard_elements;
-  const std::vector<std::int32_t> mixtures = mixtures_before(s);
+  const std::vector<std::int32_t> before = tensors_before(s);
   for (const StageRegion& r : p.regions) {
     p.region_of.try_emplace({r.kind, r.layer}, static_cast<std::int32_t>(&r - p.regions.data()));
-    add_params(p, s, r, mixtures);
+    add_params(p, s, r, before);
   }
   return p;
 }
 
 std::int64_t global_parameter_count(const Shapes& s) {
   const std::int32_t modules = s.mtp > 0 ? static_cast<std::int32_t>(s.mtp) * module_tensors(s) : 0;
-  return first_tensor(s, RegionKind::head, -1, mixtures_before(s)) + head_region(s).tensors() + (s.tied ? 0 : 1) + modules;
+  return first_tensor(s, RegionKind::head, -1, tensors_before(s)) + head_region(s).tensors() + (s.tied ? 0 : 1) + modules;
 }
 
 }  // namespace tandem::lowering

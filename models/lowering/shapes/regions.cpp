@@ -142,7 +142,7 @@ const ParamSpec& RegionLayout::at(std::string_view name) const {
   return *p;
 }
 
-RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix) {
+RegionLayout block_region(const Shapes& s, const std::string& prefix) {
   Specs list;
   add_qk_norms(list, s);
   if (!s.bare_inputs) add_norm(list, s, "ln1");
@@ -158,7 +158,7 @@ RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix) 
   if (s.sandwich) add_norm(list, s, "ln1_out");
   if (s.parallel != ParallelResidual::one_norm && !s.bare_inputs) add_norm(list, s, "ln2");
   if (s.sandwich) add_norm(list, s, "ln2_out");
-  moe ? add_router(list, s) : add_mlp(list, s);
+  s.has_experts() ? add_router(list, s) : add_mlp(list, s);
   return {prefix, std::move(list)};
 }
 

@@ -60,8 +60,9 @@ class RegionLayout {
   std::int64_t elements_ = 0, partial_ = 0, of_heads_ = 0;
 };
 
-/// A block without its experts, of a decoder where `s` are a decoder's sizes. `moe`: with a router (and shared experts) instead of an MLP.
-RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix = "");
+/// A block without its experts, of a decoder where `s` are a decoder's sizes. Layers of experts have a router (and shared experts) instead
+/// of an MLP.
+RegionLayout block_region(const Shapes& s, const std::string& prefix = "");
 /// Of a block's region what the first half of a split backward pass gives gradients of: norms, and biases that are added after a sum.
 RegionLayout early_region(const RegionLayout& block);
 /// Of a block's region the vectors that the second half of a split backward pass reads to compute a forward pass' tensors again: norms'

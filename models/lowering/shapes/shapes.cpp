@@ -1,6 +1,7 @@
 #include "models/lowering/shapes/shapes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string_view>
 
@@ -108,9 +109,7 @@ double score_stretch(const ModelSpec& m) {
 }
 
 void set_windows(Shapes& s, const ModelSpec& m) {
-  s.window_layer.assign(static_cast<std::size_t>(m.total_blocks()), false);
   if (m.window.size == 0) return;
-  for (std::size_t l = 0; l < s.window_layer.size(); ++l) s.window_layer[l] = m.has_window(static_cast<std::int64_t>(l));
   s.window_size = m.window.size;
   s.window_chunked = m.window.chunked;
   s.window_theta = m.window.rope_theta;
@@ -240,6 +239,12 @@ AttentionDims Shapes::cross_dims() const {
   return d;
 }
 
+Shapes Shapes::of(LayerKind layers) const {
+  Shapes s = layers.mixer == Mixer::windowed ? windowed() : *this;
+  s.kind = layers;
+  return s;
+}
+
 Shapes Shapes::windowed() const {
   Shapes w = *this;
   w.window = window_size < seq * context ? window_size : 0;
@@ -261,6 +266,15 @@ Shapes Shapes::decoder() const {
   d.memory_seq = seq;
   d.memory_rows = rows;
   return d;
+}
+
+std::vector<LayerKind> kinds_of(const Shapes& s) {
+  std::array<bool, kLayerKinds> has{};
+  for (const LayerKind k : s.kinds) has[k.index()] = true;
+  std::vector<LayerKind> out;
+  for (std::size_t k = 0; k < kLayerKinds; ++k)
+    if (has[k]) out.push_back(LayerKind::at(k));
+  return out;
 }
 
 Shapes make_shapes(const Plan& plan) {
@@ -317,9 +331,7 @@ Shapes make_shapes(const Plan& plan) {
   else s.expert_ranks = 1, s.expert_tensor = t;
   s.mtp = m.mtp.num_layers;
   s.mtp_loss = s.mtp > 0 ? m.mtp.loss_scale / static_cast<double>(s.mtp) : 0;
-  s.moe_layer.assign(static_cast<std::size_t>(m.total_blocks()), false);
-  if (m.moe.num_experts > 0)
-    for (std::size_t l = 0; l < s.moe_layer.size(); ++l) s.moe_layer[l] = m.has_experts(static_cast<std::int64_t>(l));
+  for (std::int64_t l = 0; l < m.total_blocks(); ++l) s.kinds.push_back(m.kind(l));
   s.encoder_layers = m.num_layers;
   s.decoder_layers = m.num_decoder_layers;
   s.decoder_seq = plan.training.decoder_seq_length;

@@ -44,8 +44,9 @@ struct IndexerShape {
   bool here() const { return heads > 0; }
 };
 
-/// Sizes of one rank.
+/// Sizes of one rank, in layers of one kind.
 struct Shapes {
+  LayerKind kind;               ///< of `of()`; else that of attention to all keys and an MLP
   std::int64_t batch, seq;      ///< sequences of a micro-batch, and of each the positions of this context rank
   std::int64_t tokens;          ///< batch * seq
   std::int64_t rows;            ///< of hidden states between blocks: tokens, or a sequence shard of them
@@ -105,10 +106,9 @@ struct Shapes {
   double rows_bound, aux_loss;
   bool weigh_inputs;            ///< weights multiply what experts read
   bool shared_gate;             ///< a sigmoid of each token scales what shared experts give
-  std::vector<bool> moe_layer;  ///< by global layer, then by MTP module: holds experts
-  std::vector<bool> window_layer;  ///< the same: `windowed()` has its sizes
+  std::vector<LayerKind> kinds; ///< by global layer, then by MTP module: `of()` has their sizes
   std::int64_t window;          ///< keys that a query sees at most; 0: all before it
-  // What `windowed()` has in place of these.
+  // What layers with a window have in place of these.
   std::int64_t window_size;
   bool window_chunked, window_rotary;
   double window_theta;          ///< base of the rotary frequencies, without a scaling; 0: as here
@@ -169,8 +169,10 @@ struct Shapes {
   /// megatron/core/models/T5/t5_model.py, both stacks call the same LanguageModelEmbedding).
   bool shared_positions() const { return learned_positions && decoder_layers > 0; }
   bool is_decoder_layer(std::int64_t layer) const { return decoder_layers > 0 && layer >= encoder_layers; }
-  /// Of the layers with a window.
-  Shapes windowed() const;
+  /// Whether a layer holds experts in place of an MLP.
+  bool has_experts() const { return kind.has_experts(); }
+  /// Of the layers of this kind.
+  Shapes of(LayerKind layers) const;
   /// Sizes of the decoder that follows this encoder.
   Shapes decoder() const;
   std::int64_t memory_tokens() const { return batch * memory_seq; }
@@ -190,7 +192,7 @@ struct Shapes {
   std::int64_t fc1_rows() const { return keep.half_fc1 ? tokens - tokens / 2 : tokens; }
   VocabDims vocab_dims() const { return {tokens, vocab_rows, vocab_size}; }
   /// Layers before the blocks of MTP modules.
-  std::int64_t layers() const { return static_cast<std::int64_t>(moe_layer.size()) - mtp; }
+  std::int64_t layers() const { return static_cast<std::int64_t>(kinds.size()) - mtp; }
   /// Targets of the global batch that module `module` (1 first) is asked for: the last positions of a sequence have none.
   std::int64_t mtp_targets(std::int64_t module) const { return global_sequences * (seq * context - module); }
   /// Of the router, dispatch and combine, which work on the rows between blocks.
@@ -213,9 +215,13 @@ struct Shapes {
   std::int64_t arrived_rows() const { return row_room(1); }
 
  private:
+  Shapes windowed() const;
   std::int64_t row_room(std::int64_t shares) const;
 };
 
 Shapes make_shapes(const Plan& plan);
+
+/// Kinds that layers and blocks of MTP modules are of, by index.
+std::vector<LayerKind> kinds_of(const Shapes& s);
 
 }  // namespace tandem::lowering

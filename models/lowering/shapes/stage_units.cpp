@@ -36,8 +36,7 @@ Shared shared_of(const ModelRegions& m, const std::vector<ChunkPart>& chunks) {
 }
 
 const RegionSize& block_of(const ModelRegions& m, std::int64_t layer) {
-  if (m.has_experts(layer)) return m.moe;
-  return m.is_decoder(layer) ? m.decoder : m.dense;
+  return m.is_decoder(layer) ? m.decoder : m.blocks[m.kind(layer).index()];
 }
 
 void add_chunk(std::vector<RegionPlace>& out, const ModelRegions& m, const ChunkPart& part, const Shared& has) {
@@ -48,7 +47,7 @@ void add_chunk(std::vector<RegionPlace>& out, const ModelRegions& m, const Chunk
     if (here && has.word_chunk == part.chunk) add(RegionKind::word, m.word, -1, !has.first);
   };
   const auto add_block = [&](std::int64_t l) {
-    if (m.has_experts(l)) add(RegionKind::experts, m.experts, l);
+    if (m.kind(l).has_experts()) add(RegionKind::experts, m.experts, l);
     add(RegionKind::block, block_of(m, l), l);
   };
   const auto add_modules = [&] {
@@ -164,20 +163,19 @@ ModelRegions model_regions(const Shapes& s) {
   ModelRegions m;
   m.head = size_of(head_region(s));
   m.output = size_of(output_region(s));
-  m.dense = size_of(block_region(s, false));
+  m.kinds = s.kinds;
+  for (const LayerKind kind : kinds_of(s)) {
+    m.blocks[kind.index()] = size_of(block_region(s.of(kind)));
+    if (kind.has_experts()) m.experts = size_of(experts_region(s));
+  }
   m.embedding = size_of(embedding_region(s));
   m.word = size_of(word_region(s));
   m.relative = size_of(relative_region(s));
   m.positions = size_of(position_region(s));
   m.mtp = size_of(mtp_region(s));
-  if (std::find(s.moe_layer.begin(), s.moe_layer.end(), true) != s.moe_layer.end()) {
-    m.moe_layer = s.moe_layer;
-    m.moe = size_of(block_region(s, true));
-    m.experts = size_of(experts_region(s));
-  }
   if (s.decoder_layers > 0) {
     m.first_decoder = s.encoder_layers;
-    m.decoder = size_of(block_region(s.decoder(), false));
+    m.decoder = size_of(block_region(s.decoder()));
     m.bridge = size_of(bridge_region(s));
   }
   m.tied = s.tied;

@@ -7,6 +7,7 @@
 // gradients are summed over fewer of them, follow everything else in the same order. Regions start at multiples of 64
 // elements, so the blocks of which norms are summed do not depend on the split.
 
+#include <array>
 #include <vector>
 
 #include "models/lowering/shapes/regions.hpp"
@@ -40,15 +41,16 @@ struct RegionSize {
 
 /// What the regions of a model's stages and their units depend on.
 struct ModelRegions {
-  RegionSize head, output, dense, moe, decoder, experts, bridge, embedding, word, relative, positions;  ///< `dense` to `decoder`: blocks
+  std::array<RegionSize, kLayerKinds> blocks;  ///< by LayerKind::index(); of kinds that the model has
+  RegionSize head, output, decoder, experts, bridge, embedding, word, relative, positions;  ///< `decoder`: a block
   RegionSize mtp;                        ///< of a module without its block
-  std::vector<bool> moe_layer;           ///< by global layer, then by module; empty: none holds experts
+  std::vector<LayerKind> kinds;          ///< by global layer, then by module
   std::int64_t first_decoder = -1;       ///< global layer; -1: one stack
   bool tied = false, shared_positions = false;
   bool defer_weights = false;            ///< a split backward pass
   DType gradient_reduce = DType::fp32;
 
-  bool has_experts(std::int64_t layer) const { return !moe_layer.empty() && moe_layer[static_cast<std::size_t>(layer)]; }
+  LayerKind kind(std::int64_t layer) const { return kinds[static_cast<std::size_t>(layer)]; }
   bool is_decoder(std::int64_t layer) const { return first_decoder >= 0 && layer >= first_decoder; }
 };
 ModelRegions model_regions(const Shapes& s);

@@ -51,11 +51,11 @@ std::pair<std::int64_t, std::int64_t> layers_of_units(const Plan& plan) {
   return most;
 }
 
-/// After how many layers windows come again.
-std::int64_t window_period(const ModelSpec& m) {
+/// After how many layers what mixes positions comes again.
+std::int64_t mixer_period(const ModelSpec& m) {
   for (std::int64_t n = 1; n < m.num_layers; ++n) {
     bool repeats = true;
-    for (std::int64_t l = n; repeats && l < m.num_layers; ++l) repeats = m.has_window(l) == m.has_window(l - n);
+    for (std::int64_t l = n; repeats && l < m.num_layers; ++l) repeats = m.kind(l).mixer == m.kind(l - n).mixer;
     if (repeats) return n;
   }
   return m.num_layers;
@@ -64,7 +64,7 @@ std::int64_t window_period(const ModelSpec& m) {
 /// After how many layers of a chunk the kinds of layers and the units of gradients come again; 0: never.
 std::int64_t period(const Plan& plan, const std::vector<std::int64_t>& split) {
   const MoeSpec& moe = plan.model.moe;
-  std::int64_t f = std::lcm(moe.num_experts > 0 ? moe.layer_frequency : 1, window_period(plan.model));
+  std::int64_t f = std::lcm(moe.num_experts > 0 ? moe.layer_frequency : 1, mixer_period(plan.model));
   const bool even = split.size() == 1 || std::all_of(split.begin(), split.end(), [&](std::int64_t n) { return n % f == 0; });
   if (!even || plan.model.num_decoder_layers > 0) return 0;
   if (plan.parallel.data * plan.parallel.context == 1) return f;

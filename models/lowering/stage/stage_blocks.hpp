@@ -15,8 +15,7 @@ class StageBlocks {
     const std::int64_t layer = p.first_layer + l;
     const bool kept = plan_.training.recompute == Recompute::selective && !among_recomputed(p, l);
     if (s_.is_decoder_layer(layer)) return kept ? t_.decoder.kept_block : t_.decoder.block;
-    const auto index = static_cast<std::size_t>(layer);
-    return t_.block({s_.moe_layer[index], s_.window_layer[index], kept});
+    return (kept ? t_.kept_blocks : t_.blocks)[s_.kinds[static_cast<std::size_t>(layer)].index()];
   }
   /// Whether its forward pass runs again.
   bool recomputed(const ChunkPart& p, std::int64_t l) const {

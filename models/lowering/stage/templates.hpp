@@ -51,23 +51,15 @@ struct MtpTemplates {
   FirstAndLater final_norm_backward, norm_backward, backward, words;
 };
 
-/// What layers of one stack differ in.
-struct BlockKind {
-  bool experts = false, windowed = false;
-  bool kept = false;  ///< selective recomputation leaves it out
-  std::size_t index() const { return (experts ? 1U : 0U) + (windowed ? 2U : 0U) + (kept ? 4U : 0U); }
-};
-
 struct Templates {
-  std::array<BlockTemplates, 8> blocks;  ///< by BlockKind::index(); unset of kinds that the model has no layer of
+  std::array<BlockTemplates, kLayerKinds> blocks;  ///< by LayerKind::index(); unset of kinds that the model has no layer of
+  std::array<BlockTemplates, kLayerKinds> kept_blocks;  ///< the same of layers that selective recomputation leaves out
   DecoderTemplates decoder;
   MtpTemplates mtp;
   TemplateId embed_forward;
   FirstAndLater embed_backward, head_forward, head_backward;
   TemplateId metrics;   ///< unset where none are shown
   TransferTemplates transfer;
-
-  const BlockTemplates& block(BlockKind kind) const { return blocks[kind.index()]; }
 };
 
 struct TemplateChoice {

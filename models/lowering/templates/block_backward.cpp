@@ -13,12 +13,12 @@ std::string template_name(const Shapes& s, BackwardPart part) {
 }  // namespace
 
 BlockBackward::BlockBackward(const Shapes& s, const BlockBackwardKind& kind)
-    : s_(s), kind_(kind), regions_(s, kind.moe), b_(template_name(s, kind.part), s.dtypes.compute, s.fusion),
+    : s_(s), kind_(kind), regions_(s), b_(template_name(s, kind.part), s.dtypes.compute, s.fusion),
       weights_(block_slots(b_, s, regions_)),
       sink_(sink("gradients", regions_.block)), expert_sink_(sink("expert_gradients", regions_.experts)),
       relative_gradients_(gradient_slot(b_, "relative_gradients", regions_.relative, s.written_gradients())),
       x_whole_(hidden_slot(b_, s, "x")), x_(s, x_whole_), memory_(memory_slot(b_, s, "memory")),
-      a_(b_, s, weights_, BlockSaved(s, kind.moe, saved_slots(b_, s, kind.part == BackwardPart::weights), true)),
+      a_(b_, s, weights_, BlockSaved(s, saved_slots(b_, s, kind.part == BackwardPart::weights), true)),
       held_(deferred(0)) {
   b_.products_in(s.product);
   b_.collectives_in_pieces(s.tensor_overlap);

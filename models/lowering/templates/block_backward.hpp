@@ -20,7 +20,7 @@ class BlockBackward {
   using Part = BackwardPart;
 
   GradientSink sink(std::string name, const RegionLayout& layout);
-  BlockDeferred deferred(std::uint16_t slot) const { return {s_, moe(), slot, regions_}; }
+  BlockDeferred deferred(std::uint16_t slot) const { return {s_, slot, regions_}; }
   bool inputs() const { return kind_.part != Part::weights; }
   bool weights_here() const { return kind_.part != Part::input; }
   /// What a weight gradient reads is gathered beside the input's, so that it runs beside the input gradient's sum.
@@ -121,7 +121,7 @@ class BlockBackward {
   void norm_gradient(const std::string& name, const NormGradient& n, const Value& dx);
   void qk_norm_gradient(const Value& dqkv);
   Value gate_gradient(const Value& d, const Value& dx);
-  bool moe() const { return kind_.moe; }
+  bool moe() const { return s_.has_experts(); }
 
   const Shapes& s_;
   BlockBackwardKind kind_;

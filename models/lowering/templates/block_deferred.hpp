@@ -18,7 +18,7 @@ struct BlockDeferred {
   Value again;                             ///< not gradients: vectors of a block whose weights are not there any more (again_region)
 
   /// In slot `slot`; nothing is laid out where weight gradients are not deferred.
-  BlockDeferred(const Shapes& s, bool moe, std::uint16_t slot, const BlockRegions& regions) {
+  BlockDeferred(const Shapes& s, std::uint16_t slot, const BlockRegions& regions) {
     SlotLayout at(slot);
     const auto add = [&](std::int64_t n) { return at.add(s.dtypes.compute, n); };
     if (s.sharded_gradients) early = at.add(s.written_gradients(), regions.early.elements());
@@ -27,9 +27,9 @@ struct BlockDeferred {
     s.latent.here() ? add_latent(s, add) : void(qkv = add(s.tokens * s.qkv()));
     if (s.indexer.here()) add_index(s, add);
     mlp = add(s.rows * s.hidden);
-    const std::int64_t inner = moe ? s.shared_fc1 : s.fc1;
+    const std::int64_t inner = s.has_experts() ? s.shared_fc1 : s.fc1;
     if (inner > 0) fc1 = add(s.tokens * inner);
-    if (!moe) return;
+    if (!s.has_experts()) return;
     expert_rows = add(s.expert_rows() * s.hidden);
     expert_fc1 = add(s.expert_rows() * s.expert_fc1);
     if (s.shared_gate) shared = add(s.rows * s.hidden);

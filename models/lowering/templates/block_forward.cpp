@@ -8,11 +8,11 @@ namespace {
 /// their bias is added after the sum, once (Megatron-LM, arXiv 1909.08053 section 3).
 class BlockForward {
  public:
-  BlockForward(const Shapes& s, bool moe, std::string name)
-      : s_(s), moe_(moe), regions_(s, moe), b_(std::move(name), s.dtypes.compute, s.fusion),
+  BlockForward(const Shapes& s, std::string name)
+      : s_(s), regions_(s), b_(std::move(name), s.dtypes.compute, s.fusion),
         weights_(block_slots(b_, s, regions_)), x_(s, hidden_slot(b_, s, "x")), memory_(memory_slot(b_, s, "memory")),
         y_(s, hidden_slot(b_, s, "y")),
-        a_(b_, s, weights_, BlockSaved(s, moe, saved_slots(b_, s), false)) {
+        a_(b_, s, weights_, BlockSaved(s, saved_slots(b_, s), false)) {
     b_.products_in(s.product);
     b_.collectives_in_pieces(s.tensor_overlap);
     a_.attends_to(x_.state);
@@ -88,7 +88,7 @@ class BlockForward {
 
   void feed_forward(const Value& residual, const Value& y) {
     const Add add = mlp_add(residual, y);
-    moe_ ? experts(add) : row("fc2", s_.ffn, a_.activated(a_.mlp_input(x_.state)), add);
+    s_.has_experts() ? experts(add) : row("fc2", s_.ffn, a_.activated(a_.mlp_input(x_.state)), add);
   }
 
   void experts(const Add& add);
@@ -124,7 +124,6 @@ class BlockForward {
   }
 
   const Shapes& s_;
-  bool moe_;
   BlockRegions regions_;
   TemplateBuilder b_;
   BlockParams weights_;
@@ -163,11 +162,11 @@ std::uint16_t BlockForward::shared_experts(const Value& out) {
 
 }  // namespace
 
-Template block_forward(const Shapes& s, bool moe) {
-  return BlockForward(s, moe, s.is_decoder() ? "decoder_forward" : "block_forward").write();
+Template block_forward(const Shapes& s) {
+  return BlockForward(s, s.is_decoder() ? "decoder_forward" : "block_forward").write();
 }
-Template block_again(const Shapes& s, bool moe) {
-  return BlockForward(s, moe, s.is_decoder() ? "decoder_again" : "block_again").write_kept();
+Template block_again(const Shapes& s) {
+  return BlockForward(s, s.is_decoder() ? "decoder_again" : "block_again").write_kept();
 }
 
 }  // namespace tandem::lowering

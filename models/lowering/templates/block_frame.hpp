@@ -9,11 +9,11 @@ namespace tandem::lowering {
 /// Regions of a block, owned for as long as a template is written.
 struct BlockRegions {
   RegionLayout block, early, again, experts, relative;
-  BlockRegions(const Shapes& s, bool moe)
-      : block(block_region(s, moe)),
+  explicit BlockRegions(const Shapes& s)
+      : block(block_region(s)),
         early(early_region(block)),
         again(again_region(s, block)),
-        experts(moe ? experts_region(s) : RegionLayout{"", {}}),
+        experts(s.has_experts() ? experts_region(s) : RegionLayout{"", {}}),
         relative(relative_region(s)) {}
 };
 

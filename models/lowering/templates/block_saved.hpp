@@ -57,11 +57,11 @@ struct BlockSaved {
   IndexSaved index;
 
   /// `written`: the forward pass has run, everything kept can be read.
-  BlockSaved(const Shapes& s, bool experts, const SavedSlots& slots, bool written)
+  BlockSaved(const Shapes& s, const SavedSlots& slots, bool written)
       : at_(slots.saved), later_(slots.weight_inputs), s_(s), has_saved_(slots.saved > 0), written_(written) {
-    save_attention(experts);
+    save_attention();
     if (s.is_decoder()) save_cross();
-    if (experts) save_experts();
+    if (s.has_experts()) save_experts();
     else save_mlp();
   }
 
@@ -111,7 +111,7 @@ struct BlockSaved {
     if (s_.keep.norms) hold(s_.norm_copy_type(), s_.norm_copy());
   }
 
-  void save_attention(bool experts) {
+  void save_attention() {
     const AttentionDims core = core_dims(s_);
     const std::int64_t state = s_.rows * s_.hidden, n = s_.tokens;
     const bool pre = s_.placement == NormPlacement::pre, score_path = !s_.flash && s_.keep.core;
@@ -146,6 +146,7 @@ struct BlockSaved {
     ln2_stats = keep_for(again, second_norm, 2 * s_.rows, s_.numerics.statistics);
     if (second_norm) norm_copy();
     // Experts' router and dispatch read it wide; a product of the layer has a narrow one only in a shared expert.
+    const bool experts = s_.has_experts();
     const bool shared = experts && s_.shared_ffn > 0 && s_.narrow.inputs && s_.narrow.attention_output == AttentionOutput::both;
     if (shared && !again) hold(s_.product, state);
     n2 = experts ? keep_inputs(!again && second_norm, state) : keep_operand(!again && second_norm, state);

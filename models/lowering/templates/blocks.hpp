@@ -36,14 +36,13 @@
 
 namespace tandem::lowering {
 
-/// `moe`: a layer of experts. With a decoder's sizes, a decoder's block: "decoder_forward" and "decoder_backward".
-Template block_forward(const Shapes& s, bool moe);
+/// Of a layer of the kind of `s`. With a decoder's sizes, a decoder's block: "decoder_forward" and "decoder_backward".
+Template block_forward(const Shapes& s);
 /// The same without its last tasks, those that write nothing but its output: what its backward pass needs to have run again.
-Template block_again(const Shapes& s, bool moe);
+Template block_again(const Shapes& s);
 
 enum class BackwardPart : std::uint8_t { whole, input, weights };
 struct BlockBackwardKind {
-  bool moe = false;
   bool first = false;      ///< gradients are written, not added to: the first micro-batch
   BackwardPart part = BackwardPart::whole;
 };
