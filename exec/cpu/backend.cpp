@@ -24,14 +24,12 @@ bool is_count_copy(const Accumulate& a) { return a.overwrite && a.source == DTyp
 bool is_added_in(DType total, DType compute) { return is_real(total) && !(cpu::is_narrow(total) && compute == DType::fp64); }
 
 bool has_kernel(const Op& op, DType compute) {
+  if (is_simulated_only(op)) return false;
   return std::visit(overloaded{
                         [](const Collective&) { return false; },
                         [](const Send&) { return false; },
                         [](const Recv&) { return false; },
                         [](const HostCopy&) { return true; },
-                        [](const IndexTopK&) { return false; },
-                        [](const IndexTarget&) { return false; },
-                        [](const IndexTopKBackward&) { return false; },
                         [](const FlashAttention& o) { return !o.chosen; },
                         [](const FlashAttentionBackward& o) { return !o.chosen; },
                         [&](const MatMul& o) { return !o.accumulate || is_added_in(o.total, compute); },

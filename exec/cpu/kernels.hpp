@@ -197,6 +197,39 @@ void compute(const IndexTopKBackward&, Call&) {
   throw DeviceError("the CPU backend has no indexer");
 }
 
+template <class T>
+void compute(const ShortConv&, Call&) {
+  throw DeviceError("the CPU backend has no recurrence");
+}
+template <class T>
+void compute(const ShortConvBackward&, Call&) {
+  throw DeviceError("the CPU backend has no recurrence");
+}
+template <class T>
+void compute(const Recurrence&, Call&) {
+  throw DeviceError("the CPU backend has no recurrence");
+}
+template <class T>
+void compute(const RecurrenceBackward&, Call&) {
+  throw DeviceError("the CPU backend has no recurrence");
+}
+template <class T>
+void compute(const GatedNorm&, Call&) {
+  throw DeviceError("the CPU backend has no recurrence");
+}
+template <class T>
+void compute(const GatedNormBackward&, Call&) {
+  throw DeviceError("the CPU backend has no recurrence");
+}
+template <class T>
+void compute(const SigmoidGate&, Call&) {
+  throw DeviceError("the CPU backend has no gate of attention's output");
+}
+template <class T>
+void compute(const SigmoidGateBackward&, Call&) {
+  throw DeviceError("the CPU backend has no gate of attention's output");
+}
+
 /// Written once for each kernel at the end of its file.
 #define TANDEM_KERNEL(Op)                         \
   template void compute<float>(const Op&, Call&); \

@@ -348,6 +348,14 @@ class Grid {
   void add(Kind<IndexTopK>) {}
   void add(Kind<IndexTarget>) {}
   void add(Kind<IndexTopKBackward>) {}
+  void add(Kind<ShortConv>) {}
+  void add(Kind<ShortConvBackward>) {}
+  void add(Kind<Recurrence>) {}
+  void add(Kind<RecurrenceBackward>) {}
+  void add(Kind<GatedNorm>) {}
+  void add(Kind<GatedNormBackward>) {}
+  void add(Kind<SigmoidGate>) {}
+  void add(Kind<SigmoidGateBackward>) {}
 
   // Communication is timed by itself, and a CPU has no other memory to copy to.
   void add(Kind<HostCopy>) {}

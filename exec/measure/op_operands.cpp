@@ -116,6 +116,31 @@ class Sizes {
     for (const OperandSize& part : index_parts(o.dims)) in.push_back(part);
     return {with(in, true, ids(listed)), index_parts(o.dims)};
   }
+  OperandSizes operator()(const ShortConv& o) const {
+    return {with({mixed(o.dims), v(o.dims.mixed() * o.taps)}, o.bias, v(o.dims.mixed())), {mixed(o.dims)}};
+  }
+  OperandSizes operator()(const ShortConvBackward& o) const {
+    const OperandSize weight = v(o.dims.mixed() * o.taps), bias = v(o.dims.mixed());
+    return {with({mixed(o.dims), mixed(o.dims), weight}, o.bias, bias), with({mixed(o.dims), weight}, o.bias, bias)};
+  }
+  OperandSizes operator()(const Recurrence& o) const { return {recurrence_parts(o.dims), {v(o.dims.rows() * o.dims.values())}}; }
+  OperandSizes operator()(const RecurrenceBackward& o) const {
+    List in{v(o.dims.rows() * o.dims.values())};
+    for (const OperandSize& part : recurrence_parts(o.dims)) in.push_back(part);
+    return {in, recurrence_parts(o.dims)};
+  }
+  OperandSizes operator()(const GatedNorm& o) const {
+    const OperandSize x = v(o.rows * o.parts * o.cols);
+    return {{x, x, v(o.weights())}, {x, v(o.rows * o.parts)}};
+  }
+  OperandSizes operator()(const GatedNormBackward& o) const {
+    const OperandSize x = v(o.rows * o.parts * o.cols), weight = v(o.weights());
+    return {{x, x, x, weight, v(o.rows * o.parts)}, {x, x, weight}};
+  }
+  OperandSizes operator()(const SigmoidGate& o) const { return {{v(o.elements), v(o.elements)}, {v(o.elements)}}; }
+  OperandSizes operator()(const SigmoidGateBackward& o) const {
+    return {{v(o.elements), v(o.elements), v(o.elements)}, {v(o.elements), v(o.elements)}};
+  }
   OperandSizes operator()(const AttentionScores& o) const { return {{q(o.dims), kv(o.dims)}, {scores(o.dims)}}; }
   OperandSizes operator()(const AttentionSoftmax& o) const {
     return {with({scores(o.dims)}, o.relative_buckets > 0, v(o.dims.heads * o.relative_buckets)),
@@ -300,6 +325,10 @@ class Sizes {
   }
   static OperandSize chosen(const AttentionDims& d) { return ids(d.batch * d.seq * d.listed_keys()); }
   List index_parts(const IndexDims& d) const { return {v(d.query_elements()), v(d.key_elements()), v(d.rows() * d.heads)}; }
+  OperandSize mixed(const RecurrenceDims& d) const { return v(d.rows() * d.mixed()); }
+  List recurrence_parts(const RecurrenceDims& d) const {
+    return with({mixed(d), v(d.rows() * d.scalars()), v(d.heads), v(d.heads)}, d.rule == RecurrenceRule::mamba2, v(d.heads));
+  }
   OperandSize scores(const AttentionDims& d) const { return v(d.batch * d.heads * d.seq * d.key_count()); }
   OperandSize logits(const VocabDims& d) const { return v(d.rows * d.cols); }
   OperandSize tokens(const MoeDims& d) const { return v(d.tokens * d.hidden); }

@@ -96,6 +96,30 @@ std::vector<PlanField> indexer_fields() {
   };
 }
 
+std::vector<PlanField> recurrence_fields() {
+  return {
+      choice({"model.recurrence.rule",
+              "How a head's state changes: gated_delta replaces what it held for a key (Qwen3-Next, Qwen3.5), mamba2 adds to it (Nemotron-H)."},
+             AT(model.recurrence.rule)),
+      integer({"model.recurrence.heads",
+               "Linear attention or state spaces: heads of values in layers that have a recurrence in place of attention; 0: no layer has. "
+               "Simulated only. Its kernels have the rate of attention's, which no source measures of them."},
+              AT(model.recurrence.heads), {0, kMaxHeads}),
+      integer({"model.recurrence.key_heads", "Heads of queries and keys, each for equally many heads of values."},
+              AT(model.recurrence.key_heads), {0, kMaxHeads})
+          .otherwise("model.recurrence.heads"),
+      integer({"model.recurrence.key_dim", "Width of a query and a key; of a state space, its size."}, AT(model.recurrence.key_dim),
+              {1, kMaxHeads}),
+      integer({"model.recurrence.value_dim", "Width of a head's values."}, AT(model.recurrence.value_dim), {1, kMaxHeads}),
+      integer({"model.recurrence.conv_width", "Positions that the convolution of queries, keys and values sees, its own the last of them."},
+              AT(model.recurrence.conv_width), {1, 64}),
+      flag({"model.recurrence.conv_bias", "That convolution has a bias."}, AT(model.recurrence.conv_bias)),
+      letters({"model.recurrence.layers",
+               "A letter a layer, again from the first: r has the recurrence, a has attention. rrra: every fourth layer has attention."},
+              AT(model.recurrence.layers), "ra"),
+  };
+}
+
 std::vector<PlanField> mtp_fields() {
   return {
       integer({"model.mtp.num_layers",
@@ -155,7 +179,7 @@ std::vector<PlanField> style_fields() {
       flag({"model.norm_bias", "Layer norms have a bias."}, AT(model.norm_bias)),
       number({"model.norm_epsilon", "Added to the variance."}, AT(model.norm_epsilon), {0, 1, true, false})
           .otherwise("1e-5; bert: 1e-12; t5: 1e-6"),
-      choice({"model.position_embedding", "How positions enter."}, AT(model.position_embedding))
+      choice({"model.position_embedding", "How positions enter; none: not at all."}, AT(model.position_embedding))
           .otherwise("learned; llama: rope; bloom: alibi; t5: relative"),
       number({"model.rope_theta", "Base of the rotary frequencies."}, AT(model.rope_theta), {0, 1e12, true, false}),
       number({"model.rotary_fraction", "Share of a head's dimensions that turn, from the first one on."}, AT(model.rotary_fraction),
@@ -190,6 +214,13 @@ std::vector<PlanField> style_fields() {
       number({"model.logit_soft_cap", "c: a logit x becomes c tanh(x / c); 0: it stays."}, AT(model.logit_soft_cap), {0, 1e6}),
       flag({"model.attention_sinks", "A learned score of every query head joins its softmax and takes no value."},
            AT(model.attention_sinks)),
+      flag({"model.attention_gate",
+            "A sigmoid of the layer's input scales what attention gives, column by column (Qwen3-Next). Simulated only."},
+           AT(model.attention_gate)),
+      letters({"model.sublayers",
+               "A letter a layer, again from the first: b has a mixer (attention or a recurrence) and an MLP or experts, m the mixer alone, f "
+               "the MLP or experts alone (Nemotron-H). Simulated only, but for b."},
+              AT(model.sublayers), "bmf"),
       flag({"model.embedding_norm", "The embedding's output is normalized."}, AT(model.embedding_norm))
           .otherwise("false; bloom, bert: true"),
       number({"model.init_std", "Standard deviation of initial weights."}, AT(model.init_std), {0, 100, true, false}),
@@ -213,6 +244,7 @@ std::vector<PlanField> model_fields() {
   append(all, latent_fields());
   append(all, indexer_fields());
   append(all, window_fields());
+  append(all, recurrence_fields());
   append(all, expert_fields());
   append(all, mtp_fields());
   return all;

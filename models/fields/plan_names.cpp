@@ -17,6 +17,7 @@ std::string_view name(NormPlacement v) { return spelled(v); }
 std::string_view name(ParallelResidual v) { return spelled(v); }
 std::string_view name(QkNorm v) { return spelled(v); }
 std::string_view name(PositionEmbedding v) { return spelled(v); }
+std::string_view name(RecurrenceRule v) { return spelled(v); }
 std::string_view name(ScheduleKind v) { return spelled(v); }
 std::string_view name(TokenDispatcher v) { return spelled(v); }
 std::string_view name(ContextMode v) { return spelled(v); }

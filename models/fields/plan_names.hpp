@@ -51,7 +51,11 @@ struct Spelling<QkNorm> {
 };
 template <>
 struct Spelling<PositionEmbedding> {
-  static constexpr std::array<std::string_view, 4> names{"learned", "rope", "alibi", "relative"};
+  static constexpr std::array<std::string_view, 5> names{"learned", "rope", "alibi", "relative", "none"};
+};
+template <>
+struct Spelling<RecurrenceRule> {
+  static constexpr std::array<std::string_view, 2> names{"gated_delta", "mamba2"};
 };
 template <>
 struct Spelling<ScheduleKind> {

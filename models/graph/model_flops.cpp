@@ -10,7 +10,7 @@ bool forward_product(const Op& op) {
   return std::visit(overloaded{[](const MatMul& o) { return o.trans_b && !o.trans_a; },
                                [](const GroupedMatMul& o) { return o.trans_b; }, [](const AttentionScores&) { return true; },
                                [](const AttentionContext&) { return true; }, [](const FlashAttention&) { return true; },
-                               [](const IndexTopK&) { return true; },
+                               [](const IndexTopK&) { return true; }, [](const Recurrence&) { return true; },
                                [](const auto&) { return false; }},
                     op);
 }
@@ -32,6 +32,9 @@ Flops model_flops(const Task& task, Phase phase, const ExpertRows& rows) {
   const Flops all = matrix_flops(task.op);
   if (of_experts(task.op) && rows.asked < rows.room)
     return Flops(std::llround(static_cast<double>(all.count()) * static_cast<double>(rows.asked) / static_cast<double>(rows.room)));
+  // Chunks of a recurrence take more than one position after the other.
+  if (const auto* recurrence = std::get_if<Recurrence>(&task.op)) return Flops(recurrence->dims.needed_flops());
+  if (const auto* recurrence = std::get_if<RecurrenceBackward>(&task.op)) return Flops(2 * recurrence->dims.needed_flops());
   // What these make again of a forward pass: scores of attention, one of five products, all probabilities, and scores of an indexer.
   if (std::holds_alternative<FlashAttentionBackward>(task.op)) return Flops(all.count() / 5 * 4);
   if (std::holds_alternative<IndexTarget>(task.op)) return Flops(0);

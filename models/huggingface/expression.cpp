@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace tandem::huggingface {
 namespace {
@@ -107,25 +108,59 @@ json letters(const json& list, const json& value) {
   return shortest_period(all);
 }
 
+/// A list of layers as letters: each value of the list, or character of a text, stands in `a` with its letter behind it. Null where one does
+/// not.
+json spelled(const std::vector<json>& a) {
+  const json& list = a.front();
+  std::vector<json> values(list.begin(), list.is_array() ? list.end() : list.begin());
+  if (list.is_string())
+    for (const char c : list.get_ref<const std::string&>()) values.push_back(std::string(1, c));
+  std::string all;
+  for (const json& v : values) {
+    std::size_t i = 1;
+    while (i + 1 < a.size() && a[i] != v) i += 2;
+    if (i + 1 >= a.size()) return {};
+    all += a[i + 1].get<std::string>();
+  }
+  return all.empty() ? json() : json(shortest_period(all));
+}
+
+/// Letters of `a[0]` layers: `a[2]` for those whose index is in the list `a[1]`, `a[3]` for the others.
+json placed(const std::vector<json>& a) {
+  if (!whole(a[0]) || a[0].get<std::int64_t>() < 0 || a[0].get<std::int64_t>() > 100000) fail(a[0], "must be a whole number from 0 to 100000");
+  std::string all;
+  for (std::int64_t l = 0; l < a[0].get<std::int64_t>(); ++l)
+    all += (a[1].is_array() && std::find(a[1].begin(), a[1].end(), l) != a[1].end() ? a[2] : a[3]).get<std::string>();
+  return all.empty() ? json() : json(shortest_period(all));
+}
+
 /// The same where every `n`-th layer sees all keys.
 json one_full_in(const json& n) {
   if (!whole(n) || n.get<std::int64_t>() < 1 || n.get<std::int64_t>() > 1000) fail(n, "must be a whole number from 1 to 1000");
   return std::string(static_cast<std::size_t>(n.get<std::int64_t>() - 1), 'w') + 'f';
 }
 
-/// Functions that need no surroundings; null where `name` is none of them.
-json plain_call(const std::string& name, const std::vector<json>& a) {
+/// Of a list, or characters of a text.
+json entries(const json& of) {
+  if (of.is_string()) return static_cast<std::int64_t>(of.get_ref<const std::string&>().size());
+  return of.is_array() ? static_cast<std::int64_t>(of.size()) : std::int64_t{0};
+}
+
+/// Functions that need no surroundings; nothing where `name` is none of them.
+std::optional<json> plain_call(const std::string& name, const std::vector<json>& a) {
   if (name == "any" && !a.empty()) return std::find(a.begin() + 1, a.end(), a.front()) != a.end();
   if (name == "count" && a.size() == 2) return occurrences(a[0], a[1]);
   if (name == "letters" && a.size() == 2) return letters(a[0], a[1]);
+  if (name == "spelled" && a.size() > 1) return spelled(a);
+  if (name == "placed" && a.size() == 4) return placed(a);
   if (name == "one_full_in" && a.size() == 1) return one_full_in(a[0]);
   if (name == "multiples" && a.size() == 3) return multiples(a);
-  if (name == "length" && a.size() == 1) return a[0].is_array() ? static_cast<std::int64_t>(a[0].size()) : std::int64_t{0};
+  if (name == "length" && a.size() == 1) return entries(a[0]);
   if (name == "round" && a.size() == 1) return rounded(a[0]);
   if (name == "floor" && a.size() == 1) return rounded(whole(a[0]) ? a[0] : json(std::floor(number(a[0]))));
   if (name == "min" && a.size() == 2) return number(a[0]) <= number(a[1]) ? a[0] : a[1];
   if (name == "max" && a.size() == 2) return number(a[0]) >= number(a[1]) ? a[0] : a[1];
-  return {};
+  return std::nullopt;
 }
 
 /// Reads and evaluates in one pass. What is not taken is read with `live` false: names are not asked then.
@@ -291,8 +326,8 @@ class Reader {
       arguments.push_back(choice(live));
     }
     if (!live) return {};
-    const json plain = plain_call(name, arguments);
-    return plain.is_null() ? names_.call(name, arguments) : plain;
+    const std::optional<json> plain = plain_call(name, arguments);
+    return plain ? *plain : names_.call(name, arguments);
   }
 
   std::string_view text_;

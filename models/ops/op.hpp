@@ -25,6 +25,7 @@
 #include "models/ops/experts.hpp"
 #include "models/ops/indexer.hpp"
 #include "models/ops/layer.hpp"
+#include "models/ops/recurrence.hpp"
 #include "models/ops/update.hpp"
 
 namespace tandem {
@@ -35,7 +36,8 @@ using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwis
                         AttentionSoftmax, AttentionContext, AttentionContextBackward, AttentionSoftmaxBackward,
                         AttentionScoresBackward, FlashAttention, FlashAttentionBackward, SplitKv, MergeKv, PackColumns,
                         UnpackColumns, HeadNorm, HeadNormBackward, RowNormSums, RowNorm, RowNormDots, RowNormBackward,
-                        LatentHeads, LatentHeadsBackward, IndexTopK, IndexTarget, IndexTopKBackward, Rotary, BiasDropoutAdd,
+                        LatentHeads, LatentHeadsBackward, IndexTopK, IndexTarget, IndexTopKBackward, ShortConv, ShortConvBackward, Recurrence,
+                        RecurrenceBackward, GatedNorm, GatedNormBackward, SigmoidGate, SigmoidGateBackward, Rotary, BiasDropoutAdd,
                         BiasDropoutAddBackward, BiasDropoutAddNorm, Embedding, EmbeddingBackward, PositionDropout,
                         PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum, CrossEntropy,
                         Accumulate, Fill, TopKRouter, TopKRouterBackward, BalanceGrad, MoeDispatch, MoeDispatchBackward,
@@ -64,7 +66,7 @@ Bytes traffic(const Op& op, DType compute);
 Bytes payload(const Op& op);
 /// True for Collective, Send and Recv; HostCopy concerns one rank alone.
 bool is_communication(const Op& op);
-/// True for what no backend has a kernel of: an indexer's operations.
+/// True for what no backend has a kernel of: an indexer's operations, a recurrence's and a gate of attention's output.
 bool is_simulated_only(const Op& op);
 
 }  // namespace tandem

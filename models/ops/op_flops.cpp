@@ -41,6 +41,8 @@ Count pair_products(const AttentionDims& d, int ring_step, Count with_keys, Coun
   return over_pairs(d, ring_step, 2 * (with_keys * d.head_dim + with_values * d.value_width()));
 }
 /// A few operations a pair: bias, mask, exponential, sum.
+constexpr Count kSiluWork = 5;   // an exponential, a sum, a quotient and a product
+constexpr Count kDecayWork = 12;  // a difference, an exponential and a product
 constexpr Count kCapWork = 14;  // of a soft cap: a tanh and two products
 Count pair_work(const auto& o) {
   return over_pairs(o.dims, o.ring_step, (o.dropout > 0 ? 12 : 8) + (o.soft_cap > 0 ? kCapWork : 0));
@@ -107,13 +109,16 @@ Flops matrix_flops(const Op& op) {
                  [](const IndexTopK& o) { return 2 * o.dims.heads * o.dims.head_dim * o.dims.pairs(); },
                  [](const IndexTarget& o) { return pair_products(o.dims, -1, 1, 0); },
                  [](const IndexTopKBackward& o) { return 6 * o.dims.heads * o.dims.head_dim * o.dims.chosen_pairs(); },
+                 [](const Recurrence& o) { return o.dims.chunked_flops(); },
+                 [](const RecurrenceBackward& o) { return 3 * o.dims.chunked_flops(); },  // the forward pass again, and two gradients
                  [](const GroupedMatMul& o) { return 2 * o.rows() * o.n * o.k; },
                  [](const GroupedWeightGrad& o) { return 2 * o.rows() * o.n * o.k; },
                  FreeOf<BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
                         GatedPointwiseBackward, SoftCap, SoftCapBackward, RowGate, RowGateBackward, LatentNorm,
                         LatentNormBackward, Elementwise, RowReduce, AttentionSoftmax, AttentionSoftmaxBackward, SplitKv, MergeKv,
                         PackColumns, UnpackColumns, HeadNorm, HeadNormBackward, RowNormSums, RowNorm, RowNormDots, RowNormBackward,
-                        LatentHeads, LatentHeadsBackward, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, BiasDropoutAddNorm,
+                        LatentHeads, LatentHeadsBackward, ShortConv, ShortConvBackward, GatedNorm, GatedNormBackward, SigmoidGate,
+                        SigmoidGateBackward, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, BiasDropoutAddNorm,
                         Embedding, EmbeddingBackward, PositionDropout, PositionDropoutBackward, TakeFirst, TakeFirstBackward,
                         VocabMax, VocabExpSum, CrossEntropy, Accumulate, Fill, TopKRouter, TopKRouterBackward, BalanceGrad,
                         MoeDispatch, MoeDispatchBackward, MoeCombine, MoeCombineBackward, GroupedBias, GroupedBiasGrad, GradNorm,
@@ -155,6 +160,15 @@ Flops vector_flops(const Op& op) {
           [](const IndexTopK& o) { return (3 * o.dims.heads + 1) * o.dims.pairs(); },
           [](const IndexTarget& o) { return over_pairs(o.dims, -1, 4); },
           [](const IndexTopKBackward& o) { return (7 * o.dims.heads + 5) * o.dims.chosen_pairs(); },
+          [](const ShortConv& o) { return (2 * o.taps + kSiluWork) * o.dims.rows() * o.dims.mixed(); },
+          [](const ShortConvBackward& o) { return (6 * o.taps + 2 * kSiluWork) * o.dims.rows() * o.dims.mixed(); },
+          // Of a chunk's pairs a difference of decays, its exponential and a product.
+          [](const Recurrence& o) { return kDecayWork * o.dims.rows() * o.dims.heads * o.dims.chunk(); },
+          [](const RecurrenceBackward& o) { return 3 * kDecayWork * o.dims.rows() * o.dims.heads * o.dims.chunk(); },
+          [](const GatedNorm& o) { return (5 + kSiluWork) * o.rows * o.parts * o.cols; },
+          [](const GatedNormBackward& o) { return (14 + 2 * kSiluWork) * o.rows * o.parts * o.cols; },
+          [](const SigmoidGate& o) { return kSiluWork * o.elements; },
+          [](const SigmoidGateBackward& o) { return (3 + kSiluWork) * o.elements; },
           [](const Rotary& o) { return (o.part == RotaryPart::whole ? 3 : 1) * o.elements(); },
           [](const AttentionSoftmax& o) { return softmax_work(o.part, o.dropout > 0 ? 12 : 8) * score_elements(o.dims); },
           [](const AttentionSoftmaxBackward& o) { return softmax_work(o.part, o.dropout > 0 ? 8 : 5) * score_elements(o.dims); },

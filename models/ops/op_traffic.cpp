@@ -91,6 +91,14 @@ class TrafficOf {
     const std::int64_t read = o.dims.query_elements() + o.dims.key_elements() + o.dims.rows() * o.dims.heads;
     return e(2 * read + o.dims.rows() * o.dims.listed()) + list(o.dims);
   }
+  Bytes operator()(const ShortConv& o) const { return e(o.dims.mixed() * (2 * o.dims.rows() + o.taps)); }
+  Bytes operator()(const ShortConvBackward& o) const { return e(o.dims.mixed() * (3 * o.dims.rows() + 2 * o.taps)); }
+  Bytes operator()(const Recurrence& o) const { return recurrence(o.dims); }
+  Bytes operator()(const RecurrenceBackward& o) const { return 3 * recurrence(o.dims); }
+  Bytes operator()(const GatedNorm& o) const { return e(3 * o.rows * o.parts * o.cols); }
+  Bytes operator()(const GatedNormBackward& o) const { return e(5 * o.rows * o.parts * o.cols); }
+  Bytes operator()(const SigmoidGate& o) const { return e(3 * o.elements); }
+  Bytes operator()(const SigmoidGateBackward& o) const { return e(5 * o.elements); }
   Bytes operator()(const Rotary& o) const { return e((o.part == RotaryPart::add ? 3 : 2) * o.elements()); }
 
   Bytes operator()(const BiasDropoutAdd& o) const {
@@ -210,6 +218,16 @@ class TrafficOf {
   static Bytes list(const IndexDims& d) { return bytes_of(DType::int32, d.rows() * d.listed()); }
   static Bytes list(const AttentionDims& d) { return bytes_of(DType::int32, d.batch * d.seq * d.listed_keys()); }
   static Bytes list(const auto& flash) { return flash.chosen ? list(flash.dims) : Bytes(0); }
+  /// Of a forward pass: its operands, and what its kernels leave each other. Mamba 2: states of chunks in fp32, written, passed on and read
+  /// (state-spaces/mamba: mamba_ssm/ops/triton/ssd_combined.py, _mamba_chunk_scan_combined_fwd), and products of keys and queries.
+  /// Delta rule: scores of a chunk's keys and their inverse, keys and values behind it, new values, states
+  /// (fla-org/flash-linear-attention: fla/ops/gated_delta_rule/chunk.py, chunk_gated_delta_rule_fwd).
+  Bytes recurrence(const RecurrenceDims& d) const {
+    const std::int64_t operands = d.rows() * (d.mixed() + d.scalars() + d.values()), states = d.chunks() * d.values() * d.key_dim;
+    if (d.rule == RecurrenceRule::mamba2)
+      return e(operands + 2 * d.rows() * d.key_heads * d.chunk()) + bytes_of(DType::fp32, 4 * states);
+    return e(operands + d.rows() * d.heads * (4 * d.chunk() + 2 * d.key_dim + 4 * d.value_dim) + 2 * states);
+  }
   static std::int64_t stats(const AttentionDims& d) { return d.batch * d.heads * d.seq; }
   static std::int64_t rows(const auto& o) { return o.rows > 0 ? o.rows : o.batch * o.seq; }
 

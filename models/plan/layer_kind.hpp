@@ -6,11 +6,11 @@
 
 namespace tandem {
 
-/// Attention to all keys, attention to a window of them.
-enum class Mixer : std::uint8_t { full, windowed };
-enum class FeedForward : std::uint8_t { mlp, experts };
+/// Attention to all keys, attention to a window of them, a recurrence, or none.
+enum class Mixer : std::uint8_t { full, windowed, recurrence, none };
+enum class FeedForward : std::uint8_t { mlp, experts, none };
 
-inline constexpr std::size_t kMixers = 2, kFeedForwards = 2;
+inline constexpr std::size_t kMixers = 4, kFeedForwards = 3;
 inline constexpr std::size_t kLayerKinds = kMixers * kFeedForwards;
 
 struct LayerKind {
@@ -18,6 +18,10 @@ struct LayerKind {
   FeedForward feed = FeedForward::mlp;
 
   bool has_experts() const { return feed == FeedForward::experts; }
+  bool has_attention() const { return mixer == Mixer::full || mixer == Mixer::windowed; }
+  bool has_recurrence() const { return mixer == Mixer::recurrence; }
+  bool mixes() const { return mixer != Mixer::none; }
+  bool feeds() const { return feed != FeedForward::none; }
   /// Below kLayerKinds.
   std::size_t index() const { return static_cast<std::size_t>(feed) * kMixers + static_cast<std::size_t>(mixer); }
   /// The kind with this index.

@@ -16,6 +16,7 @@
 #include "models/plan/layer_kind.hpp"
 #include "models/plan/loss_scale.hpp"
 #include "models/plan/perturbation.hpp"
+#include "models/plan/recurrence.hpp"
 #include "models/plan/routing.hpp"
 #include "models/plan/stack_facts.hpp"
 #include "models/plan/fusion_set.hpp"
@@ -31,7 +32,7 @@ enum class ParallelResidual : std::uint8_t { none, one_norm, two_norms };
 /// Norms of queries and keys: none, before their positions enter an RMS norm of every head (Qwen3, arXiv 2505.09388 section 2) or of all
 /// heads as one row (OLMo 2, arXiv 2501.00656 section 2.1), or one of every head without a weight behind its turn (Llama 4).
 enum class QkNorm : std::uint8_t { none, head, row, turned };
-enum class PositionEmbedding : std::uint8_t { learned, rope, alibi, relative };
+enum class PositionEmbedding : std::uint8_t { learned, rope, alibi, relative, none };
 /// How a token reaches the ranks of its experts: a row for each expert, or one copy a rank and one between two nodes (DeepEP).
 enum class TokenDispatcher : std::uint8_t { alltoall, deepep };
 enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_h2, breadth_first };
@@ -54,6 +55,7 @@ std::string_view name(NormPlacement v);
 std::string_view name(ParallelResidual v);
 std::string_view name(QkNorm v);
 std::string_view name(PositionEmbedding v);
+std::string_view name(RecurrenceRule v);
 std::string_view name(ScheduleKind v);
 std::string_view name(TokenDispatcher v);
 std::string_view name(ContextMode v);
@@ -131,6 +133,17 @@ struct WindowSpec {
   bool full_rotary = true;               ///< layers without a window turn by position
 };
 
+/// Layers with a recurrence in place of attention (models/ops/recurrence.hpp). Simulated only.
+struct RecurrenceSpec {
+  RecurrenceRule rule = RecurrenceRule::gated_delta;
+  std::int64_t heads = 0;                ///< of values; 0: no layer has a recurrence
+  std::int64_t key_heads = 0;            ///< of queries and keys, each for equally many of these
+  std::int64_t key_dim = 128, value_dim = 128;  ///< widths of a head; of key_dim times value_dim is its state
+  std::int64_t conv_width = 4;           ///< positions that the convolution before it sees, its own the last of them
+  bool conv_bias = false;
+  std::string layers = "r";              ///< a letter a layer, again from the first: "r" has the recurrence, "a" attention
+};
+
 struct ModelSpec {
   std::string name;
   Family family = Family::gpt;
@@ -164,6 +177,9 @@ struct ModelSpec {
   LatentSpec latent;
   IndexerSpec indexer;
   WindowSpec window;
+  RecurrenceSpec recurrence;
+  std::string sublayers = "b";           ///< a letter a layer, again from the first: "b" both, "m" without MLP or experts, "f" these alone
+  bool attention_gate = false;           ///< a sigmoid of the layer's input scales what attention gives, column by column
   bool attention_sinks = false;          ///< a learned score of every query head joins its softmax and takes no value
   double attention_soft_cap = 0;         ///< c: a score x becomes c tanh(x / c); 0: it stays
   double logit_soft_cap = 0;             ///< the same of logits
@@ -184,7 +200,7 @@ struct ModelSpec {
   bool has_experts(std::int64_t layer) const;
   /// Whether the queries of layer `layer` (0 first) see only a window of keys.
   bool has_window(std::int64_t layer) const;
-  /// Both, of layer `layer` (0 first).
+  /// What layer `layer` (0 first) is made of.
   LayerKind kind(std::int64_t layer) const;
   /// Layers of all stacks: t5 adds its decoder.
   std::int64_t total_layers() const { return num_layers + num_decoder_layers; }
@@ -412,7 +428,7 @@ struct Plan {
 
 /// Parameters by part, with the vocabulary unpadded (as published) and as stored (padded).
 struct ParameterCount {
-  std::int64_t per_layer = 0;        ///< a dense layer (of the encoder for t5)
+  std::int64_t per_layer = 0;        ///< the first one, with an MLP where it has experts (of the encoder for t5)
   std::int64_t per_decoder_layer = 0;///< t5: self attention, cross attention and MLP
   std::int64_t per_moe_layer = 0;    ///< a layer with experts, all of them and the router; 0 in dense models
   std::int64_t embedding = 0;        ///< token + position (+ token type) + embedding norm

@@ -42,9 +42,19 @@ std::int64_t qk_norm(const ModelSpec& m) {
 std::int64_t attention(const ModelSpec& m) {
   const std::int64_t q = m.num_attention_heads * m.head_dim, context = m.num_attention_heads * m.value_dim;
   const std::int64_t norms = qk_norm(m), sinks = m.attention_sinks ? m.num_attention_heads : 0;
-  const std::int64_t kv = m.num_kv_heads * (m.head_dim + m.value_dim);
-  const std::int64_t in = m.latent.kv_rank > 0 ? latent(m) : matrix(q + kv, m.hidden_size, m.qkv_bias);
+  const std::int64_t kv = m.num_kv_heads * (m.head_dim + m.value_dim), gate = m.attention_gate ? context : 0;
+  const std::int64_t in = m.latent.kv_rank > 0 ? latent(m) : matrix(gate + q + kv, m.hidden_size, m.qkv_bias);
   return in + matrix(m.hidden_size, context, m.linear_bias) + norms + sinks + indexer(m);
+}
+
+/// Both matrices, the convolution, numbers of every head, and the norm behind it.
+std::int64_t recurrence(const ModelSpec& m) {
+  const RecurrenceSpec& r = m.recurrence;
+  const bool mamba = r.rule == RecurrenceRule::mamba2;
+  const std::int64_t values = r.heads * r.value_dim, mixed = 2 * r.key_heads * r.key_dim + values;
+  const std::int64_t scalars = (mamba ? 1 : 2) * r.heads, vectors = (mamba ? 3 : 2) * r.heads;
+  const std::int64_t conv = mixed * (r.conv_width + (r.conv_bias ? 1 : 0));
+  return m.hidden_size * (mixed + values + scalars) + conv + vectors + (mamba ? values : r.value_dim) + values * m.hidden_size;
 }
 
 std::int64_t mlp(const ModelSpec& m, std::int64_t inner) {
@@ -97,7 +107,9 @@ std::int64_t head(const ModelSpec& m, std::int64_t vocabulary) {
 
 /// Of a layer, experts and router included.
 std::int64_t layer(const ModelSpec& m, LayerKind kind) {
-  return attention(m) + (kind.has_experts() ? experts(m) : mlp(m, m.ffn_hidden_size)) + layer_norms(m);
+  const std::int64_t mixer = kind.has_recurrence() ? recurrence(m) : kind.mixes() ? attention(m) : 0;
+  const std::int64_t feed = kind.has_experts() ? experts(m) : kind.feeds() ? mlp(m, m.ffn_hidden_size) : 0;
+  return mixer + feed + (kind.mixes() && kind.feeds() ? layer_norms(m) : norm(m));
 }
 
 /// Layers of every kind, by its index.
@@ -117,7 +129,8 @@ std::int64_t mtp_module(const ModelSpec& m) {
 ParameterCount count_parameters(const ModelSpec& m, std::int64_t padded_vocab_size) {
   const std::array<std::int64_t, kLayerKinds> layers = count_kinds(m);
   ParameterCount c;
-  c.per_layer = layer(m, {});
+  const LayerKind first = m.kind(0);
+  c.per_layer = layer(m, {first.mixer, first.has_experts() ? FeedForward::mlp : first.feed});
   c.per_decoder_layer = m.num_decoder_layers > 0 ? c.per_layer + attention(m) + norm(m) : 0;
   std::int64_t blocks = m.num_decoder_layers * c.per_decoder_layer;
   for (std::size_t k = 0; k < kLayerKinds; ++k) {

@@ -10,7 +10,8 @@
 namespace tandem {
 
 struct PlanTraits {
-  std::vector<std::string> words;  ///< "stack megatron-core", "precision bf16", "layout tensor, ZeRO 1" and, of a model with experts, "experts"
+  std::vector<std::string> words;  ///< "stack megatron-core", "precision bf16", "layout tensor, ZeRO 1" and, of models with
+                                   ///< such layers, "experts", "recurrences", "sparse attention"
   std::int64_t devices = 0;
 };
 PlanTraits traits_of(const Plan& plan);

@@ -30,6 +30,7 @@ void append(Words& words, const RopeScaling& x);
 void append(Words& words, const LatentSpec& x);
 void append(Words& words, const IndexerSpec& x);
 void append(Words& words, const WindowSpec& x);
+void append(Words& words, const RecurrenceSpec& x);
 void append(Words& words, const OffloadSpec& x);
 void append(Words& words, const DTypes& x);
 void append(Words& words, const Dropout& x);
@@ -80,6 +81,11 @@ void append(Words& words, const WindowSpec& x) {
   all(words, size, chunked, layers, theta, full_rotary);
 }
 
+void append(Words& words, const RecurrenceSpec& x) {
+  const auto& [rule, heads, key_heads, key_dim, value_dim, conv_width, conv_bias, layers] = x;
+  all(words, rule, heads, key_heads, key_dim, value_dim, conv_width, conv_bias, layers);
+}
+
 void append(Words& words, const OffloadSpec& x) {
   const auto& [optimizer, parameters, ratio] = x;
   all(words, optimizer, parameters, ratio);
@@ -120,12 +126,13 @@ void append(Words& words, const LossScale& x) {
 void append_words(Words& words, const ModelSpec& x) {
   const auto& [name, family, layers, decoders, hidden, heads, kv_heads, head_dim, value_dim, ffn, vocabulary, pad, positions, types,
                activation, normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied,
-               linear_bias, qkv_bias, output_bias, qk_norm, latent, indexer, window, sinks, score_cap, logit_cap, embedding_norm,
-               init_std, moe, mtp, notes] = x;
+               linear_bias, qkv_bias, output_bias, qk_norm, latent, indexer, window, recurrence, sublayers, attention_gate, sinks,
+               score_cap, logit_cap, embedding_norm, init_std, moe, mtp, notes] = x;
   all(words, family, layers, decoders, hidden, heads, kv_heads, head_dim, value_dim, ffn,
       vocabulary, pad, positions, types, activation,
       normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias,
-      output_bias, qk_norm, latent, indexer, window, sinks, score_cap, logit_cap, embedding_norm, init_std, moe, mtp);
+      output_bias, qk_norm, latent, indexer, window, recurrence, sublayers, attention_gate, sinks, score_cap,
+      logit_cap, embedding_norm, init_std, moe, mtp);
 }
 
 void append_words(Words& words, const ParallelSpec& x) {

@@ -94,6 +94,7 @@ void fill_sizes(Plan& p, const Filler& fill) {
   const bool t5 = m.family == Family::t5;
   fill.set("model.num_decoder_layers", m.num_decoder_layers, t5 ? m.num_layers : 0);
   fill.set("model.num_kv_heads", m.num_kv_heads, m.num_attention_heads);
+  fill.set("model.recurrence.key_heads", m.recurrence.key_heads, m.recurrence.heads);
   // No default where the heads do not divide: 0, which check_layout refuses.
   const bool divides = m.hidden_size % m.num_attention_heads == 0;
   fill.set("model.head_dim", m.head_dim, divides ? m.hidden_size / m.num_attention_heads : 0);

@@ -84,7 +84,13 @@ bool ModelSpec::has_window(std::int64_t layer) const {
 }
 
 LayerKind ModelSpec::kind(std::int64_t layer) const {
-  return {has_window(layer) ? Mixer::windowed : Mixer::full, has_experts(layer) ? FeedForward::experts : FeedForward::mlp};
+  LayerKind kind{has_window(layer) ? Mixer::windowed : Mixer::full, has_experts(layer) ? FeedForward::experts : FeedForward::mlp};
+  const std::int64_t like = mtp.num_layers > 0 ? std::min(layer, num_layers - 1) : layer;
+  const auto letter = [&](const std::string& letters) { return letters[static_cast<std::size_t>(like) % letters.size()]; };
+  if (recurrence.heads > 0 && letter(recurrence.layers) == 'r') kind.mixer = Mixer::recurrence;
+  if (letter(sublayers) == 'f') kind.mixer = Mixer::none;
+  if (letter(sublayers) == 'm') kind.feed = FeedForward::none;
+  return kind;
 }
 
 std::string product_text(std::initializer_list<std::int64_t> factors) {

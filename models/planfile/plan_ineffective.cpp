@@ -47,6 +47,7 @@ std::vector<Ineffective> table(const Plan& p) {
       {"model.indexer.", p.model.indexer.heads == 0, "model.indexer.heads is 0"},
       {"model.indexer.topk", p.model.indexer.heads > 0 && p.model.indexer.topk >= p.training.seq_length,
        "a sequence has no more keys (training.seq_length)"},
+      {"model.recurrence.", p.model.recurrence.heads == 0, "model.recurrence.heads is 0"},
       {"model.qk_norm", !rotary && p.model.qk_norm == QkNorm::turned, "positions are not rotary"},
       {"model.output_bias", p.model.family == Family::bert, "the head of bert has a bias of its own"},
       {"model.norm_bias", p.model.normalization == Normalization::rmsnorm, "RMS norms have none (model.normalization)"},

@@ -91,6 +91,7 @@ void check_tensor(const Plan& p, const Reporter& fail) {
   };
   share("model.num_attention_heads", m.num_attention_heads);
   share("model.ffn_hidden_size", m.ffn_hidden_size);
+  if (m.recurrence.heads > 0) share("model.recurrence.key_heads", m.recurrence.key_heads);
   if (m.num_kv_heads != m.num_attention_heads && !kv_heads_fit(m, t)) {
     fail("parallel.tensor", "neither divides model.num_kv_heads " + s(m.num_kv_heads) + " nor is a multiple of it",
          tensor_remedy(p));

@@ -22,7 +22,7 @@ std::vector<Gap> model_gaps(const Plan& p) {
       m.position_embedding == PositionEmbedding::relative || m.position_embedding == PositionEmbedding::learned;
   return {
       {"model.position_embedding", m.family == Family::t5 ? !t5_positions : m.position_embedding == PositionEmbedding::relative,
-       "relative and learned in t5, and learned, rope and alibi elsewhere"},
+       "relative and learned in t5, and learned, rope, alibi and none elsewhere"},
       {"model.norm_placement", (m.norm_placement == NormPlacement::sandwich || m.norm_placement == NormPlacement::behind) && m.linear_bias,
        "norms behind attention and MLP without linear biases: model.linear_bias false"},
       {"model.parallel_residual",
@@ -60,6 +60,26 @@ std::vector<Gap> indexer_gaps(const Plan& p) {
       {"training.dropout.attention", p.training.dropout.attention > 0, "an indexer without dropout of attention: 0"},
       {"parallel.context_mode", p.parallel.context > 1 && p.parallel.context_mode != ContextMode::all_gather,
        "an indexer with all_gather, which has all keys on a rank"},
+  };
+}
+
+/// What layers with a recurrence or of one sublayer, and a gate of attention's output, stand beside.
+std::vector<Gap> mixer_gaps(const Plan& p) {
+  const ModelSpec& m = p.model;
+  const bool decoder_only = m.family != Family::bert && m.family != Family::t5;
+  const bool plain = m.norm_placement == NormPlacement::pre && m.parallel_residual == ParallelResidual::none;
+  const bool single = m.sublayers.find_first_not_of('b') != std::string::npos, recurrence = m.recurrence.heads > 0;
+  const auto context = [&](std::string_view what) { return std::string(what) + " on whole sequences: context 1"; };
+  return {
+      {"model.recurrence.heads", recurrence && (!decoder_only || m.linear_bias),
+       "a recurrence in decoders without linear biases: family gpt, llama or bloom, model.linear_bias false"},
+      {"parallel.context", recurrence && p.parallel.context > 1, context("a recurrence")},
+      {"model.sublayers", single && (!decoder_only || !plain),
+       "layers of one sublayer in decoders with a norm before each: family gpt, llama or bloom, model.norm_placement pre, "
+       "model.parallel_residual none"},
+      {"model.attention_gate", m.attention_gate && (!decoder_only || m.latent.kv_rank > 0 || m.linear_bias),
+       "a gate of attention's output in decoders, without latent attention and linear biases"},
+      {"parallel.context", m.attention_gate && p.parallel.context > 1, context("a gate of attention's output")},
   };
 }
 
@@ -159,8 +179,8 @@ Problem not_implemented(const Plan& plan, const Gap& gap) {
 
 Problems lowering_gaps(const Plan& plan) {
   Problems problems;
-  for (const auto& gaps :
-       {model_gaps(plan), indexer_gaps(plan), mtp_gaps(plan), t5_gaps(plan), parallel_gaps(plan), step_gaps(plan)}) {
+  for (const auto& gaps : {model_gaps(plan), indexer_gaps(plan), mixer_gaps(plan), mtp_gaps(plan), t5_gaps(plan), parallel_gaps(plan),
+                           step_gaps(plan)}) {
     for (const Gap& g : gaps) {
       if (g.open) problems.push_back(not_implemented(plan, g));
     }

@@ -35,10 +35,26 @@ void require_precision(const Plan& plan) {
            "use " + std::string(name(d.weights)) + ", which is no second copy, or fp32");
 }
 
+/// Layers that the runtime has no kernels of.
+void require_kernels(const Plan& plan) {
+  const ModelSpec& m = plan.model;
+  const auto fail = [&](const std::string& field, const std::string& value, const std::string& why, const std::string& remedy) {
+    throw InfeasibleError(Problem{plan.file, field, value, "simulated only: this runtime " + why, remedy});
+  };
+  if (m.recurrence.heads > 0)
+    fail("model.recurrence.heads", std::to_string(m.recurrence.heads), "has no kernels of a recurrence",
+         "set model.recurrence.heads to 0 to train attention in every layer");
+  if (m.sublayers.find_first_not_of('b') != std::string::npos)
+    fail("model.sublayers", m.sublayers, "was not checked with layers of one sublayer", "set model.sublayers to b to train both in every layer");
+  if (m.attention_gate)
+    fail("model.attention_gate", "true", "has no kernels of a gate of attention's output", "set model.attention_gate to false to train without it");
+}
+
 }  // namespace
 
 void require_trainable(const Plan& plan) {
   require_precision(plan);
+  require_kernels(plan);
   if (plan.model.indexer.heads > 0)
     throw InfeasibleError(Problem{plan.file, "model.indexer.heads", std::to_string(plan.model.indexer.heads),
                                   "simulated only: this runtime has no kernels that choose keys",

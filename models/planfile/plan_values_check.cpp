@@ -32,6 +32,20 @@ void check_window(const Plan& p, const Reporter& fail) {
     fail("model.window.layers", "gives no layer the window", "use w for each layer that has it, or model.window.size 0");
 }
 
+void check_layers(const Plan& p, const Reporter& fail) {
+  const ModelSpec& m = p.model;
+  if (m.sublayers.empty() || m.sublayers.find_first_not_of("bmf") != std::string::npos)
+    fail("model.sublayers", "is not made of the letters b, m and f", "use b for a layer with both sublayers, m for a mixer and f for an MLP alone");
+  const RecurrenceSpec& r = m.recurrence;
+  if (r.layers.empty() || r.layers.find_first_not_of("ra") != std::string::npos)
+    fail("model.recurrence.layers", "is not made of the letters r and a", "use r for a layer with the recurrence and a for attention: \"rrra\"");
+  if (r.heads == 0) return;
+  if (r.layers.find('r') == std::string::npos)
+    fail("model.recurrence.layers", "gives no layer the recurrence", "use r for each layer that has it, or model.recurrence.heads 0");
+  if (r.key_heads == 0 || r.heads % r.key_heads != 0)
+    fail("model.recurrence.key_heads", "does not divide model.recurrence.heads " + std::to_string(r.heads), "use a divisor of it");
+}
+
 /// Products with other factors would be rounded.
 void check_loss_scale(const Plan& p, const Reporter& fail) {
   const LossScale& s = p.training.loss_scale;
@@ -146,6 +160,7 @@ void check_values(const Plan& p, Problems& problems) {
   if (p.cluster.preset.empty()) fail("cluster.preset", "is empty", "name a machine, e.g. \"dgx-a100-80gb\"");
   check_decoder(p, fail);
   check_window(p, fail);
+  check_layers(p, fail);
   check_loss_scale(p, fail);
   check_learning_rate(p, fail);
   check_rampup(p, fail);

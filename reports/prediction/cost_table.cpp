@@ -34,6 +34,7 @@ constexpr std::string_view kSites[] = {"embedding", "attention", "attention_outp
 constexpr std::string_view kAttentionKernels[] = {"flash1", "triton", "flash2", "tuned", "own"};
 constexpr std::string_view kShares[] = {"whole", "queries", "heads"};
 constexpr std::string_view kRopeScalings[] = {"none", "linear", "llama3", "yarn"};
+constexpr std::string_view kRecurrenceRules[] = {"gated_delta", "mamba2"};
 constexpr std::string_view kLayerwise[] = {"lamb", "lans"};
 constexpr std::string_view kReduce[] = {"sum", "max"};
 constexpr std::string_view kNormParts[] = {"whole", "input", "parameters"};
@@ -54,6 +55,7 @@ std::string_view spelling(DropoutSite s) { return kSites[static_cast<std::size_t
 std::string_view spelling(AttentionKernel k) { return kAttentionKernels[static_cast<std::size_t>(k)]; }
 std::string_view spelling(AttentionShare s) { return kShares[static_cast<std::size_t>(s)]; }
 std::string_view spelling(RopeScalingKind k) { return kRopeScalings[static_cast<std::size_t>(k)]; }
+std::string_view spelling(RecurrenceRule r) { return kRecurrenceRules[static_cast<std::size_t>(r)]; }
 std::string_view spelling(LayerwiseKind k) { return kLayerwise[static_cast<std::size_t>(k)]; }
 std::string_view spelling(Reduce r) { return kReduce[static_cast<std::size_t>(r)]; }
 std::string_view spelling(NormPart k) { return kNormParts[static_cast<std::size_t>(k)]; }
@@ -85,6 +87,7 @@ constexpr int values_of(DropoutSite) { return std::size(kSites); }
 constexpr int values_of(AttentionKernel) { return std::size(kAttentionKernels); }
 constexpr int values_of(AttentionShare) { return std::size(kShares); }
 constexpr int values_of(RopeScalingKind) { return std::size(kRopeScalings); }
+constexpr int values_of(RecurrenceRule) { return std::size(kRecurrenceRules); }
 constexpr int values_of(LayerwiseKind) { return std::size(kLayerwise); }
 constexpr int values_of(Reduce) { return std::size(kReduce); }
 constexpr int values_of(NormPart) { return std::size(kNormParts); }

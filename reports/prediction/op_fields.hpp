@@ -51,6 +51,15 @@ template <class F> void fields(IndexDims& o, F&& f) { f("batch", o.batch); f("he
 template <class F> void fields(IndexTopK& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(IndexTarget& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(IndexTopKBackward& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(RecurrenceDims& o, F&& f) { f("rule", o.rule); f("batch", o.batch); f("heads", o.heads); f("seq", o.seq); f("key_heads", o.key_heads); f("key_dim", o.key_dim); f("value_dim", o.value_dim); }
+template <class F> void fields(ShortConv& o, F&& f) { fields(o.dims, f); f("taps", o.taps); f("bias", o.bias); }
+template <class F> void fields(ShortConvBackward& o, F&& f) { fields(o.dims, f); f("taps", o.taps); f("bias", o.bias); }
+template <class F> void fields(Recurrence& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(RecurrenceBackward& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(GatedNorm& o, F&& f) { f("rows", o.rows); f("parts", o.parts); f("cols", o.cols); f("same_weights", o.same_weights); f("epsilon", o.epsilon); }
+template <class F> void fields(GatedNormBackward& o, F&& f) { f("rows", o.rows); f("parts", o.parts); f("cols", o.cols); f("same_weights", o.same_weights); }
+template <class F> void fields(SigmoidGate& o, F&& f) { f("elements", o.elements); }
+template <class F> void fields(SigmoidGateBackward& o, F&& f) { f("elements", o.elements); }
 template <class F> void fields(Rotary& o, F&& f) { fields(o.dims, f); f("theta", o.theta); f("inverse", o.inverse); f("scaling", o.scaling); f("factor", o.factor); f("part", o.part); f("turned", o.heads); f("original", o.original); f("dimensions", o.turned); f("keeps_length", o.keeps_length); f("fast", o.fast); f("slow", o.slow); }
 template <class F> void fields(BiasDropoutAdd& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); f("shard", o.shard); f("residual", o.residual); }
 template <class F> void fields(BiasDropoutAddBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); f("shard", o.shard); }

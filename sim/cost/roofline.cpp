@@ -91,6 +91,14 @@ class Roofline {
   double operator()(const IndexTopK& o) const { return over_pairs(o, index_heads(o.dims), false); }
   double operator()(const IndexTarget& o) const { return over_pairs(o, without_window(o.dims), false); }
   double operator()(const IndexTopKBackward& o) const { return over_pairs(o, index_heads(o.dims), true); }
+  double operator()(const ShortConv& o) const { return activation_kernel(o); }
+  double operator()(const ShortConvBackward& o) const { return activation_kernel(o); }
+  double operator()(const Recurrence& o) const { return in_chunks(o, false); }
+  double operator()(const RecurrenceBackward& o) const { return in_chunks(o, true); }
+  double operator()(const GatedNorm& o) const { return activation_kernel(o); }
+  double operator()(const GatedNormBackward& o) const { return activation_kernel(o); }
+  double operator()(const SigmoidGate& o) const { return activation_kernel(o); }
+  double operator()(const SigmoidGateBackward& o) const { return activation_kernel(o); }
   double operator()(const Rotary& o) const { return activation_kernel(o); }
   double operator()(const AttentionSoftmax& o) const { return activation_kernel(o); }
   double operator()(const AttentionSoftmaxBackward& o) const { return activation_kernel(o); }
@@ -210,6 +218,21 @@ class Roofline {
     const double products = flash_arithmetic(op, d, law, backward, peak_of(device_, compute_));
     const double beside = static_cast<double>(vector_flops(op).count()) / device_.vector_rate.flops_per_second();
     return std::max({products, beside, traffic_seconds(op)}) + kernels(1);
+  }
+  /// Kernels of a recurrence, whose products are of tiles as attention's are: at the rate of FlashAttention 2 in its long sequences, which
+  /// no source measures of them.
+  double in_chunks(const auto& o, bool backward) const {
+    constexpr std::int64_t kKernels = 5;  // of a forward pass, with either rule
+    const RecurrenceDims& d = o.dims;
+    const std::optional<FlashFit>& law = calibration_.attention(AttentionKernel::flash2);
+    const auto flops = static_cast<double>(matrix_flops(o).count());
+    const Gemm tile{d.chunks() * d.heads, d.chunk(), d.value_dim, d.key_dim};
+    const double tile_flops = 2.0 * static_cast<double>(tile.batch) * static_cast<double>(tile.m * tile.n * tile.k);
+    const double arithmetic = law ? flops / (peak_of(device_, compute_).flops_per_second() *
+                                             (backward ? law->backward_share : law->forward_share))
+                                  : flops / tile_flops * arithmetic_seconds({tile});
+    const double beside = static_cast<double>(vector_flops(o).count()) / device_.vector_rate.flops_per_second();
+    return std::max({arithmetic, beside, calibration_.stream_factor * traffic_seconds(o)}) + kernels((backward ? 3 : 1) * kKernels);
   }
   /// One kernel that does of its products only the pairs that are needed.
   double flash(const auto& o, bool backward) const {

@@ -1,5 +1,6 @@
 #include "experiments/tandem/import/plan_flops.hpp"
 
+#include "models/ops/recurrence.hpp"
 #include "models/ops/window.hpp"
 
 namespace tandem::import {
@@ -18,7 +19,8 @@ double latent(const ModelSpec& m) {
 double attention(const ModelSpec& m, double keys) {
   const double heads = d(m.num_attention_heads), q = heads * d(m.head_dim), context = heads * d(m.value_dim);
   const double pairs = d(m.head_dim) + d(m.value_dim), h = d(m.hidden_size);
-  const double in = m.latent.kv_rank > 0 ? latent(m) : h * (q + d(m.num_kv_heads) * pairs);
+  const double gate = m.attention_gate ? context : 0;
+  const double in = m.latent.kv_rank > 0 ? latent(m) : h * (gate + q + d(m.num_kv_heads) * pairs);
   return 2 * (in + h * context) + 2 * heads * pairs * keys;
 }
 
@@ -36,6 +38,13 @@ double index_matrices(const ModelSpec& m) {
 double index_scores(const ModelSpec& m, double keys) { return 2 * d(m.indexer.heads) * d(m.indexer.head_dim) * keys; }
 double all_keys(std::int64_t sequence) { return d(pairs_seen(sequence, 0, false)) / d(sequence); }
 
+/// Of both matrices and one position after the other.
+double recurrence(const ModelSpec& m) {
+  const RecurrenceSpec& r = m.recurrence;
+  const RecurrenceDims one{r.rule, 1, r.heads, 1, r.key_heads, r.key_dim, r.value_dim};
+  return 2 * d(m.hidden_size) * d(one.width() + one.values()) + d(one.needed_flops());
+}
+
 double mlp(const ModelSpec& m, std::int64_t inner) { return 2.0 * (m.gated() ? 3 : 2) * d(m.hidden_size) * d(inner); }
 
 }  // namespace
@@ -47,8 +56,11 @@ double forward_flops(const ModelSpec& m, std::int64_t sequence) {
   double sum = 2 * d(m.hidden_size) * d(m.vocab_size);
   // A module of multi-token prediction has a block, its matrix on two states and the output matrix.
   sum += d(m.mtp.num_layers) * (2 * 2 * d(m.hidden_size) * d(m.hidden_size) + sum);
-  for (std::int64_t l = 0; l < m.num_layers + m.mtp.num_layers; ++l)
-    sum += attention(m, keys_seen(m, l, sequence)) + (m.has_experts(l) ? router + experts : mlp(m, m.ffn_hidden_size));
+  for (std::int64_t l = 0; l < m.num_layers + m.mtp.num_layers; ++l) {
+    const LayerKind kind = m.kind(l);
+    if (kind.mixes()) sum += kind.has_recurrence() ? recurrence(m) : attention(m, keys_seen(m, l, sequence));
+    if (kind.feeds()) sum += kind.has_experts() ? router + experts : mlp(m, m.ffn_hidden_size);
+  }
   return sum + d(m.num_layers + m.mtp.num_layers) * (index_matrices(m) + index_scores(m, all_keys(sequence)));
 }
 

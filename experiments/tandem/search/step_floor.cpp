@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "models/graph/task_graph.hpp"
 #include "models/lowering/shapes/stage_units.hpp"
@@ -14,7 +15,16 @@ namespace {
 
 constexpr std::int64_t kLayers = 2;  ///< of the small plan; of its encoder and decoder each
 
-/// A plan of one stage and as few data ranks as its experts need, with two layers, of a kind, and one micro-batch.
+/// The fewest layers, two at least, that have every kind of the model's.
+std::int64_t few_layers(const ModelSpec& m) {
+  std::set<LayerKind> all, few;
+  for (std::int64_t l = 0; l < m.num_layers; ++l) all.insert(m.kind(l));
+  std::int64_t n = 0;
+  while (n < m.num_layers && (n < kLayers || few.size() < all.size())) few.insert(m.kind(n++));
+  return std::max(n, kLayers);
+}
+
+/// A plan of one stage and as few data ranks as its experts need, with two layers or one of each kind, and one micro-batch.
 Plan small_plan(const Plan& plan, bool experts) {
   Plan small = plan;
   ParallelSpec& q = small.parallel;
@@ -26,11 +36,11 @@ Plan small_plan(const Plan& plan, bool experts) {
   q.overlap_grad_reduce = q.overlap_param_gather = false;
   q.optimizer_sync = OptimizerSync::global;
   q.offload = {};
-  m.num_layers = kLayers;
   if (m.num_decoder_layers > 0) m.num_decoder_layers = kLayers;
   if (!experts) m.moe = {}, q.expert = 1, q.expert_tensor = q.tensor;
   m.moe.first_dense_layers = 0, m.moe.layer_frequency = 1;
   if (m.window.layers.find('f') != std::string::npos && m.window.layers.find('w') != std::string::npos) m.window.layers = "wf";
+  m.num_layers = few_layers(m);
   const std::int64_t set = q.expert * q.expert_tensor, ranks = q.tensor * q.context;
   q.data = experts ? set / std::gcd(set, ranks) : 1;
   small.training.recompute_layers = 0;

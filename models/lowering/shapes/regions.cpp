@@ -67,6 +67,30 @@ void add_indexer(Specs& list, const Shapes& s) {
   list.push_back({"index_w.weight", i.heads, s.hidden});
 }
 
+/// Of a recurrence, cut over tensor ranks as its heads are; a norm of a head's values has one weight for all heads.
+void add_recurrence(Specs& list, const Shapes& s) {
+  const RecurrenceDims d = s.recurrence_dims();
+  const bool mamba = d.rule == RecurrenceRule::mamba2;
+  add_column(list, s, "recurrence_in", d.width(), false);
+  list.push_back({"recurrence_conv.weight", d.mixed(), s.recurrence.taps, Cut::rows});
+  if (s.recurrence.conv_bias) list.push_back({"recurrence_conv.bias", d.mixed(), 1, Cut::rows, Init::zeros});
+  list.push_back({"recurrence_decay", d.heads, 1, Cut::rows});
+  list.push_back({"recurrence_step", d.heads, 1, Cut::rows});
+  if (mamba) list.push_back({"recurrence_skip", d.heads, 1, Cut::rows, Init::ones});
+  list.push_back({"recurrence_norm.weight", mamba ? d.values() : d.value_dim, 1, mamba ? Cut::rows : Cut::none, Init::ones, !mamba});
+  list.back().of_heads = !mamba;
+}
+
+void add_attention(Specs& list, const Shapes& s) {
+  if (s.latent.here()) add_latent(list, s);
+  else add_column(list, s, "qkv", s.input_columns(), s.qkv_bias);
+  if (s.indexer.here()) add_indexer(list, s);
+  if (s.kv_repeat > 1)
+    for (ParamSpec& p : list)
+      if (p.name.starts_with("qkv")) p.kv_copies = s.attention_dims().pair_width();
+  if (s.sinks) list.push_back({"sinks", s.heads, 1, Cut::rows});
+}
+
 void add_experts_of(Specs& list, const Shapes& s) {
   const std::int64_t n = s.experts_here;
   list.push_back({"experts.fc1.weight", n * s.expert_fc1, s.hidden, Cut::rows, Init::normal, false, s.expert_fc1});
@@ -144,21 +168,17 @@ const ParamSpec& RegionLayout::at(std::string_view name) const {
 
 RegionLayout block_region(const Shapes& s, const std::string& prefix) {
   Specs list;
-  add_qk_norms(list, s);
-  if (!s.bare_inputs) add_norm(list, s, "ln1");
-  if (s.latent.here()) add_latent(list, s);
-  else add_column(list, s, "qkv", s.qkv(), s.qkv_bias);
-  if (s.indexer.here()) add_indexer(list, s);
-  if (s.kv_repeat > 1)
-    for (ParamSpec& p : list)
-      if (p.name.starts_with("qkv")) p.kv_copies = s.attention_dims().pair_width();
-  if (s.sinks) list.push_back({"sinks", s.heads, 1, Cut::rows});
-  add_row(list, s, "proj", s.attention);
+  if (s.kind.has_attention()) add_qk_norms(list, s);
+  if (s.kind.mixes()) {
+    if (!s.bare_inputs) add_norm(list, s, "ln1");
+    s.kind.has_recurrence() ? add_recurrence(list, s) : add_attention(list, s);
+    add_row(list, s, "proj", s.attention);
+  }
   if (s.is_decoder()) add_cross(list, s);
   if (s.sandwich) add_norm(list, s, "ln1_out");
-  if (s.parallel != ParallelResidual::one_norm && !s.bare_inputs) add_norm(list, s, "ln2");
+  if (s.kind.feeds() && s.parallel != ParallelResidual::one_norm && !s.bare_inputs) add_norm(list, s, "ln2");
   if (s.sandwich) add_norm(list, s, "ln2_out");
-  s.has_experts() ? add_router(list, s) : add_mlp(list, s);
+  if (s.kind.feeds()) s.has_experts() ? add_router(list, s) : add_mlp(list, s);
   return {prefix, std::move(list)};
 }
 
@@ -166,7 +186,8 @@ RegionLayout early_region(const RegionLayout& block) {
   Specs list;
   for (const ParamSpec& p : block.specs())
     if ((p.partial && !p.name.starts_with("router.") && !p.name.ends_with("_down.weight")) || p.name == "sinks" ||
-        p.name == "q_norm.weight" || p.name == "k_norm.weight" || p.name.starts_with("index_k_norm."))
+        p.name == "q_norm.weight" || p.name == "k_norm.weight" || p.name.starts_with("index_k_norm.") ||
+        (p.name.starts_with("recurrence_") && p.name != "recurrence_in.weight"))
       list.push_back(p);
   return {block.prefix(), std::move(list)};
 }

@@ -140,6 +140,9 @@ void set_attention(Shapes& s, const Plan& plan) {
   set_windows(s, m);
   s.indexer = {m.indexer.heads, m.indexer.head_dim, m.indexer.topk};
   if (s.indexer.here()) s.window = s.indexer.topk < plan.training.seq_length ? s.indexer.topk : 0;
+  const RecurrenceSpec& r = m.recurrence;
+  s.recurrence = {r.rule, r.heads / t, r.key_heads / t, r.key_dim, r.value_dim, r.conv_width, r.conv_bias};
+  s.attention_gate = m.attention_gate;
   s.causal = m.family != Family::bert && m.family != Family::t5;
 }
 
@@ -240,9 +243,20 @@ AttentionDims Shapes::cross_dims() const {
 }
 
 Shapes Shapes::of(LayerKind layers) const {
-  Shapes s = layers.mixer == Mixer::windowed ? windowed() : *this;
+  Shapes s = layers.mixer == Mixer::windowed ? windowed() : layers.has_recurrence() ? recurring() : *this;
   s.kind = layers;
   return s;
+}
+
+/// Nothing of attention is there but the product behind it.
+Shapes Shapes::recurring() const {
+  Shapes r = *this;
+  r.attention = recurrence_dims().values();
+  r.kv_repeat = 1;
+  r.indexer = {};
+  r.latent = {};
+  r.sinks = r.attention_gate = false;
+  return r;
 }
 
 Shapes Shapes::windowed() const {

@@ -44,6 +44,13 @@ struct IndexerShape {
   bool here() const { return heads > 0; }
 };
 
+/// A recurrence in place of attention, of one rank; 0 heads: the model has none.
+struct RecurrenceShape {
+  RecurrenceRule rule = RecurrenceRule::gated_delta;
+  std::int64_t heads = 0, key_heads = 0, key_dim = 0, value_dim = 0, taps = 0;
+  bool conv_bias = false;
+};
+
 /// Sizes of one rank, in layers of one kind.
 struct Shapes {
   LayerKind kind;               ///< of `of()`; else that of attention to all keys and an MLP
@@ -92,6 +99,8 @@ struct Shapes {
   double rope_fast, rope_slow;  ///< turns in that sequence between which yarn goes from angle to angle
   LatentShape latent;           ///< of latent attention, of which every head has keys of its own
   IndexerShape indexer;         ///< beside it: `window` is then how many keys a query chooses
+  RecurrenceShape recurrence;   ///< of the layers that have one
+  bool attention_gate;          ///< the first product gives a gate of what attention gives, too
   bool alibi, learned_positions, embedding_norm, tied;
   bool tensor_overlap;          ///< tensor ranks' collectives run in pieces beside the products they feed or follow
   bool sum_beside_weights;      ///< weight gradients run beside the sum of the input gradient
@@ -157,6 +166,15 @@ struct Shapes {
   Rotary index_rotation(bool inverse, std::int64_t of_heads) const;
   /// Whether queries and keys have norms here: one behind their turn needs a turn.
   bool norms_qk() const { return qk_norm != QkNorm::none && (qk_norm != QkNorm::turned || rotary); }
+  RecurrenceDims recurrence_dims() const {
+    const RecurrenceShape& r = recurrence;
+    return {r.rule, batch, r.heads, seq, r.key_heads, r.key_dim, r.value_dim};
+  }
+  /// The first product of attention or of a recurrence, and its columns.
+  const char* input_matrix() const { return kind.has_recurrence() ? "recurrence_in" : "qkv"; }
+  std::int64_t input_columns() const {
+    return kind.has_recurrence() ? recurrence_dims().width() : qkv() + (attention_gate ? attention : 0);
+  }
   /// Elements of queries and keys as they were before their norms; 0: they have none.
   std::int64_t unnormed() const { return norms_qk() ? tokens * (heads + kv_heads) * head_dim : 0; }
   /// Elements of the tensor between blocks. With norms after the addition and a residual that is not normalised, it holds
@@ -216,6 +234,7 @@ struct Shapes {
 
  private:
   Shapes windowed() const;
+  Shapes recurring() const;
   std::int64_t row_room(std::int64_t shares) const;
 };
 

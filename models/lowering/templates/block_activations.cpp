@@ -55,7 +55,7 @@ Value BlockActivations::activation_bias(const std::string& name) const {
 void BlockActivations::need_state(const Value& x) {
   if (t_.x2.ready) return;
   const std::int64_t n = s_.rows, h = s_.hidden;
-  const Value from = context(), out = b_.scratch(s_.dtypes.compute, n * h);
+  const Value from = mixed(), out = b_.scratch(s_.dtypes.compute, n * h);
   b_.add("proj", MatMul{n, h, s_.attention, false, true, false}, {from, w_.block("proj.weight")}, {out});
   const bool bias = w_.block.layout().has("proj.bias");
   std::vector<Value> in{out};

@@ -36,16 +36,27 @@ class BlockActivations {
   Value own_mlp_input(const Value& x) {
     return s_.parallel == ParallelResidual::one_norm ? own_input(1, x) : own_input(2, mlp_state(x));
   }
-  Value mlp_state(const Value& x) const { return s_.parallel == ParallelResidual::none ? Value(t_.x2) : x; }
+  Value mlp_state(const Value& x) const {
+    return s_.parallel == ParallelResidual::none && s_.kind.mixes() ? Value(t_.x2) : x;
+  }
 
   /// Names the state that attention reads.
   void attends_to(const Value& x) { state_ = x; }
   /// qkv as the core reads it; nothing where it is there.
   void qkv();
+  /// Attention, or a recurrence, as far as the product behind it.
+  void mix();
   /// The core's probabilities or flash statistics, and the context of this rank's tokens.
   void core();
   /// The context of this rank's tokens, brought back where it was not kept.
   Value context();
+  /// What the product behind attention or a recurrence reads.
+  Value mixed();
+  /// Queries, keys and values behind the convolution of a recurrence (block_recurrence.cpp), made again where they were not kept.
+  Value convolved();
+  /// What a recurrence reads, and the norm behind it.
+  std::vector<Value> recurrence_operands();
+  GatedNorm recurrence_norm() const;
   /// Brings back what the core's backward pass reads.
   void need_core();
   /// Keys and values of this rank's positions, where they stand apart from the queries; of the whole sequence.
@@ -136,6 +147,8 @@ class BlockActivations {
   void own_latent_kv(const Value& x, bool turned);
   void latent_heads(const Value& x, const Value& y);
   Value index_keys();
+  void recurrence();
+  void gated_qkv(const Value& x);
   void score_core();
   void flash_core(const Value& context);
   void ring_core(const Value& context);

@@ -35,12 +35,39 @@ Value BlockActivations::row_sums() {
   return sums;
 }
 
+void BlockActivations::mix() {
+  if (s_.kind.has_recurrence()) return recurrence();
+  qkv();
+  core();
+}
+
+/// One product gives the gate of attention's output, too, before queries, keys and values.
+void BlockActivations::gated_qkv(const Value& x) {
+  const std::int64_t n = s_.tokens * s_.qkv(), gates = s_.tokens * s_.attention;
+  Value whole = t_.gate;
+  whole.elements += n;
+  if (!t_.qkv.kept()) whole = b_.scratch(s_.dtypes.compute, n + gates);
+  column("qkv", x, s_.input_columns(), whole);
+  t_.gate = {whole.part(0, gates), true};
+  t_.qkv = {whole.part(gates, n), true};
+}
+
+Value BlockActivations::mixed() {
+  if (!s_.attention_gate) return context();
+  if (t_.gated.ready) return t_.gated;
+  const Value x = context(), y = start(t_.gated, s_.tokens * s_.attention);
+  b_.add("attention_gate", SigmoidGate{y.elements}, {x, t_.gate}, {y});
+  return y;
+}
+
 void BlockActivations::qkv() {
   if (t_.qkv.ready) return;
   const bool ulysses = s_.path == ContextPath::ulysses;
   const Value read = s_.latent.here() ? Value{} : input(1, state_);
+  if (s_.attention_gate) gated_qkv(read);
   const Value kept = start(t_.qkv, core_qkv_elements(s_)), y = ulysses ? b_.scratch(s_.dtypes.compute, s_.tokens * s_.qkv()) : kept;
-  s_.latent.here() ? latent_heads(state_, y) : column("qkv", read, s_.qkv(), y);
+  if (s_.latent.here()) latent_heads(state_, y);
+  else if (!s_.attention_gate) column("qkv", read, s_.qkv(), y);
   static_cast<Value&>(t_.qkv) = y;
   const bool behind = s_.qk_norm == QkNorm::turned;
   if (!behind) norm_heads();

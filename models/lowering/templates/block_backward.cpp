@@ -58,13 +58,14 @@ void BlockBackward::weights_path() {
     expert_weights();
     router_weights(held_.logits);
   }
-  if (!moe() || s_.shared_ffn > 0) {
+  if (s_.kind.feeds() && (!moe() || s_.shared_ffn > 0)) {
     const Value d_mlp = gathered(moe() && s_.shared_gate ? held_.shared : held_.mlp, "mlp_gradient");
     fc2_weights(d_mlp, moe() ? "shared.fc2" : "fc2");
     fc1_weights(held_.fc1, moe() ? "shared.fc1" : "fc1");
   }
+  if (!s_.kind.mixes()) return;
   proj_weights(gathered(held_.attention, "attention_gradient"));
-  s_.latent.here() ? latent_weights() : qkv_weights(held_.qkv);
+  s_.latent.here() ? latent_weights() : input_weights(held_.qkv);
   if (s_.indexer.here()) index_weights(held_.index_q, held_.index_k, held_.index_w);
 }
 
@@ -99,6 +100,7 @@ void BlockBackward::pre(const Hidden& dy, const Hidden& dx) {
   if (s_.bare_inputs) return behind(dy, dx);
   if (s_.parallel != ParallelResidual::none) return side_by_side(dy, dx);
   const BlockSaved& t = a_.at();
+  if (!s_.kind.mixes() || !s_.kind.feeds()) return alone(dy, dx);
   a_.need_state(x_.state);
   const Value d2 = feed_forward(mlp_gradient(dy.state));
   const bool through = s_.hidden_dropout == 0 && !s_.sandwich;
@@ -107,6 +109,18 @@ void BlockBackward::pre(const Hidden& dy, const Hidden& dx) {
   const Value dx1 = s_.is_decoder() ? cross(dx2) : dx2;
   const Value d1 = attention(attention_gradient(dx1), {});
   norm_gradient("ln1", {d1, x_.state, t.ln1_stats, weights_.block("ln1.weight"), &dx1}, dx.state);
+}
+
+/// The layer's only sublayer.
+void BlockBackward::alone(const Hidden& dy, const Hidden& dx) {
+  const BlockSaved& t = a_.at();
+  if (s_.kind.mixes()) {
+    const Value d = attention(attention_gradient(dy.state), {});
+    norm_gradient("ln1", {d, x_.state, t.ln1_stats, weights_.block("ln1.weight"), &dy.state}, dx.state);
+  } else {
+    const Value d = feed_forward(mlp_gradient(dy.state));
+    norm_gradient("ln2", {d, x_.state, t.ln2_stats, weights_.block("ln2.weight"), &dy.state}, dx.state);
+  }
 }
 
 /// Norms stand behind attention and MLP alone.
@@ -216,16 +230,26 @@ Value BlockBackward::attention_input() { return a_.input(1, x_.state); }
 Value BlockBackward::attention(const Value& own, const Value& to) {
   const std::int64_t t = s_.tokens, h = s_.hidden, a = s_.attention;
   const Value d = gathered(own, "attention_gradient");
-  const Value dcontext = scratch(t * a);
-  b_.add("proj_dgrad", MatMul{t, a, h, false, false, false}, {d, weights_.block("proj.weight")}, {dcontext});
+  const Value dmixed = scratch(t * a);
+  b_.add("proj_dgrad", MatMul{t, a, h, false, false, false}, {d, weights_.block("proj.weight")}, {dmixed});
   if (weights_here()) proj_weights(d);
-  const Value dqkv = core(dcontext);
+  if (s_.kind.has_recurrence()) return mixer_input(recurrence(dmixed), to);
+  const Value dqkv = core(s_.attention_gate ? ungated(dmixed) : dmixed);
   if (s_.indexer.here()) index_gradients();
   if (s_.latent.here()) return latent_input(dqkv, to);
+  return mixer_input(s_.attention_gate ? input_gradient() : dqkv, to);
+}
+
+Value BlockBackward::mixer_input(const Value& din, const Value& to) {
   if (gathers_ahead()) attention_input();
-  const Value dx = sum_input("qkv", dqkv, s_.qkv(), to);
-  if (weights_here()) qkv_weights(dqkv);
+  const Value dx = sum_input(s_.input_matrix(), din, s_.input_columns(), to);
+  if (weights_here()) input_weights(din);
   return dx;
+}
+
+Value BlockBackward::input_gradient() {
+  if (input_gradient_.elements == 0) input_gradient_ = hold(held_.qkv, s_.tokens * s_.input_columns());
+  return input_gradient_;
 }
 
 /// The sum that the gradients of matrices behind it wait for, unless they may run beside it.
@@ -254,17 +278,18 @@ void BlockBackward::column_weights(const std::string& name, const Value& dy, con
   if (bias) b_.add(name + "_bias_grad", BiasGrad{rows, width}, {dy}, {sink_.part(name + ".bias")});
 }
 
-void BlockBackward::qkv_weights(const Value& dqkv) {
-  column_weights("qkv", dqkv, attention_input(), s_.qkv());
+void BlockBackward::input_weights(const Value& din) {
+  column_weights(s_.input_matrix(), din, attention_input(), s_.input_columns());
   kv_copies_sum();
-  sink_.close("qkv");
+  sink_.close(s_.input_matrix());
 }
 
 /// Ranks that hold the same keys and values each have the part of their gradient that their own queries give.
 void BlockBackward::kv_copies_sum() {
   if (s_.kv_repeat == 1) return;
+  const std::int64_t pairs = s_.attention_dims().pair_width();
   const auto sum = [&](const std::string& name, std::int64_t cols) {
-    kv_sum(name, sink_.part(name).part(s_.queries() * cols, s_.attention_dims().pair_width() * cols));
+    kv_sum(name, sink_.part(name).part((s_.input_columns() - pairs) * cols, pairs * cols));
   };
   sum("qkv.weight", s_.hidden);
   if (s_.qkv_bias) sum("qkv.bias", 1);
@@ -277,7 +302,7 @@ void BlockBackward::kv_sum(const std::string& name, const Value& kv) {
 
 void BlockBackward::proj_weights(const Value& d) {
   sink_.open("proj.weight", "proj.weight", gradient_type());
-  b_.add("proj_wgrad", MatMul{s_.hidden, s_.attention, s_.tokens, true, false, false}, {d, a_.context()},
+  b_.add("proj_wgrad", MatMul{s_.hidden, s_.attention, s_.tokens, true, false, false}, {d, a_.mixed()},
          {sink_.part("proj.weight")});
   sink_.close("proj");
 }

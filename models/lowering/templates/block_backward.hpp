@@ -42,6 +42,7 @@ class BlockBackward {
 
   void input_path();
   void pre(const Hidden& dy, const Hidden& dx);
+  void alone(const Hidden& dy, const Hidden& dx);
   void behind(const Hidden& dy, const Hidden& dx);
   void side_by_side(const Hidden& dy, const Hidden& dx);
   /// Gradient of what a decoder's attention to the encoder's output was added to; `dy` is that of the sum.
@@ -88,6 +89,16 @@ class BlockBackward {
   Value router(const Value& dweights);
   Value activation_backward(const std::string& name, std::int64_t rows, const Value& dy, const Value& x, const Value& dx);
   Value fc1_gradient(const Value& da);
+  /// Gradient of a mixer's input from that of what its first product gave.
+  Value mixer_input(const Value& din, const Value& to);
+  /// Of what the first product gave: a place for it.
+  Value input_gradient();
+  // A recurrence (block_recurrence_backward.cpp).
+  Value recurrence(const Value& dcontext);
+  void states(const RecurrenceDims& d, const Value& dy, const Value& dx, const Value& dscalars);
+  void convolution(const RecurrenceDims& d, const Value& dy, const Value& dx);
+  /// Gradient of attention's output from that of what its gate let through.
+  Value ungated(const Value& dgated);
   // Latent attention (block_latent_backward.cpp): the gradient of its input from that of qkv, and those of its matrices.
   Value latent_input(const Value& dqkv, const Value& to);
   Value latent_queries(const Value& dq, const Value& to);
@@ -109,7 +120,7 @@ class BlockBackward {
   }
 
   void proj_weights(const Value& d);
-  void qkv_weights(const Value& dqkv);
+  void input_weights(const Value& din);
   void fc2_weights(const Value& d, const std::string& name);
   void fc1_weights(const Value& df, const std::string& name);
   void router_weights(const Value& dlogits);
@@ -136,6 +147,7 @@ class BlockBackward {
   Value memory_, dmemory_;
   BlockActivations a_;
   BlockDeferred held_;
+  Value input_gradient_;
   Value expert_rows_, expert_fc1_;  ///< gradients of the outputs of the experts' matrices
   std::uint16_t reduced_ = 0;
   bool has_reduced_ = false;

@@ -20,6 +20,14 @@ Value BlockBackward::core(const Value& dcontext) {
   return out;
 }
 
+Value BlockBackward::ungated(const Value& dgated) {
+  const std::int64_t n = s_.tokens * s_.attention;
+  const Value dcontext = scratch(n), dgate = input_gradient().part(0, n);
+  a_.qkv();  // the gate is there with it
+  b_.add("attention_gate_backward", SigmoidGateBackward{n}, {dgated, a_.context(), a_.at().gate}, {dcontext, dgate});
+  return dcontext;
+}
+
 void BlockBackward::qk_norm_gradient(const Value& dqkv) {
   if (!s_.norms_qk()) return;
   const AttentionDims d = s_.attention_dims();
@@ -64,7 +72,7 @@ Value BlockBackward::dqkv_place() {
 /// Latent attention's matrices read other gradients.
 Value BlockBackward::hold_qkv() {
   const std::int64_t n = s_.tokens * s_.qkv();
-  return s_.latent.here() ? scratch(n) : hold(held_.qkv, n);
+  return s_.latent.here() ? scratch(n) : input_gradient().part(s_.tokens * s_.input_columns() - n, n);
 }
 
 Value BlockBackward::score_core(const Value& dcontext) {

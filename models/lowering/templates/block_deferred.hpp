@@ -9,7 +9,7 @@
 namespace tandem::lowering {
 
 struct BlockDeferred {
-  Value attention, qkv, mlp, fc1;          ///< gradients of proj's, qkv's, fc2's and fc1's outputs
+  Value attention, qkv, mlp, fc1;          ///< gradients of what proj, the first product, fc2 and fc1 gave
   Value q_down, q_up, kv_down, kv_up;      ///< of latent attention's matrices, in place of qkv
   Value index_q, index_k, index_w;         ///< of an indexer's
   Value expert_rows, expert_fc1, logits;   ///< of the experts' and the router's
@@ -23,9 +23,8 @@ struct BlockDeferred {
     const auto add = [&](std::int64_t n) { return at.add(s.dtypes.compute, n); };
     if (s.sharded_gradients) early = at.add(s.written_gradients(), regions.early.elements());
     if (s.sharded_weights && regions.again.elements() > 0) again = at.add(s.dtypes.weights, regions.again.elements());
-    attention = add(s.rows * s.hidden);
-    s.latent.here() ? add_latent(s, add) : void(qkv = add(s.tokens * s.qkv()));
-    if (s.indexer.here()) add_index(s, add);
+    if (s.kind.mixes()) add_mixer(s, add);
+    if (!s.kind.feeds()) return;
     mlp = add(s.rows * s.hidden);
     const std::int64_t inner = s.has_experts() ? s.shared_fc1 : s.fc1;
     if (inner > 0) fc1 = add(s.tokens * inner);
@@ -37,6 +36,11 @@ struct BlockDeferred {
   }
 
  private:
+  void add_mixer(const Shapes& s, const auto& add) {
+    attention = add(s.rows * s.hidden);
+    s.latent.here() ? add_latent(s, add) : void(qkv = add(s.tokens * s.input_columns()));
+    if (s.indexer.here()) add_index(s, add);
+  }
   void add_latent(const Shapes& s, const auto& add) {
     if (s.latent.query_rank > 0) q_down = add(s.rows * s.latent.query_rank);
     q_up = add(s.tokens * s.queries());

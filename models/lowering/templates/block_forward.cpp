@@ -31,6 +31,8 @@ class BlockForward {
     }
   }
   void pre() {
+    if (!s_.kind.mixes()) return feed_forward(x_.residual, y_.state);
+    if (!s_.kind.feeds()) return attention(y_.state);
     const Value x2 = a_.state_place(), x1 = s_.is_decoder() ? a_.at().cross.x : x2;
     attention(x1);
     if (s_.is_decoder()) cross(x1, x2);
@@ -74,9 +76,8 @@ class BlockForward {
     return add;
   }
   void attention(const Value& y) {
-    a_.qkv();
-    a_.core();
-    row("proj", s_.attention, a_.at().context, attention_add(y));
+    a_.mix();
+    row("proj", s_.attention, a_.mixed(), attention_add(y));
   }
 
   /// A decoder's attention to the encoder's output.

@@ -41,6 +41,11 @@ struct IndexSaved {
   Kept q, k_down, k_stats, k, w, chosen;
 };
 
+/// Of a recurrence: what the first product gave, the convolution and the recurrence, and statistics of the norm behind it.
+struct RecurrenceSaved {
+  Kept in, mixed, out, stats;
+};
+
 /// Where it lies; one slot for both where the backward pass is whole.
 struct SavedSlots {
   std::uint16_t saved = 0;          ///< read by the input's gradient alone; 0: the template has no such slot
@@ -55,14 +60,17 @@ struct BlockSaved {
   CrossSaved cross;
   LatentSaved latent;
   IndexSaved index;
+  RecurrenceSaved recurrence;
+  Kept gate, gated;               ///< what scales attention's output, and that output scaled
 
   /// `written`: the forward pass has run, everything kept can be read.
   BlockSaved(const Shapes& s, const SavedSlots& slots, bool written)
       : at_(slots.saved), later_(slots.weight_inputs), s_(s), has_saved_(slots.saved > 0), written_(written) {
-    save_attention();
+    if (s.kind.mixes()) save_mixer();
+    if (s.kind.feeds()) save_second_norm();
     if (s.is_decoder()) save_cross();
     if (s.has_experts()) save_experts();
-    else save_mlp();
+    else if (s.kind.feeds()) save_mlp();
   }
 
  private:
@@ -111,19 +119,46 @@ struct BlockSaved {
     if (s_.keep.norms) hold(s_.norm_copy_type(), s_.norm_copy());
   }
 
+  std::int64_t state() const { return s_.rows * s_.hidden; }
+  /// The sublayers' inputs come from the states before their norms.
+  bool normed_again() const { return s_.placement != NormPlacement::pre || s_.bare_inputs || !s_.keep.norms; }
+
+  void save_mixer() {
+    ln1_stats = keep_for(normed_again(), !s_.bare_inputs, 2 * s_.rows, s_.numerics.statistics);
+    if (!s_.bare_inputs) norm_copy();
+    n1 = keep_operand(!normed_again(), state());
+    s_.kind.has_recurrence() ? save_recurrence() : save_attention();
+    sum1 = keep(s_.placement != NormPlacement::pre, state());
+    attention_out = keep(s_.sandwich, state());
+    attention_out_stats = keep(s_.sandwich, 2 * s_.rows, s_.numerics.statistics);
+  }
+
+  /// Megatron-Core's mixer keeps what the first product gave and what the recurrence gives, and makes the convolution again where one
+  /// function has all of it (state-spaces/mamba: mamba_ssm/ops/triton/ssd_combined.py, MambaSplitConv1dScanCombinedFn). The delta rule
+  /// keeps queries, keys and values, and of every chunk the inverse of its keys' scores, besides numbers in fp32
+  /// (fla-org/flash-linear-attention: fla/ops/gated_delta_rule/chunk.py, ChunkGatedDeltaRuleFunction).
+  void save_recurrence() {
+    const RecurrenceDims d = s_.recurrence_dims();
+    const bool delta = d.rule == RecurrenceRule::gated_delta;
+    recurrence.in = keep(true, d.rows() * d.width());
+    recurrence.mixed = keep(delta, d.rows() * d.mixed());
+    if (delta) hold(s_.dtypes.compute, d.rows() * d.heads * d.chunk());
+    hold(s_.numerics.statistics, d.rows() * d.scalars());
+    recurrence.out = keep(true, d.rows() * d.values());
+    recurrence.stats = keep(true, d.rows() * (delta ? d.heads : d.key_heads), s_.numerics.statistics);
+    if (s_.hidden_dropout > 0) mask((s_.kind.feeds() ? 2 : 1) * state());
+    context = keep_operand(true, d.rows() * d.values());
+  }
+
   void save_attention() {
     const AttentionDims core = core_dims(s_);
-    const std::int64_t state = s_.rows * s_.hidden, n = s_.tokens;
-    const bool pre = s_.placement == NormPlacement::pre, score_path = !s_.flash && s_.keep.core;
-    const bool inputs = pre && !s_.bare_inputs, again = !(inputs && s_.keep.norms);  // the sublayers' inputs come from the states before their norms
-    ln1_stats = keep_for(again, !s_.bare_inputs, 2 * s_.rows, s_.numerics.statistics);
-    if (!s_.bare_inputs) norm_copy();
-    n1 = keep_operand(!again, state);
+    const std::int64_t n = s_.tokens;
+    const bool score_path = !s_.flash && s_.keep.core;
     unnormed = keep(s_.norms_qk(), s_.unnormed());
     qk_sums = keep(s_.qk_norm == QkNorm::row, 2 * n, s_.numerics.statistics);
     if (s_.latent.here()) save_latent();
     if (s_.indexer.here()) save_index();
-    qkv = keep(s_.keep.up, core_qkv_elements(s_));
+    save_qkv();
     if (s_.rotary && !s_.latent.here() && s_.fusion.rotated_copies && !s_.keep.by_products)
       hold(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);
     // The gradient of a soft cap reads what it wrote.
@@ -131,25 +166,36 @@ struct BlockSaved {
     probs = keep(score_path, score_elements(core));
     if (score_path && s_.widens_softmax()) hold(DType::fp32, score_elements(core) - score_elements(core) / 2);  // past the narrow ones
     if (score_path && s_.attention_dropout > 0) mask(score_elements(core));
-    if (s_.hidden_dropout > 0) mask(2 * state);
+    if (s_.hidden_dropout > 0) mask((s_.kind.feeds() ? 2 : 1) * state());
     dropped = s_.attention_dropout > 0 ? keep(score_path, score_elements(core)) : probs;
     attention_stats = keep(s_.flash && s_.keep.core, stats_elements(core), s_.numerics.statistics);
     const bool ulysses = s_.path == ContextPath::ulysses;
     context = keep_context(s_.keep.context, s_.flash && s_.keep.core && !ulysses, n * s_.attention);
     // Ulysses computes another share of the context than the one that goes on.
     core_context = ulysses ? keep(s_.flash, n * s_.attention) : context;
-    sum1 = keep(!pre, state);
-    attention_out = keep(s_.sandwich, state);
-    attention_out_stats = keep(s_.sandwich, 2 * s_.rows, s_.numerics.statistics);
+    gated = keep_operand(s_.attention_gate, n * s_.attention);
+  }
+
+  /// One product gives the gate, too.
+  void save_qkv() {
+    const std::int64_t n = core_qkv_elements(s_), gates = s_.attention_gate ? s_.tokens * s_.attention : 0;
+    qkv = keep(s_.keep.up, n + gates);
+    if (gates == 0 || !qkv.kept()) return;
+    gate = {qkv.part(0, gates), written_};
+    qkv = {qkv.part(gates, n), written_};
+  }
+
+  void save_second_norm() {
+    const bool again = normed_again();
     const bool second_norm = s_.parallel != ParallelResidual::one_norm && !s_.bare_inputs;
-    x2 = keep_for(again, s_.keep.state && s_.parallel == ParallelResidual::none, state);
+    x2 = keep_for(again, s_.kind.mixes() && s_.keep.state && s_.parallel == ParallelResidual::none, state());
     ln2_stats = keep_for(again, second_norm, 2 * s_.rows, s_.numerics.statistics);
     if (second_norm) norm_copy();
     // Experts' router and dispatch read it wide; a product of the layer has a narrow one only in a shared expert.
     const bool experts = s_.has_experts();
     const bool shared = experts && s_.shared_ffn > 0 && s_.narrow.inputs && s_.narrow.attention_output == AttentionOutput::both;
-    if (shared && !again) hold(s_.product, state);
-    n2 = experts ? keep_inputs(!again && second_norm, state) : keep_operand(!again && second_norm, state);
+    if (shared && !again) hold(s_.product, state());
+    n2 = experts ? keep_inputs(!again && second_norm, state()) : keep_operand(!again && second_norm, state());
   }
 
   void save_latent() {

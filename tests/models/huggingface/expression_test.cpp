@@ -65,6 +65,16 @@ TEST_CASE("conditions choose, and what is not chosen is not asked for") {
   CHECK(value("any($text, 'z', 'xy')") == true);
 }
 
+TEST_CASE("layers become letters by their names or their places, and the shortest text that repeats") {
+  CHECK(value("spelled('MFMF', 'M', 'r', 'F', 'a')") == "ra");
+  CHECK(value("spelled($list, 1, 'x', 2, 'y')") == "xy");  // the last time is cut short
+  CHECK(value("spelled($text, 'x', 'a')").is_null());      // y has no letter
+  CHECK(value("spelled($gone, 'x', 'a')").is_null());
+  CHECK(value("placed(6, $list, 'a', 'r')") == "raarr");
+  CHECK(value("placed(4, $gone, 'a', 'r')") == "r");
+  CHECK(value("length($text) + length($list)") == 5);
+}
+
 TEST_CASE("entries of lists, letters of texts and regular layers are counted") {
   CHECK(value("count($list, 1)") == 2);
   CHECK(value("count($text, 'x')") == 1);

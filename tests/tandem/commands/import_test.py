@@ -13,6 +13,9 @@ SPARSE = {"model_type": "deepseek_v32", "hidden_size": 64, "intermediate_size": 
           "vocab_size": 256, "max_position_embeddings": 128, "q_lora_rank": 16, "kv_lora_rank": 8, "qk_nope_head_dim": 16,
           "qk_rope_head_dim": 8, "v_head_dim": 16, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
           "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "index_n_heads": 2, "index_head_dim": 16, "index_topk": 8}
+HYBRID = {"model_type": "nemotron_h", "hidden_size": 512, "hybrid_override_pattern": "M-*-", "num_attention_heads": 8,
+          "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 1024, "mamba_num_heads": 8, "mamba_head_dim": 64, "n_groups": 4,
+          "ssm_state_size": 64, "vocab_size": 256, "max_position_embeddings": 32768}
 LATE_NORMS = "norms of queries and keys (QK norm) other than RMS norms of heads or rows"
 
 
@@ -74,6 +77,24 @@ class Import(WithFolder):
         code, out, err = run("train", self.folder.plan(plan), "--data", TEXT)
         self.assertEqual((code, out), (4, ""), err)
         self.assertIn("model.indexer.heads = 2: simulated only", err)
+
+    def test_layers_with_recurrences_are_simulated_and_not_trained(self):
+        """Nemotron-H in small: an attention layer costs more than a recurrence where sequences are long, and only there."""
+        self.config(HYBRID)
+        plan = {"model": {"preset": "config.json"}, "cluster": {"preset": "dgx-h100", "devices": 2}, "parallel": {"tensor": 2},
+                "training": {"seq_length": 32768, "micro_batch_size": 1, "global_batch_size": 1}}
+        told = tandem_json("simulate", self.folder.plan(plan))
+        self.assertEqual(told["plan"]["model"]["sublayers"], "mf")
+        self.assertEqual(told["plan"]["model"]["recurrence"]["layers"], "raaa")
+        self.assertIn("recurrences", told["step_time_range"]["wider"])
+        plan["model"]["recurrence"] = {"heads": 0}  # attention in both places
+        self.assertGreater(tandem_json("simulate", self.folder.plan(plan))["step_time_s"], told["step_time_s"])
+        del plan["model"]["recurrence"]
+        plan["cluster"] = {"preset": "cpu-host", "devices": 2}
+        plan["training"]["seq_length"] = 128
+        code, out, err = run("train", self.folder.plan(plan), "--data", TEXT)
+        self.assertEqual((code, out), (4, ""), err)
+        self.assertIn("model.recurrence.heads = 8: simulated only", err)
 
     def test_a_refused_model_is_told_as_json_too(self):
         code, out, _ = run("import", self.config(HUNYUAN), "--json")

@@ -1,0 +1,72 @@
+#pragma once
+// Layers that mix positions by a recurrence. Conventions: models/ops/op.hpp. Only the simulator knows these operations.
+//
+// One product gives a token's queries, keys and values, a gate of the output, and numbers that say how much a head forgets and learns:
+// [T, mixed + values + scalars]. A short convolution turns over queries, keys and values; the recurrence follows, then a norm and the gate.
+
+#include <cstdint>
+
+#include "models/plan/recurrence.hpp"
+
+namespace tandem {
+
+struct RecurrenceDims {
+  RecurrenceRule rule;
+  std::int64_t batch, heads, seq;  ///< heads of values
+  std::int64_t key_heads;          ///< of queries and of keys; equal groups of heads share one
+  std::int64_t key_dim, value_dim;
+
+  std::int64_t rows() const { return batch * seq; }
+  std::int64_t values() const { return heads * value_dim; }
+  /// Columns that the convolution turns over: queries, keys and values.
+  std::int64_t mixed() const { return 2 * key_heads * key_dim + values(); }
+  /// Numbers of a token: how much a head forgets and, with the delta rule, how much it learns.
+  std::int64_t scalars() const { return heads * (rule == RecurrenceRule::gated_delta ? 2 : 1); }
+  /// Columns that the product before it gives.
+  std::int64_t width() const { return mixed() + values() + scalars(); }
+  /// Positions that kernels compute by products, from the state before them (fla-org/flash-linear-attention:
+  /// fla/ops/gated_delta_rule/chunk.py; NVIDIA/Megatron-LM: megatron/core/ssm/mamba_mixer.py, chunk_size).
+  std::int64_t chunk() const { return rule == RecurrenceRule::gated_delta ? 64 : 128; }
+  std::int64_t chunks() const { return batch * ((seq + chunk() - 1) / chunk()); }
+  /// FLOPs of a forward pass, one position after the other: the state takes an outer product and gives an output, and what it
+  /// held for the key with the delta rule.
+  std::int64_t needed_flops() const { return rows() * values() * key_dim * (rule == RecurrenceRule::gated_delta ? 6 : 4); }
+  /// FLOPs of a forward pass in chunks: these, and products of a chunk's positions with each other.
+  std::int64_t chunked_flops() const {
+    if (rule == RecurrenceRule::mamba2) return needed_flops() + 2 * rows() * chunk() * (key_heads * key_dim + values());
+    // Keys with keys, the inverse applied to keys and to values, queries with keys and those scores with values.
+    return needed_flops() + rows() * chunk() * (6 * heads * key_dim + 4 * values());
+  }
+};
+
+/// Each column with its last `taps` positions, then SiLU. in: x[rows, mixed], weight[mixed, taps], [bias mixed]; out: y
+struct ShortConv { RecurrenceDims dims; std::int64_t taps; bool bias; };
+/// in: dy, x, weight, [bias]; out: dx, dweight, [dbias]
+struct ShortConvBackward { RecurrenceDims dims; std::int64_t taps; bool bias; };
+
+/// in: x[rows, mixed], scalars[rows, scalars], decay[heads], step[heads], [skip heads with mamba2]; out: y[rows, values]
+struct Recurrence { RecurrenceDims dims; };
+/// States of chunks are made again. in: dy, x, scalars, decay, step, [skip]; out: dx, dscalars, ddecay, dstep, [dskip]
+struct RecurrenceBackward { RecurrenceDims dims; };
+
+/// y = norm(x) * silu(gate), an RMS norm of every `cols` columns of a row, whose weights are of each column, or the same for all parts.
+/// in: x[rows, parts*cols], gate, weight; out: y, stats[rows, parts]
+struct GatedNorm {
+  std::int64_t rows, parts, cols;
+  bool same_weights;
+  double epsilon;
+  std::int64_t weights() const { return same_weights ? cols : parts * cols; }
+};
+/// in: dy, x, gate, weight, stats; out: dx, dgate, dweight
+struct GatedNormBackward {
+  std::int64_t rows, parts, cols;
+  bool same_weights;
+  std::int64_t weights() const { return same_weights ? cols : parts * cols; }
+};
+
+/// y = x * sigmoid(gate), element by element. in: x, gate; out: y
+struct SigmoidGate { std::int64_t elements; };
+/// in: dy, x, gate; out: dx, dgate
+struct SigmoidGateBackward { std::int64_t elements; };
+
+}  // namespace tandem
