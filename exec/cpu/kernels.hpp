@@ -196,6 +196,14 @@ template <class T>
 void compute(const IndexTopKBackward&, Call&) {
   throw DeviceError("the CPU backend has no indexer");
 }
+template <class T>
+void compute(const IndexBlocks&, Call&) {
+  throw DeviceError("the CPU backend has no indexer of blocks");
+}
+template <class T>
+void compute(const IndexBlocksBackward&, Call&) {
+  throw DeviceError("the CPU backend has no indexer of blocks");
+}
 
 template <class T>
 void compute(const ShortConv&, Call&) {

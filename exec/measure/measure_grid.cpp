@@ -356,6 +356,8 @@ class Grid {
   void add(Kind<GatedNormBackward>) {}
   void add(Kind<SigmoidGate>) {}
   void add(Kind<SigmoidGateBackward>) {}
+  void add(Kind<IndexBlocks>) {}
+  void add(Kind<IndexBlocksBackward>) {}
 
   // Communication is timed by itself, and a CPU has no other memory to copy to.
   void add(Kind<HostCopy>) {}

@@ -141,6 +141,17 @@ class Sizes {
   OperandSizes operator()(const SigmoidGateBackward& o) const {
     return {{v(o.elements), v(o.elements), v(o.elements)}, {v(o.elements), v(o.elements)}};
   }
+  OperandSizes operator()(const IndexBlocks& o) const {
+    const IndexDims& d = o.dims;
+    return {{v(d.query_elements()), v(d.key_elements())}, {ids(d.rows() * d.listed()), v(d.rows() * d.heads)}};
+  }
+  OperandSizes operator()(const IndexBlocksBackward& o) const {
+    const AttentionDims& a = o.attention;
+    const IndexDims d = o.index();
+    const List parts{v(d.query_elements()), v(d.key_elements())};
+    List in{q(a), kv(a), v(a.batch * a.heads * a.seq), parts[0], parts[1], ids(d.rows() * d.listed()), v(d.rows() * d.heads)};
+    return {std::move(in), parts};
+  }
   OperandSizes operator()(const AttentionScores& o) const { return {{q(o.dims), kv(o.dims)}, {scores(o.dims)}}; }
   OperandSizes operator()(const AttentionSoftmax& o) const {
     return {with({scores(o.dims)}, o.relative_buckets > 0, v(o.dims.heads * o.relative_buckets)),

@@ -83,16 +83,23 @@ std::vector<PlanField> latent_fields() {
 std::vector<PlanField> indexer_fields() {
   return {
       integer({"model.indexer.heads",
-               "Sparse attention (DeepSeek-V3.2, GLM-5): query heads of the indexer of every layer; 0: there is none. Simulated only. Counted: its "
+               "Sparse attention: query heads of an indexer; 0: there is none. It chooses single keys of latent attention (DeepSeek-V3.2, "
+               "GLM-5), or blocks of grouped attention's, a head for each of model.num_kv_heads (MiniMax-M3). Simulated only. Counted: its "
                "matrices, a score of every pair in the type of activations, attention over the chosen keys, and gradients of the divergence "
                "from attention's distribution over these, into its own weights alone. Not counted: the warm-up, scores in 8 bits, "
                "score matrices in memory, slower access to chosen keys, and kernels that attend to compressed rows instead, whose "
                "products are (2 kv_rank + rotary_dim) / (head_dim + value_dim) times as large."},
               AT(model.indexer.heads), {0, kMaxHeads}),
-      integer({"model.indexer.head_dim", "Width of one of them and of their key, of which model.latent.rotary_dim turn by position."},
+      integer({"model.indexer.head_dim", "Width of one of them and of their key, of which as many turn by position as of attention's heads."},
               AT(model.indexer.head_dim), {1, kMaxHeads}),
       integer({"model.indexer.topk", "Keys that a query of attention sees at most: those of the best scores."}, AT(model.indexer.topk),
               {1, kMaxSequence}),
+      integer({"model.indexer.block_size",
+               "Above 1: neighbouring keys that are chosen together, by the best score among them (MiniMax-M3). A query's own block always is."},
+              AT(model.indexer.block_size), {1, kMaxSequence}),
+      letters({"model.indexer.layers",
+               "A letter a layer, again from the first: i has the indexer, f sees all keys. A module of multi-token prediction has the last one's."},
+              AT(model.indexer.layers), "if"),
   };
 }
 

@@ -10,7 +10,8 @@ bool forward_product(const Op& op) {
   return std::visit(overloaded{[](const MatMul& o) { return o.trans_b && !o.trans_a; },
                                [](const GroupedMatMul& o) { return o.trans_b; }, [](const AttentionScores&) { return true; },
                                [](const AttentionContext&) { return true; }, [](const FlashAttention&) { return true; },
-                               [](const IndexTopK&) { return true; }, [](const Recurrence&) { return true; },
+                               [](const IndexTopK&) { return true; }, [](const IndexBlocks&) { return true; },
+                               [](const Recurrence&) { return true; },
                                [](const auto&) { return false; }},
                     op);
 }
@@ -38,6 +39,8 @@ Flops model_flops(const Task& task, Phase phase, const ExpertRows& rows) {
   // What these make again of a forward pass: scores of attention, one of five products, all probabilities, and scores of an indexer.
   if (std::holds_alternative<FlashAttentionBackward>(task.op)) return Flops(all.count() / 5 * 4);
   if (std::holds_alternative<IndexTarget>(task.op)) return Flops(0);
+  if (const auto* o = std::get_if<IndexBlocksBackward>(&task.op))
+    return Flops(4 * o->index_heads * o->index_dim * o->index().chosen_pairs());
   return std::holds_alternative<IndexTopKBackward>(task.op) ? Flops(all.count() / 3 * 2) : all;
 }
 

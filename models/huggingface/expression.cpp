@@ -100,11 +100,11 @@ std::string shortest_period(const std::string& text) {
   return text;
 }
 
-/// model.window.layers of a list of layers: those that are `value` have the window.
-json letters(const json& list, const json& value) {
+/// A letter a layer of a list of layers, as model.window.layers has them: `letter` for those that are `value`.
+json letters(const json& list, const json& value, char letter) {
   if (!list.is_array() || list.empty()) return {};
   std::string all;
-  for (const json& v : list) all += v == value ? 'w' : 'f';
+  for (const json& v : list) all += v == value ? letter : 'f';
   return shortest_period(all);
 }
 
@@ -150,7 +150,8 @@ json entries(const json& of) {
 std::optional<json> plain_call(const std::string& name, const std::vector<json>& a) {
   if (name == "any" && !a.empty()) return std::find(a.begin() + 1, a.end(), a.front()) != a.end();
   if (name == "count" && a.size() == 2) return occurrences(a[0], a[1]);
-  if (name == "letters" && a.size() == 2) return letters(a[0], a[1]);
+  if (name == "letters" && a.size() == 2) return letters(a[0], a[1], 'w');
+  if (name == "index_letters" && a.size() == 2) return letters(a[0], a[1], 'i');
   if (name == "spelled" && a.size() > 1) return spelled(a);
   if (name == "placed" && a.size() == 4) return placed(a);
   if (name == "one_full_in" && a.size() == 1) return one_full_in(a[0]);

@@ -121,11 +121,14 @@ json Facts::fact(const std::string& name) {
 }
 
 json Facts::call(const std::string& name, const std::vector<json>& a) {
-  const bool chunks = name == "keys_in_chunks";
-  require((name == "keys_in" || chunks) && a.size() == 1, "a table of a model type calls a function that is not there");
-  // Mean number of keys that a query sees of itself and those before it, in a window.
-  const std::int64_t s = sequence(), w = a[0].is_number_integer() ? std::max<std::int64_t>(0, a[0].get<std::int64_t>()) : 0;
-  return static_cast<double>(pairs_seen(s, w, chunks)) / static_cast<double>(s);
+  const bool chunks = name == "keys_in_chunks", blocks = name == "keys_in_blocks";
+  require((name == "keys_in" || chunks || blocks) && a.size() == (blocks ? 2U : 1U),
+          "a table of a model type calls a function that is not there");
+  // Mean number of keys that a query sees of itself and those before it, in a window, or in so many blocks of keys.
+  const auto size = [](const json& v) { return v.is_number_integer() ? std::max<std::int64_t>(0, v.get<std::int64_t>()) : 0; };
+  const std::int64_t s = sequence(), w = size(a[0]), block = blocks ? size(a[1]) : 0;
+  const std::int64_t pairs = block > 0 ? pairs_in_blocks(s, w, block) : pairs_seen(s, w, chunks);
+  return static_cast<double>(pairs) / static_cast<double>(s);
 }
 
 Traced Facts::value(const std::string& expression) {

@@ -33,8 +33,14 @@ struct AttentionDims {
   bool chunked = false;       ///< a window begins at a multiple of its size: a query sees the keys of its own chunk
   std::int64_t value_dim = 0; ///< width of a value; 0: as a query and a key, head_dim
 
-  /// Places in a query's list of keys, where an indexer chose them (models/ops/indexer.hpp): as many as a window of the same size has.
-  std::int64_t listed_keys() const { return window > 0 ? window : key_count(); }
+  std::int64_t block = 0;     ///< neighbouring keys that an indexer chooses together, for each key head apart; 0: single keys, for all heads
+
+  /// Places in a query's list, where an indexer chose the keys (models/ops/indexer.hpp): as many as a window of the same size has, or one
+  /// for each of its blocks and key heads.
+  std::int64_t listed_keys() const {
+    const std::int64_t keys_seen = window > 0 ? window : key_count();
+    return block == 0 ? keys_seen : groups() * ((keys_seen + block - 1) / block);
+  }
   /// Position of the first key that a query at `position` sees.
   std::int64_t first_key(std::int64_t position) const { return first_key_seen(position, window, chunked); }
   std::int64_t groups() const { return kv_heads > 0 ? kv_heads : heads; }

@@ -34,7 +34,9 @@ Count pairs(const AttentionDims& d, int ring_step) {
 Count over_pairs(const AttentionDims& d, int ring_step, Count each) {
   const Count all = each * d.batch * d.heads;
   if (!d.causal || d.window == 0) return all * pairs(d, ring_step);
-  return all * pairs_seen(d.key_count(), d.window, d.chunked) * d.seq / d.key_count();
+  const Count n = d.key_count();
+  const Count seen = d.block > 0 ? pairs_in_blocks(n, d.window, d.block) : pairs_seen(n, d.window, d.chunked);
+  return share_of(all * seen, d.seq, n);
 }
 /// FLOPs of so many products with queries or keys, and with values, over the pairs that are needed.
 Count pair_products(const AttentionDims& d, int ring_step, Count with_keys, Count with_values) {
@@ -111,6 +113,10 @@ Flops matrix_flops(const Op& op) {
                  [](const IndexTopKBackward& o) { return 6 * o.dims.heads * o.dims.head_dim * o.dims.chosen_pairs(); },
                  [](const Recurrence& o) { return o.dims.chunked_flops(); },
                  [](const RecurrenceBackward& o) { return 3 * o.dims.chunked_flops(); },  // the forward pass again, and two gradients
+                 [](const IndexBlocks& o) { return 2 * o.dims.heads * o.dims.head_dim * o.dims.pairs(); },
+                 [](const IndexBlocksBackward& o) {
+                   return pair_products(o.attention, -1, 1, 0) + 6 * o.index_heads * o.index_dim * o.index().chosen_pairs();
+                 },
                  [](const GroupedMatMul& o) { return 2 * o.rows() * o.n * o.k; },
                  [](const GroupedWeightGrad& o) { return 2 * o.rows() * o.n * o.k; },
                  FreeOf<BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
@@ -169,6 +175,11 @@ Flops vector_flops(const Op& op) {
           [](const GatedNormBackward& o) { return (14 + 2 * kSiluWork) * o.rows * o.parts * o.cols; },
           [](const SigmoidGate& o) { return kSiluWork * o.elements; },
           [](const SigmoidGateBackward& o) { return (3 + kSiluWork) * o.elements; },
+          // A comparison for every pair, and an exponential and a sum for every chosen one.
+          [](const IndexBlocks& o) { return o.dims.heads * (o.dims.pairs() + 4 * o.dims.chosen_pairs()); },
+          [](const IndexBlocksBackward& o) {
+            return over_pairs(o.attention, -1, 4) + 5 * o.index_heads * o.index().chosen_pairs();
+          },
           [](const Rotary& o) { return (o.part == RotaryPart::whole ? 3 : 1) * o.elements(); },
           [](const AttentionSoftmax& o) { return softmax_work(o.part, o.dropout > 0 ? 12 : 8) * score_elements(o.dims); },
           [](const AttentionSoftmaxBackward& o) { return softmax_work(o.part, o.dropout > 0 ? 8 : 5) * score_elements(o.dims); },

@@ -99,6 +99,14 @@ class TrafficOf {
   Bytes operator()(const GatedNormBackward& o) const { return e(5 * o.rows * o.parts * o.cols); }
   Bytes operator()(const SigmoidGate& o) const { return e(3 * o.elements); }
   Bytes operator()(const SigmoidGateBackward& o) const { return e(5 * o.elements); }
+  Bytes operator()(const IndexBlocks& o) const {
+    return e(o.dims.query_elements() + o.dims.key_elements() + o.dims.rows() * o.dims.heads) + list(o.dims);
+  }
+  Bytes operator()(const IndexBlocksBackward& o) const {
+    const IndexDims d = o.index();
+    const std::int64_t of_attention = queries(o.attention) + keys(o.attention) + stats(o.attention);
+    return e(of_attention + 2 * (d.query_elements() + d.key_elements()) + d.rows() * d.heads) + list(d);
+  }
   Bytes operator()(const Rotary& o) const { return e((o.part == RotaryPart::add ? 3 : 2) * o.elements()); }
 
   Bytes operator()(const BiasDropoutAdd& o) const {

@@ -13,12 +13,28 @@ constexpr std::int64_t first_key_seen(std::int64_t position, std::int64_t window
   return position < window ? 0 : position - window + 1;
 }
 
+/// pairs * part / whole, rounded down; where `part` divides `whole`, without a product that 64 bits may not hold.
+constexpr std::int64_t share_of(std::int64_t pairs, std::int64_t part, std::int64_t whole) {
+  if (part == 0) return 0;
+  return whole % part == 0 ? pairs / (whole / part) : pairs * part / whole;
+}
+
 /// Pairs of a query and a key that it sees, in a causal sequence of `length` positions.
 constexpr std::int64_t pairs_seen(std::int64_t length, std::int64_t window, bool chunked) {
   if (window == 0 || window >= length) return length * (length + 1) / 2;
   const std::int64_t chunk = window * (window + 1) / 2, rest = length % window;
   if (chunked) return length / window * chunk + rest * (rest + 1) / 2;
   return chunk + (length - window) * window;
+}
+
+/// The same where a query sees keys in blocks of `block` positions: its own block up to itself, and as many whole blocks before it as make
+/// `window` keys together with it, or all there are. `window`: a multiple of `block`; 0: all keys before it.
+constexpr std::int64_t pairs_in_blocks(std::int64_t length, std::int64_t window, std::int64_t block) {
+  if (window == 0 || window >= length) return length * (length + 1) / 2;
+  const std::int64_t own = pairs_seen(length, block, true), most = window / block - 1;  // blocks before its own
+  const std::int64_t whole = length / block, rest = length % block, growing = whole < most ? whole : most;
+  const std::int64_t before = growing * (growing - 1) / 2 + (whole - growing) * most;  // summed over whole blocks of queries
+  return own + block * (block * before + rest * growing);
 }
 
 }  // namespace tandem

@@ -6,11 +6,11 @@
 
 namespace tandem {
 
-/// Attention to all keys, attention to a window of them, a recurrence, or none.
-enum class Mixer : std::uint8_t { full, windowed, recurrence, none };
+/// Attention to all keys, attention to a window of them, attention to keys that an indexer chooses, a recurrence, or none.
+enum class Mixer : std::uint8_t { full, windowed, indexed, recurrence, none };
 enum class FeedForward : std::uint8_t { mlp, experts, none };
 
-inline constexpr std::size_t kMixers = 4, kFeedForwards = 3;
+inline constexpr std::size_t kMixers = 5, kFeedForwards = 3;
 inline constexpr std::size_t kLayerKinds = kMixers * kFeedForwards;
 
 struct LayerKind {
@@ -18,7 +18,7 @@ struct LayerKind {
   FeedForward feed = FeedForward::mlp;
 
   bool has_experts() const { return feed == FeedForward::experts; }
-  bool has_attention() const { return mixer == Mixer::full || mixer == Mixer::windowed; }
+  bool has_attention() const { return mixes() && !has_recurrence(); }
   bool has_recurrence() const { return mixer == Mixer::recurrence; }
   bool mixes() const { return mixer != Mixer::none; }
   bool feeds() const { return feed != FeedForward::none; }

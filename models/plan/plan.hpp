@@ -116,12 +116,17 @@ struct LatentSpec {
   std::int64_t rotary_dim = 64;          ///< dimensions of a head that turn by position, of keys one vector for all heads
 };
 
-/// The indexer of sparse attention, in every layer (DeepSeek-V3.2, arXiv 2512.02556 section 2.1): its queries come from the compressed row of
-/// latent attention's, its keys from the state. Simulated only.
+/// The indexer of sparse attention. Of latent attention it chooses single keys (DeepSeek-V3.2, arXiv 2512.02556 section 2.1): its queries come
+/// from the compressed row of latent attention's, its keys from the state. Of grouped attention it chooses blocks of keys, with a head for
+/// every key head (MiniMax Sparse Attention, arXiv 2606.13392 section 3.1): queries and key come from the state and have the norms and the turn
+/// of attention's. Simulated only.
 struct IndexerSpec {
   std::int64_t heads = 0;                ///< that a query has, of keys there is one; 0: there is none
-  std::int64_t head_dim = 128;           ///< of which latent.rotary_dim turn
-  std::int64_t topk = 2048;              ///< keys that a query of attention sees at most
+  std::int64_t head_dim = 128;           ///< of which as many turn as of attention's heads
+  std::int64_t topk = 2048;              ///< keys that a query of attention sees at most, a multiple of `block_size`
+  std::int64_t block_size = 1;           ///< neighbouring keys that are chosen together; a query's own block always is
+  std::string layers = "i";              ///< a letter a layer, again from the first: "i" has the indexer, "f" sees all keys
+  bool blocks() const { return block_size > 1; }
 };
 
 /// Layers whose queries see only keys near them (models/ops/window.hpp).
@@ -200,6 +205,8 @@ struct ModelSpec {
   bool has_experts(std::int64_t layer) const;
   /// Whether the queries of layer `layer` (0 first) see only a window of keys.
   bool has_window(std::int64_t layer) const;
+  /// Whether an indexer chooses the keys that they see.
+  bool has_indexer(std::int64_t layer) const;
   /// What layer `layer` (0 first) is made of.
   LayerKind kind(std::int64_t layer) const;
   /// Layers of all stacks: t5 adds its decoder.

@@ -22,10 +22,11 @@ std::int64_t latent(const ModelSpec& m) {
   return queries + m.hidden_size * (l.kv_rank + l.rotary_dim) + l.kv_rank * (1 + kv);
 }
 
-/// Matrices of queries, of the key that its heads share and of their weights, and the norm of the key.
+/// Matrices of queries, of the key that its heads share and of their weights, and the norm of the key. Of blocks: the first two, and norms
+/// where attention's heads have them (MiniMax-M3; huggingface/transformers: src/transformers/models/minimax_m3_vl, MiniMaxM3VLIndexer).
 std::int64_t indexer(const ModelSpec& m) {
   const IndexerSpec& i = m.indexer;
-  if (i.heads == 0) return 0;
+  if (i.blocks()) return m.hidden_size * (i.heads + 1) * i.head_dim + (m.qk_norm == QkNorm::head ? 2 * i.head_dim : 0);
   return m.latent.query_rank * i.heads * i.head_dim + m.hidden_size * i.head_dim + 2 * i.head_dim + m.hidden_size * i.heads;
 }
 
@@ -39,12 +40,12 @@ std::int64_t qk_norm(const ModelSpec& m) {
   return 0;
 }
 
-std::int64_t attention(const ModelSpec& m) {
+std::int64_t attention(const ModelSpec& m, Mixer mixer) {
   const std::int64_t q = m.num_attention_heads * m.head_dim, context = m.num_attention_heads * m.value_dim;
   const std::int64_t norms = qk_norm(m), sinks = m.attention_sinks ? m.num_attention_heads : 0;
   const std::int64_t kv = m.num_kv_heads * (m.head_dim + m.value_dim), gate = m.attention_gate ? context : 0;
   const std::int64_t in = m.latent.kv_rank > 0 ? latent(m) : matrix(gate + q + kv, m.hidden_size, m.qkv_bias);
-  return in + matrix(m.hidden_size, context, m.linear_bias) + norms + sinks + indexer(m);
+  return in + matrix(m.hidden_size, context, m.linear_bias) + norms + sinks + (mixer == Mixer::indexed ? indexer(m) : 0);
 }
 
 /// Both matrices, the convolution, numbers of every head, and the norm behind it.
@@ -107,7 +108,7 @@ std::int64_t head(const ModelSpec& m, std::int64_t vocabulary) {
 
 /// Of a layer, experts and router included.
 std::int64_t layer(const ModelSpec& m, LayerKind kind) {
-  const std::int64_t mixer = kind.has_recurrence() ? recurrence(m) : kind.mixes() ? attention(m) : 0;
+  const std::int64_t mixer = kind.has_recurrence() ? recurrence(m) : kind.mixes() ? attention(m, kind.mixer) : 0;
   const std::int64_t feed = kind.has_experts() ? experts(m) : kind.feeds() ? mlp(m, m.ffn_hidden_size) : 0;
   return mixer + feed + (kind.mixes() && kind.feeds() ? layer_norms(m) : norm(m));
 }
@@ -131,7 +132,7 @@ ParameterCount count_parameters(const ModelSpec& m, std::int64_t padded_vocab_si
   ParameterCount c;
   const LayerKind first = m.kind(0);
   c.per_layer = layer(m, {first.mixer, first.has_experts() ? FeedForward::mlp : first.feed});
-  c.per_decoder_layer = m.num_decoder_layers > 0 ? c.per_layer + attention(m) + norm(m) : 0;
+  c.per_decoder_layer = m.num_decoder_layers > 0 ? c.per_layer + attention(m, Mixer::full) + norm(m) : 0;
   std::int64_t blocks = m.num_decoder_layers * c.per_decoder_layer;
   for (std::size_t k = 0; k < kLayerKinds; ++k) {
     if (layers[k] == 0) continue;

@@ -72,8 +72,8 @@ void append(Words& words, const LatentSpec& x) {
 }
 
 void append(Words& words, const IndexerSpec& x) {
-  const auto& [heads, head_dim, topk] = x;
-  all(words, heads, head_dim, topk);
+  const auto& [heads, head_dim, topk, block_size, layers] = x;
+  all(words, heads, head_dim, topk, block_size, layers);
 }
 
 void append(Words& words, const WindowSpec& x) {

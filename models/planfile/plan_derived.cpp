@@ -83,8 +83,15 @@ bool ModelSpec::has_window(std::int64_t layer) const {
   return window.layers[static_cast<std::size_t>(layer) % window.layers.size()] == 'w';
 }
 
+bool ModelSpec::has_indexer(std::int64_t layer) const {
+  if (indexer.heads == 0 || indexer.layers.empty()) return false;
+  if (mtp.num_layers > 0) layer = std::min(layer, num_layers - 1);
+  return indexer.layers[static_cast<std::size_t>(layer) % indexer.layers.size()] == 'i';
+}
+
 LayerKind ModelSpec::kind(std::int64_t layer) const {
-  LayerKind kind{has_window(layer) ? Mixer::windowed : Mixer::full, has_experts(layer) ? FeedForward::experts : FeedForward::mlp};
+  const Mixer attention = has_window(layer) ? Mixer::windowed : has_indexer(layer) ? Mixer::indexed : Mixer::full;
+  LayerKind kind{attention, has_experts(layer) ? FeedForward::experts : FeedForward::mlp};
   const std::int64_t like = mtp.num_layers > 0 ? std::min(layer, num_layers - 1) : layer;
   const auto letter = [&](const std::string& letters) { return letters[static_cast<std::size_t>(like) % letters.size()]; };
   if (recurrence.heads > 0 && letter(recurrence.layers) == 'r') kind.mixer = Mixer::recurrence;

@@ -52,6 +52,12 @@ void check_world(const Plan& p, const Reporter& fail) {
        remedy);
 }
 
+/// As many dimensions of an indexer's heads turn by position as of attention's: `what` names them.
+void check_index_heads(const ModelSpec& m, const std::string& what, const Reporter& fail) {
+  if (m.indexer.heads > 0 && m.position_embedding == PositionEmbedding::rope && m.indexer.head_dim < m.rotary_dim())
+    fail("model.indexer.head_dim", "is less than " + what + ", which turn by position", "use at least " + s(m.rotary_dim()));
+}
+
 /// Latent attention has keys of its own for every head, of which one part is common and turns.
 void check_latent(const ModelSpec& m, const Reporter& fail) {
   const std::int64_t turned = m.latent.rotary_dim;
@@ -63,8 +69,7 @@ void check_latent(const ModelSpec& m, const Reporter& fail) {
     fail("model.num_kv_heads", "differs from model.num_attention_heads " + s(m.num_attention_heads) +
              ": latent attention (model.latent.kv_rank) has a key for every query head",
          "use " + s(m.num_attention_heads) + ", or leave it out");
-  if (m.indexer.heads > 0 && m.indexer.head_dim < turned)
-    fail("model.indexer.head_dim", "is less than model.latent.rotary_dim " + s(turned) + ", which turn by position", "use at least " + s(turned));
+  check_index_heads(m, "model.latent.rotary_dim " + s(turned), fail);
 }
 
 void check_heads(const Plan& p, const Reporter& fail) {
@@ -78,6 +83,7 @@ void check_heads(const Plan& p, const Reporter& fail) {
          use_one_of(divisors(m.num_attention_heads), m.num_kv_heads));
   }
   if (m.latent.kv_rank > 0) return check_latent(m, fail);
+  check_index_heads(m, s(m.rotary_dim()) + " dimensions of model.head_dim " + s(m.head_dim), fail);
   if (m.position_embedding == PositionEmbedding::rope && m.head_dim > 0 && (m.rotary_dim() < 2 || m.rotary_dim() % 2 != 0))
     fail("model.rotary_fraction", "turns " + s(m.rotary_dim()) + " of a head's " + s(m.head_dim) + " dimensions, which turn in pairs",
          "use a share that gives an even number of dimensions");

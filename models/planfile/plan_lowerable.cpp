@@ -50,9 +50,17 @@ std::vector<Gap> model_gaps(const Plan& p) {
 std::vector<Gap> indexer_gaps(const Plan& p) {
   const ModelSpec& m = p.model;
   if (m.indexer.heads == 0) return {};
+  const bool blocks = m.indexer.blocks(), latent = m.latent.kv_rank > 0;
   return {
-      {"model.indexer.heads", m.latent.kv_rank == 0 || m.latent.query_rank == 0,
-       "an indexer in latent attention that compresses queries: model.latent.kv_rank and model.latent.query_rank above 0"},
+      {"model.indexer.heads", !blocks && (!latent || m.latent.query_rank == 0),
+       "an indexer of single keys in latent attention that compresses queries, model.latent.kv_rank and model.latent.query_rank above 0, and "
+       "one of blocks in other attention: model.indexer.block_size above 1"},
+      {"model.indexer.block_size", blocks && latent, "an indexer of single keys in latent attention: 1"},
+      {"model.family", blocks && (m.family == Family::bert || m.family == Family::t5), "an indexer in decoders: gpt, llama or bloom"},
+      {"model.qk_norm", blocks && m.qk_norm != QkNorm::none && m.qk_norm != QkNorm::head,
+       "an indexer of blocks with norms of heads or without: head or none"},
+      {"parallel.tensor", blocks && p.parallel.tensor > m.num_kv_heads,
+       "an indexer of blocks on tensor ranks with key heads of their own: at most model.num_kv_heads " + std::to_string(m.num_kv_heads)},
       {"model.window.size", m.window.size > 0, "an indexer without windows of attention: 0"},
       {"model.attention_sinks", m.attention_sinks, "an indexer without sinks of attention: false"},
       {"model.attention_soft_cap", m.attention_soft_cap > 0, "an indexer without a soft cap of scores: 0"},

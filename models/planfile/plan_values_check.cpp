@@ -46,6 +46,22 @@ void check_layers(const Plan& p, const Reporter& fail) {
     fail("model.recurrence.key_heads", "does not divide model.recurrence.heads " + std::to_string(r.heads), "use a divisor of it");
 }
 
+void check_indexer(const Plan& p, const Reporter& fail) {
+  const IndexerSpec& i = p.model.indexer;
+  if (i.layers.empty() || i.layers.find_first_not_of("if") != std::string::npos)
+    fail("model.indexer.layers", "is not made of the letters i and f", "use i for a layer with the indexer and f for one without: \"fi\"");
+  if (i.heads == 0) return;
+  if (i.layers.find('i') == std::string::npos)
+    fail("model.indexer.layers", "gives no layer the indexer", "use i for each layer that has it, or model.indexer.heads 0");
+  if (!i.blocks()) return;
+  const std::string blocks = "model.indexer.block_size " + std::to_string(i.block_size);
+  if (i.topk % i.block_size != 0)
+    fail("model.indexer.topk", "is no multiple of " + blocks + ", and keys are chosen in whole blocks", "use a multiple of it");
+  if (i.heads != p.model.num_kv_heads)
+    fail("model.indexer.heads", "differs from model.num_kv_heads " + std::to_string(p.model.num_kv_heads) +
+             ", and with " + blocks + " a head chooses for every key head", "use " + std::to_string(p.model.num_kv_heads));
+}
+
 /// Products with other factors would be rounded.
 void check_loss_scale(const Plan& p, const Reporter& fail) {
   const LossScale& s = p.training.loss_scale;
@@ -161,6 +177,7 @@ void check_values(const Plan& p, Problems& problems) {
   check_decoder(p, fail);
   check_window(p, fail);
   check_layers(p, fail);
+  check_indexer(p, fail);
   check_loss_scale(p, fail);
   check_learning_rate(p, fail);
   check_rampup(p, fail);

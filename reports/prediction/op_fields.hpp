@@ -25,7 +25,7 @@ template <class F> void fields(RowGate& o, F&& f) { f("rows", o.rows); f("cols",
 template <class F> void fields(RowGateBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); }
 template <class F> void fields(Elementwise& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("kind", o.kind); f("other", o.other); f("factor", o.factor); }
 template <class F> void fields(RowReduce& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("kind", o.kind); f("epsilon", o.epsilon); }
-template <class F> void fields(AttentionDims& o, F&& f) { f("batch", o.batch); f("heads", o.heads); f("seq", o.seq); f("head_dim", o.head_dim); f("kv_heads", o.kv_heads); f("keys", o.keys); f("causal", o.causal); f("window", o.window); f("chunked", o.chunked); f("value_dim", o.value_dim); f("q_packed", o.q_packed); f("kv_packed", o.kv_packed); f("share", o.share); f("row_shards", o.row_shards); }
+template <class F> void fields(AttentionDims& o, F&& f) { f("batch", o.batch); f("heads", o.heads); f("seq", o.seq); f("head_dim", o.head_dim); f("kv_heads", o.kv_heads); f("keys", o.keys); f("causal", o.causal); f("window", o.window); f("chunked", o.chunked); f("block", o.block); f("value_dim", o.value_dim); f("q_packed", o.q_packed); f("kv_packed", o.kv_packed); f("share", o.share); f("row_shards", o.row_shards); }
 template <class F> void fields(AttentionScores& o, F&& f) { fields(o.dims, f); f("scaled", o.scaled); }
 template <class F> void fields(AttentionSoftmax& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("relative_buckets", o.relative_buckets); f("site", o.site); f("part", o.part); }
 template <class F> void fields(AttentionContext& o, F&& f) { fields(o.dims, f); }
@@ -47,7 +47,7 @@ template <class F> void fields(LatentNorm& o, F&& f) { f("rows", o.rows); f("col
 template <class F> void fields(LatentNormBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("rest", o.rest); }
 template <class F> void fields(LatentHeads& o, F&& f) { fields(o.dims, f); f("turned", o.turned); f("query_scale", o.query_scale); }
 template <class F> void fields(LatentHeadsBackward& o, F&& f) { fields(o.dims, f); f("turned", o.turned); f("query_scale", o.query_scale); }
-template <class F> void fields(IndexDims& o, F&& f) { f("batch", o.batch); f("heads", o.heads); f("seq", o.seq); f("head_dim", o.head_dim); f("top_k", o.topk); f("keys", o.keys); }
+template <class F> void fields(IndexDims& o, F&& f) { f("batch", o.batch); f("heads", o.heads); f("seq", o.seq); f("head_dim", o.head_dim); f("top_k", o.topk); f("keys", o.keys); f("block", o.block); }
 template <class F> void fields(IndexTopK& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(IndexTarget& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(IndexTopKBackward& o, F&& f) { fields(o.dims, f); }
@@ -60,6 +60,8 @@ template <class F> void fields(GatedNorm& o, F&& f) { f("rows", o.rows); f("part
 template <class F> void fields(GatedNormBackward& o, F&& f) { f("rows", o.rows); f("parts", o.parts); f("cols", o.cols); f("same_weights", o.same_weights); }
 template <class F> void fields(SigmoidGate& o, F&& f) { f("elements", o.elements); }
 template <class F> void fields(SigmoidGateBackward& o, F&& f) { f("elements", o.elements); }
+template <class F> void fields(IndexBlocks& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(IndexBlocksBackward& o, F&& f) { fields(o.attention, f); f("index_heads", o.index_heads); f("index_dim", o.index_dim); }
 template <class F> void fields(Rotary& o, F&& f) { fields(o.dims, f); f("theta", o.theta); f("inverse", o.inverse); f("scaling", o.scaling); f("factor", o.factor); f("part", o.part); f("turned", o.heads); f("original", o.original); f("dimensions", o.turned); f("keeps_length", o.keeps_length); f("fast", o.fast); f("slow", o.slow); }
 template <class F> void fields(BiasDropoutAdd& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); f("shard", o.shard); f("residual", o.residual); }
 template <class F> void fields(BiasDropoutAddBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); f("shard", o.shard); }

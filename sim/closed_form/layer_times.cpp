@@ -147,7 +147,7 @@ void read_lowering(LayerTimes& out, const lowering::Shapes& shapes) {
 
 }  // namespace
 
-/// The fewest layers that have all kinds of the model's, and two at least. Those in front of experts are one.
+/// The fewest layers that have all kinds of the model's, and two at least. Those in front of experts are one where that leaves the kinds.
 void shorten(ModelSpec& m) {
   const auto kinds = [](const ModelSpec& of, std::int64_t layers) {
     std::set<LayerKind> out;
@@ -155,11 +155,16 @@ void shorten(ModelSpec& m) {
     return out;
   };
   const auto all = kinds(m, m.num_layers);
-  ModelSpec few = m;
-  few.moe.first_dense_layers = std::min<std::int64_t>(1, m.moe.first_dense_layers);
-  for (few.num_layers = 2; few.num_layers < m.num_layers; ++few.num_layers)
-    if (kinds(few, few.num_layers) == all) break;
-  m = kinds(few, few.num_layers) == all || m.num_layers < 2 ? few : m;
+  const std::int64_t most = std::max<std::int64_t>(2, m.num_layers), dense = m.moe.first_dense_layers;
+  for (const std::int64_t in_front : {std::min<std::int64_t>(1, dense), dense}) {
+    ModelSpec few = m;
+    few.moe.first_dense_layers = in_front;
+    for (few.num_layers = 2; few.num_layers < most; ++few.num_layers)
+      if (kinds(few, few.num_layers) == all) break;
+    if (kinds(few, few.num_layers) != all && m.num_layers >= 2) continue;
+    m = few;
+    return;
+  }
 }
 
 /// Ranks of data parallelism that hold all experts together.

@@ -99,6 +99,8 @@ class Roofline {
   double operator()(const GatedNormBackward& o) const { return activation_kernel(o); }
   double operator()(const SigmoidGate& o) const { return activation_kernel(o); }
   double operator()(const SigmoidGateBackward& o) const { return activation_kernel(o); }
+  double operator()(const IndexBlocks& o) const { return over_pairs(o, index_heads(o.dims), false); }
+  double operator()(const IndexBlocksBackward& o) const { return over_pairs(o, without_window(o.attention), true); }
   double operator()(const Rotary& o) const { return activation_kernel(o); }
   double operator()(const AttentionSoftmax& o) const { return activation_kernel(o); }
   double operator()(const AttentionSoftmaxBackward& o) const { return activation_kernel(o); }

@@ -26,14 +26,17 @@ double attention(const ModelSpec& m, double keys) {
 
 /// Keys that a token of a layer sees, in the mean.
 double keys_seen(const ModelSpec& m, std::int64_t layer, std::int64_t sequence) {
-  if (m.indexer.heads > 0) return d(pairs_seen(sequence, m.indexer.topk, false)) / d(sequence);
+  const IndexerSpec& i = m.indexer;
+  if (m.has_indexer(layer))
+    return d(i.blocks() ? pairs_in_blocks(sequence, i.topk, i.block_size) : pairs_seen(sequence, i.topk, false)) / d(sequence);
   return d(pairs_seen(sequence, m.has_window(layer) ? m.window.size : 0, m.window.chunked)) / d(sequence);
 }
 
 /// Of an indexer's matrices, and of scores of so many keys.
 double index_matrices(const ModelSpec& m) {
   const IndexerSpec& i = m.indexer;
-  return i.heads == 0 ? 0 : 2 * (d(m.latent.query_rank) * d(i.heads * i.head_dim) + d(m.hidden_size) * d(i.head_dim + i.heads));
+  const std::int64_t queries = i.blocks() ? m.hidden_size : m.latent.query_rank, weights = i.blocks() ? 0 : i.heads;
+  return 2 * (d(queries) * d(i.heads * i.head_dim) + d(m.hidden_size) * d(i.head_dim + weights));
 }
 double index_scores(const ModelSpec& m, double keys) { return 2 * d(m.indexer.heads) * d(m.indexer.head_dim) * keys; }
 double all_keys(std::int64_t sequence) { return d(pairs_seen(sequence, 0, false)) / d(sequence); }
@@ -60,14 +63,20 @@ double forward_flops(const ModelSpec& m, std::int64_t sequence) {
     const LayerKind kind = m.kind(l);
     if (kind.mixes()) sum += kind.has_recurrence() ? recurrence(m) : attention(m, keys_seen(m, l, sequence));
     if (kind.feeds()) sum += kind.has_experts() ? router + experts : mlp(m, m.ffn_hidden_size);
+    if (kind.mixer == Mixer::indexed) sum += index_matrices(m) + index_scores(m, all_keys(sequence));
   }
-  return sum + d(m.num_layers + m.mtp.num_layers) * (index_matrices(m) + index_scores(m, all_keys(sequence)));
+  return sum;
 }
 
 /// An indexer has no gradients of what it reads, and gradients of scores of the chosen keys alone.
 double training_flops(const ModelSpec& m, std::int64_t sequence) {
-  const double dropped = index_scores(m, all_keys(sequence)) - index_scores(m, keys_seen(m, 0, sequence));
-  return 3 * forward_flops(m, sequence) - d(m.num_layers + m.mtp.num_layers) * (index_matrices(m) + 2 * dropped);
+  double sum = 3 * forward_flops(m, sequence);
+  for (std::int64_t l = 0; l < m.num_layers + m.mtp.num_layers; ++l) {
+    if (!m.has_indexer(l)) continue;
+    const double dropped = index_scores(m, all_keys(sequence)) - index_scores(m, keys_seen(m, l, sequence));
+    sum -= index_matrices(m) + 2 * dropped;
+  }
+  return sum;
 }
 
 }  // namespace tandem::import

@@ -39,7 +39,9 @@ Plan small_plan(const Plan& plan, bool experts) {
   if (m.num_decoder_layers > 0) m.num_decoder_layers = kLayers;
   if (!experts) m.moe = {}, q.expert = 1, q.expert_tensor = q.tensor;
   m.moe.first_dense_layers = 0, m.moe.layer_frequency = 1;
-  if (m.window.layers.find('f') != std::string::npos && m.window.layers.find('w') != std::string::npos) m.window.layers = "wf";
+  const auto some = [](const std::string& layers, char letter) { return layers.find(letter) != std::string::npos; };
+  if (some(m.window.layers, 'f') && some(m.window.layers, 'w')) m.window.layers = "wf";
+  if (some(m.indexer.layers, 'f') && some(m.indexer.layers, 'i')) m.indexer.layers = "if";
   m.num_layers = few_layers(m);
   const std::int64_t set = q.expert * q.expert_tensor, ranks = q.tensor * q.context;
   q.data = experts ? set / std::gcd(set, ranks) : 1;

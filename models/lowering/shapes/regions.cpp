@@ -57,9 +57,24 @@ void add_latent(Specs& list, const Shapes& s) {
   list.push_back({"kv_up.weight", s.latent_kv(), s.latent.kv_rank, Cut::rows});
 }
 
-/// Of an indexer: every tensor rank has all of it, reads all tokens and finds the same gradients.
+/// Of an indexer of blocks: tensor ranks have heads of their own, and parts of the gradients of what all heads share.
+void add_block_indexer(Specs& list, const Shapes& s) {
+  const IndexerShape& i = s.indexer;
+  list.push_back({"index_q.weight", i.heads * i.head_dim, s.hidden, Cut::rows});
+  const auto shared = [&](const char* name, std::int64_t cols, Init init) {
+    list.push_back({name, i.head_dim, cols, Cut::none, init, true});
+    list.back().of_heads = true;
+  };
+  shared("index_k.weight", s.hidden, Init::normal);
+  if (!s.norms_qk()) return;
+  shared("index_q_norm.weight", 1, Init::ones);
+  shared("index_k_norm.weight", 1, Init::ones);
+}
+
+/// Of an indexer of single keys: every tensor rank has all of it, reads all tokens and finds the same gradients.
 void add_indexer(Specs& list, const Shapes& s) {
   const IndexerShape& i = s.indexer;
+  if (i.blocks()) return add_block_indexer(list, s);
   list.push_back({"index_q.weight", i.heads * i.head_dim, s.latent.query_rank});
   list.push_back({"index_k.weight", i.head_dim, s.hidden});
   list.push_back({"index_k_norm.weight", i.head_dim, 1, Cut::none, Init::ones});
@@ -185,8 +200,8 @@ RegionLayout block_region(const Shapes& s, const std::string& prefix) {
 RegionLayout early_region(const RegionLayout& block) {
   Specs list;
   for (const ParamSpec& p : block.specs())
-    if ((p.partial && !p.name.starts_with("router.") && !p.name.ends_with("_down.weight")) || p.name == "sinks" ||
-        p.name == "q_norm.weight" || p.name == "k_norm.weight" || p.name.starts_with("index_k_norm.") ||
+    if ((p.partial && !p.name.starts_with("router.") && !p.name.ends_with("_down.weight") && p.name != "index_k.weight") ||
+        p.name == "sinks" || p.name == "q_norm.weight" || p.name == "k_norm.weight" || p.name.starts_with("index_k_norm.") ||
         (p.name.starts_with("recurrence_") && p.name != "recurrence_in.weight"))
       list.push_back(p);
   return {block.prefix(), std::move(list)};

@@ -138,8 +138,8 @@ void set_attention(Shapes& s, const Plan& plan) {
   s.latent = {m.latent.kv_rank, m.latent.query_rank, score_stretch(m)};
   s.alibi = m.position_embedding == PositionEmbedding::alibi;
   set_windows(s, m);
-  s.indexer = {m.indexer.heads, m.indexer.head_dim, m.indexer.topk};
-  if (s.indexer.here()) s.window = s.indexer.topk < plan.training.seq_length ? s.indexer.topk : 0;
+  const IndexerSpec& index = m.indexer;
+  s.layer_indexer = {index.blocks() ? index.heads / t : index.heads, index.head_dim, index.topk, index.blocks() ? index.block_size : 0};
   const RecurrenceSpec& r = m.recurrence;
   s.recurrence = {r.rule, r.heads / t, r.key_heads / t, r.key_dim, r.value_dim, r.conv_width, r.conv_bias};
   s.attention_gate = m.attention_gate;
@@ -213,7 +213,8 @@ Rotary Shapes::index_rotation(bool inverse, std::int64_t of_heads) const {
 }
 
 IndexDims Shapes::index_dims() const {
-  return {batch, indexer.heads, seq, indexer.head_dim, indexer.topk, path == ContextPath::all_gather ? seq * context : 0};
+  const std::int64_t all_keys = path == ContextPath::all_gather ? seq * context : 0;
+  return {batch, indexer.heads, seq, indexer.head_dim, indexer.topk, all_keys, indexer.block};
 }
 
 /// As exec/device/attention_calls.cpp decides of whole sequences, which is all that the device has. The sum over a sink is forward alone: behind it only its statistics are read.
@@ -232,6 +233,7 @@ AttentionDims Shapes::attention_dims() const {
   d.causal = causal;
   d.window = window;
   d.chunked = window > 0 && window_chunked;
+  d.block = indexer.block;
   return d;
 }
 
@@ -243,9 +245,19 @@ AttentionDims Shapes::cross_dims() const {
 }
 
 Shapes Shapes::of(LayerKind layers) const {
-  Shapes s = layers.mixer == Mixer::windowed ? windowed() : layers.has_recurrence() ? recurring() : *this;
+  Shapes s = of_mixer(layers.mixer);
   s.kind = layers;
   return s;
+}
+
+Shapes Shapes::of_mixer(Mixer mixer) const {
+  switch (mixer) {
+    case Mixer::windowed: return windowed();
+    case Mixer::indexed: return indexed();
+    case Mixer::recurrence: return recurring();
+    case Mixer::full: case Mixer::none: break;
+  }
+  return *this;
 }
 
 /// Nothing of attention is there but the product behind it.
@@ -253,10 +265,16 @@ Shapes Shapes::recurring() const {
   Shapes r = *this;
   r.attention = recurrence_dims().values();
   r.kv_repeat = 1;
-  r.indexer = {};
   r.latent = {};
   r.sinks = r.attention_gate = false;
   return r;
+}
+
+Shapes Shapes::indexed() const {
+  Shapes i = *this;
+  i.indexer = layer_indexer;
+  i.window = i.indexer.topk < seq * context ? i.indexer.topk : 0;
+  return i;
 }
 
 Shapes Shapes::windowed() const {

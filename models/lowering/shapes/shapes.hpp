@@ -37,11 +37,14 @@ struct LatentShape {
   bool here() const { return kv_rank > 0; }
 };
 
-/// The indexer of sparse attention; it is whole on every tensor rank and works on all tokens (Megatron-Core:
-/// megatron/core/transformer/experimental_attention_variant/dsa.py, parallel_mode duplicated). 0 heads: there is none.
+/// The indexer of sparse attention, which works on all tokens. One of single keys is whole on every tensor rank (Megatron-Core:
+/// megatron/core/transformer/experimental_attention_variant/dsa.py, parallel_mode duplicated). Of one of blocks a tensor rank has the heads
+/// of its own key heads (vllm-project/vllm: vllm/models/minimax_m3/nvidia/model.py). 0 heads: there is none.
 struct IndexerShape {
   std::int64_t heads = 0, head_dim = 0, topk = 0;
+  std::int64_t block = 0;       ///< keys that are chosen together; 0: single ones
   bool here() const { return heads > 0; }
+  bool blocks() const { return block > 0; }
 };
 
 /// A recurrence in place of attention, of one rank; 0 heads: the model has none.
@@ -98,7 +101,7 @@ struct Shapes {
   std::int64_t rope_original;  ///< longest sequence before the scaling
   double rope_fast, rope_slow;  ///< turns in that sequence between which yarn goes from angle to angle
   LatentShape latent;           ///< of latent attention, of which every head has keys of its own
-  IndexerShape indexer;         ///< beside it: `window` is then how many keys a query chooses
+  IndexerShape indexer;         ///< of `of()`: `window` is then how many keys a query chooses
   RecurrenceShape recurrence;   ///< of the layers that have one
   bool attention_gate;          ///< the first product gives a gate of what attention gives, too
   bool alibi, learned_positions, embedding_norm, tied;
@@ -117,6 +120,7 @@ struct Shapes {
   bool shared_gate;             ///< a sigmoid of each token scales what shared experts give
   std::vector<LayerKind> kinds; ///< by global layer, then by MTP module: `of()` has their sizes
   std::int64_t window;          ///< keys that a query sees at most; 0: all before it
+  IndexerShape layer_indexer;   ///< that of the layers that have it
   // What layers with a window have in place of these.
   std::int64_t window_size;
   bool window_chunked, window_rotary;
@@ -234,6 +238,8 @@ struct Shapes {
 
  private:
   Shapes windowed() const;
+  Shapes of_mixer(Mixer mixer) const;
+  Shapes indexed() const;
   Shapes recurring() const;
   std::int64_t row_room(std::int64_t shares) const;
 };

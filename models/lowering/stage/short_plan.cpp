@@ -51,11 +51,12 @@ std::pair<std::int64_t, std::int64_t> layers_of_units(const Plan& plan) {
   return most;
 }
 
-/// After how many layers what mixes positions comes again.
+/// After how many layers the same sublayers come again, whatever holds experts.
 std::int64_t mixer_period(const ModelSpec& m) {
+  const auto alike = [](LayerKind a, LayerKind b) { return a.mixer == b.mixer && a.feeds() == b.feeds(); };
   for (std::int64_t n = 1; n < m.num_layers; ++n) {
     bool repeats = true;
-    for (std::int64_t l = n; repeats && l < m.num_layers; ++l) repeats = m.kind(l).mixer == m.kind(l - n).mixer;
+    for (std::int64_t l = n; repeats && l < m.num_layers; ++l) repeats = alike(m.kind(l), m.kind(l - n));
     if (repeats) return n;
   }
   return m.num_layers;

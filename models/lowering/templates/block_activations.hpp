@@ -83,9 +83,10 @@ class BlockActivations {
   Value latent_queries(const Value& x);
   Value latent_kv(const Value& x);
 
-  // The indexer of sparse attention (block_indexer.cpp), from the same state: the chosen keys of this rank's queries, and its keys of the
-  // whole sequence.
+  // The indexer of sparse attention (block_indexer.cpp, of blocks block_index_blocks.cpp), from the same state: the chosen keys of this rank's
+  // queries, its queries, and its keys of the whole sequence.
   Value chosen();
+  Value index_queries();
   Value all_index_keys();
 
   // Attention to the encoder's output (decoder_cross.cpp), which is `memory`.
@@ -149,6 +150,8 @@ class BlockActivations {
   Value index_keys();
   void recurrence();
   void gated_qkv(const Value& x);
+  Value chosen_blocks();
+  Value index_part(const std::string& name, std::int64_t heads, Kept& down, Kept& stats, Kept& y);
   void score_core();
   void flash_core(const Value& context);
   void ring_core(const Value& context);

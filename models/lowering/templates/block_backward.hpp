@@ -103,8 +103,16 @@ class BlockBackward {
   Value latent_input(const Value& dqkv, const Value& to);
   Value latent_queries(const Value& dq, const Value& to);
   Value latent_kv(const Value& dkv, const Value& dturned);
-  // The indexer (block_indexer_backward.cpp): its gradients, of which none goes on to what it read, and those of its matrices.
+  // The indexer (block_indexer_backward.cpp, of blocks block_index_blocks_backward.cpp): its gradients, of which none goes on to what it read,
+  // and those of its matrices.
   void index_gradients();
+  void block_index_gradients();
+  /// Queries or key: before their norm, its statistics, and where the gradient of the first goes.
+  struct IndexPart {
+    Value down, stats, held;
+  };
+  Value index_norm_gradient(const std::string& name, const IndexPart& part, const Value& dy);
+  void scatter_index_keys(const Value& dk, const Value& own);
   Value index_target();
   Value index_key_gradient(const Value& dk);
   void index_weights(const Value& dq, const Value& dk, const Value& dw);

@@ -50,7 +50,7 @@ struct BlockDeferred {
   void add_index(const Shapes& s, const auto& add) {
     index_q = add(s.tokens * s.indexer.heads * s.indexer.head_dim);
     index_k = add(s.tokens * s.indexer.head_dim);
-    index_w = add(s.tokens * s.indexer.heads);
+    if (!s.indexer.blocks()) index_w = add(s.tokens * s.indexer.heads);
   }
 };
 

@@ -8,6 +8,7 @@ namespace tandem::lowering {
 /// Of this rank's positions.
 Value BlockActivations::index_keys() {
   IndexSaved& t = t_.index;
+  if (s_.indexer.blocks()) return index_part("index_k", 1, t.k_down, t.k_stats, t.k);
   if (t.k.ready) return t.k;
   const std::int64_t n = s_.tokens, d = s_.indexer.head_dim;
   if (!t.k_down.ready) {
@@ -32,22 +33,29 @@ Value BlockActivations::all_index_keys() {
   return all_index_keys_ = all;
 }
 
+Value BlockActivations::index_queries() {
+  IndexSaved& t = t_.index;
+  const IndexDims d = s_.index_dims();
+  if (s_.indexer.blocks()) return index_part("index_q", d.heads, t.q_down, t.q_stats, t.q);
+  if (t.q.ready) return t.q;
+  const Value read = latent_queries(state_);
+  column("index_q", read, d.heads * d.head_dim, start(t.q, d.query_elements()));
+  b_.add("index_q_rotary", s_.index_rotation(false, d.heads), {t.q}, {t.q});
+  return t.q;
+}
+
 Value BlockActivations::chosen() {
   IndexSaved& t = t_.index;
   if (t.chosen.ready) return t.chosen;
+  if (s_.indexer.blocks()) return chosen_blocks();
   const IndexDims d = s_.index_dims();
-  if (!t.q.ready) {
-    const Value read = latent_queries(state_);
-    column("index_q", read, d.heads * d.head_dim, start(t.q, d.query_elements()));
-    b_.add("index_q_rotary", s_.index_rotation(false, d.heads), {t.q}, {t.q});
-  }
-  const Value k = all_index_keys();
+  const Value q = index_queries(), k = all_index_keys();
   if (!t.w.ready) {
     const Value read = input(1, state_);
     column("index_w", read, d.heads, start(t.w, s_.tokens * d.heads));
   }
   start(t.chosen, d.rows() * d.listed(), DType::int32);
-  b_.add("index_topk", IndexTopK{d}, {t.q, k, t.w}, {t.chosen});
+  b_.add("index_topk", IndexTopK{d}, {q, k, t.w}, {t.chosen});
   return t.chosen;
 }
 

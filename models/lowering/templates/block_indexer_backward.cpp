@@ -17,16 +17,17 @@ Value BlockBackward::index_target() {
   return target;
 }
 
+/// This rank's part of the sum of all context ranks' gradients of all keys.
+void BlockBackward::scatter_index_keys(const Value& dk, const Value& own) {
+  b_.add("index_dk_reduce_scatter", Collective{CollectiveKind::reduce_scatter, Group::context, dk.elements, dk.dtype, Reduce::sum}, {dk},
+         {own}, Stream::tensor);
+}
+
 /// From the gradient of all keys to that of what the norm of this rank's read.
 Value BlockBackward::index_key_gradient(const Value& dk) {
   const std::int64_t n = s_.tokens, d = s_.indexer.head_dim;
   Value own = dk;
-  if (s_.path == ContextPath::all_gather) {
-    own = scratch(n * d);
-    b_.add("index_dk_reduce_scatter",
-           Collective{CollectiveKind::reduce_scatter, Group::context, dk.elements, dk.dtype, Reduce::sum}, {dk}, {own},
-           Stream::tensor);
-  }
+  if (s_.path == ContextPath::all_gather) scatter_index_keys(dk, own = scratch(n * d));
   b_.add("index_k_rotary_backward", s_.index_rotation(true, 1), {own}, {own});
   const IndexSaved& t = a_.at().index;
   const Value down = hold(held_.index_k, n * d);
@@ -40,6 +41,7 @@ Value BlockBackward::index_key_gradient(const Value& dk) {
 }
 
 void BlockBackward::index_gradients() {
+  if (s_.indexer.blocks()) return block_index_gradients();
   const IndexDims d = s_.index_dims();
   const IndexSaved& t = a_.at().index;
   const Value target = index_target(), k = a_.all_index_keys();
@@ -52,6 +54,10 @@ void BlockBackward::index_gradients() {
 
 void BlockBackward::index_weights(const Value& dq, const Value& dk, const Value& dw) {
   const IndexerShape& i = s_.indexer;
+  if (i.blocks()) {
+    latent_weight("index_q", dq, attention_input(), i.heads * i.head_dim);
+    return latent_weight("index_k", dk, attention_input(), i.head_dim);
+  }
   latent_weight("index_q", dq, a_.latent_queries(x_.state), i.heads * i.head_dim);
   latent_weight("index_k", dk, attention_input(), i.head_dim);
   latent_weight("index_w", dw, attention_input(), i.heads);

@@ -36,9 +36,10 @@ struct LatentSaved {
   Kept q_down, q_stats, q, kv_down, kv_stats, kv, turned;
 };
 
-/// Of an indexer: queries and key behind their turn, the key before its norm and that norm's statistics, weights of heads, chosen keys.
+/// Of an indexer: queries and key behind their turn, either before its norm and that norm's statistics, weights of heads, chosen keys; of
+/// one of blocks no weights, but statistics of scores.
 struct IndexSaved {
-  Kept q, k_down, k_stats, k, w, chosen;
+  Kept q_down, q_stats, q, k_down, k_stats, k, w, chosen, stats;
 };
 
 /// Of a recurrence: what the first product gave, the convolution and the recurrence, and statistics of the norm behind it.
@@ -212,6 +213,7 @@ struct BlockSaved {
 
   /// Scores are kept nowhere: the backward pass makes those of the chosen keys again.
   void save_index() {
+    if (s_.indexer.blocks()) return save_block_index();
     const IndexDims d = s_.index_dims();
     index.q = keep(true, d.query_elements());
     index.k_down = keep(true, s_.tokens * d.head_dim);
@@ -219,6 +221,20 @@ struct BlockSaved {
     index.k = keep(s_.keep.norms, s_.tokens * d.head_dim);
     index.w = keep(true, s_.tokens * d.heads);
     index.chosen = keep(true, d.rows() * d.listed(), DType::int32);
+  }
+
+  void save_block_index() {
+    const IndexDims d = s_.index_dims();
+    const bool norms = s_.norms_qk(), behind = !norms || s_.keep.norms;
+    const std::int64_t key = s_.tokens * d.head_dim;
+    index.q_down = keep(norms, d.query_elements());
+    index.q_stats = keep(norms, 2 * s_.tokens * d.heads, s_.numerics.statistics);
+    index.q = keep(behind, d.query_elements());
+    index.k_down = keep(norms, key);
+    index.k_stats = keep(norms, 2 * s_.tokens, s_.numerics.statistics);
+    index.k = keep(behind, key);
+    index.chosen = keep(true, d.rows() * d.listed(), DType::int32);
+    index.stats = keep(true, d.rows() * d.heads, s_.numerics.statistics);
   }
 
   void save_cross() {

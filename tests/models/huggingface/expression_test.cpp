@@ -80,6 +80,7 @@ TEST_CASE("entries of lists, letters of texts and regular layers are counted") {
   CHECK(value("count($text, 'x')") == 1);
   CHECK(value("count($gone, 'x')") == 0);
   CHECK(value("length($list)") == 3);
+  CHECK(value("index_letters($list, 1)").get<std::string>().find_first_not_of("if") == std::string::npos);
   for (int n = 0; n < 14; ++n)
     for (int offset = 0; offset < 4; ++offset) {
       int expected = 0;

@@ -224,6 +224,59 @@ TEST_CASE("an indexer is read where every layer has one, with modules of multi-t
   CHECK(refused(configs.import(shared)) == std::vector<std::string>{"layers that see the keys that an earlier layer chose"});
 }
 
+TEST_CASE("an index of blocks is read with the layers that have it, in both spellings") {
+  Configs configs;
+  const json sizes = with(kSmall, {{"model_type", "minimax_m3"}, {"num_hidden_layers", 4}, {"num_key_value_heads", 2}, {"head_dim", 16},
+                                   {"dense_intermediate_size", 96}, {"intermediate_size", 32}, {"num_local_experts", 8}, {"num_experts_per_tok", 2},
+                                   {"shared_intermediate_size", 32}, {"rotary_dim", 8}});
+  const json sparse = {{"use_sparse_attention", true}, {"sparse_num_index_heads", 2}, {"sparse_index_dim", 12}, {"sparse_block_size", 8},
+                       {"sparse_topk_blocks", 3}, {"sparse_local_block", 1}, {"sparse_init_block", 0}, {"sparse_score_type", "max"},
+                       {"sparse_attention_freq", {0, 1, 1, 1}}, {"sparse_disable_index_value", {0, 1, 1, 1}}};
+  const json said = with(sizes, {{"hidden_act", "swigluoai"}, {"swiglu_alpha", 1.702}, {"swiglu_limit", 7.0}, {"moe_layer_freq", {0, 1, 1, 1}},
+                                 {"sparse_attention_config", sparse}, {"num_nextn_predict_layers", 1}});
+  const json plain = with(said, {{"sparse_attention_config", {{"use_sparse_attention", false}}}});
+  const ImportedModel read = configs.import(said, 200), dense = configs.import(plain, 200);
+  CHECK(refused(read).empty());
+  CHECK(read.section()["indexer"] == json{{"heads", 2}, {"head_dim", 12}, {"topk", 24}, {"block_size", 8}, {"layers", "fiii"}});
+  CHECK(read.section()["activation"] == "clamped_swiglu");
+  CHECK(read.section()["mtp"] == json{{"num_layers", 1}});
+  CHECK(!dense.section().contains("indexer"));
+  const std::int64_t each = 64 * 2 * 12 + 64 * 12 + 2 * 12;
+  CHECK(read.counts.parameters - dense.counts.parameters == 3 * each);
+  CHECK(read.counts.mtp_parameters - dense.counts.mtp_parameters == each);
+  // What transformers writes: its own names for the same.
+  const json flat = with(sizes, {{"model_type", "minimax_m3_vl_text"}, {"hidden_act", "silu"}, {"index_n_heads", 2}, {"index_head_dim", 12},
+                                 {"index_block_size", 8}, {"index_topk_blocks", 3}, {"index_local_blocks", 1}, {"num_nextn_predict_layers", 1},
+                                 {"mlp_layer_types", {"dense", "sparse", "sparse", "sparse"}},
+                                 {"layer_types", {"full_attention", "minimax_m3_sparse", "minimax_m3_sparse", "minimax_m3_sparse"}}});
+  CHECK(configs.import(flat).section() == configs.import(said).section());
+  // A query sees its own block of 8 up to itself and two others; 3 layers and a module, 4 heads of 16, 2 index heads of 12 that score all keys.
+  double fewer = 0, all = 0;
+  for (int q = 0; q < 200; ++q) fewer += q + 1 - (q % 8 + 1 + 8 * std::min(2, q / 8)), all += q + 1;
+  CHECK(dense.counts.forward_flops - read.counts.forward_flops ==
+        Approx(4 * (4 * 64 * fewer / 200 - 2.0 * 64 * 3 * 12 - 2 * 2 * 12 * all / 200)));
+}
+
+TEST_CASE("what a plan cannot say of an index of blocks is refused by name") {
+  Configs configs;
+  const json base = {{"model_type", "minimax_m3"}, {"num_hidden_layers", 4}, {"moe_layer_freq", {0, 1, 1, 1}},
+                     {"sparse_attention_config", {{"sparse_attention_freq", {0, 1, 1, 1}}}}};
+  const auto changed = [&](const char* key, const json& value) {
+    json config = base;
+    config["sparse_attention_config"][key] = value;
+    return refused(configs.import(config));
+  };
+  using Names = std::vector<std::string>;
+  CHECK(refused(configs.import(base)).empty());
+  CHECK(changed("sparse_score_type", "mean") == Names{"blocks with other scores than the largest of their keys'"});
+  CHECK(changed("sparse_local_block", 0) == Names{"an index that may leave out a query's own block"});
+  CHECK(changed("sparse_num_index_heads", 8) == Names{"index heads that choose for several key heads, or for parts of one"});
+  CHECK(changed("sparse_disable_index_value", json{0, 0, 1, 1}) == Names{"an index with values of its own"});
+  CHECK(changed("sparse_init_block", 1).empty());  // told
+  CHECK(refused(configs.import(with(base, {{"swiglu_alpha", 1.5}}))) == Names{"a clamped gate with another slope or bound than gpt-oss'"});
+  CHECK(refused(configs.import(with(base, {{"attention_output_gate", true}}))) == Names{"an output gate of attention"});
+}
+
 TEST_CASE("a window's FLOPs are those of the keys that it lets through") {
   Configs configs;
   const json plain = with(kSmall, {{"model_type", "mistral"}, {"sliding_window", nullptr}, {"num_key_value_heads", 2}});

@@ -28,6 +28,8 @@ TEST_CASE("plans that differ in a field have other words") {
       [](Plan& p) { p.model.indexer.heads = 1; },
       [](Plan& p) { p.model.indexer.head_dim = 7; },
       [](Plan& p) { p.model.indexer.topk = 7; },
+      [](Plan& p) { p.model.indexer.block_size = 7; },
+      [](Plan& p) { p.model.indexer.layers = "if"; },
       [](Plan& p) { p.model.mtp.num_layers = 1; },
       [](Plan& p) { p.model.mtp.loss_scale = 0.3; },
       [](Plan& p) { p.model.rope_scaling.type = "yarn"; },

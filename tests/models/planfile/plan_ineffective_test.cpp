@@ -42,6 +42,7 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
        R"("head_dim": 12, "latent": {"kv_rank": 8, "query_rank": 4, "rotary_dim": 4}, "indexer": {"heads": 2, "topk": 4})"},
       {"model", R"("head_dim": 12, "latent": {"kv_rank": 8, "query_rank": 4, "rotary_dim": 4}, "indexer": {"heads": 2, "topk": 4096})",
        R"("head_dim": 12, "latent": {"kv_rank": 8, "query_rank": 4, "rotary_dim": 4}, "indexer": {"heads": 2, "topk": 4})"},
+      {"model", R"("indexer": {"block_size": 4})", R"("indexer": {"heads": 8, "topk": 8, "block_size": 4})"},
       {"model", R"("position_embedding": "rope", "rope_scaling": {"type": "linear", "factor": 2, "beta_fast": 16})",
        R"("position_embedding": "rope", "rope_scaling": {"type": "yarn", "factor": 2, "beta_fast": 16})"},
       {"model", R"("position_embedding": "rope", "rope_scaling": {"type": "yarn", "factor": 2, "mscale_all_dim": 1})",

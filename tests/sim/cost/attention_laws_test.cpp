@@ -112,6 +112,24 @@ TEST_CASE("attention to chosen keys computes no others, and an indexer its pairs
   CHECK(seconds(chosen) < seconds(window));
 }
 
+TEST_CASE("an indexer of blocks costs its pairs as fast as attention, and learns as fast as attention's gradients") {
+  const Device device = device_of("dgx-h100");
+  const auto seconds = [&](const Op& op) { return roofline_seconds(op, DType::bf16, device, laws_of(device)); };
+  AttentionDims d{1, 64, 8192, 128};
+  d.kv_heads = 4;
+  IndexDims index{1, 4, 8192, 128, 2048};
+  index.block = 128;
+  AttentionDims index_heads{1, 4, 8192, 128};
+  CHECK(seconds(IndexBlocks{index}) == Approx(seconds(FlashAttention{index_heads, 0, false}) / 2));
+  AttentionDims chosen = d;
+  chosen.window = 2048;
+  chosen.block = 128;
+  // Of five products of attention's gradients one, and three with 4 heads in place of 64, over the chosen pairs.
+  const double share = static_cast<double>(index.chosen_pairs()) / static_cast<double>(index.pairs());
+  const double all = seconds(FlashAttentionBackward{d, 0, false});
+  CHECK(seconds(IndexBlocksBackward{chosen, 4, 128}) == Approx(all * share * (64 + 3 * 4) / (5 * 64)));
+}
+
 TEST_CASE("FlashAttention 2 in an order has idle units in its last wave, as published") {
   // Dao-AILab/flash-attention pull request 1893: 166.0 TFLOP/s of a causal deterministic backward pass on H100, 8,192 tokens, 16
   // heads of 128 (its forward pass, 1.796 ms at 306.2, is of two sequences)

@@ -16,6 +16,11 @@ SPARSE = {"model_type": "deepseek_v32", "hidden_size": 64, "intermediate_size": 
 HYBRID = {"model_type": "nemotron_h", "hidden_size": 512, "hybrid_override_pattern": "M-*-", "num_attention_heads": 8,
           "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 1024, "mamba_num_heads": 8, "mamba_head_dim": 64, "n_groups": 4,
           "ssm_state_size": 64, "vocab_size": 256, "max_position_embeddings": 32768}
+BLOCKS = {"model_type": "minimax_m3", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
+          "head_dim": 16, "dense_intermediate_size": 96, "intermediate_size": 32, "shared_intermediate_size": 32, "vocab_size": 256,
+          "rotary_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_layer_freq": [0, 1],
+          "sparse_attention_config": {"sparse_attention_freq": [0, 1], "sparse_num_index_heads": 2, "sparse_index_dim": 16,
+                                      "sparse_block_size": 8, "sparse_topk_blocks": 2, "sparse_local_block": 1}}
 LATE_NORMS = "norms of queries and keys (QK norm) other than RMS norms of heads or rows"
 
 
@@ -68,7 +73,7 @@ class Import(WithFolder):
         plan = {"model": {"preset": "config.json"}, "cluster": {"preset": "dgx-h100", "devices": 2}, "parallel": {"tensor": 2},
                 "training": {"seq_length": 64, "micro_batch_size": 1, "global_batch_size": 2}}
         told = tandem_json("simulate", self.folder.plan(plan))
-        self.assertEqual(told["plan"]["model"]["indexer"], {"heads": 2, "head_dim": 16, "topk": 8})
+        self.assertEqual(told["plan"]["model"]["indexer"], {"heads": 2, "head_dim": 16, "topk": 8, "block_size": 1, "layers": "i"})
         plan["model"]["indexer"] = {"heads": 0}
         self.assertGreater(told["step_time_s"], tandem_json("simulate", self.folder.plan(plan))["step_time_s"])
         del plan["model"]["indexer"]
@@ -95,6 +100,18 @@ class Import(WithFolder):
         code, out, err = run("train", self.folder.plan(plan), "--data", TEXT)
         self.assertEqual((code, out), (4, ""), err)
         self.assertIn("model.recurrence.heads = 8: simulated only", err)
+
+    def test_sparse_attention_to_blocks_is_simulated_and_not_trained(self):
+        self.config(BLOCKS)
+        plan = {"model": {"preset": "config.json"}, "cluster": {"preset": "dgx-h100", "devices": 2}, "parallel": {"tensor": 2},
+                "training": {"seq_length": 64, "micro_batch_size": 1, "global_batch_size": 2}}
+        told = tandem_json("simulate", self.folder.plan(plan))
+        self.assertEqual(told["plan"]["model"]["indexer"], {"heads": 2, "head_dim": 16, "topk": 16, "block_size": 8, "layers": "fi"})
+        plan["cluster"] = {"preset": "cpu-host", "devices": 2}
+        plan["training"]["flash_attention"] = True
+        code, out, err = run("train", self.folder.plan(plan), "--data", TEXT)
+        self.assertEqual((code, out), (4, ""), err)
+        self.assertIn("model.indexer.heads = 2: simulated only", err)
 
     def test_a_refused_model_is_told_as_json_too(self):
         code, out, _ = run("import", self.config(HUNYUAN), "--json")
