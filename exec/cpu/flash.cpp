@@ -364,12 +364,12 @@ class Backward {
 
 template <class T>
 void compute(const FlashAttention& op, Call& call) {
-  Forward<T>(op, call).run();
+  op.chosen ? attend_to_chosen<T>(op, call) : Forward<T>(op, call).run();
 }
 
 template <class T>
 void compute(const FlashAttentionBackward& op, Call& call) {
-  Backward<T>(op, call).run();
+  op.chosen ? attend_to_chosen<T>(op, call) : Backward<T>(op, call).run();
 }
 
 TANDEM_KERNEL(FlashAttention);

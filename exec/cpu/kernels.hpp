@@ -32,6 +32,18 @@ template <class T>
 void compute(const FlashAttention& op, Call& call);
 template <class T>
 void compute(const FlashAttentionBackward& op, Call& call);
+// sparse/attention.cpp; the first two are what flash.cpp does where an indexer chose the keys
+template <class T>
+void attend_to_chosen(const FlashAttention& op, Call& call);
+template <class T>
+void attend_to_chosen(const FlashAttentionBackward& op, Call& call);
+template <class T>
+void compute(const IndexTarget& op, Call& call);
+// sparse/indexer.cpp
+template <class T>
+void compute(const IndexTopK& op, Call& call);
+template <class T>
+void compute(const IndexTopKBackward& op, Call& call);
 // moves.cpp
 template <class T>
 void compute(const SplitKv& op, Call& call);
@@ -184,18 +196,6 @@ void compute(const HostCopy&, Call&) {
 }
 
 /// Only the simulator knows these: DeviceError.
-template <class T>
-void compute(const IndexTopK&, Call&) {
-  throw DeviceError("the CPU backend has no indexer");
-}
-template <class T>
-void compute(const IndexTarget&, Call&) {
-  throw DeviceError("the CPU backend has no indexer");
-}
-template <class T>
-void compute(const IndexTopKBackward&, Call&) {
-  throw DeviceError("the CPU backend has no indexer");
-}
 template <class T>
 void compute(const IndexBlocks&, Call&) {
   throw DeviceError("the CPU backend has no indexer of blocks");

@@ -66,11 +66,23 @@ void turn(T* x, const T* cos, const T* sin, std::int64_t half, T sign) {
   });
 }
 
+// As each_head(), of queries that stand apart.
+template <class F>
+void each_query_head(const Rotary& op, const Call& call, F body) {
+  const AttentionDims& d = op.dims;
+  require(op.heads == RotaryHeads::queries, "keys are turned where they lie beside queries");
+  each_row(call, d.batch * d.seq, d.heads * op.width(), [&](std::int64_t token) {
+    for (std::int64_t h = 0; h < d.heads; ++h)
+      body(token * d.q_width() + h * d.head_dim, (token * d.heads + h) * op.width(), token % d.seq * (op.width() / 2));
+  });
+}
+
 // body(where a head of a token begins in qkv, where among the heads that are turned, where its angles begin).
 template <class F>
 void each_head(const Rotary& op, const Call& call, F body) {
   const AttentionDims& d = op.dims;
   require(op.width() % 2 == 0, "rotary embedding pairs the dimensions of a head");
+  if (!d.q_packed) return each_query_head(op, call, body);
   const std::int64_t queries = d.heads / d.groups(), half = op.width() / 2;
   const std::int64_t first = op.heads == RotaryHeads::keys ? queries : 0;
   const std::int64_t end = op.heads == RotaryHeads::queries ? queries : queries + 1;  // a group's query heads, then its key

@@ -36,6 +36,8 @@ bool writes_all(const Op& op) {
                         [](const AttentionSoftmax&) { return true; },
                         [](const AttentionContext&) { return true; },
                         [](const AttentionSoftmaxBackward&) { return true; },
+                        [](const IndexTarget&) { return true; },
+                        [](const IndexTopKBackward&) { return true; },
                         [](const BiasDropoutAdd&) { return true; },
                         [](const BiasDropoutAddBackward&) { return true; },
                         [](const BiasDropoutAddNorm&) { return true; },

@@ -249,6 +249,7 @@ class Grid {
     windows([&](auto d) { ops_.push_back(FlashAttention{d, 0, false}); });
     few_attentions([&](auto d) { ops_.push_back(with_sinks(FlashAttention{d, 0, false})); });
     few_attentions([&](auto d) { ops_.push_back(with_cap(FlashAttention{d, 0, false})); });
+    windows([&](auto d) { ops_.push_back(with_list(FlashAttention{d, 0, false})); });
   }
   void add(Kind<FlashAttentionBackward>) {
     for (const double dropout : {0.0, 0.1})
@@ -256,6 +257,7 @@ class Grid {
     windows([&](auto d) { ops_.push_back(FlashAttentionBackward{d, 0, false}); });
     few_attentions([&](auto d) { ops_.push_back(with_sinks(FlashAttentionBackward{d, 0, false})); });
     few_attentions([&](auto d) { ops_.push_back(with_cap(FlashAttentionBackward{d, 0, false})); });
+    windows([&](auto d) { ops_.push_back(with_list(FlashAttentionBackward{d, 0, false})); });
   }
   void add(Kind<SplitKv>) {
     few_attentions([&](auto d) { ops_.push_back(SplitKv{d.batch * d.seq, d}); });
@@ -344,10 +346,17 @@ class Grid {
       for (const auto n : vectors(1 << 23)) ops_.push_back(T{kind, n, 64, 0.9, 0.95, 1e-8, 0.1, narrow_, total_, dtype_, total_});
   }
 
+  void add(Kind<IndexTopK>) {
+    indexers([&](auto d) { ops_.push_back(IndexTopK{d}); });
+  }
+  void add(Kind<IndexTarget>) {
+    windows([&](auto d) { ops_.push_back(IndexTarget{d}); });
+  }
+  void add(Kind<IndexTopKBackward>) {
+    indexers([&](auto d) { ops_.push_back(IndexTopKBackward{d}); });
+  }
+
   // Only the simulator knows these.
-  void add(Kind<IndexTopK>) {}
-  void add(Kind<IndexTarget>) {}
-  void add(Kind<IndexTopKBackward>) {}
   void add(Kind<ShortConv>) {}
   void add(Kind<ShortConvBackward>) {}
   void add(Kind<Recurrence>) {}
@@ -413,6 +422,16 @@ class Grid {
   static Flash with_cap(Flash op) {
     op.soft_cap = 50;
     return op;
+  }
+  template <class Flash>
+  static Flash with_list(Flash op) {
+    op.chosen = true;
+    return op;
+  }
+  /// Indexers that choose a quarter of the keys.
+  template <class F>
+  void indexers(F f) {
+    few_attentions([&](AttentionDims d) { f(IndexDims{d.batch, d.heads, d.seq, d.head_dim, d.seq / 4}); });
   }
   static AttentionDims both_ways(AttentionDims d) {
     d.causal = false;

@@ -78,6 +78,13 @@ std::int32_t share(std::size_t expert, std::int64_t rows, std::int64_t experts) 
   return static_cast<std::int32_t>(rows / experts + (static_cast<std::int64_t>(expert) < rows % experts ? 1 : 0));
 }
 
+/// A place in the list of a query's chosen keys: as many as it can have, spread evenly (models/ops/indexer.hpp).
+std::int32_t listed_key(std::size_t place, std::int64_t listed, std::int64_t queries) {
+  const std::int64_t at = static_cast<std::int64_t>(place) % listed, seen = static_cast<std::int64_t>(place) / listed % queries + 1;
+  const std::int64_t chosen = std::min(seen, listed);
+  return static_cast<std::int32_t>(at < chosen ? at * seen / chosen : -1);
+}
+
 /// One integer of an operand: what the operation would not choke on.
 std::int32_t integer(const Op& op, const OperandSize& operand, std::size_t i) {
   return std::visit(
@@ -87,6 +94,10 @@ std::int32_t integer(const Op& op, const OperandSize& operand, std::size_t i) {
         else if constexpr (requires { o.dims.top_k; })
           return operand.elements == o.dims.experts ? share(i, o.dims.tokens * o.dims.top_k, o.dims.experts)
                                                     : slot(i, o.dims.rows());
+        else if constexpr (requires { o.dims.listed(); })
+          return listed_key(i, o.dims.listed(), o.dims.seq);
+        else if constexpr (requires { o.dims.listed_keys(); })
+          return listed_key(i, o.dims.listed_keys(), o.dims.seq);
         else
           return id(i, vocabulary(op));
       },

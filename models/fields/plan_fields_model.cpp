@@ -84,7 +84,7 @@ std::vector<PlanField> indexer_fields() {
   return {
       integer({"model.indexer.heads",
                "Sparse attention: query heads of an indexer; 0: there is none. It chooses single keys of latent attention (DeepSeek-V3.2, "
-               "GLM-5), or blocks of grouped attention's, a head for each of model.num_kv_heads (MiniMax-M3). Simulated only. Counted: its "
+               "GLM-5), or blocks of grouped attention's, a head for each of model.num_kv_heads (MiniMax-M3; simulated only). Counted: its "
                "matrices, a score of every pair in the type of activations, attention over the chosen keys, and gradients of the divergence "
                "from attention's distribution over these, into its own weights alone. Not counted: the warm-up, scores in 8 bits, "
                "score matrices in memory, slower access to chosen keys, and kernels that attend to compressed rows instead, whose "

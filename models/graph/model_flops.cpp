@@ -40,7 +40,7 @@ Flops model_flops(const Task& task, Phase phase, const ExpertRows& rows) {
   if (std::holds_alternative<FlashAttentionBackward>(task.op)) return Flops(all.count() / 5 * 4);
   if (std::holds_alternative<IndexTarget>(task.op)) return Flops(0);
   if (const auto* o = std::get_if<IndexBlocksBackward>(&task.op))
-    return Flops(4 * o->index_heads * o->index_dim * o->index().chosen_pairs());
+    return Flops(o->index().over_chosen(4 * o->index_heads * o->index_dim));
   return std::holds_alternative<IndexTopKBackward>(task.op) ? Flops(all.count() / 3 * 2) : all;
 }
 

@@ -101,7 +101,7 @@ struct AttentionScoresBackward { AttentionDims dims; bool scaled = true; };
 /// the earlier steps left. stats[batch, heads, seq]: log of the sum of exponentials so far.
 /// `sinks`: a learned score of each head that joins the sum of exponentials and has no value (arXiv 2309.17453; gpt-oss); of all heads
 /// of the tensor rank, context ranks that share heads read theirs.
-/// `chosen`: a query sees the keys in its list, chosen[batch*seq, listed_keys] of int32, not the last ones; as many pairs.
+/// `chosen`: a query sees the keys in its list, chosen[batch*seq, listed_keys] of int32 (IndexTopK), not the last ones; as many pairs.
 /// in: q, kv, [context, stats when ring_step > 0], [sinks], [chosen]; out: context, stats
 /// `deterministic`: one whose sums have the same order every time (here all have).
 struct FlashAttention {

@@ -46,8 +46,8 @@ bool is_communication(const Op& op) {
 }
 
 bool is_simulated_only(const Op& op) {
-  return is_any<IndexTopK, IndexTarget, IndexTopKBackward, IndexBlocks, IndexBlocksBackward, ShortConv, ShortConvBackward, Recurrence,
-                RecurrenceBackward, GatedNorm, GatedNormBackward, SigmoidGate, SigmoidGateBackward>(op);
+  return is_any<IndexBlocks, IndexBlocksBackward, ShortConv, ShortConvBackward, Recurrence, RecurrenceBackward, GatedNorm,
+                GatedNormBackward, SigmoidGate, SigmoidGateBackward>(op);
 }
 
 }  // namespace tandem

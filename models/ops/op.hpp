@@ -67,7 +67,7 @@ Bytes traffic(const Op& op, DType compute);
 Bytes payload(const Op& op);
 /// True for Collective, Send and Recv; HostCopy concerns one rank alone.
 bool is_communication(const Op& op);
-/// True for what no backend has a kernel of: an indexer's operations, a recurrence's and a gate of attention's output.
+/// True for what no backend has a kernel of: an indexer's of blocks, a recurrence's and a gate of attention's output.
 bool is_simulated_only(const Op& op);
 
 }  // namespace tandem

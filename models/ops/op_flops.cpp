@@ -108,15 +108,15 @@ Flops matrix_flops(const Op& op) {
                  [](const AttentionScoresBackward& o) { return 2 * score_product(o.dims); },
                  [](const FlashAttention& o) { return pair_products(o.dims, o.ring_step, 1, 1); },
                  [](const FlashAttentionBackward& o) { return pair_products(o.dims, o.ring_step, 3, 2); },
-                 [](const IndexTopK& o) { return 2 * o.dims.heads * o.dims.head_dim * o.dims.pairs(); },
+                 [](const IndexTopK& o) { return o.dims.over_pairs(2 * o.dims.heads * o.dims.head_dim); },
                  [](const IndexTarget& o) { return pair_products(o.dims, -1, 1, 0); },
-                 [](const IndexTopKBackward& o) { return 6 * o.dims.heads * o.dims.head_dim * o.dims.chosen_pairs(); },
                  [](const Recurrence& o) { return o.dims.chunked_flops(); },
                  [](const RecurrenceBackward& o) { return 3 * o.dims.chunked_flops(); },  // the forward pass again, and two gradients
-                 [](const IndexBlocks& o) { return 2 * o.dims.heads * o.dims.head_dim * o.dims.pairs(); },
+                 [](const IndexBlocks& o) { return o.dims.over_pairs(2 * o.dims.heads * o.dims.head_dim); },
                  [](const IndexBlocksBackward& o) {
-                   return pair_products(o.attention, -1, 1, 0) + 6 * o.index_heads * o.index_dim * o.index().chosen_pairs();
+                   return pair_products(o.attention, -1, 1, 0) + o.index().over_chosen(6 * o.index_heads * o.index_dim);
                  },
+                 [](const IndexTopKBackward& o) { return o.dims.over_chosen(6 * o.dims.heads * o.dims.head_dim); },
                  [](const GroupedMatMul& o) { return 2 * o.rows() * o.n * o.k; },
                  [](const GroupedWeightGrad& o) { return 2 * o.rows() * o.n * o.k; },
                  FreeOf<BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
@@ -163,9 +163,8 @@ Flops vector_flops(const Op& op) {
             return o.rows() * (o.dims.heads * o.turned + (o.query_scale != 1 ? o.dims.q_width() : 0));
           },
           // A head's score takes a comparison with 0, a product with its weight and a sum; a key's a comparison with the list.
-          [](const IndexTopK& o) { return (3 * o.dims.heads + 1) * o.dims.pairs(); },
+          [](const IndexTopK& o) { return o.dims.over_pairs(3 * o.dims.heads + 1); },
           [](const IndexTarget& o) { return over_pairs(o.dims, -1, 4); },
-          [](const IndexTopKBackward& o) { return (7 * o.dims.heads + 5) * o.dims.chosen_pairs(); },
           [](const ShortConv& o) { return (2 * o.taps + kSiluWork) * o.dims.rows() * o.dims.mixed(); },
           [](const ShortConvBackward& o) { return (6 * o.taps + 2 * kSiluWork) * o.dims.rows() * o.dims.mixed(); },
           // Of a chunk's pairs a difference of decays, its exponential and a product.
@@ -176,10 +175,11 @@ Flops vector_flops(const Op& op) {
           [](const SigmoidGate& o) { return kSiluWork * o.elements; },
           [](const SigmoidGateBackward& o) { return (3 + kSiluWork) * o.elements; },
           // A comparison for every pair, and an exponential and a sum for every chosen one.
-          [](const IndexBlocks& o) { return o.dims.heads * (o.dims.pairs() + 4 * o.dims.chosen_pairs()); },
+          [](const IndexBlocks& o) { return o.dims.over_pairs(o.dims.heads) + o.dims.over_chosen(4 * o.dims.heads); },
           [](const IndexBlocksBackward& o) {
-            return over_pairs(o.attention, -1, 4) + 5 * o.index_heads * o.index().chosen_pairs();
+            return over_pairs(o.attention, -1, 4) + o.index().over_chosen(5 * o.index_heads);
           },
+          [](const IndexTopKBackward& o) { return o.dims.over_chosen(7 * o.dims.heads + 5); },
           [](const Rotary& o) { return (o.part == RotaryPart::whole ? 3 : 1) * o.elements(); },
           [](const AttentionSoftmax& o) { return softmax_work(o.part, o.dropout > 0 ? 12 : 8) * score_elements(o.dims); },
           [](const AttentionSoftmaxBackward& o) { return softmax_work(o.part, o.dropout > 0 ? 8 : 5) * score_elements(o.dims); },

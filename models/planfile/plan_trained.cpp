@@ -41,6 +41,9 @@ void require_kernels(const Plan& plan) {
   const auto fail = [&](const std::string& field, const std::string& value, const std::string& why, const std::string& remedy) {
     throw InfeasibleError(Problem{plan.file, field, value, "simulated only: this runtime " + why, remedy});
   };
+  if (m.indexer.blocks())
+    fail("model.indexer.block_size", std::to_string(m.indexer.block_size), "has no kernels that choose blocks of keys",
+         "set model.indexer.heads to 0 to train attention to all keys");
   if (m.recurrence.heads > 0)
     fail("model.recurrence.heads", std::to_string(m.recurrence.heads), "has no kernels of a recurrence",
          "set model.recurrence.heads to 0 to train attention in every layer");
@@ -55,10 +58,6 @@ void require_kernels(const Plan& plan) {
 void require_trainable(const Plan& plan) {
   require_precision(plan);
   require_kernels(plan);
-  if (plan.model.indexer.heads > 0)
-    throw InfeasibleError(Problem{plan.file, "model.indexer.heads", std::to_string(plan.model.indexer.heads),
-                                  "simulated only: this runtime has no kernels that choose keys",
-                                  "set model.indexer.heads to 0 to train attention to all keys"});
   // A training step of the runtime knows the norm before it updates anything.
   if (plan.parallel.optimizer_sync != OptimizerSync::global)
     throw InfeasibleError(Problem{plan.file, "parallel.optimizer_sync", std::string(name(plan.parallel.optimizer_sync)),

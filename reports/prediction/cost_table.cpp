@@ -296,7 +296,7 @@ void read(const Node& n, E& out) {
 
 /// Sizes that no operation multiplies with its others.
 bool stands_apart(std::string_view key) {
-  return key == "global_tokens" || key == "vocab_size" || key == "max_positions" || key == "original";
+  return key == "global_tokens" || key == "global_queries" || key == "vocab_size" || key == "max_positions" || key == "original";
 }
 
 void require_countable(const Node& n, std::vector<std::int64_t> sizes) {

@@ -50,7 +50,7 @@ template <class F> void fields(LatentHeadsBackward& o, F&& f) { fields(o.dims, f
 template <class F> void fields(IndexDims& o, F&& f) { f("batch", o.batch); f("heads", o.heads); f("seq", o.seq); f("head_dim", o.head_dim); f("top_k", o.topk); f("keys", o.keys); f("block", o.block); }
 template <class F> void fields(IndexTopK& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(IndexTarget& o, F&& f) { fields(o.dims, f); }
-template <class F> void fields(IndexTopKBackward& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(IndexTopKBackward& o, F&& f) { fields(o.dims, f); f("global_queries", o.global_queries); }
 template <class F> void fields(RecurrenceDims& o, F&& f) { f("rule", o.rule); f("batch", o.batch); f("heads", o.heads); f("seq", o.seq); f("key_heads", o.key_heads); f("key_dim", o.key_dim); f("value_dim", o.value_dim); }
 template <class F> void fields(ShortConv& o, F&& f) { fields(o.dims, f); f("taps", o.taps); f("bias", o.bias); }
 template <class F> void fields(ShortConvBackward& o, F&& f) { fields(o.dims, f); f("taps", o.taps); f("bias", o.bias); }

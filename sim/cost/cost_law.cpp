@@ -13,7 +13,7 @@ namespace tandem::sim {
 namespace {
 
 /// Numbers that are no sizes of loops: they change what is computed, or how long it takes only through FLOPs and bytes.
-constexpr std::string_view kNoDimensions[] = {"global_tokens", "vocab_size",       "micro_batches", "global_parameters", "kv_heads",
+constexpr std::string_view kNoDimensions[] = {"global_tokens", "global_queries", "vocab_size", "micro_batches", "global_parameters", "kv_heads",
                                               "keys",          "relative_buckets", "row_shards",    "capacity",          "bias_cols",
                                               "window",        "value_dim",        "expert_groups", "kept_groups",       "repeat",        "common"};
 bool is_dimension(std::string_view field) { return std::ranges::find(kNoDimensions, field) == std::end(kNoDimensions); }

@@ -42,6 +42,7 @@ std::string lacks(const AttentionScoresBackward& op) { return lacks(op.dims); }
 std::string lacks(const AttentionSoftmax& op) { return op.relative_buckets > 0 ? "with relative bias" : lacks(op.dims); }
 std::string lacks(const AttentionSoftmaxBackward& op) { return op.relative_buckets > 0 ? "with relative bias" : lacks(op.dims); }
 std::string lacks(const Rotary& op) {
+  if (!op.dims.q_packed) return "of queries that stand apart";
   return op.width() > 2 * kMostPairs ? "of heads of more than 256 dimensions" : op.width() % 2 != 0 ? "of heads of an odd length" : "";
 }
 std::string lacks(const HeadNorm& op) { return op.dims.head_dim > kMostOfHead ? "of heads of more than 256 dimensions" : ""; }

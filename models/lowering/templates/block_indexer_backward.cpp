@@ -46,7 +46,7 @@ void BlockBackward::index_gradients() {
   const IndexSaved& t = a_.at().index;
   const Value target = index_target(), k = a_.all_index_keys();
   const Value dq = hold(held_.index_q, d.query_elements()), dk = scratch(k.elements), dw = hold(held_.index_w, s_.tokens * d.heads);
-  b_.add("index_topk_backward", IndexTopKBackward{d}, {target, t.q, k, t.w, t.chosen}, {dq, dk, dw});
+  b_.add("index_topk_backward", IndexTopKBackward{d, s_.global_sequences * s_.seq * s_.context}, {target, t.q, k, t.w, t.chosen}, {dq, dk, dw});
   b_.add("index_q_rotary_backward", s_.index_rotation(true, d.heads), {dq}, {dq});
   const Value down = index_key_gradient(dk);
   if (weights_here()) index_weights(dq, down, dw);

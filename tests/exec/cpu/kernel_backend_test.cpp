@@ -76,6 +76,30 @@ std::vector<Call> linear_calls() {
 
 const AttentionDims kHeads{3, 7, kSeq, 10};
 
+constexpr std::int64_t kListed = 3;
+const IndexDims kIndex{3, 7, kSeq, 11, kListed};
+AttentionDims listed_dims() {
+  AttentionDims d = kDims;
+  d.window = kListed;
+  return d;
+}
+/// Lists of chosen keys, ascending, shorter where a query sees fewer.
+Operand lists() {
+  std::vector<int> all;
+  for (std::int64_t s = 0; s < 3; ++s) all.insert(all.end(), {0, -1, -1, 0, 1, -1, 0, 1, 2, 0, 2, 3, 1, 2, 4});
+  return integers(all);
+}
+FlashAttention to_chosen() {
+  FlashAttention op{listed_dims(), 0, false};
+  op.chosen = true;
+  return op;
+}
+FlashAttentionBackward to_chosen_backward() {
+  FlashAttentionBackward op{listed_dims(), 0, false};
+  op.chosen = true;
+  return op;
+}
+
 std::vector<Call> attention_calls() {
   return {{AttentionScores{kDims}, {random(kQkv, 1), random(kQkv, 2)}, {result(kSquare)}},
           {AttentionSoftmax{kDims, 0.25, true}, {random(kSquare, 1)}, {result(kSquare), result(kSquare)}},
@@ -93,6 +117,19 @@ std::vector<Call> attention_calls() {
           {FlashAttentionBackward{kDims, 0.25, true},
            {random(kContext, 1), random(kQkv, 2), random(kQkv, 3), random(kContext, 4), positive(3 * 7 * kSeq, 5)},
            {result(kQkv), same_as(0)}},
+          {to_chosen(), {random(kQkv, 1), random(kQkv, 2), lists()}, {result(kContext), result(3 * 7 * kSeq)}},
+          {to_chosen_backward(),
+           {random(kContext, 1), random(kQkv, 2), random(kQkv, 3), random(kContext, 4), positive(3 * 7 * kSeq, 5), lists()},
+           {result(kQkv), same_as(0)}},
+          {IndexTopK{kIndex},
+           {random(kTokens * 77, 1), random(kTokens * 11, 2), random(kTokens * 7, 3)},
+           {integer_result(kTokens * kListed)}},
+          {IndexTarget{listed_dims()},
+           {random(kQkv, 1), random(kQkv, 2), positive(3 * 7 * kSeq, 5), lists()},
+           {result(kTokens * kListed)}},
+          {IndexTopKBackward{kIndex, 4},
+           {positive(kTokens * kListed, 1), random(kTokens * 77, 2), random(kTokens * 11, 3), random(kTokens * 7, 4), lists()},
+           {result(kTokens * 77), result(kTokens * 11), result(kTokens * 7)}},
           {SplitKv{kTokens, kDims}, {random(kQkv, 1)}, {result(2 * kContext)}},
           {MergeKv{kTokens, kDims}, {random(2 * kContext, 1)}, {random(kQkv, 2)}},
           {PackColumns{kTokens, 36, 4}, {random(kTokens * 36, 1)}, {result(kTokens * 36)}},
@@ -242,9 +279,7 @@ std::span<const ParamPiece> whole() {
   return {&piece, 1};
 }
 
-bool is_computation(const Op& op) {
-  return !is_communication(op) && !std::holds_alternative<HostCopy>(op) && !is_simulated_only(op);
-}
+bool is_computation(const Op& op) { return !is_communication(op) && !std::holds_alternative<HostCopy>(op); }
 
 std::vector<Values> run(const Call& call, DType dtype, std::int64_t threads = 0) {
   Kernels kernels(dtype);
@@ -278,26 +313,17 @@ std::vector<Op> one_of_each(std::index_sequence<I...>) {
 
 }  // namespace
 
-TEST_CASE("every kind of operation is supported in fp64, fp32, bf16 and fp16, moves numbers between ranks or is simulated only") {
+TEST_CASE("every kind of operation is supported in fp64, fp32, bf16 and fp16, or moves numbers between ranks") {
   const auto backend = make_cpu_backend();
   for (Op op : one_of_each(std::make_index_sequence<kOpKinds>{})) {
     if (auto* a = std::get_if<Accumulate>(&op)) a->source = a->destination = DType::fp32;
     INFO(kind_name(op));
     for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16, DType::fp16})
-      CHECK(backend->supports(op, {dtype, {}, {}}).possible == (!is_communication(op) && !is_simulated_only(op)));
+      CHECK(backend->supports(op, {dtype, {}, {}}).possible == !is_communication(op));
     for (const DType dtype : {DType::tf32, DType::fp8, DType::mxfp8, DType::int32, DType::int64}) {
       CHECK_FALSE(backend->supports(op, {dtype, {}, {}}).possible);
     }
   }
-}
-
-TEST_CASE("attention to keys that an indexer chose is not supported") {
-  FlashAttention forward{AttentionDims{1, 1, 4, 4}, 0, false};
-  FlashAttentionBackward backward{AttentionDims{1, 1, 4, 4}, 0, false};
-  forward.chosen = backward.chosen = true;
-  const auto backend = make_cpu_backend();
-  CHECK_FALSE(backend->supports(Op(forward), {DType::fp32, {}, {}}).possible);
-  CHECK_FALSE(backend->supports(Op(backward), {DType::fp32, {}, {}}).possible);
 }
 
 TEST_CASE("what is not supported is refused when it is run, by kind and type") {

@@ -74,6 +74,12 @@ TEST_CASE("what a device has no kernel for is refused by name and type") {
   CHECK(reason(added, DType::bf16, {DType::bf16, DType::bf16, DType::fp32}, {DType::fp32}) == "");
   AttentionDims ring{1, 1, 4, 8};
   CHECK(reason(FlashAttention{ring, 0, false, 1}, DType::bf16) == "flash_attention in the steps of a ring");
+  FlashAttention chosen{{1, 1, 4, 8}, 0, false};
+  chosen.chosen = true;
+  CHECK(reason(chosen, DType::bf16) == "flash_attention of keys that an indexer chose");
+  CHECK(reason(IndexTopK{{1, 1, 4, 8, 2}}, DType::bf16) == "index_topk");
+  CHECK(reason(IndexTarget{{1, 1, 4, 8}}, DType::bf16) == "index_target");
+  CHECK(reason(IndexTopKBackward{{1, 1, 4, 8, 2}}, DType::bf16) == "index_topk_backward");
   ring.share = AttentionShare::heads;
   CHECK(reason(FlashAttention{ring, 0, false}, DType::bf16) == "flash_attention shared by context ranks");
   CHECK(reason(AttentionSoftmax{{1, 1, 4, 8}, 0, false, 8}, DType::fp32) == "attention_softmax with relative bias");

@@ -103,7 +103,7 @@ TEST_CASE("attention to chosen keys computes no others, and an indexer its pairs
   const IndexDims index{1, 64, 8192, 128, 2048};
   AttentionDims d{1, 64, 8192, 128};
   // One product of attention's two, and three of its gradients' five, over the chosen pairs.
-  const double chosen_share = static_cast<double>(index.chosen_pairs()) / static_cast<double>(index.pairs());
+  const double chosen_share = static_cast<double>(index.over_chosen(1)) / static_cast<double>(index.over_pairs(1));
   CHECK(seconds(IndexTopK{index}) == Approx(seconds(FlashAttention{d, 0, false}) / 2));
   CHECK(seconds(IndexTopKBackward{index}) == Approx(seconds(FlashAttentionBackward{d, 0, false}) * 3 / 5 * chosen_share));
   d.window = 2048;
@@ -125,7 +125,7 @@ TEST_CASE("an indexer of blocks costs its pairs as fast as attention, and learns
   chosen.window = 2048;
   chosen.block = 128;
   // Of five products of attention's gradients one, and three with 4 heads in place of 64, over the chosen pairs.
-  const double share = static_cast<double>(index.chosen_pairs()) / static_cast<double>(index.pairs());
+  const double share = static_cast<double>(index.over_chosen(1)) / static_cast<double>(index.over_pairs(1));
   const double all = seconds(FlashAttentionBackward{d, 0, false});
   CHECK(seconds(IndexBlocksBackward{chosen, 4, 128}) == Approx(all * share * (64 + 3 * 4) / (5 * 64)));
 }
