@@ -1,6 +1,8 @@
 // What the canonical arithmetic promises bit for bit (docs/architecture.md): losses, norms, gradients and weights, with
 // clipping and dropout on, over three, four and eight data ranks.
 
+#include <nlohmann/json.hpp>
+
 #include "models/schedule/pass_work.hpp"
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/features.hpp"
@@ -29,10 +31,19 @@ std::string parallel(const std::string& field, const std::string& name) {
 std::string training(const std::string& field, const std::string& name) {
   return patch("training", field, "\"" + name + "\"");
 }
-std::string model(std::string_view label) {
-  for (const tests::Value& v : tests::features().front().values)
+std::string patch_of(tests::Dim dim, std::string_view label) {
+  for (const tests::Value& v : tests::features()[static_cast<std::size_t>(dim)].values)
     if (v.label == label) return std::string(v.patch);
-  throw ContractError("no such model");
+  throw ContractError("no such value of a feature");
+}
+bool has_indexer(std::string_view label) { return label.find('+') != label.npos; }
+/// "latent", or "latent+3 keys" with an indexer.
+std::string model(std::string_view label) {
+  const std::string plain = patch_of(tests::Dim::model, label.substr(0, label.find('+')));
+  if (!has_indexer(label)) return plain;
+  nlohmann::json both = nlohmann::json::parse(plain);
+  both.merge_patch(nlohmann::json::parse(patch_of(tests::Dim::indexer, label.substr(label.find('+') + 1))));
+  return both.dump();
 }
 
 Patches with(Patches all, const Patches& more) {
@@ -51,7 +62,7 @@ RunResult trained(const Patches& patches, int micro_batches) {
   const Plan plan = parse_plan(tests::small_json(patches, micro_batches), "bitwise");
   RunResult run = tests::train(plan, kSteps);
   CHECK(run.steps.front().grad_norm > plan.training.clip_grad);
-  CHECK(plan.training.dropout.attention > 0);
+  CHECK((plan.training.dropout.attention > 0) == (plan.model.indexer.heads == 0));
   return run;
 }
 
@@ -175,7 +186,7 @@ TEST_CASE("schedules and the number of stages change no bit of any model under Z
   const Patches base{parallel("data", 3), training("precision", "fp32"), patch("model", "num_layers", "8"),
                      parallel("zero_stage", GENERATE(1, 2, 3)),
                      model(GENERATE("llama", "bert", "bert-post-add", "bloom", "gemma", "moe-top2", "moe-shared", "moe-gpt-oss", "moe-deepseek",
-                                    "latent", "mtp", "mtp-alibi", "moe-mtp"))};
+                                    "latent", "mtp", "mtp-alibi", "moe-mtp", "latent+3 keys", "moe-mtp+3 keys"))};
   for (const int stages : {2, 4}) check_all_equal(base, schedules(stages), 5);
 }
 
@@ -208,9 +219,10 @@ TEST_CASE("schedules change no bit of an encoder-decoder") {
 }
 
 TEST_CASE("recomputation changes no bit") {
-  const std::string kind = GENERATE("gpt", "t5", "moe-top2");
+  const std::string kind = GENERATE("gpt", "t5", "moe-top2", "latent+3 keys");
+  const bool one_way = kind == "t5" || has_indexer(kind);
   const Patches base{parallel("data", GENERATE(3, 4, 8)), training("precision", GENERATE("fp32", "fp64", "bf16")), model(kind),
-                     patch("training", "flash_attention", kind == "t5" ? "false" : GENERATE("false", "true"))};
+                     patch("training", "flash_attention", one_way ? (kind == "t5" ? "false" : "true") : GENERATE("false", "true"))};
   check_all_equal(base, recomputations(kind == "moe-top2"), 2);
 }
 
@@ -222,14 +234,13 @@ TEST_CASE("recomputation changes no bit on tensor ranks and stages", "[tsan]") {
 
 TEST_CASE("recomputation that stops early changes no bit") {
   const std::string kind = GENERATE("gpt", "neox-chunks", "gemma", "falcon", "bert", "t5", "moe-top2", "moe-shared", "moe-gpt-oss", "moe-deepseek",
-                                    "latent", "moe-mtp");
+                                    "latent", "moe-mtp", "latent+3 keys");
   const std::string schedule = kind == "t5" ? "1f1b" : GENERATE("1f1b", "zb-h1");
   const int tensor = GENERATE(1, 2), zero = tensor == 1 ? GENERATE(0, 3) : 0;
   const Patches base{parallel("tensor", tensor), parallel("pipeline", 2), parallel("data", zero == 0 ? 1 : 2),
                      parallel("zero_stage", zero), parallel("schedule", schedule), model(kind),
                      training("precision", "fp32"),
-                     patch("training", "dropout", GENERATE(R"({"hidden": 0, "attention": 0.1})",
-                                                           R"({"hidden": 0.1, "attention": 0.1})"))};
+                     patch("training", "dropout", GENERATE(R"({"hidden": 0})", R"({"hidden": 0.1})"))};
   const Patches full{training("recompute", "full"), patch("training", "recompute_early_stop", "true")};
   const Patches whole{training("recompute", "full"), patch("training", "recompute_early_stop", "false")};
   check_all_equal(base, {full, whole, with(full, {patch("training", "recompute_layers", "1")})}, 3);
@@ -237,7 +248,7 @@ TEST_CASE("recomputation that stops early changes no bit") {
 
 TEST_CASE("recomputation changes no bit where a weight pass has no weights") {
   const std::string kind = GENERATE("gpt", "gemma", "neox-chunks", "falcon", "bloom", "moe-top2", "moe-shared", "moe-gpt-oss", "moe-deepseek",
-                                    "latent", "mtp");
+                                    "latent", "mtp", "latent+3 keys");
   const Patches base{parallel("data", 2), parallel("pipeline", 2), parallel("zero_stage", 3), training("precision", "fp32"),
                      training("fusion", GENERATE("reference", "megatron")), model(kind)};
   std::vector<Patches> variants = recomputations(kind.starts_with("moe"));
@@ -247,7 +258,7 @@ TEST_CASE("recomputation changes no bit where a weight pass has no weights") {
 
 TEST_CASE("n data ranks with one micro-batch each are n micro-batches on one rank, bit for bit", "[emulated]") {
   const int n = GENERATE(3, 4, 8);
-  const std::string kind = GENERATE("gpt", "llama", "bert", "t5", "moe-top2", "moe-dropless", "mtp");
+  const std::string kind = GENERATE("gpt", "llama", "bert", "t5", "moe-top2", "moe-dropless", "mtp", "latent+3 keys");
   const Patches base{training("precision", GENERATE("fp32", "fp64", "bf16")), model(kind)};
   for (const int stages : {1, 2}) {
     const Patches piped = with(base, {parallel("pipeline", stages)});

@@ -96,6 +96,15 @@ Feature models() {
                                              "expert_groups": 2, "groups_per_token": 1, "balance_rate": 0.01}}})"}}};
 }
 
+/// Of models with latent attention that compresses queries. The second one's lists have all keys.
+Feature indexers() {
+  constexpr std::string_view some = R"({"model": {"indexer": {"heads": 3, "head_dim": 6, "topk": 3}},
+                                        "training": {"flash_attention": true, "dropout": {"attention": 0}}})",
+                             all = R"({"model": {"indexer": {"heads": 1, "head_dim": 4, "topk": 40}},
+                                       "training": {"flash_attention": true, "dropout": {"attention": 0}}})";
+  return {Dim::indexer, "indexer", true, {{"none", "{}"}, {"3 keys", some}, {"all keys", all}}};
+}
+
 // Layers a schedule needs are set by the plan's writer: the plain four, or more where the chunks are more.
 Feature schedules() {
   return {Dim::schedule,
@@ -257,6 +266,7 @@ std::vector<Feature> training_features() {
 std::vector<Feature> build_features() {
   std::vector<Feature> all{
       models(),
+      indexers(),
       {Dim::tied,
        "tie_embeddings",
        true,
@@ -357,6 +367,8 @@ struct Rule {
 };
 constexpr std::array kRules{
     Rule{"more than 8 ranks, or 16 on four axes", [](const Case& c) { return ranks(c) > (axes(c) == 4 ? 16 : 8); }},
+    Rule{"no compressed queries that choose keys",
+         [](const Case& c) { return chosen(c, Dim::indexer) && label(c, Dim::model) != "latent" && label(c, Dim::model) != "moe-mtp"; }},
     Rule{"zero_group 2 parts nothing but ZeRO over four data ranks",
          [](const Case& c) { return chosen(c, Dim::zero_group) && (zero(c) == 0 || data(c) != 4); }},
     Rule{"only ZeRO 3 gathers ahead", [](const Case& c) { return chosen(c, Dim::prefetch) && zero(c) != 3; }},

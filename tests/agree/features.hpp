@@ -13,6 +13,7 @@ namespace tandem::tests {
 
 enum class Dim : std::uint8_t {
   model,
+  indexer,
   tied,
   tensor,
   sequence,
@@ -42,7 +43,7 @@ enum class Dim : std::uint8_t {
   fill,
   transfers
 };
-inline constexpr std::size_t kDims = 29;
+inline constexpr std::size_t kDims = 30;
 
 struct Value {
   std::string_view label;
