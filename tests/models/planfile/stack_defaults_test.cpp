@@ -176,6 +176,8 @@ TEST_CASE("frameworks on PyTorch's FSDP have their own habits by name, whatever 
   const std::string narrow = with("training", "\"precision\": \"fp8\"", on("dgx-h100", sharded));
   CHECK(of("torchtitan", "2025-03", narrow).training.fusion.name == "compiled-blocks");
   CHECK(of("torchtitan", "2025-04", narrow).training.fusion.name == "compiled");
+  CHECK(of("pytorch-fsdp", "2024-06", narrow).training.fusion.name == "eager");
+  CHECK(of("pytorch-fsdp", "2024-07", narrow).training.fusion.name == "compiled-blocks");
   CHECK(of("pytorch-fsdp", "", with("parallel", "\"zero_stage\": 3")).parallel.overlap_grad_reduce == false);  // behind the last backward pass
   CHECK(of("pytorch-fsdp", "", sharded).parallel.overlap_grad_reduce);
 }
