@@ -140,6 +140,13 @@ class Search {
     }
     return best_;
   }
+  /// The best point near a model's without some sources, if the simulator confirms that it is better; else the model's own.
+  Point best_near(const LinearModel& model, const Without& without) {
+    const double before = cost_of(model.errors, without);
+    for (int reach = kNear; reach > 0; reach /= 2)
+      if (Point next = model.best(reach, without); cost_of(sampled(next), without) < before) return next;
+    return model.at;
+  }
   /// What best() has found so far.
   const Point& so_far() const { return best_; }
   const Point& start() const { return start_; }
@@ -342,7 +349,7 @@ std::vector<FitWithout> fit_without_each(const ConstantsFile& file, const FitCas
   const LinearModel model = search.linear(search.start(), kNear / 4);
   std::vector<FitWithout> out;
   for (const auto& [key, without] : groups) {
-    const Point best = model.best(kNear, without);
+    const Point best = search.best_near(model, without);
     std::vector<double> values = values_before(file.constants());
     for (std::size_t i = 0; i < values.size(); ++i)
       if (best[i] != model.at[i]) values[i] = value_at(file.constants()[i], best[i]);
