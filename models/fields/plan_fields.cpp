@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "models/fields/plan_field_makers.hpp"
 #include "models/fields/plan_names.hpp"
@@ -135,9 +136,13 @@ const std::vector<PlanField>& plan_fields() {
 }
 
 const PlanField* find_field(std::string_view path) {
-  const auto& all = plan_fields();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const PlanField& f) { return f.path == path; });
-  return found == all.end() ? nullptr : &*found;
+  static const std::unordered_map<std::string_view, const PlanField*> by_path = [] {
+    std::unordered_map<std::string_view, const PlanField*> out;
+    for (const PlanField& f : plan_fields()) out.emplace(f.path, &f);
+    return out;
+  }();
+  const auto found = by_path.find(path);
+  return found == by_path.end() ? nullptr : found->second;
 }
 
 std::vector<std::string> keys_below(std::string_view prefix) {

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "models/fields/fusion_file.hpp"
+#include "models/planfile/plan_draft.hpp"
 #include "models/planfile/plan_steps.hpp"
 #include "models/stack/resolve.hpp"
 #include "models/stack/stack_file.hpp"
@@ -38,6 +39,14 @@ struct Precision {
   std::string_view name;
   DTypes types;
 };
+
+// Fields that nothing below reads.
+constexpr std::array<std::string_view, 20> kAlone{
+    "parallel.sequence_parallel",   "parallel.context_mode",         "parallel.zero_group",         "parallel.optimizer_sync",
+    "parallel.overlap_grad_reduce", "parallel.overlap_param_gather", "parallel.tensor_overlap",     "parallel.overlap_tensor_sum",
+    "parallel.overlap_p2p",         "parallel.scatter_p2p",          "parallel.bucket_bytes",       "parallel.prefetch_layers",
+    "parallel.reuse_distance",      "parallel.unit_copies",          "parallel.root_unit",          "parallel.offload.optimizer",
+    "parallel.offload.ratio",       "training.micro_batch_size",     "training.recompute_layers",   "training.expandable_segments"};
 
 constexpr DTypes mixed(DType compute, DType weights) {
   return {compute, weights, DType::fp32, DType::fp32, DType::fp32, DType::fp32};
@@ -175,6 +184,8 @@ Given with_family_recipe(const Plan& plan, const Given& in_file) {
 }
 
 }  // namespace
+
+bool stands_alone(std::string_view field) { return std::find(kAlone.begin(), kAlone.end(), field) != kAlone.end(); }
 
 void fill_defaults(Plan& plan, const Given& in_file) {
   fill_family(plan.model, Filler(in_file));  // first: what a stack does depends on the model (positions, activation)

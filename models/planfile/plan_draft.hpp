@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "models/fields/plan_fields.hpp"
 
@@ -26,7 +27,18 @@ Problems plan_problems(const Plan& plan);
 /// What require_lowerable() would refuse of a completed plan.
 Problems lowering_gaps(const Plan& plan);
 
-/// Whether a field has no effect beside the others of a completed plan.
-bool is_idle(const Plan& plan, std::string_view field);
+/// The fields that have no effect beside the others of a completed plan.
+class IdleFields {
+ public:
+  explicit IdleFields(const Plan& plan);
+  bool has(std::string_view field) const;
+
+ private:
+  std::vector<std::string_view> fields_;  ///< or, ending in '.', all fields below
+};
+
+/// Whether completed() gives no other field a value that depends on this one: in a completed plan it can be set alone. Conditions of
+/// stacks are not among it.
+bool stands_alone(std::string_view field);
 
 }  // namespace tandem

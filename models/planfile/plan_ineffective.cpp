@@ -124,9 +124,13 @@ bool named(std::string_view row, std::string_view field) {
 
 }  // namespace
 
-bool is_idle(const Plan& plan, std::string_view field) {
-  const std::vector<Ineffective> rows = table(plan);
-  return std::any_of(rows.begin(), rows.end(), [&](const Ineffective& row) { return row.idle && named(row.field, field); });
+IdleFields::IdleFields(const Plan& plan) {
+  for (const Ineffective& row : table(plan))
+    if (row.idle) fields_.push_back(row.field);
+}
+
+bool IdleFields::has(std::string_view field) const {
+  return std::any_of(fields_.begin(), fields_.end(), [&](std::string_view row) { return named(row, field); });
 }
 
 std::vector<std::string> ineffective_fields(const Plan& plan, const Given& given) {

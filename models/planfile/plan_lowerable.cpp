@@ -13,7 +13,8 @@ namespace {
 struct Gap {
   std::string_view field;
   bool open;                ///< this plan asks for it
-  std::string lowers;       ///< what this version does lower
+  std::string_view lowers;  ///< what this version does lower
+  std::string more = {};    ///< behind that
 };
 
 std::vector<Gap> model_gaps(const Plan& p) {
@@ -147,7 +148,8 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
                            "sequence_parallel true"},
       {"parallel.zero_group", p.model.moe.num_experts > 0 && grouped && group_ranks % set != 0,
        "sharding groups that have every expert once or several times: zero_group x context x tensor a multiple of "
-       "expert x expert_tensor, " + product_text({q.expert, q.expert_tensor})},
+       "expert x expert_tensor",
+       grouped ? ", " + product_text({q.expert, q.expert_tensor}) : ""},
       {"parallel.context_mode", windows && q.context > 1 && q.context_mode == ContextMode::ring,
        "windows of attention with all_gather and ulysses: a ring passes all keys by all ranks"},
       {"parallel.overlap_experts", p.runs_pairs() && q.schedule != ScheduleKind::one_f_one_b && q.schedule != ScheduleKind::interleaved,
@@ -180,7 +182,7 @@ std::string bare_value(const Plan& p, std::string_view field) {
 Problem not_implemented(const Plan& plan, const Gap& gap) {
   const std::string field(gap.field), value = bare_value(plan, gap.field);
   return {plan.file, field, value, "not implemented: " + field + " " + value,
-          "this version lowers " + gap.lowers};
+          "this version lowers " + std::string(gap.lowers) + gap.more};
 }
 
 }  // namespace

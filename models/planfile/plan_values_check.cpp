@@ -8,6 +8,7 @@
 #include "models/fields/plan_fields.hpp"
 #include "models/planfile/plan_steps.hpp"
 #include "models/fields/plan_values.hpp"
+#include "models/stack/stack_file.hpp"
 
 namespace tandem {
 namespace {
@@ -96,7 +97,7 @@ void check_rampup(const Plan& p, const Reporter& fail) {
 }
 
 void check_stack_name(const Plan& p, Problems& problems) {
-  if (!find_preset("models/stacks", p.stack.name).empty()) return;
+  if (is_stack(p.stack.name)) return;
   Problem unknown = unknown_preset("models/stacks", p.stack.name, "stack");
   unknown.file = p.file;
   unknown.field = "stack";

@@ -39,9 +39,8 @@ const char* name(Outside o) {
   return names[static_cast<std::size_t>(o)];
 }
 
-Estimate ClosedForm::estimate(const Plan& plan, Fill fill) {
+Estimate ClosedForm::estimate(const Plan& plan, const Estimate& e, Fill fill) {
   require_cuda(plan, topology_.device(), cost_.comm_fit());
-  const Estimate e = quick(plan);
   const double share = static_cast<double>(e.memory.count()) / static_cast<double>(topology_.device().usable_memory.count());
   const bool tight = share > kTight.first && share < kTight.second;
   const bool read_off = fill == Fill::played && (tight || one_arena(plan, topology_.device()));

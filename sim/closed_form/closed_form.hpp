@@ -19,7 +19,9 @@ class ClosedForm {
         layers_(topology, cost), links_(topology, cost), runtime_(topology, cost), short_(topology, cost) {}
 
   /// Of a validated plan that fits the cluster. Only plans on disturbed machines are outside.
-  Estimate estimate(const Plan& plan, Fill fill = Fill::played);
+  Estimate estimate(const Plan& plan, Fill fill = Fill::played) { return estimate(plan, quick(plan), fill); }
+  /// The same, going on from what quick() says of the plan.
+  Estimate estimate(const Plan& plan, const Estimate& quick, Fill fill);
   /// The same in microseconds, or outside: by recurrences alone. Its memory is within some percent where it fits with room.
   Estimate quick(const Plan& plan);
   /// Memory alone, as Fill::alive has it, of any plan: by short plans that are lowered and not simulated.

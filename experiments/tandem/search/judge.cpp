@@ -24,30 +24,40 @@ bool is_of_sharding(const std::string& field) {
 
 }  // namespace
 
-/// A closed form for one thread's use: their caches stay warm.
+/// One thread's: their caches stay warm.
+struct Judge::Tools {
+  explicit Tools(const Judge& judge) : form(*judge.topology_, *judge.cost_), plans(judge.space_), twins(judge.space_) {}
+
+  sim::ClosedForm form;
+  CandidatePlans plans, twins;
+  std::unordered_map<CandidateId, const LayerFloor*> floors;  ///< by the first candidate with the same layers
+};
+
+/// Tools for as long as a thread needs them.
 class Judge::Lease {
  public:
   explicit Lease(const Judge& judge) : judge_(judge) {
     const std::lock_guard lock(judge.mutex_);
-    if (judge.forms_.empty()) {
-      form_ = std::make_unique<sim::ClosedForm>(*judge.topology_, *judge.cost_);
+    if (judge.tools_.empty()) {
+      tools_ = std::make_unique<Tools>(judge);
       return;
     }
-    form_ = std::move(judge.forms_.back());
-    judge.forms_.pop_back();
+    tools_ = std::move(judge.tools_.back());
+    judge.tools_.pop_back();
   }
   ~Lease() {
     const std::lock_guard lock(judge_.mutex_);
-    judge_.forms_.push_back(std::move(form_));
+    judge_.tools_.push_back(std::move(tools_));
   }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
-  sim::ClosedForm& form() { return *form_; }
+  Tools* operator->() { return tools_.get(); }
+  Tools& operator*() { return *tools_; }
 
  private:
   const Judge& judge_;
-  std::unique_ptr<sim::ClosedForm> form_;
+  std::unique_ptr<Tools> tools_;
 };
 
 Judge::Judge(const Space& space, Lenience lenience)
@@ -64,33 +74,42 @@ Judge::Judge(const Space& space, Lenience lenience)
     memory_by_member_ = memory_by_member_ || is_of_sharding(space.axes()[a].field);
 }
 
+Judge::~Judge() = default;
+
 bool Judge::is_of_members(const std::string& field) const {
   for (std::size_t a = outer_axes_; a < space_.axes().size(); ++a)
     if (space_.axes()[a].field == field && space_.axes()[a].values.size() > 1) return true;
   return false;
 }
 
-std::optional<Fate> Judge::idle(CandidateId id, const Plan& plan, std::string& reason) const {
-  const Choice chosen = space_.choice(id);
-  for (std::size_t a = 0; a < chosen.size(); ++a) {
+/// Why a candidate has the step of another one, by a field that changes nothing; or empty.
+std::string Judge::idle(CandidateId id, const Plan& plan) const {
+  const IdleFields idle(plan);
+  for (std::size_t a = 0; a < space_.axes().size(); ++a) {
     const Axis& axis = space_.axes()[a];
-    if (chosen[a] == 0 || !is_idle(plan, axis.field)) continue;
-    reason = axis.field + " changes nothing here: the step of " + axis.name + " " + axis.values.front().text;
-    return Fate::same;
+    const bool first = id / space_.stride(a) % static_cast<CandidateId>(axis.values.size()) == 0;
+    if (!first && idle.has(axis.field)) return axis.field + " changes nothing here: the step of " + axis.name + " " + axis.values.front().text;
   }
-  return std::nullopt;
+  return "";
+}
+
+const LayerFloor& Judge::floor_of(CandidateId id, const Plan& plan, Tools& tools) const {
+  const LayerFloor*& known = tools.floors[space_.same_layers(id)];
+  if (known == nullptr) known = &floors_.of(plan);
+  return *known;
 }
 
 /// Whether states are sharded over one rank and the step is that of the axis' first value. Some stacks have other types or buckets with
 /// ZeRO, so the estimates are asked.
-bool Judge::shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, sim::ClosedForm& form) const {
+bool Judge::shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, Tools& tools) const {
   const std::ptrdiff_t axis = space_.axis_of("parallel.zero_stage");
   const bool several = shard_group_size(plan) > 1 || (plan.model.moe.num_experts > 0 && expert_shard_group_size(plan) > 1);
   if (axis < 0 || plan.parallel.zero_stage == 0 || several || e.outside == sim::Outside::layout) return false;
   const CandidateId twin = space_.first_of(id, static_cast<std::size_t>(axis));
-  const Plan other = space_.plan(twin);
-  if (twin == id || !plan_problems(other).empty() || !refusal_of_stack(other).empty()) return false;
-  const sim::Estimate t = form.quick(other);
+  if (twin == id) return false;
+  const Plan& other = tools.twins.of(twin);
+  if ( !plan_problems(other).empty() || !refusal_of_stack(other).empty()) return false;
+  const sim::Estimate t = tools.form.quick(other);
   return t.outside == e.outside && t.step_time == e.step_time && t.memory == e.memory;
 }
 
@@ -105,23 +124,19 @@ GroupView Judge::group(std::int64_t group) const {
   GroupView out;
   const auto refused = [&](Fate fate, std::string reason) { return out.fate = fate, out.reason = std::move(reason), out; };
   if (!space_.divides(first)) return refused(Fate::devices, "tensor x pipeline x context (x data) does not give the number of devices");
-  Plan plan = space_.plan(first);
+  Lease tools(*this);
+  const Plan& plan = tools->plans.of(first);
   const auto others = [&](const Problem& p) { return !is_of_members(p.field); };
   for (const Problem& p : plan_problems(plan))
     if (others(p)) return refused(Fate::layout, text_of(p));
   for (const Problem& p : lowering_gaps(plan))
     if (others(p)) return refused(Fate::unlowered, text_of(p));
-  std::string reason;
-  if (idle(first, plan, reason)) return refused(Fate::same, reason);
-  const LayerFloor& layer = floors_.of(plan);
+  if (std::string reason = idle(first, plan); !reason.empty()) return refused(Fate::same, std::move(reason));
+  const LayerFloor& layer = floor_of(first, plan, *tools);
   out.floor_ps = time_floor(plan, layer);
   for (std::int64_t m = 0; m < space_.members(); ++m) {
-    if (m > 0 && memory_by_member_) {
-      const Choice chosen = space_.choice(first + m);
-      for (std::size_t a = outer_axes_; a < chosen.size(); ++a) space_.axes()[a].values[chosen[a]].set(plan);
-    }
     const bool same = m > 0 && !memory_by_member_;
-    out.memory_floors.push_back(same ? out.memory_floors.front() : memory_floor(plan, layer, topology_->device()));
+    out.memory_floors.push_back(same ? out.memory_floors.front() : memory_floor(tools->plans.of(first + m), layer, topology_->device()));
     const bool large = out.memory_floors.back() > room_;
     out.too_large.push_back(large);
     out.large += large ? 1 : 0;
@@ -130,9 +145,10 @@ GroupView Judge::group(std::int64_t group) const {
 }
 
 std::int64_t Judge::passes_floor(std::int64_t group) const {
-  const Plan plan = space_.plan(group * space_.members());
+  Lease tools(*this);
+  const Plan& plan = tools->plans.of(group * space_.members());
   if (plan.cluster.perturbation.any()) return 0;
-  return static_cast<std::int64_t>(static_cast<double>(Lease(*this).form().passes(plan).ps()) * (1 - kTimeError));
+  return static_cast<std::int64_t>(static_cast<double>(tools->form.passes(plan).ps()) * (1 - kTimeError));
 }
 
 /// Whether a plan with ZeRO 2 or 3, which has no recurrence for its memory, does not fit for what it needs with ZeRO 1.
@@ -149,21 +165,21 @@ bool Judge::surely_large(const Plan& plan, sim::ClosedForm& form) const {
 CandidateView Judge::candidate(CandidateId id) const {
   CandidateView out;
   const auto refused = [&](Fate fate, std::string reason) { return out.fate = fate, out.reason = std::move(reason), out; };
-  const Plan plan = space_.plan(id);
+  Lease tools(*this);
+  const Plan& plan = tools->plans.of(id);
+  sim::ClosedForm& form = tools->form;
   if (const Problems problems = plan_problems(plan); !problems.empty()) return refused(Fate::layout, text_of(problems.front()));
   if (const Problems gaps = lowering_gaps(plan); !gaps.empty()) return refused(Fate::unlowered, text_of(gaps.front()));
-  std::string reason;
-  if (idle(id, plan, reason)) return refused(Fate::same, reason);
-  if (reason = refusal_of_stack(plan); !reason.empty()) return refused(Fate::stack, reason);
-  Lease lease(*this);
+  if (std::string reason = idle(id, plan); !reason.empty()) return refused(Fate::same, std::move(reason));
+  if (std::string reason = refusal_of_stack(plan); !reason.empty()) return refused(Fate::stack, std::move(reason));
   const auto large = [&](const sim::Estimate& e) {
     return static_cast<double>(e.memory.count()) * (1 - kMemoryError) > static_cast<double>(room_);
   };
-  if (surely_large(plan, lease.form())) return out.fate = Fate::too_large, out;
-  sim::Estimate e = lease.form().quick(plan);
-  if (shards_over_one(id, plan, e, lease.form())) return refused(Fate::same, "parallel.zero_stage changes nothing here: one rank has all states");
-  if (e.outside == sim::Outside::layout && !plan.cluster.perturbation.any()) e.memory = lease.form().memory_alive(plan);
-  if (!large(e) && e.outside != sim::Outside::nothing) e = lease.form().estimate(plan, sim::Fill::alive);
+  if (surely_large(plan, form)) return out.fate = Fate::too_large, out;
+  sim::Estimate e = form.quick(plan);
+  if (shards_over_one(id, plan, e, *tools)) return refused(Fate::same, "parallel.zero_stage changes nothing here: one rank has all states");
+  if (e.outside == sim::Outside::layout && !plan.cluster.perturbation.any()) e.memory = form.memory_alive(plan);
+  if (!large(e) && e.outside != sim::Outside::nothing) e = form.estimate(plan, e, sim::Fill::alive);
   out.outside = e.outside;
   out.estimate_ps = e.step_time.ps();
   out.memory = e.memory.count();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/tandem/search/candidate_plans.hpp"
 #include "experiments/tandem/search/fate.hpp"
 #include "experiments/tandem/search/space.hpp"
 #include "experiments/tandem/search/step_floor.hpp"
@@ -61,6 +62,7 @@ class Judge {
  public:
   /// `space` outlives the judge.
   Judge(const Space& space, Lenience lenience);
+  ~Judge();
 
   GroupView group(std::int64_t group) const;
   /// A sharper floor on the steps of an open group than that of group(), in more time: its passes by recurrences. 0 where there is none.
@@ -75,9 +77,11 @@ class Judge {
   std::int64_t room() const { return room_; }  ///< bytes that a rank may need; kAnyRoom where memory is no limit
 
  private:
+  struct Tools;
   class Lease;
-  std::optional<Fate> idle(CandidateId id, const Plan& plan, std::string& reason) const;
-  bool shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, sim::ClosedForm& form) const;
+  std::string idle(CandidateId id, const Plan& plan) const;
+  bool shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, Tools& tools) const;
+  const LayerFloor& floor_of(CandidateId id, const Plan& plan, Tools& tools) const;
   std::string refusal_of_stack(const Plan& plan) const;
   bool surely_large(const Plan& plan, sim::ClosedForm& form) const;
   bool is_of_members(const std::string& field) const;
@@ -91,7 +95,7 @@ class Judge {
   bool memory_by_member_ = false; ///< members may differ in what ZeRO and offloading leave
   mutable FloorTable floors_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<sim::ClosedForm>> forms_;  ///< not in use
+  mutable std::vector<std::unique_ptr<Tools>> tools_;  ///< not in use
 };
 
 }  // namespace tandem::search

@@ -22,6 +22,18 @@ constexpr std::array<std::string_view, 16> kOfTheExchange{
     "parallel.scatter_p2p",       "parallel.offload.optimizer", "parallel.offload.parameters", "parallel.offload.ratio",
     "parallel.optimizer_sync",    "parallel.unit_copies",      "parallel.root_unit",           "training.expandable_segments"};
 
+/// Fields whose product is the number of ranks.
+struct DegreeField {
+  std::string_view path;
+  std::int64_t ParallelSpec::*member;
+};
+constexpr std::array kDegrees{DegreeField{"parallel.tensor", &ParallelSpec::tensor}, DegreeField{"parallel.pipeline", &ParallelSpec::pipeline},
+                              DegreeField{"parallel.context", &ParallelSpec::context}, DegreeField{"parallel.data", &ParallelSpec::data}};
+constexpr std::size_t kData = 3;
+
+/// parallel.data where the plan does not say it: what others leave of `ranks`, 0 where that is no whole number.
+std::int64_t data_left(std::int64_t ranks, std::int64_t others) { return ranks % others == 0 ? ranks / others : 0; }
+
 /// The stack that completed candidates have.
 std::string stack_of(const Question& question) {
   PlanDraft draft = question.draft;
@@ -32,43 +44,78 @@ std::string stack_of(const Question& question) {
 }  // namespace
 
 Space::Space(Question question) : question_(std::move(question)) {
-  const std::set<std::string> asked = condition_fields(stack_of(question_));
+  order_axes(condition_fields(stack_of(question_)));
+  count();
+}
+
+void Space::order_axes(const std::set<std::string>& asked) {
   const auto inner = [&](const Axis& a) {
     return std::find(kOfTheExchange.begin(), kOfTheExchange.end(), a.field) != kOfTheExchange.end() && asked.count(a.field) == 0;
   };
-  std::stable_partition(question_.axes.begin(), question_.axes.end(), [&](const Axis& a) { return !inner(a); });
-  for (const Axis& a : question_.axes) {
-    (inner(a) ? members_ : groups_) *= static_cast<std::int64_t>(a.values.size());
+  const auto middle = std::stable_partition(question_.axes.begin(), question_.axes.end(), [&](const Axis& a) { return !inner(a); });
+  outer_ = static_cast<std::size_t>(middle - question_.axes.begin());
+  // What is derived from a plan may depend on its batch.
+  const bool derived = std::any_of(asked.begin(), asked.end(), [](const std::string& f) { return f.starts_with("derived."); });
+  data_said_ = question_.draft.given.count("parallel.data") != 0;
+  // Ranks that share an expert's matrices follow from the number of data ranks, and so from all degrees.
+  const bool experts = question_.draft.plan.model.moe.num_experts > 0;
+  for (std::size_t a = 0; a < axes().size(); ++a) {
+    const std::string& field = axes()[a].field;
+    const bool of_stages = field == "parallel.pipeline" || field == "parallel.virtual_pipeline";
+    of_layers_.push_back(a < outer_ && (!of_stages || experts || asked.count(field) != 0));
+  }
+  for (const Axis& a : question_.axes)
+    alone_.push_back(tandem::stands_alone(a.field) && asked.count(a.field) == 0 && !(derived && a.field == "training.micro_batch_size"));
+}
+
+void Space::count() {
+  for (std::size_t a = 0; a < axes().size(); ++a) {
+    (a < outer_ ? groups_ : members_) *= static_cast<std::int64_t>(axes()[a].values.size());
     if (size() > kMostCandidates)
       throw ConfigError(Problem{question_.file, "--axis", "", "there are more than " + std::to_string(kMostCandidates) + " candidates", "give fewer values"});
+  }
+  strides_.assign(axes().size(), 1);
+  for (std::size_t a = axes().size(); a-- > 1;) strides_[a - 1] = strides_[a] * static_cast<CandidateId>(axes()[a].values.size());
+  for (std::size_t which = 0; which < kDegrees.size(); ++which) {
+    const std::ptrdiff_t axis = axis_of(std::string(kDegrees[which].path));
+    if (axis < 0) continue;
+    Degree& degree = degrees_.emplace_back(Degree{static_cast<std::size_t>(axis), which, {}});
+    for (const AxisValue& value : axes()[degree.axis].values) {
+      Plan plan;
+      value.set(plan);
+      degree.values.push_back(plan.parallel.*kDegrees[which].member);
+    }
   }
 }
 
 Choice Space::choice(CandidateId id) const {
-  Choice out(axes().size());
-  for (std::size_t a = axes().size(); a-- > 0;) {
-    const auto n = static_cast<std::int64_t>(axes()[a].values.size());
-    out[a] = static_cast<std::uint16_t>(id % n);
-    id /= n;
-  }
+  Choice out;
+  choose(id, out);
   return out;
 }
 
-CandidateId Space::first_of(CandidateId id, std::size_t axis) const {
-  CandidateId behind = 1;
-  for (std::size_t a = axis + 1; a < axes().size(); ++a) behind *= static_cast<CandidateId>(axes()[a].values.size());
-  return id - choice(id)[axis] * behind;
+void Space::choose(CandidateId id, Choice& out) const {
+  out.resize(axes().size());
+  for (std::size_t a = 0; a < out.size(); ++a) {
+    out[a] = static_cast<std::uint16_t>(id / strides_[a]);
+    id %= strides_[a];
+  }
 }
+
+CandidateId Space::same_layers(CandidateId id) const {
+  for (std::size_t a = 0; a < axes().size(); ++a)
+    if (!of_layers_[a]) id -= id / strides_[a] % static_cast<CandidateId>(axes()[a].values.size()) * strides_[a];
+  return id;
+}
+
+CandidateId Space::first_of(CandidateId id, std::size_t axis) const { return id - choice(id)[axis] * strides_[axis]; }
 
 void Space::set(CandidateId id, PlanDraft& draft) const {
   const Choice chosen = choice(id);
   for (std::size_t a = 0; a < chosen.size(); ++a) axes()[a].values[chosen[a]].set(draft.plan);
+  if (!draft.given.insert("parallel.data").second) return;
   ParallelSpec& q = draft.plan.parallel;
-  if (draft.given.count("parallel.data") != 0) return;
-  const std::int64_t ranks = draft.plan.cluster.devices * draft.plan.cluster.ranks_per_device;
-  const std::int64_t others = q.tensor * q.pipeline * q.context;
-  q.data = ranks % others == 0 ? ranks / others : 0;
-  draft.given.insert("parallel.data");
+  q.data = data_left(draft.plan.cluster.devices * draft.plan.cluster.ranks_per_device, q.tensor * q.pipeline * q.context);
 }
 
 Plan Space::plan(CandidateId id) const {
@@ -78,10 +125,14 @@ Plan Space::plan(CandidateId id) const {
 }
 
 bool Space::divides(CandidateId id) const {
-  PlanDraft draft = question_.draft;
-  set(id, draft);
-  const std::int64_t ranks = draft.plan.cluster.devices * draft.plan.cluster.ranks_per_device;
-  return draft.plan.parallel.data > 0 && draft.plan.world_size() == ranks;
+  const Plan& base = question_.draft.plan;
+  const std::int64_t ranks = base.cluster.devices * base.cluster.ranks_per_device;
+  std::array<std::int64_t, kDegrees.size()> degrees{};
+  for (std::size_t i = 0; i < degrees.size(); ++i) degrees[i] = base.parallel.*kDegrees[i].member;
+  for (const Degree& d : degrees_) degrees[d.which] = d.values[static_cast<std::size_t>(id / strides_[d.axis]) % d.values.size()];
+  const std::int64_t others = degrees[0] * degrees[1] * degrees[2];
+  if (!data_said_) degrees[kData] = data_left(ranks, others);
+  return degrees[kData] > 0 && others * degrees[kData] == ranks;
 }
 
 std::string Space::text(CandidateId id) const { return text_of_axes(id, 1); }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,13 @@ class Space {
   std::int64_t size() const { return groups_ * members_; }
 
   Choice choice(CandidateId id) const;
+  void choose(CandidateId id, Choice& out) const;
+  /// How far two candidates are apart that differ by one value of an axis.
+  CandidateId stride(std::size_t axis) const { return strides_[axis]; }
+  /// Whether no field that is filled in depends on an axis, so that plan() of two of its values differs in that field alone.
+  bool stands_alone(std::size_t axis) const { return alone_[axis]; }
+  /// The first candidate whose layers do the same.
+  CandidateId same_layers(CandidateId id) const;
   /// The candidate that has an axis' first value and all else alike.
   CandidateId first_of(CandidateId id, std::size_t axis) const;
   /// The candidate's plan with every field filled in, nothing checked. Where the devices cannot be shared out, its parallel.data is 0.
@@ -47,12 +55,26 @@ class Space {
   std::ptrdiff_t axis_of(const std::string& field) const;
 
  private:
+  /// An axis that says how many ranks there are: which of tensor, pipeline, context and data, and its values.
+  struct Degree {
+    std::size_t axis = 0, which = 0;
+    std::vector<std::int64_t> values;
+  };
+
   void set(CandidateId id, PlanDraft& draft) const;
+  void order_axes(const std::set<std::string>& asked);
+  void count();
   std::string text_of_axes(CandidateId id, std::size_t least_values) const;
 
   std::shared_ptr<const HeldFiles> held_ = std::make_shared<HeldFiles>();  ///< stacks are read once
   Question question_;
   std::int64_t groups_ = 1, members_ = 1;
+  std::size_t outer_ = 0;                  ///< axes that make groups
+  std::vector<CandidateId> strides_;       ///< by axis
+  std::vector<bool> alone_;                ///< by axis
+  std::vector<Degree> degrees_;
+  bool data_said_ = false;                 ///< parallel.data is an axis, or the plan's
+  std::vector<bool> of_layers_;            ///< by axis
 };
 
 }  // namespace tandem::search
