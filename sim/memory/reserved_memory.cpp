@@ -7,8 +7,10 @@
 #include <optional>
 #include <vector>
 
+#include "models/base/error.hpp"
 #include "models/graph/slot_tensors.hpp"
 #include "sim/memory/caching_allocator.hpp"
+#include "sim/memory/short_program.hpp"
 
 namespace tandem::sim {
 
@@ -111,22 +113,24 @@ struct TemplateTensors {
 /// A step's tensors.
 class AllocatedStep {
  public:
-  AllocatedStep(const TaskGraph& graph, const Program& program) : program_(program), tensors_(program.memory.allocations.size()) {
+  AllocatedStep(const TaskGraph& graph, const Program& program) : program_(program), tensors_(program_.allocations().size()) {
     for (const Template& t : graph.templates) {
       templates_.emplace_back(t);
       tasks_ = std::max(tasks_, static_cast<std::int64_t>(t.tasks.size()));
     }
     order_allocations();
-    for (std::size_t i = 0; i < program.instances.size(); ++i) visit(i);
+    for (const Allocation& a : program_.allocations()) offsets_.push_back(a.offset);
+    for (std::size_t i = 0; i < program_.size(); ++i) visit(i);
     for (const std::uint32_t a : transient_) close(a);
     slots_.sort();
     places_.resize(slots_.bytes.size());
+    there_.resize(slots_.bytes.size());
   }
 
   /// What is there for the whole step, in the order in which it was declared.
   void begin(Allocators& allocators) const {
     for (const std::uint32_t a : lasting_) {
-      const Allocation& one = program_.memory.allocations[a];
+      const Allocation& one = program_.allocations()[a];
       allocators.allocate(one.pool, one.bytes);
     }
     begin_parameters(allocators);
@@ -134,28 +138,67 @@ class AllocatedStep {
 
   /// To the first instance behind one in which an allocation failed.
   void run(Allocators& allocators) {
-    auto next = slots_.events.begin();
-    for (std::size_t i = 0; i < program_.instances.size(); ++i) {
-      if (allocators.ran_short()) return;
-      const Traffic& scratch = tensors(i).scratch;
-      scratch_places_.resize(scratch.bytes.size());
-      for (Event e : scratch.events) {
-        e.when += kTimes * time(i, 0);
-        for (; next != slots_.events.end() && next->when <= e.when; ++next)
-          apply(*next, slots_, places_, allocators);
-        apply(e, scratch, scratch_places_, allocators);
+    std::fill(there_.begin(), there_.end(), false);
+    auto next = slots_.events.cbegin();
+    const auto pass = [&](std::size_t from, std::size_t to) {
+      for (std::size_t i = from; i < to && !allocators.ran_short(); ++i) run_instance(i, next, allocators);
+      for (; next != slots_.events.end() && next->when < kTimes * time(to, 0); ++next) apply_slot(*next, allocators);
+    };
+    if (!program_.whole()) {
+      pass(0, program_.period_before());
+      const auto period = next;
+      const std::vector<std::size_t> before = there();
+      pass(program_.period_before(), program_.cut());
+      const std::vector<std::size_t> now = there();
+      require(before.size() == now.size(), "what repeats does not leave as many tensors as it found");
+      for (std::size_t n = 0; n < program_.periods_left_out(); ++n) {
+        rename(now, before);
+        next = period;
+        pass(program_.period_before(), program_.cut());
       }
     }
+    pass(program_.whole() ? 0 : program_.cut(), program_.size());
+    if (allocators.ran_short()) return;
     const std::int64_t end = kTimes * gradients_end();
-    for (; next != slots_.events.end() && next->when < end; ++next) apply(*next, slots_, places_, allocators);
+    for (; next != slots_.events.end() && next->when < end; ++next) apply_slot(*next, allocators);
     const auto let_go = [&] {
-      for (; next != slots_.events.end(); ++next) apply(*next, slots_, places_, allocators);
+      for (; next != slots_.events.end(); ++next) apply_slot(*next, allocators);
     };
     update(allocators, let_go);
   }
 
  private:
   using Places = std::vector<CachingAllocator::Place>;
+
+  void run_instance(std::size_t i, std::vector<Event>::const_iterator& next, Allocators& allocators) {
+    const Traffic& scratch = tensors(i).scratch;
+    scratch_places_.resize(scratch.bytes.size());
+    for (Event e : scratch.events) {
+      e.when += kTimes * time(i, 0);
+      for (; next != slots_.events.end() && next->when <= e.when; ++next) apply_slot(*next, allocators);
+      apply(e, scratch, scratch_places_, allocators);
+    }
+  }
+
+  void apply_slot(const Event& e, Allocators& allocators) {
+    there_[e.tensor] = e.comes();
+    apply(e, slots_, places_, allocators);
+  }
+
+  /// Tensors of slots that are there, in the order in which they were declared.
+  std::vector<std::size_t> there() const {
+    std::vector<std::size_t> out;
+    for (std::size_t t = 0; t < there_.size(); ++t)
+      if (there_[t]) out.push_back(t);
+    return out;
+  }
+
+  /// What is there takes the names of what was there a period before, so that the same events are about it.
+  void rename(const std::vector<std::size_t>& now, const std::vector<std::size_t>& before) {
+    renamed_.clear();
+    for (const std::size_t t : now) renamed_.push_back(places_[t]), there_[t] = false;
+    for (std::size_t k = 0; k < before.size(); ++k) places_[before[k]] = renamed_[k], there_[before[k]] = true;
+  }
 
   /// Before the weights became one tensor every parameter had one of its own (deepspeed/runtime/zero/stage2.py, branch big-science of
   /// 2021, __init__: move_to_cpu and flatten; later versions empty the cache between the two), as large as its gradient.
@@ -175,12 +218,12 @@ class AllocatedStep {
   /// release_cached_blocks), so with a limit nothing is in the way that only a stream keeps.
   void update(Allocators& allocators, const auto& let_go) const {
     Traffic passing;
-    const std::vector<PassingTensor>& tensors = program_.memory.passing.tensors;
+    const std::vector<PassingTensor>& tensors = program_.passing().tensors;
     for (const PassingTensor& t : tensors) passing.add(t.bytes, Pool::computation, t.comes, t.goes);
     passing.sort();
     Places places(passing.bytes.size());
     for (const Event& e : passing.events) {
-      if (e.when >= kTimes * program_.memory.passing.gradients_go) let_go();
+      if (e.when >= kTimes * program_.passing().gradients_go) let_go();
       const bool goes_at_once = tensors[e.tensor].let_go && allocators.limited();
       if (goes_at_once && !e.comes()) continue;
       apply(e, passing, places, allocators);
@@ -190,7 +233,7 @@ class AllocatedStep {
 
   /// Gradients that the framework lets go of: each is made by the first backward pass (stage_1_and_2.py,
   /// independent_gradient_partition_epilogue ends with zero_grad, which sets them to none).
-  bool passes(const Allocation& a) const { return !program_.memory.passing.tensors.empty() && a.kind == MemoryKind::gradients; }
+  bool passes(const Allocation& a) const { return !program_.passing().tensors.empty() && a.kind == MemoryKind::gradients; }
 
   /// Reductions and the update touch gradients of many parameters as one.
   static bool makes_gradients(const Instance& i) {
@@ -198,8 +241,8 @@ class AllocatedStep {
   }
 
   void order_allocations() {
-    const auto& all = program_.memory.allocations;
-    const auto end = static_cast<std::uint32_t>(program_.instances.size()) - 1;
+    const auto& all = program_.allocations();
+    const auto end = static_cast<std::uint32_t>(program_.size()) - 1;
     for (std::uint32_t a = 0; a < all.size(); ++a) {
       if (all[a].name == "scratch") continue;
       if (all[a].first == 0 && all[a].last >= end && !passes(all[a])) lasting_.push_back(a);
@@ -210,7 +253,7 @@ class AllocatedStep {
     std::stable_sort(going_.begin(), going_.end(), [&](auto x, auto y) { return all[x].last < all[y].last; });
   }
 
-  const TemplateTensors& tensors(std::size_t instance) const { return templates_[program_.instances[instance].tmpl.index()]; }
+  const TemplateTensors& tensors(std::size_t instance) const { return templates_[program_.instance(instance).tmpl.index()]; }
   std::int64_t time(std::size_t instance, std::int64_t task) const { return static_cast<std::int64_t>(instance) * tasks_ + task; }
 
   /// The allocation at an offset of the arena, at the instance that is visited.
@@ -218,20 +261,28 @@ class AllocatedStep {
     auto at = here_.upper_bound(offset);
     if (at == here_.begin()) return std::nullopt;
     const std::uint32_t a = (--at)->second;
-    return offset < at->first + program_.memory.allocations[a].bytes.count() ? std::optional(a) : std::nullopt;
+    return offset < at->first + program_.allocations()[a].bytes.count() ? std::optional(a) : std::nullopt;
+  }
+
+  /// What is there on both sides of the cut lies elsewhere behind it.
+  void move() {
+    for (const ShortProgram::Moved& m : program_.moved()) here_.erase(offsets_[m.allocation]);
+    for (const ShortProgram::Moved& m : program_.moved())
+      here_[offsets_[m.allocation] = m.offset] = static_cast<std::uint32_t>(m.allocation);
   }
 
   void visit(std::size_t i) {
-    const auto& all = program_.memory.allocations;
-    for (; gone_ < going_.size() && all[going_[gone_]].last < i; ++gone_) here_.erase(all[going_[gone_]].offset);
+    const auto& all = program_.allocations();
+    for (; gone_ < going_.size() && all[going_[gone_]].last < i; ++gone_) here_.erase(offsets_[going_[gone_]]);
+    if (i == program_.cut()) move();
     for (; next_ < transient_.size() && all[transient_[next_]].first <= i; ++next_)
       here_[all[transient_[next_]].offset] = transient_[next_];
     const std::vector<TensorSpans>& slots = tensors(i).slots;
     for (std::size_t s = 1; s < slots.size(); ++s) {
-      const std::int64_t offset = program_.bindings[program_.instances[i].binding + s];
+      const std::int64_t offset = program_.binding(i, s);
       const auto a = behind(offset);
-      if (!a || (passes(all[*a]) && !makes_gradients(program_.instances[i]))) continue;
-      const std::int64_t base = offset - all[*a].offset, end = all[*a].bytes.count();
+      if (!a || (passes(all[*a]) && !makes_gradients(program_.instance(i)))) continue;
+      const std::int64_t base = offset - offsets_[*a], end = all[*a].bytes.count();
       for (const TensorSpan& t : slots[s])  // a slot may reach into the next allocations, which last as long (gradients of units)
         if (base + t.low < end)
           join(tensors_[*a], {base + t.low, std::min(base + t.high, end), time(i, t.first), time(i, t.last)});
@@ -242,7 +293,7 @@ class AllocatedStep {
   /// touches it, inside the last one to the last. What neither touches (a receive's buffer before it is used, what was
   /// sent until the sender knows) is there for all of it.
   void close(std::uint32_t a) {
-    const Allocation& allocation = program_.memory.allocations[a];
+    const Allocation& allocation = program_.allocations()[a];
     const std::int64_t from = time(allocation.first, 0), to = time(allocation.last, tasks_ - 1);
     if (passes(allocation)) return close_gradients(a);
     std::int64_t rest = allocation.bytes.count();
@@ -254,16 +305,16 @@ class AllocatedStep {
   }
 
   /// Behind all tasks; those that are let go of are alone there.
-  std::int64_t gradients_end() const { return time(program_.instances.size(), 0); }
+  std::int64_t gradients_end() const { return time(program_.size(), 0); }
 
   void close_gradients(std::uint32_t a) {
     for (const TensorSpan& t : tensors_[a]) {
-      slots_.add(Bytes(t.bytes()), program_.memory.allocations[a].pool, t.first, gradients_end());
+      slots_.add(Bytes(t.bytes()), program_.allocations()[a].pool, t.first, gradients_end());
       gradients_.push_back(Bytes(t.bytes()));
     }
   }
 
-  const Program& program_;
+  const ShortProgram program_;
   std::vector<TemplateTensors> templates_;
   std::int64_t tasks_ = 1;                      ///< most of a template
   std::vector<std::uint32_t> lasting_;          ///< allocations
@@ -271,10 +322,12 @@ class AllocatedStep {
   std::vector<std::uint32_t> going_;            ///< the same by last instance
   std::size_t next_ = 0, gone_ = 0;             ///< the first of them that are not here yet, or still are
   std::map<std::int64_t, std::uint32_t> here_;  ///< by offset
+  std::vector<std::int64_t> offsets_;           ///< by allocation: where it lies at the instance that is visited
   std::vector<TensorSpans> tensors_;            ///< by allocation
   std::vector<Bytes> gradients_;                ///< of parameters, where they pass
   Traffic slots_;
-  Places places_, scratch_places_;
+  Places places_, scratch_places_, renamed_;
+  std::vector<bool> there_;                     ///< by tensor of slots_
 };
 
 }  // namespace

@@ -224,6 +224,23 @@ TEST_CASE("for plain plans an allocator reserves what is alive at once or more, 
   }
 }
 
+TEST_CASE("a program whose micro-batches were copied reserves and needs what one does that was lowered pass by pass") {
+  tests::SmallPlan small;
+  small.pipeline = GENERATE(1, 2, 4);
+  small.recompute = GENERATE("none", "full");
+  small.micro_batches = 48;
+  const Plan plan = small.plan();
+  const TaskGraph copied = lower(plan), written = lower_every_pass(plan);
+  for (std::size_t s = 0; s < copied.programs.size(); ++s) {
+    const Program &a = copied.programs[s], &b = written.programs[s];
+    CHECK(a.copied > 0);
+    CHECK(b.copied == 0);
+    CHECK(reserved_bytes(copied, a) == reserved_bytes(written, b));
+    const Bytes room(a.memory.live_peak_bytes.count() * 101 / 100);
+    CHECK(needed_bytes(copied, a, room) == needed_bytes(written, b, room));
+  }
+}
+
 TEST_CASE("what an allocator needs is what is alive where it can give segments back, and more where tensors lie in them") {
   TaskGraph graph = two_each_way(40);
   Program& p = graph.programs.front();
