@@ -153,6 +153,7 @@ void PassTape::play(const PassTimes& times, PassEnds& ends) {
 PassTape& PassSchedules::tape(ScheduleKind kind, const ScheduleShape& shape) {
   std::vector<std::int32_t> costs;
   for (const PassCosts& c : shape.costs) costs.insert(costs.end(), {c.forward, c.backward, c.weight, c.held, c.deferred});
+  costs.insert(costs.end(), {shape.transfer, shape.steps_overlap, shape.exchanges, shape.pairs});
   return tapes_.try_emplace({kind, shape.stages, shape.micro_batches, shape.chunks, std::move(costs)}, kind, shape).first->second;
 }
 
@@ -168,17 +169,36 @@ std::int64_t PassSchedules::enough(const ScheduleShape& shape) {
   return std::min(shape.micro_batches, played + rest);
 }
 
-const PassEnds& PassSchedules::play(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times) {
+void PassSchedules::compute(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times, PassEnds& ends) {
   ScheduleShape few = shape;
   few.micro_batches = enough(shape);
-  tape(kind, few).play(times, ends_);
+  tape(kind, few).play(times, ends);
   const std::int64_t more = (shape.micro_batches - few.micro_batches) / shape.stages;
-  if (more == 0) return ends_;
+  if (more == 0) return;
   few.micro_batches -= shape.stages;
   tape(kind, few).play(times, before_);
   for (auto list : {&PassEnds::stage, &PassEnds::backward, &PassEnds::gradient})
-    for (std::size_t i = 0; i < (ends_.*list).size(); ++i) (ends_.*list)[i] += more * ((ends_.*list)[i] - (before_.*list)[i]);
-  return ends_;
+    for (std::size_t i = 0; i < (ends.*list).size(); ++i) (ends.*list)[i] += more * ((ends.*list)[i] - (before_.*list)[i]);
+}
+
+/// All that the times of a step depend on.
+void PassSchedules::write_words(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times) {
+  words_.assign({static_cast<std::int64_t>(kind), shape.stages, shape.micro_batches, shape.chunks, shape.transfer, shape.steps_overlap,
+                 shape.exchanges, shape.pairs, times.after_arrival, times.gather, times.wait_for_send});
+  for (const PassCosts& c : shape.costs) words_.insert(words_.end(), {c.forward, c.backward, c.weight, c.held, c.deferred});
+  words_.insert(words_.end(), times.pass.begin(), times.pass.end());
+  words_.insert(words_.end(), times.transfer.begin(), times.transfer.end());
+}
+
+const PassEnds& PassSchedules::play(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times) {
+  constexpr std::size_t kMostKept = std::size_t{4} << 20;  // numbers: 32 MiB
+  write_words(kind, shape, times);
+  if (const auto found = known_.find(words_); found != known_.end()) return found->second;
+  if (kept_ > kMostKept) known_.clear(), kept_ = 0;
+  PassEnds& ends = known_.emplace(words_, PassEnds()).first->second;
+  compute(kind, shape, times, ends);
+  kept_ += words_.size() + ends.stage.size() + ends.backward.size() + ends.gradient.size();
+  return ends;
 }
 
 std::int64_t PassSchedules::most_held(ScheduleKind kind, const ScheduleShape& shape, std::int64_t stage) {

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
+#include "models/plan/plan_words.hpp"
 #include "models/schedule/schedule.hpp"
 
 namespace tandem::sim {
@@ -60,7 +62,8 @@ class PassTape {
   std::vector<std::int64_t> computing_, sending_, receiving_, sent_;  // scratch, by stage
 };
 
-/// Times of schedules of any length: a part that repeats is computed for a few micro-batches and continued.
+/// Times of schedules of any length: a part that repeats is computed for a few micro-batches and continued. Plans whose passes and
+/// transfers take the same share what was computed.
 class PassSchedules {
  public:
   /// Times of the whole step; the reference holds until the next call.
@@ -69,12 +72,17 @@ class PassSchedules {
 
  private:
   PassTape& tape(ScheduleKind kind, const ScheduleShape& shape);
+  void compute(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times, PassEnds& ends);
+  void write_words(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times);
   static std::int64_t enough(const ScheduleShape& shape);
 
-  /// Kind, stages, micro-batches, chunks, and costs.
+  /// Kind, stages, micro-batches, chunks, and costs with all else.
   using Key = std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t, std::vector<std::int32_t>>;
   std::map<Key, PassTape> tapes_;
-  PassEnds ends_, before_;
+  std::unordered_map<std::vector<std::int64_t>, PassEnds, WordsHash> known_;
+  std::size_t kept_ = 0;               ///< numbers in known_
+  std::vector<std::int64_t> words_;    // scratch
+  PassEnds before_;                    // scratch
 };
 
 }  // namespace tandem::sim

@@ -19,6 +19,17 @@ lowering::Sharding sharding_of(const Plan& plan, std::int64_t data) {
   return z;
 }
 
+/// Whether units take the same time on their way.
+bool alike(const Unit& a, const Unit& b) { return a.elements == b.elements && a.replication == b.replication; }
+
+/// The kind of all layers, kBlockKinds where there are several.
+std::size_t only_kind(const LayerKinds& kinds) {
+  std::size_t only = kBlockKinds, count = 0;
+  for (std::size_t k = 0; k < kBlockKinds; ++k)
+    if (kinds.has(k)) only = k, ++count;
+  return count == 1 ? only : kBlockKinds;
+}
+
 }  // namespace
 
 StepEstimate::StepEstimate(const Parts& x)
@@ -33,6 +44,7 @@ StepEstimate::StepEstimate(const Parts& x)
       stride_(t_ * d_),
       with_experts_(in_.shapes.expert_ranks * in_.shapes.expert_tensor),
       kinds_(in_.shapes),
+      only_kind_(only_kind(kinds_)),
       regions_(in_.layer.regions),
       sharding_(sharding_of(in_.plan, d_)),
       split_backward_(in_.shapes.defer_weights),
@@ -237,7 +249,8 @@ Collective StepEstimate::weight_gather(const Unit& u) const {
 
 /// Units leave one after the other, each when it is complete; the end of the last.
 std::int64_t StepEstimate::send_units(std::int64_t s) {
-  std::int64_t lane = 0;
+  std::int64_t lane = 0, time = 0;
+  const Unit* timed = nullptr;  // most units are as large as the one before
   for (Unit& u : in_.scratch.units) {
     const Members members = copies(s, u.replication);
     if (members.count == 1) {
@@ -245,8 +258,10 @@ std::int64_t StepEstimate::send_units(std::int64_t s) {
       lane = std::max(lane, u.end);
       continue;
     }
+    if (timed == nullptr || !alike(u, *timed)) time = alone(unit_sum(u), members);
+    timed = &u;
     u.start = std::max(lane, u.ready);
-    lane = u.end = u.start + alone(unit_sum(u), members);
+    lane = u.end = u.start + time;
   }
   return lane;
 }
@@ -298,11 +313,15 @@ StepEstimate::Tail StepEstimate::tail(std::int64_t s, const PassEnds& ends, std:
     late += more;
     t.reduced = send_units(s);
   }
+  std::int64_t gather = 0;
+  const Unit* gathered = nullptr;
   for (const Unit& u : in_.scratch.units) {
     if (u.word || d_ > 1) t.word = u.end;  // on their way they keep their order, and what ties stages comes last
     const bool experts = u.replication == Replication::expert;
-    if ((experts ? sharding_.expert_shards : sharding_.shards) > 1 && !u.copy)
-      t.gather += alone(weight_gather(u), copies(s, u.replication));
+    if ((experts ? sharding_.expert_shards : sharding_.shards) <= 1 || u.copy) continue;
+    if (gathered == nullptr || !alike(u, *gathered)) gather = alone(weight_gather(u), copies(s, u.replication));
+    gathered = &u;
+    t.gather += gather;
   }
   t.flat = stage.flat_elements;
   t.shard = stage.shard_elements;
