@@ -22,12 +22,12 @@ lowering::Sharding sharding_of(const Plan& plan, std::int64_t data) {
 /// Whether units take the same time on their way.
 bool alike(const Unit& a, const Unit& b) { return a.elements == b.elements && a.replication == b.replication; }
 
-/// The kind of all layers, kBlockKinds where there are several.
+/// The kind of all layers, kLayerKinds where there are several.
 std::size_t only_kind(const LayerKinds& kinds) {
-  std::size_t only = kBlockKinds, count = 0;
-  for (std::size_t k = 0; k < kBlockKinds; ++k)
+  std::size_t only = kLayerKinds, count = 0;
+  for (std::size_t k = 0; k < kLayerKinds; ++k)
     if (kinds.has(k)) only = k, ++count;
-  return count == 1 ? only : kBlockKinds;
+  return count == 1 ? only : kLayerKinds;
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ class StepEstimate {
   /// Of `layers` from the global layer `first` on: the sum of what `of_kind` gives for a layer of each kind.
   template <class OfKind>
   std::int64_t layer_sum(std::int64_t first, std::int64_t layers, const OfKind& of_kind) const {
-    if (only_kind_ < kBlockKinds) return layers * of_kind(in_.layer.blocks[only_kind_]);
+    if (only_kind_ < kLayerKinds) return layers * of_kind(in_.layer.blocks[only_kind_]);
     const KindCounts counts = kinds_.among(first, layers);
     std::int64_t sum = 0;
     for (std::size_t k = 0; k < kLayerKinds; ++k)
@@ -131,7 +131,7 @@ class StepEstimate {
   const std::int64_t stride_;              ///< ranks of a stage
   const std::int64_t with_experts_;        ///< ranks that hold all experts together
   const LayerKinds kinds_;
-  const std::size_t only_kind_;            ///< of all layers; kBlockKinds: there are several
+  const std::size_t only_kind_;            ///< of all layers; kLayerKinds: there are several
   lowering::ModelRegions regions_;
   const lowering::Sharding sharding_;
   const bool split_backward_, tied_;
