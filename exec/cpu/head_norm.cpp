@@ -57,62 +57,131 @@ T inverse_root_of(const Op& op, const T* sums, const HeadPlace& head) {
   return T{1} / std::sqrt(sums[2 * head.row + head.key] / row_length<T>(op, head.key) + static_cast<T>(op.epsilon));
 }
 
+// A group's head of values: where it begins in qkv, and in what is kept.
+struct ValuePlace {
+  std::int64_t at, packed;
+};
+
+// The width of a group in what a norm keeps.
+std::int64_t kept_group(const HeadNorm& op) {
+  const AttentionDims& d = op.dims;
+  return (d.per_group() + 1) * d.head_dim + (op.values == NormedValues::own ? d.value_width() : 0);
+}
+
+// body(ValuePlace) for all heads of values of all tokens.
+template <class F>
+void each_value_head(const HeadNorm& op, const Call& call, F body) {
+  const AttentionDims& d = op.dims;
+  const std::int64_t before = d.per_group() * d.head_dim;
+  each_row(call, op.tokens(), d.groups() * d.value_width(), [&](std::int64_t row) {
+    for (std::int64_t g = 0; g < d.groups(); ++g) {
+      const std::int64_t group = row * d.groups() + g, at = before + d.head_dim;
+      body(ValuePlace{group * d.group_width() + at, group * kept_group(op) + at});
+    }
+  });
+}
+
+// Where a head's queries or keys begin in what a norm keeps, in which values may lie between the groups.
+std::int64_t kept_at(const HeadNorm& op, const HeadPlace& head) {
+  const std::int64_t of_group = (op.dims.per_group() + 1) * op.dims.head_dim;
+  return head.packed + head.packed / of_group * (kept_group(op) - of_group);
+}
+
+// Values as normed keys without their weight.
+template <class T>
+void compute_tied(const HeadNorm& op, Call& call) {
+  const T *kept = call.in<T>(0), *of_queries = call.in<T>(1), *of_keys = call.in<T>(2);
+  T* qkv = call.out<T>(0);
+  const std::int64_t n = op.dims.head_dim;
+  each_head(op.dims, call, [&](const HeadPlace& head) {
+    const T *x = kept + head.packed, rstd = inverse_root(x, n, op.epsilon);
+    T* y = qkv + head.at;
+    each(n, [=, gamma = head.key ? of_keys : of_queries](std::int64_t c) { y[c] = x[c] * rstd * gamma[c]; });
+    if (head.key) each(n, [=, v = y + n](std::int64_t c) { v[c] = x[c] * rstd; });
+  });
+}
+
+// dx = rstd (g - xhat mean(g xhat)), g = gradient(column) that of xhat.
+template <class T, class G>
+void through_norm(const T* x, std::int64_t n, double epsilon, T* dx, G gradient) {
+  const T rstd = inverse_root(x, n, epsilon);
+  const T mean = lane_sum<T>(n, [=](std::int64_t c) { return gradient(c) * (x[c] * rstd); }) / static_cast<T>(n);
+  each(n, [=](std::int64_t c) { dx[c] = rstd * (gradient(c) - x[c] * rstd * mean); });
+}
+
+// d[gamma] = sums over tokens of dy xhat, of queries and of keys.
+template <class T>
+void gamma_gradients(const HeadNorm& op, const T* dqkv, const T* kept, T* for_queries, T* for_keys) {
+  const std::int64_t n = op.dims.head_dim;
+  std::fill_n(for_queries, n, T{0});
+  std::fill_n(for_keys, n, T{0});
+  // Heads share the sums, which are few columns of many rows: the calling thread adds them up, in order.
+  for (std::int64_t row = 0; row < op.tokens(); ++row)
+    for (std::int64_t h = 0; h < heads_of(op.dims); ++h) {
+      const HeadPlace head = head_place(op.dims, row, h);
+      const T *x = kept + kept_at(op, head), rstd = inverse_root(x, n, op.epsilon);
+      T* const sums = head.key ? for_keys : for_queries;
+      each(n, [=, d = dqkv + head.at](std::int64_t c) { sums[c] += d[c] * (x[c] * rstd); });
+    }
+}
+
+// A key's gradient is of the key, and of the value that it is.
+template <class T>
+void tied_backward(const HeadNormBackward& op, Call& call) {
+  const T *dqkv = call.in<T>(0), *kept = call.in<T>(1), *of_queries = call.in<T>(2), *of_keys = call.in<T>(3);
+  T* dkept = call.out<T>(0);
+  const std::int64_t n = op.dims.head_dim;
+  gamma_gradients(op.forward(), dqkv, kept, call.out<T>(1), call.out<T>(2));
+  each_head(op.dims, call, [&](const HeadPlace& head) {
+    const T *d = dqkv + head.at, *v = d + n, *gamma = head.key ? of_keys : of_queries;
+    const bool key = head.key;
+    through_norm(kept + head.packed, n, op.epsilon, dkept + head.packed,
+                 [=](std::int64_t c) { return key ? d[c] * gamma[c] + v[c] : d[c] * gamma[c]; });
+  });
+}
+
 }  // namespace
 template <class T>
 void compute(const HeadNorm& op, Call& call) {
+  if (op.values == NormedValues::of_keys) return compute_tied<T>(op, call);
   const T *of_queries = op.plain ? nullptr : call.in<T>(1), *of_keys = op.plain ? nullptr : call.in<T>(2);
   T *qkv = call.out<T>(0), *kept = call.out<T>(1);
   const std::int64_t n = op.dims.head_dim;
   each_head(op.dims, call, [&](const HeadPlace& head) {
-    T *y = qkv + head.at, *x = kept + head.packed;
+    T *y = qkv + head.at, *x = kept + kept_at(op, head);
     std::copy_n(y, n, x);
     const T rstd = inverse_root(x, n, op.epsilon);
     if (op.plain) return each(n, [=](std::int64_t c) { y[c] = x[c] * rstd; });
     each(n, [=, gamma = head.key ? of_keys : of_queries](std::int64_t c) { y[c] = x[c] * rstd * gamma[c]; });
   });
-}
-
-// dx = rstd (dy - xhat mean(dy xhat)).
-template <class T>
-void plain_backward(const HeadNormBackward& op, Call& call) {
-  const T* kept = call.in<T>(1);
-  T* dqkv = call.out<T>(0);
-  const std::int64_t n = op.dims.head_dim;
-  each_head(op.dims, call, [&](const HeadPlace& head) {
-    const T* x = kept + head.packed;
-    T* d = dqkv + head.at;
-    const T rstd = inverse_root(x, n, op.epsilon);
-    const T mean = lane_sum<T>(n, [=](std::int64_t c) { return d[c] * (x[c] * rstd); }) / static_cast<T>(n);
-    each(n, [=](std::int64_t c) { d[c] = rstd * (d[c] - x[c] * rstd * mean); });
+  if (op.values == NormedValues::none) return;
+  const std::int64_t wide = op.dims.value_width();
+  each_value_head(op, call, [&](const ValuePlace& v) {
+    T *y = qkv + v.at, *x = kept + v.packed;
+    std::copy_n(y, wide, x);
+    const T rstd = inverse_root(x, wide, op.epsilon);
+    each(wide, [=](std::int64_t c) { y[c] = x[c] * rstd; });
   });
 }
 
-// With g = dy gamma: dx = rstd (g - xhat mean(g xhat)).
+// With g = dy gamma, or dy: dx = rstd (g - xhat mean(g xhat)).
 template <class T>
 void compute(const HeadNormBackward& op, Call& call) {
-  if (op.plain) return plain_backward<T>(op, call);
-  const T *kept = call.in<T>(1), *of_queries = call.in<T>(2), *of_keys = call.in<T>(3);
-  T *dqkv = call.out<T>(0), *for_queries = call.out<T>(1), *for_keys = call.out<T>(2);
-  const std::int64_t n = op.dims.head_dim;
-  std::fill_n(for_queries, n, T{0});
-  std::fill_n(for_keys, n, T{0});
-  // Heads share the sums, which are few columns of many rows: the calling thread adds them up, in order.
-  for (std::int64_t row = 0; row < op.dims.batch * op.dims.seq; ++row)
-    for (std::int64_t h = 0; h < heads_of(op.dims); ++h) {
-      const HeadPlace head = head_place(op.dims, row, h);
-      const T *x = kept + head.packed, rstd = inverse_root(x, n, op.epsilon);
-      T* const sums = head.key ? for_keys : for_queries;
-      each(n, [=, d = dqkv + head.at](std::int64_t c) { sums[c] += d[c] * (x[c] * rstd); });
-    }
+  if (op.values == NormedValues::of_keys) return tied_backward<T>(op, call);
+  const T *kept = call.in<T>(1), *of_queries = op.plain ? nullptr : call.in<T>(2), *of_keys = op.plain ? nullptr : call.in<T>(3);
+  T* dqkv = call.out<T>(0);
+  const HeadNorm norm = op.forward();
+  if (!op.plain) gamma_gradients(norm, dqkv, kept, call.out<T>(1), call.out<T>(2));
   each_head(op.dims, call, [&](const HeadPlace& head) {
-    const T *x = kept + head.packed, *gamma = head.key ? of_keys : of_queries;
+    const T *x = kept + kept_at(norm, head), *gamma = head.key ? of_keys : of_queries;
     T* d = dqkv + head.at;
-    const T rstd = inverse_root(x, n, op.epsilon);
-    const T mean = lane_sum<T>(n, [=](std::int64_t c) { return d[c] * gamma[c] * (x[c] * rstd); }) / static_cast<T>(n);
-    each(n, [=](std::int64_t c) {
-      const T xhat = x[c] * rstd, up = d[c];
-      d[c] = rstd * (up * gamma[c] - xhat * mean);
-    });
+    if (gamma == nullptr) return through_norm(x, op.dims.head_dim, op.epsilon, d, [=](std::int64_t c) { return d[c]; });
+    through_norm(x, op.dims.head_dim, op.epsilon, d, [=](std::int64_t c) { return d[c] * gamma[c]; });
+  });
+  if (op.values == NormedValues::none) return;
+  each_value_head(norm, call, [&](const ValuePlace& v) {
+    T* d = dqkv + v.at;
+    through_norm(kept + v.packed, op.dims.value_width(), op.epsilon, d, [=](std::int64_t c) { return d[c]; });
   });
 }
 

@@ -92,6 +92,30 @@ void each_choice(const MoeDims& d, const std::int32_t* slots, const Call& call, 
   });
 }
 
+// The learned numbers of experts among the operands, the last of `in`; null where there are none.
+template <class T>
+const T* expert_scales(const RouterRule& r, const Call& call, std::size_t in) {
+  return r.expert_scale ? call.in<T>(in + (r.bias ? 1 : 0)) : nullptr;
+}
+
+// Of weights, which are w_j times the number of their expert: gradients of w_j, of a token, and of the numbers, in order of tokens.
+template <class T>
+std::vector<T> through_scales(const TopKRouterBackward& op, const T* probs, const std::vector<std::int64_t>& chosen,
+                              const T* dweights, const T* scales, T* dscales) {
+  const MoeDims& d = op.dims;
+  std::vector<T> dw(chosen.size());
+  std::fill_n(dscales, d.experts, T{0});
+  for (std::int64_t t = 0; t < d.tokens; ++t) {
+    const T *p = probs + t * d.experts, sum = sum_of_chosen(d, op.routing, p, chosen.data() + t * d.top_k);
+    for (std::int64_t i = t * d.top_k; i < (t + 1) * d.top_k; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      dw[at] = dweights[i] * scales[chosen[at]];
+      dscales[chosen[at]] += dweights[i] * (p[chosen[at]] / sum * static_cast<T>(op.routing.scale));
+    }
+  }
+  return dw;
+}
+
 // d loss / d score of one token's experts from that of its weights. Normalised and not scaled these are w_j = p_j / sum, and the
 // gradient is (dw_j - sum_i dw_i w_i) / sum.
 template <class T>
@@ -147,6 +171,8 @@ void compute(const TopKRouter& op, Call& call) {
     for (std::int64_t i = t * d.top_k; i < (t + 1) * d.top_k; ++i)
       weights[i] = p[chosen[static_cast<std::size_t>(i)]] / sum * scale;
   }
+  if (const T* scales = expert_scales<T>(op.routing, call, 1))
+    for (std::size_t i = 0; i < chosen.size(); ++i) weights[i] *= scales[chosen[i]];
   write_slots(d, chosen, call.out<std::int32_t>(2), call.out<std::int32_t>(3));
 }
 
@@ -158,6 +184,11 @@ void compute(const TopKRouterBackward& op, Call& call) {
   const bool sigmoids = op.routing.scores == RouterScores::sigmoid;
   const std::vector<std::int64_t> chosen = choices(d, op.routing, probs, op.routing.bias ? call.in<T>(6) : nullptr, call);
   const std::vector<T> auxiliary = auxiliary_gradient<T>(op, call.in<std::int32_t>(4), call.table().loss_scale);
+  std::vector<T> unscaled;
+  if (const T* scales = expert_scales<T>(op.routing, call, 6)) {
+    unscaled = through_scales(op, probs, chosen, dweights, scales, call.out<T>(1));
+    dweights = unscaled.data();
+  }
   each_row(call, d.tokens, d.experts, [&](std::int64_t t) {
     const T* p = probs + t * d.experts;
     T* dp = dlogits + t * d.experts;

@@ -67,10 +67,12 @@ class Sizes {
   OperandSizes operator()(const RowReduce& o) const { return {{v(o.rows * o.cols)}, {v(o.rows)}}; }
   OperandSizes operator()(const HeadNorm& o) const {
     const auto gamma = v(o.dims.head_dim);
+    if (o.values == NormedValues::of_keys) return {{v(o.elements()), gamma, gamma}, {qkv(o.dims)}};
     return {with(with({qkv(o.dims)}, !o.plain, gamma), !o.plain, gamma), {over(0, qkv(o.dims)), v(o.elements())}};
   }
   OperandSizes operator()(const HeadNormBackward& o) const {
     const auto gamma = v(o.dims.head_dim);
+    if (o.values == NormedValues::of_keys) return {{qkv(o.dims), v(o.elements()), gamma, gamma}, {v(o.elements()), gamma, gamma}};
     return {with(with({qkv(o.dims), v(o.elements())}, !o.plain, gamma), !o.plain, gamma),
             with(with({over(0, qkv(o.dims))}, !o.plain, gamma), !o.plain, gamma)};
   }
@@ -242,13 +244,15 @@ class Sizes {
 
   OperandSizes operator()(const TopKRouter& o) const {
     const auto probs = v(o.dims.tokens * o.dims.experts);
-    return {with({probs}, o.routing.bias, v(o.dims.experts)),
+    const auto each = v(o.dims.experts);
+    return {with(with({probs}, o.routing.bias, each), o.routing.expert_scale, each),
             {probs, v(choices(o.dims)), ids(choices(o.dims)), ids(o.dims.experts)}};
   }
   OperandSizes operator()(const TopKRouterBackward& o) const {
     const auto probs = v(o.dims.tokens * o.dims.experts), weights = v(choices(o.dims));
-    return {with({weights, probs, weights, ids(choices(o.dims)), ids(o.dims.experts), probs}, o.routing.bias, v(o.dims.experts)),
-            {probs}};
+    const auto each = v(o.dims.experts);
+    const auto in = with({weights, probs, weights, ids(choices(o.dims)), ids(o.dims.experts), probs}, o.routing.bias, each);
+    return {with(in, o.routing.expert_scale, each), with({probs}, o.routing.expert_scale, each)};
   }
   OperandSizes operator()(const BalanceGrad& o) const { return {{ids(o.dims.experts)}, {v(o.dims.experts)}}; }
   OperandSizes operator()(const MoeDispatch& o) const {

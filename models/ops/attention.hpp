@@ -158,23 +158,36 @@ struct PackColumns : ColumnParts {};
 /// The inverse; what several peers have of a common column is summed, in their order. in: y; out: x
 struct UnpackColumns : ColumnParts {};
 
+/// What a norm of heads does about values, of which no norm has a weight (huggingface/transformers: models/gemma4, Gemma4TextAttention):
+/// nothing; norms them, too; or makes them, which are the normed keys before their weight.
+enum class NormedValues : std::uint8_t { none, own, of_keys };
 /// RMS norm (arXiv 1910.07467) of every query and key head of qkv, with a weight for all queries and one for all keys unless it is
 /// `plain`. `kept` has queries and keys as they were: [batch*seq, (heads + groups)*head_dim], columns (group, {its queries, k}, dim). Rows
 /// are of this context rank, as for Rotary. in: qkv(inout), [gamma_q[head_dim], gamma_k[head_dim]]; out: qkv, kept
+/// `values` own: kept has values, too, columns (group, {its queries, k, v}, dim). of_keys: in: kept, gamma_q, gamma_k; out: qkv
 struct HeadNorm {
   AttentionDims dims;
   double epsilon;
   bool plain = false;
-  std::int64_t rows() const { return dims.batch * dims.seq * (dims.heads + dims.groups()); }
-  std::int64_t elements() const { return rows() * dims.head_dim; }
+  NormedValues values = NormedValues::none;
+  std::int64_t tokens() const { return dims.batch * dims.seq; }
+  std::int64_t rows() const { return tokens() * (dims.heads + dims.groups()); }
+  /// Of kept, and of what is written.
+  std::int64_t elements() const {
+    return rows() * dims.head_dim + (values == NormedValues::own ? tokens() * dims.groups() * dims.value_width() : 0);
+  }
+  std::int64_t written() const { return values == NormedValues::of_keys ? tokens() * dims.qkv_width() : elements(); }
 };
 /// in: dqkv(inout), kept, [gamma_q, gamma_k]; out: dqkv, [dgamma_q, dgamma_k]
+/// `values` of_keys: in: dqkv, kept, gamma_q, gamma_k; out: dkept, dgamma_q, dgamma_k
 struct HeadNormBackward {
   AttentionDims dims;
   double epsilon;
   bool plain = false;
-  std::int64_t rows() const { return HeadNorm{dims, epsilon}.rows(); }
-  std::int64_t elements() const { return HeadNorm{dims, epsilon}.elements(); }
+  NormedValues values = NormedValues::none;
+  HeadNorm forward() const { return {dims, epsilon, plain, values}; }
+  std::int64_t rows() const { return forward().rows(); }
+  std::int64_t elements() const { return forward().elements(); }
 };
 
 /// RMS norm of a token's queries of all heads as one row, and of its keys (OLMo 2, arXiv 2501.00656 section 2.1). Tensor ranks have

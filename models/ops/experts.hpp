@@ -22,6 +22,7 @@ struct RouterRule {
   std::int64_t groups = 0, kept_groups = 0;  ///< experts of the kept_groups best of `groups` equal groups are chosen; 0: there are none
   GroupScore group_score = GroupScore::max;  ///< of keys
   bool bias = false;
+  bool expert_scale = false;            ///< weights are multiplied by a learned number of each expert, behind all else
   constexpr bool grouped() const { return kept_groups < groups; }
   /// Whether keys are the scores themselves.
   constexpr bool plain() const { return !bias && !grouped(); }
@@ -33,13 +34,14 @@ inline constexpr double kSmallestSum = 1e-20;
 /// Scores of the experts, then the top_k with the largest keys (the lower index wins a tie); weights are their scores, normalised and
 /// scaled. With a capacity, choices beyond it (in ascending token, then choice) are dropped: slot -1.
 /// slots: the row of dispatch that a choice takes: expert*capacity + position, or its place in order of (expert, token).
-/// in: logits[tokens, experts], [bias[experts]]; out: probs (the scores)[tokens, experts], weights[tokens, top_k], slots[tokens, top_k] (int32),
+/// in: logits[tokens, experts], [bias[experts]], [expert_scale[experts]]; out: probs (the scores)[tokens, experts], weights[tokens, top_k], slots[tokens, top_k] (int32),
 /// counts[experts] (int32; choices of each expert, dropped ones too)
 struct TopKRouter { MoeDims dims; RouterRule routing{}; };
 /// With the load-balancing loss aux_loss * experts * sum_e f_e P_e (Switch, arXiv 2101.03961 eq. 4; f: share of choices, P: mean
 /// probability, of sigmoids their share in the token's sum), scaled by 1/micro_batches: parts of the global batch as large as
 /// `tokens`. f is a constant to the gradient, and so is the choice: the bias has no gradient.
-/// in: dweights[tokens, top_k], probs, weights, slots, counts (f's: of all that route), logits, [bias]; out: dlogits[tokens, experts]
+/// in: dweights[tokens, top_k], probs, weights, slots, counts (f's: of all that route), logits, [bias], [expert_scale]; out:
+/// dlogits[tokens, experts], [dexpert_scale[experts]]
 struct TopKRouterBackward { MoeDims dims; double aux_loss; std::int64_t micro_batches; RouterRule routing{}; };
 /// What stands in the place of a gradient of the bias, for an update by its sign: how much more than the mean each expert was chosen by
 /// this rank's tokens, (count * experts - tokens * top_k) * scale(). Sums over `micro_batches` parts of the global batch are at most 1, and

@@ -33,7 +33,9 @@ struct IndexDims {
   }
 
  private:
-  std::int64_t share(std::int64_t of_sequence) const { return key_count() == 0 ? 0 : share_of(batch * of_sequence, seq, key_count()); }
+  std::int64_t share(std::int64_t of_sequence) const {
+    return key_count() == 0 ? 0 : share_of(batch * of_sequence, seq, key_count());
+  }
 };
 
 /// The `listed` keys of the best scores sum_heads w relu(q k) / sqrt(heads head_dim); of equal scores that of the lower position. A list

@@ -96,6 +96,7 @@ Count logits(const VocabDims& d) { return d.rows * d.cols; }
 Count choices(const MoeDims& d) { return d.tokens * d.top_k; }
 /// Of one score of a router, beside its making: a sum with the bias, a comparison within its group and one with the groups kept.
 Count key_work(const RouterRule& r) { return r.bias + 2 * r.grouped(); }
+Count scale_work(const MoeDims& d, const RouterRule& r) { return r.expert_scale ? d.tokens * d.top_k : 0; }
 
 }  // namespace
 
@@ -197,8 +198,12 @@ Flops vector_flops(const Op& op) {
           [](const VocabExpSum& o) { return 6 * logits(o.dims); },
           [](const CrossEntropy& o) { return (o.one_kernel ? 15 : 8) * logits(o.dims); },
           [](const Accumulate& o) { return o.overwrite ? 0 : o.elements; },
-          [](const TopKRouter& o) { return (6 + o.dims.top_k + key_work(o.routing)) * o.dims.tokens * o.dims.experts; },
-          [](const TopKRouterBackward& o) { return (5 + o.dims.top_k + key_work(o.routing)) * o.dims.tokens * o.dims.experts; },
+          [](const TopKRouter& o) {
+            return (6 + o.dims.top_k + key_work(o.routing)) * o.dims.tokens * o.dims.experts + scale_work(o.dims, o.routing);
+          },
+          [](const TopKRouterBackward& o) {
+            return (5 + o.dims.top_k + key_work(o.routing)) * o.dims.tokens * o.dims.experts + 3 * scale_work(o.dims, o.routing);
+          },
           [](const BalanceGrad& o) { return 3 * o.dims.experts; },
           [](const MoeDispatch& o) { return o.weighted ? choices(o.dims) * o.dims.hidden : 0; },
           [](const MoeDispatchBackward& o) { return (o.weighted ? 4 : 1) * choices(o.dims) * o.dims.hidden; },

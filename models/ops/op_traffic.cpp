@@ -67,8 +67,13 @@ class TrafficOf {
   Bytes operator()(const MergeKv& o) const { return e(2 * o.rows * o.dims.kv_width()); }
   Bytes operator()(const PackColumns& o) const { return e(o.whole() + o.parted()); }
   Bytes operator()(const UnpackColumns& o) const { return e(o.whole() + o.parted()); }
-  Bytes operator()(const HeadNorm& o) const { return e(3 * o.elements() + (o.plain ? 0 : 2) * o.dims.head_dim); }
-  Bytes operator()(const HeadNormBackward& o) const { return e(3 * o.elements() + (o.plain ? 0 : 4) * o.dims.head_dim); }
+  Bytes operator()(const HeadNorm& o) const {
+    const std::int64_t moved = o.values == NormedValues::of_keys ? o.elements() + o.written() : 3 * o.elements();
+    return e(moved + (o.plain ? 0 : 2) * o.dims.head_dim);
+  }
+  Bytes operator()(const HeadNormBackward& o) const {
+    return e(2 * o.elements() + o.forward().written() + (o.plain ? 0 : 4) * o.dims.head_dim);
+  }
   Bytes operator()(const RowNormSums& o) const { return e(o.elements() + 2 * o.rows()); }
   Bytes operator()(const RowNorm& o) const { return e(3 * o.elements() + o.weights() + 2 * o.rows()); }
   Bytes operator()(const RowNormDots& o) const {
@@ -143,10 +148,10 @@ class TrafficOf {
   Bytes operator()(const Fill& o) const { return bytes_of(o.dtype, o.elements); }
 
   Bytes operator()(const TopKRouter& o) const {
-    return e(2 * probs(o.dims) + choices(o.dims) + bias(o)) + choice_ids(o.dims);
+    return e(2 * probs(o.dims) + choices(o.dims) + bias(o) + scale(o)) + choice_ids(o.dims);
   }
   Bytes operator()(const TopKRouterBackward& o) const {
-    return e(3 * probs(o.dims) + 2 * choices(o.dims) + bias(o)) + choice_ids(o.dims);
+    return e(3 * probs(o.dims) + 2 * choices(o.dims) + bias(o) + 2 * scale(o)) + choice_ids(o.dims);
   }
   Bytes operator()(const BalanceGrad& o) const { return e(o.dims.experts) + bytes_of(DType::int32, o.dims.experts); }
   Bytes operator()(const MoeDispatch& o) const { return e(tokens(o.dims) + rows(o.dims) + weights_of(o)) + slots(o.dims); }
@@ -245,6 +250,7 @@ class TrafficOf {
   static std::int64_t choices(const MoeDims& d) { return d.tokens * d.top_k; }
   static std::int64_t weights_of(const auto& o) { return o.weighted ? choices(o.dims) : 0; }
   static std::int64_t bias(const auto& router) { return router.routing.bias ? router.dims.experts : 0; }
+  static std::int64_t scale(const auto& router) { return router.routing.expert_scale ? router.dims.experts : 0; }
   static Bytes slots(const MoeDims& d) { return bytes_of(DType::int32, choices(d)); }
   static Bytes choice_ids(const MoeDims& d) { return slots(d) + bytes_of(DType::int32, d.experts); }
   static Bytes ragged_ids(const auto& o) { return bytes_of(DType::int32, o.ragged ? o.experts : 0); }

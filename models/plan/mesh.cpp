@@ -30,7 +30,7 @@ std::vector<Axis> parse_order(std::string_view order) {
 /// The axes that `g`, or the group that it parts, spans; the last axis listed varies slowest.
 std::vector<Axis> spanned(Group g) {
   switch (g) {
-    case Group::tensor: case Group::kv: return {Axis::tp};
+    case Group::tensor: case Group::kv: case Group::window_kv: return {Axis::tp};
     case Group::context: return {Axis::cp};
     case Group::data: case Group::shard: case Group::replica: return {Axis::cp, Axis::ep, Axis::dp};
     case Group::expert: case Group::expert_data: case Group::expert_tensor: case Group::expert_shard: case Group::expert_replica:
@@ -75,6 +75,7 @@ Parting parting(Group g, const Divisions& d) {
     case Group::shard: return {d.shard, false};
     case Group::replica: return {d.shard, true};
     case Group::kv: return {d.kv, false};
+    case Group::window_kv: return {d.window_kv, false};
     default: return {};
   }
 }
@@ -84,7 +85,7 @@ Parting parting(Group g, const Divisions& d) {
 std::string_view name(Group g) {
   constexpr std::string_view names[] = {"tensor",  "data",   "pipeline",    "model", "embedding", "world", "context",
                                         "expert", "expert_data", "shard", "replica", "kv",   "position", "expert_tensor",
-                                        "expert_shard", "expert_replica"};
+                                        "expert_shard", "expert_replica", "window_kv"};
   static_assert(std::size(names) == kGroups);
   return names[static_cast<std::size_t>(g)];
 }
@@ -203,10 +204,12 @@ std::vector<std::int32_t> position_stages(const Plan& plan) {
 
 Mesh make_mesh(const Plan& plan) {
   const ParallelSpec& q = plan.parallel;
-  const std::int64_t kv = std::max<std::int64_t>(1, q.tensor / std::max<std::int64_t>(1, plan.model.num_kv_heads));
+  const auto copies = [&](Mixer mixer) {
+    return std::max<std::int64_t>(1, q.tensor / std::max<std::int64_t>(1, plan.model.attention_heads(mixer).keys));
+  };
   return Mesh({q.tensor, q.context, 1, q.data, q.pipeline}, q.rank_order,
-              {q.expert, shard_group_size(plan), kv, word_stages(plan), position_stages(plan), q.expert_tensor,
-               std::max<std::int64_t>(1, expert_shard_group_size(plan))});
+              {q.expert, shard_group_size(plan), copies(Mixer::full), word_stages(plan), position_stages(plan), q.expert_tensor,
+               std::max<std::int64_t>(1, expert_shard_group_size(plan)), copies(Mixer::windowed)});
 }
 
 }  // namespace tandem

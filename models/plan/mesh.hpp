@@ -41,8 +41,9 @@ enum class Group : std::uint8_t {
   expert_tensor, ///< so many neighbours of a stage that share the matrices of the same experts
   expert_shard,  ///< so many neighbours of `expert_data` that together hold one copy of what ZeRO shards of their experts
   expert_replica,///< the ranks of `expert_data` that hold the same shard
+  window_kv,  ///< tensor ranks that hold the same key and value heads of layers with a window
 };
-inline constexpr std::size_t kGroups = static_cast<std::size_t>(Group::expert_replica) + 1;
+inline constexpr std::size_t kGroups = static_cast<std::size_t>(Group::window_kv) + 1;
 std::string_view name(Group g);
 /// Whether members lie on several pipeline stages.
 constexpr bool crosses_stages(Group g) {
@@ -59,6 +60,7 @@ struct Divisions {
   std::vector<std::int32_t> position_stages{};  ///< members of `position`, ascending; empty: the first stage
   std::int64_t expert_tensor = 0;         ///< 0: as many as tensor ranks
   std::int64_t expert_shard = 1;
+  std::int64_t window_kv = 1;
 };
 
 /// Immutable map between ranks and coordinates. `sizes` by Axis; `order` lists axes fastest first ("tp-cp-ep-dp-pp"). The

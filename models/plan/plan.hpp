@@ -90,8 +90,18 @@ struct MoeSpec {
   GroupScore group_score = GroupScore::max;
   bool weigh_inputs = false;             ///< weights multiply what experts read, not what they give
   bool shared_gate = false;              ///< a sigmoid of each token scales what shared experts give
+  std::int64_t shared_ffn_hidden_size = 0; ///< of all shared experts together; 0: as many times `ffn_hidden_size`
+  bool branch_norms = false;             ///< shared experts and the others have norms of their own, before and behind
+  bool router_norm = false;              ///< the router reads a norm of its own
+  bool expert_scale = false;             ///< weights of a token's experts are multiplied by a learned number of each expert
   double balance_rate = 0;               ///< step of the bias that balances the choice of experts; 0: there is none
   double rows_bound = 2;                 ///< dropless: rows a rank has room for, as a multiple of an even share
+
+  /// Inner width of the shared experts together; 0: there are none.
+  std::int64_t shared_ffn() const {
+    if (num_shared_experts == 0) return 0;
+    return shared_ffn_hidden_size > 0 ? shared_ffn_hidden_size : num_shared_experts * ffn_hidden_size;
+  }
 };
 
 /// Modules that predict further tokens one after the other (DeepSeek-V3, arXiv 2412.19437 section 2.2): module k reads the states of the one
@@ -129,6 +139,14 @@ struct IndexerSpec {
   bool blocks() const { return block_size > 1; }
 };
 
+/// Heads of the attention of one kind of layer, and their widths.
+struct AttentionHeads {
+  std::int64_t queries, keys;            ///< query heads; key and value heads
+  std::int64_t head_dim, value_dim;      ///< of a query and a key; of a value
+  bool tied = false;                     ///< values are the keys
+  bool operator==(const AttentionHeads&) const = default;
+};
+
 /// Layers whose queries see only keys near them (models/ops/window.hpp).
 struct WindowSpec {
   std::int64_t size = 0;                 ///< keys that a query sees at most, its own among them; 0: no layer has a window
@@ -136,6 +154,11 @@ struct WindowSpec {
   std::string layers = "w";              ///< a letter a layer, again from the first: "w" has the window, "f" sees all keys
   double rope_theta = 0;                 ///< of layers with a window, whose positions are not stretched then; 0: as elsewhere
   bool full_rotary = true;               ///< layers without a window turn by position
+  bool full_sinks = true;                ///< layers without a window have sinks where the model has
+  // Of the attention of layers with a window; 0: as elsewhere.
+  std::int64_t num_attention_heads = 0, num_kv_heads = 0, head_dim = 0;
+  std::int64_t value_dim = 0;            ///< 0: as wide as `head_dim` where that is given
+  bool own_values = false;               ///< where elsewhere values are the keys (tie_kv), these layers have values of their own
 };
 
 /// Layers with a recurrence in place of attention (models/ops/recurrence.hpp). Simulated only.
@@ -179,6 +202,8 @@ struct ModelSpec {
   bool qkv_bias = true;
   bool output_bias = false;              ///< logits have a bias
   QkNorm qk_norm = QkNorm::none;
+  bool value_norm = false;               ///< an RMS norm of every head of values, without a weight
+  bool tie_kv = false;                   ///< values are the keys, before these are multiplied by their norm's weight and turned
   LatentSpec latent;
   IndexerSpec indexer;
   WindowSpec window;
@@ -197,10 +222,14 @@ struct ModelSpec {
   bool gated() const {
     return activation == Activation::swiglu || activation == Activation::geglu || activation == Activation::clamped_swiglu;
   }
-  /// Dimensions of a head that turn: the share of it, rounded down.
-  std::int64_t rotary_dim() const {
-    return latent.kv_rank > 0 ? latent.rotary_dim : static_cast<std::int64_t>(static_cast<double>(head_dim) * rotary_fraction);
+  /// Of the dimensions of a head of this width, how many turn: the share of them, rounded down.
+  std::int64_t rotary_dim(std::int64_t width) const {
+    return latent.kv_rank > 0 ? latent.rotary_dim : static_cast<std::int64_t>(static_cast<double>(width) * rotary_fraction);
   }
+  AttentionHeads attention_heads(Mixer mixer) const;
+  bool has_sinks(Mixer mixer) const { return attention_sinks && (mixer == Mixer::windowed || window.full_sinks); }
+  /// Whether layers with a window have other heads than the others.
+  bool has_window_heads() const { return window.size > 0 && attention_heads(Mixer::windowed) != attention_heads(Mixer::full); }
   /// Whether layer `layer` (0 first) holds experts instead of one MLP. Blocks of MTP modules follow the layers and are like the last one.
   bool has_experts(std::int64_t layer) const;
   /// Whether the queries of layer `layer` (0 first) see only a window of keys.
@@ -435,7 +464,8 @@ struct Plan {
 
 /// Parameters by part, with the vocabulary unpadded (as published) and as stored (padded).
 struct ParameterCount {
-  std::int64_t per_layer = 0;        ///< the first one, with an MLP where it has experts (of the encoder for t5)
+  // Of attention to all keys, where some layers have it, else of the first layer's mixer.
+  std::int64_t per_layer = 0;        ///< with an MLP where there are experts (of the encoder for t5)
   std::int64_t per_decoder_layer = 0;///< t5: self attention, cross attention and MLP
   std::int64_t per_moe_layer = 0;    ///< a layer with experts, all of them and the router; 0 in dense models
   std::int64_t embedding = 0;        ///< token + position (+ token type) + embedding norm

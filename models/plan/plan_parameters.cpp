@@ -31,19 +31,20 @@ std::int64_t indexer(const ModelSpec& m) {
 }
 
 /// Weights of the norms of queries and keys.
-std::int64_t qk_norm(const ModelSpec& m) {
+std::int64_t qk_norm(const ModelSpec& m, const AttentionHeads& h) {
   switch (m.qk_norm) {
     case QkNorm::none: case QkNorm::turned: return 0;
-    case QkNorm::head: return 2 * m.head_dim;
-    case QkNorm::row: return (m.num_attention_heads + m.num_kv_heads) * m.head_dim;
+    case QkNorm::head: return 2 * h.head_dim;
+    case QkNorm::row: return (h.queries + h.keys) * h.head_dim;
   }
   return 0;
 }
 
 std::int64_t attention(const ModelSpec& m, Mixer mixer) {
-  const std::int64_t q = m.num_attention_heads * m.head_dim, context = m.num_attention_heads * m.value_dim;
-  const std::int64_t norms = qk_norm(m), sinks = m.attention_sinks ? m.num_attention_heads : 0;
-  const std::int64_t kv = m.num_kv_heads * (m.head_dim + m.value_dim), gate = m.attention_gate ? context : 0;
+  const AttentionHeads h = m.attention_heads(mixer);
+  const std::int64_t q = h.queries * h.head_dim, context = h.queries * h.value_dim;
+  const std::int64_t norms = qk_norm(m, h), sinks = m.has_sinks(mixer) ? h.queries : 0;
+  const std::int64_t kv = h.keys * (h.head_dim + (h.tied ? 0 : h.value_dim)), gate = m.attention_gate ? context : 0;
   const std::int64_t in = m.latent.kv_rank > 0 ? latent(m) : matrix(gate + q + kv, m.hidden_size, m.qkv_bias);
   return in + matrix(m.hidden_size, context, m.linear_bias) + norms + sinks + (mixer == Mixer::indexed ? indexer(m) : 0);
 }
@@ -66,7 +67,10 @@ std::int64_t mlp(const ModelSpec& m, std::int64_t inner) {
 std::int64_t experts(const ModelSpec& m) {
   const std::int64_t router = matrix(m.moe.num_experts, m.hidden_size, m.moe.router_bias);
   const std::int64_t gate = m.moe.shared_gate && m.moe.num_shared_experts > 0 ? m.hidden_size : 0;
-  return router + gate + (m.moe.num_experts + m.moe.num_shared_experts) * mlp(m, m.moe.ffn_hidden_size);
+  const std::int64_t shared = m.moe.num_shared_experts > 0 ? mlp(m, m.moe.shared_ffn()) : 0;
+  const std::int64_t norms = ((m.moe.branch_norms ? 3 : 0) + (m.moe.router_norm ? 1 : 0)) * norm(m);
+  const std::int64_t scale = m.moe.expert_scale ? m.moe.num_experts : 0;
+  return router + gate + shared + norms + scale + m.moe.num_experts * mlp(m, m.moe.ffn_hidden_size);
 }
 
 std::int64_t embedding(const ModelSpec& m, std::int64_t vocabulary) {
@@ -120,6 +124,13 @@ std::array<std::int64_t, kLayerKinds> count_kinds(const ModelSpec& m) {
   return n;
 }
 
+/// That of attention to all keys where some layers have it, else the first layer's.
+LayerKind plain_kind(const ModelSpec& m) {
+  for (std::int64_t l = 0; l < m.num_layers; ++l)
+    if (m.kind(l).mixer == Mixer::full) return m.kind(l);
+  return m.kind(0);
+}
+
 /// Of one module: two norms before its matrix, that matrix, a block like the last layer and a norm behind it.
 std::int64_t mtp_module(const ModelSpec& m) {
   return 3 * norm(m) + 2 * m.hidden_size * m.hidden_size + layer(m, m.kind(m.num_layers));
@@ -130,15 +141,15 @@ std::int64_t mtp_module(const ModelSpec& m) {
 ParameterCount count_parameters(const ModelSpec& m, std::int64_t padded_vocab_size) {
   const std::array<std::int64_t, kLayerKinds> layers = count_kinds(m);
   ParameterCount c;
-  const LayerKind first = m.kind(0);
-  c.per_layer = layer(m, {first.mixer, first.has_experts() ? FeedForward::mlp : first.feed});
+  const LayerKind plain = plain_kind(m);
+  c.per_layer = layer(m, {plain.mixer, plain.has_experts() ? FeedForward::mlp : plain.feed});
   c.per_decoder_layer = m.num_decoder_layers > 0 ? c.per_layer + attention(m, Mixer::full) + norm(m) : 0;
   std::int64_t blocks = m.num_decoder_layers * c.per_decoder_layer;
   for (std::size_t k = 0; k < kLayerKinds; ++k) {
     if (layers[k] == 0) continue;
     const LayerKind kind = LayerKind::at(k);
     blocks += layers[k] * layer(m, kind);
-    if (kind.has_experts()) c.per_moe_layer = layer(m, kind);
+    if (kind.has_experts() && (c.per_moe_layer == 0 || kind.mixer == plain.mixer)) c.per_moe_layer = layer(m, kind);
   }
   c.embedding = embedding(m, m.vocab_size) + relative_tables(m);
   c.head = head(m, m.vocab_size);

@@ -51,9 +51,11 @@ void append(Words& words, const std::vector<T>& list) {
 
 void append(Words& words, const MoeSpec& x) {
   const auto& [experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, router_bias, scores,
-               normalize, scale, groups, kept_groups, group_score, weigh_inputs, shared_gate, balance_rate, rows_bound] = x;
+               normalize, scale, groups, kept_groups, group_score, weigh_inputs, shared_gate, shared_ffn, branch_norms,
+               router_norm, expert_scale, balance_rate, rows_bound] = x;
   all(words, experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, router_bias, scores, normalize, scale,
-      groups, kept_groups, group_score, weigh_inputs, shared_gate, balance_rate, rows_bound);
+      groups, kept_groups, group_score, weigh_inputs, shared_gate, shared_ffn, branch_norms, router_norm, expert_scale,
+      balance_rate, rows_bound);
 }
 
 void append(Words& words, const MtpSpec& x) {
@@ -77,8 +79,8 @@ void append(Words& words, const IndexerSpec& x) {
 }
 
 void append(Words& words, const WindowSpec& x) {
-  const auto& [size, chunked, layers, theta, full_rotary] = x;
-  all(words, size, chunked, layers, theta, full_rotary);
+  const auto& [size, chunked, layers, theta, full_rotary, full_sinks, heads, kv_heads, head_dim, value_dim, own_values] = x;
+  all(words, size, chunked, layers, theta, full_rotary, full_sinks, heads, kv_heads, head_dim, value_dim, own_values);
 }
 
 void append(Words& words, const RecurrenceSpec& x) {
@@ -126,12 +128,12 @@ void append(Words& words, const LossScale& x) {
 void append_words(Words& words, const ModelSpec& x) {
   const auto& [name, family, layers, decoders, hidden, heads, kv_heads, head_dim, value_dim, ffn, vocabulary, pad, positions, types,
                activation, normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied,
-               linear_bias, qkv_bias, output_bias, qk_norm, latent, indexer, window, recurrence, sublayers, attention_gate, sinks,
-               score_cap, logit_cap, embedding_norm, init_std, moe, mtp, notes] = x;
+               linear_bias, qkv_bias, output_bias, qk_norm, value_norm, tied_kv, latent, indexer, window, recurrence, sublayers,
+               attention_gate, sinks, score_cap, logit_cap, embedding_norm, init_std, moe, mtp, notes] = x;
   all(words, family, layers, decoders, hidden, heads, kv_heads, head_dim, value_dim, ffn,
       vocabulary, pad, positions, types, activation,
       normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias,
-      output_bias, qk_norm, latent, indexer, window, recurrence, sublayers, attention_gate, sinks, score_cap,
+      output_bias, qk_norm, value_norm, tied_kv, latent, indexer, window, recurrence, sublayers, attention_gate, sinks, score_cap,
       logit_cap, embedding_norm, init_std, moe, mtp);
 }
 

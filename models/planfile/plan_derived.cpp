@@ -100,6 +100,14 @@ LayerKind ModelSpec::kind(std::int64_t layer) const {
   return kind;
 }
 
+AttentionHeads ModelSpec::attention_heads(Mixer mixer) const {
+  const AttentionHeads all{num_attention_heads, num_kv_heads, head_dim, value_dim, tie_kv};
+  if (mixer != Mixer::windowed) return all;
+  const auto own = [](std::int64_t said, std::int64_t otherwise) { return said > 0 ? said : otherwise; };
+  return {own(window.num_attention_heads, all.queries), own(window.num_kv_heads, all.keys), own(window.head_dim, all.head_dim),
+          own(window.value_dim, window.head_dim > 0 ? window.head_dim : all.value_dim), tie_kv && !window.own_values};
+}
+
 std::string product_text(std::initializer_list<std::int64_t> factors) {
   std::string text;
   for (const std::int64_t f : factors) text += (text.empty() ? "" : " x ") + std::to_string(f);

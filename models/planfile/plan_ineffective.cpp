@@ -26,7 +26,8 @@ std::vector<Ineffective> table(const Plan& p) {
   const bool whole = p.parallel.zero_stage == 3 && p.stack.facts.whole_between_micro_batches;
   const std::string_view stays = "pipelines of this stack have weights whole between micro-batches";
   const bool norm_comes_last = p.model.norm_placement == NormPlacement::post || p.model.norm_placement == NormPlacement::post_add;
-  const bool all_windows = p.model.window.size > 0 && p.model.window.layers.find('f') == std::string::npos;
+  const WindowSpec& window = p.model.window;
+  const bool all_windows = window.size > 0 && window.layers.find('f') == std::string::npos;
   const bool own_base = rotary && all_windows && p.model.window.rope_theta > 0;
   const std::string_view all_have_it = "all layers have the window and model.window.rope_theta";
   const MoeSpec& moe = p.model.moe;
@@ -55,10 +56,19 @@ std::vector<Ineffective> table(const Plan& p) {
       {"model.window.rope_theta", !rotary, "positions are not rotary"},
       {"model.window.full_rotary", !rotary, "positions are not rotary"},
       {"model.window.full_rotary", rotary && all_windows, "all layers have the window"},
+      {"model.num_kv_heads", all_windows && window.num_kv_heads > 0, "all layers have the window and model.window.num_kv_heads"},
+      {"model.head_dim", all_windows && window.head_dim > 0, "all layers have the window and model.window.head_dim"},
+      {"model.value_dim", all_windows && (window.head_dim > 0 || window.value_dim > 0),
+       "all layers have the window and values of their own width"},
+      {"model.window.own_values", !p.model.tie_kv, "model.tie_kv is false"},
+      {"model.tie_kv", p.model.tie_kv && all_windows && window.own_values, "all layers have the window and values of their own"},
+      {"model.window.full_sinks", !p.model.attention_sinks, "model.attention_sinks is false"},
+      {"model.window.full_sinks", p.model.attention_sinks && all_windows, "all layers have the window"},
       {"model.rope_theta", own_base, all_have_it},
       {"model.rope_scaling.", own_base, all_have_it},
       {"model.moe.", !experts, "model.moe.num_experts is 0"},
       {"model.moe.normalize_weights", experts && moe.experts_per_token == 1, "model.moe.experts_per_token is 1"},
+      {"model.moe.shared_ffn_hidden_size", experts && moe.num_shared_experts == 0, "model.moe.num_shared_experts is 0"},
       {"model.moe.shared_gate", experts && moe.num_shared_experts == 0, "model.moe.num_shared_experts is 0"},
       {"model.moe.expert_groups", experts && all_groups, "experts of all groups may be chosen (model.moe.groups_per_token)"},
       {"model.moe.group_score", experts && all_groups, "experts of all groups may be chosen (model.moe.groups_per_token)"},

@@ -14,17 +14,35 @@ std::string s(std::int64_t n) { return std::to_string(n); }
 
 std::string layers_text(std::int64_t n) { return n == 1 ? "is only 1 layer" : "are only " + s(n) + " layers"; }
 
+/// Heads of one kind of layer, and the fields that say how many there are.
+struct NamedHeads {
+  AttentionHeads of;
+  std::string queries = "model.num_attention_heads", keys = "model.num_kv_heads";
+};
+
+/// Of each kind that differs.
+std::vector<NamedHeads> named_heads(const ModelSpec& m) {
+  std::vector<NamedHeads> out{{m.attention_heads(Mixer::full)}};
+  if (!m.has_window_heads()) return out;
+  out.push_back({m.attention_heads(Mixer::windowed)});
+  if (m.window.num_attention_heads > 0) out.back().queries = "model.window.num_attention_heads";
+  if (m.window.num_kv_heads > 0) out.back().keys = "model.window.num_kv_heads";
+  return out;
+}
+
 /// Kv heads are shared out, or replicated when there are more tensor ranks than heads.
-bool kv_heads_fit(const ModelSpec& m, std::int64_t tensor) {
-  return m.num_kv_heads % tensor == 0 || tensor % m.num_kv_heads == 0;
+bool kv_heads_fit(const AttentionHeads& h, std::int64_t tensor) {
+  return h.keys == h.queries || h.keys % tensor == 0 || tensor % h.keys == 0;
 }
 
 std::string tensor_remedy(const Plan& p) {
-  const ModelSpec& m = p.model;
-  std::vector<std::int64_t> fitting;
-  for (const std::int64_t t : divisors(std::gcd(m.num_attention_heads, m.ffn_hidden_size))) {
-    if (kv_heads_fit(m, t)) fitting.push_back(t);
-  }
+  const std::vector<NamedHeads> kinds = named_heads(p.model);
+  const auto fits = [&](std::int64_t t) {
+    const auto shared = [&](const NamedHeads& h) { return h.of.queries % t == 0 && kv_heads_fit(h.of, t); };
+    return std::all_of(kinds.begin(), kinds.end(), shared);
+  };
+  std::vector<std::int64_t> fitting = divisors(p.model.ffn_hidden_size);
+  std::erase_if(fitting, [&](std::int64_t t) { return !fits(t); });
   return use_one_of(std::move(fitting), p.parallel.tensor);
 }
 
@@ -54,8 +72,8 @@ void check_world(const Plan& p, const Reporter& fail) {
 
 /// As many dimensions of an indexer's heads turn by position as of attention's: `what` names them.
 void check_index_heads(const ModelSpec& m, const std::string& what, const Reporter& fail) {
-  if (m.indexer.heads > 0 && m.position_embedding == PositionEmbedding::rope && m.indexer.head_dim < m.rotary_dim())
-    fail("model.indexer.head_dim", "is less than " + what + ", which turn by position", "use at least " + s(m.rotary_dim()));
+  if (m.indexer.heads > 0 && m.position_embedding == PositionEmbedding::rope && m.indexer.head_dim < m.rotary_dim(m.head_dim))
+    fail("model.indexer.head_dim", "is less than " + what + ", which turn by position", "use at least " + s(m.rotary_dim(m.head_dim)));
 }
 
 /// Latent attention has keys of its own for every head, of which one part is common and turns.
@@ -78,15 +96,20 @@ void check_heads(const Plan& p, const Reporter& fail) {
     fail("model.num_attention_heads", "does not divide model.hidden_size " + s(m.hidden_size),
          use_one_of(divisors(m.hidden_size), m.num_attention_heads) + ", or give model.head_dim");
   }
-  if (m.num_attention_heads % m.num_kv_heads != 0) {
-    fail("model.num_kv_heads", "does not divide model.num_attention_heads " + s(m.num_attention_heads),
-         use_one_of(divisors(m.num_attention_heads), m.num_kv_heads));
-  }
+  for (const NamedHeads& h : named_heads(m))
+    if (h.of.queries % h.of.keys != 0)
+      fail(h.keys, "does not divide " + h.queries + " " + s(h.of.queries), use_one_of(divisors(h.of.queries), h.of.keys));
   if (m.latent.kv_rank > 0) return check_latent(m, fail);
-  check_index_heads(m, s(m.rotary_dim()) + " dimensions of model.head_dim " + s(m.head_dim), fail);
-  if (m.position_embedding == PositionEmbedding::rope && m.head_dim > 0 && (m.rotary_dim() < 2 || m.rotary_dim() % 2 != 0))
-    fail("model.rotary_fraction", "turns " + s(m.rotary_dim()) + " of a head's " + s(m.head_dim) + " dimensions, which turn in pairs",
-         "use a share that gives an even number of dimensions");
+  check_index_heads(m, s(m.rotary_dim(m.head_dim)) + " dimensions of model.head_dim " + s(m.head_dim), fail);
+  for (const NamedHeads& h : named_heads(m))
+    if (h.of.tied && h.of.value_dim != h.of.head_dim)
+      fail("model.tie_kv", "makes values of keys, and values are " + s(h.of.value_dim) + " wide, keys " + s(h.of.head_dim),
+           "use values as wide as keys (model.value_dim), or tie_kv false");
+  if (m.position_embedding != PositionEmbedding::rope) return;
+  for (const NamedHeads& h : named_heads(m))
+    if (const std::int64_t turned = m.rotary_dim(h.of.head_dim); h.of.head_dim > 0 && (turned < 2 || turned % 2 != 0))
+      fail("model.rotary_fraction", "turns " + s(turned) + " of a head's " + s(h.of.head_dim) + " dimensions, which turn in pairs",
+           "use a share that gives an even number of dimensions");
 }
 
 void check_tensor(const Plan& p, const Reporter& fail) {
@@ -95,17 +118,31 @@ void check_tensor(const Plan& p, const Reporter& fail) {
   const auto share = [&](std::string_view name, std::int64_t n) {
     if (n % t != 0) fail("parallel.tensor", "does not divide " + std::string(name) + " " + s(n), tensor_remedy(p));
   };
-  share("model.num_attention_heads", m.num_attention_heads);
+  const std::vector<NamedHeads> kinds = named_heads(m);
+  for (const NamedHeads& h : kinds) share(h.queries, h.of.queries);
   share("model.ffn_hidden_size", m.ffn_hidden_size);
   if (m.recurrence.heads > 0) share("model.recurrence.key_heads", m.recurrence.key_heads);
-  if (m.num_kv_heads != m.num_attention_heads && !kv_heads_fit(m, t)) {
-    fail("parallel.tensor", "neither divides model.num_kv_heads " + s(m.num_kv_heads) + " nor is a multiple of it",
-         tensor_remedy(p));
-  }
+  for (const NamedHeads& h : kinds)
+    if (!kv_heads_fit(h.of, t))
+      fail("parallel.tensor", "neither divides " + h.keys + " " + s(h.of.keys) + " nor is a multiple of it", tensor_remedy(p));
   if (p.padded_vocab_size() % t != 0) {
     fail("model.pad_vocab_to",
          "pads the vocabulary to " + s(p.padded_vocab_size()) + ", which " + s(t) + " tensor ranks cannot share",
          "use " + s(std::lcm(m.pad_vocab_to, t)) + " or another multiple of " + s(t));
+  }
+}
+
+void check_ulysses(const AttentionHeads& h, const ParallelSpec& q, const Reporter& fail) {
+  const std::int64_t heads = h.queries / q.tensor, kv = std::max<std::int64_t>(1, h.keys / q.tensor);
+  if (heads == 0 || heads % q.context != 0) {
+    fail("parallel.context", "ulysses shares heads, and " + s(heads) + " heads of a tensor rank do not divide by it",
+         heads == 0 ? "use ring" : use_one_of(divisors(heads), q.context) + ", or context_mode ring");
+  } else if (kv % q.context != 0 && q.context % kv != 0) {
+    std::vector<std::int64_t> fitting = divisors(heads);
+    std::erase_if(fitting, [&](std::int64_t c) { return kv % c != 0 && c % kv != 0; });
+    fail("parallel.context",
+         "ulysses shares heads, and " + s(kv) + " key and value heads of a tensor rank neither divide by it nor it by them",
+         use_one_of(std::move(fitting), q.context) + ", or context_mode ring");
   }
 }
 
@@ -143,18 +180,8 @@ void check_sequence(const Plan& p, const Reporter& fail) {
          "training.decoder_seq_length " + s(decoder) + " is not a multiple of tensor " + s(q.tensor),
          multiples_remedy(decoder, q.tensor) + " as decoder_seq_length");
   }
-  const std::int64_t heads = p.model.num_attention_heads / q.tensor;
-  if (q.context > 1 && q.context_mode == ContextMode::ulysses && (heads == 0 || heads % q.context != 0)) {
-    fail("parallel.context", "ulysses shares heads, and " + s(heads) + " heads of a tensor rank do not divide by it",
-         heads == 0 ? "use ring" : use_one_of(divisors(heads), q.context) + ", or context_mode ring");
-  } else if (const std::int64_t kv = std::max<std::int64_t>(1, p.model.num_kv_heads / q.tensor);
-             q.context > 1 && q.context_mode == ContextMode::ulysses && kv % q.context != 0 && q.context % kv != 0) {
-    std::vector<std::int64_t> fitting = divisors(heads);
-    std::erase_if(fitting, [&](std::int64_t c) { return kv % c != 0 && c % kv != 0; });
-    fail("parallel.context",
-         "ulysses shares heads, and " + s(kv) + " key and value heads of a tensor rank neither divide by it nor it by them",
-         use_one_of(std::move(fitting), q.context) + ", or context_mode ring");
-  }
+  if (q.context == 1 || q.context_mode != ContextMode::ulysses) return;
+  for (const NamedHeads& h : named_heads(p.model)) check_ulysses(h.of, q, fail);
 }
 
 void check_split(const Plan& p, const Reporter& fail) {
@@ -255,7 +282,11 @@ void check_experts(const Plan& p, const Reporter& fail) {
          "does not divide model.moe.ffn_hidden_size " + s(e.ffn_hidden_size),
          use_one_of(divisors(e.ffn_hidden_size), q.expert_tensor));
   }
-  if (e.num_shared_experts > 0 && q.expert_tensor != q.tensor && e.ffn_hidden_size % q.tensor != 0) {
+  if (e.shared_ffn_hidden_size > 0 && e.num_shared_experts > 0) {
+    if (e.shared_ffn_hidden_size % q.tensor != 0)
+      fail("parallel.tensor", "does not divide model.moe.shared_ffn_hidden_size " + s(e.shared_ffn_hidden_size),
+           use_one_of(divisors(e.shared_ffn_hidden_size), q.tensor));
+  } else if (e.num_shared_experts > 0 && q.expert_tensor != q.tensor && e.ffn_hidden_size % q.tensor != 0) {
     fail("parallel.tensor", "does not divide model.moe.ffn_hidden_size " + s(e.ffn_hidden_size) + ", of which shared experts are",
          use_one_of(divisors(e.ffn_hidden_size), q.tensor));
   }

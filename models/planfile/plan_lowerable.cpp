@@ -40,6 +40,21 @@ std::vector<Gap> model_gaps(const Plan& p) {
        m.latent.kv_rank > 0 && (m.position_embedding != PositionEmbedding::rope || m.qkv_bias || m.qk_norm != QkNorm::none),
        "latent attention with rope, without biases of queries, keys and values and without norms of their heads: "
        "model.position_embedding rope, model.qkv_bias false, model.qk_norm none"},
+      {"model.value_norm", m.value_norm && (m.qk_norm != QkNorm::head || m.latent.kv_rank > 0 || m.family == Family::t5),
+       "norms of values beside norms of heads of queries and keys, elsewhere than in latent attention and t5: model.qk_norm head"},
+      {"model.tie_kv", m.tie_kv && (!m.value_norm || m.qkv_bias),
+       "values that are keys with a norm and no bias: model.value_norm true and model.qkv_bias false"},
+      {"model.moe.branch_norms",
+       m.moe.num_experts > 0 && m.moe.branch_norms &&
+           (m.norm_placement != NormPlacement::sandwich || m.moe.shared_ffn() == 0 || m.moe.shared_gate ||
+            m.parallel_residual != ParallelResidual::none),
+       "norms of both branches in a sandwich, beside shared experts without a gate and behind attention: model.norm_placement sandwich, "
+       "model.moe.num_shared_experts above 0, model.moe.shared_gate false and model.parallel_residual none"},
+      {"model.moe.router_norm", m.moe.num_experts > 0 && m.moe.router_norm && !m.moe.branch_norms,
+       "a router's norm beside norms of both branches: model.moe.branch_norms true"},
+      {"model.latent.kv_rank", m.latent.kv_rank > 0 && m.has_window_heads(),
+       "latent attention with the same heads in layers with a window and without: model.window.num_attention_heads, num_kv_heads, "
+       "head_dim and value_dim 0"},
       {"model.latent.kv_rank", m.latent.kv_rank > 0 && (m.family == Family::bert || m.family == Family::t5),
        "latent attention in decoders: family gpt, llama or bloom"},
       {"model.rope_scaling.type",
@@ -88,6 +103,7 @@ std::vector<Gap> mixer_gaps(const Plan& p) {
        "model.parallel_residual none"},
       {"model.attention_gate", m.attention_gate && (!decoder_only || m.latent.kv_rank > 0 || m.linear_bias),
        "a gate of attention's output in decoders, without latent attention and linear biases"},
+      {"model.tie_kv", m.attention_gate && m.tie_kv, "a gate of attention's output with values of their own: false"},
       {"parallel.context", m.attention_gate && p.parallel.context > 1, context("a gate of attention's output")},
   };
 }
@@ -189,8 +205,8 @@ Problem not_implemented(const Plan& plan, const Gap& gap) {
 
 Problems lowering_gaps(const Plan& plan) {
   Problems problems;
-  for (const auto& gaps : {model_gaps(plan), indexer_gaps(plan), mixer_gaps(plan), mtp_gaps(plan), t5_gaps(plan), parallel_gaps(plan),
-                           step_gaps(plan)}) {
+  for (const auto& gaps : {model_gaps(plan), indexer_gaps(plan), mixer_gaps(plan), mtp_gaps(plan), t5_gaps(plan),
+                           parallel_gaps(plan), step_gaps(plan)}) {
     for (const Gap& g : gaps) {
       if (g.open) problems.push_back(not_implemented(plan, g));
     }

@@ -27,7 +27,7 @@ void check_limits(const Plan& plan, Problems& problems);
 void check_layout(const Plan& plan, Problems& problems);
 void check_batch(const Plan& plan, Problems& problems);
 
-/// Adds one problem of a plan; the field's value is printed as it stands in the completed plan.
+/// Adds one problem of a plan, once; the field's value is printed as it stands in the completed plan.
 class Reporter {
  public:
   Reporter(const Plan& plan, Problems& problems) : plan_(plan), problems_(problems) {}

@@ -1,5 +1,6 @@
 // What a completed plan may not say on any machine: contradictions, and sizes whose products leave 64 bits.
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -122,20 +123,21 @@ Estimates estimate(const Plan& p) {
   const ModelSpec& m = p.model;
   const TrainingSpec& t = p.training;
   const double sequence = d(std::max(t.seq_length, t.decoder_seq_length)), layers = d(m.total_layers());
-  const double head = d(std::max(m.head_dim, m.value_dim));
-  const double attention = 2 * d(m.hidden_size) * head * (d(m.num_attention_heads) + d(m.num_kv_heads));
-  const double mlp =
-      3 * d(m.hidden_size) *
-      (d(m.ffn_hidden_size) + d(m.moe.num_experts + m.moe.num_shared_experts) * d(m.moe.ffn_hidden_size));
+  const AttentionHeads full = m.attention_heads(Mixer::full), local = m.attention_heads(Mixer::windowed);
+  const double queries = d(std::max(full.queries, local.queries)), keys = d(std::max(full.keys, local.keys));
+  const double head = d(std::max({full.head_dim, full.value_dim, local.head_dim, local.value_dim}));
+  const double attention = 2 * d(m.hidden_size) * head * (queries + keys);
+  const double experts = d(m.moe.num_experts + m.moe.num_shared_experts) * d(m.moe.ffn_hidden_size);
+  const double mlp = 3 * d(m.hidden_size) * (d(m.ffn_hidden_size) + experts + d(m.moe.shared_ffn_hidden_size));
   const double vocabulary = d(m.vocab_size) + d(m.pad_vocab_to);
   Estimates e{};
   e.parameters = layers * (2 * attention + mlp) + (2 * vocabulary + d(m.max_position_embeddings)) * d(m.hidden_size);
   e.world = d(p.parallel.tensor) * d(p.parallel.pipeline) * d(p.parallel.data) * d(p.parallel.context);
   e.tokens = d(t.global_batch_size) * sequence;
-  e.scores = 8 * d(t.micro_batch_size) * d(m.num_attention_heads) * sequence * sequence;
-  const double width = 3 * d(m.num_attention_heads) * head + 2 * d(m.ffn_hidden_size) + 4 * d(m.hidden_size);
+  e.scores = 8 * d(t.micro_batch_size) * queries * sequence * sequence;
+  const double width = 3 * queries * head + 2 * d(m.ffn_hidden_size) + 4 * d(m.hidden_size);
   e.activations = 8 * d(t.micro_batch_size) * sequence * (layers * width + vocabulary);
-  const double pairs = 16 * layers * e.tokens * sequence * d(m.num_attention_heads) * head;
+  const double pairs = 16 * layers * e.tokens * sequence * queries * head;
   e.flops = (8 * e.parameters * e.tokens + pairs) / e.world;
   return e;
 }
@@ -168,6 +170,9 @@ void check_products(const Plan& p, const Reporter& fail) {
 void Reporter::operator()(std::string_view field, std::string reason, std::string remedy) const {
   const PlanField* f = find_field(field);
   const std::string value = f == nullptr ? "" : value_text(f->write(plan_));
+  // Kinds of layers may have the same problem.
+  const auto known = [&](const Problem& p) { return p.field == field && p.reason == reason; };
+  if (std::any_of(problems_.begin(), problems_.end(), known)) return;
   problems_.push_back(
       {plan_.file, std::string(field), value == "null" ? "" : value, std::move(reason), std::move(remedy)});
 }

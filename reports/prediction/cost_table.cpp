@@ -47,6 +47,7 @@ constexpr std::string_view kRotaryParts[] = {"whole", "swap", "cosine", "sine", 
 constexpr std::string_view kRotaryHeads[] = {"both", "queries", "keys"};
 constexpr std::string_view kRouterScores[] = {"softmax", "sigmoid"};
 constexpr std::string_view kGroupScores[] = {"max", "top2"};
+constexpr std::string_view kNormedValues[] = {"none", "own", "of_keys"};
 
 std::string_view spelling(PointwiseKind k) { return kPointwise[static_cast<std::size_t>(k)]; }
 std::string_view spelling(ProductActivation k) { return kProductActivations[static_cast<std::size_t>(k)]; }
@@ -68,6 +69,7 @@ std::string_view spelling(RotaryPart k) { return kRotaryParts[static_cast<std::s
 std::string_view spelling(RotaryHeads k) { return kRotaryHeads[static_cast<std::size_t>(k)]; }
 std::string_view spelling(RouterScores k) { return kRouterScores[static_cast<std::size_t>(k)]; }
 std::string_view spelling(GroupScore k) { return kGroupScores[static_cast<std::size_t>(k)]; }
+std::string_view spelling(NormedValues k) { return kNormedValues[static_cast<std::size_t>(k)]; }
 std::string_view spelling(DType t) { return name(t); }
 std::string_view spelling(CollectiveKind k) { return name(k); }
 std::string_view spelling(Group g) { return name(g); }
@@ -100,6 +102,7 @@ constexpr int values_of(RotaryPart) { return std::size(kRotaryParts); }
 constexpr int values_of(RotaryHeads) { return std::size(kRotaryHeads); }
 constexpr int values_of(RouterScores) { return std::size(kRouterScores); }
 constexpr int values_of(GroupScore) { return std::size(kGroupScores); }
+constexpr int values_of(NormedValues) { return std::size(kNormedValues); }
 constexpr int values_of(DType) { return static_cast<int>(DType::int64) + 1; }
 constexpr int values_of(CollectiveKind) { return static_cast<int>(CollectiveKind::shift) + 1; }
 constexpr int values_of(Group) { return static_cast<int>(kGroups); }
@@ -109,7 +112,7 @@ constexpr std::string_view kLater[] = {"activation", "window",        "chunked",
                                        "value_dim",  "keeps_length",  "fast",        "slow",
                                        "normalize",  "weight_scale", "expert_groups", "kept_groups", "group_score", "choice_bias",
                                        "soft_cap",   "weighted",     "weighted_inputs", "repeat",     "common",      "chosen",
-                                       "block"};
+                                       "block",      "values",     "expert_scale"};
 bool is_left_out(std::string_view key) { return std::ranges::find(kLater, key) != std::end(kLater); }
 
 template <class T>

@@ -37,8 +37,8 @@ template <class F> void fields(FlashAttentionBackward& o, F&& f) { fields(o.dims
 template <class F> void fields(SplitKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
 template <class F> void fields(MergeKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
 template <class F> void fields(ColumnParts& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("parts", o.parts); f("repeat", o.repeat); f("common", o.common); }
-template <class F> void fields(HeadNorm& o, F&& f) { fields(o.dims, f); f("epsilon", o.epsilon); f("plain", o.plain); }
-template <class F> void fields(HeadNormBackward& o, F&& f) { fields(o.dims, f); f("epsilon", o.epsilon); f("plain", o.plain); }
+template <class F> void fields(HeadNorm& o, F&& f) { fields(o.dims, f); f("epsilon", o.epsilon); f("plain", o.plain); f("values", o.values); }
+template <class F> void fields(HeadNormBackward& o, F&& f) { fields(o.dims, f); f("epsilon", o.epsilon); f("plain", o.plain); f("values", o.values); }
 template <class F> void fields(RowNormSums& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(RowNorm& o, F&& f) { fields(o.dims, f); f("ranks", o.ranks); f("epsilon", o.epsilon); }
 template <class F> void fields(RowNormDots& o, F&& f) { fields(o.dims, f); }
@@ -79,7 +79,7 @@ template <class F> void fields(CrossEntropy& o, F&& f) { fields(o.dims, f); f("g
 template <class F> void fields(Accumulate& o, F&& f) { f("elements", o.elements); f("source", o.source); f("destination", o.destination); f("overwrite", o.overwrite); }
 template <class F> void fields(Fill& o, F&& f) { f("elements", o.elements); f("dtype", o.dtype); f("nan", o.nan); }
 template <class F> void fields(MoeDims& o, F&& f) { f("tokens", o.tokens); f("hidden", o.hidden); f("experts", o.experts); f("top_k", o.top_k); f("capacity", o.capacity); }
-template <class F> void fields(RouterRule& o, F&& f) { f("scores", o.scores); f("normalize", o.normalize); f("weight_scale", o.scale); f("expert_groups", o.groups); f("kept_groups", o.kept_groups); f("group_score", o.group_score); f("choice_bias", o.bias); }
+template <class F> void fields(RouterRule& o, F&& f) { f("scores", o.scores); f("normalize", o.normalize); f("weight_scale", o.scale); f("expert_groups", o.groups); f("kept_groups", o.kept_groups); f("group_score", o.group_score); f("choice_bias", o.bias); f("expert_scale", o.expert_scale); }
 template <class F> void fields(TopKRouter& o, F&& f) { fields(o.dims, f); fields(o.routing, f); }
 template <class F> void fields(TopKRouterBackward& o, F&& f) { fields(o.dims, f); f("aux_loss", o.aux_loss); f("micro_batches", o.micro_batches); fields(o.routing, f); }
 template <class F> void fields(BalanceGrad& o, F&& f) { fields(o.dims, f); f("micro_batches", o.micro_batches); }

@@ -210,7 +210,8 @@ const LayerTimes& LayerTimesCache::of(const Plan& plan) {
   const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology_, device});
   const lowering::Shapes shapes = lowering::make_shapes(small_);
   LayerTimes out;
-  for (std::size_t l = 0; l < static_cast<std::size_t>(small_.model.num_layers); ++l) out.small_kinds.push_back(shapes.kinds[l].index());
+  const auto layers = static_cast<std::size_t>(small_.model.num_layers);
+  for (std::size_t l = 0; l < layers; ++l) out.small_kinds.push_back(shapes.kinds[l].index());
   read_times(out, simulated, graph);
   read_memory(out, graph);
   read_live(out, graph.programs[0], shapes, small_.training.optimizer);

@@ -183,8 +183,8 @@ void PassSchedules::compute(ScheduleKind kind, const ScheduleShape& shape, const
 
 /// All that the times of a step depend on.
 void PassSchedules::write_words(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times) {
-  words_.assign({static_cast<std::int64_t>(kind), shape.stages, shape.micro_batches, shape.chunks, shape.transfer, shape.steps_overlap,
-                 shape.exchanges, shape.pairs, times.after_arrival, times.gather, times.wait_for_send});
+  words_.assign({static_cast<std::int64_t>(kind), shape.stages, shape.micro_batches, shape.chunks, shape.transfer,
+                 shape.steps_overlap, shape.exchanges, shape.pairs, times.after_arrival, times.gather, times.wait_for_send});
   for (const PassCosts& c : shape.costs) words_.insert(words_.end(), {c.forward, c.backward, c.weight, c.held, c.deferred});
   words_.insert(words_.end(), times.pass.begin(), times.pass.end());
   words_.insert(words_.end(), times.transfer.begin(), times.transfer.end());

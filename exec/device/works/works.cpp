@@ -45,8 +45,16 @@ std::string lacks(const Rotary& op) {
   if (!op.dims.q_packed) return "of queries that stand apart";
   return op.width() > 2 * kMostPairs ? "of heads of more than 256 dimensions" : op.width() % 2 != 0 ? "of heads of an odd length" : "";
 }
-std::string lacks(const HeadNorm& op) { return op.dims.head_dim > kMostOfHead ? "of heads of more than 256 dimensions" : ""; }
-std::string lacks(const HeadNormBackward& op) { return op.dims.head_dim > kMostOfHead ? "of heads of more than 256 dimensions" : ""; }
+template <class Norm>
+std::string lacks_norm(const Norm& op) {
+  if (op.values != NormedValues::none) return "of values";
+  return op.dims.head_dim > kMostOfHead ? "of heads of more than 256 dimensions" : "";
+}
+std::string lacks(const HeadNorm& op) { return lacks_norm(op); }
+std::string lacks(const HeadNormBackward& op) { return lacks_norm(op); }
+constexpr const char* kScaled = "with a learned number of each expert";
+std::string lacks(const TopKRouter& op) { return op.routing.expert_scale ? kScaled : ""; }
+std::string lacks(const TopKRouterBackward& op) { return op.routing.expert_scale ? kScaled : ""; }
 constexpr const char* kRagged = "without a capacity, of rows whose number only the device knows";
 std::string lacks(const GroupedMatMul& op) { return op.ragged ? kRagged : ""; }
 std::string lacks(const GroupedWeightGrad& op) {

@@ -16,11 +16,12 @@ double latent(const ModelSpec& m) {
   return queries + h * d(l.kv_rank + l.rotary_dim) + d(l.kv_rank) * heads * d(m.head_dim - l.rotary_dim + m.value_dim);
 }
 
-double attention(const ModelSpec& m, double keys) {
-  const double heads = d(m.num_attention_heads), q = heads * d(m.head_dim), context = heads * d(m.value_dim);
-  const double pairs = d(m.head_dim) + d(m.value_dim), h = d(m.hidden_size);
-  const double gate = m.attention_gate ? context : 0;
-  const double in = m.latent.kv_rank > 0 ? latent(m) : h * (gate + q + d(m.num_kv_heads) * pairs);
+double attention(const ModelSpec& m, Mixer mixer, double keys) {
+  const AttentionHeads of = m.attention_heads(mixer);
+  const double heads = d(of.queries), q = heads * d(of.head_dim), context = heads * d(of.value_dim);
+  const double pairs = d(of.head_dim) + d(of.value_dim), h = d(m.hidden_size);
+  const double made = (m.attention_gate ? context : 0) + q + d(of.keys) * (of.tied ? d(of.head_dim) : pairs);
+  const double in = m.latent.kv_rank > 0 ? latent(m) : h * made;
   return 2 * (in + h * context) + 2 * heads * pairs * keys;
 }
 
@@ -55,13 +56,13 @@ double mlp(const ModelSpec& m, std::int64_t inner) { return 2.0 * (m.gated() ? 3
 double forward_flops(const ModelSpec& m, std::int64_t sequence) {
   const bool gate = m.moe.shared_gate && m.moe.num_shared_experts > 0;
   const double router = 2 * d(m.moe.num_experts + (gate ? 1 : 0)) * d(m.hidden_size);
-  const double experts = d(m.moe.experts_per_token + m.moe.num_shared_experts) * mlp(m, m.moe.ffn_hidden_size);
+  const double experts = d(m.moe.experts_per_token) * mlp(m, m.moe.ffn_hidden_size) + mlp(m, m.moe.shared_ffn());
   double sum = 2 * d(m.hidden_size) * d(m.vocab_size);
   // A module of multi-token prediction has a block, its matrix on two states and the output matrix.
   sum += d(m.mtp.num_layers) * (2 * 2 * d(m.hidden_size) * d(m.hidden_size) + sum);
   for (std::int64_t l = 0; l < m.num_layers + m.mtp.num_layers; ++l) {
     const LayerKind kind = m.kind(l);
-    if (kind.mixes()) sum += kind.has_recurrence() ? recurrence(m) : attention(m, keys_seen(m, l, sequence));
+    if (kind.mixes()) sum += kind.has_recurrence() ? recurrence(m) : attention(m, kind.mixer, keys_seen(m, l, sequence));
     if (kind.feeds()) sum += kind.has_experts() ? router + experts : mlp(m, m.ffn_hidden_size);
     if (kind.mixer == Mixer::indexed) sum += index_matrices(m) + index_scores(m, all_keys(sequence));
   }

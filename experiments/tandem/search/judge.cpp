@@ -136,7 +136,8 @@ GroupView Judge::group(std::int64_t group) const {
   out.floor_ps = time_floor(plan, layer);
   for (std::int64_t m = 0; m < space_.members(); ++m) {
     const bool same = m > 0 && !memory_by_member_;
-    out.memory_floors.push_back(same ? out.memory_floors.front() : memory_floor(tools->plans.of(first + m), layer, topology_->device()));
+    out.memory_floors.push_back(same ? out.memory_floors.front()
+                                     : memory_floor(tools->plans.of(first + m), layer, topology_->device()));
     const bool large = out.memory_floors.back() > room_;
     out.too_large.push_back(large);
     out.large += large ? 1 : 0;

@@ -104,20 +104,20 @@ Param param_of(const Shapes& s, const StageRegion& r, const ParamSpec& spec, std
   return p;
 }
 
-/// The queries' rows, if any, and the `kv` rows of the keys and values, which `kv_repeat` tensor ranks hold alike. Full rows are
+/// The queries' rows, if any, and those of the keys and values, which several tensor ranks hold alike. Full rows are
 /// ordered (group, {its queries, k, v}, dim); a rank has part of one group's queries.
-void add_kv_copies(std::vector<Param>& out, const Shapes& s, const Param& whole, std::int64_t kv) {
-  const std::int64_t q = whole.rows - kv, group = s.kv_repeat * q + kv;
+void add_kv_copies(std::vector<Param>& out, std::int64_t tensor, const Param& whole, const ParamSpec& spec) {
+  const std::int64_t kv = spec.kv_copies, ranks = spec.kv_ranks, q = whole.rows - kv, group = ranks * q + kv;
   Param queries = whole, keys = whole;
   queries.rows = q;
   keys.rows = kv;
   keys.offset += q * whole.cols;
-  queries.full_rows = keys.full_rows = group * (s.tensor / s.kv_repeat);
-  queries.repeat = keys.repeat = s.kv_repeat;
+  queries.full_rows = keys.full_rows = group * (tensor / ranks);
+  queries.repeat = keys.repeat = ranks;
   queries.outer = keys.outer = group;
   queries.inner = q;
   keys.inner = 0;
-  keys.first = s.kv_repeat * q;
+  keys.first = ranks * q;
   if (q > 0) out.push_back(std::move(queries));
   out.push_back(std::move(keys));
 }
@@ -127,7 +127,7 @@ void add_params(StageParams& out, const Shapes& s, const StageRegion& r, const s
   std::vector<Param> mine;
   for (const ParamSpec& spec : r.layout.specs()) {
     const Param p = param_of(s, r, spec, index++);
-    if (spec.kv_copies > 0) add_kv_copies(mine, s, p, spec.kv_copies);
+    if (spec.kv_copies > 0) add_kv_copies(mine, s.tensor, p, spec);
     else mine.push_back(p);
   }
   std::stable_sort(mine.begin(), mine.end(), [](const Param& a, const Param& b) { return a.offset < b.offset; });

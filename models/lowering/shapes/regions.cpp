@@ -15,6 +15,13 @@ void add_norm(Specs& list, const Shapes& s, const std::string& name) {
   if (s.norm_bias) list.push_back({name + ".bias", s.hidden, 1, Cut::none, Init::zeros, true});
 }
 
+/// Several tensor ranks may hold the last `rows` of `p`, which are of keys.
+void share_keys(ParamSpec& p, const Shapes& s, std::int64_t rows) {
+  if (s.kv_repeat == 1) return;
+  p.kv_copies = rows;
+  p.kv_ranks = s.kv_repeat;
+}
+
 /// Of heads: one weight for all queries and one for all keys. Of rows: a number for every column, cut as heads are.
 void add_qk_norms(Specs& list, const Shapes& s) {
   const bool row = s.qk_norm == QkNorm::row;
@@ -23,7 +30,7 @@ void add_qk_norms(Specs& list, const Shapes& s) {
   list.push_back({"q_norm.weight", row ? s.queries() : s.head_dim, 1, cut, Init::ones, !row});
   list.push_back({"k_norm.weight", row ? s.kv_heads * s.head_dim : s.head_dim, 1, cut, Init::ones, !row});
   for (ParamSpec& p : list) p.of_heads = !row;
-  if (row && s.kv_repeat > 1) list.back().kv_copies = list.back().rows;
+  if (row) share_keys(list.back(), s, list.back().rows);
 }
 
 /// A matrix whose rows, and whose bias, are cut.
@@ -100,9 +107,8 @@ void add_attention(Specs& list, const Shapes& s) {
   if (s.latent.here()) add_latent(list, s);
   else add_column(list, s, "qkv", s.input_columns(), s.qkv_bias);
   if (s.indexer.here()) add_indexer(list, s);
-  if (s.kv_repeat > 1)
-    for (ParamSpec& p : list)
-      if (p.name.starts_with("qkv")) p.kv_copies = s.attention_dims().pair_width();
+  for (ParamSpec& p : list)
+    if (p.name.starts_with("qkv")) share_keys(p, s, s.pair_made());
   if (s.sinks) list.push_back({"sinks", s.heads, 1, Cut::rows});
 }
 
@@ -139,6 +145,13 @@ ParamSpec positions_of(const Shapes& s) {
   return {"position.weight", s.max_positions, s.hidden, Cut::none, Init::normal, true};
 }
 
+/// Of experts beside an MLP: what the experts read, what both give, and what the router reads.
+void add_branch_norms(Specs& list, const Shapes& s) {
+  if (s.branch_norms)
+    for (const char* name : {"experts_ln", "shared_out", "experts_out"}) add_norm(list, s, name);
+  if (s.router_norm) add_norm(list, s, "router_norm");
+}
+
 void add_router(Specs& list, const Shapes& s) {
   list.push_back({"router.weight", s.experts, s.hidden, Cut::none, Init::normal, true});
   if (s.router_bias) list.push_back({"router.bias", s.experts, 1, Cut::none, Init::zeros, true});
@@ -146,12 +159,18 @@ void add_router(Specs& list, const Shapes& s) {
     list.push_back({"router.balance", s.experts, 1, Cut::none, Init::zeros, true});
     list.back().sign_step = s.balance_rate;
   }
+  if (s.routing.expert_scale) list.push_back({"expert_scale", s.experts, 1, Cut::none, Init::ones, true});
   if (s.shared_ffn == 0) return;
   add_column(list, s, "shared.fc1", s.shared_fc1, s.linear_bias);
   add_row(list, s, "shared.fc2", s.shared_ffn);
   if (!s.shared_gate) return;
   list.push_back({"shared.gate.weight", 1, s.hidden, Cut::none, Init::normal, true});
   list.back().of_heads = true;  // tensor ranks have parts of what it scales
+}
+
+/// Of norms that sublayers, experts and routers read.
+bool is_input_norm(const std::string& name) {
+  return name.starts_with("ln1.") || name.starts_with("ln2.") || name.starts_with("experts_ln.") || name.starts_with("router_norm.");
 }
 
 }  // namespace
@@ -192,6 +211,7 @@ RegionLayout block_region(const Shapes& s, const std::string& prefix) {
   if (s.is_decoder()) add_cross(list, s);
   if (s.sandwich) add_norm(list, s, "ln1_out");
   if (s.kind.feeds() && s.parallel != ParallelResidual::one_norm && !s.bare_inputs) add_norm(list, s, "ln2");
+  if (s.has_experts()) add_branch_norms(list, s);
   if (s.sandwich) add_norm(list, s, "ln2_out");
   if (s.kind.feeds()) s.has_experts() ? add_router(list, s) : add_mlp(list, s);
   return {prefix, std::move(list)};
@@ -212,7 +232,7 @@ RegionLayout again_region(const Shapes& s, const RegionLayout& block) {
   const bool bias = s.fusion.bias_activation && !s.gated && !s.keep.activated;
   Specs list;
   for (const ParamSpec& p : block.specs())
-    if ((norms && (p.name.starts_with("ln1.") || p.name.starts_with("ln2."))) || (bias && p.name.ends_with("fc1.bias")) ||
+    if ((norms && is_input_norm(p.name)) || (bias && p.name.ends_with("fc1.bias")) ||
         (latent && p.name.ends_with("_latent_norm.weight")))
       list.push_back(p);
   return {block.prefix(), std::move(list)};

@@ -25,6 +25,7 @@ struct ParamSpec {
   bool partial = false;
   std::int64_t expert_rows = 0;       ///< rows of one expert, where experts are stacked
   std::int64_t kv_copies = 0;         ///< its last so many rows, of keys or of both, are held by several tensor ranks
+  std::int64_t kv_ranks = 1;          ///< so many
   bool vocabulary = false;            ///< one row for each word; the last rows are padding
   bool of_heads = false;              ///< partial whether rows are shared out or not: used on the rank's own heads
   double sign_step = 0;               ///< an update is by the sign of what stands in the gradient's place, of this size; 0: by the optimizer

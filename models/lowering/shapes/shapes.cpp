@@ -108,28 +108,34 @@ double score_stretch(const ModelSpec& m) {
   return std::pow(1 + 0.1 * r.mscale_all_dim * std::log(r.factor), 2);
 }
 
+HeadShape heads_of(const ModelSpec& m, Mixer mixer, std::int64_t tensor) {
+  const AttentionHeads h = m.attention_heads(mixer);
+  HeadShape s{};
+  s.heads = h.queries / tensor;
+  s.kv_heads = std::max<std::int64_t>(1, h.keys / tensor);
+  s.kv_repeat = std::max<std::int64_t>(1, tensor / h.keys);
+  s.kv_group = mixer == Mixer::windowed ? Group::window_kv : Group::kv;
+  s.head_dim = h.head_dim;
+  s.value_dim = h.value_dim;
+  s.attention = s.heads * s.value_dim;
+  s.keys_are_values = h.tied;
+  s.rotary_dim = m.rotary_dim(h.head_dim);
+  s.sinks = m.has_sinks(mixer);
+  return s;
+}
+
 void set_windows(Shapes& s, const ModelSpec& m) {
   if (m.window.size == 0) return;
-  s.window_size = m.window.size;
-  s.window_chunked = m.window.chunked;
-  s.window_theta = m.window.rope_theta;
-  s.window_rotary = s.rotary;
+  s.own_window = {m.window.size, m.window.chunked, s.rotary, m.window.rope_theta, heads_of(m, Mixer::windowed, s.tensor)};
   s.rotary = s.rotary && m.window.full_rotary;
 }
 
 void set_attention(Shapes& s, const Plan& plan) {
   const ModelSpec& m = plan.model;
-  const std::int64_t t = plan.parallel.tensor;
   s.hidden = m.hidden_size;
-  s.heads = m.num_attention_heads / t;
-  s.kv_heads = std::max<std::int64_t>(1, m.num_kv_heads / t);
-  s.kv_repeat = std::max<std::int64_t>(1, t / m.num_kv_heads);
-  s.head_dim = m.head_dim;
-  s.value_dim = m.value_dim;
-  s.attention = s.heads * s.value_dim;
+  static_cast<HeadShape&>(s) = heads_of(m, Mixer::full, s.tensor);
   s.rotary = m.position_embedding == PositionEmbedding::rope;
   s.rope_theta = m.rope_theta;
-  s.rotary_dim = m.rotary_dim();
   s.rope_scaling = rope_scaling(m.rope_scaling.type);
   s.rope_factor = m.rope_scaling.factor;
   s.rope_original = m.rope_scaling.original_max_position_embeddings;
@@ -139,9 +145,10 @@ void set_attention(Shapes& s, const Plan& plan) {
   s.alibi = m.position_embedding == PositionEmbedding::alibi;
   set_windows(s, m);
   const IndexerSpec& index = m.indexer;
-  s.layer_indexer = {index.blocks() ? index.heads / t : index.heads, index.head_dim, index.topk, index.blocks() ? index.block_size : 0};
+  s.layer_indexer = {index.blocks() ? index.heads / s.tensor : index.heads, index.head_dim, index.topk,
+                     index.blocks() ? index.block_size : 0};
   const RecurrenceSpec& r = m.recurrence;
-  s.recurrence = {r.rule, r.heads / t, r.key_heads / t, r.key_dim, r.value_dim, r.conv_width, r.conv_bias};
+  s.recurrence = {r.rule, r.heads / s.tensor, r.key_heads / s.tensor, r.key_dim, r.value_dim, r.conv_width, r.conv_bias};
   s.attention_gate = m.attention_gate;
   s.causal = m.family != Family::bert && m.family != Family::t5;
 }
@@ -151,6 +158,7 @@ RouterRule routing_of(const MoeSpec& e) {
   const std::int64_t kept = e.groups_per_token == 0 ? e.expert_groups : e.groups_per_token;
   if (kept < e.expert_groups) r.groups = e.expert_groups, r.kept_groups = kept, r.group_score = e.group_score;
   r.bias = e.balance_rate > 0;
+  r.expert_scale = e.expert_scale;
   return r;
 }
 
@@ -172,7 +180,7 @@ void set_experts(Shapes& s, const Plan& plan) {
   s.capacity = plan.expert_capacity();
   s.expert_ffn = e.ffn_hidden_size / s.expert_tensor;
   s.expert_fc1 = s.gated ? 2 * s.expert_ffn : s.expert_ffn;
-  s.shared_ffn = e.num_shared_experts * e.ffn_hidden_size / plan.parallel.tensor;
+  s.shared_ffn = e.shared_ffn() / plan.parallel.tensor;
   s.shared_fc1 = s.gated ? 2 * s.shared_ffn : s.shared_ffn;
   s.aux_loss = e.aux_loss;
   s.routing = routing_of(e);
@@ -180,6 +188,8 @@ void set_experts(Shapes& s, const Plan& plan) {
   s.rows_bound = e.rows_bound;
   s.weigh_inputs = e.weigh_inputs;
   s.shared_gate = e.shared_gate && e.num_shared_experts > 0;
+  s.branch_norms = e.branch_norms;
+  s.router_norm = e.router_norm;
 }
 
 }  // namespace
@@ -232,7 +242,7 @@ AttentionDims Shapes::attention_dims() const {
   d.value_dim = value_dim == head_dim ? 0 : value_dim;
   d.causal = causal;
   d.window = window;
-  d.chunked = window > 0 && window_chunked;
+  d.chunked = window > 0 && own_window.chunked;
   d.block = indexer.block;
   return d;
 }
@@ -279,10 +289,11 @@ Shapes Shapes::indexed() const {
 
 Shapes Shapes::windowed() const {
   Shapes w = *this;
-  w.window = window_size < seq * context ? window_size : 0;
-  w.rotary = window_rotary;
-  if (window_theta == 0) return w;
-  w.rope_theta = window_theta;
+  static_cast<HeadShape&>(w) = own_window.heads;
+  w.window = own_window.size < seq * context ? own_window.size : 0;
+  w.rotary = own_window.rotary;
+  if (own_window.theta == 0) return w;
+  w.rope_theta = own_window.theta;
   w.rope_scaling = RopeScalingKind::none;
   w.rope_factor = 1;
   w.latent.query_scale = 1;
@@ -332,9 +343,9 @@ Shapes make_shapes(const Plan& plan) {
   s.qkv_bias = m.qkv_bias;
   s.output_bias = m.output_bias && !s.bert;
   s.qk_norm = m.qk_norm;
+  s.value_norm = m.value_norm;
   s.attention_soft_cap = m.attention_soft_cap;
   s.logit_soft_cap = m.logit_soft_cap;
-  s.sinks = m.attention_sinks;
   s.router_bias = m.moe.router_bias;
   s.vocab_rows = plan.padded_vocab_size() / t;
   s.vocab_size = m.vocab_size;

@@ -54,17 +54,33 @@ struct RecurrenceShape {
   bool conv_bias = false;
 };
 
+/// The heads of one rank.
+struct HeadShape {
+  std::int64_t heads, kv_heads, head_dim;
+  std::int64_t kv_repeat;       ///< tensor ranks that hold the same kv heads
+  Group kv_group;               ///< of these ranks
+  std::int64_t value_dim;       ///< width of a head's values
+  std::int64_t attention;       ///< heads * value_dim: columns of the context
+  bool keys_are_values;
+  std::int64_t rotary_dim;      ///< dimensions of a head that turn
+  bool sinks;                   ///< every query head has a learned score that joins its softmax
+};
+
+/// Of layers with a window of attention.
+struct WindowShape {
+  std::int64_t size = 0;        ///< keys
+  bool chunked = false, rotary = false;
+  double theta = 0;             ///< base of the rotary frequencies, without a scaling; 0: as in other layers
+  HeadShape heads{};
+};
+
 /// Sizes of one rank, in layers of one kind.
-struct Shapes {
+struct Shapes : HeadShape {
   LayerKind kind;               ///< of `of()`; else that of attention to all keys and an MLP
   std::int64_t batch, seq;      ///< sequences of a micro-batch, and of each the positions of this context rank
   std::int64_t tokens;          ///< batch * seq
   std::int64_t rows;            ///< of hidden states between blocks: tokens, or a sequence shard of them
   std::int64_t hidden;
-  std::int64_t heads, kv_heads, head_dim; ///< local heads
-  std::int64_t kv_repeat;       ///< tensor ranks that hold the same kv heads
-  std::int64_t value_dim;       ///< width of a head's values
-  std::int64_t attention;       ///< heads * value_dim: columns of the context
   std::int64_t ffn;             ///< local
   std::int64_t fc1;             ///< local columns of the first matrix: ffn, twice that when gated
   std::int64_t vocab_rows;      ///< local, padded
@@ -84,8 +100,8 @@ struct Shapes {
   bool gated, rms, norm_bias, rotary, linear_bias, qkv_bias;
   bool output_bias;
   QkNorm qk_norm;
+  bool value_norm;              ///< and one of values, without a weight
   double attention_soft_cap, logit_soft_cap;  ///< 0: none
-  bool sinks;                   ///< every query head has a learned score that joins its softmax
   bool router_bias;
   RouterRule routing;              ///< of experts
   TokenCopies copies;           ///< in place of rows on the way to experts; no experts: rows travel
@@ -95,7 +111,6 @@ struct Shapes {
   bool sequence_parallel;
   bool flash;
   double rope_theta;
-  std::int64_t rotary_dim;      ///< dimensions of a head that turn
   RopeScalingKind rope_scaling;
   double rope_factor;
   std::int64_t rope_original;  ///< longest sequence before the scaling
@@ -118,13 +133,12 @@ struct Shapes {
   double rows_bound, aux_loss;
   bool weigh_inputs;            ///< weights multiply what experts read
   bool shared_gate;             ///< a sigmoid of each token scales what shared experts give
+  bool branch_norms;            ///< shared experts and the others have norms of their own, before and behind
+  bool router_norm;             ///< the router has one
   std::vector<LayerKind> kinds; ///< by global layer, then by MTP module: `of()` has their sizes
   std::int64_t window;          ///< keys that a query sees at most; 0: all before it
   IndexerShape layer_indexer;   ///< that of the layers that have it
-  // What layers with a window have in place of these.
-  std::int64_t window_size;
-  bool window_chunked, window_rotary;
-  double window_theta;          ///< base of the rotary frequencies, without a scaling; 0: as here
+  WindowShape own_window;       ///< what layers with a window have in place of these
   std::int64_t mtp;             ///< modules of multi-token prediction
   double mtp_loss;              ///< weight of a module's loss
   // An encoder and a decoder; 0 decoder layers: one stack. These are the encoder's sizes, or those of `decoder()`.
@@ -160,6 +174,13 @@ struct Shapes {
   /// The turn of queries and keys by their positions, or its gradient.
   Rotary rotation(bool inverse) const;
   std::int64_t qkv() const { return attention_dims().qkv_width(); }
+  /// Columns of it that a product gives.
+  std::int64_t qkv_made() const { return keys_are_values ? (heads + kv_heads) * head_dim : qkv(); }
+  /// Of these, a key head's and its value's.
+  std::int64_t pair_made() const { return keys_are_values ? head_dim : attention_dims().pair_width(); }
+  NormedValues normed_values() const {
+    return keys_are_values ? NormedValues::of_keys : value_norm ? NormedValues::own : NormedValues::none;
+  }
   /// From compressed queries, keys and values to those of the heads, and columns of the latter two.
   LatentHeads latent_heads() const { return {attention_dims(), rotary_dim, latent.query_scale}; }
   std::int64_t latent_kv() const { return latent_heads().kv_width(); }
@@ -177,10 +198,11 @@ struct Shapes {
   /// The first product of attention or of a recurrence, and its columns.
   const char* input_matrix() const { return kind.has_recurrence() ? "recurrence_in" : "qkv"; }
   std::int64_t input_columns() const {
-    return kind.has_recurrence() ? recurrence_dims().width() : qkv() + (attention_gate ? attention : 0);
+    return kind.has_recurrence() ? recurrence_dims().width() : qkv_made() + (attention_gate ? attention : 0);
   }
-  /// Elements of queries and keys as they were before their norms; 0: they have none.
-  std::int64_t unnormed() const { return norms_qk() ? tokens * (heads + kv_heads) * head_dim : 0; }
+  /// Elements of queries, keys and normed values as they were before their norms; 0: they have none.
+  std::int64_t unnormed() const { return norms_qk() ? head_norm().elements() : 0; }
+  HeadNorm head_norm() const { return {attention_dims(), norm_epsilon, qk_norm == QkNorm::turned, normed_values()}; }
   /// Elements of the tensor between blocks. With norms after the addition and a residual that is not normalised, it holds
   /// the normalised state and then the residual.
   std::int64_t hidden_elements() const { return rows * hidden * (placement == NormPlacement::post_add ? 2 : 1); }

@@ -12,13 +12,21 @@ Value BlockActivations::start(Kept& t, std::int64_t elements, DType dtype) {
   return t;
 }
 
+BlockActivations::InputNorm BlockActivations::input_norm(int which) {
+  switch (which) {
+    case 1: return {"ln1", t_.n1, t_.ln1_stats};
+    case 2: return {"ln2", t_.n2, t_.ln2_stats};
+    case 3: return {"experts_ln", t_.moe.n, t_.moe.n_stats};
+    default: return {"router_norm", t_.moe.router_n, t_.moe.router_stats};
+  }
+}
+
 Value BlockActivations::own_input(int which, const Value& x) {
   if (!norms_inputs()) return x;
-  const std::string name = which == 1 ? "ln1" : "ln2";
-  Kept &n = which == 1 ? t_.n1 : t_.n2, &stats = which == 1 ? t_.ln1_stats : t_.ln2_stats;
+  const auto [name, n, stats] = input_norm(which);
   if (!n.ready) {
     // What a router reads is wide; a norm that only a product reads writes what that does.
-    const bool routed = which == 2 && w_.block.layout().has("router.weight");
+    const bool routed = which > 1 && w_.block.layout().has("router.weight");
     start(n, s_.rows * s_.hidden, routed ? s_.dtypes.compute : s_.kept_input());
     // Computed again, the statistics are written again with the same values.
     norm(b_, s_, name, x, norm_params(s_, name, [&](const std::string& at) { return w_.vector(at); }), {n, stats});

@@ -27,8 +27,8 @@ class BlockActivations {
   /// From here on these vectors of the block are read here and not among its weights.
   void vectors_from(const RegionValues& again) { w_.again = again; }
 
-  /// What attention (1) and the MLP or the experts (2) read: the output of the norm before them, or `x` itself where norms come
-  /// after. This rank's rows, and all tokens'.
+  /// What attention (1), the MLP or the experts (2), experts beside an MLP (3) and their router (4) read: the output of the norm before
+  /// them, or `x` itself where norms come after. This rank's rows, and all tokens'.
   Value own_input(int which, const Value& x);
   Value input(int which, const Value& x);
   /// The same of the MLP or the experts in a block that reads `x`: they may stand beside attention.
@@ -36,6 +36,9 @@ class BlockActivations {
   Value own_mlp_input(const Value& x) {
     return s_.parallel == ParallelResidual::one_norm ? own_input(1, x) : own_input(2, mlp_state(x));
   }
+  /// What experts, and their router, read: this rank's rows.
+  Value experts_input(const Value& x) { return s_.branch_norms ? own_input(3, mlp_state(x)) : own_mlp_input(x); }
+  Value router_input(const Value& x) { return s_.router_norm ? own_input(4, mlp_state(x)) : experts_input(x); }
   Value mlp_state(const Value& x) const {
     return s_.parallel == ParallelResidual::none && s_.kind.mixes() ? Value(t_.x2) : x;
   }
@@ -141,6 +144,11 @@ class BlockActivations {
   void over_row_shares(CollectiveKind kind, const Value& v, const std::string& name, const Value& to);
   Value own_rows(const Value& all);
   Value arrivals(DType dtype) { return b_.scratch(dtype, s_.arrived_rows() * s_.hidden); }
+  struct InputNorm {
+    const char* name;
+    Kept &n, &stats;
+  };
+  InputNorm input_norm(int which);
   void norm_heads();
   Value row_sums();
   void rotate();

@@ -12,12 +12,16 @@ void BlockActivations::rotate() {
 
 void BlockActivations::norm_heads() {
   if (!s_.norms_qk()) return;
+  if (s_.keys_are_values) {
+    b_.add("qk_norm", s_.head_norm(), {t_.unnormed, w_.block("q_norm.weight"), w_.block("k_norm.weight")}, {t_.qkv});
+    return;
+  }
   const Value before = start(t_.unnormed, s_.unnormed());
   const bool plain = s_.qk_norm == QkNorm::turned;
   std::vector<Value> in{t_.qkv};
   if (!plain) in.insert(in.end(), {w_.block("q_norm.weight"), w_.block("k_norm.weight")});
   if (s_.qk_norm != QkNorm::row) {
-    b_.add("qk_norm", HeadNorm{s_.attention_dims(), s_.norm_epsilon, plain}, std::move(in), {t_.qkv, before});
+    b_.add("qk_norm", s_.head_norm(), std::move(in), {t_.qkv, before});
     return;
   }
   in.push_back(row_sums());
@@ -66,8 +70,10 @@ void BlockActivations::qkv() {
   const Value read = s_.latent.here() ? Value{} : input(1, state_);
   if (s_.attention_gate) gated_qkv(read);
   const Value kept = start(t_.qkv, core_qkv_elements(s_)), y = ulysses ? b_.scratch(s_.dtypes.compute, s_.tokens * s_.qkv()) : kept;
+  // Values that are keys are made where these are normed.
+  const Value made = s_.keys_are_values ? start(t_.unnormed, s_.unnormed()) : y;
   if (s_.latent.here()) latent_heads(state_, y);
-  else if (!s_.attention_gate) column("qkv", read, s_.qkv(), y);
+  else if (!s_.attention_gate) column("qkv", read, s_.qkv_made(), made);
   static_cast<Value&>(t_.qkv) = y;
   const bool behind = s_.qk_norm == QkNorm::turned;
   if (!behind) norm_heads();

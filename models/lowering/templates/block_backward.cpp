@@ -59,7 +59,7 @@ void BlockBackward::weights_path() {
     router_weights(held_.logits);
   }
   if (s_.kind.feeds() && (!moe() || s_.shared_ffn > 0)) {
-    const Value d_mlp = gathered(moe() && s_.shared_gate ? held_.shared : held_.mlp, "mlp_gradient");
+    const Value d_mlp = gathered(moe() && (s_.shared_gate || s_.branch_norms) ? held_.shared : held_.mlp, "mlp_gradient");
     fc2_weights(d_mlp, moe() ? "shared.fc2" : "fc2");
     fc1_weights(held_.fc1, moe() ? "shared.fc1" : "fc1");
   }
@@ -102,10 +102,16 @@ void BlockBackward::pre(const Hidden& dy, const Hidden& dx) {
   const BlockSaved& t = a_.at();
   if (!s_.kind.mixes() || !s_.kind.feeds()) return alone(dy, dx);
   a_.need_state(x_.state);
-  const Value d2 = feed_forward(mlp_gradient(dy.state));
   const bool through = s_.hidden_dropout == 0 && !s_.sandwich;
-  const Value dx2 = through ? hold(held_.attention, s_.rows * s_.hidden) : rows_scratch();
-  norm_gradient("ln2", {d2, t.x2, t.ln2_stats, weights_.block("ln2.weight"), &dy.state}, dx2);
+  const auto place = [&] { return through ? hold(held_.attention, s_.rows * s_.hidden) : rows_scratch(); };
+  Value dx2;
+  if (moe() && s_.branch_norms) {
+    const Value d = mlp_gradient(dy.state);
+    branches(d, dy.state, dx2 = place());
+  } else {
+    const Value d2 = feed_forward(mlp_gradient(dy.state));
+    norm_gradient("ln2", {d2, t.x2, t.ln2_stats, weights_.block("ln2.weight"), &dy.state}, dx2 = place());
+  }
   const Value dx1 = s_.is_decoder() ? cross(dx2) : dx2;
   const Value d1 = attention(attention_gradient(dx1), {});
   norm_gradient("ln1", {d1, x_.state, t.ln1_stats, weights_.block("ln1.weight"), &dx1}, dx.state);
@@ -287,7 +293,7 @@ void BlockBackward::input_weights(const Value& din) {
 /// Ranks that hold the same keys and values each have the part of their gradient that their own queries give.
 void BlockBackward::kv_copies_sum() {
   if (s_.kv_repeat == 1) return;
-  const std::int64_t pairs = s_.attention_dims().pair_width();
+  const std::int64_t pairs = s_.pair_made();
   const auto sum = [&](const std::string& name, std::int64_t cols) {
     kv_sum(name, sink_.part(name).part((s_.input_columns() - pairs) * cols, pairs * cols));
   };
@@ -296,7 +302,7 @@ void BlockBackward::kv_copies_sum() {
 }
 
 void BlockBackward::kv_sum(const std::string& name, const Value& kv) {
-  b_.add(name + "_kv_all_reduce", Collective{CollectiveKind::all_reduce, Group::kv, kv.elements, kv.dtype, Reduce::sum}, {kv}, {kv},
+  b_.add(name + "_kv_all_reduce", Collective{CollectiveKind::all_reduce, s_.kv_group, kv.elements, kv.dtype, Reduce::sum}, {kv}, {kv},
          Stream::tensor);
 }
 

@@ -56,6 +56,7 @@ class BlockBackward {
   Value attention_input();
   Value mlp_input();
   Value expert_input();
+  Value router_input();
 
   /// Undoes dropout and gives the bias gradient; without dropout the gradient passes through untouched.
   struct Branch {
@@ -84,6 +85,9 @@ class BlockBackward {
   Value dqkv_place();
   Value hold_qkv();
   Value experts(const Value& d);
+  Value expert_branch(const Value& d, Value& dweights);
+  void branches(const Value& d, const Value& residual, const Value& to);
+  Summed shared_input(const Value& d);
   Value expert_rows(const Value& drows);
   std::uint16_t shared_experts(const Value& own, const Value& dx);
   Value router(const Value& dweights);
@@ -93,7 +97,7 @@ class BlockBackward {
   Value mixer_input(const Value& din, const Value& to);
   /// Of what the first product gave: a place for it.
   Value input_gradient();
-  // A recurrence (block_recurrence_backward.cpp).
+  // A recurrence (block_recurrence.cpp).
   Value recurrence(const Value& dcontext);
   void states(const RecurrenceDims& d, const Value& dy, const Value& dx, const Value& dscalars);
   void convolution(const RecurrenceDims& d, const Value& dy, const Value& dx);
@@ -138,7 +142,7 @@ class BlockBackward {
   void kv_sum(const std::string& name, const Value& kv);
   void column_weights(const std::string& name, const Value& dy, const Value& input, std::int64_t width);
   void norm_gradient(const std::string& name, const NormGradient& n, const Value& dx);
-  void qk_norm_gradient(const Value& dqkv);
+  Value qk_norm_gradient(const Value& dqkv);
   Value gate_gradient(const Value& d, const Value& dx);
   bool moe() const { return s_.has_experts(); }
 

@@ -16,8 +16,7 @@ Value BlockBackward::core(const Value& dcontext) {
   if (behind) qk_norm_gradient(out);
   if (s_.rotary)
     b_.add("rotary_backward", s_.rotation(true), {out}, {out});
-  if (!behind) qk_norm_gradient(out);
-  return out;
+  return behind ? out : qk_norm_gradient(out);
 }
 
 Value BlockBackward::ungated(const Value& dgated) {
@@ -28,20 +27,23 @@ Value BlockBackward::ungated(const Value& dgated) {
   return dcontext;
 }
 
-void BlockBackward::qk_norm_gradient(const Value& dqkv) {
-  if (!s_.norms_qk()) return;
+/// The gradient of what the product gave: in dqkv's place, unless values are keys.
+Value BlockBackward::qk_norm_gradient(const Value& dqkv) {
+  if (!s_.norms_qk()) return dqkv;
   const AttentionDims d = s_.attention_dims();
-  std::vector<Value> in{dqkv, a_.at().unnormed}, out{dqkv};
+  const NormedValues values = s_.normed_values();
+  const Value made = s_.keys_are_values ? input_gradient() : dqkv;
+  std::vector<Value> in{dqkv, a_.at().unnormed}, out{made};
   if (s_.qk_norm == QkNorm::turned) {
     b_.add("qk_norm_backward", HeadNormBackward{d, s_.norm_epsilon, true}, std::move(in), std::move(out));
-    return;
+    return made;
   }
   GradientSink& early = early_sink();
   early.open("q_norm.weight", "k_norm.weight", gradient_type());
   in.insert(in.end(), {weights_.block("q_norm.weight"), weights_.block("k_norm.weight")});
   out.insert(out.end(), {early.part("q_norm.weight"), early.part("k_norm.weight")});
   if (s_.qk_norm == QkNorm::head) {
-    b_.add("qk_norm_backward", HeadNormBackward{d, s_.norm_epsilon}, std::move(in), std::move(out));
+    b_.add("qk_norm_backward", HeadNormBackward{d, s_.norm_epsilon, false, values}, std::move(in), std::move(out));
   } else {
     const Value dots = b_.scratch(s_.numerics.statistics, 2 * s_.tokens);
     const auto task = b_.add("qk_dots", RowNormDots{d}, in, {dots});
@@ -53,6 +55,7 @@ void BlockBackward::qk_norm_gradient(const Value& dqkv) {
     if (s_.kv_repeat > 1) kv_sum("k_norm.weight", early.part("k_norm.weight"));
   }
   early.close("qk_norm");
+  return made;
 }
 
 /// The gradient of all keys and values, summed over the ranks that read them, back into dqkv.
@@ -69,10 +72,10 @@ Value BlockBackward::dqkv_place() {
   return s_.path == ContextPath::ulysses ? scratch(core_qkv_elements(s_)) : hold_qkv();
 }
 
-/// Latent attention's matrices read other gradients.
+/// Latent attention's matrices read other gradients, and so does a product that gives no values.
 Value BlockBackward::hold_qkv() {
   const std::int64_t n = s_.tokens * s_.qkv();
-  return s_.latent.here() ? scratch(n) : input_gradient().part(s_.tokens * s_.input_columns() - n, n);
+  return s_.latent.here() || s_.keys_are_values ? scratch(n) : input_gradient().part(s_.tokens * s_.input_columns() - n, n);
 }
 
 Value BlockBackward::score_core(const Value& dcontext) {

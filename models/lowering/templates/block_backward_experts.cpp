@@ -4,14 +4,46 @@
 
 namespace tandem::lowering {
 
-Value BlockBackward::expert_input() { return a_.own_mlp_input(x_.state); }
+Value BlockBackward::expert_input() { return a_.experts_input(x_.state); }
+Value BlockBackward::router_input() { return a_.router_input(x_.state); }
 
 Value BlockBackward::experts(const Value& d) {
+  Value dweights;
+  const Value dx = expert_branch(d, dweights);
+  // The router's part is whole for the rows it is of: it joins after the sum.
+  const Value routed = router(dweights);
+  b_.add("add_router", Accumulate{dx.elements, dtype(), dtype()}, {routed, dx}, {dx});
+  return dx;
+}
+
+/// Experts beside an MLP: through the norms behind both branches, and through those before experts, MLP and router onto `residual`.
+void BlockBackward::branches(const Value& d, const Value& residual, const Value& to) {
+  const BlockSaved& t = a_.at();
+  const MoeSaved& m = t.moe;
+  const Value routed = rows_scratch(), shared = hold(held_.shared, s_.rows * s_.hidden);
+  norm_gradient("experts_out", {d, m.experts_out, m.experts_stats, weights_.block("experts_out.weight")}, routed);
+  norm_gradient("shared_out", {d, m.shared_out, m.shared_stats, weights_.block("shared_out.weight")}, shared);
+  Value dweights;
+  const Value dx = expert_branch(routed, dweights);
+  const Summed part = shared_input(shared);
+  const Value dmlp = s_.sequence_parallel ? part.value : summed(tensor_sum(b_, s_, part.value, "shared.fc1_dgrad", part.task));
+  const Value drouter = router(dweights), with_mlp = rows_scratch();
+  norm_gradient("ln2", {dmlp, t.x2, t.ln2_stats, weights_.block("ln2.weight"), &residual}, with_mlp);
+  if (!s_.router_norm) b_.add("add_router", Accumulate{dx.elements, dtype(), dtype()}, {drouter, dx}, {dx});
+  const Value with_experts = s_.router_norm ? rows_scratch() : to;
+  norm_gradient("experts_ln", {dx, t.x2, m.n_stats, weights_.block("experts_ln.weight"), &with_mlp}, with_experts);
+  if (s_.router_norm)
+    norm_gradient("router_norm", {drouter, t.x2, m.router_stats, weights_.block("router_norm.weight"), &with_experts}, to);
+}
+
+/// The gradient of what experts read, complete, and of the weights of tokens' experts.
+Value BlockBackward::expert_branch(const Value& d, Value& dweights) {
   MoeSaved& m = a_.at().moe;
   const MoeDims dims = s_.moe_dims();
   if (!m.dispatched.ready || !m.fc1.ready) a_.expert_fc1(expert_input());
   const bool early = s_.weigh_inputs;
-  const Value drows = scratch(dims.rows() * s_.hidden), dweights = b_.scratch(s_.numerics.router, dims.tokens * dims.top_k);
+  const Value drows = scratch(dims.rows() * s_.hidden);
+  dweights = b_.scratch(s_.numerics.router, dims.tokens * dims.top_k);
   const auto combine = early ? b_.add("combine_backward", MoeCombineBackward{dims, false}, {d, m.slots}, {drows})
                              : b_.add("combine_backward", MoeCombineBackward{dims}, {d, m.returned, m.slots, m.weights},
                                       {drows, dweights});
@@ -26,12 +58,9 @@ Value BlockBackward::experts(const Value& d) {
                              {dx, dweights})
                     : b_.add("dispatch_backward", MoeDispatchBackward{dims}, {back, m.slots}, {dx});
   if (early) complete(last);
-  if (s_.shared_ffn > 0) last = shared_experts(d, dx);
+  if (s_.shared_ffn > 0 && !s_.branch_norms) last = shared_experts(d, dx);
   if (!s_.sequence_parallel) tensor_all_reduce(b_, s_, dx, "experts_dgrad", last);
   if (weights_here()) expert_weights();
-  // The router's part is whole for the rows it is of: it joins after the sum.
-  const Value routed = router(dweights);
-  b_.add("add_router", Accumulate{dx.elements, dtype(), dtype()}, {routed, dx}, {dx});
   return dx;
 }
 
@@ -57,8 +86,14 @@ Value BlockBackward::expert_rows(const Value& drows) {
 }
 
 std::uint16_t BlockBackward::shared_experts(const Value& own, const Value& dx) {
+  const Summed part = shared_input(s_.shared_gate ? gate_gradient(own, dx) : own);
+  return b_.add("add_shared_backward", Accumulate{dx.elements, dtype(), dtype()}, {part.value, dx}, {dx});
+}
+
+/// The gradient of what shared experts read from that of what they give: this rank's rows, else a part of the sum over tensor ranks.
+Summed BlockBackward::shared_input(const Value& own) {
   const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.shared_ffn;
-  const Value d = gathered(s_.shared_gate ? gate_gradient(own, dx) : own, "mlp_gradient");
+  const Value d = gathered(own, "mlp_gradient");
   const Value da = scratch(t * f), part = scratch(t * h);
   b_.add("shared.fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("shared.fc2.weight")}, {da});
   if (weights_here()) fc2_weights(d, "shared.fc2");
@@ -73,7 +108,7 @@ std::uint16_t BlockBackward::shared_experts(const Value& own, const Value& dx) {
     has_reduced_ = true;
   }
   if (weights_here()) fc1_weights(df, "shared.fc1");
-  return b_.add("add_shared_backward", Accumulate{dx.elements, dtype(), dtype()}, {sum.value, dx}, {dx});
+  return sum;
 }
 
 /// Of what the gate of shared experts scales; its own part of the input's gradient joins dx. Without sequence parallelism both are
@@ -96,8 +131,15 @@ Value BlockBackward::router(const Value& dweights) {
   const MoeSaved& m = a_.at().moe;
   const Value dlogits = split() ? held_.logits : b_.scratch(s_.numerics.router, s_.rows * s_.experts), dx = rows_scratch();
   std::vector<Value> in{dweights, m.probs, m.weights, m.slots, m.load.kept() ? m.load : m.counts, m.logits};
+  std::vector<Value> out{dlogits};
   if (s_.routing.bias) in.push_back(weights_.block("router.balance"));
-  b_.add("top_k_backward", TopKRouterBackward{s_.moe_dims(), s_.aux_loss, s_.routed_parts(), s_.routing}, std::move(in), {dlogits});
+  if (s_.routing.expert_scale) {
+    early_sink().open("expert_scale", "expert_scale", gradient_type());
+    in.push_back(weights_.block("expert_scale"));
+    out.push_back(early_sink().part("expert_scale"));
+  }
+  b_.add("top_k_backward", TopKRouterBackward{s_.moe_dims(), s_.aux_loss, s_.routed_parts(), s_.routing}, std::move(in), std::move(out));
+  if (s_.routing.expert_scale) early_sink().close("expert_scale");
   b_.keep_wide(b_.add("router_dgrad", MatMul{s_.rows, s_.hidden, s_.experts, false, false, false},
                       {dlogits, weights_.block("router.weight")}, {dx}));
   if (weights_here()) router_weights(dlogits);
@@ -106,7 +148,7 @@ Value BlockBackward::router(const Value& dweights) {
 
 void BlockBackward::router_weights(const Value& dlogits) {
   sink_.open("router.weight", s_.routing.bias ? "router.balance" : s_.router_bias ? "router.bias" : "router.weight", gradient_type());
-  b_.keep_wide(b_.add("router_wgrad", MatMul{s_.experts, s_.hidden, s_.rows, true, false, false}, {dlogits, expert_input()},
+  b_.keep_wide(b_.add("router_wgrad", MatMul{s_.experts, s_.hidden, s_.rows, true, false, false}, {dlogits, router_input()},
                       {sink_.part("router.weight")}));
   if (s_.router_bias) b_.add("router_bias_grad", BiasGrad{s_.rows, s_.experts}, {dlogits}, {sink_.part("router.bias")});
   // Of this rank's own tokens, whose sum over all ranks is the load.

@@ -13,7 +13,7 @@ struct BlockDeferred {
   Value q_down, q_up, kv_down, kv_up;      ///< of latent attention's matrices, in place of qkv
   Value index_q, index_k, index_w;         ///< of an indexer's
   Value expert_rows, expert_fc1, logits;   ///< of the experts' and the router's
-  Value shared;                            ///< of what a gate of shared experts scales, in place of fc2's output's
+  Value shared;                            ///< of what a gate or a norm behind shared experts reads, in place of fc2's output's
   Value early;                             ///< of norms and of biases that are added after a sum
   Value again;                             ///< not gradients: vectors of a block whose weights are not there any more (again_region)
 
@@ -31,7 +31,7 @@ struct BlockDeferred {
     if (!s.has_experts()) return;
     expert_rows = add(s.expert_rows() * s.hidden);
     expert_fc1 = add(s.expert_rows() * s.expert_fc1);
-    if (s.shared_gate) shared = add(s.rows * s.hidden);
+    if (s.shared_gate || s.branch_norms) shared = add(s.rows * s.hidden);
     logits = at.add(s.numerics.router, s.rows * s.experts);
   }
 

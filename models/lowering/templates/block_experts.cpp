@@ -21,6 +21,7 @@ void BlockActivations::route(const Value& input) {
   b_.keep_wide(b_.add("router", MatMul{s_.rows, s_.experts, s_.hidden, false, true, s_.router_bias}, std::move(in), {m.logits}));
   std::vector<Value> scored{m.logits};
   if (s_.routing.bias) scored.push_back(w_.block("router.balance"));
+  if (s_.routing.expert_scale) scored.push_back(w_.block("expert_scale"));
   b_.add("top_k", TopKRouter{s_.moe_dims(), s_.routing}, std::move(scored), {m.probs, m.weights, m.slots, m.counts});
   if (s_.unequal_rows())
     b_.add("counts_all_to_all",

@@ -93,6 +93,12 @@ class BlockForward {
   }
 
   void experts(const Add& add);
+  void branches(const Add& add);
+  void norm_behind(const std::string& name, const Value& x, Kept& stats, const Value& y) {
+    if (!stats.kept()) static_cast<Value&>(stats) = b_.scratch(s_.numerics.statistics, 2 * s_.rows);
+    norm(b_, s_, name, x, norm_params(s_, name, weights_.block), {y, stats});
+  }
+  std::uint16_t combine(const Value& out);
   std::uint16_t shared_experts(const Value& out);
 
   void row(const std::string& name, std::int64_t inner, const Value& x, const Add& add) {
@@ -119,8 +125,7 @@ class BlockForward {
 
   Value normed(const Value& sum, const Add& add) {
     const Value y = b_.scratch(s_.dtypes.compute, s_.rows * s_.hidden);
-    if (!add.stats->kept()) static_cast<Value&>(*add.stats) = b_.scratch(s_.numerics.statistics, 2 * s_.rows);
-    norm(b_, s_, add.norm, sum, norm_params(s_, add.norm, weights_.block), {y, *add.stats});
+    norm_behind(add.norm, sum, *add.stats, y);
     return y;
   }
 
@@ -134,19 +139,43 @@ class BlockForward {
   BlockActivations a_;
 };
 
-/// Rows come back from experts complete under sequence parallelism; else they, and what shared experts give, are partial sums.
-void BlockForward::experts(const Add& add) {
-  const Value input = a_.own_mlp_input(x_.state);
-  a_.route(input);
-  a_.experts_return(input);
-  const Value out = add.out != nullptr ? a_.out_place(*add.out) : b_.scratch(s_.dtypes.compute, s_.rows * s_.hidden);
+/// Of experts; rows come back complete under sequence parallelism, else they are partial sums.
+std::uint16_t BlockForward::combine(const Value& out) {
   std::vector<Value> in{a_.at().moe.returned, a_.at().moe.slots};
   if (!s_.weigh_inputs) in.push_back(a_.at().moe.weights);
-  auto last = b_.add("combine", MoeCombine{s_.moe_dims(), !s_.weigh_inputs}, std::move(in), {out});
+  return b_.add("combine", MoeCombine{s_.moe_dims(), !s_.weigh_inputs}, std::move(in), {out});
+}
+
+/// What shared experts give is a partial sum, too.
+void BlockForward::experts(const Add& add) {
+  a_.route(a_.router_input(x_.state));
+  a_.experts_return(a_.experts_input(x_.state));
+  if (s_.branch_norms) return branches(add);
+  const Value out = add.out != nullptr ? a_.out_place(*add.out) : b_.scratch(s_.dtypes.compute, s_.rows * s_.hidden);
+  auto last = combine(out);
   if (s_.shared_ffn > 0) last = shared_experts(out);
   const std::string name = s_.shared_ffn > 0 ? "shared.fc2" : "experts";
   // Without sequence parallelism rows are all tokens', so `out` is where a norm behind it reads.
   s_.sequence_parallel ? join(name, out, add) : finish(name, out, last, add);
+}
+
+/// Experts beside an MLP: both sums are complete before their norms, whose sum the norm behind the layer reads.
+void BlockForward::branches(const Add& add) {
+  MoeSaved& m = a_.at().moe;
+  const std::int64_t state = s_.rows * s_.hidden;
+  const Value routed = a_.out_place(m.experts_out), normed = b_.scratch(s_.dtypes.compute, state);
+  const auto last = combine(routed);
+  if (!s_.sequence_parallel) tensor_all_reduce(b_, s_, routed, "experts", last);
+  norm_behind("experts_out", routed, m.experts_stats, normed);
+  const Value x = a_.activated(a_.mlp_input(x_.state)), place = a_.out_place(m.shared_out);
+  const Value all = s_.sequence_parallel ? b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden) : place;
+  const auto product = b_.add("shared.fc2", MatMul{s_.tokens, s_.hidden, s_.shared_ffn, false, true, false},
+                              {x, weights_.block("shared.fc2.weight")}, {all});
+  a_.hold_wide(product, x);
+  const Value shared = tensor_sum(b_, s_, all, "shared.fc2", product, place).value, out = a_.out_place(*add.out);
+  norm_behind("shared_out", shared, m.shared_stats, out);
+  b_.add("add_branches", Accumulate{state, out.dtype, out.dtype}, {normed, out}, {out});
+  join("branches", out, add);
 }
 
 std::uint16_t BlockForward::shared_experts(const Value& out) {

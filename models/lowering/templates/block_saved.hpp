@@ -23,6 +23,8 @@ struct MoeSaved {
   Kept arrived;   ///< rows of each expert of this rank from each rank, where numbers are unequal
   Kept gathered;  ///< the same of every rank that shares their matrices, where each has rows of its own and numbers are unequal
   Kept gate, shared;  ///< logits of the gate of shared experts, and what it scales
+  // With norms of both branches: what experts and the router read, what both branches gave, and the statistics of these norms.
+  Kept n, n_stats, router_n, router_stats, experts_out, experts_stats, shared_out, shared_stats;
   Kept load;      ///< choices of each expert by all tensor ranks, where each has rows of its own and there is an auxiliary loss
 };
 
@@ -287,11 +289,28 @@ struct BlockSaved {
       hold(s_.dtypes.compute, wide - returned);  // and what comes back is not kept
     moe.activated = keep_operand(s_.keep.activated, wide);
     moe.returned = keep(!s_.weigh_inputs, returned);
+    if (s_.branch_norms) save_branches();
     moe.gate = keep(s_.shared_gate, s_.rows);
     moe.shared = keep(s_.shared_gate, s_.rows * s_.hidden);
     fc1 = keep_for(again, s_.keep.fc1 && s_.shared_ffn > 0, s_.tokens * s_.shared_fc1);
     activated = keep_operand(s_.keep.activated && s_.shared_ffn > 0, s_.tokens * s_.shared_ffn);
     save_sum();
+  }
+
+  void save_branches() {
+    const std::int64_t state = s_.rows * s_.hidden;
+    const bool kept = s_.keep.norms;
+    const auto input = [&](Kept& n, Kept& stats) {
+      stats = keep_for(!kept, true, 2 * s_.rows, s_.numerics.statistics);
+      norm_copy();
+      n = keep_inputs(kept, state);
+    };
+    input(moe.n, moe.n_stats);
+    if (s_.router_norm) input(moe.router_n, moe.router_stats);
+    moe.experts_out = keep(true, state);
+    moe.experts_stats = keep(true, 2 * s_.rows, s_.numerics.statistics);
+    moe.shared_out = keep(true, state);
+    moe.shared_stats = keep(true, 2 * s_.rows, s_.numerics.statistics);
   }
 
   /// What a norm after the addition reads.

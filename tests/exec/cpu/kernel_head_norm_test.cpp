@@ -71,6 +71,69 @@ TEST_CASE("the gradients of heads' norms equal slopes along every axis, and thos
   check_gradient(loss(&Norm::of_keys), c.of_keys, got[2]);
 }
 
+namespace {
+
+/// With norms of values, too, or with values that are keys.
+struct ValueNorm {
+  NormedValues kind;
+  Values first, of_queries = random_values(kDim, 2), of_keys = random_values(kDim, 3), dy = random_values(kAll, 4);
+
+  explicit ValueNorm(NormedValues values) : kind(values), first(random_values(values == NormedValues::own ? kAll : kHeads, 1)) {}
+
+  HeadNorm op() const { return {kDims, kEpsilon, false, kind}; }
+  /// What is written, and what is kept.
+  std::vector<Values> forward(Kernels& kernels) const {
+    const std::vector<Operand> in{real(first), real(of_queries), real(of_keys)};
+    if (kind == NormedValues::own) return kernels.run(op(), in, {real(first), result(op().elements())});
+    return {kernels.run(op(), in, {result(kAll)})[0], first};
+  }
+  std::vector<Values> backward(Kernels& kernels) const {
+    return kernels.run(HeadNormBackward{kDims, kEpsilon, false, kind},
+                       {real(dy), real(forward(kernels)[1]), real(of_queries), real(of_keys)},
+                       {kind == NormedValues::own ? real(dy) : result(kHeads), result(kDim), result(kDim)});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("values are normed without a weight: those that are there, or the keys") {
+  Kernels kernels;
+  const Values ones(kDim, 1.0);
+  for (const NormedValues kind : {NormedValues::own, NormedValues::of_keys}) {
+    const ValueNorm c(kind);
+    const auto got = c.forward(kernels);
+    const std::int64_t width = static_cast<std::int64_t>(c.first.size()) / (kAll / kWidth) / 2;  // of a group
+    for (std::int64_t row = 0; row < kAll / kWidth; ++row)
+      for (std::int64_t group = 0; group < 2; ++group) {
+        const std::int64_t at = row * kWidth + group * kWidth / 2 + (kQueries + 1) * kDim;
+        const std::int64_t last = (row * 2 + group + 1) * width - kDim;
+        const Values before = slice(c.first, last, kDim);
+        const Values row_norm =
+            kernels.run(LayerNorm{1, kDim, kEpsilon, true}, {real(before), real(ones)}, {result(kDim), result(2)})[0];
+        check_close(slice(got[0], at, kDim), row_norm, 4e-16);
+      }
+    CHECK(got[1] == c.first);
+  }
+}
+
+TEST_CASE("gradients of norms with values equal slopes along every axis") {
+  Kernels kernels;
+  for (const NormedValues kind : {NormedValues::own, NormedValues::of_keys}) {
+    const ValueNorm c(kind);
+    const auto got = c.backward(kernels);
+    const auto loss = [&](auto member) {
+      return [&, member](const Values& v) {
+        ValueNorm moved = c;
+        moved.*member = v;
+        return dot(c.dy, moved.forward(kernels)[0]);
+      };
+    };
+    check_gradient(loss(&ValueNorm::first), c.first, got[0]);
+    check_gradient(loss(&ValueNorm::of_queries), c.of_queries, got[1]);
+    check_gradient(loss(&ValueNorm::of_keys), c.of_keys, got[2]);
+  }
+}
+
 TEST_CASE("with fewer dimensions that turn the first ones are a shorter head's rotation, and the rest stays") {
   const auto scaling = GENERATE(RopeScalingKind::none, RopeScalingKind::yarn);
   Kernels kernels;

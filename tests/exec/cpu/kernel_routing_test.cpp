@@ -174,6 +174,38 @@ TEST_CASE("the gradient of every routing equals slopes with the choices held, th
     }
 }
 
+TEST_CASE("a learned number of each expert multiplies its weights, and its gradient equals slopes") {
+  Kernels kernels;
+  for (Case c : cases()) {
+    if (c.rule.normalize && c.top_k == 1) continue;
+    CAPTURE(c.top_k, c.rule.groups);
+    const Values x = logits(), dweights = random_values(kTokens * c.top_k, 4), scales = random_values(kExperts, 5);
+    const Routed plain = c.route(kernels, x);
+    c.rule.expert_scale = true;
+    const std::int64_t choices = kTokens * c.top_k;
+    const auto weights = [&](const Values& at, const Values& of) {
+      std::vector<Operand> in = c.operands({real(at)});
+      in.push_back(real(of));
+      const auto out = kernels.run(
+          TopKRouter{c.dims(), c.rule}, in,
+          {result(kTokens * kExperts), result(choices), integer_result(choices), integer_result(kExperts)});
+      REQUIRE(as_integers(out[2]) == plain.slots);
+      return out[1];
+    };
+    check_close(weights(x, Values(kExperts, 2.0)), [&] {
+      Values twice = plain.weights;
+      for (double& w : twice) w *= 2;
+      return twice;
+    }(), 1e-15);
+    std::vector<Operand> in = c.operands({real(dweights), real(plain.scores), real(weights(x, scales)), integers(plain.slots),
+                                          integers(plain.counts), real(x)});
+    in.push_back(real(scales));
+    const auto got = kernels.run(TopKRouterBackward{c.dims(), 0, 1, c.rule}, in, {result(kTokens * kExperts), result(kExperts)});
+    check_gradient([&](const Values& v) { return dot(dweights, weights(v, scales)); }, x, got[0]);
+    check_gradient([&](const Values& v) { return dot(dweights, weights(x, v)); }, scales, got[1]);
+  }
+}
+
 TEST_CASE("what balances experts is their load beyond the mean, the same however the batch is split, and 0 where all are equal") {
   for (const DType dtype : {DType::fp64, DType::fp32}) {
     Kernels kernels(dtype);

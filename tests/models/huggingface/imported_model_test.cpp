@@ -131,6 +131,37 @@ TEST_CASE("windows of attention are said by their size and the layers that have 
   CHECK(section["moe"]["router_bias"] == true);
 }
 
+TEST_CASE("heads, sinks and values of layers with a window are said apart, as MiMo-V2-Flash and Gemma 4 have them") {
+  Configs configs;
+  const json mimo = {{"model_type", "mimo_v2_flash"}, {"num_hidden_layers", 3}, {"num_key_value_heads", 1}, {"head_dim", 24},
+                     {"v_head_dim", 16}, {"swa_num_attention_heads", 4}, {"swa_num_key_value_heads", 2}, {"swa_head_dim", 24},
+                     {"swa_v_head_dim", 8}, {"sliding_window", 16}, {"swa_rope_theta", 100}, {"hybrid_layer_pattern", {0, 1, 0}},
+                     {"moe_layer_freq", {0, 1, 1}}, {"n_routed_experts", 4}, {"num_experts_per_tok", 2}, {"layernorm_epsilon", 1e-5},
+                     {"add_swa_attention_sink_bias", true}, {"add_full_attention_sink_bias", false}};
+  const json section = configs.import(with(kSmall, mimo)).section();
+  CHECK(section["window"] == json{{"size", 16}, {"layers", "fw"}, {"rope_theta", 100}, {"full_sinks", false}, {"num_kv_heads", 2}, {"value_dim", 8}});
+  CHECK(section["attention_sinks"] == true);
+  CHECK(section["value_dim"] == 16);
+  CHECK(refused(configs.import(with(with(kSmall, mimo), {{"add_swa_attention_sink_bias", false}, {"add_full_attention_sink_bias", true}}))) ==
+        std::vector<std::string>{"attention sinks in layers without a window alone"});
+  const json gemma = {{"model_type", "gemma4_text"}, {"num_hidden_layers", 2}, {"num_key_value_heads", 4}, {"head_dim", 8},
+                      {"num_global_key_value_heads", 2}, {"global_head_dim", 16}, {"attention_k_eq_v", true}, {"sliding_window", 16},
+                      {"layer_types", {"sliding_attention", "full_attention"}}, {"hidden_size_per_layer_input", 0},
+                      {"enable_moe_block", true}, {"num_experts", 4}, {"top_k_experts", 2}, {"moe_intermediate_size", 40}};
+  const json read = configs.import(with(kSmall, gemma)).section();
+  CHECK(read["num_kv_heads"] == 2);
+  CHECK(read["head_dim"] == 16);
+  CHECK(read["tie_kv"] == true);
+  CHECK(read["value_norm"] == true);
+  CHECK(read["norm_placement"] == "sandwich");
+  CHECK(read["window"]["num_kv_heads"] == 4);
+  CHECK(read["window"]["head_dim"] == 8);
+  CHECK(read["window"]["own_values"] == true);
+  CHECK(read["moe"]["num_shared_experts"] == 2);
+  CHECK(read["moe"]["shared_ffn_hidden_size"] == 96);
+  for (const char* key : {"branch_norms", "router_norm", "expert_scale"}) CHECK(read["moe"][key] == true);
+}
+
 TEST_CASE("norms of rows, norms behind, soft caps, gates and output biases are said") {
   Configs configs;
   const json base = with(kSmall, {{"num_key_value_heads", 2}, {"head_dim", 16}});

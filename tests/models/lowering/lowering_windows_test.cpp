@@ -6,6 +6,7 @@
 
 #include "models/graph/task_graph.hpp"
 #include "models/lowering/stage/short_plan.hpp"
+#include "models/plan/mesh.hpp"
 #include "tests/catch.hpp"
 #include "topology/plan_reader.hpp"
 
@@ -71,6 +72,66 @@ TEST_CASE("positions turn by a base of their own in layers with a window, and ma
   CHECK(forward<Rotary>(chunks, 0).size() == 1);
   CHECK(forward<Rotary>(chunks, 1).empty());
   CHECK(forward<FlashAttention>(chunks, 0).at(0).dims.chunked);
+}
+
+TEST_CASE("layers with a window may have heads of their own, and others no sinks") {
+  json plan = plan_of({{"size", 16}, {"layers", "wf"}, {"full_sinks", false}, {"num_attention_heads", 8}, {"num_kv_heads", 2},
+                       {"head_dim", 12}, {"value_dim", 6}});
+  plan["model"].update({{"num_kv_heads", 1}, {"attention_sinks", true}});
+  const Plan read = parse_plan(plan.dump(), "windows.json");
+  const TaskGraph graph = lower(read);
+  graph.check();
+  const FlashAttention local = forward<FlashAttention>(graph, 0).at(0), full = forward<FlashAttention>(graph, 1).at(0);
+  CHECK(local.dims.heads == 8);
+  CHECK(local.dims.groups() == 2);
+  CHECK(local.dims.head_dim == 12);
+  CHECK(local.dims.value_width() == 6);
+  CHECK(local.sinks);
+  CHECK(full.dims.heads == 4);
+  CHECK(full.dims.groups() == 1);
+  CHECK(full.dims.value_width() == 8);
+  CHECK_FALSE(full.sinks);
+  std::int64_t parameters = 0;
+  for (const Param& p : graph.programs.front().params) parameters += p.rows * p.cols;
+  CHECK(parameters == count_parameters(read.model, read.padded_vocab_size()).total_padded);
+}
+
+TEST_CASE("tensor ranks that share key heads do so by kind of layer") {
+  json plan = plan_of({{"size", 16}, {"layers", "wf"}, {"num_kv_heads", 2}});
+  plan["model"]["num_kv_heads"] = 1;
+  plan["parallel"] = {{"tensor", 4}};
+  plan["cluster"]["devices"] = 4;
+  const TaskGraph graph = lowered(plan);
+  graph.check();
+  const auto groups = [&](int layer) {
+    std::vector<Group> out;
+    for (const Instance& i : graph.programs.front().instances)
+      if (i.layer == layer && i.phase == Phase::backward)
+        for (const Task& task : graph.of(i).tasks)
+          if (const auto* op = std::get_if<Collective>(&task.op); op != nullptr && op->group != Group::tensor)
+            out.push_back(op->group);
+    return out;
+  };
+  CHECK(groups(0) == std::vector{Group::window_kv});
+  CHECK(groups(1) == std::vector{Group::kv});
+  const Mesh mesh = make_mesh(parse_plan(plan.dump(), "windows.json"));
+  CHECK(mesh.group_size(Group::window_kv) == 2);
+  CHECK(mesh.group_size(Group::kv) == 4);
+}
+
+TEST_CASE("heads of layers with a window are refused by their own fields") {
+  const auto refused = [](const json& window, int tensor) {
+    json plan = plan_of(window);
+    plan["parallel"] = {{"tensor", tensor}};
+    plan["cluster"]["devices"] = tensor;
+    return refusal(plan);
+  };
+  CHECK(refused({{"size", 16}, {"num_kv_heads", 3}}, 1)
+            .find("model.window.num_kv_heads = 3: does not divide model.num_attention_heads 4") != std::string::npos);
+  CHECK(refused({{"size", 16}, {"num_attention_heads", 6}, {"num_kv_heads", 6}}, 4)
+            .find("parallel.tensor = 4: does not divide model.window.num_attention_heads 6") != std::string::npos);
+  CHECK(refused({{"size", 16}, {"num_attention_heads", 12}, {"num_kv_heads", 3}}, 2)
+            .find("parallel.tensor = 2: neither divides model.window.num_kv_heads 3") != std::string::npos);
 }
 
 TEST_CASE("a window as long as the sequence is none") {

@@ -21,6 +21,17 @@ BLOCKS = {"model_type": "minimax_m3", "num_hidden_layers": 2, "hidden_size": 64,
           "rotary_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_layer_freq": [0, 1],
           "sparse_attention_config": {"sparse_attention_freq": [0, 1], "sparse_num_index_heads": 2, "sparse_index_dim": 16,
                                       "sparse_block_size": 8, "sparse_topk_blocks": 2, "sparse_local_block": 1}}
+MIMO = {"model_type": "mimo_v2_flash", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4,
+        "num_key_value_heads": 1, "head_dim": 24, "v_head_dim": 16, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 2,
+        "swa_head_dim": 24, "swa_v_head_dim": 16, "vocab_size": 256, "max_position_embeddings": 128, "sliding_window": 16,
+        "swa_rope_theta": 10000, "partial_rotary_factor": 0.334, "hybrid_layer_pattern": [0, 1, 1], "moe_layer_freq": [0, 1, 1],
+        "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "layernorm_epsilon": 1e-5,
+        "add_swa_attention_sink_bias": True, "add_full_attention_sink_bias": False, "attention_value_scale": 0.707}
+GEMMA = {"model_type": "gemma4_text", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 4, "head_dim": 8, "num_global_key_value_heads": 2, "global_head_dim": 16, "attention_k_eq_v": True,
+         "vocab_size": 256, "max_position_embeddings": 128, "sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"],
+         "hidden_size_per_layer_input": 0, "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 40,
+         "rms_norm_eps": 1e-6}
 LATE_NORMS = "norms of queries and keys (QK norm) other than RMS norms of heads or rows"
 
 
@@ -112,6 +123,19 @@ class Import(WithFolder):
         code, out, err = run("train", self.folder.plan(plan), "--data", TEXT)
         self.assertEqual((code, out), (4, ""), err)
         self.assertIn("model.indexer.heads = 2: simulated only", err)
+
+    def test_layers_with_heads_of_their_own_are_simulated_and_trained(self):
+        for fields in (MIMO, GEMMA):
+            self.config(fields)
+            plan = {"model": {"preset": "config.json"}, "cluster": {"preset": "dgx-h100", "devices": 2}, "parallel": {"tensor": 2},
+                    "training": {"seq_length": 32, "micro_batch_size": 1, "global_batch_size": 2, "flash_attention": True}}
+            told = tandem_json("import", self.path("config.json"))
+            self.assertEqual(told["parameters"]["model"], told["parameters"]["plan"])
+            self.assertAlmostEqual(told["flops_per_token"]["relative_error"], 0)
+            self.assertGreater(tandem_json("simulate", self.folder.plan(plan))["step_time_s"], 0)
+            plan["cluster"]["preset"] = "cpu-host"
+            code, _, err = run("train", self.folder.plan(plan), "--data", TEXT, "--steps", "2")
+            self.assertEqual(code, 0, err)
 
     def test_a_refused_model_is_told_as_json_too(self):
         code, out, _ = run("import", self.config(HUNYUAN), "--json")

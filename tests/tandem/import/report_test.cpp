@@ -6,6 +6,7 @@
 #include "experiments/tandem/import/plan_flops.hpp"
 #include "models/graph/model_flops.hpp"
 #include "models/graph/task_graph.hpp"
+#include "models/planfile/plan_trained.hpp"
 #include "tests/catch.hpp"
 #include "tests/source_dir.hpp"
 #include "tests/temporary_folder.hpp"
@@ -73,6 +74,31 @@ TEST_CASE("a model that is read has exactly the parameters and the FLOPs of its 
     ++read;
   }
   CHECK(read >= 25);
+}
+
+TEST_CASE("of twenty-five configurations of 2026 all but two are read, and all but seven train") {
+  using Names = std::vector<std::string>;
+  Folder folder;
+  Names unread, simulated;
+  for (std::size_t i = 0; i < 25; ++i) {
+    const json& f = fixtures()[i];
+    const std::string name = f["name"].get<std::string>();
+    const Import made = folder.made(f["config"]);
+    if (made.refused) {
+      unread.push_back(name);
+      continue;
+    }
+    try {
+      const Plan plan = plan_of(made, 4096);
+      require_lowerable(plan);
+      require_trainable(plan);
+    } catch (const InfeasibleError&) {
+      simulated.push_back(name);
+    }
+  }
+  CHECK(unread == Names{"deepseek-ai/DeepSeek-V4-Flash", "moonshotai/Kimi-K3"});
+  CHECK(simulated == Names{"MiniMaxAI/MiniMax-M3", "Qwen/Qwen3.5-27B", "Qwen/Qwen3.5-397B-A17B",
+                           "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nvidia/Nemotron-H-56B-Base-8K"});
 }
 
 TEST_CASE("an approximation exists for every model that a table describes, and its error is told") {
