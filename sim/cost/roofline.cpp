@@ -264,7 +264,7 @@ class Roofline {
     return flops * slower * (lists_keys(op) ? 1 : tile_waste(d, fit)) * head_factor(d.head_dim, fit) / rate;
   }
   /// Whether an indexer chose the keys. A tile is then of the heads of one query, which see the same keys, so it computes no others
-  /// (deepseek-ai/FlashMLA: sparse attention kernels).
+  /// (deepseek-ai/FlashMLA: sparse attention kernels), or of queries that chose the same block (arXiv 2606.13392 section 4).
   static bool lists_keys(const Op& op) {
     const auto* forward = std::get_if<FlashAttention>(&op);
     const auto* backward = std::get_if<FlashAttentionBackward>(&op);

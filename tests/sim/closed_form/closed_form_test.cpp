@@ -123,6 +123,24 @@ TEST_CASE("where the host records an update before it begins the step is read of
   CHECK(cluster.form.quick(plan_of("tandem")).outside != Outside::host);
 }
 
+TEST_CASE("recurrences know layers with and without an index of blocks, behind several layers without experts") {
+  for (const char* layers : {"i", "fffi", "fi"}) {
+    CAPTURE(layers);
+    const Plan plan = parse_plan(R"({"stack": "tandem", "cluster": {"preset": "dgx-h100", "devices": 16},
+      "model": {"family": "llama", "num_layers": 8, "hidden_size": 4096, "num_attention_heads": 32, "num_kv_heads": 4, "head_dim": 128,
+                "vocab_size": 50257, "qk_norm": "head",
+                "moe": {"num_experts": 16, "experts_per_token": 4, "ffn_hidden_size": 2048, "first_dense_layers": 3},
+                "indexer": {"heads": 4, "topk": 2048, "block_size": 128, "layers": ")" + std::string(layers) + R"("}},
+      "parallel": {"tensor": 2, "pipeline": 2, "data": 4, "expert": 4, "zero_stage": 1, "sequence_parallel": true},
+      "training": {"seq_length": 16384, "micro_batch_size": 1, "global_batch_size": 32, "precision": "bf16", "flash_attention": true}})",
+                                 "blocks.json");
+    Cluster cluster(plan.cluster);
+    const Estimate e = cluster.form.quick(plan);
+    CHECK(e.outside == Outside::nothing);
+    CHECK(e.step_time.seconds() == Approx(simulate(plan, lower(plan), *cluster.topology).step_time.seconds()).epsilon(0.02));
+  }
+}
+
 TEST_CASE("recurrences leave modules of multi-token prediction to short steps, which know them") {
   const auto plan_of = [](const std::string& modules) {
     return parse_plan(
