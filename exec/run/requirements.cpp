@@ -32,9 +32,19 @@ void require_supported(const Plan& plan, const Task& task, const Backend& backen
                                 "choose another precision or backend"});
 }
 
+/// An indexer is a field of the plan, so what lacks its operations is told by that.
+void require_indexer(const Plan& plan, const Task& task, const Backend& backend) {
+  if (!std::holds_alternative<IndexTopK>(task.op) || backend.supports(task.op, {task.dtype, {}, {}}).possible) return;
+  throw InfeasibleError(Problem{plan.file, "model.indexer.heads", std::to_string(plan.model.indexer.heads),
+                                "the " + std::string(backend.name()) + " backend has no kernels that choose keys",
+                                "use --backend cpu, or set model.indexer.heads to 0 for attention to all keys"});
+}
+
 }  // namespace
 
 void require_supported(const Plan& plan, const TaskGraph& graph, const Backend& backend) {
+  for (const auto& t : graph.templates)
+    for (const auto& task : t.tasks) require_indexer(plan, task, backend);
   for (const auto& t : graph.templates)
     for (const auto& task : t.tasks) require_supported(plan, task, backend);
 }

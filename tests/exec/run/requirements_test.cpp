@@ -1,0 +1,44 @@
+// What a backend must have for a plan to be trained.
+
+#include "exec/backend/forwarding_backend.hpp"
+#include "exec/cpu/backend.hpp"
+#include "exec/device/works/work.hpp"
+#include "exec/run/requirements.hpp"
+#include "models/base/error.hpp"
+#include "tests/bent_plan.hpp"
+#include "tests/catch.hpp"
+
+using namespace tandem;
+using namespace tandem::exec;
+
+namespace {
+
+/// What a CUDA device answers, asked on the host.
+class Device final : public ForwardingBackend {
+ public:
+  Device() : ForwardingBackend(make_cpu_backend()) {}
+  std::string_view name() const override { return "cuda"; }
+  Answer supports(const Op& op, const OperandTypes& types) const override { return device::can(op, types, std::size_t{163} << 10); }
+};
+
+Plan plan_of(int heads) {
+  const std::string model = R"({"model": {"family": "llama", "head_dim": 12, "latent": {"kv_rank": 8, "query_rank": 8, "rotary_dim": 4},
+                                         "indexer": {"heads": )" + std::to_string(heads) + R"(, "head_dim": 8, "topk": 3}},
+                              "training": {"flash_attention": true, "dropout": {"attention": 0, "hidden": 0}}})";
+  return tests::bent_plan(tests::SmallPlan{}, model);
+}
+
+}  // namespace
+
+TEST_CASE("an indexer is refused by its field where a backend has no kernels that choose keys") {
+  const Plan plan = plan_of(2);
+  CHECK_NOTHROW(require_supported(plan, lower(plan), *make_cpu_backend()));
+  CHECK_NOTHROW(require_supported(plan_of(0), lower(plan_of(0)), Device()));
+  try {
+    require_supported(plan, lower(plan), Device());
+    FAIL("a device chose keys");
+  } catch (const InfeasibleError& e) {
+    CHECK(e.problems().front().field == "model.indexer.heads");
+    CHECK(e.problems().front().reason == "the cuda backend has no kernels that choose keys");
+  }
+}
