@@ -136,8 +136,8 @@ GroupView Judge::group(std::int64_t group) const {
   out.floor_ps = time_floor(plan, layer);
   for (std::int64_t m = 0; m < space_.members(); ++m) {
     const bool same = m > 0 && !memory_by_member_;
-    out.memory_floors.push_back(same ? out.memory_floors.front()
-                                     : memory_floor(tools->plans.of(first + m), layer, topology_->device()));
+    const auto floor = [&] { return memory_floor(tools->plans.of(first + m), layer, topology_->device()); };
+    out.memory_floors.push_back(same ? out.memory_floors.front() : floor());
     const bool large = out.memory_floors.back() > room_;
     out.too_large.push_back(large);
     out.large += large ? 1 : 0;
@@ -152,14 +152,15 @@ std::int64_t Judge::passes_floor(std::int64_t group) const {
   return static_cast<std::int64_t>(static_cast<double>(tools->form.passes(plan).ps()) * (1 - kTimeError));
 }
 
-/// Whether a plan with ZeRO 2 or 3, which has no recurrence for its memory, does not fit for what it needs with ZeRO 1.
+/// Whether a plan with ZeRO 2 or 3 or with offloading, which has no recurrence for its memory, does not fit for what it needs without.
 bool Judge::surely_large(const Plan& plan, sim::ClosedForm& form) const {
-  if (plan.parallel.zero_stage < 2) return false;
-  Plan unsharded = plan;
-  unsharded.parallel.zero_stage = 1;
-  unsharded.parallel.zero_group = 0;
-  const sim::Estimate e = form.quick(unsharded);
-  const double least = static_cast<double>(e.memory.count()) * (1 - kMemoryError) - static_cast<double>(most_saved(plan));
+  const OffloadSpec& offload = plan.parallel.offload;
+  if (plan.parallel.zero_stage < 2 && !offload.optimizer && !offload.parameters) return false;
+  Plan plain = plan;
+  if (plain.parallel.zero_stage > 1) plain.parallel.zero_stage = 1, plain.parallel.zero_group = 0;
+  plain.parallel.offload = {};
+  const sim::Estimate e = form.quick(plain);
+  const double least = static_cast<double>(e.memory.count()) * (1 - kMemoryError) - static_cast<double>(most_saved(plan, plain));
   return e.outside != sim::Outside::layout && least > static_cast<double>(room_);
 }
 

@@ -188,6 +188,19 @@ namespace {
 
 std::int64_t states(OptimizerKind kind, double momentum) { return kind == OptimizerKind::sgd ? (momentum > 0 ? 1 : 0) : 2; }
 
+/// Of a parameter, its wider copy among them.
+double bits_of_states(const TrainingSpec& t) {
+  const std::int64_t copy = t.dtypes.master == t.dtypes.weights ? 0 : bits(t.dtypes.master);
+  return static_cast<double>(copy + states(t.optimizer.kind, t.optimizer.momentum) * bits(t.dtypes.optimizer_state));
+}
+
+/// Ranks that share the states of a parameter, experts' or others'.
+std::int64_t fewest_shards(const Plan& plan) {
+  const lowering::Sharding z = lowering::sharding_of(plan);
+  if (z.zero_stage == 0) return 1;
+  return std::max<std::int64_t>(1, plan.model.moe.num_experts > 0 ? std::min(z.shards, z.expert_shards) : z.shards);
+}
+
 std::int64_t most_layers(const Plan& plan) {
   std::int64_t most = 0;
   for (const auto& chunks : lowering::stage_chunks(plan)) {
@@ -200,7 +213,7 @@ std::int64_t most_layers(const Plan& plan) {
 
 }  // namespace
 
-std::int64_t most_saved(const Plan& plan) {
+std::int64_t most_saved(const Plan& plan, const Plan& plain) {
   const ModelSpec& m = plan.model;
   const DTypes& d = plan.training.dtypes;
   constexpr double kUnsplit = 1.02;  // norms and biases, which tensor parallelism does not split
@@ -209,8 +222,13 @@ std::int64_t most_saved(const Plan& plan) {
   const ParameterCount count = count_parameters(m, m.vocab_size);
   const double modules = static_cast<double>(count.mtp);
   const double elements = (share * (static_cast<double>(count.total) - modules) + modules + tables) * kUnsplit;
-  const int each = (plan.parallel.zero_stage >= 2 ? bits(d.gradients) : 0) + (plan.parallel.zero_stage >= 3 ? bits(d.weights) : 0);
-  return static_cast<std::int64_t>(elements / static_cast<double>(plan.parallel.tensor) * each / 8);
+  const ParallelSpec& q = plan.parallel;
+  const bool states_go = q.offload.optimizer || q.offload.parameters;
+  double each = 0;  // bits
+  if (q.zero_stage >= 2 || states_go) each += bits(d.gradients);
+  if (q.zero_stage >= 3 || q.offload.parameters) each += bits(d.weights);
+  if (states_go) each += bits_of_states(plan.training) / static_cast<double>(fewest_shards(plain));
+  return static_cast<std::int64_t>(elements / static_cast<double>(q.tensor) * each / 8);
 }
 
 std::int64_t memory_floor(const Plan& plan, const LayerFloor& layer, const Device& device) {

@@ -50,7 +50,8 @@ std::int64_t time_floor(const Plan& plan, const LayerFloor& layer);
 /// micro-batches that are under way in the first stage. Without embedding, head, workspaces and the framework's own.
 std::int64_t memory_floor(const Plan& plan, const LayerFloor& layer, const Device& device);
 
-/// What a rank saves at most by ZeRO 2 or 3 over ZeRO 1: all gradients, all weights of the largest stage.
-std::int64_t most_saved(const Plan& plan);
+/// What a rank of `plan` saves at most over one of `plain`, the same plan with ZeRO 1 at most and nothing offloaded: all gradients, weights
+/// and states of the largest stage that ZeRO 2 or 3 shares out or the host has.
+std::int64_t most_saved(const Plan& plan, const Plan& plain);
 
 }  // namespace tandem::search

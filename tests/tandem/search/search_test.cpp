@@ -7,26 +7,16 @@
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/search/report.hpp"
 #include "models/planfile/plan_draft.hpp"
+#include "models/plan/plan_words.hpp"
 #include "models/stack/resolve.hpp"
 #include "tests/catch.hpp"
+#include "tests/tandem/search/spaces.hpp"
 
 using namespace tandem;
 using namespace tandem::search;
+using namespace tandem::tests;
 
 namespace {
-
-struct Asked {
-  std::string model, cluster;
-  std::int64_t devices = 8, batch = 32;
-  std::vector<std::string> axes;
-};
-
-Space space_of(const Asked& a, const std::string& stack = "") {
-  Request r;
-  r.subject = a.model, r.cluster = a.cluster, r.devices = a.devices, r.stack = stack;
-  r.sequence = 1024, r.batch = a.batch, r.axes = a.axes;
-  return Space(read_question(r));
-}
 
 /// Small spaces of dense plans, plans whose weights are sharded too, and experts.
 const std::vector<Asked> kSpaces{
@@ -34,26 +24,6 @@ const std::vector<Asked> kSpaces{
     {"llama2-7b", "dgx-h100", 8, 32, {"tensor=1,2,4,8", "pipeline=1,2", "virtual_pipeline=1", "schedule=1f1b", "micro_batch_size=1", "zero_stage=1,2,3"}},
     {"gpt-1.3b-moe128", "dgx-h100", 16, 32, {"tensor=1,2", "pipeline=1,2", "expert=4,8", "virtual_pipeline=1", "schedule=1f1b", "micro_batch_size=1", "zero_stage=0,1"}},
 };
-
-/// The least time of a plan that fits, every candidate simulated by itself; 0 where none does.
-std::int64_t brute_force(const Space& space, const Judge& judge) {
-  std::int64_t least = 0;
-  for (CandidateId id = 0; id < space.size(); ++id) {
-    if (!space.divides(id)) continue;
-    const Plan plan = space.plan(id);
-    const bool possible = plan_problems(plan).empty() && lowering_gaps(plan).empty();
-    if (!possible || !stack_problems(plan, plan.stack.name, plan.stack.as_of).empty()) continue;
-    const Simulated s = judge.simulate(id);
-    if (s.fits && (least == 0 || s.time_ps < least)) least = s.time_ps;
-  }
-  return least;
-}
-
-SearchOptions options(std::int64_t best = 3) {
-  SearchOptions o;
-  o.best = best, o.events = 500;
-  return o;
-}
 
 std::string refusal(const Asked& a) {
   try {
@@ -96,6 +66,36 @@ TEST_CASE("Bounds on time and memory are below what events say") {
       if (view.too_large[static_cast<std::size_t>(id % space.members())]) CHECK(!s.fits);
     }
   }
+}
+
+/// All that a plan says but for names and notes.
+std::vector<std::int64_t> words_of(const Plan& plan) {
+  std::vector<std::int64_t> words;
+  append_words(words, plan.model), append_words(words, plan.parallel);
+  append_words(words, plan.training), append_words(words, plan.stack);
+  return words;
+}
+
+TEST_CASE("Candidates that share what was filled in have the plans that they have by themselves") {
+  std::vector<Asked> asked = kSpaces;
+  for (Asked& a : asked)
+    for (const char* axis : {"overlap_grad_reduce=false,true", "scatter_p2p=false,true", "offload.optimizer=false,true", "bucket_bytes=1000000,2000000"})
+      a.axes.emplace_back(axis);
+  for (const Asked& a : asked)
+    for (const char* stack : {"", "pytorch-fsdp"}) {
+      INFO(a.model << " " << stack);
+      const Space space = space_of(a, stack);
+      CandidatePlans plans(space);
+      for (CandidateId id = 0; id < space.size(); id += 7) {
+        const CandidateId mixed = id * 7919 % space.size();  // neighbours far apart, too
+        const Plan alone = space.plan(mixed);
+        const Plan& shared = plans.of(mixed);
+        CHECK(words_of(shared) == words_of(alone));
+        CHECK(shared.stack.facts.host_operations.tasks == alone.stack.facts.host_operations.tasks);
+        CHECK(shared.stack.facts.whole_between_micro_batches == alone.stack.facts.whole_between_micro_batches);
+        CHECK(space.divides(mixed) == (alone.parallel.data > 0 && alone.world_size() == a.devices));
+      }
+    }
 }
 
 TEST_CASE("Every candidate of a search is under the reason that it is counted under") {

@@ -1,0 +1,26 @@
+#pragma once
+// Spaces that tests search, and what simulating every candidate says of them.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "experiments/tandem/search/search.hpp"
+
+namespace tandem::tests {
+
+struct Asked {
+  std::string model, cluster;
+  std::int64_t devices = 8, batch = 32;
+  std::vector<std::string> axes;
+  std::int64_t sequence = 1024;
+};
+
+search::Space space_of(const Asked& a, const std::string& stack = "");
+
+/// The least time of a plan that fits, every candidate simulated by itself, ps; 0 where none does.
+std::int64_t brute_force(const search::Space& space, const search::Judge& judge);
+
+search::SearchOptions options(std::int64_t best = 3);
+
+}  // namespace tandem::tests
