@@ -67,7 +67,7 @@ class PairSet {
   }
 
  private:
-  static constexpr std::size_t kMost = 32;  ///< values of a dimension
+  static constexpr std::size_t kMost = 64;  ///< values of a dimension
   static std::size_t at(const Choice& a, const Choice& b) {
     return ((a.first * kMost + a.second) * kDims + b.first) * kMost + b.second;
   }
