@@ -14,9 +14,9 @@ constexpr double kSingle = 1e-4;
 const char* const kDense[] = {"gpt", "llama", "qwen3", "bloom", "bert/post", "bert/pre", "bert/post_add",
                               "window/sliding", "window/chunked", "latent/compressed", "latent/direct", "blocks/sandwich",
                               "blocks/one_norm", "blocks/two_norms", "blocks/behind", "blocks/capped", "blocks/phi", "mtp/dense",
-                              "mtp/tied", "mtp/biased", "window/heads", "gemma/dense"};
+                              "mtp/tied", "mtp/biased", "window/heads", "gemma/dense", "sparse/chosen", "sparse/all"};
 const char* const kExperts[] = {"moe/mixtral", "moe/switch", "moe/shared", "moe/deepseek", "moe/unscaled", "moe/llama4", "moe/qwen2",
-                               "window/gpt-oss", "mtp/deepseek", "window/mimo", "gemma/moe"};
+                               "window/gpt-oss", "mtp/deepseek", "window/mimo", "gemma/moe", "sparse/deepseek"};
 
 void check(const std::string& name, FixtureLayout layout) {
   const json f = read_fixture(name);
@@ -57,6 +57,7 @@ TEST_CASE("so do they on two tensor ranks, stages and data ranks at once, with Z
 TEST_CASE("so do experts on two expert ranks, with and without ZeRO 3") {
   FixtureLayout l = spread(1, 1, 2, GENERATE(0, 3));
   l.expert = 2;
-  for (const char* name : {"moe/switch", "moe/shared", "moe/deepseek", "moe/llama4", "moe/qwen2", "mtp/deepseek", "window/mimo", "gemma/moe"})
+  for (const char* name : {"moe/switch", "moe/shared", "moe/deepseek", "moe/llama4", "moe/qwen2", "mtp/deepseek", "window/mimo", "gemma/moe",
+                           "sparse/deepseek"})
     check(name, l);
 }
