@@ -215,8 +215,12 @@ TEST_CASE("what an indexer does not stand beside is refused by its field, with o
   CHECK_THROWS_WITH(parsed(plan_of({{"indexer", {{"head_dim", 2}}}})), Catch::Contains("model.indexer.head_dim"));
 }
 
-TEST_CASE("the runtime refuses an indexer by name as simulated only") {
-  CHECK(has(refusal(plan_of()), "model.indexer.heads"));
-  CHECK(has(refusal(plan_of()), "simulated only"));
-  CHECK(refusal(plan_of(kNone)).empty());
+TEST_CASE("the runtime takes an indexer, whose gradients are of a mean over the queries of the global batch") {
+  CHECK(refusal(plan_of()).empty());
+  for (const json& parallel : {json::object(), json{{"context", 2}, {"context_mode", "all_gather"}}, json{{"data", 2}}}) {
+    const TaskGraph graph = graph_of(plan_of(json::object(), parallel, {{"global_batch_size", 6}}));
+    const auto learn = operations<IndexTopKBackward>(graph, "block_backward");
+    REQUIRE(!learn.empty());
+    CHECK(learn.front().global_queries == 6 * kSeq);
+  }
 }
