@@ -66,13 +66,22 @@ struct Passes {
   std::int64_t forward = 0, again = 0, backward = 0, weight = 0;
 };
 
-/// What an instance of a layer keeps for its backward pass.
-std::int64_t kept_bytes(const Template& block) {
+std::int64_t output_bytes(const Template& block) {
   std::int64_t sum = 0;
   for (const Slot& s : block.slots)
-    if (s.name == "saved" || s.name == "weight_inputs" || s.name == "y") sum += s.bytes.count();
+    if (s.name == "y") sum += s.bytes.count();
   return sum;
 }
+
+/// What an instance of a layer keeps for its backward pass.
+std::int64_t kept_bytes(const Template& block) {
+  std::int64_t sum = output_bytes(block);
+  for (const Slot& s : block.slots)
+    if (s.name == "saved" || s.name == "weight_inputs") sum += s.bytes.count();
+  return sum;
+}
+
+void take_least(std::int64_t& least, std::int64_t bytes) { least = least < 0 ? bytes : std::min(least, bytes); }
 
 void take_least(LayerFloor& out, const Passes& p, bool first) {
   const LayerFloor of{p.forward, p.backward + p.weight, p.again, p.backward};
@@ -97,7 +106,7 @@ LayerFloor FloorTable::read(const Plan& small) const {
   const DType compute = small.training.dtypes.compute;
   LayerFloor out;
   std::vector<Passes> layers(static_cast<std::size_t>(small.model.total_layers()));
-  std::int64_t kept = -1;
+  std::int64_t kept = -1, output = -1;
   for (const Instance& i : program.instances) {
     if (i.micro_batch < 0) continue;
     const Template& block = graph.of(i);
@@ -106,7 +115,7 @@ LayerFloor FloorTable::read(const Plan& small) const {
       out.head += ps;
     } else if (i.layer >= 0) {
       Passes& p = layers[static_cast<std::size_t>(i.layer)];
-      if (i.phase == Phase::forward) p.forward += ps, kept = kept < 0 ? kept_bytes(block) : std::min(kept, kept_bytes(block));
+      if (i.phase == Phase::forward) p.forward += ps, take_least(kept, kept_bytes(block)), take_least(output, output_bytes(block));
       else if (i.phase == Phase::recompute) p.again += ps;
       else if (i.phase == Phase::backward) p.backward += ps;
       else if (i.phase == Phase::weight) p.weight += ps;
@@ -118,6 +127,7 @@ LayerFloor FloorTable::read(const Plan& small) const {
   }
   for (std::size_t l = 0; l < layers.size(); ++l) take_least(out, layers[l], l == 0);
   out.kept = std::max<std::int64_t>(0, kept);
+  out.output = std::max<std::int64_t>(0, output);
   out.elements = least_elements(program, small.model.total_layers());
   return out;
 }
@@ -139,7 +149,7 @@ const LayerFloor& FloorTable::of(const Plan& plan) {
   if (kinds.size() > 1) {
     const LayerFloor other = read(kinds.back());
     for (auto part : {&LayerFloor::forward, &LayerFloor::backward, &LayerFloor::again, &LayerFloor::back, &LayerFloor::embedding,
-                      &LayerFloor::head, &LayerFloor::elements, &LayerFloor::kept})
+                      &LayerFloor::head, &LayerFloor::elements, &LayerFloor::kept, &LayerFloor::output})
       (*floor).*part = std::min((*floor).*part, other.*part);
   }
   return *known_.emplace(std::move(key), std::move(floor)).first->second;
@@ -246,7 +256,10 @@ std::int64_t memory_floor(const Plan& plan, const LayerFloor& layer, const Devic
   if (q.offload.optimizer) kept = gradients = 0;
   if (q.offload.parameters) weights = gradients = kept = 0;
   const std::int64_t passes = std::min(plan.micro_batches(), q.pipeline);
-  const std::int64_t under_way = q.virtual_pipeline == 1 ? passes * plan.layers_per_stage().front() * layer.kept : 0;
+  const std::int64_t layers = plan.layers_per_stage().front();
+  const std::int64_t again = plan.training.recompute == Recompute::full ? layers_again(plan, layers) : 0;
+  const std::int64_t of_pass = again * layer.output + (layers - again) * layer.kept;
+  const std::int64_t under_way = q.virtual_pipeline == 1 ? passes * of_pass : 0;
   return device.runtime_memory.count() + weights + kept + std::max(gradients, under_way);
 }
 

@@ -20,7 +20,8 @@ struct LayerFloor {
   std::int64_t back = 0;                              ///< ps: of `backward`, what the stage before waits for
   std::int64_t embedding = 0, head = 0;               ///< ps of a micro-batch, both passes
   std::int64_t elements = 0;                          ///< parameters
-  std::int64_t kept = 0;                              ///< bytes of a micro-batch, until its backward pass
+  std::int64_t kept = 0;                              ///< bytes of a micro-batch, until its backward pass, where it does not run again
+  std::int64_t output = 0;                            ///< of these, what the next layer reads: all that stays of one that runs again
 };
 
 /// For several threads.

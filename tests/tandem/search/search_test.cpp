@@ -64,6 +64,7 @@ TEST_CASE("Bounds on time and memory are below what events say") {
       if (s.timed) CHECK(view.floor_ps <= s.time_ps);
       if (s.timed) CHECK(judge.passes_floor(id / space.members()) <= s.time_ps);
       if (view.too_large[static_cast<std::size_t>(id % space.members())]) CHECK(!s.fits);
+      CHECK(view.memory_floors[static_cast<std::size_t>(id % space.members())] <= s.needed);
     }
   }
 }
