@@ -69,7 +69,8 @@ void check_narrow(const Case& c) {
   // Every step of a ring rounds what it leaves of the context, and of the gradient of the keys that it sends on.
   const bool ring = plan.parallel.context > 1 && plan.parallel.context_mode == ContextMode::ring;
   // One case of `post_add` reaches 1.07 of the bound. Which tensor, and why, has not been found out.
-  const bool two = ring || plan.model.norm_placement == NormPlacement::post_add;
+  // A row that is key and value sums the gradients of both, each rounded before: one case reaches 1.16.
+  const bool two = ring || plan.model.norm_placement == NormPlacement::post_add || plan.model.tie_kv;
   CHECK(tests::share_of_bound(run, one, static_cast<int>(plan.model.total_blocks()), tests::kBf16) <= (two ? 2 : 1));
 }
 
