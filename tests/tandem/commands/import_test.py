@@ -122,7 +122,7 @@ class Import(WithFolder):
         plan["training"]["flash_attention"] = True
         code, out, err = run("train", self.folder.plan(plan), "--data", TEXT)
         self.assertEqual((code, out), (4, ""), err)
-        self.assertIn("model.indexer.heads = 2: simulated only", err)
+        self.assertIn("model.indexer.block_size = 8: simulated only", err)
 
     def test_layers_with_heads_of_their_own_are_simulated_and_trained(self):
         for fields in (MIMO, GEMMA):
