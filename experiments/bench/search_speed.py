@@ -63,7 +63,7 @@ def main():
     options.add_argument("names", nargs="*", default=[])
     options.add_argument("--jobs", type=int, default=os.cpu_count())
     options.add_argument("--limit", type=float, default=3600)
-    given = options.parse_args()
+    given = options.parse_intermixed_args()
     failed = False
     for name in given.names or SPACES:
         answer, seconds, processor, megabytes = search(given.tandem, SPACES[name], given.jobs, given.limit)
