@@ -4,6 +4,7 @@
 
 #include "exec/cpu/call.hpp"
 #include "models/ops/op.hpp"
+#include "models/ops/simulated_only.hpp"
 
 namespace tandem::exec::cpu {
 
@@ -196,46 +197,9 @@ void compute(const HostCopy&, Call&) {
 }
 
 /// Only the simulator knows these: DeviceError.
-template <class T>
-void compute(const IndexBlocks&, Call&) {
-  throw DeviceError("the CPU backend has no indexer of blocks");
-}
-template <class T>
-void compute(const IndexBlocksBackward&, Call&) {
-  throw DeviceError("the CPU backend has no indexer of blocks");
-}
-
-template <class T>
-void compute(const ShortConv&, Call&) {
-  throw DeviceError("the CPU backend has no recurrence");
-}
-template <class T>
-void compute(const ShortConvBackward&, Call&) {
-  throw DeviceError("the CPU backend has no recurrence");
-}
-template <class T>
-void compute(const Recurrence&, Call&) {
-  throw DeviceError("the CPU backend has no recurrence");
-}
-template <class T>
-void compute(const RecurrenceBackward&, Call&) {
-  throw DeviceError("the CPU backend has no recurrence");
-}
-template <class T>
-void compute(const GatedNorm&, Call&) {
-  throw DeviceError("the CPU backend has no recurrence");
-}
-template <class T>
-void compute(const GatedNormBackward&, Call&) {
-  throw DeviceError("the CPU backend has no recurrence");
-}
-template <class T>
-void compute(const SigmoidGate&, Call&) {
-  throw DeviceError("the CPU backend has no gate of attention's output");
-}
-template <class T>
-void compute(const SigmoidGateBackward&, Call&) {
-  throw DeviceError("the CPU backend has no gate of attention's output");
+template <class T, SimulatedOnly O>
+void compute(const O& op, Call&) {
+  throw DeviceError("the CPU backend has no kernel of " + std::string(kind_name(Op(op))) + ", which only the simulator knows");
 }
 
 /// Written once for each kernel at the end of its file.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "models/ops/simulated_only.hpp"
+
 namespace tandem::exec {
 namespace {
 
@@ -356,17 +358,8 @@ class Grid {
     indexers([&](auto d) { ops_.push_back(IndexTopKBackward{d}); });
   }
 
-  // Only the simulator knows these.
-  void add(Kind<ShortConv>) {}
-  void add(Kind<ShortConvBackward>) {}
-  void add(Kind<Recurrence>) {}
-  void add(Kind<RecurrenceBackward>) {}
-  void add(Kind<GatedNorm>) {}
-  void add(Kind<GatedNormBackward>) {}
-  void add(Kind<SigmoidGate>) {}
-  void add(Kind<SigmoidGateBackward>) {}
-  void add(Kind<IndexBlocks>) {}
-  void add(Kind<IndexBlocksBackward>) {}
+  template <SimulatedOnly O>
+  void add(Kind<O>) {}
 
   // Communication is timed by itself, and a CPU has no other memory to copy to.
   void add(Kind<HostCopy>) {}

@@ -26,7 +26,7 @@ bool RoutedTokens::complete(const std::vector<RouterCounts>& numbers) const {
 RoutedTokens routed_tokens(const Plan& plan) {
   const ParallelSpec& q = plan.parallel;
   RoutedTokens t;
-  for (std::int64_t l = 0; l < plan.model.total_blocks(); ++l) t.layers.push_back(plan.model.has_experts(l));
+  for (std::int64_t l = 0; l < plan.model.total_blocks(); ++l) t.layers.push_back(plan.model.kind(l).has_experts());
   t.micro_batches = plan.micro_batches();
   t.experts = plan.model.moe.num_experts;
   t.choices = plan.micro_batch_tokens() / (q.context * (q.sequence_parallel ? q.tensor : 1)) * plan.model.moe.experts_per_token;

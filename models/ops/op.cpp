@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "models/ops/collective_bytes.hpp"
+#include "models/ops/simulated_only.hpp"
 
 namespace tandem {
 namespace {
@@ -19,11 +20,6 @@ constexpr std::string_view kKindNames[kOpKinds] = {
       "moe_combine", "moe_combine_backward", "grouped_matmul", "grouped_weight_grad", "grouped_bias", "grouped_bias_grad", "grad_norm", "clip_coefficient", "adamw",
       "sgd", "tensor_norms", "layerwise_moments", "layerwise_apply", "collective", "send", "recv", "host_copy"};
 static_assert(!kKindNames[kOpKinds - 1].empty(), "an operation has no name");
-
-template <class... Kinds>
-bool is_any(const Op& op) {
-  return (std::holds_alternative<Kinds>(op) || ...);
-}
 
 }  // namespace
 
@@ -46,8 +42,7 @@ bool is_communication(const Op& op) {
 }
 
 bool is_simulated_only(const Op& op) {
-  return is_any<IndexBlocks, IndexBlocksBackward, ShortConv, ShortConvBackward, Recurrence, RecurrenceBackward, GatedNorm,
-                GatedNormBackward, SigmoidGate, SigmoidGateBackward>(op);
+  return std::visit([]<class O>(const O&) { return SimulatedOnly<O>; }, op);
 }
 
 }  // namespace tandem

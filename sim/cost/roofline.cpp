@@ -224,8 +224,9 @@ class Roofline {
   /// Kernels of a recurrence, whose products are of tiles as attention's are: at the rate of FlashAttention 2 in its long sequences, which
   /// no source measures of them.
   double in_chunks(const auto& o, bool backward) const {
-    constexpr std::int64_t kKernels = 5;  // of a forward pass, with either rule
     const RecurrenceDims& d = o.dims;
+    // Of a forward pass: mamba_ssm/ops/triton/ssd_combined.py, _mamba_chunk_scan_combined_fwd; fla/ops/gated_delta_rule/chunk.py.
+    const std::int64_t forward_kernels = d.rule == RecurrenceRule::mamba2 ? 5 : 6;
     const std::optional<FlashFit>& law = calibration_.attention(AttentionKernel::flash2);
     const auto flops = static_cast<double>(matrix_flops(o).count());
     const Gemm tile{d.chunks() * d.heads, d.chunk(), d.value_dim, d.key_dim};
@@ -234,7 +235,8 @@ class Roofline {
                                              (backward ? law->backward_share : law->forward_share))
                                   : flops / tile_flops * arithmetic_seconds({tile});
     const double beside = static_cast<double>(vector_flops(o).count()) / device_.vector_rate.flops_per_second();
-    return std::max({arithmetic, beside, calibration_.stream_factor * traffic_seconds(o)}) + kernels((backward ? 3 : 1) * kKernels);
+    return std::max({arithmetic, beside, calibration_.stream_factor * traffic_seconds(o)}) +
+           kernels((backward ? 3 : 1) * forward_kernels);
   }
   /// One kernel that does of its products only the pairs that are needed.
   double flash(const auto& o, bool backward) const {

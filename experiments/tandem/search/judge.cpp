@@ -108,7 +108,7 @@ bool Judge::shards_over_one(CandidateId id, const Plan& plan, const sim::Estimat
   const CandidateId twin = space_.first_of(id, static_cast<std::size_t>(axis));
   if (twin == id) return false;
   const Plan& other = tools.twins.of(twin);
-  if ( !plan_problems(other).empty() || !refusal_of_stack(other).empty()) return false;
+  if (!plan_problems(other).empty() || !refusal_of_stack(other).empty()) return false;
   const sim::Estimate t = tools.form.quick(other);
   return t.outside == e.outside && t.step_time == e.step_time && t.memory == e.memory;
 }

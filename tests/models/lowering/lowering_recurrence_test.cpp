@@ -147,6 +147,7 @@ TEST_CASE("tensor ranks share a recurrence's heads, and pipelines and data ranks
 }
 
 TEST_CASE("recurrences, single sublayers and gates are lowered in every schedule, with sharding and recomputation") {
+  int lowered = 0;
   const json models[] = {recurrence("gated_delta"), recurrence("mamba2"), single(), {{"attention_gate", true}}};
   for (const json& model : models)
     for (const char* schedule : {"1f1b", "interleaved", "zb-h1"})
@@ -159,7 +160,9 @@ TEST_CASE("recurrences, single sublayers and gates are lowered in every schedule
           const std::string plain = refusal(plan_of(json::object(), parallel, training));
           if (!plain.empty()) continue;  // refused whatever the layers are
           CHECK_NOTHROW(graph_of(plan_of(model, parallel, training)));
+          ++lowered;
         }
+  CHECK(lowered >= 96);  // all of 1F1B and of interleaving
 }
 
 TEST_CASE("what a recurrence keeps does not grow with the sequence faster than its tokens") {

@@ -1,0 +1,19 @@
+#pragma once
+// Operations that only the simulator knows: no backend has a kernel of them.
+
+#include <type_traits>
+
+#include "models/ops/indexer.hpp"
+#include "models/ops/recurrence.hpp"
+
+namespace tandem {
+
+template <class O, class... Kinds>
+inline constexpr bool kOneOf = (std::is_same_v<O, Kinds> || ...);
+
+/// Those of an indexer of blocks, of a recurrence and of a gate of attention's output.
+template <class O>
+concept SimulatedOnly = kOneOf<O, IndexBlocks, IndexBlocksBackward, ShortConv, ShortConvBackward, Recurrence, RecurrenceBackward,
+                               GatedNorm, GatedNormBackward, SigmoidGate, SigmoidGateBackward>;
+
+}  // namespace tandem
