@@ -26,7 +26,8 @@ struct MatMulFit {
   };
   Model model = Model::flat;
   double ceiling = 1;                    ///< share of the peak that the best shapes reach
-  double narrow_ceiling = 1;             ///< the same in types of 8 bits and fewer
+  double narrow_ceiling = 1;             ///< the same in types of 8 bits
+  double fp4_ceiling = 1;                ///< the same in types of 4 bits
   std::optional<double> vector_ceiling;  ///< the same in types that the matrix engine has not; nothing: as `ceiling`
   std::int64_t round_m = 1, round_n = 1, round_k = 1;
   double fill_k = 0;                     ///< a tile costs as if k were so much larger

@@ -25,7 +25,9 @@ CARDS = {
     "NVIDIA H200 SXM": ("h200-sxm-141gb", "h200-sxm-141gb"),
     "NVIDIA B200 SXM": ("b200-sxm-180gb", "b200-sxm-180gb"),
     "NVIDIA B300 SXM": ("b300-sxm", "b300-sxm"),
+    "NVIDIA B300 SXM6 AC": ("b300-sxm", "b300-sxm"),
     "NVIDIA GB200 SXM": ("gb200", "gb200"),
+    "NVIDIA GB300": ("gb300", "gb300"),
     "Intel Gaudi 2": ("gaudi2-hl225", "gaudi2-hl225"),
     "Intel Gaudi 3": ("gaudi3-hl325-oam", "gaudi3-hl325-oam"),
 }
@@ -33,6 +35,8 @@ CARDS = {
 SOURCES = {
     "MooreThreads/SimuMax": ("simumax", "kernels of Megatron-Core's layers with Transformer Engine, one shape after the other"),
     "deepseek-ai/DeepGEMM": ("deepgemm", "DeepGEMM's own kernels, which no framework here uses"),
+    "facebookexperimental/triton": ("tritonbench", "cuBLAS as PyTorch calls it, one shape after the other"),
+    "NVIDIA/TransformerEngine": ("transformer-engine", "cuBLAS as Transformer Engine calls it, one shape after the other"),
     "stas00/ml-engineering": ("best", "fastest of 100 iterations of the best shape found; its layout is not stated and read as forward"),
 }
 TYPES = {"bf16": "bf16", "fp16": "fp16", "fp8 e4m3": "fp8"}

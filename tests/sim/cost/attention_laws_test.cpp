@@ -23,6 +23,13 @@ Calibration laws_of(const Device& device) {
   return c;
 }
 
+/// Passes of a causal batch of two sequences with 64 heads of 128.
+struct Measured {
+  const char* preset;
+  std::int64_t keys;
+  double forward_ms, backward_ms;
+};
+
 struct Speeds {
   const char* preset;
   AttentionKernel kernel;
@@ -76,6 +83,21 @@ TEST_CASE("FlashAttention 1 and 2 are as fast as published for every length") {
     const double flops = 7.0 * pairs * static_cast<double>(head_dim);
     CHECK(flops / seconds / 1e12 == Approx(published[i]).epsilon(within));
   }
+}
+
+TEST_CASE("cuDNN's attention on Blackwell takes what its makers measured, on GB300 less than on GB200") {
+  // NVIDIA/cudnn-frontend 3929da2: benchmark/sdpa_benchmark_training/results/llama3.1, cuDNN 9.22, bf16
+  const auto [preset, keys, forward_ms, backward_ms] = GENERATE(
+      Measured{"gb200-nvl72", 4096, 0.391, 1.198}, Measured{"gb200-nvl72", 8192, 1.397, 4.127}, Measured{"gb200-nvl72", 16384, 5.150, 16.554},
+      Measured{"gb300-nvl72", 4096, 0.323, 1.101}, Measured{"gb300-nvl72", 8192, 1.185, 3.832}, Measured{"gb300-nvl72", 16384, 4.593, 14.593});
+  CAPTURE(preset, keys);
+  const Device device = device_of(preset);
+  const Calibration c = laws_of(device);
+  const AttentionDims d{2, 64, keys, 128};
+  const FlashAttention forth{d, 0, false, -1, DropoutSite::attention, AttentionKernel::tuned};
+  const FlashAttentionBackward back{d, 0, false, -1, DropoutSite::attention, AttentionKernel::tuned};
+  CHECK(1e3 * roofline_seconds(forth, DType::bf16, device, c) == Approx(forward_ms).epsilon(0.1));
+  CHECK(1e3 * roofline_seconds(back, DType::bf16, device, c) == Approx(backward_ms).epsilon(0.12));
 }
 
 TEST_CASE("attention in a window costs what its tiles of queries meet, never more than all keys") {
