@@ -145,8 +145,23 @@ TEST_CASE("Megatron-Core sums an input's gradient beside its matrix' before Blac
   CHECK(beside("dgx-h100", "2021-09"));
   CHECK_FALSE(beside("dgx-a100-80gb", "2021-08"));
   CHECK_FALSE(beside("dgx-b200", ""));
-  CHECK_FALSE(beside("dgx-a100-80gb", "", with("parallel", "\"zero_stage\": 3")));
+  CHECK_FALSE(beside("dgx-a100-80gb", "", bent("\"pipeline\": 2, \"data\": 2", "\"data\": 4, \"zero_stage\": 3")));
   CHECK_FALSE(beside("dgx-a100-80gb", "", kData));
+}
+
+TEST_CASE("Megatron-LM of a month refuses what came later") {
+  struct Came { const char *part, *member, *before, *since; };
+  const auto [part, member, before, since] = GENERATE(
+      Came{"parallel", "\"schedule\": \"interleaved\", \"virtual_pipeline\": 2", "2021-01", "2021-02"},
+      Came{"training", "\"precision\": \"bf16\", \"flash_attention\": false", "2021-02", "2021-03"},
+      Came{"parallel", "\"zero_stage\": 1", "2022-01", "2022-02"}, Came{"parallel", "\"sequence_parallel\": true", "2022-03", "2022-04"},
+      Came{"training", "\"recompute\": \"selective\"", "2022-04", "2022-05"},
+      Came{"training", "\"flash_attention\": true", "2022-11", "2022-12"});
+  CAPTURE(member);
+  const std::string fp16 = with("training", "\"precision\": \"fp16\", \"flash_attention\": false");
+  const std::string text = part == std::string("training") ? with(part, member) : with(part, member, fp16);
+  CHECK_THROWS_AS(of("megatron-core", before, text), InfeasibleError);
+  CHECK_NOTHROW(of("megatron-core", since, text));
 }
 
 TEST_CASE("experts of Megatron-Core on GPUs get even shares, others have room for uneven ones") {
