@@ -4,6 +4,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
+#include "models/base/left_out.hpp"
 #include "models/base/presets.hpp"
 #include "sim/cost/calibration.hpp"
 #include "sim/cost/cost_table.hpp"
@@ -105,7 +106,8 @@ std::unique_ptr<DeviceCosts> with_table(const Device& device, std::int64_t toget
 
 std::unique_ptr<DeviceCosts> device_costs(const Device& device, std::int64_t together) {
   if (device.cost_table.empty() && !device.measured.empty())
-    return std::make_unique<DeviceCosts>(device, together, measured_products(device.measured, device));
+    if (auto products = measured_products(device.measured, device); !rests_on_left_out(products->source()))
+      return std::make_unique<DeviceCosts>(device, together, std::move(products));
   if (device.cost_table.empty()) return std::make_unique<DeviceCosts>(device, together, std::nullopt, std::vector<std::string>{});
   const bool named = !is_preset_path(device.cost_table);
   const std::string path = named ? measured_table_path(device.cost_table) : device.cost_table;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "models/base/error.hpp"
+#include "models/base/left_out.hpp"
 #include "models/base/presets.hpp"
 #include "sim/cost/calibration.hpp"
 #include "sim/cost/roofline.hpp"
@@ -95,6 +96,23 @@ TEST_CASE("a measured product changes the time of exactly that product") {
     CHECK(!with->covered(op, DType::bf16));
   }
   CHECK(with->launch() == law->launch());
+}
+
+TEST_CASE("a table of products is none where its source is left out") {
+  ClusterSpec spec;
+  spec.preset = "dgx-b200";
+  spec.devices = 1;
+  const Device b200 = make_topology(spec)->device();
+  REQUIRE(b200.measured == "b200-sxm-180gb-simumax");
+  const auto covers = [&] {
+    const auto costs = make_cost_model(b200);
+    const CostTable table = load_cost_table(find_preset("topology/measured", b200.measured));
+    return costs->covered(table.samples.front().op, table.samples.front().dtype);
+  };
+  CHECK(covers());
+  const Sources source{{"simumax-b200"}, {"MooreThreads/SimuMax"}};
+  const LeftOut without(source);
+  CHECK_FALSE(covers());
 }
 
 TEST_CASE("a bias or its gradient in the product's own kernel does not make it another product") {
