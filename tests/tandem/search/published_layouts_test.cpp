@@ -40,10 +40,12 @@ double found(const std::string& path, const std::vector<std::string>& axes) {
 }  // namespace
 
 TEST_CASE("A search finds no step that is more than 5 % faster than that of a published layout", "[.nightly]") {
-  // BLOOM's authors recomputed everything. GPT-3's put tensor ranks on a node's eight devices, recomputed everything and had micro-batches of one sequence
-  // (arXiv 2104.04473, section 3 and the repository's script).
+  // BLOOM's authors recomputed everything. GPT-3's did so too, put tensor ranks on a node's eight devices and had micro-batches of
+  // one sequence (arXiv 2104.04473, section 3 and the repository's script).
   const auto [plan, axes, fits] =
-      GENERATE(Published{kBloom, {"recompute=full"}}, Published{kGpt3, {"recompute=full", "tensor=8", "micro_batch_size=1"}}, Published{kLlama, {}, false});
+      GENERATE(Published{kBloom, {"recompute=full"}},
+               Published{kGpt3, {"recompute=full", "tensor=8", "micro_batch_size=1"}},
+               Published{kLlama, {}, false});
   CAPTURE(plan);
   const std::string path = tests::source_dir() + plan;
   const double published = seconds_of(path), best = found(path, axes);
