@@ -97,14 +97,18 @@ class Rendezvous {
     const auto [event, issued] = stage.computes.front();
     const Action& a = issues_[s][event].action;
     const std::int64_t k = part(s, a);
-    const bool has_input = a.phase == Phase::forward ? k > 0 : a.phase == Phase::backward && k + 1 < machine_.parts();
+    const bool forward = a.phase == Phase::forward;
+    const bool turns = machine_.folded && k == machine_.stages - (forward ? 0 : 1);
+    const bool has_input = !turns && (forward ? k > 0 : a.phase == Phase::backward && k + 1 < machine_.parts());
     const std::int64_t input = has_input ? arrival(a, k) : 0;
     const std::int64_t own =
         a.phase == Phase::forward
             ? 0
             : computed_.at(a.phase == Phase::weight ? Phase::backward : Phase::forward, a.micro_batch, k);
-    if (std::min(input, own) < 0) return false;
-    const std::int64_t start = std::max({issued, input, own, stage.computing});
+    const bool handed = turns && a.phase != Phase::weight;
+    const std::int64_t turned = handed ? computed_.at(a.phase, a.micro_batch, k + (forward ? -1 : 1)) : 0;
+    if (std::min({input, own, turned}) < 0) return false;
+    const std::int64_t start = std::max({issued, input, own, turned, stage.computing});
     stage.computing = start + machine_.time(static_cast<std::int64_t>(s), a);
     played_[s].push_back({a, start, stage.computing});
     stage.ended[event] = computed_.at(a.phase, a.micro_batch, k) = stage.computing;
@@ -118,7 +122,7 @@ class Rendezvous {
     const auto [event, issued] = from.sends.front();
     const Action& a = issues_[s][event].action;
     const std::int64_t k = receiver(s, a), made = computed_.at(a.phase, a.micro_batch, part(s, a));
-    const auto t = static_cast<std::size_t>(k % machine_.stages);
+    const auto t = static_cast<std::size_t>(machine_.stage_of(k));
     Stage& to = stages_[t];
     if (to.receives.empty() || made < 0) return false;
     const auto [other, expected] = to.receives.front();

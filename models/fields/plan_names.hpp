@@ -59,7 +59,7 @@ struct Spelling<RecurrenceRule> {
 };
 template <>
 struct Spelling<ScheduleKind> {
-  static constexpr std::array<std::string_view, 6> names{"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "breadth-first"};
+  static constexpr std::array<std::string_view, 7> names{"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "breadth-first", "dualpipe-v"};
 };
 template <>
 struct Spelling<TokenDispatcher> {

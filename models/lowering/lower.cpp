@@ -141,7 +141,8 @@ Plan forward_plan(const Plan& plan) {
   p.training.dropout = {};
   p.training.recompute = Recompute::none;
   p.parallel.overlap_experts = false;
-  p.parallel.schedule = p.parallel.virtual_pipeline > 1 ? ScheduleKind::interleaved : ScheduleKind::gpipe;
+  if (!folds(p.parallel.schedule))  // where chunks lie otherwise
+    p.parallel.schedule = p.parallel.virtual_pipeline > 1 ? ScheduleKind::interleaved : ScheduleKind::gpipe;
   return p;
 }
 

@@ -183,15 +183,17 @@ std::int32_t bridge_stage(const Plan& plan) {
   std::int64_t end = 0;
   for (std::size_t k = 0; k < layers.size() && plan.model.num_decoder_layers > 0; ++k) {
     end += layers[k];
-    if (end > plan.model.num_layers) return static_cast<std::int32_t>(static_cast<std::int64_t>(k) % plan.parallel.pipeline);
+    if (end > plan.model.num_layers)
+      return static_cast<std::int32_t>(stage_of_part(plan.parallel.schedule, plan.parallel.pipeline, static_cast<std::int64_t>(k)));
   }
   return -1;
 }
 
 std::vector<std::int32_t> word_stages(const Plan& plan) {
-  const auto last = static_cast<std::int32_t>(plan.parallel.pipeline - 1);
+  const ParallelSpec& q = plan.parallel;
+  const std::int64_t last = stage_of_part(q.schedule, q.pipeline, q.pipeline * q.virtual_pipeline - 1);  // has the head
   std::vector<std::int32_t> stages;
-  for (std::int32_t s = 0; s <= last; ++s)
+  for (std::int32_t s = 0; s < q.pipeline; ++s)
     if (s == 0 || s == bridge_stage(plan) || (s == last && (plan.model.tie_embeddings || plan.model.mtp.num_layers > 0)))
       stages.push_back(s);
   return stages;

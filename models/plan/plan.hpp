@@ -18,6 +18,7 @@
 #include "models/plan/perturbation.hpp"
 #include "models/plan/recurrence.hpp"
 #include "models/plan/routing.hpp"
+#include "models/plan/schedule_kind.hpp"
 #include "models/plan/stack_facts.hpp"
 #include "models/plan/fusion_set.hpp"
 
@@ -35,9 +36,6 @@ enum class QkNorm : std::uint8_t { none, head, row, turned };
 enum class PositionEmbedding : std::uint8_t { learned, rope, alibi, relative, none };
 /// How a token reaches the ranks of its experts: a row for each expert, or one copy a rank and one between two nodes (DeepEP).
 enum class TokenDispatcher : std::uint8_t { alltoall, deepep };
-enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_h2, breadth_first };
-/// Whether stages may hold several chunks of the model.
-constexpr bool has_chunks(ScheduleKind k) { return k == ScheduleKind::interleaved || k == ScheduleKind::breadth_first; }
 enum class ContextMode : std::uint8_t { ring, all_gather, ulysses };
 enum class OptimizerSync : std::uint8_t { global, post_validated };
 /// What is copied around the collectives of ZeRO 3's units (models/lowering/templates/unit_copies.hpp).
@@ -456,9 +454,8 @@ struct Plan {
   /// Rows that an expert takes from the tokens one rank routes, its context (sequence-parallel: and tensor) share of a
   /// micro-batch: capacity_factor x tokens x experts_per_token / num_experts, rounded up; 0: dropless.
   std::int64_t expert_capacity() const;
-  /// Layers of every stage, `pipeline` entries (x virtual_pipeline chunks, chunk-major: entry chunk x pipeline + stage,
-  /// which is the order in which a micro-batch passes them), sum = model.total_layers(). With layers + 2 chunks the
-  /// first and the last are 0: embedding and head alone.
+  /// Layers of every stage, `pipeline` entries (x virtual_pipeline chunks, in the order in which a micro-batch passes them:
+  /// stage_of_part), sum = model.total_layers(). With layers + 2 chunks the first and the last are 0: embedding and head alone.
   std::vector<std::int64_t> layers_per_stage() const;
 };
 

@@ -143,9 +143,8 @@ void fill_types(TrainingSpec& t, const Filler& fill) {
 /// Where layers do not divide there is no default: 0 chunks, which check_layout refuses.
 void fill_chunks(Plan& p, const Filler& fill) {
   if (!has_chunks(p.parallel.schedule)) return;
-  const std::int64_t layers = p.model.total_layers();
-  fill.set("parallel.virtual_pipeline", p.parallel.virtual_pipeline,
-           layers % p.parallel.pipeline == 0 ? layers / p.parallel.pipeline : 0);
+  const std::int64_t layers = p.model.total_layers(), even = layers % p.parallel.pipeline == 0 ? layers / p.parallel.pipeline : 0;
+  fill.set("parallel.virtual_pipeline", p.parallel.virtual_pipeline, folds(p.parallel.schedule) ? 2 : even);
 }
 
 void fill_transfers(Plan& p, const Filler& fill) {

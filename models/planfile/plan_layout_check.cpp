@@ -216,9 +216,11 @@ void check_chunks(const Plan& p, const Reporter& fail) {
   const std::int64_t layers = p.model.total_layers();
   const bool said = !q.pipeline_split.empty();  // ends may have no layer
   if (!has_chunks(q.schedule) && q.virtual_pipeline > 1) {
-    fail("parallel.virtual_pipeline", "only the interleaved and breadth-first schedules run several chunks a stage",
+    fail("parallel.virtual_pipeline", "only the interleaved, breadth-first and dualpipe-v schedules run several chunks a stage",
          "use 1, or schedule interleaved");
   }
+  if (folds(q.schedule) && q.virtual_pipeline != 2)
+    fail("parallel.virtual_pipeline", std::string(name(q.schedule)) + " has two chunks a stage, one on the way there and one back", "use 2");
   if (q.virtual_pipeline == 0) {
     fail("parallel.schedule",
          std::string(name(q.schedule)) + " without virtual_pipeline means layers / pipeline chunks, and " + s(layers) +
@@ -239,6 +241,13 @@ void check_interleaved(const Plan& p, const Reporter& fail) {
   const ParallelSpec& q = p.parallel;
   if (has_chunks(q.schedule) && q.pipeline == 1)
     fail("parallel.schedule", std::string(name(q.schedule)) + " needs at least two stages, and parallel.pipeline is 1", "use 1f1b");
+  if (folds(q.schedule) && p.micro_batches() < 2 * q.pipeline) {
+    const std::int64_t enough = 2 * q.pipeline * p.training.micro_batch_size * q.data;
+    fail("parallel.schedule",
+         std::string(name(q.schedule)) + " needs two micro-batches for each of parallel.pipeline " + s(q.pipeline) + " stages, and there are " +
+             s(p.micro_batches()),
+         "use a global_batch_size of at least " + s(enough) + ", or schedule 1f1b");
+  }
   if (q.schedule != ScheduleKind::interleaved || q.pipeline == 1) return;
   if (p.micro_batches() < q.pipeline) {
     const std::int64_t enough = q.pipeline * p.training.micro_batch_size * q.data;

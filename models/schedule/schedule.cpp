@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/schedule/dualpipe.hpp"
 #include "models/schedule/zero_bubble.hpp"
 
 namespace tandem {
@@ -55,8 +56,10 @@ Actions with_weights(const Actions& order, std::int64_t delay) {
 void check(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
   require(shape.stages >= 1 && shape.micro_batches >= 1 && shape.chunks >= 1, "a schedule of nothing");
   require(stage.value() >= 0 && stage.value() < shape.stages, "a schedule of a stage that is not there");
-  require(shape.chunks == 1 || has_chunks(kind), "only interleaved and breadth-first schedules have chunks");
-  require(!shape.pairs || kind == ScheduleKind::one_f_one_b || kind == ScheduleKind::interleaved, "pairs are of 1F1B and interleaved");
+  require(shape.chunks == 1 || has_chunks(kind), "this schedule has no chunks");
+  require(!shape.pairs || kind == ScheduleKind::one_f_one_b || kind == ScheduleKind::interleaved || folds(kind), "a schedule without pairs");
+  require(shape.folded == folds(kind), "chunks in a V are DualPipeV's");
+  require(!folds(kind) || (shape.chunks == 2 && shape.micro_batches >= 2 * shape.stages), "a DualPipeV that is too short");
   require(shape.costs.empty() || static_cast<std::int64_t>(shape.costs.size()) == shape.stages, "costs of other stages");
 }
 
@@ -70,7 +73,7 @@ std::int64_t interleaved_group(const ScheduleShape& shape) {
 }
 
 std::int64_t chunk_group(ScheduleKind kind, const ScheduleShape& shape) {
-  return kind == ScheduleKind::interleaved ? interleaved_group(shape) : shape.micro_batches;
+  return folds(kind) ? 1 : kind == ScheduleKind::interleaved ? interleaved_group(shape) : shape.micro_batches;
 }
 
 std::int64_t warmup(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
@@ -78,6 +81,12 @@ std::int64_t warmup(ScheduleKind kind, const ScheduleShape& shape, StageId stage
   const bool twice = kind == ScheduleKind::interleaved || shape.pairs;
   const std::int64_t ahead = (twice ? 2 : 1) * behind + (shape.chunks - 1) * interleaved_group(shape) + (shape.pairs ? 1 : 0);
   return std::min(shape.micro_batches * shape.chunks, ahead);
+}
+
+std::size_t first_pair(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
+  if (!folds(kind)) return static_cast<std::size_t>(warmup(kind, shape, stage));
+  const std::int64_t behind = shape.stages - stage.value() - 1;
+  return static_cast<std::size_t>(2 * shape.stages + 3 * behind + (behind == 0 ? 2 : 0));
 }
 
 bool has_exchanges(ScheduleKind kind, const ScheduleShape& shape) {
@@ -99,6 +108,7 @@ Actions fixed_order(ScheduleKind kind, const ScheduleShape& shape, StageId stage
     case ScheduleKind::breadth_first: return alternate(shape, m, m * shape.chunks);
     case ScheduleKind::zb_h1: return with_weights(alternate(shape, m, behind), before);
     case ScheduleKind::zb_h2: return with_weights(alternate(shape, m, 2 * behind), 2 * before);
+    case ScheduleKind::dualpipe_v: return dualpipe_v(shape, stage);
   }
   throw ContractError("unknown schedule");
 }

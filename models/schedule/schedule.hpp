@@ -16,11 +16,12 @@ namespace tandem {
 
 /// One pass of one micro-batch through one chunk of one stage.
 struct Action {
-  /// forward, backward (all of it; its input-gradient half in zb-h1 and zb-h2) or weight (the other half of the
+  /// forward, backward (all of it; its input-gradient half in zb-h1, zb-h2 and dualpipe-v) or weight (the other half of the
   /// backward pass of the same micro-batch and chunk).
   Phase phase = Phase::forward;
   std::int32_t micro_batch = 0;
-  std::int32_t chunk = 0;  ///< chunk c of stage s is the model's part c * stages + s
+  std::int32_t chunk = 0;  ///< chunk c of stage s is the model's part c * stages + s; folded: chunk 1 is part 2 * stages - 1 - s
+  bool whole = false;      ///< dualpipe-v: a backward pass with both halves, which no weight action follows; transfers do not say
   bool operator==(const Action&) const = default;
 };
 
@@ -34,12 +35,13 @@ struct PassCosts {
 struct ScheduleShape {
   std::int64_t stages = 1;
   std::int64_t micro_batches = 1;
-  std::int64_t chunks = 1;  ///< a stage; above 1 only for interleaved and breadth-first
+  std::int64_t chunks = 1;  ///< a stage; above 1 only for interleaved, breadth-first and dualpipe-v, which has 2
   std::vector<PassCosts> costs = {};  ///< by stage, only read by zero-bubble schedules; empty: all passes take the same
   std::int32_t transfer = 0;          ///< time of a transfer between stages, in units of `costs`
   bool steps_overlap = false;         ///< a stage begins the next step when it has ended this one: no stage waits for all
   bool exchanges = false;             ///< interleaved: what a stage sends and receives goes at once, see make_events
-  bool pairs = false;                 ///< 1F1B and interleaved: a forward and a backward pass in turn run at once
+  bool pairs = false;                 ///< 1F1B, interleaved and dualpipe-v: a forward and a backward pass in turn run at once
+  bool folded = false;                ///< dualpipe-v: chunks lie in a V (folds in models/plan/plan.hpp)
 };
 
 /// By stage.
@@ -75,7 +77,14 @@ using Orders = std::vector<std::vector<Action>>;
 /// Either with fewer micro-batches is the same rule cut short: legal, and (p-m)tW or (2p-1-m)tW longer. On one stage a
 /// weight follows its backward at once, which is the arithmetic of 1F1B.
 ///
-/// Those two are the orders for passes that take the same. Where `shape.costs` differ they become what the authors run, ZB-1p
+/// DualPipeV (deepseek-ai/DualPipe: dualpipe/dualpipev.py, step; m >= 2p). Two chunks in a V; F0 is a forward pass of chunk 0, B a
+/// backward pass, W a weight. Stage s does 2(p-s-1) F0; s+1 times F0 F1; p-s-1 times B1 W F1; m-2p+s+1 times F0 B1 F1 B0; p-s-1 times
+/// B1 F1 B0; s+1 times B1 B0; p-s-1 times W B0; s+1 W. Backward passes have both halves, but for those of the third step and from the
+/// middle of the sixth on. Pairs are F B of the fourth and fifth step; the last stage's first is none, for its passes need each other. With
+/// times of a chunk, tFB of a pair and tW <= tF, tB, stages idle at most (p-1)(tFB + tB - 2tW). That is the published
+/// (PP/2-1)(F&B + B - 3W) of PP = 2p chunks and a whole backward pass B. Every stage holds 2p+1 chunks until their backward.
+///
+/// ZB-H1 and ZB-H2 are the orders for passes that take the same. Where `shape.costs` differ they become what the authors run, ZB-1p
 /// and ZB-2p (section 3): orders made for these costs by a list scheduler (models/schedule/zero_bubble), in the memory of p and of 2p
 /// micro-batches before their backward, or of the handcrafted order where that is more. By the costs, neither the longest stage
 /// nor the end is later than the handcrafted order's; the less a micro-batch holds after its backward, the fewer gaps remain.
@@ -89,10 +98,15 @@ Orders make_orders(ScheduleKind kind, const ScheduleShape& shape);
 std::int64_t interleaved_group(const ScheduleShape& shape);
 /// Forward passes of 1F1B or an interleaved schedule before `stage` begins to do one forward and one backward pass in turn.
 std::int64_t warmup(ScheduleKind kind, const ScheduleShape& shape, StageId stage);
+/// With `shape.pairs`: the action of `stage` from which on a forward pass and the backward pass behind it run at once.
+std::size_t first_pair(ScheduleKind kind, const ScheduleShape& shape, StageId stage);
 /// Whether the transfers of `shape` are exchanges.
 bool has_exchanges(ScheduleKind kind, const ScheduleShape& shape);
-/// Micro-batches that pass a chunk before the next chunk's turn: that group, or all of them.
+/// Micro-batches that pass a chunk before the next chunk's turn: that group, one in a V, or all of them.
 std::int64_t chunk_group(ScheduleKind kind, const ScheduleShape& shape);
+
+/// Whether the plan's chunks lie in a V.
+inline bool folds(const ParallelSpec& parallel) { return folds(parallel.schedule); }
 
 /// Whether a stage reduces whole gradients beside its last backward pass. It wishes so by overlap_grad_reduce; but where a stage has one
 /// chunk, only the first one does. What reductions take of the memory slows a pass for which all earlier stages wait, and behind
@@ -107,7 +121,7 @@ struct Neighbour {
   bool operator==(const Neighbour&) const = default;
 };
 
-/// What makes the input of `action` of `stage`; nothing for weights, at the model's ends, and when there is one stage.
+/// What makes the input of `action` of `stage`; nothing for weights, at the model's ends, where a V turns, and when there is one stage.
 std::optional<Neighbour> input_from(const ScheduleShape& shape, StageId stage, const Action& action);
 /// What the output of `action` of `stage` is the input of; nothing in the same cases.
 std::optional<Neighbour> output_to(const ScheduleShape& shape, StageId stage, const Action& action);
@@ -151,6 +165,9 @@ inline constexpr std::size_t kSendHold = 2;
 /// half a forward pass cost no more time than with unlimited buffers. tests/models/schedule/schedule_transfers_test.cpp plays it.
 ///
 /// With `shape.pairs` what both passes of a pair need comes before it, and what they make goes behind it.
+///
+/// In a V a stage sends and receives both chunks' activations and gradients either way. So transfers stand where they happen when the
+/// orders of all stages are played (timed_events), which both ends of each have in one order.
 ///
 /// With `shape.exchanges` an interleaved schedule has Megatron-LM's order without overlap_p2p_comm (megatron/core/pipeline_parallel/
 /// schedules.py, forward_backward_pipelining_with_interleaving): behind each pass, and between the two of a forward and a backward

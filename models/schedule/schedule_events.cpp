@@ -15,12 +15,14 @@ namespace {
 
 using Kind = ScheduleEvent::Kind;
 
+/// Of the part of the model that is `offset` parts further: +1 or -1.
 std::optional<Neighbour> neighbour(const ScheduleShape& shape, StageId stage, const Action& action, int offset) {
-  const std::int64_t part = action.chunk * shape.stages + stage.value() + offset;
+  const bool back = shape.folded && action.chunk == 1;
+  const std::int64_t part = (back ? 2 * shape.stages - 1 - stage.value() : action.chunk * shape.stages + stage.value()) + offset;
   if (shape.stages == 1 || part < 0 || part >= shape.stages * shape.chunks) return std::nullopt;
-  Action there = action;
-  there.chunk = static_cast<std::int32_t>(part / shape.stages);
-  return Neighbour{offset, there};
+  const Action there{action.phase, action.micro_batch, static_cast<std::int32_t>(part / shape.stages)};
+  if (shape.folded && there.chunk != action.chunk) return std::nullopt;
+  return Neighbour{back ? -offset : offset, there};
 }
 
 /// Passes of its direction that an input waits for its action: only what changes the chunk waits, and only in a group
@@ -96,7 +98,7 @@ class EventWriter {
  public:
   EventWriter(ScheduleKind kind, const ScheduleShape& shape, StageId stage, std::vector<Action> actions)
       : shape_(shape), group_(chunk_group(kind, shape)), stage_(stage), actions_(std::move(actions)),
-        first_pair_(shape.pairs ? static_cast<std::size_t>(warmup(kind, shape, stage)) : SIZE_MAX) {
+        first_pair_(shape.pairs ? first_pair(kind, shape, stage) : SIZE_MAX) {
     find_receives(Phase::forward);
     find_receives(Phase::backward);
     std::sort(receives_.begin(), receives_.end(), [](const Posting& a, const Posting& b) {
@@ -205,11 +207,13 @@ std::optional<Neighbour> output_to(const ScheduleShape& shape, StageId stage, co
 
 std::vector<ScheduleEvent> make_events(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
   require(stage.value() >= 0 && stage.value() < shape.stages, "a schedule of a stage that is not there");
+  if (folds(kind)) return std::move(timed_events(shape, make_orders(kind, shape))[stage.index()]);
   if (const auto orders = automatic_orders(kind, shape)) return std::move(timed_events(shape, *orders)[stage.index()]);
   return fixed_events(kind, shape, stage);
 }
 
 std::vector<std::vector<ScheduleEvent>> make_events(ScheduleKind kind, const ScheduleShape& shape) {
+  if (folds(kind)) return timed_events(shape, make_orders(kind, shape));
   if (const auto orders = automatic_orders(kind, shape)) return timed_events(shape, *orders);
   std::vector<std::vector<ScheduleEvent>> all;
   for (std::int32_t s = 0; s < shape.stages; ++s)
@@ -218,8 +222,14 @@ std::vector<std::vector<ScheduleEvent>> make_events(ScheduleKind kind, const Sch
 }
 
 std::vector<ScheduleEvent> make_forward_events(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
+  const auto not_forward = [](const Action& a) { return a.phase != Phase::forward; };
+  if (folds(kind)) {
+    Orders orders = make_orders(kind, shape);
+    for (auto& order : orders) std::erase_if(order, not_forward);
+    return std::move(timed_events(shape, orders)[stage.index()]);
+  }
   std::vector<Action> actions = fixed_order(kind, shape, stage);
-  std::erase_if(actions, [](const Action& a) { return a.phase != Phase::forward; });
+  std::erase_if(actions, not_forward);
   return EventWriter(kind, shape, stage, std::move(actions)).write();
 }
 

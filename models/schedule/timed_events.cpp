@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "models/schedule/zero_bubble.hpp"
@@ -14,18 +15,33 @@ using Kind = ScheduleEvent::Kind;
 
 std::size_t direction(const Action& a) { return a.phase == Phase::forward ? 0 : 1; }
 
-/// A stage's place in its order, and when each pass ended: by direction, then micro-batch.
+/// A stage's place in its order, and when each pass ended: by direction, then micro-batch, then chunk.
 struct Playing {
   std::size_t next = 0;
   std::int64_t first = -1, free = 0;
   std::array<std::vector<std::int64_t>, 2> ended;
 };
 
+/// How many actions of a stage from `k` on run at once.
+std::size_t at_once(const ScheduleShape& shape, const Orders& orders, std::size_t stage, std::size_t k) {
+  if (!shape.pairs || !shape.folded) return 1;
+  const std::vector<Action>& order = orders[stage];
+  const bool turn = k + 1 < order.size() && order[k].phase == Phase::forward && order[k + 1].phase == Phase::backward;
+  const StageId id(static_cast<std::int32_t>(stage));
+  return turn && k >= first_pair(ScheduleKind::dualpipe_v, shape, id) ? 2 : 1;
+}
+
+ScheduleShape with_even_costs(ScheduleShape shape) {
+  if (shape.costs.empty()) shape.costs.resize(static_cast<std::size_t>(shape.stages));
+  return shape;
+}
+
 class OrderPlayer {
  public:
-  OrderPlayer(const ScheduleShape& shape, const Orders& orders) : shape_(shape), orders_(orders), stages_(orders.size()) {
+  OrderPlayer(const ScheduleShape& shape, const Orders& orders)
+      : shape_(with_even_costs(shape)), orders_(orders), stages_(orders.size()) {
     for (Playing& s : stages_)
-      for (auto& list : s.ended) list.assign(static_cast<std::size_t>(shape.micro_batches), -1);
+      for (auto& list : s.ended) list.assign(static_cast<std::size_t>(shape.micro_batches * shape.chunks), -1);
     for (const auto& order : orders) {
       out_.ends.emplace_back().reserve(order.size());
       out_.arrives.emplace_back().reserve(order.size());
@@ -50,36 +66,58 @@ class OrderPlayer {
   bool step(std::size_t s) {
     Playing& x = stages_[s];
     if (x.next == orders_[s].size()) return false;
-    const Action& a = orders_[s][x.next];
-    std::int64_t start = x.free, arrives = -1;
-    if (const auto from = input_from(shape_, StageId(static_cast<std::int32_t>(s)), a)) {
-      const std::int64_t made = stages_[s + static_cast<std::size_t>(from->offset)].ended[direction(a)][batch(a)];
-      if (made < 0) return false;
-      const bool used = a.micro_batch >= kReceiveBuffers;
-      arrives = used ? std::max(made, x.ended[direction(a)][batch(a) - kReceiveBuffers]) : made;
-      start = std::max(start, arrives + shape_.transfer);
-    } else if (a.phase == Phase::backward) {
-      start = std::max(start, x.ended[0][batch(a)]);
+    const std::size_t passes = at_once(shape_, orders_, s, x.next);
+    std::int64_t start = x.free;
+    std::array<std::int64_t, 2> arrives{};
+    for (std::size_t i = 0; i < passes; ++i) {
+      const std::optional<std::int64_t> there = input(s, orders_[s][x.next + i], arrives[i]);
+      if (!there) return false;
+      start = std::max(start, *there);
     }
     if (x.first < 0) x.first = start;
-    const PassCosts& c = shape_.costs[s];
-    x.free = start + (a.phase == Phase::forward ? c.forward : a.phase == Phase::backward ? c.backward : c.weight);
-    if (a.phase != Phase::weight) x.ended[direction(a)][batch(a)] = x.free;
-    out_.ends[s].push_back(x.free);
-    out_.arrives[s].push_back(arrives);
-    ++x.next;
+    x.free = start;
+    for (std::size_t i = 0; i < passes; ++i) x.free += time(s, orders_[s][x.next + i]);
+    for (std::size_t i = 0; i < passes; ++i) {
+      const Action& a = orders_[s][x.next++];
+      if (a.phase != Phase::weight) x.ended[direction(a)][place(a)] = x.free;
+      out_.ends[s].push_back(x.free);
+      out_.arrives[s].push_back(arrives[i]);
+    }
     return true;
   }
-  static std::size_t batch(const Action& a) { return static_cast<std::size_t>(a.micro_batch); }
 
-  const ScheduleShape& shape_;
+  /// When the input of `a` is there, and when the transfer that brings it starts (-1: none does); nothing while nobody has made it.
+  std::optional<std::int64_t> input(std::size_t s, const Action& a, std::int64_t& arrives) const {
+    const Playing& x = stages_[s];
+    arrives = -1;
+    if (a.phase == Phase::weight) return 0;
+    if (const auto from = input_from(shape_, StageId(static_cast<std::int32_t>(s)), a)) {
+      const Playing& sender = stages_[s + static_cast<std::size_t>(static_cast<std::ptrdiff_t>(from->offset))];
+      arrives = sender.ended[direction(a)][place(from->action)];
+      if (arrives < 0) return std::nullopt;
+      if (a.micro_batch >= kReceiveBuffers) {
+        const std::int64_t used = x.ended[direction(a)][place(a) - static_cast<std::size_t>(kReceiveBuffers * shape_.chunks)];
+        arrives = std::max(arrives, used);
+      }
+      return arrives + shape_.transfer * shape_.chunks;  // costs are those of whole stages
+    }
+    return a.phase == Phase::backward ? x.ended[0][place(a)] : 0;
+  }
+  std::int64_t time(std::size_t s, const Action& a) const {
+    const PassCosts& c = shape_.costs[s];
+    if (a.phase == Phase::forward) return c.forward;
+    return a.phase == Phase::weight ? c.weight : c.backward + (a.whole ? c.weight : 0);
+  }
+  std::size_t place(const Action& a) const { return static_cast<std::size_t>(a.micro_batch * shape_.chunks + a.chunk); }
+
+  const ScheduleShape shape_;
   const Orders& orders_;
   std::vector<Playing> stages_;
   PlayedOrders out_;
 };
 
 /// An event with its place in the order of everything: by time, computations before transfers, forward ones before backward ones,
-/// by micro-batch.
+/// by micro-batch, by chunk.
 struct Timed {
   std::int64_t place;
   ScheduleEvent event;
@@ -91,8 +129,11 @@ class TimedWriter {
       : shape_(with_room(shape)), orders_(orders), played_(play_orders(shape_, orders)) {
     for (std::size_t s = 0; s < orders.size(); ++s) {
       by_stage_.emplace_back().reserve(3 * orders[s].size());
-      for (std::size_t k = 0; k < orders[s].size(); ++k)
-        by_stage_[s].push_back(at(played_.ends[s][k], {Kind::compute, orders[s][k]}));
+      for (std::size_t k = 0; k < orders[s].size(); ++k) {
+        ScheduleEvent e{Kind::compute, orders[s][k]};
+        e.with_next = at_once(shape_, orders, s, k) == 2;
+        by_stage_[s].push_back(at(played_.ends[s][k], e));
+      }
     }
     for (std::size_t s = 0; s < orders.size(); ++s) add_transfers(s);
   }
@@ -108,8 +149,8 @@ class TimedWriter {
 
  private:
   Timed at(std::int64_t time, const ScheduleEvent& e) const {
-    const std::int64_t kind = e.kind == Kind::compute ? 0 : e.action.phase == Phase::forward ? 1 : 2;
-    return {(3 * time + kind) * shape_.micro_batches + e.action.micro_batch, e};
+    const std::int64_t kind = (e.kind == Kind::compute ? 0 : 2) + (e.action.phase == Phase::forward ? 0 : 1);
+    return {((4 * time + kind) * shape_.micro_batches + e.action.micro_batch) * shape_.chunks + e.action.chunk, e};
   }
 
   /// What stage `s` receives, at both ends.
@@ -119,16 +160,18 @@ class TimedWriter {
       const auto from = input_from(shape_, StageId(static_cast<std::int32_t>(s)), a);
       if (!from) continue;
       const std::int64_t time = played_.arrives[s][k];
-      by_stage_[s].push_back(at(time, {Kind::receive, a, from->offset}));
+      by_stage_[s].push_back(at(time, {Kind::receive, {a.phase, a.micro_batch, a.chunk}, from->offset}));
       by_stage_[s + static_cast<std::size_t>(from->offset)].push_back(at(time, {Kind::send, from->action, -from->offset}));
     }
   }
 
   /// Receives name what frees their buffers, and what was sent is handed on.
-  static std::vector<ScheduleEvent> with_credits(const std::vector<Timed>& list) {
+  std::vector<ScheduleEvent> with_credits(const std::vector<Timed>& list) const {
     std::vector<ScheduleEvent> events;
     events.reserve(list.size() + list.size() / 3);
-    std::array<std::vector<std::int32_t>, 2> used;  // by direction and micro-batch
+    // By direction and chunk, then micro-batch.
+    std::vector<std::vector<std::int32_t>> used(2 * static_cast<std::size_t>(shape_.chunks));
+    const auto uses = [&](const Action& a) -> auto& { return used[2 * static_cast<std::size_t>(a.chunk) + direction(a)]; };
     std::deque<std::pair<std::size_t, Action>> sent;
     std::size_t computed = 0;
     const auto release = [&](std::size_t until) {
@@ -138,13 +181,13 @@ class TimedWriter {
       ScheduleEvent e = t.event;
       const auto here = static_cast<std::int32_t>(events.size());
       const std::int64_t holder = e.action.micro_batch - kReceiveBuffers;
-      if (e.kind == Kind::receive && holder >= 0) e.credit = used[direction(e.action)].at(static_cast<std::size_t>(holder));
+      if (e.kind == Kind::receive && holder >= 0) e.credit = uses(e.action).at(static_cast<std::size_t>(holder));
       events.push_back(e);
       if (e.kind == Kind::send) sent.emplace_back(computed, e.action);
       if (e.kind != Kind::compute) continue;
-      if (e.action.phase != Phase::weight) used[direction(e.action)].push_back(here);
+      if (e.action.phase != Phase::weight) uses(e.action).push_back(here);
       ++computed;
-      if (computed > kSendHold) release(computed - kSendHold);
+      if (!e.with_next && computed > kSendHold) release(computed - kSendHold);
     }
     release(computed);
     return events;

@@ -19,8 +19,9 @@ bool passes_differ(const ScheduleShape& shape);
 /// devices share, or that a library reaches a third of. Orders have to be good for either.
 ScheduleShape with_room(const ScheduleShape& shape);
 
-/// Orders as they run by `costs`, of a schedule without chunks: an action starts when its stage is free and its input is there; a
-/// transfer when what it moves is made and the receiver has used what came two earlier (kReceiveBuffers).
+/// Orders as they run by `costs`, of a schedule without chunks or with two in a V: an action starts when its stage is free and its input
+/// is there; a transfer when what it moves is made and the receiver has used what came two earlier for the same chunk
+/// (kReceiveBuffers). Without costs all passes take the same, and transfers nothing.
 struct PlayedOrders {
   std::vector<std::vector<std::int64_t>> ends;     ///< by stage, in its order
   std::vector<std::vector<std::int64_t>> arrives;  ///< the same: start of the transfer that brings the input; -1: none does

@@ -16,7 +16,7 @@ bool known_layout(const Plan& plan, const lowering::Shapes& s, const Topology& t
   const TrainingSpec& t = plan.training;
   const lowering::Sharding z = lowering::sharding_of(plan);
   const lowering::UpdateSpec u = lowering::update_spec(plan, s, z, 0, 0);
-  const bool model = s.decoder_layers == 0 && s.mtp == 0 && !plan.runs_pairs();
+  const bool model = s.decoder_layers == 0 && s.mtp == 0 && !plan.runs_pairs() && !folds(q);
   const bool order = q.rank_order == "tp-cp-ep-dp-pp" && topology.ranks_per_device() == 1 && !topology.device().synchronous &&
                      topology.devices_per_node() % s.tensor == 0;
   const bool whole = z.shards == q.data * s.context && (s.experts == 0 || z.expert_shards == expert_copies(plan));

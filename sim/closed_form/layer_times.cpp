@@ -182,7 +182,7 @@ void LayerTimesCache::make_small(const Plan& plan) {
   ParallelSpec& q = small_.parallel;
   q.pipeline = q.virtual_pipeline = 1;
   q.data = fewest_copies(q);
-  if (q.schedule != ScheduleKind::zb_h1 && q.schedule != ScheduleKind::zb_h2) q.schedule = ScheduleKind::one_f_one_b;
+  q.schedule = splits_backward(q.schedule) ? ScheduleKind::zb_h1 : ScheduleKind::one_f_one_b;
   q.pipeline_split.clear();
   q.zero_stage = 0;
   q.zero_group = 0;

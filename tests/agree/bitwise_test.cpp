@@ -156,11 +156,16 @@ TEST_CASE("two passes at once beside the exchange of experts change no bit") {
     check_all_equal(staged, {{overlap}}, 4);
     const Patches chunks = with(staged, {parallel("schedule", "interleaved"), parallel("virtual_pipeline", 2)});
     check_all_equal(chunks, {{overlap}, {overlap, patch("parallel", "overlap_p2p", "false")}}, 4);
+    const Patches folded{parallel("pipeline", stages), parallel("schedule", "dualpipe-v"), overlap};
+    check_all_equal(base, {folded, with(folded, {training("recompute", "full")})}, 2 * stages + 1);
   }
 }
 
 TEST_CASE("two passes at once do exactly what was simulated") {
-  const Patches plan_of{parallel("data", 2), parallel("expert", 2), parallel("pipeline", GENERATE(1, 2)),
+  const char* schedule = GENERATE("1f1b", "dualpipe-v");
+  const int stages = GENERATE(1, 2);
+  if (stages == 1 && schedule != std::string("1f1b")) return;
+  const Patches plan_of{parallel("data", 2), parallel("expert", 2), parallel("pipeline", stages), parallel("schedule", schedule),
                         patch("parallel", "overlap_experts", "true"), model(GENERATE("moe-top2", "moe-shared")),
                         training("precision", "fp32")};
   const Plan plan = parse_plan(tests::small_json(plan_of, 4), "pairs");
@@ -197,6 +202,16 @@ TEST_CASE("schedules and the number of stages change no bit of an optimizer that
                      model(GENERATE("gpt", "bert")), training("optimizer", GENERATE("lamb", "lans")),
                      parallel("zero_stage", GENERATE(0, 3))};
   for (const int stages : {2, 4}) check_all_equal(base, {{parallel("pipeline", stages)}}, 4);
+}
+
+TEST_CASE("DualPipeV changes no bit of any model, whatever is tied, sharded, made again or waited for") {
+  const Patches base{parallel("data", GENERATE(1, 3)), training("precision", GENERATE("fp32", "bf16")), patch("model", "num_layers", "8"),
+                     patch("model", "tie_embeddings", GENERATE("true", "false")), parallel("zero_stage", GENERATE(0, 1)),
+                     model(GENERATE("gpt", "llama", "bert", "moe-top2", "moe-deepseek", "moe-mtp"))};
+  const Patches two{parallel("pipeline", 2), parallel("schedule", "dualpipe-v")};
+  check_all_equal(base, {two, with(two, {patch("parallel", "overlap_p2p", "false")}), with(two, {training("recompute", "full")}),
+                         with(two, {patch("parallel", "overlap_grad_reduce", "true")})}, 5);
+  check_all_equal(base, {{parallel("pipeline", 4), parallel("schedule", "dualpipe-v")}}, 9);
 }
 
 TEST_CASE("an order of passes that is made for their costs changes no bit") {

@@ -135,7 +135,8 @@ Feature schedules() {
            {"interleaved-3", R"({"parallel": {"schedule": "interleaved", "virtual_pipeline": 3}})"},
            {"zb-h1", R"({"parallel": {"schedule": "zb-h1"}})"},
            {"zb-h2", R"({"parallel": {"schedule": "zb-h2"}})"},
-           {"breadth-first-2", R"({"parallel": {"schedule": "breadth-first", "virtual_pipeline": 2}})"}}};
+           {"breadth-first-2", R"({"parallel": {"schedule": "breadth-first", "virtual_pipeline": 2}})"},
+           {"dualpipe-v", R"({"parallel": {"schedule": "dualpipe-v"}})"}}};
 }
 
 Feature recomputes() {
@@ -306,7 +307,8 @@ int context(const Case& c) { return plain(c, Dim::context) ? 1 : 2; }
 /// At least one a chunk; with pipeline x chunks - 2 the embedding and the head are chunks of their own.
 int layers(const Case& c) {
   const int stages = number(c, Dim::pipeline);
-  if (label(c, Dim::schedule).ends_with("-2") && !label(c, Dim::schedule).starts_with("zb")) return std::max(4, 2 * stages);
+  const bool two_chunks = label(c, Dim::schedule) == "dualpipe-v" || label(c, Dim::schedule).ends_with("-2");
+  if (two_chunks && !label(c, Dim::schedule).starts_with("zb")) return std::max(4, 2 * stages);
   return label(c, Dim::schedule) == "interleaved-3" ? std::max(4, 3 * stages - 2) : 4;
 }
 

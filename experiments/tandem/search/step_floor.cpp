@@ -30,7 +30,7 @@ Plan small_plan(const Plan& plan, bool experts) {
   ParallelSpec& q = small.parallel;
   ModelSpec& m = small.model;
   q.pipeline = q.virtual_pipeline = 1;
-  if (q.schedule != ScheduleKind::zb_h1 && q.schedule != ScheduleKind::zb_h2) q.schedule = ScheduleKind::one_f_one_b;
+  q.schedule = splits_backward(q.schedule) ? ScheduleKind::zb_h1 : ScheduleKind::one_f_one_b;
   q.pipeline_split.clear();
   q.zero_stage = 0, q.zero_group = 0;
   q.overlap_grad_reduce = q.overlap_param_gather = false;
@@ -184,7 +184,7 @@ StageFloor stage_floor(const Plan& plan, const LayerFloor& layer, const std::vec
 }  // namespace
 
 std::int64_t time_floor(const Plan& plan, const LayerFloor& layer) {
-  const bool split = plan.parallel.schedule == ScheduleKind::zb_h1 || plan.parallel.schedule == ScheduleKind::zb_h2;
+  const bool split = splits_backward(plan.parallel.schedule);
   std::int64_t before = 0, most = 0;
   for (const auto& chunks : lowering::stage_chunks(plan)) {
     const StageFloor stage = stage_floor(plan, layer, chunks);

@@ -356,8 +356,7 @@ Shapes make_shapes(const Plan& plan) {
   s.tied = m.tie_embeddings;
   s.tensor_overlap = plan.parallel.tensor_overlap;
   s.sum_beside_weights = plan.parallel.tensor_overlap || plan.parallel.overlap_tensor_sum;
-  s.defer_weights =
-      plan.parallel.schedule == ScheduleKind::zb_h1 || plan.parallel.schedule == ScheduleKind::zb_h2;
+  s.defer_weights = splits_backward(plan.parallel.schedule);
   s.sharded_gradients = plan.parallel.zero_stage > 1;
   s.sharded_weights = plan.parallel.zero_stage > 2;
   s.norm_epsilon = m.norm_epsilon;

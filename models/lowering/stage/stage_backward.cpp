@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "models/lowering/stage/stage_lowering.hpp"
 
 namespace tandem::lowering {
@@ -16,6 +18,7 @@ void StageLowering::backward(const Action& a) {
 void StageLowering::begin_backward(const Action& a) {
   InFlight& f = flight(a);
   const ChunkPart& p = part(a);
+  if (turns(a, Phase::backward)) f.gradient = std::exchange(other_chunk(a).gradient, kNoBuffer);
   if (s_.defer_weights) f.deferred.assign(static_cast<std::size_t>(p.blocks()), kNoBuffer);
   if (memory_.weights_sharded()) gather_backward(p);
   decoder_.start_tables(a);
@@ -34,7 +37,7 @@ void StageLowering::end_backward(const Action& a) {
   gather_.let_go(memory_.root_regions(p));
   reduction_.settle();
   if (p.last && shows_metrics()) metrics(a);
-  if (!s_.defer_weights) finish_flight(a);
+  if (!s_.defer_weights || a.whole) finish_flight(a);
 }
 
 void StageLowering::finish_flight(const Action& a) {
@@ -74,6 +77,7 @@ void StageLowering::block_backward(const Action& a, std::int64_t l) {
   const TemplateId t = begin_block_backward(a, l);
   add(t, layer_key(a, part(a).first_layer + l), slots_);
   end_block_backward(a, l);
+  if (a.whole) block_weights_backward(a, l);
 }
 
 TemplateId StageLowering::begin_block_backward(const Action& a, std::int64_t l) {
@@ -198,26 +202,28 @@ WeightGather::Needs StageLowering::weights_again(const Action& a) const {
 }
 
 void StageLowering::weights(const Action& a) {
-  InFlight& f = flight(a);
   reduction_.before_weights();
   const ChunkPart& p = part(a);
   if (memory_.weights_sharded()) gather_.plan(weights_again(a));
-  for (std::int64_t l = p.blocks(); l-- > 0;) {
-    const auto i = static_cast<std::size_t>(l);
-    const std::int64_t layer = p.first_layer + l;
-    gather_.begin();
-    const TemplateId t = block(p, l).weights.of(a.micro_batch);
-    std::vector<Binding>& slots = block_weights(layer, t);
-    add_gradients(slots, t, layer, a.micro_batch);
-    slots.insert(slots.end(), {{f.hidden[input_of(p, l)]}, {f.inputs[i]}, {f.deferred[i]}});
-    add(t, layer_key(a, layer), slots);
-    gather_.end();
-    drop(f.inputs[i]);
-    drop(f.deferred[i]);
-    block_done(a, l);
-  }
+  for (std::int64_t l = p.blocks(); l-- > 0;) block_weights_backward(a, l);
   reduction_.settle();
   finish_flight(a);
+}
+
+void StageLowering::block_weights_backward(const Action& a, std::int64_t l) {
+  InFlight& f = flight(a);
+  const auto i = static_cast<std::size_t>(l);
+  const std::int64_t layer = part(a).first_layer + l;
+  gather_.begin();
+  const TemplateId t = block(part(a), l).weights.of(a.micro_batch);
+  std::vector<Binding>& slots = block_weights(layer, t);
+  add_gradients(slots, t, layer, a.micro_batch);
+  slots.insert(slots.end(), {{f.hidden[input_of(part(a), l)]}, {f.inputs[i]}, {f.deferred[i]}});
+  add(t, {static_cast<std::int32_t>(layer), a.micro_batch, a.chunk, Phase::weight}, slots);
+  gather_.end();
+  drop(f.inputs[i]);
+  drop(f.deferred[i]);
+  block_done(a, l);
 }
 
 }  // namespace tandem::lowering

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "models/lowering/stage/stage_lowering.hpp"
 
 namespace tandem::lowering {
@@ -18,6 +20,7 @@ void StageLowering::begin_forward(const Action& a) {
   InFlight& f = flight(a);
   const ChunkPart& p = part(a);
   const auto modules = static_cast<std::size_t>(this->modules(p)), blocks = static_cast<std::size_t>(p.layers) + modules;
+  if (turns(a, Phase::forward)) f.hidden.assign(1, std::exchange(other_chunk(a).hidden.back(), kNoBuffer));
   f.hidden.resize(blocks + modules + 1, kNoBuffer);
   f.saved.assign(blocks, kNoBuffer);
   if (s_.defer_weights) f.inputs.assign(blocks, kNoBuffer);

@@ -27,6 +27,12 @@ class StageLowering {
   InFlight& flight(const Action& a) {
     return flights_[static_cast<std::size_t>(a.micro_batch) * chunks_.size() + static_cast<std::size_t>(a.chunk)];
   }
+  InFlight& other_chunk(const Action& a) { return flight({a.phase, a.micro_batch, 1 - a.chunk}); }
+  /// Whether a pass of `phase` takes its input from the stage's other chunk, where a V turns.
+  bool turns(const Action& a, Phase phase) const {
+    const ParallelSpec& q = c_.plan.parallel;
+    return folds(q.schedule) && stage_.value() + 1 == q.pipeline && a.chunk == (phase == Phase::forward ? 1 : 0);
+  }
   const BlockTemplates& block(const ChunkPart& p, std::int64_t l) const { return blocks_.at(p, l); }
   std::int32_t region(RegionKind kind, std::int64_t layer = -1) const { return memory_.params().find(kind, layer); }
   /// MTP modules of a chunk that run.
@@ -130,6 +136,7 @@ class StageLowering {
   /// The weights that they read, layer by layer: those of products that are computed again.
   WeightGather::Needs weights_again(const Action& a) const;
   void weights(const Action& a);
+  void block_weights_backward(const Action& a, std::int64_t l);
 
   // ---- two passes at once: stage_pair.cpp ----
 

@@ -56,6 +56,7 @@ ScheduleShape shape_of(const Plan& plan, const std::vector<PassWork>& work) {
   ScheduleShape plain{plan.parallel.pipeline, plan.micro_batches(), plan.parallel.virtual_pipeline};
   plain.exchanges = !plan.parallel.overlap_p2p;
   plain.pairs = plan.runs_pairs();
+  plain.folded = folds(plan.parallel.schedule);
   if (work.empty()) return plain;
   ScheduleShape shape = with_costs(plain, work);
   shape.steps_overlap = plan.parallel.optimizer_sync == OptimizerSync::post_validated;

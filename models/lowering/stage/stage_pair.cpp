@@ -2,6 +2,7 @@
 // the other are on their way between experts' ranks.
 
 #include <algorithm>
+#include <utility>
 
 #include "models/lowering/stage/stage_lowering.hpp"
 
@@ -15,11 +16,18 @@ void StageLowering::both(const Action& forward, const Action& backward) {
     std::optional<BlockPieces> f, b;
     if (i < back) b = pieces(backward, back - 1 - i);
     if (i < there) f = pieces(forward, i);
+    bool open = b.has_value();
+    const auto close = [&] {
+      if (!std::exchange(open, false)) return;
+      end_block_backward(backward, back - 1 - i);
+      if (backward.whole) block_weights_backward(backward, back - 1 - i);
+    };
     while ((b && !b->over()) || (f && !f->over())) {
       if (b) add_next(*b);
+      if (b && b->over() && backward.whole) close();  // what the forward pass sent last travels meanwhile
       if (f) add_next(*f);
     }
-    if (b) end_block_backward(backward, back - 1 - i);
+    close();
     if (f) end_block_forward(forward, i);
   }
   end_backward(backward);

@@ -22,8 +22,9 @@ bool again(const std::vector<ScheduleEvent>& events, std::size_t a, std::size_t 
   const ScheduleEvent &x = events[a], &y = events[b];
   const auto apart = static_cast<std::int32_t>(b - a);
   const bool credit = x.credit < 0 || y.credit < 0 ? x.credit == y.credit : x.credit + apart == y.credit;
-  const Action moved{x.action.phase, x.action.micro_batch + micro_batches, x.action.chunk};
-  return x.kind == y.kind && moved == y.action && x.offset == y.offset && credit;
+  Action moved = x.action;
+  moved.micro_batch += micro_batches;
+  return x.kind == y.kind && moved == y.action && x.offset == y.offset && credit && x.with_next == y.with_next;
 }
 
 }  // namespace

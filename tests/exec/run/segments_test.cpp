@@ -137,6 +137,7 @@ TEST_CASE("An evaluation's loss is that of training on the same batch, and it ch
       {1, 4, 1, R"({"training": {"recompute": "full"}})"},
       {1, 2, 1, R"({"parallel": {"schedule": "zb-h1"}})"},
       {1, 2, 1, R"({"parallel": {"virtual_pipeline": 2, "schedule": "interleaved"}})"},
+      {1, 2, 1, R"({"parallel": {"schedule": "dualpipe-v"}, "training": {"global_batch_size": 8}})"},
       {2, 1, 2, R"({"parallel": {"sequence_parallel": true}, "training": {"flash_attention": true}})"},
       {1, 1, 2, R"({"parallel": {"zero_stage": 1, "overlap_param_gather": true}})"},
       {1, 2, 2, R"({"parallel": {"zero_stage": 3}})"},

@@ -24,19 +24,19 @@ TEST_CASE("no schedule deadlocks with up to eight stages, eight micro-batches an
     CHECK_NOTHROW(lower(waiting).check());
     ++lowered;
   });
-  // interleaved: 7 + 6 + .. + 1 pairs of m >= p >= 2; breadth-first: 7 x 8 pairs of p >= 2 and m
-  CHECK(lowered == 4 * 64 + 4 * 28 + 4 * 56);
+  // interleaved: 7 + 6 + .. + 1 pairs of m >= p >= 2; breadth-first: 7 x 8 pairs of p >= 2 and m; dualpipe-v: 5 + 3 + 1 of m >= 2p >= 4
+  CHECK(lowered == 4 * 64 + 4 * 28 + 4 * 56 + 9);
 }
 
 namespace {
 
 /// Experts on two ranks a stage, whose exchange is hidden.
-Plan paired(std::int64_t stages, std::int64_t micro_batches, std::int64_t chunks, bool overlap_p2p) {
+Plan paired(std::int64_t stages, std::int64_t micro_batches, std::int64_t chunks, bool overlap_p2p, std::string_view schedule) {
   const auto n = [](std::int64_t v) { return std::to_string(v); };
   return parse_plan(R"({"model": {"num_layers": )" + n(stages * chunks) + R"(, "hidden_size": 4, "num_attention_heads": 2, "vocab_size": 7,
                        "moe": {"num_experts": 2, "ffn_hidden_size": 4}},
                        "parallel": {"pipeline": )" + n(stages) + R"(, "virtual_pipeline": )" + n(chunks) + R"(, "schedule": ")" +
-                        (chunks > 1 ? "interleaved" : "1f1b") + R"(", "data": 2, "expert": 2, "overlap_experts": true, "overlap_p2p": )" +
+                        std::string(schedule) + R"(", "data": 2, "expert": 2, "overlap_experts": true, "overlap_p2p": )" +
                         (overlap_p2p ? "true" : "false") + R"(},
                        "training": {"seq_length": 2, "micro_batch_size": 1, "global_batch_size": )" + n(2 * micro_batches) +
                         R"(, "precision": "fp32"}, "cluster": {"preset": "cpu-host", "devices": )" + n(2 * stages) + "}}",
@@ -51,6 +51,7 @@ TEST_CASE("passes that run at once beside the exchange of experts deadlock nowhe
       for (std::int64_t v = 1; v <= (p > 1 && m >= p ? 3 : 1); ++v)
         for (const bool overlap_p2p : {true, false}) {
           CAPTURE(p, m, v, overlap_p2p);
-          CHECK_NOTHROW(lower(paired(p, m, v, overlap_p2p)).check());
+          CHECK_NOTHROW(lower(paired(p, m, v, overlap_p2p, v > 1 ? "interleaved" : "1f1b")).check());
+          if (p > 1 && v == 2 && m >= 2 * p) CHECK_NOTHROW(lower(paired(p, m, v, overlap_p2p, "dualpipe-v")).check());
         }
 }

@@ -73,7 +73,7 @@ std::vector<Bad> value_table() {
       {"a key in the wrong part", with("model", "\"seq_length\": 32"), Exit::config, "model.seq_length", "unknown key", "it belongs in training"},
       {"an unknown part", bent("\"parallel\"", "\"paralel\""), Exit::config, "paralel", "unknown key", "did you mean \"parallel\"?"},
       {"a dotted key", with("model", "\"moe.num_experts\": 2"), Exit::config, "model.moe.num_experts", "unknown key", "write {\"moe\": {\"num_experts\": ...}}"},
-      {"a misspelt choice", with("parallel", "\"schedule\": \"1f2b\""), Exit::config, "parallel.schedule", "is not one of gpipe, 1f1b, interleaved, zb-h1, zb-h2 or breadth-first", "did you mean \"1f1b\"?"},
+      {"a misspelt choice", with("parallel", "\"schedule\": \"1f2b\""), Exit::config, "parallel.schedule", "is not one of gpipe, 1f1b, interleaved, zb-h1, zb-h2, breadth-first or dualpipe-v", "did you mean \"1f1b\"?"},
       {"an unknown precision", with("training", "\"precision\": \"int4\""), Exit::config, "training.precision", "is not one of", ""},
       {"a quantity without a unit", with("cluster", "\"override\": {\"scale_out_per_node\": \"400\"}"), Exit::config, "cluster.override.scale_out_per_node", "has no unit", "400 Gb/s"},
       {"a bare bandwidth", with("cluster", "\"override\": {\"scale_out_per_node\": 400}"), Exit::config, "cluster.override.scale_out_per_node", "has no unit", "400 Gb/s"},
@@ -148,7 +148,10 @@ std::vector<Bad> layout_table() {
       {"more stages than layers", bent("\"num_layers\": 8", "\"num_layers\": 1"), Exit::infeasible, "parallel.pipeline", "there is only 1 layer", "at most 1"},
       {"a split of the wrong length", with("parallel", "\"pipeline_split\": [4, 2, 2]"), Exit::infeasible, "parallel.pipeline_split", "has 3 entries", "give 2 entries"},
       {"a split with the wrong sum", with("parallel", "\"pipeline_split\": [4, 3]"), Exit::infeasible, "parallel.pipeline_split", "sums to 7, but the model has 8 layers", "sum to 8"},
-      {"chunks without interleaving", with("parallel", "\"virtual_pipeline\": 2"), Exit::infeasible, "parallel.virtual_pipeline", "only the interleaved and breadth-first schedules", "use 1"},
+      {"chunks without interleaving", with("parallel", "\"virtual_pipeline\": 2"), Exit::infeasible, "parallel.virtual_pipeline", "only the interleaved, breadth-first and dualpipe-v schedules", "use 1"},
+      {"a V of three chunks", with("parallel", "\"schedule\": \"dualpipe-v\", \"virtual_pipeline\": 3"), Exit::infeasible, "parallel.virtual_pipeline", "dualpipe-v has two chunks a stage", "use 2"},
+      {"a V of one stage", bent("\"tensor\": 2, \"pipeline\": 2", "\"tensor\": 4, \"schedule\": \"dualpipe-v\""), Exit::infeasible, "parallel.schedule", "dualpipe-v needs at least two stages", "use 1f1b"},
+      {"a V with too few micro-batches", with("parallel", "\"schedule\": \"dualpipe-v\"", bent("\"global_batch_size\": 16", "\"global_batch_size\": 12")), Exit::infeasible, "parallel.schedule", "needs two micro-batches for each of parallel.pipeline 2 stages, and there are 3", "at least 16"},
       {"interleaving that does not divide", with("parallel", "\"schedule\": \"interleaved\"", bent("\"num_layers\": 8", "\"num_layers\": 7")), Exit::infeasible, "parallel.schedule", "7 layers do not divide by 2", "at most 3"},
       {"interleaving with too few micro-batches", with("parallel", "\"schedule\": \"interleaved\"", bent("\"global_batch_size\": 16", "\"global_batch_size\": 4")), Exit::infeasible, "parallel.schedule", "groups of parallel.pipeline 2", "at least 8"},
       {"a position table that is too short", with("model", "\"max_position_embeddings\": 16"), Exit::infeasible, "training.seq_length", "longer than the position table", "at most 16"},
@@ -281,6 +284,14 @@ TEST_CASE("what this version cannot lower is loaded, and refused by field when i
     CHECK(e.problems()[0].message().rfind("later.json: model.rope_scaling.type = longrope", 0) == 0);
     CHECK(e.problems()[1].field == "parallel.offload.parameters");
     CHECK(e.problems()[1].reason == "not implemented: parallel.offload.parameters true");
+  }
+}
+
+TEST_CASE("DualPipeV with gradients or weights that are sharded is loaded, and refused when it is lowered") {
+  for (const std::string stage : {"1", "2", "3"}) {
+    const Plan plan = parse_plan(with("parallel", "\"schedule\": \"dualpipe-v\", \"zero_stage\": " + stage), "vee.json");
+    if (stage == "1") CHECK_NOTHROW(require_lowerable(plan));
+    else CHECK_THROWS_AS(require_lowerable(plan), InfeasibleError);
   }
 }
 

@@ -95,6 +95,13 @@ TEST_CASE("interleaved without chunks means one layer a chunk") {
   CHECK(parsed(with("parallel", "\"schedule\": \"interleaved\"")).parallel.virtual_pipeline == 4);
 }
 
+TEST_CASE("the chunks of a V are two, also where layers do not divide") {
+  for (const char* layers : {"8", "7"}) {
+    const std::string plan = bent("\"num_layers\": 8", std::string("\"num_layers\": ") + layers);
+    CHECK(parsed(with("parallel", "\"schedule\": \"dualpipe-v\"", plan)).parallel.virtual_pipeline == 2);
+  }
+}
+
 TEST_CASE("a preset is a starting point that the file overrides") {
   const Plan p = parse_plan(R"({"model": {"preset": "mixtral-8x7b", "num_layers": 2, "moe": {"capacity_factor": 1.25}},
     "parallel": {"preset": "fully-sharded", "data": 8, "zero_stage": 2},

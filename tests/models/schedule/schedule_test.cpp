@@ -90,15 +90,18 @@ TEST_CASE("on one stage every schedule but GPipe does a micro-batch's passes one
 TEST_CASE("every pass is done exactly once and each chunk's ascend") {
   for_every_shape([](ScheduleKind kind, const ScheduleShape& shape) {
     const bool splits = splits_backwards(kind);
+    const std::int64_t m = shape.micro_batches;
     for (int stage = 0; stage < shape.stages; ++stage) {
       std::map<std::pair<Phase, std::int32_t>, std::int32_t> next;
       bool ascending = true;
-      for (const Action& a : make_schedule(kind, shape, StageId(stage)))
+      for (const Action& a : make_schedule(kind, shape, StageId(stage))) {
         ascending = a.micro_batch == next[{a.phase, a.chunk}]++ && ascending;
+        if (a.whole) ascending = a.micro_batch == next[{Phase::weight, a.chunk}]++ && ascending;
+      }
       INFO(name(kind) << " p " << shape.stages << " m " << shape.micro_batches << " v " << shape.chunks);
       CHECK(ascending);  // 0, 1, ... m-1: neither twice nor left out
       REQUIRE(static_cast<std::int64_t>(next.size()) == shape.chunks * (splits ? 3 : 2));
-      for (const auto& [pass, count] : next) CHECK(count == shape.micro_batches);
+      for (const auto& [pass, count] : next) CHECK(count == m);
       CHECK(next.count({Phase::weight, 0}) == (splits ? 1U : 0U));
     }
   });

@@ -184,10 +184,13 @@ namespace {
 class UnevenMachine {
  public:
   UnevenMachine(const ScheduleShape& shape, std::mt19937& random)
-      : machine_{shape.stages, shape.chunks, static_cast<std::int64_t>(random() % 9), {}},
+      : machine_{shape.stages, shape.chunks, static_cast<std::int64_t>(random() % 9), {}, shape.folded},
         ticks_(static_cast<std::size_t>(3 * machine_.parts() * shape.micro_batches)) {
     for (auto& t : ticks_) t = 1 + static_cast<std::int64_t>(random() % 20);
-    machine_.time = [this](std::int64_t s, const Action& a) { return at(a.phase, machine_.part(s, a), a.micro_batch); };
+    machine_.time = [this](std::int64_t s, const Action& a) {
+      const std::int64_t part = machine_.part(s, a);
+      return at(a.phase, part, a.micro_batch) + (a.whole ? at(Phase::weight, part, a.micro_batch) : 0);
+    };
   }
   UnevenMachine(const UnevenMachine&) = delete;
 
@@ -198,9 +201,9 @@ class UnevenMachine {
   }
   /// From the first forward of a micro-batch to its last backward, and weight where there are weights.
   std::int64_t path(std::int64_t micro_batch, bool weights) const {
-    std::int64_t path = machine_.stages > 1 ? 2 * (machine_.parts() - 1) * machine_.latency : 0;
+    std::int64_t path = 0;
     for (std::int64_t k = 0; k < machine_.parts(); ++k)
-      path += at(Phase::forward, k, micro_batch) + at(Phase::backward, k, micro_batch);
+      path += at(Phase::forward, k, micro_batch) + at(Phase::backward, k, micro_batch) + (machine_.sends_on(k) ? 2 * machine_.latency : 0);
     return path + (weights ? at(Phase::weight, 0, micro_batch) : 0);
   }
 

@@ -160,6 +160,27 @@ TEST_CASE("recurrences leave modules of multi-token prediction to short steps, w
   CHECK(step > 1.05 * cluster.form.quick(plan_of("0")).step_time.seconds());
 }
 
+TEST_CASE("recurrences leave DualPipeV to short steps, which know it, with and without pairs of passes") {
+  const bool experts = GENERATE(false, true);
+  const std::string moe = experts ? R"(, "moe": {"num_experts": 8, "ffn_hidden_size": 4096})" : "";
+  const Plan plan = parse_plan(
+      R"({"model": {"family": "llama", "num_layers": 48, "hidden_size": 4096, "num_attention_heads": 32, "vocab_size": 32000)" + moe + R"(},
+          "parallel": {"pipeline": 2, "data": 4, "zero_stage": 1, "schedule": "dualpipe-v")" +
+          (experts ? R"(, "expert": 4, "overlap_experts": true)" : "") + R"(},
+          "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 128, "precision": "bf16"},
+          "cluster": {"preset": "dgx-h100", "devices": 8}, "stack": "tandem"})",
+      "plan.json");
+  Cluster cluster(plan.cluster);
+  CHECK(cluster.form.quick(plan).outside == Outside::layout);
+  const Estimate e = cluster.form.estimate(plan);
+  CHECK(e.way == Way::short_steps);
+  const auto events = simulate(plan, lower(plan), *cluster.topology);
+  CHECK(e.step_time.seconds() == Approx(events.step_time.seconds()).epsilon(0.005));
+  Bytes needed;
+  for (const RolePrediction& r : events.roles) needed = std::max(needed, r.needed_bytes);
+  CHECK(static_cast<double>(e.memory.count()) == Approx(static_cast<double>(needed.count())).epsilon(0.02));
+}
+
 namespace {
 
 /// Passes of equal stages, a chunk's share of tF, tB and tW each; transfers take no time.

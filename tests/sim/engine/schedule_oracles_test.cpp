@@ -56,7 +56,9 @@ PipelinePlan equal_stages(ScheduleKind kind, std::int64_t p, std::int64_t m, std
 class Pipeline {
  public:
   /// In the orders for passes that take the same.
-  explicit Pipeline(const PipelinePlan& small) : Pipeline(small, {small.stages, small.micro_batches, small.chunks}) {}
+  explicit Pipeline(const PipelinePlan& small)
+      : Pipeline(small, folds(small.schedule) ? folded_shape(small.stages, small.micro_batches)
+                                              : ScheduleShape{small.stages, small.micro_batches, small.chunks}) {}
   Pipeline(const PipelinePlan& small, const ScheduleShape& shape)
       : small_(small), plan_(small.plan()), graph_(lower(plan_, shape)), mesh_(make_mesh(plan_)) {}
 
@@ -179,6 +181,20 @@ TEST_CASE("a lowered ZB-H1 takes m(tF+tB+tW) + (p-1)(tF+tB-tW), and holds min(m,
         CHECK(pipeline.step(per_block(t, kLayers / p)) == 240 * (m * (t.forward + t.backward + t.weight) +
                                                                  (p - 1) * (t.forward + t.backward - t.weight)));
       for (std::int64_t d = 0; d < p; ++d) CHECK(pipeline.blocks_kept(d) == kLayers / p * std::min(m, p));
+    }
+}
+
+TEST_CASE("a lowered DualPipeV idles the published (PP/2-1)(F&B + B - 3W), and holds PP+1 chunks") {
+  // deepseek-ai/DualPipe: README.md, for PP = 2p chunks and a whole backward pass B; pairs hide nothing here, F&B = F + B.
+  for (const std::int64_t p : {2, 4, 8})
+    for (const std::int64_t m : {2 * p, 2 * p + 1, 5 * p}) {
+      INFO("p " << p << " m " << m);
+      const Pipeline pipeline(equal_stages(ScheduleKind::dualpipe_v, p, m, 2));
+      for (const Ticks& t : kSplit) {  // of a chunk
+        const std::int64_t whole = t.backward + t.weight, all = t.forward + whole;
+        CHECK(pipeline.step(per_block(t, kLayers / (2 * p))) == 240 * (2 * m * all + (p - 1) * (all + whole - 3 * t.weight)));
+      }
+      for (std::int64_t d = 0; d < p; ++d) CHECK(pipeline.blocks_kept(d) == kLayers / (2 * p) * (2 * p + 1));
     }
 }
 

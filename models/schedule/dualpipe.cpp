@@ -1,0 +1,59 @@
+#include "models/schedule/dualpipe.hpp"
+
+#include <array>
+#include <deque>
+
+namespace tandem {
+namespace {
+
+enum class Half : std::uint8_t { both, inputs };
+
+/// Adds passes; each chunk's micro-batches ascend, and weights come in the order in which they were left.
+class OrderWriter {
+ public:
+  void forward(std::int32_t chunk) { order_.push_back({Phase::forward, forwards_[static_cast<std::size_t>(chunk)]++, chunk}); }
+  void backward(std::int32_t chunk, Half half) {
+    const std::int32_t mb = backwards_[static_cast<std::size_t>(chunk)]++;
+    order_.push_back({Phase::backward, mb, chunk, half == Half::both});
+    if (half == Half::inputs) left_.push_back({Phase::weight, mb, chunk});
+  }
+  void weight() {
+    order_.push_back(left_.front());
+    left_.pop_front();
+  }
+  std::vector<Action> take() { return std::move(order_); }
+
+ private:
+  std::array<std::int32_t, 2> forwards_{}, backwards_{};
+  std::deque<Action> left_;
+  std::vector<Action> order_;
+};
+
+/// Backward passes of both chunks in turn, `times` each, of which the second half leave their weights.
+void drain(OrderWriter& w, std::int64_t times) {
+  for (std::int64_t i = 0; i < 2 * times; ++i)
+    w.backward(i % 2 == 0 ? 1 : 0, i < times ? Half::both : Half::inputs);
+}
+
+}  // namespace
+
+std::vector<Action> dualpipe_v(const ScheduleShape& shape, StageId stage) {
+  const std::int64_t to_here = stage.value() + 1, behind = shape.stages - to_here;
+  OrderWriter w;
+  for (std::int64_t i = 0; i < 2 * behind; ++i) w.forward(0);
+  for (std::int64_t i = 0; i < to_here; ++i) w.forward(0), w.forward(1);
+  for (std::int64_t i = 0; i < behind; ++i) w.backward(1, Half::inputs), w.weight(), w.forward(1);
+  const std::int64_t turns = shape.micro_batches - 2 * shape.stages + to_here;
+  for (std::int64_t i = 0; i < turns + behind; ++i) {
+    if (i < turns) w.forward(0);
+    w.backward(1, Half::both);
+    w.forward(1);
+    w.backward(0, Half::both);
+  }
+  drain(w, to_here);
+  for (std::int64_t i = 0; i < behind; ++i) w.weight(), w.backward(0, Half::inputs);
+  for (std::int64_t i = 0; i < to_here; ++i) w.weight();
+  return w.take();
+}
+
+}  // namespace tandem
