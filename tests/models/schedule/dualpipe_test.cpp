@@ -99,7 +99,7 @@ class Player {
   std::int64_t p_;
   Passes t_;
   Ends ends_;
-  const std::vector<std::vector<ScheduleEvent>>& events_;
+  std::vector<std::vector<ScheduleEvent>> events_;
   std::vector<std::size_t> next_;
   std::vector<std::int64_t> free_, busy_;
 };
@@ -134,6 +134,16 @@ TEST_CASE("DualPipeV's bubble is the published (PP/2-1)(F&B + B - 3W), whatever 
         const std::int64_t published = (2 * p / 2 - 1) * (t.pair + t.whole() - 3 * t.weight);
         CHECK(*std::max_element(idle.begin(), idle.end()) == published);
         CHECK(idle.back() == published);
+      }
+}
+
+TEST_CASE("DualPipeV without pairs idles (PP/2-1)(B + B - 3W): a forward pass is handed on before the backward pass behind it") {
+  for (const Passes& t : {Passes{1, 1, 1}, Passes{2, 2, 1}, Passes{4, 4, 4}, Passes{4, 4, 2}})
+    for (std::int64_t p = 2; p <= 8; ++p)
+      for (const std::int64_t m : {2 * p, 2 * p + 1, 5 * p}) {
+        CAPTURE(p, m, t.forward, t.backward, t.weight);
+        const auto idle = Player(make_events(ScheduleKind::dualpipe_v, vee(p, m)), t).idle();
+        CHECK(*std::max_element(idle.begin(), idle.end()) == (p - 1) * (2 * t.whole() - 3 * t.weight));
       }
 }
 

@@ -202,8 +202,10 @@ class UnevenMachine {
   /// From the first forward of a micro-batch to its last backward, and weight where there are weights.
   std::int64_t path(std::int64_t micro_batch, bool weights) const {
     std::int64_t path = 0;
-    for (std::int64_t k = 0; k < machine_.parts(); ++k)
-      path += at(Phase::forward, k, micro_batch) + at(Phase::backward, k, micro_batch) + (machine_.sends_on(k) ? 2 * machine_.latency : 0);
+    for (std::int64_t k = 0; k < machine_.parts(); ++k) {
+      path += at(Phase::forward, k, micro_batch) + at(Phase::backward, k, micro_batch);
+      if (machine_.sends_on(k)) path += 2 * machine_.latency;
+    }
     return path + (weights ? at(Phase::weight, 0, micro_batch) : 0);
   }
 

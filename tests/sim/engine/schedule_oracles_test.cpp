@@ -184,15 +184,16 @@ TEST_CASE("a lowered ZB-H1 takes m(tF+tB+tW) + (p-1)(tF+tB-tW), and holds min(m,
     }
 }
 
-TEST_CASE("a lowered DualPipeV idles the published (PP/2-1)(F&B + B - 3W), and holds PP+1 chunks") {
-  // deepseek-ai/DualPipe: README.md, for PP = 2p chunks and a whole backward pass B; pairs hide nothing here, F&B = F + B.
+TEST_CASE("a lowered DualPipeV without pairs idles (PP/2-1)(B + B - 3W), and holds PP+1 chunks") {
+  // deepseek-ai/DualPipe: README.md, for PP = 2p chunks and a whole backward pass B. Without pairs a forward pass is handed on before the
+  // backward pass behind it begins, so of F&B only B is waited for (tests/models/schedule/dualpipe_test.cpp).
   for (const std::int64_t p : {2, 4, 8})
     for (const std::int64_t m : {2 * p, 2 * p + 1, 5 * p}) {
       INFO("p " << p << " m " << m);
       const Pipeline pipeline(equal_stages(ScheduleKind::dualpipe_v, p, m, 2));
       for (const Ticks& t : kSplit) {  // of a chunk
         const std::int64_t whole = t.backward + t.weight, all = t.forward + whole;
-        CHECK(pipeline.step(per_block(t, kLayers / (2 * p))) == 240 * (2 * m * all + (p - 1) * (all + whole - 3 * t.weight)));
+        CHECK(pipeline.step(per_block(t, kLayers / (2 * p))) == 240 * (2 * m * all + (p - 1) * (2 * whole - 3 * t.weight)));
       }
       for (std::int64_t d = 0; d < p; ++d) CHECK(pipeline.blocks_kept(d) == kLayers / (2 * p) * (2 * p + 1));
     }
