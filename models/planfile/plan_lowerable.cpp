@@ -172,7 +172,7 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
        p.runs_pairs() && q.schedule != ScheduleKind::one_f_one_b && q.schedule != ScheduleKind::interleaved && !folds(q.schedule),
        "schedules 1f1b, interleaved and dualpipe-v with overlap_experts, whose passes take turns: false, or one of these"},
       {"parallel.zero_stage", folds(q.schedule) && q.zero_stage > 1,
-       std::string(name(q.schedule)) + " with zero_stage 0 and 1, whose backward passes have both halves in a turn or one alone"},
+       "dualpipe-v with zero_stage 0 and 1: some of its backward passes have both halves"},
       {"parallel.overlap_experts", p.runs_pairs() && q.zero_stage > 1, "overlap_experts with zero_stage 0 and 1"},
       {"training.optimizer", q.offload.optimizer && p.training.optimizer.kind != OptimizerKind::adamw,
        "adamw where parallel.offload.optimizer is true"},

@@ -381,6 +381,7 @@ int axes(const Case& c) { return (tensor(c) > 1) + (stages(c) > 1) + (data(c) > 
 int ranks(const Case& c) { return tensor(c) * stages(c) * shares(c); }
 bool chosen(const Case& c, Dim d) { return !plain(c, d); }
 bool of_experts(const Case& c, Dim d) { return label(c, d).starts_with("moe"); }
+bool dualpipe(const Case& c) { return label(c, Dim::schedule) == "dualpipe-v"; }
 
 struct Rule {
   std::string_view reason;
@@ -398,6 +399,9 @@ constexpr std::array kRules{
     Rule{"no gradient is in a bucket", [](const Case& c) { return chosen(c, Dim::bucket) && shares(c) == 1; }},
     Rule{"no weight is gathered",
          [](const Case& c) { return chosen(c, Dim::overlap_gather) && (zero(c) == 0 || shares(c) == 1); }},
+    Rule{"DualPipeV has two stages, and two micro-batches for each",
+         [](const Case& c) { return dualpipe(c) && (stages(c) == 1 || number(c, Dim::micro_batches) < 2 * stages(c)); }},
+    Rule{"DualPipeV shards no gradients", [](const Case& c) { return dualpipe(c) && zero(c) > 1; }},
     Rule{"no tensor ranks", [](const Case& c) { return chosen(c, Dim::tensor_overlap) && tensor(c) == 1; }},
     Rule{"nothing goes from stage to stage", [](const Case& c) { return chosen(c, Dim::transfers) && stages(c) == 1; }},
     Rule{"no tensor ranks hold the same boundary",

@@ -77,7 +77,9 @@ std::vector<Plan> busy_plans() {
           patched(R"({"parallel": {"data": 3, "zero_stage": 3, "overlap_grad_reduce": true, "overlap_param_gather": true}})"),
           patched(R"({"parallel": {"pipeline": 4, "schedule": "interleaved", "virtual_pipeline": 2}, "model": {"num_layers": 8}})"),
           patched(R"({"parallel": {"tensor": 4, "tensor_overlap": true, "sequence_parallel": true}})"),
-          patched(R"({"parallel": {"context": 2, "pipeline": 2, "schedule": "zb-h1"}})")};
+          patched(R"({"parallel": {"context": 2, "pipeline": 2, "schedule": "zb-h1"}})"),
+          patched(R"({"parallel": {"pipeline": 2, "data": 2, "expert": 2, "schedule": "dualpipe-v", "overlap_experts": true},
+                      "model": {"moe": {"num_experts": 4, "experts_per_token": 2, "capacity_factor": 2}}})")};
 }
 
 void check_seeds(const Plan& plan, const TaskGraph& graph, std::int64_t steps, int first, int seeds) {

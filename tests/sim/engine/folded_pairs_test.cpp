@@ -59,7 +59,7 @@ std::int64_t a_layer(bool pairs, const PairCost& cost) {
 
 }  // namespace
 
-TEST_CASE("a pair of DualPipeV's passes takes less than both, the less the longer experts' exchanges are, and never less than either part") {
+TEST_CASE("a pair of DualPipeV's passes hides half at least of what experts' exchanges or computations take, whichever are shorter") {
   constexpr std::int64_t kPass = 1000;
   for (const std::int64_t exchange : {250, 1000, 4000}) {
     CAPTURE(exchange);
