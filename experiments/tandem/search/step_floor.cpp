@@ -33,7 +33,7 @@ Plan small_plan(const Plan& plan, bool experts) {
   q.schedule = splits_backward(q.schedule) ? ScheduleKind::zb_h1 : ScheduleKind::one_f_one_b;
   q.pipeline_split.clear();
   q.zero_stage = 0, q.zero_group = 0;
-  q.overlap_grad_reduce = q.overlap_param_gather = false;
+  q.overlap_grad_reduce = q.overlap_param_gather = q.overlap_experts = false;
   q.optimizer_sync = OptimizerSync::global;
   q.offload = {};
   if (m.num_decoder_layers > 0) m.num_decoder_layers = kLayers;

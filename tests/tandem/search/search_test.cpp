@@ -69,6 +69,33 @@ TEST_CASE("Bounds on time and memory are below what events say") {
   }
 }
 
+TEST_CASE("A search over DualPipeV, with and without pairs of passes, finds what brute force finds, and its bounds hold") {
+  const Asked asked{"gpt-1.3b-moe128", "dgx-h100", 16, 32,
+                    {"tensor=1", "pipeline=2,4", "expert=4", "virtual_pipeline=2", "schedule=interleaved,dualpipe-v", "zero_stage=0,1",
+                     "overlap_experts=false,true", "micro_batch_size=1", "recompute=none", "sequence_parallel=false"}};
+  const Space space = space_of(asked, "tandem");
+  Search search(space, options());
+  search.explore();
+  const Answer answer = search.answer();
+  const std::int64_t least = brute_force(space, search.judge());
+  REQUIRE(least > 0);
+  REQUIRE(!answer.best.empty());
+  CHECK(answer.best.front().time_ps >= least);
+  CHECK(static_cast<double>(answer.best.front().time_ps) <= 1.005 * static_cast<double>(least));
+  const Judge judge(space, {});
+  int folded = 0;
+  for (CandidateId id = 0; id < space.size(); ++id) {
+    const Simulated s = judge.simulate(id);
+    const GroupView view = judge.group(id / space.members());
+    if (!s.timed || view.fate != Fate::bounded) continue;
+    INFO(space.text(id));
+    folded += space.text(id).find("dualpipe-v") != std::string::npos ? 1 : 0;
+    CHECK(view.floor_ps <= s.time_ps);
+    CHECK(view.memory_floors[static_cast<std::size_t>(id % space.members())] <= s.needed);
+  }
+  CHECK(folded > 0);
+}
+
 /// All that a plan says but for names and notes.
 std::vector<std::int64_t> words_of(const Plan& plan) {
   std::vector<std::int64_t> words;
