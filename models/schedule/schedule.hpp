@@ -36,7 +36,7 @@ struct ScheduleShape {
   std::int64_t stages = 1;
   std::int64_t micro_batches = 1;
   std::int64_t chunks = 1;  ///< a stage; above 1 only for interleaved, breadth-first and dualpipe-v, which has 2
-  std::vector<PassCosts> costs = {};  ///< by stage, only read by zero-bubble schedules; empty: all passes take the same
+  std::vector<PassCosts> costs = {};  ///< by stage, only read by schedules that split backward passes; empty: all take the same
   std::int32_t transfer = 0;          ///< time of a transfer between stages, in units of `costs`
   bool steps_overlap = false;         ///< a stage begins the next step when it has ended this one: no stage waits for all
   bool exchanges = false;             ///< interleaved: what a stage sends and receives goes at once, see make_events
