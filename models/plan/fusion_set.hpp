@@ -32,6 +32,7 @@ struct FusionSet {
   bool rms_apart = false;              ///< RMSNorm as single operations, in fp32 where activations are 16 bits wide
   bool norm_widened = false;           ///< a norm's 16-bit input becomes an fp32 tensor before it, and its gradient 16 bits wide behind it
   bool rotary_apart = false;           ///< of queries and of keys: swap, times cos, times sin, sum
+  bool whole_logits = false;           ///< tensor ranks gather the logits, and each takes the loss of the whole vocabulary
   bool norm_gradients_apart = false;   ///< gradients of a norm's input and of its parameters
   bool gradients_cast_apart = false;   ///< bf16 gradients become fp32 tensors before they are added to fp32 ones
   bool residual_gradient_apart = false;  ///< the sum of a norm's gradient and that of the residual beside it
@@ -51,6 +52,7 @@ struct FusionSet {
   std::int64_t cached_sharded_bytes = 0; ///< the same where weights are sharded (ZeRO 3)
   bool sharded_streams = false;          ///< sharded weights are PyTorch's FSDP's, whose streams have memory of their own
   std::int64_t collective_elements = 0;  ///< of ZeRO 1: elements that a collective copies to send them as one tensor
+  bool gathered_inputs = false;          ///< under sequence parallelism, rows gathered for a product stay for its weight's gradient
   bool loss_copies = false;              ///< an fp32 copy of 16-bit logits until the loss, and two gradients beside log_softmax before its narrow one
   bool softmax_widened = false;          ///< of a score matrix by PyTorch in fp32: its probabilities beside their narrow copy
   std::int64_t kept_logits = 0;          ///< micro-batches whose logits, as wide as the loss, stay until as many more have passed

@@ -138,6 +138,10 @@ bool stack_remainder_last(const Plan& plan) {
   return is_known(plan) && entry_for(load_stack(plan.stack.name)->remainder_last, plan) != nullptr;
 }
 
+bool stack_ends_are_layers(const Plan& plan) {
+  return is_known(plan) && entry_for(load_stack(plan.stack.name)->ends_are_layers, plan) != nullptr;
+}
+
 void remember_choices(Plan& plan, const Given& given) {
   if (!is_known(plan)) return;
   const auto stack = load_stack(plan.stack.name);
@@ -162,7 +166,7 @@ std::set<std::string> condition_fields(const std::string& stack) {
   add_list(file->defaults), add_list(file->fusion), add_list(file->transfers), add_list(file->communicators);
   add_list(file->narrow_products), add_list(file->host_operations), add_list(file->cuda_graphs), add_list(file->wide_tensors);
   add_list(file->whole_between_micro_batches), add_list(file->caching_allocator), add_list(file->arena);
-  add_list(file->remainder_last);
+  add_list(file->remainder_last), add_list(file->ends_are_layers), add_list(file->kept_outputs);
   for (const HostEntry& entry : file->host_operations) add_list(entry.more);
   for (const TransfersEntry& entry : file->transfers)
     if (!entry.overlap.empty()) fields.insert("parallel.schedule");
@@ -186,6 +190,7 @@ void resolve_stack(Plan& plan) {
   if (const WideEntry* wide = entry_for(stack->wide_tensors, plan)) facts.wide_tensors = wide->of;
   facts.whole_between_micro_batches = is_whole_between(*stack, plan);
   facts.caching_allocator = entry_for(stack->caching_allocator, plan) != nullptr;
+  if (const KeptOutputsEntry* kept = entry_for(stack->kept_outputs, plan)) facts.kept_outputs = kept->count;
   facts.arena = entry_for(stack->arena, plan) != nullptr;
   note_rules(plan);
   if (plan.training.cuda_graphs != CudaGraphs::none && !facts.graph_launches.said())

@@ -30,6 +30,8 @@ StackTransfers stack_transfers(const Plan& plan);
 
 /// Whether the stack gives layers that are left over to its last stages; else the middle stages have them.
 bool stack_remainder_last(const Plan& plan);
+/// Whether the stack counts embedding, final norm and head as a layer each where it splits layers evenly over stages.
+bool stack_ends_are_layers(const Plan& plan);
 
 /// Adds the stack itself, the fusion set and the transfers to the defaults that `plan.stack.facts` remembers, where `given` has no such field.
 void remember_choices(Plan& plan, const Given& given);

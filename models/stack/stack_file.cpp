@@ -25,6 +25,7 @@ using Counts = std::map<std::string, std::int64_t, std::less<>>;
 constexpr std::string_view kFolder = "models/stacks";
 constexpr std::int64_t kMostOperations = 1000;    ///< of a task, or of a graph's launch
 constexpr std::int64_t kMostCommunicators = 100;  ///< of a group
+constexpr std::int64_t kMostOutputs = 1000;       ///< micro-batches whose logits are kept
 constexpr std::int64_t kMostCopies = 2, kMostShare = 1024;
 constexpr int kMostBases = 4;
 constexpr std::array kNamedGroups{Group::tensor, Group::data, Group::pipeline, Group::model, Group::embedding, Group::world};
@@ -113,6 +114,11 @@ void read(const json& entry, const List& list, CommunicatorsEntry& out) {
                                          [&](Group g) { return entry["group"] == std::string(name(g)); });
   if (group == kNamedGroups.end()) list.refuse(entry["group"], "is none of tensor, data, pipeline, model, embedding and world");
   out.of = {*group, whole(entry["count"], 1, kMostCommunicators, "count", list)};
+}
+
+void read(const json& entry, const List& list, KeptOutputsEntry& out) {
+  read_frame(entry, {"count"}, {}, list, out);
+  out.count = whole(entry["count"], 1, kMostOutputs, "count", list);
 }
 
 void read(const json& entry, const List& list, NarrowEntry& out) {
@@ -208,6 +214,7 @@ void for_lists(Each each) {
   each("fusion", &StackFile::fusion);
   each("transfers", &StackFile::transfers);
   each("communicators", &StackFile::communicators);
+  each("kept_outputs", &StackFile::kept_outputs);
   each("narrow_products", &StackFile::narrow_products);
   each("host_operations", &StackFile::host_operations);
   each("cuda_graphs", &StackFile::cuda_graphs);
@@ -216,6 +223,7 @@ void for_lists(Each each) {
   each("caching_allocator", &StackFile::caching_allocator);
   each("arena", &StackFile::arena);
   each("remainder_last", &StackFile::remainder_last);
+  each("ends_are_layers", &StackFile::ends_are_layers);
   each("rules", &StackFile::rules);
 }
 

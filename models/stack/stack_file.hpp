@@ -38,6 +38,9 @@ struct TransfersEntry : StackEntry {
 struct CommunicatorsEntry : StackEntry {
   Communicators of;
 };
+struct KeptOutputsEntry : StackEntry {
+  std::int64_t count = 0;
+};
 struct NarrowEntry : StackEntry {
   NarrowProducts of;
 };
@@ -71,11 +74,12 @@ struct StackFile {
   std::vector<FusionEntry> fusion;
   std::vector<TransfersEntry> transfers;
   std::vector<CommunicatorsEntry> communicators;
+  std::vector<KeptOutputsEntry> kept_outputs;
   std::vector<NarrowEntry> narrow_products;
   std::vector<HostEntry> host_operations;
   std::vector<GraphsEntry> cuda_graphs;
   std::vector<WideEntry> wide_tensors;
-  std::vector<StackEntry> whole_between_micro_batches, caching_allocator, arena, remainder_last;
+  std::vector<StackEntry> whole_between_micro_batches, caching_allocator, arena, remainder_last, ends_are_layers;
   std::vector<RuleEntry> rules;
   bool stood_in = false;                ///< its own host operations are left out: another stack's stand in
 };

@@ -387,6 +387,9 @@ Shapes make_shapes(const Plan& plan) {
   s.unit_copies = plan.parallel.zero_stage == 3 ? plan.parallel.unit_copies : UnitCopies::none;
   s.numerics = numerics_of(plan.stack.facts.wide_tensors, s.dtypes.compute, s.written_gradients());
   s.fusion = fusion_of(plan.training);
+  // Models with learned positions are of files that have the softmax in the scores' type (huggingface/transformers 4.40: modeling_gpt2.py,
+  // modeling_bert.py); those of later ones (llama, bloom, t5) in fp32. Megatron's own is one for all.
+  if (s.learned_positions && s.fusion.mask_apart) s.fusion.softmax_widened = false;
   return s;
 }
 

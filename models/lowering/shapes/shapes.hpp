@@ -234,7 +234,13 @@ struct Shapes : HeadShape {
   /// Rows of the MLP's first matrix that are kept, if any. One matrix holds gate and up here, their columns by turns; so where one
   /// of two products is kept, half of the rows of both are: as many bytes, and as many FLOPs and products to repeat.
   std::int64_t fc1_rows() const { return keep.half_fc1 ? tokens - tokens / 2 : tokens; }
-  VocabDims vocab_dims() const { return {tokens, vocab_rows, vocab_size}; }
+  /// Whether the loss is of the whole vocabulary on every tensor rank.
+  bool gathers_logits() const { return fusion.whole_logits && tensor > 1; }
+  VocabDims vocab_dims() const { return {tokens, loss_columns(), vocab_size, gathers_logits()}; }
+  /// Columns of the logits, and of their gradient, that a rank's loss reads and writes.
+  std::int64_t loss_columns() const { return gathers_logits() ? vocab_rows * tensor : vocab_rows; }
+  /// Whether rows gathered for a block's products stay: autograd keeps what a product read.
+  bool keeps_gathered() const { return fusion.gathered_inputs && sequence_parallel; }
   /// Layers before the blocks of MTP modules.
   std::int64_t layers() const { return static_cast<std::int64_t>(kinds.size()) - mtp; }
   /// Targets of the global batch that module `module` (1 first) is asked for: the last positions of a sequence have none.

@@ -13,7 +13,10 @@ class KeptLogits {
  public:
   KeptLogits(const StageContext& c, const std::vector<ChunkPart>& chunks, ProgramBuilder& b) : s_(c.shapes), b_(b) {
     const bool head = std::any_of(chunks.begin(), chunks.end(), [](const ChunkPart& p) { return p.last; });
-    if (head && !c.forward_only && by_pipeline_engine(c)) most_ = static_cast<std::size_t>(s_.fusion.kept_logits);
+    if (!head || c.forward_only) return;
+    if (by_pipeline_engine(c)) most_ = static_cast<std::size_t>(s_.fusion.kept_logits);
+    // A loss that copies its logits leaves them to the engine, in the type of activations.
+    if (s_.fusion.loss_copies) most_ = static_cast<std::size_t>(c.plan.stack.facts.kept_outputs), for_good_ = true;
   }
 
   /// Those of earlier steps.
@@ -24,12 +27,10 @@ class KeptLogits {
     if (kept_.size() < most_) allocate();
   }
   void drop() {
-    if (kept_.empty()) return;
-    b_.release(kept_.back());
-    kept_.pop_back();
+    if (!for_good_) release();  // else the micro-batch's own take the place of the earliest
   }
   void end() {
-    while (!kept_.empty()) drop();
+    while (!kept_.empty()) release();
   }
   const std::vector<BufferId>& kept() const { return kept_; }
 
@@ -42,14 +43,20 @@ class KeptLogits {
     return plain && !c.shapes.sharded_gradients && c.shapes.experts == 0 && c.shapes.context == 1;
   }
 
+  void release() {
+    if (kept_.empty()) return;
+    b_.release(kept_.back());
+    kept_.pop_back();
+  }
   void allocate() {
-    const Bytes bytes = bytes_of(s_.loss_type(), s_.tokens * s_.vocab_rows);
+    const Bytes bytes = bytes_of(for_good_ ? s_.dtypes.compute : s_.loss_type(), s_.tokens * s_.loss_columns());
     kept_.push_back(b_.allocate("kept_logits", MemoryKind::activations, bytes));
   }
 
   const Shapes& s_;
   ProgramBuilder& b_;
   std::size_t most_ = 0;
+  bool for_good_ = false;  ///< as many from the first to the last pass
   std::vector<BufferId> kept_;
 };
 

@@ -37,9 +37,11 @@ Value BlockActivations::own_input(int which, const Value& x) {
 Value BlockActivations::input(int which, const Value& x) {
   const std::string at = which == 1 ? "1" : "2";
   Value& all = input_[which - 1];
-  if (all.elements == 0)
-    all = tensor_gather(b_, s_, own_input(which, x),
-                        norms_inputs() ? "ln" + at : which == 1 ? "attention_input" : "mlp_input");
+  if (all.elements > 0) return all;
+  Kept& kept = which == 1 ? t_.all1 : t_.all2;
+  if (kept.ready) return all = kept;
+  all = tensor_gather(b_, s_, own_input(which, x), norms_inputs() ? "ln" + at : which == 1 ? "attention_input" : "mlp_input", kept);
+  kept.ready = kept.kept();
   return all;
 }
 

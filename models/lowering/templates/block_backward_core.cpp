@@ -102,7 +102,7 @@ void BlockBackward::softmax_backward(const AttentionDims& d, const Value& dprobs
   const std::vector<Value> in{dprobs, a_.at().probs};
   if (s_.relative_buckets == 0) {
     const auto task = b_.add("softmax_backward", op, in, {dscores});
-    if (s_.widens_softmax())
+    if (s_.widens_softmax() && !s_.fusion.mask_apart)
       for (int i = 0; i < 2; ++i) b_.hold(task, DType::fp32, dscores.elements);  // the gradient of the probabilities and of what they are of
     return;
   }

@@ -58,6 +58,7 @@ struct SavedSlots {
 struct BlockSaved {
   Kept ln1_stats, n1, unnormed, qk_sums, qkv, scores, probs, dropped, attention_stats, core_context, context;
   Kept sum1, x2, ln2_stats, n2, fc1, activated, sum2;
+  Kept all1, all2;  ///< n1 and n2 of all tensor ranks' rows
   Kept attention_out, attention_out_stats, mlp_out, mlp_out_stats;  ///< what norms behind attention and MLP read, and their statistics
   MoeSaved moe;
   CrossSaved cross;
@@ -129,7 +130,9 @@ struct BlockSaved {
   void save_mixer() {
     ln1_stats = keep_for(normed_again(), !s_.bare_inputs, 2 * s_.rows, s_.numerics.statistics);
     if (!s_.bare_inputs) norm_copy();
-    n1 = keep_operand(!normed_again(), state());
+    const bool gathered = s_.keeps_gathered() && !normed_again() && !s_.latent.here();
+    n1 = keep_operand(!normed_again() && !gathered, state());
+    all1 = keep_operand(gathered, s_.tokens * s_.hidden);
     s_.kind.has_recurrence() ? save_recurrence() : save_attention();
     sum1 = keep(s_.placement != NormPlacement::pre, state());
     attention_out = keep(s_.sandwich, state());
@@ -198,7 +201,9 @@ struct BlockSaved {
     const bool experts = s_.has_experts();
     const bool shared = experts && s_.shared_ffn > 0 && s_.narrow.inputs && s_.narrow.attention_output == AttentionOutput::both;
     if (shared && !again) hold(s_.product, state());
-    n2 = experts ? keep_inputs(!again && second_norm, state()) : keep_operand(!again && second_norm, state());
+    const bool gathered = s_.keeps_gathered() && !experts && !again && second_norm;
+    n2 = experts ? keep_inputs(!again && second_norm, state()) : keep_operand(!again && second_norm && !gathered, state());
+    all2 = keep_operand(gathered, s_.tokens * s_.hidden);
   }
 
   void save_latent() {

@@ -145,6 +145,7 @@ void join_loss(DraftTemplate& t, std::size_t at) {
   loss.in = {last.in[0], last.in[3]};
   loss.in.insert(loss.in.end(), last.in.begin() + 4, last.in.end());
   loss.out = last.out;
+  loss.held = last.held;
   close_up(t, at, 2);
 }
 

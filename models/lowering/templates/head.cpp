@@ -1,5 +1,6 @@
 // Final norm, logits of the vocabulary shard and the vocabulary-parallel loss: maximum, then sums, then the gradient
-// (Megatron-LM, arXiv 1909.08053 section 3), so that logits never leave a rank. BERT puts a dense layer with a norm
+// (Megatron-LM, arXiv 1909.08053 section 3), so that logits never leave a rank. PyTorch's own loss needs them whole: sets with
+// whole_logits gather them over tensor ranks. BERT puts a dense layer with a norm
 // before the logits and classifies sequence pairs by their first token (arXiv 1810.04805). With MTP modules, final norms are templates of
 // their own (mtp.cpp), and the head has a loss for the model's states and for those of each module.
 
@@ -45,8 +46,8 @@ struct HeadSaved {
       at.add(s.norm_copy_type(), s.norm_copy());
       n = at.add(d, state);
     }
-    dlogits = at.add(s.loss_type(), s.tokens * s.vocab_rows);
-    for (std::int64_t k = 0; k < s.mtp; ++k) mtp_dlogits.push_back(at.add(s.loss_type(), s.tokens * s.vocab_rows));
+    dlogits = at.add(s.loss_type(), s.tokens * s.loss_columns());
+    for (std::int64_t k = 0; k < s.mtp; ++k) mtp_dlogits.push_back(at.add(s.loss_type(), s.tokens * s.loss_columns()));
     if (!s.bert) return;
     dense = at.add(d, state);
     activated = at.add(d, state);
@@ -62,6 +63,20 @@ struct HeadSaved {
 Value kept_logits(TemplateBuilder& b, const Shapes& s) {
   return b.whole(b.slot("logits", MemoryKind::activations), s.dtypes.compute, s.tokens * s.vocab_rows);
 }
+
+/// Whether the loss is PyTorch's in fp32, of 16-bit logits.
+bool copies_for_loss(const Shapes& s) { return s.fusion.loss_copies && s.loss_type() != s.dtypes.compute; }
+
+/// Whether every kernel of it is a task. BERT's frameworks take the loss of rows with a target alone (NVIDIA/DeepLearningExamples:
+/// PyTorch/LanguageModeling/BERT/modeling.py, sequence_output_is_dense), so that passes over all rows would be too many.
+bool passes_for_loss(const Shapes& s) { return copies_for_loss(s) && !s.bert; }
+
+/// Elements of the gathered tensor and the list. A collective has used them on a stream of its own, so PyTorch's allocator waits for the
+/// device before it gives their bytes to others, and the host has asked for the loss' gradients by then (pytorch/pytorch:
+/// ProcessGroupNCCL.cpp, allgather, recordStream; CUDACachingAllocator.cpp, free, insert_events).
+std::int64_t of_gather(const Shapes& s) { return 2 * s.tokens * s.loss_columns(); }
+
+ColumnParts parts_of_logits(const Shapes& s) { return {s.tokens, s.loss_columns(), s.tensor}; }
 
 VocabDims pair_dims(const Shapes& s) { return {s.batch, 2, 2, true}; }
 
@@ -157,16 +172,30 @@ class HeadForward {
   Value token_logits(const std::string& name, const Value& n, const Value& dlogits) {
     Value logits = logits_;
     if (logits.elements == 0)
-      logits = in_place() ? dlogits : b_.scratch(s_.dtypes.compute, s_.tokens * s_.vocab_rows);
+      logits = in_place() ? dlogits : b_.scratch(s_.dtypes.compute, s_.tokens * s_.loss_columns());
+    const Value own = s_.gathers_logits() ? b_.scratch(s_.dtypes.compute, s_.tokens * s_.vocab_rows) : logits;
     std::vector<Value> in{tensor_gather(b_, s_, n, name + "final_norm"), output_};
     const bool bias = s_.bert || s_.output_bias;
     if (bias) in.push_back(w_(s_.bert ? "head.output_bias" : "output.bias"));
-    b_.add(name + "logits", MatMul{s_.tokens, s_.vocab_rows, s_.hidden, false, true, bias}, std::move(in), {logits});
+    b_.add(name + "logits", MatMul{s_.tokens, s_.vocab_rows, s_.hidden, false, true, bias}, std::move(in), {own});
+    if (s_.gathers_logits()) gather_logits(name, own, logits);
     if (s_.logit_soft_cap > 0) b_.add(name + "logit_cap", SoftCap{logits.elements, s_.logit_soft_cap}, {logits}, {logits});
     return logits;
   }
 
+  /// torch.distributed.all_gather: shares of the vocabulary arrive rank by rank in one tensor and are copied to a list, which torch.cat
+  /// puts side by side.
+  void gather_logits(const std::string& name, const Value& own, const Value& logits) {
+    const Value flat = b_.scratch(own.dtype, logits.elements), list = b_.scratch(own.dtype, logits.elements);
+    b_.add(name + "logits_all_gather", Collective{CollectiveKind::all_gather, Group::tensor, logits.elements, own.dtype}, {own}, {flat},
+           Stream::tensor);
+    b_.add(name + "logits_list", copy_of(flat), {flat}, {list});
+    b_.add(name + "logits_join", UnpackColumns{parts_of_logits(s_)}, {list}, {logits});
+  }
+
   void loss(const std::string& name, const VocabDims& dims, const Loss& l) {
+    const bool copies = copies_for_loss(s_) && l.dlogits.dtype != s_.dtypes.compute;
+    if (copies && passes_for_loss(s_)) copy_logits(name, l.logits);
     const Value max = b_.scratch(s_.numerics.loss_sums, dims.rows), sums = b_.scratch(s_.numerics.loss_sums, 2 * dims.rows);
     const auto vocab_max = b_.add(name + "vocab_max", VocabMax{dims}, {l.logits}, {max});
     if (!dims.whole) tensor_all_reduce(b_, s_, max, name + "vocab_max", vocab_max, Reduce::max);
@@ -176,7 +205,14 @@ class HeadForward {
     if (!l.first) in.push_back(loss_);
     const auto entropy =
         b_.add(name + "cross_entropy", CrossEntropy{dims, l.global_targets, l.first, false, l.weight}, std::move(in), {loss_, l.dlogits});
-    if (s_.fusion.loss_copies && l.dlogits.dtype != s_.dtypes.compute) b_.hold(entropy, DType::fp32, l.logits.elements);
+    if (copies) b_.hold(entropy, DType::fp32, l.logits.elements);
+    if (s_.gathers_logits() && dims.cols == s_.loss_columns()) b_.hold(entropy, s_.dtypes.compute, of_gather(s_));
+  }
+
+  /// PyTorch's log_softmax reads an fp32 copy. Here the loss reads the logits themselves, so the copy only takes its time.
+  void copy_logits(const std::string& name, const Value& logits) {
+    const Value wide = b_.scratch(DType::fp32, logits.elements);
+    b_.add(name + "logits_copy", Accumulate{logits.elements, logits.dtype, wide.dtype, true}, {logits}, {wide});
   }
 
   void classify_pair(const Value& n, const HeadSaved& t) {
@@ -219,7 +255,7 @@ class HeadBackward {
     const States dstates(b_, s_, "dstates");
     for (std::int64_t k = 0; k <= s_.mtp; ++k) {
       const Value dlogits = k == 0 ? t.dlogits : t.mtp_dlogits[static_cast<std::size_t>(k) - 1];
-      through_logits(k, narrowed(dlogits, k), states.of(k), dstates.of(k));
+      through_logits(k, own_columns(narrowed(dlogits, k), k), states.of(k), dstates.of(k));
     }
     return b_.finish();
   }
@@ -227,7 +263,7 @@ class HeadBackward {
   Template write_one() {
     const Hidden x(s_, hidden_slot(b_, s_, "x"));
     HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
-    t.dlogits = narrowed(t.dlogits, 0);
+    t.dlogits = own_columns(narrowed(t.dlogits, 0), 0);
     const Hidden dx(s_, hidden_slot(b_, s_, "dx"));
     const bool pre = s_.placement == NormPlacement::pre;
     const Value n = pre ? t.n : x.state, target = pre ? Value{} : dx.state;
@@ -243,12 +279,34 @@ class HeadBackward {
   /// In the type that products compute in.
   Value narrowed(const Value& wide, std::int64_t module) {
     if (wide.dtype == dtype()) return wide;
+    const Value from = passes_for_loss(s_) ? through_log_softmax(wide, module) : wide;
     const Value narrow = b_.scratch(dtype(), wide.elements);
-    const auto task = b_.add(task_name(module, "narrow_gradient"), Accumulate{wide.elements, wide.dtype, dtype(), true}, {wide}, {narrow});
-    for (int i = 0; s_.fusion.loss_copies && i < 2; ++i) b_.hold_ahead(task, wide.dtype, wide.elements);  // nll_loss', log_softmax'
+    const auto task = b_.add(task_name(module, "narrow_gradient"), Accumulate{wide.elements, wide.dtype, dtype(), true}, {from}, {narrow});
+    if (passes_for_loss(s_)) return narrow;
+    if (s_.gathers_logits()) b_.hold_ahead(task, dtype(), of_gather(s_));
+    for (int i = 0; copies_for_loss(s_) && i < 2; ++i) b_.hold_ahead(task, wide.dtype, wide.elements);  // nll_loss', log_softmax'
     return narrow;
   }
+  /// PyTorch's nll_loss gives a gradient of zeros but one number a row, from which log_softmax makes another with the help of its
+  /// output. Here the forward pass has that gradient: `wide` stands for the output, and is added to zeros.
+  Value through_log_softmax(const Value& wide, std::int64_t module) {
+    const Value gradient = b_.scratch(wide.dtype, wide.elements);
+    b_.add(task_name(module, "nll_gradient"), Fill{wide.elements, wide.dtype}, {}, {gradient});
+    const auto task = b_.add(task_name(module, "log_softmax_backward"), Accumulate{wide.elements, wide.dtype, wide.dtype},
+                             {wide, gradient}, {gradient});
+    b_.hold(task, wide.dtype, wide.elements);  // PyTorch's is another tensor
+    if (s_.gathers_logits()) b_.hold(task, dtype(), of_gather(s_));
+    return gradient;
+  }
   void open(std::string_view from, std::string_view to) { sink_.open(from, to, s_.numerics.parameter_gradient); }
+
+  /// The rank's share of a gradient that it has of the whole vocabulary.
+  Value own_columns(const Value& dlogits, std::int64_t module) {
+    if (!s_.gathers_logits()) return dlogits;
+    const Value by_rank = b_.scratch(dlogits.dtype, dlogits.elements);
+    b_.add(task_name(module, "dlogits_split"), PackColumns{parts_of_logits(s_)}, {dlogits}, {by_rank});
+    return by_rank.share(Group::tensor, s_.tensor);
+  }
 
   /// Gradient of what the output matrix read; in `to` where given.
   Value through_logits(std::int64_t module, const Value& dlogits, const Value& n, const Value& to) {
@@ -273,7 +331,7 @@ class HeadBackward {
   /// gone by then, so only what is larger counts.
   void hold_stand_in(std::uint16_t wgrad) {
     if (!s_.fusion.gradient_stand_ins) return;
-    const std::int64_t gone = s_.loss_type() == dtype() ? 0 : bytes_of(s_.loss_type(), s_.tokens * s_.vocab_rows).count();
+    const std::int64_t gone = s_.loss_type() == dtype() ? 0 : bytes_of(s_.loss_type(), s_.tokens * s_.loss_columns()).count();
     const std::int64_t more = bytes_of(dtype(), s_.vocab_rows * s_.hidden).count() - gone;
     if (more > 0) b_.hold(wgrad, DType::fp8, more);
   }

@@ -74,7 +74,9 @@ class Splitter {
     if (f_.mask_apart) {
       op.part = SoftmaxPart::mask;
       put("_mask", op, now_->in, {probs});
-      put("", AttentionSoftmax{o.dims, 0, false, 0, o.site, SoftmaxPart::softmax}, {probs}, {probs});
+      const AttentionSoftmax softmax{o.dims, 0, false, 0, o.site, SoftmaxPart::softmax};
+      if (!widens_softmax()) put("", softmax, {probs}, {probs});
+      else wide_softmax(softmax, probs);
     } else {
       put("", op, now_->in, {probs});
     }
@@ -82,9 +84,25 @@ class Splitter {
       put("_dropout", AttentionSoftmax{o.dims, o.dropout, false, 0, o.site, SoftmaxPart::dropout}, {probs}, {out(1)});
   }
   void split(const AttentionSoftmaxBackward& o) {
-    if (!f_.attention_dropout_apart || o.dropout == 0) return keep();
-    put("_dropout", AttentionSoftmaxBackward{o.dims, o.dropout, 0, o.site, SoftmaxPart::dropout}, {in(0)}, {in(0)});
-    put("", AttentionSoftmaxBackward{o.dims, 0, o.relative_buckets, o.site}, now_->in, now_->out);
+    const bool drops = f_.attention_dropout_apart && o.dropout > 0;
+    const bool wide = f_.mask_apart && widens_softmax() && o.relative_buckets == 0;
+    if (!drops && !wide) return keep();
+    if (drops) put("_dropout", AttentionSoftmaxBackward{o.dims, o.dropout, 0, o.site, SoftmaxPart::dropout}, {in(0)}, {in(0)});
+    const AttentionSoftmaxBackward op{o.dims, drops ? 0 : o.dropout, o.relative_buckets, o.site};
+    wide ? wide_softmax(op) : put("", op, now_->in, now_->out);
+  }
+  bool widens_softmax() const { return f_.softmax_widened && bits(now_->dtype) == 16; }
+  /// PyTorch's softmax of bf16 in fp32: a cast before it and one behind it (aten/src/ATen/native/SoftMax.cpp, softmax).
+  void wide_softmax(const AttentionSoftmax& op, const Value& probs) {
+    const Value all = widened("_widen", probs);
+    put("", op, {all}, {all}, wide());
+    put("_narrow", Accumulate{all.elements, all.dtype, probs.dtype, true}, {all}, {probs});
+  }
+  /// The wide probabilities that PyTorch keeps are only held here, so they are made again: one pass more than PyTorch's.
+  void wide_softmax(const AttentionSoftmaxBackward& op) {
+    const Value gradient = widened("_widen", in(0)), probs = widened("_widen_probs", in(1));
+    put("", op, {gradient, probs}, {gradient}, wide());
+    put("_narrow", Accumulate{gradient.elements, gradient.dtype, out(0).dtype, true}, {gradient}, {out(0)});
   }
   /// A negation and a concatenation count as one kernel.
   void split(const Rotary& o) {

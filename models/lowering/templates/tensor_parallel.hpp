@@ -35,10 +35,10 @@ inline Summed tensor_sum(TemplateBuilder& b, const Shapes& s, const Value& v, co
   return {own, task};
 }
 
-/// All rows of `own`: itself, or gathered from the tensor group under sequence parallelism.
-inline Value tensor_gather(TemplateBuilder& b, const Shapes& s, const Value& own, const std::string& name) {
+/// All rows of `own`: itself, or gathered from the tensor group under sequence parallelism, in `to` where that is given.
+inline Value tensor_gather(TemplateBuilder& b, const Shapes& s, const Value& own, const std::string& name, const Value& to = {}) {
   if (!s.sequence_parallel) return own;
-  const Value all = b.scratch(own.dtype, own.elements * s.tensor);
+  const Value all = to.elements > 0 ? to : b.scratch(own.dtype, own.elements * s.tensor);
   b.add(name + "_all_gather", Collective{CollectiveKind::all_gather, Group::tensor, all.elements, own.dtype, Reduce::sum, 0, b.in_pieces()},
         {own}, {all}, Stream::tensor);
   return all;

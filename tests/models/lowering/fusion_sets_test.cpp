@@ -305,11 +305,13 @@ TEST_CASE("every fusion set does the same matrix products and collectives") {
   const int tensor = GENERATE(1, 2);
   const Books plain = count(graph_of("reference", llama, "fp64", tensor), StageId(0));
   for (const char* set : {"eager", "megatron-2021", "megatron", "transformer-engine", "compiled", "llm.c", "llm-foundry",
-                          "megatron-bridge", "internevo", "compiled-blocks", "megatron-wide-softmax", "eager-fused-rmsnorm", "tandem-cuda"}) {
+                          "megatron-bridge", "internevo", "compiled-blocks", "megatron-wide-softmax", "eager-fused-rmsnorm", "eager-loss-parallel", "tandem-cuda"}) {
     const TaskGraph graph = graph_of(set, llama, "fp64", tensor);
     CHECK_NOTHROW(graph.check());
     const Books books = count(graph, StageId(0));
     CHECK(books.matrix == plain.matrix);
+    // A loss of the whole vocabulary exchanges the logits themselves (whole_logits_test).
+    if (tensor > 1 && fusion_set(set).whole_logits) continue;
     REQUIRE(books.collectives.size() == plain.collectives.size());
     for (std::size_t i = 0; i < plain.collectives.size(); ++i) {
       CHECK(books.collectives[i].calls == plain.collectives[i].calls);
