@@ -154,9 +154,21 @@ void fill_transfers(Plan& p, const Filler& fill) {
   fill.set("parallel.scatter_p2p", p.parallel.scatter_p2p, stack.scatter);
 }
 
+/// Of embedding, layers, final norm and head the first stages have one more where they do not divide. Left automatic where a stage would
+/// have no layer.
+void fill_split_with_ends(Plan& p) {
+  const std::int64_t stages = p.parallel.pipeline, layers = p.model.total_layers(), each = (layers + 3) / stages;
+  std::vector<std::int64_t> split;
+  for (std::int64_t s = 0; s < stages; ++s) split.push_back(each + (s < (layers + 3) % stages ? 1 : 0));
+  split.front() -= 1;
+  split.back() -= 2;
+  if (*std::min_element(split.begin(), split.end()) > 0) p.parallel.pipeline_split = split;
+}
+
 /// Layers of every chunk where the stack gives what does not divide to the last stages; elsewhere the split stays automatic.
 void fill_split(Plan& p) {
   const std::int64_t stages = p.parallel.pipeline, chunks = p.parallel.virtual_pipeline, layers = p.model.total_layers();
+  if (p.parallel.pipeline_split.empty() && stages > 1 && chunks == 1 && stack_ends_are_layers(p)) return fill_split_with_ends(p);
   const bool divides = stages < 2 || chunks < 1 || layers % (stages * chunks) == 0;
   if (!p.parallel.pipeline_split.empty() || divides || layers < stages * chunks || !stack_remainder_last(p)) return;
   for (std::int64_t c = 0; c < chunks; ++c) {

@@ -45,8 +45,8 @@ TEST_CASE("every rule set loads and every rule says why and who says so") {
     }
   }
   CHECK(preset_names("models/stacks") ==
-        Fields{"deepspeed-bert", "fms-fsdp",        "internevo", "jax",     "llm-foundry", "llm.c",        "maxtext", "megatron-core", "megatron-deepspeed",
-               "nemo",           "neuron-megatron", "neuronx",   "paxml",   "pytorch-ddp", "pytorch-fsdp", "tandem",  "torchtitan"});
+        Fields{"aleph-scaling",   "deepspeed-bert", "fms-fsdp", "internevo",   "jax",          "llm-foundry", "llm.c",     "maxtext", "megatron-core",
+               "megatron-deepspeed", "nemo", "neuron-megatron", "neuronx", "paxml", "pytorch-ddp", "pytorch-fsdp", "tandem", "torchtitan"});
 }
 
 TEST_CASE("Tandem's own rule set refuses nothing") {

@@ -197,6 +197,55 @@ TEST_CASE("frameworks on PyTorch's FSDP have their own habits by name, whatever 
   CHECK(of("pytorch-fsdp", "", sharded).parallel.overlap_grad_reduce);
 }
 
+TEST_CASE("DeepSpeed sums gradients of bf16 weights in bf16 under ZeRO since the end of January 2023, else in fp32") {
+  const auto gradients = [](const std::string& month, int zero_stage, const std::string& precision = "bf16") {
+    const std::string fields = "\"precision\": \"" + precision + "\"";
+    return of("megatron-deepspeed", month, with("parallel", "\"zero_stage\": " + std::to_string(zero_stage), with("training", fields)))
+        .training.dtypes.gradients;
+  };
+  for (const char* month : {"2023-02", "2023-11", ""}) {
+    CHECK(gradients(month, 1) == DType::bf16);
+    CHECK(gradients(month, 0) == DType::fp32);
+    CHECK(gradients(month, 1, "fp16") == DType::fp16);
+    CHECK(gradients(month, 1, "fp32") == DType::fp32);
+  }
+  CHECK(gradients("2023-01", 1) == DType::fp32);
+  CHECK(gradients("2022-03", 1) == DType::fp32);
+}
+
+TEST_CASE("DeepSpeed's engine of pipelines refers to the logits of two micro-batches, where it runs") {
+  const auto kept = [](const std::string& stack, const std::string& parallel) {
+    return of(stack, "", with("parallel", parallel)).stack.facts.kept_outputs;
+  };
+  CHECK(kept("megatron-deepspeed", "\"zero_stage\": 1") == 2);
+  CHECK(kept("megatron-deepspeed", "\"zero_stage\": 0") == 2);
+  CHECK(kept("megatron-core", "\"zero_stage\": 1") == 0);
+  const std::string whole = with("parallel", "\"zero_stage\": 3", kData);
+  CHECK(of("megatron-deepspeed", "", whole).stack.facts.kept_outputs == 0);
+}
+
+TEST_CASE("a stack may split embedding, layers, final norm and head evenly, the first stages taking what is left over") {
+  const auto split = [](const std::string& stack, int layers, int stages) {
+    const std::string text = bent("\"num_layers\": 8", "\"num_layers\": " + std::to_string(layers));
+    const std::string parallel = "\"tensor\": 1, \"pipeline\": " + std::to_string(stages) + ", \"data\": " + std::to_string(8 / stages);
+    return of(stack, "", bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", parallel, text)).parallel.pipeline_split;
+  };
+  using Layers = std::vector<std::int64_t>;
+  CHECK(split("aleph-scaling", 40, 1).empty());
+  CHECK(split("aleph-scaling", 40, 2) == Layers{21, 19});          // 22 and 21 of 43
+  CHECK(split("aleph-scaling", 40, 4) == Layers{10, 11, 11, 8});   // 11, 11, 11 and 10
+  CHECK(split("aleph-scaling", 41, 4) == Layers{10, 11, 11, 9});   // four times 11
+  CHECK(split("aleph-scaling", 8, 4).empty());                     // the last stage would have no layer
+  CHECK(split("megatron-core", 40, 4).empty());
+}
+
+TEST_CASE("torchtitan's tensor ranks take the loss of their share of the vocabulary, other eager PyTorch of all of it") {
+  const std::string cut = bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"tensor\": 2, \"data\": 4");
+  CHECK(of("torchtitan", "", cut).training.fusion.name == "eager-loss-parallel");
+  CHECK_FALSE(of("torchtitan", "", cut).training.fusion.whole_logits);
+  CHECK(of("pytorch-fsdp", "", with("parallel", "\"zero_stage\": 3", kData)).training.fusion.whole_logits);
+}
+
 TEST_CASE("flash attention is a default where a framework's kernels have the device, the type and the positions") {
   const auto flash = [](const std::string& stack, const std::string& month, const std::string& text) {
     return of(stack, month, text).training.flash_attention;
