@@ -41,7 +41,9 @@ void add_price(CLI::App& c, planning::PriceChoice& o) {
       const auto [cluster, number] = named ? pair_of("--price", text) : std::pair(std::string(), text);
       std::string value = number;
       if (const std::string wrong = within(0, kMostPrice, false)(value); !wrong.empty()) throw CLI::ValidationError("--price", wrong);
-      o.device_hour[cluster] = std::strtod(value.c_str(), nullptr);
+      if (!o.device_hour.emplace(cluster, std::strtod(value.c_str(), nullptr)).second)
+        throw CLI::ValidationError("--price", cluster.empty() ? "more than one price for every cluster: write decimals with a point (2.5), or CLUSTER=PRICE"
+                                                              : cluster + " is given twice");
     }
   };
   c.add_option_function<Words>("--price", price, "of a device hour, in any currency, or CLUSTER=PRICE for one of several [topology/budget/prices.json]")

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 
 namespace tandem::planning {
@@ -23,7 +24,18 @@ std::vector<PriceKind> wanted_kinds(const PriceChoice& choice) {
   return out;
 }
 
+/// A price of a cluster that is none would be passed over in silence.
+void require_clusters(const PriceChoice& choice) {
+  for (const auto& [cluster, unused] : choice.device_hour) {
+    if (cluster.empty() || is_preset_path(cluster) || !find_preset("topology/presets", cluster).empty()) continue;
+    Problem p = unknown_preset("topology/presets", cluster, "cluster preset");
+    p.file = "--price";
+    throw ConfigError(p);
+  }
+}
+
 std::optional<PriceCondition> price_of(const PriceChoice& choice, const Facts& facts, const Assessment& a) {
+  require_clusters(choice);
   const std::vector<PriceKind> kinds = wanted_kinds(choice);
   for (const std::string& key : {a.plan.cluster.preset, std::string()}) {
     const auto own = choice.device_hour.find(key);
