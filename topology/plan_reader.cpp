@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
@@ -20,13 +21,30 @@ std::string text_at(const json& object, const char* key) {
   return there ? object[key].get<std::string>() : "";
 }
 
-std::string generation_in(const std::string& path) {
+/// The device of a cluster's file, from its own file where that is named; null where there is none.
+json device_in(const std::string& path) {
   const json cluster = read_json(path);
   if (!cluster.is_object() || !cluster.contains("device")) return {};
-  if (cluster["device"].is_object()) return text_at(cluster["device"], "generation");
+  if (cluster["device"].is_object()) return cluster["device"];
   const std::string named = text_at(cluster, "device");
   const std::string file = is_preset_path(named) ? beside(named, path) : find_preset(kDevices, named);
-  return file.empty() ? "" : text_at(read_json(file), "generation");
+  return file.empty() ? json() : read_json(file);
+}
+
+/// The generation of the device presets with this calibration; empty where they have several.
+std::string calibrated_generation(const std::string& calibration) {
+  std::set<std::string> found;
+  for (const std::string& name : calibration.empty() ? std::vector<std::string>() : preset_names(kDevices)) {
+    const json device = read_json(find_preset(kDevices, name));
+    if (text_at(device, "calibration") == calibration) found.insert(text_at(device, "generation"));
+  }
+  return found.size() == 1 ? *found.begin() : "";
+}
+
+std::string generation_in(const std::string& path) {
+  const json device = device_in(path);
+  const std::string own = text_at(device, "generation");
+  return own.empty() ? calibrated_generation(text_at(device, "calibration")) : own;
 }
 
 /// Errors are told where the cluster is built.

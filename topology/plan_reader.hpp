@@ -9,8 +9,9 @@
 
 namespace tandem {
 
-/// The generation of a cluster's devices ("hopper"), by the name of a preset or the path of a file. Empty where the file cannot be read
-/// or its device names none: building the cluster refuses such files with the reason.
+/// The generation of a cluster's devices ("hopper"), by the name of a preset or the path of a file. A device that names none has that of
+/// the device presets with its calibration. Empty where there is none, they differ, or the file cannot be read: building the cluster
+/// refuses such files with the reason.
 std::string generation_of(const std::string& cluster);
 
 /// parse_plan and load_plan of models/plan/plan.hpp with generation_of. `stack` stands in place of what the file says.

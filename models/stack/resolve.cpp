@@ -92,7 +92,7 @@ void note_date(Plan& plan) {
 
 void note_generation(Plan& plan) {
   if (!plan.cluster.generation.empty() || plan.cluster.preset.empty()) return;
-  plan.stack.facts.notes.push_back("cluster.preset: its device names no generation, so defaults of stacks that depend on it are left out");
+  plan.stack.facts.notes.push_back("cluster.preset: its device names no generation, so defaults of stacks that depend on it are left out; give it one, such as \"generation\": \"hopper\"");
 }
 
 }  // namespace

@@ -22,7 +22,6 @@ inline std::string device_text(const Plan& plan) {
 
 /// "Hopper devices", "CPUs".
 inline std::string devices_text(const std::string& generation) {
-  if (generation.empty()) return "this device";
   if (generation == "cpu") return "CPUs";
   return static_cast<char>(generation[0] >= 'a' && generation[0] <= 'z' ? generation[0] - 'a' + 'A' : generation[0]) + generation.substr(1) + " devices";
 }
@@ -33,6 +32,8 @@ inline std::string stack_text(const Plan& plan) {
   const auto& defaults = plan.stack.facts.defaults;
   const bool named = std::none_of(defaults.begin(), defaults.end(), [](const StackDefault& d) { return d.field == "stack.name"; });
   if (named) return chosen;
+  if (plan.cluster.generation.empty())
+    return chosen + " (not named by the plan, and its cluster's device names no generation; --stack NAME[@YYYY-MM] changes it)";
   return chosen + " (not named by the plan: the framework most used on " + devices_text(plan.cluster.generation) + "; --stack NAME[@YYYY-MM] changes it)";
 }
 

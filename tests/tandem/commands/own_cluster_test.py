@@ -102,6 +102,15 @@ class OwnCluster(WithFolder):
             for key in ("step_time_s", "peak_memory_bytes", "mfu", "step_time_range", "time_breakdown_s", "memory_bytes"):
                 self.assertEqual(copy[key], preset[key], key)
 
+    def test_a_device_without_a_generation_has_that_of_its_calibration(self):
+        own = self.in_place()
+        del own["device"]["generation"]
+        (self.folder.path / "own.json").write_text(json.dumps(own))
+        plans = [changed(PLAN, stack=None, **{"cluster.preset": preset}) for preset in ("own.json", "dgx-h100")]
+        copy, preset = (tandem_json("simulate", self.folder.plan(plan)) for plan in plans)
+        self.assertEqual(copy["plan"]["stack"]["name"], "megatron-core")
+        self.assertEqual((copy["step_time_s"], copy["plan"]["stack"]), (preset["step_time_s"], preset["plan"]["stack"]))
+
     def test_a_device_without_calibration_is_told(self):
         own = self.in_place()
         self.assertFalse(any("no calibration" in note for note in self.simulated(own)["notes"]))
