@@ -28,8 +28,20 @@ std::string not_found(std::string_view file) {
   return std::string(file) + " was not found (searched: " + searched + "). Install Tandem's data, or set TANDEM_PRESETS.";
 }
 
+/// Names that have `word` in them, in quotes; none where they are too many to choose from.
+std::vector<std::string> names_with(const std::string& word, const std::vector<std::string>& names) {
+  constexpr std::size_t kShortest = 3, kMost = 5;
+  std::vector<std::string> out;
+  for (const std::string& n : names)
+    if (word.size() >= kShortest && n.find(word) != n.npos) out.push_back('"' + n + '"');
+  return out.size() <= kMost ? out : std::vector<std::string>();
+}
+
 std::string names_remedy(std::string_view name, const std::vector<std::string>& names) {
-  const std::string meant = nearest(name, names);
+  std::string small(name);
+  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (const std::vector<std::string> with = names_with(small, names); !with.empty()) return "did you mean " + list_text(with, "or") + "?";
+  const std::string meant = nearest(small, names);
   return meant.empty() ? "there are " + list_text(names) : "did you mean \"" + meant + "\"?";
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/files.hpp"
+#include "models/base/text.hpp"
 
 namespace tandem::huggingface {
 namespace {
@@ -25,6 +26,13 @@ std::string strict(std::string text) {
   return text;
 }
 
+/// `kinds` is what the file may be, for the remedy: models are often named as the hub names them.
+std::string text_of(const std::string& file, const std::string& kinds) {
+  if (file_state(file).kind == FileKind::absent)
+    throw ConfigError(Problem{file, "", "", "there is no such file", "give the path of " + kinds + " or of the folder that has it: Tandem downloads nothing"});
+  return read_text(file);
+}
+
 }  // namespace
 
 std::string config_path(const std::string& path) {
@@ -34,10 +42,30 @@ std::string config_path(const std::string& path) {
 
 json read_config(const std::string& path) {
   const std::string file = config_path(path);
-  json document = parse_json(strict(read_text(file)), file);
+  json document = parse_json(strict(text_of(file, "a config.json")), file);
   if (!document.is_object())
     throw ConfigError(Problem{file, "", value_text(document), "must be an object, not " + kind_text(document), "name a model's config.json"});
   return document;
+}
+
+json read_config_or_own(const std::string& path) {
+  const std::string file = config_path(path), text = text_of(file, "a plan, a config.json");
+  const json lenient = json::parse(strict(text), nullptr, false);
+  return parse_json(is_config(lenient) ? strict(text) : text, file);
+}
+
+std::string model_name(const json& config, const std::string& file) {
+  for (const char* key : {"_name_or_path", "name_or_path"})
+    if (config.contains(key) && config[key].is_string() && !config[key].get_ref<const std::string&>().empty())
+      return shortened(config[key].get<std::string>());
+  std::string name = file.substr(file.find_last_of('/') + 1);
+  if (name == "config.json" && file.size() > name.size()) {
+    const std::string folder = file.substr(0, file.size() - name.size() - 1);
+    name = folder.substr(folder.find_last_of('/') + 1);
+  }
+  if (name.ends_with(".json")) name.resize(name.size() - 5);
+  const bool says_nothing = name.empty() || name == "." || name == ".." || name == "config";
+  return says_nothing && config.contains("model_type") && config["model_type"].is_string() ? config["model_type"].get<std::string>() : name;
 }
 
 bool is_config(const json& document) {

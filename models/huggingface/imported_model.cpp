@@ -85,20 +85,6 @@ void sort_unread(const json& table, const Facts& facts, ImportedModel& out) {
   }
 }
 
-std::string name_of(const json& config, const std::string& file) {
-  for (const char* key : {"_name_or_path", "name_or_path"})
-    if (config.contains(key) && config[key].is_string() && !config[key].get_ref<const std::string&>().empty())
-      return shortened(config[key].get<std::string>());
-  std::string name = file.substr(file.find_last_of('/') + 1);
-  if (name == "config.json" && file.size() > name.size()) {
-    const std::string folder = file.substr(0, file.size() - name.size() - 1);
-    name = folder.substr(folder.find_last_of('/') + 1);
-  }
-  if (name.ends_with(".json")) name.resize(name.size() - 5);
-  const bool says_nothing = name.empty() || name == "." || name == ".." || name == "config";
-  return says_nothing ? config["model_type"].get<std::string>() : name;
-}
-
 }  // namespace
 
 json ImportedModel::section() const {
@@ -118,7 +104,7 @@ ImportedModel import_model(const std::string& path, std::int64_t sequence) {
   const ModelType type = model_type_of(config, out.file);
   const json& table = *type.table;
   out.model_type = type.name;
-  out.name = name_of(config, out.file);
+  out.name = model_name(config, out.file);
   out.sources = table["source"].get<std::vector<std::string>>();
   if (table.contains("impossible"))
     throw InfeasibleError(Problem{out.file, "model_type", '"' + type.name + '"', "not implemented: " + table["impossible"].get<std::string>(),

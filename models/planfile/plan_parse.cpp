@@ -96,6 +96,17 @@ std::string unknown_key_remedy(const std::string& prefix, const std::string& key
   return keys.size() <= 15 ? "the keys here are " + list_text(keys) : "";
 }
 
+/// What another program's file is, and what makes a plan of it; empty where it is none that is known here.
+Refusal other_file(const json& doc, const std::string& file) {
+  if (std::any_of(kParts.begin(), kParts.end(), [&](std::string_view part) { return doc.contains(part); })) return {};
+  if (huggingface::is_config(doc))
+    return {"is a model's config.json of Hugging Face, and no plan",
+            "make one of it: tandem import " + file + " --cluster NAME --devices N --out plan.json"};
+  if (doc.contains("zero_optimization") || doc.contains("train_batch_size") || doc.contains("train_micro_batch_size_per_gpu"))
+    return {"is a configuration of DeepSpeed, and no plan", "write a plan; docs/coming-from.md has the fields that say the same"};
+  return {};
+}
+
 /// Reads documents into a plan and collects every problem on the way.
 class PlanReader {
  public:
@@ -106,6 +117,8 @@ class PlanReader {
       throw ConfigError(Problem{file_, "", value_text(doc), "must be an object, not " + kind_text(doc),
                                 "write {\"model\": ..., \"parallel\": ..., \"training\": ..., \"cluster\": ...}"});
     }
+    if (Refusal other = other_file(doc, file_); !other.reason.empty())
+      throw ConfigError(Problem{file_, "", "", std::move(other.reason), std::move(other.remedy)});
     sequence_ = sequence_of(doc);
     for (const std::string_view part : kParts) {
       if (doc.contains(part)) read_part(doc[std::string(part)], std::string(part));

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/text.hpp"
+#include "models/fields/plan_fields.hpp"
 #include "models/plan/plan.hpp"
 
 namespace tandem::study {
@@ -28,6 +29,13 @@ const json* properties(const json& schema) {
       for (const json& option : schema[key])
         if (option.contains("properties")) return &option["properties"];
   return nullptr;
+}
+
+/// The field of that name without its group ("tensor": "parallel.tensor"), else the nearest of `names`; empty where there is none.
+std::string nearest_or_below(const std::string& part, const std::vector<std::string>& names) {
+  for (const PlanField& f : plan_fields())
+    if (f.path.ends_with("." + part)) return f.path;
+  return nearest(part, names);
 }
 
 /// A degree of a plan; 1 where it is not given.
@@ -75,7 +83,7 @@ Problem unknown_field(const std::string& field) {
     if (!at->contains(part)) {
       std::vector<std::string> names;
       for (const auto& [name, unused] : at->items()) names.push_back(name);
-      const std::string meant = nearest(part, names);
+      const std::string meant = before.empty() ? nearest_or_below(part, names) : nearest(part, names);
       return {"", "", '"' + field + '"', "is no field of a plan",
               meant.empty() ? "there are " + list_text(names)
                             : "did you mean \"" + before + (before.empty() ? "" : ".") + meant + "\"?"};

@@ -5,6 +5,7 @@
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/import/report.hpp"
 #include "models/base/output.hpp"
+#include "models/base/presets.hpp"
 
 namespace tandem::program {
 
@@ -17,7 +18,16 @@ struct Options {
   bool approximate = false, json = false;
 };
 
+/// The plan would be refused for it.
+void require_cluster(const std::string& name) {
+  if (name.empty() || is_preset_path(name) || !find_preset("topology/presets", name).empty()) return;
+  Problem p = unknown_preset("topology/presets", name, "cluster preset");
+  p.file = "--cluster";
+  throw ConfigError(p);
+}
+
 ExitCode import_config(const Options& o) {
+  require_cluster(o.plan.cluster);
   const import::Import made = import::make_import(o.config, o.sequence, o.approximate);
   const nlohmann::ordered_json document = made.document(o.plan);
   prepare_outputs({o.out}, {});  // what was read is known now
@@ -37,10 +47,11 @@ void add_import(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("import", "Turn a model's Hugging Face config.json into a plan's model");
   command->add_option("CONFIG", o->config, "config.json, or a folder that has one")->required();
   command->add_option("--out", o->out, "write the preset or plan there [stdout]");
-  command->add_option("--cluster", o->plan.cluster, "write a whole plan, on this cluster preset [the model alone]");
+  CLI::Option* cluster = command->add_option("--cluster", o->plan.cluster, "write a whole plan, on this cluster preset [the model alone]");
   command->add_option("--devices", o->plan.devices, "devices of that plan: data-parallel, weights and states sharded (zero_stage 3)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(cluster);
   command->add_option("--seq-length", o->sequence,
                       "tokens of a training sequence: windows that are no shorter than it are none [at most 4096 for counts, the longest for windows]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27));

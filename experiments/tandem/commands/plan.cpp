@@ -114,7 +114,7 @@ void add_power(CLI::App& c, planning::PowerChoice& o) {
 
 std::string what_if_help() {
   std::string names;
-  for (const auto& [name, unused] : planning::change_names()) names += (names.empty() ? "" : ", ") + name;
+  for (const auto& [name, meaning] : planning::change_names()) names += (names.empty() ? "" : ", ") + name + " (" + meaning + ")";
   return "one change and its effect; may be given again. Plan fields, or " + names;
 }
 

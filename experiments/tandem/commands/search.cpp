@@ -5,6 +5,7 @@
 
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/base/waiting.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/price_arguments.hpp"
@@ -50,6 +51,7 @@ class Searches {
     if (!options_.merge.empty()) search::merge(options_.merge, list());
     if (keeper_->resume()) log("tandem: goes on from " + options_.keep);
     try {
+      const Waiting waiting("searching");
       for (search::Search& s : searches_)
         if (options_.pareto) peeled_.push_back(search::explore_front(s));
         else s.explore();
@@ -74,7 +76,7 @@ class Searches {
  private:
   void add(const std::string& cluster, std::int64_t devices) {
     search::Request request = options_.request;
-    request.cluster = cluster, request.devices = devices;
+    request.cluster = cluster, request.devices = devices, request.compared = options_.devices;
     search::SearchOptions options = options_.search;
     options.jobs = interruptible(options_.jobs);
     options.shard = options_.shard.index, options.shards = options_.shard.of;
@@ -123,6 +125,7 @@ ExitCode tell(Searches& all, const Options& o) {
   search::Changes changes;
   if (answer.best.empty()) {
     log("tandem: nothing fits; looking for changes with which something would");
+    const Waiting waiting("trying changes");
     changes = search::find_changes(all.first_request(), search.judge().space(), search.options());
   }
   o.json ? print_json(search::to_json(search, answer, changes)) : print(search::to_text(search, answer, changes));

@@ -99,6 +99,7 @@ Answer answer(const Request& request, const Facts& facts) {
   const ChangeMaker maker(request, facts, *out.best());
   for (const auto& [name, value] : request.what_if) out.what_if.push_back(maker.change(name, value));
   if (request.tornado) out.tornado = maker.tornado();
+  if (const std::string chosen = chosen_batch(request.choice); !chosen.empty()) out.warnings.push_back(chosen);
   add_warnings(out, request, facts);
   if (!out.best()->budget.published) out.warnings.insert(out.warnings.begin(), unpublished(*out.best()));
   return out;

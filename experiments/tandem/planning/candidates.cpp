@@ -9,6 +9,7 @@
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
+#include "models/huggingface/config_file.hpp"
 
 namespace tandem::planning {
 namespace {
@@ -24,10 +25,10 @@ json value_of(const std::string& text) {
   return value.is_discarded() ? json(text) : value;
 }
 
-void require_field(const std::string& field) {
+void require_field(const std::string& field, const std::string& flag) {
   Problem p = study::unknown_field(field);
   if (p.reason.empty()) return;
-  p.file = "--set";
+  p.file = flag;
   throw ConfigError(p);
 }
 
@@ -66,9 +67,8 @@ json plan_of_config(const PlanChoice& choice) {
 json base_of(const PlanChoice& choice) {
   if (!is_preset_path(choice.plan) && !file_exists(choice.plan)) return plan_of_preset(choice);
   if (is_folder(choice.plan)) return plan_of_config(choice);
-  json plan = read_json(choice.plan);
-  const bool config = plan.is_object() && !plan.contains("model") && (plan.contains("model_type") || plan.contains("architectures"));
-  return config ? plan_of_config(choice) : plan;
+  json plan = huggingface::read_config_or_own(choice.plan);
+  return huggingface::is_config(plan) ? plan_of_config(choice) : plan;
 }
 
 bool has_batch(const json& plan) {
@@ -89,7 +89,9 @@ std::vector<Axis> axes_of(const PlanChoice& choice) {
   add("cluster", "cluster.preset", {choice.clusters.begin(), choice.clusters.end()});
   add("devices", "cluster.devices", {choice.devices.begin(), choice.devices.end()});
   for (const FieldValues& f : choice.fields) {
-    require_field(f.field);
+    require_field(f.field, "--set");
+    if (std::any_of(out.begin(), out.end(), [&](const Axis& a) { return a.field == f.field; }))
+      throw ConfigError(Problem{"--set", f.field, "", "is given twice", "give all its values at once: " + f.field + "=A,B"});
     std::vector<json> values;
     for (const std::string& text : f.values) values.push_back(value_of(text));
     add(f.field, f.field, values);
@@ -147,8 +149,13 @@ std::vector<CandidatePlan> candidates(const PlanChoice& choice) {
   return out;
 }
 
+std::string chosen_batch(const PlanChoice& choice) {
+  if (choice.sequences_per_device > 0 || sets(choice, "training.global_batch_size") || has_batch(base_of(choice))) return "";
+  return "nobody said the batch: it is one sequence a device; --sequences-per-device N or --set training.global_batch_size=N sets it";
+}
+
 CandidatePlan changed(const CandidatePlan& plan, const std::string& field, const std::string& value) {
-  require_field(field);
+  require_field(field, "--what-if");
   json document = json::parse(plan.text);
   study::set_field(document, field, value_of(value));
   CandidatePlan out = plan;

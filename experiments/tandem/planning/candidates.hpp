@@ -24,6 +24,9 @@ inline constexpr std::size_t kMostCandidates = 2000;
 /// model without cluster and devices, too many plans; InfeasibleError: a configuration that a plan cannot say.
 std::vector<CandidatePlan> candidates(const PlanChoice& choice);
 
+/// What was chosen that nobody said: the batch of a plan that comes without one, in words; else empty.
+std::string chosen_batch(const PlanChoice& choice);
+
 /// The same plan with a field changed. `value` is JSON or plain text.
 CandidatePlan changed(const CandidatePlan& plan, const std::string& field, const std::string& value);
 

@@ -37,6 +37,7 @@ class Finder {
  public:
   Finder(const Request& request, const Space& space, const SearchOptions& options)
       : request_(request), space_(space), plan_(space.plan(0)), options_(options) {
+    request_.batch = plan_.training.global_batch_size;  // a batch that was chosen for these devices holds for all that are compared
     options_.best = 1, options_.shard = 0, options_.shards = 1;
     options_.learned = nullptr;
   }
@@ -208,7 +209,7 @@ class Finder {
     return found > 0;
   }
 
-  const Request& request_;
+  Request request_;
   const Space& space_;
   const Plan plan_;
   SearchOptions options_;

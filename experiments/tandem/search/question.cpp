@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "experiments/tandem/base/fields.hpp"
 #include "experiments/tandem/base/rehearsal.hpp"
@@ -72,10 +73,11 @@ class QuestionReader {
     }
     out_.file = subject;
     const std::string path = is_folder(subject) ? huggingface::config_path(subject) : subject;
-    const json file = read_json(path);
+    const json file = huggingface::read_config_or_own(path);
     const bool model = huggingface::is_config(file) ||
                        (file.is_object() && file.contains("model") && !file.contains("cluster") && !file.contains("training"));
     if (model) document_ = {{"model", {{"preset", absolute_path(path)}}}};
+    if (huggingface::is_config(file)) document_["model"]["name"] = huggingface::model_name(file, absolute_path(path));
     else document_ = file;
     if (!document_.is_object()) throw ConfigError(Problem{subject, "", value_text(file), "holds no plan and no model", "give a plan or a config.json"});
   }
@@ -130,13 +132,30 @@ class QuestionReader {
     out_.told.push_back("sequences of " + std::to_string(length) + " tokens (--seq-length sets it)");
   }
 
-  /// The power of two of sequences that is nearest to four million tokens.
+  /// The power of two of sequences that comes to at most four million tokens. Where the devices do not divide it, the nearest multiple
+  /// of them: else data parallelism over all of them, often the fastest layout, could not be.
   void choose_batch() {
     const std::int64_t length = document_["training"]["seq_length"].is_number_integer() ? document_["training"]["seq_length"].get<std::int64_t>() : 1;
     std::int64_t batch = 1;
     while (2 * batch * std::max<std::int64_t>(1, length) <= kTokensOfAStep) batch *= 2;
+    if (const std::int64_t devices = shared_by_devices(batch); devices < batch) batch = (batch + devices / 2) / devices * devices;
     study::set_field(document_, "training.global_batch_size", batch);
     out_.told.push_back("a global batch of " + std::to_string(batch) + " sequences (--global-batch sets it)");
+  }
+
+  /// 1 where the document does not say it in a number.
+  std::int64_t said_devices() const {
+    const json& cluster = document_["cluster"];
+    const bool number = cluster.is_object() && cluster.contains("devices") && cluster["devices"].is_number_integer();
+    return number ? std::max<std::int64_t>(1, cluster["devices"].get<std::int64_t>()) : 1;
+  }
+
+  /// The least number that all devices divide that are compared; anything from `most` on where it is no less.
+  std::int64_t shared_by_devices(std::int64_t most) {
+    std::int64_t out = request_.compared.empty() ? said_devices() : 1;
+    for (const std::int64_t devices : request_.compared)
+      if (out < most) out = std::lcm(out, devices);
+    return out;
   }
 
   std::vector<AxisRequest> said_axes() const {

@@ -18,6 +18,7 @@ struct Request {
   std::string stack;                 ///< "NAME" or "NAME@YYYY-MM"; empty: the plan's, else the device's
   std::int64_t sequence = 0, batch = 0;  ///< tokens, sequences; 0: the plan's, else chosen
   std::vector<std::string> axes;     ///< "tensor=1,2,4"
+  std::vector<std::int64_t> compared;  ///< numbers of devices that get one batch, where it is chosen; empty: `devices` alone
 };
 
 struct Question {

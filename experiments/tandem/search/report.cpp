@@ -78,9 +78,9 @@ std::string change_text(const Change& change) {
 double over(double value, double base) { return value / base - 1; }
 
 /// What would fit, each priced against the fastest layout that does not.
-std::string changes_text(const Changes& c) {
+std::string changes_text(const Search& search, const Answer& answer, const Changes& c) {
   if (!c.asked) return "";
-  if (!c.possible) return "no layout could run, whatever the memory\n";
+  if (!c.possible) return "no layout could run, whatever the memory:\n" + obstacles_text(search, answer);
   const Placed& u = c.unlimited;
   std::string out = "nothing fits " + bytes_text(u.room) + "; were memory no limit: " + time_text(seconds(u.step.time_ps)) + " a step with " +
                     bytes_text(u.step.needed) + (u.at.empty() ? "" : " (" + u.at + ")") + "\n";
@@ -126,7 +126,7 @@ std::string to_text(const Search& search, const Answer& answer, const Changes& c
   if (!answer.complete)
     out += "not all that could be better were simulated: " + count_text(at(answer.counts, Fate::left)) +
            " have no estimate, others one within its error; --events N simulates more\n";
-  return out + changes_text(changes) + counts_text(answer);
+  return out + changes_text(search, answer, changes) + counts_text(answer);
 }
 
 std::string to_json(const Search& search, const Answer& answer, const Changes& changes) {

@@ -77,4 +77,21 @@ std::string why_text(const Search& search, const Answer& answer, const std::stri
   return out;
 }
 
+std::string obstacles_text(const Search& search, const Answer& answer) {
+  const bool checked = at(answer.counts, Fate::unlowered) + at(answer.counts, Fate::stack) > 0;
+  const std::vector<Fate> fates = checked ? std::vector{Fate::unlowered, Fate::stack} : std::vector{Fate::layout};
+  std::string out;
+  for (const Fate wanted : fates) {
+    if (at(answer.counts, wanted) == 0) continue;
+    for (CandidateId id = 0; id < std::min(search.judge().space().size(), kMostAsked); ++id) {
+      std::string reason;
+      if (search.fate(id, answer, reason) != wanted || reason.empty()) continue;
+      out += "  " + std::string(meaning(wanted)) + ", such as " + reason + "\n";
+      break;
+    }
+  }
+  if (at(answer.counts, Fate::stack) > 0) out += "  --stack names another framework; --any-stack asks none\n";
+  return out;
+}
+
 }  // namespace tandem::search

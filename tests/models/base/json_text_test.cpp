@@ -122,7 +122,7 @@ TEST_CASE("presets are found by name and never outside their folder") {
   const std::vector<std::string> names = preset_names("models/presets");
   CHECK(std::is_sorted(names.begin(), names.end()));
   CHECK(names.size() >= 28);
-  CHECK(unknown_preset("models/presets", "gpt2", "model preset").remedy == "did you mean \"gpt2-124m\"?");
+  CHECK(unknown_preset("models/presets", "gpt2", "model preset").remedy == "did you mean \"gpt2-124m\" or \"gpt2-345m\"?");
 }
 
 TEST_CASE("TANDEM_PRESETS is searched first") {

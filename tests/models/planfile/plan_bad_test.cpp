@@ -53,6 +53,8 @@ std::vector<Bad> syntax_table() {
       {"NaN", with("training", "\"clip_grad\": NaN"), Exit::config, "line 5, column 29", "is not a JSON value", "a number, true, false"},
       {"a list", "[1, 2]", Exit::config, "", "must be an object, not a list", "model"},
       {"a bare number", "7", Exit::config, "", "must be an object, not a whole number", ""},
+      {"a model's configuration", "{\"model_type\": \"llama\"}", Exit::config, "", "config.json of Hugging Face", "tandem import"},
+      {"DeepSpeed's configuration", "{\"train_batch_size\": 8}", Exit::config, "", "of DeepSpeed", "docs/coming-from.md"},
   };
 }
 
@@ -90,6 +92,8 @@ std::vector<Bad> value_table() {
       {"an unknown preset", with("model", "\"preset\": \"gpt3-157b\""), Exit::config, "model.preset", "no model preset of this name", "did you mean \"gpt3-175b\"?"},
       {"a preset that climbs out", with("model", "\"preset\": \"../stacks/tandem\""), Exit::config, "model.preset", "no model preset of this name", ""},
       {"an unknown stack", with_top("\"stack\": \"megatron\""), Exit::config, "stack", "no stack of this name", "did you mean"},
+      {"a stack by half its name", with_top("\"stack\": \"DeepSpeed\""), Exit::config, "stack", "no stack of this name",
+       "did you mean \"deepspeed-bert\" or \"megatron-deepspeed\"?"},
       {"an empty cluster preset", bent("\"dgx-a100-80gb\"", "\"\""), Exit::config, "cluster.preset", "is empty", "dgx-a100-80gb"},
       {"a decoder in a gpt", with("model", "\"num_decoder_layers\": 2"), Exit::config, "model.num_decoder_layers", "only the t5 family", "t5"},
       {"a floor above the peak", with("training", "\"min_learning_rate\": 1"), Exit::config, "training.min_learning_rate", "above training.learning_rate", "at most 0.0003"},

@@ -85,6 +85,9 @@ class Guides(unittest.TestCase):
     def test_the_guide_to_comparing_in_ci_can_be_followed(self):
         self.follow("guide-compare-in-ci.md")
 
+    def test_the_page_for_other_frameworks_can_be_followed(self):
+        self.follow("coming-from.md")
+
     def test_a_line_that_was_not_printed_is_found(self):
         self.assertEqual(missing("a 1 s\nb 2", "a 7.5 ms\nc 2"), ["b 2"])
         self.assertEqual(missing("a\nb", "b\na"), ["b"])

@@ -59,6 +59,25 @@ class Import(WithFolder):
         self.assertEqual(code, 0, err)
         self.assertGreater(tandem_json("simulate", self.path("p.json"))["step_time_s"], 0)
 
+    def test_a_plan_that_could_not_be_is_not_written(self):
+        for arguments, code, said in ((("--cluster", "h100", "--devices", 8), 3, 'did you mean "dgx-h100"'),
+                                      (("--cluster", "H100"), 3, 'did you mean "dgx-h100"'), (("--devices", 8), 2, "--cluster")):
+            got, out, err = run("import", self.config(LLAMA), *arguments)
+            self.assertEqual((got, out), (code, ""), err)
+            self.assertIn(said, err)
+
+    def test_a_name_of_the_hub_is_no_path(self):
+        for command in (("import",), ("search", "--cluster", "dgx-h100", "--devices", 8), ("plan", "--tokens", "1e9", "--cluster", "dgx-h100", "--devices", 8)):
+            code, _, err = run(command[0], "Qwen/Qwen3-8B", *command[1:])
+            self.assertEqual(code, 3, err)
+            self.assertRegex(err, r"\Atandem: error: Qwen/Qwen3-8B: there is no such file; give the path of .*Tandem downloads nothing\n\Z")
+
+    def test_a_model_is_no_plan_and_the_way_to_one_is_told(self):
+        for path, said in (("llama3-8b", "is a model preset, and no plan file"), (self.config(LLAMA), "make one of it: tandem import")):
+            code, _, err = run("simulate", path)
+            self.assertEqual((code, err.count("\n")), (3, 1), err)
+            self.assertIn(said, err)
+
     def test_stdout_is_the_document_alone(self):
         code, out, _ = run("import", self.config(LLAMA))
         self.assertEqual((code, json.loads(out)["model"]["num_layers"]), (0, 2))

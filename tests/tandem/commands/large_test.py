@@ -2,6 +2,7 @@
 """Many ranks: memory in proportion to them, and signs of life on a terminal while they are simulated."""
 import os
 import pty
+import re
 import resource
 import select
 import signal
@@ -38,18 +39,18 @@ class Large(WithFolder):
         self.assertIn("65536 ranks simulated as", out)
         self.assertEqual(err, "")
 
-    def check_told(self, *arguments):
+    def check_told(self, *arguments, said=r"simulating seed \d+ of 1000, [\d.]+ s"):
         terminal, end = pty.openpty()
         self.addCleanup(os.close, terminal)
         process = self.begin(*arguments, stdout=subprocess.DEVNULL, stderr=end)
         os.close(end)
         self.addCleanup(process.kill)
         told, until = "", time.monotonic() + PATIENCE
-        while " of 1000, " not in told:
+        while not re.search(said, told):
             self.assertLess(time.monotonic(), until, f"nothing told but {told!r}")
             if select.select([terminal], [], [], 1)[0]:
                 told += os.read(terminal, 4096).decode()
-        self.assertRegex(told, r"\r\x1b\[Ksimulating seed \d+ of 1000, [\d.]+ s")
+        self.assertRegex(told, r"\r\x1b\[K" + said)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(PATIENCE), 130)
 
@@ -58,6 +59,9 @@ class Large(WithFolder):
         for arguments in (["simulate", plan], ["explain", plan, "step_time_s"], ["report", plan, "--out", self.path("page.html")]):
             with self.subTest(arguments[0]):
                 self.check_told(*arguments)
+
+    def test_a_search_tells_a_terminal_that_it_works(self):
+        self.check_told("search", "deepseek-v3", "--cluster", "dgx-h100", "--devices", "2048", said=r"searching, [\d.]+ s")
 
     def test_a_long_simulation_tells_a_pipe_nothing(self):
         quiet = self.simulate(LONG, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

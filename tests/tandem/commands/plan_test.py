@@ -217,6 +217,13 @@ class Words(WithFolder):
                  (("--tokens", "1e12", "--set", "parallel.tensr=2"), 3, 'did you mean "parallel.tensor"?'),
                  (("--tokens", "1e12", "--what-if", "luck=2"), 3, "there are network"),
                  (("--tokens", "1e12", "--what-if", "network=-2"), 3, "above zero"),
+                 (("--tokens", "1e12", "--set", "tensor=2"), 3, 'did you mean "parallel.tensor"?'),
+                 (("--tokens", "1e12", "--what-if", "parallel.tensr=2"), 3, '--what-if: "parallel.tensr"'),
+                 (("--tokens", "1e12", "--set", "parallel.tensor=1", "--set", "parallel.tensor=2"), 3, "parallel.tensor: is given twice"),
+                 (("--tokens", "1e12", "--price", "2,5"), 2, "write decimals with a point"),
+                 (("--tokens", "1e12", "--price", "EUR=2"), 3, '"EUR": there is no cluster preset of this name'),
+                 (("--tokens", "1e12", "--price", "DGX-H10=2"), 3, 'did you mean "dgx-h100"?'),
+                 (("--tokens", "1e12", "--price", "dgx-h100=2,dgx-h100=5"), 2, "dgx-h100 is given twice"),
                  (("--tokens", "1e12", "--devices", "63", "--set", "parallel.tensor=2"), 4, "no multiple"))
         for arguments, code, said in cases:
             with self.subTest(arguments=arguments):
@@ -229,12 +236,19 @@ class Words(WithFolder):
         self.assertEqual(run("plan", "llama3-8b", "--tokens", "1e12")[0], 3)
         best = plan("llama3-8b", "--tokens", "1e12", "--cluster", "dgx-h200", "--devices", 64)["best"]
         self.assertEqual((best["layout"]["data"], best["layout"]["zero_stage"]), (64, 3))
+        for said, chosen in (((), True), (("--sequences-per-device", 2), False), (("--set", "training.global_batch_size=128"), False)):
+            warnings = plan("llama3-8b", "--tokens", "1e12", "--cluster", "dgx-h200", "--devices", 64, *said)["warnings"]
+            self.assertEqual(any("one sequence a device" in w for w in warnings), chosen, warnings)
         config = {"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
                   "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192, "rms_norm_eps": 1e-5,
                   "rope_theta": 500000.0, "hidden_act": "silu", "tie_word_embeddings": False}
         path = self.folder.file("config.json", json.dumps(config))
         same = plan(path, "--tokens", "1e12", "--cluster", "dgx-h200", "--devices", 64)["best"]
         self.assertAlmostEqual(same["days"]["value"], best["days"]["value"])
+        text = json.dumps({**config, "unused": [float("inf"), float("nan")]})  # as Python writes them
+        self.assertIn("Infinity", text)
+        lenient = plan(self.folder.file("python.json", text), "--tokens", "1e12", "--cluster", "dgx-h200", "--devices", 64)["best"]
+        self.assertEqual(lenient["days"], same["days"])
 
 
 if __name__ == "__main__":

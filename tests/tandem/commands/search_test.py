@@ -2,6 +2,7 @@
 """Searches from the command line: rows, counts, exports, refusals."""
 import json
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -12,6 +13,8 @@ from tandem import PROGRAM, SMALL, SOURCE, WithFolder, changed, run, tandem_json
 
 AXES = ("--axis", "virtual_pipeline=1", "--axis", "schedule=1f1b", "--axis", "zero=0,1", "--axis", "context=1")
 
+ONE_LAYOUT = ("--axis", "tensor=1", "--axis", "pipeline=1", "--axis", "context=1", "--axis", "micro_batch_size=1", "--axis", "schedule=1f1b",
+              "--axis", "virtual_pipeline=1", "--axis", "zero=1", "--axis", "recompute=none", "--axis", "sequence_parallel=false")
 
 class Searching(WithFolder):
     def search(self, *arguments):
@@ -62,6 +65,36 @@ class Search(Searching):
             got, _, err = run("search", self.small(), *AXES, *arguments)
             self.assertEqual(got, code, err)
             self.assertIn(said, err)
+
+    def batches(self, *arguments):
+        code, out, err = run("search", "gpt-1.3b", "--cluster", "dgx-h200", *ONE_LAYOUT, *arguments)
+        self.assertEqual(code, 0, err)
+        return {int(batch.replace(",", "")) for batch in re.findall(r"global batch ([\d,]+) x", out)}
+
+    def test_a_batch_that_nobody_said_goes_into_any_number_of_devices(self):
+        for devices in (1, 8, 71):  # sequences of 2,048 tokens: 2,048 of them are 4 M tokens
+            self.assertEqual(self.batches("--devices", devices), {round(2048 / devices) * devices})
+        self.assertEqual(self.batches("--devices", "24,40", "--pareto"), {17 * 120})
+        self.assertEqual(self.batches("--devices", 71, "--global-batch", 71), {71})
+
+    def test_a_model_of_a_file_is_called_by_its_file(self):
+        config = {"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": 4, "num_attention_heads": 8,
+                  "vocab_size": 32000, "max_position_embeddings": 2048, "unused": float("inf")}  # Python writes Infinity, which is no JSON
+        path = self.folder.file("small-llama.json", json.dumps(config))
+        code, out, err = run("search", path, "--cluster", "dgx-h100", "--devices", 8, *ONE_LAYOUT)
+        self.assertEqual(code, 0, err)
+        self.assertTrue(out.startswith("small-llama on 8 devices of dgx-h100"), out)
+
+    def test_what_keeps_every_layout_from_running_is_told(self):
+        place = ("--cluster", "dgx-h100", "--devices", 71, "--global-batch", 64)
+        code, out, _ = run("search", "gpt-1.3b", *place)
+        self.assertEqual(code, 5)
+        self.assertRegex(out, r"no layout could run, whatever the memory:\n  layout or batch does not divide, such as .*global_batch_size = 64")
+        refused = ["tensor=4" if word == "tensor=1" else word for word in ONE_LAYOUT]  # no tensor group on Trn1
+        code, out, _ = run("search", "gpt-1.3b", "--cluster", "trn1.32xlarge", "--devices", 32, *refused)
+        self.assertEqual(code, 5)
+        self.assertRegex(out, r"refused by the stack, such as .*neuronx")
+        self.assertIn("--any-stack", out)
 
     def test_an_export_never_replaces_the_plan_that_is_read(self):
         plan = self.small()
