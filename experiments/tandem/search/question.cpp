@@ -76,9 +76,8 @@ class QuestionReader {
     const json file = huggingface::read_config_or_own(path);
     const bool model = huggingface::is_config(file) ||
                        (file.is_object() && file.contains("model") && !file.contains("cluster") && !file.contains("training"));
-    if (model) document_ = {{"model", {{"preset", absolute_path(path)}}}};
+    document_ = model ? json{{"model", {{"preset", absolute_path(path)}}}} : file;
     if (huggingface::is_config(file)) document_["model"]["name"] = huggingface::model_name(file, absolute_path(path));
-    else document_ = file;
     if (!document_.is_object()) throw ConfigError(Problem{subject, "", value_text(file), "holds no plan and no model", "give a plan or a config.json"});
   }
 
