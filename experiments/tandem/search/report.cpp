@@ -3,6 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "experiments/tandem/planning/conditions.hpp"
 #include "experiments/tandem/search/report_parts.hpp"
 #include "models/base/text.hpp"
 #include "reports/prediction/text.hpp"
@@ -42,13 +43,29 @@ std::string best_text(const Space& space, const Answer& answer) {
   return table.text();
 }
 
+std::string rows_text(const std::vector<std::string>& rows) {
+  return (rows.size() == 1 ? "row " : "rows ") + list_text(rows);
+}
+
+/// Rows that fit only where the prediction of memory is not far too low, as `tandem plan` judges them.
+std::string tight_text(const Judge& judge, const Answer& answer) {
+  static const double error = planning::load_facts().memory_error;
+  std::vector<std::string> rows;
+  for (std::size_t i = 0; i < answer.best.size(); ++i)
+    if (static_cast<double>(answer.best[i].needed) * (1 + error) > static_cast<double>(judge.room()))
+      rows.push_back(std::to_string(i + 1));
+  if (rows.empty()) return "";
+  const std::string far = number_text(100 * error, 0) + " %";
+  return "memory is tight, " + rows_text(rows) + ": predictions of memory were up to " + far + " below what was measured\n";
+}
+
 /// What of the best no record has.
 std::string wider_text(const Judge& judge, const Answer& answer) {
   std::map<std::string, std::vector<std::string>> rows;
   for (std::size_t i = 0; i < answer.best.size(); ++i)
     if (const std::string why = judge.why_wider(answer.best[i].id); !why.empty()) rows[why].push_back(std::to_string(i + 1));
   std::string out;
-  for (const auto& [why, of] : rows) out += std::string("beyond the records, row") + (of.size() == 1 ? " " : "s ") + list_text(of) + ": " + why + "\n";
+  for (const auto& [why, of] : rows) out += "beyond the records, " + rows_text(of) + ": " + why + "\n";
   return out;
 }
 
@@ -122,7 +139,8 @@ std::string to_text(const Search& search, const Answer& answer, const Changes& c
   const Space& space = search.judge().space();
   std::string out = title(space);
   for (const std::string& t : space.question().told) out += "chosen: " + t + "\n";
-  if (!answer.best.empty()) out += best_text(space, answer) + wider_text(search.judge(), answer);
+  const Judge& judge = search.judge();
+  if (!answer.best.empty()) out += best_text(space, answer) + wider_text(judge, answer) + tight_text(judge, answer);
   if (!answer.complete)
     out += "not all that could be better were simulated: " + count_text(at(answer.counts, Fate::left)) +
            " have no estimate, others one within its error; --events N simulates more\n";

@@ -85,6 +85,15 @@ class Search(Searching):
         self.assertEqual(code, 0, err)
         self.assertTrue(out.startswith("small-llama on 8 devices of dgx-h100"), out)
 
+    def test_rows_that_fit_by_less_than_the_error_of_memory_are_told(self):
+        question = ("llama2-7b", "--cluster", "dgx-a100-80gb", "--devices", 8, "--global-batch", 64, "--seq-length", 5632,
+                    *("recompute=none,full" if word == "recompute=none" else word for word in ONE_LAYOUT))
+        rows, (_, out, _) = self.search(*question), run("search", *question)
+        tight = [str(i) for i, r in enumerate(rows["best"], 1) if r["needed_bytes"] * 1.077 > rows["device_memory_bytes"]]
+        told = re.findall(r"memory is tight, rows? ([\d, and]+): predictions of memory were up to 8 % below", out)
+        self.assertTrue(tight and len(tight) < len(rows["best"]), rows["best"])
+        self.assertEqual(re.findall(r"\d+", told[0]), tight)
+
     def test_what_keeps_every_layout_from_running_is_told(self):
         place = ("--cluster", "dgx-h100", "--devices", 71, "--global-batch", 64)
         code, out, _ = run("search", "gpt-1.3b", *place)
