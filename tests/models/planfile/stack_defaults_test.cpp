@@ -209,6 +209,8 @@ TEST_CASE("DeepSpeed sums gradients of bf16 weights in bf16 under ZeRO since the
     CHECK(gradients(month, 1, "fp16") == DType::fp16);
     CHECK(gradients(month, 1, "fp32") == DType::fp32);
   }
+  const std::string gaudi = with("parallel", "\"zero_stage\": 1", with("training", "\"precision\": \"bf16\"", on("hls-gaudi2")));
+  CHECK(of("megatron-deepspeed", "2024-03", gaudi).training.dtypes.gradients == DType::fp32);  // BF16_Optimizer
   CHECK(gradients("2023-01", 1) == DType::fp32);
   CHECK(gradients("2022-03", 1) == DType::fp32);
 }
