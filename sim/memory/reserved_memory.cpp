@@ -340,22 +340,34 @@ Bytes reserved_bytes(const TaskGraph& graph, const Program& program) {
   return std::max(allocators.reserved(), program.memory.live_peak_bytes);  // where gradients pass, less may be alive than is counted
 }
 
+namespace {
+
+bool runs_in(AllocatedStep& step, Bytes room) {
+  Allocators allocators(false);
+  allocators.limit(room);
+  step.begin(allocators);
+  step.run(allocators);
+  return !allocators.ran_short();
+}
+
+}  // namespace
+
+bool runs_in(const TaskGraph& graph, const Program& program, Bytes room) {
+  const MemoryPlan& memory = program.memory;
+  if (memory.live_peak_bytes > room || memory.expandable_segments) return memory.live_peak_bytes <= room;
+  AllocatedStep step(graph, program);
+  return runs_in(step, room);
+}
+
 Bytes needed_bytes(const TaskGraph& graph, const Program& program, Bytes room) {
   const MemoryPlan& memory = program.memory;
   if (memory.live_peak_bytes > room || memory.expandable_segments) return memory.live_peak_bytes;
   AllocatedStep step(graph, program);
-  const auto runs_in = [&](std::int64_t bytes) {
-    Allocators allocators(false);
-    allocators.limit(Bytes(bytes));
-    step.begin(allocators);
-    step.run(allocators);
-    return !allocators.ran_short();
-  };
-  if (runs_in(room.count())) return memory.live_peak_bytes;
+  if (runs_in(step, room)) return memory.live_peak_bytes;
   std::int64_t fails = room.count(), runs = reserved_bytes(graph, program).count();
   while (runs - fails > kPrecision) {
     const std::int64_t middle = fails + (runs - fails) / 2;
-    (runs_in(middle) ? runs : fails) = middle;
+    (runs_in(step, Bytes(middle)) ? runs : fails) = middle;
   }
   return Bytes(runs);
 }

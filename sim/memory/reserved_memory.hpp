@@ -21,4 +21,7 @@ Bytes reserved_bytes(const TaskGraph& graph, const Program& program);
 /// not enough; expandable segments give back every page.
 Bytes needed_bytes(const TaskGraph& graph, const Program& program, Bytes room);
 
+/// Whether such an allocator needs no more than `room`: one run of the step, where needed_bytes() needs several if it does not fit.
+bool runs_in(const TaskGraph& graph, const Program& program, Bytes room);
+
 }  // namespace tandem::sim

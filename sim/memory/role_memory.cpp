@@ -1,8 +1,12 @@
 #include "sim/memory/role_memory.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "sim/memory/nccl_buffers.hpp"
 #include "sim/memory/reserved_memory.hpp"
 #include "sim/memory/workspaces.hpp"
+#include "sim/network/communications.hpp"
 
 namespace tandem::sim {
 
@@ -18,10 +22,11 @@ Bytes room_beside(const Setup& setup, Bytes runtime) {
 
 }  // namespace
 
-RoleMemory::RoleMemory(const Plan& plan, const Setup& setup, const SimulatedStep& simulated)
+RoleMemory::RoleMemory(const Plan& plan, const Setup& setup, const SimulatedStep& simulated, bool fits)
     : plan_(plan),
       setup_(setup),
       simulated_(simulated),
+      fits_(fits),
       libraries_(library_memory(plan, setup.topology.device())),
       of_stack_(plan.stack.facts.communicators),
       stages_(setup.graph.programs.size()) {}
@@ -32,6 +37,33 @@ bool near_the_end(const Plan& plan, const Setup& setup, Bytes arena, Bytes runti
 }
 
 bool one_arena(const Plan& plan, const Device& device) { return device.synchronous || plan.stack.facts.arena; }
+
+namespace {
+
+/// What a program needs where its allocator does not run short.
+Bytes least_memory(const Plan& plan, const Device& device, const Program& program) {
+  return one_arena(plan, device) ? program.memory.arena_bytes : program.memory.live_peak_bytes;
+}
+
+}  // namespace
+
+bool fits_memory(const Plan& plan, const Setup& setup) {
+  const Device& device = setup.topology.device();
+  const Communications communications = list_communications(setup.graph);
+  std::vector<std::pair<const Program*, Bytes>> tight;  // and what it has room for
+  for (std::size_t s = 0; s < setup.graph.programs.size(); ++s) {
+    const Program& program = setup.graph.programs[s];
+    Coords first = setup.mesh.coords(Rank(0));
+    first[Axis::pp] = static_cast<std::int32_t>(s);
+    const Bytes runtime = device.runtime_memory + library_memory(plan, device) +
+                          communicator_buffers(setup, communications, setup.mesh.rank(first), plan.stack.facts.communicators);
+    const Bytes room = room_beside(setup, runtime);
+    if (least_memory(plan, device, program) > room) return false;
+    const bool simulated = !one_arena(plan, device) && near_the_end(plan, setup, program.memory.arena_bytes, runtime);
+    if (simulated) tight.emplace_back(&program, room);
+  }
+  return std::all_of(tight.begin(), tight.end(), [&](const auto& t) { return runs_in(setup.graph, *t.first, t.second); });
+}
 
 /// A device's allocator gives back segments without a tensor before it gives up (PyTorch:
 /// c10/cuda/CUDACachingAllocator.cpp, release_cached_blocks, which waits for the device first), but holes beside tensors it cannot; of
@@ -51,7 +83,7 @@ RolePrediction RoleMemory::of(const Role& role) {
   if (!stage.communicators)
     stage.communicators = communicator_buffers(setup_, simulated_.communications, Rank(role.ranks.front()), of_stack_);
   const Bytes runtime = device.runtime_memory + libraries_ + *stage.communicators;
-  if (!stage.needed) stage.needed = needed_memory(plan_, setup_, program, runtime);
+  if (!stage.needed) stage.needed = fits_ ? least_memory(plan_, device, program) : needed_memory(plan_, setup_, program, runtime);
   RolePrediction out;
   out.arena_bytes = memory.arena_bytes;
   out.live_peak_bytes = memory.live_peak_bytes;

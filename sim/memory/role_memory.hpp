@@ -20,11 +20,14 @@ Bytes needed_memory(const Plan& plan, const Setup& setup, const Program& program
 /// allocator is simulated.
 bool near_the_end(const Plan& plan, const Setup& setup, Bytes arena, Bytes runtime);
 
+/// Whether every stage's rank fits its device, as needed_memory() and RoleMemory have it, without how much those need that do not.
+bool fits_memory(const Plan& plan, const Setup& setup);
+
 /// Memory of the roles of one simulated step.
 class RoleMemory {
  public:
-  /// References are kept.
-  RoleMemory(const Plan& plan, const Setup& setup, const SimulatedStep& simulated);
+  /// References are kept. `fits`: fits_memory() has said so.
+  RoleMemory(const Plan& plan, const Setup& setup, const SimulatedStep& simulated, bool fits = false);
 
   /// The figures of memory of `role`; nothing else is filled in.
   RolePrediction of(const Role& role);
@@ -41,6 +44,7 @@ class RoleMemory {
   const Plan& plan_;
   const Setup& setup_;
   const SimulatedStep& simulated_;
+  const bool fits_;
   Bytes libraries_;
   std::vector<Communicators> of_stack_;
   std::vector<Stage> stages_;

@@ -104,8 +104,9 @@ void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const S
   for (const std::string& note : setup.cost.notes()) out.notes.push_back(note);
 }
 
-void fill_roles(Prediction& out, const Setup& setup, const SimulatedStep& simulated, const RoleTimes& times, const Plan& plan) {
-  RoleMemory memory(plan, setup, simulated);
+void fill_roles(Prediction& out, const Setup& setup, const SimulatedStep& simulated, const RoleTimes& times, const Plan& plan,
+                bool fits) {
+  RoleMemory memory(plan, setup, simulated, fits);
   for (std::size_t r = 0; r < simulated.roles.size(); ++r) {
     RolePrediction role = memory.of(simulated.roles[r]);
     role.coords = setup.mesh.coords(Rank(simulated.roles[r].ranks.front()));
@@ -185,7 +186,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   out.ranks = mesh.world_size();
   out.device_memory = topology.device().usable_memory;
   fill_rates(out, work, setup);
-  fill_roles(out, setup, simulated, role_times(setup, simulated, steady_state, wanted.every_breakdown), plan);
+  fill_roles(out, setup, simulated, role_times(setup, simulated, steady_state, wanted.every_breakdown), plan, wanted.fits);
   note_machine(out, plan, setup, simulated);
   out.measured_products = product_coverage(setup);
   RangeQuestion question = range_question(out, topology, traits_of(plan));

@@ -21,6 +21,7 @@ struct SimulateOptions {
   bool memory_over_time = false;
   bool unfolded = false;  ///< every rank its own role (tests)
   bool every_breakdown = true;  ///< RolePrediction::time_breakdown_s of all roles, not of the critical one alone
+  bool fits = false;      ///< fits_memory() has said so of the plan: its allocators are not simulated again
   std::vector<std::string> range_without;  ///< sources whose records the range must not rest on
   const Routing* routing = nullptr;  ///< rows that experts get, rank by rank, as in a run; outlives the call
   TellProgress progress;  ///< or empty
