@@ -17,15 +17,19 @@ bool known_layout(const Plan& plan, const lowering::Shapes& s, const Topology& t
   const lowering::Sharding z = lowering::sharding_of(plan);
   const lowering::UpdateSpec u = lowering::update_spec(plan, s, z, 0, 0);
   const bool model = s.decoder_layers == 0 && s.mtp == 0 && !plan.runs_pairs() && !folds(q);
+  // Tensor ranks share a node, or have whole ones.
+  const std::int64_t node = topology.devices_per_node();
   const bool order = q.rank_order == "tp-cp-ep-dp-pp" && topology.ranks_per_device() == 1 && !topology.device().synchronous &&
-                     topology.devices_per_node() % s.tensor == 0;
+                     (node % s.tensor == 0 || s.tensor % node == 0);
   const bool whole = z.shards == q.data * s.context && (s.experts == 0 || z.expert_shards == expert_copies(plan));
-  const bool exchange = z.zero_stage <= 1 && (z.zero_stage == 0 || whole) && !z.gathers_next &&
-                        !z.offload.optimizer && !z.offload.parameters && s.dtypes.gradient_reduce == s.dtypes.gradients;
+  const bool captured = z.gathers_next && t.cuda_graphs != CudaGraphs::none;  // layers that wait for their weights are not
+  const bool exchange = z.zero_stage <= 1 && (z.zero_stage == 0 || whole) && !captured && !z.offload.parameters &&
+                        s.dtypes.gradient_reduce == s.dtypes.gradients;
   const bool update = (u.optimizer.kind == OptimizerKind::adamw || u.optimizer.kind == OptimizerKind::sgd) && !u.post_validated;
-  const bool recomputed = t.recompute != Recompute::selective || t.recompute_layers == 0;
+  const Recompute again = t.recompute;
+  const bool recomputed = again != Recompute::selective || t.recompute_layers == 0;
   // What recomputed layers keep for weight passes.
-  const bool kept = !(s.defer_weights && t.recompute == Recompute::full);
+  const bool kept = !(s.defer_weights && again == Recompute::full);
   return model && order && exchange && update && recomputed && kept && !plan.cluster.perturbation.any();
 }
 
@@ -35,7 +39,7 @@ constexpr std::pair<double, double> kTight{0.8, 1.1};
 }  // namespace
 
 const char* name(Outside o) {
-  constexpr const char* names[] = {"nothing", "layout", "host", "contended"};
+  constexpr const char* names[] = {"nothing", "layout", "host", "contended", "offloaded"};
   return names[static_cast<std::size_t>(o)];
 }
 

@@ -13,6 +13,7 @@ enum class Outside : std::uint8_t {
   layout,     ///< recurrences have no such plan (ZeRO 2 and 3, two passes at once, ...), or its machine is disturbed
   host,       ///< launches set the pace
   contended,  ///< communications that run at once use links in common
+  offloaded,  ///< the first states come from the host beside the last passes or behind them: that sets the pace
 };
 const char* name(Outside o);
 
@@ -28,6 +29,7 @@ struct Estimate {
   Bytes memory;         ///< of the rank that needs most, the device's runtime included
   Outside outside = Outside::nothing;
   Way way = Way::recurrences;
+  bool least = false;   ///< if it is outside: the step takes no less (but for an estimate's error), as it has no chunks
 };
 
 }  // namespace tandem::sim

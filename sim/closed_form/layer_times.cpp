@@ -188,6 +188,7 @@ void LayerTimesCache::make_small(const Plan& plan) {
   q.zero_group = 0;
   q.overlap_grad_reduce = q.overlap_param_gather = q.overlap_experts = false;
   q.bucket_bytes = Bytes(1);
+  q.offload = {};
   shorten(small_.model);
   small_.training.recompute_layers = 0;
   small_.training.global_batch_size = kSmallBatches * small_.training.micro_batch_size * q.data;

@@ -6,6 +6,11 @@
 #include "models/base/error.hpp"
 
 namespace tandem::sim {
+namespace {
+
+constexpr std::size_t kTimesOfChunk = 6;  ///< in PassTimes::pass; the first is that of the first micro-batch's forward pass
+
+}  // namespace
 
 /// Brings all stages' events into an order in which every step's inputs are known: transfers are a rendezvous of the
 /// sender's and the receiver's streams, each in its own order, so any order that can be is as good as any other.
@@ -133,7 +138,10 @@ void PassTape::play(const PassTimes& times, PassEnds& ends) {
       const std::int64_t waits = times.wait_for_send ? sent_[s] : 0;
       std::int64_t start = std::max(computing_[s], waits);
       if (step.in >= 0) start = std::max(start, std::max(in + times.after_arrival, waits) + times.gather);
-      out = computing_[s] = start + times.pass[static_cast<std::size_t>(step.time)];
+      const auto time = static_cast<std::size_t>(step.time);
+      out = start + times.pass[time];
+      if (time % kTimesOfChunk == 0 && !times.earliest.empty()) out = std::max(out, times.earliest[time / kTimesOfChunk]);
+      computing_[s] = out;
       continue;
     }
     const auto t = static_cast<std::size_t>(step.peer);
@@ -188,6 +196,7 @@ void PassSchedules::write_words(ScheduleKind kind, const ScheduleShape& shape, c
   for (const PassCosts& c : shape.costs) words_.insert(words_.end(), {c.forward, c.backward, c.weight, c.held, c.deferred});
   words_.insert(words_.end(), times.pass.begin(), times.pass.end());
   words_.insert(words_.end(), times.transfer.begin(), times.transfer.end());
+  words_.insert(words_.end(), times.earliest.begin(), times.earliest.end());
 }
 
 const PassEnds& PassSchedules::play(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times) {

@@ -19,6 +19,8 @@ struct PassTimes {
   std::vector<std::int64_t> pass;
   /// Forward transfers by sender, then backward ones.
   std::vector<std::int64_t> transfer;
+  /// By stage x chunks + chunk: the first micro-batch's forward pass ends no earlier. Empty: nothing is waited for.
+  std::vector<std::int64_t> earliest;
   std::int64_t after_arrival = 0;   ///< between what arrived and the computation that uses it: launches
   std::int64_t gather = 0;          ///< putting together what arrived in shares; 0: it came whole
   bool wait_for_send = false;       ///< a stage's next computation waits for its last send

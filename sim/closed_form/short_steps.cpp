@@ -69,8 +69,7 @@ void ShortSteps::write_key(const lowering::ShortPlan& s, Reads reads) {
   for (const lowering::Growth& g : s.growths) key_.insert(key_.end(), {static_cast<std::int64_t>(g.of), g.each, far_of(g)});
 }
 
-ShortSteps::Point ShortSteps::simulated(const Plan& plan, Reads reads) const {
-  const TaskGraph graph = lower(plan);
+ShortSteps::Point ShortSteps::simulated(const Plan& plan, const TaskGraph& graph, Reads reads) const {
   Point out{0};
   if (reads == Reads::all) {
     const Mesh mesh = make_mesh(plan);
@@ -83,8 +82,7 @@ ShortSteps::Point ShortSteps::simulated(const Plan& plan, Reads reads) const {
   return out;
 }
 
-std::vector<Bytes> ShortSteps::runtime(const Plan& plan) const {
-  const TaskGraph graph = lower(plan);
+std::vector<Bytes> ShortSteps::runtime(const Plan& plan, const TaskGraph& graph) const {
   const Mesh mesh = make_mesh(plan);
   const Setup setup{graph, mesh, topology_, cost_};
   const Communications communications = list_communications(graph);
@@ -124,14 +122,18 @@ Bytes ShortSteps::memory(const Plan& plan, const Known& known, const Point& sum,
 
 ShortSteps::Known ShortSteps::read(const lowering::ShortPlan& s, Reads reads) const {
   Known out;
-  out.base = simulated(s.plan, reads);
-  out.runtime = runtime(s.plan);
+  const auto simulated = [&](const Plan& plan) { return this->simulated(plan, lower(plan), reads); };
+  {
+    const TaskGraph graph = lower(s.plan);
+    out.base = this->simulated(s.plan, graph, reads);
+    out.runtime = runtime(s.plan, graph);
+  }
   for (const lowering::Growth& g : s.growths) {
     const std::int64_t far = far_of(g);
-    const Point once = difference(simulated(s.grown(g, 1), reads), out.base);
+    const Point once = difference(simulated(s.grown(g, 1)), out.base);
     Slope slope{once, once, Point(once.size(), 0)};
     if (far > 1) {
-      slope.far = difference(simulated(s.grown(g, far), reads), out.base);
+      slope.far = difference(simulated(s.grown(g, far)), out.base);
       slope.each = scaled(difference(slope.far, once), 1 / static_cast<double>(far - 1));
       slope.change = difference(slope.each, once);
     }
@@ -142,7 +144,7 @@ ShortSteps::Known ShortSteps::read(const lowering::ShortPlan& s, Reads reads) co
   const lowering::ShortPlan longer{s.grown(batches, far_of(batches)), {}};
   for (std::size_t i = 0; i + 1 < s.growths.size(); ++i) {
     const std::int64_t far = far_of(s.growths[i]);
-    Point both = difference(simulated(longer.grown(s.growths[i], far), reads), out.base);
+    Point both = difference(simulated(longer.grown(s.growths[i], far)), out.base);
     add(both, out.slopes[i].far, -1);
     add(both, out.slopes.back().far, -1);
     out.together.push_back(scaled(std::move(both), 1 / static_cast<double>(far * far_of(batches))));

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "models/graph/task_graph.hpp"
 #include "models/plan/plan_words.hpp"
 #include "models/lowering/stage/short_plan.hpp"
 #include "sim/cost/cost_model.hpp"
@@ -59,8 +60,8 @@ class ShortSteps {
   ReadStep read(const Plan& plan, Reads reads, Fill fill);
   const Known& known(const lowering::ShortPlan& s, Reads reads);
   Known read(const lowering::ShortPlan& s, Reads reads) const;
-  Point simulated(const Plan& plan, Reads reads) const;
-  std::vector<Bytes> runtime(const Plan& plan) const;
+  Point simulated(const Plan& plan, const TaskGraph& graph, Reads reads) const;
+  std::vector<Bytes> runtime(const Plan& plan, const TaskGraph& graph) const;
   Bytes memory(const Plan& plan, const Known& known, const Point& sum, Fill fill) const;
   Bytes walked(const Plan& plan, const std::vector<Bytes>& runtime) const;
   void write_key(const lowering::ShortPlan& s, Reads reads);

@@ -58,8 +58,10 @@ StepEstimate::StepEstimate(const Parts& x)
 }
 
 Estimate StepEstimate::estimate() {
+  list_parts();
   fill_passes();
   fill_transfers();
+  fill_gathers();
   const PassEnds& ends = in_.schedules.play(kind_, shape_, in_.scratch.times);
   in_.scratch.passes = *std::max_element(ends.stage.begin(), ends.stage.end());
   std::vector<Tail> tails = all_tails(ends);
@@ -72,13 +74,15 @@ Estimate StepEstimate::estimate() {
     e.step_time = Duration::picoseconds(update(tails));
   }
   e.memory = memory(tails);
-  e.outside = host_bound() ? Outside::host : contended(e.step_time) ? Outside::contended : Outside::nothing;
+  e.outside = outside(e.step_time, tails);
+  e.least = v_ == 1;
   return e;
 }
 
 std::int64_t StepEstimate::passes() {
   fill_passes();
   fill_transfers();
+  in_.scratch.times.earliest.clear();
   const PassEnds& ends = in_.schedules.play(kind_, shape_, in_.scratch.times);
   return *std::max_element(ends.stage.begin(), ends.stage.end());
 }
@@ -157,8 +161,14 @@ void StepEstimate::fill_transfers() {
   times.after_arrival = times.gather = 0;
   if (p_ == 1) return;
   const Op send = Send{in_.layer.boundary_elements, dtypes_.compute, 1};
+  const bool whole_nodes = stride_ % in_.topology.devices_per_node() == 0;  // all neighbours lie alike
   for (std::int64_t s = 0; s < p_; ++s) {
     const bool wraps_on = s == p_ - 1, wraps_back = s == 0;
+    if (whole_nodes && s > 1 && !wraps_on) {
+      for (const std::int64_t way : {std::int64_t{0}, p_})
+        times.transfer[static_cast<std::size_t>(way + s)] = times.transfer[static_cast<std::size_t>(way + s - 1)];
+      continue;
+    }
     if (!wraps_on || v_ > 1)
       times.transfer[static_cast<std::size_t>(s)] =
           alone(send, {s * stride_, wraps_on ? -(p_ - 1) * stride_ : stride_, 2, 1, stride_});
@@ -179,6 +189,24 @@ std::int64_t StepEstimate::gather_time() {
 }
 
 // ---- the exchange of gradients ----
+
+bool StepEstimate::same_parts(std::size_t stage, std::size_t other) const {
+  const auto same = [](const lowering::ChunkPart& a, const lowering::ChunkPart& b) {
+    return a.layers == b.layers && a.first == b.first && a.last == b.last;
+  };
+  const ChunkParts &a = stages_[stage], &b = stages_[other];
+  return only_kind_ < kLayerKinds && std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+}
+
+void StepEstimate::list_parts() {
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    const auto known = std::find_if(parts_.begin(), parts_.end(), [&](const StageParts& p) { return same_parts(s, p.stage); });
+    parts_of_.push_back(static_cast<std::size_t>(known - parts_.begin()));
+    if (known != parts_.end()) continue;
+    parts_.push_back({lowering::stage_units(regions_, stages_[s], sharding_), {}, s});
+    if (sharding_.offload.optimizer) parts_.back().host = host_states(s);
+  }
+}
 
 /// Between the last backward pass and a tied matrix' gradient that leaves as one.
 std::int64_t StepEstimate::added_uses() const {
@@ -201,15 +229,16 @@ std::int64_t StepEstimate::completed(std::int64_t s, const lowering::RegionPlace
   const std::int64_t head =
       end - embed - backward_pass(c.first_layer, c.layers, order_) - recompute_pass(c.first_layer, again);
   if (r.kind != RegionKind::block && r.kind != RegionKind::experts) return head;
-  const std::int64_t l = r.layer - c.first_layer;
+  const std::int64_t l = layer_in_chunk(s, r);
   if (split_backward_) return ends.gradient[part] + late - gradient_pass(c.first_layer, l);
-  return head + gradient_pass(r.layer, c.layers - l) + recompute_pass(r.layer, std::max<std::int64_t>(0, again - l));
+  const std::int64_t layer = c.first_layer + l;
+  return head + gradient_pass(layer, c.layers - l) + recompute_pass(layer, std::max<std::int64_t>(0, again - l));
 }
 
 /// The stage's units in order of completion, and when each is complete.
-lowering::StageUnits StepEstimate::list_units(std::int64_t s, const PassEnds& ends, std::int64_t late) {
+void StepEstimate::list_units(std::int64_t s, const PassEnds& ends, std::int64_t late) {
   using lowering::RegionKind;
-  const lowering::StageUnits stage = lowering::stage_units(regions_, stages_[static_cast<std::size_t>(s)], sharding_);
+  const lowering::StageUnits& stage = parts_of(s).units;
   in_.scratch.units.clear();
   // A stage with both uses of a tied matrix keeps the gradient of the output apart; it leaves first, with the head's.
   if (uses_apart_) {
@@ -231,7 +260,6 @@ lowering::StageUnits StepEstimate::list_units(std::int64_t s, const PassEnds& en
     word_unit_ = lowering::word_use_unit(r.elements, stage.units[static_cast<std::size_t>(r.unit)], sharding_);
     if (uses_apart_) in_.scratch.units.front().elements = word_unit_.elements;
   }
-  return stage;
 }
 
 /// What sums a unit over the ranks that have its parameters.
@@ -294,7 +322,7 @@ StepEstimate::Tail StepEstimate::tail(std::int64_t s, const PassEnds& ends, std:
   late += sums;
   t.computed = ends.stage[static_cast<std::size_t>(s)] + late + added_uses() +
                in_.layer.collective_launches * in_.cost.launch().ps();
-  const lowering::StageUnits stage = list_units(s, ends, late);
+  list_units(s, ends, late);
   // Units leave as they are completed, or in their order behind all passes.
   if (reduces_beside_backward(in_.plan.parallel, StageId(static_cast<std::int32_t>(s))))
     std::stable_sort(in_.scratch.units.begin(), in_.scratch.units.end(),
@@ -323,8 +351,10 @@ StepEstimate::Tail StepEstimate::tail(std::int64_t s, const PassEnds& ends, std:
     gathered = &u;
     t.gather += gather;
   }
-  t.flat = stage.flat_elements;
-  t.shard = stage.shard_elements;
+  if (sharding_.gathers_next) t.gather = 0;
+  t.flat = parts_of(s).units.flat_elements;
+  t.shard = parts_of(s).units.shard_elements;
+  t.host = parts_of(s).host;
   beside_ = std::max(beside_, sending_until(t.computed));
   disturbed_ = std::max(disturbed_, memory_until(t.computed));
   way_ = std::max(way_, sending_until(INT64_MAX));
@@ -359,13 +389,14 @@ std::int64_t StepEstimate::update(const std::vector<Tail>& tails) {
   if (first.norm_is_shared) normed += alone(lowering::norm_sum(first), all);
   normed += compute(lowering::clip_of(first));
   std::int64_t end = 0;
-  for (const Tail& t : tails)
-    end = std::max(end, normed + compute(lowering::update_of(update_of(t), dtypes_)) + t.gather);
+  for (const Tail& t : tails) end = std::max(end, updated(t, normed));
   return end;
 }
 
 lowering::UpdateSpec StepEstimate::update_of(const Tail& t) const {
-  return lowering::update_spec(in_.plan, in_.shapes, sharding_, t.flat, t.shard);
+  lowering::UpdateSpec u = lowering::update_spec(in_.plan, in_.shapes, sharding_, t.flat, t.shard);
+  u.state_elements -= t.host.elements;
+  return u;
 }
 
 }  // namespace tandem::sim::closed_form

@@ -54,6 +54,15 @@ class StepEstimate {
   std::int64_t passes();
 
  private:
+  /// States of a stage that lie in the host's memory. Unit by unit they come, are updated and go back.
+  struct HostStates {
+    std::int64_t elements = 0;   ///< of the rank's parameters
+    std::int64_t together = 0;   ///< the most of two units that follow each other, which are there at once
+    std::int64_t arrival = 0;    ///< ps: the first unit comes
+    std::int64_t first = 0;      ///< ps: updating the first unit and taking it back
+    std::int64_t rest = 0;       ///< ps: the others, one after the other
+    std::int64_t last_back = 0;  ///< ps: of that, taking the last one back
+  };
   /// What one stage does behind its last pass.
   struct Tail {
     std::int64_t reduced = 0;    ///< ps: its gradients are summed
@@ -61,6 +70,7 @@ class StepEstimate {
     std::int64_t gather = 0;     ///< what bringing its updated weights together takes
     std::int64_t computed = 0;   ///< its computations are over
     std::int64_t flat = 0, shard = 0;  ///< elements
+    HostStates host;
   };
 
   // The pipeline.
@@ -85,11 +95,25 @@ class StepEstimate {
   /// Of the passes that make gradients, those of the last micro-batch.
   std::int64_t gradient_pass(std::int64_t first, std::int64_t layers) const;
 
+  // Stages of as many layers have the same units: of each such set one stage's are listed.
+  struct StageParts {
+    lowering::StageUnits units;
+    HostStates host;
+    std::size_t stage = 0;   ///< whose they are
+  };
+  void list_parts();
+  bool same_parts(std::size_t stage, std::size_t other) const;
+  const StageParts& parts_of(std::int64_t s) const { return parts_[parts_of_[static_cast<std::size_t>(s)]]; }
+  /// Of `r` in parts_of(s): its layer in its chunk.
+  std::int64_t layer_in_chunk(std::int64_t s, const lowering::RegionPlace& r) const {
+    return r.layer - stages_[parts_of(s).stage][static_cast<std::size_t>(r.chunk)].first_layer;
+  }
+
   // The exchange of gradients.
   std::vector<Tail> all_tails(const PassEnds& ends);
   Tail tail(std::int64_t s, const PassEnds& ends, std::int64_t& late);
   std::int64_t added_uses() const;
-  lowering::StageUnits list_units(std::int64_t s, const PassEnds& ends, std::int64_t late);
+  void list_units(std::int64_t s, const PassEnds& ends, std::int64_t late);
   /// When the last micro-batch has added its gradient to a region of a chunk.
   std::int64_t completed(std::int64_t s, const lowering::RegionPlace& r, const PassEnds& ends, std::int64_t late) const;
   /// A tied matrix is summed over its stages while weight passes are left (GradientReduction::before_weights).
@@ -102,6 +126,12 @@ class StepEstimate {
   std::int64_t tied(const std::vector<Tail>& tails);
   std::int64_t update(const std::vector<Tail>& tails);
   lowering::UpdateSpec update_of(const Tail& t) const;
+  HostStates host_states(std::size_t s) const;
+  std::int64_t updated(const Tail& t, std::int64_t normed) const;
+  // Weights that the step gathers first.
+  void fill_gathers();
+  std::int64_t gather_first(std::int64_t s);
+  std::int64_t forward_from(std::int64_t s, const lowering::RegionPlace& r) const;
   Collective collective(CollectiveKind kind, Group group, std::int64_t elements, DType dtype) const {
     return {kind, group, elements, dtype, Reduce::sum};
   }
@@ -118,6 +148,7 @@ class StepEstimate {
   Bytes passing(std::int64_t s);
   Bytes kept(const ChunkParts& chunks) const;
   Bytes kept_by_small() const;
+  Outside outside(Duration step, const std::vector<Tail>& tails);
   bool contended(Duration step);
   std::int64_t beside_exchanges();
   /// Elements of the first layer's gradient, without experts.
@@ -140,12 +171,15 @@ class StepEstimate {
   const std::size_t order_;                ///< of the last micro-batch in ByOrder, but for what is behind it alone
   const DTypes& dtypes_;
   ScheduleShape shape_;
+  std::vector<StageParts> parts_;
+  std::vector<std::size_t> parts_of_;      ///< by stage: index
   ShardUnit word_unit_;                    ///< of a stage's copy of the word matrix
   bool slowed_ = false;                    ///< what computations take longer beside gradients on their way is counted
   std::int64_t longer_ = 0;                ///< ps: what stages' computations take longer for it, all added
   std::int64_t beside_ = 0;                ///< ps: most that a stage computed while gradients were on the way
   std::int64_t disturbed_ = 0;             ///< ps: most that a memory took for gradients on the way beside a stage's computation
   std::int64_t way_ = 0;                   ///< ps: most that a stage's gradients were on the way
+  std::int64_t gathered_first_ = 0;        ///< ps: most that a stage's weights are on the way when the step begins
 };
 
 }  // namespace tandem::sim::closed_form

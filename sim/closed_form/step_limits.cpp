@@ -12,19 +12,30 @@ namespace {
 /// none was off by more than half of that (2026-11-24).
 constexpr double kContended = 0.03;
 
+/// The same of the first states that come from the host.
+constexpr double kArrival = 0.01;
+
 }  // namespace
+
+Outside StepEstimate::outside(Duration step, const std::vector<Tail>& tails) {
+  if (host_bound()) return Outside::host;
+  if (contended(step)) return Outside::contended;
+  const auto late = [&](const Tail& t) { return static_cast<double>(t.host.arrival) > kArrival * static_cast<double>(step.ps()); };
+  return std::any_of(tails.begin(), tails.end(), late) ? Outside::offloaded : Outside::nothing;
+}
 
 /// Whether what shares links, or computes while gradients leave in a way that is not followed here, could take three percent of
 /// the step longer for it. Beside tensor collectives, which are there for a part of the time, a part counts.
 bool StepEstimate::contended(Duration step) {
+  if (t_ > in_.topology.devices_per_node()) return true;  // tensor ranks of several nodes: all that leaves a node meets theirs
   const Op sums = collective(CollectiveKind::all_reduce, Group::data, layer_elements(), dtypes_.gradient_reduce);
   const Op tensor = collective(CollectiveKind::all_reduce, Group::tensor, in_.layer.boundary_elements, dtypes_.compute);
   const Op send = Send{in_.layer.boundary_elements, dtypes_.compute, 1};
   const Members tensor_group{0, 1, t_}, neighbours{0, stride_, 2, 1, stride_};
   std::int64_t longer = 0;
   if (d_ > 1) {
-    if (in_.links.crowded(sums, data_groups(0), p_, stride_)) longer += way_;
-    if (t_ > 1 && in_.links.meet(tensor, tensor_group, sums, data_groups(0))) longer += beside_ / 4;
+    if (in_.links.crowded(sums, data_groups(0), p_, stride_)) longer += way_ + gathered_first_;
+    if (t_ > 1 && in_.links.meet(tensor, tensor_group, sums, data_groups(0))) longer += (beside_ + gathered_first_) / 4;
     // Other chunks' passes, weight passes and tensor ranks' sums go on meanwhile, and all slow each other in turn.
     const bool sums_beside = t_ > 1 && (in_.shapes.sequence_parallel || in_.shapes.sum_beside_weights);
     const bool passes = v_ > 1 || split_backward_ || sums_beside;

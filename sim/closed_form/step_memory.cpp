@@ -11,17 +11,23 @@ namespace tandem::sim::closed_form {
 /// What lives for the whole step, and the most that comes and goes: passes, or the update.
 Bytes StepEstimate::memory(const std::vector<Tail>& tails) {
   const std::vector<Bytes>& runtime = in_.runtime.of(in_.plan, tied_);
+  const DType weights = in_.shapes.stored_weights();
+  const std::vector<lowering::OptimizerState> states =
+      lowering::optimizer_states(update_of(tails.front()).optimizer, weights, in_.shapes);
+  const auto of_states = [&](std::int64_t elements) {
+    Bytes sum;
+    for (const lowering::OptimizerState& state : states) sum += bytes_of(state.type, elements);
+    return sum;
+  };
   Bytes most;
   for (std::int64_t s = 0; s < p_; ++s) {
     const Tail& t = tails[static_cast<std::size_t>(s)];
-    const lowering::UpdateSpec u = update_of(t);
-    Bytes sum = bytes_of(u.weights, t.flat) + bytes_of(dtypes_.gradients, t.flat) +
-                in_.layer.apart + runtime[static_cast<std::size_t>(s)];
-    for (const lowering::OptimizerState& state : lowering::optimizer_states(u.optimizer, u.weights, in_.shapes))
-      sum += bytes_of(state.type, u.state_elements);
+    const std::int64_t updated = update_of(t).state_elements;
+    Bytes sum = bytes_of(weights, t.flat) + bytes_of(dtypes_.gradients, t.flat) + of_states(updated) + in_.layer.apart +
+                runtime[static_cast<std::size_t>(s)];
     if (uses_apart_ && p_ > 1) sum += bytes_of(dtypes_.gradients, word_unit_.elements);
-    const Bytes update(in_.shapes.fusion.step_bytes * u.state_elements);
-    most = std::max(most, sum + std::max(update, passing(s)));
+    const Bytes update(in_.shapes.fusion.step_bytes * updated);
+    most = std::max(most, sum + std::max({update, of_states(t.host.together), passing(s)}));
   }
   return most;
 }
@@ -49,7 +55,8 @@ Bytes StepEstimate::kept(const ChunkParts& chunks) const {
     const std::int64_t again = recomputed(chunks, c);
     const std::int64_t saved =
         layer_sum(c.first_layer + again, c.layers - again, [](const BlockTimes& b) { return b.saved.count(); });
-    most = std::max(most, (c.layers + 1) * in_.layer.hidden + Bytes(saved));
+    // Every layer's input, and of the last layer the output: others' leave.
+    most = std::max(most, (c.layers + (c.last ? 1 : 0)) * in_.layer.hidden + Bytes(saved));
   }
   return most;
 }
