@@ -24,6 +24,8 @@ std::vector<Ineffective> table(const Plan& p) {
   const OptimizerSpec& o = p.training.optimizer;
   const std::string& scaling = p.model.rope_scaling.type;
   const bool whole = p.parallel.zero_stage == 3 && p.stack.facts.whole_between_micro_batches;
+  const bool one_copy = p.parallel.data * p.parallel.context == 1 && !experts;
+  const bool gathers = p.parallel.zero_stage > 0 || p.training.cuda_graphs != CudaGraphs::none;
   const std::string_view stays = "pipelines of this stack have weights whole between micro-batches";
   const bool norm_comes_last = p.model.norm_placement == NormPlacement::post || p.model.norm_placement == NormPlacement::post_add;
   const WindowSpec& window = p.model.window;
@@ -83,6 +85,15 @@ std::vector<Ineffective> table(const Plan& p) {
       {"parallel.token_dispatcher", experts && p.parallel.expert == 1, "parallel.expert is 1: no rows travel"},
       {"training.dtypes.dispatch", !p.sends_copies(), "tokens travel as activations unless parallel.token_dispatcher is deepep"},
       {"parallel.overlap_tensor_sum", p.parallel.tensor == 1, "parallel.tensor is 1"},
+      {"parallel.overlap_tensor_sum", p.parallel.tensor > 1 && p.parallel.tensor_overlap, "parallel.tensor_overlap does the same and more"},
+      {"parallel.tensor_overlap", p.parallel.tensor == 1, "parallel.tensor is 1"},
+      {"parallel.scatter_p2p", p.parallel.pipeline == 1, "parallel.pipeline is 1"},
+      {"parallel.scatter_p2p", p.parallel.pipeline > 1 && p.parallel.tensor == 1, "parallel.tensor is 1"},
+      {"parallel.scatter_p2p", p.parallel.pipeline > 1 && p.parallel.sequence_parallel, "tensor ranks hold shares (parallel.sequence_parallel)"},
+      {"parallel.overlap_grad_reduce", one_copy, "parallel.data and parallel.context are 1: gradients are not reduced"},
+      {"parallel.overlap_param_gather", !gathers, "parallel.zero_stage is 0: weights are not gathered"},
+      {"parallel.overlap_param_gather", gathers && one_copy && p.training.cuda_graphs == CudaGraphs::none,
+       "parallel.data and parallel.context are 1: weights are not gathered"},
       {"parallel.offload.ratio", !offloads, "nothing is offloaded"},
       {"parallel.prefetch_layers", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
       {"parallel.reuse_distance", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
