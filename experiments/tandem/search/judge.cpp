@@ -6,6 +6,7 @@
 #include "models/plan/mesh.hpp"
 #include "models/planfile/plan_draft.hpp"
 #include "models/stack/resolve.hpp"
+#include "sim/memory/role_memory.hpp"
 #include "sim/result/error_book.hpp"
 #include "sim/result/simulate.hpp"
 
@@ -63,6 +64,7 @@ class Judge::Lease {
 Judge::Judge(const Space& space, Lenience lenience)
     : space_(space),
       lenience_(lenience),
+      disturbed_(space.question().draft.plan.cluster.perturbation.any()),
       topology_(program::topology_of(space.question().draft.plan, "")),
       cost_(sim::make_cost_model(*topology_)),
       room_(lenience.any_memory ? kAnyRoom : topology_->device().usable_memory.count() / topology_->ranks_per_device()),
@@ -82,15 +84,22 @@ bool Judge::is_of_members(const std::string& field) const {
   return false;
 }
 
-/// Why a candidate has the step of another one, by a field that changes nothing; or empty.
-std::string Judge::idle(CandidateId id, const Plan& plan) const {
+/// Why a candidate has the step of another one that may be, by fields that change nothing; or empty.
+std::string Judge::idle(CandidateId id, const Plan& plan, Tools& tools) const {
   const IdleFields idle(plan);
+  CandidateId other = id;
+  std::string reason;
   for (std::size_t a = 0; a < space_.axes().size(); ++a) {
     const Axis& axis = space_.axes()[a];
-    const bool first = id / space_.stride(a) % static_cast<CandidateId>(axis.values.size()) == 0;
-    if (!first && idle.has(axis.field)) return axis.field + " changes nothing here: the step of " + axis.name + " " + axis.values.front().text;
+    const CandidateId value = id / space_.stride(a) % static_cast<CandidateId>(axis.values.size());
+    if (value == 0 || space_.asked(a) || !idle.has(axis.field)) continue;
+    other -= value * space_.stride(a);
+    if (reason.empty()) reason = axis.field + " changes nothing here: the step of " + axis.name + " " + axis.values.front().text;
   }
-  return "";
+  if (other == id) return "";
+  const Plan& twin = tools.twins.of(other);
+  const bool may_be = plan_problems(twin).empty() && lowering_gaps(twin).empty() && refusal_of_stack(twin).empty();
+  return may_be ? reason : "";
 }
 
 const LayerFloor& Judge::floor_of(CandidateId id, const Plan& plan, Tools& tools) const {
@@ -131,7 +140,7 @@ GroupView Judge::group(std::int64_t group) const {
     if (others(p)) return refused(Fate::layout, text_of(p));
   for (const Problem& p : lowering_gaps(plan))
     if (others(p)) return refused(Fate::unlowered, text_of(p));
-  if (std::string reason = idle(first, plan); !reason.empty()) return refused(Fate::same, std::move(reason));
+  if (std::string reason = idle(first, plan, *tools); !reason.empty()) return refused(Fate::same, std::move(reason));
   const LayerFloor& layer = floor_of(first, plan, *tools);
   out.floor_ps = time_floor(plan, layer);
   for (std::int64_t m = 0; m < space_.members(); ++m) {
@@ -148,7 +157,7 @@ GroupView Judge::group(std::int64_t group) const {
 std::int64_t Judge::passes_floor(std::int64_t group) const {
   Lease tools(*this);
   const Plan& plan = tools->plans.of(group * space_.members());
-  if (plan.cluster.perturbation.any()) return 0;
+  if (disturbed_) return 0;
   return static_cast<std::int64_t>(static_cast<double>(tools->form.passes(plan).ps()) * (1 - kTimeError));
 }
 
@@ -164,6 +173,10 @@ bool Judge::surely_large(const Plan& plan, sim::ClosedForm& form) const {
   return e.outside != sim::Outside::layout && least > static_cast<double>(room_);
 }
 
+bool Judge::large(std::int64_t memory, double error) const {
+  return static_cast<double>(memory) * (1 - error) > static_cast<double>(room_);
+}
+
 CandidateView Judge::candidate(CandidateId id) const {
   CandidateView out;
   const auto refused = [&](Fate fate, std::string reason) { return out.fate = fate, out.reason = std::move(reason), out; };
@@ -172,34 +185,55 @@ CandidateView Judge::candidate(CandidateId id) const {
   sim::ClosedForm& form = tools->form;
   if (const Problems problems = plan_problems(plan); !problems.empty()) return refused(Fate::layout, text_of(problems.front()));
   if (const Problems gaps = lowering_gaps(plan); !gaps.empty()) return refused(Fate::unlowered, text_of(gaps.front()));
-  if (std::string reason = idle(id, plan); !reason.empty()) return refused(Fate::same, std::move(reason));
+  if (std::string reason = idle(id, plan, *tools); !reason.empty()) return refused(Fate::same, std::move(reason));
   if (std::string reason = refusal_of_stack(plan); !reason.empty()) return refused(Fate::stack, std::move(reason));
-  const auto large = [&](const sim::Estimate& e) {
-    return static_cast<double>(e.memory.count()) * (1 - kMemoryError) > static_cast<double>(room_);
-  };
-  if (surely_large(plan, form)) return out.fate = Fate::too_large, out;
-  sim::Estimate e = form.quick(plan);
+  const sim::Estimate e = form.quick(plan);
   if (shards_over_one(id, plan, e, *tools)) return refused(Fate::same, "parallel.zero_stage changes nothing here: one rank has all states");
-  if (e.outside == sim::Outside::layout && !plan.cluster.perturbation.any()) e.memory = form.memory_alive(plan);
-  if (!large(e) && e.outside != sim::Outside::nothing) e = form.estimate(plan, e, sim::Fill::alive);
+  if (e.outside == sim::Outside::layout && surely_large(plan, form)) return out.fate = Fate::too_large, out;
   out.outside = e.outside;
   out.estimate_ps = e.step_time.ps();
   out.memory = e.memory.count();
+  if (large(out.memory, kMemoryError)) return out.fate = Fate::too_large, out;
   out.fate = e.outside == sim::Outside::layout ? Fate::simulated : Fate::estimated;
-  if (large(e)) out.fate = Fate::too_large;
+  const bool holds = e.outside == sim::Outside::nothing;
+  out.rough = !disturbed_ && (!holds || large(out.memory, -kMemoryError));
+  // What is outside takes no less than it would with the links and the host to itself.
+  if (out.rough && (holds || e.least))
+    out.floor_ps = static_cast<std::int64_t>(static_cast<double>(out.estimate_ps) * (1 - kTimeError));
+  return out;
+}
+
+CandidateView Judge::refine(CandidateId id) const {
+  CandidateView out;
+  Lease tools(*this);
+  const Plan& plan = tools->plans.of(id);
+  sim::ClosedForm& form = tools->form;
+  sim::Estimate e = form.quick(plan);
+  out.memory = form.memory_alive(plan).count();
+  if (large(out.memory, kReadMemoryError)) return out.fate = Fate::too_large, out;
+  if (e.outside != sim::Outside::nothing) e = form.estimate(plan, e, sim::Fill::alive);
+  out.outside = e.outside;
+  out.estimate_ps = e.step_time.ps();
   return out;
 }
 
 Simulated Judge::simulate(CandidateId id) const {
   const Plan plan = space_.plan(id);
   const TaskGraph graph = lower(plan);
-  // What a rank needs is never less than its live tensors: whether these fit is known before the time is.
+  // What a rank needs is never less than its live tensors: whether these fit is known before the time is, and whether their allocator
+  // has room for them.
   std::int64_t live = 0;
   for (const Program& program : graph.programs) live = std::max(live, program.memory.live_peak_bytes.count());
   live += topology_->device().runtime_memory.count();
   if (live > room_) return {.id = id, .needed = live};
   sim::SimulateOptions options;
+  options.fits = !lenience_.any_memory;
+  if (options.fits) {
+    const Mesh mesh = make_mesh(plan);
+    if (!sim::fits_memory(plan, {graph, mesh, *topology_, *cost_})) return {.id = id, .needed = live};
+  }
   options.seeds_at_once = 1;
+  options.every_breakdown = false;
   const Prediction p = sim::simulate(plan, graph, *topology_, options);
   return {id,     p.step_time.ps(), p.range.low_s,    p.range.high_s, p.roles[neediest_role(p)].needed_bytes.count(),
           lenience_.any_memory || p.fits, true,             p.tokens_per_s,   p.mfu};

@@ -32,6 +32,8 @@ struct CandidateView {
   std::int64_t estimate_ps = 0;   ///< 0: none
   std::int64_t memory = 0;        ///< bytes of the rank that needs most, by the closed form; 0: none
   sim::Outside outside = sim::Outside::layout;
+  bool rough = false;             ///< a bound in microseconds: refine() says more in milliseconds
+  std::int64_t floor_ps = 0;      ///< of its step, where it is rough
   std::string reason;
 };
 
@@ -42,12 +44,14 @@ struct Simulated {
   double low_s = 0, high_s = 0;   ///< where the measured time is expected, 80 % of outcomes
   std::int64_t needed = 0;        ///< bytes of the neediest rank; where there is no time, of live tensors and the runtime
   bool fits = false;
-  bool timed = false;             ///< false: live tensors alone do not fit, so no time was asked for
+  bool timed = false;             ///< false: it does not fit, so no time was asked for
   double tokens_per_s = 0, mfu = 0;
 };
 
 /// What a closed form's figures may be off, as shares: an estimate that holds, and its memory.
 inline constexpr double kTimeError = 0.01, kMemoryError = 0.1;
+/// The same of memory that was read off short plans.
+inline constexpr double kReadMemoryError = 0.03;
 
 inline constexpr std::int64_t kAnyRoom = std::int64_t{1} << 60;
 
@@ -68,6 +72,9 @@ class Judge {
   /// A sharper floor on the steps of an open group than that of group(), in more time: its passes by recurrences. 0 where there is none.
   std::int64_t passes_floor(std::int64_t group) const;
   CandidateView candidate(CandidateId id) const;
+  /// More of a candidate that is rough: its memory, and its step if that could fit, off short plans. Its fate is among the last two or
+  /// too_large.
+  CandidateView refine(CandidateId id) const;
   Simulated simulate(CandidateId id) const;
 
   const Topology& topology() const { return *topology_; }
@@ -79,7 +86,8 @@ class Judge {
  private:
   struct Tools;
   class Lease;
-  std::string idle(CandidateId id, const Plan& plan) const;
+  std::string idle(CandidateId id, const Plan& plan, Tools& tools) const;
+  bool large(std::int64_t memory, double error) const;
   bool shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, Tools& tools) const;
   const LayerFloor& floor_of(CandidateId id, const Plan& plan, Tools& tools) const;
   std::string refusal_of_stack(const Plan& plan) const;
@@ -88,6 +96,7 @@ class Judge {
 
   const Space& space_;
   const Lenience lenience_;
+  const bool disturbed_;          ///< the cluster's machines are
   std::shared_ptr<const Topology> topology_;
   std::unique_ptr<sim::CostModel> cost_;
   std::int64_t room_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "experiments/tandem/search/judge.hpp"
@@ -24,11 +25,12 @@ struct GroupFact {
 /// A candidate that could be among the best.
 struct Found {
   CandidateId id = 0;
-  std::int64_t floor_ps = 0;      ///< of its group
+  std::int64_t floor_ps = 0;      ///< its step takes no less, by its group or by itself
   std::int64_t estimate_ps = 0;   ///< 0: none
   std::int64_t memory = 0;        ///< bytes by the closed form; 0: none
   std::int64_t memory_floor = 0;  ///< bytes that it needs at least
   sim::Outside outside = sim::Outside::layout;
+  bool rough = false;             ///< `floor_ps` is all that holds: it may be refined
 
   bool estimated() const { return estimate_ps > 0 && outside != sim::Outside::layout; }
   /// Its step takes no less.
@@ -39,12 +41,22 @@ struct Found {
   std::int64_t least_memory() const;
 };
 
+/// What short plans say of a candidate that was rough.
+struct Refined {
+  std::int64_t estimate_ps = 0, memory = 0;
+  sim::Outside outside = sim::Outside::layout;
+  bool too_large = false;
+};
+
 struct Knowledge {
   std::vector<GroupFact> facts;            ///< by group; empty: none
   std::map<std::int64_t, Counts> groups;   ///< estimated ones: their members by fate, `simulated` where the closed form had no answer
   std::vector<Found> found;
+  std::map<CandidateId, Refined> refined;
   std::map<CandidateId, Simulated> simulated;
 
+  /// All that is known of a candidate that was found; nothing where it does not fit.
+  std::optional<Found> whole(const Found& found) const;
   /// Adds what `other`, of a space with as many groups of `members` candidates, knows and this does not.
   void take(Knowledge other, std::int64_t members);
 };

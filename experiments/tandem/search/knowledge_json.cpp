@@ -48,11 +48,18 @@ void read_facts(const Rows& rows, const Space& space, Knowledge& out) {
         static_cast<Fate>(rows.below(r, 1, static_cast<std::int64_t>(kFates))), true, rows.at(r, 4) != 0};
 }
 
+constexpr auto kOutsides = static_cast<std::int64_t>(sim::Outside::offloaded) + 1;
+
 void read_found(const Rows& rows, const Space& space, Knowledge& out) {
-  constexpr auto kOutsides = static_cast<std::int64_t>(sim::Outside::contended) + 1;
   for (std::size_t r = 0; r < rows.count(); ++r)
     out.found.push_back({rows.below(r, 0, space.size()), rows.at(r, 1), rows.at(r, 2), rows.at(r, 3), rows.at(r, 4),
-                         static_cast<sim::Outside>(rows.below(r, 5, kOutsides))});
+                         static_cast<sim::Outside>(rows.below(r, 5, kOutsides)), rows.at(r, 6) != 0});
+}
+
+void read_refined(const Rows& rows, const Space& space, Knowledge& out) {
+  for (std::size_t r = 0; r < rows.count(); ++r)
+    out.refined[rows.below(r, 0, space.size())] = {
+        rows.at(r, 1), rows.at(r, 2), static_cast<sim::Outside>(rows.below(r, 3, kOutsides)), rows.at(r, 4) != 0};
 }
 
 void read_simulated(const Rows& rows, const Space& space, Knowledge& out) {
@@ -79,7 +86,7 @@ json question_json(const Search& search) {
 }
 
 ordered_json knowledge_json(const Knowledge& k) {
-  ordered_json facts = ordered_json::array(), groups = facts, found = facts, simulated = facts;
+  ordered_json facts = ordered_json::array(), groups = facts, found = facts, refined = facts, simulated = facts;
   const auto add = [](ordered_json& list, auto... numbers) { (list.push_back(numbers), ...); };
   for (std::size_t g = 0; g < k.facts.size(); ++g)
     if (const GroupFact& f = k.facts[g]; f.known) add(facts, g, static_cast<int>(f.fate), f.floor_ps, f.large, f.sharp ? 1 : 0);
@@ -87,10 +94,12 @@ ordered_json knowledge_json(const Knowledge& k) {
     groups.push_back(g);
     for (const std::int64_t n : counts) groups.push_back(n);
   }
-  for (const Found& f : k.found) add(found, f.id, f.floor_ps, f.estimate_ps, f.memory, f.memory_floor, static_cast<int>(f.outside));
+  for (const Found& f : k.found)
+    add(found, f.id, f.floor_ps, f.estimate_ps, f.memory, f.memory_floor, static_cast<int>(f.outside), f.rough ? 1 : 0);
+  for (const auto& [id, r] : k.refined) add(refined, id, r.estimate_ps, r.memory, static_cast<int>(r.outside), r.too_large ? 1 : 0);
   for (const auto& [id, s] : k.simulated)
     add(simulated, id, s.time_ps, s.low_s, s.high_s, s.needed, s.fits ? 1 : 0, s.timed ? 1 : 0, s.tokens_per_s, s.mfu);
-  return {{"facts", facts}, {"groups", groups}, {"found", found}, {"simulated", simulated}};
+  return {{"facts", facts}, {"groups", groups}, {"found", found}, {"refined", refined}, {"simulated", simulated}};
 }
 
 Knowledge read_knowledge(const json& kept, const Space& space, const std::string& file) {
@@ -101,7 +110,8 @@ Knowledge read_knowledge(const json& kept, const Space& space, const std::string
     Counts& counts = out.groups[groups.below(r, 0, space.groups())];
     for (std::size_t f = 0; f < kFates; ++f) counts[f] = groups.below(r, 1 + f, space.members() + 1);
   }
-  read_found(Rows(kept.at("found"), 6, file, "found"), space, out);
+  read_found(Rows(kept.at("found"), 7, file, "found"), space, out);
+  read_refined(Rows(kept.at("refined"), 5, file, "refined"), space, out);
   read_simulated(Rows(kept.at("simulated"), 9, file, "simulated"), space, out);
   return out;
 }

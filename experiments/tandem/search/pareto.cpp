@@ -75,8 +75,9 @@ Peeled explore_front(Search& search) {
   search.estimate_all();
   Peeled out;
   Staircase met;
+  const std::vector<Found> found = search.found();
   std::vector<const Found*> rest;
-  for (const Found& f : search.knowledge().found) rest.push_back(&f);
+  for (const Found& f : found) rest.push_back(&f);
   for (std::int64_t timed = 0;;) {
     std::erase_if(rest, [&](const Found* f) {
       return out.simulated.count(f->id) != 0 || met.covers(f->least_ps(), f->least_memory());

@@ -15,7 +15,7 @@ constexpr std::size_t kChunk = 256;                         ///< groups that a t
 constexpr std::size_t kChunks = 64;                         ///< between two moments at which the knowledge is whole
 constexpr std::size_t kFirstRound = 8, kLastRound = 1024;   ///< groups that are estimated between two looks at the limit
 constexpr std::size_t kSharpened = 256;                     ///< groups whose bounds are raised at a time
-constexpr std::size_t kSimulations = 4;                     ///< between two looks at the limit
+constexpr std::size_t kSimulations = 4, kRefined = 16;      ///< between two looks at the limit
 
 /// The k least of some times.
 class Least {
@@ -127,7 +127,8 @@ void Search::estimate(const std::vector<std::int64_t>& groups) {
       const CandidateView c = judge_.candidate(id);
       ++at(parts[i].counts, c.fate);
       if (c.fate == Fate::estimated || c.fate == Fate::simulated)
-        parts[i].found.push_back({id, fact(g).floor_ps, c.estimate_ps, c.memory, view.memory_floors[member], c.outside});
+        parts[i].found.push_back({id, std::max(fact(g).floor_ps, c.floor_ps), c.estimate_ps, c.memory, view.memory_floors[member],
+                                  c.outside, c.rough});
     }
   });
   if (stopped()) throw program::Interrupted{};  // a round counts as a whole
@@ -138,10 +139,22 @@ void Search::estimate(const std::vector<std::int64_t>& groups) {
   learned();
 }
 
+void Search::refine(const std::vector<CandidateId>& ids) {
+  std::vector<CandidateView> views(ids.size());
+  for_each_index(ids.size(), options_.jobs, [&](std::size_t i) { views[i] = judge_.refine(ids[i]); });
+  if (stopped()) throw program::Interrupted{};
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    known_.refined[ids[i]] = {views[i].estimate_ps, views[i].memory, views[i].outside, views[i].fate == Fate::too_large};
+  learned();
+}
+
 std::int64_t Search::estimated_limit() const {
   Least least(options_.best);
-  for (const Found& f : known_.found)
-    if (const std::int64_t most = f.most_ps(judge_.room()); most < kNoLimit) least.add(most);
+  for (const Found& f : known_.found) {
+    const std::optional<Found> whole = known_.whole(f);
+    if (!whole) continue;
+    if (const std::int64_t most = whole->most_ps(judge_.room()); most < kNoLimit) least.add(most);
+  }
   return least.last();
 }
 
@@ -162,26 +175,33 @@ std::vector<std::int64_t> Search::next_groups(std::int64_t limit, std::size_t mo
 }
 
 Search::Walk Search::walk(std::int64_t frontier) const {
-  std::vector<const Found*> queue;
+  std::vector<std::pair<Position, bool>> queue;  // whether it is rough
   for (const Found& f : known_.found)
-    if (f.least_ps() < frontier) queue.push_back(&f);
-  std::sort(queue.begin(), queue.end(), [](const Found* a, const Found* b) {
-    return std::pair(a->least_ps(), a->id) < std::pair(b->least_ps(), b->id);
-  });
+    if (const std::optional<Found> whole = known_.whole(f); whole && whole->least_ps() < frontier)
+      queue.push_back({{whole->least_ps(), f.id}, whole->rough});
+  std::sort(queue.begin(), queue.end());
   Walk out;
   Least times(options_.best);
   std::int64_t timed = 0;
-  for (const Found* f : queue) {
+  for (const auto& [at, rough] : queue) {
+    out.end = at;
+    if (at.first > times.last()) break;
+    if (rough) {
+      if (!out.wanted.empty() || out.rough.size() == kRefined) break;
+      out.rough.push_back(at.second);
+      continue;
+    }
     const bool full = timed + static_cast<std::int64_t>(out.wanted.size()) >= options_.events;
-    if (f->least_ps() > times.last() || full || out.wanted.size() == kSimulations) break;
-    const auto s = known_.simulated.find(f->id);
+    if (full || !out.rough.empty() || out.wanted.size() == kSimulations) break;
+    out.end = kEnd;
+    const auto s = known_.simulated.find(at.second);
     if (s == known_.simulated.end()) {
-      out.wanted.push_back(f->id);
+      out.wanted.push_back(at.second);
       continue;
     }
     timed += s->second.timed ? 1 : 0;
     if (s->second.fits) times.add(s->second.time_ps);
-    out.counted.push_back(f);
+    out.counted.push_back(at.second);
   }
   out.limit = times.last();
   return out;
@@ -207,6 +227,10 @@ void Search::explore() {
   for (;;) {
     const std::int64_t reached = frontier();
     const Walk now = walk(reached);
+    if (!now.rough.empty()) {
+      refine(now.rough);
+      continue;
+    }
     if (!now.wanted.empty()) {
       simulate(now.wanted);
       continue;
@@ -221,20 +245,35 @@ void Search::explore() {
 void Search::estimate_all() {
   survey();
   while (frontier() < kNoLimit) estimate(next_groups(kNoLimit, kLastRound));
+  std::vector<CandidateId> rough;
+  for (const Found& f : known_.found)
+    if (f.rough && known_.refined.count(f.id) == 0) rough.push_back(f.id);
+  for (std::size_t begin = 0; begin < rough.size(); begin += kChunk) {
+    const auto first = rough.begin() + static_cast<std::ptrdiff_t>(begin);
+    refine({first, first + static_cast<std::ptrdiff_t>(std::min(kChunk, rough.size() - begin))});
+  }
+}
+
+std::vector<Found> Search::found() const {
+  std::vector<Found> out;
+  for (const Found& f : known_.found)
+    if (const std::optional<Found> whole = known_.whole(f)) out.push_back(*whole);
+  return out;
 }
 
 Answer Search::answer() const {
   const Walk last = walk(kNoLimit);
   std::map<CandidateId, Simulated> simulated;
-  for (const Found* f : last.counted) simulated[f->id] = known_.simulated.at(f->id);
-  Answer out = answer_from(std::move(simulated), last.limit);
+  for (const CandidateId id : last.counted) simulated[id] = known_.simulated.at(id);
+  Answer out = answer_from(std::move(simulated), last.limit, last.end);
   if (static_cast<std::int64_t>(out.best.size()) > options_.best) out.best.resize(static_cast<std::size_t>(options_.best));
   return out;
 }
 
-Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int64_t limit_ps) const {
+Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int64_t limit_ps, Position end) const {
   Answer out;
   out.candidates = space_.size();
+  out.end = end;
   out.limit_ps = limit_ps;
   out.simulated = std::move(simulated);
   for (std::size_t g = 0; g < known_.facts.size(); ++g) {
@@ -249,20 +288,20 @@ Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int6
     if (known == known_.groups.end() || fact.floor_ps > out.limit_ps) at(out.counts, Fate::bounded) += open;
     else for (std::size_t f = 0; f < kFates; ++f) out.counts[f] += known->second[f];
   }
-  // Those without an estimate count as simulated so far.
   for (const Found& f : known_.found) {
-    if (f.floor_ps > out.limit_ps) continue;
-    const auto s = out.simulated.find(f.id);
-    const Fate was = f.estimated() ? Fate::estimated : Fate::simulated;
-    const bool counts = f.least_ps() <= out.limit_ps;
-    Fate now = was;
-    if (counts && s != out.simulated.end()) now = s->second.fits ? Fate::simulated : Fate::too_large;
-    else if (was == Fate::simulated) now = counts ? Fate::left : Fate::bounded;
-    if (counts && s == out.simulated.end()) out.complete = false;
+    if (group_floor(f) > out.limit_ps) continue;
+    const Fate was = f.estimated() ? Fate::estimated : Fate::simulated;  // as it was counted when its group was
+    const Fate now = fate_of(f, out);
+    if (now == Fate::left) out.complete = false;
     --at(out.counts, was), ++at(out.counts, now);
+    const auto s = out.simulated.find(f.id);
+    if (s == out.simulated.end()) {
+      out.complete = out.complete && (now != Fate::estimated || known_.whole(f)->least_ps() > out.limit_ps);
+      continue;
+    }
     if (now != Fate::simulated) continue;
     out.best.push_back(s->second);
-    out.estimates[f.id] = f;
+    out.estimates[f.id] = *known_.whole(f);
   }
   std::sort(out.best.begin(), out.best.end(), [](const Simulated& a, const Simulated& b) {
     return std::pair(a.time_ps, a.id) < std::pair(b.time_ps, b.id);
@@ -270,6 +309,18 @@ Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int6
   const std::int64_t sum = std::accumulate(out.counts.begin(), out.counts.end(), std::int64_t{0});
   require(sum == out.candidates, "the reasons of a search do not add up to its candidates");
   return out;
+}
+
+/// What becomes of a candidate that was found, by the last of the best and by what was simulated and refined.
+Fate Search::fate_of(const Found& f, const Answer& answer) const {
+  if (f.rough && f.least_ps() > answer.limit_ps) return Fate::bounded;
+  if (f.rough && Position{f.least_ps(), f.id} >= answer.end) return Fate::left;
+  const std::optional<Found> whole = known_.whole(f);
+  if (!whole) return Fate::too_large;
+  const bool counts = whole->least_ps() <= answer.limit_ps;
+  const auto s = answer.simulated.find(f.id);
+  if (counts && s != answer.simulated.end()) return s->second.fits ? Fate::simulated : Fate::too_large;
+  return whole->estimated() ? Fate::estimated : counts ? Fate::left : Fate::bounded;
 }
 
 Fate Search::fate(CandidateId id, const Answer& answer, std::string& reason) const {
@@ -282,11 +333,8 @@ Fate Search::fate(CandidateId id, const Answer& answer, std::string& reason) con
   const CandidateView c = judge_.candidate(id);
   reason = c.reason;
   if (c.fate != Fate::estimated && c.fate != Fate::simulated) return c.fate;
-  const Found f{id, fact(g).floor_ps, c.estimate_ps, c.memory, 0, c.outside};
-  const bool counts = f.least_ps() <= answer.limit_ps;
-  const auto s = answer.simulated.find(id);
-  if (counts && s != answer.simulated.end()) return s->second.fits ? Fate::simulated : Fate::too_large;
-  return c.fate == Fate::estimated ? Fate::estimated : counts ? Fate::left : Fate::bounded;
+  const auto found = std::find_if(known_.found.begin(), known_.found.end(), [&](const Found& f) { return f.id == id; });
+  return fate_of(*found, answer);
 }
 
 }  // namespace tandem::search

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/tandem/search/knowledge.hpp"
@@ -23,12 +24,17 @@ struct SearchOptions {
   std::function<void()> learned = nullptr;  ///< called when the knowledge has grown; may be empty
 };
 
+/// A place in the order of candidates: what its step takes at least, and its number.
+using Position = std::pair<std::int64_t, CandidateId>;
+inline constexpr Position kEnd{kNoLimit, kNoLimit};
+
 struct Answer {
   Counts counts{};
   std::int64_t candidates = 0;
   std::vector<Simulated> best;      ///< that fit, fastest first
   std::map<CandidateId, Found> estimates;  ///< of simulated candidates that fit
   std::map<CandidateId, Simulated> simulated;  ///< those that the answer rests on
+  Position end = kEnd;              ///< the first whose bound was not refined
   std::int64_t limit_ps = kNoLimit; ///< the last of the best; what is above it does not count
   bool complete = true;             ///< false: --events was reached, so a better one may have been left out
 };
@@ -44,11 +50,13 @@ class Search {
   void explore();
   /// The answer to the whole space, after explore() where there are no other shards.
   Answer answer() const;
-  /// The answer that rests on these simulations, and holds up to `limit_ps`. All that fit are rows.
-  Answer answer_from(std::map<CandidateId, Simulated> simulated, std::int64_t limit_ps) const;
+  /// The answer that rests on these simulations and on refined bounds before `end`, and holds up to `limit_ps`. All that fit are rows.
+  Answer answer_from(std::map<CandidateId, Simulated> simulated, std::int64_t limit_ps, Position end = kEnd) const;
 
-  /// Bounds and estimates the whole shard, whatever is fast. Throws program::Interrupted.
+  /// Bounds, estimates and refines the whole shard, whatever is fast. Throws program::Interrupted.
   void estimate_all();
+  /// What is known of all that were found and fit, by their estimates.
+  std::vector<Found> found() const;
   /// Makes sure that these are simulated. Throws program::Interrupted.
   void simulate(const std::vector<CandidateId>& ids);
 
@@ -61,22 +69,27 @@ class Search {
  private:
   /// Candidates in the order of what their steps take at least, as far as the answer rests on them.
   struct Walk {
-    std::vector<const Found*> counted;   ///< simulated
+    std::vector<CandidateId> counted;    ///< simulated
+    std::vector<CandidateId> rough;      ///< to be refined before it goes on
     std::vector<CandidateId> wanted;     ///< to be simulated before it goes on
+    Position end = kEnd;                 ///< the first that it does not come to
     std::int64_t limit = kNoLimit;       ///< the last of the best
   };
 
   bool mine(std::int64_t group) const;
+  std::int64_t group_floor(const Found& f) const { return fact(f.id / space_.members()).floor_ps; }
   const GroupFact& fact(std::int64_t group) const { return known_.facts[static_cast<std::size_t>(group)]; }
   void bound();
   void survey();
   void sort_open();
   bool sharpen(std::int64_t limit);
   void estimate(const std::vector<std::int64_t>& groups);
+  void refine(const std::vector<CandidateId>& ids);
   std::vector<std::int64_t> next_groups(std::int64_t limit, std::size_t most) const;
   std::int64_t frontier();
   std::int64_t estimated_limit() const;
   Walk walk(std::int64_t frontier) const;
+  Fate fate_of(const Found& f, const Answer& answer) const;
   void learned() const;
   bool stopped() const { return options_.jobs.stop && options_.jobs.stop(); }
 

@@ -64,6 +64,7 @@ void Space::order_axes(const std::set<std::string>& asked) {
     const bool of_stages = field == "parallel.pipeline" || field == "parallel.virtual_pipeline";
     of_layers_.push_back(a < outer_ && (!of_stages || experts || asked.count(field) != 0));
   }
+  for (const Axis& a : question_.axes) asked_.push_back(asked.count(a.field) != 0);
   for (const Axis& a : question_.axes)
     alone_.push_back(tandem::stands_alone(a.field) && asked.count(a.field) == 0 && !(derived && a.field == "training.micro_batch_size"));
 }

@@ -37,6 +37,8 @@ class Space {
   CandidateId stride(std::size_t axis) const { return strides_[axis]; }
   /// Whether no field that is filled in depends on an axis, so that plan() of two of its values differs in that field alone.
   bool stands_alone(std::size_t axis) const { return alone_[axis]; }
+  /// Whether a condition of the stack asks for an axis' field.
+  bool asked(std::size_t axis) const { return asked_[axis]; }
   /// The first candidate whose layers do the same.
   CandidateId same_layers(CandidateId id) const;
   /// The candidate that has an axis' first value and all else alike.
@@ -71,7 +73,7 @@ class Space {
   std::int64_t groups_ = 1, members_ = 1;
   std::size_t outer_ = 0;                  ///< axes that make groups
   std::vector<CandidateId> strides_;       ///< by axis
-  std::vector<bool> alone_;                ///< by axis
+  std::vector<bool> alone_, asked_;        ///< by axis
   std::vector<Degree> degrees_;
   bool data_said_ = false;                 ///< parallel.data is an axis, or the plan's
   std::vector<bool> of_layers_;            ///< by axis
