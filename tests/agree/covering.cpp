@@ -97,13 +97,21 @@ class Coverer {
       const auto reasons = reasons_against(c);
       for (const std::string& r : reasons) ++times[r];
       if (!reasons.empty()) continue;
-      for (const Pair& held : pairs_of(c)) witnesses_.try_emplace(held, c);
+      for (const Pair& held : pairs_of(c)) witness(held, c);
       legal_.push_back(c);
       return;
     }
     missing_.set(p, false);
     impossible_.set(p, true);
     out_.impossible[p] = times.empty() ? why_pointless(p) : most(times);
+  }
+
+  /// A pair that few plans have may have been called impossible before one of them turned up around another pair.
+  void witness(const Pair& held, const Case& c) {
+    witnesses_.try_emplace(held, c);
+    if (out_.impossible.erase(held) == 0) return;
+    missing_.set(held, true);
+    impossible_.set(held, false);
   }
 
   std::string why_pointless(const Pair& p) {

@@ -102,6 +102,15 @@ std::vector<JudgedRecord> judge_all(const std::vector<Measurement>& measurements
   return judge(measurements, interruptible(jobs), [&](std::int64_t n) { progress.done(n); });
 }
 
+/// Tells why the first records have no prediction; false where any record has one.
+bool all_refused(const std::vector<JudgedRecord>& records) {
+  if (records.empty() || std::ranges::any_of(records, [](const JudgedRecord& r) { return r.refused.empty(); })) return false;
+  constexpr std::size_t kTold = 3;
+  for (std::size_t i = 0; i < std::min(kTold, records.size()); ++i) log("tandem: error: " + records[i].refused);
+  log("tandem: error: no record has a prediction: all " + std::to_string(records.size()) + " were refused");
+  return true;
+}
+
 ExitCode validate_files(const Options& o) {
   std::vector<Measurement> measurements = read_measurements(o.files, o.filter);
   if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);
@@ -120,8 +129,9 @@ ExitCode validate_files(const Options& o) {
   add_baseline(judged.usual);
   const Summary summary = summarise(judged.usual, o.wishes);
   write_files(whole ? o : of_a_part(o), summary, judged);
+  const bool refused = whole && all_refused(judged.usual);
   print_report(o, summary, std::move(judged));
-  return whole ? ExitCode::ok : ExitCode::interrupted;
+  return !whole ? ExitCode::interrupted : refused ? ExitCode::input : ExitCode::ok;
 }
 
 }  // namespace

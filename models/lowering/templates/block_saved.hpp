@@ -280,7 +280,8 @@ struct BlockSaved {
     const MoeDims d = s_.moe_dims();
     moe.logits = keep(true, d.tokens * d.experts, s_.numerics.router);
     moe.probs = keep(true, d.tokens * d.experts, s_.numerics.router);
-    moe.weights = keep(true, d.tokens * d.top_k, s_.numerics.router);
+    // Rows that are weighed on their way are dispatched again by weight passes.
+    moe.weights = keep_for(s_.weigh_inputs, true, d.tokens * d.top_k, s_.numerics.router);
     const bool again = !s_.keep.activated, shares = s_.row_shares() > 1;
     moe.slots = keep_inputs(DType::int32, d.tokens * d.top_k);
     moe.counts = keep_inputs(DType::int32, d.experts);

@@ -26,6 +26,13 @@ class Validate(WithFolder):
         self.assertEqual((second["refused"], second["predicted_step_time_s"], second["fits"]), (True, None, None))
         self.assertIn("model.position_embedding", second["reason"])
 
+    def test_where_every_record_is_refused_the_reasons_are_told_and_it_exits_3(self):
+        code, out, err = run("validate", self.records("plan.json", changed(SMALL, **{"model.position_embedding": "relative"})))
+        self.assertEqual(code, 3)
+        for words in ("r0", "model.position_embedding", "no record has a prediction: all 2 were refused"):
+            self.assertIn(words, err)
+        self.assertIn("some-set", out)
+
     def test_what_cannot_have_been_measured_is_refused_with_line_and_field(self):
         good = {"id": "r", "plan": SMALL, "measured": {"step_time_s": 2.0}}
         for bad, words in (
