@@ -140,7 +140,7 @@ class Validate(WithFolder):
             self.assertEqual((got, out), (code, ""), wrong)
             self.assertIn(word, err)
         for broken in ([1], {"cluster": [1]}, {"cluster": "dgx-h100"}):  # is refused for what it is, wherever it is told to run
-            told = tandem_json("validate", self.records(broken), "--cluster", "some-set=dgx-h100")
+            told = json.loads(run("validate", self.records(broken), "--cluster", "some-set=dgx-h100", "--json")[1])
             self.assertIn("must be an object", told["records"][0]["reason"])
         twice = run("validate", file, "--cluster", "some-set=dgx-h100", "--cluster", "some-set=dgx-h200")
         self.assertEqual(twice[:2], (2, ""))
