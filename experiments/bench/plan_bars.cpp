@@ -1,5 +1,6 @@
 // Cases with a plan: the engine without folding, and the closed form in a search.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -52,24 +53,26 @@ std::vector<Plan> deep_plans() {
   const Plan base = parse_plan(R"({"model": {"preset": "gpt3-175b"}, "parallel": {"tensor": 8, "pipeline": 16, "data": 1},
     "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 1536, "precision": "bf16", "flash_attention": true},
     "cluster": {"preset": "dgx-a100-80gb", "devices": 128}})", "deep.json");
-  std::vector<Plan> plans;
-  for (const int tensor : {1, 2, 4, 8})
-    for (const int micro : {1, 2, 4})
-      for (const int zero : {0, 1})
-        for (const bool overlap : {false, true})
-          for (const Recompute again : {Recompute::none, Recompute::full})
-            for (const bool sequence : {false, true})
-              for (const bool offload : {false, true})
-                for (const int chunks : {1, 2, 3, 6}) {
-                  if (sequence && tensor == 1) continue;
-                  Plan p = base;
-                  p.parallel.tensor = tensor, p.parallel.data = 8 / tensor, p.parallel.virtual_pipeline = chunks;
-                  p.parallel.schedule = chunks > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
-                  p.parallel.zero_stage = zero, p.parallel.overlap_grad_reduce = p.parallel.overlap_param_gather = overlap;
-                  p.parallel.sequence_parallel = sequence, p.parallel.offload.optimizer = offload;
-                  p.training.micro_batch_size = micro, p.training.recompute = again;
-                  plans.push_back(std::move(p));
-                }
+  std::vector<Plan> plans{base};
+  const auto vary = [&](auto values, const auto& set) {
+    std::vector<Plan> varied;
+    for (const Plan& plan : plans)
+      for (const auto value : values) set(varied.emplace_back(plan), value);
+    plans = std::move(varied);
+  };
+  vary(std::array{1, 2, 4, 8}, [](Plan& p, int tensor) { p.parallel.tensor = tensor, p.parallel.data = 8 / tensor; });
+  vary(std::array{1, 2, 4}, [](Plan& p, int micro) { p.training.micro_batch_size = micro; });
+  vary(std::array{0, 1}, [](Plan& p, int zero) { p.parallel.zero_stage = zero; });
+  vary(std::array{false, true},
+       [](Plan& p, bool overlap) { p.parallel.overlap_grad_reduce = p.parallel.overlap_param_gather = overlap; });
+  vary(std::array{Recompute::none, Recompute::full}, [](Plan& p, Recompute again) { p.training.recompute = again; });
+  vary(std::array{false, true}, [](Plan& p, bool sequence) { p.parallel.sequence_parallel = sequence; });
+  vary(std::array{false, true}, [](Plan& p, bool offload) { p.parallel.offload.optimizer = offload; });
+  vary(std::array{1, 2, 3, 6}, [](Plan& p, int chunks) {
+    p.parallel.virtual_pipeline = chunks;
+    p.parallel.schedule = chunks > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
+  });
+  std::erase_if(plans, [](const Plan& p) { return p.parallel.sequence_parallel && p.parallel.tensor == 1; });
   return plans;
 }
 

@@ -10,6 +10,7 @@
 #include "sim/closed_form/closed_form.hpp"
 #include "sim/result/simulate.hpp"
 #include "tests/catch.hpp"
+#include "tests/sim/closed_form/estimated_cluster.hpp"
 #include "topology/plan_reader.hpp"
 
 using namespace tandem;
@@ -54,32 +55,22 @@ Plan random_plan(std::mt19937& random, const std::string& preset) {
   }
 }
 
-/// A cluster and what estimates plans on it.
-struct Cluster {
-  explicit Cluster(const ClusterSpec& spec)
-      : topology(make_topology(spec)), cost(make_cost_model(*topology)), form(*topology, *cost) {}
-  std::shared_ptr<const Topology> topology;
-  std::unique_ptr<CostModel> cost;
-  ClosedForm form;
-};
-
 }  // namespace
 
 TEST_CASE("recurrences are within two percent of the events on 1,000 random plans that they have, which are three quarters of those drawn") {
   std::mt19937 random(1000);
-  std::map<std::pair<std::string, std::int64_t>, std::unique_ptr<Cluster>> clusters;
+  test::EstimatedClusters clusters;
   int plans = 0;
   double worst = 0;
   std::vector<double> memory;
   int drawn = 0;
   for (; plans < 1000 && drawn < 3000; ++drawn) {
     const Plan plan = random_plan(random, drawn % 2 == 0 ? "dgx-a100-80gb" : "dgx-h100");
-    auto& cluster = clusters[{plan.cluster.preset, plan.cluster.devices}];
-    if (!cluster) cluster = std::make_unique<Cluster>(plan.cluster);
-    const Estimate e = cluster->form.quick(plan);
+    test::EstimatedCluster& cluster = clusters.of(plan);
+    const Estimate e = cluster.form.quick(plan);
     if (e.outside != Outside::nothing) continue;
     ++plans;
-    const Prediction p = simulate(plan, lower(plan), *cluster->topology);
+    const Prediction p = simulate(plan, lower(plan), *cluster.topology);
     const double off = e.step_time.seconds() / p.step_time.seconds() - 1;
     worst = std::max(worst, std::abs(off));
     const auto peak = static_cast<double>(p.roles[p.heaviest_role].peak_memory_bytes.count());
@@ -98,7 +89,7 @@ TEST_CASE("recurrences are within two percent of the events on 1,000 random plan
 TEST_CASE("a plan on a disturbed machine is said to be outside") {
   std::mt19937 random(3);
   Plan plan = random_plan(random, "dgx-a100-80gb");
-  Cluster cluster(plan.cluster);
+  test::EstimatedCluster cluster(plan.cluster);
   CHECK(cluster.form.estimate(plan).step_time > Duration{});
   plan.cluster.perturbation.slow_devices.push_back({0, -1, -1, 0.8});
   const Estimate e = cluster.form.estimate(plan);
@@ -116,7 +107,7 @@ TEST_CASE("where the host records an update before it begins the step is read of
         "plan.json");
   };
   const Plan plan = plan_of("neuronx");
-  Cluster cluster(plan.cluster);
+  test::EstimatedCluster cluster(plan.cluster);
   const Estimate e = cluster.form.estimate(plan);
   CHECK(cluster.form.quick(plan).outside == Outside::host);
   CHECK(std::abs(e.step_time.seconds() / simulate(plan, lower(plan), *cluster.topology).step_time.seconds() - 1) < 0.01);
@@ -134,7 +125,7 @@ TEST_CASE("recurrences know layers with and without an index of blocks, behind s
       "parallel": {"tensor": 2, "pipeline": 2, "data": 4, "expert": 4, "zero_stage": 1, "sequence_parallel": true},
       "training": {"seq_length": 16384, "micro_batch_size": 1, "global_batch_size": 32, "precision": "bf16", "flash_attention": true}})",
                                  "blocks.json");
-    Cluster cluster(plan.cluster);
+    test::EstimatedCluster cluster(plan.cluster);
     const Estimate e = cluster.form.quick(plan);
     CHECK(e.outside == Outside::nothing);
     CHECK(e.step_time.seconds() == Approx(simulate(plan, lower(plan), *cluster.topology).step_time.seconds()).epsilon(0.02));
@@ -152,7 +143,7 @@ TEST_CASE("recurrences leave modules of multi-token prediction to short steps, w
         "plan.json");
   };
   const Plan plan = plan_of("1");
-  Cluster cluster(plan.cluster);
+  test::EstimatedCluster cluster(plan.cluster);
   CHECK(cluster.form.quick(plan).outside == Outside::layout);
   CHECK(cluster.form.quick(plan_of("0")).outside == Outside::nothing);
   const double step = simulate(plan, lower(plan), *cluster.topology).step_time.seconds();
@@ -170,7 +161,7 @@ TEST_CASE("recurrences leave DualPipeV to short steps, which know it, with and w
           "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 128, "precision": "bf16"},
           "cluster": {"preset": "dgx-h100", "devices": 8}, "stack": "tandem"})",
       "plan.json");
-  Cluster cluster(plan.cluster);
+  test::EstimatedCluster cluster(plan.cluster);
   CHECK(cluster.form.quick(plan).outside == Outside::layout);
   const Estimate e = cluster.form.estimate(plan);
   CHECK(e.way == Way::short_steps);

@@ -11,6 +11,7 @@
 #include "models/lowering/stage/short_plan.hpp"
 #include "sim/result/simulate.hpp"
 #include "tests/catch.hpp"
+#include "tests/sim/closed_form/estimated_cluster.hpp"
 #include "tests/sim/closed_form/plan_families.hpp"
 #include "topology/plan_reader.hpp"
 
@@ -20,14 +21,6 @@ using test::FamilyPlans;
 using test::PlanFamily;
 
 namespace {
-
-struct Cluster {
-  explicit Cluster(const ClusterSpec& spec)
-      : topology(make_topology(spec)), cost(make_cost_model(*topology)), form(*topology, *cost) {}
-  std::shared_ptr<const Topology> topology;
-  std::unique_ptr<CostModel> cost;
-  ClosedForm form;
-};
 
 /// Ascending.
 struct Errors {
@@ -46,15 +39,14 @@ double at(const std::vector<double>& list, double share) {
 
 Errors errors_of(PlanFamily family, int plans) {
   FamilyPlans random(family, 27);
-  std::map<std::pair<std::string, std::int64_t>, std::unique_ptr<Cluster>> clusters;
+  test::EstimatedClusters clusters;
   Errors errors;
   for (int i = 0; i < plans; ++i) {
     const Plan plan = random.next();
-    auto& cluster = clusters[{plan.cluster.preset, plan.cluster.devices}];
-    if (!cluster) cluster = std::make_unique<Cluster>(plan.cluster);
-    const Estimate e = cluster->form.estimate(plan);
+    test::EstimatedCluster& cluster = clusters.of(plan);
+    const Estimate e = cluster.form.estimate(plan);
     REQUIRE(e.outside == Outside::nothing);
-    const Prediction p = simulate(plan, lower(plan), *cluster->topology);
+    const Prediction p = simulate(plan, lower(plan), *cluster.topology);
     Bytes needed;
     for (const RolePrediction& r : p.roles) needed = std::max(needed, r.needed_bytes);
     errors.time.push_back(std::abs(e.step_time.seconds() / p.step_time.seconds() - 1));

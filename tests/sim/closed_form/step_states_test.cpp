@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <memory>
 #include <random>
 
 #include "models/graph/task_graph.hpp"
@@ -11,23 +9,18 @@
 #include "sim/closed_form/closed_form.hpp"
 #include "sim/result/simulate.hpp"
 #include "tests/catch.hpp"
+#include "tests/sim/closed_form/estimated_cluster.hpp"
 #include "tests/sim/closed_form/plan_families.hpp"
 #include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::sim;
+using test::EstimatedCluster;
+using test::EstimatedClusters;
 using test::FamilyPlans;
 using test::PlanFamily;
 
 namespace {
-
-struct Cluster {
-  explicit Cluster(const ClusterSpec& spec)
-      : topology(make_topology(spec)), cost(make_cost_model(*topology)), form(*topology, *cost) {}
-  std::shared_ptr<const Topology> topology;
-  std::unique_ptr<CostModel> cost;
-  ClosedForm form;
-};
 
 /// Random plans of dense models; a part of them offloads its states, and tensor ranks may be on two nodes.
 class RandomPlans {
@@ -48,16 +41,12 @@ class RandomPlans {
     }
   }
 
-  Cluster& cluster(const Plan& plan) {
-    auto& cluster = clusters_[{plan.cluster.preset, plan.cluster.devices}];
-    if (!cluster) cluster = std::make_unique<Cluster>(plan.cluster);
-    return *cluster;
-  }
+  EstimatedCluster& cluster(const Plan& plan) { return clusters_.of(plan); }
 
  private:
   FamilyPlans families_;
   std::mt19937 random_;
-  std::map<std::pair<std::string, std::int64_t>, std::unique_ptr<Cluster>> clusters_;
+  EstimatedClusters clusters_;
 };
 
 bool gathers_first(const Plan& p) { return p.parallel.overlap_param_gather && p.parallel.zero_stage == 1 && p.parallel.data > 1; }
@@ -73,7 +62,7 @@ TEST_CASE("recurrences are near the events where a step gathers its weights firs
     const Plan plan = plans.next();
     if (plan.parallel.virtual_pipeline > 1) continue;  // chunks' estimates are off by more: families_test
     if (!gathers_first(plan) && !plan.parallel.offload.optimizer) continue;
-    Cluster& cluster = plans.cluster(plan);
+    EstimatedCluster& cluster = plans.cluster(plan);
     const Estimate e = cluster.form.quick(plan);
     if (e.outside != Outside::nothing) continue;
     plan.parallel.offload.optimizer ? ++offloaded : ++gathered;
@@ -100,7 +89,7 @@ TEST_CASE("an estimate that does not hold is below the events' step without chun
   double above = -1, passes_above = -1;
   for (int drawn = 0; drawn < 400; ++drawn) {
     const Plan plan = plans.next();
-    Cluster& cluster = plans.cluster(plan);
+    EstimatedCluster& cluster = plans.cluster(plan);
     const Estimate e = cluster.form.quick(plan);
     const double passes = cluster.form.passes(plan).seconds();
     const double step = simulate(plan, lower(plan), *cluster.topology).step_time.seconds();

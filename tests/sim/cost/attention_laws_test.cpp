@@ -96,6 +96,7 @@ TEST_CASE("cuDNN's attention on Blackwell takes what its makers measured, on GB3
   const AttentionDims d{2, 64, keys, 128};
   const FlashAttention forth{d, 0, false, -1, DropoutSite::attention, AttentionKernel::tuned};
   const FlashAttentionBackward back{d, 0, false, -1, DropoutSite::attention, AttentionKernel::tuned};
+  // One number of keys for half of the share serves both passes, and heads of 192 too: 3 to 4 % off in the mean, these up to so much.
   CHECK(1e3 * roofline_seconds(forth, DType::bf16, device, c) == Approx(forward_ms).epsilon(0.1));
   CHECK(1e3 * roofline_seconds(back, DType::bf16, device, c) == Approx(backward_ms).epsilon(0.12));
 }

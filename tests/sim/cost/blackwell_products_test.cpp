@@ -54,6 +54,7 @@ TEST_CASE("products in 16 bits on B300 and GB300 take what was measured, but for
 
 TEST_CASE("products in 8 and 4 bits on a B300 take what a layer's twelve were measured to take") {
   // NVIDIA/TransformerEngine 3329417: docs/features/low_precision_training/gemm_profiling/gemm_profiling.rst, pre-quantized
+  // In bf16 it is printed twice, 12.8 and 12.2 ms, so a measurement is good for 5 %; the law's ceiling is between the two.
   const MatMulFit fit = load_calibration("b300").matmul;
   CHECK(1e3 * layer_seconds(fit, 4.5e15, 8) == Approx(7.324).epsilon(0.05));
   CHECK(1e3 * layer_seconds(fit, 12.6e15, 4) == Approx(3.754).epsilon(0.05));

@@ -39,15 +39,7 @@ std::string refusal(const Asked& a) {
 TEST_CASE("A search finds the step that simulating every candidate finds, within half a percent") {
   for (const Asked& a : kSpaces) {
     INFO(a.model);
-    const Space space = space_of(a);
-    Search search(space, options());
-    search.explore();
-    const Answer answer = search.answer();
-    const std::int64_t least = brute_force(space, search.judge());
-    REQUIRE(least > 0);
-    REQUIRE(!answer.best.empty());
-    CHECK(static_cast<double>(answer.best.front().time_ps) <= 1.005 * static_cast<double>(least));
-    CHECK(answer.best.front().time_ps >= least);
+    REQUIRE(check_beside_brute_force(space_of(a)));
   }
 }
 
@@ -74,14 +66,7 @@ TEST_CASE("A search over DualPipeV, with and without pairs of passes, finds what
                     {"tensor=1", "pipeline=2,4", "expert=4", "virtual_pipeline=2", "schedule=interleaved,dualpipe-v", "zero_stage=0,1",
                      "overlap_experts=false,true", "micro_batch_size=1", "recompute=none", "sequence_parallel=false"}};
   const Space space = space_of(asked, "tandem");
-  Search search(space, options());
-  search.explore();
-  const Answer answer = search.answer();
-  const std::int64_t least = brute_force(space, search.judge());
-  REQUIRE(least > 0);
-  REQUIRE(!answer.best.empty());
-  CHECK(answer.best.front().time_ps >= least);
-  CHECK(static_cast<double>(answer.best.front().time_ps) <= 1.005 * static_cast<double>(least));
+  REQUIRE(check_beside_brute_force(space));
   const Judge judge(space, {});
   int folded = 0;
   for (CandidateId id = 0; id < space.size(); ++id) {

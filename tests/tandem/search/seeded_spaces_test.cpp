@@ -87,15 +87,7 @@ class SeededSpace {
 void check(std::uint64_t seed, std::int64_t most) {
   const SeededSpace seeded(seed, most);
   INFO("seed " << seed << ": " << seeded.text());
-  const Space space = seeded.space();
-  Search search(space, options(1));
-  search.explore();
-  const Answer answer = search.answer();
-  const std::int64_t least = brute_force(space, search.judge());
-  REQUIRE(answer.best.empty() == (least == 0));
-  if (least == 0) return;
-  CHECK(static_cast<double>(answer.best.front().time_ps) <= 1.005 * static_cast<double>(least));
-  CHECK(answer.best.front().time_ps >= least);
+  check_beside_brute_force(seeded.space(), 1);
 }
 
 }  // namespace

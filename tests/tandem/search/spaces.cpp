@@ -2,6 +2,7 @@
 
 #include "models/planfile/plan_draft.hpp"
 #include "models/stack/resolve.hpp"
+#include "tests/catch.hpp"
 
 namespace tandem::tests {
 
@@ -31,6 +32,18 @@ SearchOptions options(std::int64_t best) {
   SearchOptions o;
   o.best = best, o.events = 500;
   return o;
+}
+
+bool check_beside_brute_force(const Space& space, std::int64_t best) {
+  Search search(space, options(best));
+  search.explore();
+  const Answer answer = search.answer();
+  const std::int64_t least = brute_force(space, search.judge());
+  REQUIRE(answer.best.empty() == (least == 0));
+  if (least == 0) return false;
+  CHECK(static_cast<double>(answer.best.front().time_ps) <= 1.005 * static_cast<double>(least));
+  CHECK(answer.best.front().time_ps >= least);
+  return true;
 }
 
 }  // namespace tandem::tests

@@ -23,4 +23,8 @@ std::int64_t brute_force(const search::Space& space, const search::Judge& judge)
 
 search::SearchOptions options(std::int64_t best = 3);
 
+/// Checks that the first of `best` rows of a search is within half a percent of brute_force, and no better; that both find a plan or
+/// neither does. Returns whether they do.
+bool check_beside_brute_force(const search::Space& space, std::int64_t best = 3);
+
 }  // namespace tandem::tests
