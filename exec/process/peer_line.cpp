@@ -22,6 +22,7 @@ void PeerLine::end() {
 void PeerLine::say(Frame frame, Bytestring body) {
   frame.body = body.size();
   const std::lock_guard lock(mutex_);
+  if (ended_) return;
   queue_.push_back({frame, std::move(body)});
   pushed_.notify_one();
 }

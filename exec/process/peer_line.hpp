@@ -31,7 +31,7 @@ class PeerLine {
 
   /// Does not wait.
   void say(Frame frame, Bytestring body = {});
-  /// Nothing is said behind this.
+  /// What is said behind this is dropped: a peer that has heard the last message takes no more, and a send to it would never end.
   void end();
   /// Since it was heard last.
   std::chrono::steady_clock::duration silence() const { return std::chrono::steady_clock::now() - heard_at_.load(); }

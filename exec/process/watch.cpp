@@ -180,7 +180,8 @@ int Watch::leave(int exit_code) {
   }
   Frame last(Frame::Kind::leave);
   last.number = exit_code;
-  for (int p = 0; p < carrier_.processes(); ++p) say(p, last);
+  for (const auto& line : lines_)
+    if (line) line->say(last), line->end();
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return verdict_ || left_.size() == options_.processes.size(); });

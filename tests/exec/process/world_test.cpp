@@ -2,6 +2,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "exec/process/world.hpp"
 #include "tests/catch.hpp"
@@ -136,6 +137,14 @@ TEST_CASE("The first failure counts in every process") {
     }
   });
   CHECK(verdicts == std::vector<std::string>(3, "rank 1 failed in step 4: no room"));
+}
+
+// Signs of life that the first two give each other meanwhile are behind the last message that either hears.
+TEST_CASE("Processes end though the last leaves long after the others", "[tsan]") {
+  const auto errors = in_processes(3, {}, [](World& world) {
+    if (world.control().process() == 2) std::this_thread::sleep_for(500ms);
+  });
+  CHECK(errors == std::vector<std::string>(3));
 }
 
 TEST_CASE("Ranks are dealt to processes in order, evenly") {
