@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -74,6 +75,17 @@ void note_stalls(Prediction& out, const SimulatedStep& simulated, const std::map
                       " idles up to " + in_ms(breakdown.credit_stall_ps) + " a step while a sender is ready and no buffer is free");
 }
 
+/// Where devices wait for their hosts through most of the step: what would help then is no faster device.
+void note_launches(Prediction& out, const Breakdown& critical, const Plan& plan, bool cuda) {
+  const double share = static_cast<double>(critical[Share::launch]) / static_cast<double>(std::max<std::int64_t>(out.step_time.ps(), 1));
+  if (share < 0.5) return;
+  std::string help = "larger micro-batches";
+  if (plan.parallel.tensor > 1) help += ", fewer tensor ranks";
+  if (cuda && plan.training.cuda_graphs == CudaGraphs::none) help += ", captured launches (training.cuda_graphs)";
+  out.notes.push_back("the host limits the step, not the device: it launches tasks for " + std::to_string(std::lround(share * 100)) +
+                      " % of the time; what shortens it: " + help);
+}
+
 /// Where it fits only because the allocator gives back what lies free between tensors, or does not though what is alive would.
 /// One arena has no segments.
 void note_tight(Prediction& out, const Plan& plan, const Topology& topology) {
@@ -122,6 +134,7 @@ void fill_roles(Prediction& out, const Setup& setup, const SimulatedStep& simula
     out.bubble_fraction = static_cast<double>(critical[Share::bubble]) / static_cast<double>(out.step_time.ps());
   note_tight(out, plan, setup.topology);
   note_stalls(out, simulated, times.breakdowns);
+  note_launches(out, critical, plan, setup.cost.comm_fit().nccl.has_value());
 }
 
 void fill_lanes(Prediction& out, const Plan& plan, const Setup& setup, const SimulatedStep& simulated,

@@ -341,6 +341,26 @@ TEST_CASE("the notes say how many ranks and roles were simulated") {
   CHECK_THAT(p.notes[0], Catch::Contains("8 ranks") || Catch::Contains("roles"));
 }
 
+TEST_CASE("a step that the host's launches limit is told to be, with what shortens it") {
+  const auto told = [](int tensor, int sequence) {
+    SmallPlan small;
+    small.tensor = tensor;
+    small.seq = sequence;
+    small.precision = "fp32";
+    const Plan plan = small.plan();
+    const Prediction p = simulate(plan, lower(plan), *a100(plan));
+    const double launching = p.roles[p.critical_role].time_breakdown_s.at("launch") / p.step_time.seconds();
+    std::string note;
+    for (const std::string& n : p.notes)
+      if (n.starts_with("the host limits the step")) note = n;
+    CHECK((launching >= 0.5) == !note.empty());
+    return note;
+  };
+  CHECK_THAT(told(2, 6), Catch::EndsWith("larger micro-batches, fewer tensor ranks, captured launches (training.cuda_graphs)"));
+  CHECK_THAT(told(1, 6), Catch::EndsWith("larger micro-batches, captured launches (training.cuda_graphs)"));
+  CHECK(told(1, 1 << 15).empty());
+}
+
 TEST_CASE("algorithms that a plan asks for take the library's place, and nodes must suit them") {
   Plan plan = small_plan().plan();
   plan.cluster.devices = 8;
