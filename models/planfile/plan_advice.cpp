@@ -27,4 +27,11 @@ std::vector<std::string> plan_advice(const Plan& plan) {
   return notes;
 }
 
+std::string fewer_launches(const Plan& plan, bool cuda) {
+  std::string text = "larger micro-batches";
+  if (plan.parallel.tensor > 1) text += ", fewer tensor ranks";
+  if (cuda && plan.training.cuda_graphs == CudaGraphs::none) text += ", captured launches (training.cuda_graphs)";
+  return text;
+}
+
 }  // namespace tandem

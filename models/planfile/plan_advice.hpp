@@ -12,4 +12,7 @@ namespace tandem {
 /// otherwise, then `plan.ineffective` and the stack's notes.
 std::vector<std::string> plan_advice(const Plan& plan);
 
+/// What would have the host launch less; `cuda`: the devices have CUDA graphs.
+std::string fewer_launches(const Plan& plan, bool cuda);
+
 }  // namespace tandem

@@ -77,13 +77,11 @@ void note_stalls(Prediction& out, const SimulatedStep& simulated, const std::map
 
 /// Where devices wait for their hosts through most of the step: what would help then is no faster device.
 void note_launches(Prediction& out, const Breakdown& critical, const Plan& plan, bool cuda) {
-  const double share = static_cast<double>(critical[Share::launch]) / static_cast<double>(std::max<std::int64_t>(out.step_time.ps(), 1));
+  const std::int64_t step = std::max<std::int64_t>(out.step_time.ps(), 1);
+  const double share = static_cast<double>(critical[Share::launch]) / static_cast<double>(step);
   if (share < 0.5) return;
-  std::string help = "larger micro-batches";
-  if (plan.parallel.tensor > 1) help += ", fewer tensor ranks";
-  if (cuda && plan.training.cuda_graphs == CudaGraphs::none) help += ", captured launches (training.cuda_graphs)";
   out.notes.push_back("the host limits the step, not the device: it launches tasks for " + std::to_string(std::lround(share * 100)) +
-                      " % of the time; what shortens it: " + help);
+                      " % of the time; what shortens it: " + fewer_launches(plan, cuda));
 }
 
 /// Where it fits only because the allocator gives back what lies free between tensors, or does not though what is alive would.

@@ -1,5 +1,6 @@
 #include "experiments/tandem/search/report.hpp"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -66,6 +67,26 @@ std::string wider_text(const Judge& judge, const Answer& answer) {
     if (const std::string why = judge.why_wider(answer.best[i].id); !why.empty()) rows[why].push_back(std::to_string(i + 1));
   std::string out;
   for (const auto& [why, of] : rows) out += "beyond the records, " + rows_text(of) + ": " + why + "\n";
+  return out;
+}
+
+/// Types that rows do not share, as where a stack keeps others with ZeRO than without: such rows train to other digits.
+std::string types_text(const Space& space, const Answer& answer) {
+  constexpr std::pair<const char*, DType DTypes::*> kTypes[] = {
+      {"compute", &DTypes::compute}, {"weights", &DTypes::weights}, {"gradients", &DTypes::gradients},
+      {"gradient_reduce", &DTypes::gradient_reduce}, {"master", &DTypes::master}, {"optimizer_state", &DTypes::optimizer_state}};
+  std::vector<DTypes> types;
+  for (const Simulated& s : answer.best) types.push_back(space.plan(s.id).training.dtypes);
+  std::map<std::string, std::vector<std::string>> rows;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    std::vector<std::string> own;
+    for (const auto& [field, type] : kTypes)
+      if (std::any_of(types.begin(), types.end(), [&](const DTypes& t) { return t.*type != types.front().*type; }))
+        own.push_back(std::string(field) + " " + std::string(name(types[i].*type)));
+    if (!own.empty()) rows[list_text(own)].push_back(std::to_string(i + 1));
+  }
+  std::string out;
+  for (const auto& [what, of] : rows) out += "training.dtypes of " + rows_text(of) + ": " + what + "\n";
   return out;
 }
 
@@ -140,7 +161,8 @@ std::string to_text(const Search& search, const Answer& answer, const Changes& c
   std::string out = title(space);
   for (const std::string& t : space.question().told) out += "chosen: " + t + "\n";
   const Judge& judge = search.judge();
-  if (!answer.best.empty()) out += best_text(space, answer) + wider_text(judge, answer) + tight_text(judge, answer);
+  if (!answer.best.empty())
+    out += best_text(space, answer) + types_text(space, answer) + wider_text(judge, answer) + tight_text(judge, answer);
   if (!answer.complete)
     out += "not all that could be better were simulated: " + count_text(at(answer.counts, Fate::left)) +
            " have no estimate, others one within its error; --events N simulates more\n";

@@ -94,6 +94,16 @@ class Search(Searching):
         self.assertTrue(tight and len(tight) < len(rows["best"]), rows["best"])
         self.assertEqual(re.findall(r"\d+", told[0]), tight)
 
+    def test_rows_whose_types_differ_by_the_stack_are_told(self):
+        layout = [{"tensor=1": "tensor=8", "sequence_parallel=false": "sequence_parallel=true"}.get(word, word) for word in ONE_LAYOUT]
+        place = ("llama2-7b", "--cluster", "trn1.32xlarge", "--devices", 64, "--global-batch", 1024)
+        _, out, err = run("search", *place, *("zero=0,1" if word == "zero=1" else word for word in layout))
+        told = re.findall(r"training.dtypes of row (\d): gradients (\w+), .*\n", out)
+        zero_of = dict(re.findall(r"^ +(\d) .* ([01])$", out, re.MULTILINE))
+        self.assertEqual({types: zero_of[row] for row, types in told}, {"bf16": "0", "fp32": "1"}, out + err)
+        _, out, _ = run("search", *place, *layout)
+        self.assertNotIn("training.dtypes", out)
+
     def test_what_keeps_every_layout_from_running_is_told(self):
         place = ("--cluster", "dgx-h100", "--devices", 71, "--global-batch", 64)
         code, out, _ = run("search", "gpt-1.3b", *place)
