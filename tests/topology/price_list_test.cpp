@@ -36,8 +36,8 @@ TEST_CASE("shipped prices name devices that are there, an address and a day") {
     CHECK(o.date > std::chrono::sys_days(std::chrono::year(2024) / 1 / 1));
     CHECK(o.device_hour < 20);
   }
-  for (const char* device : {"a100-sxm4-80gb", "h100-sxm5-80gb", "h200-sxm-141gb", "b200-sxm-180gb", "gaudi2-hl225", "gaudi3-hl325-oam",
-                             "neuroncore-v2", "neuroncore-v3-lnc2"})
+  for (const char* device : {"a100-sxm4-80gb", "h100-sxm5-80gb", "h200-sxm-141gb", "b200-sxm-180gb", "b300-sxm", "gb200", "gaudi2-hl225",
+                             "gaudi3-hl325-oam", "neuroncore-v2", "neuroncore-v3-lnc2"})
     CHECK_FALSE(kinds_of(list, device).empty());
 }
 
