@@ -30,7 +30,7 @@ struct SequenceMap {
     const std::int64_t n = piece();
     return index < n ? rank * n + index : (2 * context_size - 1 - rank) * n + index - n;
   }
-  Place place(std::int64_t position) const {
+  constexpr Place place(std::int64_t position) const {
     if (context_size == 1) return {0, position};
     const std::int64_t n = piece(), number = position / n, within = position % n;
     if (number < context_size) return {number, within};

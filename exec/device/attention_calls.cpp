@@ -21,6 +21,8 @@ std::string beyond(const AttentionPlace& place, const HeadLayout& layout, std::i
   if (place.soft_cap > 0) return "scores have a soft cap";
   if (place.head_dim % kStep != 0 || place.head_dim > kLongest) return "heads of " + std::to_string(place.head_dim) + " dimensions";
   if (layout.value_dim != layout.head_dim) return "values are not as wide as keys";
+  if (place.queries_of.context_size * place.keys_of.context_size > 1 || layout.key_shards.context_size > 1)
+    return "context ranks share sequences";
   if (place.causal && place.keys != place.seq) return "causal queries and keys are not equally many";
   return "";
 }

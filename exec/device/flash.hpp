@@ -11,11 +11,17 @@ namespace tandem::exec::device {
 
 inline constexpr std::int64_t kTile = 16;
 
-/// A head's elements of an operand: row r of a sequence begins at first + (sequence * rows + r) * stride.
+/// A head's elements of an operand: row r of a sequence begins at first + (sequence * rows + r) * stride. Where the rows of several
+/// context ranks follow each other, they are ordered (context rank, sequence, position).
 struct HeadColumns {
-  std::int64_t first = 0, stride = 0, rows = 0;
+  std::int64_t first = 0, stride = 0, rows = 0, batch = 0;
+  SequenceMap shards{1, 0};
 
-  TANDEM_HD std::int64_t at(std::int64_t sequence, std::int64_t row) const { return first + (sequence * rows + row) * stride; }
+  TANDEM_HD std::int64_t at(std::int64_t sequence, std::int64_t row) const {
+    if (shards.context_size == 1) return first + (sequence * rows + row) * stride;
+    const SequenceMap::Place place = shards.place(row);
+    return first + ((place.rank * batch + sequence) * shards.local_seq + place.index) * stride;
+  }
 };
 
 /// Where an attention's heads lie in its operands.
@@ -24,18 +30,22 @@ struct HeadLayout {
   std::int64_t q_width, kv_width;
   std::int64_t seq, keys;
   bool q_packed, kv_packed;
+  std::int64_t heads;
+  std::int64_t batch = 0;
+  SequenceMap query_shards{1, 0}, key_shards{1, 0};  ///< whose rows follow each other
 
   TANDEM_HD HeadColumns query(std::int64_t head) const {
     const std::int64_t group = q_packed ? per_group * head_dim + head_dim + value_dim : per_group * head_dim;
-    return {head / per_group * group + head % per_group * head_dim, q_width, seq};
+    return {head / per_group * group + head % per_group * head_dim, q_width, seq, batch, query_shards};
   }
   /// part 0: keys, 1: values.
   TANDEM_HD HeadColumns key(std::int64_t group, std::int64_t part) const {
     const std::int64_t queries = kv_packed ? per_group * head_dim : 0;
-    return {group * (queries + head_dim + value_dim) + queries + part * head_dim, kv_width, keys};
+    return {group * (queries + head_dim + value_dim) + queries + part * head_dim, kv_width, keys, batch, key_shards};
   }
-  std::int64_t heads;
-  TANDEM_HD HeadColumns context(std::int64_t head) const { return {head * value_dim, heads * value_dim, seq}; }
+  TANDEM_HD HeadColumns context(std::int64_t head) const {
+    return {head * value_dim, heads * value_dim, seq, batch, query_shards};
+  }
 };
 
 /// Rows of a tile in shared memory: [kTile, dim], zeros beyond the last row.
@@ -66,7 +76,7 @@ TANDEM_HD inline A pair_score(const AttentionPlace& p, A product, std::int64_t h
     score = cap.value(score);
     if (slope != nullptr) *slope = cap.slope(score);
   }
-  return score + p.slope<A>(head) * static_cast<A>(static_cast<int>(key - query));
+  return score + p.slope<A>(head) * p.distance<A>(query, key);
 }
 
 /// `columns`: of all tiles.
@@ -81,6 +91,8 @@ struct FlashKernel {
   AttentionPlace place;
   HeadLayout layout;
   Typed sinks;
+  std::int64_t first_sink = 0;  ///< of head 0
+  bool merges = false;          ///< with what other keys have given context and stats
 
   std::int64_t tiles() const { return (place.seq + kTile - 1) / kTile; }
   Grid grid() const { return {place.batch * place.heads * tiles(), bytes(form, layout.head_dim, layout.value_dim)}; }
@@ -101,7 +113,7 @@ struct FlashKernel {
     load_tile<S>(block, q, layout.query(head), sequence, first, dim, queries);
     block.each(kTile * wide, [&](std::int64_t i) { sum[i] = A{0}; });
     block.each(kTile, [&](std::int64_t i) {
-      top[i] = sinks.here() ? load<A>(sinks, head) : none;
+      top[i] = sinks.here() ? load<A>(sinks, first_sink + head) : none;
       total[i] = sinks.here() ? A{1} : A{0};
     });
     const std::int64_t last = first + kTile < place.seq ? first + kTile : place.seq, seen = place.visible(last - 1);
@@ -134,13 +146,52 @@ struct FlashKernel {
       });
     }
     const HeadColumns to = layout.context(head);
+    const Tile tile{sequence, head, first};
+    if (merges) return merge<S>(block, tile, Sums<A>{sum, top, total, shrink, p});
     block.each(kTile * wide, [&](std::int64_t at) {
       const std::int64_t i = at / wide, query = first + i;
       if (query < place.seq) S::put(context, to.at(sequence, query) + at % wide, total[i] > A{0} ? sum[at] / total[i] : A{0});
     });
     block.each(kTile, [&](std::int64_t i) {
-      const std::int64_t query = first + i;
-      if (query < place.seq) store(stats, (sequence * place.heads + head) * place.seq + query, top[i] + std::log(total[i]));
+      if (first + i < place.seq) store(stats, statistic(tile, i), top[i] + std::log(total[i]));
+    });
+  }
+
+ private:
+  struct Tile {
+    std::int64_t sequence, head, first;
+  };
+  /// Of the queries of a tile: mixed values, what was taken off their scores, sums of exponentials; room for two numbers of each.
+  template <class A>
+  struct Sums {
+    A *mixed, *top, *total, *before, *now;
+  };
+
+  TANDEM_HD std::int64_t statistic(const Tile& tile, std::int64_t i) const {
+    return (tile.sequence * place.heads + tile.head) * place.seq + tile.first + i;
+  }
+  /// Queries that see none of these keys keep what they have.
+  template <class S, class Block, class A>
+  TANDEM_HD void merge(Block& block, const Tile& tile, const Sums<A>& of) const {
+    const std::int64_t wide = layout.value_dim;
+    const HeadColumns to = layout.context(tile.head);
+    const auto sees = [&](std::int64_t i) { return tile.first + i < place.seq && of.total[i] > A{0}; };
+    block.each(kTile, [&](std::int64_t i) {
+      if (!sees(i)) return;
+      const A here = of.top[i] + std::log(of.total[i]), old = load<A>(stats, statistic(tile, i)), most = here > old ? here : old;
+      of.before[i] = std::exp(old - most);
+      of.now[i] = std::exp(here - most);
+      of.top[i] = most;
+    });
+    block.each(kTile * wide, [&](std::int64_t at) {
+      const std::int64_t i = at / wide;
+      if (!sees(i)) return;
+      const std::int64_t cell = to.at(tile.sequence, tile.first + i) + at % wide;
+      const A both = of.before[i] + of.now[i];
+      S::put(context, cell, (S::get(context, cell) * of.before[i] + of.mixed[at] / of.total[i] * of.now[i]) / both);
+    });
+    block.each(kTile, [&](std::int64_t i) {
+      if (sees(i)) store(stats, statistic(tile, i), of.top[i] + std::log(of.before[i] + of.now[i]));
     });
   }
 };
@@ -201,6 +252,7 @@ struct FlashQueryGradKernel {
   FlashGradOperands at;
   AttentionPlace place;
   HeadLayout layout;
+  bool adds = false;  ///< to what other keys have given
 
   std::int64_t tiles() const { return (place.seq + kTile - 1) / kTile; }
   Grid grid() const {
@@ -232,7 +284,9 @@ struct FlashQueryGradKernel {
     const HeadColumns to = layout.query(tile.head);
     block.each(kTile * dim, [&](std::int64_t e) {
       const std::int64_t query = first + e / dim;
-      if (query < place.seq) S::put(at.dq, to.at(tile.sequence, query) + e % dim, scale * sum[e]);
+      if (query >= place.seq) return;
+      const std::int64_t cell = to.at(tile.sequence, query) + e % dim;
+      S::put(at.dq, cell, adds ? S::get(at.dq, cell) + scale * sum[e] : scale * sum[e]);
     });
   }
 };
@@ -243,6 +297,7 @@ struct FlashKeyGradKernel {
   FlashGradOperands at;
   AttentionPlace place;
   HeadLayout layout;
+  bool adds = false;  ///< to what other queries have given
 
   std::int64_t groups() const { return place.heads / layout.per_group; }
   std::int64_t tiles() const { return (place.keys + kTile - 1) / kTile; }
@@ -263,9 +318,10 @@ struct FlashKeyGradKernel {
     block.each(kTile * (dim + wide), [&](std::int64_t i) { dkeys[i] = A{0}; });
     load_tile<S>(block, at.kv, layout.key(group, 0), sequence, first, dim, t.keys);
     load_tile<S>(block, at.kv, layout.key(group, 1), sequence, first, wide, t.values);
-    const std::int64_t end = place.queries_end(first + kTile - 1);
     for (std::int64_t h = group * layout.per_group; h < (group + 1) * layout.per_group; ++h)
-      for (std::int64_t query = place.causal ? first : 0; query < end; query += kTile) {
+      for (std::int64_t query = 0; query < place.seq; query += kTile) {
+        const std::int64_t last = query + kTile < place.seq ? query + kTile - 1 : place.seq - 1;
+        if (!place.may_see(query, last, first, first + kTile - 1)) continue;
         const ScoreRow tile(place, (sequence * place.heads + h) * place.seq + query);
         load_queries<S>(block, at, place, layout, tile, t);
         fill_pairs(block, place, layout, tile, first, t);
@@ -276,15 +332,19 @@ struct FlashKeyGradKernel {
     const HeadColumns to_key = layout.key(group, 0), to_value = layout.key(group, 1);
     block.each(kTile * dim, [&](std::int64_t e) {
       const std::int64_t key = first + e / dim;
-      if (key < place.keys) S::put(at.dkv, to_key.at(sequence, key) + e % dim, scale * dkeys[e]);
+      if (key < place.keys) put<S>(to_key.at(sequence, key) + e % dim, scale * dkeys[e]);
     });
     block.each(kTile * wide, [&](std::int64_t e) {
       const std::int64_t key = first + e / wide;
-      if (key < place.keys) S::put(at.dkv, to_value.at(sequence, key) + e % wide, dvalues[e]);
+      if (key < place.keys) put<S>(to_value.at(sequence, key) + e % wide, dvalues[e]);
     });
   }
 
  private:
+  template <class S, class A>
+  TANDEM_HD void put(std::int64_t cell, A value) const {
+    S::put(at.dkv, cell, adds ? S::get(at.dkv, cell) + value : value);
+  }
   /// sum[key] += pairs[query, key] rows[query], in rows of `cols`.
   template <class A, class Block>
   TANDEM_HD static void add_by_key(Block& block, const A* pairs, const A* rows, std::int64_t cols, A* sum) {
@@ -297,26 +357,32 @@ struct FlashKeyGradKernel {
   }
 };
 
-/// dsinks, a block for each head: the sink has the probability exp(sink - stat) and no value.
+/// dsinks, a block for each sink of the tensor rank: it has the probability exp(sink - stat) and no value, and no gradient here where
+/// another context rank has its head.
 struct SinkGradKernel {
   Form form;
   Typed dcontext, context, stats, sinks, dsinks;
   AttentionPlace place;
   HeadLayout layout;
+  std::int64_t first_sink, all_sinks;
 
-  Grid grid() const { return {place.heads}; }
+  Grid grid() const { return {all_sinks}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
-    const std::int64_t head = block.index();
-    const A sink = load<A>(sinks, head);
+    const std::int64_t head = block.index() - first_sink;
+    if (head < 0 || head >= place.heads) {
+      block.each(1, [&](std::int64_t) { store(dsinks, block.index(), A{0}); });
+      return;
+    }
+    const A sink = load<A>(sinks, block.index());
     const A sum = block.template sum<A>(place.batch * place.seq, [&](std::int64_t i) {
       const std::int64_t sequence = i / place.seq, query = i % place.seq, row = layout.context(head).at(sequence, query);
       A total = A{0};
       for (std::int64_t d = 0; d < layout.value_dim; ++d) total += S::get(context, row + d) * S::get(dcontext, row + d);
       return std::exp(sink - load<A>(stats, (sequence * place.heads + head) * place.seq + query)) * total;
     });
-    block.each(1, [&](std::int64_t) { store(dsinks, head, -sum); });
+    block.each(1, [&](std::int64_t) { store(dsinks, block.index(), -sum); });
   }
 };
 

@@ -1,9 +1,9 @@
 #pragma once
-// Probabilities from scores, and their gradient, a block for each (sequence, head, query). Without context parallelism: a query's
-// index is its position.
+// Probabilities from scores, and their gradient, a block for each (sequence, head, query).
 
 #include <limits>
 
+#include "exec/data/sequence_map.hpp"
 #include "exec/device/chunk.hpp"
 #include "exec/device/dropout.hpp"
 #include "exec/device/typed.hpp"
@@ -14,7 +14,8 @@
 
 namespace tandem::exec::device {
 
-/// One attention among all heads and sequences of the run.
+/// Queries and keys of one attention among all heads, sequences and context ranks of the run. A query's or a key's index grows with its
+/// position; where context ranks share nothing, it is its position.
 struct AttentionPlace {
   std::int64_t batch, heads, seq, keys, head_dim;
   std::int64_t first_head, all_heads;  ///< of this rank, among all
@@ -24,32 +25,49 @@ struct AttentionPlace {
   std::int64_t window = 0;  ///< keys that a query sees at most; 0: all before it
   bool chunked = false;
   double soft_cap = 0;      ///< of scores, before bias and mask; 0: none
+  SequenceMap queries_of{1, 0}, keys_of{1, 0};  ///< of a rank that has a part of them
+  std::int64_t query_rank = 0, key_rank = 0;    ///< context ranks whose queries and keys these are
 
+  TANDEM_HD std::int64_t position(std::int64_t query) const { return queries_of.position(query_rank, query); }
+  TANDEM_HD std::int64_t key_position(std::int64_t key) const { return keys_of.position(key_rank, key); }
   /// The first so many keys are those that query `i` sees.
-  TANDEM_HD std::int64_t visible(std::int64_t i) const { return causal && i + 1 < keys ? i + 1 : keys; }
+  TANDEM_HD std::int64_t visible(std::int64_t i) const {
+    if (!causal) return keys;
+    const std::int64_t end = position(i) + 1, piece = keys_of.context_size == 1 ? keys : keys_of.piece();
+    std::int64_t seen = 0;
+    for (std::int64_t from = 0; from < keys; from += piece) {
+      const std::int64_t before = end - key_position(from);
+      seen += before < 0 ? 0 : before < piece ? before : piece;
+    }
+    return seen;
+  }
   /// The first of them.
-  TANDEM_HD std::int64_t first(std::int64_t i) const { return first_key_seen(i, window, chunked); }
+  TANDEM_HD std::int64_t first(std::int64_t i) const { return first_key_seen(position(i), window, chunked); }
   /// Whether query `i` sees `key`.
   TANDEM_HD bool sees(std::int64_t i, std::int64_t key) const { return key < visible(i) && key >= first(i); }
-  /// Beyond the last query that sees `key`.
-  TANDEM_HD std::int64_t queries_end(std::int64_t key) const {
-    const std::int64_t end = window == 0 ? seq : chunked ? (key / window + 1) * window : key + window;
-    return end < seq ? end : seq;
+  /// Whether any of the queries from `from` to `to` may see any of the keys from `key` to `last`.
+  TANDEM_HD bool may_see(std::int64_t from, std::int64_t to, std::int64_t key, std::int64_t last) const {
+    return !causal || (position(to) >= key_position(key) && first(from) <= last);
+  }
+  /// Positions that a key is behind a query.
+  template <class A>
+  TANDEM_HD A distance(std::int64_t query, std::int64_t key) const {
+    return static_cast<A>(static_cast<int>(key_position(key) - position(query)));
   }
   /// What is added to a score for each position that the key is behind the query.
   template <class A>
   TANDEM_HD A slope(std::int64_t head) const {
     return alibi ? static_cast<A>(alibi_slope(first_head + head, all_heads)) : A{0};
   }
-  /// Index of the mask of key 0.
+  /// Index of the mask of the key at position 0.
   TANDEM_HD std::uint64_t mask_index(std::int64_t sequence, std::int64_t head, std::int64_t query) const {
     const std::int64_t row = (dropout.table->first_sample + first_sequence + sequence) * all_heads + first_head + head;
-    return static_cast<std::uint64_t>((row * seq + query) * keys);
+    return static_cast<std::uint64_t>((row * queries_of.context_size * seq + position(query)) * keys_of.context_size * keys);
   }
   template <class A>
   TANDEM_HD A mask(std::int64_t sequence, std::int64_t head, std::int64_t query, std::int64_t key) const {
     if (dropout.threshold == 0) return A{1};
-    return dropout.factor<A>(mask_index(sequence, head, query) + static_cast<std::uint64_t>(key));
+    return dropout.factor<A>(mask_index(sequence, head, query) + static_cast<std::uint64_t>(key_position(key)));
   }
 };
 
@@ -82,7 +100,7 @@ struct SoftmaxKernel {
     const A slope = biased ? place.slope<A>(row.head) : A{0};
     const auto x = [&](std::int64_t k) {
       const A score = S::get(scores, row.at + k);
-      return biased ? score + slope * static_cast<A>(static_cast<int>(k - row.query)) : score;
+      return biased ? score + slope * place.distance<A>(row.query, k) : score;
     };
     if (part == SoftmaxPart::mask) {
       block.each(place.keys, [&](std::int64_t k) { S::put(probs, row.at + k, row.sees(k) ? x(k) : none); });

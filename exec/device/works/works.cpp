@@ -28,10 +28,8 @@ constexpr bool kHasWorks = requires(const Op& op, const Operands& at) { works(op
 std::string lacks(const AttentionDims& d) { return d.share == AttentionShare::whole && d.row_shards == 1 ? "" : "shared by context ranks"; }
 template <class Flash>
 std::string lacks_flash(const Flash& op) {
-  if (op.ring_step >= 0) return "in the steps of a ring";
   if (op.chosen) return "of keys that an indexer chose";
-  if (std::max(op.dims.head_dim, op.dims.value_width()) > kLongestHead) return "with heads of more than 256 dimensions";
-  return lacks(op.dims);
+  return std::max(op.dims.head_dim, op.dims.value_width()) > kLongestHead ? "with heads of more than 256 dimensions" : "";
 }
 std::string lacks(const FlashAttention& op) { return lacks_flash(op); }
 std::string lacks(const FlashAttentionBackward& op) { return lacks_flash(op); }

@@ -1,4 +1,5 @@
-// Works of attention. Rows are ordered (sequence, position): nothing here shares an attention among context ranks.
+// Works of attention. Those that keep scores have all rows of a sequence, ordered (sequence, position); flash attention may share them
+// among context ranks.
 #include <cmath>
 
 #include "exec/device/works/operands.hpp"
@@ -6,15 +7,29 @@
 namespace tandem::exec::device {
 namespace {
 
-AttentionPlace place_of(const AttentionDims& d, const Operands& at) {
+/// Context ranks that have heads of a tensor rank's, and which of these shares is this rank's.
+std::int64_t head_parts(const AttentionDims& d, const KernelContext& c) { return d.share == AttentionShare::heads ? c.context_size : 1; }
+std::int64_t head_part(const AttentionDims& d, const KernelContext& c) { return d.share == AttentionShare::heads ? c.context_rank : 0; }
+
+AttentionPlace place_of(const AttentionDims& d, const Operands& at, int ring_step = -1) {
   const KernelContext& c = at.context();
-  return {d.batch, d.heads, d.seq, d.key_count(), d.head_dim, c.tensor_rank * d.heads, c.tensor_size * d.heads, c.first_sequence,
-          d.causal, false, {}, d.window, d.chunked};
+  const std::int64_t parts = head_parts(d, c), ranks = c.context_size;
+  require(d.row_shards == 1 || (d.row_shards == ranks && d.share != AttentionShare::whole && ring_step < 0),
+          "rows of other ranks in an attention that does not share its work with them");
+  require(d.window == 0 || (d.causal && ring_step < 0), "a window of keys in a ring, or where all keys are seen");
+  AttentionPlace place{d.batch, d.heads, d.seq, d.key_count(), d.head_dim, (c.tensor_rank * parts + head_part(d, c)) * d.heads,
+                       c.tensor_size * parts * d.heads, c.first_sequence, d.causal, false, {}, d.window, d.chunked};
+  if (d.share == AttentionShare::queries) place.queries_of = SequenceMap(ranks, d.seq), place.query_rank = c.context_rank;
+  if (ring_step >= 0) place.keys_of = SequenceMap(ranks, d.key_count()), place.key_rank = (c.context_rank + ranks - ring_step % ranks) % ranks;
+  return place;
 }
 
 HeadLayout layout_of(const AttentionDims& d) {
   const std::int64_t q_width = d.q_packed ? d.qkv_width() : d.q_width(), kv_width = d.kv_packed ? d.qkv_width() : d.kv_width();
-  return {d.head_dim, d.value_width(), d.per_group(), q_width, kv_width, d.seq, d.key_count(), d.q_packed, d.kv_packed, d.heads};
+  HeadLayout l{d.head_dim, d.value_width(), d.per_group(), q_width, kv_width, d.seq, d.key_count(), d.q_packed, d.kv_packed, d.heads, d.batch};
+  if (d.share == AttentionShare::heads) l.query_shards = SequenceMap(d.row_shards, d.seq / d.row_shards);
+  l.key_shards = SequenceMap(d.row_shards, d.key_count() / d.row_shards);
+  return l;
 }
 
 /// A matrix of every head of a batch: [rows, cols], row-major, rows `ld` apart, with the offsets of a sequence and of a head.
@@ -134,8 +149,8 @@ Works works(const AttentionSoftmaxBackward& op, const Operands& at) {
 
 Works works(const FlashAttention& op, const Operands& at) {
   const Typed q = at.in(0), kv = at.in(1), context = at.out(0);
-  FlashKernel kernel{at.form({q, kv, context}), q, kv, context, at.out(1), place_of(op.dims, at), layout_of(op.dims),
-                     op.sinks ? at.in(2) : Typed{}};
+  FlashKernel kernel{at.form({q, kv, context}), q, kv, context, at.out(1), place_of(op.dims, at, op.ring_step), layout_of(op.dims),
+                     op.sinks ? at.in(2) : Typed{}, head_part(op.dims, at.context()) * op.dims.heads, op.ring_step > 0};
   kernel.place.alibi = op.alibi;
   kernel.place.soft_cap = op.soft_cap;
   if (op.dropout > 0) kernel.place.dropout = at.dropout(op.site, op.dropout);
@@ -144,15 +159,19 @@ Works works(const FlashAttention& op, const Operands& at) {
 
 Works works(const FlashAttentionBackward& op, const Operands& at) {
   const FlashGradOperands o{at.in(0), at.in(1), at.in(2), at.in(3), at.in(4), at.out(0), at.out(1)};
-  AttentionPlace place = place_of(op.dims, at);
+  require(!op.sinks || op.ring_step <= 0, "sinks join once");
+  AttentionPlace place = place_of(op.dims, at, op.ring_step);
   place.alibi = op.alibi;
   place.soft_cap = op.soft_cap;
   if (op.dropout > 0) place.dropout = at.dropout(op.site, op.dropout);
   const Form form = at.form({o.dcontext, o.q, o.kv, o.context, o.dq, o.dkv});
-  Works all{FlashGradKernels{{form, o, place, layout_of(op.dims)}, {form, o, place, layout_of(op.dims)}}};
+  const HeadLayout layout = layout_of(op.dims);
+  const bool adds = op.ring_step > 0;
+  Works all{FlashGradKernels{{form, o, place, layout, adds}, {form, o, place, layout, adds}}};
+  const std::int64_t parts = head_parts(op.dims, at.context()), heads = op.dims.heads;
   if (op.sinks)
-    all.push_back(SinkGradKernel{at.form({o.dcontext, o.context}), o.dcontext, o.context, o.stats, at.in(5), at.out(2), place,
-                                 layout_of(op.dims)});
+    all.push_back(SinkGradKernel{at.form({o.dcontext, o.context}), o.dcontext, o.context, o.stats, at.in(5), at.out(2), place, layout,
+                                 head_part(op.dims, at.context()) * heads, parts * heads});
   return all;
 }
 

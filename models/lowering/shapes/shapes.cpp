@@ -227,11 +227,11 @@ IndexDims Shapes::index_dims() const {
   return {batch, indexer.heads, seq, indexer.head_dim, indexer.topk, all_keys, indexer.block};
 }
 
-/// As exec/device/attention_calls.cpp decides of whole sequences, which is all that the device has. The sum over a sink is forward alone: behind it only its statistics are read.
+/// As exec/device/attention_calls.cpp decides. The sum over a sink is forward alone: behind it only its statistics are read.
 AttentionKernel Shapes::flash_kernel(bool backward) const {
   constexpr std::int64_t kStep = 8, kLongest = 256;  // elements of a head that libraries' tiles take
   const bool heads = head_dim % kStep == 0 && head_dim <= kLongest && value_dim == head_dim;
-  const bool plain = !alibi && window == 0 && attention_soft_cap == 0;
+  const bool plain = !alibi && window == 0 && attention_soft_cap == 0 && path == ContextPath::none;
   const bool usual = bits(dtypes.compute) == 16 && attention_dropout == 0 && plain && heads && (!sinks || backward);
   return fusion.own_unusual_attention && !usual ? AttentionKernel::own : fusion.attention;
 }

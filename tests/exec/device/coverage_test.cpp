@@ -72,16 +72,15 @@ TEST_CASE("what a device has no kernel for is refused by name and type") {
   CHECK(reason(MatMul{1, 1, 1, false, false, false, true, DType::fp64}, DType::bf16) == "matmul in bf16 added up in fp64");
   const MatMul added{1, 1, 1, false, false, false, true, DType::fp32};
   CHECK(reason(added, DType::bf16, {DType::bf16, DType::bf16, DType::fp32}, {DType::fp32}) == "");
-  AttentionDims ring{1, 1, 4, 8};
-  CHECK(reason(FlashAttention{ring, 0, false, 1}, DType::bf16) == "flash_attention in the steps of a ring");
   FlashAttention chosen{{1, 1, 4, 8}, 0, false};
   chosen.chosen = true;
   CHECK(reason(chosen, DType::bf16) == "flash_attention of keys that an indexer chose");
   CHECK(reason(IndexTopK{{1, 1, 4, 8, 2}}, DType::bf16) == "index_topk");
   CHECK(reason(IndexTarget{{1, 1, 4, 8}}, DType::bf16) == "index_target");
   CHECK(reason(IndexTopKBackward{{1, 1, 4, 8, 2}}, DType::bf16) == "index_topk_backward");
-  ring.share = AttentionShare::heads;
-  CHECK(reason(FlashAttention{ring, 0, false}, DType::bf16) == "flash_attention shared by context ranks");
+  AttentionDims shared{1, 1, 4, 8};
+  shared.share = AttentionShare::heads;
+  CHECK(reason(AttentionScores{shared}, DType::bf16) == "attention_scores shared by context ranks");
   CHECK(reason(AttentionSoftmax{{1, 1, 4, 8}, 0, false, 8}, DType::fp32) == "attention_softmax with relative bias");
   CHECK(reason(FlashAttentionBackward{{1, 1, 4, 256}, 0, false}, DType::fp64) ==
         "flash_attention_backward in fp64 with heads that long: 200960 bytes of shared memory are more than this device's 166912");
