@@ -8,6 +8,7 @@
 #include "exec/device/dropout.hpp"
 #include "exec/device/typed.hpp"
 #include "exec/shared/alibi.hpp"
+#include "exec/shared/relative_bucket.hpp"
 #include "exec/shared/vector_math.hpp"
 #include "models/ops/attention.hpp"
 #include "models/ops/window.hpp"
@@ -82,12 +83,42 @@ struct ScoreRow {
   TANDEM_HD bool sees(std::int64_t key) const { return key >= first && key < visible; }
 };
 
+/// The bucket of every distance that an attention meets: of keys at positions 1 - queries to keys - 1 from a query.
+struct BucketsKernel {
+  Form form;
+  std::int32_t* to;
+  std::int64_t queries, keys, buckets;
+  bool causal;
+
+  std::int64_t distances() const { return queries + keys - 1; }
+  Grid grid() const { return chunks(distances()); }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    each_in_chunk(block, queries + keys - 1, [&](std::int64_t i) {
+      to[i] = static_cast<std::int32_t>(relative_bucket(i - queries + 1, buckets, causal));
+    });
+  }
+};
+
+/// A learned number of each head and bucket, which scores get; `buckets`: what BucketsKernel wrote for so many `queries`.
+struct RelativeBias {
+  Typed table;  ///< [heads, count]
+  std::int64_t count = 0, queries = 0;
+  const std::int32_t* buckets = nullptr;
+
+  template <class A>
+  TANDEM_HD A of(std::int64_t head, std::int64_t position, std::int64_t key) const {
+    return load<A>(table, head * count + buckets[key - position + queries - 1]);
+  }
+};
+
 /// AttentionSoftmax. `dropped`: only of a whole one with dropout; y of the dropout alone.
 struct SoftmaxKernel {
   Form form;
   Typed scores, probs, dropped;
   AttentionPlace place;
   SoftmaxPart part;
+  RelativeBias relative;
 
   Grid grid() const { return {place.batch * place.heads * place.seq}; }
   template <class S, class Block>
@@ -100,6 +131,7 @@ struct SoftmaxKernel {
     const A slope = biased ? place.slope<A>(row.head) : A{0};
     const auto x = [&](std::int64_t k) {
       const A score = S::get(scores, row.at + k);
+      if (biased && relative.table.here()) return score + relative.of<A>(row.head, place.position(row.query), k);
       return biased ? score + slope * place.distance<A>(row.query, k) : score;
     };
     if (part == SoftmaxPart::mask) {
@@ -126,6 +158,48 @@ struct SoftmaxKernel {
       const A p = row.sees(k) ? place.mask<A>(row.sequence, row.head, row.query, k) * S::get(scores, row.at + k) : A{0};
       S::put(probs, row.at + k, p);
     });
+  }
+};
+
+/// Gradient of a RelativeBias' table, a block for each head and bucket: the sum of its scores' gradients.
+struct BucketGradKernel {
+  Form form;
+  Typed dscores, dtable;
+  AttentionPlace place;
+  std::int64_t count;
+
+  Grid grid() const { return {place.heads * count}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    const std::int64_t head = block.index() / count, bucket = block.index() % count, half = place.causal ? count : count / 2;
+    const bool behind = bucket >= half;  // keys behind the query
+    const std::int64_t within = behind ? bucket - half : bucket;
+    const std::int64_t nearest = first_distance(within, half), farthest = first_distance(within + 1, half) - 1;
+    const A sum = block.template sum<A>(place.batch * place.seq, [&](std::int64_t i) {
+      const ScoreRow row(place, (i / place.seq * place.heads + head) * place.seq + i % place.seq);
+      const std::int64_t position = place.position(row.query);
+      std::int64_t from = behind ? position + (nearest > 0 ? nearest : 1) : position - farthest;
+      std::int64_t end = 1 + (behind ? position + farthest : position - nearest);
+      if (from < row.first) from = row.first;
+      if (end > row.visible) end = row.visible;
+      A added = A{0};
+      for (std::int64_t k = from; k < end; ++k) added += S::get(dscores, row.at + k);
+      return added;
+    });
+    block.each(1, [&](std::int64_t) { store(dtable, block.index(), sum); });
+  }
+
+ private:
+  /// The smallest distance of a bucket from `bucket` on; one beyond all where there is none.
+  TANDEM_HD std::int64_t first_distance(std::int64_t bucket, std::int64_t buckets) const {
+    std::int64_t from = 0, end = place.keys + place.queries_of.context_size * place.seq;
+    while (from < end) {
+      const std::int64_t middle = (from + end) / 2;
+      if (distance_bucket(middle, buckets) < bucket) from = middle + 1;
+      else end = middle;
+    }
+    return from;
   }
 };
 

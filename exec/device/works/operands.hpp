@@ -72,6 +72,9 @@ inline std::int64_t latent_room(const LatentNormBackward& op, DType type) {
   return latent_sums_room(op) + 2 * room_of(type, op.rows * op.cols);
 }
 
+/// The room of attention that keeps scores; 0: none, or another operation.
+std::int64_t scores_room(const Launch& launch);
+
 // works_layer.cpp
 Works works(const MatMul& op, const Operands& at);
 Works works(const BiasGrad& op, const Operands& at);
@@ -86,13 +89,14 @@ Works works(const RowReduce& op, const Operands& at);
 Works works(const BiasDropoutAdd& op, const Operands& at);
 Works works(const BiasDropoutAddBackward& op, const Operands& at);
 Works works(const BiasDropoutAddNorm& op, const Operands& at);
-// works_attention.cpp
+// works_scores.cpp
 Works works(const AttentionScores& op, const Operands& at);
 Works works(const AttentionSoftmax& op, const Operands& at);
 Works works(const AttentionContext& op, const Operands& at);
 Works works(const AttentionContextBackward& op, const Operands& at);
 Works works(const AttentionSoftmaxBackward& op, const Operands& at);
 Works works(const AttentionScoresBackward& op, const Operands& at);
+// works_attention.cpp
 Works works(const FlashAttention& op, const Operands& at);
 Works works(const FlashAttentionBackward& op, const Operands& at);
 // works_latent.cpp

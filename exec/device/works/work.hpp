@@ -26,6 +26,7 @@
 #include "exec/device/residual.hpp"
 #include "exec/device/router.hpp"
 #include "exec/device/row_norm.hpp"
+#include "exec/device/row_order.hpp"
 #include "exec/device/update.hpp"
 
 namespace tandem::exec::device {
@@ -37,7 +38,8 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           CommonColumnsKernel, CommonColumnsGradKernel,
                           HeadNormKernel, HeadNormGradKernel, RowSumsKernel, RowNormKernel, RowNormWeightsKernel,
                           RowNormGradKernel, SoftCapKernel, RowGateKernel, RowGateGradKernel,
-                          LatentHeadsKernel, LatentHeadsGradKernel, RotaryKernel, SoftmaxKernel,
+                          LatentHeadsKernel, LatentHeadsGradKernel, RotaryKernel, RowOrderKernel, BucketsKernel,
+                          SoftmaxKernel, BucketGradKernel,
                           SoftmaxGradKernel, FlashKernel, FlashGradKernels, SinkGradKernel, NormSumKernel,
                           CarryKernel, ClipKernel, AdamWKernel, SgdKernel,
                           TensorNormsKernel, CarrySumsKernel, LayerwiseMomentsKernel, LayerwiseApplyKernel, RouterKernel,

@@ -25,7 +25,6 @@ template <class Op>
 constexpr bool kHasWorks = requires(const Op& op, const Operands& at) { works(op, at); };
 
 /// What an operation asks for that its works have not; empty: nothing.
-std::string lacks(const AttentionDims& d) { return d.share == AttentionShare::whole && d.row_shards == 1 ? "" : "shared by context ranks"; }
 template <class Flash>
 std::string lacks_flash(const Flash& op) {
   if (op.chosen) return "of keys that an indexer chose";
@@ -33,12 +32,6 @@ std::string lacks_flash(const Flash& op) {
 }
 std::string lacks(const FlashAttention& op) { return lacks_flash(op); }
 std::string lacks(const FlashAttentionBackward& op) { return lacks_flash(op); }
-std::string lacks(const AttentionScores& op) { return lacks(op.dims); }
-std::string lacks(const AttentionContext& op) { return lacks(op.dims); }
-std::string lacks(const AttentionContextBackward& op) { return lacks(op.dims); }
-std::string lacks(const AttentionScoresBackward& op) { return lacks(op.dims); }
-std::string lacks(const AttentionSoftmax& op) { return op.relative_buckets > 0 ? "with relative bias" : lacks(op.dims); }
-std::string lacks(const AttentionSoftmaxBackward& op) { return op.relative_buckets > 0 ? "with relative bias" : lacks(op.dims); }
 std::string lacks(const Rotary& op) {
   if (!op.dims.q_packed) return "of queries that stand apart";
   return op.width() > 2 * kMostPairs ? "of heads of more than 256 dimensions" : op.width() % 2 != 0 ? "of heads of an odd length" : "";
@@ -182,6 +175,7 @@ std::int64_t room_bytes(const Launch& launch) {
   if (const auto* o = std::get_if<HeadNormBackward>(&op)) return o->plain ? 0 : head_norm_room(o->rows(), o->dims.head_dim);
   if (const auto* o = std::get_if<RowNormBackward>(&op)) return column_room(o->rows(), o->weights(), 1);
   if (const auto* o = std::get_if<LatentNormBackward>(&op)) return latent_room(*o, launch.in[2].dtype);
+  if (const std::int64_t bytes = scores_room(launch)) return bytes;
   if (const auto* o = std::get_if<LayerNormBackward>(&op)) return o->part == NormPart::input ? 0 : norm_room(o->rows, o->cols);
   return 0;
 }

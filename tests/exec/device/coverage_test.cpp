@@ -78,10 +78,6 @@ TEST_CASE("what a device has no kernel for is refused by name and type") {
   CHECK(reason(IndexTopK{{1, 1, 4, 8, 2}}, DType::bf16) == "index_topk");
   CHECK(reason(IndexTarget{{1, 1, 4, 8}}, DType::bf16) == "index_target");
   CHECK(reason(IndexTopKBackward{{1, 1, 4, 8, 2}}, DType::bf16) == "index_topk_backward");
-  AttentionDims shared{1, 1, 4, 8};
-  shared.share = AttentionShare::heads;
-  CHECK(reason(AttentionScores{shared}, DType::bf16) == "attention_scores shared by context ranks");
-  CHECK(reason(AttentionSoftmax{{1, 1, 4, 8}, 0, false, 8}, DType::fp32) == "attention_softmax with relative bias");
   CHECK(reason(FlashAttentionBackward{{1, 1, 4, 256}, 0, false}, DType::fp64) ==
         "flash_attention_backward in fp64 with heads that long: 200960 bytes of shared memory are more than this device's 166912");
 }
