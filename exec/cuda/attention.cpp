@@ -90,7 +90,7 @@ class Builder {
   Numbers queries() const { return {s_.batch, s_.heads, s_.queries, s_.head_dim}; }
   Numbers keys() const { return {s_.batch, s_.groups, s_.keys, s_.head_dim}; }
   Numbers stats_sizes() const { return {s_.batch, s_.heads, s_.queries, 1}; }
-  Numbers stats_strides() const { return {s_.heads * s_.queries, s_.queries, 1, 1}; }
+  Numbers stats_strides() const { return {s_.heads * s_.stats_rows, s_.stats_rows, 1, 1}; }
   static Numbers strides(const AttentionStrides& at) { return {at.sequence, at.head, at.position, 1}; }
   Tensor input(std::int64_t uid, const Numbers& sizes, const AttentionStrides& at) {
     return graph_.tensor(fe::graph::Tensor_attributes().set_uid(uid).set_dim(sizes).set_stride(strides(at)));

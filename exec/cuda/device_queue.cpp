@@ -18,10 +18,11 @@ struct DeviceQueue::Performer {
   void operator()(const device::FlashKernel& kernel) const {
     const auto call = [&](const device::AttentionCall& c) { return q.attention_.forward(c); };
     if (!by_library(kernel, call)) launch(kernel, q.stream_);
+    else if (kernel.merges) launch(device::merge_of(kernel), q.stream_);
   }
   void operator()(const device::FlashGradKernels& kernels) const {
     const auto call = [&](const device::AttentionCall& c) { return q.attention_.backward(c); };
-    if (by_library(kernels, call)) return;
+    if (by_library(kernels, call)) return add_parts(kernels);
     launch(kernels.query, q.stream_);
     launch(kernels.key, q.stream_);
   }
@@ -31,6 +32,10 @@ struct DeviceQueue::Performer {
   }
 
  private:
+  void add_parts(const device::FlashGradKernels& kernels) const {
+    if (!kernels.query.adds) return;
+    for (const device::RingAddKernel& add : device::adds_of(kernels)) launch(add, q.stream_);
+  }
   /// False, with the reason noted, where the library does not do it. All calls have one shape: the first one's answer is all calls'.
   template <class Kernels, class Call>
   bool by_library(const Kernels& kernels, Call call) const {

@@ -21,8 +21,8 @@ std::string beyond(const AttentionPlace& place, const HeadLayout& layout, std::i
   if (place.soft_cap > 0) return "scores have a soft cap";
   if (place.head_dim % kStep != 0 || place.head_dim > kLongest) return "heads of " + std::to_string(place.head_dim) + " dimensions";
   if (layout.value_dim != layout.head_dim) return "values are not as wide as keys";
-  if (place.queries_of.context_size * place.keys_of.context_size > 1 || layout.key_shards.context_size > 1)
-    return "context ranks share sequences";
+  if (layout.key_shards.context_size > 1 || place.queries_of.context_size != place.keys_of.context_size)
+    return "rows of several context ranks are not in order";
   if (place.causal && place.keys != place.seq) return "causal queries and keys are not equally many";
   return "";
 }
@@ -31,20 +31,29 @@ std::byte* moved(const Typed& t, std::int64_t elements) {
   return t.address == nullptr ? nullptr : t.address + bytes_of(t.type, elements).count();
 }
 
-/// Operands of forward or backward passes.
+/// Operands of forward or backward passes. `span`: of the queries and keys; `apart`: context and statistics are the span's alone.
 struct Parts {
   Typed q, kv, context, stats, dcontext, dq, dkv;
+  RingSpan span;
+  bool apart = false;
 };
+
+HeadColumns context_columns(const Parts& p, const HeadLayout& l) {
+  HeadColumns columns = l.context(0);
+  if (p.apart) columns.rows = p.span.queries;
+  return columns;
+}
 
 /// Where the operands begin of the call for `sequence`.
 AttentionOperands operands(const Parts& p, const HeadLayout& l, const AttentionPlace& place, std::int64_t sequence) {
-  const auto query = l.query(0).at(sequence, 0), key = l.key(0, 0).at(sequence, 0), value = l.key(0, 1).at(sequence, 0);
-  const auto context = l.context(0).at(sequence, 0);
+  const std::int64_t first = p.span.first_query, row = p.apart ? 0 : first, rows = p.apart ? p.span.queries : place.seq;
+  const auto query = l.query(0).at(sequence, first), key = l.key(0, 0).at(sequence, p.span.first_key);
+  const auto value = l.key(0, 1).at(sequence, p.span.first_key), context = context_columns(p, l).at(sequence, row);
   return {moved(p.q, query),
           moved(p.kv, key),
           moved(p.kv, value),
           moved(p.context, context),
-          moved(p.stats, sequence * place.heads * place.seq),
+          moved(p.stats, sequence * place.heads * rows + row),
           moved(p.dcontext, context),
           moved(p.dq, query),
           moved(p.dkv, key),
@@ -56,20 +65,21 @@ AttentionStrides strides(const HeadColumns& columns, std::int64_t head) {
   return {columns.rows * columns.stride, head, columns.stride};
 }
 
-std::vector<AttentionCall> calls(const Parts& p, const HeadLayout& l, const AttentionPlace& place) {
+std::vector<AttentionCall> calls(const Parts& p, const HeadLayout& l, const AttentionPlace& place, bool causal) {
   const std::int64_t groups = place.heads / l.per_group;
   const std::int64_t key_head = groups > 1 ? l.key(1, 0).first - l.key(0, 0).first : l.head_dim;
   AttentionShape shape{place.batch,
                        place.heads,
                        groups,
-                       place.seq,
-                       place.keys,
+                       p.span.queries,
+                       p.span.keys,
                        place.head_dim,
                        p.q.type,
-                       place.causal,
+                       causal,
                        strides(l.query(0), l.head_dim),
                        strides(l.key(0, 0), key_head),
-                       strides(l.context(0), l.head_dim)};
+                       strides(context_columns(p, l), l.head_dim),
+                       p.apart ? p.span.queries : place.seq};
   const bool uneven = l.q_packed && l.per_group > 1 && groups > 1;
   if (!uneven) {
     if (place.heads > 1) shape.query.head = l.query(1).first - l.query(0).first;
@@ -97,13 +107,68 @@ std::string beyond_libraries(const FlashGradKernels& k) {
   return beyond(k.query.place, k.query.layout, {at.q, at.kv, at.context, at.dcontext, at.dq, at.dkv}, at.stats);
 }
 
+namespace {
+
+RingSpan span_of(const AttentionPlace& place, bool adds) {
+  return adds ? ring_span(place) : RingSpan{0, place.seq, 0, place.keys};
+}
+std::int64_t room_for(DType type, std::int64_t elements) { return parts(bytes_of(type, elements).count(), 256) * 256; }
+
+/// Of a library's step, in the room.
+RingParts parts_in(const FlashKernel& k) {
+  const RingSpan span = ring_span(k.place);
+  const std::int64_t context = k.place.batch * span.queries * k.layout.heads * k.layout.value_dim;
+  return {{k.room, k.context.type}, {k.room + room_for(k.context.type, context), k.stats.type}};
+}
+
+std::int64_t query_elements(const FlashGradKernels& k) { return k.query.place.batch * k.query.place.seq * k.query.layout.q_width; }
+
+Typed dq_in(const FlashGradKernels& k) { return {k.room, k.query.at.dq.type}; }
+Typed dkv_in(const FlashGradKernels& k) { return {k.room + room_for(k.query.at.dq.type, query_elements(k)), k.query.at.dkv.type}; }
+
+}  // namespace
+
+std::int64_t ring_room(const FlashKernel& k) {
+  if (!k.merges || !beyond_libraries(k).empty()) return 0;
+  const std::int64_t rows = k.place.batch * ring_span(k.place).queries;
+  return room_for(k.context.type, rows * k.layout.heads * k.layout.value_dim) + room_for(k.stats.type, rows * k.layout.heads);
+}
+
+std::int64_t ring_room(const FlashGradKernels& k) {
+  if (!k.query.adds || !beyond_libraries(k).empty()) return 0;
+  const FlashGradOperands& at = k.query.at;
+  return room_for(at.dq.type, query_elements(k)) +
+         room_for(at.dkv.type, k.query.place.batch * k.query.place.keys * k.query.layout.kv_width);
+}
+
+RingMergeKernel merge_of(const FlashKernel& k) {
+  return {k.form, parts_in(k), k.context, k.stats, ring_span(k.place), k.place.batch, k.layout};
+}
+
+std::vector<RingAddKernel> adds_of(const FlashGradKernels& k) {
+  const AttentionPlace& place = k.query.place;
+  const HeadLayout& l = k.query.layout;
+  const FlashGradOperands& at = k.query.at;
+  const RingSpan span = ring_span(place);
+  const std::int64_t groups = place.heads / l.per_group, queries = l.per_group * l.head_dim, pair = l.head_dim + l.value_dim;
+  const GroupColumns of_queries{groups, l.q_packed ? queries + pair : queries, 0, queries};
+  const GroupColumns of_keys{groups, l.kv_packed ? queries + pair : pair, l.kv_packed ? queries : 0, pair};
+  return {{k.query.form, dq_in(k), at.dq, place.batch, place.seq, span.first_query, span.queries, of_queries},
+          {k.query.form, dkv_in(k), at.dkv, place.batch, place.keys, span.first_key, span.keys, of_keys}};
+}
+
 std::vector<AttentionCall> calls_of(const FlashKernel& k) {
-  return calls({k.q, k.kv, k.context, k.stats, {}, {}, {}}, k.layout, k.place);
+  const RingParts part = k.merges ? parts_in(k) : RingParts{k.context, k.stats};
+  return calls({k.q, k.kv, part.context, part.stats, {}, {}, {}, span_of(k.place, k.merges), k.merges}, k.layout, k.place,
+               k.place.causal && !k.merges);
 }
 
 std::vector<AttentionCall> calls_of(const FlashGradKernels& k) {
   const FlashGradOperands& at = k.query.at;
-  return calls({at.q, at.kv, at.context, at.stats, at.dcontext, at.dq, at.dkv}, k.query.layout, k.query.place);
+  const bool adds = k.query.adds;
+  return calls({at.q, at.kv, at.context, at.stats, at.dcontext, adds ? dq_in(k) : at.dq, adds ? dkv_in(k) : at.dkv,
+                span_of(k.query.place, adds)},
+               k.query.layout, k.query.place, k.query.place.causal && !adds);
 }
 
 }  // namespace tandem::exec::device

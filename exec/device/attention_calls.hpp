@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/device/flash.hpp"
+#include "exec/device/ring.hpp"
 
 namespace tandem::exec::device {
 
@@ -22,6 +23,7 @@ struct AttentionShape {
   DType type;
   bool causal;  ///< query i sees keys 0 to i; queries = keys
   AttentionStrides query, key, context;  ///< values lie as keys, gradients as what they are of
+  std::int64_t stats_rows;  ///< statistics from one head to the next
   auto operator<=>(const AttentionShape&) const = default;
 };
 
@@ -41,7 +43,15 @@ struct AttentionCall {
 struct FlashGradKernels {
   FlashQueryGradKernel query;
   FlashKeyGradKernel key;
+  std::byte* room = nullptr;  ///< where they add: ring_room bytes
 };
+
+/// Bytes that a library needs for a step of a ring that adds to the earlier ones; 0 where no library does it.
+std::int64_t ring_room(const FlashKernel& kernel);
+std::int64_t ring_room(const FlashGradKernels& kernels);
+/// Behind a library's calls of such a step.
+RingMergeKernel merge_of(const FlashKernel& kernel);
+std::vector<RingAddKernel> adds_of(const FlashGradKernels& kernels);
 
 /// Why a library cannot do it; empty: it may.
 std::string beyond_libraries(const FlashKernel& kernel);

@@ -84,6 +84,16 @@ inline std::size_t tile_bytes(Form form, std::int64_t columns, std::int64_t numb
   return static_cast<std::size_t>(kTile * columns + numbers) * (form == Form::doubles ? sizeof(double) : sizeof(float));
 }
 
+/// What two sets of keys give a query together, from the logarithms of their sums of exponentials.
+template <class A>
+struct Joined {
+  A most, old, added;
+
+  TANDEM_HD Joined(A before, A here) : most(here > before ? here : before), old(std::exp(before - most)), added(std::exp(here - most)) {}
+  TANDEM_HD A mix(A before, A here) const { return (before * old + here * added) / (old + added); }
+  TANDEM_HD A stat() const { return most + std::log(old + added); }
+};
+
 /// A block for each tile of queries of a head.
 struct FlashKernel {
   Form form;
@@ -93,6 +103,7 @@ struct FlashKernel {
   Typed sinks;
   std::int64_t first_sink = 0;  ///< of head 0
   bool merges = false;          ///< with what other keys have given context and stats
+  std::byte* room = nullptr;    ///< of a library that merges: ring_room bytes
 
   std::int64_t tiles() const { return (place.seq + kTile - 1) / kTile; }
   Grid grid() const { return {place.batch * place.heads * tiles(), bytes(form, layout.head_dim, layout.value_dim)}; }
@@ -147,13 +158,14 @@ struct FlashKernel {
     }
     const HeadColumns to = layout.context(head);
     const Tile tile{sequence, head, first};
-    if (merges) return merge<S>(block, tile, Sums<A>{sum, top, total, shrink, p});
+    block.each(kTile, [&](std::int64_t i) { top[i] += std::log(total[i]); });
+    if (merges) return merge<S>(block, tile, sum, total, top);
     block.each(kTile * wide, [&](std::int64_t at) {
       const std::int64_t i = at / wide, query = first + i;
       if (query < place.seq) S::put(context, to.at(sequence, query) + at % wide, total[i] > A{0} ? sum[at] / total[i] : A{0});
     });
     block.each(kTile, [&](std::int64_t i) {
-      if (first + i < place.seq) store(stats, statistic(tile, i), top[i] + std::log(total[i]));
+      if (first + i < place.seq) store(stats, statistic(tile, i), top[i]);
     });
   }
 
@@ -161,37 +173,25 @@ struct FlashKernel {
   struct Tile {
     std::int64_t sequence, head, first;
   };
-  /// Of the queries of a tile: mixed values, what was taken off their scores, sums of exponentials; room for two numbers of each.
-  template <class A>
-  struct Sums {
-    A *mixed, *top, *total, *before, *now;
-  };
-
   TANDEM_HD std::int64_t statistic(const Tile& tile, std::int64_t i) const {
     return (tile.sequence * place.heads + tile.head) * place.seq + tile.first + i;
   }
-  /// Queries that see none of these keys keep what they have.
+  /// `mixed` values of the queries of a tile, `here` the logarithms of their `total` sums. Queries that see none of these keys keep what they
+  /// have.
   template <class S, class Block, class A>
-  TANDEM_HD void merge(Block& block, const Tile& tile, const Sums<A>& of) const {
+  TANDEM_HD void merge(Block& block, const Tile& tile, const A* mixed, const A* total, const A* here) const {
     const std::int64_t wide = layout.value_dim;
     const HeadColumns to = layout.context(tile.head);
-    const auto sees = [&](std::int64_t i) { return tile.first + i < place.seq && of.total[i] > A{0}; };
-    block.each(kTile, [&](std::int64_t i) {
-      if (!sees(i)) return;
-      const A here = of.top[i] + std::log(of.total[i]), old = load<A>(stats, statistic(tile, i)), most = here > old ? here : old;
-      of.before[i] = std::exp(old - most);
-      of.now[i] = std::exp(here - most);
-      of.top[i] = most;
-    });
+    const auto sees = [&](std::int64_t i) { return tile.first + i < place.seq && total[i] > A{0}; };
     block.each(kTile * wide, [&](std::int64_t at) {
       const std::int64_t i = at / wide;
       if (!sees(i)) return;
       const std::int64_t cell = to.at(tile.sequence, tile.first + i) + at % wide;
-      const A both = of.before[i] + of.now[i];
-      S::put(context, cell, (S::get(context, cell) * of.before[i] + of.mixed[at] / of.total[i] * of.now[i]) / both);
+      const Joined<A> both(load<A>(stats, statistic(tile, i)), here[i]);
+      S::put(context, cell, both.mix(S::get(context, cell), mixed[at] / total[i]));
     });
     block.each(kTile, [&](std::int64_t i) {
-      if (sees(i)) store(stats, statistic(tile, i), of.top[i] + std::log(of.before[i] + of.now[i]));
+      if (sees(i)) store(stats, statistic(tile, i), Joined<A>(load<A>(stats, statistic(tile, i)), here[i]).stat());
     });
   }
 };

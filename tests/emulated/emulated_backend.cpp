@@ -11,7 +11,7 @@
 #include "exec/device/works/product_parts.hpp"
 #include "exec/device/stretches.hpp"
 #include "exec/device/works/work.hpp"
-#include "tests/emulated/host_block.hpp"
+#include "tests/emulated/perform.hpp"
 
 namespace tandem::tests {
 namespace {
@@ -22,13 +22,7 @@ constexpr std::size_t kMostShared = std::size_t{227} << 10;  // of a Hopper's bl
 
 template <class Kernel>
 void perform(const Kernel& kernel) {
-  const device::Grid grid = kernel.grid();
-  device::with_variant(kernel, [&](auto variant) {
-    for (std::int64_t b = 0; b < grid.blocks; ++b) {
-      HostBlock<device::threads_of<Kernel>()> block(b, grid.shared_bytes + grid.more_bytes);
-      kernel.template run<decltype(variant)>(block);
-    }
-  });
+  perform_kernel(kernel);
 }
 
 void perform(const device::FlashGradKernels& both) { perform(both.query), perform(both.key); }

@@ -72,6 +72,8 @@ inline std::int64_t latent_room(const LatentNormBackward& op, DType type) {
   return latent_sums_room(op) + 2 * room_of(type, op.rows * op.cols);
 }
 
+/// The room of flash attention.
+std::int64_t flash_room(const Launch& launch);
 /// The room of attention that keeps scores; 0: none, or another operation.
 std::int64_t scores_room(const Launch& launch);
 

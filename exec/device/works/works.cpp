@@ -176,6 +176,7 @@ std::int64_t room_bytes(const Launch& launch) {
   if (const auto* o = std::get_if<RowNormBackward>(&op)) return column_room(o->rows(), o->weights(), 1);
   if (const auto* o = std::get_if<LatentNormBackward>(&op)) return latent_room(*o, launch.in[2].dtype);
   if (const std::int64_t bytes = scores_room(launch)) return bytes;
+  if (std::holds_alternative<FlashAttention>(op) || std::holds_alternative<FlashAttentionBackward>(op)) return flash_room(launch);
   if (const auto* o = std::get_if<LayerNormBackward>(&op)) return o->part == NormPart::input ? 0 : norm_room(o->rows, o->cols);
   return 0;
 }

@@ -231,7 +231,7 @@ IndexDims Shapes::index_dims() const {
 AttentionKernel Shapes::flash_kernel(bool backward) const {
   constexpr std::int64_t kStep = 8, kLongest = 256;  // elements of a head that libraries' tiles take
   const bool heads = head_dim % kStep == 0 && head_dim <= kLongest && value_dim == head_dim;
-  const bool plain = !alibi && window == 0 && attention_soft_cap == 0 && path == ContextPath::none;
+  const bool plain = !alibi && window == 0 && attention_soft_cap == 0 && (path == ContextPath::none || path == ContextPath::ring);
   const bool usual = bits(dtypes.compute) == 16 && attention_dropout == 0 && plain && heads && (!sinks || backward);
   return fusion.own_unusual_attention && !usual ? AttentionKernel::own : fusion.attention;
 }

@@ -1,11 +1,14 @@
 // A library's calls of flash attention read and write what Tandem's own kernels do.
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "exec/backend/launch.hpp"
 #include "exec/device/works/work.hpp"
 #include "tests/catch.hpp"
+#include "tests/emulated/perform.hpp"
 #include "tests/exec/cpu/kernel_harness.hpp"
 
 namespace tandem::exec::test {
@@ -134,6 +137,127 @@ TEST_CASE("gradients of attention lie as what they are gradients of") {
     CHECK(from(call.at.dkey, dqkv) == from(call.at.key, qkv));
     CHECK(from(call.at.dvalue, dqkv) == from(call.at.value, qkv));
     CHECK(from(call.at.dcontext, dcontext) == from(call.at.context, context));
+  }
+}
+
+namespace {
+
+/// The operands of one rank's step of a ring of two or three.
+struct RingCase {
+  Case attention;
+  std::int64_t ranks, rank;
+  int step;
+
+  AttentionDims dims() const {
+    AttentionDims d = attention.dims();
+    d.share = AttentionShare::queries;
+    return d;
+  }
+  KernelContext place() const {
+    KernelContext c;
+    c.context_size = ranks, c.context_rank = rank;
+    return c;
+  }
+};
+
+void put(std::byte* operand, std::int64_t element, double value) {
+  const std::uint16_t bits = to_bf16(static_cast<float>(value));
+  std::memcpy(operand + 2 * element, &bits, 2);
+}
+
+/// Does a call by plain loops.
+void perform_call(const AttentionCall& call) {
+  auto* lse = reinterpret_cast<float*>(call.at.stats);
+  each_context(call, [&](std::int64_t element, double value) {
+    if (element < 0) *lse++ = static_cast<float>(value);
+    else put(call.at.context, element, value);
+  });
+}
+
+/// Gradients of a call by plain loops, from the finished context and statistics.
+void perform_gradients(const AttentionCall& call) {
+  const device::AttentionShape& s = call.shape;
+  const double scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
+  std::map<std::pair<std::byte*, std::int64_t>, double> sums;
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t h = 0; h < s.heads; ++h)
+      for (std::int64_t q = 0; q < s.queries; ++q)
+        for (std::int64_t k = 0; k < (s.causal ? q + 1 : s.keys); ++k) {
+          const std::int64_t query = offset(s.query, b, h, q), key = offset(s.key, b, h / (s.heads / s.groups), k),
+                             context = offset(s.context, b, h, q);
+          double score = 0, dp = 0, total = 0;
+          for (std::int64_t d = 0; d < s.head_dim; ++d) {
+            score += scale * at(call.at.query, query + d) * at(call.at.key, key + d);
+            dp += at(call.at.dcontext, context + d) * at(call.at.value, key + d);
+            total += at(call.at.dcontext, context + d) * at(call.at.context, context + d);
+          }
+          const double stat = reinterpret_cast<const float*>(call.at.stats)[(b * s.heads + h) * s.stats_rows + q];
+          const double p = std::exp(score - stat), ds = p * (dp - total) * scale;
+          for (std::int64_t d = 0; d < s.head_dim; ++d) {
+            sums[{call.at.dquery, query + d}] += ds * at(call.at.key, key + d);
+            sums[{call.at.dkey, key + d}] += ds * at(call.at.query, query + d);
+            sums[{call.at.dvalue, key + d}] += p * at(call.at.dcontext, context + d);
+          }
+        }
+  for (const auto& [cell, sum] : sums) put(cell.first, cell.second, sum);
+}
+
+void check_near(const Room& one, const Room& other) {
+  REQUIRE(one.size() == other.size());
+  for (std::size_t i = 0; i < one.size(); ++i)
+    CHECK(from_bf16(one[i]) == Approx(from_bf16(other[i])).epsilon(1.6e-2).margin(4e-3));  // both round twice to 1 in 256
+}
+
+}  // namespace
+
+TEST_CASE("a library's steps of a ring, added to the earlier ones, give what Tandem's kernels give") {
+  const bool causal = GENERATE(true, false), kv_packed = GENERATE(true, false);
+  const RingCase c = GENERATE(RingCase{{2, 4, 2, 6, true, true, true}, 2, 0, 1}, RingCase{{1, 4, 4, 4, true, true, true}, 2, 1, 1},
+                              RingCase{{2, 2, 1, 4, false, true, true}, 3, 1, 1}, RingCase{{1, 2, 2, 6, true, true, true}, 3, 1, 2});
+  AttentionDims d = c.dims();
+  d.causal = causal, d.kv_packed = kv_packed;
+  const std::int64_t q_width = d.q_packed ? d.qkv_width() : d.q_width(), kv_width = d.kv_packed ? d.qkv_width() : d.kv_width();
+  const std::int64_t rows = d.batch * d.seq;
+  Room q = random_room(rows * q_width, 1), kv = random_room(rows * kv_width, 2), context = random_room(rows * d.context_width(), 3);
+  Room dcontext = random_room(rows * d.context_width(), 4), dq = random_room(rows * q_width, 5), dkv = random_room(rows * kv_width, 6);
+  std::vector<float> stats;
+  for (const double v : random_values(d.batch * d.heads * d.seq, 7)) stats.push_back(static_cast<float>(1 + v));
+  const auto statistics = [](std::vector<float>& of) {
+    return Tensor{reinterpret_cast<std::byte*>(of.data()), DType::fp32, static_cast<std::int64_t>(of.size())};
+  };
+  const KernelContext place = c.place();
+  const auto own = tests::make_emulated_backend();
+  INFO(c.attention.text() << (causal ? "" : " not") << " causal, rank " << c.rank << " of " << c.ranks << ", step " << c.step);
+
+  SECTION("forward") {
+    Room merged = context;
+    std::vector<float> merged_stats = stats;
+    const Op op = FlashAttention{d, 0, false, c.step};
+    const Tensor in[] = {tensor(q), tensor(kv), tensor(context), statistics(stats)}, out[] = {tensor(context), statistics(stats)};
+    const Tensor to[] = {tensor(merged), statistics(merged_stats)};
+    std::vector<std::byte> room(static_cast<std::size_t>(device::room_bytes({op, DType::bf16, in, to, place})));
+    const auto works = device::works_of({op, DType::bf16, in, to, place}, {{}, nullptr, room.data()});
+    const auto& kernel = std::get<device::FlashKernel>(works.at(0));
+    REQUIRE(device::beyond_libraries(kernel).empty());
+    for (const AttentionCall& call : device::calls_of(kernel)) perform_call(call);
+    tests::perform_kernel(device::merge_of(kernel));
+    own->queue(Stream::compute).run({op, DType::bf16, in, out, place});
+    check_near(merged, context);
+    for (std::size_t i = 0; i < stats.size(); ++i) CHECK(merged_stats[i] == Approx(stats[i]).epsilon(1e-5).margin(1e-5));
+  }
+  SECTION("backward") {
+    Room added_q = dq, added_kv = dkv;
+    const Op op = FlashAttentionBackward{d, 0, false, c.step};
+    const Tensor in[] = {tensor(dcontext), tensor(q), tensor(kv), tensor(context), statistics(stats), tensor(dq), tensor(dkv)};
+    const Tensor out[] = {tensor(dq), tensor(dkv)}, to[] = {tensor(added_q), tensor(added_kv)};
+    std::vector<std::byte> room(static_cast<std::size_t>(device::room_bytes({op, DType::bf16, in, to, place})));
+    const auto works = device::works_of({op, DType::bf16, in, to, place}, {{}, nullptr, room.data()});
+    const auto& kernels = std::get<device::FlashGradKernels>(works.at(0));
+    for (const AttentionCall& call : device::calls_of(kernels)) perform_gradients(call);
+    for (const device::RingAddKernel& add : device::adds_of(kernels)) tests::perform_kernel(add);
+    own->queue(Stream::compute).run({op, DType::bf16, in, out, place});
+    check_near(added_q, dq);
+    check_near(added_kv, dkv);
   }
 }
 

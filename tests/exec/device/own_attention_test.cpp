@@ -42,6 +42,7 @@ std::string reason(const Op& op, DType compute, std::size_t inputs, std::size_t 
   static StepTable table;
   KernelContext place;
   place.table = &table;
+  place.context_size = 2;
   const auto works = device::works_of({op, compute, in, out, place}, {});
   return device::beyond_libraries(std::get<Kernel>(works.at(0)));
 }
@@ -81,6 +82,13 @@ TEST_CASE("the lowering names Tandem's kernel of attention where libraries have 
                           own({{"attention_soft_cap", 50.0}})}) {
     CHECK(all.own >= 2);
     CHECK(all.library == 0);
+  }
+  for (const char* mode : {"ring", "all_gather", "ulysses"}) {
+    json shared = plan_of(none, none);
+    shared["parallel"] = {{"context", 2}, {"context_mode", mode}};
+    shared["cluster"]["devices"] = 2;
+    const Seen seen = check_all(shared);
+    CHECK((std::string(mode) == "ring" ? seen.library : seen.own) >= 2);
   }
   const Seen mixed = own({{"window", {{"size", 8}, {"layers", "wf"}}}}), sinks = own({{"attention_sinks", true}});
   CHECK(mixed.own >= 2);
