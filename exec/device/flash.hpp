@@ -89,7 +89,8 @@ template <class A>
 struct Joined {
   A most, old, added;
 
-  TANDEM_HD Joined(A before, A here) : most(here > before ? here : before), old(std::exp(before - most)), added(std::exp(here - most)) {}
+  TANDEM_HD Joined(A before, A here)
+      : most(here > before ? here : before), old(std::exp(before - most)), added(std::exp(here - most)) {}
   TANDEM_HD A mix(A before, A here) const { return (before * old + here * added) / (old + added); }
   TANDEM_HD A stat() const { return most + std::log(old + added); }
 };

@@ -60,14 +60,12 @@ struct RingAddKernel {
   std::int64_t batch, rows, first, count;
   GroupColumns columns;
 
-  std::int64_t elements() const { return batch * count * columns.groups * columns.cols; }
+  TANDEM_HD std::int64_t elements() const { return batch * count * columns.each(); }
   Grid grid() const { return chunks(elements()); }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    each_in_chunk(block, batch * count * columns.groups * columns.cols, [&](std::int64_t i) {
-      const std::int64_t column = i % columns.cols, group = i / columns.cols % columns.groups, row = i / columns.cols / columns.groups;
-      const std::int64_t of_all = row / count * rows + first + row % count;
-      const std::int64_t cell = (of_all * columns.groups + group) * columns.width + columns.first + column;
+    each_in_chunk(block, elements(), [&](std::int64_t i) {
+      const std::int64_t row = i / columns.each(), cell = columns.cell(row / count * rows + first + row % count, i);
       S::put(to, cell, S::get(to, cell) + S::get(part, cell));
     });
   }

@@ -10,6 +10,12 @@ namespace tandem::exec::device {
 /// Columns of a row that a head group has: `cols` behind `first` of its `width`.
 struct GroupColumns {
   std::int64_t groups, width, first, cols;
+
+  /// Elements of a row; where element `i` of all rows' lies, if its row is `row`.
+  TANDEM_HD std::int64_t each() const { return groups * cols; }
+  TANDEM_HD std::int64_t cell(std::int64_t row, std::int64_t i) const {
+    return (row * groups + i / cols % groups) * width + first + i % cols;
+  }
 };
 
 /// Copies some columns of rows ordered (context rank, sequence, position) to rows ordered (sequence, position), or `back`.
@@ -21,18 +27,15 @@ struct RowOrderKernel {
   GroupColumns columns;
   bool back;
 
-  std::int64_t elements() const { return batch * shards.length() * columns.groups * columns.cols; }
+  TANDEM_HD std::int64_t elements() const { return batch * shards.length() * columns.each(); }
   Grid grid() const { return chunks(elements()); }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    const std::int64_t all = batch * shards.context_size * shards.local_seq * columns.groups * columns.cols;
-    each_in_chunk(block, all, [&](std::int64_t i) {
-      const std::int64_t column = i % columns.cols, group = i / columns.cols % columns.groups, row = i / columns.cols / columns.groups;
-      const std::int64_t length = shards.context_size * shards.local_seq;
+    each_in_chunk(block, elements(), [&](std::int64_t i) {
+      const std::int64_t row = i / columns.each(), length = shards.length();
       const SequenceMap::Place place = shards.place(row % length);
       const std::int64_t shared = (place.rank * batch + row / length) * shards.local_seq + place.index;
-      const auto cell = [&](std::int64_t r) { return (r * columns.groups + group) * columns.width + columns.first + column; };
-      S::put(to, cell(back ? shared : row), S::get(from, cell(back ? row : shared)));
+      S::put(to, columns.cell(back ? shared : row, i), S::get(from, columns.cell(back ? row : shared, i)));
     });
   }
 };

@@ -6,8 +6,12 @@
 namespace tandem::exec::device {
 
 /// Context ranks that have heads of a tensor rank's, and which of these shares is this rank's.
-inline std::int64_t head_parts(const AttentionDims& d, const KernelContext& c) { return d.share == AttentionShare::heads ? c.context_size : 1; }
-inline std::int64_t head_part(const AttentionDims& d, const KernelContext& c) { return d.share == AttentionShare::heads ? c.context_rank : 0; }
+inline std::int64_t head_parts(const AttentionDims& d, const KernelContext& c) {
+  return d.share == AttentionShare::heads ? c.context_size : 1;
+}
+inline std::int64_t head_part(const AttentionDims& d, const KernelContext& c) {
+  return d.share == AttentionShare::heads ? c.context_rank : 0;
+}
 
 inline AttentionPlace place_of(const AttentionDims& d, const Operands& at, int ring_step = -1) {
   const KernelContext& c = at.context();
@@ -18,13 +22,16 @@ inline AttentionPlace place_of(const AttentionDims& d, const Operands& at, int r
   AttentionPlace place{d.batch, d.heads, d.seq, d.key_count(), d.head_dim, (c.tensor_rank * parts + head_part(d, c)) * d.heads,
                        c.tensor_size * parts * d.heads, c.first_sequence, d.causal, false, {}, d.window, d.chunked};
   if (d.share == AttentionShare::queries) place.queries_of = SequenceMap(ranks, d.seq), place.query_rank = c.context_rank;
-  if (ring_step >= 0) place.keys_of = SequenceMap(ranks, d.key_count()), place.key_rank = (c.context_rank + ranks - ring_step % ranks) % ranks;
+  if (ring_step < 0) return place;
+  place.keys_of = SequenceMap(ranks, d.key_count());
+  place.key_rank = (c.context_rank + ranks - ring_step % ranks) % ranks;
   return place;
 }
 
 inline HeadLayout layout_of(const AttentionDims& d) {
   const std::int64_t q_width = d.q_packed ? d.qkv_width() : d.q_width(), kv_width = d.kv_packed ? d.qkv_width() : d.kv_width();
-  HeadLayout l{d.head_dim, d.value_width(), d.per_group(), q_width, kv_width, d.seq, d.key_count(), d.q_packed, d.kv_packed, d.heads, d.batch};
+  HeadLayout l{d.head_dim, d.value_width(), d.per_group(), q_width, kv_width, d.seq, d.key_count(),
+               d.q_packed, d.kv_packed,     d.heads,       d.batch};
   if (d.share == AttentionShare::heads) l.query_shards = SequenceMap(d.row_shards, d.seq / d.row_shards);
   l.key_shards = SequenceMap(d.row_shards, d.key_count() / d.row_shards);
   return l;

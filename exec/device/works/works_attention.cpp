@@ -6,7 +6,8 @@ namespace tandem::exec::device {
 Works works(const FlashAttention& op, const Operands& at) {
   const Typed q = at.in(0), kv = at.in(1), context = at.out(0);
   FlashKernel kernel{at.form({q, kv, context}), q, kv, context, at.out(1), place_of(op.dims, at, op.ring_step), layout_of(op.dims),
-                     op.sinks ? at.in(2) : Typed{}, head_part(op.dims, at.context()) * op.dims.heads, op.ring_step > 0, at.around().room};
+                     op.sinks ? at.in(2) : Typed{}, head_part(op.dims, at.context()) * op.dims.heads, op.ring_step > 0,
+                     at.around().room};
   kernel.place.alibi = op.alibi;
   kernel.place.soft_cap = op.soft_cap;
   if (op.dropout > 0) kernel.place.dropout = at.dropout(op.site, op.dropout);
@@ -26,8 +27,8 @@ Works works(const FlashAttentionBackward& op, const Operands& at) {
   Works all{FlashGradKernels{{form, o, place, layout, adds}, {form, o, place, layout, adds}, at.around().room}};
   const std::int64_t parts = head_parts(op.dims, at.context()), heads = op.dims.heads;
   if (op.sinks)
-    all.push_back(SinkGradKernel{at.form({o.dcontext, o.context}), o.dcontext, o.context, o.stats, at.in(5), at.out(2), place, layout,
-                                 head_part(op.dims, at.context()) * heads, parts * heads});
+    all.push_back(SinkGradKernel{at.form({o.dcontext, o.context}), o.dcontext, o.context, o.stats, at.in(5), at.out(2), place,
+                                 layout, head_part(op.dims, at.context()) * heads, parts * heads});
   return all;
 }
 

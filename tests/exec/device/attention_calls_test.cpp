@@ -212,14 +212,16 @@ void check_near(const Room& one, const Room& other) {
 
 TEST_CASE("a library's steps of a ring, added to the earlier ones, give what Tandem's kernels give") {
   const bool causal = GENERATE(true, false), kv_packed = GENERATE(true, false);
-  const RingCase c = GENERATE(RingCase{{2, 4, 2, 6, true, true, true}, 2, 0, 1}, RingCase{{1, 4, 4, 4, true, true, true}, 2, 1, 1},
-                              RingCase{{2, 2, 1, 4, false, true, true}, 3, 1, 1}, RingCase{{1, 2, 2, 6, true, true, true}, 3, 1, 2});
+  const RingCase c =
+      GENERATE(RingCase{{2, 4, 2, 6, true, true, true}, 2, 0, 1}, RingCase{{1, 4, 4, 4, true, true, true}, 2, 1, 1},
+               RingCase{{2, 2, 1, 4, false, true, true}, 3, 1, 1}, RingCase{{1, 2, 2, 6, true, true, true}, 3, 1, 2});
   AttentionDims d = c.dims();
   d.causal = causal, d.kv_packed = kv_packed;
   const std::int64_t q_width = d.q_packed ? d.qkv_width() : d.q_width(), kv_width = d.kv_packed ? d.qkv_width() : d.kv_width();
   const std::int64_t rows = d.batch * d.seq;
   Room q = random_room(rows * q_width, 1), kv = random_room(rows * kv_width, 2), context = random_room(rows * d.context_width(), 3);
-  Room dcontext = random_room(rows * d.context_width(), 4), dq = random_room(rows * q_width, 5), dkv = random_room(rows * kv_width, 6);
+  Room dcontext = random_room(rows * d.context_width(), 4), dq = random_room(rows * q_width, 5);
+  Room dkv = random_room(rows * kv_width, 6);
   std::vector<float> stats;
   for (const double v : random_values(d.batch * d.heads * d.seq, 7)) stats.push_back(static_cast<float>(1 + v));
   const auto statistics = [](std::vector<float>& of) {
