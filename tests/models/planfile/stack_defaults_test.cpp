@@ -226,6 +226,21 @@ TEST_CASE("DeepSpeed's engine of pipelines refers to the logits of two micro-bat
   CHECK(of("megatron-deepspeed", "", whole).stack.facts.kept_outputs == 0);
 }
 
+TEST_CASE("PyTorch's attention without a score matrix is FlashAttention 1 before release 2.2 of January 2024") {
+  const auto kernel = [](const std::string& stack, const std::string& month) {
+    return of(stack, month, with("parallel", "\"zero_stage\": 3", kData)).training.attention_kernel;
+  };
+  CHECK(kernel("pytorch-fsdp", "2023-10") == AttentionKernel::flash1);
+  CHECK(kernel("pytorch-fsdp", "2024-01") == AttentionKernel::flash1);
+  CHECK(kernel("pytorch-fsdp", "2024-02") == AttentionKernel::flash2);
+  CHECK(kernel("fms-fsdp", "2024-05") == AttentionKernel::flash2);
+  CHECK(kernel("llm-foundry", "2023-10") == AttentionKernel::triton);  // calls flash-attn's kernel itself
+  CHECK(of("pytorch-ddp", "2023-10", kData).training.attention_kernel == AttentionKernel::flash1);
+  CHECK(of("pytorch-ddp", "", kData).training.attention_kernel == AttentionKernel::flash2);
+  const std::string given = with("training", "\"attention_kernel\": \"flash2\"", kData);
+  CHECK(of("pytorch-ddp", "2023-10", given).training.attention_kernel == AttentionKernel::flash2);
+}
+
 TEST_CASE("a stack may split embedding, layers, final norm and head evenly, the first stages taking what is left over") {
   const auto split = [](const std::string& stack, int layers, int stages) {
     const std::string text = bent("\"num_layers\": 8", "\"num_layers\": " + std::to_string(layers));
