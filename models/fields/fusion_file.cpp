@@ -41,7 +41,7 @@ constexpr std::array kFlags{
     FLAG(gate_kept), FLAG(weighted_activations), FLAG(gradient_stand_ins), FLAG(loss_in_place), FLAG(master_remainders),
     FLAG(narrow_gradients), FLAG(sharded_streams), FLAG(loss_copies), FLAG(softmax_widened), FLAG(own_unusual_attention)};
 constexpr std::array kCounts{COUNT(product_workspace), COUNT(step_bytes), COUNT(cached_bytes), COUNT(cached_sharded_bytes),
-                             COUNT(collective_elements), COUNT(kept_logits), COUNT(metrics)};
+                             COUNT(kept_logits), COUNT(metrics)};
 #undef FLAG
 #undef COUNT
 

@@ -26,6 +26,7 @@ constexpr std::string_view kFolder = "models/stacks";
 constexpr std::int64_t kMostOperations = 1000;    ///< of a task, or of a graph's launch
 constexpr std::int64_t kMostCommunicators = 100;  ///< of a group
 constexpr std::int64_t kMostOutputs = 1000;       ///< micro-batches whose logits are kept
+constexpr std::int64_t kMostElements = 1000000000000;  ///< of a collective
 constexpr std::int64_t kMostCopies = 2, kMostShare = 1024;
 constexpr int kMostBases = 4;
 constexpr std::array kNamedGroups{Group::tensor, Group::data, Group::pipeline, Group::model, Group::embedding, Group::world};
@@ -119,6 +120,11 @@ void read(const json& entry, const List& list, CommunicatorsEntry& out) {
 void read(const json& entry, const List& list, KeptOutputsEntry& out) {
   read_frame(entry, {"count"}, {}, list, out);
   out.count = whole(entry["count"], 1, kMostOutputs, "count", list);
+}
+
+void read(const json& entry, const List& list, BucketsEntry& out) {
+  read_frame(entry, {"elements"}, {}, list, out);
+  out.elements = whole(entry["elements"], 1, kMostElements, "elements", list);
 }
 
 void read(const json& entry, const List& list, NarrowEntry& out) {
@@ -215,6 +221,7 @@ void for_lists(Each each) {
   each("transfers", &StackFile::transfers);
   each("communicators", &StackFile::communicators);
   each("kept_outputs", &StackFile::kept_outputs);
+  each("update_buckets", &StackFile::update_buckets);
   each("narrow_products", &StackFile::narrow_products);
   each("host_operations", &StackFile::host_operations);
   each("cuda_graphs", &StackFile::cuda_graphs);

@@ -41,6 +41,9 @@ struct CommunicatorsEntry : StackEntry {
 struct KeptOutputsEntry : StackEntry {
   std::int64_t count = 0;
 };
+struct BucketsEntry : StackEntry {
+  std::int64_t elements = 0;
+};
 struct NarrowEntry : StackEntry {
   NarrowProducts of;
 };
@@ -75,6 +78,7 @@ struct StackFile {
   std::vector<TransfersEntry> transfers;
   std::vector<CommunicatorsEntry> communicators;
   std::vector<KeptOutputsEntry> kept_outputs;
+  std::vector<BucketsEntry> update_buckets;
   std::vector<NarrowEntry> narrow_products;
   std::vector<HostEntry> host_operations;
   std::vector<GraphsEntry> cuda_graphs;

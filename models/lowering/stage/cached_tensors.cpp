@@ -17,6 +17,14 @@ class Passing {
     if (!apart) return add(bytes, true);
     for (const std::int64_t each : bytes) hold({each});
   }
+  /// A narrow tensor and the wide copy of it that a collective sums, bucket after bucket.
+  void hold_copied(const std::vector<std::int64_t>& narrow, const std::vector<std::int64_t>& wide, bool apart) {
+    const std::int32_t first = now_, last = first + static_cast<std::int32_t>(narrow.size()) - 1;
+    for (std::size_t i = 0; i < narrow.size(); ++i, ++now_) {
+      passing_.tensors.push_back({Bytes(narrow[i]), now_, now_, false});
+      passing_.tensors.push_back({Bytes(wide[i]), now_, apart ? now_ : last, !apart});
+    }
+  }
   void gradients_go() { passing_.gradients_go = now_; }
   PassingTensors finish() { return std::move(passing_); }
 
@@ -30,10 +38,10 @@ class Passing {
   std::int32_t now_ = 0;
 };
 
-/// Full buckets and what is left.
-std::vector<std::int64_t> buckets(const UpdateTensors& u) {
-  std::vector<std::int64_t> out(static_cast<std::size_t>(u.parameters / u.bucket), u.weight_bytes * u.bucket);
-  if (const std::int64_t rest = u.parameters % u.bucket; rest > 0) out.push_back(u.weight_bytes * rest);
+/// Full buckets and what is left, with so many bytes an element.
+std::vector<std::int64_t> buckets(const UpdateTensors& u, std::int64_t each) {
+  std::vector<std::int64_t> out(static_cast<std::size_t>(u.parameters / u.bucket), each * u.bucket);
+  if (const std::int64_t rest = u.parameters % u.bucket; rest > 0) out.push_back(each * rest);
   return out;
 }
 
@@ -45,17 +53,20 @@ std::vector<std::int64_t> gathered(const UpdateTensors& u) {
 
 }  // namespace
 
-// deepspeed/runtime/zero/stage_1_and_2.py, commit 2151c787a, in the order of a step: allreduce_bucket flattens a bucket,
-// independent_gradient_partition_epilogue, behind all of them, lets go of the gradients; _has_inf_or_nan makes one tensor's gradients
-// after the other fp32, get_grad_norm_direct fp64, as far as the rank updates them, and waits for each; step() flattens the rank's part and, beside it, makes it fp32, and gathers the weights. (zero/stage2.py of the branch
-// big-science, 2021, does the same.) A tensor that Python frees stays while a collective's stream has not passed it: pytorch/pytorch,
-// torch/lib/c10d/ProcessGroupNCCL.cpp, collective() and allgather() call recordStream, and c10/cuda/CUDACachingAllocator.cpp,
-// free() then insert_events(), process_events() frees. Nothing waits between buckets.
+// deepspeed/runtime/zero/stage_1_and_2.py, commit 2151c787a, in the order of a step: allreduce_bucket flattens a bucket and copies it to
+// communication_data_type if that differs; independent_gradient_partition_epilogue, behind all of them, lets go of the gradients;
+// _has_inf_or_nan makes one tensor's gradients after the other fp32, get_grad_norm_direct fp64, as far as the rank updates them, and waits
+// for each; step() flattens the rank's part and, beside it, makes it fp32, and gathers the weights. (zero/stage2.py of the branch
+// big-science, 2021, does the same; Aleph-Alpha/scaling 737f855, src/scaling/core/optimizer, makes no copies for the norm.) A tensor that
+// Python frees stays while a collective's stream has not passed it: pytorch/pytorch, torch/lib/c10d/ProcessGroupNCCL.cpp, collective()
+// and allgather() call recordStream, and c10/cuda/CUDACachingAllocator.cpp, free() then insert_events(), process_events() frees. Nothing
+// waits between buckets.
 PassingTensors passing_in_update(const UpdateTensors& u) {
   if (!u.narrow_gradients) return {};
   const std::int64_t one = std::min(u.largest, u.updated);
   Passing passing;
-  passing.hold(buckets(u), u.host_waits);
+  if (u.sum_bytes > u.weight_bytes) passing.hold_copied(buckets(u, u.weight_bytes), buckets(u, u.sum_bytes), u.host_waits);
+  else passing.hold(buckets(u, u.weight_bytes), u.host_waits);
   passing.gradients_go();
   passing.hold({kWide * one});
   passing.hold({kDouble * one});

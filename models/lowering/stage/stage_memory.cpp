@@ -161,6 +161,7 @@ UpdateSpec StageMemory::update_spec() const {
 UpdateTensors StageMemory::update_tensors(std::int64_t updated) const {
   UpdateTensors u{p_.flat_elements, updated, 0, s_.fusion.collective_elements, bytes_of(s_.dtypes.weights, 1).count()};
   for (const Param& p : p_.params) u.largest = std::max(u.largest, p.elements());
+  u.sum_bytes = bytes_of(c_.plan.training.dtypes.gradient_reduce, 1).count();
   u.host_waits = c_.plan.training.launch_blocking;
   u.narrow_gradients = bits(s_.dtypes.weights) == 16 && s_.dtypes.gradients == s_.dtypes.weights;
   return u;

@@ -298,7 +298,7 @@ TEST_CASE("what DeepSpeed's ZeRO 1 makes around the update, tensor by tensor: al
     return out;
   };
   // Two and a half buckets of 1e9 bytes, one tensor in fp32 and in fp64, the part and its copy, two gathers of 1.25e9 bytes each.
-  lowering::UpdateTensors u{5 * giga / 4, giga / 2, giga / 10, giga / 2, 2, true, false};
+  lowering::UpdateTensors u{5 * giga / 4, giga / 2, giga / 10, giga / 2, 2, 2, true, false};
   const std::int64_t rest = giga / 2, gather = 5 * giga / 4;
   CHECK(times(u) == Times{{giga, giga, rest}, {2 * giga / 5}, {4 * giga / 5}, {giga, 2 * giga}, {gather, gather}});
   CHECK(lowering::passing_in_update(u).gradients_go == 1);
@@ -310,6 +310,21 @@ TEST_CASE("what DeepSpeed's ZeRO 1 makes around the update, tensor by tensor: al
   CHECK(times(u).at(3) == std::vector<std::int64_t>{2 * giga});
   u.parameters = 9 * giga / 10;  // one whole bucket fits, so all are gathered at once
   CHECK(times(u) == Times{{giga}, {8 * giga / 10}, {2 * giga}, {4 * giga}, {giga, 2 * giga}, {9 * giga / 5}});
+}
+
+TEST_CASE("gradients that are summed in fp32 have a wide copy beside every bucket, which only a stream keeps until the last is made") {
+  using Tensors = std::vector<std::vector<std::int64_t>>;  // bytes, comes, goes, let go
+  const auto first = [](const lowering::UpdateTensors& u, std::int32_t times) {
+    Tensors out;
+    for (const PassingTensor& t : lowering::passing_in_update(u).tensors)
+      if (t.comes < times) out.push_back({t.bytes.count(), t.comes, t.goes, t.let_go ? 1 : 0});
+    return out;
+  };
+  lowering::UpdateTensors u{250, 100, 10, 100, 2, 4, true, false};  // two and a half buckets of 100
+  CHECK(first(u, 3) == Tensors{{200, 0, 0, 0}, {400, 0, 2, 1}, {200, 1, 1, 0}, {400, 1, 2, 1}, {100, 2, 2, 0}, {200, 2, 2, 1}});
+  CHECK(lowering::passing_in_update(u).gradients_go == 3);
+  u.host_waits = true;
+  CHECK(first(u, 3) == Tensors{{200, 0, 0, 0}, {400, 0, 0, 0}, {200, 1, 1, 0}, {400, 1, 1, 0}, {100, 2, 2, 0}, {200, 2, 2, 0}});
 }
 
 TEST_CASE("DeepSpeed's last stage keeps the fp32 logits of two micro-batches, and of one from a forward pass to its backward pass") {
@@ -339,7 +354,7 @@ TEST_CASE("DeepSpeed's last stage keeps the fp32 logits of two micro-batches, an
 }
 
 TEST_CASE("fp32 gradients of 16-bit weights are sent by DeepSpeed as one 16-bit tensor") {
-  const lowering::UpdateTensors wide{1000, 500, 10, 100, 2, false}, narrow{1000, 500, 10, 100, 2, true};
+  const lowering::UpdateTensors wide{1000, 500, 10, 100, 2, 2, false}, narrow{1000, 500, 10, 100, 2, 2, true};
   CHECK(lowering::sent_gradients(wide).count() == 2000);
   CHECK(lowering::passing_in_update(wide).tensors.empty());
   CHECK(lowering::sent_gradients(narrow).count() == 0);
@@ -386,7 +401,7 @@ TEST_CASE("plans of DeepSpeed with ZeRO 1 have that around the update, others no
   const DType narrow = precision == "fp16" ? DType::fp16 : DType::bf16;
   plan.training.dtypes.compute = plan.training.dtypes.weights = narrow;
   plan.training.dtypes.gradients = plan.training.dtypes.gradient_reduce = narrow == DType::fp16 ? narrow : DType::fp32;
-  plan.training.fusion = fusion_set("megatron-2021");
+  plan.training.fusion.collective_elements = 500'000'000;
   const TaskGraph graph = lower(plan);
   const std::int64_t n = parameters(c), sent = alive_of(graph, "optimizer", "optimizer_step");
   const auto bytes_at = [&](std::int32_t time) {
@@ -402,7 +417,7 @@ TEST_CASE("plans of DeepSpeed with ZeRO 1 have that around the update, others no
   CHECK(bytes_at(4) == (any ? 2 * n : 0));
   CHECK(graph.programs.front().memory.cached_bytes.count() == 0);
   CHECK(sent == (zero == 1 && narrow == DType::bf16 ? 2 * n : 0));
-  plan.training.fusion = fusion_set("megatron");
+  plan.training.fusion.collective_elements = 0;
   const TaskGraph other = lower(plan);
   CHECK(other.programs.front().memory.passing.tensors.empty());
   CHECK(alive_of(other, "optimizer", "optimizer_step") == 0);

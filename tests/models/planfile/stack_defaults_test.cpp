@@ -226,6 +226,18 @@ TEST_CASE("DeepSpeed's engine of pipelines refers to the logits of two micro-bat
   CHECK(of("megatron-deepspeed", "", whole).stack.facts.kept_outputs == 0);
 }
 
+TEST_CASE("DeepSpeed's and Aleph Alpha's collectives around the update copy 5e8 elements, whatever the fusion set") {
+  const auto elements = [](const std::string& stack, const std::string& fields) {
+    return of(stack, "2023-11", with("parallel", "\"zero_stage\": 1", with("training", fields))).training.fusion.collective_elements;
+  };
+  for (const char* fields : {"\"precision\": \"bf16\"", "\"fusion\": \"eager\"", "\"fusion\": \"megatron\""}) {
+    CHECK(elements("megatron-deepspeed", fields) == 500'000'000);
+    CHECK(elements("aleph-scaling", fields) == 500'000'000);
+    CHECK(elements("megatron-core", fields) == 0);
+  }
+  CHECK(elements("megatron-core", "\"fusion\": \"megatron-2021\"") == 0);
+}
+
 TEST_CASE("PyTorch's attention without a score matrix is FlashAttention 1 before release 2.2 of January 2024") {
   const auto kernel = [](const std::string& stack, const std::string& month) {
     return of(stack, month, with("parallel", "\"zero_stage\": 3", kData)).training.attention_kernel;
@@ -235,9 +247,10 @@ TEST_CASE("PyTorch's attention without a score matrix is FlashAttention 1 before
   CHECK(kernel("pytorch-fsdp", "2024-02") == AttentionKernel::flash2);
   CHECK(kernel("fms-fsdp", "2024-05") == AttentionKernel::flash2);
   CHECK(kernel("llm-foundry", "2023-10") == AttentionKernel::triton);  // calls flash-attn's kernel itself
-  CHECK(of("pytorch-ddp", "2023-10", kData).training.attention_kernel == AttentionKernel::flash1);
-  CHECK(of("pytorch-ddp", "", kData).training.attention_kernel == AttentionKernel::flash2);
-  const std::string given = with("training", "\"attention_kernel\": \"flash2\"", kData);
+  const std::string flash = with("training", "\"flash_attention\": true", kData);
+  CHECK(of("pytorch-ddp", "2023-10", flash).training.attention_kernel == AttentionKernel::flash1);
+  CHECK(of("pytorch-ddp", "", flash).training.attention_kernel == AttentionKernel::flash2);
+  const std::string given = with("training", "\"attention_kernel\": \"flash2\"", flash);
   CHECK(of("pytorch-ddp", "2023-10", given).training.attention_kernel == AttentionKernel::flash2);
 }
 
