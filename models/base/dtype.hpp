@@ -7,16 +7,17 @@
 
 namespace tandem {
 
-/// Element types of tensors and of arithmetic. tf32 is stored in 32 bits.
-enum class DType : std::uint8_t { fp64, fp32, tf32, bf16, fp16, fp8, mxfp8, nvfp4, int32, int64 };
+/// Element types of tensors and of arithmetic. tf32 is stored in 32 bits. fp8 has one scale a tensor; fp8_block one for a tile of 1 x 128
+/// elements of activations and gradients and one for 128 x 128 of weights (arXiv 2412.19437 section 3.3.2).
+enum class DType : std::uint8_t { fp64, fp32, tf32, bf16, fp16, fp8, fp8_block, mxfp8, nvfp4, int32, int64 };
 
-/// Storage bits of one element, block scales of mxfp8/nvfp4 not counted.
+/// Storage bits of one element, block scales not counted.
 constexpr int bits(DType t) {
   switch (t) {
     case DType::fp64: case DType::int64: return 64;
     case DType::fp32: case DType::tf32: case DType::int32: return 32;
     case DType::bf16: case DType::fp16: return 16;
-    case DType::fp8: case DType::mxfp8: return 8;
+    case DType::fp8: case DType::fp8_block: case DType::mxfp8: return 8;
     case DType::nvfp4: return 4;
   }
   return 0;
@@ -24,6 +25,13 @@ constexpr int bits(DType t) {
 
 /// Bytes of n elements, rounded up to whole bytes.
 constexpr Bytes bytes_of(DType t, std::int64_t n) { return Bytes((n * bits(t) + 7) / 8); }
+
+/// Bytes of the scales of n elements of rows: one in fp32 for 128 of fp8_block, one of a byte for 32 of mxfp8 and for 16 of nvfp4.
+constexpr Bytes row_scale_bytes(DType t, std::int64_t n) {
+  if (t == DType::fp8_block) return Bytes(4 * ((n + 127) / 128));
+  if (t == DType::mxfp8) return Bytes((n + 31) / 32);
+  return t == DType::nvfp4 ? Bytes((n + 15) / 16) : Bytes(0);
+}
 
 /// What 8- and 4-bit recipes compute everything in but the products of linear layers (arXiv 2209.05433): bf16 for those types,
 /// the type itself otherwise.

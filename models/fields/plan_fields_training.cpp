@@ -11,9 +11,9 @@ namespace tandem {
 namespace {
 
 constexpr std::array<std::string_view, 3> kUnits{"steps", "samples", "tokens"};
-constexpr std::array<std::string_view, 8> kComputeTypes{"fp64", "fp32", "tf32",  "bf16",
-                                                        "fp16", "fp8",  "mxfp8", "nvfp4"};
-constexpr std::array<std::string_view, 7> kStoredTypes{"fp64", "fp32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4"};
+constexpr std::array<std::string_view, 9> kComputeTypes{"fp64", "fp32",      "tf32",  "bf16", "fp16",
+                                                        "fp8",  "fp8_block", "mxfp8", "nvfp4"};
+constexpr std::array<std::string_view, 8> kStoredTypes{"fp64", "fp32", "bf16", "fp16", "fp8", "fp8_block", "mxfp8", "nvfp4"};
 
 nlohmann::json schema_of_sets() {
   return {{"type", "string"}, {"enum", fusion_set_names()}};
@@ -62,8 +62,10 @@ PlanField dispatch_type() {
 std::vector<PlanField> precision_fields() {
   return {
       word({"training.precision", "Shorthand that fills dtypes."}, AT(training.precision), kPrecisions),
-      element_type({"training.dtypes.compute", "Operands of matrix products."}, AT(training.dtypes.compute),
-                   kComputeTypes),
+      element_type({"training.dtypes.compute",
+                    "Operands of matrix products. fp8_block has a scale for 1 x 128 elements of activations and gradients and for 128 x 128 of "
+                    "weights; that products read scales, tensor ranks gather them and weights are cast is not counted."},
+                   AT(training.dtypes.compute), kComputeTypes),
       element_type({"training.dtypes.weights", "Weights as the forward pass reads them."}, AT(training.dtypes.weights),
                    kStoredTypes),
       element_type({"training.dtypes.gradients", "Accumulated gradients; the stack may say."}, AT(training.dtypes.gradients),
@@ -109,6 +111,15 @@ std::vector<PlanField> rounding_fields() {
   };
 }
 
+/// Printed only where it is set, so that other plans read as if there were none.
+PlanField fp8_activation_inputs() {
+  PlanField f = flag({"training.fp8_activation_inputs",
+                      "What an MLP's or an expert's activation reads is cast to 8 bits to be kept, and back in the backward pass."},
+                     AT(training.fp8_activation_inputs));
+  f.write = [](const Plan& p) { return p.training.fp8_activation_inputs ? nlohmann::json(true) : nlohmann::json(); };
+  return std::move(f).otherwise("false");
+}
+
 std::vector<PlanField> memory_fields() {
   PlanField modules{
       "training.recompute_modules",
@@ -134,6 +145,7 @@ std::vector<PlanField> memory_fields() {
             "Of operations: every second matrix product is repeated too, attention only where core_attention is listed; the stack "
             "may say."},
            AT(training.recompute_products)),
+      fp8_activation_inputs(),
       flag({"training.recompute_early_stop",
             "Layers run again only as far as the backward pass reads what they write, not their last product, unless a dropout with a mask follows "
             "it; the stack may say."},

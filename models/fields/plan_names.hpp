@@ -100,8 +100,8 @@ struct Spelling<AttentionKernel> {
 };
 
 /// Precisions that `training.precision` fills dtypes from.
-inline constexpr std::array<std::string_view, 8> kPrecisions{"fp64", "fp32", "tf32",  "fp16",
-                                                             "bf16", "fp8",  "mxfp8", "nvfp4"};
+inline constexpr std::array<std::string_view, 9> kPrecisions{"fp64", "fp32", "tf32",      "fp16", "bf16",
+                                                             "fp8",  "fp8_block", "mxfp8", "nvfp4"};
 
 /// Values of `cluster.override.nccl_algo`.
 inline constexpr std::array<std::string_view, 2> kNcclAlgorithms{"ring", "^nvls"};

@@ -315,7 +315,8 @@ Expansion copies(const Collective& op, const GroupShape& shape) {
   const TokenCopies& c = op.copies;
   const std::int64_t n = shape.size(), tokens = op.elements / c.per_token;  // elements of all tokens of a member, once each
   const auto part = [&](std::int64_t parts) {
-    return bytes_of(c.dtype, std::llround(static_cast<double>(tokens) * share_that_visits(c, parts)));
+    const std::int64_t visiting = std::llround(static_cast<double>(tokens) * share_that_visits(c, parts));
+    return bytes_of(c.dtype, visiting) + row_scale_bytes(c.dtype, visiting);
   };
   const std::int64_t per_node = uniform(shape);
   Expansion out;

@@ -336,6 +336,7 @@ struct TrainingSpec {
   std::int64_t recompute_layers = 0;     ///< 0: all
   std::vector<std::string> recompute_modules;
   bool recompute_products = false;       ///< of "operations": every second matrix product, too, but no attention
+  bool fp8_activation_inputs = false;    ///< what an MLP's or an expert's activation reads is kept in 8 bits
   bool recompute_early_stop = false;     ///< of whole layers: ends where the backward pass has all that it reads
   bool flash_attention = false;
   AttentionKernel attention_kernel = AttentionKernel::flash2;  ///< only with flash_attention

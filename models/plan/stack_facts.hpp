@@ -41,7 +41,8 @@ struct NarrowProducts {
   bool inputs = false;             ///< inputs are kept narrow, in one copy, in place of those of the activations' type
   AttentionOutput attention_output = AttentionOutput::wide;
   std::int64_t weight_copies = 0;  ///< narrow copies of every matrix of linear layers, for the whole step; a narrow stored one counts
-  std::int64_t scale_block = 0;    ///< elements that share a scale of one byte; 0: a scale for each tensor, which is not counted
+  std::int64_t scale_block = 0;    ///< elements of an input for each byte of scales; 0: a scale for each tensor, which is not counted
+  std::int64_t weight_scale_block = 0;  ///< the same of a weight's copy
   bool states() const { return inputs || weight_copies > 0; }
 };
 

@@ -54,13 +54,14 @@ constexpr DTypes mixed(DType compute, DType weights) {
 constexpr DTypes uniform(DType t) { return {t, t, t, t, t, t, t}; }
 
 // The 8- and 4-bit recipes keep bf16 weights and cast them at each product, as Transformer Engine does.
-constexpr std::array<Precision, 8> kPrecisionTypes{{
+constexpr std::array<Precision, 9> kPrecisionTypes{{
     {"fp64", uniform(DType::fp64)},
     {"fp32", uniform(DType::fp32)},
     {"tf32", mixed(DType::tf32, DType::fp32)},
     {"fp16", mixed(DType::fp16, DType::fp16)},
     {"bf16", mixed(DType::bf16, DType::bf16)},
     {"fp8", mixed(DType::fp8, DType::bf16)},
+    {"fp8_block", mixed(DType::fp8_block, DType::bf16)},
     {"mxfp8", mixed(DType::mxfp8, DType::bf16)},
     {"nvfp4", mixed(DType::nvfp4, DType::bf16)},
 }};

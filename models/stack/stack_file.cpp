@@ -27,7 +27,7 @@ constexpr std::int64_t kMostOperations = 1000;    ///< of a task, or of a graph'
 constexpr std::int64_t kMostCommunicators = 100;  ///< of a group
 constexpr std::int64_t kMostOutputs = 1000;       ///< micro-batches whose logits are kept
 constexpr std::int64_t kMostElements = 1000000000000;  ///< of a collective
-constexpr std::int64_t kMostCopies = 2, kMostShare = 1024;
+constexpr std::int64_t kMostCopies = 2, kMostShare = 65536;
 constexpr int kMostBases = 4;
 constexpr std::array kNamedGroups{Group::tensor, Group::data, Group::pipeline, Group::model, Group::embedding, Group::world};
 
@@ -128,13 +128,14 @@ void read(const json& entry, const List& list, BucketsEntry& out) {
 }
 
 void read(const json& entry, const List& list, NarrowEntry& out) {
-  read_frame(entry, {"inputs", "attention_output", "weight_copies", "scale_block"}, {}, list, out);
+  read_frame(entry, {"inputs", "attention_output", "weight_copies", "scale_block"}, {"weight_scale_block"}, list, out);
   const json& output = entry["attention_output"];
   if (output != "wide" && output != "both") list.refuse(output, "attention_output is neither wide nor both");
   out.of.inputs = flag(entry["inputs"], "inputs", list);
   out.of.attention_output = output == "both" ? AttentionOutput::both : AttentionOutput::wide;
   out.of.weight_copies = whole(entry["weight_copies"], 0, kMostCopies, "weight_copies", list);
   out.of.scale_block = whole(entry["scale_block"], 0, kMostShare, "scale_block", list);
+  out.of.weight_scale_block = whole(entry.value("weight_scale_block", entry["scale_block"]), 0, kMostShare, "weight_scale_block", list);
   if (!out.of.inputs && output == "both")
     list.refuse(output, "a narrow copy of attention's output is an input in 8 bits, of which there are none");
 }

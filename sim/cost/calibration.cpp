@@ -60,6 +60,7 @@ MatMulFit read_matmul(FactReader r) {
   m.ceiling = share(r, "ceiling");
   if (r.has("sum_exposed")) m.sum_exposed = r.number("sum_exposed", 0);
   m.narrow_ceiling = r.has("narrow_ceiling") ? share(r, "narrow_ceiling") : m.ceiling;
+  m.block_ceiling = r.has("block_ceiling") ? share(r, "block_ceiling") : m.narrow_ceiling;
   m.fp4_ceiling = r.has("fp4_ceiling") ? share(r, "fp4_ceiling") : m.narrow_ceiling;
   if (r.has("vector_ceiling")) m.vector_ceiling = share(r, "vector_ceiling");
   const std::string model = r.text("model", "flat");

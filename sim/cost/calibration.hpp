@@ -27,6 +27,7 @@ struct MatMulFit {
   Model model = Model::flat;
   double ceiling = 1;                    ///< share of the peak that the best shapes reach
   double narrow_ceiling = 1;             ///< the same in types of 8 bits
+  double block_ceiling = 1;              ///< the same in fp8_block
   double fp4_ceiling = 1;                ///< the same in types of 4 bits
   std::optional<double> vector_ceiling;  ///< the same in types that the matrix engine has not; nothing: as `ceiling`
   std::int64_t round_m = 1, round_n = 1, round_k = 1;
@@ -61,7 +62,7 @@ struct Calibration {
   double spread = 0;                     ///< standard deviation of the times of arithmetic among devices of this kind, as a share
   double memory_share = 1;               ///< of the memory bandwidth that streaming operations reach
   double stream_factor = 1;              ///< what memory-bound kernels take beside their bytes at that rate, as a factor
-  double cast_bytes = 0;                 ///< moved for an element that a product in 8 or 4 bits has cast
+  double cast_bytes = 0;                 ///< moved for an element that a product in 8 or 4 bits has cast; 0: no device casts
   Duration kernel;                       ///< fixed device time of one kernel
   std::optional<Duration> launch;        ///< host time of one task as frameworks reach it; nothing: the device's own fact
   CommFit comm;

@@ -12,6 +12,7 @@ namespace {
 double up(std::int64_t n, std::int64_t tile) { return static_cast<double>((n + tile - 1) / tile * tile); }
 
 double ceiling(const MatMulFit& fit, const MatMulEngine& e) {
+  if (e.blocks) return fit.block_ceiling;
   return e.element_bits <= 4 ? fit.fp4_ceiling : e.element_bits <= 8 ? fit.narrow_ceiling : fit.ceiling;
 }
 

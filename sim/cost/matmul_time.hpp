@@ -25,6 +25,7 @@ struct MatMulEngine {
   int element_bits;
   bool matrix_engine;      ///< the compute type runs on one
   double matrix_rate = 0;  ///< FLOP/s of 16-bit types, in which what fills a tile's pipeline is counted; 0: as `peak`
+  bool blocks = false;     ///< operands have a scale for each block of them
 };
 
 /// Seconds of arithmetic, operands' traffic and fixed costs not counted.

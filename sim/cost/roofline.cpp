@@ -203,7 +203,8 @@ class Roofline {
                               device_.compute_units,
                               bits(compute_),
                               on_matrix_engine(compute_),
-                              matrix_rate(device_)};
+                              matrix_rate(device_),
+                              compute_ == DType::fp8_block};
     double seconds = 0;
     for (const Gemm& g : gemms) seconds += matmul_seconds(g, calibration_.matmul, engine);
     return seconds;
@@ -327,15 +328,18 @@ class Roofline {
   /// backward pass needs both.
   double cast_seconds(std::int64_t elements) const {
     if (bits(compute_) > 8) return 0;
+    if (compute_ == DType::fp8_block) return row_cast_seconds(elements);
     return static_cast<double>(elements) * calibration_.cast_bytes / memory_rate_;
   }
+  /// Of tiles in blocks no norm or activation makes a narrow one: a kernel of its own reads 16 bits and writes both orders
+  /// (NVIDIA/TransformerEngine 01a4d046: transformer_engine/pytorch/csrc/extensions/normalization.cpp, force_unfused_kernel).
   /// Rows of experts come from an exchange or an activation, where no norm has made them narrow: they are read in 16 bits and
   /// written in both orders (NVIDIA/TransformerEngine v1.11: transformer_engine/pytorch/module/grouped_linear.py and linear.py have
   /// fp8_multi_cast_transpose_fused and fp8_cast_transpose_fused; layernorm_linear.py's norm writes 8 bits itself).
   double row_cast_seconds(std::int64_t elements) const {
     if (bits(compute_) > 8 || calibration_.cast_bytes == 0) return 0;
-    const std::int64_t moved = bytes_of(DType::bf16, elements).count() + 2 * bytes_of(compute_, elements).count();
-    return static_cast<double>(moved) / memory_rate_;
+    const Bytes order = bytes_of(compute_, elements) + row_scale_bytes(compute_, elements);
+    return static_cast<double>((bytes_of(DType::bf16, elements) + order + order).count()) / memory_rate_;
   }
   double traffic_seconds(const Op& op) const { return static_cast<double>(traffic(op, compute_).count()) / memory_rate_; }
   double kernels(std::int64_t n) const { return (calibration_.kernel * n).seconds(); }

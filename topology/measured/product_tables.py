@@ -34,12 +34,13 @@ CARDS = {
 # beginning of a source -> end of the file's name, what its times are
 SOURCES = {
     "MooreThreads/SimuMax": ("simumax", "kernels of Megatron-Core's layers with Transformer Engine, one shape after the other"),
-    "deepseek-ai/DeepGEMM": ("deepgemm", "DeepGEMM's own kernels, which no framework here uses"),
+    "deepseek-ai/DeepGEMM": ("deepgemm", "DeepGEMM's own kernels of products with scales by blocks"),
     "facebookexperimental/triton": ("tritonbench", "cuBLAS as PyTorch calls it, one shape after the other"),
     "NVIDIA/TransformerEngine": ("transformer-engine", "cuBLAS as Transformer Engine calls it, one shape after the other"),
     "stas00/ml-engineering": ("best", "fastest of 100 iterations of the best shape found; its layout is not stated and read as forward"),
 }
 TYPES = {"bf16": "bf16", "fp16": "fp16", "fp8 e4m3": "fp8"}
+BLOCK_SCALED = "deepseek-ai/DeepGEMM"  # whose fp8 has a scale for 128 elements, and for 128 x 128 of the other operand
 LAYOUTS = {"TN": (False, True), "NN": (False, False), "NT": (True, False)}  # of cuBLAS -> (trans_a, trans_b) of rows
 DIGITS = 5
 ISSUE, HOST_BOUND = "host: linear", 2  # host time of a product; shorter than so many of it, a call is left out
@@ -73,6 +74,11 @@ def flops(kind, op):
     return 2 * op.get("groups", 1) * op["m"] * op["n"] * op["k"]
 
 
+def published_type(row):
+    dtype = TYPES[row["dtype"]]
+    return "fp8_block" if dtype == "fp8" and row["source"].startswith(BLOCK_SCALED) else dtype
+
+
 def published_product(row):
     """(kind of operation, its fields, compute type) of a published row."""
     s, what = row["shape"], row["op"]
@@ -83,11 +89,11 @@ def published_product(row):
             raise Left("batched products of unknown operands")
         return *matmul(s["m"], s["n"], s["k"], *LAYOUTS[s["layout"]], s["out_dtype"] if s["accumulate"] == "True" else None), "bf16"
     if what in ("matmul", "fp8 gemm"):
-        return *matmul(s["m"], s["n"], s["k"], trans_b=True), TYPES[row["dtype"]]
+        return *matmul(s["m"], s["n"], s["k"], trans_b=True), published_type(row)
     if what == "group_matmul":
         return *grouped(s["stage"], s["ng"], s["M"], s["N"], s["K"], s["main_grad_dtype"] if s["accumulate"] == "True" else None), s["dtype"]
     if what.startswith("fp8 grouped gemm"):
-        return *grouped("fwd", s["groups"], s["m_per_group"], s["n"], s["k"]), TYPES[row["dtype"]]
+        return *grouped("fwd", s["groups"], s["m_per_group"], s["n"], s["k"]), published_type(row)
     raise Left("attention" if what.startswith("sdp") else "several products at once")
 
 

@@ -384,6 +384,7 @@ Shapes make_shapes(const Plan& plan) {
   s.product = s.dtypes.compute;
   s.dtypes.compute = activation_type(s.product);
   s.narrow = plan.stack.facts.narrow_products;
+  s.fp8_activation_inputs = plan.training.fp8_activation_inputs && bits(s.dtypes.compute) > 8;
   s.unit_copies = plan.parallel.zero_stage == 3 ? plan.parallel.unit_copies : UnitCopies::none;
   s.numerics = numerics_of(plan.stack.facts.wide_tensors, s.dtypes.compute, s.written_gradients());
   s.fusion = fusion_of(plan.training);

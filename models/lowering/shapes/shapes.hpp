@@ -152,6 +152,7 @@ struct Shapes : HeadShape {
   bool host_receives;  ///< the host waits for what it receives: sends are not overlapped
   DType product;   ///< of the products of linear layers: narrower than activations in an 8- or 4-bit recipe
   NarrowProducts narrow;                  ///< what is kept of those products
+  bool fp8_activation_inputs;             ///< activations' inputs are cast to fp8 to be kept, and back
   Fusion fusion;                          ///< what the target does in one kernel
 
   /// What a rank keeps of its weights: a share of a unit that is copied on its way is the optimizer's, and there is no other.
@@ -159,13 +160,14 @@ struct Shapes : HeadShape {
   /// What the backward pass writes gradients in: those of units that are copied on their way leave their products' type there.
   DType written_gradients() const { return unit_copies == UnitCopies::none ? dtypes.gradients : dtypes.weights; }
 
+  /// In which type the input of an MLP's or an expert's activation is kept.
+  DType kept_activation_input() const { return fp8_activation_inputs ? DType::fp8 : dtypes.compute; }
   /// In which type a product's input is kept for its matrix' gradient.
   DType kept_input() const { return narrow.inputs ? product : dtypes.compute; }
-  /// Bytes of the scales of `elements` in the products' type.
-  std::int64_t scales(std::int64_t elements) const {
-    const std::int64_t block = narrow.scale_block;
-    return block == 0 ? 0 : (elements + block - 1) / block;
-  }
+  /// Bytes of the scales of a product's input, and of one copy of matrices, in the products' type.
+  std::int64_t scales(std::int64_t elements) const { return scales(elements, narrow.scale_block); }
+  std::int64_t weight_scales(std::int64_t elements) const { return scales(elements, narrow.weight_scale_block); }
+  static std::int64_t scales(std::int64_t elements, std::int64_t block) { return block == 0 ? 0 : (elements + block - 1) / block; }
 
   /// Whose kernel computes attention without a score matrix.
   AttentionKernel flash_kernel(bool backward) const;

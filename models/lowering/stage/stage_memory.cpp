@@ -62,7 +62,7 @@ void StageMemory::declare_narrow_weights() {
   std::int64_t matrices = 0, others = 0;
   for (const StageRegion& r : p_.regions)
     for (const ParamSpec& p : r.layout.specs()) (in_linear_layer(r, p) ? matrices : others) += p.elements();
-  const Bytes each = bytes_of(s_.product, matrices), scales(copies * s_.scales(matrices));
+  const Bytes each = bytes_of(s_.product, matrices), scales(copies * s_.weight_scales(matrices));
   std::vector<Bytes> pieces;
   for (std::int64_t c = stored ? 1 : 0; c < copies; ++c) pieces.push_back(each);
   if (scales.count() > 0) pieces.push_back(scales);

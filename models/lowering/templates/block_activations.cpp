@@ -79,22 +79,37 @@ bool BlockActivations::fc1_ready() const {
   return t_.fc1.ready && t_.fc1.elements + fc1_rest_.elements == s_.tokens * fc1_width();
 }
 
+Value BlockActivations::activation_input(Kept& t, Value& wide, std::int64_t elements, const std::string& name,
+                                         const std::function<void(const Value&)>& product) {
+  const bool narrow = t.kept() && t.dtype != s_.dtypes.compute;
+  const auto cast = [&](const char* way, const Value& from, const Value& to) {
+    b_.add(name + way, Accumulate{elements, from.dtype, to.dtype, true}, {from}, {to});
+  };
+  if (!narrow) {
+    if (!t.ready) product(start(t, elements));
+    return t;
+  }
+  if (wide.elements > 0) return wide;
+  wide = b_.scratch(s_.dtypes.compute, elements);
+  if (t.ready) cast("_widen", t, wide);
+  else product(wide), cast("_narrow", wide, start(t, elements));
+  return wide;
+}
+
 std::vector<Value> BlockActivations::fc1(const Value& input) {
   const std::int64_t width = fc1_width(), kept = t_.fc1.kept() ? t_.fc1.elements / width : s_.tokens, rest = s_.tokens - kept;
   const std::string name = w_.block.layout().has("fc1.weight") ? "fc1" : "shared.fc1";
   const auto rows = [&](std::int64_t first, std::int64_t count) {
     return rest == 0 ? input : input.part(first * s_.hidden, count * s_.hidden);
   };
-  if (!t_.fc1.ready) {
-    const Value y = start(t_.fc1, kept * width);
-    column(name, rows(0, kept), width, y);
-  }
-  if (rest == 0) return {t_.fc1};
+  const Value first = activation_input(t_.fc1, fc1_wide_, kept * width, name,
+                                       [&](const Value& y) { column(name, rows(0, kept), width, y); });
+  if (rest == 0) return {first};
   if (fc1_rest_.elements == 0) {
     fc1_rest_ = b_.scratch(s_.dtypes.compute, rest * width);
     column(name, rows(kept, rest), width, fc1_rest_, "_rest");
   }
-  return {t_.fc1, fc1_rest_};
+  return {first, fc1_rest_};
 }
 
 Value BlockActivations::activated(const Value& input) {

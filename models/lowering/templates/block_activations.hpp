@@ -2,6 +2,9 @@
 // The forward pass of a block, piece by piece. The forward template asks for all pieces in order; the backward template for
 // what it needs: what was kept is there, the rest is computed again.
 
+#include <functional>
+#include <string>
+
 #include "models/lowering/templates/block_saved.hpp"
 #include "models/lowering/templates/norm.hpp"
 #include "models/lowering/templates/region_values.hpp"
@@ -137,6 +140,10 @@ class BlockActivations {
   /// Gives a tensor that is not kept a place in scratch; it counts as written from here on.
   Value start(Kept& t, std::int64_t elements);
   Value start(Kept& t, std::int64_t elements, DType dtype);
+  /// What an activation reads: written by `product`, or kept from before. Kept narrower than it is read, it is cast to be kept and back,
+  /// once a template each way.
+  Value activation_input(Kept& t, Value& wide, std::int64_t elements, const std::string& name,
+                         const std::function<void(const Value&)>& product);
   bool norms_inputs() const { return s_.placement == NormPlacement::pre && !s_.bare_inputs; }
   bool rows_travel() const { return s_.expert_ranks * s_.row_shares() > 1; }
   enum class Way : std::uint8_t { to_experts, to_tokens };
@@ -174,6 +181,7 @@ class BlockActivations {
   Value state_, latent_queries_, latent_kv_, all_index_keys_;
   Value input_[2], own_kv_, all_kv_, cross_input_, all_memory_;
   Value fc1_rest_;  ///< rows of fc1 that are not kept
+  Value fc1_wide_, expert_fc1_wide_;  ///< what is kept narrower, as an activation reads it
 };
 
 }  // namespace tandem::lowering

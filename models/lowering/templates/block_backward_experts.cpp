@@ -77,7 +77,7 @@ Value BlockBackward::expert_rows(const Value& drows) {
   const Value da = scratch(rows * s_.expert_ffn);
   b_.add("experts.fc2_dgrad", GroupedMatMul{g, e, m, s_.expert_ffn, s_.hidden, false, a.ragged()},
          a.with_counts({here, weights_.experts("experts.fc2.weight")}), {da});
-  const Value x = a_.at().moe.fc1;
+  const Value x = a_.expert_fc1({});
   expert_fc1_ = activation_backward("experts.activation", s_.expert_rows(), da, x, hold(held_.expert_fc1, x.elements));
   const Value dx = scratch(rows * s_.hidden);
   b_.add("experts.fc1_dgrad", GroupedMatMul{g, e, m, s_.hidden, s_.expert_fc1, false, a.ragged()},

@@ -104,16 +104,16 @@ Value BlockActivations::dispatched(const Value& input) {
 
 Value BlockActivations::expert_fc1(const Value& input) {
   Kept& t = t_.moe.fc1;
-  if (t.ready) return t;
-  const Value x = dispatched(input), y = start(t, s_.expert_rows() * s_.expert_fc1);
-  hold_wide(b_.add("experts.fc1",
-                   GroupedMatMul{groups(), s_.experts_here, group_rows(), s_.expert_fc1, s_.hidden, true, ragged()},
-                   with_counts({x, w_.experts("experts.fc1.weight")}), {y}),
-            x);
-  if (s_.linear_bias)
-    b_.add("experts.fc1_bias", GroupedBias{groups(), s_.experts_here, group_rows(), s_.expert_fc1, false, ragged()},
-           with_counts({y, w_.experts("experts.fc1.bias")}), {y});
-  return y;
+  const Value x = t.ready ? Value{} : dispatched(input);
+  return activation_input(t, expert_fc1_wide_, s_.expert_rows() * s_.expert_fc1, "experts.fc1", [&](const Value& y) {
+    hold_wide(b_.add("experts.fc1",
+                     GroupedMatMul{groups(), s_.experts_here, group_rows(), s_.expert_fc1, s_.hidden, true, ragged()},
+                     with_counts({x, w_.experts("experts.fc1.weight")}), {y}),
+              x);
+    if (s_.linear_bias)
+      b_.add("experts.fc1_bias", GroupedBias{groups(), s_.experts_here, group_rows(), s_.expert_fc1, false, ragged()},
+             with_counts({y, w_.experts("experts.fc1.bias")}), {y});
+  });
 }
 
 Value BlockActivations::expert_activated(const Value& input) {

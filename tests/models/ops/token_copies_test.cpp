@@ -94,6 +94,16 @@ TEST_CASE("a copy crosses between two nodes once, and reaches every rank that as
     for (const Flow& f : p.flows) CHECK((f.from / 8 == f.to / 8) == (p.tier == Tier::inside));
 }
 
+TEST_CASE("copies in 8 bits with scales by tiles carry four bytes more for 128 elements") {
+  const std::int64_t tokens = 1 << 20;
+  const auto bytes = [&](DType t) {
+    return expand(sent(tokens, {16, 1, 1, 1, t}), Algorithm::direct, grid(1, 8)).phases.at(0).bytes;
+  };
+  CHECK(bytes(DType::fp8) == Bytes(tokens / 8));
+  CHECK(bytes(DType::fp8_block) == Bytes(tokens / 8 + 4 * (tokens / 8 / 128)));
+  CHECK(bytes(DType::mxfp8) == Bytes(tokens / 8 + tokens / 8 / 32));
+}
+
 TEST_CASE("copies weigh what rows weigh where a token has one expert") {
   const TokenCopies one{16, 1};
   Collective rows = sent(1 << 16, one);

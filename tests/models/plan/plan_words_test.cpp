@@ -41,6 +41,7 @@ TEST_CASE("plans that differ in a field have other words") {
       [](Plan& p) { p.parallel.pipeline_split = {1, 2}; },
       [](Plan& p) { p.parallel.offload.ratio = 0.5; },
       [](Plan& p) { p.training.dtypes.master = DType::bf16; },
+      [](Plan& p) { p.training.fp8_activation_inputs = true; },
       [](Plan& p) { p.training.recompute_modules = {"mlp"}; },
       [](Plan& p) { p.training.optimizer.learning_rate.power = 2; },
       [](Plan& p) { p.training.fusion.name = "megatron"; },

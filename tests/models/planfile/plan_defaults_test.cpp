@@ -89,6 +89,8 @@ TEST_CASE("a precision fills the element types and a file may override each") {
   CHECK(fp8.compute == DType::fp8);
   CHECK(fp8.weights == DType::bf16);
   CHECK(fp8.gradient_reduce == DType::bf16);
+  const DTypes blocks = parsed(with("training", "\"precision\": \"fp8_block\"")).training.dtypes;
+  CHECK((blocks.compute == DType::fp8_block && blocks.weights == DType::bf16 && blocks.gradients == DType::fp32));
 }
 
 TEST_CASE("interleaved without chunks means one layer a chunk") {

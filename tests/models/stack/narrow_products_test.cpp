@@ -113,6 +113,8 @@ TEST_CASE("Transformer Engine keeps a GPT's inputs of products in 8 bits, beside
     CHECK(saved(wide("fp8"), target) == (1 + 1 + 2 + 6 + (2 + 1) + 8 + 4) * sbh + stats);
   // The product behind attention keeps what attention has; of 32 elements a byte is their scale.
   CHECK(saved(wide("mxfp8"), kBlackwell) == (1 + 1 + 2 + 6 + 2 + 8 + 4) * sbh + 6 * sbh / 32 + stats);
+  // Tiles of 128 elements have a scale of four bytes.
+  CHECK(saved(wide("fp8_block"), kHopper) == (1 + 1 + 2 + 6 + 2 + 8 + 4) * sbh + 4 * (6 * sbh / 128) + stats);
   CHECK(saved(wide("nvfp4"), kBlackwell) == (2 + 6 + 2 + 8) * sbh + 6 * sbh / 2 + 6 * sbh / 16 + stats);
 }
 
@@ -156,6 +158,28 @@ TEST_CASE("a rank has copies of its matrices once, however many micro-batches: t
   CHECK(held(c, kBlackwell, "weight_copies") == 2 * all + 2 * all / 32);
   c.training["precision"] = "bf16";
   CHECK(held(c, kHopper, "weight_copies") == 0);
+}
+
+TEST_CASE("a block of 128 x 128 weights has a scale of four bytes in either of a matrix' copies") {
+  MemoryCase c = wide("fp8_block");
+  c.layers = 4, c.hidden = 256, c.ffn = 1024;
+  c.tensor = GENERATE(1, 2);
+  const std::int64_t all = matrices(c, c.hidden, c.ffn);
+  CHECK(held(c, kHopper, "weight_copies") == 2 * all + 2 * 4 * (all / (128 * 128)));
+  CHECK(held(c, kBlackwell, "weight_copies") == 0);  // what Transformer Engine does there in its place is not known to the stack
+}
+
+TEST_CASE("scales of weights are as dense as those of inputs unless a stack says otherwise") {
+  const auto block = [](const nlohmann::json& more) {
+    Plan plan = wide("fp8").plan();
+    return tests::with_odd_stack("narrow_products", list_of(more), [&] {
+      tests::set_stack(plan, "odd");
+      return std::to_string(plan.stack.facts.narrow_products.weight_scale_block);
+    });
+  };
+  CHECK(block({{"scale_block", 32}}) == "32");
+  CHECK(block({{"scale_block", 32}, {"weight_scale_block", 4096}}) == "4096");
+  CHECK(block({{"weight_scale_block", -1}}) == "weight_scale_block is no whole number from 0 to 65536");
 }
 
 TEST_CASE("of weights that are stored in 8 bits Hopper has one copy more, Blackwell none, and only matrices of layers are so narrow") {

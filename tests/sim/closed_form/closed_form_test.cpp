@@ -222,3 +222,21 @@ TEST_CASE("what is continued ends as what is played to the end, on stages that d
       CHECK(std::abs(ratio - 1) < 0.005);
     }
 }
+
+TEST_CASE("estimates know casts of what is kept in 8 bits, with scales by blocks") {
+  for (const char* inputs : {"true", "false"})
+    for (const char* model : {"", R"(, "moe": {"num_experts": 8, "experts_per_token": 2})"}) {
+      CAPTURE(inputs, model);
+      const Plan plan = parse_plan(R"({"stack": "megatron-core", "cluster": {"preset": "dgx-h100", "devices": 16},
+          "model": {"family": "llama", "num_layers": 8, "hidden_size": 4096, "num_attention_heads": 32, "vocab_size": 32000)" + std::string(model) + R"(},
+          "parallel": {"pipeline": 4, "data": 4, "zero_stage": 1},
+          "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 64, "precision": "fp8_block",
+                       "fp8_activation_inputs": )" + inputs + "}}", "blocks.json");
+      test::EstimatedCluster cluster(plan.cluster);
+      const Estimate e = cluster.form.estimate(plan);
+      const Prediction p = simulate(plan, lower(plan), *cluster.topology);
+      CHECK(std::abs(e.step_time.seconds() / p.step_time.seconds() - 1) < 0.01);
+      const auto peak = static_cast<double>(p.roles[p.heaviest_role].peak_memory_bytes.count());
+      CHECK(std::abs(static_cast<double>(e.memory.count()) / peak - 1) < 0.05);
+    }
+}

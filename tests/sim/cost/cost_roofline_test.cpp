@@ -87,6 +87,20 @@ TEST_CASE("rows of experts are cast in two orders that no norm before them has w
   CHECK(casts(GroupedMatMul{2, 4, 4000, 300, 500}, DType::bf16) == 0);
 }
 
+TEST_CASE("products with scales by blocks have their operands cast by kernels of their own, scales and all") {
+  Device d = round_numbers();
+  d.peak[DType::fp8_block] = FlopRate::flops_per_second(800e9);
+  Calibration with, without;
+  with.cast_bytes = 3;
+  const auto casts = [&](const Op& op) {
+    return roofline_seconds(op, DType::fp8_block, d, with) - roofline_seconds(op, DType::fp8_block, d, without);
+  };
+  // Read in 2 bytes; by rows and by columns 1 byte, and 4 for 128 elements: 4.0625 an element.
+  CHECK(casts(product(8000, 300, 512)) == Approx(8000 * 512 * 4.0625 / 1e9).epsilon(1e-9));
+  CHECK(casts(GroupedMatMul{2, 4, 4000, 300, 512}) == Approx(8000 * 512 * 4.0625 / 1e9).epsilon(1e-9));
+  CHECK(casts(MatMul{512, 300, 8000, true}) == 0);  // a weight gradient reads what these have written
+}
+
 TEST_CASE("a backward of attention is two products and two kernels") {
   Calibration c;
   c.kernel = Duration::nanoseconds(1000);
@@ -321,6 +335,22 @@ TEST_CASE("Blackwell scales blocks of mxfp8 at the rate of fp8, and of nvfp4 at 
     CHECK(seconds(DType::nvfp4) > static_cast<double>(matrix_flops(o).count()) / rate(DType::nvfp4));
   }
   CHECK_THROWS_AS(make_cost_model(device_of("dgx-h100"))->duration(product(64, 64, 64), DType::mxfp8), InfeasibleError);
+}
+
+TEST_CASE("Hopper multiplies what has scales by blocks at the rate of fp8, and its products reach a share of their own") {
+  for (const char* preset : {"dgx-h100", "dgx-h200", "hgx-h100-96gb"}) {
+    const Device device = device_of(preset);
+    CHECK(device.peak.at(DType::fp8_block) == device.peak.at(DType::fp8));
+  }
+  Device d = round_numbers();
+  d.peak[DType::fp8] = d.peak[DType::fp8_block] = FlopRate::flops_per_second(800e9);
+  Calibration c;
+  c.matmul.narrow_ceiling = 0.5, c.matmul.block_ceiling = 0.4;
+  const auto seconds = [&](DType t) { return roofline_seconds(product(1000, 1000, 1000), t, d, c); };
+  CHECK(seconds(DType::fp8) == Approx(2e9 / (0.5 * 800e9)).epsilon(1e-9));
+  CHECK(seconds(DType::fp8_block) == Approx(2e9 / (0.4 * 800e9)).epsilon(1e-9));
+  for (const char* preset : {"dgx-a100-80gb", "dgx-b200", "hls-gaudi2"})
+    CHECK_THROWS_AS(make_cost_model(device_of(preset))->duration(product(64, 64, 64), DType::fp8_block), InfeasibleError);
 }
 
 TEST_CASE("a type without a published rate is refused by name") {
