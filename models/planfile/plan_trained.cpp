@@ -51,6 +51,8 @@ void require_kernels(const Plan& plan) {
     fail("model.sublayers", m.sublayers, "was not checked with layers of one sublayer", "set model.sublayers to b to train both in every layer");
   if (m.attention_gate)
     fail("model.attention_gate", "true", "has no kernels of a gate of attention's output", "set model.attention_gate to false to train without it");
+  if (plan.training.fp8_activation_inputs)
+    fail("training.fp8_activation_inputs", "true", "has no kernels that write 8 bits", "set it to false to keep them as they are");
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "models/base/error.hpp"
 #include "models/ops/op.hpp"
+#include "models/planfile/plan_trained.hpp"
 #include "tests/models/lowering/memory_case.hpp"
 
 using namespace tandem;
@@ -107,4 +109,20 @@ TEST_CASE("plans that keep activations' inputs in 8 bits are lowered without a d
     c.parallel["schedule"] = "1f1b";
     lowered(c);
   }
+}
+
+TEST_CASE("the runtime refuses them by name, and products with scales by blocks") {
+  const auto refused = [](const MemoryCase& c) -> std::string {
+    try {
+      require_trainable(c.plan());
+    } catch (const InfeasibleError& e) {
+      return e.problems().at(0).field;
+    }
+    return "";
+  };
+  CHECK(refused(gated(false)).empty());
+  CHECK(refused(gated(true)) == "training.fp8_activation_inputs");
+  MemoryCase blocks = gated(false);
+  blocks.training["precision"] = "fp8_block";
+  CHECK(refused(blocks) == "training.dtypes.compute");
 }
