@@ -409,10 +409,16 @@ Expansion expand(const Collective& op, Algorithm algorithm, const GroupShape& sh
 }
 
 std::int64_t uniform(const GroupShape& shape) {
-  std::map<std::int32_t, std::int64_t> count;
-  for (std::int32_t n : shape.node) ++count[n];
-  const auto differs = [&](const auto& c) { return c.second != count.begin()->second; };
-  return count.empty() || std::any_of(count.begin(), count.end(), differs) ? 0 : count.begin()->second;
+  std::vector<std::int32_t> nodes = shape.node;
+  if (!std::is_sorted(nodes.begin(), nodes.end())) std::sort(nodes.begin(), nodes.end());
+  std::int64_t per_node = 0;
+  for (auto first = nodes.begin(); first != nodes.end();) {
+    const auto end = std::find_if(first, nodes.end(), [&](std::int32_t n) { return n != *first; });
+    if (per_node != 0 && end - first != per_node) return 0;
+    per_node = end - first;
+    first = end;
+  }
+  return per_node;
 }
 
 Choice choose_algorithm(ScaleUp scale_up, const Collective& op, const GroupShape& shape) {
