@@ -68,6 +68,8 @@ int main(int argc, char** argv) {
   row("175B on 1,024 A100", "0.05 s", [&] { return simulate(argv[1], plans + "/gpt3-175b-1024.json"); }, 5);
   row("1T on 3,072 A100", "0.5 s", [&] { return simulate(argv[1], plans + "/megatron-1t-3072.json"); }, 5);
   row("405B on 16,384 H100", "1 s", [&] { return simulate(argv[1], own + "/llama3-405b-16384.json"); }, 5);
+  row("405B on 131,072 H100", "1 s", [&] { return simulate(argv[1], own + "/llama3-405b-131072.json"); }, 5);
+  row("405B on 1,048,576 H100", "5 s, 1000 MB", [&] { return simulate(argv[1], own + "/llama3-405b-1048576.json"); }, 5);
   std::printf("the engine\n");
   row("contended plan on 4,096 devices, every rank its own role", "5 s, 1000 MB", [&] { return unfolded(own + "/contended-4096.json"); });
   row("1 GiB ring all-reduce message by message, 1,024 devices", "0.5 s, 50 MB", [] { return ring(1024); });
