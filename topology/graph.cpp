@@ -7,28 +7,24 @@
 namespace tandem {
 namespace {
 
-Duration half(Duration d) { return Duration::picoseconds(d.ps() / 2); }
-Duration rest(Duration d) { return d - half(d); }
-
 /// Every device on one switch (or one memory): half of the hop's latency on each link. `star_path` knows the edges' order.
 void add_star(Graph& g, const NodeFacts& node, const std::string& centre_name) {
   const std::int32_t centre = g.add_vertex();
   for (std::int32_t d = 0; d < g.devices; ++d) {
     const std::string device = "device " + std::to_string(d);
-    g.add_edge(d, centre, {device + " to " + centre_name, node.link, half(node.hop)});
-    g.add_edge(centre, d, {centre_name + " to " + device, node.link, rest(node.hop)});
+    g.add_edge(d, centre, {node.link, half(node.hop)}, device + " to " + centre_name);
+    g.add_edge(centre, d, {node.link, node.hop - half(node.hop)}, centre_name + " to " + device);
   }
 }
 
 void add_pair(Graph& g, std::int32_t i, std::int32_t j, Link link) {
-  link.name = "device " + std::to_string(i) + " to device " + std::to_string(j);
-  g.add_edge(i, j, std::move(link));
+  g.add_edge(i, j, link, "device " + std::to_string(i) + " to device " + std::to_string(j));
 }
 
 void add_full_mesh(Graph& g, const NodeFacts& node) {
   for (std::int32_t i = 0; i < g.devices; ++i)
     for (std::int32_t j = 0; j < g.devices; ++j)
-      if (i != j) add_pair(g, i, j, {"", node.link, node.hop});
+      if (i != j) add_pair(g, i, j, {node.link, node.hop});
 }
 
 /// As many links between two devices as the matrix says.
@@ -37,7 +33,7 @@ void add_cube_mesh(Graph& g, const NodeFacts& node) {
   for (std::int32_t i = 0; i < g.devices; ++i)
     for (std::int32_t j = 0; j < g.devices; ++j)
       if (const int links = node.matrix[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)]; links > 0)
-        add_pair(g, i, j, {"", node.link * links, node.hop});
+        add_pair(g, i, j, {node.link * links, node.hop});
 }
 
 /// Links of a chip to its neighbours in one dimension; in one of two both ways lead to the same chip and are one link.
@@ -48,7 +44,7 @@ void add_chip_links(Graph& g, const NodeFacts& node, NodeFacts::ChipPlace at, st
     at[dimension] = (here + step) % size;
     const std::int64_t to = node.chip(at);
     g.add_edge(static_cast<std::int32_t>(g.devices + from), static_cast<std::int32_t>(g.devices + to),
-               {"chip " + std::to_string(from) + " to chip " + std::to_string(to), dimension == 2 ? node.z_link : node.link, node.hop});
+               {dimension == 2 ? node.z_link : node.link, node.hop}, "chip " + std::to_string(from) + " to chip " + std::to_string(to));
     if (size == 2) return;
   }
 }
@@ -58,8 +54,8 @@ void add_torus(Graph& g, const NodeFacts& node) {
   for (std::int64_t c = 0; c < chips; ++c) g.add_vertex();
   for (std::int32_t d = 0; d < g.devices; ++d) {
     const auto chip = static_cast<std::int32_t>(g.devices + d / node.cores_per_chip);
-    g.add_edge(d, chip, {"core " + std::to_string(d) + " to chip", node.core_port, Duration{}});
-    g.add_edge(chip, d, {"chip to core " + std::to_string(d), node.core_port, Duration{}});
+    g.add_edge(d, chip, {node.core_port, Duration{}}, "core " + std::to_string(d) + " to chip");
+    g.add_edge(chip, d, {node.core_port, Duration{}}, "chip to core " + std::to_string(d));
   }
   for (std::int64_t c = 0; c < chips; ++c)
     for (std::size_t dimension = 0; dimension < 3; ++dimension) add_chip_links(g, node, node.place(c), dimension);
@@ -84,10 +80,6 @@ std::int32_t exit_of(const NodeGraph& n, const NodeFacts& node, std::int32_t dev
 /// NICs that act as one: those of one device are joined, and a device never uses two.
 std::int64_t nic_vertices(const NodeFacts& node) { return std::min(node.nics, node.devices); }
 
-Bandwidth nic_bandwidth(const NodeFacts& node) {
-  return node.nic * (static_cast<double>(node.nics) / static_cast<double>(nic_vertices(node)));
-}
-
 bool joined(const Graph& g, std::int32_t from, std::int32_t to) {
   return std::any_of(g.edges.begin(), g.edges.end(), [&](const GraphEdge& e) { return e.from == from && e.to == to; });
 }
@@ -104,54 +96,18 @@ void add_nics(NodeGraph& n, const NodeFacts& node) {
     n.nic_of.push_back(nic);
     if (joined(n.graph, exit, send)) continue;
     const std::string device = "device " + std::to_string(d), name = "NIC " + std::to_string(nic);
-    n.graph.add_edge(exit, send, {device + " to " + name, attach, Duration{}});
-    n.graph.add_edge(receive, exit, {name + " to " + device, attach, Duration{}});
-  }
-}
-
-std::string in_node(std::int64_t node, const std::string& name) { return "node " + std::to_string(node) + ": " + name; }
-
-/// Vertex of a node's vertex in the whole cluster: all devices first.
-std::int32_t global_vertex(const NodeGraph& node, const ClusterLayout& layout, std::int64_t n, std::int32_t vertex) {
-  const std::int64_t d = node.graph.devices;
-  if (vertex < d) return static_cast<std::int32_t>(n * d + vertex);
-  return static_cast<std::int32_t>(layout.nodes * d + n * (node.graph.vertices - d) + vertex - d);
-}
-
-void add_nodes(Graph& g, const NodeGraph& node, const ClusterLayout& layout) {
-  for (std::int64_t n = 0; n < layout.nodes; ++n)
-    for (const GraphEdge& e : node.graph.edges)
-      g.add_edge(global_vertex(node, layout, n, e.from), global_vertex(node, layout, n, e.to),
-                 {in_node(n, e.link.name), e.link.bandwidth, e.link.latency});
-}
-
-void add_uplinks(Graph& g, const ClusterFacts& facts, const NodeGraph& node, const ClusterLayout& layout) {
-  const Bandwidth bandwidth = nic_bandwidth(facts.node);
-  for (std::int64_t n = 0; n < layout.nodes; ++n)
-    for (std::int64_t i = 0; i < layout.nics; ++i) {
-      const auto [send, receive] = node.nics[static_cast<std::size_t>(i)];
-      const auto leaf = static_cast<std::int32_t>(g.vertices - 1 - layout.leaves + layout.leaf(n, i));
-      const std::string name = "NIC " + std::to_string(i);
-      g.add_edge(global_vertex(node, layout, n, send), leaf, {in_node(n, name + " to leaf"), bandwidth, half(facts.node.nic_latency)});
-      g.add_edge(leaf, global_vertex(node, layout, n, receive), {in_node(n, "leaf to " + name), bandwidth, rest(facts.node.nic_latency)});
-    }
-}
-
-/// All cables between a leaf and the switches above it as one link each way: what comes in from its NICs over the
-/// oversubscription.
-void add_spine(Graph& g, const ClusterFacts& facts, const ClusterLayout& layout) {
-  const auto ports = static_cast<double>(layout.nodes_per_leaf * (layout.rails ? 1 : layout.nics));
-  const Bandwidth bandwidth = nic_bandwidth(facts.node) * (ports / facts.fabric.oversubscription);
-  const std::int32_t spine = g.vertices - 1;
-  for (std::int64_t l = 0; l < layout.leaves; ++l) {
-    const auto leaf = static_cast<std::int32_t>(spine - layout.leaves + l);
-    const std::string name = "leaf " + std::to_string(l);
-    g.add_edge(leaf, spine, {name + " to spine", bandwidth, facts.fabric.switch_latency});
-    g.add_edge(spine, leaf, {"spine to " + name, bandwidth, facts.fabric.switch_latency});
+    n.graph.add_edge(exit, send, {attach, Duration{}}, device + " to " + name);
+    n.graph.add_edge(receive, exit, {attach, Duration{}}, name + " to " + device);
   }
 }
 
 }  // namespace
+
+Duration half(Duration d) { return Duration::picoseconds(d.ps() / 2); }
+
+Bandwidth nic_bandwidth(const NodeFacts& node) {
+  return node.nic * (static_cast<double>(node.nics) / static_cast<double>(nic_vertices(node)));
+}
 
 NodeGraph node_graph(const NodeFacts& node, bool with_nics) {
   NodeGraph n;
@@ -176,18 +132,35 @@ ClusterLayout cluster_layout(const ClusterFacts& facts, const NodeGraph& node, s
   return layout;
 }
 
-Graph cluster_graph(const ClusterFacts& facts, const NodeGraph& node, const ClusterLayout& layout) {
-  Graph g;
-  g.devices = static_cast<std::int32_t>(layout.nodes * node.graph.devices);
-  g.devices_forward = node.graph.devices_forward;
-  g.vertices = static_cast<std::int32_t>(layout.nodes * node.graph.vertices);
-  g.edges.reserve(static_cast<std::size_t>(layout.to_spine(layout.leaves)));
-  add_nodes(g, node, layout);
-  if (layout.nics == 0) return g;
-  g.vertices += static_cast<std::int32_t>(layout.leaves + 1);
-  add_uplinks(g, facts, node, layout);
-  add_spine(g, facts, layout);
-  return g;
+/// What comes into a leaf from its NICs leaves it over the oversubscription.
+ClusterLinks::ClusterLinks(const ClusterFacts& facts, const NodeGraph& node, const ClusterLayout& layout)
+    : node_(node), layout_(layout) {
+  if (layout.nics == 0) return;
+  const Bandwidth nic = nic_bandwidth(facts.node);
+  const auto ports = static_cast<double>(layout.nodes_per_leaf * (layout.rails ? 1 : layout.nics));
+  up_ = {nic, half(facts.node.nic_latency)};
+  down_ = {nic, facts.node.nic_latency - up_.latency};
+  spine_ = {nic * (ports / facts.fabric.oversubscription), facts.fabric.switch_latency};
+}
+
+Link ClusterLinks::link(std::int64_t id) const {
+  const std::int64_t first_up = layout_.up(0, 0);
+  if (id < first_up) return node_.graph.edges[static_cast<std::size_t>(id % layout_.node_links)].link;
+  if (id >= layout_.to_spine(0)) return spine_;
+  return (id - first_up) % 2 == 0 ? up_ : down_;
+}
+
+std::string ClusterLinks::name(std::int64_t id) const {
+  const auto in_node = [](std::int64_t node, const std::string& name) { return "node " + std::to_string(node) + ": " + name; };
+  const std::int64_t first_up = layout_.up(0, 0), first_leaf = layout_.to_spine(0);
+  if (id < first_up)
+    return in_node(id / layout_.node_links, node_.graph.edges[static_cast<std::size_t>(id % layout_.node_links)].name);
+  if (id >= first_leaf) {
+    const std::string leaf = "leaf " + std::to_string((id - first_leaf) / 2);
+    return (id - first_leaf) % 2 == 0 ? leaf + " to spine" : "spine to " + leaf;
+  }
+  const std::string nic = "NIC " + std::to_string((id - first_up) / 2 % layout_.nics);
+  return in_node((id - first_up) / 2 / layout_.nics, (id - first_up) % 2 == 0 ? nic + " to leaf" : "leaf to " + nic);
 }
 
 }  // namespace tandem

@@ -1,7 +1,10 @@
 #pragma once
-// Devices, switches, chips and NICs as vertices, links as directed edges: what a cluster looks like before any route.
+// Devices, switches, chips and NICs as vertices, links as directed edges: what a cluster looks like before any route. A
+// node is a graph; links of a cluster are copies of a node's or the fabric's, found by their numbers.
 
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "topology/preset.hpp"
@@ -12,6 +15,7 @@ namespace tandem {
 struct GraphEdge {
   std::int32_t from, to;
   Link link;
+  std::string name;
 };
 
 /// Vertices 0 .. devices-1 are devices.
@@ -22,7 +26,9 @@ struct Graph {
   std::vector<GraphEdge> edges;
 
   std::int32_t add_vertex() { return vertices++; }
-  void add_edge(std::int32_t from, std::int32_t to, Link link) { edges.push_back({from, to, std::move(link)}); }
+  void add_edge(std::int32_t from, std::int32_t to, Link link, std::string name) {
+    edges.push_back({from, to, link, std::move(name)});
+  }
 };
 
 /// Where a NIC sends and where it receives: two vertices, so that no route turns round in it.
@@ -45,6 +51,11 @@ bool is_star(const NodeFacts& node);
 /// The edges from one device of a star to another: a search from each of its many devices would grow with their square.
 std::vector<std::int32_t> star_path(std::int32_t from, std::int32_t to);
 
+/// The first of two links that share a hop has half of its latency; the second has the rest.
+Duration half(Duration hop);
+/// Of a NIC as the graph has it.
+Bandwidth nic_bandwidth(const NodeFacts& node);
+
 /// How a cluster numbers the links of `nodes` equal nodes and of the fabric between them.
 struct ClusterLayout {
   std::int64_t nodes = 0, node_links = 0, nics = 0, leaves = 0, nodes_per_leaf = 1;
@@ -59,11 +70,28 @@ struct ClusterLayout {
   std::int64_t leaf(std::int64_t node, std::int64_t nic) const {
     return rails ? node / nodes_per_leaf * nics + nic : node / nodes_per_leaf;
   }
+  std::int64_t links() const { return to_spine(leaves); }
+  /// How far `link` moves on where every node moves on by `nodes_per_leaf`.
+  std::int64_t stride(std::int64_t link) const {
+    if (link < up(0, 0)) return nodes_per_leaf * node_links;
+    return link < to_spine(0) ? 2 * nodes_per_leaf * nics : 2 * (rails ? nics : 1);
+  }
 };
 
 ClusterLayout cluster_layout(const ClusterFacts& facts, const NodeGraph& node, std::int64_t nodes);
 
-/// The whole cluster; edges in the order of `layout`, devices node by node.
-Graph cluster_graph(const ClusterFacts& facts, const NodeGraph& node, const ClusterLayout& layout);
+/// Every link of a cluster. `node` and `layout` must outlive it.
+class ClusterLinks {
+ public:
+  ClusterLinks(const ClusterFacts& facts, const NodeGraph& node, const ClusterLayout& layout);
+
+  Link link(std::int64_t id) const;
+  std::string name(std::int64_t id) const;
+
+ private:
+  const NodeGraph& node_;
+  const ClusterLayout& layout_;
+  Link up_, down_, spine_;  ///< spine: all cables between a leaf and the switches above it, each way
+};
 
 }  // namespace tandem

@@ -72,19 +72,20 @@ std::string text(const Kind& kind) {
 
 }  // namespace
 
-std::vector<std::int32_t> links_named(const std::vector<Link>& links, const std::string& name) {
+std::vector<std::int32_t> links_named(const Topology& topology, const std::string& name) {
   const std::vector<std::string> patterns = directions(name);
   std::vector<std::int32_t> out;
-  for (std::size_t l = 0; l < links.size(); ++l)
-    if (std::any_of(patterns.begin(), patterns.end(), [&](const std::string& p) { return matches(p, links[l].name); }))
-      out.push_back(static_cast<std::int32_t>(l));
+  for (std::int32_t l = 0; l < topology.link_count(); ++l) {
+    const std::string here = topology.link_name(l);
+    if (std::any_of(patterns.begin(), patterns.end(), [&](const std::string& p) { return matches(p, here); })) out.push_back(l);
+  }
   return out;
 }
 
-std::vector<std::string> kinds_of_links(const std::vector<Link>& links) {
+std::vector<std::string> kinds_of_links(const Topology& topology) {
   std::vector<Kind> kinds;
-  for (const Link& link : links) {
-    const Kind one = kind_of(link.name);
+  for (std::int32_t l = 0; l < topology.link_count(); ++l) {
+    const Kind one = kind_of(topology.link_name(l));
     const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) { return k.words == one.words; });
     if (known == kinds.end()) {
       kinds.push_back(one);

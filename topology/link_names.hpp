@@ -10,9 +10,9 @@
 namespace tandem {
 
 /// Indices of the links that `name` means, ascending; empty when there are none.
-std::vector<std::int32_t> links_named(const std::vector<Link>& links, const std::string& name);
+std::vector<std::int32_t> links_named(const Topology& topology, const std::string& name);
 
 /// Every kind of name that the links have, numbers as the range they take: "node 0..3: device 0..7 to switch".
-std::vector<std::string> kinds_of_links(const std::vector<Link>& links);
+std::vector<std::string> kinds_of_links(const Topology& topology);
 
 }  // namespace tandem

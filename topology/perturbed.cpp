@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 #include "models/base/error.hpp"
 #include "models/base/text.hpp"
@@ -20,11 +21,11 @@ Problem problem(const std::string& field, std::string value, std::string reason,
 
 class Perturbed final : public SameTopology {
  public:
-  Perturbed(const Topology& machine, const Perturbation& perturbation) : SameTopology(machine), links_(machine.links()) {
+  Perturbed(const Topology& machine, const Perturbation& perturbation) : SameTopology(machine) {
     for (const SlowDevice& slow : perturbation.slow_devices) slow_down(slow);
     for (const SlowLink& slow : perturbation.slow_links)
       for (const std::int32_t link : named("slow_links", slow.link))
-        links_[static_cast<std::size_t>(link)].bandwidth = links_[static_cast<std::size_t>(link)].bandwidth * slow.factor;
+        slowed_.insert_or_assign(link, this->link(link).bandwidth * slow.factor);
     for (const std::string& link : perturbation.lost_links)
       for (const std::int32_t l : named("lost_links", link)) lost_.insert(l);
     if (!problems_.empty()) throw ConfigError(std::move(problems_));
@@ -34,14 +35,19 @@ class Perturbed final : public SameTopology {
     const auto at = speeds_.find(d);
     return other().speed(d) * (at == speeds_.end() ? 1 : at->second);
   }
-  const std::vector<Link>& links() const override { return links_; }
+  Link link(std::int32_t id) const override {
+    Link link = other().link(id);
+    if (const auto at = slowed_.find(id); at != slowed_.end()) link.bandwidth = at->second;
+    return link;
+  }
+  std::int64_t period() const override { return slowed_.empty() && lost_.empty() ? other().period() : 0; }
 
   Route route(DeviceId from, DeviceId to) const override {
     Route way = other().route(from, to);
     if (lost_.empty() || whole(way)) return way;
     if (std::optional<Route> around = detour(from, to)) return *around;
     const std::string link =
-        links_[static_cast<std::size_t>(*std::find_if(way.begin(), way.end(), [&](auto l) { return lost_.contains(l); }))].name;
+        link_name(*std::find_if(way.begin(), way.end(), [&](auto l) { return lost_.contains(l); }));
     throw InfeasibleError(problem("lost_links", '"' + link + '"',
                                   "the job stops: " + text(from) + " reaches " + text(to) + " over this link and no other way",
                                   "make it slow instead, or plan without the device"));
@@ -72,10 +78,10 @@ class Perturbed final : public SameTopology {
   }
 
   Route named(const std::string& field, const std::string& name) {
-    Route out = links_named(links_, name);
+    Route out = links_named(other(), name);
     if (out.empty())
       problems_.push_back(problem(field, '"' + name + '"', "the cluster has no such link",
-                                  "there are " + list_text(kinds_of_links(links_)) + "; \"A <-> B\" is both ways, * stands for a numeral"));
+                                  "there are " + list_text(kinds_of_links(other())) + "; \"A <-> B\" is both ways, * stands for a numeral"));
     return out;
   }
 
@@ -116,11 +122,11 @@ class Perturbed final : public SameTopology {
 
   Duration latency(const Route& way) const {
     Duration sum;
-    for (const std::int32_t l : way) sum += links_[static_cast<std::size_t>(l)].latency;
+    for (const std::int32_t l : way) sum += link(l).latency;
     return sum;
   }
 
-  std::vector<Link> links_;
+  std::unordered_map<std::int32_t, Bandwidth> slowed_;
   std::map<DeviceId, double> speeds_;
   std::set<std::int32_t> lost_;
   std::vector<Problem> problems_;

@@ -19,9 +19,13 @@ class SameTopology : public Topology {
   std::int64_t ranks_per_device() const override { return other_.ranks_per_device(); }
   std::int64_t threads_per_rank() const override { return other_.threads_per_rank(); }
   DeviceId device_of(Rank r) const override { return other_.device_of(r); }
-  const std::vector<Link>& links() const override { return other_.links(); }
+  std::int32_t link_count() const override { return other_.link_count(); }
+  Link link(std::int32_t id) const override { return other_.link(id); }
+  std::string link_name(std::int32_t id) const override { return other_.link_name(id); }
   Bandwidth built(std::int32_t link) const override { return other_.built(link); }
   std::vector<std::int32_t> route(DeviceId from, DeviceId to) const override { return other_.route(from, to); }
+  std::int64_t period() const override { return other_.period(); }
+  std::int32_t stride(std::int32_t link) const override { return other_.stride(link); }
   const std::vector<std::int32_t>& ring_order() const override { return other_.ring_order(); }
   Bandwidth cable() const override { return other_.cable(); }
   std::int64_t devices_per_nic() const override { return other_.devices_per_nic(); }

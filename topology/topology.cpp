@@ -19,8 +19,8 @@ class ClusterTopology final : public Topology {
         threads_per_rank_(facts_.device.synchronous ? cluster.threads_per_rank : 1),
         algorithms_(cluster.override.algorithms),
         nodes_((devices_ + facts_.node.devices - 1) / facts_.node.devices), node_(node_graph(facts_.node, nodes_ > 1)),
-        layout_(cluster_layout(facts_, node_, nodes_)), router_(node_.graph), ring_(make_ring()) {
-    for (GraphEdge& e : cluster_graph(facts_, node_, layout_).edges) links_.push_back(std::move(e.link));
+        layout_(cluster_layout(facts_, node_, nodes_)), links_(facts_, node_, layout_), router_(node_.graph),
+        ring_(make_ring()) {
     if (facts_.node.kind == ScaleUp::torus) torus_ = torus_paths(facts_.node, node_.graph);
   }
 
@@ -33,7 +33,11 @@ class ClusterTopology final : public Topology {
   DeviceId device_of(Rank r) const override {
     return DeviceId(static_cast<std::int32_t>(r.value() / ranks_per_device_));
   }
-  const std::vector<Link>& links() const override { return links_; }
+  std::int32_t link_count() const override { return static_cast<std::int32_t>(layout_.links()); }
+  Link link(std::int32_t id) const override { return links_.link(id); }
+  std::string link_name(std::int32_t id) const override { return links_.name(id); }
+  std::int64_t period() const override { return layout_.nodes_per_leaf * facts_.node.devices; }
+  std::int32_t stride(std::int32_t link) const override { return static_cast<std::int32_t>(layout_.stride(link)); }
   const std::vector<std::int32_t>& ring_order() const override { return ring_; }
   std::int64_t cores_per_chip() const override { return facts_.node.kind == ScaleUp::torus ? facts_.node.cores_per_chip : 0; }
   Bandwidth cable() const override { return facts_.node.kind == ScaleUp::cube_mesh ? facts_.node.link : Bandwidth(); }
@@ -110,9 +114,9 @@ class ClusterTopology final : public Topology {
   std::int64_t nodes_;
   NodeGraph node_;
   ClusterLayout layout_;
+  ClusterLinks links_;
   Router router_;
   std::vector<std::int32_t> ring_;
-  std::vector<Link> links_;
   std::vector<std::vector<std::int32_t>> torus_;  ///< by from x devices + to; empty in other nodes
 };
 

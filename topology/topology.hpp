@@ -40,7 +40,6 @@ struct Device {
 
 /// One directed link. Latency is per traversal.
 struct Link {
-  std::string name;
   Bandwidth bandwidth;
   Duration latency;
 };
@@ -58,7 +57,7 @@ struct NcclSettings {
   bool no_nvls = false;                      ///< NCCL_ALGO=^NVLS (NVLSTree too), of the plan
 };
 
-/// A whole cluster. Link ids index `links()`. Immutable.
+/// A whole cluster. Links are numbered from 0; none of them needs to be stored. Immutable.
 class Topology {
  public:
   virtual ~Topology() = default;
@@ -72,12 +71,18 @@ class Topology {
   virtual std::int64_t threads_per_rank() const { return 1; }
   virtual DeviceId device_of(Rank r) const = 0;     ///< placement: ranks fill devices in order
   std::int64_t node_of(DeviceId d) const { return d.value() / devices_per_node(); }
-  virtual const std::vector<Link>& links() const = 0;
+  virtual std::int32_t link_count() const = 0;
+  virtual Link link(std::int32_t id) const = 0;
+  virtual std::string link_name(std::int32_t id) const = 0;
   /// Bandwidth that a link was built with, whatever slows it now.
-  virtual Bandwidth built(std::int32_t link) const { return links()[static_cast<std::size_t>(link)].bandwidth; }
+  virtual Bandwidth built(std::int32_t link) const { return this->link(link).bandwidth; }
   /// Links crossed from one device to another, in order; empty for a device to itself. Deterministic. NICs: a device uses
   /// the NIC(s) attached to it.
   virtual std::vector<std::int32_t> route(DeviceId from, DeviceId to) const = 0;
+  /// Whole nodes after which routes repeat, in devices: where both ends move on by so many, each link of their route moves on by its
+  /// `stride`, to a link of equal facts. 0: routes do not repeat.
+  virtual std::int64_t period() const { return 0; }
+  virtual std::int32_t stride(std::int32_t /*link*/) const { return 0; }
   /// Local devices of a node in the order a ring visits them, so that neighbours are joined by a link.
   virtual const std::vector<std::int32_t>& ring_order() const = 0;
   /// Rate of one of the cables that a cube mesh's links are bundles of; 0 elsewhere.

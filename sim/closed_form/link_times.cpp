@@ -16,7 +16,7 @@ std::vector<Rank> ranks_of(const Members& members) {
   return ranks;
 }
 
-Transfer transfer_of(const Topology& topology, const CostModel& cost, const std::vector<Capacity>& links, const Op& op,
+Transfer transfer_of(const Topology& topology, const CostModel& cost, const LinkCapacities& links, const Op& op,
                      const Members& members) {
   static const TaskGraph no_graph;
   static const Mesh no_mesh({1, 1, 1, 1, 1}, "tp-cp-ep-dp-pp");

@@ -8,7 +8,7 @@
 #include "models/ops/op.hpp"
 #include "models/plan/plan_words.hpp"
 #include "sim/cost/cost_model.hpp"
-#include "sim/network/fair_share.hpp"
+#include "sim/network/link_capacities.hpp"
 #include "topology/topology.hpp"
 
 namespace tandem::sim {
@@ -40,7 +40,7 @@ class LinkTimes {
 
   const Topology& topology_;
   const CostModel& cost_;
-  std::vector<Capacity> links_;
+  LinkCapacities links_;
   std::unordered_map<Key, std::int64_t, WordsHash> alone_;
   std::unordered_map<Key, bool, WordsHash> shared_;
   Key key_;  // scratch

@@ -38,7 +38,7 @@ std::optional<ChipRings> chip_rings(const Topology& topology, const std::vector<
       if (route.size() != kNextChip) continue;
       ++ways;
       out.links.push_back(route[1]);
-      out.hop = std::max(out.hop, topology.links()[static_cast<std::size_t>(route[1])].latency);
+      out.hop = std::max(out.hop, topology.link(route[1]).latency);
     }
     if (out.ways != 0 && ways != out.ways) return {};
     out.ways = ways;

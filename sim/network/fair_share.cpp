@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "models/base/error.hpp"
-#include "sim/cost/time_limit.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -28,15 +27,6 @@ Duration time_of(Work work, Rate rate) {
   const Work time = (work + rate - 1) / rate;
   if (time > kLongestPicoseconds) refuse_message();
   return Duration::picoseconds(static_cast<std::int64_t>(time));
-}
-
-Rate rate_alone(LinkUses bundle, std::span<const Capacity> links) {
-  Rate rate = kUnlimited;
-  for (const LinkUse& use : bundle) {
-    const Rate all = links[use.link].with(use.flows);
-    if (all != kUnlimited) rate = std::min(rate, all / use.flows);
-  }
-  return rate;
 }
 
 FairShare::FairShare(std::vector<Capacity> links) : capacities_(std::move(links)), left_(capacities_.size()) {}
@@ -108,20 +98,6 @@ void FairShare::solve(std::span<const LinkUses> bundles, std::span<Rate> rates) 
         }
   std::replace(rates.begin(), rates.end(), kOpen, kUnlimited);
   for (const std::uint32_t link : touched_) left_[link] = {};
-}
-
-Duration time_alone(const std::array<std::vector<Segment>, 2>& chains, const std::vector<std::vector<LinkUse>>& uses,
-                    std::span<const Capacity> links) {
-  Duration longest;
-  for (const auto& chain : chains) {
-    Duration sum;
-    for (const Segment& s : chain) {
-      sum += time_of(s.work, rate_alone(uses[s.uses], links));
-      if (sum.ps() > kLongestPicoseconds) refuse_message();
-    }
-    longest = std::max(longest, sum);
-  }
-  return longest;
 }
 
 }  // namespace tandem::sim

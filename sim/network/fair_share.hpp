@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/base/units.hpp"
+#include "sim/cost/time_limit.hpp"
 
 namespace tandem::sim {
 
@@ -52,8 +53,16 @@ struct Segment {
   Work work = 0;
 };
 
-/// Rate of a bundle that is alone on its links.
-Rate rate_alone(LinkUses bundle, std::span<const Capacity> links);
+/// Rate of a bundle that is alone on its links. `links[i]`: the capacity of link i.
+template <class Links>
+Rate rate_alone(LinkUses bundle, const Links& links) {
+  Rate rate = kUnlimited;
+  for (const LinkUse& use : bundle) {
+    const Rate all = links[use.link].with(use.flows);
+    if (all != kUnlimited) rate = std::min(rate, all / use.flows);
+  }
+  return rate;
+}
 
 /// Progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2) over bundles: all flows of a bundle have one
 /// rate, that of the slowest, because each step of a collective waits for all of its messages.
@@ -90,7 +99,19 @@ class FairShare {
 };
 
 /// The longer of two chains of segments, one after the other in each, when nobody else uses the links. `uses`: what segments name.
+template <class Links>
 Duration time_alone(const std::array<std::vector<Segment>, 2>& chains, const std::vector<std::vector<LinkUse>>& uses,
-                    std::span<const Capacity> links);
+                    const Links& links) {
+  Duration longest;
+  for (const auto& chain : chains) {
+    Duration sum;
+    for (const Segment& s : chain) {
+      sum += time_of(s.work, rate_alone(uses[s.uses], links));
+      if (sum.ps() > kLongestPicoseconds) refuse_message();
+    }
+    longest = std::max(longest, sum);
+  }
+  return longest;
+}
 
 }  // namespace tandem::sim

@@ -40,7 +40,7 @@ class RingSearch {
   }
 
  private:
-  const Link& link(std::int32_t id) const { return topology_.links()[static_cast<std::size_t>(id)]; }
+  Link link(std::int32_t id) const { return topology_.link(id); }
   double built(std::int32_t id) const { return topology_.built(id).bytes_per_second(); }
   const Links& way(std::size_t i, std::size_t j) const { return ways_[i * n_ + j]; }
 

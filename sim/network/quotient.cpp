@@ -34,7 +34,7 @@ class QuotientBuilder {
 
  private:
   const Transfer& transfer(std::uint32_t transfer_class) const {
-    return f_.transfer_map.transfers[f_.folding.transfers.first[transfer_class]];
+    return f_.transfer_map.pattern(f_.folding.transfers.first[transfer_class]);
   }
 
   void place_uses() {
@@ -48,12 +48,11 @@ class QuotientBuilder {
   /// Flows of every transfer on the representative of each class of links, summed by the transfer's class.
   void count_uses() {
     for (std::size_t w = 0; w < f_.transfer_map.transfers.size(); ++w)
-      for (std::size_t u = 0; u < f_.transfer_map.transfers[w].uses.size(); ++u)
-        for (const LinkUse& use : f_.transfer_map.transfers[w].uses[u]) {
-          const std::uint32_t link = f_.folding.links.of[use.link];
-          if (f_.folding.links.first[link] == use.link)
-            out_.uses[first_use_[f_.folding.transfers.of[w]] + u].push_back({link, use.flows});
-        }
+      f_.transfer_map.each_use(w, [&](std::size_t u, const LinkUse& use) {
+        const std::uint32_t link = f_.folding.links.of[use.link];
+        if (f_.folding.links.first[link] == use.link)
+          out_.uses[first_use_[f_.folding.transfers.of[w]] + u].push_back({link, use.flows});
+      });
     for (auto& uses : out_.uses) sum_up(uses);
   }
 
@@ -72,7 +71,8 @@ class QuotientBuilder {
       std::vector<Party> parties;
       const Transfer& w = transfer(c);
       for (std::size_t m = 0; m < w.members.size(); ++m)
-        parties.emplace_back(f_.folding.ranks.of[w.members[m].index()], 2 * w.port + (w.directed && m == 1 ? 1 : 0));
+        parties.emplace_back(f_.folding.ranks.of[f_.transfer_map.member(f_.folding.transfers.first[c], m)],
+                             2 * w.port + (w.directed && m == 1 ? 1 : 0));
       std::sort(parties.begin(), parties.end());
       parties.erase(std::unique(parties.begin(), parties.end()), parties.end());
       parties_.push_back(std::move(parties));

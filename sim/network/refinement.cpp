@@ -1,7 +1,6 @@
 #include "sim/network/refinement.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 
 namespace tandem::sim {
@@ -12,42 +11,62 @@ namespace {
 
 constexpr std::uint32_t kNone = UINT32_MAX;
 
-using Sights = std::vector<std::pair<std::uint32_t, Hash>>;
+/// Members of a class that see the same.
+struct Group {
+  std::uint32_t cls, members = 0;
+  Hash sees;
+};
 
-/// What each touched member sees.
-template <class Sees>
-Sights sights_of(Touched& touched, const Sees& sees) {
-  const std::vector<std::uint32_t> members = touched.take();
-  Sights out;
-  out.reserve(members.size());
-  for (const std::uint32_t member : members) out.emplace_back(member, sees(member));
-  return out;
-}
+/// Groups by class and what they see: an open-addressed table of group numbers that grows with the groups, for millions of members are
+/// often in a few.
+class GroupTable {
+ public:
+  /// The group's number.
+  std::uint32_t count(std::uint32_t cls, const Hash& sees) {
+    if (2 * groups_.size() >= table_.size()) grow();
+    std::uint32_t& g = table_[place(cls, sees)];
+    if (g == kNone) {
+      g = static_cast<std::uint32_t>(groups_.size());
+      groups_.push_back({cls, 0, sees});
+    }
+    ++groups_[g].members;
+    return g;
+  }
+  const std::vector<Group>& groups() const { return groups_; }
+
+ private:
+  std::size_t place(std::uint32_t cls, const Hash& sees) const {
+    std::size_t at = scramble(sees.a ^ (cls * 0x9e3779b97f4a7c15)) & (table_.size() - 1);
+    const auto other = [&](const Group& g) { return g.cls != cls || g.sees != sees; };
+    while (table_[at] != kNone && other(groups_[table_[at]])) at = (at + 1) & (table_.size() - 1);
+    return at;
+  }
+
+  void grow() {
+    table_.assign(2 * table_.size(), kNone);
+    for (std::uint32_t g = 0; g < groups_.size(); ++g) table_[place(groups_[g].cls, groups_[g].sees)] = g;
+  }
+
+  std::vector<Group> groups_;
+  std::vector<std::uint32_t> table_ = std::vector<std::uint32_t>(64, kNone);
+};
 
 }  // namespace
 
-SplitClasses::SplitClasses(const Classes& classes)
-    : of_(classes.of), sizes_(classes.size()), seen_(classes.size()), fullest_(classes.size(), kNone) {
+SplitClasses::SplitClasses(std::vector<std::uint32_t> of)
+    : of_(std::move(of)), sizes_(of_.empty() ? 0 : *std::max_element(of_.begin(), of_.end()) + 1), seen_(sizes_.size()),
+      fullest_(sizes_.size(), kNone) {
   for (const std::uint32_t c : of_) ++sizes_[c];
 }
 
 /// A class's name stays with the members that see what they saw; where there are none, with the most that see the same.
-std::vector<Renamed> SplitClasses::split(const Sights& sights) {
-  std::vector<Group> groups;
-  std::vector<std::uint32_t> group_of, table(std::bit_ceil(2 * sights.size() + 1), kNone);
-  group_of.reserve(sights.size());
-  for (const auto& [member, sees] : sights) {
-    const std::uint32_t cls = of_[member];
-    std::size_t at = scramble(sees.a ^ (cls * 0x9e3779b97f4a7c15)) & (table.size() - 1);
-    const auto other = [&](const Group& g) { return g.cls != cls || g.sees != sees; };
-    while (table[at] != kNone && other(groups[table[at]])) at = (at + 1) & (table.size() - 1);
-    if (table[at] == kNone) {
-      table[at] = static_cast<std::uint32_t>(groups.size());
-      groups.push_back({cls, 0, sees});
-    }
-    ++groups[table[at]].members;
-    group_of.push_back(table[at]);
-  }
+template <class Sees>
+std::vector<Renamed> SplitClasses::split(const std::vector<std::uint32_t>& members, const Sees& sees) {
+  GroupTable table;
+  std::vector<std::uint32_t> group_of;
+  group_of.reserve(members.size());
+  for (const std::uint32_t member : members) group_of.push_back(table.count(of_[member], sees(member)));
+  const std::vector<Group>& groups = table.groups();
   for (std::uint32_t g = 0; g < groups.size(); ++g) {
     const std::uint32_t cls = groups[g].cls;
     seen_[cls] += groups[g].members;
@@ -64,9 +83,9 @@ std::vector<Renamed> SplitClasses::split(const Sights& sights) {
     seen_[groups[g].cls] = 0, fullest_[groups[g].cls] = kNone;
   }
   std::vector<Renamed> renamed;
-  for (std::size_t i = 0; i < sights.size(); ++i)
-    if (std::uint32_t& cls = of_[sights[i].first]; cls != name[group_of[i]])
-      renamed.push_back({sights[i].first, std::exchange(cls, name[group_of[i]])});
+  for (std::size_t i = 0; i < members.size(); ++i)
+    if (std::uint32_t& cls = of_[members[i]]; cls != name[group_of[i]])
+      renamed.push_back({members[i], std::exchange(cls, name[group_of[i]])});
   return renamed;
 }
 
@@ -96,15 +115,15 @@ std::vector<std::uint32_t> Touched::take() {
   return std::exchange(list_, {});
 }
 
-Refinement::Refinement(const TransferMap& transfer_map, const Folding& start)
+Refinement::Refinement(const TransferMap& transfer_map, std::vector<std::uint32_t> ranks, std::vector<std::uint32_t> transfers)
     : transfer_map_(transfer_map),
-      ranks_(start.ranks),
-      transfers_(start.transfers),
-      links_(start.links),
-      ranks_touched_(start.ranks.of.size()),
-      transfers_touched_(start.transfers.of.size()),
-      links_touched_(start.links.of.size()),
-      flows_(start.links.of.size(), Hash{0, 0}) {}
+      ranks_(std::move(ranks)),
+      transfers_(std::move(transfers)),
+      links_(transfer_map.links.kind_of()),
+      ranks_touched_(ranks_.of().size()),
+      transfers_touched_(transfers_.of().size()),
+      links_touched_(links_.of().size()),
+      flows_(links_.of().size(), Hash{0, 0}) {}
 
 /// Ranks and links follow from transfers: once these stay as they are, so do those.
 Folding Refinement::run() {
@@ -118,16 +137,18 @@ void Refinement::touch_all() {
   ranks_touched_.add_all();
   links_touched_.add_all();
   transfers_touched_.add_all();
+  // By their members at once: links then see their flows' last classes in the first round, where machines are regular.
+  transfers_.split(transfers_touched_.take(), [&](std::uint32_t t) { return members_of(t); });
+  transfers_touched_.add_all();
   for (std::uint32_t t = 0; t < transfers_.of().size(); ++t) count_flows(t, transfers_.of()[t], true);
 }
 
 void Refinement::split_ranks_and_links() {
-  const auto rank_sees = [&](std::uint32_t r) { return seen_by_rank(r); };
-  for (const Renamed& r : ranks_.split(sights_of(ranks_touched_, rank_sees)))
+  for (const Renamed& r : ranks_.split(ranks_touched_.take(), [&](std::uint32_t rank) { return seen_by_rank(rank); }))
     for (const auto& transfers : transfer_map_.transfer_of)
       if (transfers[r.member] >= 0) transfers_touched_.add(static_cast<std::size_t>(transfers[r.member]));
-  const std::vector<Renamed> links = links_.split(sights_of(links_touched_, [&](std::uint32_t l) { return flows_[l]; }));
-  if (links.empty()) return;
+  const std::vector<Renamed> links = links_.split(links_touched_.take(), [&](std::uint32_t l) { return flows_[l]; });
+  if (links.empty() || transfers_touched_.all()) return;
   find_crossings();
   for (const Renamed& l : links)
     for (std::uint32_t c = first_[l.member]; c < first_[l.member + 1]; ++c) transfers_touched_.add(crossing_[c]);
@@ -136,44 +157,39 @@ void Refinement::split_ranks_and_links() {
 /// False when none was split.
 bool Refinement::split_transfers() {
   const auto sees = [&](std::uint32_t t) { return seen_by_transfer(t); };
-  const std::vector<Renamed> renamed = transfers_.split(sights_of(transfers_touched_, sees));
+  const std::vector<Renamed> renamed = transfers_.split(transfers_touched_.take(), sees);
   for (const auto& [t, before] : renamed) {
     count_flows(t, before, false);
     count_flows(t, transfers_.of()[t], true);
-    for (const Rank r : transfer_map_.transfers[t].members) ranks_touched_.add(r.index());
-    for (const auto& uses : transfer_map_.transfers[t].uses)
-      for (const LinkUse& use : uses) links_touched_.add(use.link);
+    for (std::size_t m = 0; m < transfer_map_.members(t); ++m) ranks_touched_.add(transfer_map_.member(t, m));
+    transfer_map_.each_use(t, [&](std::size_t, const LinkUse& use) { links_touched_.add(use.link); });
   }
   return !renamed.empty();
 }
 
-/// Which transfers cross each link: asked for only once links differ.
+/// Which transfers cross each link: asked for only where links differ after the first round.
 void Refinement::find_crossings() {
   if (!first_.empty()) return;
   first_.assign(links_.of().size() + 1, 0);
   const auto each_use = [&](auto&& what) {
     for (std::uint32_t t = 0; t < transfers_.of().size(); ++t)
-      for (const auto& uses : transfer_map_.transfers[t].uses)
-        for (const LinkUse& use : uses) what(t, use.link);
+      transfer_map_.each_use(t, [&](std::size_t, const LinkUse& use) { what(t, use.link); });
   };
-  each_use([&](std::uint32_t, std::size_t link) { ++first_[link + 1]; });
+  each_use([&](std::uint32_t, std::size_t link) { ++first_[link]; });
   std::partial_sum(first_.begin(), first_.end(), first_.begin());
   crossing_.resize(first_.back());
-  std::vector<std::uint32_t> next(first_.begin(), first_.end() - 1);
-  each_use([&](std::uint32_t t, std::size_t link) { crossing_[next[link]++] = t; });
+  each_use([&](std::uint32_t t, std::size_t link) { crossing_[--first_[link]] = t; });
 }
 
 /// A link sees the flows that cross it, in no order: what a transfer adds to the sum can be taken off again.
 void Refinement::count_flows(std::uint32_t transfer, std::uint32_t cls, bool crosses) {
-  const auto& uses = transfer_map_.transfers[transfer].uses;
-  for (std::size_t u = 0; u < uses.size(); ++u)
-    for (const LinkUse& use : uses[u]) {
-      Hash item;
-      then(item, both(cls, u));
-      then(item, static_cast<std::uint64_t>(use.flows));
-      if (crosses) gather(flows_[use.link], item);
-      else take_off(flows_[use.link], item);
-    }
+  transfer_map_.each_use(transfer, [&](std::size_t u, const LinkUse& use) {
+    Hash item;
+    then(item, both(cls, u));
+    then(item, static_cast<std::uint64_t>(use.flows));
+    if (crosses) gather(flows_[use.link], item);
+    else take_off(flows_[use.link], item);
+  });
 }
 
 /// A rank sees the transfer behind each of its ports.
@@ -184,25 +200,30 @@ Hash Refinement::seen_by_rank(std::uint32_t rank) const {
   return sees;
 }
 
-/// A transfer sees its members (in order only where one sends to the other) and, use by use, the links it crosses.
-Hash Refinement::seen_by_transfer(std::uint32_t t) const {
-  const Transfer& transfer = transfer_map_.transfers[t];
-  Hash sees, members{0, 0};
-  for (std::size_t m = 0; m < transfer.members.size(); ++m) {
+/// In order only where one sends to the other.
+Hash Refinement::members_of(std::uint32_t t) const {
+  const bool directed = transfer_map_.pattern(t).directed;
+  Hash members{0, 0};
+  for (std::size_t m = 0; m < transfer_map_.members(t); ++m) {
     Hash item;
-    then(item, both(ranks_.of()[transfer.members[m].index()], transfer.directed ? m : 0));
+    then(item, both(ranks_.of()[transfer_map_.member(t, m)], directed ? m : 0));
     gather(members, item);
   }
-  then_hash(sees, members);
-  for (const auto& uses : transfer.uses) {
-    Hash links{0, 0};
-    for (const LinkUse& use : uses) {
-      Hash item;
-      then(item, both(links_.of()[use.link], static_cast<std::uint64_t>(use.flows)));
-      gather(links, item);
-    }
-    then_hash(sees, links);
-  }
+  return members;
+}
+
+/// A transfer sees its members and, use by use, the links it crosses.
+Hash Refinement::seen_by_transfer(std::uint32_t t) const {
+  Hash links{0, 0};
+  transfer_map_.each_use(t, [&](std::size_t u, const LinkUse& use) {
+    Hash item;
+    then(item, both(links_.of()[use.link], static_cast<std::uint64_t>(use.flows)));
+    then(item, u);
+    gather(links, item);
+  });
+  Hash sees;
+  then_hash(sees, members_of(t));
+  then_hash(sees, links);
   return sees;
 }
 

@@ -19,22 +19,18 @@ struct Renamed {
 /// A partition on its way.
 class SplitClasses {
  public:
-  explicit SplitClasses(const Classes& classes);
+  /// `of`: class of each member, numbered from 0.
+  explicit SplitClasses(std::vector<std::uint32_t> of);
 
   const std::vector<std::uint32_t>& of() const { return of_; }
-  /// Splits classes by what their members see now: (member, hash), each member once. The others see what they saw before, no member of
-  /// `sights` does. Returns the members that have a new class.
-  std::vector<Renamed> split(const std::vector<std::pair<std::uint32_t, colour::Hash>>& sights);
+  /// Splits classes by what their members see now: `sees(member)`, a hash, of each of `members` once. The others see what they saw before,
+  /// none of these does. Returns the members that have a new class.
+  template <class Sees>
+  std::vector<Renamed> split(const std::vector<std::uint32_t>& members, const Sees& sees);
   /// Numbered by first members.
   Classes numbered() const;
 
  private:
-  /// Members of a class that see the same.
-  struct Group {
-    std::uint32_t cls, members = 0;
-    colour::Hash sees;
-  };
-
   std::vector<std::uint32_t> of_;
   std::vector<std::uint32_t> sizes_;            ///< by class
   std::vector<std::uint32_t> seen_, fullest_;   ///< by class: members that `split` was told of, the group of most of them
@@ -51,6 +47,7 @@ class Touched {
     list_.push_back(static_cast<std::uint32_t>(member));
   }
   void add_all();
+  bool all() const { return list_.size() == is_.size(); }
   /// Empties it.
   std::vector<std::uint32_t> take();
 
@@ -61,8 +58,8 @@ class Touched {
 
 class Refinement {
  public:
-  /// `start`: classes to be split. `transfer_map` must outlive it.
-  Refinement(const TransferMap& transfer_map, const Folding& start);
+  /// Classes of ranks and of transfers that are to be split; links of a capacity are a class. `transfer_map` must outlive it.
+  Refinement(const TransferMap& transfer_map, std::vector<std::uint32_t> ranks, std::vector<std::uint32_t> transfers);
 
   Folding run();
 
@@ -75,13 +72,14 @@ class Refinement {
   void find_crossings();
   void count_flows(std::uint32_t transfer, std::uint32_t cls, bool crosses);
   colour::Hash seen_by_rank(std::uint32_t rank) const;
+  colour::Hash members_of(std::uint32_t transfer) const;
   colour::Hash seen_by_transfer(std::uint32_t transfer) const;
 
   const TransferMap& transfer_map_;
   SplitClasses ranks_, transfers_, links_;
   Touched ranks_touched_, transfers_touched_, links_touched_;
   std::vector<colour::Hash> flows_;           ///< by link: sum over what crosses it
-  std::vector<std::uint32_t> first_, crossing_;  ///< by link: its first in `crossing_`, transfers; empty until some link is split
+  std::vector<std::uint32_t> first_, crossing_;  ///< by link: its first in `crossing_`, transfers; empty until it is asked for
 };
 
 }  // namespace tandem::sim

@@ -1,6 +1,7 @@
 #include "sim/network/roles.hpp"
 
-#include <bit>
+#include <map>
+#include <utility>
 
 #include "sim/network/colour_hash.hpp"
 #include "sim/network/refinement.hpp"
@@ -11,22 +12,14 @@ using namespace colour;
 
 namespace {
 
-/// Classes of equal hashes, numbered by first occurrence: an open-addressed table of class numbers.
-Classes classify(const std::vector<Hash>& hashes) {
-  std::vector<std::uint32_t> table(std::bit_ceil(2 * hashes.size() + 1), UINT32_MAX);
-  const std::size_t mask = table.size() - 1;
-  Classes classes;
-  classes.of.resize(hashes.size());
-  for (std::uint32_t i = 0; i < hashes.size(); ++i) {
-    std::size_t at = scramble(hashes[i].a) & mask;
-    while (table[at] != UINT32_MAX && hashes[classes.first[table[at]]] != hashes[i]) at = (at + 1) & mask;
-    if (table[at] == UINT32_MAX) {
-      table[at] = static_cast<std::uint32_t>(classes.first.size());
-      classes.first.push_back(i);
-    }
-    classes.of[i] = table[at];
-  }
-  return classes;
+/// Equal numbers for equal keys, from 0 by first occurrence.
+template <class Key>
+std::vector<std::uint32_t> numbered(const std::vector<Key>& keys) {
+  std::map<Key, std::uint32_t> known;
+  std::vector<std::uint32_t> out;
+  out.reserve(keys.size());
+  for (const Key& key : keys) out.push_back(known.try_emplace(key, static_cast<std::uint32_t>(known.size())).first->second);
+  return out;
 }
 
 void then_work(Hash& h, Work work) {
@@ -52,21 +45,17 @@ Hash initial(const Transfer& transfer) {
   return h;
 }
 
-Hash initial(const Capacity& link) {
-  Hash h;
-  then(h, static_cast<std::uint64_t>(link.rate));
-  for (const Rate r : link.by_users) then(h, static_cast<std::uint64_t>(r));
-  return h;
-}
-
 }  // namespace
 
 Folding fold(const TransferMap& transfer_map, const std::vector<std::uint64_t>& colours) {
-  std::vector<Hash> ranks(colours.size()), transfers, links;
-  for (std::size_t r = 0; r < ranks.size(); ++r) then(ranks[r], colours[r]);
-  for (const Transfer& t : transfer_map.transfers) transfers.push_back(initial(t));
-  for (const Capacity& l : transfer_map.links) links.push_back(initial(l));
-  return Refinement(transfer_map, {classify(ranks), classify(transfers), classify(links)}).run();
+  std::vector<Hash> hashes;
+  hashes.reserve(transfer_map.patterns.size());
+  for (const TransferPattern& p : transfer_map.patterns) hashes.push_back(initial(p.transfer));
+  const std::vector<std::uint32_t> patterns = numbered(hashes);
+  std::vector<std::uint32_t> transfers;
+  transfers.reserve(transfer_map.transfers.size());
+  for (const MovedTransfer& t : transfer_map.transfers) transfers.push_back(patterns[t.pattern]);
+  return Refinement(transfer_map, numbered(colours), std::move(transfers)).run();
 }
 
 }  // namespace tandem::sim

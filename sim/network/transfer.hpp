@@ -10,6 +10,7 @@
 #include "models/base/units.hpp"
 #include "sim/nccl/nccl.hpp"
 #include "sim/network/fair_share.hpp"
+#include "sim/network/link_capacities.hpp"
 
 namespace tandem::sim {
 
@@ -36,7 +37,7 @@ struct TransferPlan {
   Duration tail;                               ///< latencies and the library's overhead
 };
 
-/// A concrete group of ranks, or a sender and its receiver, on one port.
+/// A group of ranks, or a sender and its receiver, on one port.
 struct Transfer {
   std::uint32_t port = 0;
   std::vector<Rank> members;
@@ -45,13 +46,49 @@ struct Transfer {
   std::vector<TransferPlan> plans;         ///< ascending message
 };
 
+/// A transfer, and how far its links move on with each period of the topology.
+struct TransferPattern {
+  Transfer transfer;
+  std::vector<std::vector<std::int32_t>> strides;  ///< as `transfer.uses`; empty where nobody else has the pattern
+};
+
+/// A pattern whose ranks and links are moved on by so many periods.
+struct MovedTransfer {
+  std::uint32_t pattern = 0;
+  std::int32_t periods = 0;
+};
+
+/// Transfers that differ by whole periods of the topology have one pattern: a million ranks have a few hundred.
 struct TransferMap {
-  std::vector<Transfer> transfers;
+  std::vector<TransferPattern> patterns;  ///< in order of their first transfers
+  std::vector<MovedTransfer> transfers;
+  /// Of the topology, where a device has one rank. 0: every transfer has a pattern of its own, for routes, rows of experts or shared
+  /// processors do not repeat, or only after the last device.
+  std::int32_t period = 0;
   /// By 2 * port + receiver, then rank: index into transfers or -1.
   std::vector<std::vector<std::int32_t>> transfer_of;
-  std::vector<Capacity> links;  ///< the topology's, then processors and nodes where ranks share them
+  LinkCapacities links;         ///< the topology's, then processors and nodes where ranks share them
   bool shared_cores = false;    ///< computation goes through the core port
   SlowChoices slow_choices;
+
+  /// With the ranks and links of one of those that have the pattern.
+  const Transfer& pattern(std::size_t transfer) const { return patterns[transfers[transfer].pattern].transfer; }
+  std::size_t members(std::size_t transfer) const { return pattern(transfer).members.size(); }
+  std::size_t member(std::size_t transfer, std::size_t m) const {
+    return static_cast<std::size_t>(pattern(transfer).members[m].value() + transfers[transfer].periods * period);
+  }
+  /// Calls `see(place in uses, use)` for each use of a link.
+  template <class See>
+  void each_use(std::size_t transfer, const See& see) const {
+    const TransferPattern& p = patterns[transfers[transfer].pattern];
+    const std::int32_t periods = transfers[transfer].periods;
+    for (std::size_t u = 0; u < p.transfer.uses.size(); ++u)
+      for (std::size_t i = 0; i < p.transfer.uses[u].size(); ++i) {
+        LinkUse use = p.transfer.uses[u][i];
+        if (periods != 0) use.link += static_cast<std::uint32_t>(periods * p.strides[u][i]);
+        see(u, use);
+      }
+  }
 };
 
 }  // namespace tandem::sim

@@ -12,9 +12,9 @@
 namespace tandem::sim {
 
 /// One transfer by itself: `members` carry `message` over `links` (the topology's, as in TransferMap).
-Transfer plan_alone(const Setup& setup, const Message& message, std::vector<Rank> members, const std::vector<Capacity>& links);
+Transfer plan_alone(const Setup& setup, const Message& message, std::vector<Rank> members, const LinkCapacities& links);
 /// Capacities of the topology's links.
-std::vector<Capacity> capacities(const Topology& topology);
+LinkCapacities capacities(const Topology& topology);
 
 /// Throws ContractError when a stage receives what its peer does not send.
 TransferMap make_transfer_map(const Setup& setup, const Communications& communications);

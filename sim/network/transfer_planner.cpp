@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "models/base/error.hpp"
 #include "models/ops/collective_bytes.hpp"
@@ -26,7 +25,7 @@ constexpr double kSwitches = 2e-6;
 
 }  // namespace
 
-std::size_t core_link(const Topology& topology, DeviceId d) { return topology.links().size() + d.index(); }
+std::size_t core_link(const Topology& topology, DeviceId d) { return static_cast<std::size_t>(topology.link_count()) + d.index(); }
 
 TransferPlan TransferPlanner::make_plan(std::uint32_t id, const Message& message) {
   const Op op = replayed(message);
@@ -188,9 +187,10 @@ void TransferPlanner::search(NcclTask& task) {
 }
 
 std::int64_t TransferPlanner::count_nodes() const {
-  std::set<std::int64_t> nodes;
-  for (const Rank r : transfer_.members) nodes.insert(setup_.topology.node_of(setup_.topology.device_of(r)));
-  return static_cast<std::int64_t>(nodes.size());
+  std::vector<std::int64_t> nodes;
+  for (const Rank r : transfer_.members) nodes.push_back(setup_.topology.node_of(setup_.topology.device_of(r)));
+  std::sort(nodes.begin(), nodes.end());
+  return std::unique(nodes.begin(), nodes.end()) - nodes.begin();
 }
 
 double TransferPlanner::network_latency() const {
@@ -231,7 +231,7 @@ Bytes TransferPlanner::uneven(const CommPhase& phase, const Footprint& print) co
       rows[link] += static_cast<double>(rows_->rows(flow.from, flow.to));
   double most = 0, even = 0;
   for (const LinkUse& use : transfer_.uses[print.uses]) {
-    const double rate = setup_.topology.links()[use.link].bandwidth.bytes_per_second();
+    const double rate = setup_.topology.link(static_cast<std::int32_t>(use.link)).bandwidth.bytes_per_second();
     most = std::max(most, rows[static_cast<std::int32_t>(use.link)] / rate);
     even = std::max(even, use.flows / rate);
   }
@@ -255,7 +255,7 @@ void TransferPlanner::trace(const Flow& flow, Footprint& print, std::vector<std:
   Duration latency;
   for (const std::int32_t link : setup_.topology.route(from, to)) {
     crossed.push_back(link);
-    latency += setup_.topology.links()[static_cast<std::size_t>(link)].latency;
+    latency += setup_.topology.link(link).latency;
   }
   print.latency = std::max(print.latency, latency);
   print.across |= setup_.topology.node_of(from) != setup_.topology.node_of(to);

@@ -28,7 +28,7 @@ struct Footprint {
 /// Plans how the messages of one transfer use the links.
 class TransferPlanner {
  public:
-  TransferPlanner(const Setup& setup, Transfer& transfer, const std::vector<Capacity>& links)
+  TransferPlanner(const Setup& setup, Transfer& transfer, const LinkCapacities& links)
       : setup_(setup), transfer_(transfer), links_(links), fit_(setup.cost.comm_fit()) {}
 
   TransferPlan make_plan(std::uint32_t id, const Message& message);
@@ -93,7 +93,7 @@ class TransferPlanner {
 
   const Setup& setup_;
   Transfer& transfer_;
-  const std::vector<Capacity>& links_;
+  const LinkCapacities& links_;
   CommFit fit_;
   GroupShape shape_;
   std::int64_t nodes_ = 0;              ///< that the members are on; 0: not counted yet

@@ -18,6 +18,6 @@ inline tandem::ClusterSpec cluster(const std::string& preset, std::int64_t devic
 inline double narrowest(const tandem::Topology& t, std::int32_t from, std::int32_t to) {
   double least = std::numeric_limits<double>::infinity();
   for (std::int32_t l : t.route(tandem::DeviceId(from), tandem::DeviceId(to)))
-    least = std::min(least, t.links()[static_cast<std::size_t>(l)].bandwidth.bytes_per_second());
+    least = std::min(least, t.link(l).bandwidth.bytes_per_second());
   return least;
 }

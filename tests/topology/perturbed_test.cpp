@@ -10,7 +10,7 @@ namespace {
 
 std::string names(const Topology& t, const std::vector<std::int32_t>& route) {
   std::string out;
-  for (const std::int32_t l : route) out += (out.empty() ? "" : ", ") + t.links()[static_cast<std::size_t>(l)].name;
+  for (const std::int32_t l : route) out += (out.empty() ? "" : ", ") + t.link_name(l);
   return out;
 }
 
@@ -46,7 +46,7 @@ TEST_CASE("a slow device is found by its rank or by its node and place") {
 
 TEST_CASE("a name means one direction, both, or a link of every number") {
   const auto t = make_topology(cluster("dgx-a100-80gb", 32));
-  const auto count = [&](const std::string& name) { return links_named(t->links(), name).size(); };
+  const auto count = [&](const std::string& name) { return links_named(*t, name).size(); };
   CHECK(count("node 0: NIC 2 to leaf") == 1);
   CHECK(count("node 0: NIC 2 <-> leaf") == 2);
   CHECK(count("node *: NIC 2 <-> leaf") == 8);
@@ -55,7 +55,7 @@ TEST_CASE("a name means one direction, both, or a link of every number") {
   CHECK(count("node 4: NIC 2 to leaf") == 0);
   CHECK(count("node 0: NIC 2") == 0);
   const auto mesh = make_topology(cluster("hls-gaudi2", 8));
-  CHECK(links_named(mesh->links(), "node 0: device 1 <-> device 5").size() == 2);
+  CHECK(links_named(*mesh, "node 0: device 1 <-> device 5").size() == 2);
 }
 
 TEST_CASE("a slow link has its share of bandwidth and keeps its latency, and so have both directions") {
@@ -64,9 +64,9 @@ TEST_CASE("a slow link has its share of bandwidth and keeps its latency, and so 
   p.slow_links.push_back({"node 1: NIC 2 <-> leaf", 0.5});
   const auto t = perturbed(*plain, p);
   int changed = 0;
-  for (std::size_t l = 0; l < t->links().size(); ++l) {
-    const double before = plain->links()[l].bandwidth.bytes_per_second(), after = t->links()[l].bandwidth.bytes_per_second();
-    CHECK(t->links()[l].latency == plain->links()[l].latency);
+  for (std::int32_t l = 0; l < t->link_count(); ++l) {
+    const double before = plain->link(l).bandwidth.bytes_per_second(), after = t->link(l).bandwidth.bytes_per_second();
+    CHECK(t->link(l).latency == plain->link(l).latency);
     CHECK((after == before || after == 0.5 * before));
     changed += after != before;
   }

@@ -140,7 +140,7 @@ TEST_CASE("an UltraServer's planes are joined by rings of slower links, and the 
   const auto t = make_topology(cluster("trn2-ultraserver", 256));
   const auto rate = [&](std::int32_t to) {
     const std::int32_t link = t->route(DeviceId(0), DeviceId(to))[1];
-    return t->links()[static_cast<std::size_t>(link)].bandwidth.bytes_per_second();
+    return t->link(link).bandwidth.bytes_per_second();
   };
   CHECK(rate(4 * 1) == 128e9);
   CHECK(rate(4 * 4) == 128e9);
@@ -164,8 +164,8 @@ TEST_CASE("a device's rate inside an UltraServer, told otherwise, is shared by i
   spec.override.scale_up_per_device = Bandwidth::bytes_per_second(2 * (4 * 128e9 + 2 * 64e9) / 4);  // twice of each of four cores
   const auto t = make_topology(spec);
   for (const auto& [to, rate] : {std::pair(4, 256e9), std::pair(4 * 16, 128e9)}) {
-    const auto link = static_cast<std::size_t>(t->route(DeviceId(0), DeviceId(to))[1]);
-    CHECK(t->links()[link].bandwidth.bytes_per_second() == Approx(rate));
+    const auto link = t->route(DeviceId(0), DeviceId(to))[1];
+    CHECK(t->link(link).bandwidth.bytes_per_second() == Approx(rate));
   }
 }
 
@@ -180,7 +180,7 @@ TEST_CASE("Meta's pods are joined at a seventh of what is inside them") {
   CHECK(narrowest(*t, 0, 8 * 383) == Approx(50e9));
   double to_spine = 0;
   for (const std::int32_t link : t->route(DeviceId(0), DeviceId(3072)))
-    to_spine = std::max(to_spine, t->links()[static_cast<std::size_t>(link)].bandwidth.bytes_per_second());
+    to_spine = std::max(to_spine, t->link(link).bandwidth.bytes_per_second());
   CHECK(to_spine == Approx(3072 * 50e9 / 7));
 }
 

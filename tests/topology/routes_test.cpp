@@ -4,27 +4,17 @@
 #include "models/base/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/topology/clusters.hpp"
+#include "tests/topology/whole_graph.hpp"
 #include "topology/route.hpp"
 
 using namespace tandem;
+using tandem::test::Whole;
 
 namespace {
 
-/// The same cluster as one graph in which any shortest path can be searched.
-struct Whole {
-  explicit Whole(const ClusterSpec& spec) : facts(load_cluster(spec.preset)) {
-    apply_overrides(spec, facts);
-    const std::int64_t nodes = (spec.devices + facts.node.devices - 1) / facts.node.devices;
-    const NodeGraph node = node_graph(facts.node, nodes > 1);
-    graph = cluster_graph(facts, node, cluster_layout(facts, node, nodes));
-  }
-  ClusterFacts facts;
-  Graph graph;
-};
-
 Duration latency(const Topology& t, const std::vector<std::int32_t>& route) {
   Duration sum;
-  for (std::int32_t l : route) sum += t.links()[static_cast<std::size_t>(l)].latency;
+  for (std::int32_t l : route) sum += t.link(l).latency;
   return sum;
 }
 
@@ -47,7 +37,7 @@ TEST_CASE("every route connects its devices and is a shortest path of the whole 
   const auto topology = make_topology(spec);
   const Whole whole(spec);
   const Router dijkstra(whole.graph);
-  REQUIRE(topology->links().size() == whole.graph.edges.size());
+  REQUIRE(static_cast<std::size_t>(topology->link_count()) == whole.graph.edges.size());
   for (std::int32_t a = 0; a < devices; ++a)
     for (std::int32_t b = 0; b < devices; ++b) {
       const auto route = topology->route(DeviceId(a), DeviceId(b));

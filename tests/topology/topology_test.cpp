@@ -59,7 +59,7 @@ TEST_CASE("oversubscription narrows what leaves a leaf and nothing else") {
   const auto narrow = make_topology(spec);
   const auto rail = full->route(DeviceId(0), DeviceId(8)), spine = full->route(DeviceId(0), DeviceId(9));
   const auto bandwidth = [](const Topology& t, std::int32_t l) {
-    return t.links()[static_cast<std::size_t>(l)].bandwidth.bytes_per_second();
+    return t.link(l).bandwidth.bytes_per_second();
   };
   for (std::int32_t l : rail) REQUIRE(bandwidth(*narrow, l) == bandwidth(*full, l));
   REQUIRE(bandwidth(*full, spine[2]) == 20 * 25e9);   // all NICs of a leaf at once

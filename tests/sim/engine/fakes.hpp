@@ -65,7 +65,7 @@ class FakeTopology : public Topology {
     const std::int64_t count = shape_.scale_up == ScaleUp::full_mesh ? n * n : 2 * n;
     for (std::int64_t i = 0; i < count; ++i) {
       const bool down = shape_.scale_up == ScaleUp::crossbar && i >= n;
-      links_.push_back({"link" + std::to_string(i), shape_.bandwidth, down ? Duration{} : shape_.latency});
+      links_.push_back({shape_.bandwidth, down ? Duration{} : shape_.latency});
     }
     for (std::int32_t d = 0; d < shape_.per_node; ++d) ring_.push_back(d);
   }
@@ -78,7 +78,9 @@ class FakeTopology : public Topology {
   DeviceId device_of(Rank r) const override {
     return DeviceId(static_cast<std::int32_t>(r.value() / shape_.ranks_per_device));
   }
-  const std::vector<Link>& links() const override { return links_; }
+  std::int32_t link_count() const override { return static_cast<std::int32_t>(links_.size()); }
+  Link link(std::int32_t id) const override { return links_[static_cast<std::size_t>(id)]; }
+  std::string link_name(std::int32_t id) const override { return "link" + std::to_string(id); }
   const std::vector<std::int32_t>& ring_order() const override { return ring_; }
   std::optional<Algorithm> algorithm(CollectiveKind) const override { return shape_.algorithm; }
   const std::vector<std::string>& unverified() const override { return unverified_; }

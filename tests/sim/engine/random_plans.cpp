@@ -79,12 +79,12 @@ RandomPlan PlanGenerator::next() {
 
 Perturbation PlanGenerator::perturbation(const RandomPlan& of) {
   Perturbation p;
-  const auto& links = of.topology->links();
+  const auto links = static_cast<std::uint32_t>(of.topology->link_count());
   const auto ranks = static_cast<std::uint32_t>(of.plan.world_size());
   for (std::uint32_t n = random_() % 2; n < 2; ++n)
     p.slow_devices.push_back({static_cast<std::int64_t>(random_() % ranks), -1, -1, pick({0.5, 0.8, 0.95})});
-  for (std::uint32_t n = random_() % 3; n < 2 && !links.empty(); ++n)
-    p.slow_links.push_back({links[random_() % links.size()].name, pick({0.1, 0.5, 0.9})});
+  for (std::uint32_t n = random_() % 3; n < 2 && links > 0; ++n)
+    p.slow_links.push_back({of.topology->link_name(static_cast<std::int32_t>(random_() % links)), pick({0.1, 0.5, 0.9})});
   return p;
 }
 

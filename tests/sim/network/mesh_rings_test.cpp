@@ -33,7 +33,7 @@ bool fits(const Topology& t, const MeshRings& rings) {
   std::map<std::int32_t, double> crossed;
   for (const std::int32_t l : rings.links) crossed[l] += 25e9;
   return std::all_of(crossed.begin(), crossed.end(), [&](const auto& c) {
-    return c.second <= t.links()[static_cast<std::size_t>(c.first)].bandwidth.bytes_per_second() + 1;
+    return c.second <= t.link(c.first).bandwidth.bytes_per_second() + 1;
   });
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("a GPU that is joined to one other only is reached through that") {
   CHECK(rings->rings == 2);                 // 37 GB/s reached
   CHECK(rings->links.size() == 2 * (5 + 1));
   CHECK(fits(*t, *rings));
-  CHECK(rings->hop == 2 * t->links().front().latency);
+  CHECK(rings->hop == 2 * t->link(0).latency);
 }
 
 TEST_CASE("no rings where there is no mesh, between nodes or without a way, and fewer where a link is lost") {

@@ -16,8 +16,7 @@ namespace {
 /// A ring of ranks with a link to each neighbour, cut open at a random place or not, and some groups across it.
 TransferMap random_map(std::mt19937& random, std::size_t ranks) {
   TransferMap map;
-  map.links.resize(ranks);
-  for (Capacity& link : map.links) link.rate = 7;
+  map.links.add({7, {}}, ranks);
   const bool cut = random() % 2 == 0;
   map.transfer_of.assign(3, std::vector<std::int32_t>(ranks, -1));
   const auto add = [&](std::uint32_t port, std::vector<std::size_t> members, std::size_t link, bool directed) {
@@ -29,7 +28,8 @@ TransferMap random_map(std::mt19937& random, std::size_t ranks) {
       t.members.emplace_back(static_cast<std::int32_t>(members[m]));
       map.transfer_of[port + (directed ? m : 0)][members[m]] = index;
     }
-    map.transfers.push_back(t);
+    map.transfers.push_back({static_cast<std::uint32_t>(map.patterns.size()), 0});
+    map.patterns.push_back({t, {}});
   };
   for (std::size_t r = 0; r < ranks; ++r)
     if (!cut || r + 1 < ranks) add(0, {r, (r + 1) % ranks}, r, true);
@@ -59,7 +59,7 @@ struct Plain {
 /// Until nothing changes: each class and, sorted, all that its member touches.
 Plain plain_refinement(const TransferMap& map, std::size_t ranks) {
   Plain p{std::vector<std::uint32_t>(ranks), {}, std::vector<std::uint32_t>(map.links.size())};
-  for (const Transfer& t : map.transfers) p.transfers.push_back(t.port);
+  for (const TransferPattern& t : map.patterns) p.transfers.push_back(t.transfer.port);
   for (bool changed = true; changed;) {
     std::vector<Seen> of_ranks, of_links(map.links.size()), of_transfers;
     for (std::size_t r = 0; r < ranks; ++r) {
@@ -68,7 +68,7 @@ Plain plain_refinement(const TransferMap& map, std::size_t ranks) {
         of_ranks.back().push_back({port[r] < 0 ? -1 : p.transfers[static_cast<std::size_t>(port[r])]});
     }
     for (std::size_t t = 0; t < map.transfers.size(); ++t) {
-      const Transfer& transfer = map.transfers[t];
+      const Transfer& transfer = map.pattern(t);
       Seen members;
       for (std::size_t m = 0; m < transfer.members.size(); ++m)
         members.push_back({p.ranks[transfer.members[m].index()], transfer.directed ? static_cast<std::int64_t>(m) : 0});

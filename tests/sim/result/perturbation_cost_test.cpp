@@ -61,7 +61,7 @@ Perturbation random_perturbation(std::mt19937& random, const FakeTopology& topol
   for (std::int64_t n = below(3); n >= 0; --n)
     p.slow_devices.push_back({below(static_cast<std::size_t>(ranks)), -1, -1, factors[random() % 4]});
   for (std::int64_t n = below(3); n > 0; --n)
-    p.slow_links.push_back({"link" + std::to_string(below(topology.links().size())), factors[random() % 4]});
+    p.slow_links.push_back({"link" + std::to_string(below(static_cast<std::size_t>(topology.link_count()))), factors[random() % 4]});
   return p;
 }
 
