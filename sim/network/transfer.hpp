@@ -49,7 +49,7 @@ struct Transfer {
 /// A transfer, and how far its links move on with each period of the topology.
 struct TransferPattern {
   Transfer transfer;
-  std::vector<std::vector<std::int32_t>> strides;  ///< as `transfer.uses`; empty where nobody else has the pattern
+  std::vector<std::vector<std::int32_t>> strides;  ///< as `transfer.uses`; empty in a map without period
 };
 
 /// A pattern whose ranks and links are moved on by so many periods.
