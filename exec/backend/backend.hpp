@@ -55,6 +55,8 @@ class Backend {
   virtual std::string_view name() const = 0;
   /// Whether its queues run ahead of the host: what is issued has then not ended, and queues wait for each other by marks alone.
   virtual bool asynchronous() const = 0;
+  /// Whether the host must know Launch::rows before it can issue; where a launch has none, its queue reads them and waits.
+  virtual bool needs_rows() const { return false; }
   /// Asked for every task before a run starts.
   virtual Answer supports(const Op& op, const OperandTypes& types) const = 0;
   /// Throws DeviceError where there is no room.

@@ -14,6 +14,7 @@ class ForwardingBackend : public Backend {
 
   std::string_view name() const override { return inner_->name(); }
   bool asynchronous() const override { return inner_->asynchronous(); }
+  bool needs_rows() const override { return inner_->needs_rows(); }
   Answer supports(const Op& op, const OperandTypes& types) const override { return inner_->supports(op, types); }
   std::unique_ptr<Memory> allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
   std::unique_ptr<Memory> allocate_host(std::size_t bytes) override { return inner_->allocate_host(bytes); }

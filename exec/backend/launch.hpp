@@ -1,7 +1,9 @@
 #pragma once
 // One computation as a queue gets it.
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "exec/backend/step_table.hpp"
@@ -29,6 +31,16 @@ struct Launch {
   DType compute;
   std::span<const Tensor> in, out;
   const KernelContext& context;
+  std::span<const std::int32_t> rows = {};  ///< the numbers of counted_rows' operand, in the host's memory; empty: nobody has read them
 };
+
+/// Which operand says how many rows an operation's products have; nullopt: the operation itself does.
+inline std::optional<std::size_t> counted_rows(const Op& op) {
+  constexpr std::size_t kCounts = 2;
+  const auto* product = std::get_if<GroupedMatMul>(&op);
+  const auto* gradient = std::get_if<GroupedWeightGrad>(&op);
+  const bool counted = (product != nullptr && product->ragged) || (gradient != nullptr && gradient->ragged);
+  return counted ? std::optional(kCounts) : std::nullopt;
+}
 
 }  // namespace tandem::exec

@@ -61,6 +61,7 @@ class CudaBackend final : public Backend {
 
   std::string_view name() const override { return "cuda"; }
   bool asynchronous() const override { return true; }
+  bool needs_rows() const override { return true; }
   Answer supports(const Op& op, const OperandTypes& types) const override {
     if (std::holds_alternative<HostCopy>(op)) return {};
     return device::can(op, types, most_shared_);

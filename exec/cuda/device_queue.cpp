@@ -57,7 +57,7 @@ void DeviceMark::wait() {
 
 void DeviceQueue::prepare(const Launch& launch) {
   const device::Surroundings around{shared_.pieces.of(launch), &shared_.found(), room(device::room_bytes(launch))};
-  if (!device::is_product(launch.op)) return;
+  if (!device::is_product(launch.op) || counted_rows(launch.op)) return;  // their shapes come with the step
   for (const device::Work& work : device::works_of(launch, around))
     if (const auto* product = std::get_if<device::Product>(&work)) products_.prepare(*product, stream_);
 }
@@ -68,11 +68,21 @@ void DeviceQueue::run(const Launch& launch) {
     const auto bytes = static_cast<std::size_t>(bytes_of(op->dtype, op->elements).count());
     return check(cudaMemcpyAsync(launch.out[0].address, launch.in[0].address, bytes, kind, stream_), "copying what is offloaded");
   }
+  if (const auto counts = counted_rows(launch.op); counts && launch.rows.empty()) return run_counted(launch, launch.in[*counts]);
   const device::Surroundings around{shared_.pieces.of(launch), &shared_.found(), room(device::room_bytes(launch))};
   for (const device::Work& work : device::works_of(launch, around)) {
     std::visit(Performer{*this}, work);
     flops_ += device::product_flops(work);
   }
+}
+
+void DeviceQueue::run_counted(const Launch& launch, const Tensor& counts) {
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(counts.elements));
+  download(std::as_writable_bytes(std::span(rows)), counts.address);
+  stream_.wait();
+  Launch known = launch;
+  known.rows = rows;
+  run(known);
 }
 
 void DeviceQueue::download(std::span<std::byte> to, const std::byte* from) {

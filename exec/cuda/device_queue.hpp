@@ -60,6 +60,8 @@ class DeviceQueue final : public Queue {
   }
 
  private:
+  /// Reads how many rows experts have, and waits for that.
+  void run_counted(const Launch& launch, const Tensor& counts);
   /// At least so many bytes, for one operation at a time.
   std::byte* room(std::int64_t bytes);
   /// One after the other.

@@ -15,6 +15,7 @@ namespace tandem::exec::cuda {
 namespace {
 
 constexpr std::uint64_t kMostAlignment = 256;
+constexpr std::size_t kMostUnforeseen = 1 << 14;  // plans of about a KiB each
 
 /// The largest power of two that divides all of these.
 std::uint64_t common(std::initializer_list<std::uint64_t> numbers) {
@@ -89,10 +90,12 @@ std::optional<RankProducts::Planned> RankProducts::plan(const device::Product& p
 RankProducts::Planned& RankProducts::planned(const device::Product& product, bool timed, cudaStream_t stream) {
   const device::ProductKey key = key_of(product);
   if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
+  if (const auto found = unforeseen_.find(key); found != unforeseen_.end()) return found->second;
   if (workspace_.size() == 0) workspace_ = Buffer(means_.workspace);
   auto made = plan(product, timed, stream);
   if (!made) throw DeviceError("cuBLASLt has no algorithm for a product of " + text(product.shape));
-  return plans_.emplace(key, std::move(*made)).first->second;
+  if (unforeseen_.size() >= kMostUnforeseen) unforeseen_.clear();
+  return (timed ? plans_ : unforeseen_).emplace(key, std::move(*made)).first->second;
 }
 
 void RankProducts::prepare(const device::Product& product, cudaStream_t stream) { planned(product, true, stream); }

@@ -48,7 +48,8 @@ class RankProducts {
 
   ProductMeans means_;
   Buffer workspace_;
-  std::map<device::ProductKey, Planned> plans_;
+  std::map<device::ProductKey, Planned> plans_;       ///< of what was prepared
+  std::map<device::ProductKey, Planned> unforeseen_;  ///< of rows that were counted; forgotten where they are too many
 };
 
 /// Alignments: bytes, at most 256, that divide the address of every matrix of a product, of its batch, too; and that of its vector.

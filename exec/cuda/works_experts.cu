@@ -11,5 +11,6 @@ TANDEM_LAUNCH(BalanceGradKernel);
 TANDEM_LAUNCH(DispatchKernel);
 TANDEM_LAUNCH(CombineKernel);
 TANDEM_LAUNCH(CombineGradKernel);
+TANDEM_LAUNCH(JoinRowsKernel);
 TANDEM_LAUNCH(ExpertBiasKernel);
 TANDEM_LAUNCH(ExpertBiasGradKernel);

@@ -104,6 +104,48 @@ struct ExpertRows {
   }
 };
 
+/// One expert's rows, which lie apart by the rank that they came from, one behind the other in `joined`; `back`: from there to
+/// their places. A part has several blocks, which take its elements in turns.
+struct JoinRowsKernel {
+  Form form;
+  Typed apart, joined;
+  ExpertRows experts;
+  std::int64_t expert, cols;
+  std::int64_t blocks_of_part;
+  bool back;
+
+  Grid grid() const { return {experts.parts() / experts.experts * blocks_of_part}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    switch (bits(joined.type)) {
+      case 16: return copy<std::uint16_t>(block);
+      case 64: return copy<std::uint64_t>(block);
+      default: return copy<std::uint32_t>(block);
+    }
+  }
+
+ private:
+  template <class T, class Block>
+  TANDEM_HD void copy(Block& block) const {
+    constexpr int kWidth = 16 / sizeof(T);
+    const std::int64_t part = expert + block.index() / blocks_of_part * experts.experts, n = experts.rows(part) * cols;
+    const std::int64_t at = experts.first(part) * cols;
+    std::int64_t place = 0;
+    for (std::int64_t p = expert; p < part; p += experts.experts) place += experts.rows(p) * cols;
+    const Typed from = back ? joined : apart, to = back ? apart : joined;
+    const std::int64_t from_at = back ? place : at, to_at = back ? at : place;
+    const bool wide = cols % kWidth == 0 && are_aligned(kWidth, from, to);
+    for (std::int64_t i = block.index() % blocks_of_part * kChunk; i < n; i += blocks_of_part * kChunk) {
+      const std::int64_t count = n - i < kChunk ? n - i : kChunk;
+      const auto move = [&](auto lanes, std::int64_t k) {
+        store_cells(to, to_at + i + k * lanes.n, load_cells<T, decltype(lanes)::n>(from, from_at + i + k * lanes.n));
+      };
+      if (wide) block.each(count / kWidth, [&](std::int64_t k) { move(Lanes<kWidth>{}, k); });
+      else block.each(count, [&](std::int64_t k) { move(Lanes<1>{}, k); });
+    }
+  }
+};
+
 /// x += the bias of each row's expert. A part has several blocks, which take its rows in turns.
 struct ExpertBiasKernel {
   Form form;

@@ -40,6 +40,7 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
       groups_(groups_of(run.mesh, parts_.rank)),
       positions_(positions_in(groups_, parts_.rank)),
       board_(order_.tasks()),
+      reads_counts_(parts_.backend->asynchronous() && (parts_.backend->needs_rows() || !parts_.comm->blocks())),
       wants_replays_(run.plan.training.cuda_graphs == CudaGraphs::iteration),
       replays_(wants_replays_ && can_replay()) {
   rank_context_.seed = run.plan.training.seed;
@@ -118,7 +119,9 @@ void RankExecutor::settle() noexcept {
 
 bool RankExecutor::can_replay() const {
   if (!parts_.backend->asynchronous()) return false;
-  const auto computes = [](const Task& task) { return !is_communication(task.op); };
+  const auto computes = [&](const Task& task) {
+    return !is_communication(task.op) && !(reads_counts_ && counted_rows(task.op).has_value());
+  };
   return std::all_of(program_.instances.begin(), program_.instances.end(), [&](const Instance& i) {
     const auto& tasks = run_.graph.of(i).tasks;
     return std::all_of(tasks.begin(), tasks.end(), computes);
@@ -146,6 +149,7 @@ void RankExecutor::issue_all() {
 
 void RankExecutor::begin_step(const StepTable& start, bool record) {
   board_.reset();
+  counts_.clear();
   start_ = start;
   write_value(parts_.backend->step_table(), 0, start_);
   record_ = record;
@@ -197,6 +201,7 @@ void RankExecutor::issue(TaskRef ref) {
   const auto stream = order_.task(ref).stream;
   issued_.emplace_back(ref.instance, ref.task);
   if (record_) stamps_[number].issued = now();
+  if (reads_counts_) forget_written(order_.task(ref), program_.instances[ref.instance]);
   if (inline_stream(stream, how())) return execute(number, context_);
   workers_[static_cast<std::size_t>(stream)]->push(number);
 }
@@ -228,7 +233,9 @@ void RankExecutor::execute(std::uint32_t number, const KernelContext& context) {
 void RankExecutor::compute(std::uint32_t number, const Operands& at, const KernelContext& context) {
   const auto ref = order_.ref(number);
   const auto& task = order_.task(ref);
-  const Launch launch = launch_of(task, at, context);
+  Launch launch = launch_of(task, at, context);
+  if (const auto counts = counted_rows(task.op); counts && runs_ahead() && parts_.backend->needs_rows())
+    launch.rows = counts_of(number, at.in[*counts]);
   auto& queue = parts_.backend->queue(task.stream);
   runs_ahead() ? queues_->issue(number, [&](Queue& q) { q.run(launch); }) : queue.run(launch);
   if (record_) note_routing(task, program_.instances[ref.instance], at);
@@ -258,7 +265,7 @@ void RankExecutor::note_routing(const Task& task, const Instance& instance, cons
 // Every stream of a rank has its own lane, so one group may be used from several threads.
 TimePoint RankExecutor::collect(const Collective& op, const Task& task, const Operands& at) {
   const Party party{groups_[static_cast<std::size_t>(op.group)], static_cast<int>(task.stream)};
-  return parts_.comm->run(op, party, buffers_of(op, task, at));
+  return parts_.comm->run(op, party, buffers_of(op, task, at, [&](const Tensor& tensor) { return read_ids(tensor); }));
 }
 
 void RankExecutor::issue_communication(std::uint32_t number, const Operands& at) {
@@ -268,8 +275,7 @@ void RankExecutor::issue_communication(std::uint32_t number, const Operands& at)
   const auto peer = [&](int offset) { return run_.mesh.stage_neighbour(parts_.rank, offset); };
   const auto bytes = [](const auto& op) { return static_cast<std::size_t>(bytes_of(op.dtype, op.elements).count()); };
   if (const auto* op = std::get_if<Collective>(&task.op)) {
-    if (op->row > 0) queues_->meet(number);  // the host reads how many rows there are
-    const MemberBuffers mine = buffers_of(*op, task, at);
+    const MemberBuffers mine = buffers_of(*op, task, at, [&](const Tensor& tensor) { return counts_of(number, tensor); });
     const Party party{groups_[static_cast<std::size_t>(op->group)], static_cast<int>(task.stream)};
     return queues_->issue(number, [&](Queue& q) { comm.issue(*op, party, mine, q); });
   }
@@ -283,17 +289,29 @@ void RankExecutor::issue_communication(std::uint32_t number, const Operands& at)
   });
 }
 
-MemberBuffers RankExecutor::buffers_of(const Collective& op, const Task& task, const Operands& at) {
+MemberBuffers RankExecutor::buffers_of(const Collective& op, const Task& task, const Operands& at, const Ids& ids) {
   const auto& members = groups_[static_cast<std::size_t>(op.group)];
   MemberBuffers mine{at.in[0].address, at.out[0].address};
   auto& counts = notes(task.stream);
   if (op.row > 0) {
-    counts.rows_sent = read_ids(at.in[1]);
-    counts.rows_received = read_ids(at.in[task.inputs.size() - 1]);
+    counts.rows_sent = ids(at.in[1]);
+    counts.rows_received = ids(at.in[task.inputs.size() - 1]);
     mine.rows = {counts.rows_sent.data(), counts.rows_received.data(),
                  task.inputs[1].elements / static_cast<std::int64_t>(members.size()), task.outputs[0].elements / op.row};
   }
   return mine;
+}
+
+const KnownCounts::Numbers& RankExecutor::counts_of(std::uint32_t number, const Tensor& tensor) {
+  return counts_.of(tensor, [&] {
+    queues_->meet(number);
+    return read_ids(tensor);
+  });
+}
+
+void RankExecutor::forget_written(const Task& task, const Instance& instance) {
+  StreamNotes unused;
+  for (const Operand& o : task.outputs) counts_.written(locate(o, instance, unused));
 }
 
 std::vector<std::int32_t> RankExecutor::read_ids(const Tensor& tensor) const {
@@ -349,7 +367,8 @@ std::int64_t RankExecutor::tag(const Instance& instance, std::int64_t virtual_st
 std::vector<std::string> RankExecutor::notes() const {
   std::vector<std::string> all = parts_.backend->notes();
   if (wants_replays_ && !replays_)
-    all.emplace_back("training.cuda_graphs iteration is not performed: steps that communicate are issued task by task");
+    all.emplace_back("training.cuda_graphs iteration is not performed: steps that communicate, or whose experts' rows the host reads, are "
+                     "issued task by task");
   return all;
 }
 

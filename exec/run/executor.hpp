@@ -12,6 +12,7 @@
 #include "exec/communicator/communicator.hpp"
 #include "exec/backend/backend.hpp"
 #include "exec/data/batch_reader.hpp"
+#include "exec/run/known_counts.hpp"
 #include "exec/run/queue_order.hpp"
 #include "exec/run/run_context.hpp"
 #include "exec/run/run_result.hpp"
@@ -77,7 +78,7 @@ class RankExecutor {
   void begin_step(const StepTable& start, bool record);
   void fill_inputs();
   void fill_inputs(const Instance& instance);
-  /// Whether a step can be issued to the queues once and replayed: it only computes.
+  /// Whether a step can be issued to the queues once and replayed: it only computes, and the host reads nothing meanwhile.
   bool can_replay() const;
   /// Issues the step's tasks, or replays them from the second step on.
   void perform_step();
@@ -99,8 +100,13 @@ class RankExecutor {
   Tensor locate(const Operand& operand, const Instance& instance, StreamNotes& notes);
   void note_routing(const Task& task, const Instance& instance, const Operands& at);
   TimePoint collect(const Collective& op, const Task& task, const Operands& at);
-  /// Buffers of a collective; rows have ended being counted.
-  MemberBuffers buffers_of(const Collective& op, const Task& task, const Operands& at);
+  /// Buffers of a collective; `ids` gives the numbers of a tensor of them.
+  using Ids = std::function<std::vector<std::int32_t>(const Tensor& tensor)>;
+  MemberBuffers buffers_of(const Collective& op, const Task& task, const Operands& at, const Ids& ids);
+  /// Numbers of rows on the issuing thread, which waits for them where it has not read them yet.
+  const KnownCounts::Numbers& counts_of(std::uint32_t number, const Tensor& tensor);
+  /// Forgets the counts that a task is about to write.
+  void forget_written(const Task& task, const Instance& instance);
   /// Bytes of a tensor that nobody is writing.
   std::vector<std::int32_t> read_ids(const Tensor& tensor) const;
 
@@ -136,6 +142,8 @@ class RankExecutor {
   std::vector<std::pair<std::uint32_t, std::uint16_t>> issued_;
   std::array<StreamNotes, kStreams> notes_;
   std::unique_ptr<QueueOrder> queues_;     ///< where the backend runs ahead
+  const bool reads_counts_;                ///< the host reads counts while it issues
+  KnownCounts counts_;
   const bool wants_replays_, replays_;
   bool issued_once_ = false;               ///< all that is planned or allocated on first use is there
   std::unique_ptr<Replay> replay_;

@@ -79,6 +79,12 @@ class EmulatedQueue final : public exec::ForwardingQueue {
     const std::vector<DType> none;
     if (const auto answer = device::can(launch.op, {launch.compute, none, none}, kMostShared); !answer.possible)
       throw DeviceError("the emulated backend cannot run " + answer.reason);
+    if (const auto counts = exec::counted_rows(launch.op); counts && launch.rows.empty()) {
+      exec::Launch known = launch;
+      const exec::Tensor& t = launch.in[*counts];
+      known.rows = {reinterpret_cast<const std::int32_t*>(t.address), static_cast<std::size_t>(t.elements)};
+      return run(known);
+    }
     device::Fault fault;
     std::vector<double> room(static_cast<std::size_t>(device::room_bytes(launch)) / sizeof(double) + 1);
     const device::Surroundings around{pieces_.of(launch), &fault, reinterpret_cast<std::byte*>(room.data())};
@@ -101,6 +107,7 @@ class EmulatedBackend final : public exec::ForwardingBackend {
     for (std::size_t s = 0; s < kStreams; ++s) queues_.emplace_back(inner().queue(static_cast<Stream>(s)), pieces_);
   }
   std::string_view name() const override { return "emulated"; }
+  bool needs_rows() const override { return true; }
   exec::Answer supports(const Op& op, const exec::OperandTypes& types) const override {
     if (std::holds_alternative<HostCopy>(op)) return {};
     return device::can(op, types, kMostShared);

@@ -12,10 +12,12 @@ struct KeptLaunch {
   DType compute;
   std::vector<Tensor> in, out;
   KernelContext context;
+  std::vector<std::int32_t> rows;
 
   explicit KeptLaunch(const Launch& l)
-      : op(&l.op), compute(l.compute), in(l.in.begin(), l.in.end()), out(l.out.begin(), l.out.end()), context(l.context) {}
-  Launch launch() const { return {*op, compute, in, out, context}; }
+      : op(&l.op), compute(l.compute), in(l.in.begin(), l.in.end()), out(l.out.begin(), l.out.end()), context(l.context),
+        rows(l.rows.begin(), l.rows.end()) {}
+  Launch launch() const { return {*op, compute, in, out, context, rows}; }
 };
 
 }  // namespace

@@ -151,6 +151,8 @@ Works works(const MoeDispatch& op, const Operands& at);
 Works works(const MoeDispatchBackward& op, const Operands& at);
 Works works(const MoeCombine& op, const Operands& at);
 Works works(const MoeCombineBackward& op, const Operands& at);
+std::int64_t experts_room(const GroupedMatMul& op, const Launch& launch);
+std::int64_t experts_room(const GroupedWeightGrad& op, const Launch& launch);
 Works works(const GroupedMatMul& op, const Operands& at);
 Works works(const GroupedWeightGrad& op, const Operands& at);
 Works works(const GroupedBias& op, const Operands& at);

@@ -43,8 +43,9 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           SoftmaxGradKernel, FlashKernel, FlashGradKernels, SinkGradKernel, NormSumKernel,
                           CarryKernel, ClipKernel, AdamWKernel, SgdKernel,
                           TensorNormsKernel, CarrySumsKernel, LayerwiseMomentsKernel, LayerwiseApplyKernel, RouterKernel,
-                          ChoiceCountsKernel, SlotsKernel, RouterGradKernel, BalanceGradKernel, DispatchKernel, CombineKernel,
-                          CombineGradKernel, ExpertBiasKernel, ExpertBiasGradKernel, Product, Clearing>;
+                          ChoiceCountsKernel, SlotsKernel, RouterGradKernel, BalanceGradKernel, DispatchKernel,
+                          CombineKernel, CombineGradKernel, JoinRowsKernel, ExpertBiasKernel, ExpertBiasGradKernel,
+                          Product, Clearing>;
 
 /// What is the same for all of a rank's operations.
 struct Surroundings {
@@ -59,10 +60,11 @@ Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared);
 /// Whether an operation is made of products, and of what stands behind them.
 bool is_product(const Op& op);
 
-/// Bytes that an operation needs beside its operands.
+/// Bytes that an operation needs beside its operands; one of counted_rows without Launch::rows: where experts get equally many.
 std::int64_t room_bytes(const Launch& launch);
 
-/// In the order in which they must be done. Throws DeviceError for an operation that `can` refuses.
+/// In the order in which they must be done; one of counted_rows needs Launch::rows. Throws DeviceError for an operation that `can`
+/// refuses.
 std::vector<Work> works_of(const Launch& launch, const Surroundings& around);
 
 /// FLOPs of the products that an operation really makes, counted from its works: those of flash attention from its visible pairs.

@@ -46,11 +46,6 @@ std::string lacks(const HeadNormBackward& op) { return lacks_norm(op); }
 constexpr const char* kScaled = "with a learned number of each expert";
 std::string lacks(const TopKRouter& op) { return op.routing.expert_scale ? kScaled : ""; }
 std::string lacks(const TopKRouterBackward& op) { return op.routing.expert_scale ? kScaled : ""; }
-constexpr const char* kRagged = "without a capacity, of rows whose number only the device knows";
-std::string lacks(const GroupedMatMul& op) { return op.ragged ? kRagged : ""; }
-std::string lacks(const GroupedWeightGrad& op) {
-  return op.ragged ? kRagged : op.groups > op.experts ? "over rows of several ranks" : "";  // each rank's part would be rounded
-}
 std::string lacks(const Accumulate& a) {
   const bool counts = a.overwrite && a.source == DType::int32 && a.destination == DType::int32;
   return counts || (is_real(a.source) && is_real(a.destination)) ? "" : "between these types";
@@ -63,9 +58,10 @@ std::string lacks(const Op&) {
 Answer can_multiply(const Op& op, const OperandTypes& types) {
   const auto* product = std::get_if<MatMul>(&op);
   const auto* grouped = std::get_if<GroupedWeightGrad>(&op);
+  const bool of_two = product != nullptr || grouped != nullptr || std::holds_alternative<GroupedMatMul>(op);
   for (std::size_t i = 0; i < types.in.size(); ++i) {
-    // a bias is added, and what a product joins is as wide as its result
-    const bool whole = (product == nullptr && grouped == nullptr) || i < 2;
+    // a bias is added, what a product joins is as wide as its result, and counts are counts
+    const bool whole = !of_two || i < 2;
     const bool rounded = product != nullptr && is_narrow(types.compute) && types.in[i] == DType::fp32;
     if (whole && !rounded && !same(types.in[i], types.compute))
       return {false, in_type(op, types.compute) + " with an operand in " + std::string(name(types.in[i]))};
@@ -167,6 +163,8 @@ std::int64_t rounded_bytes(const MatMul& op, const Launch& launch) {
 std::int64_t room_bytes(const Launch& launch) {
   const Op& op = launch.op;
   if (const auto* o = std::get_if<TopKRouter>(&op)) return parts(o->dims.tokens * o->dims.top_k * 4, 8) * 8;
+  if (const auto* o = std::get_if<GroupedMatMul>(&op)) return experts_room(*o, launch);
+  if (const auto* o = std::get_if<GroupedWeightGrad>(&op)) return experts_room(*o, launch);
   if (const auto* o = std::get_if<CrossEntropy>(&op)) return o->dims.rows * static_cast<std::int64_t>(sizeof(double));
   if (const auto* o = std::get_if<EmbeddingBackward>(&op)) return parts(o->vocab_rows * 4, 8) * 8;
   if (const auto* o = std::get_if<BiasGrad>(&op)) return column_room(o->rows, o->cols, 1);

@@ -1,5 +1,6 @@
 // Works of experts.
 #include <algorithm>
+#include <bit>
 
 #include "exec/device/works/operands.hpp"
 
@@ -22,6 +23,59 @@ Works cleared_rows(const MoeDims& d, const Typed& rows) {
 Stored stored(std::int64_t rows, std::int64_t cols, bool transposed) { return {cols, rows, cols, rows * cols, transposed}; }
 
 std::byte* moved(const Typed& t, std::int64_t elements) { return t.address + bytes_of(t.type, elements).count(); }
+
+/// A matrix alone.
+Stored alone(std::int64_t rows, std::int64_t cols, bool transposed) { return {cols, rows, cols, 0, transposed}; }
+
+/// Rows of each expert from each rank as the host knows them: a rank's follow those of the rank before.
+class KnownRows {
+ public:
+  template <class Op>
+  KnownRows(const Op& op, const Launch& launch) : experts_(op.experts), counted_(op.ragged) {
+    const std::int64_t parts = op.ragged ? op.groups * op.experts : op.groups;
+    if (!op.ragged) rows_.assign(static_cast<std::size_t>(parts), op.m);
+    else if (launch.rows.empty()) rows_.assign(static_cast<std::size_t>(parts), op.m / parts);
+    else rows_.assign(launch.rows.begin(), launch.rows.end());
+    require(std::ssize(rows_) == parts, "not one number of rows for each expert and rank");
+    for (const std::int64_t rows : rows_) {
+      require(rows >= 0, "an expert with fewer rows than none");
+      first_.push_back(all_);
+      all_ += rows;
+    }
+    require(!op.ragged || launch.rows.empty() || op.groups > 1 || all_ == op.m, "the experts' rows are not all the rows there are");
+  }
+  std::int64_t ranks() const { return std::ssize(rows_) / experts_; }
+  std::int64_t all() const { return all_; }
+  std::int64_t rows(std::int64_t rank, std::int64_t expert) const { return rows_[part(rank, expert)]; }
+  std::int64_t first(std::int64_t rank, std::int64_t expert) const { return first_[part(rank, expert)]; }
+  /// From all ranks.
+  std::int64_t of(std::int64_t expert) const {
+    std::int64_t sum = 0;
+    for (std::int64_t r = 0; r < ranks(); ++r) sum += rows(r, expert);
+    return sum;
+  }
+  /// Ranks that have rows for an expert.
+  std::vector<std::int64_t> sources(std::int64_t expert) const {
+    std::vector<std::int64_t> all;
+    for (std::int64_t r = 0; r < ranks(); ++r)
+      if (rows(r, expert) > 0) all.push_back(r);
+    return all;
+  }
+  std::int64_t most_of_part() const { return *std::max_element(rows_.begin(), rows_.end()); }
+  /// Rows that a room for one expert has: memory does not grow with every step that counts a few more.
+  std::int64_t room() const {
+    std::int64_t most = 0;
+    for (std::int64_t e = 0; e < experts_; ++e) most = std::max(most, of(e));
+    return counted_ ? static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most))) : most;
+  }
+
+ private:
+  std::size_t part(std::int64_t rank, std::int64_t expert) const { return static_cast<std::size_t>(rank * experts_ + expert); }
+
+  std::int64_t experts_, all_ = 0;
+  bool counted_;
+  std::vector<std::int64_t> rows_, first_;
+};
 
 template <class Op>
 ExpertRows rows_of(const Op& op, const Operands& at, std::size_t counts) {
@@ -91,24 +145,119 @@ Works works(const MoeCombineBackward& op, const Operands& at) {
   return all;
 }
 
-// Row-major C = A op(B) is column-major C^T = op(B)^T A^T: B comes first. A batch runs over the experts, once for each rank that rows
-// came from.
+namespace {
+
+/// A product of fewer rows waits for its expert's matrix: r rows make r FLOPs of each of its bytes in 16 bits, and an H100 makes 295
+/// in the time of one (990 TFLOP/s, 3.35 TB/s: NVIDIA, H100 datasheet). Rows of several ranks are joined then.
+constexpr std::int64_t kFewRows = 256;
+
+bool joins(const GroupedMatMul& op) { return op.ragged && op.groups > 1 && op.m / (op.groups * op.experts) < kFewRows; }
+bool joins(const GroupedWeightGrad& op) { return op.ragged ? op.groups > 1 : op.groups > op.experts; }
+
+/// Two rooms for the rows of one expert: of `first` columns, and of `second` ones behind it.
+struct JoinedRows {
+  Typed first, second;
+};
+
+template <class Op>
+std::int64_t joined_bytes(const Op& op, const Launch& launch, DType first, std::int64_t first_cols, DType second,
+                          std::int64_t second_cols) {
+  if (!joins(op)) return 0;
+  const std::int64_t rows = KnownRows(op, launch).room();
+  return room_of(first, rows * first_cols) + room_of(second, rows * second_cols);
+}
+
+JoinedRows joined(const Operands& at, std::int64_t rows, DType first, std::int64_t first_cols, DType second) {
+  std::byte* const room = at.around().room;
+  return {{room, first}, {room + room_of(first, rows * first_cols), second}};
+}
+
+/// Brings an expert's rows together, or back.
+template <class Op>
+JoinRowsKernel join(const Op& op, const Operands& at, const KnownRows& known, const JoinRowsKernel& kernel) {
+  JoinRowsKernel k = kernel;
+  k.form = at.form({k.joined});
+  k.experts = rows_of(op, at, 2);
+  k.blocks_of_part = std::max<std::int64_t>(1, parts(known.most_of_part() * k.cols, kChunk));
+  return k;
+}
+
+}  // namespace
+
+std::int64_t experts_room(const GroupedMatMul& op, const Launch& launch) {
+  return joined_bytes(op, launch, launch.in[0].dtype, op.k, launch.out[0].dtype, op.n);
+}
+
+std::int64_t experts_room(const GroupedWeightGrad& op, const Launch& launch) {
+  return joined_bytes(op, launch, launch.in[0].dtype, op.n, launch.in[1].dtype, op.k);
+}
+
+// Row-major C = A op(B) is column-major C^T = op(B)^T A^T: B comes first. A batch runs over the experts, once for each rank that
+// rows came from. Rows that are counted have a product for each expert, or for each rank's of each.
 Works works(const GroupedMatMul& op, const Operands& at) {
   const Typed a = at.in(0), b = at.in(1), c = at.out(0);
-  const Stored weights = op.trans_b ? stored(op.n, op.k, true) : stored(op.k, op.n, false);
-  const GemmShape shape{weights, stored(op.m, op.k, false), stored(op.m, op.n, false), op.experts, at.compute(), c.type};
   Works all;
-  for (std::int64_t row = 0; row < op.rows(); row += op.experts * op.m)
-    all.push_back(Product{shape, b.address, moved(a, row * op.k), moved(c, row * op.n)});
+  if (!op.ragged) {
+    const Stored weights = op.trans_b ? stored(op.n, op.k, true) : stored(op.k, op.n, false);
+    const GemmShape shape{weights, stored(op.m, op.k, false), stored(op.m, op.n, false), op.experts, at.compute(), c.type};
+    for (std::int64_t row = 0; row < op.rows(); row += op.experts * op.m)
+      all.push_back(Product{shape, b.address, moved(a, row * op.k), moved(c, row * op.n)});
+    return all;
+  }
+  require(!at.launch().rows.empty(), "products of experts whose rows nobody has counted");
+  const KnownRows known(op, at.launch());
+  const auto product = [&](std::int64_t expert, std::int64_t rows, const std::byte* from, std::byte* to) {
+    const Stored weight = op.trans_b ? alone(op.n, op.k, true) : alone(op.k, op.n, false);
+    const GemmShape shape{weight, alone(rows, op.k, false), alone(rows, op.n, false), 1, at.compute(), c.type};
+    all.push_back(Product{shape, moved(b, expert * op.k * op.n), from, to});
+  };
+  for (std::int64_t e = 0; e < op.experts; ++e) {
+    const auto sources = known.sources(e);
+    if (!joins(op) || sources.size() < 2) {
+      for (const std::int64_t r : sources)
+        product(e, known.rows(r, e), moved(a, known.first(r, e) * op.k), moved(c, known.first(r, e) * op.n));
+      continue;
+    }
+    const JoinedRows room = joined(at, known.room(), a.type, op.k, c.type);
+    all.push_back(join(op, at, known, {Form::mixed, a, room.first, {}, e, op.k, 1, false}));
+    product(e, known.of(e), room.first.address, room.second.address);
+    all.push_back(join(op, at, known, {Form::mixed, c, room.second, {}, e, op.n, 1, true}));
+  }
   return all;
 }
 
+// A sum over the rows of several ranks is one product, so that it is rounded once.
 Works works(const GroupedWeightGrad& op, const Operands& at) {
   const Typed dy = at.in(0), x = at.in(1), dw = at.out(0);
-  GemmShape shape{stored(op.m, op.k, false), stored(op.m, op.n, true), stored(op.n, op.k, false), op.experts, at.compute(),
-                  dw.type};
-  shape.accumulate = op.accumulate;
-  return {Product{shape, x.address, dy.address, dw.address}};
+  if (!op.ragged && op.groups == op.experts) {
+    GemmShape shape{stored(op.m, op.k, false), stored(op.m, op.n, true), stored(op.n, op.k, false), op.experts, at.compute(),
+                    dw.type};
+    shape.accumulate = op.accumulate;
+    return {Product{shape, x.address, dy.address, dw.address}};
+  }
+  require(!op.ragged || !at.launch().rows.empty(), "products of experts whose rows nobody has counted");
+  const KnownRows known(op, at.launch());
+  const std::int64_t elements = op.n * op.k;
+  Works all;
+  for (std::int64_t e = 0; e < op.experts; ++e) {
+    const auto sources = known.sources(e);
+    std::byte* const to = moved(dw, e * elements);
+    if (sources.empty() && !op.accumulate) all.push_back(Clearing{to, bytes_of(dw.type, elements).count(), std::byte{0}});
+    if (sources.empty()) continue;
+    const std::int64_t rows = known.of(e);
+    GemmShape shape{alone(rows, op.k, false), alone(rows, op.n, true), alone(op.n, op.k, false), 1, at.compute(), dw.type};
+    shape.accumulate = op.accumulate;
+    if (sources.size() == 1) {
+      const std::int64_t row = known.first(sources[0], e);
+      all.push_back(Product{shape, moved(x, row * op.k), moved(dy, row * op.n), to});
+      continue;
+    }
+    const JoinedRows room = joined(at, known.room(), dy.type, op.n, x.type);
+    all.push_back(join(op, at, known, {Form::mixed, dy, room.first, {}, e, op.n, 1, false}));
+    all.push_back(join(op, at, known, {Form::mixed, x, room.second, {}, e, op.k, 1, false}));
+    all.push_back(Product{shape, room.second.address, room.first.address, to});
+  }
+  return all;
 }
 
 Works works(const GroupedBias& op, const Operands& at) {

@@ -187,14 +187,19 @@ namespace {
 struct Groups {
   std::int64_t experts = 3, groups = 6, m = 4, n = 5, k = 7;
   bool ragged = false;
-  std::vector<int> counts{11, 0, 13};
+  std::vector<int> counts{11, 0, 13};  ///< of one rank's experts, then of the next one's
 
-  std::int64_t rows() const { return ragged ? 24 : groups * m; }
+  std::int64_t ranks() const { return static_cast<std::int64_t>(counts.size()) / experts; }
+  std::int64_t rows() const { return ragged ? std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) : groups * m; }
   std::int64_t expert(std::int64_t row) const {
     if (!ragged) return row / m % experts;
-    return row < counts[0] ? 0 : row < counts[0] + counts[1] ? 1 : 2;
+    std::size_t part = 0;
+    for (std::int64_t end = counts[0]; row >= end; end += counts[part]) ++part;
+    return static_cast<std::int64_t>(part) % experts;
   }
-  GroupedMatMul forward(bool trans_b) const { return {ragged ? 1 : groups, experts, ragged ? 24 : m, n, k, trans_b, ragged}; }
+  GroupedMatMul forward(bool trans_b) const {
+    return {ragged ? ranks() : groups, experts, ragged ? rows() : m, n, k, trans_b, ragged};
+  }
   std::vector<Operand> operands(const Values& a, const Values& b) const {
     std::vector<Operand> all{real(a), real(b)};
     if (ragged) all.push_back(integers(counts));
@@ -222,6 +227,9 @@ TEST_CASE("grouped products are each expert's own, of equal groups and of ragged
   Groups s;
   s.groups = GENERATE(3, 6);  // rows of one rank, of two
   s.ragged = GENERATE(false, true);
+  // One rank's; two ranks', of which some have none; two ranks' that are many.
+  if (s.ragged)
+    s.counts = GENERATE(values<std::vector<int>>({{11, 0, 13}, {5, 0, 6, 4, 0, 9}, {0, 7, 3, 6, 2, 0}, {300, 0, 700, 512, 9, 99}}));
   const bool trans_b = GENERATE(false, true);
   const Values a = random_values(s.rows() * s.k, 1), b = random_values(s.experts * s.k * s.n, 2);
   Kernels kernels;
@@ -235,6 +243,7 @@ TEST_CASE("the experts' gradients equal slopes") {
   Groups s;
   s.groups = GENERATE(3, 6);  // rows of one rank, of two
   s.ragged = GENERATE(false, true);
+  if (s.ragged) s.counts = GENERATE(values<std::vector<int>>({{11, 0, 13}, {5, 0, 6, 4, 0, 9}, {0, 7, 3, 6, 2, 0}}));
   const Values x = random_values(s.rows() * s.k, 1), w = random_values(s.experts * s.n * s.k, 2),
                dy = random_values(s.rows() * s.n, 3);
   Kernels kernels;
@@ -282,9 +291,10 @@ TEST_CASE("every row gets its expert's bias, once over tensor ranks if so asked,
 TEST_CASE("counts that are not all the rows are a broken promise") {
   Groups s;
   s.ragged = true;
+  const GroupedMatMul op = s.forward(true);  // of 24 rows
   s.counts = {11, 0, 12};
   Kernels kernels;
-  CHECK_THROWS_AS(kernels.one(s.forward(true), s.operands(Values(24 * 7, 1.0), Values(3 * 35, 1.0)), 24 * 5), ContractError);
+  CHECK_THROWS_AS(kernels.one(op, s.operands(Values(24 * 7, 1.0), Values(3 * 35, 1.0)), 24 * 5), ContractError);
 }
 
 }  // namespace tandem::exec::test

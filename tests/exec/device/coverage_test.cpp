@@ -62,9 +62,25 @@ TEST_CASE("every computation of the plans that a machine with a GPU runs has a k
   }
 }
 
+TEST_CASE("every computation of dropless experts has a kernel, whichever ranks share them") {
+  for (const char* precision : {"fp64", "fp32", "tf32", "bf16", "fp16"})
+    for (const char* capacity : {"0", "2"})
+      for (const char* parallel : {R"("data": 1)", R"("data": 2, "expert": 2)", R"("tensor": 2, "sequence_parallel": true, "expert": 2)",
+                                   R"("data": 4, "expert": 2, "expert_tensor": 2, "zero_stage": 1)"}) {
+        const std::string text = parallel;
+        const int ranks = text.find("4") != std::string::npos ? 4 : text.find("\"expert\"") != std::string::npos ? 2 : 1;
+        const std::string json =
+            R"({"model": {"family": "gpt", "num_layers": 2, "hidden_size": 24, "num_attention_heads": 4, "ffn_hidden_size": 40,)"
+            R"( "vocab_size": 37, "moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16, "num_shared_experts": 1,)"
+            R"( "rows_bound": 4, "aux_loss": 0.1, "capacity_factor": )" + std::string(capacity) + R"(}}, "parallel": {)" + text +
+            R"(}, "training": {"seq_length": 8, "micro_batch_size": 1, "global_batch_size": 8, "precision": ")" + precision +
+            R"("}, "cluster": {"preset": "cpu-host", "devices": )" + std::to_string(ranks) + "}}";
+        INFO(json);
+        CHECK(refused(lower(parse_plan(json, "test.json"))) == std::set<std::string>{});
+      }
+}
+
 TEST_CASE("what a device has no kernel for is refused by name and type") {
-  CHECK(reason(GroupedMatMul{1, 2, 4, 4, 4, false, true}, DType::bf16) ==
-        "grouped_matmul without a capacity, of rows whose number only the device knows");
   CHECK(reason(MatMul{1, 1, 1}, DType::fp8) == "matmul in fp8");
   CHECK(reason(MatMul{1, 1, 1}, DType::bf16, {DType::bf16, DType::fp32}) == "");  // rounded first
   CHECK(reason(MatMul{1, 1, 1}, DType::bf16, {DType::bf16, DType::fp16}) == "matmul in bf16 with an operand in fp16");

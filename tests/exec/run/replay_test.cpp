@@ -61,10 +61,12 @@ class KeepingQueue final : public ForwardingQueue {
 /// The asynchronous CPU backend with captures.
 class ReplayingBackend final : public ForwardingBackend {
  public:
-  explicit ReplayingBackend(Counts& counts) : ForwardingBackend(make_async_cpu_backend()), counts_(counts) {
+  ReplayingBackend(Counts& counts, bool needs_rows)
+      : ForwardingBackend(make_async_cpu_backend()), counts_(counts), needs_rows_(needs_rows) {
     for (std::size_t s = 0; s < kStreams; ++s)
       queues_.push_back(std::make_unique<KeepingQueue>(inner().queue(static_cast<Stream>(s)), keeping_));
   }
+  bool needs_rows() const override { return needs_rows_; }
   Queue& queue(Stream stream) override { return *queues_[static_cast<std::size_t>(stream)]; }
   std::unique_ptr<Replay> capture(const std::function<void()>& issue) override {
     class Again final : public Replay {
@@ -88,6 +90,7 @@ class ReplayingBackend final : public ForwardingBackend {
 
  private:
   Counts& counts_;
+  bool needs_rows_;
   Keeping keeping_;
   std::vector<std::unique_ptr<KeepingQueue>> queues_;
 };
@@ -98,8 +101,7 @@ struct Trained {
   std::vector<std::string> notes;
 };
 
-Trained train(const tests::SmallPlan& small, CudaGraphs graphs) {
-  Plan plan = small.plan();
+Trained train(Plan plan, CudaGraphs graphs, bool needs_rows = false) {
   plan.training.cuda_graphs = graphs;
   Trained t;
   RunOptions options;
@@ -107,7 +109,7 @@ Trained train(const tests::SmallPlan& small, CudaGraphs graphs) {
   options.timeline_step = 3;
   options.gather_weights = true;
   options.on_note = [&](const std::string& note) { t.notes.push_back(note); };
-  options.make_backend = [&](Rank) { return std::make_unique<ReplayingBackend>(t.counts); };
+  options.make_backend = [&](Rank) { return std::make_unique<ReplayingBackend>(t.counts, needs_rows); };
   t.result = run(plan, lower(plan), Numbers(), options);
   return t;
 }
@@ -123,7 +125,8 @@ bool equal(const RunResult& a, const RunResult& b) {
 }  // namespace
 
 TEST_CASE("A step that only computes is replayed bit for bit, but for the first and the one that is recorded") {
-  const Trained issued = train({}, CudaGraphs::none), replayed = train({}, CudaGraphs::iteration);
+  const Plan plan = tests::SmallPlan{}.plan();
+  const Trained issued = train(plan, CudaGraphs::none), replayed = train(plan, CudaGraphs::iteration);
   CHECK(issued.counts.captures == 0);
   CHECK(replayed.counts.captures == 1);
   CHECK(replayed.counts.replays == 4);  // of steps 0 to 5 all but 0 and 3
@@ -134,10 +137,20 @@ TEST_CASE("A step that only computes is replayed bit for bit, but for the first 
 TEST_CASE("Steps that communicate are issued task by task, and a note says so") {
   tests::SmallPlan small;
   small.tensor = 2;
-  const Trained t = train(small, CudaGraphs::iteration);
+  const Trained t = train(small.plan(), CudaGraphs::iteration);
   CHECK(t.counts.captures == 0);
   REQUIRE(t.notes.size() == 1);
   CHECK(t.notes[0].find("training.cuda_graphs iteration is not performed") == 0);
+}
+
+TEST_CASE("Steps whose host reads the rows of dropless experts are issued task by task") {
+  std::string json = tests::SmallPlan{}.json();
+  json.insert(json.find("\"vocab_size\""), R"("moe": {"num_experts": 4, "experts_per_token": 2}, )");
+  for (const bool needs : {false, true}) {
+    const Trained t = train(parse_plan(json, "test.json"), CudaGraphs::iteration, needs);
+    CHECK(t.counts.captures == (needs ? 0 : 1));
+    CHECK(t.notes.size() == (needs ? 1u : 0u));
+  }
 }
 
 }  // namespace tandem::exec::test
