@@ -7,6 +7,7 @@ TANDEM_LAUNCH(RouterKernel);
 TANDEM_LAUNCH(ChoiceCountsKernel);
 TANDEM_LAUNCH(SlotsKernel);
 TANDEM_LAUNCH(RouterGradKernel);
+TANDEM_LAUNCH(ScaleGradKernel);
 TANDEM_LAUNCH(BalanceGradKernel);
 TANDEM_LAUNCH(DispatchKernel);
 TANDEM_LAUNCH(CombineKernel);

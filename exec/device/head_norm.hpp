@@ -10,23 +10,30 @@ namespace tandem::exec::device {
 
 inline constexpr std::int64_t kMostOfHead = 256;  ///< dimensions of a head that a warp keeps
 
-/// Query and key heads of all tokens, in order of (token, group, {its queries, k}): where one lies in qkv, and apart from values.
+/// Query and key heads of all tokens, in order of (token, group, {its queries, k, v}), values where they are normed: where one lies in
+/// qkv, and in what a norm keeps.
 struct HeadRows {
   std::int64_t tokens, groups, queries, dim, width;  ///< queries and columns of a group
+  std::int64_t value = 0;                            ///< dimensions of a head of values; 0: they are no rows
 
-  TANDEM_HD std::int64_t count() const { return tokens * groups * (queries + 1); }
-  TANDEM_HD std::int64_t in_qkv(std::int64_t row) const {
-    return row / (queries + 1) * width + row % (queries + 1) * dim;
+  TANDEM_HD std::int64_t of_group() const { return value > 0 ? queries + 2 : queries + 1; }
+  TANDEM_HD std::int64_t count() const { return tokens * groups * of_group(); }
+  TANDEM_HD std::int64_t in_qkv(std::int64_t row) const { return row / of_group() * width + row % of_group() * dim; }
+  TANDEM_HD std::int64_t in_kept(std::int64_t row) const {
+    return row / of_group() * ((queries + 1) * dim + value) + row % of_group() * dim;
   }
-  TANDEM_HD bool is_key(std::int64_t row) const { return row % (queries + 1) == queries; }
+  TANDEM_HD bool is_key(std::int64_t row) const { return row % of_group() == queries; }
+  TANDEM_HD bool is_value(std::int64_t row) const { return row % of_group() > queries; }
+  TANDEM_HD std::int64_t length(std::int64_t row) const { return is_value(row) ? value : dim; }
 };
 
-/// qkv[head] = its norm; kept = what it was.
+/// qkv[head] = its norm; kept = what it was. `tied`: kept is what it was, and values are normed keys before their weight.
 struct HeadNormKernel {
   Form form;
   Typed qkv, of_queries, of_keys, kept;  ///< without weights: of_queries and of_keys are not there
   HeadRows rows;
   double epsilon;
+  bool tied = false;
 
   static constexpr int kTeam = 32, kPieces = kMostOfHead / kTeam;
   static constexpr std::int64_t kRows = 4 * kThreads / kTeam;  ///< of a block
@@ -41,16 +48,18 @@ struct HeadNormKernel {
   template <class S, class Team>
   TANDEM_HD void one(const Team& team, std::int64_t row) const {
     using A = typename S::Number;
-    const std::int64_t at = rows.in_qkv(row);
-    const Typed& gamma = rows.is_key(row) ? of_keys : of_queries;
+    const std::int64_t at = rows.in_qkv(row), kept_at = rows.in_kept(row), length = rows.length(row);
+    const bool key = rows.is_key(row);
+    const Typed gamma = rows.is_value(row) ? Typed{} : key ? of_keys : of_queries;
     typename Team::template Held<A, kPieces> x;
-    const A squares = team.template sum<A, kPieces>(rows.dim, A{0}, [&](Slot s) {
-      x[s] = S::get(qkv, at + s.i);
+    const A squares = team.template sum<A, kPieces>(length, A{0}, [&](Slot s) {
+      x[s] = tied ? S::get(kept, kept_at + s.i) : S::get(qkv, at + s.i);
       return x[s] * x[s];
     });
-    const A rstd = A{1} / std::sqrt(squares / static_cast<A>(rows.dim) + static_cast<A>(epsilon));
-    team.template each<kPieces>(rows.dim, [&](Slot s) {
-      S::put(kept, row * rows.dim + s.i, x[s]);
+    const A rstd = A{1} / std::sqrt(squares / static_cast<A>(length) + static_cast<A>(epsilon));
+    team.template each<kPieces>(length, [&](Slot s) {
+      if (!tied) S::put(kept, kept_at + s.i, x[s]);
+      if (tied && key) S::put(qkv, at + rows.dim + s.i, x[s] * rstd);
       S::put(qkv, at + s.i, gamma.here() ? x[s] * rstd * load<A>(gamma, s.i) : x[s] * rstd);
     });
   }
@@ -67,12 +76,14 @@ constexpr std::int64_t head_norm_room(std::int64_t rows, std::int64_t dim) {
 }
 
 /// dqkv[head] = the gradient of what the norm read, and each block's part of the weights' gradients: [slab, {queries, keys}, dim], for
-/// ColumnFoldKernel; without weights there are no partials. With g = dy gamma: rstd (g - xhat mean(g xhat)).
+/// ColumnFoldKernel; without weights there are no partials. With g = dy gamma: rstd (g - xhat mean(g xhat)). With a `dkept` the
+/// gradient goes there, and a key's g is dy gamma + that of the value which it is.
 struct HeadNormGradKernel {
   Form form;
   Typed dqkv, kept, of_queries, of_keys, partials;
   HeadRows rows;
   double epsilon;
+  Typed dkept = {};
 
   static constexpr int kTeam = 32, kPieces = kMostOfHead / kTeam, kTeams = kThreads / kTeam;
   Grid grid() const {
@@ -114,24 +125,28 @@ struct HeadNormGradKernel {
   template <class S, class Team, class State>
   TANDEM_HD void one(const Team& team, State& state, std::int64_t row) const {
     using A = typename S::Number;
-    const std::int64_t at = rows.in_qkv(row);
-    const bool key = rows.is_key(row);
-    const Typed& gamma = key ? of_keys : of_queries;
-    const A count = static_cast<A>(rows.dim);
-    typename Team::template Held<A, kPieces> x, up;
-    const A squares = team.template sum<A, kPieces>(rows.dim, A{0}, [&](Slot s) {
-      x[s] = S::get(kept, row * rows.dim + s.i);
-      up[s] = S::get(dqkv, at + s.i);
+    const std::int64_t at = rows.in_qkv(row), kept_at = rows.in_kept(row), length = rows.length(row);
+    const bool key = rows.is_key(row), value = rows.is_value(row), tied = dkept.here();
+    const Typed gamma = value ? Typed{} : key ? of_keys : of_queries;
+    const A count = static_cast<A>(length);
+    typename Team::template Held<A, kPieces> x, g;
+    const A squares = team.template sum<A, kPieces>(length, A{0}, [&](Slot s) {
+      x[s] = S::get(kept, kept_at + s.i);
+      g[s] = S::get(dqkv, at + s.i);
       return x[s] * x[s];
     });
     const A rstd = A{1} / std::sqrt(squares / count + static_cast<A>(epsilon));
-    const A mean = team.template sum<A, kPieces>(rows.dim, A{0}, [&](Slot s) {
+    const A mean = team.template sum<A, kPieces>(length, A{0}, [&](Slot s) {
       x[s] *= rstd;
-      return up[s] * weight<A>(gamma, s.i) * x[s];
+      if (!value) (key ? state.keys : state.queries)[s] += g[s] * x[s];
+      g[s] *= weight<A>(gamma, s.i);
+      if (tied && key) g[s] += S::get(dqkv, at + rows.dim + s.i);
+      return g[s] * x[s];
     }) / count;
-    team.template each<kPieces>(rows.dim, [&](Slot s) {
-      (key ? state.keys : state.queries)[s] += up[s] * x[s];
-      S::put(dqkv, at + s.i, rstd * (up[s] * weight<A>(gamma, s.i) - x[s] * mean));
+    team.template each<kPieces>(length, [&](Slot s) {
+      const A result = rstd * (g[s] - x[s] * mean);
+      if (tied) S::put(dkept, kept_at + s.i, result);
+      else S::put(dqkv, at + s.i, result);
     });
   }
   template <class A>

@@ -116,13 +116,13 @@ struct Turn {
   }
 };
 
-inline constexpr std::int64_t kMostPairs = 128;  ///< halves of the longest head that is turned
+inline constexpr std::int64_t kMostPairs = 256;  ///< halves of the longest head that is turned
 
 /// A block for each token: turns its query and key heads, or does one of the passes that frameworks without a fused kernel do.
 struct RotaryKernel {
   Form form;
   Typed x, turned, y;                           ///< x: what is turned in place is y; `turned`: t of the passes, in or out
-  std::int64_t tokens, width, groups, queries;  ///< queries of a group
+  std::int64_t tokens, width, groups;           ///< width: columns of a token; queries that stand apart are one group
   std::int64_t first_head, end_head;            ///< of a group's query heads and its key
   std::int64_t head, half, group;               ///< dimensions of a head; half of those that turn; columns of a group
   double frequencies[kMostPairs];               ///< of each pair; angle = position / unit * frequency
@@ -132,7 +132,7 @@ struct RotaryKernel {
   bool inverse;
   RotaryPart part;
 
-  Grid grid() const { return {tokens, static_cast<std::size_t>(4 * kMostPairs) * sizeof(double)}; }
+  Grid grid() const { return {tokens, static_cast<std::size_t>(2 * half) * sizeof(double)}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;

@@ -74,6 +74,7 @@ struct RouterKernel {
   MoeDims dims;
   RouterRule routing;
   std::int64_t tokens_of_block;
+  Typed scales = {};  ///< learned numbers of the experts
 
   Grid grid() const {
     return {(dims.tokens + tokens_of_block - 1) / tokens_of_block,
@@ -98,7 +99,8 @@ struct RouterKernel {
       for (std::int64_t j = 0, e = -1; j < dims.top_k; ++j) {
         e = next_choice(key, experts, e);
         chosen[(first + t) * dims.top_k + j] = static_cast<std::int32_t>(e);
-        store(weights, (first + t) * dims.top_k + j, p[e] / all * scale);
+        const A weight = p[e] / all * scale;
+        store(weights, (first + t) * dims.top_k + j, scales.here() ? weight * load<A>(scales, e) : weight);
       }
     });
     block.each(tokens * experts, [&](std::int64_t i) { S::put(probs, first * experts + i, rows[place(i)]); });
@@ -178,6 +180,23 @@ struct BalanceGradKernel {
   }
 };
 
+/// The gradient of the experts' learned numbers, a block for each: of every choice what it adds, in a fixed order.
+struct ScaleGradKernel {
+  Form form;
+  const std::int32_t* chosen;
+  Typed added, dscales;
+  std::int64_t choices, experts;
+
+  Grid grid() const { return {experts}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    const std::int64_t expert = block.index();
+    const A sum = block.template sum<A>(choices, [&](std::int64_t i) { return chosen[i] == expert ? S::get(added, i) : A{0}; });
+    block.each(1, [&](std::int64_t) { store(dscales, expert, sum); });
+  }
+};
+
 /// dlogits, with the load-balancing loss's share: the counts of all that route, and `factor` x loss scale of each.
 struct RouterGradKernel {
   Form form;
@@ -188,6 +207,8 @@ struct RouterGradKernel {
   double factor;
   const StepTable* table;
   std::int64_t tokens_of_block;
+  Typed scales = {}, added = {};  ///< learned numbers of the experts; what each choice adds to their gradient
+  std::int32_t* chosen = nullptr;
 
   Grid grid() const {
     return {(dims.tokens + tokens_of_block - 1) / tokens_of_block,
@@ -235,18 +256,25 @@ struct RouterGradKernel {
     for (std::int64_t e = 0; e < dims.experts; ++e) mean += dp[e] * (p[e] / sum);
     for (std::int64_t e = 0; e < dims.experts; ++e) dp[e] = (dp[e] - mean) / sum;
   }
-  /// (dw_j - sum_i dw_i w_i) / sum, of weights w_j = p_j / sum before their scale.
+  /// (dw_j - sum_i dw_i w_i) / sum, of weights w_j = p_j / sum before their scale; of those times their expert's number first.
   template <class A>
   TANDEM_HD void add_weight_gradient(const A* p, const A* keys, A* dp, std::int64_t at) const {
     const A sum = sum_of_chosen(dims, routing, p, keys), scale = static_cast<A>(routing.scale);
+    const auto gradient = [&](std::int64_t j, std::int64_t e) {
+      const A dw = load<A>(dweights, at + j);
+      return scales.here() ? dw * load<A>(scales, e) : dw;
+    };
     A mean = A{0};
     for (std::int64_t j = 0, e = -1; normalizes(dims, routing) && j < dims.top_k; ++j) {
       e = next_choice(keys, dims.experts, e);
-      mean += scale * load<A>(dweights, at + j) * (p[e] / sum);
+      mean += scale * gradient(j, e) * (p[e] / sum);
     }
     for (std::int64_t j = 0, e = -1; j < dims.top_k; ++j) {
       e = next_choice(keys, dims.experts, e);
-      dp[e] += (scale * load<A>(dweights, at + j) - mean) / sum;
+      dp[e] += (scale * gradient(j, e) - mean) / sum;
+      if (!scales.here()) continue;
+      chosen[at + j] = static_cast<std::int32_t>(e);
+      store(added, at + j, load<A>(dweights, at + j) * (p[e] / sum * scale));
     }
   }
 };

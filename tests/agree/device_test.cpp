@@ -22,6 +22,12 @@ namespace {
 using Patches = std::vector<std::string>;
 using Communicators = std::vector<std::unique_ptr<exec::Communicator>>;
 
+std::string patch_of(tests::Dim dim, std::string_view label) {
+  for (const tests::Value& v : tests::features()[static_cast<std::size_t>(dim)].values)
+    if (v.label == label) return std::string(v.patch);
+  throw ContractError("no such value of a feature");
+}
+
 std::string text(const Patches& patches) {
   std::string all;
   for (const std::string& p : patches) all += p + "\n";
@@ -117,6 +123,10 @@ TEST_CASE("dropless experts train with a device's kernels as with the CPU's") {
   for (const Patches& p : kDropless) check_alike(p);
   // Rows of several ranks with a capacity: their number is known.
   check_alike({experts(R"("num_experts": 4, "experts_per_token": 2, "capacity_factor": 2)"), R"({"parallel": {"data": 2, "expert": 2}})"});
+}
+
+TEST_CASE("models of today train with a device's kernels as with the CPU's") {
+  for (const char* label : {"gemma4", "moe-gemma4", "moe-llama4", "moe-deepseek"}) check_alike({patch_of(tests::Dim::model, label)});
 }
 
 TEST_CASE("data ranks are micro-batches bit for bit with experts whose rows come from several ranks") {

@@ -66,6 +66,15 @@ inline std::int64_t sums_room(const MatMul& op) { return op.sums ? parts(column_
 
 /// Of a norm's input where `rows` has a place for it, and of its weight and shift where these have one; in room of norm_room bytes.
 Works norm_gradients(const Operands& at, const NormGradRows& rows, Typed dgamma, Typed dbeta);
+/// Bytes of the expert of every choice.
+inline std::int64_t chosen_room(const MoeDims& d) { return parts(d.tokens * d.top_k * 4, 8) * 8; }
+/// The heads that a norm of heads reads, and those of values where it norms them.
+template <class Norm>
+HeadRows head_rows(const Norm& op) {
+  const AttentionDims& d = op.dims;
+  const std::int64_t value = op.values == NormedValues::own ? d.value_width() : 0;
+  return {d.batch * d.seq, d.groups(), d.per_group(), d.head_dim, d.group_width(), value};
+}
 /// The room of LatentNormBackward: for the sums of the weight's gradient, then for what the norm reads and for its gradient.
 inline std::int64_t latent_sums_room(const LatentNormBackward& op) { return parts(norm_room(op.rows, op.cols), 256) * 256; }
 inline std::int64_t latent_room(const LatentNormBackward& op, DType type) {

@@ -43,7 +43,7 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           SoftmaxGradKernel, FlashKernel, FlashGradKernels, SinkGradKernel, NormSumKernel,
                           CarryKernel, ClipKernel, AdamWKernel, SgdKernel,
                           TensorNormsKernel, CarrySumsKernel, LayerwiseMomentsKernel, LayerwiseApplyKernel, RouterKernel,
-                          ChoiceCountsKernel, SlotsKernel, RouterGradKernel, BalanceGradKernel, DispatchKernel,
+                          ChoiceCountsKernel, SlotsKernel, RouterGradKernel, ScaleGradKernel, BalanceGradKernel, DispatchKernel,
                           CombineKernel, CombineGradKernel, JoinRowsKernel, ExpertBiasKernel, ExpertBiasGradKernel,
                           Product, Clearing>;
 

@@ -33,19 +33,14 @@ std::string lacks_flash(const Flash& op) {
 std::string lacks(const FlashAttention& op) { return lacks_flash(op); }
 std::string lacks(const FlashAttentionBackward& op) { return lacks_flash(op); }
 std::string lacks(const Rotary& op) {
-  if (!op.dims.q_packed) return "of queries that stand apart";
-  return op.width() > 2 * kMostPairs ? "of heads of more than 256 dimensions" : op.width() % 2 != 0 ? "of heads of an odd length" : "";
+  return op.width() > 2 * kMostPairs ? "of heads of more than 512 dimensions" : op.width() % 2 != 0 ? "of heads of an odd length" : "";
 }
 template <class Norm>
 std::string lacks_norm(const Norm& op) {
-  if (op.values != NormedValues::none) return "of values";
-  return op.dims.head_dim > kMostOfHead ? "of heads of more than 256 dimensions" : "";
+  return std::max(op.dims.head_dim, op.dims.value_width()) > kMostOfHead ? "of heads of more than 256 dimensions" : "";
 }
 std::string lacks(const HeadNorm& op) { return lacks_norm(op); }
 std::string lacks(const HeadNormBackward& op) { return lacks_norm(op); }
-constexpr const char* kScaled = "with a learned number of each expert";
-std::string lacks(const TopKRouter& op) { return op.routing.expert_scale ? kScaled : ""; }
-std::string lacks(const TopKRouterBackward& op) { return op.routing.expert_scale ? kScaled : ""; }
 std::string lacks(const Accumulate& a) {
   const bool counts = a.overwrite && a.source == DType::int32 && a.destination == DType::int32;
   return counts || (is_real(a.source) && is_real(a.destination)) ? "" : "between these types";
@@ -162,7 +157,9 @@ std::int64_t rounded_bytes(const MatMul& op, const Launch& launch) {
 
 std::int64_t room_bytes(const Launch& launch) {
   const Op& op = launch.op;
-  if (const auto* o = std::get_if<TopKRouter>(&op)) return parts(o->dims.tokens * o->dims.top_k * 4, 8) * 8;
+  if (const auto* o = std::get_if<TopKRouter>(&op)) return chosen_room(o->dims);
+  if (const auto* o = std::get_if<TopKRouterBackward>(&op))
+    return o->routing.expert_scale ? chosen_room(o->dims) + o->dims.tokens * o->dims.top_k * 8 : 0;
   if (const auto* o = std::get_if<GroupedMatMul>(&op)) return experts_room(*o, launch);
   if (const auto* o = std::get_if<GroupedWeightGrad>(&op)) return experts_room(*o, launch);
   if (const auto* o = std::get_if<CrossEntropy>(&op)) return o->dims.rows * static_cast<std::int64_t>(sizeof(double));
@@ -170,7 +167,8 @@ std::int64_t room_bytes(const Launch& launch) {
   if (const auto* o = std::get_if<BiasGrad>(&op)) return column_room(o->rows, o->cols, 1);
   if (const auto* o = std::get_if<MatMul>(&op)) return sums_room(*o) + rounded_bytes(*o, launch);
   if (const auto* o = std::get_if<BiasDropoutAddBackward>(&op)) return o->bias ? column_room(o->rows, o->cols, 1) : 0;
-  if (const auto* o = std::get_if<HeadNormBackward>(&op)) return o->plain ? 0 : head_norm_room(o->rows(), o->dims.head_dim);
+  if (const auto* o = std::get_if<HeadNormBackward>(&op))
+    return o->plain ? 0 : head_norm_room(head_rows(*o).count(), o->dims.head_dim);
   if (const auto* o = std::get_if<RowNormBackward>(&op)) return column_room(o->rows(), o->weights(), 1);
   if (const auto* o = std::get_if<LatentNormBackward>(&op)) return latent_room(*o, launch.in[2].dtype);
   if (const std::int64_t bytes = scores_room(launch)) return bytes;

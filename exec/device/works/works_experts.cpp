@@ -13,6 +13,11 @@ ChoiceRows choice_rows(const MoeDims& d, const Operands& at, std::size_t slots) 
   return {integers(at.in(slots)), d, d.rows(), at.around().fault};
 }
 
+/// The experts' learned numbers, the last operand from `first` on; not there where there are none.
+Typed scales_of(const RouterRule& rule, const Operands& at, std::size_t first) {
+  return at.in_if(rule.expert_scale, first + (rule.bias ? 1 : 0));
+}
+
 /// Rows that nobody takes are 0; without a capacity every row is taken.
 Works cleared_rows(const MoeDims& d, const Typed& rows) {
   if (d.capacity == 0) return {};
@@ -92,7 +97,8 @@ Works works(const TopKRouter& op, const Operands& at) {
   auto *slots = as<std::int32_t>(at.out(2)), *counts = as<std::int32_t>(at.out(3));
   const Form form = at.form({logits, probs});
   const std::int64_t tokens = routed_tokens(form, d.experts, routed_rows(op.routing, 1));
-  return {RouterKernel{form, logits, at.in_if(op.routing.bias, 1), probs, at.out(1), chosen, d, op.routing, tokens},
+  return {RouterKernel{form, logits, at.in_if(op.routing.bias, 1), probs, at.out(1), chosen, d, op.routing, tokens,
+                       scales_of(op.routing, at, 1)},
           ChoiceCountsKernel{Form::doubles, chosen, counts, d.tokens * d.top_k, d.experts},
           SlotsKernel{Form::doubles, chosen, counts, slots, d}};
 }
@@ -102,8 +108,17 @@ Works works(const TopKRouterBackward& op, const Operands& at) {
   const Typed probs = at.in(1), dlogits = at.out(0);
   const double factor = op.aux_loss * static_cast<double>(d.experts) / static_cast<double>(d.tokens * op.micro_batches);
   const Form form = at.form({probs, dlogits});
-  return {RouterGradKernel{form, at.in(0), probs, at.in_if(op.routing.bias, 6), dlogits, integers(at.in(4)), d, op.routing, factor,
-                           at.table(), routed_tokens(form, d.experts, routed_rows(op.routing, 2))}};
+  RouterGradKernel kernel{form, at.in(0), probs, at.in_if(op.routing.bias, 6), dlogits, integers(at.in(4)), d, op.routing, factor,
+                          at.table(), routed_tokens(form, d.experts, routed_rows(op.routing, 2))};
+  if (!op.routing.expert_scale) return {kernel};
+  std::byte* const room = at.around().room;
+  const bool doubles = at.compute() == DType::fp64;
+  kernel.scales = scales_of(op.routing, at, 6);
+  kernel.chosen = reinterpret_cast<std::int32_t*>(room);
+  kernel.added = {room + chosen_room(d), doubles ? DType::fp64 : DType::fp32};
+  const ScaleGradKernel numbers{doubles ? Form::doubles : Form::floats, kernel.chosen, kernel.added, at.out(1), d.tokens * d.top_k,
+                                d.experts};
+  return {kernel, numbers};
 }
 
 Works works(const BalanceGrad& op, const Operands& at) {

@@ -5,46 +5,50 @@
 namespace tandem::exec::device {
 namespace {
 
-HeadRows head_rows(const AttentionDims& d) { return {d.batch * d.seq, d.groups(), d.per_group(), d.head_dim, d.group_width()}; }
+/// Of a norm of rows.
+HeadRows heads_of(const AttentionDims& d) { return {d.batch * d.seq, d.groups(), d.per_group(), d.head_dim, d.group_width()}; }
 
 }  // namespace
 
 Works works(const HeadNorm& op, const Operands& at) {
-  const Typed qkv = at.out(0), kept = at.out(1);
+  const bool tied = op.values == NormedValues::of_keys;
+  const Typed qkv = at.out(0), kept = tied ? at.in(0) : at.out(1);
   const Typed of_queries = at.in_if(!op.plain, 1), of_keys = at.in_if(!op.plain, 2);
-  return {HeadNormKernel{at.form({qkv, kept}), qkv, of_queries, of_keys, kept, head_rows(op.dims), op.epsilon}};
+  return {HeadNormKernel{at.form({qkv, kept}), qkv, of_queries, of_keys, kept, head_rows(op), op.epsilon, tied}};
 }
 
 Works works(const HeadNormBackward& op, const Operands& at) {
-  const Typed dqkv = at.out(0), kept = at.in(1);
-  const Form form = at.form({dqkv, kept});
-  if (op.plain) return {HeadNormGradKernel{form, dqkv, kept, {}, {}, {}, head_rows(op.dims), op.epsilon}};
-  const std::int64_t slabs = head_norm_slabs(op.rows());
+  const bool tied = op.values == NormedValues::of_keys;
+  const Typed dqkv = tied ? at.in(0) : at.out(0), kept = at.in(1), dkept = tied ? at.out(0) : Typed{};
+  const Form form = at.form({dqkv, kept, dkept});
+  const HeadRows rows = head_rows(op);
+  if (op.plain) return {HeadNormGradKernel{form, dqkv, kept, {}, {}, {}, rows, op.epsilon, dkept}};
+  const std::int64_t slabs = head_norm_slabs(rows.count());
   ColumnFoldKernel last = column_fold(at.compute(), at.around().room, slabs, op.dims.head_dim);
   last.sets = 2, last.first = at.out(1), last.second = at.out(2);
   const Typed partials = partial_sums(at.compute(), at.around().room);
-  return {HeadNormGradKernel{form, dqkv, kept, at.in(2), at.in(3), partials, head_rows(op.dims), op.epsilon}, last};
+  return {HeadNormGradKernel{form, dqkv, kept, at.in(2), at.in(3), partials, rows, op.epsilon, dkept}, last};
 }
 
 Works works(const RowNormSums& op, const Operands& at) {
   const Typed qkv = at.in(0);
-  return {RowSumsKernel{at.form({qkv}), qkv, {}, {}, {}, at.out(0), head_rows(op.dims)}};
+  return {RowSumsKernel{at.form({qkv}), qkv, {}, {}, {}, at.out(0), heads_of(op.dims)}};
 }
 
 Works works(const RowNorm& op, const Operands& at) {
   const Typed qkv = at.out(0), kept = at.out(1);
-  return {RowNormKernel{at.form({qkv, kept}), qkv, at.in(1), at.in(2), at.in(3), kept, {head_rows(op.dims), op.ranks, op.epsilon}}};
+  return {RowNormKernel{at.form({qkv, kept}), qkv, at.in(1), at.in(2), at.in(3), kept, {heads_of(op.dims), op.ranks, op.epsilon}}};
 }
 
 Works works(const RowNormDots& op, const Operands& at) {
   const Typed dqkv = at.in(0), kept = at.in(1);
-  return {RowSumsKernel{at.form({dqkv, kept}), dqkv, kept, at.in(2), at.in(3), at.out(0), head_rows(op.dims)}};
+  return {RowSumsKernel{at.form({dqkv, kept}), dqkv, kept, at.in(2), at.in(3), at.out(0), heads_of(op.dims)}};
 }
 
 // The weights' gradients come first: dqkv changes in its place.
 Works works(const RowNormBackward& op, const Operands& at) {
   const Typed dqkv = at.out(0), kept = at.in(1), sums = at.in(4);
-  const RowNorms norms{head_rows(op.dims), op.ranks, op.epsilon};
+  const RowNorms norms{heads_of(op.dims), op.ranks, op.epsilon};
   const Form form = at.form({dqkv, kept});
   const RowNormWeightsKernel weights{form, dqkv, kept, sums, partial_sums(at.compute(), at.around().room), norms};
   const std::int64_t slabs = weights.slabs().count, queries = op.dims.q_width(), keys = op.dims.groups() * op.dims.head_dim;

@@ -69,10 +69,11 @@ Works works(const Fill& op, const Operands& at) {
 Works works(const Rotary& op, const Operands& at) {
   const AttentionDims& d = op.dims;
   const KernelContext& context = at.context();
-  const std::int64_t queries = d.heads / d.groups(), half = op.width() / 2;
+  require(d.q_packed || op.heads == RotaryHeads::queries, "keys are turned where they lie beside queries");
+  const std::int64_t groups = d.q_packed ? d.groups() : 1, queries = d.heads / groups, half = op.width() / 2;
   RotaryKernel k{};
-  k.tokens = d.batch * d.seq, k.width = d.qkv_width(), k.groups = d.groups(), k.queries = queries;
-  k.half = half, k.head = d.head_dim, k.group = d.group_width();
+  k.tokens = d.batch * d.seq, k.width = d.q_packed ? d.qkv_width() : d.q_width(), k.groups = groups;
+  k.half = half, k.head = d.head_dim, k.group = d.q_packed ? d.group_width() : d.q_width();
   k.first_head = op.heads == RotaryHeads::keys ? queries : 0;
   k.end_head = op.heads == RotaryHeads::queries ? queries : queries + 1;
   for (std::int64_t i = 0; i < half; ++i) k.frequencies[i] = rotary_frequency(op, i);

@@ -424,7 +424,7 @@ TEST_CASE("context ranks attend to chosen keys and learn from them as one rank d
   check_close(flat(sum), flat(expected), 1e-14);
 }
 
-TEST_CASE("queries that stand apart turn as those beside keys do", "[cpu]") {
+TEST_CASE("queries that stand apart turn as those beside keys do") {
   const std::int64_t batch = 2, heads = 3, length = 5, dim = 6;
   AttentionDims apart{batch, heads, length, dim};
   apart.q_packed = false;
