@@ -47,6 +47,7 @@ struct Product {
   double alpha = 1;
   std::byte* beside = nullptr;
   std::byte* room = nullptr;  ///< for sums that a kernel behind it makes: as large as room_bytes says of its operation
+  std::int64_t counted = -1;  ///< FLOPs that are asked for, where some of the results are not; -1: all
 };
 
 /// Fills with one byte.

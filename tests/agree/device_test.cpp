@@ -129,6 +129,12 @@ TEST_CASE("models of today train with a device's kernels as with the CPU's") {
   for (const char* label : {"gemma4", "moe-gemma4", "moe-llama4", "moe-deepseek"}) check_alike({patch_of(tests::Dim::model, label)});
 }
 
+TEST_CASE("attention to keys that an indexer chose trains with a device's kernels as with the CPU's") {
+  for (const char* keys : {"3 keys", "all keys"})
+    for (const char* parallel : {"{}", R"({"parallel": {"tensor": 2}})"})
+      check_alike({patch_of(tests::Dim::model, "latent"), patch_of(tests::Dim::indexer, keys), parallel});
+}
+
 TEST_CASE("data ranks are micro-batches bit for bit with experts whose rows come from several ranks") {
   // An expert's product is added to its gradient once, complete, whichever ranks its rows come from.
   for (const char* capacity : {"0", "2"}) {

@@ -110,6 +110,14 @@ Works works(const AttentionScoresBackward& op, const Operands& at);
 // works_attention.cpp
 Works works(const FlashAttention& op, const Operands& at);
 Works works(const FlashAttentionBackward& op, const Operands& at);
+// works_sparse.cpp; attention to chosen keys goes other ways than to all
+std::int64_t index_room(const IndexTopK& op, DType compute);
+std::int64_t index_room(const IndexTopKBackward& op, DType compute);
+Works chosen_works(const FlashAttention& op, const Operands& at);
+Works chosen_works(const FlashAttentionBackward& op, const Operands& at);
+Works works(const IndexTopK& op, const Operands& at);
+Works works(const IndexTarget& op, const Operands& at);
+Works works(const IndexTopKBackward& op, const Operands& at);
 // works_latent.cpp
 Works works(const LatentNorm& op, const Operands& at);
 Works works(const LatentNormBackward& op, const Operands& at);

@@ -27,6 +27,7 @@
 #include "exec/device/router.hpp"
 #include "exec/device/row_norm.hpp"
 #include "exec/device/row_order.hpp"
+#include "exec/device/sparse.hpp"
 #include "exec/device/update.hpp"
 
 namespace tandem::exec::device {
@@ -45,7 +46,8 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           TensorNormsKernel, CarrySumsKernel, LayerwiseMomentsKernel, LayerwiseApplyKernel, RouterKernel,
                           ChoiceCountsKernel, SlotsKernel, RouterGradKernel, ScaleGradKernel, BalanceGradKernel, DispatchKernel,
                           CombineKernel, CombineGradKernel, JoinRowsKernel, ExpertBiasKernel, ExpertBiasGradKernel,
-                          Product, Clearing>;
+                          ChosenAttentionKernel, ChosenQueryGradKernel, ChosenKeyGradKernel, IndexTargetKernel,
+                          ChooseKeysKernel, IndexQueryGradKernel, IndexKeyGradKernel, Product, Clearing>;
 
 /// What is the same for all of a rank's operations.
 struct Surroundings {

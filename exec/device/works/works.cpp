@@ -25,13 +25,23 @@ template <class Op>
 constexpr bool kHasWorks = requires(const Op& op, const Operands& at) { works(op, at); };
 
 /// What an operation asks for that its works have not; empty: nothing.
+constexpr const char* kLongPair = "of chosen keys with heads of more than 768 dimensions";
+std::string lacks_chosen(const AttentionDims& d) {
+  if (d.share == AttentionShare::heads) return "of chosen keys, with heads shared by context ranks";
+  return std::max(d.head_dim, d.value_width()) > kMostOfPair ? kLongPair : "";
+}
 template <class Flash>
 std::string lacks_flash(const Flash& op) {
-  if (op.chosen) return "of keys that an indexer chose";
+  const bool plain = op.ring_step < 0 && !op.alibi && !op.sinks && op.dropout == 0 && op.soft_cap == 0;
+  if (op.chosen) return plain ? lacks_chosen(op.dims) : "of chosen keys with bias, sinks, dropout, a cap or a ring";
   return std::max(op.dims.head_dim, op.dims.value_width()) > kLongestHead ? "with heads of more than 256 dimensions" : "";
 }
 std::string lacks(const FlashAttention& op) { return lacks_flash(op); }
 std::string lacks(const FlashAttentionBackward& op) { return lacks_flash(op); }
+std::string lacks(const IndexTarget& op) { return lacks_chosen(op.dims); }
+std::string lacks_index(const IndexDims& d) { return d.block > 0 ? "of blocks" : d.head_dim > kMostOfPair ? kLongPair : ""; }
+std::string lacks(const IndexTopK& op) { return lacks_index(op.dims); }
+std::string lacks(const IndexTopKBackward& op) { return lacks_index(op.dims); }
 std::string lacks(const Rotary& op) {
   return op.width() > 2 * kMostPairs ? "of heads of more than 512 dimensions" : op.width() % 2 != 0 ? "of heads of an odd length" : "";
 }
@@ -53,9 +63,10 @@ std::string lacks(const Op&) {
 Answer can_multiply(const Op& op, const OperandTypes& types) {
   const auto* product = std::get_if<MatMul>(&op);
   const auto* grouped = std::get_if<GroupedWeightGrad>(&op);
-  const bool of_two = product != nullptr || grouped != nullptr || std::holds_alternative<GroupedMatMul>(op);
+  const bool indexes = std::holds_alternative<IndexTopK>(op);
+  const bool of_two = product != nullptr || grouped != nullptr || indexes || std::holds_alternative<GroupedMatMul>(op);
   for (std::size_t i = 0; i < types.in.size(); ++i) {
-    // a bias is added, what a product joins is as wide as its result, and counts are counts
+    // a bias is added, what a product joins is as wide as its result, counts are counts, and an indexer's weights multiply products
     const bool whole = !of_two || i < 2;
     const bool rounded = product != nullptr && is_narrow(types.compute) && types.in[i] == DType::fp32;
     if (whole && !rounded && !same(types.in[i], types.compute))
@@ -65,7 +76,7 @@ Answer can_multiply(const Op& op, const OperandTypes& types) {
     return {false, in_type(op, types.compute) + " added up in " + std::string(name(product->total))};
   if (grouped != nullptr && grouped->accumulate && !is_result(types.compute, grouped->total))
     return {false, in_type(op, types.compute) + " added up in " + std::string(name(grouped->total))};
-  if (!types.out.empty() && !is_result(types.compute, types.out[0]))
+  if (!types.out.empty() && !indexes && !is_result(types.compute, types.out[0]))
     return {false, in_type(op, types.compute) + " with a result in " + std::string(name(types.out[0]))};
   return {};
 }
@@ -107,7 +118,8 @@ bool is_product(const Op& op) {
   return std::holds_alternative<MatMul>(op) || std::holds_alternative<AttentionScores>(op) ||
          std::holds_alternative<AttentionContext>(op) || std::holds_alternative<AttentionContextBackward>(op) ||
          std::holds_alternative<AttentionScoresBackward>(op) ||
-         std::holds_alternative<GroupedMatMul>(op) || std::holds_alternative<GroupedWeightGrad>(op);
+         std::holds_alternative<IndexTopK>(op) || std::holds_alternative<GroupedMatMul>(op) ||
+         std::holds_alternative<GroupedWeightGrad>(op);
 }
 
 Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared) {
@@ -129,6 +141,11 @@ namespace {
 
 std::size_t shared_bytes(const Op& op, DType compute) {
   const Form form = compute == DType::fp64 ? Form::doubles : Form::mixed;
+  if (const auto* o = std::get_if<FlashAttention>(&op); o != nullptr && o->chosen)
+    return numbers_bytes(form, o->dims.listed_keys());
+  if (const auto* o = std::get_if<FlashAttentionBackward>(&op); o != nullptr && o->chosen)
+    return numbers_bytes(form, o->dims.listed_keys());
+  if (const auto* o = std::get_if<IndexTopKBackward>(&op)) return numbers_bytes(form, 2 * o->dims.listed());
   if (const auto* o = std::get_if<FlashAttention>(&op)) return FlashKernel::bytes(form, o->dims.head_dim, o->dims.value_width());
   if (const auto* o = std::get_if<FlashAttentionBackward>(&op))
     return FlashKeyGradKernel::bytes(form, o->dims.head_dim, o->dims.value_width());
@@ -162,6 +179,8 @@ std::int64_t room_bytes(const Launch& launch) {
     return o->routing.expert_scale ? chosen_room(o->dims) + o->dims.tokens * o->dims.top_k * 8 : 0;
   if (const auto* o = std::get_if<GroupedMatMul>(&op)) return experts_room(*o, launch);
   if (const auto* o = std::get_if<GroupedWeightGrad>(&op)) return experts_room(*o, launch);
+  if (const auto* o = std::get_if<IndexTopK>(&op)) return index_room(*o, launch.compute);
+  if (const auto* o = std::get_if<IndexTopKBackward>(&op)) return index_room(*o, launch.compute);
   if (const auto* o = std::get_if<CrossEntropy>(&op)) return o->dims.rows * static_cast<std::int64_t>(sizeof(double));
   if (const auto* o = std::get_if<EmbeddingBackward>(&op)) return parts(o->vocab_rows * 4, 8) * 8;
   if (const auto* o = std::get_if<BiasGrad>(&op)) return column_room(o->rows, o->cols, 1);
@@ -182,6 +201,8 @@ std::vector<Work> works_of(const Launch& launch, const Surroundings& around) {
   const Operands at(launch, around);
   return std::visit(
       [&](const auto& o) -> std::vector<Work> {
+        if constexpr (requires { chosen_works(o, at); })
+          if (o.chosen) return chosen_works(o, at);
         if constexpr (kHasWorks<std::decay_t<decltype(o)>>) return works(o, at);
         else throw DeviceError("a device cannot run " + in_type(launch.op, launch.compute));
       },
@@ -190,11 +211,16 @@ std::vector<Work> works_of(const Launch& launch, const Surroundings& around) {
 
 // Backward: scores and gradients of probabilities again, and three gradients.
 std::int64_t product_flops(const Work& work) {
-  if (const auto* p = std::get_if<Product>(&work)) return p->shape.flops();
+  if (const auto* p = std::get_if<Product>(&work)) return p->counted < 0 ? p->shape.flops() : p->counted;
   if (const auto* f = std::get_if<FlashKernel>(&work)) return 2 * pairs(f->place) * (f->layout.head_dim + f->layout.value_dim);
   if (const auto* f = std::get_if<FlashGradKernels>(&work))
     return 2 * pairs(f->query.place) * (3 * f->query.layout.head_dim + 2 * f->query.layout.value_dim);
-  return 0;
+  return std::visit(
+      [](const auto& w) -> std::int64_t {
+        if constexpr (requires { w.flops; }) return w.flops;
+        else return 0;
+      },
+      work);
 }
 
 }  // namespace tandem::exec::device

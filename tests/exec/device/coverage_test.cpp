@@ -90,10 +90,10 @@ TEST_CASE("what a device has no kernel for is refused by name and type") {
   CHECK(reason(added, DType::bf16, {DType::bf16, DType::bf16, DType::fp32}, {DType::fp32}) == "");
   FlashAttention chosen{{1, 1, 4, 8}, 0, false};
   chosen.chosen = true;
-  CHECK(reason(chosen, DType::bf16) == "flash_attention of keys that an indexer chose");
-  CHECK(reason(IndexTopK{{1, 1, 4, 8, 2}}, DType::bf16) == "index_topk");
-  CHECK(reason(IndexTarget{{1, 1, 4, 8}}, DType::bf16) == "index_target");
-  CHECK(reason(IndexTopKBackward{{1, 1, 4, 8, 2}}, DType::bf16) == "index_topk_backward");
+  CHECK(reason(chosen, DType::bf16) == "");
+  chosen.sinks = true;
+  CHECK(reason(chosen, DType::bf16) == "flash_attention of chosen keys with bias, sinks, dropout, a cap or a ring");
+  CHECK(reason(IndexTopK{{1, 1, 4, 800, 2}}, DType::bf16) == "index_topk of chosen keys with heads of more than 768 dimensions");
   CHECK(reason(FlashAttentionBackward{{1, 1, 4, 256}, 0, false}, DType::fp64) ==
         "flash_attention_backward in fp64 with heads that long: 200960 bytes of shared memory are more than this device's 166912");
 }

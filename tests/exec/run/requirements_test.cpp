@@ -13,12 +13,18 @@ using namespace tandem::exec;
 
 namespace {
 
-/// What a CUDA device answers, asked on the host.
+/// What a CUDA device answers, asked on the host; or one that cannot choose keys.
 class Device final : public ForwardingBackend {
  public:
-  Device() : ForwardingBackend(make_cpu_backend()) {}
+  explicit Device(bool chooses) : ForwardingBackend(make_cpu_backend()), chooses_(chooses) {}
   std::string_view name() const override { return "cuda"; }
-  Answer supports(const Op& op, const OperandTypes& types) const override { return device::can(op, types, std::size_t{163} << 10); }
+  Answer supports(const Op& op, const OperandTypes& types) const override {
+    if (!chooses_ && std::holds_alternative<IndexTopK>(op)) return {false, "index_topk"};
+    return device::can(op, types, std::size_t{163} << 10);
+  }
+
+ private:
+  bool chooses_;
 };
 
 Plan plan_of(int heads) {
@@ -33,9 +39,10 @@ Plan plan_of(int heads) {
 TEST_CASE("an indexer is refused by its field where a backend has no kernels that choose keys") {
   const Plan plan = plan_of(2);
   CHECK_NOTHROW(require_supported(plan, lower(plan), *make_cpu_backend()));
-  CHECK_NOTHROW(require_supported(plan_of(0), lower(plan_of(0)), Device()));
+  CHECK_NOTHROW(require_supported(plan, lower(plan), Device(true)));
+  CHECK_NOTHROW(require_supported(plan_of(0), lower(plan_of(0)), Device(false)));
   try {
-    require_supported(plan, lower(plan), Device());
+    require_supported(plan, lower(plan), Device(false));
     FAIL("a device chose keys");
   } catch (const InfeasibleError& e) {
     CHECK(e.problems().front().field == "model.indexer.heads");
