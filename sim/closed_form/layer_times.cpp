@@ -147,7 +147,8 @@ void read_lowering(LayerTimes& out, const lowering::Shapes& shapes) {
 
 }  // namespace
 
-/// The fewest layers that have all kinds of the model's, and two at least. Those in front of experts are one where that leaves the kinds.
+/// The fewest layers that have all kinds of the model's, with one more behind them: what is read of the first layer of a kind ends where the
+/// next layer begins, and the head begins with a gather of its own. Those in front of experts are one where that leaves the kinds.
 void shorten(ModelSpec& m) {
   const auto kinds = [](const ModelSpec& of, std::int64_t layers) {
     std::set<LayerKind> out;
@@ -160,7 +161,7 @@ void shorten(ModelSpec& m) {
     ModelSpec few = m;
     few.moe.first_dense_layers = in_front;
     for (few.num_layers = 2; few.num_layers < most; ++few.num_layers)
-      if (kinds(few, few.num_layers) == all) break;
+      if (kinds(few, few.num_layers - 1) == all) break;
     if (kinds(few, few.num_layers) != all && m.num_layers >= 2) continue;
     m = few;
     return;

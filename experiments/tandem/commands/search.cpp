@@ -15,6 +15,7 @@
 #include "models/base/presets.hpp"
 #include "models/base/threads.hpp"
 #include "reports/page/html_page.hpp"
+#include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem::program {
@@ -147,7 +148,7 @@ ExitCode tell_front(Searches& all, const Options& o) {
   const search::Space& space = searches[best.search]->judge().space();
   if (!o.out.empty()) write_text(o.out, space.document(best.step.id));
   if (!o.page.empty())
-    write_text(o.page, html_page("search", space.plan(0).model.name + ", Pareto front – Tandem", search::page_json(searches, front)));
+    write_text(o.page, html_page("search", title(space.plan(0)) + ", Pareto front – Tandem", search::page_json(searches, front)));
   return ExitCode::ok;
 }
 
@@ -207,7 +208,7 @@ void add_pareto(CLI::App& c, Options& o) {
 
 /// Searches that are spread over processes or time.
 void add_parts(CLI::App& c, Options& o) {
-  CLI::Option* keep = c.add_option("--keep", o.keep, "keep what the search finds out in this file, and go on from it where it is there");
+  CLI::Option* keep = c.add_option("--keep", o.keep, "file that keeps the progress of the search; if it exists, the search goes on from it");
   CLI::Option* shard =
       c.add_option_function<std::string>("--shard", [&o](const std::string& text) { o.shard = search::read_shard(text); },
                                          "search one of N parts, I from 0 to N - 1, into the file of --keep")

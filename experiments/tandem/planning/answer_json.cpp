@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/tandem/planning/answer_text.hpp"
+#include "reports/prediction/plan_title.hpp"
 
 namespace tandem::planning {
 namespace {
@@ -19,7 +20,7 @@ ordered_json optional(const std::optional<T>& value) {
 }
 
 ordered_json layout(const Plan& plan) {
-  return {{"model", plan.model.name},           {"cluster", plan.cluster.preset},  {"devices", plan.cluster.devices},
+  return {{"model", title(plan)},               {"cluster", plan.cluster.preset},  {"devices", plan.cluster.devices},
           {"tensor", plan.parallel.tensor},     {"pipeline", plan.parallel.pipeline}, {"data", plan.parallel.data},
           {"zero_stage", plan.parallel.zero_stage}, {"stack", plan.stack.name}};
 }

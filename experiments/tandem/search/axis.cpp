@@ -40,6 +40,14 @@ std::vector<std::string> names() {
   return out;
 }
 
+/// The field that somebody meant: the same one of the other section, else one with a similar name; or empty.
+std::string meant_by(const std::string& name) {
+  const std::string leaf = name.substr(name.find('.') + 1);
+  for (const char* section : {"parallel.", "training."})
+    if (leaf != name && may_vary(section + leaf)) return section + leaf;
+  return nearest(name, names());
+}
+
 std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 /// A value as it stands on a command line: JSON where it is some, else a word.
@@ -69,7 +77,7 @@ std::string axis_field(const std::string& name, const std::string& file) {
   if (find_field(name) != nullptr || find_field("training." + name) != nullptr)
     throw ConfigError(Problem{file, name, "", "a search may not vary it: it changes the model, the cluster or the work of a step",
                               "vary fields of parallel and training, or search once for each value"});
-  const std::string meant = nearest(name, names());
+  const std::string meant = meant_by(name);
   throw ConfigError(Problem{file, name, "", "is no field of a plan's parallel or training section",
                             meant.empty() ? "name a field such as tensor, pipeline or recompute" : "did you mean \"" + meant + "\"?"});
 }

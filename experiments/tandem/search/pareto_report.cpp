@@ -4,6 +4,7 @@
 #include "experiments/tandem/search/report_parts.hpp"
 #include "models/base/text.hpp"
 #include "models/stack/resolve.hpp"
+#include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem::search {
@@ -73,7 +74,7 @@ ordered_json front_json(const std::vector<Search*>& searches, const ParetoFront&
   if (front.cost) objectives.push_back("cost");
   if (front.energy) objectives.push_back("energy_kwh");
   return {{"schema_version", 1},
-          {"model", plan.model.name},
+          {"model", tandem::title(plan)},
           {"global_batch_size", plan.training.global_batch_size},
           {"seq_length", plan.training.seq_length},
           {"chosen", first.question().told},

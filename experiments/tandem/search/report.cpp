@@ -1,12 +1,14 @@
 #include "experiments/tandem/search/report.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "experiments/tandem/planning/conditions.hpp"
 #include "experiments/tandem/search/report_parts.hpp"
 #include "models/base/text.hpp"
+#include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem::search {
@@ -90,6 +92,16 @@ std::string types_text(const Space& space, const Answer& answer) {
   return out;
 }
 
+/// Which layouts are simulated follows from estimates, so where these are off a layout that was not may be faster.
+std::string off_text(const Answer& answer) {
+  double most = 0;
+  for (const Simulated& s : answer.best)
+    if (const Found& f = answer.estimates.at(s.id); f.estimated())
+      most = std::max(most, std::abs(static_cast<double>(f.estimate_ps) / static_cast<double>(s.time_ps) - 1));
+  if (most <= kTimeError) return "";
+  return "estimates are up to " + number_text(100 * most, 1) + " % off here: a layout that was estimated alone may be that much faster\n";
+}
+
 ordered_json row_json(const Judge& judge, const Answer& answer, const Simulated& s) {
   const Space& space = judge.space();
   const Found& f = answer.estimates.at(s.id);
@@ -162,7 +174,7 @@ std::string to_text(const Search& search, const Answer& answer, const Changes& c
   for (const std::string& t : space.question().told) out += "chosen: " + t + "\n";
   const Judge& judge = search.judge();
   if (!answer.best.empty())
-    out += best_text(space, answer) + types_text(space, answer) + wider_text(judge, answer) + tight_text(judge, answer);
+    out += best_text(space, answer) + types_text(space, answer) + wider_text(judge, answer) + tight_text(judge, answer) + off_text(answer);
   if (!answer.complete)
     out += "not all that could be better were simulated: " + count_text(at(answer.counts, Fate::left)) +
            " have no estimate, others one within its error; --events N simulates more\n";
@@ -176,7 +188,7 @@ std::string to_json(const Search& search, const Answer& answer, const Changes& c
   for (const Simulated& s : answer.best) rows.push_back(row_json(search.judge(), answer, s));
   const ordered_json out = {
       {"schema_version", 1},
-      {"model", plan.model.name},
+      {"model", tandem::title(plan)},
       {"cluster", plan.cluster.preset},
       {"devices", plan.cluster.devices},
       {"stack", plan.stack.name + "@" + text_of(plan.stack.as_of)},

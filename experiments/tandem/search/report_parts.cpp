@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/text.hpp"
+#include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem::search {
@@ -14,7 +15,8 @@ double seconds(std::int64_t ps) { return Duration::picoseconds(ps).seconds(); }
 
 std::string title(const Space& space) {
   const Plan plan = space.plan(0);
-  return plan.model.name + " on " + count_text(plan.cluster.devices) + " devices of " + plan.cluster.preset + ", global batch " +
+  return tandem::title(plan) + " on " + count_text(plan.cluster.devices) + (plan.cluster.devices == 1 ? " device of " : " devices of ") +
+         plan.cluster.preset + device_text(plan) + ", global batch " +
          count_text(plan.training.global_batch_size) + " x " + count_text(plan.training.seq_length) + " tokens, " + plan.training.precision + ", stack " +
          plan.stack.name + " as of " + text_of(plan.stack.as_of) + "\n";
 }
@@ -42,7 +44,7 @@ std::string Table::text() const {
 }
 
 std::string counts_text(const Answer& answer) {
-  std::string out = count_text(answer.candidates) + " candidates\n";
+  std::string out = count_text(answer.candidates) + (answer.candidates == 1 ? " candidate\n" : " candidates\n");
   for (std::size_t f = 0; f < kFates; ++f)
     if (answer.counts[f] > 0) out += "  " + padded(meaning(static_cast<Fate>(f)), 46) + aligned(count_text(answer.counts[f]), 12) + "\n";
   return out;

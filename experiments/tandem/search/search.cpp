@@ -319,7 +319,9 @@ Fate Search::fate_of(const Found& f, const Answer& answer) const {
   if (!whole) return Fate::too_large;
   const bool counts = whole->least_ps() <= answer.limit_ps;
   const auto s = answer.simulated.find(f.id);
-  if (counts && s != answer.simulated.end()) return s->second.fits ? Fate::simulated : Fate::too_large;
+  // A simulated time holds even where its estimate was too high by more than kTimeError.
+  const bool timed = s != answer.simulated.end() && (counts || s->second.time_ps <= answer.limit_ps);
+  if (timed) return s->second.fits ? Fate::simulated : Fate::too_large;
   return whole->estimated() ? Fate::estimated : counts ? Fate::left : Fate::bounded;
 }
 

@@ -52,6 +52,46 @@ class Search(Searching):
         self.assertIn("why tensor=4", out)
         self.assertIn("1 candidate\n", out)
 
+    def test_a_plan_without_names_has_its_files(self):
+        plan = self.folder.plan(changed(SMALL, name=None), "mine.json")
+        self.assertEqual(self.search(plan, *AXES)["model"], "mine")
+        self.assertTrue(run("search", plan, *AXES)[1].startswith("mine on 8 devices of cpu-host, "))
+        one = self.folder.plan(changed(SMALL, **{"cluster.devices": 1, "parallel.tensor": 1, "parallel.pipeline": 1, "parallel.data": 1}))
+        self.assertIn(" on 1 device of cpu-host, ", run("search", one, *AXES)[1])
+
+    def test_interleaved_candidates_have_chunks(self):
+        answer = self.search(self.small(**{"model.num_layers": 8}), "--axis", "schedule=interleaved", "--axis", "virtual_pipeline=1,2", "--axis", "pipeline=2")
+        self.assertEqual({row["at"]["parallel.virtual_pipeline"] for row in answer["best"]}, {2})
+
+    # Nodes of four devices behind one slow NIC, where the last chunk of a mixture's pipeline waits for its experts.
+    SLOW = {"name": "slow", "fabric": {"nodes_per_leaf": 32, "oversubscription": 1, "switch_latency_s": "0.33 us"},
+            "node": {"kind": "crossbar", "devices": 4, "scale_up": {"device_bytes_per_s": "25 GB/s", "hop_latency_s": "5 us"},
+                     "scale_out": {"nics": 1, "nic_bytes_per_s": "12.5 GB/s", "latency_s": "20 us", "rails": False}},
+            "device": {"name": "H100 PCIe", "generation": "hopper", "calibration": "h100", "compute_units": 114, "memory_bytes": "900 GiB",
+                       "peak_flops_per_s": {"bf16": "756 TFLOP/s", "fp32": "51 TFLOP/s"}, "vector_flops_per_s": "51 TFLOP/s",
+                       "memory_bytes_per_s": "2.0 TB/s", "host_launch_s": "5 us"}}
+    MIXTURE = {"model": {"family": "llama", "num_layers": 10, "hidden_size": 5120, "num_attention_heads": 128, "head_dim": 192, "value_dim": 128,
+                         "ffn_hidden_size": 12288, "vocab_size": 102400, "latent": {"kv_rank": 512, "query_rank": 1536, "rotary_dim": 64},
+                         "moe": {"num_experts": 160, "experts_per_token": 6, "ffn_hidden_size": 1536, "num_shared_experts": 2,
+                                 "first_dense_layers": 1}},
+               "parallel": {"tensor": 4, "pipeline": 2, "expert": 4, "virtual_pipeline": 4, "schedule": "interleaved",
+                            "sequence_parallel": True, "zero_stage": "auto"},
+               "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 16}, "cluster": {"preset": "slow.json", "devices": 8}}
+
+    def test_a_mixture_behind_a_slow_network_is_estimated_and_answered(self):
+        self.folder.file("slow.json", json.dumps(self.SLOW))
+        row = self.search(self.folder.plan(self.MIXTURE), "--axis", "zero=0")["best"][0]
+        self.assertAlmostEqual(row["estimate_s"] / row["step_time_s"], 1, delta=0.01)
+
+    def test_an_estimate_that_is_far_too_long_loses_no_answer(self):
+        self.folder.file("slow.json", json.dumps(self.SLOW))
+        plan = self.folder.plan(changed(self.MIXTURE, model={"family": "llama", "num_layers": 2, "hidden_size": 5120, "num_attention_heads": 32, "ffn_hidden_size": 12288, "vocab_size": 256000},
+                                        parallel={"tensor": 2, "pipeline": 2, "data": 2, "sequence_parallel": True, "overlap_grad_reduce": False, "zero_stage": "auto"},
+                                        **{"training.micro_batch_size": 4, "training.global_batch_size": 64}))
+        row = self.search(plan, "--axis", "zero=1")["best"][0]
+        self.assertGreater(row["estimate_s"] / row["step_time_s"], 1.01)  # else take a plan whose estimate still is
+        self.assertIn("estimates are up to 1.2 % off here", run("search", plan, "--axis", "zero=1")[1])
+
     def test_threads_do_not_change_a_byte(self):
         texts = [run("search", self.small(), *AXES, "--json", "--jobs", jobs)[1] for jobs in (1, 2)]
         self.assertEqual(texts[0], texts[1])
@@ -59,6 +99,7 @@ class Search(Searching):
     def test_bad_questions_are_refused(self):
         for arguments, code, said in (
                 (("--axis", "tensr=1"), 3, 'did you mean "tensor"'),
+                (("--axis", "parallel.recompute=none"), 3, 'did you mean "training.recompute"'),
                 (("--axis", "tensor=1", "--axis", "tp=2"), 3, "given twice"),
                 (("--axis", "data=3"), 5, "nothing found"),
                 (("--why", "tensor=64"), 3, "is no value of this search")):
