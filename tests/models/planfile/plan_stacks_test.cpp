@@ -63,6 +63,37 @@ TEST_CASE("Megatron-DeepSpeed has ZeRO 2 and 3 only without a pipeline") {
   CHECK(refused(with("parallel", "\"zero_stage\": 1"), "megatron-deepspeed").empty());
 }
 
+TEST_CASE("Megatron-DeepSpeed has no experts under ZeRO 3") {
+  const auto stage = [](const std::string& n) {
+    return R"({"model": {"preset": "mixtral-8x7b"}, "parallel": {"data": 8, "expert": 8, "zero_stage": )" + n +
+           R"(}, "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 8}, "cluster": {"preset": "dgx-h100", "devices": 8}})";
+  };
+  CHECK(refused(stage("3"), "megatron-deepspeed") == Fields{"parallel.zero_stage"});
+  CHECK(refused(stage("2"), "megatron-deepspeed").empty());
+}
+
+TEST_CASE("Megatron-Core has a pipeline of T5 from June 2021 to July 2025, interleaved from April 2025") {
+  const auto plan = [](const std::string& schedule, const std::string& month) {
+    return R"({"stack": {"name": "megatron-core", "as_of": ")" + month + R"(", "rules": "note"}, "model": {"preset": "t5-11b"},
+      "parallel": {"tensor": 2, "pipeline": 2, "data": 2, )" + schedule + R"(},
+      "training": {"seq_length": 512, "micro_batch_size": 1, "global_batch_size": 16, "flash_attention": false},
+      "cluster": {"preset": "dgx-a100-80gb", "devices": 8}})";
+  };
+  const auto fields = [](const std::string& text) {
+    Fields out;
+    const Plan p = parse_plan(text, "t5.json");
+    for (const Problem& problem : stack_problems(p, p.stack.name, p.stack.as_of)) out.push_back(problem.field);
+    return out;
+  };
+  const std::string whole = "\"schedule\": \"1f1b\"", chunks = "\"schedule\": \"interleaved\", \"virtual_pipeline\": 2";
+  CHECK(fields(plan(whole, "2021-05")) == Fields{"parallel.pipeline"});
+  CHECK(fields(plan(whole, "2021-06")).empty());
+  CHECK(fields(plan(whole, "2025-06")).empty());
+  CHECK(fields(plan(whole, "2025-07")) == Fields{"parallel.pipeline"});
+  CHECK(fields(plan(chunks, "2025-03")) == Fields{"parallel.schedule"});
+  CHECK(fields(plan(chunks, "2025-04")).empty());
+}
+
 TEST_CASE("Megatron-DeepSpeed on Gaudi trains in bf16 or fp8, never in fp16") {
   const std::string gaudi = bent("dgx-a100-80gb", "hls-gaudi2");
   CHECK(refused(with("training", "\"precision\": \"fp16\"", gaudi), "megatron-deepspeed") ==
