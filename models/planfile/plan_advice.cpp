@@ -8,6 +8,11 @@ bool reduces_beside_chunks(const ParallelSpec& p) {
   return p.overlap_grad_reduce && has_chunks(p.schedule) && p.pipeline > 1 && p.data > 1 && p.zero_stage <= 1;
 }
 
+/// A zero-bubble schedule whose stages end at once, because the update waits for the norm of all gradients (arXiv 2401.10241, section 4).
+bool waits_for_the_norm(const ParallelSpec& p) {
+  return p.schedule == ScheduleKind::zb_h2 && p.pipeline > 1 && p.optimizer_sync == OptimizerSync::global;
+}
+
 }  // namespace
 
 std::vector<std::string> plan_advice(const Plan& plan) {
@@ -20,6 +25,8 @@ std::vector<std::string> plan_advice(const Plan& plan) {
   if (reduces_beside_chunks(plan.parallel))
     notes.push_back("reductions beside a chunk's passes (parallel.overlap_grad_reduce) slow one stage after the other, for all wait for each: "
                     "the step may be shorter without, or where the framework starts them on all stages at once (Megatron-LM's align_grad_reduce)");
+  if (waits_for_the_norm(plan.parallel))
+    notes.push_back("zb-h2 has no zero bubble while stages wait for the global norm: parallel.optimizer_sync post_validated lets steps overlap");
   if (plan.stack.facts.whole_between_micro_batches)
     notes.push_back("weights and gradients are exchanged once a step and whole between micro-batches: pipelines of stack " + plan.stack.name);
   notes.insert(notes.end(), plan.ineffective.begin(), plan.ineffective.end());

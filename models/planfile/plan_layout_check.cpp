@@ -249,6 +249,7 @@ void check_interleaved(const Plan& p, const Reporter& fail) {
          "use a global_batch_size of at least " + s(enough) + ", or schedule 1f1b");
   }
   if (q.schedule != ScheduleKind::interleaved || q.pipeline == 1) return;
+  if (q.virtual_pipeline == 1) fail("parallel.virtual_pipeline", "interleaved with one chunk a stage is 1F1B", "use at least 2, or schedule 1f1b");
   if (p.micro_batches() < q.pipeline) {
     const std::int64_t enough = q.pipeline * p.training.micro_batch_size * q.data;
     fail("parallel.schedule",

@@ -13,9 +13,9 @@ using namespace tandem::tests;
 TEST_CASE("no schedule deadlocks with up to eight stages, eight micro-batches and four chunks a stage") {
   int lowered = 0;
   for_every_shape([&](ScheduleKind kind, const ScheduleShape& s) {
-    // Plans with a single stage have no chunks, and with fewer micro-batches than stages are no interleaved ones.
+    // Plans with a single stage have no chunks, and with fewer micro-batches than stages or one chunk a stage are no interleaved ones.
     if (has_chunks(kind) && s.stages == 1) return;
-    if (kind == ScheduleKind::interleaved && s.micro_batches < s.stages) return;
+    if (kind == ScheduleKind::interleaved && (s.micro_batches < s.stages || s.chunks == 1)) return;
     INFO(name(kind) << " p " << s.stages << " m " << s.micro_batches << " v " << s.chunks);
     const PipelinePlan small{kind, s.stages, s.micro_batches, s.chunks, {}};
     CHECK_NOTHROW(lower(small.plan()).check());
@@ -25,7 +25,7 @@ TEST_CASE("no schedule deadlocks with up to eight stages, eight micro-batches an
     ++lowered;
   });
   // interleaved: 7 + 6 + .. + 1 pairs of m >= p >= 2; breadth-first: 7 x 8 pairs of p >= 2 and m; dualpipe-v: 5 + 3 + 1 of m >= 2p >= 4
-  CHECK(lowered == 4 * 64 + 4 * 28 + 4 * 56 + 9);
+  CHECK(lowered == 4 * 64 + 3 * 28 + 4 * 56 + 9);
 }
 
 namespace {

@@ -290,7 +290,7 @@ Uneven random_pipeline(std::mt19937& random, ScheduleKind kind, std::int64_t lat
   Uneven u;
   u.plan.schedule = kind;
   u.plan.stages = 2 + upto(3);
-  u.plan.chunks = kind == ScheduleKind::interleaved ? 1 + upto(2) : 1;
+  u.plan.chunks = kind == ScheduleKind::interleaved ? 2 + upto(1) : 1;
   u.plan.micro_batches = (kind == ScheduleKind::interleaved ? u.plan.stages : 1) + upto(7);
   for (std::int64_t k = 0; k < u.plan.stages * u.plan.chunks; ++k) u.plan.split.push_back(1 + upto(2));
   u.block = {100 + upto(100), 100 + upto(200), splits_backwards(kind) ? 20 + upto(100) : 0, upto(latency)};
