@@ -13,6 +13,9 @@ namespace {
 
 bool on_matrix_engine(DType t) { return t != DType::fp32 && t != DType::fp64 && t != DType::int32 && t != DType::int64; }
 
+/// This machine may be measured in types that no text has a rate of.
+constexpr const char* kMeasure = ", or measure this machine: tandem measure --precision fp32,bf16 -o cpu.json, then --cost-table cpu.json";
+
 FlopRate peak_of(const Device& device, DType compute) {
   const auto found = device.peak.find(compute);
   if (found != device.peak.end()) return found->second;
@@ -20,7 +23,7 @@ FlopRate peak_of(const Device& device, DType compute) {
   for (const auto& [type, rate] : device.peak) known += (known.empty() ? "" : ", ") + std::string(name(type));
   throw InfeasibleError(Problem{"", "training.dtypes.compute", std::string(name(compute)),
                                 "there is no published rate of " + device.name + " for it",
-                                "use " + known + "; training.precision sets it"});
+                                "use " + known + " (training.precision sets it)" + (device.generation == "cpu" ? kMeasure : "")});
 }
 
 /// In 16 bits; 0: the device has none.

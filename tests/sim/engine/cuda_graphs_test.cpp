@@ -1,5 +1,6 @@
 // What CUDA graphs save of a host-bound step, and who has none.
 
+#include <algorithm>
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -45,6 +46,7 @@ TEST_CASE("of a step that its host bounds, graphs leave the launches that are no
   const Plan plain = plan_of("{}"), layers = plan_of(graphs("layers")), iteration = plan_of(graphs("iteration"));
   const Prediction a = step(plain), b = step(layers), c = step(iteration);
   REQUIRE(launching(a) > 0.5 * a.step_time.seconds());
+  CHECK(std::count_if(a.notes.begin(), a.notes.end(), [](const std::string& note) { return note.starts_with("launches by the host"); }) == 1);
   // The host is behind from the first task to the last: the step is its operations, a graph's launch for all of a layer's.
   const auto host = [](const Plan& plan) {
     const TaskGraph graph = lower(plan);
