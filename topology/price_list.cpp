@@ -55,7 +55,8 @@ Offer offer_of(FactReader& r) {
   out.provider = required_text(r, "provider");
   out.instance = required_text(r, "instance");
   out.clusters = clusters_of(r);
-  out.device_hour = r.number("instance_hour", kLeastPrice) / static_cast<double>(r.whole("devices", 1));
+  out.devices = r.whole("devices", 1);
+  out.device_hour = r.number("instance_hour", kLeastPrice) / static_cast<double>(out.devices);
   out.date_text = required_text(r, "date");
   out.date = date_of(r, out.date_text);
   out.source = required_text(r, "source");

@@ -1,9 +1,11 @@
 #include "experiments/tandem/planning/answer.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/planning/changes.hpp"
+#include "models/base/text.hpp"
 #include "models/base/threads.hpp"
 #include "reports/prediction/text.hpp"
 
@@ -48,9 +50,25 @@ std::string unpublished(const Option& o) {
   return "no step time was ever published of " + o.assessment.topology->device().name + ": its ranges are a wide default";
 }
 
+/// Who rents a single device may sell no nodes with their network, or at another price.
+void warn_of_single_devices(Answer& out) {
+  std::set<std::string> clusters;
+  for (const Option& o : out.options) {
+    const auto& price = o.conditions.price;
+    const Topology& topology = *o.assessment.topology;
+    const bool nodes = topology.devices_per_node() > 1 && topology.devices() > topology.devices_per_node();
+    if (nodes && price && price->offer != nullptr && price->offer->devices == 1)
+      clusters.insert(o.assessment.plan.cluster.preset);
+  }
+  if (clusters.empty()) return;
+  const std::vector<std::string> names(clusters.begin(), clusters.end());
+  out.warnings.push_back("the price of " + list_text(names) + " is what single devices cost: nodes with their network may cost more; --price takes yours");
+}
+
 void add_warnings(Answer& out, const Request& request, const Facts& facts) {
   const Option* best = out.best();
   if (best == nullptr) return;
+  warn_of_single_devices(out);
   if (const auto& price = best->conditions.price; price && price->offer != nullptr) {
     const auto age = (facts.today - price->offer->date).count();
     if (age > kOldDays)
@@ -99,7 +117,8 @@ Answer answer(const Request& request, const Facts& facts) {
   const ChangeMaker maker(request, facts, *out.best());
   for (const auto& [name, value] : request.what_if) out.what_if.push_back(maker.change(name, value));
   if (request.tornado) out.tornado = maker.tornado();
-  if (const std::string chosen = chosen_batch(request.choice); !chosen.empty()) out.warnings.push_back(chosen);
+  for (const std::string& chosen : {chosen_batch(request.choice), chosen_layout(request.choice)})
+    if (!chosen.empty()) out.warnings.push_back(chosen);
   add_warnings(out, request, facts);
   if (!out.best()->budget.published) out.warnings.insert(out.warnings.begin(), unpublished(*out.best()));
   return out;

@@ -71,6 +71,11 @@ json base_of(const PlanChoice& choice) {
   return huggingface::is_config(plan) ? plan_of_config(choice) : plan;
 }
 
+bool is_model(const PlanChoice& choice) {
+  if (is_folder(choice.plan) || (!is_preset_path(choice.plan) && !file_exists(choice.plan))) return true;
+  return huggingface::is_config(huggingface::read_config_or_own(choice.plan));
+}
+
 bool has_batch(const json& plan) {
   return plan.contains("training") && plan["training"].is_object() &&
          (plan["training"].contains("global_batch_size") || plan["training"].contains("preset"));
@@ -152,6 +157,13 @@ std::vector<CandidatePlan> candidates(const PlanChoice& choice) {
 std::string chosen_batch(const PlanChoice& choice) {
   if (choice.sequences_per_device > 0 || sets(choice, "training.global_batch_size") || has_batch(base_of(choice))) return "";
   return "nobody said the batch: it is one sequence a device; --sequences-per-device N or --set training.global_batch_size=N sets it";
+}
+
+std::string chosen_layout(const PlanChoice& choice) {
+  const auto is_layout = [](const FieldValues& f) { return f.field.starts_with("parallel.") && f.field != "parallel.data"; };
+  if (std::any_of(choice.fields.begin(), choice.fields.end(), is_layout) || !is_model(choice)) return "";
+  return "nobody said the layout: all ranks are data-parallel with ZeRO 3, which saves memory and not time; a plan of `tandem search --export` may be "
+         "much faster";
 }
 
 CandidatePlan changed(const CandidatePlan& plan, const std::string& field, const std::string& value) {

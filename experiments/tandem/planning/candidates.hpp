@@ -26,6 +26,8 @@ std::vector<CandidatePlan> candidates(const PlanChoice& choice);
 
 /// What was chosen that nobody said: the batch of a plan that comes without one, in words; else empty.
 std::string chosen_batch(const PlanChoice& choice);
+/// The same of the layout of a model that comes without a plan.
+std::string chosen_layout(const PlanChoice& choice);
 
 /// The same plan with a field changed. `value` is JSON or plain text.
 CandidatePlan changed(const CandidatePlan& plan, const std::string& field, const std::string& value);

@@ -171,10 +171,10 @@ class Words(WithFolder):
         super().setUp()
         self.plan = self.folder.plan(H100)
 
-    def prices(self, date):
+    def prices(self, date, devices=8):
         own = self.folder.path / "own" / "topology" / "budget"
         own.mkdir(parents=True, exist_ok=True)
-        offer = {"device": "h100-sxm5-80gb", "kind": "on_demand", "provider": "us", "instance": "box", "devices": 8, "instance_hour": 16,
+        offer = {"device": "h100-sxm5-80gb", "kind": "on_demand", "provider": "us", "instance": "box", "devices": devices, "instance_hour": 16,
                  "date": date, "source": "a letter"}
         (own / "prices.json").write_text(json.dumps({"currency": "EUR", "offers": [offer]}))
         return {"TANDEM_PRESETS": str(self.folder.path / "own")}
@@ -199,6 +199,20 @@ class Words(WithFolder):
             self.assertEqual(code, 0)
             self.assertIn(" EUR ", out)
             self.assertEqual("days old" in out, warned)
+
+    def test_the_price_of_a_single_device_is_a_warning_where_nodes_are_needed(self):
+        today = datetime.date.today().isoformat()
+        for sold, devices, warned in ((1, 16, True), (1, 8, False), (8, 16, False)):
+            code, out, _ = run("plan", self.plan, "--tokens", "1e12", "--devices", devices, environment=self.prices(today, sold))
+            self.assertEqual(code, 0, out)
+            self.assertEqual("is what single devices cost" in out, warned, out)
+
+    def test_a_model_without_a_layout_says_so(self):
+        asked = ("--tokens", "1e12", "--cluster", "dgx-h100", "--devices", 8)
+        for model, more, warned in (("llama3-8b", (), True), ("llama3-8b", ("--set", "parallel.tensor=2"), False), (self.plan, (), False)):
+            code, out, err = run("plan", model, *asked, *more)
+            self.assertEqual(code, 0, err)
+            self.assertEqual("nobody said the layout" in out, warned)
 
     def test_a_device_without_published_step_times_says_so_first(self):
         code, out, _ = run("plan", self.plan, "--tokens", "1e12", "--cluster", "hls-gaudi3")
