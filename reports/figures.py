@@ -69,6 +69,8 @@ def axis_label(axis, value):
 
 
 def words(name):
+    if name == "cluster.preset":
+        return "cluster"
     for part in ("parallel.", "training.", "cluster.", "model."):
         name = name.removeprefix(part)
     return name.replace("_", " ")
@@ -94,7 +96,7 @@ def curves(study, chosen, width):
             for published in study.published(chosen.y, at):
                 axis.plot(x, published * factor, "x", color=COLOURS[i % len(COLOURS)] if chosen.series else "black", markersize=5, zorder=4)
         colour = COLOURS[i % len(COLOURS)]
-        axis.plot([s[0] for s in spots], [s[1] for s in spots], "-", color=colour, linewidth=1.2, label=None if name is None else str(name))
+        axis.plot([s[0] for s in spots], [s[1] for s in spots], "-", color=colour, linewidth=1.2, label="predicted" if name is None else str(name))
         for x, y, fits in spots:
             axis.plot(x, y, "o", markersize=3.6, markerfacecolor=colour if fits else "white", markeredgecolor=colour)
     ticks(axis, study.axes[chosen.x])
@@ -107,8 +109,10 @@ def curves(study, chosen, width):
         axis.set_ylim(0, 1.06 * max(values))
     if any(chosen.y in p for p in study.points):
         axis.plot([], [], "x", color="black", markersize=5, label="published")
-    if axis.get_legend_handles_labels()[1]:
-        axis.legend(title=words(chosen.series) if chosen.series else None, fontsize=7, title_fontsize=7)
+    if any(row["status"] != "ok" for row in study.solved):
+        axis.plot([], [], "o", markersize=3.6, markerfacecolor="white", markeredgecolor="black", label="does not fit")
+    if len(axis.get_legend_handles_labels()[1]) > 1:
+        axis.legend(title=words(chosen.series) if chosen.series else None, fontsize=7, title_fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1))
     return figure
 
 
@@ -175,10 +179,16 @@ def agreement(study, _, width):
     return figure
 
 
+def runs_over(axes):
+    """The axis with most numbers, else the last: a line between two clusters would mean nothing."""
+    counted = [name for name, labels in axes.items() if len(labels) > 1 and all(isinstance(label, (int, float)) for label in labels)]
+    return max(counted, key=lambda name: len(axes[name])) if counted else list(axes)[-1]
+
+
 def choose(study, arguments):
-    """Axes and figure: as asked for, as the study's view says, or the last axis and the one before."""
+    """Axes and figure: as asked for, as the study's view says, or the axis with most numbers and the first other one."""
     names = list(study.axes)
-    arguments.x = arguments.x or study.view.get("x", names[-1])
+    arguments.x = arguments.x or study.view.get("x") or runs_over(study.axes)
     others = [n for n in names if n != arguments.x and len(study.axes[n]) > 1]
     arguments.series = arguments.series or study.view.get("series") or (others[0] if others else None)
     arguments.y = arguments.y or study.view.get("y", "step_time_s")
@@ -192,8 +202,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", type=pathlib.Path, help="folder that tandem sweep has written")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the figures")
-    parser.add_argument("--x", help="axis to the right [the study's view]")
-    parser.add_argument("--series", help="axis with a line for each value [the study's view]")
+    parser.add_argument("--x", help="axis to the right [the study's view, else the axis with most numbers]")
+    parser.add_argument("--series", help="axis with a line for each value [the study's view, else the first other one]")
     parser.add_argument("--y", choices=FIGURES, help="what is drawn [the study's view]")
     parser.add_argument("--width", type=float, default=4.8, help="inches [4.8]")
     arguments = parser.parse_args()

@@ -70,7 +70,9 @@ def figure(memory, limit):
         entries.update(zip(labels, handles))
     axes[-1, 0].set_xlabel("time since the step began (s)")
     axes[-1, 0].set_xlim(0, memory["step_time_s"])
-    add_header(fig, plan_title(memory), list(entries.values()), list(entries))
+    left_out = len(memory["roles"]) - len(roles)
+    heaviest = f"; the heaviest {len(roles)} of {len(memory['roles'])} roles, dotted: peak" if left_out else "; dotted: peak"
+    add_header(fig, plan_title(memory) + heaviest, list(entries.values()), list(entries))
     return fig
 
 

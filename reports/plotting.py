@@ -1,5 +1,6 @@
 """What the plots share: reading Tandem's files and naming a plan."""
 import json
+import pathlib
 import sys
 
 try:
@@ -19,13 +20,13 @@ def load(path, what):
         sys.exit(f"{sys.argv[0]}: {path}: cannot be read: {error}")
     if not isinstance(document, dict) or document.get("what") != what or document.get("schema_version") != 1:
         sys.exit(f"{sys.argv[0]}: {path}: not a {what} of schema_version 1")
-    return document
+    return {**document, "file": pathlib.Path(path).stem}
 
 
 def plan_title(document):
     plan = document.get("plan") or {}
     parallel, training = plan.get("parallel", {}), plan.get("training", {})
-    name = plan.get("name") or plan.get("model", {}).get("name") or "plan"
+    name = plan.get("name") or plan.get("model", {}).get("name") or document["file"]
     return (f"{name}: tensor {parallel.get('tensor', '?')} x pipeline {parallel.get('pipeline', '?')} x data "
             f"{parallel.get('data', '?')}, global batch {training.get('global_batch_size', '?')}")
 

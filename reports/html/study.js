@@ -49,10 +49,17 @@ function numeric(values) { return values.every((v) => typeof v === "number"); }
 /** The best row of those: most model FLOP/s of a device, a plan that fits before one that does not. */
 function best(list) { return [...list].sort((a, b) => (a.status === "too large") - (b.status === "too large") || late(a) - late(b) || worth(b) - worth(a))[0]; }
 
+/** What curves run over unless the study says it: the axis with most numbers, else the last. A line between two clusters would mean nothing. */
+function runsOver() {
+  const counted = axes.filter((a) => a.values.length > 1 && numeric(a.values));
+  return counted.length ? counted.reduce((most, a) => (a.values.length > most.values.length ? a : most)).name : axes[axes.length - 1].name;
+}
+
 const NONE = "(all)";
+const over = view.x || runsOver(), others = axes.filter((a) => a.name !== over);
 const state = {
-  x: view.x || axes[axes.length - 1].name,
-  series: view.series || (axes.length > 1 ? axes.find((a) => a.name !== (view.x || axes[axes.length - 1].name)).name : NONE),
+  x: over,
+  series: view.series || (others.length ? (others.find((a) => a.values.length > 1) || others[0]).name : NONE),
   y: view.y || (goal ? costly : "step_time_s"),
 };
 

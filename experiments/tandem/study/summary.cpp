@@ -86,7 +86,8 @@ std::string training_text(const json& row) {
 }
 
 std::string best_line(const json& row) {
-  return "best: " + place_text(row["at"]) + ": " + time_text(row["step_time_s"]) + " a step, " +
+  const std::string by = row.contains("training_days") ? "" : " by model FLOP/s per device";
+  return "best" + by + ": " + place_text(row["at"]) + ": " + time_text(row["step_time_s"]) + " a step, " +
          number_text(row["model_tflops_per_device"], 1) + " TFLOP/s per device, " + memory_text(row) +
          (row.contains("training_days") ? "; " + training_text(row) : "") + "\n";
 }

@@ -75,6 +75,13 @@ class Plots(WithFolder):
             else:
                 self.assertTrue((self.folder.path / "figures" / name).read_bytes().startswith(b"%PDF"))
 
+    def test_curves_run_over_the_axis_with_most_numbers(self):
+        sys.path.insert(0, str(SOURCE / "reports"))
+        import figures
+        devices, clusters = {"cluster.devices": [8, 16, 32]}, {"cluster.preset": ["dgx-h100", "dgx-b200"]}
+        self.assertEqual(figures.runs_over({**devices, "parallel.tensor": [1, 2], **clusters}), "cluster.devices")
+        self.assertEqual(figures.runs_over({"cluster.devices": [8], **clusters}), "cluster.preset")
+
     def test_figures_of_no_study_are_refused_in_one_line(self):
         done = plot("figures.py", self.path("."), "--out", self.path("figures"))
         self.assertNotEqual(done.returncode, 0)

@@ -205,8 +205,8 @@ class Resuming(Studies):
         rows = sorted((r for r in self.rows() if r["status"] == "ok"), key=lambda r: -r["model_tflops_per_device"])
         lines = text.splitlines()
         place = lambda row: f"parallel.tensor {row['at']['parallel.tensor']}, batch {row['at']['batch']}"
-        at = next(i for i, line in enumerate(lines) if line.startswith("best: "))
-        self.assertTrue(lines[at].startswith("best: " + place(rows[0]) + ": "), lines[at])
+        at = next(i for i, line in enumerate(lines) if line.startswith("best "))
+        self.assertTrue(lines[at].startswith("best by model FLOP/s per device: " + place(rows[0]) + ": "), lines[at])
         self.assertIn(" GiB", lines[at].split(" per device, ")[1])
         self.assertEqual(lines[at + 1], "next best")
         for line, row in zip(lines[at + 2:], rows[1:5]):
