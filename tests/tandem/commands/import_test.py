@@ -78,6 +78,10 @@ class Import(WithFolder):
             self.assertEqual((code, err.count("\n")), (3, 1), err)
             self.assertIn(said, err)
 
+    def test_the_factor_of_gemmas_queries_is_known(self):
+        told = tandem_json("import", self.config({**LLAMA, "model_type": "gemma2", "query_pre_attn_scalar": 16}))
+        self.assertEqual((told["unknown"], "query_pre_attn_scalar" in told["ignored"]), ([], True))
+
     def test_stdout_is_the_document_alone(self):
         code, out, _ = run("import", self.config(LLAMA))
         self.assertEqual((code, json.loads(out)["model"]["num_layers"]), (0, 2))
