@@ -42,7 +42,7 @@ std::vector<PlanField> size_fields() {
       integer({"training.decoder_seq_length", "Tokens of a decoder sequence; t5 only."},
               AT(training.decoder_seq_length), {0, kMaxSequence})
           .otherwise("0; t5: training.seq_length"),
-      integer({"training.micro_batch_size", "Sequences of one pipeline unit of one data rank."},
+      integer({"training.micro_batch_size", "Sequences of one micro-batch, on each data rank."},
               AT(training.micro_batch_size), {1, kMaxDegree})
           .must(),
       integer({"training.global_batch_size", "Sequences of one optimizer step, all data ranks together."},

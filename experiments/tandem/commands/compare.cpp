@@ -39,7 +39,7 @@ ExitCode compare_files(const Options& o) {
 
 void add_compare(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("compare", "Lay a simulated timeline over an executed one, or one run over another, task by task; layouts may differ");
+  CLI::App* command = app.add_subcommand("compare", "Compare a simulated timeline with an executed one, or two runs, task by task; layouts may differ");
   command->add_option("SIM", o->first, "timeline of `tandem simulate --timeline`; or of the newer of two runs or simulations")->required();
   command->add_option("RUN", o->second, "timeline of `tandem train --timeline`; or of the one that is the baseline")->required();
   command->add_flag("--json", o->json, "one JSON object on stdout");

@@ -53,7 +53,7 @@ void add_import(CLI::App& app, ExitCode& exit) {
       ->capture_default_str()
       ->needs(cluster);
   command->add_option("--seq-length", o->sequence,
-                      "tokens of a training sequence: windows that are no shorter than it are none [at most 4096 for counts, the longest for windows]")
+                      "tokens of a training sequence; attention windows that hold all of it are left out [counts: at most 4096; windows: the longest sequence of the model]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27));
   command->add_flag("--approximate", o->approximate, "leave out what a plan cannot say, and tell the error in parameters and FLOPs");
   command->add_flag("--json", o->json, "one JSON object on stdout: origins, features, counts, and the preset or plan as `document`");

@@ -104,7 +104,7 @@ void add_failures(CLI::App& c, planning::FailureChoice& o) {
 }
 
 void add_power(CLI::App& c, planning::PowerChoice& o) {
-  c.add_option("--watts", o.busy_w, "of a busy device with all that is its own [topology/budget/power.json]")->check(within(0, 1e6, true));
+  c.add_option("--watts", o.busy_w, "of a busy device [topology/budget/power.json]")->check(within(0, 1e6, true));
   c.add_option("--idle-watts", o.idle_w, "of an idle device [as --watts]")->check(within(0, 1e6, true));
   c.add_option("--host-watts", o.host_w, "a device's share of its host [0 with --watts]")->check(within(0, 1e6, true));
   c.add_option("--pue", o.pue, "power of the building over that of its machines [topology/budget/power.json]")->check(within(1, 100, true));
@@ -144,7 +144,7 @@ void add_plan(CLI::App& app, ExitCode& exit) {
   add_changes(*command, o->request);
   command->add_option("--jobs", o->request.jobs, "plans at a time [processors]")->check(CLI::Range(1, 1024));
   command->add_flag("--json", o->json, "one JSON object on stdout");
-  command->footer("Ranges hold 80 % of outcomes and come from the errors of earlier predictions. Of several plans the cheapest in time is the best.");
+  command->footer("Ranges hold 80 % of outcomes and come from the errors of earlier predictions. The best of several plans is the cheapest that meets --days.");
   command->callback([o, &exit] { exit = plan(*o); });
 }
 

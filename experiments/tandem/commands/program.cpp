@@ -92,7 +92,7 @@ void tell_own_presets() {
 }
 
 ExitCode parse_and_run(int argc, const char* const* argv) {
-  CLI::App app("Rehearses distributed transformer training before it is paid for, and then performs it.", "tandem");
+  CLI::App app("Predicts distributed transformer training before you pay for it, and trains on this machine.", "tandem");
   ExitCode exit = ExitCode::ok;
   fill(app, exit);
   try {

@@ -321,7 +321,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
       ->needs(every);
   command->add_option("--eval-data", o->eval_data, "text to evaluate on [the last tenth of --data, which is not trained on]")
       ->needs(every);
-  CLI::Option* save = command->add_option("--save", o->save, "checkpoint to write after the last step, also when interrupted: a folder, or one file where the name ends in .safetensors or a file has it");
+  CLI::Option* save = command->add_option("--save", o->save, "checkpoint to write after the last step, also when interrupted: a folder of checkpoints, or one file if the name ends in .safetensors or is that of a file");
   command->add_option("--save-every", o->save_every, "and after every N-th step [never]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
       ->needs(save);
