@@ -27,6 +27,9 @@ std::vector<std::string> plan_advice(const Plan& plan) {
                     "the step may be shorter without, or where the framework starts them on all stages at once (Megatron-LM's align_grad_reduce)");
   if (waits_for_the_norm(plan.parallel))
     notes.push_back("zb-h2 has no zero bubble while stages wait for the global norm: parallel.optimizer_sync post_validated lets steps overlap");
+  if (plan.parallel.offload.optimizer)
+    notes.push_back("offloaded states are copied to the device and updated there: DeepSpeed's CPUAdam and Megatron-LM's --optimizer-cpu-offload update "
+                    "on the host, which takes longer");
   if (plan.stack.facts.whole_between_micro_batches)
     notes.push_back("weights and gradients are exchanged once a step and whole between micro-batches: pipelines of stack " + plan.stack.name);
   notes.insert(notes.end(), plan.ineffective.begin(), plan.ineffective.end());

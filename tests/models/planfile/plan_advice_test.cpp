@@ -10,13 +10,24 @@
 using namespace tandem;
 using namespace tandem::test;
 
+namespace {
+
+/// How many notes of a plan with these members of `parallel` begin so.
+int told(const std::string& beginning, const std::string& members) {
+  int times = 0;
+  for (const std::string& note : plan_advice(parse_plan(with("parallel", members), "plan.json"))) times += note.starts_with(beginning);
+  return times;
+}
+
+}  // namespace
+
 TEST_CASE("ZB-H2 is told that a global norm keeps its bubble") {
-  const auto told = [](const std::string& members) {
-    int times = 0;
-    for (const std::string& note : plan_advice(parse_plan(with("parallel", members), "plan.json"))) times += note.starts_with("zb-h2 ");
-    return times;
-  };
-  CHECK(told("\"schedule\": \"zb-h2\"") == 1);
-  CHECK(told("\"schedule\": \"zb-h2\", \"optimizer_sync\": \"post_validated\"") == 0);
-  CHECK(told("\"schedule\": \"zb-h1\"") == 0);
+  CHECK(told("zb-h2 ", "\"schedule\": \"zb-h2\"") == 1);
+  CHECK(told("zb-h2 ", "\"schedule\": \"zb-h2\", \"optimizer_sync\": \"post_validated\"") == 0);
+  CHECK(told("zb-h2 ", "\"schedule\": \"zb-h1\"") == 0);
+}
+
+TEST_CASE("offloaded states are told to be updated on the device") {
+  CHECK(told("offloaded states ", "\"offload\": {\"optimizer\": true}") == 1);
+  CHECK(told("offloaded states ", "\"zero_stage\": 1") == 0);
 }
