@@ -377,9 +377,19 @@ void set_scale_out(Bandwidth total, NodeFacts& n, std::vector<std::string>& unve
   }
 }
 
+/// A node of fewer devices than NICs: nobody said that each of them has several.
+void note_kept_nics(const ClusterSpec& cluster, const NodeFacts& n, std::int64_t of, std::vector<std::string>& unverified) {
+  const bool fewer = cluster.override.devices_per_node && n.devices < of;
+  if (!fewer || cluster.override.scale_out_per_node || n.nics <= n.devices) return;
+  unverified.push_back("cluster.override.devices_per_node (its " + std::to_string(n.devices) + " devices have all " + std::to_string(n.nics) +
+                       " NICs of the node; scale_out_per_node says what they have)");
+}
+
 void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts) {
   NodeFacts& n = facts.node;
+  const std::int64_t whole = n.devices;
   set_devices(cluster, n);
+  note_kept_nics(cluster, n, whole, facts.unverified);
   if (cluster.override.scale_up_per_device) set_scale_up(*cluster.override.scale_up_per_device, n);
   if (cluster.override.scale_out_per_node && n.nics > 0) set_scale_out(*cluster.override.scale_out_per_node, n, facts.unverified);
   facts.device.host_link = n.host_link;

@@ -22,11 +22,11 @@ struct Offer {
   PriceKind kind = PriceKind::on_demand;
   std::string provider, instance;
   std::vector<std::string> clusters;  ///< cluster presets that are this instance
-  std::int64_t devices = 1;           ///< of the instance
   double device_hour = 0;             ///< in PriceList::currency
   std::chrono::sys_days date;
   std::string date_text, source, note;
   bool list_price = false;            ///< what the provider asks of everybody; else what somebody else quotes
+  std::int64_t devices = 1;           ///< of the instance
 };
 
 struct PriceList {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 
 #include "models/base/error.hpp"
@@ -17,7 +18,25 @@ std::shared_ptr<const Topology> on_half_nodes(ClusterSpec& spec) {
   return t;
 }
 
+/// How often its notes say that a node of fewer devices keeps its NICs.
+std::ptrdiff_t kept_nics(const Topology& t) {
+  const auto says = [](const std::string& note) { return note.starts_with("cluster.override.devices_per_node (its "); };
+  const auto notes = t.unverified();
+  return std::count_if(notes.begin(), notes.end(), says);
+}
+
 }  // namespace
+
+TEST_CASE("a node of fewer devices keeps its NICs, and says so unless its bandwidth is given") {
+  ClusterSpec spec = cluster("dgx-h100", 8);
+  CHECK(kept_nics(*make_topology(spec)) == 0);
+  CHECK(kept_nics(*on_half_nodes(spec)) == 1);
+  spec.override.scale_out_per_node = Bandwidth::bytes_per_second(200e9);
+  CHECK(kept_nics(*make_topology(spec)) == 0);
+  ClusterSpec whole = cluster("hls-gaudi2", 16);
+  whole.override.devices_per_node = 8;
+  CHECK(kept_nics(*make_topology(whole)) == 0);
+}
 
 TEST_CASE("pairs of devices get the bandwidth their datasheets say") {
   struct Expected { const char* preset; std::int64_t devices; std::int32_t a, b; double bytes_per_s; };
