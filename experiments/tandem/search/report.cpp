@@ -174,7 +174,8 @@ std::string to_text(const Search& search, const Answer& answer, const Changes& c
   for (const std::string& t : space.question().told) out += "chosen: " + t + "\n";
   const Judge& judge = search.judge();
   if (!answer.best.empty())
-    out += best_text(space, answer) + types_text(space, answer) + wider_text(judge, answer) + tight_text(judge, answer) + off_text(answer);
+    out += best_text(space, answer) + types_text(space, answer) + wider_text(judge, answer) + tight_text(judge, answer) +
+           off_text(answer);
   if (!answer.complete)
     out += "not all that could be better were simulated: " + count_text(at(answer.counts, Fate::left)) +
            " have no estimate, others one within its error; --events N simulates more\n";
