@@ -63,7 +63,7 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 
 }  // namespace
 
-TEST_CASE("dropless experts on several ranks train like one rank") {
+TEST_CASE("dropless experts on several ranks train like one rank", "[emulated]") {
   const exec::RunResult one = run(plan_of({}));
   for (const Layout& l : {Layout{1, 1, 2, 2, 0}, Layout{1, 1, 4, 4, 3}, Layout{2, 2, 2, 2, 1, 4, "zb-h1"}, Layout{2, 1, 4, 2, 2},
                           Layout{2, 1, 1, 1, 0}, Layout{4, 1, 1, 1, 0}, Layout{4, 1, 2, 2, 3}}) {
@@ -92,7 +92,7 @@ TEST_CASE("what the experts of all ranks multiply together is what was planned f
   CHECK(done == 4 * count(graph, StageId(0)).matrix.count());
 }
 
-TEST_CASE("with the routing that a step left every rank's FLOPs and received bytes are simulated exactly") {
+TEST_CASE("with the routing that a step left every rank's FLOPs and received bytes are simulated exactly", "[emulated]") {
   for (const Layout& l : {Layout{1, 1, 2, 2, 0}, Layout{1, 1, 4, 4, 3}, Layout{1, 1, 4, 2, 1}, Layout{2, 2, 2, 2, 1, 4, "zb-h1"},
                           Layout{2, 1, 4, 2, 2}, Layout{1, 2, 4, 4, 0, 4, "gpipe"}, Layout{4, 1, 2, 2, 0}}) {
     INFO("tp" << l.tensor << " pp" << l.pipeline << " dp" << l.data << " ep" << l.expert << " zero " << l.zero_stage);

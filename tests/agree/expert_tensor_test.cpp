@@ -85,7 +85,7 @@ void check_like(const exec::RunResult& one, const Plan& plan) {
 
 }  // namespace
 
-TEST_CASE("experts cut over other ranks than the rest train like one rank, and do what was simulated") {
+TEST_CASE("experts cut over other ranks than the rest train like one rank, and do what was simulated", "[emulated]") {
   const double capacity = GENERATE(0.0, 2.0);
   const json model = model_of(capacity, 0.02);
   const exec::RunResult one = tests::train(plan_of(model, {"{}"}), kSteps);
@@ -117,7 +117,7 @@ TEST_CASE("an optimizer of tensors' norms counts every part of an expert once, w
 }
 
 // Sums over tensor ranks of what they use on own rows are made once a step, so only experts are alike bit for bit.
-TEST_CASE("experts over tensor ranks have the same gradients bit for bit on data ranks as on one with as many micro-batches") {
+TEST_CASE("experts over tensor ranks have the same gradients bit for bit on data ranks as on one with as many micro-batches", "[emulated]") {
   const json model = model_of(0, 0.02);
   const char* training = R"({"global_batch_size": 2})";
   const exec::RunResult one = tests::train(plan_of(model, {R"({"tensor": 4, "expert": 2, "expert_tensor": 2})", training}), 1);
