@@ -3,7 +3,7 @@
 import json
 
 import tandem
-from tandem import SMALL, WithFolder, changed, run
+from tandem import SMALL, TEXT, WithFolder, changed, run
 
 INFEASIBLE = 4
 LLAMA = {"model": {"preset": "llama3-8b"}, "parallel": {"tensor": 2, "data": 4, "zero_stage": 1, "sequence_parallel": True},
@@ -61,7 +61,7 @@ class Blocks(WithFolder):
     def test_the_runtime_refuses_both_by_name(self):
         for field, value, said in (("training.precision", "fp8_block", "training.dtypes.compute"),
                                    ("training.fp8_activation_inputs", True, "training.fp8_activation_inputs")):
-            code, _, err = run("train", self.folder.plan(changed(SMALL, **{field: value})))
+            code, _, err = run("train", self.folder.plan(changed(SMALL, **{field: value})), "--data", TEXT)
             self.assertEqual(code, INFEASIBLE, err)
             self.assertIn(said, err)
 

@@ -50,6 +50,7 @@ class Published(WithFolder):
         path = PLANS / "deepseek-v3-2048.json"
         hours = lambda *changes: plan(path, "--tokens", "14.8e12", "--failures", 0, *changes, code=4)["best"]["device_hours"]["value"]
         self.near(hours(), 2.664e6, 0.15)
+        self.assertLess(hours("--set", "training.precision=fp8"), hours())                          # a scale for each tensor
         rows = ["--set", "parallel.token_dispatcher=alltoall"]
         self.assertGreater(hours(*rows), 1.2 * hours())                                             # a row for each expert
         self.assertGreater(hours("--set", "parallel.overlap_experts=false"), 1.1 * hours())         # no pass hides the exchange
