@@ -8,8 +8,9 @@ using namespace tandem::tests;
 namespace {
 
 constexpr double kDouble = 1e-9;
-/// Rounding of 6e-8 amplified over 20 steps whose update divides by sqrt(v).
-constexpr double kSingle = 1e-4;
+/// Rounding of 6e-8 amplified over 20 steps whose update divides by sqrt(v). The CPU's kernels stay below 1e-4; CUDA's, emulated, reach
+/// 1.03e-4 in the norm of gemma/moe's step 16, and stay below 1e-9 in fp64.
+constexpr double kSingle = 2e-4;
 
 const char* const kDense[] = {"gpt", "llama", "qwen3", "bloom", "bert/post", "bert/pre", "bert/post_add",
                               "window/sliding", "window/chunked", "latent/compressed", "latent/direct", "blocks/sandwich",
