@@ -5,7 +5,7 @@ import sys
 
 OPTION = re.compile(r"^  (\S.*?)(?:\s{2,}(\S.*))?$")
 TYPE = re.compile(r"^(?P<names>[^ ]+(?:,[^ ]+)*)(?: (?P<type>.*))?$")
-WORDS = {"INT": "integer", "FLOAT": "number", "TEXT": "text", "": ""}
+WORDS = {"INT": "integer", "FLOAT": "number", "SHARE": "number", "TEXT": "text", "": ""}
 FOOTER = re.compile(r"^exit codes: (.*?)^Data goes to", re.MULTILINE | re.DOTALL)
 
 
@@ -38,9 +38,9 @@ def subcommands(text):
 
 
 def value(text):
-    """`INT:INT in [1 - 9] REQUIRED` in words."""
+    """`INT 1..9 REQUIRED` in words."""
     needs = re.search(r"Needs: (\S+)", text)
-    spans = re.search(r"(INT|FLOAT) in \[(\S+) - (\S+)\]", text)
+    spans = re.search(r"(INT|FLOAT) (\S+?)\.\.([^\s=,]+)", text)
     choices = re.search(r"\{(.*?)\}", text)
     kind = "one of " + choices.group(1).replace(",", ", ") if choices else WORDS.get(re.split(r"[\s:,]", text)[0], text.split(" ")[0])
     if spans:

@@ -138,6 +138,8 @@ void add_plan(CLI::App& app, ExitCode& exit) {
   add_choice(*command, o->request.choice);
   command->add_option("--tokens", o->request.tokens, "tokens to train on, e.g. 2e12")->required()->check(within(0, kMostTokens, false));
   command->add_option("--days", o->request.days, "days that it may take: with which probability it does")->check(within(0, kMostDays, false));
+  command->add_option("--step-time", o->request.step_s, "measured seconds of a step of the one plan: all figures rest on it, and --what-if scales it by what is simulated [simulated]")
+      ->check(within(0, 1e6, false));
   add_price(*command, o->request.price);
   add_failures(*command, o->request.failures);
   add_power(*command, o->request.power);

@@ -10,6 +10,7 @@
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/error_report.hpp"
+#include "experiments/tandem/commands/help_format.hpp"
 #include "models/base/error.hpp"
 #include "models/base/input.hpp"
 #include "models/base/presets.hpp"
@@ -27,6 +28,7 @@ constexpr const char* kFooter =
     "  130 interrupted (Ctrl-C, SIGTERM, SIGHUP), results so far kept\n"
     "Data goes to stdout, messages and progress to stderr. NO_COLOR is respected.";
 
+constexpr std::size_t kHelpColumn = 32;      // of what an option does
 constexpr std::size_t kLongestUsage = 1000;  // bytes of an argument and what is wrong with it
 
 /// CLI11 asks for help and version by exception too: those print to stdout and are no error.
@@ -55,6 +57,8 @@ void refuse_empty_values(CLI::App& app) {
 }
 
 void fill(CLI::App& app, ExitCode& exit) {
+  app.formatter(std::make_shared<HelpFormat>());
+  app.get_formatter()->column_width(kHelpColumn);
   app.set_version_flag("--version", "tandem " TANDEM_VERSION);
   app.require_subcommand(1);
   app.footer(kFooter);

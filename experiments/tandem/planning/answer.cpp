@@ -14,8 +14,16 @@ namespace {
 
 constexpr int kOldDays = 90;
 
+/// One measured step time says nothing of other plans.
+void require_one_plan(const Request& request, std::size_t plans) {
+  if (request.step_s && plans > 1)
+    throw ConfigError(Problem{"--step-time", "", number_text(*request.step_s, 3), "is of one plan, and " + std::to_string(plans) + " are compared",
+                              "give the plan that was measured, and --what-if for changes of it"});
+}
+
 std::vector<Assessment> assessments(const Request& request) {
   const std::vector<CandidatePlan> plans = candidates(request.choice);
+  require_one_plan(request, plans.size());
   std::vector<Assessment> out(plans.size());
   const auto work = [&](std::size_t i) { out[i] = assess(plans[i], request.choice.stack); };
   for_each_index(plans.size(), program::interruptible(request.jobs), work);
@@ -79,7 +87,8 @@ void add_warnings(Answer& out, const Request& request, const Facts& facts) {
     const Problem problem = no_price(request, facts, best->assessment);
     out.warnings.push_back(problem.reason + ": " + problem.remedy);
   }
-  if (const std::string& wider = best->assessment.prediction.range.wider; best->budget.published && !wider.empty())
+  const std::string& wider = best->assessment.prediction.range.wider;
+  if (best->budget.published && !best->conditions.measured_factor && !wider.empty())
     out.warnings.push_back("beyond the records: " + wider);
   if (!best->conditions.power)
     out.warnings.push_back("watts of " + best->assessment.topology->device().name + " are not known: give --watts");

@@ -80,6 +80,7 @@ ordered_json option(const Option& o) {
           {"layout", layout(o.assessment.plan)},
           {"steps", b.steps},
           {"step_time_s", ranged(b.step_s)},
+          {"measured", o.conditions.measured_factor.has_value()},
           {"published", b.published},
           {"range_basis", o.assessment.prediction.range.basis},
           {"days", ranged(b.days)},

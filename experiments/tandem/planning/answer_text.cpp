@@ -23,7 +23,9 @@ std::string figure(double value) {
   return rounded < 9e15 ? count_text(std::llround(rounded)) : number_text(rounded, 0);
 }
 
-std::string ranged(const Ranged& r) { return figure(r.value) + " (" + figure(r.low) + " to " + figure(r.high) + ")"; }
+std::string ranged(const Ranged& r, const std::string& unit = "") {
+  return figure(r.value) + unit + (r.low < r.high ? " (" + figure(r.low) + " to " + figure(r.high) + ")" : "");
+}
 
 std::string percent(double share) { return number_text(100 * share, 1) + " %"; }
 
@@ -52,11 +54,17 @@ std::string headline(const Plan& plan) {
          " x pipeline " + std::to_string(p.pipeline) + " x data " + std::to_string(p.data) + "\n";
 }
 
+std::string step_text(const Option& o) {
+  const Ranged& step = o.budget.step_s;
+  const std::string range = time_text(step.low) + " to " + time_text(step.high) + ", 80 %";
+  const std::string simulated = "measured; simulated: " + time_text(o.assessment.prediction.step_time.seconds());
+  return time_text(step.value) + " each (" + (o.conditions.measured_factor ? simulated : range) + ")";
+}
+
 std::string tokens_line(const Option& o) {
   const Budget& b = o.budget;
   return line("tokens", figure(o.conditions.tokens) + " in " + figure(std::ceil(b.steps)) + " steps of " +
-                            count_text(o.assessment.plan.global_batch_tokens()) + ", " + time_text(b.step_s.value) + " each (" +
-                            time_text(b.step_s.low) + " to " + time_text(b.step_s.high) + ", 80 %)");
+                            count_text(o.assessment.plan.global_batch_tokens()) + ", " + step_text(o));
 }
 
 std::string days_line(const Option& o) {
@@ -84,8 +92,7 @@ std::string money_line(const Option& o) {
   const PriceCondition& p = *o.conditions.price;
   const std::string unit = p.currency.empty() ? "" : " " + p.currency;
   const Ranged& m = *o.budget.money;
-  std::string out = figure(m.value) + unit + " (" + figure(m.low) + " to " + figure(m.high) + "), " +
-                    figure(m.value / o.conditions.tokens * 1e12) + " per trillion tokens; " + number_text(p.device_hour, 2) + " a device hour";
+  std::string out = ranged(m, unit) + ", " + figure(m.value / o.conditions.tokens * 1e12) + " per trillion tokens; " + number_text(p.device_hour, 2) + " a device hour";
   if (p.offer != nullptr)
     out += ", " + kind_text(*p.offer) + ", " + p.offer->provider + " " + p.offer->instance + ", " + p.offer->date_text +
            (p.offer->list_price ? ", list price" : ", as quoted");

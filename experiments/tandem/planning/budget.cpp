@@ -42,6 +42,20 @@ FailureBudget failures_of(const FailureCondition& c, double devices) {
   return out;
 }
 
+/// A measured step time has no range.
+Ranged step_of(const Prediction& p, const Conditions& c) {
+  const double step = p.step_time.seconds();
+  const Ranged simulated{step, p.range.low_s, p.range.high_s}, measured{step, step, step};
+  return scaled(c.measured_factor ? measured : simulated, c.measured_factor.value_or(1) * c.step_factor);
+}
+
+double probability(double wanted_days, const Budget& b, const Assessment& a, const Conditions& c, const Facts& facts) {
+  const Prediction& p = a.prediction;
+  if (c.measured_factor) return b.days.value <= wanted_days ? 1 : 0;
+  return sim::share_within(facts.errors, p, sim::range_question(p, *a.topology, traits_of(a.plan)),
+                           wanted_days / b.days.value * p.step_time.seconds());
+}
+
 EnergyBudget energy_of(const PowerCondition& power, const Budget& b, double devices) {
   const double down = b.failures.available * b.failures.shares.down + (1 - b.failures.available);
   const double spares = b.spare_devices / devices;
@@ -73,20 +87,18 @@ Budget budget_of(const Assessment& a, const Conditions& c, const Facts& facts) {
   const Prediction& p = a.prediction;
   Budget out;
   out.steps = c.tokens / (p.tokens_per_s * p.step_time.seconds());
-  out.step_s = scaled({p.step_time.seconds(), p.range.low_s, p.range.high_s}, c.step_factor);
+  out.step_s = step_of(p, c);
   out.failures = failures_of(c.failures, a.devices());
   out.goodput = goodput_of(a, out.failures);
   out.days = scaled(out.step_s, out.steps / out.goodput / kSecondsPerDay);
   out.failures.expected = out.days.value * kHoursPerDay / out.failures.mtbf_hours;
   out.device_hours = scaled(out.days, kHoursPerDay * a.devices());
   out.spare_devices = static_cast<double>(out.failures.spares * a.topology->devices_per_node());
-  if (c.days)
-    out.in_time = sim::share_within(facts.errors, p, sim::range_question(p, *a.topology, traits_of(a.plan)),
-                                    *c.days / out.days.value * p.step_time.seconds());
+  if (c.days) out.in_time = probability(*c.days, out, a, c, facts);
   if (c.price) out.money = scaled(out.device_hours, c.price->device_hour * (1 + out.spare_devices / a.devices()));
   if (c.power) out.energy = energy_of(*c.power, out, a.devices());
   out.memory = verdict(a, facts.memory_error);
-  out.published = sim::has_records(facts.errors, *a.topology);
+  out.published = c.measured_factor || sim::has_records(facts.errors, *a.topology);
   return out;
 }
 

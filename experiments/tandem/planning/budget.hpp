@@ -9,7 +9,7 @@
 
 namespace tandem::planning {
 
-/// A figure with its 80 % range, which comes from that of the step time.
+/// A figure with its 80 % range, which comes from that of the step time. All three are equal where the step time was measured.
 struct Ranged {
   double value = 0, low = 0, high = 0;
 };
@@ -42,7 +42,7 @@ struct Budget {
   std::optional<EnergyBudget> energy;
   FailureBudget failures;
   MemoryVerdict memory = MemoryVerdict::fits;
-  bool published = true;                 ///< some step time of the device was; else ranges are a wide default
+  bool published = true;                 ///< this step time was measured, or some of the device published; else ranges are a wide default
 };
 
 /// Works out a budget. The assessment has a prediction. Throws ConfigError where failures leave no time for work.

@@ -29,7 +29,7 @@ bool set(Conditions& c, const std::string& name, double value) {
   else if (name == "restart") c.failures.detection_s = 0, c.failures.restart_s = value;
   else if (name == "save") (c.failures.durable_s > 0 ? c.failures.durable_s : c.failures.save_s) = value;
   else if (name == "price" && c.price) c.price->device_hour = value;
-  else if (name == "step_time") c.step_factor = value;
+  else if (name == "step_time") c.step_factor *= value;
   else return false;
   return true;
 }
@@ -40,7 +40,7 @@ double value_of(const Conditions& c, const std::string& name) {
   if (name == "restart") return c.failures.detection_s + c.failures.restart_s;
   if (name == "save") return c.failures.save_s + c.failures.durable_s;
   if (name == "price") return c.price ? c.price->device_hour : 0;
-  return c.step_factor;
+  return 1;
 }
 
 std::string three_digits(double value) {
@@ -59,7 +59,7 @@ std::vector<std::pair<std::string, std::string>> change_names() {
           {"restart", "seconds from a failure to the next step"},
           {"save", "seconds of a checkpoint"},
           {"price", "of a device hour"},
-          {"step_time", "factor on the simulated step time"}};
+          {"step_time", "factor on the step time"}};
 }
 
 Change ChangeMaker::with(const std::string& name, const std::string& value, const Conditions& conditions) const {
@@ -71,6 +71,7 @@ Change ChangeMaker::resimulated(const std::string& name, const std::string& valu
   if (!a.refusal.empty()) throw InfeasibleError(Problem{"--what-if", name, value, a.refusal, ""});
   Conditions c = conditions_of(request_, facts_, a);
   if (!c.price) c.price = option_.conditions.price;
+  c.measured_factor = option_.conditions.measured_factor;  // the simulated change, from where the measured plan is
   return {name, value, budget_of(a, c, facts_)};
 }
 
@@ -98,7 +99,8 @@ std::vector<Sway> ChangeMaker::tornado() const {
   const StepRange& range = option_.assessment.prediction.range;
   const double step = option_.assessment.prediction.step_time.seconds();
   const Conditions& c = option_.conditions;
-  std::vector<Sway> out = {sway("step_time", range.low_s / step, range.high_s / step)};
+  std::vector<Sway> out;
+  if (!c.measured_factor) out.push_back(sway("step_time", range.low_s / step, range.high_s / step));
   if (c.price) out.push_back(sway("price", 0.9, 1.1));
   if (!c.failures.goodput)
     for (const char* name : {"failures", "restart", "save"})

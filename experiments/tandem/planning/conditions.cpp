@@ -102,6 +102,7 @@ Conditions conditions_of(const Request& request, const Facts& facts, const Asses
   Conditions out;
   out.tokens = request.tokens;
   out.days = request.days;
+  if (request.step_s) out.measured_factor = *request.step_s / a.prediction.step_time.seconds();
   out.price = price_of(request.price, facts, a);
   out.failures = failures_of(request.failures, facts, a);
   const auto draw = draw_of(request.power, facts, a);

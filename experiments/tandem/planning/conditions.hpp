@@ -52,7 +52,8 @@ struct Conditions {
   std::optional<PriceCondition> price;   ///< empty: no offer
   FailureCondition failures;
   std::optional<PowerCondition> power;   ///< empty: watts are not known
-  double step_factor = 1;                ///< on the simulated step time
+  std::optional<double> measured_factor; ///< a measured step time over the simulated one
+  double step_factor = 1;                ///< on the step time, measured or simulated
 };
 
 /// The conditions of one plan. Throws ConfigError: unknown kind of price or grid, watts of a device without its own.

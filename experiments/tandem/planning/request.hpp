@@ -55,6 +55,7 @@ struct Request {
   PlanChoice choice;
   double tokens = 0;
   std::optional<double> days;
+  std::optional<double> step_s;     ///< measured, of the one plan, in place of the simulated step time
   PriceChoice price;
   FailureChoice failures;
   PowerChoice power;

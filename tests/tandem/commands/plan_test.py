@@ -37,6 +37,15 @@ class Published(WithFolder):
         self.near(days["value"], 84, 0.05)  # the step itself is predicted 3.3 % long
         self.assertTrue(days["low"] < 84 < days["high"])
 
+    def test_1t_takes_84_days_with_the_published_seconds_of_a_step(self):
+        flops = 96 * 3072 * 2048 * 128 * 25600**2 * (1 + 2048 / (6 * 25600) + 51200 / (16 * 128 * 25600))  # (3) of arXiv 2104.04473
+        step = flops / (3072 * 163e12)
+        best = plan(PLANS / "megatron-1t-3072.json", "--tokens", "450e9", "--failures", 0, "--step-time", step)["best"]
+        self.near(step, 102.6, 0.001)
+        self.near(best["days"]["value"], 84, 0.03)
+        self.assertAlmostEqual(best["days"]["value"], 450e9 / (3072 * 2048) * step / 86400, places=6)
+        self.assertEqual(best["days"]["low"], best["days"]["high"])
+
     def test_llama2_70b_takes_1720000_device_hours(self):
         self.near(plan(PLANS / "llama2-70b-a100-1024.json", "--tokens", "2e12")["best"]["device_hours"]["value"], 1.72e6, 0.08)
 
@@ -73,6 +82,22 @@ class Questions(WithFolder):
         in_time = [n for n, days in at.items() if days <= 40]
         self.assertEqual(answer["best"]["layout"]["devices"], min(in_time))
         self.assertGreater(answer["best"]["in_time"], 0.3)
+
+    def test_1_a_measured_step_has_no_range_and_scales_what_changes_do(self):
+        changes = ("--tokens", "1e12", "--what-if", "network=0.1", "--what-if", "step_time=1.1", "--failures", 0)
+        simulated, double = plan(self.plan, *changes), plan(self.plan, *changes, "--step-time", 2 * self.step["step_time_s"], "--tornado")
+        days = double["best"]["days"]
+        self.assertAlmostEqual(days["value"], 2 * simulated["best"]["days"]["value"])
+        self.assertEqual((days["low"], days["high"], double["best"]["measured"]), (days["value"], days["value"], True))
+        for before, after in zip(simulated["what_if"], double["what_if"]):
+            self.assertAlmostEqual(after["days"], 2 * before["days"])
+        self.assertNotIn("step_time", [t["input"] for t in double["tornado"]])
+        for wanted, probability in ((days["value"] * 1.001, 1), (days["value"] * 0.999, 0)):
+            best = plan(self.plan, *changes, "--step-time", 2 * self.step["step_time_s"], "--days", wanted)["best"]
+            self.assertEqual(best["in_time"], probability)
+        code, _, error = run("plan", self.plan, "--tokens", "1e12", "--devices", "64,128", "--step-time", 3)
+        self.assertEqual(code, 3)
+        self.assertIn("--step-time", error)
 
     def test_2_money_per_run_and_per_trillion_tokens(self):
         answer = plan(self.plan, "--tokens", "2e12", "--price", 2, "--what-if", "price=2.2")
