@@ -20,7 +20,7 @@ struct Routes {
   std::vector<std::span<std::byte>> take;
 };
 
-/// How one member does its part of a collective over members that reach each other by messages alone.
+/// One member's part of a collective that is done by messages: exchange `first`, then (if `folds`) reduce into `result`, then exchange `second`.
 struct Itinerary {
   Routes first;
   /// What was taken, with the member's own part, is folded into `result`. `first.take` has room for a window of it then.

@@ -1,6 +1,6 @@
 #pragma once
 // Makers of field-table entries: each binds a member of Plan to a kind of value. Included by the tables only, since
-// it needs the whole JSON library. Private to models/planfile/plan_*.cpp.
+// it needs the whole JSON library. Private to models/fields.
 
 #include <array>
 #include <utility>

@@ -92,7 +92,7 @@ std::vector<PlanField> top_fields() {
       directive({"$schema", "For editors."}),
       text({"name", "For people."}, AT(name)),
       text({"notes", "For people."}, AT(notes)),
-      text({"stack.name", "Framework whose habits and rules the plan has: a file of models/stacks."}, AT(stack.name))
+      text({"stack.name", "Framework to imitate: a file of models/stacks."}, AT(stack.name))
           .otherwise("the framework most used on the device"),
       stack_month(),
       stack_rules(),

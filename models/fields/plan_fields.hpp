@@ -1,6 +1,6 @@
 #pragma once
 // The one table of what a plan file may say. Parsing, printing, the JSON Schema, "did you mean" and the stack rules
-// all read it, so they cannot tell different stories. Private to models/planfile/plan_*.cpp.
+// all read it, so they agree.
 
 #include <functional>
 #include <optional>

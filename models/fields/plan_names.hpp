@@ -1,5 +1,5 @@
 #pragma once
-// Spellings of the plan's enumerations, in the order of their enumerators. Private to models/planfile/plan_*.cpp.
+// Spellings of the plan's enumerations, in the order of their enumerators. Private to models/fields.
 
 #include <array>
 #include <string_view>

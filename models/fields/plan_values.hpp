@@ -1,5 +1,5 @@
 #pragma once
-// Kinds of values of the field table: each knows how it is read, printed and described. Private to models/planfile/plan_*.cpp.
+// Kinds of values of the field table: each knows how it is read, printed and described.
 
 #include <optional>
 #include <span>

@@ -33,25 +33,26 @@ struct Allocation {
   Pool pool = Pool::computation;
 };
 
-/// A tensor of a framework's update that no task has and the arena has no room for: it lies in what its allocator keeps.
+/// A temporary of a framework's optimizer step that no task of the graph has. It is not in the arena; PyTorch's allocator serves it from its
+/// cache (models/lowering/stage/cached_tensors).
 struct PassingTensor {
   Bytes bytes;
-  std::int32_t comes = 0, goes = 0;  ///< in an order of such tensors alone, behind the passes; both of them inclusive
-  bool let_go = false;               ///< beside the next one only a stream keeps it: it goes sooner where the host waits for the device
+  std::int32_t comes = 0, goes = 0;  ///< first and last time of life, inclusive, counted over these temporaries alone, after all passes
+  bool let_go = false;               ///< from the next one on only a stream's recordStream holds it: freed sooner if the host waits for the device
 };
 
 /// All of them.
 struct PassingTensors {
   std::vector<PassingTensor> tensors;  ///< by `comes`
-  std::int32_t gradients_go = 0;       ///< in the same order: those of the passes are gone when tensors of this time come
+  std::int32_t gradients_go = 0;       ///< time, counted likewise, at which the passes' gradients are freed
 };
 
 struct MemoryPlan {
   Bytes arena_bytes;          ///< end of the highest allocation: alignment, holes and reuse included
   Bytes live_peak_bytes;      ///< largest sum of live tensors at any task
   BytesByKind live_at_peak{}; ///< split of live_peak_bytes
-  Bytes cached_bytes;         ///< of tensors past that a framework's allocator keeps beside the arena until memory runs short
-  Bytes pooled_bytes;         ///< of cached_bytes, what streams have at most while the others have less
+  Bytes cached_bytes;         ///< freed bytes that the framework's allocator keeps in its cache beside the arena until memory runs short
+  Bytes pooled_bytes;         ///< part of cached_bytes: sum of each stream's peak above the joint peak, as streams share no bytes
   PassingTensors passing;     ///< where there are any, gradients come and go with the step
   bool expandable_segments = false;    ///< whether the framework's allocator maps more memory behind what it has
   std::vector<Allocation> allocations; ///< persistent ones first (first = 0, or where a framework makes them; last = end)

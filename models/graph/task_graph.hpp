@@ -88,7 +88,8 @@ struct Instance {
   std::uint32_t binding = 0;        ///< first of slots.size() entries in Program::bindings
 };
 
-/// Why one task waits for another of the same rank.
+/// Why one task waits for another of the same rank. data: it reads or overwrites what the other wrote or read. reuse: it takes bytes that
+/// the other's tensor had. credit: it receives into a buffer that the other must free first. order: the schedule or framework wants it.
 enum class EdgeKind : std::uint8_t { data, reuse, credit, order };
 
 /// Dependency across instances of one rank: `to` starts after `from` ended.
@@ -198,7 +199,7 @@ struct TaskGraph {
 
   /// Verifies every invariant: operands inside their slots, bindings inside the arena, no read of bytes that no
   /// ordered task wrote, no overwrite before the last reader, communicators entered alike on all ranks, sends matched
-  /// by receives; then plays all stages twice (streams with rendezvous, and everything serialised in issue order).
+  /// by receives. Then runs all stages without durations, as Host::launches and as Host::computes (deadlock.hpp), to find deadlocks.
   /// Throws ContractError naming the tasks that are wrong or wait on each other.
   void check() const;
 };

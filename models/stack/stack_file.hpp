@@ -1,6 +1,6 @@
 #pragma once
 // A file of models/stacks, read once: the rules of one framework, each with the months between which it holds.
-// Private to models/stack; other code reads what the rules come to for a plan (models/stack/facts.hpp).
+// Private to models/stack; other code reads what the rules come to for a plan (models/plan/stack_facts.hpp).
 
 #include <memory>
 #include <optional>

@@ -24,7 +24,7 @@ struct RolePrediction {
   Coords coords;                     ///< of the representative
   std::vector<std::int32_t> ranks;
   Bytes arena_bytes, live_peak_bytes, peak_memory_bytes; ///< peak = arena + runtime
-  Bytes needed_bytes;                ///< that there must be room for (sim/memory/role_memory): runtime and the arena of a host, elsewhere live tensors or what an allocator needs for them
+  Bytes needed_bytes;                ///< decides whether the plan fits (sim/memory/role_memory): runtime + arena (host, stack tandem), else + live tensors or what the simulated allocator needs
   Bytes cached_bytes;                ///< what an allocator reserves beside the arena while there is room
   BytesByKind memory_bytes{};        ///< live peak by kind, runtime added
   TimeBreakdown time_breakdown_s;              ///< empty where it was not asked for; the critical role's never is
@@ -78,7 +78,7 @@ struct Prediction {
 
 struct Plan;
 
-/// Index into roles: whose needed_bytes are most, which need not be the heaviest's.
+/// Index of the role with the largest needed_bytes; heaviest_role has the largest peak_memory_bytes.
 std::size_t neediest_role(const Prediction& prediction);
 /// Index into roles: whose live_peak_bytes are most.
 std::size_t fullest_role(const Prediction& prediction);

@@ -7,9 +7,9 @@
 
 namespace tandem::sim {
 
-/// Why an estimate is not the event simulation's time. The first that applies.
+/// Why an estimate may differ from the event simulation's time. The first that applies.
 enum class Outside : std::uint8_t {
-  nothing,    ///< it is: within 3 % of 99 in 100 plans, within 8 % of all (tests/sim/closed_form)
+  nothing,    ///< no reason: 99 in 100 plans are within 3 %, all within 8 % (tests/sim/closed_form)
   layout,     ///< recurrences have no such plan (ZeRO 2 and 3, two passes at once, ...), or its machine is disturbed
   host,       ///< launches set the pace
   contended,  ///< communications that run at once use links in common
@@ -29,7 +29,7 @@ struct Estimate {
   Bytes memory;         ///< of the rank that needs most, the device's runtime included
   Outside outside = Outside::nothing;
   Way way = Way::recurrences;
-  bool least = false;   ///< if it is outside: the step takes no less (but for an estimate's error), as it has no chunks
+  bool least = false;   ///< `step_time` is a lower bound, up to an estimate's error: `outside` is set and the plan has no chunks
 };
 
 }  // namespace tandem::sim

@@ -106,7 +106,7 @@ void read_memory(LayerTimes& out, const TaskGraph& graph) {
   }
 }
 
-/// What lives for the whole step beside what `Recurrences` count themselves, and the most of all else.
+/// Reads the bytes that live for the whole step, without parameters, gradients and states, and the peak of all others.
 void read_live(LayerTimes& out, const Program& program, const lowering::Shapes& shapes, const OptimizerSpec& optimizer) {
   const auto end = static_cast<std::uint32_t>(program.instances.size()) - 1;
   Bytes lasting;

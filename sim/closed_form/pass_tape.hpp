@@ -1,6 +1,6 @@
 #pragma once
-// A pipeline schedule as a recurrence over passes: which end is the later of which ends plus which time. Written once for a
-// schedule, simulated with any times.
+// A pipeline schedule as a recurrence: the end of a pass or transfer is the latest end of what it waits for, plus its time. The list of
+// steps (the tape) is written once for a schedule and evaluated with any times.
 
 #include <cstdint>
 #include <map>

@@ -14,10 +14,10 @@
 
 namespace tandem::sim {
 
-/// How a plan that nearly fills its device is measured.
+/// How the memory of a plan that nearly fills its device is estimated.
 enum class Fill : std::uint8_t {
-  played,  ///< its allocator is played through the step: seconds for long ones
-  alive,   ///< what is alive at once counts, without the holes between it
+  played,  ///< PyTorch's allocator is simulated through the step: seconds for long steps
+  alive,   ///< largest sum of live tensors, without fragmentation
 };
 
 /// Of a whole step.

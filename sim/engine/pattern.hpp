@@ -1,7 +1,7 @@
 #pragma once
-// How the instances of a template go when nothing outside their role can touch them between their first computation and
-// their last task. There are few different ways, for a pipeline repeats itself: each is worked out once, for all
-// micro-batches, layers and roles, and an instance only says when it began and which way it went.
+// Cached timings of a template's instances, for instances that nothing outside their role can delay between their first computation
+// and their last task. A pipeline repeats itself, so few timings (patterns) occur. Each is computed once, for all micro-batches,
+// layers and roles; an instance stores only its start and its pattern.
 
 #include <array>
 #include <cstdint>
@@ -38,8 +38,8 @@ struct TimedTemplate {
 
 };
 
-/// What an instance finds, in ps from when its first computation may start. That start is known: whatever was over by
-/// then does not matter.
+/// What an instance still waits for, in ps after its first computation may start. It is the key of a pattern; waits that end
+/// before that start do not matter.
 struct Circumstances {
   static constexpr std::int64_t kIdle = std::numeric_limits<std::int64_t>::min();
   std::array<std::int64_t, kPatternLanes> issue{kIdle, kIdle};  ///< the host's beginning on it; kIdle: it is never late

@@ -16,7 +16,7 @@ namespace tandem::sim {
 /// parameters, no memory.
 TaskGraph repeated_steps(const TaskGraph& graph, std::int64_t steps);
 
-/// The last task of step `step` on each stream that it uses, in the program of in_succession that `one` became.
+/// The last task of step `step` on each stream that it uses, in the program that repeated_steps() made of `one`.
 std::vector<Place> last_tasks(const TaskGraph& graph, const Program& one, std::int64_t step);
 
 }  // namespace tandem::sim

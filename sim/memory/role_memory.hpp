@@ -16,7 +16,7 @@ bool one_arena(const Plan& plan, const Device& device);
 /// Bytes that a stage's program needs beside `runtime`: live tensors, an arena of a host or a stack, or what a caching allocator was found to need
 /// where tensors are laid out near the device's end.
 Bytes needed_memory(const Plan& plan, const Setup& setup, const Program& program, Bytes runtime);
-/// Whether an arena of so many bytes beside `runtime` is near the end of a device whose framework has PyTorch's allocator: then that
+/// Whether `arena` fills more than 7/8 of what `runtime` leaves of a device whose framework uses PyTorch's allocator. If so, that
 /// allocator is simulated.
 bool near_the_end(const Plan& plan, const Setup& setup, Bytes arena, Bytes runtime);
 

@@ -3,7 +3,7 @@
 
 namespace tandem::program {
 
-/// What the program answers to the shell; documented in --help and in README.md, and stable.
+/// What the program answers to the shell; documented in --help and docs/reference/exit-codes.md, and stable.
 enum class ExitCode : int {
   ok = 0,
   internal = 1,     ///< a bug in Tandem

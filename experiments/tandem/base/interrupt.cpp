@@ -20,7 +20,7 @@ namespace {
 volatile std::sig_atomic_t interrupts = 0, told = 1;
 
 constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP};  // Ctrl-C, a batch system at its time limit, a closed terminal
-constexpr char kNotice[] = "interrupted: what runs is finished and kept; once more ends at once\n";
+constexpr char kNotice[] = "interrupted: finishing what is running and keeping its results; interrupt again to end at once\n";
 constexpr char kEnd[] = "interrupted\n";
 
 /// `nohup` asks that a closed terminal goes unnoticed.

@@ -32,7 +32,7 @@ inline CLI::Validator share() {
 /// --stack: "NAME" or "NAME@2024-07" in place of the plan's stack.
 inline void add_stack_option(CLI::App& command, std::string& stack) {
   command.add_option("--stack", stack,
-                     "framework whose habits and rules the plan has, NAME or NAME@YYYY-MM for its code of a month [the plan's, else the "
+                     "framework to imitate: NAME, or NAME@YYYY-MM for its code as of that month [the plan's, else the "
                      "one most used on the device]");
 }
 

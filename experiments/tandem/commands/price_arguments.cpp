@@ -46,11 +46,11 @@ void add_price(CLI::App& c, planning::PriceChoice& o) {
                                                               : cluster + " is given twice");
     }
   };
-  c.add_option_function<Words>("--price", price, "of a device hour, in any currency, or CLUSTER=PRICE for one of several [topology/budget/prices.json]")
+  c.add_option_function<Words>("--price", price, "price of a device hour, in any currency, or CLUSTER=PRICE for one of several [topology/budget/prices.json]")
       ->delimiter(',')
       ->type_name("PRICE,...");
   add_list(c, "--price-kind", o.kinds, "on_demand, reserved or spot: the first that the device has a price of [on_demand]");
-  c.add_option("--provider", o.provider, "whose prices [all]");
+  c.add_option("--provider", o.provider, "use this provider's prices only [all]");
 }
 
 }  // namespace tandem::program

@@ -117,7 +117,7 @@ std::string range_text(const ExplainedCase& c, const Row& row, const json& value
   switch (row.range) {
     case RangeKind::grows: return scaled(value.get<double>(), r.low_s / step, r.high_s / step, r);
     case RangeKind::shrinks: return scaled(value.get<double>(), step / r.high_s, step / r.low_s, r);
-    case RangeKind::part: return "none of its own: published runs tell the step, not its parts; see step_time_s";
+    case RangeKind::part: return "none: published runs state the step time, not its parts; see step_time_s";
     case RangeKind::layout:
       return "none: the layout is exact, and what a framework keeps beside it is not in it; `tandem validate` tells how far off";
     case RangeKind::exact: return "exact";

@@ -84,7 +84,7 @@ std::vector<Row> time_rows() {
       share("expert_comm", "compute stream idle for tokens on their way to or from the ranks of their experts", network),
       share("pipeline_comm", "compute stream idle for a send or receive while it moves", network),
       share("data_comm", "compute stream idle for a collective of the data stream while it moves", network),
-      share("bubble", "compute stream idle for others: what it waits for has not begun to move, and not for their launches", {}),
+      share("bubble", "compute stream idle because a partner is not ready to send, receive or join; the part in which the partner waits for its own launches is launch", {}),
       share("launch", "compute stream idle until its host, or that of a rank it waits for, has issued its next task; what CUDA graphs hold (training.cuda_graphs) is issued "
                       "with their launch", host),
       share("host_copy", "compute stream idle for states on their way from or to the host's memory", {"node:scale_out.host_link_bytes_per_s"}),

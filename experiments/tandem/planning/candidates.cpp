@@ -156,13 +156,13 @@ std::vector<CandidatePlan> candidates(const PlanChoice& choice) {
 
 std::string chosen_batch(const PlanChoice& choice) {
   if (choice.sequences_per_device > 0 || sets(choice, "training.global_batch_size") || has_batch(base_of(choice))) return "";
-  return "nobody said the batch: it is one sequence a device; --sequences-per-device N or --set training.global_batch_size=N sets it";
+  return "no batch given: one sequence per device is assumed; set it by --sequences-per-device N or --set training.global_batch_size=N";
 }
 
 std::string chosen_layout(const PlanChoice& choice) {
   const auto is_layout = [](const FieldValues& f) { return f.field.starts_with("parallel.") && f.field != "parallel.data"; };
   if (std::any_of(choice.fields.begin(), choice.fields.end(), is_layout) || !is_model(choice)) return "";
-  return "nobody said the layout: all ranks are data-parallel with ZeRO 3, which saves memory and not time; a plan of `tandem search --export` may be "
+  return "no layout given: all ranks are data-parallel with ZeRO 3, which saves memory, not time; a plan of `tandem search --export` may be "
          "much faster";
 }
 

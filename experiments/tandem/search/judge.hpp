@@ -32,7 +32,7 @@ struct CandidateView {
   std::int64_t estimate_ps = 0;   ///< 0: none
   std::int64_t memory = 0;        ///< bytes of the rank that needs most, by the closed form; 0: none
   sim::Outside outside = sim::Outside::layout;
-  bool rough = false;             ///< a bound in microseconds: refine() says more in milliseconds
+  bool rough = false;             ///< only a lower bound is known; refine() simulates short plans (milliseconds)
   std::int64_t floor_ps = 0;      ///< of its step, where it is rough
   std::string reason;
 };
@@ -55,10 +55,10 @@ inline constexpr double kReadMemoryError = 0.03;
 
 inline constexpr std::int64_t kAnyRoom = std::int64_t{1} << 60;
 
-/// What a judge lets pass.
+/// Checks that a judge skips.
 struct Lenience {
-  bool any_stack = false;         ///< what the stack cannot run
-  bool any_memory = false;        ///< what does not fit the device's memory
+  bool any_stack = false;         ///< the stack's refusals (--any-stack)
+  bool any_memory = false;        ///< the limit of the device's memory
 };
 
 /// For several threads. Says the same of a candidate whatever was asked before.

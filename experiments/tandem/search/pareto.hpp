@@ -45,8 +45,8 @@ struct ParetoFront {
   bool complete = true;              ///< false: --events was reached in a search
 };
 
-/// Estimates the search's whole shard and simulates what could be on its front: the front of the estimates first, then that of those
-/// left, until none could be on it. Returns those simulated, in an order that depends on the space alone, and whether none was left.
+/// Estimates the search's whole shard. Then simulates the front of the estimates, then the front of the remaining ones, until none of
+/// them could be on the front. Returns the simulated steps, in an order that depends on the space alone, and whether none was left out.
 /// Throws program::Interrupted.
 struct Peeled {
   std::map<CandidateId, Simulated> simulated;

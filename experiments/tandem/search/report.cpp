@@ -99,7 +99,7 @@ std::string off_text(const Answer& answer) {
     if (const Found& f = answer.estimates.at(s.id); f.estimated())
       most = std::max(most, std::abs(static_cast<double>(f.estimate_ps) / static_cast<double>(s.time_ps) - 1));
   if (most <= kTimeError) return "";
-  return "estimates are up to " + number_text(100 * most, 1) + " % off here: a layout that was estimated alone may be that much faster\n";
+  return "estimates are up to " + number_text(100 * most, 1) + " % off here: a layout that was only estimated, not simulated, may be that much faster\n";
 }
 
 ordered_json row_json(const Judge& judge, const Answer& answer, const Simulated& s) {
@@ -177,7 +177,7 @@ std::string to_text(const Search& search, const Answer& answer, const Changes& c
     out += best_text(space, answer) + types_text(space, answer) + wider_text(judge, answer) + tight_text(judge, answer) +
            off_text(answer);
   if (!answer.complete)
-    out += "not all that could be better were simulated: " + count_text(at(answer.counts, Fate::left)) +
+    out += "layouts that could be faster were not simulated: " + count_text(at(answer.counts, Fate::left)) +
            " have no estimate, others one within its error; --events N simulates more\n";
   return out + changes_text(search, answer, changes) + counts_text(answer);
 }

@@ -7,10 +7,9 @@
 
 namespace tandem::lowering {
 
-/// First fit, lowest address first. From `keep_places` on what is released stays a place of its size, and a tensor has the place of the
-/// last one of its size that went; where there is none, the lowest free bytes that are enough, for which all places are given up before
-/// the arena grows. Then a micro-batch finds the places of one that has just ended, and which tensor comes to lie where another one lay
-/// does not depend on addresses.
+/// First fit, lowest address first. After keep_places(), released bytes stay a place for tensors of exactly that size, and a tensor takes the
+/// latest such place. If there is none, first fit applies; before the arena grows, all places are merged into free bytes. So a micro-batch
+/// takes the places of one that has just ended, and which tensor follows which does not depend on addresses.
 /// Free bytes keep the frontier of their last owner.
 class Arena {
  public:

@@ -1,9 +1,9 @@
 #pragma once
 // The most bytes that a stage has alive at any task, counted while its program is written.
 //
-// Between instances a buffer is there or not. Inside the instance that is the first one to have a buffer its tensors come with the
-// first task that touches them, inside the last one they go with the last: a framework frees what a layer kept operation by
-// operation, and that is when it has most.
+// A buffer lives from its first to its last instance. Inside the first instance its tensors are allocated by the first task that touches
+// them, inside the last they are freed after the last one: frameworks allocate and free a layer's tensors operation by operation,
+// and the peak falls inside a layer.
 
 #include <vector>
 

@@ -116,7 +116,7 @@ class ProgramBuilder {
   /// Last task of an instance.
   Point end_of(std::uint32_t instance) const;
 
-  // ---- what comes again: program_repeat.cpp ----
+  // ---- copying of repeated micro-batches: program_repeat.cpp ----
 
   /// How far the program is written.
   struct Mark {

@@ -1,9 +1,8 @@
 #pragma once
-// Tells whether what a program's rest depends on is as it was before, and then moves it on.
+// Detects that a stage's program repeats, so that micro-batches can be copied. (No relation to recurrent layers: models/ops/recurrence.hpp.)
 //
-// A stage does the same for micro-batch after micro-batch. Where its state is that of some micro-batches ago, what was written in
-// between is what would be written next, and can be copied. Points in the program are as they were if they are as long ago, or if they
-// are the very same and older than every one that goes along.
+// If the builder's state equals its state some micro-batches ago, the instances written in between would be written again: they are copied.
+// Two states are equal if every point of the program in them is equally long ago, or is the same point and older than all that moved.
 
 #include <cstdint>
 #include <vector>
@@ -12,7 +11,7 @@
 
 namespace tandem::lowering {
 
-/// Shown the same state in the same order every time: first it remembers, then it compares, and then it may move.
+/// Visits the builder's state, always in the same order: take() stores it, compare() compares it, move() advances it past the copies.
 class Recurrence {
  public:
   /// How much of a program has been written.

@@ -1,5 +1,5 @@
 #pragma once
-// Logits of earlier micro-batches that a framework still refers to; one of them goes when a later forward pass has ended.
+// Logits of earlier micro-batches that a framework still references; one of them is freed after each later forward pass.
 
 #include <algorithm>
 #include <vector>
@@ -19,7 +19,7 @@ class KeptLogits {
     if (s_.fusion.loss_copies) most_ = static_cast<std::size_t>(c.plan.stack.facts.kept_outputs), for_good_ = true;
   }
 
-  /// Those of earlier steps.
+  /// Allocates the logits kept from earlier steps.
   void begin() {
     while (kept_.size() < most_) allocate();
   }

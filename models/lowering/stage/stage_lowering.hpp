@@ -54,7 +54,7 @@ class StageLowering {
   void compute(const std::vector<ScheduleEvent>& events, std::size_t i);
   Program finish();
 
-  // ---- what comes again: stage_repeat.cpp ----
+  // ---- copying of repeated micro-batches: stage_repeat.cpp ----
 
   /// Before event `i`: writes what is as it was some micro-batches ago; how many events that has done. `ends`: by event.
   std::size_t repeat(const std::vector<ScheduleEvent>& events, std::size_t i, std::vector<Point>& ends);

@@ -84,7 +84,7 @@ class Interrupts(WithFolder):
         process = self.start("sweep", self.folder.file("study.json", json.dumps(study)), "--out", self.path("out"), "--jobs", 2)
         self.wait_for(lambda: self.threads(process) > 1)
         process.send_signal(signal.SIGINT)
-        self.wait_for_line(process, "once more ends at once")
+        self.wait_for_line(process, "interrupt again to end at once")
         self.assertEqual(self.end(process, signal.SIGTERM), (130, "", "interrupted\n"))
 
     def judged(self, process, file, count):
