@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/validation/measurement.hpp"
 #include "sim/closed_form/closed_form.hpp"
 #include "sim/result/simulate.hpp"

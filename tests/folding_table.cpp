@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/validation/measurement.hpp"
 #include "models/base/threads.hpp"
 #include "sim/result/simulate.hpp"

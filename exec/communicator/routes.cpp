@@ -30,7 +30,7 @@ Taken part(std::byte* at, std::int64_t first, std::int64_t bytes) { return {at +
 Routes none(const Seat& s) { return {std::vector<Given>(s.members), std::vector<Taken>(s.members)}; }
 
 /// Where parts of so many bytes come from all others to be folded.
-void take_into(const RoomOf& room, const Seat& s, std::int64_t bytes, Itinerary& way) {
+void take_into(const RoomOf& room, const Seat& s, std::int64_t bytes, MessageSteps& way) {
   const std::size_t each = std::min(static_cast<std::size_t>(bytes), s.window);
   std::byte* const at = room(each * s.members);
   for (std::size_t j = 0; j < s.members; ++j)
@@ -56,60 +56,60 @@ Taken cut_of(std::byte* whole, const Seat& s, const Slice& cut) {
 
 /// Every member folds one cut of everybody's input.
 template <class Cut>
-Itinerary scatter_fold(const Seat& s, const RoomOf& room, Cut cut) {
-  Itinerary way{none(s), false, cut_of(s.mine.in, s, cut(s.index)), {}, none(s)};
+MessageSteps scatter_fold(const Seat& s, const RoomOf& room, Cut cut) {
+  MessageSteps way{none(s), false, cut_of(s.mine.in, s, cut(s.index)), {}, none(s)};
   take_into(room, s, static_cast<std::int64_t>(way.own.size()), way);
   for (std::size_t j = 0; j < s.members; ++j)
     if (j != s.index) way.first.give[j] = cut_of(s.mine.in, s, cut(j));
   return way;
 }
 
-Itinerary all_reduce(const Seat& s, const RoomOf& room) {
+MessageSteps all_reduce(const Seat& s, const RoomOf& room) {
   if (s.bytes() * static_cast<std::int64_t>(s.members) <= kWholeBytes) {
-    Itinerary way{none(s), false, part(s.mine.in, 0, s.bytes()), part(s.mine.out, 0, s.bytes()), none(s)};
+    MessageSteps way{none(s), false, part(s.mine.in, 0, s.bytes()), part(s.mine.out, 0, s.bytes()), none(s)};
     take_into(room, s, s.bytes(), way);
     for (std::size_t j = 0; j < s.members; ++j)
       if (j != s.index) way.first.give[j] = way.own;
     return way;
   }
-  Itinerary way = scatter_fold(s, room, [&](std::size_t j) { return s.cut(j); });
+  MessageSteps way = scatter_fold(s, room, [&](std::size_t j) { return s.cut(j); });
   way.result = cut_of(s.mine.out, s, s.cut(s.index));
   for (std::size_t j = 0; j < s.members; ++j)
     if (j != s.index) way.second.give[j] = way.result, way.second.take[j] = cut_of(s.mine.out, s, s.cut(j));
   return way;
 }
 
-Itinerary reduce_scatter(const Seat& s, const RoomOf& room) {
-  Itinerary way = scatter_fold(s, room, [&](std::size_t j) { return s.cut(j); });
+MessageSteps reduce_scatter(const Seat& s, const RoomOf& room) {
+  MessageSteps way = scatter_fold(s, room, [&](std::size_t j) { return s.cut(j); });
   way.result = part(s.mine.out, 0, static_cast<std::int64_t>(way.own.size()));
   return way;
 }
 
 /// Without a fold; the member's own entry is a copy.
 template <class Give, class Take>
-Itinerary exchange(const Seat& s, Give give, Take take) {
-  Itinerary way{none(s), false, {}, {}, none(s)};
+MessageSteps exchange(const Seat& s, Give give, Take take) {
+  MessageSteps way{none(s), false, {}, {}, none(s)};
   for (std::size_t j = 0; j < s.members; ++j) way.first.give[j] = give(j), way.first.take[j] = take(j);
   return way;
 }
 
-Itinerary all_gather(const Seat& s) {
+MessageSteps all_gather(const Seat& s) {
   return exchange(s, [&](std::size_t) { return part(s.mine.in, 0, s.share()); },
                   [&](std::size_t j) { return part(s.mine.out, static_cast<std::int64_t>(j) * s.share(), s.share()); });
 }
 
-Itinerary all_to_all(const Seat& s) {
+MessageSteps all_to_all(const Seat& s) {
   const auto at = [&](std::size_t j) { return static_cast<std::int64_t>(j) * s.share(); };
   return exchange(s, [&](std::size_t j) { return part(s.mine.in, at(j), s.share()); },
                   [&](std::size_t j) { return part(s.mine.out, at(j), s.share()); });
 }
 
-Itinerary broadcast(const Seat& s) {
+MessageSteps broadcast(const Seat& s) {
   return exchange(s, [&](std::size_t j) { return s.index == 0 && j != 0 ? part(s.mine.in, 0, s.bytes()) : Given(); },
                   [&](std::size_t j) { return s.index != 0 && j == 0 ? part(s.mine.out, 0, s.bytes()) : Taken(); });
 }
 
-Itinerary shift(const Seat& s) {
+MessageSteps shift(const Seat& s) {
   const std::size_t after = (s.index + 1) % s.members, before = (s.index + s.members - 1) % s.members;
   return exchange(s, [&](std::size_t j) { return j == after ? part(s.mine.in, 0, s.bytes()) : Given(); },
                   [&](std::size_t j) { return j == before ? part(s.mine.out, 0, s.bytes()) : Taken(); });
@@ -124,7 +124,7 @@ Slice rows_cut(const Seat& s, std::size_t j) {
   return {first * s.op.row, (first + rows_for(c.sent, c.each, j)) * s.op.row};
 }
 
-Itinerary rows_to_all(const Seat& s) {
+MessageSteps rows_to_all(const Seat& s) {
   const RowCounts& c = s.mine.rows;
   require_room(rows_before(c.received, c.each, s.members), c.room);
   const auto at = [&](const std::int32_t* counts, std::size_t j) { return rows_before(counts, c.each, j) * s.row_bytes(); };
@@ -133,21 +133,21 @@ Itinerary rows_to_all(const Seat& s) {
                   [&](std::size_t j) { return part(s.mine.out, at(c.received, j), bytes(c.received, j)); });
 }
 
-Itinerary gather_rows(const Seat& s) {
+MessageSteps gather_rows(const Seat& s) {
   require_room(rows_before(s.mine.rows.sent, s.mine.rows.each, s.members), s.mine.rows.room);
   const Slice mine = rows_cut(s, s.index);
   return exchange(s, [&](std::size_t) { return part(s.mine.in, 0, mine.count() * element_bytes(s.op.dtype)); },
                   [&](std::size_t j) { return cut_of(s.mine.out, s, rows_cut(s, j)); });
 }
 
-Itinerary scatter_rows(const Seat& s, const RoomOf& room) {
+MessageSteps scatter_rows(const Seat& s, const RoomOf& room) {
   require_room(rows_cut(s, s.index).count() / s.op.row, s.mine.rows.room);
-  Itinerary way = scatter_fold(s, room, [&](std::size_t j) { return rows_cut(s, j); });
+  MessageSteps way = scatter_fold(s, room, [&](std::size_t j) { return rows_cut(s, j); });
   way.result = part(s.mine.out, 0, static_cast<std::int64_t>(way.own.size()));
   return way;
 }
 
-Itinerary of_rows(const Seat& s, const RoomOf& room) {
+MessageSteps of_rows(const Seat& s, const RoomOf& room) {
   switch (s.op.kind) {
     case CollectiveKind::all_to_all: return rows_to_all(s);
     case CollectiveKind::all_gather: return gather_rows(s);
@@ -157,7 +157,7 @@ Itinerary of_rows(const Seat& s, const RoomOf& room) {
   throw ContractError("no collective of rows of unequal numbers of this kind");
 }
 
-Itinerary of(const Seat& s, const RoomOf& room) {
+MessageSteps of(const Seat& s, const RoomOf& room) {
   switch (s.op.kind) {
     case CollectiveKind::all_reduce: return all_reduce(s, room);
     case CollectiveKind::reduce_scatter: return reduce_scatter(s, room);
@@ -171,26 +171,26 @@ Itinerary of(const Seat& s, const RoomOf& room) {
 
 }  // namespace
 
-Itinerary itinerary(const Exchange& x, std::size_t index, const RoomOf& room, std::size_t window) {
+MessageSteps itinerary(const Exchange& x, std::size_t index, const RoomOf& room, std::size_t window) {
   const Seat seat{x.op, x.members[index], x.members.size(), index, window};
   return x.op.row > 0 ? of_rows(seat, room) : of(seat, room);
 }
 
-Itinerary window_of(const Itinerary& way, std::size_t first, std::size_t window) {
-  Itinerary part{way.first, way.folds, cut(way.own, first, window), cut(way.result, first, window), {}};
+MessageSteps window_of(const MessageSteps& way, std::size_t first, std::size_t window) {
+  MessageSteps part{way.first, way.folds, cut(way.own, first, window), cut(way.result, first, window), {}};
   for (auto& give : part.first.give) give = cut(give, first, window);
   for (auto& take : part.first.take) take = way.folds ? cut(take, 0, part.own.size()) : cut(take, first, window);
   return part;
 }
 
-void copy_own(const Itinerary& way, std::size_t index, MemoryEngine& engine) {
+void copy_own(const MessageSteps& way, std::size_t index, MemoryEngine& engine) {
   const Given from = way.first.give[index];
   const Taken to = way.first.take[index];
   require(from.size() == to.size(), "a member gives itself another number of bytes than it takes");
   if (!from.empty() && from.data() != to.data()) engine.copy(to.data(), from.data(), static_cast<std::int64_t>(from.size()));
 }
 
-void fold(const Itinerary& way, const Collective& op, std::size_t index, MemoryEngine& engine) {
+void fold(const MessageSteps& way, const Collective& op, std::size_t index, MemoryEngine& engine) {
   std::vector<MemberBuffers> parts(way.first.take.size());
   for (std::size_t j = 0; j < parts.size(); ++j) parts[j].in = j == index ? way.own.data() : way.first.take[j].data();
   parts.front().out = way.result.data();

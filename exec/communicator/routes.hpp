@@ -21,7 +21,7 @@ struct Routes {
 };
 
 /// One member's part of a collective that is done by messages: exchange `first`, then (if `folds`) reduce into `result`, then exchange `second`.
-struct Itinerary {
+struct MessageSteps {
   Routes first;
   /// What was taken, with the member's own part, is folded into `result`. `first.take` has room for a window of it then.
   bool folds = false;
@@ -36,16 +36,16 @@ struct Itinerary {
 /// Of member `index`; only its entry of `exchange` is looked at. Parts that are to be folded are taken into `room`, which grows to
 /// what they need, of each at most `window` bytes; nothing else may use it until the fold. Throws what perform_share does.
 using RoomOf = std::function<std::byte*(std::size_t bytes)>;
-Itinerary itinerary(const Exchange& exchange, std::size_t index, const RoomOf& room, std::size_t window = SIZE_MAX);
+MessageSteps itinerary(const Exchange& exchange, std::size_t index, const RoomOf& room, std::size_t window = SIZE_MAX);
 
 /// The first part alone, of bytes [first, first + window) of what each member is given; nothing where it has no more. A fold goes
 /// element by element, so windows of whole elements one after another leave the same bits.
-Itinerary window_of(const Itinerary& way, std::size_t first, std::size_t window);
+MessageSteps window_of(const MessageSteps& way, std::size_t first, std::size_t window);
 
 /// What the member gives to itself.
-void copy_own(const Itinerary& way, std::size_t index, MemoryEngine& engine = host_engine());
+void copy_own(const MessageSteps& way, std::size_t index, MemoryEngine& engine = host_engine());
 
 /// Left fold of the members' parts in `room` and the own one, into `result`.
-void fold(const Itinerary& way, const Collective& op, std::size_t index, MemoryEngine& engine = host_engine());
+void fold(const MessageSteps& way, const Collective& op, std::size_t index, MemoryEngine& engine = host_engine());
 
 }  // namespace tandem::exec

@@ -56,7 +56,7 @@ void DeviceMark::wait() {
 }
 
 void DeviceQueue::prepare(const Launch& launch) {
-  const device::Surroundings around{shared_.pieces.of(launch), &shared_.found(), room(device::room_bytes(launch))};
+  const device::WorkContext around{shared_.pieces.of(launch), &shared_.found(), room(device::room_bytes(launch))};
   if (!device::is_product(launch.op) || counted_rows(launch.op)) return;  // their shapes come with the step
   for (const device::Work& work : device::works_of(launch, around))
     if (const auto* product = std::get_if<device::Product>(&work)) products_.prepare(*product, stream_);
@@ -69,7 +69,7 @@ void DeviceQueue::run(const Launch& launch) {
     return check(cudaMemcpyAsync(launch.out[0].address, launch.in[0].address, bytes, kind, stream_), "copying what is offloaded");
   }
   if (const auto counts = counted_rows(launch.op); counts && launch.rows.empty()) return run_counted(launch, launch.in[*counts]);
-  const device::Surroundings around{shared_.pieces.of(launch), &shared_.found(), room(device::room_bytes(launch))};
+  const device::WorkContext around{shared_.pieces.of(launch), &shared_.found(), room(device::room_bytes(launch))};
   for (const device::Work& work : device::works_of(launch, around)) {
     std::visit(Performer{*this}, work);
     flops_ += device::product_flops(work);

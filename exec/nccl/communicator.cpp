@@ -26,7 +26,7 @@ std::vector<Rank> others_of(const std::vector<Rank>& members, Rank rank) {
   return others;
 }
 
-std::int64_t received_by(const Itinerary& way, std::size_t index) {
+std::int64_t received_by(const MessageSteps& way, std::size_t index) {
   std::int64_t bytes = 0;
   for (std::size_t j = 0; j < way.first.take.size(); ++j)
     if (j != index) bytes += static_cast<std::int64_t>(way.first.take[j].size() + way.second.take[j].size());
@@ -172,7 +172,7 @@ void NcclCommunicator::perform_by_library(const Call& call) {
 }
 
 void NcclCommunicator::perform_by_messages(const Call& call) {
-  const Itinerary way = itinerary(call.exchange, call.index, [&](std::size_t bytes) {
+  const MessageSteps way = itinerary(call.exchange, call.index, [&](std::size_t bytes) {
     if (call.line.comm != nullptr) require(bytes <= call.line.room.size(), "a fold of more bytes than were foreseen");
     return call.line.room.data();
   });

@@ -177,13 +177,13 @@ class ProcessCommunicator final : public Communicator {
       return room.data();
     };
     const std::size_t window = window_of_members(party.members.size());
-    const Itinerary way = itinerary(x, index, grown, window);
+    const MessageSteps way = itinerary(x, index, grown, window);
     Traffic traffic(e_);
     const std::int64_t last = gather_members(traffic, x, party, way);
     const Waiting waiting{rank_, channel, others_of(party), call_text(x.op)};
     if (way.folds) {
       for (std::size_t first = 0; first < longest(way); first += window) {
-        const Itinerary part = window_of(way, first, window);
+        const MessageSteps part = window_of(way, first, window);
         move(traffic, part.first, party, channel);
         traffic.wait(waiting);
         if (!part.own.empty()) fold(part, x.op, index);
@@ -200,7 +200,7 @@ class ProcessCommunicator final : public Communicator {
   }
 
   /// Bytes of the longest part that the member gives or folds.
-  static std::size_t longest(const Itinerary& way) {
+  static std::size_t longest(const MessageSteps& way) {
     std::size_t most = way.own.size();
     for (const auto& give : way.first.give) most = std::max(most, give.size());
     return most;
@@ -213,7 +213,7 @@ class ProcessCommunicator final : public Communicator {
   }
 
   /// Returns when all members have come: when the last one did.
-  std::int64_t gather_members(Traffic& traffic, const Exchange& x, const Party& party, const Itinerary& way) const {
+  std::int64_t gather_members(Traffic& traffic, const Exchange& x, const Party& party, const MessageSteps& way) const {
     const std::uint32_t channel = channel_of(party.lane, x.op.group);
     const std::vector<Rank> others = others_of(party);
     std::int64_t last = 0;
@@ -236,7 +236,7 @@ class ProcessCommunicator final : public Communicator {
       throw CommError(rank_ < who ? mismatch(op, rank_, other.call.op, who) : mismatch(other.call.op, who, op, rank_));
   }
 
-  void require_counts(const Itinerary& way, const Party& party, const std::vector<Arrival>& arrivals) const {
+  void require_counts(const MessageSteps& way, const Party& party, const std::vector<Arrival>& arrivals) const {
     for (std::size_t j = 0, i = 0; j < party.members.size(); ++j)
       if (party.members[j] != rank_)
         require(static_cast<std::int64_t>(way.taken(j)) == arrivals[i++].call.tag,
@@ -256,7 +256,7 @@ class ProcessCommunicator final : public Communicator {
     return rooms_[channel];
   }
 
-  void count(const Collective& op, const Itinerary& way, std::size_t index) {
+  void count(const Collective& op, const MessageSteps& way, std::size_t index) {
     std::int64_t received = 0;
     for (std::size_t j = 0; j < way.first.take.size(); ++j)
       if (j != index) received += static_cast<std::int64_t>(way.taken(j) + way.second.take[j].size());

@@ -11,7 +11,7 @@
 #include "exec/run/lines.hpp"
 #include "exec/run/packed_books.hpp"
 #include "exec/run/rank_failure.hpp"
-#include "exec/run/rank_seat.hpp"
+#include "exec/run/rank_session.hpp"
 #include "exec/run/requirements.hpp"
 #include "exec/run/step_numbers.hpp"
 #include "exec/state/gather.hpp"
@@ -106,7 +106,7 @@ class Run {
       parts.states = std::make_shared<StateMemory>(offloaded, parts.arena, std::move(host));
     }
     comms_.push_back(parts.comm.get());
-    ranks_.push_back(std::make_unique<RankSeat>(std::move(parts), [this](Rank failed) { fail(failed); }));
+    ranks_.push_back(std::make_unique<RankSession>(std::move(parts), [this](Rank failed) { fail(failed); }));
   }
 
   std::vector<RankState> states(const RunContext& context) const {
@@ -182,9 +182,9 @@ class Run {
   }
 
   std::size_t place(Rank rank) const { return rank.index() - here_.front().index(); }
-  bool speaks(const RankSeat& rank) const { return rank.rank() == here_.front(); }
+  bool speaks(const RankSession& rank) const { return rank.rank() == here_.front(); }
 
-  void rank_main(RankSeat& rank) {
+  void rank_main(RankSession& rank) {
     try {
       for (const Act& act : script_.acts()) {
         rank.enter(act);
@@ -213,7 +213,7 @@ class Run {
     met_at_ = world_.clock().here(Unpacker(at).get<std::int64_t>());
   }
 
-  void train(RankSeat& rank, const Act& act) {
+  void train(RankSession& rank, const Act& act) {
     for (std::int64_t i = 0; i < act.segment.steps; ++i) {
       const std::int64_t step = act.segment.first_step + i;
       const StepTable table =
@@ -230,7 +230,7 @@ class Run {
     }
   }
 
-  void evaluate(RankSeat& rank, const Act& act) {
+  void evaluate(RankSession& rank, const Act& act) {
     double sum = 0;
     for (std::int64_t i = 0; i < act.segment.steps; ++i) {
       meet();
@@ -391,7 +391,7 @@ class Run {
   bool noted_ = false;                      ///< the backend's notes were told
   RunResult result_;
   std::shared_ptr<Timeline> timeline_;
-  std::vector<std::unique_ptr<RankSeat>> ranks_;  ///< last: their threads use all of the above
+  std::vector<std::unique_ptr<RankSession>> ranks_;  ///< last: their threads use all of the above
 };
 
 struct RunInput {

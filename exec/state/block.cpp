@@ -47,7 +47,7 @@ std::vector<HeldBlock> held_blocks(const RankState& rank, std::string_view name)
 }
 
 std::vector<HeldBlock> counted_blocks(const RankState& rank, std::string_view name) {
-  ShardSeat seat = rank.seat;
+  ShardCoords seat = rank.seat;
   seat.norm_over_world = true;
   std::vector<HeldBlock> blocks;
   for (const ParamPiece& p : param_pieces(*rank.program, seat))

@@ -4,7 +4,7 @@ namespace tandem::exec {
 
 RankState rank_state(const Program& program, const Mesh& mesh, Rank rank, Memory* arena) {
   const auto at = [&](Group g) { return mesh.position(g, rank); };
-  const ShardSeat seat{mesh.coords(rank)[Axis::tp], at(Group::expert_tensor), at(Group::shard), at(Group::replica),
+  const ShardCoords seat{mesh.coords(rank)[Axis::tp], at(Group::expert_tensor), at(Group::shard), at(Group::replica),
                        at(Group::expert_data),      at(Group::expert_shard),  at(Group::expert_replica),
                        at(Group::data),             program.norm_over_world};
   return {&program, seat, at(Group::expert), mesh.group_size(Group::expert), arena, nullptr};

@@ -15,7 +15,7 @@ namespace tandem::exec {
 /// A rank as the keeper of its stage's parameters.
 struct RankState {
   const Program* program = nullptr;
-  ShardSeat seat;
+  ShardCoords seat;
   std::int64_t expert_rank = 0, expert_ranks = 1;  ///< in its expert group
   Memory* arena = nullptr;                         ///< nothing: another process has it
   const StateLayout* offloaded = nullptr;          ///< of `arena`, which then is a StateMemory; nothing: no state is offloaded

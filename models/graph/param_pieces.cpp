@@ -12,14 +12,14 @@ struct Part {
   std::int64_t begin, end;
 };
 
-Part part_of(const ShardUnit& unit, const ShardSeat& seat) {
+Part part_of(const ShardUnit& unit, const ShardCoords& seat) {
   const std::int64_t index = unit.replication == Replication::expert ? seat.expert_shard : seat.shard;
   const std::int64_t begin = unit.offset + (unit.shards > 1 ? index * unit.shard_elements() : 0);
   return {begin, begin + unit.shard_elements()};
 }
 
 /// Whether this rank's copy is the one that norms count: of all ranks that hold the same elements, one.
-bool counts(const Param& p, const ShardUnit& unit, const ShardSeat& seat) {
+bool counts(const Param& p, const ShardUnit& unit, const ShardCoords& seat) {
   if (!p.in_norm || !p.counts_on(seat.share_of(p))) return false;
   if (!seat.norm_over_world) return true;
   if (p.replication == Replication::expert) return unit.shards > 1 ? seat.expert_replica == 0 : seat.expert_data == 0;
@@ -28,7 +28,7 @@ bool counts(const Param& p, const ShardUnit& unit, const ShardSeat& seat) {
 
 }  // namespace
 
-std::vector<ParamPiece> param_pieces(const Program& program, const ShardSeat& seat) {
+std::vector<ParamPiece> param_pieces(const Program& program, const ShardCoords& seat) {
   std::vector<ParamPiece> pieces;
   auto p = program.params.begin();
   for (const ShardUnit& unit : program.units) {

@@ -173,7 +173,7 @@ struct Program {
 };
 
 /// Who a rank is to the parameters of its stage.
-struct ShardSeat {
+struct ShardCoords {
   std::int64_t tensor_rank = 0, expert_tensor_rank = 0;
   std::int64_t shard = 0, replica = 0;               ///< positions in the shard and replica groups
   std::int64_t expert_data = 0;                      ///< position among the ranks with the same experts
@@ -186,7 +186,7 @@ struct ShardSeat {
 };
 
 /// What the rank in `seat` updates of `program`'s parameters, in order. With ZeRO its parts of the units, else everything.
-std::vector<ParamPiece> param_pieces(const Program& program, const ShardSeat& seat);
+std::vector<ParamPiece> param_pieces(const Program& program, const ShardCoords& seat);
 
 /// The step of a whole plan.
 struct TaskGraph {

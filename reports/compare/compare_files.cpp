@@ -25,7 +25,7 @@ std::string remedy(const PlanDifference& d, const std::vector<PlanDifference>& a
 void require_same_work(const SavedTimeline& first, const SavedTimeline& second, const std::string& path) {
   const std::vector<PlanDifference> all = plan_differences(first, second);
   for (const PlanDifference& d : all)
-    if (is_other_work(d))
+    if (changes_work(d))
       throw ConfigError(Problem{path, d.field, d.second, "the first timeline's plan has " + (d.first.empty() ? "none" : d.first), remedy(d, all)});
 }
 

@@ -64,7 +64,7 @@ std::vector<PlanDifference> plan_differences(const SavedTimeline& first, const S
   return out;
 }
 
-bool is_other_work(const PlanDifference& d) {
+bool changes_work(const PlanDifference& d) {
   return d.field.starts_with("model") || d.field.starts_with("training.batch_rampup") ||
          is_one_of(d.field, {"training", "training.global_batch_size", "training.seq_length", "training.decoder_seq_length"});
 }

@@ -19,7 +19,7 @@ struct PlanDifference {
 std::vector<PlanDifference> plan_differences(const SavedTimeline& first, const SavedTimeline& second);
 
 /// Whether the plan of another such field is another work, which no step time can be compared with: model, batch, sequence.
-bool is_other_work(const PlanDifference& difference);
+bool changes_work(const PlanDifference& difference);
 
 /// Whether every rank has the same place and the same micro-batches in both plans, so that tasks join rank by rank.
 bool same_places(const std::vector<PlanDifference>& differences);

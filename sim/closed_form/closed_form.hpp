@@ -19,12 +19,12 @@ class ClosedForm {
         layers_(topology, cost), links_(topology, cost), runtime_(topology, cost), short_(topology, cost) {}
 
   /// Of a validated plan that fits the cluster. Only plans on disturbed machines are outside.
-  Estimate estimate(const Plan& plan, Fill fill = Fill::played) { return estimate(plan, quick(plan), fill); }
+  Estimate estimate(const Plan& plan, MemoryEstimate estimate_by = MemoryEstimate::simulated_allocator) { return estimate(plan, quick(plan), estimate_by); }
   /// The same, going on from what quick() says of the plan.
-  Estimate estimate(const Plan& plan, const Estimate& quick, Fill fill);
+  Estimate estimate(const Plan& plan, const Estimate& quick, MemoryEstimate estimate_by);
   /// The same in microseconds, or outside: by recurrences alone. Its memory is within some percent where it fits with room.
   Estimate quick(const Plan& plan);
-  /// Memory alone, as Fill::alive has it, of any plan: by short plans that are lowered and not simulated.
+  /// Memory alone, as MemoryEstimate::live_peak has it, of any plan: by short plans that are lowered and not simulated.
   Bytes memory_alive(const Plan& plan) { return short_.memory_alive(plan); }
   /// When the last pass ends if gradients and weights take no time to travel, whatever ZeRO and offloading do: the step takes no less.
   /// Zero where recurrences do not have the plan's layers.

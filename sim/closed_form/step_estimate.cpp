@@ -62,7 +62,7 @@ Estimate StepEstimate::estimate() {
   fill_passes();
   fill_transfers();
   fill_gathers();
-  const PassEnds& ends = in_.schedules.play(kind_, shape_, in_.scratch.times);
+  const PassEnds& ends = in_.schedules.evaluate(kind_, shape_, in_.scratch.times);
   in_.scratch.passes = *std::max_element(ends.stage.begin(), ends.stage.end());
   std::vector<Tail> tails = all_tails(ends);
   Estimate e;
@@ -83,7 +83,7 @@ std::int64_t StepEstimate::passes() {
   fill_passes();
   fill_transfers();
   in_.scratch.times.earliest.clear();
-  const PassEnds& ends = in_.schedules.play(kind_, shape_, in_.scratch.times);
+  const PassEnds& ends = in_.schedules.evaluate(kind_, shape_, in_.scratch.times);
   return *std::max_element(ends.stage.begin(), ends.stage.end());
 }
 

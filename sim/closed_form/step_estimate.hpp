@@ -7,7 +7,7 @@
 #include "sim/closed_form/estimate.hpp"
 #include "sim/closed_form/layer_times.hpp"
 #include "sim/closed_form/link_times.hpp"
-#include "sim/closed_form/pass_tape.hpp"
+#include "sim/closed_form/schedule_formula.hpp"
 #include "sim/closed_form/runtime_memory.hpp"
 
 namespace tandem::sim::closed_form {

@@ -87,7 +87,7 @@ class EmulatedQueue final : public exec::ForwardingQueue {
     }
     device::Fault fault;
     std::vector<double> room(static_cast<std::size_t>(device::room_bytes(launch)) / sizeof(double) + 1);
-    const device::Surroundings around{pieces_.of(launch), &fault, reinterpret_cast<std::byte*>(room.data())};
+    const device::WorkContext around{pieces_.of(launch), &fault, reinterpret_cast<std::byte*>(room.data())};
     for (const device::Work& work : device::works_of(launch, around)) {
       std::visit([](const auto& w) { perform(w); }, work);
       flops_ += device::product_flops(work);

@@ -21,7 +21,7 @@ inline Form form_of(DType compute, std::initializer_list<Typed> large) {
 
 class Operands {
  public:
-  Operands(const Launch& launch, const Surroundings& around) : launch_(launch), around_(around) {}
+  Operands(const Launch& launch, const WorkContext& around) : launch_(launch), around_(around) {}
 
   Typed in(std::size_t i) const {
     require(i < launch_.in.size(), "an operation lacks an input");
@@ -41,7 +41,7 @@ class Operands {
     require(launch_.context.table != nullptr, "an operation that needs the step table got none");
     return launch_.context.table;
   }
-  const Surroundings& around() const { return around_; }
+  const WorkContext& around() const { return around_; }
 
   /// The masks of a site, drawn by the step table.
   Dropout dropout(DropoutSite site, double rate) const;
@@ -50,7 +50,7 @@ class Operands {
 
  private:
   const Launch& launch_;
-  const Surroundings& around_;
+  const WorkContext& around_;
 };
 
 using Works = std::vector<Work>;

@@ -50,7 +50,7 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           ChooseKeysKernel, IndexQueryGradKernel, IndexKeyGradKernel, Product, Clearing>;
 
 /// What is the same for all of a rank's operations.
-struct Surroundings {
+struct WorkContext {
   Pieces pieces;
   Fault* fault = nullptr;
   std::byte* room = nullptr;  ///< as large as room_bytes says
@@ -67,7 +67,7 @@ std::int64_t room_bytes(const Launch& launch);
 
 /// In the order in which they must be done; one of counted_rows needs Launch::rows. Throws DeviceError for an operation that `can`
 /// refuses.
-std::vector<Work> works_of(const Launch& launch, const Surroundings& around);
+std::vector<Work> works_of(const Launch& launch, const WorkContext& around);
 
 /// FLOPs of the products that an operation really makes, counted from its works: those of flash attention from its visible pairs.
 std::int64_t product_flops(const Work& work);

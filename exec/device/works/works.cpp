@@ -196,7 +196,7 @@ std::int64_t room_bytes(const Launch& launch) {
   return 0;
 }
 
-std::vector<Work> works_of(const Launch& launch, const Surroundings& around) {
+std::vector<Work> works_of(const Launch& launch, const WorkContext& around) {
   if (!is_real(launch.compute)) throw DeviceError("a device cannot run " + in_type(launch.op, launch.compute));
   const Operands at(launch, around);
   return std::visit(

@@ -33,7 +33,7 @@ Works works(const FlashAttentionBackward& op, const Operands& at) {
 }
 
 std::int64_t flash_room(const Launch& launch) {
-  const Surroundings none;
+  const WorkContext none;
   const Operands at(launch, none);
   const auto adds = [](const auto& op) { return op.ring_step > 0 && op.dropout == 0; };
   if (const auto* o = std::get_if<FlashAttention>(&launch.op))

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/base/waiting.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
@@ -52,7 +52,7 @@ void require_plan(const std::string& text, const std::string& path) {
 std::string plan_page(const Options& o, const std::string& text) {
   require_plan(text, o.subject);
   Waiting waiting("reading the plan");
-  const Rehearsal r = prepare_text(text, o.subject, o.stack);
+  const PreparedPlan r = prepare_text(text, o.subject, o.stack);
   const auto topology = topology_of(r.plan, o.cost_table);
   tell_other_type(r.plan, *topology);
   sim::SimulateOptions options;

@@ -1,6 +1,6 @@
 #include "experiments/tandem/commands/run_page.hpp"
 
-#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/prepared_plan.hpp"
 #include "reports/page/html_page.hpp"
 #include "reports/page/run_report.hpp"
 #include "reports/prediction/plan_title.hpp"

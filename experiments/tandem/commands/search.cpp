@@ -72,7 +72,7 @@ class Searches {
   }
   search::Search& first() { return searches_.front(); }
   const search::Request& first_request() const { return requests_.front(); }
-  std::vector<search::Peeled> take_peeled() { return std::move(peeled_); }
+  std::vector<search::FrontSearch> take_peeled() { return std::move(searched_); }
 
  private:
   void add(const std::string& cluster, std::int64_t devices) {
@@ -93,7 +93,7 @@ class Searches {
   std::deque<search::Space> spaces_;
   std::deque<search::Search> searches_;
   std::optional<search::Keeper> keeper_;
-  std::vector<search::Peeled> peeled_;
+  std::vector<search::FrontSearch> peeled_;
 };
 
 /// A shard has no answer: its file is what it makes.

@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "experiments/tandem/base/interrupt.hpp"
-#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/base/waiting.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
@@ -24,19 +24,19 @@ struct Options {
   bool allow_oversize = false;
 };
 
-void write_simulated(const Options& o, const Rehearsal& r, const Topology& topology, const Prediction& p, const Routing* routing) {
+void write_simulated(const Options& o, const PreparedPlan& r, const Topology& topology, const Prediction& p, const Routing* routing) {
   SavedTimeline timeline = saved(timeline_of(p), r.graph, routing);
   timeline.measured_table = measured_table(r.plan, topology, p);
   write_timeline(timeline, o.timeline);
 }
 
-void write_files(const Options& o, const Rehearsal& r, const Topology& topology, const Prediction& p, const Routing* routing) {
+void write_files(const Options& o, const PreparedPlan& r, const Topology& topology, const Prediction& p, const Routing* routing) {
   if (!o.trace.empty()) save_chrome_trace(timeline_of(p), r.graph, o.trace);
   if (!o.timeline.empty()) write_simulated(o, r, topology, p, routing);
   if (!o.memory.empty()) write_text(o.memory, memory_json(p, r.plan));
 }
 
-Prediction predict(const Options& o, const Rehearsal& r, const Topology& topology, const Routing* routing, Waiting& waiting) {
+Prediction predict(const Options& o, const PreparedPlan& r, const Topology& topology, const Routing* routing, Waiting& waiting) {
   sim::SimulateOptions options;
   options.timeline = !o.trace.empty() || !o.timeline.empty();
   options.memory_over_time = !o.memory.empty();
@@ -49,7 +49,7 @@ Prediction predict(const Options& o, const Rehearsal& r, const Topology& topolog
 
 ExitCode simulate(const Options& o) {
   std::optional<Waiting> waiting("reading the plan");
-  const Rehearsal r = prepare(o.plan, o.perturb, o.stack);
+  const PreparedPlan r = prepare(o.plan, o.perturb, o.stack);
   const auto topology = topology_of(r.plan, o.cost_table);
   tell_other_type(r.plan, *topology);
   prepare_outputs({o.trace, o.timeline, o.memory}, {o.plan, o.cost_table, o.routing, o.perturb});

@@ -9,7 +9,7 @@
 #include "exec/checkpoint/file_keeper.hpp"
 #include "exec/run/run.hpp"
 #include "experiments/tandem/base/interrupt.hpp"
-#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/finite_watch.hpp"
@@ -34,8 +34,8 @@ namespace {
 
 struct Options {
   std::string plan, data, eval_data, trace, timeline, save, resume, algorithms;
-  DeviceWishes device;
-  LaunchWishes launch;
+  DeviceOptions device;
+  LaunchOptions launch;
   std::int64_t steps = 0, schedule_steps = 0;
   std::int64_t eval_every = 0, eval_steps = 1, save_every = 0, keep = 2;
   std::int64_t timeline_step = -1;   ///< -1: the last
@@ -115,7 +115,7 @@ struct Prepared {
   std::unique_ptr<GraphCache> graphs;
   Data data;
   double held_out = 0;
-  DeviceWishes device;
+  DeviceOptions device;
   std::optional<double> peak_flops_per_s;
 };
 
@@ -208,9 +208,9 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
   Plan settled = trained_plan(o);
   naming(o.plan, [&] { return require_lowerable(settled), true; });
   out.resumed = open_checkpoint(o.resume, settled);
-  const ResumeWishes wishes{o.resume, o.data, o.schedule_steps, o.eval_every > 0, !o.eval_data.empty()};
-  settle_schedule(settled, wishes, out.resumed);
-  out.held_out = held_out(wishes, out.resumed);
+  const ResumeOptions options{o.resume, o.data, o.schedule_steps, o.eval_every > 0, !o.eval_data.empty()};
+  settle_schedule(settled, options, out.resumed);
+  out.held_out = held_out(options, out.resumed);
   out.graphs = std::make_unique<GraphCache>(settled);
   const Plan& plan = out.graphs->plan();
   const auto topology = topology_of(plan, "");  // a cluster that simulate refuses is refused here, too

@@ -15,10 +15,10 @@
 namespace tandem::program {
 namespace {
 
-bool cuda(const DeviceWishes& w) { return w.backend == "cuda"; }
+bool cuda(const DeviceOptions& w) { return w.backend == "cuda"; }
 
 /// "auto" decided.
-std::string comm_of(const DeviceWishes& w, bool several) {
+std::string comm_of(const DeviceOptions& w, bool several) {
   if (w.comm != "auto") return w.comm;
   return cuda(w) && several ? "nccl" : "threads";
 }
@@ -60,25 +60,25 @@ std::shared_ptr<exec::device::ProductChoices> product_choices(const std::string&
 
 }  // namespace
 
-void settle_device(DeviceWishes& w, bool deterministic, const std::string& path, const Device& device) {
+void settle_device(DeviceOptions& w, bool deterministic, const std::string& path, const Device& device) {
   w.cuda.deterministic = deterministic;
   if (cuda(w) && !deterministic) w.cuda.choices = product_choices(path, device);
 }
 
-std::optional<double> peak_flops(const DeviceWishes& w, exec::World& world, const Device& device, DType compute) {
+std::optional<double> peak_flops(const DeviceOptions& w, exec::World& world, const Device& device, DType compute) {
   const auto peak = device.peak.find(compute);
   if (!cuda(w) || may_share() || peak == device.peak.end() || !same_device(exec::cuda_card(), device)) return std::nullopt;
   return peak->second.flops_per_second() * static_cast<double>(world.control().processes());
 }
 
-void require_consistent(const DeviceWishes& w, const exec::World& world) {
+void require_consistent(const DeviceOptions& w, const exec::World& world) {
   if (w.comm == "nccl" && !cuda(w))
     throw ConfigError(Problem{"", "--comm", "nccl", "moves bytes of CUDA devices, and --backend is " + w.backend, "give --backend cuda"});
   if (w.comm == "threads" && world.several() && cuda(w))
     throw ConfigError(Problem{"", "--comm", "threads", "ranks of several processes share no device memory", "use --comm nccl or staged"});
 }
 
-void choose_device(const DeviceWishes& w, exec::World& world) {
+void choose_device(const DeviceOptions& w, exec::World& world) {
   if (!cuda(w) || !world.several()) return;
   const auto devices = exec::visible_cuda_devices();
   const auto [place, count] = place_on_host(world);
@@ -94,13 +94,13 @@ void choose_device(const DeviceWishes& w, exec::World& world) {
   if (shared) set("NCCL_HOSTID", "tandem-" + std::to_string(world.control().process()), true);
 }
 
-void require_device(const DeviceWishes& w, const exec::World& world) {
+void require_device(const DeviceOptions& w, const exec::World& world) {
   if (cuda(w)) exec::require_cuda_device();
   if (comm_of(w, world.several()) == "nccl") exec::require_nccl();
 }
 
 // In deterministic mode a collective is two launches with a fold between, of which the order of starts is not proved.
-void require_launch_order(const DeviceWishes& w, exec::World& world, const TaskGraph& graph) {
+void require_launch_order(const DeviceOptions& w, exec::World& world, const TaskGraph& graph) {
   if (comm_of(w, world.several()) != "nccl") return;
   if (const auto stuck = find_deadlock(graph, Host::starts_in_order))
     throw InfeasibleError(Problem{"", "parallel.schedule", "",
@@ -110,7 +110,7 @@ void require_launch_order(const DeviceWishes& w, exec::World& world, const TaskG
   if (!w.cuda.deterministic) set("NCCL_LAUNCH_ORDER_IMPLICIT", "1", false);
 }
 
-void use_devices(const DeviceWishes& w, const Plan& plan, exec::RunOptions& options) {
+void use_devices(const DeviceOptions& w, const Plan& plan, exec::RunOptions& options) {
   if (w.backend == "cpu-async")
     options.make_backend = [threads = computing_threads(plan)](Rank) { return exec::make_async_cpu_backend(threads); };
   if (cuda(w)) options.make_backend = [of = w.cuda](Rank) { return exec::make_cuda_backend(of); };

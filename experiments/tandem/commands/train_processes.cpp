@@ -22,7 +22,7 @@ struct ToldElsewhere {
   std::string text;
 };
 
-std::unique_ptr<exec::Carrier> join(const LaunchWishes& w, std::chrono::milliseconds timeout) {
+std::unique_ptr<exec::Carrier> join(const LaunchOptions& w, std::chrono::milliseconds timeout) {
   const exec::Environment environment = exec::process_environment();
   if (w.launch == "env") return exec::make_gloo_carrier(exec::launch_from_environment(environment, w.port), timeout);
   auto carrier = exec::make_mpi_carrier();
@@ -30,7 +30,7 @@ std::unique_ptr<exec::Carrier> join(const LaunchWishes& w, std::chrono::millisec
   return carrier;
 }
 
-std::unique_ptr<exec::World> open_world(const LaunchWishes& w) {
+std::unique_ptr<exec::World> open_world(const LaunchOptions& w) {
   const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(w.timeout_s * 1e3));
   const auto tell = [](const std::string& text) {
     const bool before = keep_silent(false);
@@ -120,7 +120,7 @@ std::string first_difference(const std::string& ours, const std::string& theirs)
 
 }  // namespace
 
-ExitCode in_processes(const LaunchWishes& w, const std::function<ExitCode(exec::World&)>& train) {
+ExitCode in_processes(const LaunchOptions& w, const std::function<ExitCode(exec::World&)>& train) {
   if (w.launch == "threads") {
     exec::World alone;
     return train(alone);

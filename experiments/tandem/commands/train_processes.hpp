@@ -12,7 +12,7 @@
 namespace tandem::program {
 
 /// What the command line says of processes.
-struct LaunchWishes {
+struct LaunchOptions {
   std::string launch = "threads";  ///< or mpi, env
   int port = 0;                    ///< 0: the launcher's
   double timeout_s = 600;
@@ -20,7 +20,7 @@ struct LaunchWishes {
 
 /// Calls `train` with this process alone, or with all that a launcher started. Then process 0 prints everything, errors of others too,
 /// and all processes have its exit code. Throws LaunchError where the launcher's variables contradict each other.
-ExitCode in_processes(const LaunchWishes& wishes, const std::function<ExitCode(exec::World&)>& train);
+ExitCode in_processes(const LaunchOptions& options, const std::function<ExitCode(exec::World&)>& train);
 
 /// Calls `prepare` in every process. Where it throws in one, all end with the lowest process' error.
 void prepare_together(exec::World& world, const std::function<void()>& prepare);

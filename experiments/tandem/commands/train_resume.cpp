@@ -33,9 +33,9 @@ std::int64_t saved_end(const Plan& plan, const exec::Checkpoint& checkpoint, con
 }
 
 /// The end of the decay that the plan has; what of it changes goes into `changes`.
-void settle_end(Plan& plan, const ResumeWishes& wishes, const exec::Checkpoint& checkpoint, std::vector<std::string>& changes) {
+void settle_end(Plan& plan, const ResumeOptions& options, const exec::Checkpoint& checkpoint, std::vector<std::string>& changes) {
   LearningRate& rate = plan.training.optimizer.learning_rate;
-  const std::int64_t saved = saved_end(plan, checkpoint, wishes.resume);
+  const std::int64_t saved = saved_end(plan, checkpoint, options.resume);
   if (saved == 0 || rate.decay == DecayShape::constant) return;
   const std::int64_t own = decay_end(plan);
   if (std::max(own, rate.warmup) == std::max(saved, rate.warmup)) return;
@@ -44,7 +44,7 @@ void settle_end(Plan& plan, const ResumeWishes& wishes, const exec::Checkpoint& 
   rate.decay_over = std::max(saved, rate.warmup);
   char minimum[32];
   std::snprintf(minimum, sizeof minimum, "%g", rate.minimum);
-  log(wishes.resume + ": the learning rate decays over " + std::to_string(saved) + " " + rate.unit + ", as in the run that was saved, and is " + minimum +
+  log(options.resume + ": the learning rate decays over " + std::to_string(saved) + " " + rate.unit + ", as in the run that was saved, and is " + minimum +
       " from there on; --schedule-steps sets another length");
 }
 
@@ -61,23 +61,23 @@ std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const P
                             "give more --steps: they count from the first one of the run"});
 }
 
-void settle_schedule(Plan& plan, const ResumeWishes& wishes, const std::optional<exec::Checkpoint>& resumed) {
+void settle_schedule(Plan& plan, const ResumeOptions& options, const std::optional<exec::Checkpoint>& resumed) {
   LearningRate& rate = plan.training.optimizer.learning_rate;
-  if (wishes.schedule_steps > 0) rate.decay_over = std::max(decay_end(plan, wishes.schedule_steps), rate.warmup);
+  if (options.schedule_steps > 0) rate.decay_over = std::max(decay_end(plan, options.schedule_steps), rate.warmup);
   if (!resumed) return;
   std::vector<std::string> changes = exec::changed_hyper_parameters(*resumed, plan);
-  settle_end(plan, wishes, *resumed, changes);
-  if (!changes.empty()) log(wishes.resume + ": goes on with other hyper-parameters: " + list_text(changes));
+  settle_end(plan, options, *resumed, changes);
+  if (!changes.empty()) log(options.resume + ": goes on with other hyper-parameters: " + list_text(changes));
 }
 
-double held_out(const ResumeWishes& wishes, const std::optional<exec::Checkpoint>& resumed) {
-  if (wishes.evaluates) return wishes.other_eval_data ? 0 : kHeldOut;
+double held_out(const ResumeOptions& options, const std::optional<exec::Checkpoint>& resumed) {
+  if (options.evaluates) return options.other_eval_data ? 0 : kHeldOut;
   if (!resumed) return 0;
   if (!resumed->run.held_out)
-    log(wishes.resume + ": does not say whether a part of its text was held out, as an older version wrote it: all of " + wishes.data +
+    log(options.resume + ": does not say whether a part of its text was held out, as an older version wrote it: all of " + options.data +
         " is trained on; --eval-every holds the last tenth out");
   const double share = resumed->run.held_out.value_or(0);
-  if (share > 0) log(wishes.data + ": its last tenth stays held out, as in the run that was saved; --eval-every evaluates on it");
+  if (share > 0) log(options.data + ": its last tenth stays held out, as in the run that was saved; --eval-every evaluates on it");
   return share;
 }
 

@@ -34,11 +34,11 @@ std::string SaveLog::refusal() const {
   return path_ + ": " + left + ": " + watch_.text();
 }
 
-std::unique_ptr<exec::StateKeeper> make_keeper(const SaveWishes& wishes, SaveLog& told, exec::World& world) {
-  if (wishes.path.empty()) return nullptr;
-  exec::KeeperOptions options{wishes.path,
-                              wishes.run,
-                              wishes.keep,
+std::unique_ptr<exec::StateKeeper> make_keeper(const SaveOptions& options, SaveLog& told, exec::World& world) {
+  if (options.path.empty()) return nullptr;
+  exec::KeeperOptions options{options.path,
+                              options.run,
+                              options.keep,
                               [&told] { return told.wanted(); },
                               [&told](std::int64_t steps) { told.kept(steps); },
                               [&told](std::exception_ptr error) { told.lost(std::move(error)); },

@@ -13,7 +13,7 @@
 
 namespace tandem::program {
 
-struct SaveWishes {
+struct SaveOptions {
   std::string path;       ///< empty: nothing is saved
   exec::SavedRun run;
   std::int64_t keep = 2;  ///< checkpoints that stay in a folder
@@ -43,6 +43,6 @@ class SaveLog {
 };
 
 /// Nothing where nothing is saved. `log` and `world` are kept by reference.
-std::unique_ptr<exec::StateKeeper> make_keeper(const SaveWishes& wishes, SaveLog& log, exec::World& world);
+std::unique_ptr<exec::StateKeeper> make_keeper(const SaveOptions& options, SaveLog& log, exec::World& world);
 
 }  // namespace tandem::program

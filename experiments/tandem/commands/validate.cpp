@@ -31,7 +31,7 @@ constexpr const char* kFooter =
 
 struct Options {
   std::vector<std::string> files;
-  Wishes wishes;
+  SummaryOptions options;
   MeasurementFilter filter;
   std::vector<std::string> leave_out;
   std::string html, csv, errors;
@@ -82,7 +82,7 @@ void write_files(const Options& o, const Summary& summary, const Judged& judged)
 
 void print_report(const Options& o, const Summary& summary, Judged judged) {
   std::optional<LeftOutSummary> without;
-  if (!o.leave_out.empty()) without = summarise_left_out(std::move(judged.without), summary, o.wishes);
+  if (!o.leave_out.empty()) without = summarise_left_out(std::move(judged.without), summary, o.options);
   const LeftOutSummary* left_out = without ? &*without : nullptr;
   o.json ? print_json(to_json(summary, judged.usual, left_out)) : print(to_text(summary, judged.usual, left_out));
 }
@@ -114,7 +114,7 @@ bool all_refused(const std::vector<JudgedRecord>& records) {
 ExitCode validate_files(const Options& o) {
   std::vector<Measurement> measurements = read_measurements(o.files, o.filter);
   if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);
-  require_known_sets(o.wishes, measurements);
+  require_known_sets(o.options, measurements);
   if (!o.leave_out.empty()) std::ranges::copy(left_out(measurements, o.leave_out), std::back_inserter(measurements));
   if (!o.errors.empty()) permit_replacing(o.errors, find_preset("topology/errors", "step_time"));  // the book goes on from itself
   read_inputs(measurements, o.jobs);
@@ -127,7 +127,7 @@ ExitCode validate_files(const Options& o) {
   if (!whole && records.empty()) return ExitCode::interrupted;
   Judged judged = split(std::move(records));
   add_baseline(judged.usual);
-  const Summary summary = summarise(judged.usual, o.wishes);
+  const Summary summary = summarise(judged.usual, o.options);
   write_files(whole ? o : of_a_part(o), summary, judged);
   const bool refused = whole && all_refused(judged.usual);
   print_report(o, summary, std::move(judged));
@@ -143,8 +143,8 @@ void add_validate(CLI::App& app, ExitCode& exit) {
   command->add_option("FILE", o->files, "measurement files (JSON lines); a set is a file, its name the file's stem")->required();
   add_list(*command, "--only", o->filter.sets, "judge these sets only");
   add_list(*command, "--grade", o->filter.grades, "judge records of these grades (A, B, C) only");
-  add_list(*command, "--apart", o->wishes.apart, "show these sets but leave them out of the means");
-  add_lists(*command, "--pool", o->wishes.pools, "show the records of these sets together, too; may be given again");
+  add_list(*command, "--apart", o->options.apart, "show these sets but leave them out of the means");
+  add_lists(*command, "--pool", o->options.pools, "show the records of these sets together, too; may be given again");
   add_pairs(*command, "--cluster", o->filter.clusters, "SET=PRESET",
             "run this set's plans on another cluster than they name; may be given again");
   add_list(*command, "--leave-out", o->leave_out,

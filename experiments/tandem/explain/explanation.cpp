@@ -4,7 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/explain/rows.hpp"
 #include "models/base/files.hpp"
 #include "models/base/json.hpp"
@@ -175,7 +175,7 @@ FactOrigin origin_of(const ProductCoverage& c) {
 }  // namespace
 
 ExplainedCase make_case(const std::string& plan_path, const std::string& stack, const sim::TellProgress& progress) {
-  Rehearsal r = prepare(plan_path, {}, stack);
+  PreparedPlan r = prepare(plan_path, {}, stack);
   ExplainedCase c;
   c.topology = topology_of(r.plan, "");
   sim::SimulateOptions options;

@@ -14,7 +14,7 @@ struct Answer {
   std::vector<Option> too_large;              ///< predicted, not fitting; the one that needs least over its room first
   std::map<std::string, std::size_t> refused; ///< plans that cannot be, by reason
   std::vector<Change> what_if;                ///< of the best plan
-  std::vector<Sway> tornado;                  ///< of the best plan, the widest first
+  std::vector<Sensitivity> tornado;           ///< of the best plan, the widest first
   std::vector<std::string> warnings;
 
   const Option* best() const;                 ///< else the first that is too large; null where no plan was predicted

@@ -113,7 +113,7 @@ std::string to_json(const Answer& a) {
     for (const Option& o : *list) options.push_back(option(o));
   for (const auto& [reason, count] : a.refused) refused.push_back({{"reason", reason}, {"plans", count}});
   for (const Change& c : a.what_if) what_if.push_back(change(c));
-  for (const Sway& s : a.tornado) tornado.push_back({{"input", s.input}, {"low", change(s.low)}, {"high", change(s.high)}});
+  for (const Sensitivity& s : a.tornado) tornado.push_back({{"input", s.input}, {"low", change(s.low)}, {"high", change(s.high)}});
   out["options"] = options, out["refused"] = refused, out["what_if"] = what_if, out["tornado"] = tornado, out["warnings"] = a.warnings;
   return out.dump(2) + "\n";
 }

@@ -205,7 +205,7 @@ std::string what_if_text(const Answer& a) {
 std::string tornado_text(const Answer& a) {
   if (a.tornado.empty()) return "";
   std::string out = padded("what matters most", 20) + aligned("low", 12) + aligned("high", 12) + aligned("days", 20) + aligned("money", 28) + "\n";
-  for (const Sway& s : a.tornado) {
+  for (const Sensitivity& s : a.tornado) {
     const Budget &l = s.low.budget, &h = s.high.budget;
     out += "  " + padded(s.input, 18) + aligned(s.low.value, 12) + aligned(s.high.value, 12) +
            aligned(figure(l.days.value) + " to " + figure(h.days.value), 20) + aligned(money_short(l) + " to " + money_short(h), 28) + "\n";

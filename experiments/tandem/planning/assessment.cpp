@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/prepared_plan.hpp"
 #include "models/base/quantity.hpp"
 #include "sim/result/simulate.hpp"
 #include "topology/plan_reader.hpp"

@@ -91,23 +91,23 @@ Change ChangeMaker::scaled(const std::string& name, double factor) const {
   return with(name, three_digits(value), c);
 }
 
-Sway ChangeMaker::sway(const std::string& name, double low, double high) const {
+Sensitivity ChangeMaker::sensitivity(const std::string& name, double low, double high) const {
   return {name, scaled(name, low), scaled(name, high)};
 }
 
-std::vector<Sway> ChangeMaker::tornado() const {
+std::vector<Sensitivity> ChangeMaker::tornado() const {
   const StepRange& range = option_.assessment.prediction.range;
   const double step = option_.assessment.prediction.step_time.seconds();
   const Conditions& c = option_.conditions;
-  std::vector<Sway> out;
-  if (!c.measured_factor) out.push_back(sway("step_time", range.low_s / step, range.high_s / step));
-  if (c.price) out.push_back(sway("price", 0.9, 1.1));
+  std::vector<Sensitivity> out;
+  if (!c.measured_factor) out.push_back(sensitivity("step_time", range.low_s / step, range.high_s / step));
+  if (c.price) out.push_back(sensitivity("price", 0.9, 1.1));
   if (!c.failures.goodput)
     for (const char* name : {"failures", "restart", "save"})
-      if (value_of(c, name) > 0) out.push_back(sway(name, 0.5, 2));
-  if (option_.assessment.plan.cluster.devices > option_.assessment.topology->devices_per_node()) out.push_back(sway("network", 0.5, 2));
+      if (value_of(c, name) > 0) out.push_back(sensitivity(name, 0.5, 2));
+  if (option_.assessment.plan.cluster.devices > option_.assessment.topology->devices_per_node()) out.push_back(sensitivity("network", 0.5, 2));
   const bool money = c.price.has_value();
-  std::stable_sort(out.begin(), out.end(), [&](const Sway& a, const Sway& b) {
+  std::stable_sort(out.begin(), out.end(), [&](const Sensitivity& a, const Sensitivity& b) {
     return money ? a.money_span() > b.money_span() : a.days_span() > b.days_span();
   });
   return out;

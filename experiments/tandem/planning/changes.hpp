@@ -19,13 +19,13 @@ class ChangeMaker {
   Change change(const std::string& name, const std::string& value) const;
 
   /// Every input that the option has at a low and a high value, the widest in money (else in days) first.
-  std::vector<Sway> tornado() const;
+  std::vector<Sensitivity> tornado() const;
 
  private:
   Change with(const std::string& name, const std::string& value, const Conditions& conditions) const;
   Change resimulated(const std::string& name, const std::string& value, const CandidatePlan& plan) const;
   Change scaled(const std::string& name, double factor) const;
-  Sway sway(const std::string& name, double low, double high) const;
+  Sensitivity sensitivity(const std::string& name, double low, double high) const;
 
   const Request& request_;
   const Facts& facts_;

@@ -4,9 +4,9 @@
 
 namespace tandem::planning {
 
-double Sway::days_span() const { return std::abs(high.budget.days.value - low.budget.days.value); }
+double Sensitivity::days_span() const { return std::abs(high.budget.days.value - low.budget.days.value); }
 
-double Sway::money_span() const {
+double Sensitivity::money_span() const {
   return low.budget.money && high.budget.money ? std::abs(high.budget.money->value - low.budget.money->value) : 0;
 }
 

@@ -21,7 +21,7 @@ struct Change {
 };
 
 /// One input at its low and at its high value, everything else as it is.
-struct Sway {
+struct Sensitivity {
   std::string input;
   Change low, high;
   double days_span() const;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/prepared_plan.hpp"
 #include "models/plan/mesh.hpp"
 #include "models/planfile/plan_draft.hpp"
 #include "models/stack/resolve.hpp"
@@ -61,7 +61,7 @@ class Judge::Lease {
   std::unique_ptr<Tools> tools_;
 };
 
-Judge::Judge(const Space& space, Lenience lenience)
+Judge::Judge(const Space& space, SkippedChecks lenience)
     : space_(space),
       lenience_(lenience),
       disturbed_(space.question().draft.plan.cluster.perturbation.any()),
@@ -131,16 +131,16 @@ std::string Judge::refusal_of_stack(const Plan& plan) const {
 GroupView Judge::group(std::int64_t group) const {
   const CandidateId first = group * space_.members();
   GroupView out;
-  const auto refused = [&](Fate fate, std::string reason) { return out.fate = fate, out.reason = std::move(reason), out; };
-  if (!space_.divides(first)) return refused(Fate::devices, "tensor x pipeline x context (x data) does not give the number of devices");
+  const auto refused = [&](Outcome outcome, std::string reason) { return out.outcome = outcome, out.reason = std::move(reason), out; };
+  if (!space_.divides(first)) return refused(Outcome::devices, "tensor x pipeline x context (x data) does not give the number of devices");
   Lease tools(*this);
   const Plan& plan = tools->plans.of(first);
   const auto others = [&](const Problem& p) { return !is_of_members(p.field); };
   for (const Problem& p : plan_problems(plan))
-    if (others(p)) return refused(Fate::layout, text_of(p));
+    if (others(p)) return refused(Outcome::layout, text_of(p));
   for (const Problem& p : lowering_gaps(plan))
-    if (others(p)) return refused(Fate::unlowered, text_of(p));
-  if (std::string reason = idle(first, plan, *tools); !reason.empty()) return refused(Fate::same, std::move(reason));
+    if (others(p)) return refused(Outcome::unlowered, text_of(p));
+  if (std::string reason = idle(first, plan, *tools); !reason.empty()) return refused(Outcome::same, std::move(reason));
   const LayerFloor& layer = floor_of(first, plan, *tools);
   out.floor_ps = time_floor(plan, layer);
   for (std::int64_t m = 0; m < space_.members(); ++m) {
@@ -179,22 +179,22 @@ bool Judge::large(std::int64_t memory, double error) const {
 
 CandidateView Judge::candidate(CandidateId id) const {
   CandidateView out;
-  const auto refused = [&](Fate fate, std::string reason) { return out.fate = fate, out.reason = std::move(reason), out; };
+  const auto refused = [&](Outcome outcome, std::string reason) { return out.outcome = outcome, out.reason = std::move(reason), out; };
   Lease tools(*this);
   const Plan& plan = tools->plans.of(id);
   sim::ClosedForm& form = tools->form;
-  if (const Problems problems = plan_problems(plan); !problems.empty()) return refused(Fate::layout, text_of(problems.front()));
-  if (const Problems gaps = lowering_gaps(plan); !gaps.empty()) return refused(Fate::unlowered, text_of(gaps.front()));
-  if (std::string reason = idle(id, plan, *tools); !reason.empty()) return refused(Fate::same, std::move(reason));
-  if (std::string reason = refusal_of_stack(plan); !reason.empty()) return refused(Fate::stack, std::move(reason));
+  if (const Problems problems = plan_problems(plan); !problems.empty()) return refused(Outcome::layout, text_of(problems.front()));
+  if (const Problems gaps = lowering_gaps(plan); !gaps.empty()) return refused(Outcome::unlowered, text_of(gaps.front()));
+  if (std::string reason = idle(id, plan, *tools); !reason.empty()) return refused(Outcome::same, std::move(reason));
+  if (std::string reason = refusal_of_stack(plan); !reason.empty()) return refused(Outcome::stack, std::move(reason));
   const sim::Estimate e = form.quick(plan);
-  if (shards_over_one(id, plan, e, *tools)) return refused(Fate::same, "parallel.zero_stage changes nothing here: one rank has all states");
-  if (e.outside == sim::Outside::layout && surely_large(plan, form)) return out.fate = Fate::too_large, out;
+  if (shards_over_one(id, plan, e, *tools)) return refused(Outcome::same, "parallel.zero_stage changes nothing here: one rank has all states");
+  if (e.outside == sim::Outside::layout && surely_large(plan, form)) return out.outcome = Outcome::too_large, out;
   out.outside = e.outside;
   out.estimate_ps = e.step_time.ps();
   out.memory = e.memory.count();
-  if (large(out.memory, kMemoryError)) return out.fate = Fate::too_large, out;
-  out.fate = e.outside == sim::Outside::layout ? Fate::simulated : Fate::estimated;
+  if (large(out.memory, kMemoryError)) return out.outcome = Outcome::too_large, out;
+  out.outcome = e.outside == sim::Outside::layout ? Outcome::simulated : Outcome::estimated;
   const bool holds = e.outside == sim::Outside::nothing;
   out.rough = !disturbed_ && (!holds || large(out.memory, -kMemoryError));
   // What is outside takes no less than it would with the links and the host to itself.
@@ -210,8 +210,8 @@ CandidateView Judge::refine(CandidateId id) const {
   sim::ClosedForm& form = tools->form;
   sim::Estimate e = form.quick(plan);
   out.memory = form.memory_alive(plan).count();
-  if (large(out.memory, kReadMemoryError)) return out.fate = Fate::too_large, out;
-  if (e.outside != sim::Outside::nothing) e = form.estimate(plan, e, sim::Fill::alive);
+  if (large(out.memory, kReadMemoryError)) return out.outcome = Outcome::too_large, out;
+  if (e.outside != sim::Outside::nothing) e = form.estimate(plan, e, sim::MemoryEstimate::live_peak);
   out.outside = e.outside;
   out.estimate_ps = e.step_time.ps();
   return out;

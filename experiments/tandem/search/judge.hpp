@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "experiments/tandem/search/candidate_plans.hpp"
-#include "experiments/tandem/search/fate.hpp"
+#include "experiments/tandem/search/outcome.hpp"
 #include "experiments/tandem/search/space.hpp"
 #include "experiments/tandem/search/step_floor.hpp"
 #include "sim/closed_form/closed_form.hpp"
@@ -18,7 +18,7 @@ namespace tandem::search {
 
 /// What all candidates of a group have in common.
 struct GroupView {
-  Fate fate = Fate::bounded;      ///< of all members; `bounded`: open
+  Outcome outcome = Outcome::bounded;      ///< of all members; `bounded`: open
   std::int64_t floor_ps = 0;      ///< of the step, where it is open
   std::vector<std::int64_t> memory_floors;  ///< by member, where it is open: bytes that it needs at least
   std::vector<bool> too_large;    ///< by member, where it is open: its floor on memory is above the device's
@@ -28,7 +28,7 @@ struct GroupView {
 
 /// One candidate of an open group.
 struct CandidateView {
-  Fate fate = Fate::estimated;    ///< `simulated`: the closed form has no answer, so events have to give it
+  Outcome outcome = Outcome::estimated;    ///< `simulated`: the closed form has no answer, so events have to give it
   std::int64_t estimate_ps = 0;   ///< 0: none
   std::int64_t memory = 0;        ///< bytes of the rank that needs most, by the closed form; 0: none
   sim::Outside outside = sim::Outside::layout;
@@ -56,7 +56,7 @@ inline constexpr double kReadMemoryError = 0.03;
 inline constexpr std::int64_t kAnyRoom = std::int64_t{1} << 60;
 
 /// Checks that a judge skips.
-struct Lenience {
+struct SkippedChecks {
   bool any_stack = false;         ///< the stack's refusals (--any-stack)
   bool any_memory = false;        ///< the limit of the device's memory
 };
@@ -65,14 +65,14 @@ struct Lenience {
 class Judge {
  public:
   /// `space` outlives the judge.
-  Judge(const Space& space, Lenience lenience);
+  Judge(const Space& space, SkippedChecks lenience);
   ~Judge();
 
   GroupView group(std::int64_t group) const;
   /// A sharper floor on the steps of an open group than that of group(), in more time: its passes by recurrences. 0 where there is none.
   std::int64_t passes_floor(std::int64_t group) const;
   CandidateView candidate(CandidateId id) const;
-  /// More of a candidate that is rough: its memory, and its step if that could fit, off short plans. Its fate is among the last two or
+  /// More of a candidate that is rough: its memory, and its step if that could fit, off short plans. Its outcome is among the last two or
   /// too_large.
   CandidateView refine(CandidateId id) const;
   Simulated simulate(CandidateId id) const;
@@ -95,7 +95,7 @@ class Judge {
   bool is_of_members(const std::string& field) const;
 
   const Space& space_;
-  const Lenience lenience_;
+  const SkippedChecks lenience_;
   const bool disturbed_;          ///< the cluster's machines are
   std::shared_ptr<const Topology> topology_;
   std::unique_ptr<sim::CostModel> cost_;

@@ -17,7 +17,7 @@ inline constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max(
 struct GroupFact {
   std::int64_t floor_ps = 0;      ///< of the step, where it is open
   std::int32_t large = 0;         ///< members whose floor on memory is too large
-  Fate fate = Fate::bounded;      ///< of all members; `bounded`: open
+  Outcome outcome = Outcome::bounded;      ///< of all members; `bounded`: open
   bool known = false;
   bool sharp = false;             ///< `floor_ps` has the passes' floor in it
 };
@@ -50,7 +50,7 @@ struct Refined {
 
 struct Knowledge {
   std::vector<GroupFact> facts;            ///< by group; empty: none
-  std::map<std::int64_t, Counts> groups;   ///< estimated ones: their members by fate, `simulated` where the closed form had no answer
+  std::map<std::int64_t, Counts> groups;   ///< estimated ones: their members by outcome, `simulated` where the closed form had no answer
   std::vector<Found> found;
   std::map<CandidateId, Refined> refined;
   std::map<CandidateId, Simulated> simulated;

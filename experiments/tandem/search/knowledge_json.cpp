@@ -45,7 +45,7 @@ void read_facts(const Rows& rows, const Space& space, Knowledge& out) {
   for (std::size_t r = 0; r < rows.count(); ++r)
     out.facts[static_cast<std::size_t>(rows.below(r, 0, space.groups()))] = {
         rows.at(r, 2), static_cast<std::int32_t>(rows.below(r, 3, space.members() + 1)),
-        static_cast<Fate>(rows.below(r, 1, static_cast<std::int64_t>(kFates))), true, rows.at(r, 4) != 0};
+        static_cast<Outcome>(rows.below(r, 1, static_cast<std::int64_t>(kFates))), true, rows.at(r, 4) != 0};
 }
 
 constexpr auto kOutsides = static_cast<std::int64_t>(sim::Outside::offloaded) + 1;
@@ -89,7 +89,7 @@ ordered_json knowledge_json(const Knowledge& k) {
   ordered_json facts = ordered_json::array(), groups = facts, found = facts, refined = facts, simulated = facts;
   const auto add = [](ordered_json& list, auto... numbers) { (list.push_back(numbers), ...); };
   for (std::size_t g = 0; g < k.facts.size(); ++g)
-    if (const GroupFact& f = k.facts[g]; f.known) add(facts, g, static_cast<int>(f.fate), f.floor_ps, f.large, f.sharp ? 1 : 0);
+    if (const GroupFact& f = k.facts[g]; f.known) add(facts, g, static_cast<int>(f.outcome), f.floor_ps, f.large, f.sharp ? 1 : 0);
   for (const auto& [g, counts] : k.groups) {
     groups.push_back(g);
     for (const std::int64_t n : counts) groups.push_back(n);

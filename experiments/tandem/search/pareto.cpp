@@ -5,7 +5,7 @@
 #include <map>
 #include <tuple>
 
-#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/planning/conditions.hpp"
 
 namespace tandem::search {
@@ -71,9 +71,9 @@ Rates rates_of(const Space& space, const planning::PriceChoice& price) {
   return out;
 }
 
-Peeled explore_front(Search& search) {
+FrontSearch explore_front(Search& search) {
   search.estimate_all();
-  Peeled out;
+  FrontSearch out;
   Staircase met;
   const std::vector<Found> found = search.found();
   std::vector<const Found*> rest;
@@ -97,14 +97,14 @@ Peeled explore_front(Search& search) {
   }
 }
 
-ParetoFront pareto_front(const std::vector<Search*>& searches, std::vector<Peeled> peeled, std::vector<Rates> rates) {
+ParetoFront pareto_front(const std::vector<Search*>& searches, std::vector<FrontSearch> searched, std::vector<Rates> rates) {
   ParetoFront out;
   out.rates = std::move(rates);
   for (const Rates& r : out.rates) out.cost = out.cost && r.price, out.energy = out.energy && r.kilowatts;
   std::vector<ParetoPoint> all;
   for (std::size_t i = 0; i < searches.size(); ++i) {
-    out.complete = out.complete && peeled[i].complete;
-    out.answers.push_back(searches[i]->answer_from(std::move(peeled[i].simulated), kNoLimit));
+    out.complete = out.complete && searched[i].complete;
+    out.answers.push_back(searches[i]->answer_from(std::move(searched[i].simulated), kNoLimit));
     const auto devices = static_cast<double>(searches[i]->judge().space().question().draft.plan.cluster.devices);
     for (const Simulated& s : out.answers.back().best) {
       const double device_hours = static_cast<double>(s.time_ps) / kPsPerHour * devices;

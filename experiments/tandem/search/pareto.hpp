@@ -48,13 +48,13 @@ struct ParetoFront {
 /// Estimates the search's whole shard. Then simulates the front of the estimates, then the front of the remaining ones, until none of
 /// them could be on the front. Returns the simulated steps, in an order that depends on the space alone, and whether none was left out.
 /// Throws program::Interrupted.
-struct Peeled {
+struct FrontSearch {
   std::map<CandidateId, Simulated> simulated;
   bool complete = true;
 };
-Peeled explore_front(Search& search);
+FrontSearch explore_front(Search& search);
 
-/// The front of several spaces, each peeled.
-ParetoFront pareto_front(const std::vector<Search*>& searches, std::vector<Peeled> peeled, std::vector<Rates> rates);
+/// The front of several spaces, each searched.
+ParetoFront pareto_front(const std::vector<Search*>& searches, std::vector<FrontSearch> searched, std::vector<Rates> rates);
 
 }  // namespace tandem::search

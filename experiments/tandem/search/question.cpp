@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "experiments/tandem/base/fields.hpp"
-#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/search/default_axes.hpp"
 #include "models/base/files.hpp"
 #include "models/base/json.hpp"

@@ -177,7 +177,7 @@ std::string to_text(const Search& search, const Answer& answer, const Changes& c
     out += best_text(space, answer) + types_text(space, answer) + wider_text(judge, answer) + tight_text(judge, answer) +
            off_text(answer);
   if (!answer.complete)
-    out += "layouts that could be faster were not simulated: " + count_text(at(answer.counts, Fate::left)) +
+    out += "layouts that could be faster were not simulated: " + count_text(at(answer.counts, Outcome::left)) +
            " have no estimate, others one within its error; --events N simulates more\n";
   return out + changes_text(search, answer, changes) + counts_text(answer);
 }

@@ -46,7 +46,7 @@ std::string Table::text() const {
 std::string counts_text(const Answer& answer) {
   std::string out = count_text(answer.candidates) + (answer.candidates == 1 ? " candidate\n" : " candidates\n");
   for (std::size_t f = 0; f < kFates; ++f)
-    if (answer.counts[f] > 0) out += "  " + padded(meaning(static_cast<Fate>(f)), 46) + aligned(count_text(answer.counts[f]), 12) + "\n";
+    if (answer.counts[f] > 0) out += "  " + padded(meaning(static_cast<Outcome>(f)), 46) + aligned(count_text(answer.counts[f]), 12) + "\n";
   return out;
 }
 
@@ -65,7 +65,7 @@ ordered_json at_json(const Space& space, CandidateId id) {
 
 ordered_json counts_json(const Answer& answer) {
   ordered_json out;
-  for (std::size_t f = 0; f < kFates; ++f) out[std::string(name(static_cast<Fate>(f)))] = answer.counts[f];
+  for (std::size_t f = 0; f < kFates; ++f) out[std::string(name(static_cast<Outcome>(f)))] = answer.counts[f];
   return out;
 }
 

@@ -71,7 +71,7 @@ void Search::bound() {
       for (std::size_t i = begin + c * kChunk; i < std::min(end, begin + (c + 1) * kChunk); ++i) {
         const GroupView view = judge_.group(missing[i]);
         const auto large = static_cast<std::int32_t>(view.large);
-        known_.facts[static_cast<std::size_t>(missing[i])] = {view.floor_ps, large, view.fate, true, false};
+        known_.facts[static_cast<std::size_t>(missing[i])] = {view.floor_ps, large, view.outcome, true, false};
       }
     });
     learned();
@@ -87,7 +87,7 @@ void Search::survey() {
 void Search::sort_open() {
   order_.clear(), next_ = 0;
   for (std::int64_t g = 0; g < space_.groups(); ++g)
-    if (mine(g) && fact(g).fate == Fate::bounded && fact(g).large < space_.members()) order_.push_back(g);
+    if (mine(g) && fact(g).outcome == Outcome::bounded && fact(g).large < space_.members()) order_.push_back(g);
   std::stable_sort(order_.begin(), order_.end(),
                    [&](std::int64_t a, std::int64_t b) { return fact(a).floor_ps < fact(b).floor_ps; });
 }
@@ -125,8 +125,8 @@ void Search::estimate(const std::vector<std::int64_t>& groups) {
       if (view.too_large[member]) continue;
       const CandidateId id = g * space_.members() + m;
       const CandidateView c = judge_.candidate(id);
-      ++at(parts[i].counts, c.fate);
-      if (c.fate == Fate::estimated || c.fate == Fate::simulated)
+      ++at(parts[i].counts, c.outcome);
+      if (c.outcome == Outcome::estimated || c.outcome == Outcome::simulated)
         parts[i].found.push_back({id, std::max(fact(g).floor_ps, c.floor_ps), c.estimate_ps, c.memory, view.memory_floors[member],
                                   c.outside, c.rough});
     }
@@ -144,7 +144,7 @@ void Search::refine(const std::vector<CandidateId>& ids) {
   for_each_index(ids.size(), options_.jobs, [&](std::size_t i) { views[i] = judge_.refine(ids[i]); });
   if (stopped()) throw program::Interrupted{};
   for (std::size_t i = 0; i < ids.size(); ++i)
-    known_.refined[ids[i]] = {views[i].estimate_ps, views[i].memory, views[i].outside, views[i].fate == Fate::too_large};
+    known_.refined[ids[i]] = {views[i].estimate_ps, views[i].memory, views[i].outside, views[i].outcome == Outcome::too_large};
   learned();
 }
 
@@ -280,26 +280,26 @@ Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int6
     const GroupFact& fact = known_.facts[g];
     const auto known = known_.groups.find(static_cast<std::int64_t>(g));
     const std::int64_t open = space_.members() - fact.large;
-    if (fact.fate != Fate::bounded) {
-      at(out.counts, fact.fate) += space_.members();
+    if (fact.outcome != Outcome::bounded) {
+      at(out.counts, fact.outcome) += space_.members();
       continue;
     }
-    at(out.counts, Fate::too_large) += fact.large;
-    if (known == known_.groups.end() || fact.floor_ps > out.limit_ps) at(out.counts, Fate::bounded) += open;
+    at(out.counts, Outcome::too_large) += fact.large;
+    if (known == known_.groups.end() || fact.floor_ps > out.limit_ps) at(out.counts, Outcome::bounded) += open;
     else for (std::size_t f = 0; f < kFates; ++f) out.counts[f] += known->second[f];
   }
   for (const Found& f : known_.found) {
     if (group_floor(f) > out.limit_ps) continue;
-    const Fate was = f.estimated() ? Fate::estimated : Fate::simulated;  // as it was counted when its group was
-    const Fate now = fate_of(f, out);
-    if (now == Fate::left) out.complete = false;
+    const Outcome was = f.estimated() ? Outcome::estimated : Outcome::simulated;  // as it was counted when its group was
+    const Outcome now = fate_of(f, out);
+    if (now == Outcome::left) out.complete = false;
     --at(out.counts, was), ++at(out.counts, now);
     const auto s = out.simulated.find(f.id);
     if (s == out.simulated.end()) {
-      out.complete = out.complete && (now != Fate::estimated || known_.whole(f)->least_ps() > out.limit_ps);
+      out.complete = out.complete && (now != Outcome::estimated || known_.whole(f)->least_ps() > out.limit_ps);
       continue;
     }
-    if (now != Fate::simulated) continue;
+    if (now != Outcome::simulated) continue;
     out.best.push_back(s->second);
     out.estimates[f.id] = *known_.whole(f);
   }
@@ -312,29 +312,29 @@ Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int6
 }
 
 /// What becomes of a candidate that was found, by the last of the best and by what was simulated and refined.
-Fate Search::fate_of(const Found& f, const Answer& answer) const {
-  if (f.rough && f.least_ps() > answer.limit_ps) return Fate::bounded;
-  if (f.rough && Position{f.least_ps(), f.id} >= answer.end) return Fate::left;
+Outcome Search::fate_of(const Found& f, const Answer& answer) const {
+  if (f.rough && f.least_ps() > answer.limit_ps) return Outcome::bounded;
+  if (f.rough && Position{f.least_ps(), f.id} >= answer.end) return Outcome::left;
   const std::optional<Found> whole = known_.whole(f);
-  if (!whole) return Fate::too_large;
+  if (!whole) return Outcome::too_large;
   const bool counts = whole->least_ps() <= answer.limit_ps;
   const auto s = answer.simulated.find(f.id);
   // A simulated time holds even where its estimate was too high by more than kTimeError.
   const bool timed = s != answer.simulated.end() && (counts || s->second.time_ps <= answer.limit_ps);
-  if (timed) return s->second.fits ? Fate::simulated : Fate::too_large;
-  return whole->estimated() ? Fate::estimated : counts ? Fate::left : Fate::bounded;
+  if (timed) return s->second.fits ? Outcome::simulated : Outcome::too_large;
+  return whole->estimated() ? Outcome::estimated : counts ? Outcome::left : Outcome::bounded;
 }
 
-Fate Search::fate(CandidateId id, const Answer& answer, std::string& reason) const {
+Outcome Search::outcome(CandidateId id, const Answer& answer, std::string& reason) const {
   const std::int64_t g = id / space_.members();
   const GroupView view = judge_.group(g);
   reason = view.reason;
-  if (view.fate != Fate::bounded) return view.fate;
-  if (view.too_large[static_cast<std::size_t>(id % space_.members())]) return reason = "parameters, states and kept activations alone need more", Fate::too_large;
-  if (fact(g).floor_ps > answer.limit_ps || known_.groups.count(g) == 0) return Fate::bounded;
+  if (view.outcome != Outcome::bounded) return view.outcome;
+  if (view.too_large[static_cast<std::size_t>(id % space_.members())]) return reason = "parameters, states and kept activations alone need more", Outcome::too_large;
+  if (fact(g).floor_ps > answer.limit_ps || known_.groups.count(g) == 0) return Outcome::bounded;
   const CandidateView c = judge_.candidate(id);
   reason = c.reason;
-  if (c.fate != Fate::estimated && c.fate != Fate::simulated) return c.fate;
+  if (c.outcome != Outcome::estimated && c.outcome != Outcome::simulated) return c.outcome;
   const auto found = std::find_if(known_.found.begin(), known_.found.end(), [&](const Found& f) { return f.id == id; });
   return fate_of(*found, answer);
 }

@@ -64,7 +64,7 @@ class Search {
   const Judge& judge() const { return judge_; }
   const SearchOptions& options() const { return options_; }
   /// What became of one candidate, with the reason in words.
-  Fate fate(CandidateId id, const Answer& answer, std::string& reason) const;
+  Outcome outcome(CandidateId id, const Answer& answer, std::string& reason) const;
 
  private:
   /// Candidates in the order of what their steps take at least, as far as the answer rests on them.
@@ -89,7 +89,7 @@ class Search {
   std::int64_t frontier();
   std::int64_t estimated_limit() const;
   Walk walk(std::int64_t frontier) const;
-  Fate fate_of(const Found& f, const Answer& answer) const;
+  Outcome fate_of(const Found& f, const Answer& answer) const;
   void learned() const;
   bool stopped() const { return options_.jobs.stop && options_.jobs.stop(); }
 

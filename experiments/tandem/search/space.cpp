@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kMostCandidates = std::int64_t{1} << 40;
 
 /// Fields that only say how gradients, weights and states travel and where they lie: no computation of a layer depends on them.
-constexpr std::array<std::string_view, 16> kOfTheExchange{
+constexpr std::array<std::string_view, 16> kExchangeFields{
     "parallel.zero_stage",        "parallel.zero_group",       "parallel.overlap_grad_reduce", "parallel.overlap_param_gather",
     "parallel.bucket_bytes",      "parallel.prefetch_layers",  "parallel.reuse_distance",      "parallel.overlap_p2p",
     "parallel.scatter_p2p",       "parallel.offload.optimizer", "parallel.offload.parameters", "parallel.offload.ratio",
@@ -50,7 +50,7 @@ Space::Space(Question question) : question_(std::move(question)) {
 
 void Space::order_axes(const std::set<std::string>& asked) {
   const auto inner = [&](const Axis& a) {
-    return std::find(kOfTheExchange.begin(), kOfTheExchange.end(), a.field) != kOfTheExchange.end() && asked.count(a.field) == 0;
+    return std::find(kExchangeFields.begin(), kExchangeFields.end(), a.field) != kExchangeFields.end() && asked.count(a.field) == 0;
   };
   const auto middle = std::stable_partition(question_.axes.begin(), question_.axes.end(), [&](const Axis& a) { return !inner(a); });
   outer_ = static_cast<std::size_t>(middle - question_.axes.begin());

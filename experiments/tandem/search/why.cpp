@@ -65,32 +65,32 @@ std::string why_text(const Search& search, const Answer& answer, const std::stri
   for (CandidateId id = 0; id < space.size(); ++id) {
     if (!matches(space.choice(id), want)) continue;
     std::string reason;
-    const Fate fate = search.fate(id, answer, reason);
-    if (at(counts, fate)++ == 0) first[static_cast<std::size_t>(fate)] = {id, std::move(reason)};
+    const Outcome outcome = search.outcome(id, answer, reason);
+    if (at(counts, outcome)++ == 0) first[static_cast<std::size_t>(outcome)] = {id, std::move(reason)};
   }
   std::string out = "why " + where + ": " + count_text(asked) + (asked == 1 ? " candidate\n" : " candidates\n");
   for (std::size_t f = 0; f < kFates; ++f) {
     if (counts[f] == 0) continue;
-    out += "  " + padded(meaning(static_cast<Fate>(f)), 46) + aligned(count_text(counts[f]), 12) + "\n";
+    out += "  " + padded(meaning(static_cast<Outcome>(f)), 46) + aligned(count_text(counts[f]), 12) + "\n";
     out += (counts[f] == 1 ? "    " : "    such as ") + space.text(first[f].id) + (first[f].reason.empty() ? "" : ": " + first[f].reason) + "\n";
   }
   return out;
 }
 
 std::string obstacles_text(const Search& search, const Answer& answer) {
-  const bool checked = at(answer.counts, Fate::unlowered) + at(answer.counts, Fate::stack) > 0;
-  const std::vector<Fate> fates = checked ? std::vector{Fate::unlowered, Fate::stack} : std::vector{Fate::layout};
+  const bool checked = at(answer.counts, Outcome::unlowered) + at(answer.counts, Outcome::stack) > 0;
+  const std::vector<Outcome> outcomes = checked ? std::vector{Outcome::unlowered, Outcome::stack} : std::vector{Outcome::layout};
   std::string out;
-  for (const Fate wanted : fates) {
+  for (const Outcome wanted : outcomes) {
     if (at(answer.counts, wanted) == 0) continue;
     for (CandidateId id = 0; id < std::min(search.judge().space().size(), kMostAsked); ++id) {
       std::string reason;
-      if (search.fate(id, answer, reason) != wanted || reason.empty()) continue;
+      if (search.outcome(id, answer, reason) != wanted || reason.empty()) continue;
       out += "  " + std::string(meaning(wanted)) + ", such as " + reason + "\n";
       break;
     }
   }
-  if (at(answer.counts, Fate::stack) > 0) out += "  --stack names another framework; --any-stack asks none\n";
+  if (at(answer.counts, Outcome::stack) > 0) out += "  --stack names another framework; --any-stack asks none\n";
   return out;
 }
 

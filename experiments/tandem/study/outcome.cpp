@@ -3,7 +3,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
-#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/prepared_plan.hpp"
 #include "models/base/files.hpp"
 #include "models/base/fnv.hpp"
 #include "models/base/json.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/validation/plan_digest.hpp"
 #include "sim/memory/reserved_memory.hpp"
 #include "sim/memory/workspaces.hpp"

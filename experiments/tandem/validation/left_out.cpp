@@ -171,8 +171,8 @@ std::vector<std::string> still_fitted_on(const std::string& calibration, const S
   return out;
 }
 
-LeftOutSummary summarise_left_out(std::vector<JudgedRecord> without, const Summary& usual, const Wishes& wishes) {
-  const Summary all = summarise(without, wishes);
+LeftOutSummary summarise_left_out(std::vector<JudgedRecord> without, const Summary& usual, const SummaryOptions& options) {
+  const Summary all = summarise(without, options);
   LeftOutSummary out;
   out.over_sources = all.over_sets;
   std::vector<double> with, half;

@@ -36,6 +36,6 @@ struct LeftOutSummary {
 };
 
 /// What predictions without a source come to beside the usual ones; `without` are judged copies of left_out().
-LeftOutSummary summarise_left_out(std::vector<JudgedRecord> without, const Summary& usual, const Wishes& wishes = {});
+LeftOutSummary summarise_left_out(std::vector<JudgedRecord> without, const Summary& usual, const SummaryOptions& options = {});
 
 }  // namespace tandem::program

@@ -177,15 +177,15 @@ void FitsTable::add(const FitsTable& other) {
   failed_too_large += other.failed_too_large;
 }
 
-void require_known_sets(const Wishes& wishes, const std::vector<Measurement>& measurements) {
+void require_known_sets(const SummaryOptions& options, const std::vector<Measurement>& measurements) {
   std::vector<std::string> sets;
   for (const Measurement& m : measurements)
     if (!listed(sets, m.set)) sets.push_back(m.set);
-  require_known("--apart", wishes.apart, sets);
-  for (const auto& names : wishes.pools) require_known("--pool", names, sets);
+  require_known("--apart", options.apart, sets);
+  for (const auto& names : options.pools) require_known("--pool", names, sets);
 }
 
-Summary summarise(const std::vector<JudgedRecord>& records, const Wishes& wishes) {
+Summary summarise(const std::vector<JudgedRecord>& records, const SummaryOptions& options) {
   NamedLists sets;
   RecordList grade_c;
   std::set<std::string> unverified;
@@ -197,13 +197,13 @@ Summary summarise(const std::vector<JudgedRecord>& records, const Wishes& wishes
   Summary out;
   for (const auto& [name, members] : sets) {
     out.sets.push_back(summary(name, members));
-    out.sets.back().apart = listed(wishes.apart, name);
+    out.sets.back().apart = listed(options.apart, name);
     out.fits.add(out.sets.back().fits);
   }
   out.over_sets = over_sets(out.sets);
-  for (const auto& names : wishes.pools)
+  for (const auto& names : options.pools)
     if (SetSummary together = pool(names, sets); !together.name.empty()) out.pools.push_back(std::move(together));
-  out.over_sets.coverage_of_records = coverage(not_apart(sets, wishes.apart));
+  out.over_sets.coverage_of_records = coverage(not_apart(sets, options.apart));
   out.grade_c = time_errors(grade_c);
   out.unverified.assign(unverified.begin(), unverified.end());
   return out;

@@ -55,15 +55,15 @@ struct Summary {
 };
 
 /// What the caller wants besides a summary of each set.
-struct Wishes {
+struct SummaryOptions {
   std::vector<std::string> apart;               ///< sets that are shown and left out of the means
   std::vector<std::vector<std::string>> pools;  ///< sets whose records are shown together, too ("a+b"), in no mean either
 };
 
-/// Throws ConfigError when a set of `wishes` has none of these measurements.
-void require_known_sets(const Wishes& wishes, const std::vector<Measurement>& measurements);
+/// Throws ConfigError when a set of `options` has none of these measurements.
+void require_known_sets(const SummaryOptions& options, const std::vector<Measurement>& measurements);
 
-/// Sets of `wishes` without a record are left out.
-Summary summarise(const std::vector<JudgedRecord>& records, const Wishes& wishes = {});
+/// Sets of `options` without a record are left out.
+Summary summarise(const std::vector<JudgedRecord>& records, const SummaryOptions& options = {});
 
 }  // namespace tandem::program

@@ -48,7 +48,7 @@ void Arena::release(std::int64_t offset, Bytes bytes, const Frontier& last) {
   keeps_places_ ? size(bytes.count()).holes.push_back(hole) : free_.add(hole);
 }
 
-void Arena::show(Recurrence& r) {
+void Arena::show(RepeatDetector& r) {
   r.number(end_);
   r.number(searches_);
   for (Size& s : sizes_) {

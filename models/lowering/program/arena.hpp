@@ -28,7 +28,7 @@ class Arena {
   std::int64_t searches() const { return searches_; }
 
   /// Everything but the offsets of places.
-  void show(Recurrence& r);
+  void show(RepeatDetector& r);
 
   /// Offsets of the places of one size, the next one last.
   struct Places {

@@ -85,7 +85,7 @@ void FreeRuns::add(const Hole& hole) {
 }
 
 /// How runs are spread over leaves is of no consequence.
-void FreeRuns::show(Recurrence& r) {
+void FreeRuns::show(RepeatDetector& r) {
   for (const Leaf& leaf : leaves_)
     for (const Run& run : leaf.runs) {
       if (r.over()) return;

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/lowering/program/recurrence.hpp"
+#include "models/lowering/program/repeat_detector.hpp"
 
 namespace tandem::lowering {
 
@@ -33,7 +33,7 @@ class FreeRuns {
   /// The first `bytes` of a run, or all of a shorter one, are free no more.
   Taken take(Place place, std::int64_t bytes);
   void add(const Hole& hole);
-  void show(Recurrence& r);
+  void show(RepeatDetector& r);
 
  private:
   static constexpr std::size_t kLeaf = 64;

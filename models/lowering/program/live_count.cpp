@@ -103,7 +103,7 @@ void LiveCount::settle() {
   tensors_ = nullptr;
 }
 
-void LiveCount::show(Recurrence& r) const {
+void LiveCount::show(RepeatDetector& r) const {
   const auto all = [&](const auto& list) {
     for (const Bytes b : list) r.number(b.count());
   };

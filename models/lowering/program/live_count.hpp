@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/graph/slot_tensors.hpp"
-#include "models/lowering/program/recurrence.hpp"
+#include "models/lowering/program/repeat_detector.hpp"
 
 namespace tandem::lowering {
 
@@ -51,7 +51,7 @@ class LiveCount {
   /// Behind the last instance.
   void settle();
   /// What is alive, and what of the last instance is not settled. The peaks so far are no part of it: they only grow.
-  void show(Recurrence& r) const;
+  void show(RepeatDetector& r) const;
 
   Bytes peak() const { return peak_; }
   const BytesByKind& at_peak() const { return at_peak_; }  ///< split of peak()

@@ -126,16 +126,16 @@ class ProgramBuilder {
   void keep_places() { arena_.keep_places(); }
   /// From the first one on everything is noted that `repeat` needs.
   Mark mark();
-  Recurrence::Written written() const { return {now(), static_cast<std::int64_t>(program_.memory.allocations.size())}; }
+  RepeatDetector::Written written() const { return {now(), static_cast<std::int64_t>(program_.memory.allocations.size())}; }
   /// What only grows, and is part of what is shown.
   std::int64_t searches() const { return arena_.searches(); }
   /// A buffer that somebody else keeps, who shows it.
-  void show(Recurrence& r, BufferId buffer);
+  void show(RepeatDetector& r, BufferId buffer);
   /// All else that what will be added depends on; `shown`: buffers that were shown before. Refuses when there are others.
-  void show(Recurrence& r, std::size_t shown);
+  void show(RepeatDetector& r, std::size_t shown);
   /// Writes what has been added since `from` as often again, each time so many micro-batches later, where the state shown at both times is
   /// the same.
-  void repeat(const Mark& from, std::int64_t times, std::int32_t micro_batches, const Recurrence& state);
+  void repeat(const Mark& from, std::int64_t times, std::int32_t micro_batches, const RepeatDetector& state);
 
   Program finish();
 

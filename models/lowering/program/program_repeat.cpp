@@ -10,7 +10,7 @@ ProgramBuilder::Mark ProgramBuilder::mark() {
   return {p.instances.size(), p.bindings.size(), p.edges.size(), log_->moves.size()};
 }
 
-void ProgramBuilder::show(Recurrence& r, BufferId id) {
+void ProgramBuilder::show(RepeatDetector& r, BufferId id) {
   Buffer& b = buffers_[static_cast<std::size_t>(id)];
   if (static_cast<std::size_t>(id) >= persistent_buffers_) {
     if (b.later) r.refuse();  // its allocation is not all written
@@ -27,7 +27,7 @@ void ProgramBuilder::show(Recurrence& r, BufferId id) {
   r.number(program_.memory.allocations[b.allocation].first == now() ? 1 : 0);
 }
 
-void ProgramBuilder::show(Recurrence& r, std::size_t shown) {
+void ProgramBuilder::show(RepeatDetector& r, std::size_t shown) {
   if (persistent_buffers_ + shown + released_.size() != buffers_.size()) r.refuse();
   for (std::size_t b = 0; b < persistent_buffers_ && !r.over(); ++b) show(r, static_cast<BufferId>(b));
   arena_.show(r);
@@ -60,7 +60,7 @@ void ProgramBuilder::repeat_instances(const Mark& from, const Mark& to, std::int
 }
 
 /// Which buffer takes whose place is the same every time, but not where that lies.
-void ProgramBuilder::repeat(const Mark& from, std::int64_t times, std::int32_t micro_batches, const Recurrence& state) {
+void ProgramBuilder::repeat(const Mark& from, std::int64_t times, std::int32_t micro_batches, const RepeatDetector& state) {
   const Mark to = mark();
   const auto moves = std::span(log_->moves).subspan(from.moves);
   const auto comes = static_cast<std::size_t>(std::count_if(moves.begin(), moves.end(), [](const Move& m) { return m.comes; }));

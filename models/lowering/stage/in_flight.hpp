@@ -48,7 +48,7 @@ class InstanceWriter {
   Bytes slot_bytes(TemplateId t, std::string_view name) const { return library_[t].slots[library_.slot(t, name)].bytes; }
   /// End of the last computation.
   Point last() const { return last_; }
-  void show(Recurrence& r) { r.point(last_); }
+  void show(RepeatDetector& r) { r.point(last_); }
 
  private:
   const TemplateLibrary& library_;

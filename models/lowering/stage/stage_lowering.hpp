@@ -59,8 +59,8 @@ class StageLowering {
   /// Before event `i`: writes what is as it was some micro-batches ago; how many events that has done. `ends`: by event.
   std::size_t repeat(const std::vector<ScheduleEvent>& events, std::size_t i, std::vector<Point>& ends);
   /// Everything that the rest of the program depends on. `mb`: the next micro-batch.
-  void show(Recurrence& r, std::int32_t mb);
-  std::size_t show(Recurrence& r, InFlight& f);
+  void show(RepeatDetector& r, std::int32_t mb);
+  std::size_t show(RepeatDetector& r, InFlight& f);
   struct Reference;
   std::size_t repeat(Reference& r, std::size_t times, std::size_t i, std::vector<Point>& ends);
   /// How often the events from a reference up to `i` come again from there on, one after the other.
@@ -187,7 +187,7 @@ class StageLowering {
 
   /// The state at some forward pass of the first chunk.
   struct Reference {
-    Recurrence state;
+    RepeatDetector state;
     std::size_t event = 0;
     std::int64_t searches = 0;                            ///< of the arena, until then
     std::int32_t micro_batch = 0, micro_batches = 0;      ///< its own, and how many behind it the state is the same

@@ -118,7 +118,7 @@ bool StageLowering::alive(std::int32_t mb) const {
   });
 }
 
-void StageLowering::show(Recurrence& r, std::int32_t mb) {
+void StageLowering::show(RepeatDetector& r, std::int32_t mb) {
   r.number(first_alive_ - mb);
   r.number(last_begun_ - mb);
   w_.show(r);
@@ -136,7 +136,7 @@ void StageLowering::show(Recurrence& r, std::int32_t mb) {
 }
 
 /// How many buffers it has.
-std::size_t StageLowering::show(Recurrence& r, InFlight& f) {
+std::size_t StageLowering::show(RepeatDetector& r, InFlight& f) {
   std::size_t buffers = 0;
   const auto buffer = [&](BufferId b) {
     if (r.over()) return;

@@ -21,7 +21,7 @@ class StageTransfers {
   /// Comes in front of a computation: it waits for the last send where sends are not overlapped, for the last receive where both are
   /// one exchange, and what came in shares is put together. Earlier, the tensor stream would wait for the sender.
   void before(const Action& a, InFlight& f);
-  void show(Recurrence& r) {
+  void show(RepeatDetector& r) {
     r.point(last_send_);
     r.point(last_receive_);
     r.number((waits_for_send_ ? 1 : 0) + (waits_for_receive_ ? 2 : 0));

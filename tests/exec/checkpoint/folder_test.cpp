@@ -11,7 +11,7 @@
 #include "exec/run/run.hpp"
 #include "models/base/error.hpp"
 #include "tests/backends.hpp"
-#include "tests/bent_plan.hpp"
+#include "tests/patched_plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/cpu/numbers.hpp"
 #include "tests/exec/state/kept_files.hpp"
@@ -31,7 +31,7 @@ struct Saves {
 Plan plan_of(const std::string& patch = "{}") {
   tests::SmallPlan p;
   p.tensor = p.data = 2;
-  return tests::bent_plan(p, patch);
+  return tests::patched_plan(p, patch);
 }
 
 void train_into(const fs::path& folder, const Plan& plan, const Saves& saves, const SavedState* resume = nullptr) {

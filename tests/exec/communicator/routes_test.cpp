@@ -60,7 +60,7 @@ Buffers by_messages(const Case& c, std::size_t window, std::size_t& most) {
   Buffers in = inputs(c), out(c.members, std::vector<float>(out_elements(c), kUnset));
   const std::vector<MemberBuffers> all = buffers(c, in, out);
   std::vector<std::vector<std::byte>> rooms(c.members);
-  std::vector<Itinerary> ways;
+  std::vector<MessageSteps> ways;
   for (std::size_t j = 0; j < c.members; ++j)
     ways.push_back(itinerary({c.op, all}, j, [&](std::size_t bytes) {
       rooms[j].resize(bytes);
@@ -68,12 +68,12 @@ Buffers by_messages(const Case& c, std::size_t window, std::size_t& most) {
       return rooms[j].data();
     }, window));
   std::size_t longest = 0;
-  for (const Itinerary& w : ways)
+  for (const MessageSteps& w : ways)
     for (std::size_t j = 0; j < c.members; ++j) longest = std::max({longest, w.own.size(), w.first.give[j].size()});
   for (std::size_t first = 0; first < longest; first += std::min(window, longest)) {
-    std::vector<Itinerary> parts;
+    std::vector<MessageSteps> parts;
     std::vector<Routes> routes;
-    for (const Itinerary& w : ways) parts.push_back(window_of(w, first, window)), routes.push_back(parts.back().first);
+    for (const MessageSteps& w : ways) parts.push_back(window_of(w, first, window)), routes.push_back(parts.back().first);
     pass(routes, c.members);
     for (std::size_t j = 0; j < c.members; ++j) {
       if (parts[j].folds && !parts[j].own.empty()) fold(parts[j], c.op, j);
@@ -81,7 +81,7 @@ Buffers by_messages(const Case& c, std::size_t window, std::size_t& most) {
     }
   }
   std::vector<Routes> routes;
-  for (const Itinerary& w : ways) routes.push_back(w.second);
+  for (const MessageSteps& w : ways) routes.push_back(w.second);
   pass(routes, c.members);
   return c.in_place ? in : out;
 }

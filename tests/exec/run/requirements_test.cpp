@@ -5,7 +5,7 @@
 #include "exec/device/works/work.hpp"
 #include "exec/run/requirements.hpp"
 #include "models/base/error.hpp"
-#include "tests/bent_plan.hpp"
+#include "tests/patched_plan.hpp"
 #include "tests/catch.hpp"
 
 using namespace tandem;
@@ -31,7 +31,7 @@ Plan plan_of(int heads) {
   const std::string model = R"({"model": {"family": "llama", "head_dim": 12, "latent": {"kv_rank": 8, "query_rank": 8, "rotary_dim": 4},
                                          "indexer": {"heads": )" + std::to_string(heads) + R"(, "head_dim": 8, "topk": 3}},
                               "training": {"flash_attention": true, "dropout": {"attention": 0, "hidden": 0}}})";
-  return tests::bent_plan(tests::SmallPlan{}, model);
+  return tests::patched_plan(tests::SmallPlan{}, model);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "exec/run/run.hpp"
-#include "tests/bent_plan.hpp"
+#include "tests/patched_plan.hpp"
 #include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/cpu/numbers.hpp"
@@ -12,7 +12,7 @@
 using namespace tandem;
 using namespace tandem::exec;
 using test::Numbers;
-using tests::bent_plan;
+using tests::patched_plan;
 using tests::SmallPlan;
 
 namespace {
@@ -68,7 +68,7 @@ constexpr const char* kRamp = R"({"training": {"global_batch_size": 8, "batch_ra
 
 Plan ramped(SmallPlan p, const std::string& training) {
   p.micro_batches = 4 / p.data;
-  const Plan plan = bent_plan(p, training);
+  const Plan plan = patched_plan(p, training);
   auto ramp = nlohmann::json::parse(to_json(plan));
   ramp.merge_patch(nlohmann::json::parse(kRamp));
   return parse_plan(ramp.dump(), "ramp.json");
@@ -150,7 +150,7 @@ TEST_CASE("An evaluation's loss is that of training on the same batch, and it ch
   p.micro_batches = 2;
   p.dropout = 0;
   INFO(l.patch);
-  const Plan plan = bent_plan(p, l.patch);
+  const Plan plan = patched_plan(p, l.patch);
   const Numbers data, next(plan.training.global_batch_size);  // evaluated on what the second step trains on
   RunOptions options = steps(3);
   const RunResult plain = train(plan, data, options);
@@ -167,9 +167,9 @@ TEST_CASE("An evaluation's loss is that of training on the same batch, and it ch
 
 TEST_CASE("An evaluation is the mean over its batches, without the training's dropout") {
   SmallPlan p;
-  const Plan plan = bent_plan(p, R"({"training": {"learning_rate": 0}})");
+  const Plan plan = patched_plan(p, R"({"training": {"learning_rate": 0}})");
   p.dropout = 0;
-  const Plan quiet = bent_plan(p, R"({"training": {"learning_rate": 0}})");
+  const Plan quiet = patched_plan(p, R"({"training": {"learning_rate": 0}})");
   const Numbers data;
   const RunResult reference = run(quiet, lower(quiet), data, steps(2));
   RunOptions options = steps(5);
@@ -198,7 +198,7 @@ TEST_CASE("The arena of a run is the largest of its graphs, and the timeline tha
 }
 
 TEST_CASE("A plan that validates its update afterwards is simulated only") {
-  const Plan plan = bent_plan(SmallPlan{}, R"({"parallel": {"optimizer_sync": "post_validated"}})");
+  const Plan plan = patched_plan(SmallPlan{}, R"({"parallel": {"optimizer_sync": "post_validated"}})");
   try {
     run(plan, lower(plan), Numbers(), {});
     FAIL("it was trained");

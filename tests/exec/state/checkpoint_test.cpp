@@ -15,7 +15,7 @@
 #include "exec/run/run.hpp"
 #include "models/base/error.hpp"
 #include "models/base/fnv.hpp"
-#include "tests/bent_plan.hpp"
+#include "tests/patched_plan.hpp"
 #include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/cpu/numbers.hpp"
@@ -31,7 +31,7 @@ using test::Numbers;
 using test::whole_of;
 using test::WholeState;
 using test::WholeTensor;
-using tests::bent_plan;
+using tests::patched_plan;
 using tests::SmallPlan;
 
 namespace {
@@ -125,7 +125,7 @@ Plan plan_of(const Layout& l) {
   p.micro_batches = 12 / p.micro_batch / p.data;
   auto patch = nlohmann::json::parse(R"({"training": {"warmup": 2, "learning_rate": 0.01, "learning_rate_decay": "cosine"}})");
   patch.merge_patch(nlohmann::json::parse(l.patch));
-  return bent_plan(p, patch.dump());
+  return patched_plan(p, patch.dump());
 }
 
 std::string problem_of(const std::function<void()>& what) {
@@ -289,7 +289,7 @@ TEST_CASE("A plan of another model, seed, optimizer or batch is refused with the
   kept.state = std::make_unique<WholeState>(train(plan, {1}).second.front());
   kept.run.plan_json = to_json(plan);
   const auto refusal = [&](const std::string& patch) {
-    return problem_of([&] { require_resumable(kept, bent_plan(SmallPlan{}, patch)); });
+    return problem_of([&] { require_resumable(kept, patched_plan(SmallPlan{}, patch)); });
   };
   CHECK(refusal("{}").empty());
   CHECK(refusal(R"({"training": {"learning_rate": 0.5, "recompute": "full", "clip_grad": 2}, "model": {"pad_vocab_to": 64}})").empty());
@@ -321,7 +321,7 @@ TEST_CASE("Hyper-parameters that a plan changes are named with both values, othe
   Checkpoint kept;
   kept.state = std::make_unique<WholeState>();
   kept.run.plan_json = to_json(plan);
-  const auto changes = [&](const std::string& patch) { return changed_hyper_parameters(kept, bent_plan(SmallPlan{}, patch)); };
+  const auto changes = [&](const std::string& patch) { return changed_hyper_parameters(kept, patched_plan(SmallPlan{}, patch)); };
   CHECK(changes("{}").empty());
   CHECK(changes(R"({"training": {"recompute": "full", "steps": 9, "decay_over": 7}, "parallel": {"zero_stage": 1}})").empty());
   CHECK(changes(R"({"training": {"beta1": 0.5}})") == std::vector<std::string>{"training.beta1 from 0.9 to 0.5"});

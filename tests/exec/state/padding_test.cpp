@@ -5,7 +5,7 @@
 
 #include "exec/run/run.hpp"
 #include "models/base/error.hpp"
-#include "tests/bent_plan.hpp"
+#include "tests/patched_plan.hpp"
 #include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/cpu/numbers.hpp"
@@ -31,7 +31,7 @@ Plan plan_of(int tensor, int pipeline, int data, const std::vector<std::string>&
   p.dropout = 0;
   nlohmann::json all = {{"training", {{"epsilon", 1e-4}, {"learning_rate", 0.01}}}};
   for (const std::string& patch : patches) all.merge_patch(nlohmann::json::parse(patch));
-  return tests::bent_plan(p, all.dump());
+  return tests::patched_plan(p, all.dump());
 }
 
 std::string padded_to(int rows) { return R"({"model": {"pad_vocab_to": )" + std::to_string(rows) + "}}"; }

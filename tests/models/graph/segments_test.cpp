@@ -5,11 +5,11 @@
 #include <map>
 #include <set>
 
-#include "tests/bent_plan.hpp"
+#include "tests/patched_plan.hpp"
 #include "tests/catch.hpp"
 
 using namespace tandem;
-using tests::bent_plan;
+using tests::patched_plan;
 using tests::SmallPlan;
 using Kind = Segment::Kind;
 
@@ -89,7 +89,7 @@ Plan plan_of(const Layout& l, int micro_batches = 4) {
   p.tensor = l.tensor, p.pipeline = l.pipeline, p.data = l.data;
   p.micro_batches = micro_batches;
   p.seq = 48;  // a micro-batch's tokens are more than the arena's alignment
-  return bent_plan(p, l.patch);
+  return patched_plan(p, l.patch);
 }
 
 }  // namespace
@@ -193,7 +193,7 @@ TEST_CASE("a ramp-up may begin with fewer micro-batches than stages") {
 }
 
 TEST_CASE("what is left of a run are its last steps, and the evaluations from there on") {
-  const Plan plan = bent_plan(SmallPlan{}, R"({"training": {"batch_rampup": {"start": 2, "increment": 2, "samples": 9}}})");
+  const Plan plan = patched_plan(SmallPlan{}, R"({"training": {"batch_rampup": {"start": 2, "increment": 2, "samples": 9}}})");
   const auto all = with_evaluations(plan, segments(plan, 12), {4, 1});
   std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // samples before each, and its batch
   for (const Segment& s : all)
@@ -213,7 +213,7 @@ TEST_CASE("what is left of a run are its last steps, and the evaluations from th
 }
 
 TEST_CASE("a cache lowers every batch once") {
-  const Plan plan = bent_plan(SmallPlan{}, R"({"training": {"batch_rampup": {"start": 2, "increment": 2, "samples": 9}}})");
+  const Plan plan = patched_plan(SmallPlan{}, R"({"training": {"batch_rampup": {"start": 2, "increment": 2, "samples": 9}}})");
   GraphCache cache(plan);
   const GraphCache::Entry& two = cache.of(Kind::train, 2);
   CHECK(two.plan.micro_batches() == 1);

@@ -4,7 +4,7 @@
 
 #include "models/graph/task_graph.hpp"
 #include "models/plan/stack_facts.hpp"
-#include "tests/bent_plan.hpp"
+#include "tests/patched_plan.hpp"
 #include "tests/catch.hpp"
 #include "topology/plan_reader.hpp"
 

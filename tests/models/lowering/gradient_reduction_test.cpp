@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "models/graph/task_graph.hpp"
-#include "tests/bent_plan.hpp"
+#include "tests/patched_plan.hpp"
 #include "tests/catch.hpp"
 
 using namespace tandem;
-using tests::bent_plan;
+using tests::patched_plan;
 using tests::SmallPlan;
 
 namespace {
@@ -20,7 +20,7 @@ std::vector<bool> beside(int chunks, const std::string& parallel) {
   p.layers = 6 * chunks;
   p.micro_batches = 6;
   std::vector<bool> out;
-  const TaskGraph graph = lower(bent_plan(p, R"({"parallel": {"bucket_bytes": "1 B", )" + parallel + "}}"));
+  const TaskGraph graph = lower(patched_plan(p, R"({"parallel": {"bucket_bytes": "1 B", )" + parallel + "}}"));
   for (const Program& program : graph.programs) {
     const auto of = [&](Phase phase) { return [phase](const Instance& i) { return i.phase == phase; }; };
     const auto& all = program.instances;

@@ -1,6 +1,6 @@
 // Whether a state is that of an earlier time, by states of a few numbers.
 
-#include "models/lowering/program/recurrence.hpp"
+#include "models/lowering/program/repeat_detector.hpp"
 #include "tests/catch.hpp"
 
 using tandem::lowering::Point;

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/graph/task_graph.hpp"
-#include "tests/bent_plan.hpp"
+#include "tests/patched_plan.hpp"
 #include "tests/catch.hpp"
 #include "topology/plan_reader.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kFilled = R"({"training": {"deterministic": true, "fill_uninitialized_memory": true}})";
 
 Plan plan_of(const std::string& patch, bool filled) {
-  const Plan plain = bent_plan({}, patch);
+  const Plan plain = patched_plan({}, patch);
   if (!filled) return plain;
   SmallPlan p;
   auto text = nlohmann::json::parse(p.json());

@@ -196,7 +196,7 @@ TEST_CASE("recurrences of equal stages are the formulas of their schedules, shor
       INFO("p " << p << " m " << m);
       const auto step = [&](ScheduleKind kind, std::int64_t chunks, std::int64_t weight) {
         const ScheduleShape shape{p, m, chunks};
-        return longest(schedules.play(kind, shape, equal_passes(shape, f, b, weight)));
+        return longest(schedules.evaluate(kind, shape, equal_passes(shape, f, b, weight)));
       };
       CHECK(step(ScheduleKind::one_f_one_b, 1, 0) == (m + p - 1) * (f + b));
       CHECK(step(ScheduleKind::gpipe, 1, 0) == (m + p - 1) * (f + b));
@@ -216,8 +216,8 @@ TEST_CASE("what is continued ends as what is played to the end, on stages that d
       for (std::int64_t& t : times.pass) t += static_cast<std::int64_t>(random() % 300);
       for (std::int64_t& t : times.transfer) t = static_cast<std::int64_t>(random() % 50);
       PassEnds whole;
-      PassTape(kind, shape).play(times, whole);
-      const double ratio = static_cast<double>(longest(schedules.play(kind, shape, times))) / static_cast<double>(longest(whole));
+      ScheduleFormula(kind, shape).evaluate(times, whole);
+      const double ratio = static_cast<double>(longest(schedules.evaluate(kind, shape, times))) / static_cast<double>(longest(whole));
       INFO(name(kind) << " " << ratio);
       CHECK(std::abs(ratio - 1) < 0.005);
     }

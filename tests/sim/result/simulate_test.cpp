@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "tests/bent_plan.hpp"
+#include "tests/patched_plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"
 #include "tests/sim/engine/fakes.hpp"
@@ -15,7 +15,7 @@
 using namespace tandem;
 using namespace tandem::sim;
 using namespace tandem::sim::test;
-using tandem::tests::bent_plan;
+using tandem::tests::patched_plan;
 using tandem::tests::SmallPlan;
 
 namespace {
@@ -408,7 +408,7 @@ TEST_CASE("reductions beside the passes of chunks are told to slow all stages, w
     SmallPlan p = small_plan();
     p.layers = 4;
     p.micro_batches = 4;
-    const Plan plan = bent_plan(p, R"({"parallel": {"overlap_grad_reduce": true)" + parallel + "}}");
+    const Plan plan = patched_plan(p, R"({"parallel": {"overlap_grad_reduce": true)" + parallel + "}}");
     const Prediction out = simulate(plan, lower(plan), *a100(plan));
     return std::any_of(out.notes.begin(), out.notes.end(), [](const std::string& n) { return n.find("align_grad_reduce") != std::string::npos; });
   };

@@ -60,8 +60,8 @@ TEST_CASE("Fields that change nothing leave the step and the memory of events as
     const Simulated with = judge.simulate(id), without = judge.simulate(other);
     CHECK(with.time_ps == without.time_ps);
     CHECK(with.needed == without.needed);
-    const Fate fate = judge.group(id / space.members()).fate;
-    CHECK((fate == Fate::same || judge.candidate(id).fate == Fate::same));
+    const Outcome outcome = judge.group(id / space.members()).outcome;
+    CHECK((outcome == Outcome::same || judge.candidate(id).outcome == Outcome::same));
     ++compared;
   }
   CHECK(compared >= 60);
@@ -73,7 +73,7 @@ TEST_CASE("A rough candidate's bound is below the events' step, and its memory o
   const Judge judge(space, {});
   int rough = 0, bounds = 0;
   for (const CandidateId id : some(space, 250, 11)) {
-    if (judge.group(id / space.members()).fate != Fate::bounded) continue;
+    if (judge.group(id / space.members()).outcome != Outcome::bounded) continue;
     const CandidateView view = judge.candidate(id);
     if (!view.rough) continue;
     INFO(space.text(id));

@@ -50,7 +50,7 @@ TEST_CASE("Bounds on time and memory are below what events say") {
     const Judge judge(space, {});
     for (CandidateId id = 0; id < space.size(); id += 3) {
       const GroupView view = judge.group(id / space.members());
-      if (view.fate != Fate::bounded) continue;
+      if (view.outcome != Outcome::bounded) continue;
       const Simulated s = judge.simulate(id);
       INFO(space.text(id));
       if (s.timed) CHECK(view.floor_ps <= s.time_ps);
@@ -72,7 +72,7 @@ TEST_CASE("A search over DualPipeV, with and without pairs of passes, finds what
   for (CandidateId id = 0; id < space.size(); ++id) {
     const Simulated s = judge.simulate(id);
     const GroupView view = judge.group(id / space.members());
-    if (!s.timed || view.fate != Fate::bounded) continue;
+    if (!s.timed || view.outcome != Outcome::bounded) continue;
     INFO(space.text(id));
     folded += space.text(id).find("dualpipe-v") != std::string::npos ? 1 : 0;
     CHECK(view.floor_ps <= s.time_ps);
@@ -118,10 +118,10 @@ TEST_CASE("Every candidate of a search is under the reason that it is counted un
   const Answer answer = search.answer();
   Counts counts{};
   std::string reason;
-  for (CandidateId id = 0; id < space.size(); ++id) ++at(counts, search.fate(id, answer, reason));
+  for (CandidateId id = 0; id < space.size(); ++id) ++at(counts, search.outcome(id, answer, reason));
   CHECK(counts == answer.counts);
-  CHECK(at(counts, Fate::bounded) > 0);
-  CHECK(at(counts, Fate::estimated) + at(counts, Fate::simulated) > 0);
+  CHECK(at(counts, Outcome::bounded) > 0);
+  CHECK(at(counts, Outcome::estimated) + at(counts, Outcome::simulated) > 0);
 }
 
 /// What a whole search prints, going on from `known`.
@@ -143,7 +143,7 @@ TEST_CASE("ZeRO over one rank is counted as the step without it where events say
   search.explore();
   const Simulated without = search.judge().simulate(0), with = search.judge().simulate(1);
   CHECK((without.time_ps == with.time_ps && without.needed == with.needed) == alike);
-  CHECK(at(search.answer().counts, Fate::same) == (alike ? 1 : 0));
+  CHECK(at(search.answer().counts, Outcome::same) == (alike ? 1 : 0));
 }
 
 TEST_CASE("Shards put together answer as one search does, on any number of threads") {
@@ -215,8 +215,8 @@ TEST_CASE("The Pareto front is the one that simulating every candidate finds") {
     INFO(a.model);
     const Space space = space_of(a);
     Search search(space, options());
-    std::vector<Peeled> peeled{explore_front(search)};
-    const ParetoFront front = pareto_front({&search}, std::move(peeled), {Rates{}});
+    std::vector<FrontSearch> searched{explore_front(search)};
+    const ParetoFront front = pareto_front({&search}, std::move(searched), {Rates{}});
     TimeAndMemory found;
     for (const ParetoPoint& p : front.points) found.emplace(p.step.time_ps, p.step.needed);
     CHECK(front.complete);
@@ -232,7 +232,7 @@ TEST_CASE("A search where nothing fits says so and still counts every candidate"
   search.explore();
   const Answer answer = search.answer();
   CHECK(answer.best.empty());
-  CHECK(at(answer.counts, Fate::too_large) > 0);
+  CHECK(at(answer.counts, Outcome::too_large) > 0);
 }
 
 TEST_CASE("Questions with unknown axes, values or presets are refused by name") {
@@ -248,5 +248,5 @@ TEST_CASE("Questions with unknown axes, values or presets are refused by name") 
   Search search(space, options());
   search.explore();
   const Answer answer = search.answer();
-  CHECK(at(answer.counts, Fate::devices) == space.size());
+  CHECK(at(answer.counts, Outcome::devices) == space.size());
 }

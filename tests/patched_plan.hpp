@@ -9,7 +9,7 @@
 namespace tandem::tests {
 
 /// `p` with the members of `patch` (JSON merge patch, RFC 7396) put in or replaced.
-inline Plan bent_plan(const SmallPlan& p, const std::string& patch) {
+inline Plan patched_plan(const SmallPlan& p, const std::string& patch) {
   auto text = nlohmann::json::parse(p.json());
   text.merge_patch(nlohmann::json::parse(patch));
   return parse_plan(text.dump(), "test.json");

@@ -12,7 +12,7 @@
 namespace tandem::lowering {
 
 /// Visits the builder's state, always in the same order: take() stores it, compare() compares it, move() advances it past the copies.
-class Recurrence {
+class RepeatDetector {
  public:
   /// How much of a program has been written.
   struct Written {

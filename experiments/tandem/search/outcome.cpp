@@ -1,14 +1,14 @@
-#include "experiments/tandem/search/fate.hpp"
+#include "experiments/tandem/search/outcome.hpp"
 
 namespace tandem::search {
 
-std::string_view name(Fate fate) {
+std::string_view name(Outcome outcome) {
   constexpr std::array<std::string_view, kFates> names{"devices", "layout", "unlowered", "same",      "too_large",
                                                        "bounded", "stack",  "left",      "estimated", "simulated"};
-  return names[static_cast<std::size_t>(fate)];
+  return names[static_cast<std::size_t>(outcome)];
 }
 
-std::string_view meaning(Fate fate) {
+std::string_view meaning(Outcome outcome) {
   constexpr std::array<std::string_view, kFates> words{
       "degrees do not go into the devices",
       "layout or batch does not divide",
@@ -21,7 +21,7 @@ std::string_view meaning(Fate fate) {
       "estimated by the closed form",
       "simulated by events",
   };
-  return words[static_cast<std::size_t>(fate)];
+  return words[static_cast<std::size_t>(outcome)];
 }
 
 }  // namespace tandem::search

@@ -1,6 +1,6 @@
 #pragma once
 // A pipeline schedule as a recurrence: the end of a pass or transfer is the latest end of what it waits for, plus its time. The list of
-// steps (the tape) is written once for a schedule and evaluated with any times.
+// steps is written once for a schedule and evaluated with any times.
 
 #include <cstdint>
 #include <map>
@@ -38,11 +38,11 @@ struct PassEnds {
   std::vector<std::int64_t> gradient;  ///< the same, or of the last weight pass
 };
 
-class PassTape {
+class ScheduleFormula {
  public:
-  PassTape(ScheduleKind kind, const ScheduleShape& shape);
+  ScheduleFormula(ScheduleKind kind, const ScheduleShape& shape);
 
-  void play(const PassTimes& times, PassEnds& ends);
+  void evaluate(const PassTimes& times, PassEnds& ends);
   /// The most passes of chunks that a stage holds for their backward passes.
   std::int64_t most_held(std::int64_t stage) const { return held_[static_cast<std::size_t>(stage)]; }
 
@@ -69,18 +69,18 @@ class PassTape {
 class PassSchedules {
  public:
   /// Times of the whole step; the reference holds until the next call.
-  const PassEnds& play(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times);
+  const PassEnds& evaluate(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times);
   std::int64_t most_held(ScheduleKind kind, const ScheduleShape& shape, std::int64_t stage);
 
  private:
-  PassTape& tape(ScheduleKind kind, const ScheduleShape& shape);
+  ScheduleFormula& formula(ScheduleKind kind, const ScheduleShape& shape);
   void compute(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times, PassEnds& ends);
   void write_words(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times);
   static std::int64_t enough(const ScheduleShape& shape);
 
   /// Kind, stages, micro-batches, chunks, and costs with all else.
   using Key = std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t, std::vector<std::int32_t>>;
-  std::map<Key, PassTape> tapes_;
+  std::map<Key, ScheduleFormula> tapes_;
   std::unordered_map<std::vector<std::int64_t>, PassEnds, WordsHash> known_;
   std::size_t kept_ = 0;               ///< numbers in known_
   std::vector<std::int64_t> words_;    // scratch

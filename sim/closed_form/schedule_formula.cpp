@@ -1,4 +1,4 @@
-#include "sim/closed_form/pass_tape.hpp"
+#include "sim/closed_form/schedule_formula.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -14,16 +14,16 @@ constexpr std::size_t kTimesOfChunk = 6;  ///< in PassTimes::pass; the first is 
 
 /// Brings all stages' events into an order in which every step's inputs are known: transfers are a rendezvous of the
 /// sender's and the receiver's streams, each in its own order, so any order that can be is as good as any other.
-class PassTape::Writer {
+class ScheduleFormula::Writer {
  public:
-  Writer(PassTape& tape, ScheduleKind kind, const ScheduleShape& shape) : tape_(tape), shape_(shape) {
+  Writer(ScheduleFormula& formula, ScheduleKind kind, const ScheduleShape& shape) : tape_(formula), shape_(shape) {
     for (auto& events : make_events(kind, shape)) {
       Stage& stage = stages_.emplace_back();
       stage.events = std::move(events);
       stage.ends.assign(stage.events.size(), -1);
     }
-    tape.gradient_.assign(static_cast<std::size_t>(shape.stages * shape.chunks), -1);
-    tape.backward_ = tape.gradient_;
+    formula.gradient_.assign(static_cast<std::size_t>(shape.stages * shape.chunks), -1);
+    formula.backward_ = formula.gradient_;
   }
 
   void write() {
@@ -119,15 +119,15 @@ class PassTape::Writer {
     }
   }
 
-  PassTape& tape_;
+  ScheduleFormula& tape_;
   const ScheduleShape& shape_;
   std::vector<Stage> stages_;
   std::int32_t registers_ = 0;
 };
 
-PassTape::PassTape(ScheduleKind kind, const ScheduleShape& shape) : stages_(shape.stages) { Writer(*this, kind, shape).write(); }
+ScheduleFormula::ScheduleFormula(ScheduleKind kind, const ScheduleShape& shape) : stages_(shape.stages) { Writer(*this, kind, shape).write(); }
 
-void PassTape::play(const PassTimes& times, PassEnds& ends) {
+void ScheduleFormula::evaluate(const PassTimes& times, PassEnds& ends) {
   const auto n = static_cast<std::size_t>(stages_);
   for (auto* lane : {&computing_, &sending_, &receiving_, &sent_}) lane->assign(n, 0);
   for (const Entry& step : steps_) {
@@ -158,7 +158,7 @@ void PassTape::play(const PassTimes& times, PassEnds& ends) {
   read(gradient_, ends.gradient);
 }
 
-PassTape& PassSchedules::tape(ScheduleKind kind, const ScheduleShape& shape) {
+ScheduleFormula& PassSchedules::formula(ScheduleKind kind, const ScheduleShape& shape) {
   std::vector<std::int32_t> costs;
   for (const PassCosts& c : shape.costs) costs.insert(costs.end(), {c.forward, c.backward, c.weight, c.held, c.deferred});
   costs.insert(costs.end(), {shape.transfer, shape.steps_overlap, shape.exchanges, shape.pairs});
@@ -180,11 +180,11 @@ std::int64_t PassSchedules::enough(const ScheduleShape& shape) {
 void PassSchedules::compute(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times, PassEnds& ends) {
   ScheduleShape few = shape;
   few.micro_batches = enough(shape);
-  tape(kind, few).play(times, ends);
+  formula(kind, few).evaluate(times, ends);
   const std::int64_t more = (shape.micro_batches - few.micro_batches) / shape.stages;
   if (more == 0) return;
   few.micro_batches -= shape.stages;
-  tape(kind, few).play(times, before_);
+  formula(kind, few).evaluate(times, before_);
   for (auto list : {&PassEnds::stage, &PassEnds::backward, &PassEnds::gradient})
     for (std::size_t i = 0; i < (ends.*list).size(); ++i) (ends.*list)[i] += more * ((ends.*list)[i] - (before_.*list)[i]);
 }
@@ -199,7 +199,7 @@ void PassSchedules::write_words(ScheduleKind kind, const ScheduleShape& shape, c
   words_.insert(words_.end(), times.earliest.begin(), times.earliest.end());
 }
 
-const PassEnds& PassSchedules::play(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times) {
+const PassEnds& PassSchedules::evaluate(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times) {
   constexpr std::size_t kMostKept = std::size_t{4} << 20;  // numbers: 32 MiB
   write_words(kind, shape, times);
   if (const auto found = known_.find(words_); found != known_.end()) return found->second;
@@ -213,7 +213,7 @@ const PassEnds& PassSchedules::play(ScheduleKind kind, const ScheduleShape& shap
 std::int64_t PassSchedules::most_held(ScheduleKind kind, const ScheduleShape& shape, std::int64_t stage) {
   ScheduleShape few = shape;
   few.micro_batches = enough(shape);
-  const std::int64_t held = tape(kind, few).most_held(stage);
+  const std::int64_t held = formula(kind, few).most_held(stage);
   // All forwards first: every micro-batch is held.
   const bool all = kind == ScheduleKind::gpipe || kind == ScheduleKind::breadth_first;
   return all ? shape.micro_batches * shape.chunks : held;

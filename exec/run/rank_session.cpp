@@ -1,10 +1,10 @@
-#include "exec/run/rank_seat.hpp"
+#include "exec/run/rank_session.hpp"
 
 #include <algorithm>
 
 namespace tandem::exec {
 
-RankExecutor& RankSeat::enter(const Act& act) {
+RankExecutor& RankSession::enter(const Act& act) {
   if (context_ == act.context) return *executor_;
   leave();
   executor_ = std::make_unique<RankExecutor>(*act.context, parts_, failed_);
@@ -13,7 +13,7 @@ RankExecutor& RankSeat::enter(const Act& act) {
   return *executor_;
 }
 
-void RankSeat::leave() {
+void RankSession::leave() {
   if (!executor_) return;
   executor_->settle();
   RankBooks left = executor_->books();
@@ -27,18 +27,18 @@ void RankSeat::leave() {
   context_ = nullptr;
 }
 
-void RankSeat::cancel() {
+void RankSession::cancel() {
   if (executor_) executor_->cancel();
 }
 
-RankState RankSeat::state(const RunContext& context) const {
+RankState RankSession::state(const RunContext& context) const {
   const auto stage = StageId(context.mesh.coords(rank())[Axis::pp]);
   RankState mine = rank_state(context.graph.program(stage), context.mesh, rank(), &parts_.state_memory());
   mine.offloaded = parts_.states ? &parts_.states->layout() : nullptr;
   return mine;
 }
 
-RankBooks RankSeat::books() {
+RankBooks RankSession::books() {
   leave();
   return books_;
 }

@@ -11,10 +11,10 @@
 
 namespace tandem::exec {
 
-class RankSeat {
+class RankSession {
  public:
   /// `failed` as in RankExecutor.
-  RankSeat(RankParts parts, std::function<void(Rank)> failed) : parts_(std::move(parts)), failed_(std::move(failed)) {}
+  RankSession(RankParts parts, std::function<void(Rank)> failed) : parts_(std::move(parts)), failed_(std::move(failed)) {}
 
   /// The executor of an act; the one of another graph is left. On the rank's thread.
   RankExecutor& enter(const Act& act);

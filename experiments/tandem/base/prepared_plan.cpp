@@ -1,4 +1,4 @@
-#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/prepared_plan.hpp"
 
 #include <algorithm>
 #include <map>
@@ -62,7 +62,7 @@ std::optional<StackChoice> chosen_stack(const std::string& stack) {
   return stack.empty() ? std::nullopt : std::optional(parse_stack_choice(stack));
 }
 
-Rehearsal prepare(const std::string& path, const std::string& perturbation, const std::string& stack) {
+PreparedPlan prepare(const std::string& path, const std::string& perturbation, const std::string& stack) {
   if (!is_preset_path(path) && !file_exists(path) && !find_preset("models/presets", path).empty())
     throw ConfigError(Problem{path, "", "", "is a model preset, and no plan file",
                               "name it as \"model\": {\"preset\": \"" + path + "\"} of a plan, or have one made: tandem search " + path +
@@ -70,7 +70,7 @@ Rehearsal prepare(const std::string& path, const std::string& perturbation, cons
   return prepare_text(perturbation.empty() ? read_text(path) : with_perturbation(path, perturbation), path, stack);
 }
 
-Rehearsal prepare_text(const std::string& text, const std::string& path, const std::string& stack) {
+PreparedPlan prepare_text(const std::string& text, const std::string& path, const std::string& stack) {
   Plan plan = parse_plan(text, path, chosen_stack(stack));
   TaskGraph graph = naming(path, [&] { return require_lowerable(plan), lower(plan); });
   return {std::move(plan), std::move(graph)};

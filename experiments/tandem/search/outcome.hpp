@@ -8,7 +8,7 @@
 namespace tandem::search {
 
 /// The first that applies, but for the last two.
-enum class Fate : std::uint8_t {
+enum class Outcome : std::uint8_t {
   devices,    ///< tensor x pipeline x context (x data) does not go into the devices
   layout,     ///< something else does not divide or fit together
   unlowered,  ///< this version cannot do it
@@ -23,10 +23,10 @@ enum class Fate : std::uint8_t {
 inline constexpr std::size_t kFates = 10;
 using Counts = std::array<std::int64_t, kFates>;
 
-std::string_view name(Fate fate);    ///< key in JSON
-std::string_view meaning(Fate fate); ///< a line for people
+std::string_view name(Outcome outcome);    ///< key in JSON
+std::string_view meaning(Outcome outcome); ///< a line for people
 
-inline std::int64_t& at(Counts& counts, Fate fate) { return counts[static_cast<std::size_t>(fate)]; }
-inline std::int64_t at(const Counts& counts, Fate fate) { return counts[static_cast<std::size_t>(fate)]; }
+inline std::int64_t& at(Counts& counts, Outcome outcome) { return counts[static_cast<std::size_t>(outcome)]; }
+inline std::int64_t at(const Counts& counts, Outcome outcome) { return counts[static_cast<std::size_t>(outcome)]; }
 
 }  // namespace tandem::search

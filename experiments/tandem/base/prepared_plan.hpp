@@ -12,17 +12,17 @@
 
 namespace tandem::program {
 
-struct Rehearsal {
+struct PreparedPlan {
   Plan plan;
   TaskGraph graph;
 };
 
 /// Loads and lowers a plan file. `perturbation`, when not empty, takes the place of the plan's cluster.perturbation: such an object
 /// as JSON, or a file that holds one. `stack`, when not empty ("NAME" or "NAME@2024-07"), takes the place of the plan's. Throws ConfigError or InfeasibleError; every problem names the file.
-Rehearsal prepare(const std::string& path, const std::string& perturbation = {}, const std::string& stack = {});
+PreparedPlan prepare(const std::string& path, const std::string& perturbation = {}, const std::string& stack = {});
 
 /// The same for what a plan file holds: a pipe can be read only once.
-Rehearsal prepare_text(const std::string& text, const std::string& path, const std::string& stack = {});
+PreparedPlan prepare_text(const std::string& text, const std::string& path, const std::string& stack = {});
 
 /// The stack that --stack names; nothing where it is empty. Throws ConfigError.
 std::optional<StackChoice> chosen_stack(const std::string& stack);
