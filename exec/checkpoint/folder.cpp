@@ -33,10 +33,8 @@ bool complete(const std::string& folder) { return is_regular_file(folder + "/" +
 
 /// Names of the complete checkpoints, by steps.
 std::vector<std::string> checkpoints_in(const std::string& path) {
-  std::vector<std::string> found;
-  for (const std::string& name : folder_entries(path).names)
-    if (steps_of(name) >= 0 && complete(path + "/" + name)) found.push_back(name);
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return steps_of(a) < steps_of(b); });
+  std::vector<std::string> found = checkpoint_names(path);
+  std::erase_if(found, [&](const std::string& name) { return !complete(path + "/" + name); });
   return found;
 }
 
@@ -107,6 +105,13 @@ std::string rank_file(Rank rank) {
   return text;
 }
 
+std::vector<std::string> checkpoint_names(const std::string& path) {
+  std::vector<std::string> found = folder_entries(path).names;
+  std::erase_if(found, [](const std::string& name) { return steps_of(name) < 0; });
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return steps_of(a) < steps_of(b); });
+  return found;
+}
+
 Checkpoint open_folder(const std::string& path) {
   std::string folder = path;
   if (!complete(folder)) {
@@ -124,6 +129,8 @@ Checkpoint open_folder(const std::string& path) {
 
 void publish(const std::string& path, const std::string& written, std::int64_t steps, std::int64_t keep) {
   const std::string name = step_name(steps);
+  if (file_exists(path + "/" + name) && !complete(path + "/" + name))
+    throw ConfigError(Problem{path + "/" + name, "", "", "is in the way of a checkpoint and is none", "move it away"});
   if (const std::error_code why = exchange_folder(path + "/" + written, path + "/" + name)) refuse_writing(path + "/" + name, why.value());
   synchronise_folder(path);
   make_latest(path, name);

@@ -65,7 +65,7 @@ void require_encoding(std::string_view text, const std::string& file) {
   const std::size_t bad = first_bad_byte(text);
   if (bad == std::string_view::npos) return;
   throw ConfigError(
-      Problem{file, place_text(text, bad), byte_text(text[bad]), "is not UTF-8", "save the file as UTF-8"});
+      Problem{file, place_text(text, bad), byte_text(text[bad]), "is not UTF-8", "save the file as UTF-8, or give a file that is text"});
 }
 
 void require_content(std::string_view text, const std::string& file) {

@@ -119,7 +119,13 @@ std::string find_preset(std::string_view folder, std::string_view name) {
 std::string own_presets_note() {
   const std::string own = own_presets_folder();
   if (own.empty() || !found_own().looked(own)) return {};
-  const std::vector<std::string> files = found_own().in(own);
+  constexpr std::size_t kMostNamed = 8;
+  std::vector<std::string> files = found_own().in(own);
+  const std::size_t found = files.size();
+  if (found > kMostNamed) {
+    files.resize(kMostNamed - 1);
+    files.push_back(std::to_string(found - files.size()) + " others");
+  }
   return "taken from TANDEM_PRESETS=" + own + ": " + (files.empty() ? "nothing" : list_text(files));
 }
 

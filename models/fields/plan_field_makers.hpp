@@ -12,7 +12,7 @@
 
 namespace tandem {
 
-// Limits keep every product of sizes inside 64 bits together with plan_limits.cpp; none is near what has been built.
+// Limits keep every product of sizes inside 64 bits together with planfile/plan_values_check.cpp; none is near what has been built.
 inline constexpr std::int64_t kMaxLayers = 100'000;
 inline constexpr std::int64_t kMaxHidden = std::int64_t{1} << 20;
 inline constexpr std::int64_t kMaxFfn = std::int64_t{1} << 23;

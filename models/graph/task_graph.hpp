@@ -192,6 +192,7 @@ std::vector<ParamPiece> param_pieces(const Program& program, const ShardCoords& 
 struct TaskGraph {
   std::vector<Template> templates;
   std::vector<Program> programs;       ///< one per stage
+  double exposed_pieces = 0;           ///< share of the time of a collective in pieces that stays beside its product, at least
 
   const Template& of(const Instance& i) const { return templates[i.tmpl.index()]; }
   const Program& program(StageId s) const { return programs[s.index()]; }

@@ -186,6 +186,7 @@ class Lowering {
  private:
   TaskGraph lower(const std::vector<std::vector<ScheduleEvent>>& events, bool forward_only, bool exchanges, std::int64_t group) {
     TaskGraph graph;
+    graph.exposed_pieces = plan_.stack.facts.exposed_pieces;
     for (std::size_t s = 0; s < events.size(); ++s) {
       const Program* const before = s > 0 ? &graph.programs.back() : nullptr;
       const lowering::StageContext context{plan_,     shapes_,     templates_, library_, forward_only,

@@ -21,6 +21,7 @@ std::string layout(const ParallelSpec& p) {
 
 PlanTraits traits_of(const Plan& plan) {
   PlanTraits out{{"stack " + plan.stack.name, "precision " + plan.training.precision, "layout " + layout(plan.parallel)}, plan.cluster.devices};
+  if (plan.parallel.tensor > 1 && plan.parallel.tensor_overlap) out.words.push_back("parallel.tensor_overlap of " + plan.stack.name);
   if (plan.model.moe.num_experts > 0) out.words.emplace_back("experts");
   if (plan.model.recurrence.heads > 0) out.words.emplace_back("recurrences");
   if (plan.model.indexer.heads > 0) out.words.emplace_back("sparse attention");

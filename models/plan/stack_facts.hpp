@@ -82,6 +82,7 @@ struct StackFacts {
   bool whole_between_micro_batches = false;  ///< pipelines under ZeRO 2 and 3 gather and reduce once a step
   bool caching_allocator = false;            ///< tensors on CUDA devices have to fit PyTorch's segments
   std::int64_t kept_outputs = 0;             ///< micro-batches whose logits the engine refers to on the last stage, until as many more have passed
+  double exposed_pieces = 0;                 ///< share of a collective that stays under parallel.tensor_overlap, at least
   bool arena = false;                        ///< one allocation holds all tensors of a step, also what lies free between them
   std::vector<StackDefault> defaults;
   std::vector<std::string> notes;            ///< what people should know: rules that a default stack does not enforce, dates beyond what was read

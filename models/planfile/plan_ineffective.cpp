@@ -34,6 +34,11 @@ std::vector<Ineffective> table(const Plan& p) {
   const std::string_view all_have_it = "all layers have the window and model.window.rope_theta";
   const MoeSpec& moe = p.model.moe;
   const bool all_groups = moe.groups_per_token == 0 || moe.groups_per_token == moe.expert_groups;
+  const bool selective = p.training.recompute == Recompute::selective;
+  const auto only = [&](std::initializer_list<std::string_view> idle) {
+    return std::all_of(p.training.recompute_modules.begin(), p.training.recompute_modules.end(),
+                       [&](const std::string& m) { return std::find(idle.begin(), idle.end(), m) != idle.end(); });
+  };
   const bool of_length = scaling == "llama3" || scaling == "yarn";
   return {
       {"model.rope_theta", !rotary, "positions are not rotary"},
@@ -107,8 +112,10 @@ std::vector<Ineffective> table(const Plan& p) {
       {"training.recompute_layers", p.training.recompute == Recompute::none, "training.recompute is none"},
       {"training.recompute_modules", p.training.recompute != Recompute::selective, "training.recompute is not selective"},
       {"training.recompute_modules",
-       !latent && p.training.recompute == Recompute::selective && p.training.recompute_modules == std::vector<std::string>{"mla_up_proj"},
+       selective && !latent && only({"mla_up_proj"}),
        "attention is not latent (model.latent.kv_rank)"},
+      {"training.recompute_modules", selective && !experts && only({"moe", "moe_activation"}), "no layer has experts (model.moe.num_experts)"},
+      {"training.recompute_modules", selective && experts && moe.first_dense_layers == 0 && moe.layer_frequency == 1 && only({"mlp"}), "all layers have experts (moe)"},
       {"training.recompute_early_stop", p.training.recompute != Recompute::full, "training.recompute is not full"},
       {"training.recompute_early_stop",
        p.training.recompute == Recompute::full && p.training.dropout.hidden > 0 && p.training.fusion.dropout_masks,

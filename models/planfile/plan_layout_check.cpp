@@ -237,25 +237,33 @@ void check_chunks(const Plan& p, const Reporter& fail) {
   }
 }
 
+/// Of the smallest batch that runs: the first of a ramp-up.
+std::int64_t least_micro_batches(const Plan& p) {
+  const std::int64_t start = p.training.batch_rampup.start;
+  return start == 0 ? p.micro_batches() : std::min(p.micro_batches(), start / (p.training.micro_batch_size * p.parallel.data));
+}
+
 void check_interleaved(const Plan& p, const Reporter& fail) {
   const ParallelSpec& q = p.parallel;
+  const std::int64_t least = least_micro_batches(p);
+  const std::string batch = p.training.batch_rampup.start == 0 ? "global_batch_size" : "batch_rampup.start";
   if (has_chunks(q.schedule) && q.pipeline == 1)
     fail("parallel.schedule", std::string(name(q.schedule)) + " needs at least two stages, and parallel.pipeline is 1", "use 1f1b");
-  if (folds(q.schedule) && p.micro_batches() < 2 * q.pipeline) {
+  if (folds(q.schedule) && least < 2 * q.pipeline) {
     const std::int64_t enough = 2 * q.pipeline * p.training.micro_batch_size * q.data;
     fail("parallel.schedule",
          std::string(name(q.schedule)) + " needs two micro-batches for each of parallel.pipeline " + s(q.pipeline) + " stages, and there are " +
-             s(p.micro_batches()),
-         "use a global_batch_size of at least " + s(enough) + ", or schedule 1f1b");
+             s(least),
+         "use a " + batch + " of at least " + s(enough) + ", or schedule 1f1b");
   }
   if (q.schedule != ScheduleKind::interleaved || q.pipeline == 1) return;
   if (q.virtual_pipeline == 1) fail("parallel.virtual_pipeline", "interleaved with one chunk a stage is 1F1B", "use at least 2, or schedule 1f1b");
-  if (p.micro_batches() < q.pipeline) {
+  if (least < q.pipeline) {
     const std::int64_t enough = q.pipeline * p.training.micro_batch_size * q.data;
     fail("parallel.schedule",
          "interleaved passes micro-batches in groups of parallel.pipeline " + s(q.pipeline) + ", and there are " +
-             s(p.micro_batches()),
-         "use a global_batch_size of at least " + s(enough) + ", or schedule 1f1b");
+             s(least),
+         "use a " + batch + " of at least " + s(enough) + ", or schedule 1f1b");
   }
 }
 

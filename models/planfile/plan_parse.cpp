@@ -104,6 +104,7 @@ Refusal other_file(const json& doc, const std::string& file) {
             "make one of it: tandem import " + file + " --cluster NAME --devices N --out plan.json"};
   if (doc.contains("zero_optimization") || doc.contains("train_batch_size") || doc.contains("train_micro_batch_size_per_gpu"))
     return {"is a configuration of DeepSpeed, and no plan", "write a plan; docs/coming-from.md has the fields that say the same"};
+  if (doc.contains("traceEvents")) return {"is a trace, and no plan", "give the plan, or to report and compare the file of --timeline"};
   return {};
 }
 
@@ -192,6 +193,13 @@ class PlanReader {
     read_object(value, part);
   }
 
+  /// NAME or NAME@YYYY-MM.
+  void read_stack(const std::string& text) {
+    const std::size_t at = text.find('@');
+    read_field(text.substr(0, at), *find_field("stack.name"));
+    if (at != std::string::npos) read_field(text.substr(at + 1), *find_field("stack.as_of"));
+  }
+
   void read_preset(const std::string& name, const std::string& part) {
     if (is_preset_path(name)) return read_named_file(name, part);
     const std::string folder = part == "model" ? "models/presets" : "models/presets/" + part;
@@ -278,7 +286,7 @@ class PlanReader {
 
   void read_member(const json& value, const std::string& prefix, const std::string& key) {
     const std::string path = joined(prefix, key);
-    if (path == "stack" && value.is_string()) return read_field(value, *find_field("stack.name"));
+    if (path == "stack" && value.is_string()) return read_stack(value.get<std::string>());
     const bool plain = key.find('.') == std::string::npos;
     const PlanField* field = plain ? find_field(path) : nullptr;
     if (field != nullptr) return read_field(value, *field);

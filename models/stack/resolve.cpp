@@ -167,7 +167,7 @@ std::set<std::string> condition_fields(const std::string& stack) {
   add_list(file->narrow_products), add_list(file->host_operations), add_list(file->cuda_graphs), add_list(file->wide_tensors);
   add_list(file->whole_between_micro_batches), add_list(file->caching_allocator), add_list(file->arena);
   add_list(file->remainder_last), add_list(file->ends_are_layers), add_list(file->kept_outputs);
-  add_list(file->update_buckets);
+  add_list(file->update_buckets), add_list(file->collectives_in_pieces);
   for (const HostEntry& entry : file->host_operations) add_list(entry.more);
   for (const TransfersEntry& entry : file->transfers)
     if (!entry.overlap.empty()) fields.insert("parallel.schedule");
@@ -194,6 +194,7 @@ void resolve_stack(Plan& plan) {
   if (const KeptOutputsEntry* kept = entry_for(stack->kept_outputs, plan)) facts.kept_outputs = kept->count;
   const BucketsEntry* buckets = entry_for(stack->update_buckets, plan);
   plan.training.fusion.collective_elements = buckets == nullptr ? 0 : buckets->elements;  // whatever set the plan names
+  if (const PiecesEntry* pieces = entry_for(stack->collectives_in_pieces, plan)) facts.exposed_pieces = pieces->exposed;
   facts.arena = entry_for(stack->arena, plan) != nullptr;
   note_rules(plan);
   if (plan.training.cuda_graphs != CudaGraphs::none && !facts.graph_launches.said())

@@ -127,6 +127,12 @@ void read(const json& entry, const List& list, BucketsEntry& out) {
   out.elements = whole(entry["elements"], 1, kMostElements, "elements", list);
 }
 
+void read(const json& entry, const List& list, PiecesEntry& out) {
+  read_frame(entry, {"exposed"}, {}, list, out);
+  if (!entry["exposed"].is_number() || entry["exposed"] < 0 || entry["exposed"] > 1) list.refuse(entry["exposed"], "exposed is no number from 0 to 1");
+  out.exposed = entry["exposed"];
+}
+
 void read(const json& entry, const List& list, NarrowEntry& out) {
   read_frame(entry, {"inputs", "attention_output", "weight_copies", "scale_block"}, {"weight_scale_block"}, list, out);
   const json& output = entry["attention_output"];
@@ -223,6 +229,7 @@ void for_lists(Each each) {
   each("communicators", &StackFile::communicators);
   each("kept_outputs", &StackFile::kept_outputs);
   each("update_buckets", &StackFile::update_buckets);
+  each("collectives_in_pieces", &StackFile::collectives_in_pieces);
   each("narrow_products", &StackFile::narrow_products);
   each("host_operations", &StackFile::host_operations);
   each("cuda_graphs", &StackFile::cuda_graphs);

@@ -44,6 +44,9 @@ struct KeptOutputsEntry : StackEntry {
 struct BucketsEntry : StackEntry {
   std::int64_t elements = 0;
 };
+struct PiecesEntry : StackEntry {
+  double exposed = 0;
+};
 struct NarrowEntry : StackEntry {
   NarrowProducts of;
 };
@@ -79,6 +82,7 @@ struct StackFile {
   std::vector<CommunicatorsEntry> communicators;
   std::vector<KeptOutputsEntry> kept_outputs;
   std::vector<BucketsEntry> update_buckets;
+  std::vector<PiecesEntry> collectives_in_pieces;
   std::vector<NarrowEntry> narrow_products;
   std::vector<HostEntry> host_operations;
   std::vector<GraphsEntry> cuda_graphs;

@@ -16,8 +16,8 @@ namespace tandem::sim {
 
 /// How the memory of a plan that nearly fills its device is estimated.
 enum class MemoryEstimate : std::uint8_t {
-  played,  ///< PyTorch's allocator is simulated through the step: seconds for long steps
-  alive,   ///< largest sum of live tensors, without fragmentation
+  simulated_allocator,  ///< PyTorch's allocator is simulated through the step: seconds for long steps
+  live_peak,   ///< largest sum of live tensors, without fragmentation
 };
 
 /// Of a whole step.

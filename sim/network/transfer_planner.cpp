@@ -54,7 +54,7 @@ TransferPlan TransferPlanner::make_plan(std::uint32_t id, const Message& message
   }
   if (collective != nullptr) {
     if (fit_.nccl && library) tune(plan, *collective);
-    if (collective->chunked) expose(plan, fit_.chunked_exposed);
+    if (collective->chunked) expose(plan, std::max(fit_.chunked_exposed, setup_.graph.exposed_pieces));
   }
   return plan;
 }

@@ -31,7 +31,7 @@ ExitCode compare_files(const Options& o) {
   if (!o.html.empty()) write_text(o.html, comparison_page(o.first, first, o.second, second, c));
   o.json ? print_json(to_json(c, judgement)) : print(to_text(c, judgement));
   const bool outside = judgement.verdict == Verdict::outside;
-  for (const std::string& reason : reasons(c, judgement)) outside ? print_error(reason) : log("tandem: " + reason);
+  for (const std::string& reason : reasons(c, judgement)) outside ? print_error(reason) : log("tandem: undecided: " + reason);
   return outside ? ExitCode::tolerance : ExitCode::ok;
 }
 

@@ -263,6 +263,7 @@ ExitCode train(const Options& o, exec::World& world) {
     place_ranks(world, make_mesh(plan).world_size(), o.plan);
     require_launch_order(device, world, graphs->whole().graph);
     if (!speaks) return;
+    require_own_place(o.save, o.resume);
     permit_replacing(o.save, o.resume);  // a checkpoint alone may take the place of the one before
     prepare_outputs({o.trace, o.timeline, exec::names_one_file(o.save) ? o.save : "", o.algorithms}, {});
   });

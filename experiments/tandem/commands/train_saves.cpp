@@ -1,8 +1,10 @@
 #include "experiments/tandem/commands/train_saves.hpp"
 
 #include "exec/checkpoint/file_keeper.hpp"
+#include "exec/checkpoint/folder.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "models/base/error.hpp"
+#include "models/base/files.hpp"
 
 namespace tandem::program {
 
@@ -34,11 +36,21 @@ std::string SaveLog::refusal() const {
   return path_ + ": " + left + ": " + watch_.text();
 }
 
-std::unique_ptr<exec::StateKeeper> make_keeper(const SaveOptions& options, SaveLog& told, exec::World& world) {
-  if (options.path.empty()) return nullptr;
-  exec::KeeperOptions options{options.path,
-                              options.run,
-                              options.keep,
+void require_own_place(const std::string& save, const std::string& resume) {
+  if (save.empty()) return;
+  const std::string place = canonical_path(save), from = resume.empty() ? "" : canonical_path(resume);
+  const std::string remedy = "go on from it with --resume, or give another name";
+  if (is_regular_file(save) && from != place) throw ConfigError(Problem{save, "--save", "", "exists, and the run does not go on from it", remedy});
+  const std::vector<std::string> names = is_folder(save) ? exec::checkpoint_names(save) : std::vector<std::string>();
+  if (names.empty() || from == place || from.substr(0, from.rfind('/')) == place) return;
+  throw ConfigError(Problem{save, "--save", "", "has " + names.back() + ", and the run does not go on from it", remedy});
+}
+
+std::unique_ptr<exec::StateKeeper> make_keeper(const SaveOptions& wanted, SaveLog& told, exec::World& world) {
+  if (wanted.path.empty()) return nullptr;
+  exec::KeeperOptions options{wanted.path,
+                              wanted.run,
+                              wanted.keep,
                               [&told] { return told.wanted(); },
                               [&told](std::int64_t steps) { told.kept(steps); },
                               [&told](std::exception_ptr error) { told.lost(std::move(error)); },

@@ -64,7 +64,7 @@ std::string step_text(const Option& o) {
 std::string tokens_line(const Option& o) {
   const Budget& b = o.budget;
   return line("tokens", figure(o.conditions.tokens) + " in " + figure(std::ceil(b.steps)) + " steps of " +
-                            count_text(o.assessment.plan.global_batch_tokens()) + ", " + step_text(o));
+                            (b.full_steps < b.steps ? "up to " : "") + count_text(o.assessment.plan.global_batch_tokens()) + ", " + step_text(o));
 }
 
 std::string days_line(const Option& o) {

@@ -5,6 +5,7 @@
 
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "models/base/quantity.hpp"
+#include "models/graph/segments.hpp"
 #include "sim/result/simulate.hpp"
 #include "topology/plan_reader.hpp"
 #include "topology/preset.hpp"
@@ -32,6 +33,10 @@ void predict(Assessment& a, const std::string& stack) {
   sim::SimulateOptions options;
   options.seeds_at_once = 1;  // plans have the threads
   a.prediction = sim::simulate(a.plan, graph, *a.topology, options);
+  if (const std::int64_t first = a.plan.training.batch_rampup.start; first > 0) {
+    const Plan small = with_batch(a.plan, first);
+    a.first_step_share = sim::simulate(small, lower(small), *a.topology, options).step_time.seconds() / a.prediction.step_time.seconds();
+  }
 }
 
 }  // namespace

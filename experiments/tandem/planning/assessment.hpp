@@ -17,6 +17,7 @@ struct Assessment {
   Plan plan;
   Prediction prediction;
   std::shared_ptr<const Topology> topology;
+  double first_step_share = 1;  ///< step time of a ramp-up's first batch over that of the full batch; 1 without a ramp-up
 
   double devices() const { return static_cast<double>(plan.cluster.devices); }
   double nodes() const;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include "models/graph/segments.hpp"
 
 namespace tandem::planning {
 namespace {
@@ -40,6 +43,25 @@ FailureBudget failures_of(const FailureCondition& c, double devices) {
     out.available = sim::share_with_spares(broken, out.spares);
   }
   return out;
+}
+
+/// Sets steps and full_steps. Step times of a ramp-up lie on a line between those of its first and of the full batch, as all
+/// micro-batches take the same time.
+void count_steps(const Assessment& a, double tokens, Budget& out) {
+  const TrainingSpec& t = a.plan.training;
+  const auto full = static_cast<double>(t.global_batch_size), first = static_cast<double>(t.batch_rampup.start);
+  const double samples = tokens / (a.prediction.tokens_per_s * a.prediction.step_time.seconds()) * full;
+  out.steps = out.full_steps = samples / full;
+  if (first == 0 || first == full) return;
+  out.steps = out.full_steps = 0;
+  for (const Segment& s : segments(a.plan, std::numeric_limits<std::int32_t>::max())) {
+    const auto batch = static_cast<double>(s.global_batch_size);
+    const double left = (samples - static_cast<double>(s.first_sample)) / batch;
+    if (left <= 0) return;
+    const double steps = batch == full ? left : std::min(left, static_cast<double>(s.steps));
+    out.steps += steps;
+    out.full_steps += steps * (1 - (1 - a.first_step_share) * (full - batch) / (full - first));
+  }
 }
 
 /// A measured step time has no range.
@@ -86,11 +108,11 @@ double goodput_of(const Assessment& a, const FailureBudget& f) {
 Budget budget_of(const Assessment& a, const Conditions& c, const Facts& facts) {
   const Prediction& p = a.prediction;
   Budget out;
-  out.steps = c.tokens / (p.tokens_per_s * p.step_time.seconds());
+  count_steps(a, c.tokens, out);
   out.step_s = step_of(p, c);
   out.failures = failures_of(c.failures, a.devices());
   out.goodput = goodput_of(a, out.failures);
-  out.days = scaled(out.step_s, out.steps / out.goodput / kSecondsPerDay);
+  out.days = scaled(out.step_s, out.full_steps / out.goodput / kSecondsPerDay);
   out.failures.expected = out.days.value * kHoursPerDay / out.failures.mtbf_hours;
   out.device_hours = scaled(out.days, kHoursPerDay * a.devices());
   out.spare_devices = static_cast<double>(out.failures.spares * a.topology->devices_per_node());

@@ -33,6 +33,7 @@ enum class MemoryVerdict { fits, tight, too_large };
 
 struct Budget {
   double steps = 0;
+  double full_steps = 0;                 ///< steps of the full batch that take as long; fewer than `steps` with a ramp-up
   Ranged step_s;
   double goodput = 1;
   Ranged days, device_hours;             ///< device hours without spares

@@ -229,10 +229,14 @@ RegionLayout early_region(const RegionLayout& block) {
 
 RegionLayout again_region(const Shapes& s, const RegionLayout& block) {
   const bool norms = s.placement == NormPlacement::pre && !s.keep.norms, latent = !s.keep.norms;
-  const bool bias = s.fusion.bias_activation && !s.gated && !s.keep.activated;
+  const bool biases = s.fusion.bias_activation && !s.gated;
+  const auto bias = [&](std::string_view name) {
+    return biases && ((name == "fc1.bias" && !s.keep.activated) || (name == "experts.fc1.bias" && !s.keep.expert_activated) ||
+                      (name == "shared.fc1.bias" && !s.keep.shared_activated));
+  };
   Specs list;
   for (const ParamSpec& p : block.specs())
-    if ((norms && is_input_norm(p.name)) || (bias && p.name.ends_with("fc1.bias")) ||
+    if ((norms && is_input_norm(p.name)) || bias(p.name) ||
         (latent && p.name.ends_with("_latent_norm.weight")))
       list.push_back(p);
   return {block.prefix(), std::move(list)};

@@ -37,15 +37,17 @@ ContextPath path_of(const ParallelSpec& q) {
 Keep keep_of(const Plan& plan) {
   Keep k;
   if (plan.training.recompute != Recompute::selective) return k;
+  const MoeSpec& moe = plan.model.moe;
+  const bool dense = moe.num_experts == 0 || moe.first_dense_layers > 0 || moe.layer_frequency > 1;
   for (const std::string& module : plan.training.recompute_modules) {
     if (module == "core_attention") k.core = false;
     if (module == "mla_up_proj") k.up = plan.model.latent.kv_rank == 0;
     if (module == "norm") k.norms = false;
-    if (module == "mlp") k.norms = k.fc1 = k.activated = false;
-    if (module == "moe") k.fc1 = k.activated = k.dispatched = false;
-    if (module == "moe_activation") k.activated = false;
+    if (module == "mlp" && dense) k.norms = k.fc1 = k.activated = false;
+    if (module == "moe") k.expert_fc1 = k.expert_activated = k.shared_fc1 = k.shared_activated = k.dispatched = false;
+    if (module == "moe_activation") k.expert_activated = false;
     // All but matrix products: what a product wrote stays, the scores among it.
-    if (module == "operations") k.norms = k.activated = k.core = false, k.scores = true;
+    if (module == "operations") k.norms = k.activated = k.expert_activated = k.shared_activated = k.core = false, k.scores = true;
   }
   k.scores = k.scores && !plan.training.flash_attention;
   return k;

@@ -19,8 +19,9 @@ struct Keep {
   bool up = true;          ///< queries, keys and values of latent attention
   bool core = true;        ///< probabilities, or what flash attention leaves
   bool context = true;     ///< what attention wrote
-  bool fc1 = true;         ///< output of the first matrix of the MLP or of the experts
-  bool activated = true;   ///< output of the activation
+  bool fc1 = true, activated = true;                ///< outputs of a dense MLP's first matrix and of its activation
+  bool expert_fc1 = true, expert_activated = true;  ///< the same of routed experts
+  bool shared_fc1 = true, shared_activated = true;  ///< the same of shared experts
   bool dispatched = true;  ///< rows as the experts receive them
   bool state = true;       ///< the residual sum behind the attention
   bool half_fc1 = false;   ///< of a gated MLP's fc1, what one of its two matrices wrote

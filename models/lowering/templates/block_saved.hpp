@@ -108,9 +108,9 @@ struct BlockSaved {
     if (!weights) return keep(kept, elements, dtype);
     return kept ? keep_inputs(dtype, elements) : Kept{};
   }
-  /// Weight passes read it, too, where they make the activation's output again.
-  Kept keep_activation_input(bool kept, std::int64_t elements) {
-    return keep_for(!s_.keep.activated, kept, elements, s_.kept_activation_input());
+  /// Weight passes read it, too, where they make the activation's output again (`activated` is false).
+  Kept keep_activation_input(bool kept, bool activated, std::int64_t elements) {
+    return keep_for(!activated, kept, elements, s_.kept_activation_input());
   }
 
   /// Never written: what a framework holds beside what is read again.
@@ -266,7 +266,7 @@ struct BlockSaved {
 
   void save_mlp() {
     save_last_product();  // ahead of what is written, because a slot ends where its last tensor does
-    fc1 = keep_activation_input(s_.keep.fc1, s_.fc1_rows() * s_.fc1);
+    fc1 = keep_activation_input(s_.keep.fc1, s_.keep.activated, s_.fc1_rows() * s_.fc1);
     if (s_.gated && s_.fusion.gate_kept && s_.keep.activated) hold(s_.dtypes.compute, s_.tokens * s_.ffn);
     activated = keep_operand(s_.keep.activated, s_.tokens * s_.ffn);
     save_sum();
@@ -293,17 +293,17 @@ struct BlockSaved {
     if (shares && d.capacity == 0) moe.gathered = keep_inputs(DType::int32, s_.row_shares() * d.experts);
     if (s_.token_shares() > 1 && s_.aux_loss > 0) moe.load = keep_inputs(DType::int32, d.experts);
     moe.dispatched = keep_operand(s_.keep.dispatched, s_.expert_rows() * d.hidden);
-    moe.fc1 = keep_activation_input(s_.keep.fc1, s_.expert_rows() * s_.expert_fc1);
+    moe.fc1 = keep_activation_input(s_.keep.expert_fc1, s_.keep.expert_activated, s_.expert_rows() * s_.expert_fc1);
     const std::int64_t returned = d.rows() * d.hidden, wide = s_.expert_rows() * s_.expert_ffn;
-    if (s_.fusion.weighted_activations && !s_.gated && s_.keep.activated && wide > returned)
+    if (s_.fusion.weighted_activations && !s_.gated && s_.keep.expert_activated && wide > returned)
       hold(s_.dtypes.compute, wide - returned);  // and what comes back is not kept
-    moe.activated = keep_operand(s_.keep.activated, wide);
+    moe.activated = keep_operand(s_.keep.expert_activated, wide);
     moe.returned = keep(!s_.weigh_inputs, returned);
     if (s_.branch_norms) save_branches();
     moe.gate = keep(s_.shared_gate, s_.rows);
     moe.shared = keep(s_.shared_gate, s_.rows * s_.hidden);
-    fc1 = keep_activation_input(s_.keep.fc1 && s_.shared_ffn > 0, s_.tokens * s_.shared_fc1);
-    activated = keep_operand(s_.keep.activated && s_.shared_ffn > 0, s_.tokens * s_.shared_ffn);
+    fc1 = keep_activation_input(s_.keep.shared_fc1 && s_.shared_ffn > 0, s_.keep.shared_activated, s_.tokens * s_.shared_fc1);
+    activated = keep_operand(s_.keep.shared_activated && s_.shared_ffn > 0, s_.tokens * s_.shared_ffn);
     save_sum();
   }
 

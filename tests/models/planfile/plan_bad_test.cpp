@@ -159,6 +159,7 @@ std::vector<Bad> layout_table() {
       {"a V with too few micro-batches", with("parallel", "\"schedule\": \"dualpipe-v\"", bent("\"global_batch_size\": 16", "\"global_batch_size\": 12")), Exit::infeasible, "parallel.schedule", "needs two micro-batches for each of parallel.pipeline 2 stages, and there are 3", "at least 16"},
       {"interleaving that does not divide", with("parallel", "\"schedule\": \"interleaved\"", bent("\"num_layers\": 8", "\"num_layers\": 7")), Exit::infeasible, "parallel.schedule", "7 layers do not divide by 2", "at most 3"},
       {"interleaving with too few micro-batches", with("parallel", "\"schedule\": \"interleaved\"", bent("\"global_batch_size\": 16", "\"global_batch_size\": 4")), Exit::infeasible, "parallel.schedule", "groups of parallel.pipeline 2", "at least 8"},
+      {"a ramp-up that begins with too few micro-batches", with("training", "\"batch_rampup\": {\"start\": 4, \"increment\": 4, \"samples\": 100}", with("parallel", "\"schedule\": \"interleaved\"")), Exit::infeasible, "parallel.schedule", "and there are 1", "batch_rampup.start of at least 8"},
       {"a position table that is too short", with("model", "\"max_position_embeddings\": 16"), Exit::infeasible, "training.seq_length", "longer than the position table", "at most 16"},
       {"sequence sharing without tensor ranks", bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"pipeline\": 4, \"data\": 2, \"sequence_parallel\": true"), Exit::infeasible, "parallel.sequence_parallel", "Megatron-LM switches it off", "false"},
       {"a sequence that cannot be shared", with("parallel", "\"sequence_parallel\": true", bent("\"seq_length\": 32", "\"seq_length\": 33")), Exit::infeasible, "parallel.sequence_parallel", "33 is not a multiple of tensor x context = 2 x 1 = 2", "use 32 or 34"},
@@ -170,6 +171,7 @@ std::vector<Bad> layout_table() {
       {"a ramp step that does not divide", with("training", "\"batch_rampup\": {\"start\": 4, \"increment\": 6, \"samples\": 100}"), Exit::infeasible, "training.batch_rampup.increment", "not every ramp step divides", "use 4 or 8"},
       {"a ramp that misses its end", with("training", "\"batch_rampup\": {\"start\": 4, \"increment\": 8, \"samples\": 100}"), Exit::infeasible, "training.batch_rampup.increment", "does not lead from 4 to global_batch_size 16", "use 4 or 12"},
       {"a stack's rule broken", with("parallel", "\"zero_stage\": 2", with_top("\"stack\": \"megatron-deepspeed\"")), Exit::infeasible, "parallel.zero_stage", "refused by stack megatron-deepspeed", "zero_stage 0 or 1"},
+      {"a stack of no month", with_top("\"stack\": \"megatron-core@2025\""), Exit::config, "stack.as_of", "is no month", "2024-07"},
       {"a stack for another machine", with_top("\"stack\": \"neuron-megatron\""), Exit::infeasible, "parallel.tensor", "8 is the only supported", "use 8"},
   };
 }

@@ -50,6 +50,8 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
           "rope_scaling": {"type": "yarn", "factor": 2, "mscale_all_dim": 1})"},
       {"training", R"("recompute": "selective", "recompute_modules": ["mla_up_proj"])",
        R"("recompute": "selective", "recompute_modules": ["mlp"])"},
+      {"training", R"("recompute": "selective", "recompute_modules": ["moe_activation", "moe"])",
+       R"("recompute": "selective", "recompute_modules": ["moe", "mlp"])"},
       {"model", R"("moe": {"num_experts": 4, "normalize_weights": false})",
        R"("moe": {"num_experts": 4, "experts_per_token": 2, "normalize_weights": false})"},
       {"model", R"("moe": {"num_experts": 4, "expert_groups": 2})", R"("moe": {"num_experts": 4, "expert_groups": 2, "groups_per_token": 1})"},

@@ -49,6 +49,11 @@ TEST_CASE("every rule set loads and every rule says why and who says so") {
                "megatron-deepspeed", "nemo", "neuron-megatron", "neuronx", "paxml", "pytorch-ddp", "pytorch-fsdp", "tandem", "torchtitan"});
 }
 
+TEST_CASE("a stack with its month is one text or an object") {
+  const Plan text = parse_plan(with_top("\"stack\": \"megatron-core@2024-07\""), "plan.json");
+  CHECK(to_json(text) == to_json(parse_plan(under("megatron-core", "2024-07"), "plan.json")));
+}
+
 TEST_CASE("Tandem's own rule set refuses nothing") {
   CHECK(refused(with("parallel", "\"zero_stage\": 3"), "tandem").empty());
 }

@@ -97,6 +97,26 @@ class Checkpoints(WithFolder):
                 for a, b in zip(rest, whole, strict=True):
                     self.assertLess(abs(a["loss"] - b["loss"]), 1e-5 * b["loss"])  # fp32: sums in another order
 
+    def test_a_run_replaces_only_what_it_goes_on_from(self):
+        folder, file = self.path("run"), self.path("run.safetensors")
+        for place in (folder, file):
+            self.assertEqual(self.train(2, "--save", place)[0], 0)
+            before = files_of(self.path())
+            code, out, err = self.train(1, "--save", place)
+            self.assertEqual((code, out), (3, ""), err)
+            self.assertIn("--resume", err)
+            self.assertEqual(files_of(self.path()), before)
+            self.assertEqual(self.train(3, "--resume", place, "--save", place)[0], 0)
+        self.assertEqual(self.train(4, "--resume", pathlib.Path(folder, "step-00000002"), "--save", folder)[0], 0)
+        code, _, err = self.train(1, "--save", self.folder.file("thesis.tex", "words"))
+        self.assertEqual((code, pathlib.Path(self.path("thesis.tex")).read_text()), (3, "words"), err)
+        pathlib.Path(folder, "step-00000006").mkdir()
+        pathlib.Path(folder, "step-00000006", "mine.txt").write_text("mine")
+        code, _, err = self.train(6, "--resume", folder, "--save", folder)
+        self.assertEqual(code, 3, err)
+        self.assertIn("in the way", err)
+        self.assertEqual(pathlib.Path(folder, "step-00000006", "mine.txt").read_text(), "mine")
+
     def test_what_holds_no_checkpoint_is_refused_and_what_is_in_the_way_told(self):
         empty = self.path("empty")
         os.mkdir(empty)

@@ -99,6 +99,19 @@ class Questions(WithFolder):
         self.assertEqual(code, 3)
         self.assertIn("--step-time", error)
 
+    def test_1_a_ramp_up_takes_more_and_shorter_steps(self):
+        # Megatron-LM's rule: 64 more sequences for each 1,000 samples, from 64 to 256: batches of 64, 128 and 192 while samples <= 3000.
+        ramped = {**H100, "training": {**H100["training"], "batch_rampup": {"start": 64, "increment": 64, "samples": 3000}}}
+        steps, consumed, times = 0, 0, 0
+        seconds = lambda batch: tandem.tandem_json("simulate", self.folder.plan(tandem.changed(H100, **{"training.global_batch_size": batch})))["step_time_s"]
+        at = {batch: seconds(batch) for batch in (64, 128, 192, 256)}
+        while consumed < 100_000:
+            batch = 256 if consumed > 3000 else 64 + int(consumed / 1000) * 64
+            steps, consumed, times = steps + 1, consumed + batch, times + at[batch]
+        best = plan(self.folder.plan(ramped, "ramped.json"), "--tokens", consumed * 8192, "--failures", 0)["best"]
+        self.assertAlmostEqual(best["steps"], steps, places=6)
+        self.assertLess(abs(best["days"]["value"] / (times / 86400) - 1), 1e-3)  # step times of batches lie nearly on a line
+
     def test_2_money_per_run_and_per_trillion_tokens(self):
         answer = plan(self.plan, "--tokens", "2e12", "--price", 2, "--what-if", "price=2.2")
         best = answer["best"]

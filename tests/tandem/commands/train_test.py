@@ -215,8 +215,9 @@ class Train(WithFolder):
 
     def test_two_runs_that_save_the_same_file_leave_a_whole_one(self):
         plan, saved = self.folder.plan(SMALL), self.path("same.safetensors")
-        runs = [subprocess.Popen([tandem.PROGRAM, "train", plan, "--data", str(TEXT), "--steps", "40", "--save", saved, "--save-every",
-                                  "1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        self.assertEqual(run("train", plan, "--data", TEXT, "--steps", 1, "--save", saved)[0], 0)
+        runs = [subprocess.Popen([tandem.PROGRAM, "train", plan, "--data", str(TEXT), "--steps", "40", "--resume", saved, "--save", saved,
+                                  "--save-every", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
         for process in runs:
             err = process.communicate(timeout=120)[1]
             self.assertEqual(process.returncode, 0, err)
