@@ -8,21 +8,21 @@
 
 namespace tandem {
 
-/// Who works the streams.
+/// How the host issues tasks to streams.
 enum class Host : std::uint8_t {
   launches,    ///< streams are independent; communication is a rendezvous of stream heads
-  starts_in_order,  ///< the same, but a communication starts only when every one issued before it on its rank has started
-  computes,    ///< the host does compute, tensor and data tasks itself in issue order; sends and receives are posted in order
-  serialised,  ///< everything, transfers too, one after the other in issue order
+  starts_in_order,  ///< as `launches`, but a communication starts only after all earlier ones of its rank have started
+  computes,    ///< the host runs compute, tensor and data tasks in issue order; sends and receives are posted in order
+  serialised,  ///< all tasks, transfers too, run one after the other in issue order
 };
 
-/// Stages that hold the word matrix, and so meet in the embedding group: those with a parameter of its name, or (a graph
-/// without parameters) the first and the last.
+/// Stages in the embedding group. These hold the word matrix: they have a parameter
+/// of its name or, in a graph without parameters, are the first and last stage.
 std::vector<std::size_t> word_stages(const TaskGraph& graph);
-/// Stages that hold a table of learned positions, which t5's meet in the position group.
+/// Stages in the position group: in T5 those with a table of learned positions.
 std::vector<std::size_t> position_stages(const TaskGraph& graph);
 
-/// Nothing when every task of every stage runs; else one line for each stage naming the tasks that wait and for what.
+/// Returns nothing when every task of every stage runs. Else returns one line for each stage: its waiting tasks and their causes.
 std::optional<std::string> find_deadlock(const TaskGraph& graph, Host host);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
 #pragma once
-// Where a run's learning rate stops decaying.
+// The point of a run at which the learning rate stops decaying.
 
 #include <cstdint>
 
@@ -7,9 +7,9 @@
 
 namespace tandem {
 
-/// End of the decay of a run of `steps` optimizer steps, in the unit of the plan's schedule: steps, samples or tokens.
+/// End of the decay for a run of `steps` optimizer steps, in the unit of the plan's schedule: steps, samples or tokens.
 std::int64_t decay_end(const Plan& plan, std::int64_t steps);
-/// The end that the plan names or, where it names none, that of all its steps.
+/// The end that the plan names, or else the end for all its steps.
 std::int64_t decay_end(const Plan& plan);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
 #pragma once
-// What of a rank's weights and optimizer states lies in its host's memory (parallel.offload), and where.
+// Which weights and optimizer states a rank keeps in host memory (parallel.offload), and at which offsets.
 
 #include <cstdint>
 #include <string>
@@ -10,31 +10,31 @@
 
 namespace tandem {
 
-/// A unit's part of a buffer, of which tasks have copies on the device.
+/// A unit's shard of weights or of one optimizer state, kept in host memory. Tasks copy it to and from the device.
 struct HostTensor {
   std::string buffer;       ///< "weights", or a state's name
-  std::int32_t unit;        ///< of Program::units
+  std::int32_t unit;        ///< index in Program::units
   DType dtype;
   std::int64_t elements;
-  std::int64_t offset = 0;  ///< bytes into the host's arena
+  std::int64_t offset = 0;  ///< bytes from the start of the host arena
 };
 
-/// Only HostCopies touch it, and all of them are on one stream. So its order is all the order that these bytes need.
+/// Layout of a rank's offloaded tensors. Only HostCopy tasks touch it, all on one stream, so stream order is enough.
 class HostArena {
  public:
   HostArena() = default;
-  /// Of all copies of a program. Throws ContractError where they disagree, or one is not on the host's stream.
+  /// Collects all HostCopy tasks of a program. Throws ContractError if copies of one tensor disagree or use another stream.
   HostArena(const TaskGraph& graph, const Program& program);
 
   bool empty() const { return tensors_.empty(); }
-  /// Weights first: a graph that only evaluates has these alone, at the same places.
+  /// Weights come first, so an evaluation graph, which has only these, uses the same offsets.
   const std::vector<HostTensor>& tensors() const { return tensors_; }
   Bytes bytes() const { return Bytes(end_); }
-  /// nullptr: it is not in the host's memory.
+  /// nullptr: this tensor is not in host memory.
   const HostTensor* find(std::string_view buffer, std::int32_t unit) const;
-  /// What a HostCopy of an instance comes from or goes to.
+  /// The host tensor that a HostCopy of `instance` reads or writes.
   const HostTensor& of(const Task& copy, const Instance& instance) const;
-  /// Whether a unit's states are there.
+  /// Whether the optimizer states of a unit are in host memory.
   bool has_states(std::int32_t unit) const;
 
  private:

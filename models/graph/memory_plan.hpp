@@ -1,5 +1,5 @@
 #pragma once
-// Where every byte of a rank's step lies, decided before it runs: both performers read this one book.
+// Offset and lifetime of every tensor in a rank's step, fixed before it runs. Simulator and runtime both use this plan.
 
 #include <array>
 #include <cstdint>
@@ -17,9 +17,9 @@ std::string_view name(MemoryKind k);
 
 using BytesByKind = std::array<Bytes, kMemoryKinds>;
 
-/// On which of its streams a framework allocates a tensor. PyTorch's allocator hands bytes on only inside a stream
-/// (pytorch/pytorch: c10/cuda/CUDACachingAllocator.cpp, get_free_block takes blocks of the request's stream), so it reserves what
-/// each needs at most.
+/// The stream on which a framework allocates a tensor. PyTorch's allocator reuses freed bytes
+/// only on the same stream (pytorch/pytorch: c10/cuda/CUDACachingAllocator.cpp, get_free_block
+/// takes blocks of the request's stream). So it reserves the peak of each stream.
 enum class Pool : std::uint8_t { computation, gathers, reductions };
 inline constexpr std::size_t kPools = 3;
 
@@ -28,23 +28,23 @@ struct Allocation {
   std::string_view name;
   MemoryKind kind;
   std::int64_t offset;   ///< bytes into the arena
-  Bytes bytes;           ///< rounded up to the alignment; none of what only the arena has (ProgramBuilder::persistent_uncounted)
+  Bytes bytes;           ///< rounded up to the alignment; 0 for ProgramBuilder::persistent_uncounted, which only the arena has
   std::uint32_t first, last;
   Pool pool = Pool::computation;
 };
 
-/// A temporary of a framework's optimizer step that no task of the graph has. It is not in the arena; PyTorch's allocator serves it from its
-/// cache (models/lowering/stage/cached_tensors).
+/// A temporary tensor of a framework's optimizer step that no task of the graph touches. It is not in
+/// the arena: PyTorch's allocator serves it from its cache (models/lowering/stage/cached_tensors).
 struct PassingTensor {
   Bytes bytes;
-  std::int32_t comes = 0, goes = 0;  ///< first and last time of life, inclusive, counted over these temporaries alone, after all passes
-  bool let_go = false;               ///< from the next one on only a stream's recordStream holds it: freed sooner if the host waits for the device
+  std::int32_t comes = 0, goes = 0;  ///< first and last time alive, inclusive; times count these tensors only, after all passes
+  bool let_go = false;               ///< then only recordStream holds it; an allocator short of memory frees it earlier
 };
 
-/// All of them.
+/// All temporary tensors of the optimizer step.
 struct PassingTensors {
-  std::vector<PassingTensor> tensors;  ///< by `comes`
-  std::int32_t gradients_go = 0;       ///< time, counted likewise, at which the passes' gradients are freed
+  std::vector<PassingTensor> tensors;  ///< ascending `comes`
+  std::int32_t gradients_go = 0;       ///< time, on the same count, at which the gradients of the backward passes are freed
 };
 
 struct MemoryPlan {
@@ -53,12 +53,12 @@ struct MemoryPlan {
   BytesByKind live_at_peak{}; ///< split of live_peak_bytes
   Bytes cached_bytes;         ///< freed bytes that the framework's allocator keeps in its cache beside the arena until memory runs short
   Bytes pooled_bytes;         ///< part of cached_bytes: sum of each stream's peak above the joint peak, as streams share no bytes
-  PassingTensors passing;     ///< where there are any, gradients come and go with the step
-  bool expandable_segments = false;    ///< whether the framework's allocator maps more memory behind what it has
-  std::vector<Allocation> allocations; ///< persistent ones first (first = 0, or where a framework makes them; last = end)
+  PassingTensors passing;     ///< if not empty, gradients are allocated and freed every step
+  bool expandable_segments = false;    ///< the framework's allocator can extend its segments
+  std::vector<Allocation> allocations; ///< persistent ones first; these live to the end, most from the start
 };
 
-inline constexpr std::int64_t kArenaAlignment = 256;  ///< bytes; what device allocators and vector units want
+inline constexpr std::int64_t kArenaAlignment = 256;  ///< bytes; suits device allocators and vector units
 
 /// `bytes` rounded up to the alignment.
 constexpr std::int64_t arena_aligned(std::int64_t bytes) {

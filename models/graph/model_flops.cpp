@@ -5,7 +5,7 @@
 namespace tandem {
 namespace {
 
-/// Whether the operation is a product of a forward pass: y = x W^T, of experts too, or a product of attention's forward pass.
+/// Whether the operation is a forward matrix product: y = x W^T, also of experts, or a product of attention's forward pass.
 bool forward_product(const Op& op) {
   return std::visit(overloaded{[](const MatMul& o) { return o.trans_b && !o.trans_a; },
                                [](const GroupedMatMul& o) { return o.trans_b; }, [](const AttentionScores&) { return true; },
@@ -33,10 +33,10 @@ Flops model_flops(const Task& task, Phase phase, const ExpertRows& rows) {
   const Flops all = matrix_flops(task.op);
   if (of_experts(task.op) && rows.asked < rows.room)
     return Flops(std::llround(static_cast<double>(all.count()) * static_cast<double>(rows.asked) / static_cast<double>(rows.room)));
-  // Chunks of a recurrence take more than one position after the other.
+  // Chunked kernels of a recurrence do more FLOPs than the recurrence needs.
   if (const auto* recurrence = std::get_if<Recurrence>(&task.op)) return Flops(recurrence->dims.needed_flops());
   if (const auto* recurrence = std::get_if<RecurrenceBackward>(&task.op)) return Flops(2 * recurrence->dims.needed_flops());
-  // What these make again of a forward pass: scores of attention, one of five products, all probabilities, and scores of an indexer.
+  // Backward kernels recompute: one of five products in flash attention, the target's probabilities, an indexer's scores.
   if (std::holds_alternative<FlashAttentionBackward>(task.op)) return Flops(all.count() / 5 * 4);
   if (std::holds_alternative<IndexTarget>(task.op)) return Flops(0);
   if (const auto* o = std::get_if<IndexBlocksBackward>(&task.op))

@@ -1,23 +1,23 @@
 #pragma once
-// What a step has to compute whatever is kept of it, against all that it does compute.
+// FLOPs that a step needs without recomputation, as opposed to those that a device does.
 
 #include "models/graph/task_graph.hpp"
 
 namespace tandem {
 
-/// Rows of one rank's tokens in one layer of experts: those that the router asks for, one for every expert of every token, and those
-/// that experts with a capacity have room for and multiply. Without a capacity the two are the same.
+/// Rows of one rank's tokens in one layer of experts. asked: top_k for every token. room: rows
+/// that the experts multiply; with a capacity this is their capacity, else equal to `asked`.
 struct ExpertRows {
   std::int64_t asked = 1, room = 1;
 };
-/// As the routers of a graph have them, all alike.
+/// Reads the rows from the first router of a graph; all routers are alike.
 ExpertRows expert_rows(const TaskGraph& graph);
 
-/// Matrix FLOPs of a task in an instance of `phase`, without those that are computed again in a backward pass: whole blocks,
-/// products of a forward pass among those of a backward one (selective recomputation), and the scores that a backward kernel
-/// without a score matrix makes again (arXiv 2205.14135 section 3.1: of its five products four are gradients). Products of experts
-/// count the rows that are asked for and have room where tokens spread evenly: neither places that stay empty with much capacity nor
-/// tokens that are dropped with little, which the model so defined does not compute. So they are never more than matrix_flops.
+/// Matrix FLOPs of a task in an instance of `phase`, without recomputation: of blocks, of forward
+/// products in a backward pass (selective recomputation), and of the scores in flash attention's backward
+/// kernel, where four of five products are gradients (arXiv 2205.14135 section 3.1). Products of experts
+/// count the rows that the router asks for, up to the capacity if tokens spread evenly. Empty places of a
+/// large capacity do not count, nor tokens that a small one drops. The result never exceeds matrix_flops.
 Flops model_flops(const Task& task, Phase phase, const ExpertRows& rows);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
 #pragma once
-// What routers of a plan's step give: which layers have one, and how many choices each makes.
+// Which layers of a plan have a router, and how many tokens each routes.
 
 #include <cstdint>
 #include <vector>
@@ -9,18 +9,18 @@
 
 namespace tandem {
 
-/// Whether rows of experts, and with them FLOPs and times of single ranks, depend on what tokens choose: experts without a
-/// capacity on several ranks.
+/// Whether the rows of a rank's experts, and so its FLOPs and times,
+/// depend on the routing: experts without a capacity on several ranks.
 bool depends_on_routing(const Plan& plan);
 
-/// What one rank routes in a step.
+/// Size of one rank's routing in a step.
 struct RoutedTokens {
-  std::vector<bool> layers;         ///< by global layer: it has experts
+  std::vector<bool> layers;         ///< by global layer: whether it has experts
   std::int64_t micro_batches = 0;
   std::int64_t experts = 0;
-  std::int64_t choices = 0;         ///< of the tokens of a micro-batch that this rank routes
+  std::int64_t choices = 0;         ///< expert choices of one micro-batch's tokens on this rank
 
-  /// Whether `counts` has every layer of experts and every micro-batch once, with every token's choices in it.
+  /// Whether `counts` covers every expert layer and micro-batch exactly once, with all choices of all tokens.
   bool complete(const std::vector<RouterCounts>& counts) const;
 };
 RoutedTokens routed_tokens(const Plan& plan);

@@ -8,10 +8,10 @@
 namespace tandem {
 namespace {
 
-/// Rows from several ranks, as many as there are.
+/// Whether the operation multiplies a varying number of rows from several ranks.
 bool is_ragged(const auto& o) { return o.ragged && o.groups > 1; }
 
-/// Rows that the ranks which share experts' matrices with `rank` get together: what those multiply where each has rows of its own.
+/// Sum of the rows that the ranks of the expert tensor group of `rank` receive.
 std::int64_t gathered(const Routing& r, Rank rank, std::int32_t layer, std::int32_t micro_batch) {
   std::int64_t sum = 0;
   for (const Rank member : r.mesh().members(Group::expert_tensor, rank)) sum += r.rows_of(member, layer, micro_batch);

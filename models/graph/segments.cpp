@@ -5,8 +5,8 @@
 namespace tandem {
 namespace {
 
-/// The batch of the step that `consumed` samples come before. Megatron divides in floating point, so this does too: whole
-/// numbers would decide otherwise where the samples of an increment are not one.
+/// The batch size of the step after `consumed` samples. Megatron divides in floating point, so this
+/// does too. Integer division would differ where an increment is not a whole number of samples.
 std::int64_t batch_after(const TrainingSpec& t, std::int64_t consumed) {
   const BatchRampup& r = t.batch_rampup;
   const std::int64_t full = t.global_batch_size;
@@ -15,7 +15,7 @@ std::int64_t batch_after(const TrainingSpec& t, std::int64_t consumed) {
   return r.start + static_cast<std::int64_t>(static_cast<double>(consumed) / each) * r.increment;
 }
 
-/// Steps at `batch` until another one is decided, at most `most`.
+/// Number of steps, at most `most`, until the batch size changes from `batch`.
 std::int64_t steps_at(const TrainingSpec& t, std::int64_t batch, std::int64_t consumed, std::int64_t most) {
   if (batch == t.global_batch_size) return most;
   std::int64_t n = 1;

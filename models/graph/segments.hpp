@@ -1,6 +1,6 @@
 #pragma once
-// A run as a list of segments: steps that are one and the same graph. A batch that ramps up is a segment a batch size, and
-// an evaluation a segment of forward passes.
+// A run as a list of segments. All steps of a segment use the same graph. A batch ramp-up
+// has a segment for each batch size. An evaluation is a segment of forward passes.
 
 #include <cstdint>
 #include <map>
@@ -16,48 +16,48 @@ struct Segment {
   enum class Kind : std::uint8_t { train, evaluate };
   Kind kind = Kind::train;
   std::int64_t global_batch_size = 0;  ///< sequences of each step
-  std::int64_t steps = 0;              ///< evaluate: batches
+  std::int64_t steps = 0;              ///< optimizer steps; evaluate: batches
   std::int64_t first_step = 0;         ///< optimizer steps before it
   std::int64_t first_sample = 0;       ///< sequences consumed before it; evaluate: of the evaluation data
   bool operator==(const Segment&) const = default;
 };
 
-/// The training of `steps` optimizer steps. With a ramp-up a step's batch follows from the samples consumed before it, as
-/// Megatron-LM's RampupBatchsizeNumMicroBatchesCalculator decides it: `increment` more sequences every
-/// samples / ((global - start) / increment) samples, and the full batch once more than `samples` are consumed.
+/// Segments of `steps` optimizer steps of training. With a ramp-up the batch follows from the samples consumed so
+/// far, as in Megatron-LM's RampupBatchsizeNumMicroBatchesCalculator. It grows by `increment` sequences every
+/// samples / ((global - start) / increment) samples. The full batch applies once more than `samples` are consumed.
 std::vector<Segment> segments(const Plan& plan, std::int64_t steps);
 
-/// What is evaluated beside the training.
+/// How often, and on how much data, a run is evaluated.
 struct EvaluationRhythm {
   std::int64_t every = 0;    ///< steps between evaluations; 0: none
   std::int64_t batches = 1;  ///< full global batches of one evaluation, the same ones every time
 };
-/// `training` with an evaluation behind every `rhythm.every`-th step; segments that one falls into are cut in two.
+/// `training` with an evaluation after every `rhythm.every`-th step. A segment with an evaluation in its middle is split.
 std::vector<Segment> with_evaluations(const Plan& plan, const std::vector<Segment>& training, const EvaluationRhythm& rhythm);
 
-/// What of `all` is left once `done` optimizer steps are done; an evaluation due behind them is left, too.
+/// The segments that remain after `done` optimizer steps. An evaluation due right after these steps remains, too.
 std::vector<Segment> from_step(const std::vector<Segment>& all, std::int64_t done);
 
-/// The plan with this constant batch, and without a ramp-up.
+/// The plan with a constant batch size and no ramp-up.
 Plan with_batch(const Plan& plan, std::int64_t global_batch_size);
 
-/// Forward passes of one full global batch up to the summed loss: no dropout, gradients or update. Weights, gradients and
-/// optimizer states lie where `lower` of the same plan has them, whatever the batch.
+/// Graph of the forward passes of one full global batch up to the summed loss, without dropout, gradients or update.
+/// Weights, gradients and optimizer states have the offsets of `lower` of the same plan, for any batch size.
 TaskGraph lower_evaluation(const Plan& plan);
 
-/// The graphs of a run, each lowered when it is first asked for. References stay valid.
+/// The graphs of a run. Each is lowered on first use. References stay valid.
 class GraphCache {
  public:
   explicit GraphCache(const Plan& plan) : plan_(plan) {}
 
   struct Entry {
-    Plan plan;        ///< of this batch
+    Plan plan;        ///< the plan with this batch size
     TaskGraph graph;
   };
   /// Throws InfeasibleError for what this version cannot lower.
   const Entry& of(Segment::Kind kind, std::int64_t global_batch_size);
   const Entry& of(const Segment& s) { return of(s.kind, s.global_batch_size); }
-  /// A training step of the whole batch, which a ramp-up ends with. Throws as of().
+  /// A training step of the full batch, which a ramp-up ends with. Throws as of().
   const Entry& whole() { return of(Segment::Kind::train, plan_.training.global_batch_size); }
   const Plan& plan() const { return plan_; }
 

@@ -7,17 +7,17 @@
 
 namespace tandem {
 
-/// Bytes [low, high) of a slot or an allocation, touched at times (tasks, in issue order) `first` to `last` and maybe between.
+/// Bytes [low, high) of a slot or an allocation. The first and the last task to touch them are `first` and `last`, in issue order.
 struct TensorSpan {
   std::int64_t low = 0, high = 0, first = 0, last = 0;
   std::int64_t bytes() const { return high - low; }
 };
 using TensorSpans = std::vector<TensorSpan>;
 
-/// Adds bytes that are touched; what overlaps is one tensor (a share of it, a view).
+/// Adds a touched byte range. Overlapping ranges merge into one tensor, as with a view or a share.
 void join(TensorSpans& tensors, TensorSpan more);
 
-/// The tensors that a template's tasks touch in its slots, by slot; of slot 0, scratch, none.
+/// The tensors that a template's tasks touch, by slot. Slot 0 (scratch) has none.
 std::vector<TensorSpans> slot_tensors(const Template& t);
 
 }  // namespace tandem

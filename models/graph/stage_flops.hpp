@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-/// Of one rank of a stage.
+/// FLOPs of one rank of a stage in a step.
 struct StageFlops {
   double model = 0, hardware = 0;  ///< as model_flops and matrix_flops count
 };
@@ -30,7 +30,7 @@ class FlopsOfStages {
   std::array<std::vector<std::optional<StageFlops>>, kPhases> known_;
 };
 
-/// Of all ranks of a step.
+/// Model FLOPs of all ranks in a step.
 double model_flops_of_step(const TaskGraph& graph, std::int64_t ranks);
 
 }  // namespace tandem

@@ -1,10 +1,10 @@
 #pragma once
-// One optimizer step as a graph, held small: a *template* holds the tasks of one block once, an *instance* says for
-// which layer, micro-batch and phase it runs and where its tensors lie. A *program* is one stage's list of instances:
-// the total issue order of every rank of that stage. Stream orders are its projections.
+// The task graph of one optimizer step. A *template* holds the tasks of one kind of block, once. An *instance* runs
+// a template for one layer, micro-batch and phase, and says where its tensors lie. A *program* lists the instances
+// of one stage in issue order. All ranks of the stage issue this list. The order on each stream follows from it.
 //
-// When a task starts: its launch has been issued, its stream is free, its dependencies are done and, for
-// communication, every participant has arrived. Nothing else orders anything.
+// A task starts when its launch was issued, its stream is free and its dependencies are done.
+// A communication also waits until every participant has arrived. No other rule orders tasks.
 
 #include <algorithm>
 #include <cstdint>
@@ -31,8 +31,8 @@ enum class Phase : std::uint8_t { forward, recompute, backward, reduce, optimize
 inline constexpr std::size_t kPhases = 7;
 std::string_view name(Phase p);
 
-/// A tensor as a task sees it: `offset` bytes into the memory bound to `slot`. Where `shards` > 1 it is the rank's own share
-/// of a larger tensor: member i of `shard_group` finds it i strides further.
+/// A tensor as a task sees it: `offset` bytes into the memory bound to `slot`. With `shards` > 1
+/// it is the rank's share of a larger tensor: member i of `shard_group` adds i * `stride` bytes.
 struct Operand {
   std::uint16_t slot = 0;
   DType dtype = DType::fp32;
@@ -54,10 +54,10 @@ struct Task {
   std::vector<Operand> inputs;
   std::vector<Operand> outputs;
   std::vector<std::uint16_t> deps;  ///< earlier tasks of the same template (other streams, and memory reuse)
-  std::uint32_t host_operations = 1;  ///< of the plan's stack, that issue it (models/lowering/task_launches)
+  std::uint32_t host_operations = 1;  ///< host operations that issue it under the plan's stack (models/lowering/task_launches)
 };
 
-/// What a slot is bound to. Slot 0 of every template is scratch, planned inside the template.
+/// A block of memory that a template's operands refer to. Slot 0 of every template is scratch, planned inside the template.
 struct Slot {
   std::string name;
   MemoryKind kind = MemoryKind::activations;
@@ -68,15 +68,15 @@ struct Slot {
 struct ScratchTensor {
   Bytes bytes;
   std::int32_t first = 0, last = 0;
-  bool ahead = false;  ///< gone before what task `first` writes is there; nobody touches it
+  bool ahead = false;  ///< freed just before task `first` writes its outputs; no task touches it
 };
 
 struct Template {
   std::string name;                 ///< e.g. "block_forward"
   std::vector<Slot> slots;
   std::vector<Task> tasks;          ///< in issue order
-  bool host_waits = false;          ///< a device's host issues what needs it only when it has ended
-  std::vector<ScratchTensor> scratch{};  ///< ascending first; those that are held and never touched among them
+  bool host_waits = false;          ///< on a device, the host issues dependent tasks only after this has ended
+  std::vector<ScratchTensor> scratch{};  ///< ascending `first`; includes memory that is held but never touched
 };
 
 struct Instance {
@@ -88,8 +88,8 @@ struct Instance {
   std::uint32_t binding = 0;        ///< first of slots.size() entries in Program::bindings
 };
 
-/// Why one task waits for another of the same rank. data: it reads or overwrites what the other wrote or read. reuse: it takes bytes that
-/// the other's tensor had. credit: it receives into a buffer that the other must free first. order: the schedule or framework wants it.
+/// Why a task waits for another one of its rank. data: it reads or overwrites what the other wrote or read. reuse: it takes
+/// bytes of the other's tensor. credit: it receives into a buffer that the other must free. order: the schedule demands it.
 enum class EdgeKind : std::uint8_t { data, reuse, credit, order };
 
 /// Dependency across instances of one rank: `to` starts after `from` ended.
@@ -99,10 +99,10 @@ struct Edge {
   EdgeKind kind;
 };
 
-/// How a parameter lies on the ranks of the data group.
+/// How a parameter is replicated over the data group.
 enum class Replication : std::uint8_t {
-  data,    ///< the same on all of them (sharded by ZeRO)
-  expert,  ///< other experts, or other parts of their matrices, on ranks of the data group
+  data,    ///< the same on all ranks (ZeRO may shard it)
+  expert,  ///< ranks hold different experts, or different parts of their matrices
 };
 
 /// One parameter tensor of a rank (or some of its rows), in its place in the flat buffers.
@@ -110,13 +110,13 @@ struct Param {
   std::string name;            ///< e.g. "layer3.qkv.weight"
   std::int32_t global_index;   ///< position in the whole model's parameter list
   std::int64_t offset;         ///< elements, into the flat buffers
-  std::int64_t rows, cols;     ///< local shape; cols = 1 for vectors
-  std::int64_t full_rows, full_cols;  ///< of the whole parameter, without the rows that pad a vocabulary
-  int shard_dim = -1;          ///< dimension cut over tensor ranks (an expert's: expert tensor ranks) (0 or 1), -1: replicated
+  std::int64_t rows, cols;     ///< shape on this rank; cols = 1 for vectors
+  std::int64_t full_rows, full_cols;  ///< of the whole parameter, without vocabulary padding
+  int shard_dim = -1;          ///< dimension (0 or 1) cut over tensor ranks (experts: expert tensor ranks); -1: replicated
   bool decay = false;          ///< weight decay applies
   bool in_norm = true;         ///< counts in the global norm (a tied copy does not)
   enum class Init : std::uint8_t { normal, normal_scaled, ones, zeros } init = Init::normal;
-  std::int32_t init_id = 0;    ///< names the random stream of its initial values: equal for tied copies
+  std::int32_t init_id = 0;    ///< seed of the initial values: tied copies have the same
   Replication replication = Replication::data;
   /// Tensor rank r's share starts at first + (r / repeat) * outer + (r % repeat) * inner along shard_dim. inner = 0 with
   /// repeat > 1: `repeat` ranks hold the same share.
@@ -124,7 +124,7 @@ struct Param {
   /// Rows of one expert; expert rank e holds experts [e*n, (e+1)*n), stacked along the rows. 0: not an expert's.
   std::int64_t expert_rows = 0;
   bool vocabulary = false;     ///< one row for each word; local rows at or beyond full_rows are padding
-  /// Above 0 no optimizer's rule applies and norms leave it out: w -= sign_step * sign(gradient).
+  /// Above 0: w -= sign_step * sign(gradient) replaces the optimizer's update, and gradient norms skip it.
   double sign_step = 0;
 
   std::int64_t elements() const { return rows * cols; }
@@ -134,24 +134,24 @@ struct Param {
   }
   /// Where tensor rank r's share starts along shard_dim.
   std::int64_t share(std::int64_t r) const { return first + r / repeat * outer + r % repeat * inner; }
-  /// Whether tensor rank r's copy is the one that counts.
+  /// Whether gradient norms count tensor rank r's copy. One of several equal copies counts.
   bool counts_on(std::int64_t r) const { return shard_dim < 0 ? r == 0 : repeat == 1 || inner != 0 || r % repeat == 0; }
 };
 
-/// The part of a parameter that one rank updates, and where it lies in the operands of the optimizer (elements). It has no
-/// padding of a vocabulary: such rows take no part in norms and updates.
+/// The part of a parameter that one rank updates, with its offsets (in elements) in the
+/// optimizer's operands. Rows that pad a vocabulary are left out: norms and updates skip them.
 struct ParamPiece {
   const Param* param = nullptr;
   std::int64_t first = 0, count = 0;          ///< elements of the local parameter
   std::int64_t gradient = 0, weight = 0, state = 0;
-  bool counted = false;                       ///< in norms
+  bool counted = false;                       ///< counted in gradient norms by this rank
 };
 
-/// Neighbouring parameters of the flat buffers that are sharded together.
+/// A contiguous range of parameters in the flat buffers that ZeRO shards as one.
 struct ShardUnit {
   std::int64_t offset = 0, elements = 0;      ///< flat, padding included
   std::int64_t shards = 1;                    ///< equal parts
-  std::int64_t shard_offset = 0;              ///< of the rank's part in its sharded buffers
+  std::int64_t shard_offset = 0;              ///< start of the rank's part in its sharded buffers
   Replication replication = Replication::data;
   std::int64_t shard_elements() const { return elements / shards; }
 };
@@ -160,32 +160,32 @@ struct ShardUnit {
 struct Program {
   StageId stage;
   std::vector<Instance> instances;
-  std::int64_t copied = 0;             ///< of these, that were copied from earlier micro-batches'
+  std::int64_t copied = 0;             ///< number of instances copied from earlier micro-batches
   std::vector<std::int64_t> bindings;  ///< arena byte offsets, by Instance::binding + slot
   std::vector<Edge> edges;             ///< ascending (to_instance, to_task)
   std::vector<Param> params;           ///< ascending offset
   std::vector<ShardUnit> units;        ///< ascending offset, covering the flat buffers
   std::int64_t flat_elements = 0;      ///< elements of the flat buffers, padding included
-  std::int64_t shard_elements = 0;     ///< of a rank's sharded buffers: the units' parts
-  bool gradients_sharded = false, weights_sharded = false;  ///< those buffers hold only the rank's parts
-  bool norm_over_world = false;        ///< the group that norms are summed over is the world, else the model group
+  std::int64_t shard_elements = 0;     ///< elements of a rank's sharded buffers: its parts of all units
+  bool gradients_sharded = false, weights_sharded = false;  ///< whether a rank's buffers hold only its parts
+  bool norm_over_world = false;        ///< gradient norms are summed over the world group; else the model group
   MemoryPlan memory;
 };
 
-/// Who a rank is to the parameters of its stage.
+/// A rank's positions in the groups that hold its stage's parameters.
 struct ShardCoords {
   std::int64_t tensor_rank = 0, expert_tensor_rank = 0;
   std::int64_t shard = 0, replica = 0;               ///< positions in the shard and replica groups
   std::int64_t expert_data = 0;                      ///< position among the ranks with the same experts
   std::int64_t expert_shard = 0, expert_replica = 0; ///< positions in the shard and replica groups of experts
   std::int64_t data = 0;                             ///< position in the data group
-  bool norm_over_world = false;                      ///< norms are summed over all ranks, not over one model's
+  bool norm_over_world = false;                      ///< gradient norms are summed over all ranks, not one model replica
 
-  /// Which of a parameter's shares the rank has.
+  /// Index of the rank's share of parameter `p`.
   std::int64_t share_of(const Param& p) const { return p.expert_rows > 0 ? expert_tensor_rank : tensor_rank; }
 };
 
-/// What the rank in `seat` updates of `program`'s parameters, in order. With ZeRO its parts of the units, else everything.
+/// The parts of `program`'s parameters that the rank in `seat` updates, in order: with ZeRO its shards of the units, else all.
 std::vector<ParamPiece> param_pieces(const Program& program, const ShardCoords& seat);
 
 /// The step of a whole plan.
@@ -207,7 +207,7 @@ struct TaskGraph {
 
 /// Lowers a validated plan. Throws InfeasibleError for what this version cannot lower.
 TaskGraph lower(const Plan& plan);
-/// The same graph, every pass of it written by itself: lower() copies micro-batches that are as earlier ones.
+/// The same graph with every pass lowered separately. lower() copies micro-batches that repeat earlier ones.
 TaskGraph lower_every_pass(const Plan& plan);
 
 /// Names one task across roles, layouts and performers: the join key of `compare`.
@@ -219,12 +219,12 @@ struct TaskKey {
   Coords coords;
 };
 
-/// Exact books of one stage's program, by visitors.
+/// Exact totals of one stage's program.
 struct Books {
   Flops matrix;                                   ///< per rank and step
   struct Line { CollectiveKind kind; Group group; std::int64_t calls; Bytes payload; };
   std::vector<Line> collectives;                  ///< ascending (kind, group); only those that occur
-  Bytes sent;                                     ///< point to point
+  Bytes sent;                                     ///< point-to-point sends
   std::int64_t sends = 0;
 };
 Books count(const TaskGraph& graph, StageId stage);

@@ -1,4 +1,4 @@
-// Every invariant of a task graph, verified from scratch: nothing here trusts the builder that made it.
+// Checks every invariant of a task graph without trusting its builder.
 
 #include <algorithm>
 #include <map>
@@ -13,7 +13,7 @@ namespace {
 
 [[noreturn]] void fail(const std::string& what) { throw ContractError("task graph: " + what); }
 
-/// How far every stream is known to have got when a task starts.
+/// For each stream, the last task that is known to have ended when a task starts.
 using Clock = std::array<std::int64_t, kStreams>;
 
 constexpr std::array<std::int64_t, kStreams> nobody() {
@@ -22,7 +22,7 @@ constexpr std::array<std::int64_t, kStreams> nobody() {
   return all;
 }
 
-/// Bytes of the arena with who wrote them and who read them since.
+/// Last writer and readers of each range of arena bytes.
 class ByteMap {
  public:
   struct State {
@@ -73,7 +73,7 @@ class ProgramCheck {
     if (!sorted) fail("edges are not in order of their target");
   }
 
-  /// Weights, optimizer state and the batch are there before the step; gradients are not.
+  /// Weights, optimizer states and the batch exist before the step; gradients do not.
   void define_persistent() {
     const auto last = static_cast<std::uint32_t>(program_.instances.size() - 1);
     for (const Allocation& a : program_.memory.allocations) {
@@ -87,7 +87,7 @@ class ProgramCheck {
   void define(std::int64_t begin, std::int64_t end) {
     bytes_.visit(begin, end, [](ByteMap::State& s) { s.defined = true; });
   }
-  /// New tensors hold nothing yet, whatever their bytes held before.
+  /// A new tensor is undefined, whatever its bytes held before.
   void begin_allocations(std::size_t t) {
     if (index_.task_number(t) != 0) return;
     forget_scratch();
@@ -172,7 +172,7 @@ class ProgramCheck {
   Clock now_{};
 };
 
-/// What a stage says on one channel, in order; equal sequences mean the two ends agree.
+/// Sends or receives of a stage on one channel, in order. Equal sequences mean that both ends agree.
 using Talk = std::vector<std::string>;
 
 template <class F>

@@ -1,5 +1,5 @@
 #pragma once
-// What the attention of one rank looks like once context parallelism has brought queries, keys and values together.
+// Sizes of one rank's attention after context parallelism has exchanged queries, keys and values.
 
 #include <algorithm>
 
@@ -23,7 +23,7 @@ inline AttentionDims core_dims(const Shapes& s) {
       d.share = AttentionShare::queries;
       break;
     case ContextPath::ulysses:
-      // Ranks of which there are more than key heads have one each, and several the same.
+      // With more ranks than key heads each rank has one key head, and several ranks have the same one.
       if (d.kv_heads > 0) d.kv_heads = std::max<std::int64_t>(1, d.kv_heads / c);
       d.heads /= c;
       d.seq *= c;
@@ -34,7 +34,7 @@ inline AttentionDims core_dims(const Shapes& s) {
   return d;
 }
 
-/// How columns of the context, and of qkv, are parted among the ranks that share heads.
+/// How Ulysses splits the columns of attention's output, and of qkv, among the context ranks.
 inline ColumnParts parts_of_context(const Shapes& s) { return {s.tokens, s.attention, s.context}; }
 inline ColumnParts parts_of_qkv(const Shapes& s) {
   const AttentionDims d = s.attention_dims();
@@ -43,12 +43,12 @@ inline ColumnParts parts_of_qkv(const Shapes& s) {
   return p;
 }
 
-/// Elements of qkv as attention's core reads them: with ulysses, this rank's heads of all positions.
+/// Elements of qkv at the attention kernel's input. Under Ulysses: this rank's heads at all positions.
 inline std::int64_t core_qkv_elements(const Shapes& s) {
   return s.path == ContextPath::ulysses ? parts_of_qkv(s).parted() : s.tokens * s.qkv();
 }
 
-/// Elements of the score matrix, and of what flash attention keeps of it.
+/// Elements of the score matrix, and of flash attention's row statistics.
 inline std::int64_t score_elements(const AttentionDims& d) { return d.batch * d.heads * d.seq * d.key_count(); }
 inline std::int64_t stats_elements(const AttentionDims& d) { return d.batch * d.heads * d.seq; }
 

@@ -1,21 +1,21 @@
 #pragma once
-// The fusion set of a plan, as the lowering reads it.
+// The plan's fusion set with the plan's own settings applied.
 
 #include "models/plan/plan.hpp"
 
 namespace tandem::lowering {
 
-/// A fusion set, and what the plan says besides.
+/// A fusion set and two further settings of the plan.
 struct Fusion : FusionSet {
-  bool deterministic_attention = false;  ///< by a kernel that gives the same bits again
-  bool tensors_filled = false;           ///< before a task writes a tensor of its own, one fills it
+  bool deterministic_attention = false;  ///< attention's kernel is bitwise reproducible
+  bool tensors_filled = false;           ///< each new tensor is filled before a task writes it
 };
 
-/// The plan's set, with the attention kernel that the plan names.
+/// The plan's fusion set, with the attention kernel that the plan names.
 Fusion fusion_of(const TrainingSpec& training);
 
-/// In which type a set's optimizer holds the masters of `types`, which differ from the weights: 16 bits of any kind where only what
-/// the weights lack is kept.
+/// Type of the optimizer's master weights. A set may store only the 16 low
+/// bits that bf16 weights lack of fp32 masters; bf16 stands for these.
 DType held_master(const FusionSet& set, const DTypes& types);
 
 }  // namespace tandem::lowering

@@ -13,7 +13,7 @@ std::int32_t block_tensors(const Shapes& s, LayerKind kind) {
   return block_region(s.of(kind)).tensors() + (kind.has_experts() ? experts_region(s).tensors() : 0);
 }
 
-/// Of every layer, how many tensors all blocks before it have; then, how many all of them have.
+/// For each layer: number of tensors in all blocks before it. The last entry counts all blocks.
 std::vector<std::int32_t> tensors_before(const Shapes& s) {
   std::array<std::int32_t, kLayerKinds> each{};
   for (const LayerKind kind : kinds_of(s)) each[kind.index()] = block_tensors(s, kind);

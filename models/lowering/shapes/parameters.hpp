@@ -15,23 +15,23 @@ struct StageRegion : RegionPlace {
 };
 
 struct StageParams {
-  std::vector<StageRegion> regions;    ///< ascending offset: completion order, experts behind the others
+  std::vector<StageRegion> regions;    ///< ascending offset: completion order, experts last
   std::vector<UnitRegions> unit_regions;
   std::vector<ShardUnit> units;        ///< parallel to unit_regions
   std::vector<Param> params;           ///< ascending offset
   std::int64_t flat_elements = 0, shard_elements = 0;
-  std::map<std::pair<RegionKind, std::int64_t>, std::int32_t> region_of;  ///< by kind and layer, the first of `regions`
+  std::map<std::pair<RegionKind, std::int64_t>, std::int32_t> region_of;  ///< first index in `regions` by kind and layer
 
   /// Index of a region; -1 where the stage has none.
   std::int32_t find(RegionKind kind, std::int64_t layer = -1) const;
-  /// The region of tables; -1 where the stage has none.
+  /// Index of the region of shared tables (relative bias or positions); -1 where the stage has none.
   std::int32_t tables() const;
 };
 
-/// `tied`: the word matrix is the output matrix; a stage that is both first and last has it once.
+/// A tied word matrix is also the output matrix. A stage that is both first and last stores it once.
 StageParams stage_params(const Shapes& s, const std::vector<ChunkPart>& chunks, const Sharding& sharding);
 
-/// Number of parameter tensors of the whole model. A tied output matrix is not one.
+/// Number of parameter tensors of the whole model. A tied output matrix does not count.
 std::int64_t global_parameter_count(const Shapes& s);
 
 }  // namespace tandem::lowering

@@ -15,14 +15,14 @@ void add_norm(Specs& list, const Shapes& s, const std::string& name) {
   if (s.norm_bias) list.push_back({name + ".bias", s.hidden, 1, Cut::none, Init::zeros, true});
 }
 
-/// Several tensor ranks may hold the last `rows` of `p`, which are of keys.
+/// Marks the last `rows` of `p`, which are of keys, as held by several tensor ranks.
 void share_keys(ParamSpec& p, const Shapes& s, std::int64_t rows) {
   if (s.kv_repeat == 1) return;
   p.kv_copies = rows;
   p.kv_ranks = s.kv_repeat;
 }
 
-/// Of heads: one weight for all queries and one for all keys. Of rows: a number for every column, cut as heads are.
+/// Per head: one weight vector for all query heads, one for all key heads. Per row: a weight for each column, cut as the heads are.
 void add_qk_norms(Specs& list, const Shapes& s) {
   const bool row = s.qk_norm == QkNorm::row;
   if (!row && s.qk_norm != QkNorm::head) return;
@@ -64,7 +64,7 @@ void add_latent(Specs& list, const Shapes& s) {
   list.push_back({"kv_up.weight", s.latent_kv(), s.latent.kv_rank, Cut::rows});
 }
 
-/// Of an indexer of blocks: tensor ranks have heads of their own, and parts of the gradients of what all heads share.
+/// Parameters of a block-level indexer. Tensor ranks have their own heads, so the gradients of shared parameters are partial sums.
 void add_block_indexer(Specs& list, const Shapes& s) {
   const IndexerShape& i = s.indexer;
   list.push_back({"index_q.weight", i.heads * i.head_dim, s.hidden, Cut::rows});
@@ -78,7 +78,7 @@ void add_block_indexer(Specs& list, const Shapes& s) {
   shared("index_k_norm.weight", 1, Init::ones);
 }
 
-/// Of an indexer of single keys: every tensor rank has all of it, reads all tokens and finds the same gradients.
+/// Parameters of a token-level indexer. All tensor ranks hold all of it, read all tokens and compute the same gradients.
 void add_indexer(Specs& list, const Shapes& s) {
   const IndexerShape& i = s.indexer;
   if (i.blocks()) return add_block_indexer(list, s);
@@ -89,7 +89,7 @@ void add_indexer(Specs& list, const Shapes& s) {
   list.push_back({"index_w.weight", i.heads, s.hidden});
 }
 
-/// Of a recurrence, cut over tensor ranks as its heads are; a norm of a head's values has one weight for all heads.
+/// Parameters of a recurrence, cut over tensor ranks as its heads are. A norm of each head has one weight vector for all heads.
 void add_recurrence(Specs& list, const Shapes& s) {
   const RecurrenceDims d = s.recurrence_dims();
   const bool mamba = d.rule == RecurrenceRule::mamba2;
@@ -145,7 +145,7 @@ ParamSpec positions_of(const Shapes& s) {
   return {"position.weight", s.max_positions, s.hidden, Cut::none, Init::normal, true};
 }
 
-/// Of experts beside an MLP: what the experts read, what both give, and what the router reads.
+/// Norms of a layer with experts beside an MLP: of the experts' input, of both outputs, and of the router's input.
 void add_branch_norms(Specs& list, const Shapes& s) {
   if (s.branch_norms)
     for (const char* name : {"experts_ln", "shared_out", "experts_out"}) add_norm(list, s, name);
@@ -165,10 +165,10 @@ void add_router(Specs& list, const Shapes& s) {
   add_row(list, s, "shared.fc2", s.shared_ffn);
   if (!s.shared_gate) return;
   list.push_back({"shared.gate.weight", 1, s.hidden, Cut::none, Init::normal, true});
-  list.back().of_heads = true;  // tensor ranks have parts of what it scales
+  list.back().of_heads = true;  // tensor ranks hold partial sums of the output that it scales
 }
 
-/// Of norms that sublayers, experts and routers read.
+/// Whether `name` is the norm of the input of a sublayer, of experts or of the router.
 bool is_input_norm(const std::string& name) {
   return name.starts_with("ln1.") || name.starts_with("ln2.") || name.starts_with("experts_ln.") || name.starts_with("router_norm.");
 }

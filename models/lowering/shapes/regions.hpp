@@ -1,9 +1,9 @@
 #pragma once
-// The parameters of one part of the model (a block, its experts, the embedding, the head) and where they lie in it.
+// The parameters of one part of the model (a block, its experts, the embedding, the head) and their offsets in the region.
 //
-// Under sequence parallelism the gradients of *partial* parameters, those that every tensor rank holds whole but uses on its
-// own rows, are sums over the tensor ranks: they come first, so that one collective on one range sums them. Those used on a rank's
-// own heads are such sums without sequence parallelism, too, and come before the others.
+// A *partial* parameter is replicated on all tensor ranks, but each rank uses it on its own rows under sequence parallelism.
+// Its gradient is then a sum over tensor ranks. Partial parameters come first, so that one collective on one range sums
+// them. Ahead of all are those used on a rank's own heads: their gradients need the sum without sequence parallelism, too.
 
 #include <string>
 #include <string_view>
@@ -19,23 +19,23 @@ enum class Cut : std::uint8_t { none, rows, cols };
 
 struct ParamSpec {
   std::string name;                   ///< within the region, e.g. "qkv.weight"
-  std::int64_t rows, cols;            ///< local
+  std::int64_t rows, cols;            ///< on this rank
   Cut cut = Cut::none;
   Param::Init init = Param::Init::normal;
   bool partial = false;
-  std::int64_t expert_rows = 0;       ///< rows of one expert, where experts are stacked
-  std::int64_t kv_copies = 0;         ///< its last so many rows, of keys or of both, are held by several tensor ranks
-  std::int64_t kv_ranks = 1;          ///< so many
-  bool vocabulary = false;            ///< one row for each word; the last rows are padding
-  bool of_heads = false;              ///< partial whether rows are shared out or not: used on the rank's own heads
-  double sign_step = 0;               ///< an update is by the sign of what stands in the gradient's place, of this size; 0: by the optimizer
-  std::int64_t offset = 0;            ///< elements from the region's start
+  std::int64_t expert_rows = 0;       ///< rows of one expert; 0: not a parameter of experts
+  std::int64_t kv_copies = 0;         ///< last rows (keys, or keys and values) that several tensor ranks hold alike
+  std::int64_t kv_ranks = 1;          ///< number of those tensor ranks
+  bool vocabulary = false;            ///< one row for each word; last rows may be padding
+  bool of_heads = false;              ///< used on the rank's own heads: partial without sequence parallelism, too
+  double sign_step = 0;               ///< above 0: w -= sign_step * sign(gradient) in place of the optimizer's update
+  std::int64_t offset = 0;            ///< elements from the start of the region
 
   bool vector() const { return cols == 1; }
   std::int64_t elements() const { return rows * cols; }
 };
 
-/// Parameters in the order of the whole model's list; their places put partial ones first, in the same order.
+/// Specs keep the order of the whole model's parameter list. Offsets put partial parameters first.
 class RegionLayout {
  public:
   RegionLayout(std::string prefix, std::vector<ParamSpec> specs, Replication replication = Replication::data);
@@ -46,12 +46,12 @@ class RegionLayout {
   const std::string& prefix() const { return prefix_; }
   Replication replication() const { return replication_; }
   std::int64_t elements() const { return elements_; }
-  /// Rounded up to whole blocks of norms (GradNorm): where the next region starts.
+  /// Elements rounded up to GradNorm's blocks of 64. The next region starts there.
   std::int64_t padded_elements() const { return (elements_ + 63) / 64 * 64; }
   std::int64_t partial_elements() const { return partial_; }
-  /// The first of them: those that are used on heads.
+  /// Leading elements of the partial range: parameters used on the rank's own heads.
   std::int64_t head_elements() const { return of_heads_; }
-  /// Tensors in the whole model's list.
+  /// Number of tensors in the whole model's parameter list.
   std::int32_t tensors() const { return static_cast<std::int32_t>(specs_.size()); }
 
  private:
@@ -61,40 +61,40 @@ class RegionLayout {
   std::int64_t elements_ = 0, partial_ = 0, of_heads_ = 0;
 };
 
-/// A block without its experts, of a decoder where `s` are a decoder's sizes. Layers of experts have a router (and shared experts) instead
-/// of an MLP.
+/// One block without its experts; a decoder's block where `s` are a decoder's sizes.
+/// Layers with experts have a router (and shared experts) in place of an MLP.
 RegionLayout block_region(const Shapes& s, const std::string& prefix = "");
-/// Of a block's region what the first half of a split backward pass gives gradients of: norms, and biases that are added after a sum.
+/// Parameters whose gradients the first half of a split backward pass computes: norms, biases added after a sum, small vectors.
 RegionLayout early_region(const RegionLayout& block);
-/// Of a block's region the vectors that the second half of a split backward pass reads to compute a forward pass' tensors again: norms'
-/// parameters, where what they gave is not kept, and the bias in an activation, where that is not.
+/// Vectors of a block that the second half of a split backward pass reads for recomputation: norm parameters
+/// if norm outputs are not stored, and fc1's bias if a fused activation adds it and its output is not stored.
 RegionLayout again_region(const Shapes& s, const RegionLayout& block);
-/// Parameters that stand together in a part of a region and in the region: where they begin in both.
+/// A run of parameters that are contiguous in a part of a region and in the whole region, with both start offsets.
 struct Neighbours {
   std::int64_t in_part, in_whole, elements;
 };
 std::vector<Neighbours> neighbours(const RegionLayout& part, const RegionLayout& whole);
-/// The tables of relative position bias of both stacks: every stage has a copy.
+/// Tables of relative position bias of encoder and decoder. Every stage has a copy.
 RegionLayout relative_region(const Shapes& s);
-/// Between an encoder and a decoder: the norm of the encoder's output.
+/// The norm of the encoder's output, between encoder and decoder.
 RegionLayout bridge_region(const Shapes& s);
-/// The experts of one block that this rank holds; where it holds all of them, cut as all else, they are parameters like any others
-/// (Megatron-LM: megatron/core/transformer/moe/experts.py sets `allreduce` off for parameters only where
-/// expert_model_parallel_size > 1).
+/// One block's experts on this rank. If a rank has all experts, cut like other matrices, they
+/// are ordinary data-parallel parameters (Megatron-LM: megatron/core/transformer/moe/experts.py
+/// sets `allreduce` off for parameters only where expert_model_parallel_size > 1).
 RegionLayout experts_region(const Shapes& s, const std::string& prefix = "");
-/// The table of learned positions that both stacks of an encoder-decoder use: the stages that look words up have a copy.
+/// The table of learned positions shared by encoder and decoder. Stages with a word lookup have a copy.
 RegionLayout position_region(const Shapes& s);
-/// Whichever of these tables the model has; empty: neither.
+/// The model's relative bias or shared position table; empty: it has neither.
 RegionLayout tables_region(const Shapes& s);
-/// Everything of the embedding but the word matrix and positions that two stacks share.
+/// The embedding without the word matrix and without the position table that two stacks share.
 RegionLayout embedding_region(const Shapes& s);
 RegionLayout word_region(const Shapes& s);
-/// Everything of the head but the output matrix.
+/// The head without the output matrix.
 RegionLayout head_region(const Shapes& s);
-/// Of an MTP module all but its block: norms of what it reads, the matrix on both and the norm behind its block. The matrix has the rows that
-/// the word is multiplied with, then those of the state.
+/// An MTP module without its block: two input norms, the matrix on both inputs and the norm after
+/// its block. The matrix has the rows for the word's embedding, then those for the hidden state.
 RegionLayout mtp_region(const Shapes& s, const std::string& prefix = "");
-/// The output matrix: its own, or a copy of the word matrix on another stage.
+/// The output matrix; with tied embeddings, a copy of another stage's word matrix.
 RegionLayout output_region(const Shapes& s);
 
 }  // namespace tandem::lowering

@@ -16,7 +16,7 @@ PointwiseKind pointwise_of(Activation a) {
     case Activation::squared_relu: return PointwiseKind::squared_relu;
     case Activation::swiglu: case Activation::geglu: case Activation::clamped_swiglu: break;
   }
-  return PointwiseKind::gelu_tanh;  // not read: the gate is
+  return PointwiseKind::gelu_tanh;  // unused: a gated MLP reads gate_of()
 }
 
 GateKind gate_of(Activation a) {

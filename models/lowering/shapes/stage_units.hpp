@@ -1,11 +1,11 @@
 #pragma once
-// Which regions a stage has, where they lie in its flat buffers, and the units in which their gradients leave: sizes alone. The stage's
-// parameters (parameters.hpp) and estimates without a task graph (sim/closed_form) both start here.
+// Sizes of a stage's regions, their offsets in its flat buffers, and the units in which gradients are reduced.
+// Used by the stage's parameters (parameters.hpp) and by estimates without a task graph (sim/closed_form).
 //
-// The flat order is the order in which the backward pass completes gradients (head, MTP modules, last layer .. first, embedding), so a
-// data-parallel bucket is one contiguous range that can leave while the rest is still being computed. Experts of expert ranks, whose
-// gradients are summed over fewer of them, follow everything else in the same order. Regions start at multiples of 64
-// elements, so the blocks of which norms are summed do not depend on the split.
+// The flat order is the order in which the backward pass completes gradients (head, MTP modules, last layer
+// .. first, embedding). So a data-parallel bucket is one contiguous range, reduced while the backward pass
+// continues. Experts of expert-parallel ranks come last in the same order: fewer ranks sum their gradients.
+// Regions start at multiples of 64 elements, so GradNorm's blocks do not depend on how the model is split.
 
 #include <array>
 #include <vector>
@@ -14,40 +14,40 @@
 
 namespace tandem::lowering {
 
-/// What one chunk of a stage holds.
+/// The layers and other parts of the model in one chunk of a stage.
 struct ChunkPart {
   std::int32_t chunk = 0;
   std::int64_t first_layer = 0, layers = 0;
   bool first = false, last = false;    ///< has the embedding / has the head
-  bool bridge = false;                 ///< has the decoder's first layer, and what stands before it
-  std::int64_t mtp = 0;                ///< modules of multi-token prediction between its layers and the head
+  bool bridge = false;                 ///< has the decoder's first layer and the bridge before it
+  std::int64_t mtp = 0;                ///< MTP modules between the layers and the head
 
-  /// Layers and blocks of modules, which follow them.
+  /// Number of blocks: the layers, then the blocks of MTP modules.
   std::int64_t blocks() const { return layers + mtp; }
 };
 
-/// Of a chunk's layers, how many are among the first `limit` layers of its stage, in the order in which they run; 0: all of them.
+/// Number of a chunk's layers among the first `limit` layers that its stage runs. `limit` 0: all layers of the chunk.
 std::int64_t among_first(const std::vector<ChunkPart>& chunks, const ChunkPart& part, std::int64_t limit);
 
 enum class RegionKind : std::uint8_t { head, output, block, experts, bridge, embedding, word, relative, positions, mtp };
-/// Tables that several places of an encoder-decoder add to: a micro-batch's gradient is complete before it joins the others'.
+/// Tables used in several places of an encoder-decoder. A micro-batch's gradient is summed over them before it is accumulated.
 constexpr bool is_table(RegionKind k) { return k == RegionKind::relative || k == RegionKind::positions; }
 
-/// Elements in whole blocks of norms; 0: the model has no such region.
+/// Elements, rounded up to GradNorm's blocks. 0: the model has no such region.
 struct RegionSize {
   std::int64_t elements = 0;
   Replication replication = Replication::data;
 };
 
-/// What the regions of a model's stages and their units depend on.
+/// Sizes that determine the regions and units of all stages.
 struct ModelRegions {
-  std::array<RegionSize, kLayerKinds> blocks;  ///< by LayerKind::index(); of kinds that the model has
-  RegionSize head, output, decoder, experts, bridge, embedding, word, relative, positions;  ///< `decoder`: a block
-  RegionSize mtp;                        ///< of a module without its block
-  std::vector<LayerKind> kinds;          ///< by global layer, then by module
-  std::int64_t first_decoder = -1;       ///< global layer; -1: one stack
+  std::array<RegionSize, kLayerKinds> blocks;  ///< by LayerKind::index(); set for the model's kinds
+  RegionSize head, output, decoder, experts, bridge, embedding, word, relative, positions;  ///< `decoder`: one of its blocks
+  RegionSize mtp;                        ///< an MTP module without its block
+  std::vector<LayerKind> kinds;          ///< by global layer, then by MTP module
+  std::int64_t first_decoder = -1;       ///< global layer; -1: no decoder
   bool tied = false, shared_positions = false;
-  bool defer_weights = false;            ///< a split backward pass
+  bool defer_weights = false;            ///< the backward pass is split
   DType gradient_reduce = DType::fp32;
 
   LayerKind kind(std::int64_t layer) const { return kinds[static_cast<std::size_t>(layer)]; }
@@ -60,47 +60,47 @@ struct RegionPlace {
   RegionKind kind;
   std::int32_t chunk = 0;
   std::int64_t layer = -1;             ///< global
-  bool copy = false;                   ///< another stage's counts
+  bool copy = false;                   ///< a copy; another stage's is the one in the gradient norm
   Replication replication = Replication::data;
-  std::int64_t elements = 0;           ///< rounded up to whole blocks
-  std::int64_t offset = 0;             ///< flat
+  std::int64_t elements = 0;           ///< rounded up to GradNorm's blocks
+  std::int64_t offset = 0;             ///< elements from the start of the flat buffers
   std::int32_t unit = -1;
   std::int64_t unit_offset = 0;        ///< elements from the start of its unit
 };
 
-/// How gradients, states and weights are shared out among data-parallel ranks.
+/// How ZeRO splits gradients, optimizer states and weights among data-parallel ranks.
 struct Sharding {
   int zero_stage = 0;
-  std::int64_t shards = 1, expert_shards = 1;  ///< parts of a unit of ordinary parameters and of experts
+  std::int64_t shards = 1, expert_shards = 1;  ///< equal parts of a unit: without and with experts
   Bytes bucket_bytes;
-  OffloadSpec offload;               ///< what of them lives in the host's memory
-  bool gathers_next = false;         ///< the next step gathers the weights that this one updates
+  OffloadSpec offload;               ///< which of them are in host memory
+  bool gathers_next = false;         ///< the next step gathers the weights that this step updates
 };
 Sharding sharding_of(const Plan& plan);
 
-/// Regions [first, first + count) leave and are sharded together: a bucket.
+/// Regions [first, first + count) are reduced and sharded together: a bucket.
 struct UnitRegions {
   std::int32_t first = 0, count = 0;
 };
 
 struct StageUnits {
-  std::vector<RegionPlace> regions;    ///< ascending offset: completion order, experts behind the others
+  std::vector<RegionPlace> regions;    ///< ascending offset: completion order, experts last
   std::vector<UnitRegions> unit_regions;
   std::vector<ShardUnit> units;        ///< parallel to unit_regions
   std::int64_t flat_elements = 0, shard_elements = 0;
 };
 
-/// With a tied word matrix a stage that is both first and last has it once.
+/// A stage that is both first and last stores a tied word matrix once.
 StageUnits stage_units(const ModelRegions& m, const std::vector<ChunkPart>& chunks, const Sharding& sharding);
 
-/// What the word matrix is used for; a stage adds the gradients of its uses in this order.
+/// Uses of the word matrix. A stage accumulates their gradients in this order.
 enum class WordUse : std::uint8_t { input, decoder_input, mtp_input, output };
-/// A stage's uses of its copy of the word matrix, in order. Those behind the first have gradients apart from the other parameters'.
+/// A stage's uses of its copy of the word matrix, in order. Uses after the first have separate gradient buffers.
 std::vector<WordUse> word_uses(const std::vector<ChunkPart>& chunks, bool tied);
-/// Whether the framework has a gradient of each use. Others add all uses' to one: PyTorch's autograd (torch/csrc/autograd/functions/
-/// accumulate_grad.h), Megatron-LM's products (main_grad: megatron/core/tensor_parallel/layers.py), llm.c (train_gpt2.cu, grads.wte).
+/// Whether each use has a gradient of its own. Others have one for all: PyTorch's autograd (torch/csrc/autograd/functions/
+/// accumulate_grad.h), Megatron-LM (main_grad: megatron/core/tensor_parallel/layers.py), llm.c (train_gpt2.cu, grads.wte).
 bool word_uses_apart(const Plan& plan);
-/// A gradient apart of the word matrix, which lies in `word`'s elements and in `unit`.
+/// Size of one separate gradient buffer: `word` elements, or the padded `unit` if ZeRO shards it.
 ShardUnit word_use_unit(std::int64_t word, const ShardUnit& unit, const Sharding& sharding);
 
 }  // namespace tandem::lowering
