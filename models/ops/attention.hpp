@@ -11,32 +11,32 @@ namespace tandem {
 
 /// Which part of the attention a context rank computes.
 enum class AttentionShare : std::uint8_t {
-  whole,    ///< everything its tensor rank has
+  whole,    ///< all queries and heads of its tensor rank
   queries,  ///< its own queries, all heads of its tensor rank (all-gather and ring)
   heads,    ///< its share of the tensor rank's heads, all queries (Ulysses)
 };
 
-/// Dimensions shared by the attention operations. heads are local. The operations that keep the score matrix compute all
-/// of seq x keys, as the published FLOP counts have it; the flash operations only the (query, key) pairs that are needed.
+/// Sizes of attention operations. `heads` counts this rank's. Operations with a score matrix compute all seq x keys
+/// scores, as in published FLOP counts. Flash attention computes only the (query, key) pairs that the mask allows.
 struct AttentionDims {
   std::int64_t batch, heads, seq, head_dim;  ///< seq: queries of a sequence that this rank computes
   std::int64_t kv_heads = 0;  ///< key and value heads (grouped-query attention), a divisor of heads; 0: as many as heads
   std::int64_t keys = 0;      ///< keys of a sequence; 0: seq
-  bool causal = true;         ///< a query sees no key behind its own position
+  bool causal = true;         ///< a query sees no later keys
   bool q_packed = true;       ///< q is a qkv tensor; else [batch*seq, heads*head_dim]
   bool kv_packed = true;      ///< kv is a qkv tensor; else [batch*keys, groups*(head_dim + value_width)]
   AttentionShare share = AttentionShare::whole;
-  /// Context ranks whose rows follow each other in kv (share queries), or in all operands (share heads): rows are then
-  /// ordered (context rank, sequence, position); 1: (sequence, position).
+  /// Number of context ranks whose rows are concatenated: in kv (share `queries`) or in all operands
+  /// (share `heads`). Rows are then ordered (context rank, sequence, position); 1: (sequence, position).
   std::int64_t row_shards = 1;
-  std::int64_t window = 0;    ///< keys that a query of causal attention sees at most, its own the last of them; 0: all before it
-  bool chunked = false;       ///< a window begins at a multiple of its size: a query sees the keys of its own chunk
-  std::int64_t value_dim = 0; ///< width of a value; 0: as a query and a key, head_dim
+  std::int64_t window = 0;    ///< most keys that a query sees under causal attention, its own included; 0: all earlier ones
+  bool chunked = false;       ///< windows start at multiples of `window`: a query sees only its own chunk
+  std::int64_t value_dim = 0; ///< width of a value; 0: head_dim
 
   std::int64_t block = 0;     ///< neighbouring keys that an indexer chooses together, for each key head apart; 0: single keys, for all heads
 
-  /// Places in a query's list, where an indexer chose the keys (models/ops/indexer.hpp): as many as a window of the same size has, or one
-  /// for each of its blocks and key heads.
+  /// Length of a query's list of keys that an indexer chose (models/ops/indexer.hpp):
+  /// one entry for each key that it sees, or for each block and key head.
   std::int64_t listed_keys() const {
     const std::int64_t keys_seen = window > 0 ? window : key_count();
     return block == 0 ? keys_seen : groups() * ((keys_seen + block - 1) / block);
@@ -48,29 +48,29 @@ struct AttentionDims {
   std::int64_t value_width() const { return value_dim > 0 ? value_dim : head_dim; }
   /// Query heads that share a key head.
   std::int64_t per_group() const { return heads / groups(); }
-  /// Columns of a group: in kv its key and value, in qkv its queries before them.
+  /// Columns of a key head and its value in kv; `group_width`: the same in qkv, with the query heads that share them.
   std::int64_t pair_width() const { return head_dim + value_width(); }
   std::int64_t group_width() const { return per_group() * head_dim + pair_width(); }
-  /// Columns of qkv, of kv and of the queries where they stand apart, and of the context.
+  /// Columns of qkv, of separate kv, of separate queries, and of attention's output.
   std::int64_t qkv_width() const { return groups() * group_width(); }
   std::int64_t kv_width() const { return groups() * pair_width(); }
   std::int64_t q_width() const { return heads * head_dim; }
   std::int64_t context_width() const { return heads * value_width(); }
-  /// First column of a query head in qkv, and of a key head in qkv or, where keys and values stand apart, in kv; its value follows it.
+  /// First column of a query head in qkv, and of a key head in qkv or separate kv. The key's value follows it.
   std::int64_t query_column(std::int64_t head) const { return head / per_group() * group_width() + head % per_group() * head_dim; }
   std::int64_t key_column(std::int64_t group) const {
     return kv_packed ? group * group_width() + per_group() * head_dim : group * pair_width();
   }
 };
-/// scores[batch,heads,seq,keys] = q k^T / sqrt(head_dim), undivided unless `scaled`.
+/// scores[batch,heads,seq,keys] = q k^T / sqrt(head_dim), or without the division unless `scaled`.
 /// in: q, kv (the same qkv tensor where both are packed); out: scores
 struct AttentionScores { AttentionDims dims; bool scaled = true; };
 /// Softmax (causal where dims say so; + ALiBi or relative bias), then dropout. Relative bias: a learned number for each of
 /// `relative_buckets` buckets of key position - query position and each head (arXiv 1910.10683 section 2.1; distances from
 /// 128 on share a bucket; with causal dims only keys before the query have buckets).
 /// in: scores, [table[heads, relative_buckets]]; out: probs, [dropped when dropout > 0]
-/// In kernels of their own: bias and mask (out: scores, -inf where a query sees no key), softmax (in: those; out: probs, which may
-/// be the same) and dropout (in: probs; out: dropped).
+/// As separate kernels: mask adds bias and mask (out: scores, -inf where a query sees no key),
+/// softmax (in: scores; out: probs, may be the same buffer), dropout (in: probs; out: dropped).
 enum class SoftmaxPart : std::uint8_t { whole, mask, softmax, dropout };
 struct AttentionSoftmax {
   AttentionDims dims;
@@ -80,7 +80,7 @@ struct AttentionSoftmax {
   DropoutSite site = DropoutSite::attention;
   SoftmaxPart part = SoftmaxPart::whole;
 };
-/// context[batch*seq, heads*value_width] = probs v. in: probs (dropped ones where there are), kv; out: context
+/// context[batch*seq, heads*value_width] = probs v. in: probs (after dropout), kv; out: context
 struct AttentionContext { AttentionDims dims; };
 /// in: dcontext, probs (as AttentionContext read them), kv; out: dprobs, dkv (writes its v part)
 struct AttentionContextBackward { AttentionDims dims; };
@@ -96,14 +96,14 @@ struct AttentionSoftmaxBackward {
 /// in: dscores, q, kv, dkv; out: dq (written), dkv (inout: writes its k part). Both packed: dq and dkv are the same tensor.
 struct AttentionScoresBackward { AttentionDims dims; bool scaled = true; };
 
-/// Attention that keeps no scores (FlashAttention, arXiv 2205.14135), with ring steps (arXiv 2310.01889): with
-/// ring_step i >= 0 the keys are those of context rank (r - i) mod c, and from step 1 on the result is merged into what
-/// the earlier steps left. stats[batch, heads, seq]: log of the sum of exponentials so far.
-/// `sinks`: a learned score of each head that joins the sum of exponentials and has no value (arXiv 2309.17453; gpt-oss); of all heads
-/// of the tensor rank, context ranks that share heads read theirs.
-/// `chosen`: a query sees the keys in its list, chosen[batch*seq, listed_keys] of int32 (IndexTopK), not the last ones; as many pairs.
-/// in: q, kv, [context, stats when ring_step > 0], [sinks], [chosen]; out: context, stats
-/// `deterministic`: one whose sums have the same order every time (here all have).
+/// Attention without a stored score matrix (FlashAttention, arXiv 2205.14135), also in steps of a ring
+/// (arXiv 2310.01889). With ring_step i >= 0 the keys are those of context rank (r - i) mod c. From step 1
+/// on the result is merged with the earlier steps'. stats[batch, heads, seq]: log of the sum of exponentials
+/// so far. `sinks`: a learned logit for each head in its softmax, without a value (arXiv 2309.17453;
+/// gpt-oss). The tensor has all heads of the tensor rank; context ranks that split the heads read their own.
+/// `chosen`: a query sees the keys in its list, chosen[batch*seq, listed_keys] of int32 (IndexTopK), in
+/// place of the last ones. in: q, kv, [context, stats when ring_step > 0], [sinks], [chosen]; out: context,
+/// stats. `deterministic`: the kernel adds in a fixed order (Tandem's own ones always do).
 struct FlashAttention {
   AttentionDims dims;
   double dropout;
@@ -113,13 +113,13 @@ struct FlashAttention {
   AttentionKernel kernel = AttentionKernel::flash2;
   bool deterministic = false;
   bool sinks = false;
-  double soft_cap = 0;   ///< scores become cap * tanh(score / cap) before bias and mask; 0: they stay
+  double soft_cap = 0;   ///< scores become cap * tanh(score / cap) before bias and mask; 0: no cap
   bool chosen = false;
 };
-/// Recomputes the probabilities from stats. With ring_step i >= 0, adds to dq from step 1 on, and to dkv, which travels
-/// with its keys, from step 1 on. context and stats are the finished ones.
-/// in: dcontext, q, kv, context, stats, [dq, dkv when ring_step > 0], [sinks], [chosen]; out: dq, dkv (both packed: the same tensor), [dsinks,
-/// this rank's queries' part]
+/// Recomputes the probabilities from stats. From ring_step 1 on, adds to dq, and to dkv,
+/// which travels with its keys. context and stats are those after the last ring step. in:
+/// dcontext, q, kv, context, stats, [dq, dkv when ring_step > 0], [sinks], [chosen]; out:
+/// dq, dkv (both packed: the same tensor), [dsinks: the part from this rank's queries]
 struct FlashAttentionBackward {
   AttentionDims dims;
   double dropout;
@@ -133,13 +133,13 @@ struct FlashAttentionBackward {
   bool chosen = false;
 };
 
-/// kv[rows, kv_width] out of qkv. in: qkv; out: kv
+/// Copies kv[rows, kv_width] out of qkv. in: qkv; out: kv
 struct SplitKv { std::int64_t rows; AttentionDims dims; };
-/// Its gradient. in: dkv, dqkv(inout: writes k and v parts); out: dqkv
+/// Gradient of SplitKv. in: dkv, dqkv(inout: writes k and v parts); out: dqkv
 struct MergeKv { std::int64_t rows; AttentionDims dims; };
-/// The columns of x[rows, cols] by the peers that they go to: y[parts, rows, part_cols]. Each `repeat` neighbouring peers share `common`
-/// columns, as the ranks do that share a key head: x has for these peers the own columns of each, and then the common ones, which
-/// all of them get behind their own.
+/// Sorts the columns of x[rows, cols] by receiving peer: y[parts, rows, part_cols]. Each `repeat`
+/// neighbouring peers share `common` columns, as context ranks share a key head. For such peers x has
+/// each one's own columns, then the common ones. In y all of them get the common columns after their own.
 struct ColumnParts {
   std::int64_t rows, cols, parts;
   std::int64_t repeat = 1, common = 0;
@@ -153,18 +153,18 @@ struct ColumnParts {
   constexpr std::int64_t whole() const { return rows * cols; }
   constexpr std::int64_t parted() const { return parts * rows * part_cols(); }
 };
-/// Columns that go to one peer lie together. in: x; out: y
+/// x to y: the columns for one peer become contiguous. in: x; out: y
 struct PackColumns : ColumnParts {};
-/// The inverse; what several peers have of a common column is summed, in their order. in: y; out: x
+/// y to x. Copies of a common column from several peers are added in their order. in: y; out: x
 struct UnpackColumns : ColumnParts {};
 
-/// What a norm of heads does about values, of which no norm has a weight (huggingface/transformers: models/gemma4, Gemma4TextAttention):
-/// nothing; norms them, too; or makes them, which are the normed keys before their weight.
+/// Whether a head norm also norms values, always without a weight (huggingface/transformers: models/gemma4,
+/// Gemma4TextAttention). own: norms the values. of_keys: values are the normed keys before their weight.
 enum class NormedValues : std::uint8_t { none, own, of_keys };
-/// RMS norm (arXiv 1910.07467) of every query and key head of qkv, with a weight for all queries and one for all keys unless it is
-/// `plain`. `kept` has queries and keys as they were: [batch*seq, (heads + groups)*head_dim], columns (group, {its queries, k}, dim). Rows
-/// are of this context rank, as for Rotary. in: qkv(inout), [gamma_q[head_dim], gamma_k[head_dim]]; out: qkv, kept
-/// `values` own: kept has values, too, columns (group, {its queries, k, v}, dim). of_keys: in: kept, gamma_q, gamma_k; out: qkv
+/// RMS norm (arXiv 1910.07467) of every query and key head of qkv. One weight vector for all queries and one for all keys, none
+/// if `plain`. `kept`: queries and keys before the norm, [batch*seq, (heads + groups)*head_dim], columns (group, {its queries,
+/// k}, dim). Rows are of this context rank. in: qkv(inout), [gamma_q[head_dim], gamma_k[head_dim]]; out: qkv, kept. `values`
+/// own: kept has values, too, columns (group, {its queries, k, v}, dim). of_keys: in: kept, gamma_q, gamma_k; out: qkv
 struct HeadNorm {
   AttentionDims dims;
   double epsilon;
@@ -172,7 +172,7 @@ struct HeadNorm {
   NormedValues values = NormedValues::none;
   std::int64_t tokens() const { return dims.batch * dims.seq; }
   std::int64_t rows() const { return tokens() * (dims.heads + dims.groups()); }
-  /// Of kept, and of what is written.
+  /// Elements of `kept`; `written`: elements that the norm writes.
   std::int64_t elements() const {
     return rows() * dims.head_dim + (values == NormedValues::own ? tokens() * dims.groups() * dims.value_width() : 0);
   }
@@ -190,15 +190,15 @@ struct HeadNormBackward {
   std::int64_t elements() const { return forward().elements(); }
 };
 
-/// RMS norm of a token's queries of all heads as one row, and of its keys (OLMo 2, arXiv 2501.00656 section 2.1). Tensor ranks have
-/// heads of their own, so the row's sum of squares is a sum over them. sums[batch*seq, 2]: of the squares of this rank's queries and of
-/// its keys. in: qkv; out: sums
+/// RMS norm over all heads of a token's queries as one row, and of its keys (OLMo 2, arXiv 2501.00656 section
+/// 2.1). Tensor ranks hold different heads, so the row's sum of squares is summed over them. This operation
+/// computes a rank's part. sums[batch*seq, 2]: sums of squares of its queries and of its keys. in: qkv; out: sums
 struct RowNormSums {
   AttentionDims dims;
   std::int64_t rows() const { return dims.batch * dims.seq; }
   std::int64_t elements() const { return HeadNorm{dims, 0}.elements(); }
 };
-/// `ranks`: what sums are over; keys that several of them hold count as often in the sum and in the mean. `kept` as in HeadNorm.
+/// `ranks`: ranks that the sums cover. Keys held by several of them count as often in sum and mean. `kept` as in HeadNorm.
 /// in: qkv(inout), gamma_q[heads*head_dim], gamma_k[groups*head_dim], sums (of all ranks); out: qkv, kept
 struct RowNorm {
   AttentionDims dims;
@@ -224,11 +224,11 @@ struct RowNormBackward {
   std::int64_t weights() const { return RowNorm{dims, ranks, epsilon}.weights(); }
 };
 
-/// Queries, keys and values of latent attention (arXiv 2405.04434, section 2.1) in one tensor: q, of which every dimension is
-/// multiplied by `query_scale`, and kv, of which a key head has the last head_dim - turned dimensions; the first `turned` of all key heads
-/// are one vector of a token, k_turned. Every head has keys of its own. Rows are of this context rank.
-/// in: q[rows, heads*head_dim], kv[rows, heads*(head_dim - turned + value_width)], columns (head, {k, v}, dim), k_turned[rows, turned];
-/// out: qkv
+/// Joins latent attention's queries, keys and values (arXiv 2405.04434, section 2.1) in qkv. q is
+/// multiplied by `query_scale`. The first `turned` (rotary) dimensions of all key heads are one vector per
+/// token, k_turned. kv has the other head_dim - turned dimensions of each key head, and the values. Each
+/// query head has its own key head. Rows are of this context rank. in: q[rows, heads*head_dim], kv[rows,
+/// heads*(head_dim - turned + value_width)], columns (head, {k, v}, dim), k_turned[rows, turned]; out: qkv
 struct LatentHeads {
   AttentionDims dims;
   std::int64_t turned;
@@ -245,16 +245,16 @@ struct LatentHeadsBackward {
   std::int64_t kv_width() const { return LatentHeads{dims, turned}.kv_width(); }
 };
 
-/// Rotary position embedding (arXiv 2104.09864) of the query and key heads, halves of the first r dimensions paired:
-/// (i, i + r/2) turns by position * theta^(-2i/r); r is head_dim unless `turned` says less. `inverse`: the gradient, which turns back. Rows are of this context rank, before anything is
-/// exchanged. `scaling`: linear divides the position by factor; llama3 scales frequencies by wavelength (Llama 3.1, arXiv
-/// 2407.21783 as published with its weights: low 1, high 4); yarn scales those that turn less than once in `original` positions, keeps
-/// those that turn more than 32 times, goes linearly from pair to pair between them, and multiplies queries and keys by
-/// 1 + 0.1 ln(factor) (arXiv 2309.00071, sections 3.2 and 3.4). in: qkv (inout); out: qkv
-/// Whole, for the query heads alone where these stand apart (in: q (inout); out: q).
-/// In kernels of their own, for the query or for the key heads, with t[batch*seq, those heads' columns]: t = (-second half, first
-/// half) of every head (in: qkv; out: t), qkv *= cos (in: qkv(inout); out: qkv), t *= sin (in: t(inout); out: t), and
-/// qkv += t (in: t, qkv(inout); out: qkv).
+/// Rotary position embedding (arXiv 2104.09864) of query and key heads. Of the first r dimensions (i, i + r/2) are
+/// a pair, rotated by position * theta^(-2i/r); r is `turned` or head_dim. `inverse`: the gradient, which rotates
+/// back. Rows are of this context rank, before context parallelism exchanges anything. `scaling` linear: divides
+/// positions by factor. llama3: scales frequencies by wavelength (Llama 3.1, arXiv 2407.21783 as published with its
+/// weights: low 1, high 4). yarn (arXiv 2309.00071, sections 3.2 and 3.4): scales pairs that rotate less than once
+/// in `original` positions, leaves those above 32 rotations, and interpolates linearly between. yarn also
+/// multiplies queries and keys by 1 + 0.1 ln(factor). in: qkv (inout); out: qkv. RotaryHeads::queries with separate
+/// queries: in: q (inout); out: q. As four kernels for either query or key heads, with t[batch*seq, columns of
+/// these heads]: swap: t = (-second half, first half) of each head (in: qkv; out: t). cosine: qkv *= cos (in:
+/// qkv(inout); out: qkv). sine: t *= sin (in: t(inout); out: t). add: qkv += t (in: t, qkv(inout); out: qkv).
 enum class RopeScalingKind : std::uint8_t { none, linear, llama3, yarn };
 enum class RotaryPart : std::uint8_t { whole, swap, cosine, sine, add };
 enum class RotaryHeads : std::uint8_t { both, queries, keys };
@@ -267,11 +267,11 @@ struct Rotary {
   RotaryPart part = RotaryPart::whole;
   RotaryHeads heads = RotaryHeads::both;
   std::int64_t original = 8192;  ///< llama3 and yarn: longest sequence before the scaling
-  std::int64_t turned = 0;       ///< dimensions of a head that turn; 0: all
-  bool keeps_length = false;     ///< yarn multiplies nothing here
+  std::int64_t turned = 0;       ///< rotated dimensions of a head; 0: all
+  bool keeps_length = false;     ///< yarn: do not multiply queries and keys by 1 + 0.1 ln(factor)
   double fast = 0, slow = 0;     ///< yarn: pairs that turn more often stay, those that turn less often are stretched; 0: 32 and 1
   std::int64_t width() const { return turned > 0 ? turned : dims.head_dim; }
-  /// Elements that a kernel turns.
+  /// Elements that the kernel rotates.
   std::int64_t elements() const {
     const std::int64_t q = heads == RotaryHeads::keys ? 0 : dims.heads, k = heads == RotaryHeads::queries ? 0 : dims.groups();
     return dims.batch * dims.seq * (q + k) * width();

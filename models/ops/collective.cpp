@@ -80,7 +80,7 @@ std::int64_t power_below(std::int64_t n) {
   return p;
 }
 
-/// Of the first `p` members, a power of two of them, everyone exchanges `bytes` with the one `distance` away.
+/// The first `p` members (a power of two) each exchange `bytes` with the one `distance` away.
 CommPhase by_pairs(std::int64_t p, std::int64_t distance, Bytes bytes) {
   CommPhase phase{1, bytes, {}};
   for (std::int64_t i = 0; i < p; ++i)
@@ -88,7 +88,7 @@ CommPhase by_pairs(std::int64_t p, std::int64_t distance, Bytes bytes) {
   return phase;
 }
 
-/// Members beyond the first `p` hand theirs to a partner first and get the result last.
+/// Members beyond the first `p` send their data to a partner first, and receive the result last.
 std::vector<CommPhase> through_partners(std::vector<CommPhase> phases, std::int64_t p, std::int64_t n, Bytes first, Bytes last) {
   if (p == n) return phases;
   CommPhase in{1, first, {}}, out{1, last, {}};
@@ -109,7 +109,7 @@ std::vector<CommPhase> doubling(const Collective& op, std::int64_t n) {
   return through_partners(std::move(phases), p, n, payload(op), payload(op));
 }
 
-/// The larger half goes to a partner half of the group away, and so on down to one piece, or the same backwards.
+/// Each member sends half of its data to a partner half of the group away, then recursively down to one piece; or the reverse.
 std::vector<CommPhase> halving_doubling(const Collective& op, std::int64_t n) {
   const bool scatters = op.kind != CollectiveKind::all_gather, gathers = op.kind != CollectiveKind::reduce_scatter;
   const std::int64_t p = power_below(n);
@@ -121,7 +121,7 @@ std::vector<CommPhase> halving_doubling(const Collective& op, std::int64_t n) {
   return through_partners(std::move(phases), p, n, scatters ? payload(op) : piece(op, n), gathers ? payload(op) : piece(op, n));
 }
 
-/// Bruck: in step k everyone passes on what it has so far, over a distance of 2^k. A scatter is the gather backwards.
+/// Bruck: in step k each member sends all it has so far over a distance of 2^k. A scatter is the reverse of a gather.
 std::vector<CommPhase> bruck(const Collective& op, std::int64_t n) {
   std::vector<CommPhase> phases;
   for (std::int64_t distance = 1; distance < n; distance *= 2)
@@ -181,7 +181,7 @@ std::vector<CommPhase> flat(const Collective& op, Algorithm algorithm, std::int6
   throw ContractError("a collective that knows of nodes has no flat form");
 }
 
-/// The same phases in several groups at once.
+/// Phases of several groups that run at the same time.
 void append(std::vector<CommPhase>& out, const std::vector<CommPhase>& phases, const std::vector<Members>& groups, Tier tier) {
   for (const CommPhase& p : phases) {
     CommPhase all{p.steps, p.bytes, {}, tier};
@@ -212,7 +212,7 @@ std::vector<Members> by_node(const GroupShape& shape) {
   return groups;
 }
 
-/// Members with equal places in their nodes: one ring over the nodes each.
+/// Groups of members with the same index in their nodes: one ring over the nodes for each.
 std::vector<Members> rails(const std::vector<Members>& nodes) {
   std::vector<Members> out(nodes.front().size());
   for (const Members& node : nodes)

@@ -1,6 +1,6 @@
 #pragma once
-// How a collective moves its bytes: a pure description in steps and flows. No time, no link and no device is known
-// here; the simulator's network turns phases into time, and the closed forms they must meet are in the tests.
+// How a collective moves its bytes, as steps and flows without times, links or devices. The
+// simulator's network turns phases into times. The tests compare them with closed forms.
 
 #include <cstdint>
 #include <string_view>
@@ -21,7 +21,7 @@ enum class Algorithm : std::uint8_t {
 };
 std::string_view name(Algorithm a);
 
-/// How the devices of a node are joined.
+/// How the devices of a node are connected.
 enum class ScaleUp : std::uint8_t { crossbar, full_mesh, torus, cube_mesh, shared_memory };
 std::string_view name(ScaleUp s);
 
@@ -29,10 +29,10 @@ std::string_view name(CollectiveKind k);
 /// Kind of a communication as measurements name it: "all_reduce", ..., "send", "recv". ContractError for computation.
 std::string_view communication_name(const Op& op);
 
-/// Where the members of a group sit, by group index.
+/// The nodes and the ring order of a group's members, by group index.
 struct GroupShape {
   std::vector<std::int32_t> node;   ///< node of each member
-  std::vector<std::int32_t> ring;   ///< group indices in the order a ring visits them; nodes in one piece. Empty: ascending
+  std::vector<std::int32_t> ring;   ///< group indices in ring order, a node's members contiguous; empty: ascending
 
   std::int64_t size() const { return static_cast<std::int64_t>(node.size()); }
 };
@@ -43,39 +43,39 @@ struct Flow {
   auto operator<=>(const Flow&) const = default;
 };
 
-/// Which links a phase loads. Phases on the same tier follow one another; see Expansion::pipelined.
+/// Which links a phase uses: within a node, between nodes, or any. Phases of one tier follow one another.
 enum class Tier : std::uint8_t { inside, across, any };
 
-/// `steps` equal steps; in each, every flow carries `bytes` and all flows start together. A step starts when all
-/// flows of the one before have arrived.
+/// `steps` equal steps. In each step every flow carries `bytes`, and all flows
+/// start together. A step starts when all flows of the step before have arrived.
 struct CommPhase {
   std::int64_t steps = 0;
-  Bytes bytes;                ///< of one flow in one step
+  Bytes bytes;                ///< bytes of one flow in one step
   std::vector<Flow> flows;
   Tier tier = Tier::any;
 };
 
-/// A collective as phases, in order. When `pipelined`, the library works on many chunks at once, so that the bandwidth
-/// terms of the two tiers overlap (the larger of the two sums counts) while every latency is paid.
+/// A collective as phases, in order. `pipelined`: the library works on many chunks at once. Then
+/// the bandwidth terms of the two tiers overlap (the larger sum counts), but every latency counts.
 struct Expansion {
   std::vector<CommPhase> phases;
   bool pipelined = false;
 };
 
-/// Phases of `op` under `algorithm`. A group of one has none. Sizes that do not divide are rounded up to whole elements
-/// per step. `hierarchical` needs as many members on every node (see `uniform`), else ContractError.
-/// Copies of tokens (`op.copies`) have a form of their own, whatever the algorithm.
-/// `inside` says what a node's own part of a hierarchical collective uses: ring, two_way_ring or direct (a full mesh, whose
-/// links several rings share out).
+/// Phases of `op` under `algorithm`; none for a group of one. Sizes that do not divide are
+/// rounded up to whole elements per step. `hierarchical` throws ContractError unless all nodes
+/// have the same number of members (see `uniform`). Copies of tokens (`op.copies`) have their own
+/// phases under any algorithm. `inside`: algorithm within a node of a hierarchical collective,
+/// one of ring, two_way_ring and direct (a full mesh, whose links several rings share).
 Expansion expand(const Collective& op, Algorithm algorithm, const GroupShape& shape, Algorithm inside = Algorithm::ring);
 
-/// Members per node if all nodes that have any have as many, else 0.
+/// Members per node if all nodes with members have the same number, else 0.
 std::int64_t uniform(const GroupShape& shape);
 
-/// What the platform's library does, as far as it is published.
+/// The algorithm that a platform's communication library uses, as far as published.
 struct Choice {
   Algorithm algorithm = Algorithm::ring;
-  Algorithm inside = Algorithm::ring;   ///< of a hierarchical one
+  Algorithm inside = Algorithm::ring;   ///< within a node of a hierarchical collective
 };
 
 /// The library's rule. Inside a node: ring on a crossbar or cube mesh (NCCL) and in shared memory, direct on a full mesh

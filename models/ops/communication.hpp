@@ -1,5 +1,5 @@
 #pragma once
-// What travels between devices, and between a device and its host. Conventions: models/ops/op.hpp.
+// Communication between devices, and copies between a device and its host. Conventions: models/ops/op.hpp.
 
 #include <cstdint>
 
@@ -8,19 +8,19 @@
 
 namespace tandem {
 
-/// `shift`: every member's buffer goes to the next member, cyclically.
+/// `shift`: every member sends its buffer to the next member, cyclically.
 enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, shift };
 enum class Reduce : std::uint8_t { sum, max };
 /// Tokens that travel once to a rank that holds any of their experts, and once between two nodes; sums come back the same way.
 /// `experts` 0: a row for each of a token's experts travels by itself. Only the simulator reads it: the rows that arrive are the same.
 struct TokenCopies {
-  std::int64_t experts = 0;           ///< of all ranks, equally many on each
-  std::int64_t per_token = 1;         ///< experts of a token
+  std::int64_t experts = 0;           ///< experts of all ranks, the same number on each
+  std::int64_t per_token = 1;         ///< experts chosen by a token
   std::int64_t groups = 1;            ///< equal groups of neighbouring experts
-  std::int64_t groups_per_token = 1;  ///< of which a token's experts are
-  DType dtype = DType::bf16;          ///< of what travels
+  std::int64_t groups_per_token = 1;  ///< number of groups that hold a token's experts
+  DType dtype = DType::bf16;          ///< type of the sent values
 };
-/// `elements` is nccl-tests' "size": the full vector. in: what the member gives; out: what it gets.
+/// `elements` is nccl-tests' "size": the full vector. in: the member's contribution; out: its result.
 ///   all_reduce, broadcast   in and out are one buffer of `elements`
 ///   all_gather              in: its share, elements/n; out: all shares in order of the members; in may lie at its place in out
 ///   reduce_scatter          in: elements; out: its share of the sum, elements/n; out may lie at its place in in
@@ -30,8 +30,8 @@ struct TokenCopies {
 ///                           dispatch, received by return (`back`); the other side has room for more (DeviceError beyond it)
 ///   gather, scatter, row > 0  in: rows, counts of all members; `elements`: planned; whole and share are buffers apart
 ///   shift                   in: elements; out: the previous member's, another buffer
-/// `chunked`: a stack that overlaps cuts it and the product it feeds or follows into pieces that run side by side; the runtime
-/// performs it whole.
+/// `chunked`: a framework with overlap cuts the collective, and the product before
+/// or after it, into chunks that run side by side. The runtime performs it whole.
 struct Collective {
   CollectiveKind kind;
   Group group;
@@ -47,7 +47,7 @@ struct Collective {
 struct Send { std::int64_t elements; DType dtype; int stage_offset; };
 /// out: buffer
 struct Recv { std::int64_t elements; DType dtype; int stage_offset; };
-/// Between the device and its host's memory, which the arena does not hold. in: buffer when to_host; out: buffer otherwise
+/// A copy between the device and host memory, which is not in the arena. in: buffer when to_host; out: buffer otherwise
 struct HostCopy { std::int64_t elements; DType dtype; bool to_host; };
 
 }  // namespace tandem

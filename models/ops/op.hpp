@@ -1,7 +1,7 @@
 #pragma once
-// The closed set of operations, with *local* (already sharded) dimensions. Nothing here knows what tensor parallelism
-// or a schedule is. Visitors (flops, traffic, the cost model, the CPU reference) are total: an alternative that one of
-// them misses does not compile.
+// The closed set of operations, with *local* (already sharded) sizes. Operations know
+// nothing of tensor parallelism or schedules. Visitors (FLOPs, traffic, cost model,
+// CPU backend) handle every alternative: one that misses any does not compile.
 //
 // Conventions. Matrices are row-major. T = tokens of one micro-batch = batch*seq, rows ordered (sequence, position).
 // "in:" and "out:" list a task's operands in order; an operand marked (inout) appears in both lists.
@@ -9,9 +9,9 @@
 // (head, {q,k,v}, dim) where every head has its own keys: a tensor-parallel shard is a contiguous block of rows of the weight.
 // kv is [T, kv_heads*(head_dim + value_width)] with columns (group, {k, v}, dim), where keys and values stand apart from the queries.
 //
-// Rows of hidden states. Under sequence parallelism some operations work on a *sequence shard*: rows [r*T/t, (r+1)*T/t) of
-// tensor rank r. Under context parallelism T counts the positions of this context rank only: of 2c equal pieces of the
-// sequence, context rank r of c holds the pieces r and 2c-1-r, so that causal attention is as much work on every rank.
+// Rows of hidden states. Under sequence parallelism some operations work on a *sequence shard*: rows [r*T/t, (r+1)*T/t)
+// of tensor rank r. Under context parallelism T counts only this context rank's positions. The sequence has 2c equal
+// pieces, and context rank r of c holds pieces r and 2c-1-r. So causal attention is the same work on every rank.
 
 #include <cstdint>
 #include <string_view>
@@ -56,18 +56,18 @@ overloaded(F...) -> overloaded<F...>;
 std::string_view kind_name(const Op& op);
 inline constexpr std::size_t kOpKinds = std::variant_size_v<Op>;
 
-/// Matrix-product FLOPs (2 m n k; attention with a score matrix over all of seq x keys, flash attention over the pairs that
-/// are needed, 4 head_dim each forward and 10 backward): what a device does. 0 for the rest.
+/// Matrix-product FLOPs that a device executes: 2 m n k; attention with a score matrix over all seq x keys; flash
+/// attention 4 head_dim forward and 10 head_dim backward for each pair that the mask allows. 0 for other operations.
 Flops matrix_flops(const Op& op);
-/// Arithmetic of operations that are not matrix products, counted a few per element; for the cost model only.
+/// FLOPs of operations other than matrix products, a few per element. Only the cost model uses them.
 Flops vector_flops(const Op& op);
 /// Device-memory bytes read and written when every operand moves once, with activations in `compute`.
 Bytes traffic(const Op& op, DType compute);
-/// Bytes a communication carries in nccl-tests' convention (the full vector); 0 for computation.
+/// Payload of a communication in nccl-tests' convention (the full vector); 0 for computation.
 Bytes payload(const Op& op);
-/// True for Collective, Send and Recv; HostCopy concerns one rank alone.
+/// True for Collective, Send and Recv. False for HostCopy, which one rank performs alone.
 bool is_communication(const Op& op);
-/// True for what no backend has a kernel of: an indexer's of blocks, a recurrence's and a gate of attention's output.
+/// True for operations without a kernel in any backend: block-level indexers, recurrences and gates of attention's output.
 bool is_simulated_only(const Op& op);
 
 }  // namespace tandem

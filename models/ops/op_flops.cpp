@@ -1,4 +1,4 @@
-// Arithmetic of every operation: what its matrix products take, and about what the rest does.
+// FLOPs of every operation: exact for matrix products, approximate for the others.
 
 #include "models/ops/op.hpp"
 
@@ -7,7 +7,7 @@ namespace {
 
 using Count = std::int64_t;
 
-/// Operations that a visitor counts nothing for.
+/// Returns 0 for operations that a visitor does not count.
 template <class T>
 struct Free {
   Count operator()(const T&) const { return 0; }
@@ -42,10 +42,10 @@ Count over_pairs(const AttentionDims& d, int ring_step, Count each) {
 Count pair_products(const AttentionDims& d, int ring_step, Count with_keys, Count with_values) {
   return over_pairs(d, ring_step, 2 * (with_keys * d.head_dim + with_values * d.value_width()));
 }
-/// A few operations a pair: bias, mask, exponential, sum.
+/// A few FLOPs per pair: bias, mask, exponential, sum.
 constexpr Count kSiluWork = 5;   // an exponential, a sum, a quotient and a product
 constexpr Count kDecayWork = 12;  // a difference, an exponential and a product
-constexpr Count kCapWork = 14;  // of a soft cap: a tanh and two products
+constexpr Count kCapWork = 14;  // soft cap: a tanh and two products
 Count pair_work(const auto& o) {
   return over_pairs(o.dims, o.ring_step, (o.dropout > 0 ? 12 : 8) + (o.soft_cap > 0 ? kCapWork : 0));
 }
@@ -64,7 +64,7 @@ Count work_beside(const MatMul& o) {
   }
   return 0;
 }
-/// Of both gradients of a norm 14 an element: 5 for the parameters' and 9 for the input's.
+/// Both gradients of a norm take 14 FLOPs per element: 5 for the parameters' and 9 for the input's.
 Count norm_gradient_work(NormPart part) {
   switch (part) {
     case NormPart::whole: return 14;
@@ -94,7 +94,7 @@ Count softmax_work(SoftmaxPart part, Count whole) {
 Count position_rows(const auto& o) { return o.rows > 0 ? o.rows : o.batch * o.seq; }
 Count logits(const VocabDims& d) { return d.rows * d.cols; }
 Count choices(const MoeDims& d) { return d.tokens * d.top_k; }
-/// Of one score of a router, beside its making: a sum with the bias, a comparison within its group and one with the groups kept.
+/// FLOPs per router score: a sum with the bias, a comparison within its group and one with the kept groups.
 Count key_work(const RouterRule& r) { return r.bias + 2 * r.grouped(); }
 Count scale_work(const MoeDims& d, const RouterRule& r) { return r.expert_scale ? d.tokens * d.top_k : 0; }
 
@@ -168,7 +168,7 @@ Flops vector_flops(const Op& op) {
           [](const IndexTarget& o) { return over_pairs(o.dims, -1, 4); },
           [](const ShortConv& o) { return (2 * o.taps + kSiluWork) * o.dims.rows() * o.dims.mixed(); },
           [](const ShortConvBackward& o) { return (6 * o.taps + 2 * kSiluWork) * o.dims.rows() * o.dims.mixed(); },
-          // Of a chunk's pairs a difference of decays, its exponential and a product.
+          // Each pair of a chunk takes a difference of decays, its exponential and a product.
           [](const Recurrence& o) { return kDecayWork * o.dims.rows() * o.dims.heads * o.dims.chunk(); },
           [](const RecurrenceBackward& o) { return 3 * kDecayWork * o.dims.rows() * o.dims.heads * o.dims.chunk(); },
           [](const GatedNorm& o) { return (5 + kSiluWork) * o.rows * o.parts * o.cols; },

@@ -117,7 +117,7 @@ class TrafficOf {
   Bytes operator()(const BiasDropoutAdd& o) const {
     return e((o.residual ? 3 : 2) * o.rows * o.cols + (o.bias ? o.cols : 0));
   }
-  /// The sum is written, and need not be read again.
+  /// Writes the sum without reading it again.
   Bytes operator()(const BiasDropoutAddNorm& o) const { return (*this)(o.add()) + (*this)(o.norm()) - e(o.rows * o.cols); }
   Bytes operator()(const BiasDropoutAddBackward& o) const { return e(2 * o.rows * o.cols + (o.bias ? o.cols : 0)); }
 
@@ -203,7 +203,7 @@ class TrafficOf {
 
  private:
   Bytes e(std::int64_t elements) const { return bytes_of(compute_, elements); }
-  /// Read and written by a product that adds to what was there.
+  /// An accumulating product reads and writes its output.
   static Bytes added_to(const auto& o, std::int64_t elements) {
     return o.accumulate ? 2 * bytes_of(o.total, elements) : Bytes(0);
   }
@@ -231,10 +231,10 @@ class TrafficOf {
   static Bytes list(const IndexDims& d) { return bytes_of(DType::int32, d.rows() * d.listed()); }
   static Bytes list(const AttentionDims& d) { return bytes_of(DType::int32, d.batch * d.seq * d.listed_keys()); }
   static Bytes list(const auto& flash) { return flash.chosen ? list(flash.dims) : Bytes(0); }
-  /// Of a forward pass: its operands, and what its kernels leave each other. Mamba 2: states of chunks in fp32, written, passed on and read
-  /// (state-spaces/mamba: mamba_ssm/ops/triton/ssd_combined.py, _mamba_chunk_scan_combined_fwd), and products of keys and queries.
-  /// Delta rule: scores of a chunk's keys and their inverse, keys and values behind it, new values, states
-  /// (fla-org/flash-linear-attention: fla/ops/gated_delta_rule/chunk.py, chunk_gated_delta_rule_fwd).
+  /// Traffic of a forward pass: operands, and tensors between its kernels. Mamba 2 writes chunk states in fp32, passes them
+  /// on and reads them (state-spaces/mamba: mamba_ssm/ops/triton/ssd_combined.py, _mamba_chunk_scan_combined_fwd), and
+  /// products of keys and queries. Delta rule: scores of a chunk's keys and their inverse, keys and values multiplied by it,
+  /// new values and states (fla-org/flash-linear-attention: fla/ops/gated_delta_rule/chunk.py, chunk_gated_delta_rule_fwd).
   Bytes recurrence(const RecurrenceDims& d) const {
     const std::int64_t operands = d.rows() * (d.mixed() + d.scalars() + d.values()), states = d.chunks() * d.values() * d.key_dim;
     if (d.rule == RecurrenceRule::mamba2)

@@ -1,5 +1,5 @@
 #pragma once
-// Operations that only the simulator knows: no backend has a kernel of them.
+// Operations that only the simulator supports: no backend has a kernel for them.
 
 #include <type_traits>
 
@@ -11,7 +11,7 @@ namespace tandem {
 template <class O, class... Kinds>
 inline constexpr bool kOneOf = (std::is_same_v<O, Kinds> || ...);
 
-/// Those of an indexer of blocks, of a recurrence and of a gate of attention's output.
+/// Operations of block-level indexers, of recurrences, and of gates of attention's output.
 template <class O>
 concept SimulatedOnly = kOneOf<O, IndexBlocks, IndexBlocksBackward, ShortConv, ShortConvBackward, Recurrence, RecurrenceBackward,
                                GatedNorm, GatedNormBackward, SigmoidGate, SigmoidGateBackward>;

@@ -12,7 +12,7 @@ namespace {
 
 double of(std::int64_t part, std::int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
 
-/// Of `drawn` things out of `all`, none is one of `marked`.
+/// Probability that none of `drawn` things out of `all` is one of `marked`.
 double none_of(std::int64_t all, std::int64_t marked, std::int64_t drawn) {
   double p = 1;
   for (std::int64_t i = 0; i < drawn; ++i) p *= of(std::max<std::int64_t>(0, all - marked - i), all - i);

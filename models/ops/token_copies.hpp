@@ -1,5 +1,5 @@
 #pragma once
-// How many copies of a token travel where a copy goes once to each rank, and once to each node, that holds any of its experts.
+// How many copies of a token travel if each rank, and each node, with any of its experts gets one copy.
 
 #include <cstdint>
 
@@ -7,8 +7,8 @@
 
 namespace tandem {
 
-/// Share of all tokens that have an expert on one of `parts` equal parts of the group (nodes or ranks, experts in order), where every
-/// choice that the router allows is as likely: groups first, then experts of them. 0 to 1; `parts` divides `c.experts`.
+/// Share of tokens, 0 to 1, with an expert on one of `parts` equal parts of the group (nodes or ranks, experts in order). All
+/// choices that the router allows are equally likely: groups first, then experts in them. `parts` must divide `c.experts`.
 double share_that_visits(const TokenCopies& c, std::int64_t parts);
 
 }  // namespace tandem

@@ -51,7 +51,7 @@ void add_whole(Specs& list, const std::string& name, std::int64_t rows, std::int
   list.push_back({name + ".bias", rows, 1, Cut::none, Init::zeros, partial});
 }
 
-/// Of latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): what is compressed is whole on every tensor rank.
+/// Parameters of latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1). All tensor ranks hold the down-projections whole.
 void add_latent(Specs& list, const Shapes& s) {
   const auto compressed = [&](const std::string& name, std::int64_t rank, std::int64_t rest) {
     list.push_back({name + "_down.weight", rank + rest, s.hidden, Cut::none, Init::normal, true});

@@ -95,7 +95,7 @@ StageUnits stage_units(const ModelRegions& m, const std::vector<ChunkPart>& chun
 
 /// Uses of the word matrix. A stage accumulates their gradients in this order.
 enum class WordUse : std::uint8_t { input, decoder_input, mtp_input, output };
-/// A stage's uses of its copy of the word matrix, in order. Uses after the first have separate gradient buffers.
+/// A stage's uses of its copy of the word matrix, in order. With `word_uses_apart`, uses after the first have separate gradients.
 std::vector<WordUse> word_uses(const std::vector<ChunkPart>& chunks, bool tied);
 /// Whether each use has a gradient of its own. Others have one for all: PyTorch's autograd (torch/csrc/autograd/functions/
 /// accumulate_grad.h), Megatron-LM (main_grad: megatron/core/tensor_parallel/layers.py), llm.c (train_gpt2.cu, grads.wte).
