@@ -1,5 +1,5 @@
 #pragma once
-// Attention with and without a score matrix, what its tensors are packed and turned by. Conventions: models/ops/op.hpp.
+// Attention with and without a score matrix, packing of its tensors, head norms, rotary embedding. Conventions: models/ops/op.hpp.
 
 #include <cstdint>
 
@@ -33,7 +33,7 @@ struct AttentionDims {
   bool chunked = false;       ///< windows start at multiples of `window`: a query sees only its own chunk
   std::int64_t value_dim = 0; ///< width of a value; 0: head_dim
 
-  std::int64_t block = 0;     ///< neighbouring keys that an indexer chooses together, for each key head apart; 0: single keys, for all heads
+  std::int64_t block = 0;     ///< keys per block, which an indexer chooses for each key head; 0: single keys for all heads
 
   /// Length of a query's list of keys that an indexer chose (models/ops/indexer.hpp):
   /// one entry for each key that it sees, or for each block and key head.
@@ -208,7 +208,7 @@ struct RowNorm {
   std::int64_t elements() const { return HeadNorm{dims, 0}.elements(); }
   std::int64_t weights() const { return (dims.heads + dims.groups()) * dims.head_dim; }
 };
-/// dots[batch*seq, 2]: sums of dy gamma x of this rank's queries and of its keys. in: dqkv, kept, gamma_q, gamma_k; out: dots
+/// dots[batch*seq, 2]: sums of dy * gamma * x over this rank's queries, and its keys. in: dqkv, kept, gamma_q, gamma_k; out: dots
 struct RowNormDots {
   AttentionDims dims;
   std::int64_t rows() const { return dims.batch * dims.seq; }
@@ -269,7 +269,7 @@ struct Rotary {
   std::int64_t original = 8192;  ///< llama3 and yarn: longest sequence before the scaling
   std::int64_t turned = 0;       ///< rotated dimensions of a head; 0: all
   bool keeps_length = false;     ///< yarn: do not multiply queries and keys by 1 + 0.1 ln(factor)
-  double fast = 0, slow = 0;     ///< yarn: pairs that turn more often stay, those that turn less often are stretched; 0: 32 and 1
+  double fast = 0, slow = 0;     ///< yarn: pairs above `fast` rotations keep their frequency, those below `slow` scale; 0: 32, 1
   std::int64_t width() const { return turned > 0 ? turned : dims.head_dim; }
   /// Elements that the kernel rotates.
   std::int64_t elements() const {

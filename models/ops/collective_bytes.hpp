@@ -1,5 +1,5 @@
 #pragma once
-// Bytes of a collective: of its vector, and of what a ring sends for it. Everyone who weighs or counts collectives starts here.
+// Bytes of a collective's full vector, and bytes that a ring sends for it. All code that counts collectives uses these.
 
 #include <cstdint>
 
@@ -9,11 +9,11 @@ namespace tandem {
 
 /// `payload` (models/ops/op.hpp) of a collective: bytes of the full vector.
 Bytes payload(const Collective& op);
-/// How often a vector goes round: an all-reduce and a broadcast are a scatter and a gather, all others one of them.
+/// Ring passes of a vector: 2 for an all-reduce and a broadcast (a scatter and a gather), else 1.
 std::int64_t rounds(CollectiveKind kind);
-/// Steps of a ring of n members: every round passes n-1 of them.
+/// Steps of a ring of n members: n-1 for each round.
 std::int64_t ring_steps(CollectiveKind kind, std::int64_t n);
-/// Bytes that each member of a ring of n sends: a piece, the n-th part of the payload, in every step. nccl-tests' bus bandwidth is of these.
+/// Bytes that each member of a ring of n sends: payload / n in each step. nccl-tests' bus bandwidth counts these bytes.
 double wire_bytes(CollectiveKind kind, Bytes payload, std::int64_t n);
 
 }  // namespace tandem

@@ -11,8 +11,8 @@ namespace tandem {
 /// `shift`: every member sends its buffer to the next member, cyclically.
 enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, shift };
 enum class Reduce : std::uint8_t { sum, max };
-/// Tokens that travel once to a rank that holds any of their experts, and once between two nodes; sums come back the same way.
-/// `experts` 0: a row for each of a token's experts travels by itself. Only the simulator reads it: the rows that arrive are the same.
+/// Sizes for dispatch in DeepEP's way: a token goes once to each rank with any of its experts, and once between two nodes. Sums
+/// return the same way. `experts` 0: each choice sends its own row. Only the simulator reads it: the rows that arrive are equal.
 struct TokenCopies {
   std::int64_t experts = 0;           ///< experts of all ranks, the same number on each
   std::int64_t per_token = 1;         ///< experts chosen by a token

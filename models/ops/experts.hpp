@@ -1,5 +1,5 @@
 #pragma once
-// Mixture of experts: the router, where rows go, products with one matrix for each expert. Conventions: models/ops/op.hpp.
+// Mixture of experts: router, dispatch and combine of rows, products with a matrix per expert. Conventions: models/ops/op.hpp.
 
 #include <cstdint>
 
@@ -60,7 +60,7 @@ struct MoeDispatch { MoeDims dims; bool weighted = false; };
 struct MoeDispatchBackward { MoeDims dims; bool weighted = false; };
 /// y = sum over choices of (weight *) row. in: rows[dims.rows(), hidden], slots, [weights when weighted]; out: y[tokens, hidden]
 struct MoeCombine { MoeDims dims; bool weighted = true; };
-/// in: dy, [rows when weighted], slots, [weights when weighted]; out: drows (rows nobody takes: 0), [dweights[tokens, top_k] when weighted]
+/// in: dy, [rows when weighted], slots, [weights when weighted]; out: drows (unused: 0), [dweights[tokens, top_k] when weighted]
 struct MoeCombineBackward { MoeDims dims; bool weighted = true; };
 /// Products with one matrix for each expert. Without `ragged`: groups of m rows, group g with matrix g % experts
 /// (groups = experts x the ranks the rows came from): C[groups,m,n] = A[groups,m,k] op(B[experts]). With `ragged`: rows are in

@@ -1,5 +1,5 @@
 #pragma once
-// Operations of a layer outside of its attention: products, norms, activations, dropout with what is added beside it. Conventions: models/ops/op.hpp.
+// Operations of a layer other than attention: products, norms, activations, dropout, residual sums. Conventions: models/ops/op.hpp.
 
 #include <cstdint>
 

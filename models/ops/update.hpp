@@ -1,5 +1,5 @@
 #pragma once
-// From gradients to new weights. Conventions: models/ops/op.hpp.
+// The optimizer step: accumulation, norms, clipping and updates. Conventions: models/ops/op.hpp.
 
 #include <cstdint>
 #include <optional>
@@ -13,26 +13,26 @@ namespace tandem {
 /// in: source, [destination(inout) unless overwrite]; out: destination
 struct Accumulate { std::int64_t elements; DType source, destination; bool overwrite = false; };
 
-/// destination = 0 or, `nan`, all bits 1: NaN, -1 in integers. in: none; out: destination
+/// destination = 0 or, with `nan`, all bits 1 (NaN; -1 in integers). in: none; out: destination
 struct Fill { std::int64_t elements; DType dtype; bool nan = false; };
 
-// Gradients, weights and states are read and written in the pieces of parameters that the rank holds (ParamPiece). `stochastic`:
-// what stays in 16 bits without a wider copy is rounded up or down at random, in the mean to its value.
+// Optimizers work on the rank's pieces of parameters (ParamPiece). `stochastic`: 16-bit weights
+// and states without a wider copy are rounded up or down at random, so that the mean is right.
 
-/// Words of an exact sum of doubles: fixed point over the whole range of fp64, 32 bits a word in 64, and a last word that
-/// counts what is not finite. Sums of such vectors are exact, so a norm does not depend on how a model is split.
+/// 64-bit words of an exact sum of doubles, in fixed point over the range of fp64: 32 bits of the sum per word. The last
+/// word counts infinities and NaNs. Sums of such vectors are exact, so a norm does not depend on how a model is split.
 inline constexpr std::int64_t kExactWords = 68;
 
-/// Sum of squares of the gradients that this rank counts, each 64-element block of a region rounded to fp64 and the blocks
-/// added exactly. in: gradients; out: sum[kExactWords] (int64)
+/// Sum of squares of the gradients that this rank counts. Each 64-element block of a region is
+/// rounded to fp64, and the blocks are added exactly. in: gradients; out: sum[kExactWords] (int64)
 struct GradNorm { std::int64_t elements; DType gradients = DType::fp32; };
-/// sum -> scalars grad_norm, clip_coefficient, found_nonfinite, all of gradients without the loss scale. `scale`: and the loss scale
-/// of the next step. in: sum[kExactWords]; out: none
+/// Computes the scalars grad_norm, clip_coefficient and found_nonfinite from the sum, without the
+/// loss scale. `scale`: also computes the next step's loss scale. in: sum[kExactWords]; out: none
 struct ClipCoefficient { double clip_grad; std::optional<LossScale> scale = std::nullopt; };
 /// One AdamW update of all parameters of the rank, a no-op under found_nonfinite. Decay applies to matrices only.
 /// in: gradients, then as out; out: weights, exp_avg, exp_avg_sq, [master] (all inout)
 struct AdamW {
-  std::int64_t elements;            ///< of the states
+  std::int64_t elements;            ///< elements of each optimizer state
   double beta1, beta2, epsilon, weight_decay;
   bool master;
   DType gradients = DType::fp32, weights = DType::fp32, state = DType::fp32;

@@ -11,11 +11,11 @@
 
 namespace tandem {
 
-/// Of one micro-batch on one stage.
+/// Costs of the passes of one micro-batch on one stage.
 struct PassWork {
-  std::int64_t forward = 0, backward = 0, weight = 0;  ///< in bytes that memory moves meanwhile
-  std::int64_t held = 0, deferred = 0;                 ///< bytes kept until the backward pass, and from there to the weights'
-  std::int64_t transfer = 0;                           ///< of what is sent to a neighbour, in bytes that memory moves meanwhile
+  std::int64_t forward = 0, backward = 0, weight = 0;  ///< times, in bytes that device memory could move meanwhile
+  std::int64_t held = 0, deferred = 0;                 ///< bytes stored until the backward pass; from there until the weight pass
+  std::int64_t transfer = 0;                           ///< time to send to a neighbour stage, in bytes as above
 };
 
 /// Of one instance of `t`, in bytes that memory moves meanwhile. An operation takes its bytes and then its matrix products, at 150
@@ -26,14 +26,14 @@ std::int64_t nominal_work(const Template& t);
 /// Bytes of a slot by its name; 0 where the template has none.
 std::int64_t slot_bytes(const Template& t, std::string_view name);
 
-/// The same relative to each other in 32 steps, so that small changes of a plan leave its graph alone: times to the longest pass
-/// of all stages, memory to the larger of a stage's two. None is below 1. Transfers take what the longest does.
+/// The stages' costs in 32 steps, so that small changes of a plan leave its graph alone. Times are relative to the longest
+/// pass of any stage, memory to the larger of a stage's two. The least cost is 1. All transfers cost as the longest.
 ScheduleShape with_costs(ScheduleShape shape, const std::vector<PassWork>& stages);
 
-/// The shape of the schedule that `lower` gives `plan`; costs are there where the schedule reads them.
+/// The shape of the schedule that `lower` gives `plan`, with costs if the schedule reads them.
 ScheduleShape schedule_shape(const Plan& plan);
 
-/// Lowers `plan` with the orders of another shape, which has its stages, micro-batches and chunks.
+/// Lowers `plan` with the orders of another shape. The shape has the plan's stages, micro-batches and chunks.
 TaskGraph lower(const Plan& plan, const ScheduleShape& shape);
 
 }  // namespace tandem

@@ -10,26 +10,26 @@ namespace tandem {
 
 struct Plan;
 
-/// Whether a value obeys all constraints (allowed, except, min, max, multiple_of) that stand in `rule`.
+/// Whether a value satisfies all constraints of `rule` (allowed, except, min, max, multiple_of).
 bool satisfied(const nlohmann::json& rule, const nlohmann::json& value, const Plan& plan);
 
-/// Whether every condition of a `when` (or null) holds for the plan. The conditions have no defect.
+/// Whether all conditions of `when` (or null) hold for the plan. The conditions must have no defect.
 bool conditions_hold(const nlohmann::json& when, const Plan& plan);
 
-/// The reason why a `when` may not stand in a stack's file; empty if it may.
+/// Why a `when` is not valid in a stack's file; empty if it is.
 std::string condition_defect(const nlohmann::json& when);
 
 bool is_constraint(std::string_view key);
-/// The reason why a constraint's value may not stand; empty if it may.
+/// Why a constraint's value is not valid; empty if it is.
 std::string constraint_defect(std::string_view key, const nlohmann::json& value);
 
-/// Whether a rule may be about this field: one of the plan file, or a derived one.
+/// Whether a rule may name this field, of the plan file or derived.
 bool is_rule_field(const std::string& path);
 /// The field's value in a completed plan.
 nlohmann::json value_of(const Plan& plan, const std::string& path);
-/// The field of the plan file that a message about `path` names.
+/// The plan file's field that a message about `path` should name.
 std::string blamed_field(const std::string& path);
-/// The number that `multiple_of` stands for.
+/// The divisor that `multiple_of` means: a number, or the value of a field.
 std::int64_t divisor(const Plan& plan, const nlohmann::json& of);
 
 }  // namespace tandem

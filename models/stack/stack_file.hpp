@@ -14,7 +14,7 @@ namespace tandem {
 
 struct Plan;
 
-/// The frame of every entry of a stack's lists.
+/// Fields that every entry in a stack's lists has.
 struct StackEntry {
   std::optional<Month> since, until;           ///< holds for since <= as_of < until
   std::shared_ptr<const nlohmann::json> when;  ///< conditions, an object
@@ -70,12 +70,12 @@ struct RuleEntry : StackEntry {
   std::string reason, remedy;
 };
 
-/// Lists keep the order of the file; those of a base come behind.
+/// Lists keep the order of the file. Entries of the base stack follow.
 struct StackFile {
   std::string name, path;
   Month read_until;
   std::string read_commit;
-  std::vector<std::string> default_on;  ///< generations of devices whose plans have this stack unless they name another
+  std::vector<std::string> default_on;  ///< device generations whose plans use this stack by default
   std::vector<DefaultEntry> defaults;
   std::vector<FusionEntry> fusion;
   std::vector<TransfersEntry> transfers;
@@ -89,10 +89,10 @@ struct StackFile {
   std::vector<WideEntry> wide_tensors;
   std::vector<StackEntry> whole_between_micro_batches, caching_allocator, arena, remainder_last, ends_are_layers;
   std::vector<RuleEntry> rules;
-  bool stood_in = false;                ///< its own host operations are left out: another stack's stand in
+  bool stood_in = false;                ///< own host operations are left out and another stack's are used
 };
 
-/// The first entry of a list that holds; null where none does.
+/// The first entry of a list that holds; null if none does.
 template <class Entry>
 const Entry* first_that_holds(const std::vector<Entry>& list, Month as_of, const Plan& plan) {
   for (const Entry& entry : list)
@@ -100,12 +100,12 @@ const Entry* first_that_holds(const std::vector<Entry>& list, Month as_of, const
   return nullptr;
 }
 
-/// Reads a stack by name, with its base, without entries whose evidence is left out (models/base/left_out). Parsed again only where a
-/// file's text has changed since the thread read it and files are not held (models/base/held_files). Throws ConfigError where there is
-/// no such stack, or where a file is not of the form of models/stacks/README.md.
+/// Reads a stack and its base by name, without entries whose evidence is left out (models/base/left_out). Parses
+/// again only if a file's text has changed since this thread read it and files are not held (models/base/held_files).
+/// Throws ConfigError if the stack does not exist or a file does not have the form of models/stacks/README.md.
 std::shared_ptr<const StackFile> load_stack(const std::string& name);
 
-/// The stack of plans that name none, on devices of this generation: "tandem" where no file claims it.
+/// The default stack for devices of this generation: "tandem" if no file claims the generation.
 std::string default_stack(const std::string& generation);
 
 /// Whether there is a stack of that name.

@@ -306,8 +306,8 @@ RegionLayout head_region(const Shapes& s) {
   return {"", std::move(list)};
 }
 
-/// Whole on every tensor rank, as what latent attention compresses is. Megatron-Core cuts the matrix' rows and gathers what it gives
-/// (megatron/core/transformer/multi_token_prediction.py, _concat_embeddings): as many FLOPs where tensor ranks share out the rows of states.
+/// Replicated on all tensor ranks, as latent attention's down-projections. Megatron-Core cuts the matrix and gathers its output
+/// (megatron/core/transformer/multi_token_prediction.py, _concat_embeddings). Under sequence parallelism the FLOPs are equal.
 RegionLayout mtp_region(const Shapes& s, const std::string& prefix) {
   Specs list;
   if (s.mtp == 0) return {prefix, std::move(list)};
