@@ -112,7 +112,7 @@ Flops matrix_flops(const Op& op) {
                  [](const IndexTopK& o) { return o.dims.over_pairs(2 * o.dims.heads * o.dims.head_dim); },
                  [](const IndexTarget& o) { return pair_products(o.dims, -1, 1, 0); },
                  [](const Recurrence& o) { return o.dims.chunked_flops(); },
-                 [](const RecurrenceBackward& o) { return 3 * o.dims.chunked_flops(); },  // the forward pass again, and two gradients
+                 [](const RecurrenceBackward& o) { return 3 * o.dims.chunked_flops(); },  // forward pass again, and two gradients
                  [](const IndexBlocks& o) { return o.dims.over_pairs(2 * o.dims.heads * o.dims.head_dim); },
                  [](const IndexBlocksBackward& o) {
                    return pair_products(o.attention, -1, 1, 0) + o.index().over_chosen(6 * o.index_heads * o.index_dim);

@@ -1,8 +1,8 @@
 #pragma once
-// What the passes of a plan's stages are about to take: the costs that an automatic schedule is made for.
+// Nominal costs of the passes of a plan's stages, for which an automatic schedule is made.
 //
-// The order of passes is part of the plan's task graph, which knows no device. So work is weighed on a nominal accelerator: it
-// decides which pass goes first and never how long one takes.
+// The order of passes is part of the plan's task graph, which knows no device. So costs are
+// for a nominal accelerator. They decide which pass goes first, never how long a pass takes.
 
 #include <cstdint>
 #include <vector>

@@ -24,7 +24,7 @@ ScheduleShape with_room(const ScheduleShape& shape);
 /// for the same chunk (kReceiveBuffers). Without costs all passes take the same time, and transfers take none.
 struct PlayedOrders {
   std::vector<std::vector<std::int64_t>> ends;     ///< end times, by stage, in the order of its actions
-  std::vector<std::vector<std::int64_t>> arrives;  ///< the same: start of the transfer that brings the input; -1: none does
+  std::vector<std::vector<std::int64_t>> arrives;  ///< start times of the transfers that bring inputs, likewise; -1: no transfer
   std::int64_t longest = 0;  ///< largest time of a stage from its first start to its last end
   std::int64_t end = 0;      ///< end of the last action
 };

@@ -1,5 +1,5 @@
 #pragma once
-// From a plan's `stack` to what that framework at that date does with the plan. Parsing calls these in this order.
+// Resolves a plan's `stack`: what that framework, at that date, does with the plan. Parsing calls these functions in this order.
 
 #include <optional>
 #include <set>

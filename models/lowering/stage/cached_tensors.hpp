@@ -1,7 +1,7 @@
 #pragma once
-// What a step with ZeRO 1 holds around the update and leaves behind in the cache of PyTorch's allocator: tensors that no task has
-// (c10/cuda/CUDACachingAllocator.cpp: a later one is cut from what an earlier one has left where it fits, and that goes back to the
-// device only when memory runs short).
+// Tensors that DeepSpeed's ZeRO 1 allocates around the update and leaves in the cache of
+// PyTorch's allocator. No task touches them (c10/cuda/CUDACachingAllocator.cpp: a later tensor is
+// cut from a cached block if it fits; blocks return to the device only when memory runs short).
 
 #include <cstdint>
 #include <vector>
@@ -13,24 +13,24 @@ namespace tandem::lowering {
 
 /// Sizes of one rank's update.
 struct UpdateTensors {
-  std::int64_t parameters = 0;     ///< of the rank's stage
-  std::int64_t updated = 0;        ///< of these, what it updates
-  std::int64_t largest = 0;        ///< elements of the largest tensor of parameters
-  std::int64_t bucket = 0;         ///< elements that one collective copies at most
-  std::int64_t weight_bytes = 0;   ///< of an element
-  std::int64_t sum_bytes = 0;      ///< of an element that is summed over data ranks
-  bool narrow_gradients = false;   ///< gradients have the weights' 16 bits
-  bool host_waits = false;         ///< for every launch
+  std::int64_t parameters = 0;     ///< parameters of the rank's stage
+  std::int64_t updated = 0;        ///< parameters that the rank updates
+  std::int64_t largest = 0;        ///< elements of the largest parameter tensor
+  std::int64_t bucket = 0;         ///< most elements that one collective copies
+  std::int64_t weight_bytes = 0;   ///< bytes of a weight
+  std::int64_t sum_bytes = 0;      ///< bytes of a gradient element in the sum over data ranks
+  bool narrow_gradients = false;   ///< gradients have the weights' 16-bit type
+  bool host_waits = false;         ///< the host waits for every launch
 };
 
-/// Gradients of 16 bits: buckets of them, with a wide copy of each where sums are wider; wider copies of one tensor's; the rank's part as
-/// one tensor and its fp32 copy; buckets of gathered weights. What a collective has read or written stays until the device has done it,
-/// and the host, unless it waits for every launch, has made all buckets by then. Nothing where gradients are fp32: what is sent of them
-/// (`sent_gradients`) leaves room for all.
+/// Temporary tensors if gradients have 16 bits: gradient buckets, each with a wide copy if sums are wider;
+/// wider copies of one tensor's gradients; the rank's part as one tensor and its fp32 copy; buckets of gathered
+/// weights. A collective's buffers stay until the device has run it. Unless the host waits for every launch, it
+/// has allocated all buckets by then. Empty for fp32 gradients: `sent_gradients` leaves enough room.
 PassingTensors passing_in_update(const UpdateTensors& u);
 
-/// DeepSpeed's with fp32 gradients of 16-bit weights: all of them as one tensor in the weights' type, to be summed over data ranks.
-/// Alive while they are, so it counts against fitting. Nothing where gradients have the weights' type.
+/// Bytes of DeepSpeed's copy of all fp32 gradients as one tensor in the weights' 16-bit type, which is summed over
+/// data ranks. It is alive with the gradients, so it counts for fitting. 0 if gradients have the weights' type.
 Bytes sent_gradients(const UpdateTensors& u);
 
 }  // namespace tandem::lowering

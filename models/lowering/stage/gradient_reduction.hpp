@@ -1,6 +1,6 @@
 #pragma once
-// From gradients that a rank has to gradients that are sums: units leave as soon as they are complete (or at the end of the
-// step), then (under other frameworks before) the two uses of a tied matrix are added, and the update follows.
+// Data-parallel reduction and update. A unit's gradients are reduced when complete, or at the end of the
+// step. The uses of a tied matrix are added after that (in some frameworks before). Then the update follows.
 
 #include <optional>
 
@@ -14,31 +14,31 @@ class GradientReduction {
  public:
   GradientReduction(const StageContext& c, StageId stage, StageMemory& memory, ProgramBuilder& builder);
 
-  /// Templates of everything that comes after the backward passes; they must exist before scratch is placed.
+  /// Creates the templates of all work after the backward passes. They must exist before scratch is placed.
   void prepare();
   const std::vector<TemplateId>& templates() const { return all_; }
-  /// Of these, what forward passes need: gathers of weights and the sum of the loss.
+  /// The templates that forward passes need: gathers of weights and the sum of the loss.
   std::vector<TemplateId> forward_templates() const;
 
-  /// The gradient of a region is complete for `micro_batch`.
+  /// Call when a region's gradient is complete for `micro_batch`.
   void completed(std::int32_t region, std::int32_t micro_batch);
-  /// That of one use of the word matrix.
+  /// Call when the gradient of one use of the word matrix is complete.
   void completed_word(WordUse use, std::int32_t micro_batch);
-  /// Comes in front of a zero-bubble schedule's weight pass: a tied matrix is summed over its stages before those that are left, so
-  /// that the first stage need not wait for the last one's (sail-sg/zero-bubble-pipeline-parallelism, branch arxiv:
-  /// megatron/core/weight_grad_store.py, clear). Not where the stage has to sum something else before.
+  /// Called before a zero-bubble schedule's weight pass. Sums a tied matrix over its stages before the remaining weight
+  /// passes, so that the first stage does not wait for the last one's (sail-sg/zero-bubble-pipeline-parallelism, branch
+  /// arxiv: megatron/core/weight_grad_store.py, clear). Does nothing if the stage has another sum to finish first.
   void before_weights();
-  /// A backward pass has ended: what is on its way of its gradients is taken up.
+  /// Called at the end of a backward pass. Accumulates the reduced gradients that are in flight.
   void settle();
-  /// The loss becomes that of the global batch.
+  /// Sums the loss over the global batch.
   void sum_loss();
-  /// What has not left yet leaves; tied matrices, the loss, the update, the new weights and what validates it follow.
+  /// Finishes the step: remaining reductions, tied matrices, loss, update, gather of new weights, and validation.
   void finish();
-  /// With overlap_param_gather the step begins with the weights that the last one has updated.
+  /// With overlap_param_gather: gathers, at the start of a step, the weights that the last one updated.
   void gather_updated_weights();
   /// Gathers a unit's weights (ZeRO 3).
   void gather(std::int32_t unit);
-  /// A gathered unit is used next: it goes to its place, if it arrived elsewhere.
+  /// Called before a gathered unit is used. Copies it to its place if it arrived elsewhere.
   void place(std::int32_t unit);
 
  private:
@@ -46,11 +46,11 @@ class GradientReduction {
     TemplateId reduce, scatter_first, scatter_later, replicas, replicas_back, gather, copy_out, offloaded;
     TemplateId send, take_first, take_later;  ///< in two halves: a micro-batch's gradients, or all that travel in another type
   };
-  /// Gradients of a micro-batch that are on their way.
+  /// Gradients of one micro-batch whose reduction is in flight.
   struct Sent {
     std::int32_t unit, mb;
-    BufferId apart;        ///< where they are, if not in the unit's temporary gradients
-    TemplateId take;       ///< what takes them up; none: they go where they belong
+    BufferId apart;        ///< their buffer, if not the unit's temporary gradients
+    TemplateId take;       ///< accumulates them; unset: they arrive in their final place
   };
   TemplateId add(Template t);
   UnitTemplates unit_templates(std::int32_t unit);
@@ -91,19 +91,19 @@ class GradientReduction {
   StageMemory& memory_;
   ProgramBuilder& b_;
   std::int32_t micro_batches_;
-  bool beside_;                  ///< whole gradients leave when they are complete, not behind all passes
-  std::int64_t data_;            ///< ranks that see different data
-  bool uses_added_ = false;      ///< the gradients of a matrix' uses on this stage, before they leave
+  bool beside_;                  ///< whole gradients are reduced when complete, not after all passes
+  std::int64_t data_;            ///< number of ranks with different data
+  bool uses_added_ = false;      ///< gradients of a matrix' uses on this stage are added before their reduction
   std::vector<TemplateId> all_;
   std::vector<UnitTemplates> units_;
   std::map<std::int32_t, TemplateId> partial_;  ///< by region
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> done_;
   std::vector<bool> reduced_;
-  bool tie_waits_ = false;       ///< the stage has its part of a matrix that others have, too, and it is not summed yet
-  std::vector<Sent> sent_;       ///< of one unit, or of the root's
+  bool tie_waits_ = false;       ///< the stage's part of a shared matrix is complete but not yet summed over stages
+  std::vector<Sent> sent_;       ///< of one unit, or of the root unit
   std::vector<bool> root_;       ///< by unit
-  std::map<std::int32_t, std::vector<std::int32_t>> root_done_;  ///< by micro-batch: units of the root that are complete
-  std::optional<std::pair<std::int32_t, BufferId>> replicas_sent_;  ///< unit, and where the sum of its share over replicas is made
+  std::map<std::int32_t, std::vector<std::int32_t>> root_done_;  ///< by micro-batch: completed units of the root unit
+  std::optional<std::pair<std::int32_t, BufferId>> replicas_sent_;  ///< unit, and buffer of its shard's sum over replicas
   TemplateId tie_, tie_stages_, tables_, loss_, optimizer_, validation_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What one micro-batch has in memory in one chunk of a stage, and the small steps that put it there.
+// Tensors of one micro-batch in one chunk of a stage, and helpers that allocate and write them.
 
 #include <string_view>
 #include <vector>
@@ -11,26 +11,26 @@ namespace tandem::lowering {
 
 /// Buffers of one micro-batch in one chunk.
 struct InFlight {
-  std::vector<BufferId> hidden;    ///< [layer]: input of the layer; then the chunk's output, and of each MTP module its block's input and output
+  std::vector<BufferId> hidden;    ///< by layer: its input; then the chunk's output; then each MTP block's input and output
   std::vector<BufferId> saved;     ///< [layer]
-  // Where the backward pass is split, by layer:
-  std::vector<BufferId> inputs;    ///< what of the forward pass the weights' gradients read
-  std::vector<BufferId> deferred;  ///< and what of the backward pass
+  // By layer, if the backward pass is split:
+  std::vector<BufferId> inputs;    ///< forward tensors that the weight gradients read
+  std::vector<BufferId> deferred;  ///< backward tensors that they read
   BufferId embed_saved = kNoBuffer, head_saved = kNoBuffer;
-  BufferId embed_mask = kNoBuffer; ///< of the embedding's dropout: held, never touched
-  BufferId logits = kNoBuffer;     ///< where they are kept for what is shown of them
-  BufferId gradient = kNoBuffer;   ///< of the hidden state the backward pass has reached
-  BufferId sent_hidden = kNoBuffer, sent_gradient = kNoBuffer;  ///< until their bytes may be handed on
-  TemplateId gather_hidden, gather_gradient;  ///< of what came in shares and has not been put together
-  Point gradient_there;            ///< when a received gradient has come, whole
-  // MTP modules: states that the head reads, their gradients, those of the modules' words, and what norms of states (the model's first) and
-  // modules keep.
+  BufferId embed_mask = kNoBuffer; ///< mask of the embedding's dropout: held, never touched
+  BufferId logits = kNoBuffer;     ///< kept for metrics
+  BufferId gradient = kNoBuffer;   ///< gradient of the hidden state where the backward pass stands
+  BufferId sent_hidden = kNoBuffer, sent_gradient = kNoBuffer;  ///< until their bytes may be reused
+  TemplateId gather_hidden, gather_gradient;  ///< gather for received shares that are not joined yet
+  Point gradient_there;            ///< when a received gradient is complete
+  // MTP modules: hidden states that the head reads, their gradients, gradients of the modules'
+  // word embeddings, and stored tensors of state norms (the model's first) and modules.
   BufferId states = kNoBuffer, state_gradients = kNoBuffer, word_gradients = kNoBuffer;
   std::vector<BufferId> norm_saved, module_saved;
-  // An encoder-decoder.
+  // Encoder-decoder only.
   BufferId bridge_input = kNoBuffer, bridge_saved = kNoBuffer;
-  Binding memory;                  ///< the encoder's output: behind the first decoder state that the chunk has
-  Binding memory_gradient;         ///< its gradient so far: a buffer of its own, or behind a received one
+  Binding memory;                  ///< the encoder's output, behind the chunk's first decoder state
+  Binding memory_gradient;         ///< its accumulated gradient: an own buffer, or behind a received one
 };
 
 /// Writes instances of computations and their buffers.

@@ -1,5 +1,5 @@
 #pragma once
-// A plan with fewer layers and micro-batches, whose step grows by the same for each that is added.
+// A plan with fewer layers and micro-batches. Each one added grows its step by a constant amount.
 
 #include <cstdint>
 #include <vector>
@@ -8,28 +8,28 @@
 
 namespace tandem::lowering {
 
-/// What a short plan lacks of the plan that it was made from.
+/// Layers or micro-batches that a short plan omits.
 struct Growth {
   enum class Of : std::uint8_t {
-    layers,        ///< of every chunk that has any: so many as repeat their kinds
-    recomputed,    ///< the same, and one more that runs again
-    micro_batches  ///< so many as repeat the schedule
+    layers,        ///< in every chunk with layers: as many as repeat their kinds
+    recomputed,    ///< likewise, and one more layer with recomputation
+    micro_batches  ///< as many as repeat the schedule
   };
   Of of = Of::layers;
-  std::int64_t each = 1;   ///< layers of a chunk, or micro-batches, that are added at once
-  std::int64_t times = 0;  ///< until the plan is whole
+  std::int64_t each = 1;   ///< layers of a chunk, or micro-batches, per increment
+  std::int64_t times = 0;  ///< increments that restore the full plan
 };
 
 struct ShortPlan {
   Plan plan;
-  std::vector<Growth> growths;  ///< each at least once; layers before micro-batches
+  std::vector<Growth> growths;  ///< each `times` >= 1; layers before micro-batches
 
   bool whole() const { return growths.empty(); }
-  /// `plan` with `times` more of a growth.
+  /// `plan` with `times` increments of `growth`.
   Plan grown(const Growth& growth, std::int64_t times) const;
 };
 
-/// Of `plan`. The higher the level (0 first), the less is left out; a plan that is not longer than that is whole.
+/// Shortens `plan`. A higher level (first: 0) omits less. A plan that is not longer than the short form stays whole.
 ShortPlan shorten(const Plan& plan, int level);
 
 }  // namespace tandem::lowering

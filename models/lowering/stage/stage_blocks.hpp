@@ -1,5 +1,5 @@
 #pragma once
-// Which templates a stage's layers have, and what its passes are about to take.
+// The templates of a stage's layers, and the nominal costs of its passes.
 
 #include "models/lowering/stage/stage_order.hpp"
 
@@ -10,27 +10,27 @@ class StageBlocks {
   StageBlocks(const Plan& plan, const Shapes& shapes, const Templates& templates, const std::vector<ChunkPart>& chunks)
       : plan_(plan), s_(shapes), t_(templates), chunks_(chunks) {}
 
-  /// Templates of layer `l` of a chunk; behind its layers, of MTP modules.
+  /// Templates of layer `l` of a chunk. The blocks of MTP modules follow its layers.
   const BlockTemplates& at(const ChunkPart& p, std::int64_t l) const {
     const std::int64_t layer = p.first_layer + l;
     const bool kept = plan_.training.recompute == Recompute::selective && !among_recomputed(p, l);
     if (s_.is_decoder_layer(layer)) return kept ? t_.decoder.kept_block : t_.decoder.block;
     return (kept ? t_.kept_blocks : t_.blocks)[s_.kinds[static_cast<std::size_t>(layer)].index()];
   }
-  /// Whether its forward pass runs again.
+  /// Whether full recomputation covers the layer.
   bool recomputed(const ChunkPart& p, std::int64_t l) const {
     return plan_.training.recompute == Recompute::full && among_recomputed(p, l);
   }
 
-  /// Of the passes of these chunks; `metrics`: what is shown of the loss has a template.
+  /// Templates that these chunks' passes use. `metrics`: whether metrics have a template.
   std::vector<TemplateId> used_templates(bool forward_only, bool metrics) const;
 
-  /// Of a micro-batch after the first; of one stack of layers.
+  /// Costs of the passes of a micro-batch after the first. Only for a model with one stack of layers.
   PassWork work(const TemplateLibrary& library) const;
 
  private:
-  /// Modules' blocks only where all layers are (NVIDIA/Megatron-LM: megatron/core/transformer/multi_token_prediction.py,
-  /// _checkpointed_forward skips them where some layers run again).
+  /// MTP blocks are recomputed only if all layers are (NVIDIA/Megatron-LM:
+  /// megatron/core/transformer/multi_token_prediction.py, _checkpointed_forward skips them where some layers run again).
   bool among_recomputed(const ChunkPart& p, std::int64_t l) const {
     if (l >= p.layers) return plan_.training.recompute_layers == 0;
     return l < among_first(chunks_, p, plan_.training.recompute_layers);

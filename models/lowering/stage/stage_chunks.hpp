@@ -1,5 +1,5 @@
 #pragma once
-// What the chunks of stages hold.
+// Which layers and ends of the model each chunk of each stage holds.
 
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 namespace tandem::lowering {
 
-/// By stage, what its chunks hold by the plan's layer split, ascending chunk.
+/// By stage: its chunks under the plan's layer split, ascending.
 std::vector<std::vector<ChunkPart>> stage_chunks(const Plan& plan);
 
 }  // namespace tandem::lowering

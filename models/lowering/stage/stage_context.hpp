@@ -1,5 +1,5 @@
 #pragma once
-// What lowering a stage needs to know, the same for all its passes.
+// Inputs of a stage's lowering that all its passes share.
 
 #include "models/lowering/shapes/shapes.hpp"
 #include "models/lowering/stage/templates.hpp"
@@ -11,11 +11,11 @@ struct StageContext {
   const Shapes& shapes;
   const Templates& templates;
   TemplateLibrary& library;
-  bool forward_only = false;  ///< an evaluation: what the forward passes keep is dropped behind every block
-  bool exchanges = false;     ///< a pass waits for all that was sent and received in front of it (has_exchanges)
-  bool every_pass = false;    ///< is written by itself, and none copied from one that was the same
-  std::int64_t group = 1;     ///< micro-batches that the schedule takes together
-  const Program* before = nullptr;  ///< of the stage before, which is much alike; none for the first
+  bool forward_only = false;  ///< evaluation: a block's stored tensors are freed after the block
+  bool exchanges = false;     ///< a pass waits for all earlier sends and receives (has_exchanges)
+  bool every_pass = false;    ///< lowers every pass; copies no repeated ones
+  std::int64_t group = 1;     ///< micro-batches that the schedule treats as a group
+  const Program* before = nullptr;  ///< program of the previous, similar stage; null for the first
 };
 
 }  // namespace tandem::lowering

@@ -1,5 +1,5 @@
 #pragma once
-// With whom a stage's ranks communicate: for estimates without a task graph.
+// The groups and neighbours that a stage's ranks communicate with, for estimates without a task graph.
 
 #include <vector>
 
@@ -9,14 +9,14 @@
 namespace tandem::lowering {
 
 struct StageGroups {
-  std::vector<Group> collectives;  ///< each of more than one rank
-  std::vector<int> neighbours;     ///< that it sends to, in stages
+  std::vector<Group> collectives;  ///< groups of more than one rank
+  std::vector<int> neighbours;     ///< offsets of the stages that it sends to
 };
 
-/// Whether experts have groups of their own: ranks of a data group hold other experts, or other parts of their matrices.
+/// Whether experts have their own groups: ranks of a data group hold different experts, or parts of their matrices.
 bool experts_apart(const Plan& plan);
 
-/// By stage, of a model that is one stack of layers.
+/// By stage. Only for a model with one stack of layers.
 std::vector<StageGroups> stage_groups(const Plan& plan, bool tied);
 
 }  // namespace tandem::lowering

@@ -1,5 +1,5 @@
 #pragma once
-// A stage's program, pass by pass. Only stage*.cpp include it.
+// Lowers the schedule of one stage to a program, pass by pass. Only stage*.cpp include this file.
 
 #include <optional>
 #include <set>
@@ -28,16 +28,16 @@ class StageLowering {
     return flights_[static_cast<std::size_t>(a.micro_batch) * chunks_.size() + static_cast<std::size_t>(a.chunk)];
   }
   InFlight& other_chunk(const Action& a) { return flight({a.phase, a.micro_batch, 1 - a.chunk}); }
-  /// Whether a pass of `phase` takes its input from the stage's other chunk, where a V turns.
+  /// Whether a pass of `phase` gets its input from the stage's other chunk, at the turn of a V.
   bool turns(const Action& a, Phase phase) const {
     const ParallelSpec& q = c_.plan.parallel;
     return folds(q.schedule) && stage_.value() + 1 == q.pipeline && a.chunk == (phase == Phase::forward ? 1 : 0);
   }
   const BlockTemplates& block(const ChunkPart& p, std::int64_t l) const { return blocks_.at(p, l); }
   std::int32_t region(RegionKind kind, std::int64_t layer = -1) const { return memory_.params().find(kind, layer); }
-  /// MTP modules of a chunk that run.
+  /// Number of a chunk's MTP modules that run.
   std::int64_t modules(const ChunkPart& p) const { return c_.forward_only ? 0 : p.mtp; }
-  /// Place in InFlight::hidden of what block `l` reads; what it writes is behind that. Modules' blocks do not follow one another.
+  /// Index in InFlight::hidden of the input of block `l`; its output follows. Each module's block has its own pair.
   static std::size_t input_of(const ChunkPart& p, std::int64_t l) {
     return static_cast<std::size_t>(l < p.layers ? l : 2 * l - p.layers + 1);
   }
@@ -46,11 +46,11 @@ class StageLowering {
 
   // ---- schedule ----
 
-  /// A guess that is seldom too low.
+  /// Estimated number of instances, seldom too low.
   std::size_t instances_of(const std::vector<ScheduleEvent>& events) const;
   void run_schedule(const std::vector<ScheduleEvent>& events);
   void run(const std::vector<ScheduleEvent>& events, std::size_t i, const std::vector<Point>& ends);
-  /// Event `i`, a pass, and where it runs with the next one both.
+  /// Lowers event `i`, a pass, together with the next event if both run as a pair.
   void compute(const std::vector<ScheduleEvent>& events, std::size_t i);
   Program finish();
 
@@ -58,12 +58,12 @@ class StageLowering {
 
   /// Before event `i`: writes what is as it was some micro-batches ago; how many events that has done. `ends`: by event.
   std::size_t repeat(const std::vector<ScheduleEvent>& events, std::size_t i, std::vector<Point>& ends);
-  /// Everything that the rest of the program depends on. `mb`: the next micro-batch.
+  /// Shows the detector all state that the rest of the program depends on. `mb`: the next micro-batch.
   void show(RepeatDetector& r, std::int32_t mb);
   std::size_t show(RepeatDetector& r, InFlight& f);
   struct Reference;
   std::size_t repeat(Reference& r, std::size_t times, std::size_t i, std::vector<Point>& ends);
-  /// How often the events from a reference up to `i` come again from there on, one after the other.
+  /// How many times the events from a reference up to `i` recur consecutively from `i` on.
   std::size_t recurrences(const std::vector<ScheduleEvent>& events, Reference& r, std::size_t i,
                           const std::vector<Point>& ends) const;
   void refer(std::size_t event, std::int32_t mb);
@@ -78,14 +78,14 @@ class StageLowering {
   void gather_backward(const ChunkPart& p);
   void embed(const Action& a);
   void block_forward(const Action& a, std::int64_t l);
-  /// Bindings in `slots_` for the template that is returned.
+  /// Fills `slots_` with the bindings for the returned template.
   TemplateId begin_block_forward(const Action& a, std::int64_t l);
   void end_block_forward(const Action& a, std::int64_t l);
-  /// The list of bindings of one block at a time, begun with those of its weights.
+  /// Clears `slots_` and returns it with the bindings of a block's weights.
   std::vector<Binding>& block_weights(std::int64_t layer);
-  /// Those that template `t` touches; the others may not be there.
+  /// The same with only the weights that template `t` touches. Others may not be gathered.
   std::vector<Binding>& block_weights(std::int64_t layer, TemplateId t);
-  /// Those of the gradients that template `t` touches; the others have no room before.
+  /// Adds the gradients that template `t` touches. Others are not allocated yet.
   void add_gradients(std::vector<Binding>& slots, TemplateId t, std::int64_t layer, std::int32_t mb);
   TemplateId bind_block(const Action& a, std::int64_t l, Phase phase, const Binding& y);
   void run_block(const Action& a, std::int64_t l, Phase phase, const Binding& y);
@@ -93,17 +93,17 @@ class StageLowering {
 
   // ---- MTP modules: stage_mtp.cpp ----
 
-  /// The final norm and all modules, up to what the head reads.
+  /// Runs the final norm and all modules, up to the head's input.
   void modules_forward(const Action& a);
-  /// From what the head gives to the gradient of the last layer's output.
+  /// Runs backward from the head's input gradient to the gradient of the last layer's output.
   void modules_backward(const Action& a);
-  /// Of the model's states (`module` -1) or a module's.
+  /// Norm of the model's hidden states (`module` -1), or of a module's.
   void state_norm(const Action& a, std::int64_t module);
   void state_norm_backward(const Action& a, std::int64_t module);
   void module_forward(const Action& a, std::int64_t module);
   void module_backward(const Action& a, std::int64_t module);
   void module_words(const Action& a);
-  /// States of the model (0) and of modules (from 1 on) in a buffer of all.
+  /// The hidden states of the model (`place` 0) or of a module (1, 2, ...) in the buffer of all.
   Binding state_in(BufferId all, std::int64_t place) const;
   InstanceKey module_key(const Action& a, std::int64_t module) const;
 
@@ -117,35 +117,35 @@ class StageLowering {
   void block_backward(const Action& a, std::int64_t l);
   TemplateId begin_block_backward(const Action& a, std::int64_t l);
   void end_block_backward(const Action& a, std::int64_t l);
-  /// A backward pass begins without those of the one before (deepspeed/runtime/pipe/engine.py and bf16_optimizer.py, commit 56c522386:
-  /// clear_lp_grads sets them to none) and makes them as it goes.
+  /// Frees the last backward pass' narrow gradients. The next pass allocates its own as it goes
+  /// (deepspeed/runtime/pipe/engine.py and bf16_optimizer.py, commit 56c522386: clear_lp_grads sets them to none).
   void drop_narrow_gradients();
   void make_narrow_gradient(std::int32_t region);
-  /// Whether the weights' gradients of a block read its input.
+  /// Whether the weight gradients of a block read the block's input.
   bool reads_input_later(const Action& a, std::int64_t l) const;
-  /// Nobody needs what the block's forward pass kept.
+  /// Frees the tensors that a block's forward pass stored.
   void drop_kept(InFlight& f, std::size_t l);
-  /// Nobody needs the block's input any more, and its gradients are complete.
+  /// Frees a block's input and marks its gradients complete.
   void block_done(const Action& a, std::int64_t l);
-  /// Runs the block's forward again from its input where it is recomputed; its output is not needed. Then makes the gradient of the
-  /// input, in the place of that output; where there is none, ahead of what the block keeps, which would have that place and leave the
-  /// gradient one in a large hole that others want.
+  /// Recomputes a block's forward pass from its input if it is recomputed; the recomputed output is not needed. Then
+  /// allocates the input gradient in the output's place. Without recomputation it allocates the gradient before freeing
+  /// the block's stored tensors. Otherwise it would take their place and split a large hole that later tensors need.
   BufferId recompute_and_begin(const Action& a, std::int64_t l);
   void embed_backward(const Action& a);
   void metrics(const Action& a);
-  /// The weights that they read, layer by layer: those of products that are computed again.
+  /// Weights that the deferred half reads for recomputed products, layer by layer.
   WeightGather::Needs weights_again(const Action& a) const;
   void weights(const Action& a);
   void block_weights_backward(const Action& a, std::int64_t l);
 
   // ---- two passes at once: stage_pair.cpp ----
 
-  /// A block on its way.
+  /// A block that is being lowered piece by piece.
   struct BlockPieces {
     const std::vector<TemplateId>* templates = nullptr;
     InstanceKey key;
     std::vector<Binding> slots;
-    BufferId held = kNoBuffer;      ///< scratch, while there are several
+    BufferId held = kNoBuffer;      ///< scratch shared by several pieces
     std::size_t next = 0;
 
     bool over() const { return next == templates->size(); }
@@ -178,27 +178,27 @@ class StageLowering {
   StageRegions regions_;
   StageTransfers transfers_;
   std::vector<InFlight> flights_;                         ///< by micro-batch, then chunk
-  std::vector<BufferId> narrow_;                          ///< of the last backward pass
-  std::set<std::int32_t> narrow_made_;                    ///< regions that have one of them
-  BufferId next_gradient_ = kNoBuffer;                    ///< that the block of a backward pass makes
-  bool backward_follows_ = false;                         ///< of the forward pass that is written
-  bool weights_stay_ = false;                             ///< gathered ones, for the pass behind the one that is written
+  std::vector<BufferId> narrow_;                          ///< narrow gradients of the last backward pass
+  std::set<std::int32_t> narrow_made_;                    ///< regions with a narrow gradient
+  BufferId next_gradient_ = kNoBuffer;                    ///< input gradient of the block whose backward pass is lowered next
+  bool backward_follows_ = false;                         ///< the forward pass being lowered is followed by its own backward pass
+  bool weights_stay_ = false;                             ///< gathered weights stay for the next pass
   std::vector<Binding> slots_;                            ///< see block_weights
 
-  /// The state at some forward pass of the first chunk.
+  /// The builder's state before a forward pass of the first chunk.
   struct Reference {
     RepeatDetector state;
     std::size_t event = 0;
-    std::int64_t searches = 0;                            ///< of the arena, until then
-    std::int32_t micro_batch = 0, micro_batches = 0;      ///< its own, and how many behind it the state is the same
+    std::int64_t searches = 0;                            ///< of the arena, up to this state
+    std::int32_t micro_batch = 0, micro_batches = 0;      ///< its micro-batch; period of the repetition in micro-batches
     ProgramBuilder::Mark mark{};
   };
-  std::vector<Reference> references_;                     ///< the last few that may come again
+  std::vector<Reference> references_;                     ///< the latest states that may recur
   std::int32_t until_reference_ = -1;                     ///< such passes until the next one is noted; not known yet
-  bool repeats_ = false;                                  ///< something may come again
-  std::int32_t group_ = 1;                                ///< micro-batches that the schedule takes together
-  bool turned_ = false;                                   ///< there has been a backward pass since the last such pass
-  std::int32_t first_alive_ = 0, last_begun_ = 0;         ///< micro-batches; none before the first has anything in memory
+  bool repeats_ = false;                                  ///< whether any state may recur
+  std::int32_t group_ = 1;                                ///< micro-batches that the schedule treats as a group
+  bool turned_ = false;                                   ///< a backward pass has run since the last such forward pass
+  std::int32_t first_alive_ = 0, last_begun_ = 0;         ///< micro-batches; earlier ones hold no memory
 };
 
 }  // namespace tandem::lowering

@@ -18,89 +18,89 @@ class StageMemory {
  public:
   StageMemory(const StageContext& c, const std::vector<ChunkPart>& chunks, ProgramBuilder& builder);
 
-  /// Declares everything that lives for the whole step.
+  /// Declares all buffers that live for the whole step.
   void declare(std::int64_t micro_batches);
 
   const StageParams& params() const { return p_; }
   const Sharding& sharding() const { return z_; }
   bool weights_sharded() const { return z_.zero_stage == 3; }
   bool gradients_sharded() const { return z_.zero_stage > 1; }
-  /// PyTorch's FSDP, which allocates on streams of their own what gathers and reductions write; FSDP1 also what it sends
-  /// (pytorch/pytorch: torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_all_gather and foreach_reduce;
-  /// torch/distributed/fsdp/_runtime_utils.py, _unshard and _reduce_grad).
+  /// Whether gathers and reductions write tensors allocated on their own streams, as in PyTorch's FSDP; FSDP1
+  /// also does so for what it sends (pytorch/pytorch: torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py,
+  /// foreach_all_gather and foreach_reduce; torch/distributed/fsdp/_runtime_utils.py, _unshard and _reduce_grad).
   bool own_streams() const { return s_.unit_copies != UnitCopies::none || (weights_sharded() && s_.fusion.sharded_streams); }
-  /// Weights are gathered where they are used: FSDP1.
+  /// Whether weights are gathered directly to their place of use: FSDP1.
   bool gathers_in_place() const { return own_streams() && s_.unit_copies != UnitCopies::per_parameter; }
   bool first() const { return first_; }
   bool last() const { return last_; }
   bool head_has_bias() const { return s_.output_bias; }
-  /// This stage's uses of its copy of the word matrix, in order. The gradient of the first one lies with the other
-  /// parameters', those of the others apart: "extra" ones.
+  /// This stage's uses of its copy of the word matrix, in order. The first use's gradient
+  /// lies with the other parameters'. Later uses have separate, "extra" gradients.
   const std::vector<WordUse>& word_uses() const { return word_uses_; }
   bool uses_apart() const { return word_uses_apart(c_.plan); }
   std::int32_t extras() const { return std::max(0, static_cast<std::int32_t>(word_uses_.size()) - 1); }
 
   // ---- by region ----
   Binding weights(std::int32_t region) const;
-  /// Of a chunk's regions those that the model begins and ends with, where they are one unit for FSDP; else none.
+  /// A chunk's regions at both ends of the model, if FSDP treats them as one root unit; else none.
   std::vector<std::int32_t> root_regions(const ChunkPart& part) const;
-  /// Of a micro-batch; allocates a temporary unit where gradients are sharded.
+  /// Gradients of a region for one micro-batch. Allocates a temporary unit if gradients are sharded.
   Binding gradients(std::int32_t region, std::int32_t micro_batch);
-  /// Whether `gradients` lie apart until a micro-batch is complete and are then added: of tables that many layers add to.
+  /// Whether a micro-batch's gradients are accumulated only when complete: those of tables used in many layers.
   bool added_later(std::int32_t region, std::int32_t micro_batch) const;
   /// This stage's copy of the word matrix; -1: it has none.
   std::int32_t word_region() const;
-  /// Of the output matrix, which may be the word matrix.
+  /// Region of the output matrix, which may be the word matrix.
   std::int32_t output_region() const;
   Binding word_gradients(WordUse use, std::int32_t micro_batch);
   Binding output_gradients(std::int32_t micro_batch);
 
   // ---- by unit; units from `extra_unit(0)` on are the extra gradients of the word matrix ----
   std::int32_t extra_unit(std::int32_t extra) const { return static_cast<std::int32_t>(p_.units.size()) + extra; }
-  /// Whether a unit's gradients leave with those of both ends of the model.
+  /// Whether a unit's gradients are reduced with those of both ends of the model (FSDP's root unit).
   bool in_root(std::int32_t u) const;
   bool is_extra(std::int32_t u) const { return u >= extra_unit(0); }
-  /// Unit of the gradient of a use of the word matrix; -1: it lies in the word matrix's own region.
+  /// Unit of the extra gradient of a use of the word matrix; -1: the use writes the word matrix's own region.
   std::int32_t extra_unit(WordUse use) const;
   const ShardUnit& unit(std::int32_t u) const;
   std::int64_t padding(std::int32_t u) const;
   std::int32_t regions_of(std::int32_t u) const;
-  /// Persistent gradients of a unit, or the rank's part of them.
+  /// Persistent gradients of a unit, or this rank's shard of them.
   Binding unit_gradients(std::int32_t u) const;
-  /// What a backward pass writes of a region beside its fp32 gradients, until the next one begins (fusion.hpp, narrow_gradients); no bytes
-  /// where there is nothing, or it is there for the step.
+  /// Bytes of the narrow gradients of a region that live beside the fp32 ones until the next backward
+  /// pass (fusion.hpp, narrow_gradients). 0 if there are none, or if they live for the whole step.
   Bytes narrow_gradient(std::int32_t region) const;
   Binding temporary_gradients(std::int32_t u, std::int32_t micro_batch) const { return {temporary_.at({u, micro_batch})}; }
   void release_gradients(std::int32_t u, std::int32_t micro_batch);
-  /// Persistent weights of a unit, or the rank's part of them.
+  /// Persistent weights of a unit, or this rank's shard of them.
   Binding unit_weights(std::int32_t u) const { return {weights_ + u}; }
-  /// Where a gathered unit is used; until release_weights.
+  /// Buffer from which a gathered unit is used, until release_weights.
   Binding gather_place(std::int32_t u);
   bool gathered(std::int32_t u) const { return gathered_.count(u) > 0; }
-  /// Where a unit arrives that is copied from there to its place; until release_arrival.
+  /// Buffer that receives a gathered unit before it is copied to its place, until release_arrival.
   Binding arrival(std::int32_t u);
   void release_arrival(std::int32_t u);
   void release_weights(std::int32_t u);
 
   // ---- offloading ----
-  /// Whether the states of a unit live in the host's memory (the first units, up to the planned share of all).
+  /// Whether a unit's optimizer states are in host memory: the first units, up to the planned share of all.
   bool offloaded(std::int32_t u) const { return offloaded_[static_cast<std::size_t>(u)]; }
   bool weights_offloaded() const { return z_.offload.parameters; }
 
   // ---- whole ----
   Binding all_gradients() const { return {gradients_, gradient_pieces_, 0}; }
   Binding all_weights() const { return {weights_, static_cast<std::int32_t>(p_.units.size()), 0}; }
-  /// The optimizer's other slots, by name.
+  /// An optimizer state, by name.
   Binding state(std::string_view name) const;
   UpdateSpec update_spec() const;
-  /// Room for what a framework's optimizer holds beside states and gradients while it runs; kNoBuffer: nothing.
+  /// Allocates what a framework's optimizer holds beside states and gradients during the update. kNoBuffer: nothing.
   BufferId begin_update();
 
   Binding tokens(std::int32_t mb) const { return ids(tokens_, mb, c_.shapes.tokens); }
   Binding types(std::int32_t mb) const { return ids(types_, mb, c_.shapes.tokens); }
   Binding decoder_tokens(std::int32_t mb) const { return ids(decoder_tokens_, mb, last_tokens()); }
   Binding targets(std::int32_t mb) const { return ids(targets_, mb, last_tokens()); }
-  /// Of the further tokens that MTP modules read: all, or those of module `module` (0 first).
+  /// The further tokens that MTP modules read: of all modules, or of module `module` (first: 0).
   Binding mtp_tokens(std::int32_t mb) const { return ids(mtp_tokens_, mb, s_.mtp * s_.tokens); }
   Binding mtp_tokens(std::int32_t mb, std::int64_t module) const {
     Binding all = mtp_tokens(mb);
@@ -117,7 +117,7 @@ class StageMemory {
     const std::int64_t bytes = bytes_of(DType::int32, each).count();
     return {buffer, 1, bytes * mb, bytes};
   }
-  /// Tokens of a micro-batch where the model ends.
+  /// Tokens of a micro-batch at the end of the model.
   std::int64_t last_tokens() const { return s_.decoder_layers > 0 ? s_.decoder().tokens : s_.tokens; }
   Bytes unit_bytes(const ShardUnit& u, DType d, bool sharded) const {
     return bytes_of(d, sharded ? u.shard_elements() : u.elements);
@@ -138,7 +138,7 @@ class StageMemory {
   bool first_ = false, bridge_ = false, last_ = false, mtp_ = false;
   std::vector<WordUse> word_uses_;
   StageParams p_;
-  ShardUnit extra_;                          ///< size of an extra gradient of the word matrix
+  ShardUnit extra_;                          ///< size of one extra gradient of the word matrix
   std::vector<BufferId> extra_gradients_;
   std::vector<bool> offloaded_;              ///< by unit
   BufferId weights_ = kNoBuffer, gradients_ = kNoBuffer, tokens_ = kNoBuffer, decoder_tokens_ = kNoBuffer, types_ = kNoBuffer,

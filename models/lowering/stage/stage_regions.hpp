@@ -1,5 +1,5 @@
 #pragma once
-// Which regions of a stage's parameters a pass reads, and in which order: what ZeRO 3 gathers.
+// Which parameter regions a pass reads, in order. ZeRO 3 gathers these.
 
 #include <vector>
 
@@ -11,16 +11,16 @@ namespace tandem::lowering {
 
 class StageRegions {
  public:
-  /// `modules`: MTP modules run.
+  /// `modules`: whether MTP modules run.
   StageRegions(const StageMemory& memory, const DecoderFlow& decoder, const std::vector<ChunkPart>& chunks, bool modules);
 
-  /// A block's region, then the experts' where it has some, then tables of relative bias. `l`: of the stage's layers and modules.
+  /// The block's region, then its experts' if any, then tables of relative bias. `l` counts the stage's layers, then modules.
   const std::vector<std::int32_t>& layer(std::int64_t l) const { return layers_[static_cast<std::size_t>(l)]; }
 
-  /// Regions whose weights are read together, in order.
+  /// Regions that are read together, in order of use.
   WeightGather::Needs forward(const ChunkPart& p) const;
   WeightGather::Needs backward(const ChunkPart& p) const;
-  /// How often each use of `backward` reads its parameters: a layer whose forward pass runs again, twice.
+  /// How often each use of `backward` reads its parameters: twice for a recomputed layer, else once.
   std::vector<std::int64_t> backward_reads(const ChunkPart& p, const StageBlocks& blocks) const;
 
  private:
@@ -33,7 +33,7 @@ class StageRegions {
   const StageMemory& memory_;
   const DecoderFlow& decoder_;
   bool modules_;
-  std::vector<std::vector<std::int32_t>> layers_;  ///< by layer; empty where the stage has it not
+  std::vector<std::vector<std::int32_t>> layers_;  ///< by layer; empty for layers of other stages
 };
 
 }  // namespace tandem::lowering

@@ -1,5 +1,5 @@
 #pragma once
-// What a stage sends and receives: buffers, the instances that move them, and what waits for them.
+// A stage's sends and receives: their buffers, their instances, and the computations that wait for them.
 
 #include "models/lowering/stage/decoder_flow.hpp"
 #include "models/lowering/stage/in_flight.hpp"
@@ -12,14 +12,14 @@ class StageTransfers {
   StageTransfers(const StageContext& c, ProgramBuilder& b, const InstanceWriter& w, DecoderFlow& decoder)
       : c_(c), b_(b), w_(w), decoder_(decoder) {}
 
-  /// The input of an action, into a new buffer of `f`.
+  /// Receives the input of an action into a new buffer of `f`.
   void receive(const ScheduleEvent& e, const ChunkPart& p, InFlight& f);
-  /// The output of an action, whose buffer leaves `f`.
+  /// Sends the output of an action. Its buffer leaves `f`.
   void send(const ScheduleEvent& e, const ChunkPart& p, InFlight& f);
-  /// What `a` sent may be handed on.
+  /// Allows reuse of the buffer that `a` sent.
   void release(const Action& a, InFlight& f);
-  /// Comes in front of a computation: it waits for the last send where sends are not overlapped, for the last receive where both are
-  /// one exchange, and what came in shares is put together. Earlier, the tensor stream would wait for the sender.
+  /// Called before a computation. The computation waits for the last send if sends do not overlap, and for the last receive
+  /// if both are one exchange. Received shares are gathered here; earlier, the tensor stream would wait for the sender.
   void before(const Action& a, InFlight& f);
   void show(RepeatDetector& r) {
     r.point(last_send_);
@@ -37,7 +37,7 @@ class StageTransfers {
   const InstanceWriter& w_;
   DecoderFlow& decoder_;
   Point last_send_, last_receive_;
-  bool waits_for_send_ = false, waits_for_receive_ = false;  ///< the next computation, for those
+  bool waits_for_send_ = false, waits_for_receive_ = false;  ///< whether the next computation waits for the last send, receive
 };
 
 }  // namespace tandem::lowering

@@ -15,20 +15,20 @@ struct FirstAndLater {
   TemplateId of(std::int32_t micro_batch) const { return micro_batch == 0 ? first : later; }
 };
 
-/// Of one kind of block.
+/// Templates of one kind of block.
 struct BlockTemplates {
-  TemplateId forward, again;  ///< `again`: before the backward pass of a layer that is recomputed
+  TemplateId forward, again;  ///< `again`: recomputation of the forward pass before the backward pass
   FirstAndLater backward;
-  FirstAndLater weights;      ///< the deferred half, where a schedule splits the backward pass
-  // Where two passes run at once (pieces.hpp); else empty.
+  FirstAndLater weights;      ///< weight-gradient half, if a schedule splits the backward pass
+  // Pieces of the templates for two passes at once (pieces.hpp); else empty.
   std::vector<TemplateId> forward_pieces;
-  std::array<std::vector<TemplateId>, 2> backward_pieces;  ///< of the first micro-batch, of the others
+  std::array<std::vector<TemplateId>, 2> backward_pieces;  ///< for the first micro-batch; for the others
 };
 
-/// Between stages.
+/// Templates of transfers between stages.
 struct TransferTemplates {
   TemplateId send_forward, send_backward, recv_forward, recv_backward;
-  TemplateId gather;   ///< of what was received in shares
+  TemplateId gather;   ///< gathers shares that were received
 
   TemplateId at(bool send, int stage_offset) const {
     if (send) return stage_offset > 0 ? send_forward : send_backward;
@@ -36,37 +36,37 @@ struct TransferTemplates {
   }
 };
 
-/// What an encoder-decoder has besides: unset elsewhere.
+/// Additional templates of an encoder-decoder; unset otherwise.
 struct DecoderTemplates {
   BlockTemplates block;
-  BlockTemplates kept_block;       ///< of layers that selective recomputation leaves out
-  TransferTemplates transfer;      ///< of a decoder's state with the encoder's output behind it
+  BlockTemplates kept_block;       ///< of layers without selective recomputation
+  TransferTemplates transfer;      ///< transfers of a decoder's state followed by the encoder's output
   TemplateId bridge_forward, pass_memory, pass_gradient, memory_start, tables_start, tables_add;
   FirstAndLater bridge_backward;
 };
 
-/// What MTP modules have besides their blocks: unset elsewhere.
+/// Additional templates of MTP modules; unset without them.
 struct MtpTemplates {
   TemplateId final_norm_forward, norm_forward, forward;
   FirstAndLater final_norm_backward, norm_backward, backward, words;
 };
 
 struct Templates {
-  std::array<BlockTemplates, kLayerKinds> blocks;  ///< by LayerKind::index(); unset of kinds that the model has no layer of
-  std::array<BlockTemplates, kLayerKinds> kept_blocks;  ///< the same of layers that selective recomputation leaves out
+  std::array<BlockTemplates, kLayerKinds> blocks;  ///< by LayerKind::index(); unset for kinds that the model lacks
+  std::array<BlockTemplates, kLayerKinds> kept_blocks;  ///< likewise, of layers without selective recomputation
   DecoderTemplates decoder;
   MtpTemplates mtp;
   TemplateId embed_forward;
   FirstAndLater embed_backward, head_forward, head_backward;
-  TemplateId metrics;   ///< unset where none are shown
+  TemplateId metrics;   ///< unset if no metrics are shown
   TransferTemplates transfer;
 };
 
 struct TemplateChoice {
-  bool always_first = false;  ///< gradients of every micro-batch are written (ZeRO 2 and 3 reduce each of them)
-  bool some_kept = false;     ///< selective recomputation is for some layers only
-  bool pairs = false;         ///< a forward and a backward pass run at once
-  bool evaluation = false;    ///< forward passes of the model alone, without MTP modules
+  bool always_first = false;  ///< each micro-batch's gradients overwrite (ZeRO 2 and 3 reduce each)
+  bool some_kept = false;     ///< some layers have no selective recomputation
+  bool pairs = false;         ///< a forward and a backward pass run at the same time
+  bool evaluation = false;    ///< evaluation: forward passes only, without MTP modules
 };
 Templates make_templates(const Shapes& s, const TemplateChoice& choice, TemplateLibrary& library);
 

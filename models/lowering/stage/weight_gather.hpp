@@ -1,5 +1,5 @@
 #pragma once
-// ZeRO 3: weights are gathered before they are used and dropped afterwards, some layers ahead of the computation.
+// ZeRO 3: gathers weights before their use, some layers ahead, and frees them afterwards.
 
 #include <map>
 #include <set>
@@ -12,22 +12,22 @@ namespace tandem::lowering {
 
 class WeightGather {
  public:
-  /// Regions that are used together, in the order of use.
+  /// Uses in order; each lists the regions that are used together.
   using Needs = std::vector<std::vector<std::int32_t>>;
 
-  /// `ahead`: uses whose weights are on the way while one computes.
+  /// `ahead`: number of later uses whose weights are gathered while one use computes.
   WeightGather(StageMemory& memory, GradientReduction& reduction, std::int64_t ahead)
       : memory_(memory), reduction_(reduction), ahead_(static_cast<std::size_t>(ahead)) {}
 
-  /// What the following pass will use. Without ZeRO 3 nothing of this does anything.
+  /// Sets the uses of the next pass. Without ZeRO 3 all functions here do nothing.
   void plan(Needs needs) {
     if (!memory_.weights_sharded()) return;
     needs_ = std::move(needs);
     stay_.clear();
     now_ = asked_ = 0;
   }
-  /// The same, and the pass behind it uses the same: everything stays (arXiv 2211.05953, of breadth-first schedules; pipelines of
-  /// PyTorch gather around a run of passes, too: torch/distributed/pipelining/schedules.py, _add_unshard_reshard).
+  /// plan() for a pass that is followed by an equal one: everything stays gathered (arXiv 2211.05953, breadth-first schedules;
+  /// PyTorch's pipelines also gather around a run of passes: torch/distributed/pipelining/schedules.py, _add_unshard_reshard).
   void plan_before_same(Needs needs) {
     plan(std::move(needs));
     std::map<std::int32_t, std::size_t> next;  // use, by unit
@@ -38,16 +38,16 @@ class WeightGather {
         next[unit] = use;
       }
   }
-  /// The same, and the pass behind it is `backward`, whose uses read their parameters so many `times`. What is used again stays where
-  /// it is of the last use here (PyTorch: torch/distributed/fsdp/_runtime_utils.py, _post_forward_reshard leaves the root unit;
-  /// pytorch/torchtitan: torchtitan/models/llama3/infra/parallelize.py, apply_fsdp), or where less than `distance` parameters are
-  /// read between (DeepSpeed: deepspeed/runtime/zero/partitioned_param_coordinator.py, __params_to_release).
+  /// plan() for a pass that `backward` follows, whose uses read their parameters `times` times. A unit stays gathered if the
+  /// last use here has it (PyTorch: torch/distributed/fsdp/_runtime_utils.py, _post_forward_reshard leaves the root unit;
+  /// pytorch/torchtitan: torchtitan/models/llama3/infra/parallelize.py, apply_fsdp), or if fewer than `distance` parameters
+  /// are read before its next use (DeepSpeed: deepspeed/runtime/zero/partitioned_param_coordinator.py, __params_to_release).
   void plan_before_backward(Needs needs, const Needs& backward, const std::vector<std::int64_t>& times, std::int64_t distance) {
     require(times.size() == backward.size(), "uses of a backward pass and how often they read are not as many");
     plan(std::move(needs));
     struct Next {
-      std::int64_t read;  ///< parameters from the last of all uses back to this one
-      std::size_t use;    ///< of this pass, or as many as it has
+      std::int64_t read;  ///< parameters read from this use to the end of all uses
+      std::size_t use;    ///< index in this pass; needs_.size(): in the next pass
     };
     std::map<std::int32_t, Next> nexts;  // by unit
     std::int64_t read = 0;
@@ -66,8 +66,8 @@ class WeightGather {
     }
   }
 
-  /// Regions that stay, whatever uses them, until `let_go`: FSDP's root unit (pytorch/pytorch: torch/distributed/fsdp/_fully_shard/
-  /// _fsdp_state.py, _lazy_init does not reshard the root after the forward pass).
+  /// Gathers regions that stay until `let_go` whatever uses them: FSDP's root unit (pytorch/pytorch:
+  /// torch/distributed/fsdp/_fully_shard/_fsdp_state.py, _lazy_init does not reshard the root after the forward pass).
   void hold(const std::vector<std::int32_t>& regions) {
     for (const std::int32_t r : regions)
       if (const std::int32_t u = unit_of(r); ++users_[u] == 1) reduction_.gather(u);
@@ -77,7 +77,7 @@ class WeightGather {
     for (const std::int32_t r : regions) leave(unit_of(r));
   }
 
-  /// The next use begins: its weights, and those of the next ones, are asked for.
+  /// Begins the next use: gathers its weights and those of the next `ahead` uses.
   void begin() {
     if (!memory_.weights_sharded()) return;
     for (; asked_ < needs_.size() && asked_ <= now_ + ahead_; ++asked_)
@@ -86,11 +86,11 @@ class WeightGather {
     for (const std::int32_t unit : units(needs_[now_])) reduction_.place(unit);
   }
 
-  /// The use has ended.
+  /// Ends the use.
   void end() {
     if (!memory_.weights_sharded()) return;
     for (const std::int32_t unit : units(needs_[now_])) {
-      // Where its next use has asked for it already, it is among users_ for that one.
+      // If the next use has already gathered the unit, users_ counts that use.
       if (const auto next = stay_.find({now_, unit}); next != stay_.end() && next->second >= asked_) kept_.insert(unit);
       else leave(unit);
     }
@@ -119,8 +119,8 @@ class WeightGather {
   Needs needs_;
   std::size_t now_ = 0, asked_ = 0;
   std::map<std::int32_t, std::int32_t> users_;
-  std::map<std::pair<std::size_t, std::int32_t>, std::size_t> stay_;  ///< use of this pass, unit: its next use
-  std::set<std::int32_t> kept_;  ///< for the next use, which need not gather it: each counts as one of users_
+  std::map<std::pair<std::size_t, std::int32_t>, std::size_t> stay_;  ///< (use of this pass, unit): the unit's next use
+  std::set<std::int32_t> kept_;  ///< units that stay for their next use; each counts in users_
 };
 
 }  // namespace tandem::lowering
