@@ -85,7 +85,7 @@ struct AttentionContext { AttentionDims dims; };
 /// in: dcontext, probs (as AttentionContext read them), kv; out: dprobs, dkv (writes its v part)
 struct AttentionContextBackward { AttentionDims dims; };
 /// in: dprobs, probs (before dropout); out: dscores, [dtable[heads, relative_buckets]]
-/// Dropout in a kernel of its own: in: dprobs; out: the same without what was dropped. The rest is then a whole one without it.
+/// Part `dropout`, a separate kernel: in: dprobs; out: dprobs without dropped ones. The rest is then `whole` with dropout 0.
 struct AttentionSoftmaxBackward {
   AttentionDims dims;
   double dropout;

@@ -121,9 +121,9 @@ struct Neighbour {
   bool operator==(const Neighbour&) const = default;
 };
 
-/// What makes the input of `action` of `stage`; nothing for weights, at the model's ends, where a V turns, and when there is one stage.
+/// The action that computes the input of `action`. Nothing for weights, at the model's ends, where a V turns, or on one stage.
 std::optional<Neighbour> input_from(const ScheduleShape& shape, StageId stage, const Action& action);
-/// The action that reads the output of `action` of `stage`. Nothing in the same cases.
+/// The action that reads the output of `action`. Nothing in the same cases.
 std::optional<Neighbour> output_to(const ScheduleShape& shape, StageId stage, const Action& action);
 
 /// One event of a stage's issue order.

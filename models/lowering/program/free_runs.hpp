@@ -1,6 +1,6 @@
 #pragma once
-// The free bytes of an arena as runs without a gap, by address, so that the first run that is long enough is found without looking
-// at all of them.
+// The free bytes of an arena as contiguous runs, by address. The
+// first run that is long enough is found without a scan of all runs.
 
 #include <array>
 #include <cstdint>
@@ -10,27 +10,27 @@
 
 namespace tandem::lowering {
 
-/// Bytes that were freed together.
+/// Bytes that were freed together, with the last tasks that touched them.
 struct Hole {
   std::int64_t offset, bytes;
   Frontier last;
 };
 
-/// Runs in leaves of some dozens, each leaf with the length of its longest run. Of n runs a look-up touches about n / kLeaf leaves.
+/// Runs are in leaves of up to 64. Each leaf knows its longest run, so a look-up among n runs touches about n / kLeaf leaves.
 class FreeRuns {
  public:
-  /// Where a run stands; until the next change.
+  /// Position of a run. Invalid after a change.
   struct Place {
     std::size_t leaf = 0, index = 0;
   };
   struct Taken {
     std::int64_t offset, bytes;
-    Frontier prior;  ///< who touched these bytes last
+    Frontier prior;  ///< last tasks that touched these bytes
   };
 
-  /// The first run of at least `bytes`, or the one that ends at `end`, whichever comes first; false: there is none.
+  /// Finds the first run of at least `bytes`, or the one that ends at `end`, whichever comes first. Returns false if there is none.
   bool first_fit(std::int64_t bytes, std::int64_t end, Place& place) const;
-  /// The first `bytes` of a run, or all of a shorter one, are free no more.
+  /// Takes the first `bytes` of a run, or all of a shorter one.
   Taken take(Place place, std::int64_t bytes);
   void add(const Hole& hole);
   void show(RepeatDetector& r);
@@ -39,12 +39,12 @@ class FreeRuns {
   static constexpr std::size_t kLeaf = 64;
   static constexpr std::uint32_t kNone = UINT32_MAX;
 
-  /// A hole and the one behind it in its run.
+  /// A hole and the index of the next one in its run.
   struct Node {
     Hole hole;
     std::uint32_t next;
   };
-  /// A longest row of adjacent holes, which are kept apart, for their frontiers differ.
+  /// A maximal row of adjacent holes. Holes stay separate because their frontiers differ.
   struct Run {
     std::int64_t offset, bytes;
     std::uint32_t first, last;  ///< nodes
@@ -63,9 +63,9 @@ class FreeRuns {
   inline void measure(std::size_t leaf);
 
   std::vector<Node> nodes_;
-  std::uint32_t spare_ = kNone;  ///< the first node to be used again; they come and go all the time
+  std::uint32_t spare_ = kNone;  ///< first node to reuse: nodes are freed and allocated often
   std::vector<Leaf> leaves_;
-  std::vector<Run> idle_;        ///< memory of the only leaf while nothing is free
+  std::vector<Run> idle_;        ///< memory of the only leaf while no bytes are free
 };
 
 }  // namespace tandem::lowering

@@ -1,5 +1,5 @@
 #pragma once
-// Who touched the bytes of an arena last, where places of tensors are known beforehand.
+// The last tasks that touched each byte of an arena, for tensors whose places are known in advance.
 
 #include <vector>
 
@@ -7,16 +7,16 @@
 
 namespace tandem::lowering {
 
-/// Bytes that were freed, by address. What was never used has been touched by nobody.
+/// Freed bytes by address. Bytes that were never used have no toucher.
 class LastTouches {
  public:
-  /// A tensor comes to lie at `offset`: who touched any of its bytes last. Nobody does from now on.
+  /// Allocates bytes at `offset` for a tensor. Returns the last tasks that touched any of them, and forgets these.
   Frontier take(std::int64_t offset, std::int64_t bytes);
-  /// A tensor goes; none of its bytes is freed already.
+  /// Frees a tensor's bytes. None of them may be free already.
   void release(const Hole& hole);
 
  private:
-  std::vector<Hole> holes_;  ///< ascending, apart
+  std::vector<Hole> holes_;  ///< ascending, disjoint
 };
 
 }  // namespace tandem::lowering

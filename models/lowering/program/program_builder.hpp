@@ -1,6 +1,6 @@
 #pragma once
-// Writes one stage's program: instances in issue order, the memory of every tensor, and the edges between instances that
-// follow from who reads and writes what on which stream.
+// Writes one stage's program: instances in issue order, memory of every tensor, and
+// edges between instances. Edges follow from which streams read and write which bytes.
 
 #include <deque>
 #include <initializer_list>
@@ -25,13 +25,13 @@ struct SlotUse {
   std::uint16_t first = 0, last = 0, last_write = 0;  ///< tasks
 };
 
-/// How a template's streams use scratch, which follows from instance to instance without being a tensor.
+/// How a template's streams use scratch. Scratch is shared by all instances but is not a tensor of the program.
 struct ScratchUse {
-  std::array<std::int32_t, kStreams> last{};   ///< task, -1: the stream does not touch it
-  /// First touches that no computation of the same instance precedes: what earlier instances do there may still go on.
+  std::array<std::int32_t, kStreams> last{};   ///< last task that touches it; -1: none
+  /// First touches that no computation of the same instance precedes. Earlier instances may still use scratch then.
   std::vector<std::pair<Stream, std::uint16_t>> early;
   std::array<bool, kStreams> open{};           ///< no computation of the instance waits for the stream's last touch
-  std::int32_t first_computation = -1;         ///< task
+  std::int32_t first_computation = -1;         ///< task; -1: none
 };
 
 /// All templates of a graph, each with its slot uses.
@@ -42,7 +42,7 @@ class TemplateLibrary {
   const TemplateTensors& tensors(TemplateId id) const { return tensors_[id.index()]; }
   /// Whether a task of the template touches `slot`.
   bool touches(TemplateId id, std::uint16_t slot) const;
-  /// The slot of this name. Throws ContractError when the template has none.
+  /// Index of the slot with this name. Throws ContractError if the template has none.
   std::uint16_t slot(TemplateId id, std::string_view name) const;
   const Template& operator[](TemplateId id) const { return templates_[id.index()]; }
   const std::vector<SlotUse>& uses(TemplateId id) const { return uses_[id.index()]; }
@@ -52,15 +52,15 @@ class TemplateLibrary {
   std::vector<Template> templates_;
   std::vector<std::vector<SlotUse>> uses_;
   std::vector<ScratchUse> scratch_;
-  std::deque<TemplateTensors> tensors_;  ///< that stay where they are
+  std::deque<TemplateTensors> tensors_;  ///< a deque keeps them in place
 };
 
-/// What a slot is bound to: neighbouring buffers, and where in the first one the slot starts.
+/// What a slot is bound to: consecutive buffers, and the slot's offset in the first one.
 struct Binding {
   BufferId first = kNoBuffer;
-  std::int32_t count = 1;        ///< neighbours in the arena, consecutive ids
+  std::int32_t count = 1;        ///< buffers with consecutive ids, adjacent in the arena
   std::int64_t offset = 0;       ///< bytes
-  std::int64_t each = 0;         ///< bytes that `offset` grows by with the micro-batch
+  std::int64_t each = 0;         ///< added to `offset` once per micro-batch, in bytes
 };
 
 struct InstanceKey {
@@ -72,32 +72,32 @@ class ProgramBuilder {
  public:
   ProgramBuilder(const TemplateLibrary& library, StageId stage);
 
-  /// Memory for the whole step; `pieces` (bytes each) are followed apart and lie next to each other in order.
-  /// Returns the first piece's id; the others follow consecutively.
+  /// Allocates memory for the whole step. `pieces` (bytes each) are adjacent, in order, and
+  /// tracked separately. Returns the id of the first piece; the others have the next ids.
   BufferId persistent(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces, Pool pool = Pool::computation);
-  /// The same, but the plan's framework has nothing like it: the arena has room for it, and it counts as no bytes.
+  /// As persistent(), for memory that the plan's framework does not have: the arena has room for it, but it counts as 0 bytes.
   BufferId persistent_uncounted(std::string_view name, MemoryKind kind, Bytes bytes);
-  /// The same in the arena, but a framework makes each piece when it is first written: it counts as alive from the first instance
-  /// that touches it.
+  /// As persistent(), for memory that a framework allocates on first write.
+  /// Each piece counts as alive from the first instance that touches it.
   BufferId persistent_later(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces, Pool pool);
-  /// Everything persistent is declared: scratch for the templates that will be used is placed, instances may follow, about
-  /// so many, or where there is a program `like` it about as many as that has.
+  /// Ends the declarations of persistent memory and places scratch for the templates in `used`; instances
+  /// may follow. Reserves space for about `instances` instances, or for as many as the program `like` has.
   void start(const std::vector<TemplateId>& used, std::size_t instances, const Program* like);
-  /// From here on tensors get their places, and instances their edges, in `finish`, where all lifetimes are known: places in fewer bytes
-  /// than those that were free when each came. Only before the first of either; excludes `mark` and `repeat`.
+  /// Places tensors and adds edges only in finish(), where all lifetimes are known. This needs fewer bytes than placing each
+  /// tensor in the bytes that are free at its start. Call before the first tensor and instance. Excludes `mark` and `repeat`.
   void place_late();
 
   BufferId allocate(std::string_view name, MemoryKind kind, Bytes bytes, Pool pool = Pool::computation);
-  /// The same with its place from now on, alive from the first instance on that touches it.
+  /// As allocate(): placed now, but alive only from the first instance that touches it.
   BufferId allocate_later(std::string_view name, MemoryKind kind, Bytes bytes);
-  /// Bytes that no tensor before had, counted as alive until `release`: of a size that an allocator's cache does not have. Nothing
-  /// is bound to them.
+  /// Allocates bytes at the end of the arena, alive until `release`: sizes
+  /// that an allocator's cache does not have. No slot is bound to them.
   BufferId allocate_apart(std::string_view name, MemoryKind kind, Bytes bytes);
-  /// Tensors of the update that no task has.
+  /// Sets the temporary tensors of the update, which no task touches.
   void pass(PassingTensors tensors) { program_.memory.passing = std::move(tensors); }
-  /// Tensors that an allocator keeps when they are gone.
+  /// Counts bytes that the allocator keeps in its cache after tensors are freed.
   void keep_cached(Bytes bytes) { program_.memory.cached_bytes += bytes; }
-  /// The last instance that touches it has been added; its bytes may be handed on.
+  /// Frees a buffer after its last instance was added. Its bytes may be reused.
   void release(BufferId buffer);
 
   /// Appends an instance; `slots` bind slots 1, 2, ... in order. Returns its index.
@@ -105,11 +105,11 @@ class ProgramBuilder {
   std::uint32_t add(TemplateId tmpl, const InstanceKey& key, std::initializer_list<Binding> slots) {
     return add(tmpl, key, std::span(slots.begin(), slots.size()));
   }
-  /// The next instance added waits at its first task until `from` has ended.
+  /// The next instance's first task waits until `from` has ended, for a receive buffer.
   void credit(Point from) { waits_.push_back({from, EdgeKind::credit}); }
-  /// The same without a buffer: the schedule wants it so.
+  /// Likewise, because the schedule demands the order.
   void after(Point from) { waits_.push_back({from, EdgeKind::order}); }
-  /// The same for the end of all computation added so far.
+  /// Likewise for all computation added so far.
   void after_computation();
   /// The next computation added waits until `from` has ended.
   void computation_after(Point from) { computation_waits_.push_back(from); }
@@ -118,23 +118,23 @@ class ProgramBuilder {
 
   // ---- copying of repeated micro-batches: program_repeat.cpp ----
 
-  /// How far the program is written.
+  /// Sizes of the program at some time.
   struct Mark {
     std::size_t instances, bindings, edges, moves;
   };
-  /// From here on tensors take the places of those of their size (Arena).
+  /// From now on tensors reuse places of their size (Arena).
   void keep_places() { arena_.keep_places(); }
-  /// From the first one on everything is noted that `repeat` needs.
+  /// Returns the current sizes. The first call starts the log that `repeat` needs.
   Mark mark();
   RepeatDetector::Written written() const { return {now(), static_cast<std::int64_t>(program_.memory.allocations.size())}; }
-  /// What only grows, and is part of what is shown.
+  /// See Arena::searches(); part of what is compared.
   std::int64_t searches() const { return arena_.searches(); }
-  /// A buffer that somebody else keeps, who shows it.
+  /// Shows the detector a buffer that its owner holds.
   void show(RepeatDetector& r, BufferId buffer);
-  /// All else that what will be added depends on; `shown`: buffers that were shown before. Refuses when there are others.
+  /// Shows all other state that later instances depend on. `shown`: number of buffers shown before; refuses if there are others.
   void show(RepeatDetector& r, std::size_t shown);
-  /// Writes what has been added since `from` as often again, each time so many micro-batches later, where the state shown at both times is
-  /// the same.
+  /// Copies what has been added since `from`, `times` times, each
+  /// `micro_batches` later. The state shown at both times must be the same.
   void repeat(const Mark& from, std::int64_t times, std::int32_t micro_batches, const RepeatDetector& state);
 
   Program finish();
@@ -143,22 +143,22 @@ class ProgramBuilder {
   struct Buffer {
     std::int64_t offset = 0;
     Bytes bytes;
-    Frontier touched, written;   ///< by this owner and, until it is overwritten, by the bytes' previous owners
+    Frontier touched, written;   ///< by this owner and, until overwritten, by previous owners of the bytes
     std::size_t allocation = 0;  ///< index into memory.allocations; views share the first piece's
     MemoryKind kind = MemoryKind::workspace;
-    bool reused = false;         ///< the frontier still holds a previous owner's tasks
-    bool later = false;          ///< nothing has touched it yet, and until then it is not alive
+    bool reused = false;         ///< the frontier still contains tasks of a previous owner
+    bool later = false;          ///< not touched yet, and so not alive
     Pool pool = Pool::computation;
   };
 
-  /// A buffer is allocated or released.
+  /// An allocation or release of a buffer.
   struct Move {
     bool comes;
     BufferId buffer;
     Bytes bytes;
     std::size_t allocation;
-    std::size_t bindings;        ///< written before
-    bool apart = false;          ///< in bytes that nothing else has
+    std::size_t bindings;        ///< number of bindings written before
+    bool apart = false;          ///< at the end of the arena, see allocate_apart
   };
 
   /// An edge into the instance being added.
@@ -192,28 +192,28 @@ class ProgramBuilder {
 
   const TemplateLibrary& library_;
   Program program_;
-  std::int64_t current_ = 0;                        ///< the instance that gets its edges
+  std::int64_t current_ = 0;                        ///< instance whose edges are being added
   Arena arena_;
   std::vector<Buffer> buffers_;
-  std::vector<BufferId> released_;                  ///< ids that nobody has
+  std::vector<BufferId> released_;                  ///< ids that are free
   std::vector<std::pair<Point, EdgeKind>> waits_;   ///< of the next instance
   std::vector<Point> computation_waits_;            ///< of the next instance with a computation
   std::vector<Pending> pending_;                    ///< edges into the instance being added
-  std::array<Frontier, kStreams> known_{};          ///< [stream] is already behind these points of the other streams
+  std::array<Frontier, kStreams> known_{};          ///< [stream] already waits for these points of other streams
   LiveCount live_;
   std::vector<LiveCount::Bound> bound_;             ///< of one instance at a time
   std::int64_t scratch_ = 0;
   Frontier scratch_touched_{};
   std::array<bool, kStreams> scratch_open_{};
-  std::size_t persistent_ = 0;                      ///< the first allocations, there to the end of the step
+  std::size_t persistent_ = 0;                      ///< allocations of persistent memory, the first ones in the list
   std::size_t persistent_buffers_ = 0;
   struct Log {
     std::size_t first_binding;
-    std::vector<Binding> bound;                     ///< what each binding from there on is
+    std::vector<Binding> bound;                     ///< bound buffers, for each binding from there on
     std::vector<Move> moves;
   };
   std::optional<Log> log_;
-  /// What places and edges are made of in the end: all of the log, and who waits for what.
+  /// Input for places and edges under place_late(), besides the log: who waits for what.
   struct Late {
     struct Wait {
       std::uint32_t instance;
@@ -221,10 +221,10 @@ class ProgramBuilder {
       EdgeKind kind;
     };
     std::vector<Wait> waits, computation_waits;     ///< ascending instance
-    std::int64_t floor;                             ///< bytes that are there for the whole step
+    std::int64_t floor;                             ///< bytes of persistent memory and scratch
   };
   std::optional<Late> late_;
-  bool later_ = false;                              ///< some of them are not alive yet
+  bool later_ = false;                              ///< some buffers are not alive yet
 };
 
 }  // namespace tandem::lowering

@@ -1,8 +1,8 @@
 #pragma once
 // Detects that a stage's program repeats, so that micro-batches can be copied. (No relation to recurrent layers: models/ops/recurrence.hpp.)
 //
-// If the builder's state equals its state some micro-batches ago, the instances written in between would be written again: they are copied.
-// Two states are equal if every point of the program in them is equally long ago, or is the same point and older than all that moved.
+// If the builder's state equals its state some micro-batches ago, it would write the same instances again. They are copied instead.
+// Two states are equal if each point in them is equally long ago, or is the same point and older than all points that moved.
 
 #include <cstdint>
 #include <vector>
@@ -18,31 +18,31 @@ class RepeatDetector {
   struct Written {
     std::int64_t instances = 0, allocations = 0;
   };
-  /// Remembers what is shown from here on.
+  /// Stores the state shown from here on.
   void take(const Written& so_far);
-  /// Compares what is shown from here on.
+  /// Compares the state shown from here on with the stored one.
   void compare(const Written& so_far);
-  /// Whether all that was compared is as it was.
+  /// Whether all compared state matched.
   bool matches() const;
-  /// What is shown from here on and goes along is moved by `times` what had been written between the two. Only after a match.
+  /// Advances the points shown from here on, by `times` what was written between the two states. Only after a match.
   void move(std::int64_t times);
 
-  /// Must be the same.
+  /// A number that must be equal in both states.
   void number(std::int64_t x);
   void point(Point& p);
   void points(Frontier& f) {
     for (Point& p : f) point(p);
   }
-  /// A tensor, whatever its index and offset: the one that stands here is what the one was that stood here.
+  /// A tensor. Its index and offset may differ; the one shown here corresponds to the one shown at this place before.
   void tensor(std::int32_t index);
-  /// Those that were shown, in order: when they were taken, and when they were compared.
+  /// The tensors shown, in order, when the state was stored and when it was compared.
   const std::vector<std::int32_t>& then() const { return then_; }
   const std::vector<std::int32_t>& now() const { return now_; }
-  /// Index of an allocation; goes along or is the same.
+  /// Index of an allocation, either advanced like a point or unchanged.
   void allocation(std::size_t& index);
-  /// The state is one that never matches.
+  /// Marks the state as never matching.
   void refuse();
-  /// Nothing that is shown matters any more.
+  /// Whether the comparison has already failed.
   bool over() const { return refused_ || differs_; }
 
  private:
@@ -51,14 +51,14 @@ class RepeatDetector {
     std::int64_t then;
     bool along = false;
   };
-  /// The place in the program of what is shown, and how far that goes between the two.
+  /// The stored time of what is shown, and its distance between the two states.
   Time& time(std::int64_t x, std::int64_t step);
 
   Mode mode_ = Mode::take;
   bool refused_ = false, differs_ = false;
   std::vector<std::int64_t> numbers_;
   std::vector<Time> times_;
-  Time none_{};  ///< stands for one that there was not
+  Time none_{};  ///< stands for a missing time
   std::vector<std::int32_t> then_, now_;
   std::size_t next_number_ = 0, next_time_ = 0;
   Written before_, more_;

@@ -44,7 +44,7 @@ class GradientReduction {
  private:
   struct UnitTemplates {
     TemplateId reduce, scatter_first, scatter_later, replicas, replicas_back, gather, copy_out, offloaded;
-    TemplateId send, take_first, take_later;  ///< in two halves: a micro-batch's gradients, or all that travel in another type
+    TemplateId send, take_first, take_later;  ///< in two tasks, send and accumulate: for one micro-batch, or in another type
   };
   /// Gradients of one micro-batch whose reduction is in flight.
   struct Sent {

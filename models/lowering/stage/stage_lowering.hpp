@@ -127,9 +127,9 @@ class StageLowering {
   void drop_kept(InFlight& f, std::size_t l);
   /// Frees a block's input and marks its gradients complete.
   void block_done(const Action& a, std::int64_t l);
-  /// Recomputes a block's forward pass from its input if it is recomputed; the recomputed output is not needed. Then
-  /// allocates the input gradient in the output's place. Without recomputation it allocates the gradient before freeing
-  /// the block's stored tensors. Otherwise it would take their place and split a large hole that later tensors need.
+  /// Recomputes the block's forward pass if it is recomputed, then allocates the gradient of its input. The recomputed
+  /// output is not needed, so the gradient takes its place. If recomputation stops before the output, the gradient is
+  /// allocated before the block's stored tensors. Otherwise it would take a large hole that later tensors need.
   BufferId recompute_and_begin(const Action& a, std::int64_t l);
   void embed_backward(const Action& a);
   void metrics(const Action& a);
@@ -194,7 +194,7 @@ class StageLowering {
     ProgramBuilder::Mark mark{};
   };
   std::vector<Reference> references_;                     ///< the latest states that may recur
-  std::int32_t until_reference_ = -1;                     ///< such passes until the next one is noted; not known yet
+  std::int32_t until_reference_ = -1;                     ///< forward passes of chunk 0 until the next reference; -1: not known yet
   bool repeats_ = false;                                  ///< whether any state may recur
   std::int32_t group_ = 1;                                ///< micro-batches that the schedule treats as a group
   bool turned_ = false;                                   ///< a backward pass has run since the last such forward pass
