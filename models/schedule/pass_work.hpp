@@ -18,9 +18,9 @@ struct PassWork {
   std::int64_t transfer = 0;                           ///< time to send to a neighbour stage, in bytes as above
 };
 
-/// Of one instance of `t`, in bytes that memory moves meanwhile. An operation takes its bytes and then its matrix products, at 150
-/// FLOPs a byte (an A100's 312 TFLOP/s over 2.04 TB/s); a collective eight times its payload, all-reduce twice that (memory over
-/// NVLink: 2.04 TB/s to 0.3, an H100's 3.35 to 0.45); a send 75 times (over a NIC of its own: 2.04 TB/s to 0.025, 3.35 to 0.05).
+/// Nominal time of one instance of `t`, in bytes that device memory could move meanwhile. An operation costs its bytes, then its
+/// matrix products at 150 FLOPs a byte (A100: 312 TFLOP/s, 2.04 TB/s). A collective costs 8 x its payload, an all-reduce 16 x
+/// (memory over NVLink: A100 2.04 TB/s to 0.3, H100 3.35 to 0.45). A send costs 75 x (over a NIC: 2.04 to 0.025, 3.35 to 0.05).
 std::int64_t nominal_work(const Template& t);
 
 /// Bytes of a slot by its name; 0 where the template has none.

@@ -25,10 +25,10 @@ Value BlockActivations::own_input(int which, const Value& x) {
   if (!norms_inputs()) return x;
   const auto [name, n, stats] = input_norm(which);
   if (!n.ready) {
-    // What a router reads is wide; a norm that only a product reads writes what that does.
+    // A router's input is wide. A norm whose output only a product reads writes the product's stored input type.
     const bool routed = which > 1 && w_.block.layout().has("router.weight");
     start(n, s_.rows * s_.hidden, routed ? s_.dtypes.compute : s_.kept_input());
-    // Computed again, the statistics are written again with the same values.
+    // Recomputation writes the same statistics again.
     norm(b_, s_, name, x, norm_params(s_, name, [&](const std::string& at) { return w_.vector(at); }), {n, stats});
   }
   return n;

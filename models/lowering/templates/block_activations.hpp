@@ -1,6 +1,6 @@
 #pragma once
-// The forward pass of a block, piece by piece. The forward template asks for all pieces in order; the backward template for
-// what it needs: what was kept is there, the rest is computed again.
+// The forward pass of a block, piece by piece. The forward template requests all pieces in order.
+// The backward template requests the pieces it reads: stored ones exist, the others are recomputed.
 
 #include <functional>
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace tandem::lowering {
 
-/// Parameters of one block: its own region, its experts' where it has some, and the tables of relative bias.
+/// Parameters of one block: its own region, its experts' region, and the tables of relative bias.
 struct BlockParams {
   RegionValues block, experts, relative;
-  RegionValues again;  ///< vectors of the block that are read elsewhere (again_region); none where it is empty
+  RegionValues again;  ///< vectors kept outside the block's weights (again_region); empty if none
 
   Value vector(std::string_view name) const {
     return again.whole().elements > 0 && again.layout().has(name) ? again(name) : block(name);
@@ -27,121 +27,121 @@ class BlockActivations {
       : b_(b), s_(s), w_(weights), t_(saved) {}
 
   BlockSaved& at() { return t_; }
-  /// From here on these vectors of the block are read here and not among its weights.
+  /// From here on reads these vectors of the block from `again` instead of from its weights.
   void vectors_from(const RegionValues& again) { w_.again = again; }
 
-  /// What attention (1), the MLP or the experts (2), experts beside an MLP (3) and their router (4) read: the output of the norm before
-  /// them, or `x` itself where norms come after. This rank's rows, and all tokens'.
+  /// Input of a sublayer: attention (1), MLP or experts (2), experts beside an MLP (3), their router (4). It is the
+  /// output of the preceding norm, or `x` if norms come after. own_input: this rank's rows; input: all tokens' rows.
   Value own_input(int which, const Value& x);
   Value input(int which, const Value& x);
-  /// The same of the MLP or the experts in a block that reads `x`: they may stand beside attention.
+  /// Input of the MLP or experts in a block with input `x`. With a parallel residual it is attention's input.
   Value mlp_input(const Value& x) { return s_.parallel == ParallelResidual::one_norm ? input(1, x) : input(2, mlp_state(x)); }
   Value own_mlp_input(const Value& x) {
     return s_.parallel == ParallelResidual::one_norm ? own_input(1, x) : own_input(2, mlp_state(x));
   }
-  /// What experts, and their router, read: this rank's rows.
+  /// Input of the experts, and of their router: this rank's rows.
   Value experts_input(const Value& x) { return s_.branch_norms ? own_input(3, mlp_state(x)) : own_mlp_input(x); }
   Value router_input(const Value& x) { return s_.router_norm ? own_input(4, mlp_state(x)) : experts_input(x); }
   Value mlp_state(const Value& x) const {
     return s_.parallel == ParallelResidual::none && s_.kind.mixes() ? Value(t_.x2) : x;
   }
 
-  /// Names the state that attention reads.
+  /// Sets the state that attention reads.
   void attends_to(const Value& x) { state_ = x; }
-  /// qkv as the core reads it; nothing where it is there.
+  /// Computes qkv for the attention kernel, unless it exists already.
   void qkv();
-  /// Attention, or a recurrence, as far as the product behind it.
+  /// Runs attention or a recurrence up to the output projection.
   void mix();
-  /// The core's probabilities or flash statistics, and the context of this rank's tokens.
+  /// Computes softmax probabilities or flash statistics, and attention's output for this rank's tokens.
   void core();
-  /// The context of this rank's tokens, brought back where it was not kept.
+  /// Attention's output for this rank's tokens, moved back from head shares if that was not stored.
   Value context();
-  /// What the product behind attention or a recurrence reads.
+  /// Input of the output projection after attention or a recurrence.
   Value mixed();
-  /// Queries, keys and values behind the convolution of a recurrence (block_recurrence.cpp), made again where they were not kept.
+  /// Queries, keys and values after a recurrence's convolution (block_recurrence.cpp), recomputed if not stored.
   Value convolved();
-  /// What a recurrence reads, and the norm behind it.
+  /// Operands of a recurrence, and the norm after it.
   std::vector<Value> recurrence_operands();
   GatedNorm recurrence_norm() const;
-  /// Brings back what the core's backward pass reads.
+  /// Recomputes the inputs of the attention kernel's backward pass.
   void need_core();
-  /// Keys and values of this rank's positions, where they stand apart from the queries; of the whole sequence.
+  /// Keys and values separate from the queries: of this rank's positions; of the whole sequence.
   Value own_kv();
   Value all_kv();
-  /// A tensor whose columns go to ranks as `parts` says, from (own positions, all heads) to (all positions, own heads), and back into `to`.
+  /// Exchanges columns by `parts`: from (own positions, all heads) to (all positions, own heads); by_positions: back, into `to`.
   Value by_heads(const Value& v, const ColumnParts& parts, const std::string& name);
   void by_positions(const Value& v, const ColumnParts& parts, const std::string& name, const Value& to);
 
-  /// The residual sum behind the attention: a place for it in the forward pass; brought back in the backward pass, from the block's
-  /// input.
+  /// Place of the hidden state after attention's residual sum, in the forward
+  /// pass. need_state recomputes it in the backward pass from the block's input.
   Value state_place() { return start(t_.x2, s_.rows * s_.hidden); }
-  /// A place for what a norm behind a sublayer reads, and for its statistics.
+  /// Place for the input of a norm after a sublayer, and for its statistics.
   Value out_place(Kept& out) { return start(out, s_.rows * s_.hidden); }
   void need_state(const Value& x);
 
-  /// Outputs of the MLP's first matrix, in pieces of rows of which only the first may be kept, and of its activation; from all
-  /// tokens' rows of its input, which nobody reads where `fc1_ready()`.
+  /// Output of the MLP's first matrix in row pieces, of which only the first may be stored; activated():
+  /// output of the activation. `input`: its input, all tokens' rows; unused if `fc1_ready()`.
   std::vector<Value> fc1(const Value& input);
   bool fc1_ready() const;
   Value activated(const Value& input);
 
-  // Latent attention (block_latent.cpp), from the state that attention reads: what its up-projections read, all tokens' rows.
+  // Latent attention (block_latent.cpp), from attention's input state: inputs of its up-projections, all tokens' rows.
   Value latent_queries(const Value& x);
   Value latent_kv(const Value& x);
 
-  // The indexer of sparse attention (block_indexer.cpp, of blocks block_index_blocks.cpp), from the same state: the chosen keys of this rank's
-  // queries, its queries, and its keys of the whole sequence.
+  // The indexer of sparse attention (block_indexer.cpp; block-level: block_index_blocks.cpp), from the
+  // same state: the keys that this rank's queries choose, its queries, and its keys of the whole sequence.
   Value chosen();
   Value index_queries();
   Value all_index_keys();
 
-  // Attention to the encoder's output (decoder_cross.cpp), which is `memory`.
-  /// Output of its norm: all tokens' rows.
+  // Cross attention (decoder_cross.cpp) to the encoder's output, `memory`.
+  /// Output of cross attention's norm: all tokens' rows.
   Value cross_normed();
   /// All rows of the encoder's output.
   Value all_memory(const Value& memory);
-  /// Queries, keys and values, then the context.
+  /// Computes queries, keys and values, then attention's output.
   void cross(const Value& memory);
-  /// Brings back what the backward pass of its core reads.
+  /// Recomputes the inputs of its kernel's backward pass.
   void need_cross_core();
 
-  // Experts (block_experts.cpp), from own rows of their input.
+  // Experts (block_experts.cpp). `input`: this rank's rows.
   void route(const Value& input);
   Value dispatched(const Value& input);
   Value expert_fc1(const Value& input);
   Value expert_activated(const Value& input);
   void experts_return(const Value& input);
-  /// What shared experts give, and where it lies for its gate's gradient.
+  /// Place of the shared experts' output, which the gradient of their gate reads.
   Value shared_place() { return start(t_.moe.shared, s_.rows * s_.hidden); }
   Value gate_shared(const Value& x, const Value& input);
-  /// Rows in order of their tokens' ranks, where their experts are: exchanged, and gathered from the tensor ranks that have rows of
-  /// their own; into `all`, or `sent` itself where one rank has all.
+  /// Sends rows to their experts' ranks. Rows are in order of their tokens' ranks. Tensor ranks with different
+  /// rows then gather them. The result is in `all`, or is `sent` itself if one rank has all experts.
   Value to_experts(const Value& sent, const std::string& name, Value all = {});
-  /// The way back: partial sums become the rank's share of the sum where they were gathered, and are exchanged, into `to`.
+  /// The way back: reduce-scatters gathered partial sums to the rank's share, then exchanges rows, into `to`.
   Value to_tokens(const Value& made, const std::string& name, Value to = {});
   bool ragged() const { return s_.capacity == 0; }
-  /// Groups of rows that belong to one expert, and rows of a group; ragged: ranks that rows come from, and all planned rows.
+  /// Number of row groups with one expert each, and rows of a group. Ragged: source ranks, and all planned rows.
   std::int64_t groups() const { return s_.row_shares() * s_.expert_ranks * (ragged() ? 1 : s_.experts_here); }
   std::int64_t group_rows() const { return ragged() ? s_.planned_expert_rows() : s_.capacity; }
-  /// Ragged products also read how many rows each expert has.
+  /// Adds to a ragged product's operands the row count of each expert.
   std::vector<Value> with_counts(std::vector<Value> operands) const;
 
-  /// While product `task` runs what it reads of `x`, which is kept narrow, lies there as it was written, too.
+  /// If `x` is stored in a narrow type, also holds its wide original while product `task` runs.
   void hold_wide(std::uint16_t task, const Value& x) {
     if (bits(x.dtype) < bits(s_.dtypes.compute)) b_.hold(task, s_.dtypes.compute, x.elements);
   }
   /// y = x W^T (+ bias), `width` output columns on this rank; `part` follows the task's name.
   void column(const std::string& name, const Value& x, std::int64_t width, const Value& y, const std::string& part = "");
-  /// The bias that the activation `name` adds to its input because the product before it did not; nothing elsewhere.
+  /// The bias that activation `name` adds to its input because the product did not; empty if the product added it.
   Value activation_bias(const std::string& name) const;
   const BlockParams& weights() const { return w_; }
 
  private:
-  /// Gives a tensor that is not kept a place in scratch; it counts as written from here on.
+  /// Places a tensor that is not stored in scratch. From here on it counts as written.
   Value start(Kept& t, std::int64_t elements);
   Value start(Kept& t, std::int64_t elements, DType dtype);
-  /// What an activation reads: written by `product`, or kept from before. Kept narrower than it is read, it is cast to be kept and back,
-  /// once a template each way.
+  /// Input of an activation: written by `product`, or stored from the forward pass. If it
+  /// is stored in a narrower type, it is cast to that type and back, once per template.
   Value activation_input(Kept& t, Value& wide, std::int64_t elements, const std::string& name,
                          const std::function<void(const Value&)>& product);
   bool norms_inputs() const { return s_.placement == NormPlacement::pre && !s_.bare_inputs; }
@@ -175,13 +175,13 @@ class BlockActivations {
   const Shapes& s_;
   BlockParams w_;
   BlockSaved t_;
-  /// Columns of what the MLP's first matrix writes.
+  /// Columns of the output of the MLP's first matrix.
   std::int64_t fc1_width() const { return w_.block.layout().has("fc1.weight") ? s_.fc1 : s_.shared_fc1; }
 
   Value state_, latent_queries_, latent_kv_, all_index_keys_;
   Value input_[2], own_kv_, all_kv_, cross_input_, all_memory_;
-  Value fc1_rest_;  ///< rows of fc1 that are not kept
-  Value fc1_wide_, expert_fc1_wide_;  ///< what is kept narrower, as an activation reads it
+  Value fc1_rest_;  ///< rows of fc1's output that are not stored
+  Value fc1_wide_, expert_fc1_wide_;  ///< wide copies of narrowly stored activation inputs
 };
 
 }  // namespace tandem::lowering

@@ -1,4 +1,4 @@
-// The core of attention between qkv and context: with or without the score matrix, and over context-parallel ranks.
+// Attention between qkv and its output: with or without a score matrix, and over context-parallel ranks.
 
 #include "models/lowering/templates/block_activations.hpp"
 #include "models/lowering/templates/tensor_parallel.hpp"
@@ -28,7 +28,7 @@ void BlockActivations::norm_heads() {
   b_.add("qk_norm", RowNorm{s_.attention_dims(), s_.tensor, s_.norm_epsilon}, std::move(in), {t_.qkv, before});
 }
 
-/// Sums of squares of all heads of all tensor ranks; they are kept, so heads that are made again need none.
+/// Sums of squares over all heads of all tensor ranks. They are stored, so recomputed heads need no new sums.
 Value BlockActivations::row_sums() {
   if (t_.qk_sums.ready) return t_.qk_sums;
   const Value sums = start(t_.qk_sums, 2 * s_.tokens, s_.numerics.statistics);
@@ -45,7 +45,7 @@ void BlockActivations::mix() {
   core();
 }
 
-/// One product gives the gate of attention's output, too, before queries, keys and values.
+/// One product computes the gate of attention's output together with queries, keys and values.
 void BlockActivations::gated_qkv(const Value& x) {
   const std::int64_t n = s_.tokens * s_.qkv(), gates = s_.tokens * s_.attention;
   Value whole = t_.gate;
@@ -70,7 +70,7 @@ void BlockActivations::qkv() {
   const Value read = s_.latent.here() ? Value{} : input(1, state_);
   if (s_.attention_gate) gated_qkv(read);
   const Value kept = start(t_.qkv, core_qkv_elements(s_)), y = ulysses ? b_.scratch(s_.dtypes.compute, s_.tokens * s_.qkv()) : kept;
-  // Values that are keys are made where these are normed.
+  // Values that equal keys are made when the keys are normed.
   const Value made = s_.keys_are_values ? start(t_.unnormed, s_.unnormed()) : y;
   if (s_.latent.here()) latent_heads(state_, y);
   else if (!s_.attention_gate) column("qkv", read, s_.qkv_made(), made);
@@ -80,7 +80,7 @@ void BlockActivations::qkv() {
   rotate();
   if (behind) norm_heads();
   if (!ulysses) return;
-  // What is kept is what the core reads: this rank's heads of all positions.
+  // The stored tensor is the kernel's input: this rank's heads at all positions.
   const Value packed = b_.scratch(s_.dtypes.compute, kept.elements);
   b_.add("qkv_pack", PackColumns{parts_of_qkv(s_)}, {y}, {packed});
   b_.add("qkv_all_to_all",
@@ -141,7 +141,7 @@ void BlockActivations::need_core() {
   if (s_.flash ? t_.attention_stats.ready : t_.probs.ready) return;
   qkv();
   if (!s_.flash) return score_core();
-  // Computed again, the context is written again with the same values.
+  // Recomputation writes the same output again.
   const bool ulysses = s_.path == ContextPath::ulysses;
   const Value context = ulysses ? Value(t_.core_context) : start(t_.context, s_.tokens * s_.attention);
   if (!ulysses) static_cast<Value&>(t_.core_context) = context;
@@ -178,7 +178,7 @@ void BlockActivations::flash_core(const Value& context) {
          std::move(in), {context, t_.attention_stats});
 }
 
-/// Ring attention (arXiv 2310.01889): keys and values go round; the next ones arrive while these are worked on.
+/// Ring attention (arXiv 2310.01889): keys and values travel round the ring. The next ones arrive while the kernel uses these.
 void BlockActivations::ring_core(const Value& context) {
   const AttentionDims d = core_dims(s_);
   start(t_.attention_stats, stats_elements(d), s_.numerics.statistics);

@@ -69,7 +69,7 @@ void BlockBackward::weights_path() {
   if (s_.indexer.here()) index_weights(held_.index_q, held_.index_k, held_.index_w);
 }
 
-/// The weights are not there when the second half runs.
+/// Copies block vectors for the second half, because the weights are freed before it runs.
 void BlockBackward::keep_again() {
   if (held_.again.elements == 0) return;
   for (const Neighbours& n : neighbours(regions_.again, regions_.block)) {
@@ -79,7 +79,7 @@ void BlockBackward::keep_again() {
   }
 }
 
-/// Neighbours in the whole region are neighbours here.
+/// Neighbours in the block's region are neighbours in the early region.
 void BlockBackward::take_early() {
   std::vector<ParamSpec> all = regions_.early.specs();
   std::sort(all.begin(), all.end(), [](const ParamSpec& a, const ParamSpec& b) { return a.offset < b.offset; });
@@ -94,7 +94,7 @@ void BlockBackward::take_early() {
   }
 }
 
-// ---- where norms stand ----
+// ---- placements of norms ----
 
 void BlockBackward::pre(const Hidden& dy, const Hidden& dx) {
   if (s_.bare_inputs) return behind(dy, dx);
@@ -117,7 +117,7 @@ void BlockBackward::pre(const Hidden& dy, const Hidden& dx) {
   norm_gradient("ln1", {d1, x_.state, t.ln1_stats, weights_.block("ln1.weight"), &dx1}, dx.state);
 }
 
-/// The layer's only sublayer.
+/// Backward pass of a layer with only one sublayer.
 void BlockBackward::alone(const Hidden& dy, const Hidden& dx) {
   const BlockSaved& t = a_.at();
   if (s_.kind.mixes()) {
@@ -129,7 +129,7 @@ void BlockBackward::alone(const Hidden& dy, const Hidden& dx) {
   }
 }
 
-/// Norms stand behind attention and MLP alone.
+/// Norms only after attention and MLP.
 void BlockBackward::behind(const Hidden& dy, const Hidden& dx) {
   const std::int64_t n = s_.rows * s_.hidden;
   const Value d2 = feed_forward(mlp_gradient(dy.state));
@@ -138,7 +138,7 @@ void BlockBackward::behind(const Hidden& dy, const Hidden& dx) {
   b_.add("attention_residual", Accumulate{n, dtype(), dtype()}, {d2, d1}, {d1});
 }
 
-/// Attention and MLP of the same state.
+/// Attention and MLP read the same state.
 void BlockBackward::side_by_side(const Hidden& dy, const Hidden& dx) {
   const BlockSaved& t = a_.at();
   const std::int64_t n = s_.rows * s_.hidden;
@@ -164,7 +164,7 @@ Value BlockBackward::attention_gradient(const Value& dy) {
                      : branch(attention_site(), dy);
 }
 
-/// Through dropout and the norm behind a sublayer.
+/// Backward through dropout and the norm after a sublayer.
 Value BlockBackward::behind_norm(const Branch& at, const std::string& name, const Value& dy, const Value& x, const Value& stats) {
   const std::int64_t rows = s_.rows, h = s_.hidden;
   Value d = dy;
@@ -223,7 +223,7 @@ Value BlockBackward::branch(const Branch& at, const Value& dy) {
     b_.add(at.name + "_bias_grad", BiasGrad{t, h}, {dy}, {early.part(at.bias)});
   }
   if (bias) early.close(at.name + "_bias");
-  // The block's own incoming gradient does not outlive this half of the pass.
+  // `dy` is freed after this half of the pass, so the second half needs a copy.
   const bool must_copy = split() && (dx.slot != at.kept.slot || dx.offset != at.kept.offset);
   if (must_copy) b_.add(at.name + "_keep", copy_of(at.kept), {dx}, {at.kept});
   return dx;
@@ -258,7 +258,7 @@ Value BlockBackward::input_gradient() {
   return input_gradient_;
 }
 
-/// The sum that the gradients of matrices behind it wait for, unless they may run beside it.
+/// Notes the sum that later matrix gradients wait for, unless they may run beside it.
 Value BlockBackward::summed(const Summed& sum) {
   reduced_ = sum.task;
   has_reduced_ = true;
@@ -290,7 +290,7 @@ void BlockBackward::input_weights(const Value& din) {
   sink_.close(s_.input_matrix());
 }
 
-/// Ranks that hold the same keys and values each have the part of their gradient that their own queries give.
+/// Sums the gradient of shared keys and values over the ranks that hold them: each has the part of its own queries.
 void BlockBackward::kv_copies_sum() {
   if (s_.kv_repeat == 1) return;
   const std::int64_t pairs = s_.pair_made();
@@ -342,7 +342,7 @@ Value BlockBackward::feed_forward(const Value& own) {
   return dx;
 }
 
-/// Gradient of what the first matrix wrote, given that of the activation's output.
+/// Output gradient of the MLP's first matrix, from the output gradient of the activation.
 Value BlockBackward::fc1_gradient(const Value& da) {
   const std::vector<Value> pieces = a_.fc1(a_.fc1_ready() ? Value{} : mlp_input());
   std::int64_t all = 0, row = 0;

@@ -23,13 +23,13 @@ class BlockBackward {
   BlockDeferred deferred(std::uint16_t slot) const { return {s_, slot, regions_}; }
   bool inputs() const { return kind_.part != Part::weights; }
   bool weights_here() const { return kind_.part != Part::input; }
-  /// What a weight gradient reads is gathered beside the input's, so that it runs beside the input gradient's sum.
+  /// Whether inputs of weight gradients are gathered early, so that these run while the input gradient is summed.
   bool gathers_ahead() const { return weights_here() && s_.sum_beside_weights && s_.sequence_parallel; }
   bool split() const { return kind_.part != Part::whole; }
-  /// What the first half has of the gradients is kept for the second one, which begins the micro-batch's own.
+  /// Whether the first half stores its gradients for the second half, which starts the micro-batch's gradient unit.
   bool keeps_early() const { return split() && s_.sharded_gradients; }
   bool begins_gradients() const { return keeps_early() ? weights_here() : inputs(); }
-  /// Of norms and of biases that are added after a sum.
+  /// Sink for gradients of norms and of biases added after a sum.
   GradientSink& early_sink() { return early_sink_ ? *early_sink_ : sink_; }
   void take_early();
   void keep_again();
@@ -37,7 +37,7 @@ class BlockBackward {
   DType gradient_type() const { return s_.numerics.parameter_gradient; }
   Value scratch(std::int64_t elements) { return b_.scratch(dtype(), elements); }
   Value rows_scratch() { return scratch(s_.rows * s_.hidden); }
-  /// Where a gradient goes that the matrices' gradients need: kept for them, or scratch.
+  /// Place of a gradient that matrix gradients read: stored for the second half, or scratch.
   Value hold(const Value& kept, std::int64_t elements) { return split() ? kept : scratch(elements); }
 
   void input_path();
@@ -45,7 +45,7 @@ class BlockBackward {
   void alone(const Hidden& dy, const Hidden& dx);
   void behind(const Hidden& dy, const Hidden& dx);
   void side_by_side(const Hidden& dy, const Hidden& dx);
-  /// Gradient of what a decoder's attention to the encoder's output was added to; `dy` is that of the sum.
+  /// Gradient of the input of cross attention's residual sum. `dy`: gradient of the sum.
   Value cross(const Value& dy);
   void cross_core(const Value& dcontext, const Value& dq, const Value& dkv);
   void cross_memory(const Value& dkv);
@@ -58,7 +58,7 @@ class BlockBackward {
   Value expert_input();
   Value router_input();
 
-  /// Undoes dropout and gives the bias gradient; without dropout the gradient passes through untouched.
+  /// Backward pass of a sublayer's dropout and bias. Without dropout the gradient passes unchanged.
   struct Branch {
     std::string name, bias;
     DropoutSite site;
@@ -67,7 +67,7 @@ class BlockBackward {
   Value branch(const Branch& at, const Value& dy);
   Branch mlp_site() const { return {"mlp_add", moe() ? "shared.fc2.bias" : "fc2.bias", DropoutSite::mlp_output, held_.mlp}; }
   Branch attention_site() const { return {"attention_add", "proj.bias", DropoutSite::attention_output, held_.attention}; }
-  /// Gradient of what a sublayer's last product gave, from that of the sum it went into.
+  /// Gradient of the output of a sublayer's last product, from the gradient of the residual sum.
   Value mlp_gradient(const Value& dy);
   Value attention_gradient(const Value& dy);
   Value behind_norm(const Branch& at, const std::string& name, const Value& dy, const Value& x, const Value& stats);
@@ -93,15 +93,15 @@ class BlockBackward {
   Value router(const Value& dweights);
   Value activation_backward(const std::string& name, std::int64_t rows, const Value& dy, const Value& x, const Value& dx);
   Value fc1_gradient(const Value& da);
-  /// Gradient of a mixer's input from that of what its first product gave.
+  /// Gradient of a mixer's input, from the output gradient of its first product.
   Value mixer_input(const Value& din, const Value& to);
-  /// Of what the first product gave: a place for it.
+  /// Place of the first product's output gradient.
   Value input_gradient();
   // A recurrence (block_recurrence.cpp).
   Value recurrence(const Value& dcontext);
   void states(const RecurrenceDims& d, const Value& dy, const Value& dx, const Value& dscalars);
   void convolution(const RecurrenceDims& d, const Value& dy, const Value& dx);
-  /// Gradient of attention's output from that of what its gate let through.
+  /// Gradient of attention's output, from the gradient of its gated output.
   Value ungated(const Value& dgated);
   // Latent attention (block_latent_backward.cpp): the gradient of its input from that of qkv, and those of its matrices.
   Value latent_input(const Value& dqkv, const Value& to);

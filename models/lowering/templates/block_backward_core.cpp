@@ -1,4 +1,4 @@
-// From the gradient of the context to that of qkv.
+// Backward pass of attention, from the gradient of its output to that of qkv.
 
 #include "models/lowering/templates/block_backward.hpp"
 
@@ -22,12 +22,12 @@ Value BlockBackward::core(const Value& dcontext) {
 Value BlockBackward::ungated(const Value& dgated) {
   const std::int64_t n = s_.tokens * s_.attention;
   const Value dcontext = scratch(n), dgate = input_gradient().part(0, n);
-  a_.qkv();  // the gate is there with it
+  a_.qkv();  // computes the gate, too
   b_.add("attention_gate_backward", SigmoidGateBackward{n}, {dgated, a_.context(), a_.at().gate}, {dcontext, dgate});
   return dcontext;
 }
 
-/// The gradient of what the product gave: in dqkv's place, unless values are keys.
+/// Backward through the norms of queries and keys: the product's output gradient, in dqkv's place unless values are keys.
 Value BlockBackward::qk_norm_gradient(const Value& dqkv) {
   if (!s_.norms_qk()) return dqkv;
   const AttentionDims d = s_.attention_dims();
@@ -58,7 +58,7 @@ Value BlockBackward::qk_norm_gradient(const Value& dqkv) {
   return made;
 }
 
-/// The gradient of all keys and values, summed over the ranks that read them, back into dqkv.
+/// Sums the gradient of all keys and values over the ranks that read them, and writes it into dqkv.
 Value BlockBackward::merge_gathered(const Value& dkv_all, const Value& dqkv) {
   const Value own = scratch(dkv_all.elements / s_.context);
   b_.add("dkv_reduce_scatter",
@@ -72,7 +72,7 @@ Value BlockBackward::dqkv_place() {
   return s_.path == ContextPath::ulysses ? scratch(core_qkv_elements(s_)) : hold_qkv();
 }
 
-/// Latent attention's matrices read other gradients, and so does a product that gives no values.
+/// Latent attention's matrices read other gradients than dqkv; so does a product that computes no values.
 Value BlockBackward::hold_qkv() {
   const std::int64_t n = s_.tokens * s_.qkv();
   return s_.latent.here() || s_.keys_are_values ? scratch(n) : input_gradient().part(s_.tokens * s_.input_columns() - n, n);
@@ -103,7 +103,7 @@ void BlockBackward::softmax_backward(const AttentionDims& d, const Value& dprobs
   if (s_.relative_buckets == 0) {
     const auto task = b_.add("softmax_backward", op, in, {dscores});
     if (s_.widens_softmax() && !s_.fusion.mask_apart)
-      for (int i = 0; i < 2; ++i) b_.hold(task, DType::fp32, dscores.elements);  // the gradient of the probabilities and of what they are of
+      for (int i = 0; i < 2; ++i) b_.hold(task, DType::fp32, dscores.elements);  // gradients of the probabilities and of the scores
     return;
   }
   const Value total = relative_gradients_(s_.relative_table()), dtable = b_.scratch(s_.numerics.parameter_gradient, total.elements);
@@ -111,7 +111,7 @@ void BlockBackward::softmax_backward(const AttentionDims& d, const Value& dprobs
   b_.add("accumulate_relative", Accumulate{total.elements, dtable.dtype, total.dtype}, {dtable, total}, {total});
 }
 
-/// The first step of a ring, or the only one, has the gradient of the sinks: what it reads is of all keys.
+/// The first or only step of a ring computes the gradient of the sinks, because it reads statistics over all keys.
 void BlockBackward::add_flash(const std::string& name, int step, std::vector<Value> in, std::vector<Value> out) {
   const bool sinks = s_.sinks && step <= 0;
   if (sinks) {
@@ -134,7 +134,7 @@ Value BlockBackward::flash_core(const Value& dcontext) {
   return d.kv_packed ? dqkv : merge_gathered(dkv, dqkv);
 }
 
-/// Keys, values and their gradients go round together; a last turn brings the gradients home.
+/// Keys, values and their gradients travel round the ring together. A last shift returns the gradients to their owners.
 Value BlockBackward::ring_core(const Value& dcontext) {
   const BlockSaved& t = a_.at();
   Value kv = a_.own_kv(), dkv = scratch(kv.elements);

@@ -10,13 +10,13 @@ Value BlockBackward::router_input() { return a_.router_input(x_.state); }
 Value BlockBackward::experts(const Value& d) {
   Value dweights;
   const Value dx = expert_branch(d, dweights);
-  // The router's part is whole for the rows it is of: it joins after the sum.
+  // The router's gradient is complete for its rows, so it is added after the sum.
   const Value routed = router(dweights);
   b_.add("add_router", Accumulate{dx.elements, dtype(), dtype()}, {routed, dx}, {dx});
   return dx;
 }
 
-/// Experts beside an MLP: through the norms behind both branches, and through those before experts, MLP and router onto `residual`.
+/// Experts beside an MLP: backward through the norms after both branches and those before experts, MLP and router, onto `residual`.
 void BlockBackward::branches(const Value& d, const Value& residual, const Value& to) {
   const BlockSaved& t = a_.at();
   const MoeSaved& m = t.moe;
@@ -36,7 +36,7 @@ void BlockBackward::branches(const Value& d, const Value& residual, const Value&
     norm_gradient("router_norm", {drouter, t.x2, m.router_stats, weights_.block("router_norm.weight"), &with_experts}, to);
 }
 
-/// The gradient of what experts read, complete, and of the weights of tokens' experts.
+/// Complete gradient of the experts' input; `dweights`: of the router weights.
 Value BlockBackward::expert_branch(const Value& d, Value& dweights) {
   MoeSaved& m = a_.at().moe;
   const MoeDims dims = s_.moe_dims();
@@ -47,7 +47,7 @@ Value BlockBackward::expert_branch(const Value& d, Value& dweights) {
   const auto combine = early ? b_.add("combine_backward", MoeCombineBackward{dims, false}, {d, m.slots}, {drows})
                              : b_.add("combine_backward", MoeCombineBackward{dims}, {d, m.returned, m.slots, m.weights},
                                       {drows, dweights});
-  // Under sequence parallelism rows came back complete.
+  // Under sequence parallelism returned rows are complete.
   const auto complete = [&](std::uint16_t task) {
     if (!s_.sequence_parallel) tensor_all_reduce(b_, s_, dweights, "dweights", task);
   };
@@ -64,7 +64,7 @@ Value BlockBackward::expert_branch(const Value& d, Value& dweights) {
   return dx;
 }
 
-/// Through the experts' two matrices, where they are; rows as they were sent.
+/// Backward through the experts' two matrices. Returns the gradient of the rows as they were sent.
 Value BlockBackward::expert_rows(const Value& drows) {
   const BlockActivations& a = a_;
   const std::int64_t rows = s_.expert_rows(), g = a.groups(), e = s_.experts_here, m = a.group_rows();
@@ -90,7 +90,7 @@ std::uint16_t BlockBackward::shared_experts(const Value& own, const Value& dx) {
   return b_.add("add_shared_backward", Accumulate{dx.elements, dtype(), dtype()}, {part.value, dx}, {dx});
 }
 
-/// The gradient of what shared experts read from that of what they give: this rank's rows, else a part of the sum over tensor ranks.
+/// Gradient of the shared experts' input from that of their output: this rank's rows, or a partial sum over tensor ranks.
 Summed BlockBackward::shared_input(const Value& own) {
   const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.shared_ffn;
   const Value d = gathered(own, "mlp_gradient");
@@ -111,8 +111,8 @@ Summed BlockBackward::shared_input(const Value& own) {
   return sum;
 }
 
-/// Of what the gate of shared experts scales; its own part of the input's gradient joins dx. Without sequence parallelism both are
-/// parts of sums over tensor ranks, as what it scales is.
+/// Output gradient of the shared experts before their gate; adds the gate's part to dx. Without
+/// sequence parallelism both are partial sums over tensor ranks, as the shared experts' output is.
 Value BlockBackward::gate_gradient(const Value& d, const Value& dx) {
   const std::int64_t rows = s_.rows, h = s_.hidden;
   const MoeSaved& m = a_.at().moe;
@@ -151,7 +151,7 @@ void BlockBackward::router_weights(const Value& dlogits) {
   b_.keep_wide(b_.add("router_wgrad", MatMul{s_.experts, s_.hidden, s_.rows, true, false, false}, {dlogits, router_input()},
                       {sink_.part("router.weight")}));
   if (s_.router_bias) b_.add("router_bias_grad", BiasGrad{s_.rows, s_.experts}, {dlogits}, {sink_.part("router.bias")});
-  // Of this rank's own tokens, whose sum over all ranks is the load.
+  // Counts of this rank's tokens. Their sum over all ranks is the experts' load.
   if (s_.routing.bias)
     b_.add("router_balance_grad", BalanceGrad{s_.moe_dims(), s_.routed_parts()}, {a_.at().moe.counts}, {sink_.part("router.balance")});
   sink_.close("router");

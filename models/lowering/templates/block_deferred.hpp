@@ -1,23 +1,23 @@
 #pragma once
-// What the weight-gradient half of a split backward pass reads besides the kept activations: the gradients of the outputs
-// of every matrix product. Where weights are sharded it reads none of them, unless products are computed again: what it needs of their
-// vectors waits here, so that nothing is gathered for it. Where gradients of a micro-batch lie in units of their own, these begin with the second half, and what
-// the first half has of them waits here, too.
+// Inputs of the weight-gradient half of a split backward pass beside stored activations: the output
+// gradients of all matrix products. With sharded weights this half gathers none, unless it recomputes
+// products. So vectors of the block that it reads are copied here. With sharded gradients, a
+// micro-batch's gradient units start with the second half. So the first half's gradients wait here, too.
 
 #include "models/lowering/templates/block_frame.hpp"
 
 namespace tandem::lowering {
 
 struct BlockDeferred {
-  Value attention, qkv, mlp, fc1;          ///< gradients of what proj, the first product, fc2 and fc1 gave
+  Value attention, qkv, mlp, fc1;          ///< output gradients of proj, the first product, fc2 and fc1
   Value q_down, q_up, kv_down, kv_up;      ///< of latent attention's matrices, in place of qkv
-  Value index_q, index_k, index_w;         ///< of an indexer's
-  Value expert_rows, expert_fc1, logits;   ///< of the experts' and the router's
-  Value shared;                            ///< of what a gate or a norm behind shared experts reads, in place of fc2's output's
-  Value early;                             ///< of norms and of biases that are added after a sum
-  Value again;                             ///< not gradients: vectors of a block whose weights are not there any more (again_region)
+  Value index_q, index_k, index_w;         ///< of an indexer's matrices
+  Value expert_rows, expert_fc1, logits;   ///< of the experts' matrices and the router
+  Value shared;                            ///< of the shared experts' gate or norm, in place of fc2's output
+  Value early;                             ///< gradients of norms and of biases added after a sum
+  Value again;                             ///< no gradients: copied vectors of the block (again_region)
 
-  /// In slot `slot`; nothing is laid out where weight gradients are not deferred.
+  /// Lays out the tensors in `slot`. Only read if weight gradients are deferred.
   BlockDeferred(const Shapes& s, std::uint16_t slot, const BlockRegions& regions) {
     SlotLayout at(slot);
     const auto add = [&](std::int64_t n) { return at.add(s.dtypes.compute, n); };

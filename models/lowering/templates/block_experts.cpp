@@ -1,7 +1,7 @@
-// A mixture of experts in place of the MLP: router, dispatch, the experts' matrices. Experts are spread over the expert group and
-// cut over tensor ranks like an MLP, or over as many neighbours of a stage as the plan says. Under sequence parallelism a rank
-// routes and sends its own rows, and ranks that share experts' matrices gather what arrived before their products and scatter the
-// sums after them, as Megatron-Core's MoEAlltoAllTokenDispatcher does; without it tokens are whole on every tensor rank.
+// A mixture of experts in place of the MLP: router, dispatch, the experts' matrices. Experts are spread over the expert group
+// and cut over tensor ranks like an MLP, or over `expert_tensor` neighbours of a stage. Under sequence parallelism a rank
+// routes and sends its own rows. Ranks that share experts' matrices gather received rows before the products and scatter the
+// sums after them, as Megatron-Core's MoEAlltoAllTokenDispatcher does. Without it every tensor rank has all tokens' rows.
 
 #include "models/lowering/templates/block_activations.hpp"
 
@@ -36,7 +36,7 @@ void BlockActivations::route(const Value& input) {
          {m.load}, Stream::tensor);
 }
 
-/// An all-to-all of rows over the expert group.
+/// Exchanges rows over the expert group (all-to-all).
 void BlockActivations::exchange(const Value& v, Way way, const std::string& name, const Value& to) {
   const bool there = way == Way::to_experts;
   Collective op{CollectiveKind::all_to_all, Group::expert, s_.moe_dims().rows() * s_.hidden, v.dtype, Reduce::sum};
@@ -52,7 +52,7 @@ void BlockActivations::exchange(const Value& v, Way way, const std::string& name
   b_.add(name + "_all_to_all", op, std::move(in), {to}, Stream::tensor);
 }
 
-/// A gather or a scatter of the rows of all ranks that share experts' matrices.
+/// Gathers or scatters rows over the ranks that share experts' matrices.
 void BlockActivations::over_row_shares(CollectiveKind kind, const Value& v, const std::string& name, const Value& to) {
   Collective op{kind, s_.row_group(), s_.planned_expert_rows() * s_.hidden, v.dtype, Reduce::sum};
   std::vector<Value> in{v};
@@ -63,7 +63,7 @@ void BlockActivations::over_row_shares(CollectiveKind kind, const Value& v, cons
   b_.add(name, op, std::move(in), {to}, Stream::tensor);
 }
 
-/// Where the rows that this rank's exchange brought lie: at their place among the gathered ones, if that is known.
+/// Place of the rows that this rank's exchange receives: among the gathered ones, if these have a place.
 Value BlockActivations::own_rows(const Value& all) {
   return s_.unequal_rows() ? arrivals(all.dtype) : all.share(s_.row_group(), s_.row_shares());
 }
@@ -73,7 +73,7 @@ Value BlockActivations::to_experts(const Value& sent, const std::string& name, V
   if (all.elements == 0) all = b_.scratch(sent.dtype, s_.expert_rows() * s_.hidden);
   const bool shares = s_.row_shares() > 1;
   Value own = sent;
-  // Rows travel as they are sent, whatever the product that reads them keeps.
+  // Rows travel in their own type, even if the product stores a narrower input.
   const auto here = [&] { return sent.dtype == all.dtype ? own_rows(all) : arrivals(sent.dtype); };
   if (s_.expert_ranks > 1) exchange(sent, Way::to_experts, name, own = shares ? here() : all);
   if (shares) over_row_shares(CollectiveKind::all_gather, own, name + "_all_gather", all);

@@ -4,8 +4,8 @@
 namespace tandem::lowering {
 namespace {
 
-/// Writes one block. Column-parallel matrices (qkv, fc1) keep their bias; row-parallel ones (proj, fc2) give a partial sum, so
-/// their bias is added after the sum, once (Megatron-LM, arXiv 1909.08053 section 3).
+/// Writes the forward pass of one block. Column-parallel matrices (qkv, fc1) add their bias. Row-parallel ones (proj,
+/// fc2) give a partial sum, so their bias is added once, after the sum (Megatron-LM, arXiv 1909.08053 section 3).
 class BlockForward {
  public:
   BlockForward(const Shapes& s, std::string name)
@@ -19,7 +19,7 @@ class BlockForward {
   }
 
   Template write() { return lay(), b_.finish(); }
-  /// Nobody reads what the block gives, only what it keeps.
+  /// Whether only the stored tensors are needed, not the block's output.
   Template write_kept() { return lay(), b_.end_without(y_.state), b_.finish(); }
 
  private:
@@ -45,7 +45,7 @@ class BlockForward {
     feed_forward(t.x2, t.sum2);
     norm(b_, s_, "ln2", t.sum2, norm_params(s_, "ln2", weights_.block), {y_.state, t.ln2_stats});
   }
-  /// Sums are never normalised on the residual's way: every norm reads it from the side.
+  /// The residual path has no norms. Each norm reads the residual sum beside that path.
   void post_add() {
     BlockSaved& t = a_.at();
     attention(t.sum1);
@@ -55,7 +55,7 @@ class BlockForward {
     norm(b_, s_, "ln2", y_.residual, norm_params(s_, "ln2", weights_.block), {y_.state, t.ln2_stats});
   }
 
-  /// What follows a row-parallel product. `norm`: of a sandwich, behind the sum over tensor ranks, which it reads in `out`.
+  /// What follows a row-parallel product. `norm`: sandwich norm of the sum over tensor ranks, whose input is stored in `out`.
   struct Add {
     DropoutSite site;
     std::string name;
@@ -80,7 +80,7 @@ class BlockForward {
     row("proj", s_.attention, a_.mixed(), attention_add(y));
   }
 
-  /// A decoder's attention to the encoder's output.
+  /// Cross attention: a decoder's attention to the encoder's output.
   void cross(const Value& residual, const Value& y) {
     a_.cross(memory_);
     row("cross_proj", s_.attention, a_.at().cross.context,
@@ -113,7 +113,7 @@ class BlockForward {
     const Value own = add.out != nullptr && s_.sequence_parallel ? a_.out_place(*add.out) : Value{};
     join(name, tensor_sum(b_, s_, out, name, product, own).value, add);
   }
-  /// `sum` is complete.
+  /// Called when `sum` is complete.
   void join(const std::string& name, const Value& sum, const Add& add) {
     const bool bias = weights_.block.layout().has(name + ".bias");
     std::vector<Value> in{add.out != nullptr ? normed(sum, add) : sum};
@@ -139,14 +139,14 @@ class BlockForward {
   BlockActivations a_;
 };
 
-/// Of experts; rows come back complete under sequence parallelism, else they are partial sums.
+/// Output of the experts. Returned rows are complete under sequence parallelism, else partial sums.
 std::uint16_t BlockForward::combine(const Value& out) {
   std::vector<Value> in{a_.at().moe.returned, a_.at().moe.slots};
   if (!s_.weigh_inputs) in.push_back(a_.at().moe.weights);
   return b_.add("combine", MoeCombine{s_.moe_dims(), !s_.weigh_inputs}, std::move(in), {out});
 }
 
-/// What shared experts give is a partial sum, too.
+/// The shared experts' output is a partial sum, too.
 void BlockForward::experts(const Add& add) {
   a_.route(a_.router_input(x_.state));
   a_.experts_return(a_.experts_input(x_.state));
@@ -155,11 +155,11 @@ void BlockForward::experts(const Add& add) {
   auto last = combine(out);
   if (s_.shared_ffn > 0) last = shared_experts(out);
   const std::string name = s_.shared_ffn > 0 ? "shared.fc2" : "experts";
-  // Without sequence parallelism rows are all tokens', so `out` is where a norm behind it reads.
+  // Without sequence parallelism a rank has all tokens' rows, so `out` is the input of a norm after it.
   s_.sequence_parallel ? join(name, out, add) : finish(name, out, last, add);
 }
 
-/// Experts beside an MLP: both sums are complete before their norms, whose sum the norm behind the layer reads.
+/// Experts beside an MLP: both sums are complete before their norms. The norm after the layer reads the sum of these.
 void BlockForward::branches(const Add& add) {
   MoeSaved& m = a_.at().moe;
   const std::int64_t state = s_.rows * s_.hidden;

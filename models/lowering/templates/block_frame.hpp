@@ -1,12 +1,12 @@
 #pragma once
-// What the forward and backward templates of a block share: slots, and the two halves of the tensor between blocks.
+// Slots that the forward and backward templates of a block share, and the two halves of the tensor between blocks.
 
 #include "models/lowering/templates/block_activations.hpp"
 #include "models/lowering/templates/blocks.hpp"
 
 namespace tandem::lowering {
 
-/// Regions of a block, owned for as long as a template is written.
+/// Layouts of a block's regions. Must live while the template is written.
 struct BlockRegions {
   RegionLayout block, early, again, experts, relative;
   explicit BlockRegions(const Shapes& s)
@@ -17,7 +17,7 @@ struct BlockRegions {
         relative(relative_region(s)) {}
 };
 
-/// The tensor between blocks: the state that a sublayer reads, and the residual it is added to.
+/// The tensor between blocks: the state that a sublayer reads, and the residual that its output is added to.
 struct Hidden {
   Value state, residual;
   Hidden(const Shapes& s, const Value& whole) : state(whole), residual(whole) {
@@ -32,16 +32,16 @@ inline Value hidden_slot(TemplateBuilder& b, const Shapes& s, std::string name) 
   return b.whole(b.slot(std::move(name), MemoryKind::activations), s.dtypes.compute, s.hidden_elements());
 }
 
-/// Elements of the states of the model and its MTP modules together.
+/// Elements of the hidden states of the model and of its MTP modules together.
 inline std::int64_t state_elements(const Shapes& s) { return (s.mtp + 1) * s.rows * s.hidden; }
 
-/// The encoder's output, or its gradient, as a decoder's block sees it; nothing elsewhere.
+/// The encoder's output, or its gradient, as a slot of a decoder's block; empty in other blocks.
 inline Value memory_slot(TemplateBuilder& b, const Shapes& s, std::string name) {
   if (!s.is_decoder()) return {};
   return b.whole(b.slot(std::move(name), MemoryKind::activations), s.dtypes.compute, s.memory_rows * s.hidden);
 }
 
-/// What the forward pass keeps; `weights`: the template has the weights' gradients alone.
+/// Slots of stored forward tensors. `weights`: the template only computes weight gradients.
 inline SavedSlots saved_slots(TemplateBuilder& b, const Shapes& s, bool weights = false) {
   SavedSlots slots;
   if (!weights) slots.saved = b.slot("saved", MemoryKind::activations);
@@ -49,7 +49,7 @@ inline SavedSlots saved_slots(TemplateBuilder& b, const Shapes& s, bool weights 
   return slots;
 }
 
-/// Gradients of a region, with the padding behind it.
+/// Gradients of a region, including the padding behind it.
 inline RegionValues gradient_slot(TemplateBuilder& b, std::string name, const RegionLayout& layout, DType dtype) {
   if (layout.elements() == 0) return {};
   return {layout, b.whole(b.slot(std::move(name), MemoryKind::gradients), dtype, layout.padded_elements())};

@@ -1,11 +1,11 @@
-// The indexer that chooses blocks of keys for every key head of grouped attention (MiniMax Sparse Attention, arXiv 2606.13392 section 3.1). Its
-// queries and key have the norms and the turn of attention's heads (huggingface/transformers: src/transformers/models/minimax_m3_vl).
+// Block-level indexer: chooses blocks of keys for each key head (MiniMax Sparse Attention, arXiv 2606.13392 section 3.1). Its
+// queries and key have attention's norms and rotary embedding (huggingface/transformers: src/transformers/models/minimax_m3_vl).
 
 #include "models/lowering/templates/block_activations.hpp"
 
 namespace tandem::lowering {
 
-/// Queries or the key of all tokens, from what attention reads.
+/// Index queries or the index key of all tokens, from attention's input.
 Value BlockActivations::index_part(const std::string& name, std::int64_t heads, Kept& down, Kept& stats, Kept& y) {
   if (y.ready) return y;
   const std::int64_t rows = s_.tokens * heads, d = s_.indexer.head_dim;

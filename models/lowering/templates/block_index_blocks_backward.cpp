@@ -1,11 +1,11 @@
-// Gradients of the indexer of blocks, in the sparse stage of its training: of the divergence of its scores from attention's distribution over
-// the chosen keys. What it reads is detached, so no gradient leaves it (MiniMax Sparse Attention, arXiv 2606.13392 section 3.2).
+// Gradients of the block-level indexer in sparse training: of the divergence of its scores from attention's distribution over
+// the chosen keys. Its input is detached, so no gradient flows further (MiniMax Sparse Attention, arXiv 2606.13392 section 3.2).
 
 #include "models/lowering/templates/block_backward.hpp"
 
 namespace tandem::lowering {
 
-/// What the matrix gave has this gradient, from that of its norm's output.
+/// Output gradient of an indexer's matrix, from the output gradient of its norm.
 Value BlockBackward::index_norm_gradient(const std::string& name, const IndexPart& part, const Value& dy) {
   const std::int64_t d = s_.indexer.head_dim, rows = dy.elements / d;
   const Value dx = hold(part.held, dy.elements);

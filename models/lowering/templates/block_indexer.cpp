@@ -5,7 +5,7 @@
 
 namespace tandem::lowering {
 
-/// Of this rank's positions.
+/// Index keys of this rank's positions.
 Value BlockActivations::index_keys() {
   IndexSaved& t = t_.index;
   if (s_.indexer.blocks()) return index_part("index_k", 1, t.k_down, t.k_stats, t.k);

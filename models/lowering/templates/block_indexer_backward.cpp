@@ -1,11 +1,11 @@
-// The indexer's gradients in the sparse stage of its training: of the divergence of its scores from attention's distribution over the
-// chosen keys. What it reads is detached, so no gradient leaves it (DeepSeek-V3.2, arXiv 2512.02556 section 2.1).
+// Gradients of the indexer in sparse training: of the divergence of its scores from attention's distribution over the
+// chosen keys. Its input is detached, so no gradient flows further (DeepSeek-V3.2, arXiv 2512.02556 section 2.1).
 
 #include "models/lowering/templates/block_backward.hpp"
 
 namespace tandem::lowering {
 
-/// Tensor ranks have heads of their own, whose probabilities are summed.
+/// Tensor ranks have different attention heads, so their probabilities are summed.
 Value BlockBackward::index_target() {
   const AttentionDims d = core_dims(s_);
   const BlockSaved& t = a_.at();
@@ -17,13 +17,13 @@ Value BlockBackward::index_target() {
   return target;
 }
 
-/// This rank's part of the sum of all context ranks' gradients of all keys.
+/// This rank's part of the key gradients, summed over all context ranks.
 void BlockBackward::scatter_index_keys(const Value& dk, const Value& own) {
   b_.add("index_dk_reduce_scatter", Collective{CollectiveKind::reduce_scatter, Group::context, dk.elements, dk.dtype, Reduce::sum}, {dk},
          {own}, Stream::tensor);
 }
 
-/// From the gradient of all keys to that of what the norm of this rank's read.
+/// From the gradient of all keys to the gradient of the input of this rank's key norm.
 Value BlockBackward::index_key_gradient(const Value& dk) {
   const std::int64_t n = s_.tokens, d = s_.indexer.head_dim;
   Value own = dk;

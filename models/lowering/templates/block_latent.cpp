@@ -1,13 +1,13 @@
-// Latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): queries, keys and values of all heads from compressed rows. What
-// compresses is whole on every tensor rank and works on this rank's rows; the matrices behind it are cut by heads, as Megatron-Core's
-// multi_latent_attention.py has it.
+// Latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): queries, keys and values of all heads
+// come from compressed rows. The down-projections are replicated on all tensor ranks and work on this
+// rank's rows. The up-projections are cut by heads, as in Megatron-Core's multi_latent_attention.py.
 
 #include "models/lowering/templates/block_activations.hpp"
 #include "models/lowering/templates/tensor_parallel.hpp"
 
 namespace tandem::lowering {
 
-/// The norm's output, which is computed again where it was not kept.
+/// The norm's output, recomputed if it was not stored.
 Value BlockActivations::own_latent_queries(const Value& x) {
   LatentSaved& l = t_.latent;
   if (l.q.ready) return l.q;
@@ -50,7 +50,7 @@ Value BlockActivations::latent_kv(const Value& x) {
   return latent_kv_ = tensor_gather(b_, s_, t_.latent.kv, "kv_latent");
 }
 
-/// qkv of all tokens, before its positions enter.
+/// qkv of all tokens before the rotary embedding.
 void BlockActivations::latent_heads(const Value& x, const Value& y) {
   const std::int64_t n = s_.tokens;
   const Value q = b_.scratch(s_.dtypes.compute, n * s_.queries()), kv = b_.scratch(s_.dtypes.compute, n * s_.latent_kv());

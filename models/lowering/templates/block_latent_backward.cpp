@@ -1,4 +1,4 @@
-// The backward pass of latent attention, from the gradient of qkv before its positions entered.
+// Backward pass of latent attention, from the gradient of qkv before the rotary embedding.
 
 #include "models/lowering/templates/block_backward.hpp"
 
@@ -15,7 +15,7 @@ Value BlockBackward::latent_input(const Value& dqkv, const Value& to) {
   return dx;
 }
 
-/// What the queries give of the input's gradient, this rank's rows.
+/// The queries' part of the input gradient, this rank's rows.
 Value BlockBackward::latent_queries(const Value& dq, const Value& to) {
   const std::int64_t rank = s_.latent.query_rank, rows = s_.rows, n = s_.tokens, h = s_.hidden;
   if (gathers_ahead()) a_.latent_queries(x_.state);
@@ -40,7 +40,7 @@ Value BlockBackward::latent_queries(const Value& dq, const Value& to) {
   return dx;
 }
 
-/// What keys and values give of it.
+/// The keys' and values' part of the input gradient.
 Value BlockBackward::latent_kv(const Value& dkv, const Value& dturned) {
   const std::int64_t rank = s_.latent.kv_rank, rest = s_.rotary_dim, rows = s_.rows, n = s_.tokens;
   const LatentSaved& t = a_.at().latent;

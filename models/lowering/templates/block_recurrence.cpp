@@ -1,5 +1,5 @@
-// A recurrence in place of attention: from the layer's input to what the product behind it reads, and back to the gradient of what the
-// product before it gave.
+// A recurrence in place of attention: from the layer's input to the output
+// projection's input, and back to the output gradient of its first product.
 
 #include "models/lowering/templates/block_backward.hpp"
 

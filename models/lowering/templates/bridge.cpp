@@ -1,6 +1,6 @@
-// Between an encoder and its decoder: the encoder's output is normed once and becomes the memory that every decoder layer
-// attends to; the decoder begins with its own tokens in the same word matrix (arXiv 1910.10683 section 2.1) and, where positions
-// are learned, in the same table of them.
+// The bridge between encoder and decoder. The encoder's output is normed once and becomes the memory
+// that every decoder layer attends to. The decoder starts with its own tokens, in the same word matrix
+// (arXiv 1910.10683 section 2.1). If positions are learned, it uses the same position table, too.
 
 #include "models/lowering/templates/position_embedding.hpp"
 #include "models/lowering/templates/word_embedding.hpp"

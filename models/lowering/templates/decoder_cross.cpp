@@ -1,6 +1,6 @@
-// A decoder's attention to the encoder's output (arXiv 1706.03762 section 3.2.3), between its self attention and its MLP:
-// queries come from the decoder's state, keys and values from the memory. No bias of position takes part (arXiv 1910.10683), so
-// it is flash attention wherever the plan has that.
+// Cross attention: a decoder's attention to the encoder's output (arXiv 1706.03762 section 3.2.3),
+// between self attention and MLP. Queries come from the decoder's state, keys and values from the
+// memory. It has no position bias (arXiv 1910.10683), so it is flash attention if the plan has that.
 
 #include "models/lowering/templates/block_activations.hpp"
 #include "models/lowering/templates/tensor_parallel.hpp"
@@ -12,7 +12,7 @@ Value BlockActivations::cross_normed() {
   if (cross_input_.elements > 0) return cross_input_;
   if (!t.n.ready) {
     start(t.n, s_.rows * s_.hidden);
-    // Computed again, the statistics are written again with the same values.
+    // Recomputation writes the same statistics again.
     norm(b_, s_, "cross_norm", t.x, norm_params(s_, "cross_norm", w_.block), {t.n, t.norm_stats});
   }
   return cross_input_ = tensor_gather(b_, s_, t.n, "cross_norm");
@@ -38,7 +38,7 @@ void BlockActivations::need_cross_core() {
   const AttentionDims d = s_.cross_dims();
   if (s_.flash) {
     start(t.stats, stats_elements(d), s_.numerics.statistics);
-    // Computed again, the context is written again with the same values.
+    // Recomputation writes the same output again.
     const FlashAttention op{d, s_.attention_dropout, false, -1, DropoutSite::cross_attention,
                          s_.flash_kernel(false), s_.fusion.deterministic_attention};
     b_.add("cross_attention", op, {t.q, t.kv}, {t.context, t.stats});

@@ -1,5 +1,5 @@
-// The backward pass of a decoder's attention to the encoder's output: to the decoder's state by the queries, to the encoder's
-// output by the keys and values.
+// Backward pass of a decoder's attention to the encoder's output. The queries'
+// gradient goes to the decoder's state, the keys' and values' to the encoder's output.
 
 #include "models/lowering/templates/block_backward.hpp"
 

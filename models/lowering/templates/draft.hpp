@@ -1,5 +1,5 @@
 #pragma once
-// A template while it is being written: tasks whose scratch has no place yet, so that tasks may still be joined and split.
+// A template while it is written. Its scratch has no offsets yet, so tasks can still be fused and split.
 
 #include <string>
 #include <utility>
@@ -9,10 +9,10 @@
 
 namespace tandem::lowering {
 
-/// A tensor while a template is being written: in a slot, or scratch whose place is not known yet.
+/// A tensor of a draft: in a slot, or scratch without an offset yet.
 struct Value {
   std::uint16_t slot = 0;
-  std::int32_t scratch = -1;    ///< index of the scratch tensor, -1: external
+  std::int32_t scratch = -1;    ///< index of the scratch tensor; -1: in a slot
   DType dtype = DType::fp32;
   std::int64_t offset = 0;      ///< bytes into the slot or the scratch tensor
   std::int64_t elements = 0;
@@ -22,7 +22,7 @@ struct Value {
 
   /// `count` elements starting `first` elements in.
   Value part(std::int64_t first, std::int64_t count) const;
-  /// The rank's own of `shards` equal parts, by its place in `group`.
+  /// The rank's own one of `shards` equal parts, by its position in `group`.
   Value share(Group group, std::int64_t shards) const;
   /// Bytes from the start of the slot or scratch tensor to the end of the last rank's share.
   std::int64_t end() const { return offset + (shards - 1) * stride + bytes_of(dtype, elements).count(); }
@@ -40,18 +40,18 @@ struct Draft {
   DType dtype = DType::fp32;          ///< compute type
   Stream stream = Stream::compute;
   std::vector<Value> in, out;
-  std::int32_t id = -1;               ///< what `after` of others calls it
-  std::vector<std::int32_t> after;    ///< earlier tasks that it waits for, whatever they touch
-  std::vector<Value> held{};          ///< scratch that only lies there while it runs: what a framework allocates and nobody reads
-  std::vector<Value> held_ahead{};    ///< the same, gone before what it writes is there
+  std::int32_t id = -1;               ///< identifies this task in other tasks' `after`
+  std::vector<std::int32_t> after;    ///< ids of earlier tasks that it waits for, even without shared memory
+  std::vector<Value> held{};          ///< scratch allocated while it runs but never touched: a framework's temporaries
+  std::vector<Value> held_ahead{};    ///< likewise, but freed before its outputs are allocated
 };
 
 struct DraftTemplate {
   std::string name;
   DType compute = DType::fp32;
-  std::vector<Slot> slots;            ///< sizes are not known yet
+  std::vector<Slot> slots;            ///< sizes are set later
   std::vector<Draft> drafts;          ///< in issue order
-  std::vector<Bytes> scratch;         ///< aligned sizes; 0: given up
+  std::vector<Bytes> scratch;         ///< aligned sizes; 0: removed
 
   Value new_scratch(DType dtype, std::int64_t elements) {
     scratch.emplace_back(arena_aligned(bytes_of(dtype, elements).count()));
@@ -59,18 +59,18 @@ struct DraftTemplate {
   }
 };
 
-/// Whether a task adds a gradient that the template has computed to that of earlier micro-batches.
+/// Whether a task adds the template's gradient to the accumulated gradient of earlier micro-batches.
 bool adds_gradient(const DraftTemplate& t, const Draft& d);
 
 struct Fusion;
 
-/// Makes one task of several where `f` says that one kernel does them (fuse.cpp).
+/// Fuses tasks that one kernel of set `f` performs together (fuse.cpp).
 void join_tasks(DraftTemplate& t, const Fusion& f);
-/// Makes several tasks of one where `f` says that each is a kernel (split.cpp). Products that scale no scores, and the other new
-/// tasks, touch what the one touched and scratch of their own.
+/// Splits tasks that set `f` performs in several kernels (split.cpp). The new
+/// tasks touch the operands of the original task and scratch of their own.
 void split_tasks(DraftTemplate& t, const Fusion& f);
-/// Puts a task before each that writes a tensor of its own, which fills it (uninitialized.cpp). No more is alive for it: the tensor
-/// is there from then on, and nothing ends in between.
+/// Inserts a fill task before each task that writes a new tensor (uninitialized.cpp). The tensor
+/// is allocated earlier for it, but no other tensor ends in between, so live bytes do not grow.
 void fill_tensors(DraftTemplate& t);
 
 }  // namespace tandem::lowering

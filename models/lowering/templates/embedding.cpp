@@ -4,7 +4,7 @@
 namespace tandem::lowering {
 namespace {
 
-/// What the embedding keeps: only an embedding norm needs its input and statistics.
+/// Stored tensors of the embedding: only an embedding norm stores its input and statistics.
 struct EmbedSaved {
   Value sum, stats;
   EmbedSaved(const Shapes& s, std::uint16_t slot) {
@@ -42,7 +42,7 @@ class EmbedForward {
  private:
   Value scratch() { return b_.scratch(s_.dtypes.compute, s_.rows * s_.hidden); }
 
-  /// Rows of the word matrix summed over its shards, and of the token types; in `to`.
+  /// Embeddings: rows of the word matrix, summed over its shards, plus token types; in `to`.
   void look_up(const Value& to) {
     look_up_words(b_, s_, tokens_, word_("word.weight"), to);
     if (s_.token_types == 0) return;

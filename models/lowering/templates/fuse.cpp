@@ -1,5 +1,5 @@
-// Tasks that one kernel of the target does together, found by what they read and write. Memory is planned afterwards,
-// so what passed between them has no place in it.
+// Fuses tasks that one kernel of the fusion set performs together, found by what they
+// read and write. Memory is planned afterwards, so tensors between fused tasks need none.
 
 #include <algorithm>
 #include <optional>
@@ -15,13 +15,13 @@ bool same(const Value& a, const Value& b) {
          a.dtype == b.dtype;
 }
 
-/// Task `at` if it is of kind A.
+/// Returns task `at` if it is of kind A, else null.
 template <class A>
 const A* kind_at(const DraftTemplate& t, std::size_t at) {
   return at < t.drafts.size() ? std::get_if<A>(&t.drafts[at].op) : nullptr;
 }
 
-/// Task `at` takes over from the `gone` tasks behind it.
+/// Replaces the `gone` tasks behind task `at` by it.
 void close_up(DraftTemplate& t, std::size_t at, std::size_t gone) {
   const std::int32_t stays = t.drafts[at].id;
   for (std::size_t i = at + 1; i <= at + gone; ++i) {
@@ -67,7 +67,7 @@ void join_bias_gradient(DraftTemplate& t, std::size_t at) {
 
 bool is_gelu(PointwiseKind kind, std::int64_t bias_cols) { return kind == PointwiseKind::gelu_tanh && bias_cols == 0; }
 
-/// A product whose kernel can do an activation, too.
+/// Whether the product's kernel can also apply an activation.
 bool is_plain(const MatMul& o) { return !o.accumulate && !o.sums && o.activation == ProductActivation::none; }
 
 void join_activation(DraftTemplate& t, std::size_t at) {
@@ -99,7 +99,7 @@ std::optional<std::size_t> product_of(const DraftTemplate& t, const Value& v, st
   return product;
 }
 
-/// Whether task `at` may be done where task `to` is: nothing between them waits for it or writes what it reads.
+/// Whether task `at` may move to the place of task `to`: no task between them waits for it or writes its inputs.
 bool may_move(const DraftTemplate& t, std::size_t at, std::size_t to) {
   const Draft& moved = t.drafts[at];
   for (std::size_t i = at + 1; i < to; ++i) {
@@ -111,7 +111,7 @@ bool may_move(const DraftTemplate& t, std::size_t at, std::size_t to) {
   return true;
 }
 
-/// The product moves to the activation's place: what the activation read is there by then.
+/// Moves the product to the activation's place, where the activation's inputs exist.
 void join_activation_gradient(DraftTemplate& t, std::size_t at) {
   const auto* gelu = kind_at<PointwiseBackward>(t, at);
   if (gelu == nullptr || !is_gelu(gelu->kind, gelu->bias_cols) || t.drafts[at].in[0].scratch < 0) return;
@@ -151,13 +151,13 @@ void join_loss(DraftTemplate& t, std::size_t at) {
 
 // ---- gradients that products add ----
 
-/// The gradient of one micro-batch on its way to those of the others: a scratch tensor that some tasks write and `add`
-/// adds.
+/// One micro-batch's gradient before it is accumulated: a scratch
+/// tensor that some tasks write and `add` adds to the total.
 class Addition {
  public:
   Addition(DraftTemplate& t, const Draft& add) : t_(t), add_(add), from_(add.in[0]), to_(add.in[1]) {}
 
-  /// What products write they add; what is left gets a scratch tensor and an addition for each writer.
+  /// Products add their outputs to the total directly. The other writers get a scratch tensor and an addition each.
   std::vector<Draft> replaced() {
     std::vector<Draft> rest;
     for (Draft& d : t_.drafts)
@@ -169,7 +169,7 @@ class Addition {
     return rest;
   }
 
-  /// Whether every part is written once, by a task that nobody else follows there, and one of them by a product.
+  /// Whether `add` alone reads the scratch tensor, and a product writes some part of it.
   bool possible() const {
     bool product = false;
     for (const Draft& d : t_.drafts) {
@@ -213,7 +213,7 @@ class Addition {
   const Value from_, to_;
 };
 
-/// The additions that are left stand where the one stood.
+/// Places the remaining additions where the original one was.
 void accumulate_in_products(DraftTemplate& t) {
   std::size_t at = 0;
   while (at < t.drafts.size()) {

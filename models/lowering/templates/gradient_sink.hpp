@@ -1,15 +1,15 @@
 #pragma once
-// Where a parameter group's gradient goes: straight into the accumulated gradient on the first micro-batch, through
-// a scratch tensor that is complete and rounded before it is added on the later ones.
+// Destination of a parameter group's gradient. The first micro-batch writes the accumulated
+// gradient directly. Later ones write a scratch tensor, complete and rounded, which is then added.
 
 #include "models/lowering/templates/region_values.hpp"
 
 namespace tandem::lowering {
 
-/// Groups of neighbouring parameters of one region.
+/// Writes gradients of groups of neighbouring parameters in one region.
 class GradientSink {
  public:
-  /// `first`: gradients are written, not added to, and so are the elements between this region and the next.
+  /// `first`: overwrites gradients rather than adding; `fill`: then also zero-fills the padding up to the next region.
   GradientSink(TemplateBuilder& builder, RegionValues gradients, bool first, bool fill = true)
       : builder_(builder), gradients_(gradients), first_(first) {
     if (!first || !fill || gradients.whole().elements == 0) return;
@@ -19,22 +19,22 @@ class GradientSink {
       builder.add("padding_" + std::to_string(all.slot), Fill{padding, all.dtype}, {}, {all.part(used, padding)});
   }
 
-  /// Starts the group from parameter `from` to parameter `to`, its last one; its parts are then asked for with `part`.
+  /// Opens the group of parameters `from` to `to`, both included. `part` then returns their destinations.
   void open(std::string_view from, std::string_view to, DType compute) {
     const ParamSpec &a = gradients_.layout().at(from), &b = gradients_.layout().at(to);
     offset_ = a.offset;
     elements_ = b.offset + b.elements() - a.offset;
     target_ = first_ ? gradients_.whole().part(offset_, elements_) : builder_.scratch(compute, elements_);
   }
-  /// The destination of one parameter.
+  /// Destination of one parameter's gradient.
   Value part(std::string_view name) const {
     const ParamSpec& p = gradients_.layout().at(name);
     return target_.part(p.offset - offset_, p.elements());
   }
-  /// The destination of the whole group.
+  /// Destination of the whole group's gradient.
   const Value& whole() const { return target_; }
   bool has(std::string_view name) const { return gradients_.layout().has(name); }
-  /// Adds the finished group into the accumulated gradient.
+  /// Closes the group: adds its finished gradient to the accumulated gradient, unless `first`.
   void close(const std::string& name) {
     if (first_) return;
     const Value total = gradients_.whole().part(offset_, elements_);
@@ -53,21 +53,21 @@ class GradientSink {
   std::int64_t offset_ = 0, elements_ = 0;
 };
 
-/// The gradient of one parameter that several tasks of a template give parts of, one after the other. A micro-batch's is complete before it
-/// is added to the others', unless products of the target add to that themselves.
+/// A parameter's gradient of which several tasks of a template compute parts, one after the other. The parts are
+/// summed per micro-batch before they are accumulated, unless the fusion set's products accumulate directly.
 class GradientParts {
  public:
   GradientParts(TemplateBuilder& builder, GradientSink& sink, const Shapes& s, std::string parameter)
       : builder_(builder), sink_(sink), type_(s.numerics.parameter_gradient), parameter_(std::move(parameter)),
         in_products_(s.fusion.accumulating_products) {}
 
-  /// Where the next part is written.
+  /// Destination of the next part.
   Value next() {
     if (parts_ == 0) sink_.open(parameter_, parameter_, type_);
     now_ = parts_ == 0 ? sink_.part(parameter_) : builder_.scratch(type_, sink_.total().elements);
     return now_;
   }
-  /// It is there. Of several ones, `last` ends them; `name`: of the tasks.
+  /// Call when the part is written. `last`: no part follows. `name`: name of the tasks.
   void add(const std::string& name, bool last) {
     const bool begins = parts_++ == 0;
     const Value to = in_products_ ? sink_.total() : sink_.part(parameter_);

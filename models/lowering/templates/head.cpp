@@ -11,13 +11,13 @@
 namespace tandem::lowering {
 namespace {
 
-/// Whether the final norm is in the head.
+/// Whether the head template contains the final norm.
 bool has_norm(const Shapes& s) { return s.placement == NormPlacement::pre && s.mtp == 0; }
 
-/// Whether something else of its region is.
+/// Whether the head template reads other parameters of the head's region.
 bool has_region(const Shapes& s) { return s.mtp == 0 ? head_region(s).elements() > 0 : s.output_bias; }
 
-/// States of the model and of each MTP module, or their gradients.
+/// Hidden states of the model and of each MTP module, or their gradients.
 struct States {
   Value all;
   std::int64_t each;
@@ -27,7 +27,7 @@ struct States {
   Value of(std::int64_t module) const { return all.part(module * each, each); }
 };
 
-/// Of the loss of module `module`; 0: the model's own.
+/// Task name for the loss of module `module`; 0: the model's loss.
 std::string task_name(std::int64_t module, const std::string& name) {
   return module == 0 ? name : "mtp" + std::to_string(module) + "_" + name;
 }
@@ -64,7 +64,7 @@ Value kept_logits(TemplateBuilder& b, const Shapes& s) {
   return b.whole(b.slot("logits", MemoryKind::activations), s.dtypes.compute, s.tokens * s.vocab_rows);
 }
 
-/// Whether the loss is PyTorch's in fp32, of 16-bit logits.
+/// Whether the loss is PyTorch's, which copies 16-bit logits to fp32.
 bool copies_for_loss(const Shapes& s) { return s.fusion.loss_copies && s.loss_type() != s.dtypes.compute; }
 
 /// Whether every kernel of it is a task. BERT's frameworks take the loss of rows with a target alone (NVIDIA/DeepLearningExamples:
@@ -103,7 +103,7 @@ class HeadForward {
       norm(b_, s_, "final_norm", x.state, norm_params(s_, "final_norm", w_), {t.n, t.stats});
     const Value n = s_.placement == NormPlacement::pre ? t.n : x.state;
     const Value logits = token_logits("", s_.bert ? transform(n, t) : n, t.dlogits);
-    // bert's two losses of a micro-batch are one before it is added, as on a data rank that has only this micro-batch.
+    // BERT's two losses of a micro-batch are summed before they are accumulated, as on a data rank with only this micro-batch.
     const Value sum = loss_;
     const bool apart = s_.bert && !first_;
     if (apart) loss_ = b_.scratch(DType::fp64, 1);
@@ -114,8 +114,8 @@ class HeadForward {
     return b_.finish();
   }
 
-  /// One loss after the other (megatron/core/transformer/multi_token_prediction.py, process_mtp_loss). A micro-batch's are one before they
-  /// are added, as on a data rank that has only this micro-batch.
+  /// Computes one loss after the other (megatron/core/transformer/multi_token_prediction.py, process_mtp_loss).
+  /// They are summed per micro-batch before they are accumulated, as on a data rank with only this micro-batch.
   Template write_modules() {
     const States states(b_, s_, "states");
     targets_ = b_.whole(b_.slot("targets", MemoryKind::activations), DType::int32, s_.tokens);
@@ -166,7 +166,7 @@ class HeadForward {
     return t.transformed;
   }
 
-  /// The gradient of a cap reads what it wrote.
+  /// The gradient of a soft cap reads the cap's output.
   bool in_place() const { return s_.fusion.loss_in_place && s_.logit_soft_cap == 0; }
 
   Value token_logits(const std::string& name, const Value& n, const Value& dlogits) {
@@ -248,7 +248,7 @@ class HeadBackward {
   Template write() { return s_.mtp > 0 ? write_modules() : write_one(); }
 
  private:
-  /// What of all states' gradients comes through the logits.
+  /// Gradients of all hidden states, from the gradients of the logits.
   Template write_modules() {
     const States states(b_, s_, "states");
     const HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
@@ -276,7 +276,7 @@ class HeadBackward {
   }
 
   DType dtype() const { return s_.dtypes.compute; }
-  /// In the type that products compute in.
+  /// Casts to the type of the products.
   Value narrowed(const Value& wide, std::int64_t module) {
     if (wide.dtype == dtype()) return wide;
     const Value from = passes_for_loss(s_) ? through_log_softmax(wide, module) : wide;
@@ -300,7 +300,7 @@ class HeadBackward {
   }
   void open(std::string_view from, std::string_view to) { sink_.open(from, to, s_.numerics.parameter_gradient); }
 
-  /// The rank's share of a gradient that it has of the whole vocabulary.
+  /// This rank's share of a gradient over the whole vocabulary.
   Value own_columns(const Value& dlogits, std::int64_t module) {
     if (!s_.gathers_logits()) return dlogits;
     const Value by_rank = b_.scratch(dlogits.dtype, dlogits.elements);
@@ -308,7 +308,7 @@ class HeadBackward {
     return by_rank.share(Group::tensor, s_.tensor);
   }
 
-  /// Gradient of what the output matrix read; in `to` where given.
+  /// Gradient of the output matrix' input; in `to` if given.
   Value through_logits(std::int64_t module, const Value& dlogits, const Value& n, const Value& to) {
     const std::int64_t h = s_.hidden, v = s_.vocab_rows;
     const bool direct = to.elements > 0 && !s_.sequence_parallel;
@@ -327,8 +327,8 @@ class HeadBackward {
     return sum.value;
   }
 
-  /// What stands for the output matrix' gradient. A wide gradient of the logits lies in its slot to the end of the template but is
-  /// gone by then, so only what is larger counts.
+  /// Holds a stand-in for the output matrix' gradient. A wide gradient of the logits keeps its slot
+  /// to the end of the template although it is freed by then, so only the excess over it counts.
   void hold_stand_in(std::uint16_t wgrad) {
     if (!s_.fusion.gradient_stand_ins) return;
     const std::int64_t gone = s_.loss_type() == dtype() ? 0 : bytes_of(s_.loss_type(), s_.tokens * s_.loss_columns()).count();
@@ -367,7 +367,7 @@ class HeadBackward {
     sink_.close(name);
   }
 
-  /// Every tensor rank has the classifier whole, so each adds the same gradient to its own rows.
+  /// Every tensor rank holds the whole classifier, so each adds the same gradient to its own rows.
   void pair_backward(const HeadSaved& t, const Value& dn) {
     const std::int64_t n = s_.batch, h = s_.hidden;
     const Value dpooled = b_.scratch(dtype(), n * h), dpooler = b_.scratch(dtype(), n * h), dfirst = b_.scratch(dtype(), n * h);
@@ -411,7 +411,7 @@ Template head_backward(const Shapes& s, bool first) { return HeadBackward(s, fir
 
 bool shows_metrics(const Shapes& s) { return s.fusion.metrics > 0 && !s.bert && s.tensor == 1; }
 
-/// log_softmax writes as many fp32 numbers as it reads, like a loss with its gradient, and nobody reads them.
+/// log_softmax writes as many fp32 numbers as it reads, like a loss with its gradient; no task reads them.
 Template metrics(const Shapes& s) {
   TemplateBuilder b("metrics", DType::fp32, s.fusion);
   const Value targets = b.whole(b.slot("targets", MemoryKind::activations), DType::int32, s.tokens);

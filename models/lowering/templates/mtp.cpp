@@ -1,7 +1,7 @@
-// Multi-token prediction (DeepSeek-V3, arXiv 2412.19437 section 2.2) around the blocks of its modules. The states of a module, and the model's
-// own for the first one, are read behind their final norm, and the embedding stands before the state in what the matrix multiplies
-// (NVIDIA/Megatron-LM: megatron/core/transformer/multi_token_prediction.py, _concat_embeddings and _postprocess). Both halves of the matrix
-// are products of their own here, the second one added to the first, so nothing is put together in memory.
+// Multi-token prediction (DeepSeek-V3, arXiv 2412.19437 section 2.2) around the blocks of its modules. A module reads the
+// states of the module before, the first one the model's, after their final norm. Its matrix multiplies the embedding, then
+// the state (NVIDIA/Megatron-LM: megatron/core/transformer/multi_token_prediction.py, _concat_embeddings and _postprocess).
+// Here the two halves are separate products, and the second adds to the first, so nothing is concatenated in memory.
 
 #include "models/lowering/templates/block_frame.hpp"
 #include "models/lowering/templates/gradient_sink.hpp"
@@ -37,7 +37,7 @@ Value stats_slot(TemplateBuilder& b, const Shapes& s) {
   return at.add(s.numerics.statistics, 2 * s.rows);
 }
 
-// ---- what a module's block reads ----
+// ---- inputs of a module's block ----
 
 struct ModuleSaved {
   Value word, word_stats, word_normed, state_stats, state_normed;
@@ -55,14 +55,14 @@ struct ModuleSaved {
     at.add(s.norm_copy_type(), s.norm_copy());
     return at.add(s.numerics.statistics, 2 * s.rows);
   }
-  /// In the type in which the framework keeps a product's input, behind its scales.
+  /// Lays out a product's input in the type in which the framework stores it, after its scales.
   static Value operand(SlotLayout& at, const Shapes& s) {
     if (s.narrow.inputs) at.add(DType::fp8, s.scales(state(s)));
     return at.add(s.kept_input(), state(s));
   }
 };
 
-/// Of the matrix, or of its gradient: what multiplies words, then what multiplies states.
+/// Halves of the matrix, or of its gradient: for words, then for states.
 struct JoinHalves {
   Value word, state;
   JoinHalves(const Shapes& s, const Value& matrix)

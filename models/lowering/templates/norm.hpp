@@ -25,7 +25,7 @@ inline void norm(TemplateBuilder& b, const Shapes& s, const std::string& name, c
   b.add(name, LayerNorm{s.rows, s.hidden, s.norm_epsilon, s.rms, !s.rms && !s.norm_bias}, std::move(in), std::move(out));
 }
 
-/// What the backward pass of a norm reads; its residual when there is one.
+/// Inputs of a norm's backward pass; `residual` if one is added.
 struct NormGradient {
   Value dy, x, stats, gamma;
   const Value* residual = nullptr;

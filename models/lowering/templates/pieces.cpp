@@ -23,7 +23,7 @@ bool reads(const Task& later, const Task& earlier) {
 
 /// The first task of each piece.
 std::vector<std::size_t> beginnings(const Template& t) {
-  std::vector<std::size_t> out{0}, exchanged;  // tasks of the piece that bring rows, or pass on what was brought
+  std::vector<std::size_t> out{0}, exchanged;  // tasks of the piece that exchange rows, or that pass on exchanged ones
   for (std::size_t i = 0; i < t.tasks.size(); ++i) {
     const Task& task = t.tasks[i];
     const bool brought = std::any_of(exchanged.begin(), exchanged.end(), [&](std::size_t e) { return reads(task, t.tasks[e]); });
@@ -37,8 +37,8 @@ std::vector<std::size_t> beginnings(const Template& t) {
   return out;
 }
 
-/// Tasks [begin, end) with their scratch in slot `held`. A task that reads what an earlier piece wrote waits by the memory that both touch.
-/// An order without memory, such as that of a matrix gradient behind the sum of the input's gradient, ends at a cut.
+/// Tasks [begin, end) with their scratch in slot `held`. Tasks of different pieces are ordered by the memory that both
+/// touch. An order without shared memory, such as a matrix gradient after the sum of the input gradient, ends at a cut.
 Template piece(const Template& t, std::size_t begin, std::size_t end) {
   const auto at = [&](std::size_t task) { return t.tasks.begin() + static_cast<std::ptrdiff_t>(task); };
   Template out{t.name, t.slots, {at(begin), at(end)}, t.host_waits};

@@ -1,5 +1,5 @@
 #pragma once
-// A template in pieces, so that tasks of another one may stand between them.
+// Cuts a template in pieces, so that tasks of another template can run between them.
 
 #include <vector>
 
@@ -7,9 +7,9 @@
 
 namespace tandem::lowering {
 
-/// Pieces that together are `t`, in order: each but the first begins with a computation that reads rows which experts' ranks exchange in
-/// the piece before. They have the slots of `t` and behind them one more, "held", which is the scratch of `t`; their own scratch is
-/// empty. One piece: `t` exchanges nothing that it then reads.
+/// Pieces of `t` in order. Each but the first begins with a computation that reads rows which the
+/// piece before exchanged among expert ranks. A piece has the slots of `t` plus "held", which holds
+/// the scratch of `t`; its own scratch is empty. One piece: `t` reads no rows that it exchanges.
 std::vector<Template> pieces_of(const Template& t);
 
 }  // namespace tandem::lowering

@@ -1,6 +1,6 @@
 #pragma once
-// Learned positions added to looked-up words with dropout behind them, and the gradient of that. Where an encoder and its decoder
-// share the table, each use adds its part to one gradient, which began at zero.
+// Learned positions added to word embeddings, then dropout; and the gradient. If encoder
+// and decoder share the table, each use adds to one gradient, which starts at zero.
 
 #include "models/lowering/templates/block_frame.hpp"
 
@@ -13,7 +13,7 @@ inline PositionDropoutBackward position_backward(const Shapes& s, double dropout
   return {s.batch, s.seq, s.hidden, s.max_positions, dropout, learned, s.sequence_parallel, s.rows};
 }
 
-/// The table that two stacks share, or its gradient; nothing elsewhere.
+/// The position table that two stacks share, or its gradient; empty in other models.
 inline RegionValues position_slot(TemplateBuilder& b, const Shapes& s, const RegionLayout& layout) {
   return layout.elements() > 0 ? region_slot(b, "positions", MemoryKind::weights, layout, s.dtypes.weights) : RegionValues();
 }
@@ -21,7 +21,7 @@ inline RegionValues position_gradient_slot(TemplateBuilder& b, const Shapes& s, 
   return gradient_slot(b, "position_gradients", layout, s.written_gradients());
 }
 
-/// Appends dx of the words from `dy`, and adds to the gradient of the table that two stacks share.
+/// Appends the gradient `dx` of the word embeddings from `dy`, and adds to the gradient of the shared table.
 inline void shared_position_backward(TemplateBuilder& b, const Shapes& s, const Value& dy, const Value& dx,
                                      const RegionValues& gradients) {
   const Value total = gradients("position.weight"), dtable = b.scratch(s.numerics.parameter_gradient, total.elements);

@@ -1,4 +1,4 @@
-// Tasks that the target does in several kernels, each with its own passes over memory.
+// Splits tasks that the fusion set performs in several kernels, each with its own passes over memory.
 
 #include <cmath>
 
@@ -92,13 +92,13 @@ class Splitter {
     wide ? wide_softmax(op) : put("", op, now_->in, now_->out);
   }
   bool widens_softmax() const { return f_.softmax_widened && bits(now_->dtype) == 16; }
-  /// PyTorch's softmax of bf16 in fp32: a cast before it and one behind it (aten/src/ATen/native/SoftMax.cpp, softmax).
+  /// PyTorch's softmax of bf16 in fp32: a cast before and a cast after it (aten/src/ATen/native/SoftMax.cpp, softmax).
   void wide_softmax(const AttentionSoftmax& op, const Value& probs) {
     const Value all = widened("_widen", probs);
     put("", op, {all}, {all}, wide());
     put("_narrow", Accumulate{all.elements, all.dtype, probs.dtype, true}, {all}, {probs});
   }
-  /// The wide probabilities that PyTorch keeps are only held here, so they are made again: one pass more than PyTorch's.
+  /// PyTorch stores the wide probabilities. Here they are only held, so they are recomputed: one pass more than PyTorch's.
   void wide_softmax(const AttentionSoftmaxBackward& op) {
     const Value gradient = widened("_widen", in(0)), probs = widened("_widen_probs", in(1));
     put("", op, {gradient, probs}, {gradient}, wide());
@@ -157,7 +157,7 @@ class Splitter {
     put("_gate", GatedPointwise{o.rows, o.cols, o.kind, GatePart::activation}, {in(0)}, {a});
     put("", GatedPointwise{o.rows, o.cols, o.kind, GatePart::product}, {a, in(0)}, {out(0)});
   }
-  /// What the activation gave is not kept, so it is computed again.
+  /// The activation's output is not stored, so it is recomputed.
   void split(const GatedPointwiseBackward& o) {
     if (!f_.gate_apart) return keep();
     const Value a = scratch(o.rows * o.cols), da = scratch(o.rows * o.cols), &dy = in(0), &x = in(1), &dx = out(0);
@@ -183,7 +183,7 @@ class Splitter {
     put(suffix, Accumulate{v.elements, v.dtype, to.dtype, true}, {v}, {to});
     return to;
   }
-  /// 1 / root mean square of every row, in the place of the statistics.
+  /// 1 / root mean square of every row, in place of the statistics.
   Value root(const Value& stats) const {
     Value r = stats;
     r.elements /= 2;
@@ -280,7 +280,7 @@ class Splitter {
   const Fusion& f_;
   const Draft* now_ = nullptr;
   std::vector<Draft> done_;
-  std::size_t first_ = 0;  ///< in `done_`: of this task
+  std::size_t first_ = 0;  ///< index in `done_` of this task's first kernel
 };
 
 }  // namespace

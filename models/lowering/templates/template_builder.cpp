@@ -22,7 +22,7 @@ bool touches(const std::vector<Value>& list, std::int32_t s) {
   return std::any_of(list.begin(), list.end(), [&](const Value& v) { return v.scratch == s; });
 }
 
-/// A template whose tasks are settled: who waits for whom, and where scratch lies.
+/// A template with final tasks: computes their dependencies and the layout of scratch.
 class Layout {
  public:
   explicit Layout(DraftTemplate t) : t_(std::move(t)), scratch_(t_.scratch.size()) {
@@ -44,7 +44,7 @@ class Layout {
     Bytes bytes;
     std::int32_t first = -1, last = -1;  ///< tasks that touch it, in issue order
     std::int64_t offset = 0;
-    bool ahead = false;                  ///< gone before what task `first` writes is there
+    bool ahead = false;                  ///< freed before task `first` writes its outputs
     bool with(const Scratch& o) const {
       const auto from = [](const Scratch& s) { return 2 * s.first - (s.ahead ? 1 : 0); };
       const auto to = [](const Scratch& s) { return 2 * s.last - (s.ahead ? 1 : 0); };
@@ -67,7 +67,7 @@ class Layout {
   std::vector<ScratchTensor> scratch_tensors() const;
 
   DraftTemplate t_;
-  std::vector<Task> tasks_;       ///< without operands
+  std::vector<Task> tasks_;       ///< without operands yet
   std::vector<Scratch> scratch_;
 };
 
@@ -175,7 +175,7 @@ Operand Layout::operand(const Value& v) const {
   return {v.slot, v.dtype, base + v.offset, v.elements, v.stride, v.shards, v.shard_group};
 }
 
-/// Parts that tasks write apart are tensors of their own; what nobody writes is held as long as the rest.
+/// Parts that tasks write separately are separate tensors. Parts that no task writes live as long as the rest.
 std::vector<ScratchTensor> Layout::scratch_tensors() const {
   std::vector<TensorSpans> written(scratch_.size());
   const auto each_scratch = [&](const std::vector<Value>& values, const auto& f) {

@@ -1,7 +1,7 @@
 #pragma once
-// Writes a template task by task. Dependencies between streams follow from what tasks read and write; scratch tensors
-// are laid out by lifetime, and where bytes are reused across streams the builder adds the dependency that makes it safe. Before
-// that, tasks are joined and split as the target's kernels do them.
+// Writes a template task by task. Dependencies between streams follow from what tasks read and
+// write. Scratch tensors are laid out by lifetime; if streams reuse bytes, the builder adds the
+// dependency that makes it safe. Before that, tasks are fused and split as the fusion set says.
 
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace tandem::lowering {
 
-/// Hands out consecutive aligned places in one slot: the layout of tensors saved for the backward pass.
+/// Allocates consecutive aligned tensors in one slot, such as those stored for the backward pass.
 class SlotLayout {
  public:
   explicit SlotLayout(std::uint16_t slot) : slot_(slot) {}
@@ -29,11 +29,11 @@ class TemplateBuilder {
 
   /// Products of linear layers added from here on compute in `t`.
   void products_in(DType t) { product_ = t; }
-  /// Tensor ranks' collectives run in pieces beside the products that they feed or follow: a layer's, not those of the head and
-  /// the embedding, which Megatron-Core keeps outside (megatron/core/tensor_parallel/layers.py has no ub_overlap).
+  /// Sets whether tensor-parallel collectives run in chunks beside the products before or after them. True in a layer, but
+  /// not in head and embedding, which Megatron-Core leaves out (megatron/core/tensor_parallel/layers.py has no ub_overlap).
   void collectives_in_pieces(bool in_pieces) { in_pieces_ = in_pieces; }
   bool in_pieces() const { return in_pieces_; }
-  /// A product that computes in the type of activations whatever its neighbours do.
+  /// Lets product `task` compute in the activations' type, despite products_in.
   void keep_wide(std::uint16_t task) { draft_.drafts[task].dtype = draft_.compute; }
 
   std::uint16_t slot(std::string name, MemoryKind kind);
@@ -41,19 +41,19 @@ class TemplateBuilder {
   Value whole(std::uint16_t s, DType dtype, std::int64_t elements) const { return {s, -1, dtype, 0, elements}; }
   Value scratch(DType dtype, std::int64_t elements) { return draft_.new_scratch(dtype, elements); }
 
-  /// Appends a task and returns its number. Operand order is the operation's.
+  /// Appends a task and returns its number. Operands are in the operation's order.
   std::uint16_t add(std::string name, Op op, std::vector<Value> in, std::vector<Value> out,
                     Stream stream = Stream::compute);
   /// `task` also waits for the earlier task `on`.
   void depend(std::uint16_t task, std::uint16_t on);
 
-  /// While `task` (of several kernels the last one) runs, scratch of this size lies there that no task touches.
+  /// Holds untouched scratch of this size while `task` runs (if split in several kernels: the last one).
   void hold(std::uint16_t task, DType dtype, std::int64_t elements);
 
-  /// The same just before `task`: gone when what it writes is there.
+  /// Likewise just before `task`; freed when the task's outputs are allocated.
   void hold_ahead(std::uint16_t task, DType dtype, std::int64_t elements);
 
-  /// Takes the last tasks back, as far as they write nothing but scratch and the slot that `unread` is in.
+  /// Removes the last tasks while they write only scratch and the slot of `unread`.
   void end_without(const Value& unread);
 
   Template finish();

@@ -1,7 +1,7 @@
 #pragma once
-// The one place that knows how tensor parallelism talks: a sum (or maximum) over the tensor group where a rank holds a
-// partial result, nothing where the degree is one. Under sequence parallelism (arXiv 2205.05198 section 4.2.2) the sum leaves
-// every rank its own rows, and rows are gathered where a matrix that is cut needs all of them.
+// Communication of tensor parallelism. A partial result is summed (or its maximum taken) over the tensor
+// group; with degree 1 nothing happens. Under sequence parallelism (arXiv 2205.05198 section 4.2.2) the
+// sum leaves each rank its own rows. Rows are gathered before a cut matrix, which needs all of them.
 
 #include "models/lowering/shapes/shapes.hpp"
 #include "models/lowering/templates/template_builder.hpp"
@@ -22,8 +22,8 @@ struct Summed {
   std::uint16_t task;
 };
 
-/// Sums the partial result `v` of all tokens. The result is `v` itself or, under sequence parallelism, the rank's rows of it,
-/// in `own` where that is given.
+/// Sums the partial result `v` of all tokens. Returns `v` itself or, under
+/// sequence parallelism, this rank's rows of the sum, in `own` if given.
 inline Summed tensor_sum(TemplateBuilder& b, const Shapes& s, const Value& v, const std::string& name,
                          std::uint16_t producer, Value own = {}) {
   if (!s.sequence_parallel) return {v, tensor_all_reduce(b, s, v, name, producer)};
@@ -35,7 +35,7 @@ inline Summed tensor_sum(TemplateBuilder& b, const Shapes& s, const Value& v, co
   return {own, task};
 }
 
-/// All rows of `own`: itself, or gathered from the tensor group under sequence parallelism, in `to` where that is given.
+/// All rows of `own`: itself or, under sequence parallelism, gathered from the tensor group, in `to` if given.
 inline Value tensor_gather(TemplateBuilder& b, const Shapes& s, const Value& own, const std::string& name, const Value& to = {}) {
   if (!s.sequence_parallel) return own;
   const Value all = to.elements > 0 ? to : b.scratch(own.dtype, own.elements * s.tensor);

@@ -12,7 +12,7 @@
 namespace tandem::lowering {
 namespace {
 
-/// Whether PyTorch's own kernel makes the output, past the calls that fill.
+/// Whether PyTorch's own kernel allocates the output, without the calls that fill.
 bool makes_own_output(const Op& op) { return std::holds_alternative<Elementwise>(op) || std::holds_alternative<RowReduce>(op); }
 
 class Filler {
@@ -29,10 +29,10 @@ class Filler {
   }
 
  private:
-  /// Scratch, or room in a slot of activations: gradients, weights and states are there for good.
+  /// Whether it is scratch or a slot of activations. Gradients, weights and states are persistent.
   bool is_tensor(const Value& v) const { return v.scratch >= 0 || t_.slots[v.slot].kind == MemoryKind::activations; }
 
-  /// Without what the task reads as well: it adds to that, or writes a part of it.
+  /// Excludes outputs that the task also reads: it adds to these or writes only a part.
   void fill_outputs(const Draft& d) {
     if (makes_own_output(d.op) || std::holds_alternative<Fill>(d.op)) return;
     std::vector<Value> done = d.in;

@@ -1,5 +1,5 @@
 #pragma once
-// What frameworks copy around the gathers of ZeRO 3's units, and in which type a rank keeps its shares.
+// Copies that frameworks make around the gathers of ZeRO 3's units, and the type in which a rank stores its shards.
 //
 //   none            shares have the products' type, a copy of the optimizer's; units are gathered to where they are used
 //   flat            shares are the optimizer's, made narrow before each gather; units are gathered to where they are used. Gradients are
@@ -17,11 +17,11 @@
 
 namespace tandem::lowering {
 
-/// A unit's weights from every rank's share, of type `stored`, to `buffer` as `spec` says they travel; `from_host`: ranks fetch their
-/// shares from their hosts first. Slots: buffer shard.
+/// Gathers a unit's weights from the ranks' shards, of type `stored`, into `buffer` in the type
+/// of `spec`. `from_host`: ranks first copy their shards from host memory. Slots: buffer shard.
 Template gather_unit(const ReduceSpec& spec, DType stored, UnitCopies copies, bool from_host);
 
-/// From where a unit arrived to where its parameters are used. Slots: arrived buffer.
+/// Copies a unit from where it was gathered to where its parameters are used. Slots: arrived buffer.
 Template copy_out(const ReduceSpec& spec);
 
 }  // namespace tandem::lowering

@@ -20,7 +20,7 @@ Value shard_slot(TemplateBuilder& b, const ReduceSpec& spec) {
   return b.whole(b.slot("shard", spec.kind), spec.held, spec.elements / spec.shards);
 }
 
-/// Elements that belong to no parameter travel too: they must hold something.
+/// Padding elements travel too, so they must be initialized.
 void fill_padding(TemplateBuilder& b, const ReduceSpec& spec, const Value& buffer) {
   if (spec.padding > 0)
     b.add("padding", Fill{spec.padding, buffer.dtype}, {}, {buffer.part(spec.elements - spec.padding, spec.padding)});
@@ -32,12 +32,12 @@ void copy(TemplateBuilder& b, const std::string& name, const Value& from, const 
 
 bool travels_apart(const ReduceSpec& spec) { return spec.copied || spec.dtype != spec.held; }
 
-/// Into the tensor that travels.
+/// Copies into the tensor of the collective.
 void copy_in(TemplateBuilder& b, const ReduceSpec& spec, const Value& from, const Value& to) {
   copy(b, spec.copied ? "copy_in" : "convert", from, to);
 }
 
-/// Takes the rank's share of a sum to its place.
+/// Moves or adds the rank's share of a sum to its place.
 void take(TemplateBuilder& b, ShareGoes goes, const Value& sum, const Value& share) {
   if (goes == ShareGoes::added)
     b.add("accumulate", Accumulate{share.elements, sum.dtype, share.dtype}, {sum, share}, {share});
@@ -92,7 +92,7 @@ Template reduce_scatter(const ReduceSpec& spec, ShareGoes goes) {
   const Value buffer = buffer_slot(b, spec);
   const Value shard = goes == ShareGoes::in_place ? buffer.share(spec.group, spec.shards) : shard_slot(b, spec);
   fill_padding(b, spec, buffer);
-  Value sum = buffer;  // nobody to share with: the sum is what the rank has
+  Value sum = buffer;  // no other rank: the sum is the rank's own value
   if (spec.shards > 1) {
     const bool apart = travels_apart(spec);
     const Value sent = apart ? b.scratch(spec.dtype, buffer.elements) : buffer;
@@ -202,7 +202,7 @@ Template tie(const ReduceSpec& spec, bool whole) {
 
 namespace {
 
-/// The norm of all ranks from `sums`, and what it makes of the update.
+/// Computes the norm over all ranks from `sums`, and the clip coefficient.
 void add_validation(TemplateBuilder& b, const UpdateSpec& spec, const Value& sums) {
   if (spec.norm_is_shared)
     b.add("norm_all_reduce", norm_sum(spec), {sums}, {sums}, Stream::data);
@@ -316,7 +316,7 @@ Template offloaded_update(const Shapes& s, const OffloadedUpdate& spec) {
           Stream::host);
   };
   for (std::size_t i = 0; i < states.size(); ++i) travel(states[i], false, kept[i].name);
-  // They come even where a master makes them anew: an update that is left out (gradients not finite) must give them back.
+  // Copied to the device even if a master rewrites them: a skipped update (non-finite gradients) must copy them back.
   if (spec.weights_too) travel(weights, false, "weights");
   std::vector<Value> out{weights};
   out.insert(out.end(), states.begin(), states.end());
