@@ -1,5 +1,5 @@
 #pragma once
-// Layers that mix positions by a recurrence. Conventions: models/ops/op.hpp. Only the simulator knows these operations.
+// Layers that mix positions by a recurrence. Conventions: models/ops/op.hpp. Only the simulator supports these operations.
 //
 // One product gives a token's queries, keys and values, a gate of the output, and numbers that say how much a head forgets and learns:
 // [T, mixed + values + scalars]. A short convolution turns over queries, keys and values; the recurrence follows, then a norm and the gate.
@@ -12,26 +12,26 @@ namespace tandem {
 
 struct RecurrenceDims {
   RecurrenceRule rule;
-  std::int64_t batch, heads, seq;  ///< heads of values
-  std::int64_t key_heads;          ///< of queries and of keys; equal groups of heads share one
+  std::int64_t batch, heads, seq;  ///< heads: value heads of this rank
+  std::int64_t key_heads;          ///< heads of queries and keys; equal groups of value heads share one
   std::int64_t key_dim, value_dim;
 
   std::int64_t rows() const { return batch * seq; }
   std::int64_t values() const { return heads * value_dim; }
-  /// Columns that the convolution turns over: queries, keys and values.
+  /// Columns that the convolution works on: queries, keys and values.
   std::int64_t mixed() const { return 2 * key_heads * key_dim + values(); }
-  /// Numbers of a token: how much a head forgets and, with the delta rule, how much it learns.
+  /// Scalars per token: for each head how much it forgets and, with the delta rule, how much it learns.
   std::int64_t scalars() const { return heads * (rule == RecurrenceRule::gated_delta ? 2 : 1); }
-  /// Columns that the product before it gives.
+  /// Columns of the product before the convolution.
   std::int64_t width() const { return mixed() + values() + scalars(); }
-  /// Positions that kernels compute by products, from the state before them (fla-org/flash-linear-attention:
+  /// Positions per chunk. Kernels compute a chunk by matrix products, from the state before it (fla-org/flash-linear-attention:
   /// fla/ops/gated_delta_rule/chunk.py; NVIDIA/Megatron-LM: megatron/core/ssm/mamba_mixer.py, chunk_size).
   std::int64_t chunk() const { return rule == RecurrenceRule::gated_delta ? 64 : 128; }
   std::int64_t chunks() const { return batch * ((seq + chunk() - 1) / chunk()); }
-  /// FLOPs of a forward pass, one position after the other: the state takes an outer product and gives an output, and what it
-  /// held for the key with the delta rule.
+  /// FLOPs of a forward pass position by position: the state adds an outer product
+  /// and gives an output. The delta rule also reads the state's value for the key.
   std::int64_t needed_flops() const { return rows() * values() * key_dim * (rule == RecurrenceRule::gated_delta ? 6 : 4); }
-  /// FLOPs of a forward pass in chunks: these, and products of a chunk's positions with each other.
+  /// FLOPs of a forward pass in chunks: `needed_flops` plus products between the positions of a chunk.
   std::int64_t chunked_flops() const {
     if (rule == RecurrenceRule::mamba2) return needed_flops() + 2 * rows() * chunk() * (key_heads * key_dim + values());
     // Keys with keys, the inverse applied to keys and to values, queries with keys and those scores with values.
@@ -46,11 +46,11 @@ struct ShortConvBackward { RecurrenceDims dims; std::int64_t taps; bool bias; };
 
 /// in: x[rows, mixed], scalars[rows, scalars], decay[heads], step[heads], [skip heads with mamba2]; out: y[rows, values]
 struct Recurrence { RecurrenceDims dims; };
-/// States of chunks are made again. in: dy, x, scalars, decay, step, [skip]; out: dx, dscalars, ddecay, dstep, [dskip]
+/// Recomputes the states of chunks. in: dy, x, scalars, decay, step, [skip]; out: dx, dscalars, ddecay, dstep, [dskip]
 struct RecurrenceBackward { RecurrenceDims dims; };
 
-/// y = norm(x) * silu(gate), an RMS norm of every `cols` columns of a row, whose weights are of each column, or the same for all parts.
-/// in: x[rows, parts*cols], gate, weight; out: y, stats[rows, parts]
+/// y = norm(x) * silu(gate). The RMS norm covers each `cols` columns of a row. It has a weight per column, or
+/// the same `cols` weights for all parts. in: x[rows, parts*cols], gate, weight; out: y, stats[rows, parts]
 struct GatedNorm {
   std::int64_t rows, parts, cols;
   bool same_weights;

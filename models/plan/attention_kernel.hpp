@@ -1,17 +1,17 @@
 #pragma once
-// Kernels of attention without a score matrix: a plan has one (training.attention_kernel), and operations name it.
+// Kernels of attention without a score matrix. A plan names one (training.attention_kernel), and operations carry it.
 
 #include <cstdint>
 
 namespace tandem {
 
-/// Whose kernels compute attention without a score matrix; they differ in speed alone.
+/// Which library's kernel computes attention without a score matrix. The kernels differ only in speed.
 enum class AttentionKernel : std::uint8_t {
   flash1,  ///< FlashAttention's first version
   triton,  ///< flash-attn's in Triton
   flash2,  ///< FlashAttention 2
-  tuned,   ///< written for the device's generation: cuDNN's, FlashAttention 3
-  own,     ///< Tandem's on CUDA (exec/device/flash.hpp), for what libraries have not; without tensor cores
+  tuned,   ///< written for the device generation: cuDNN's, FlashAttention 3
+  own,     ///< Tandem's CUDA kernel (exec/device/flash.hpp) for cases without library kernels; no tensor cores
 };
 
 }  // namespace tandem

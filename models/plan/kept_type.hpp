@@ -1,5 +1,5 @@
 #pragma once
-// In which type a rank keeps what a training keeps from step to step.
+// Type in which a rank stores weights and optimizer states from step to step.
 
 #include <string_view>
 
@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-/// Of "weights", "master" or another of the optimizer's buffers. Of units that are copied on their way weights are kept as the optimizer's.
+/// Type of "weights", "master" or another optimizer buffer. With unit copies (ZeRO 3) weights have the master's type.
 DType kept_type(const Plan& plan, std::string_view buffer);
 
 }  // namespace tandem

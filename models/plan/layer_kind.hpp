@@ -1,12 +1,12 @@
 #pragma once
-// What layers of one stack differ in: how positions are mixed, and what follows.
+// Properties in which the layers of one stack differ: the mixer of positions and the feed-forward part.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace tandem {
 
-/// Attention to all keys, attention to a window of them, attention to keys that an indexer chooses, a recurrence, or none.
+/// Full attention, attention to a window, attention to keys that an indexer chooses, a recurrence, or none.
 enum class Mixer : std::uint8_t { full, windowed, indexed, recurrence, none };
 enum class FeedForward : std::uint8_t { mlp, experts, none };
 
@@ -22,7 +22,7 @@ struct LayerKind {
   bool has_recurrence() const { return mixer == Mixer::recurrence; }
   bool mixes() const { return mixer != Mixer::none; }
   bool feeds() const { return feed != FeedForward::none; }
-  /// Below kLayerKinds.
+  /// Index below kLayerKinds.
   std::size_t index() const { return static_cast<std::size_t>(feed) * kMixers + static_cast<std::size_t>(mixer); }
   /// The kind with this index.
   static LayerKind at(std::size_t index) {

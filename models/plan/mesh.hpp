@@ -22,49 +22,49 @@ struct Coords {
   auto operator<=>(const Coords&) const = default;
 };
 
-/// Which ranks a collective joins. Members are always listed in ascending group index, which is the order of every
-/// canonical left fold.
+/// The ranks that take part in a collective. Members are always listed
+/// in ascending group index; canonical left folds use this order.
 enum class Group : std::uint8_t {
   tensor,     ///< same everything but tp
-  data,       ///< same tp, pp; all cp x dp: whose gradients of replicated weights are summed
+  data,       ///< same tp, pp; all cp x dp: the ranks that sum gradients of replicated weights
   pipeline,   ///< same tp, cp, dp; all pp
   model,      ///< same cp, dp; all tp x pp
-  embedding,  ///< the stages of one pipeline that use the word matrix: first and last; t5's decoder has one more
+  embedding,  ///< the stages of a pipeline that use the word matrix: first and last; in T5 also the decoder's first
   world,
   context,    ///< all cp: one sequence
-  expert,     ///< of the ranks of a stage, those that together hold every expert, each the same part of its matrices
-  expert_data,///< the ranks of a stage that hold the same part of the same experts
-  shard,      ///< so many neighbours of `data` that together hold one copy of what ZeRO shards
-  replica,    ///< the ranks of `data` that hold the same shard
+  expert,     ///< ranks of a stage that together hold all experts, each the same part of its experts' matrices
+  expert_data,///< ranks of a stage that hold the same part of the same experts
+  shard,      ///< neighbours in `data` that together hold one copy of what ZeRO shards
+  replica,    ///< ranks of `data` that hold the same shard
   kv,         ///< tensor ranks that hold the same key and value heads
-  position,   ///< the stages of one pipeline that use t5's table of learned positions
-  expert_tensor, ///< so many neighbours of a stage that share the matrices of the same experts
-  expert_shard,  ///< so many neighbours of `expert_data` that together hold one copy of what ZeRO shards of their experts
-  expert_replica,///< the ranks of `expert_data` that hold the same shard
-  window_kv,  ///< tensor ranks that hold the same key and value heads of layers with a window
+  position,   ///< the stages of a pipeline that use T5's table of learned positions
+  expert_tensor, ///< neighbours in a stage that share the matrices of the same experts
+  expert_shard,  ///< neighbours in `expert_data` that together hold one copy of their experts' sharded data
+  expert_replica,///< ranks of `expert_data` that hold the same shard
+  window_kv,  ///< tensor ranks that hold the same key and value heads in layers with a window
 };
 inline constexpr std::size_t kGroups = static_cast<std::size_t>(Group::window_kv) + 1;
 std::string_view name(Group g);
-/// Whether members lie on several pipeline stages.
+/// Whether the group's members are on several pipeline stages.
 constexpr bool crosses_stages(Group g) {
   return g == Group::pipeline || g == Group::model || g == Group::embedding || g == Group::position || g == Group::world;
 }
 
-/// Sizes of the groups that part a larger one: so many neighbours of `data` (context fastest) or `tensor` each. Ranks of a stage,
-/// tensor fastest, then context, then data, are parted by experts: `expert_tensor` neighbours share matrices, `expert` of these
-/// hold every expert (Megatron-LM: megatron/core/parallel_state.py, the expert's RankGenerator), and of those with the same experts
-/// `expert_shard` share what ZeRO shards (there: intra_partial_expert_data_parallel_group).
+/// Sizes of groups that divide a larger group: so many neighbours of `data` (context fastest) or `tensor` each. Experts
+/// divide the ranks of a stage (tensor fastest, then context, then data). `expert_tensor` neighbours share matrices, and
+/// `expert` such sets hold every expert (Megatron-LM: megatron/core/parallel_state.py, the expert's RankGenerator). Of
+/// the ranks with the same experts, `expert_shard` share ZeRO's shards (there: intra_partial_expert_data_parallel_group).
 struct Divisions {
   std::int64_t expert = 1, shard = 1, kv = 1;
   std::vector<std::int32_t> word_stages{};  ///< members of `embedding`, ascending; empty: the first and the last stage
   std::vector<std::int32_t> position_stages{};  ///< members of `position`, ascending; empty: the first stage
-  std::int64_t expert_tensor = 0;         ///< 0: as many as tensor ranks
+  std::int64_t expert_tensor = 0;         ///< 0: tensor-parallel degree
   std::int64_t expert_shard = 1;
   std::int64_t window_kv = 1;
 };
 
-/// Immutable map between ranks and coordinates. `sizes` by Axis; `order` lists axes fastest first ("tp-cp-ep-dp-pp"). The
-/// expert axis has size one: expert groups part the ranks of a stage.
+/// Immutable map between ranks and coordinates. `sizes` is by Axis; `order` lists axes fastest first
+/// ("tp-cp-ep-dp-pp"). The expert axis has size one: expert groups divide the ranks of a stage.
 class Mesh {
  public:
   Mesh(std::array<std::int64_t, kAxes> sizes, std::string_view order, Divisions divisions = {});
@@ -74,12 +74,12 @@ class Mesh {
   Coords coords(Rank r) const;
   Rank rank(const Coords& c) const;
 
-  /// Members of `g` that contain `r`, ascending group index. A group of one is a list of one. The embedding or position group of
-  /// a rank on another stage is that rank alone.
+  /// Members of the group `g` that contains `r`, in ascending group index. For a rank on
+  /// a stage outside of its embedding or position group, the result is that rank alone.
   std::vector<Rank> members(Group g, Rank r) const;
   /// Position of `r` among the members of `g`.
   std::int64_t position(Group g, Rank r) const;
-  /// Number of members of `g` (of the embedding and the position group: on their stages).
+  /// Number of members of `g` (embedding and position group: on their stages).
   std::int64_t group_size(Group g) const;
   /// The neighbour `offset` stages away on the pipeline axis, cyclically.
   Rank stage_neighbour(Rank r, int offset) const;
@@ -95,17 +95,17 @@ class Mesh {
 };
 
 struct Plan;
-/// Stage whose chunk holds the first decoder layer, and with it what stands between encoder and decoder; -1: no decoder.
+/// Stage whose chunk holds the first decoder layer and the bridge before it; -1: no decoder.
 std::int32_t bridge_stage(const Plan& plan);
-/// Stages that use the word matrix, ascending: as the input of a stack or of MTP modules, or, where it is tied, as the output matrix.
+/// Stages that use the word matrix, ascending: as input of a stack or of MTP modules or, if tied, as output matrix.
 std::vector<std::int32_t> word_stages(const Plan& plan);
-/// Stages that look words up and add learned positions to them, ascending: an encoder's and a decoder's first one.
+/// Stages with a word lookup that adds learned positions, ascending: the first stage of encoder and decoder.
 std::vector<std::int32_t> position_stages(const Plan& plan);
-/// Ranks of the data group that together hold one copy of what ZeRO shards; 1 without ZeRO.
+/// Number of ranks in the data group that together hold one copy of ZeRO's sharded data; 1 without ZeRO.
 std::int64_t shard_group_size(const Plan& plan);
-/// Ranks of a stage that hold the same part of the same experts.
+/// Number of ranks of a stage that hold the same part of the same experts.
 std::int64_t expert_copies(const Plan& plan);
-/// Those of them that together hold one copy of what ZeRO shards of these experts: as many as a sharding group has; 1 without ZeRO.
+/// Number of these ranks that together hold one copy of their sharded data, at most shard_group_size(); 1 without ZeRO.
 std::int64_t expert_shard_group_size(const Plan& plan);
 Mesh make_mesh(const Plan& plan);
 

@@ -1,6 +1,6 @@
 #pragma once
-// What is not as it should be in a cluster: slow devices, slow and lost links, jitter. Part of a plan's cluster; simulated, never
-// performed.
+// Faults of a cluster: slow devices, slow and lost links, jitter. Part
+// of a plan's cluster. The simulator applies them, the runtime does not.
 
 #include <cstdint>
 #include <string>
@@ -8,25 +8,25 @@
 
 namespace tandem {
 
-/// A device whose computations take 1 / factor of their time. Named by a rank on it, or by its node and its place there.
+/// A device with computations 1 / factor times as long. Identified by one of its ranks, or by its node and index there.
 struct SlowDevice {
   std::int64_t rank = -1;              ///< -1: named by node and device
   std::int64_t node = -1, device = -1;
-  double factor = 1;                   ///< share of its speed that is left, 0.0001 to 1
+  double factor = 1;                   ///< remaining share of its speed, 0.0001 to 1
 };
 
 /// Links by name as the topology has them: "node 0: NIC 2 to leaf" is one direction, "node 0: NIC 2 <-> leaf" both, and '*'
 /// stands for any number.
 struct SlowLink {
   std::string link;
-  double factor = 1;                   ///< share of its bandwidth that is left, 0.0001 to 1
+  double factor = 1;                   ///< remaining share of its bandwidth, 0.0001 to 1
 };
 
-/// Every computation of every rank takes a log-normal factor of its time, of mean 1.
+/// Random factors of computation times: log-normal with mean 1, drawn for every computation of every rank.
 struct Jitter {
   double relative = 0;                 ///< standard deviation of the factor; 0: none
   std::uint64_t seed = 1;
-  std::int64_t seeds = 1;              ///< draws from `seed` on: the step is that of the first, all of them give mean and spread
+  std::int64_t seeds = 1;              ///< number of draws, from `seed` on: the first gives the step, all give mean and spread
 };
 
 struct Perturbation {

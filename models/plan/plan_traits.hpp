@@ -1,5 +1,5 @@
 #pragma once
-// What tells plans apart by whether a run like it was ever measured.
+// Traits by which plans are compared with measured runs.
 
 #include <cstdint>
 #include <string>

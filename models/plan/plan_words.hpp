@@ -1,6 +1,6 @@
 #pragma once
-// A plan's parts as lists of whole numbers: what caches of things computed from plans look up by. Every member is in its list. A new one
-// does not compile until it is.
+// A plan's parts as lists of integers: keys for caches of results computed from
+// plans. A list has every member. A new member does not compile until it is added.
 
 #include <cstdint>
 #include <vector>
@@ -9,14 +9,14 @@
 
 namespace tandem {
 
-/// Appends all of a part but its name and notes. Texts are hashed; a fusion set counts by its name.
+/// Appends all of a part except name and notes. Strings are hashed; a fusion set is represented by its name.
 void append_words(std::vector<std::int64_t>& words, const ModelSpec& model);
 void append_words(std::vector<std::int64_t>& words, const ParallelSpec& parallel);
 void append_words(std::vector<std::int64_t>& words, const TrainingSpec& training);
-/// The framework and its date, which with the other parts give its facts.
+/// Appends the framework and its date. With the other parts they determine its facts.
 void append_words(std::vector<std::int64_t>& words, const PlanStack& stack);
 
-/// For hash tables of such lists.
+/// Hash of such lists.
 struct WordsHash {
   std::size_t operator()(const std::vector<std::int64_t>& words) const;
 };

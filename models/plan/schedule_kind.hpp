@@ -1,5 +1,5 @@
 #pragma once
-// Pipeline schedules by name, and where they put the parts of a model. Their orders: models/schedule.
+// Pipeline schedules by name, and the stage of each part of the model. Their orders: models/schedule.
 
 #include <cstdint>
 
@@ -10,7 +10,7 @@ enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1,
 constexpr bool folds(ScheduleKind k) { return k == ScheduleKind::dualpipe_v; }
 /// Whether stages may hold several chunks of the model.
 constexpr bool has_chunks(ScheduleKind k) { return k == ScheduleKind::interleaved || k == ScheduleKind::breadth_first || folds(k); }
-/// Whether a backward pass may leave its weights' gradients for later.
+/// Whether a backward pass may defer its weight gradients.
 constexpr bool splits_backward(ScheduleKind k) { return k == ScheduleKind::zb_h1 || k == ScheduleKind::zb_h2 || folds(k); }
 /// The stage, of `stages`, that holds part `part` of the model.
 constexpr std::int64_t stage_of_part(ScheduleKind k, std::int64_t stages, std::int64_t part) {

@@ -1,5 +1,5 @@
 #pragma once
-// What a step of a plan is measured by.
+// The work in a step by which its speed is measured.
 
 #include <cstdint>
 
@@ -8,9 +8,9 @@
 namespace tandem {
 
 struct StepWork {
-  std::int64_t tokens = 0, samples = 0;  ///< of the global batch
-  DType compute = DType::bf16;           ///< of products: utilisation is of the device's peak in this type
-  bool steps_overlap = false;            ///< stages begin the next step before all have ended this one
+  std::int64_t tokens = 0, samples = 0;  ///< in the global batch
+  DType compute = DType::bf16;           ///< type of products; utilisation is relative to the device's peak in it
+  bool steps_overlap = false;            ///< stages start the next step before all have ended this one
 };
 inline StepWork step_work(const Plan& plan) {
   return {plan.global_batch_tokens(), plan.training.global_batch_size, plan.training.dtypes.compute,

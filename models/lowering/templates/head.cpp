@@ -67,8 +67,8 @@ Value kept_logits(TemplateBuilder& b, const Shapes& s) {
 /// Whether the loss is PyTorch's, which copies 16-bit logits to fp32.
 bool copies_for_loss(const Shapes& s) { return s.fusion.loss_copies && s.loss_type() != s.dtypes.compute; }
 
-/// Whether every kernel of it is a task. BERT's frameworks take the loss of rows with a target alone (NVIDIA/DeepLearningExamples:
-/// PyTorch/LanguageModeling/BERT/modeling.py, sequence_output_is_dense), so that passes over all rows would be too many.
+/// Whether each kernel of that loss is a task. BERT's frameworks compute it only for rows with a target: tasks for all rows
+/// would be too many (NVIDIA/DeepLearningExamples: PyTorch/LanguageModeling/BERT/modeling.py, sequence_output_is_dense).
 bool passes_for_loss(const Shapes& s) { return copies_for_loss(s) && !s.bert; }
 
 /// Elements of the gathered tensor and the list. A collective has used them on a stream of its own, so PyTorch's allocator waits for the
