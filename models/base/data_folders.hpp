@@ -1,5 +1,5 @@
 #pragma once
-// Where Tandem's data lies: presets, calibrations, the parts of pages.
+// Folders of Tandem's data files: presets, calibrations, parts of pages.
 
 #include <string>
 #include <vector>

@@ -33,8 +33,8 @@ constexpr Bytes row_scale_bytes(DType t, std::int64_t n) {
   return t == DType::nvfp4 ? Bytes((n + 15) / 16) : Bytes(0);
 }
 
-/// What 8- and 4-bit recipes compute everything in but the products of linear layers (arXiv 2209.05433): bf16 for those types,
-/// the type itself otherwise.
+/// Type of everything except linear layers' products: bf16 in 8-
+/// and 4-bit recipes (arXiv 2209.05433), else the type itself.
 constexpr DType activation_type(DType compute) { return bits(compute) < 16 ? DType::bf16 : compute; }
 
 /// "fp32", "bf16" ...

@@ -5,7 +5,7 @@
 namespace tandem {
 namespace {
 
-// What a message shows at most of its parts, in bytes: names are cut in their middle, since their ends tell them apart.
+// Longest parts of a message, in bytes. Names are cut in their middle, because their ends tell them apart.
 constexpr std::size_t kMostOfFile = 1000, kMostOfField = 400, kMostOfValue = 200, kMostOfWords = 4000;
 
 std::string join_messages(const std::vector<Problem>& problems) {

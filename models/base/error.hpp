@@ -14,7 +14,7 @@ struct Problem {
   std::string field;  ///< dotted path, e.g. "parallel.tensor"
   std::string value;  ///< the offending value as written, may be empty
   std::string reason; ///< why it is refused
-  std::string remedy; ///< what would work, may be empty
+  std::string remedy; ///< a fix that would work, may be empty
 
   /// "file: field = value: reason; remedy" on one line.
   std::string message() const;

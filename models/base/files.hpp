@@ -24,7 +24,7 @@ struct FileState {
   std::error_code reason;  ///< set where the kind is unknown
 };
 
-/// What stands at a path, symbolic links followed.
+/// The kind of file at a path. Follows symbolic links.
 FileState file_state(const std::string& path);
 
 /// Whether anything is there, links followed; false where the system does not say.
@@ -33,39 +33,39 @@ bool file_exists(const std::string& path);
 bool is_folder(const std::string& path);
 bool is_regular_file(const std::string& path);
 
-/// Why nothing can be read from `path` as from a file: "there is no such file", "cannot be read: Permission denied". Empty where
-/// it can be read.
+/// Why `path` cannot be read as a file: "there is no such file",
+/// "cannot be read: Permission denied". Empty if it can be read.
 std::string why_unreadable(const std::string& path);
 
-/// Makes a folder and those above it; the reason where that fails.
+/// Creates a folder and its parents. Returns the reason if that fails.
 std::error_code make_folders(const std::string& path);
 
-/// Removes a file if there is one; the reason where it stays.
+/// Removes a file if it exists. Returns the reason if it stays.
 std::error_code remove_file(const std::string& path);
 
-/// Removes a folder with all that is in it; the reason where something stays.
+/// Removes a folder with its content. Returns the reason if anything stays.
 std::error_code remove_folder(const std::string& path);
 
-/// Gives a folder another name. Where a folder has that name the two change names in one go, so that the name is never missing. The
-/// reason where that fails.
+/// Renames a folder. If the new name exists, the two folders swap names
+/// atomically, so that the name always exists. Returns the reason if that fails.
 std::error_code exchange_folder(const std::string& from, const std::string& to);
 
-/// When a file was last written, in ticks of the file clock; nothing where the system does not say.
+/// Time of the last write, in ticks of the file clock. Nothing if the system does not say.
 std::optional<std::int64_t> written_at(const std::string& path);
 
-/// `path` from the root; as it stands where the current folder is gone.
+/// The absolute path; unchanged if the current folder no longer exists.
 std::string absolute_path(const std::string& path);
 
-/// `path` from the root without links and dots, as far as it exists; empty where the system does not say.
+/// The absolute path without links and dots, as far as it exists; empty if the system does not say.
 std::string canonical_path(const std::string& path);
 
-/// What a symbolic link says; empty where there is none.
+/// The target of a symbolic link; empty if there is none.
 std::string link_target(const std::string& path);
 
-/// The folder for temporary files. Throws ConfigError where $TMPDIR names none.
+/// The folder for temporary files. Throws ConfigError if $TMPDIR is not a folder.
 std::string temporary_folder();
 
-/// Names in a folder, sorted, and why there are none or not all.
+/// Names in a folder, sorted. Also the reason if there are none or some are missing.
 struct FolderEntries {
   std::vector<std::string> names;
   std::error_code reason;

@@ -1,5 +1,5 @@
 #pragma once
-// Data files that stay as they are while a search runs: what was read off one is not looked for again.
+// Caches what was read from data files while a search runs. Files count as unchanged during that time.
 
 #include <cstdint>
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-/// While one lives, on any thread, data files are taken to stay as they were first read.
+/// While one object exists, on any thread, data files count as unchanged since their first read.
 class HeldFiles {
  public:
   HeldFiles();
@@ -16,15 +16,15 @@ class HeldFiles {
   HeldFiles(const HeldFiles&) = delete;
   HeldFiles& operator=(const HeldFiles&) = delete;
 
-  /// Another number each time that files begin to be held; 0 while they are not.
+  /// Number of the current holding period; 0 if files are not held.
   static std::uint64_t period();
 };
 
-/// What was read off files, by name, for as long as they are held. One thread's.
+/// Values read from files, by name, valid for one holding period. One thread's.
 template <class Value>
 class HeldAnswers {
  public:
-  /// What `read()` gives, or gave before in this period.
+  /// Returns the cached value of this period, or calls `read()`.
   template <class Read>
   Value get(std::string_view name, const Read& read) {
     const std::uint64_t period = HeldFiles::period();

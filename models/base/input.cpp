@@ -87,7 +87,7 @@ Inputs& inputs() {
   return all;
 }
 
-/// What the control group of a container allows; nothing where it does not say.
+/// The memory limit of a container's control group; nothing if it has none.
 std::optional<std::uint64_t> group_memory() {
   std::ifstream in("/sys/fs/cgroup/memory.max");
   std::uint64_t bytes = 0;

@@ -73,7 +73,7 @@ void require_content(std::string_view text, const std::string& file) {
   throw ConfigError(Problem{file, "", "", "is empty", "write one JSON object"});
 }
 
-/// What a parser error is about, in our words where it is one of the usual slips.
+/// The cause of a parser error, in our own words for common mistakes.
 struct SyntaxError {
   std::string reason, remedy;
 };
@@ -160,7 +160,7 @@ class Builder : public nlohmann::json_sax<json> {
  private:
   struct Open {
     json* value;
-    std::string key;  ///< of the member being read
+    std::string key;  ///< key of the member being read
   };
 
   std::string path(const std::string& last) const {

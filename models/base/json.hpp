@@ -11,7 +11,7 @@
 
 namespace tandem {
 
-/// What a JSON text may be at most; beyond it the text is refused before it costs anything.
+/// Limits of a JSON text. A larger text is refused before it costs time or memory.
 struct JsonLimits {
   std::size_t max_bytes = std::size_t{64} << 20;  ///< size of the file
   int max_depth = 64;                             ///< objects and arrays inside one another

@@ -1,5 +1,5 @@
 #pragma once
-// Data files read as if some sources of measurements had never been seen.
+// Reads data files as if some sources of measurements did not exist.
 
 #include <string>
 #include <string_view>
@@ -13,8 +13,8 @@ struct Sources {
   std::vector<std::string> evidence;  ///< repositories as OWNER/NAME, papers as arXiv numbers
 };
 
-/// While one lives, its thread reads stacks and fusion sets without entries whose evidence is of these sources, and numbers of
-/// calibrations as fitted without them where the file says how. Of two the inner one counts.
+/// While this object exists, its thread reads stacks and fusion sets without entries that rest on these sources. It
+/// reads calibrated numbers as fitted without them if the file gives those. Of nested objects the inner one counts.
 class LeftOut {
  public:
   explicit LeftOut(const Sources& sources);
@@ -22,21 +22,21 @@ class LeftOut {
   LeftOut(const LeftOut&) = delete;
   LeftOut& operator=(const LeftOut&) = delete;
 
-  /// Those that this thread reads without; empty where it reads all.
+  /// The sources that this thread leaves out; empty if none.
   static const Sources& now();
 
  private:
   const Sources* before_;
 };
 
-/// Repositories (OWNER/NAME) and papers (arXiv numbers) that a text names, each once, in its order.
+/// Repositories (OWNER/NAME) and papers (arXiv numbers) in a text, each once, in order.
 std::vector<std::string> named_evidence(std::string_view text);
 
-/// Whether a text names evidence of a source that is left out now.
+/// Whether a text names evidence from a source that is left out.
 bool rests_on_left_out(std::string_view source);
 
-/// Of names of what a number was fitted without ("a", "a+b": without both) the one that has every set that is left out now and that any
-/// of them has, and the fewest others. Empty: there is none, or none of the sets is named.
+/// Chooses among `names` of sets that a number was fitted without ("a", "a+b": without both). The choice covers every
+/// left-out set that any name covers, with the fewest others. Empty: none fits, or no name covers a left-out set.
 std::string choice_without(const std::vector<std::string>& choices);
 
 }  // namespace tandem

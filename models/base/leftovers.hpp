@@ -1,5 +1,5 @@
 #pragma once
-// What a killed process leaves beside the file that it was writing.
+// Temporary files that a killed process leaves beside its output.
 
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@ namespace tandem {
 /// their paths, ascending; what cannot be read or removed stays, and is not among them.
 std::vector<std::string> remove_leftovers(const std::string& path);
 
-/// The same of folders NAME.PID.new in `folder`, by what was last written to them or to a file in them.
+/// Likewise for folders NAME.PID.new in `folder`. Their age is that of the last write to them or to a file in them.
 std::vector<std::string> remove_leftover_folders(const std::string& folder);
 
 }  // namespace tandem

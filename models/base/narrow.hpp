@@ -1,32 +1,32 @@
 #pragma once
-// Numbers of 16 bits as bits, and what they are in fp32: bf16 (fp32's upper half) and fp16 (IEEE 754 binary16). Every function is
-// free of branches that depend on the value, so that loops over it vectorise.
+// Conversions between 16-bit floats, as bits, and fp32: bf16 (upper half of fp32) and
+// fp16 (IEEE 754 binary16). No function branches on the value, so that loops vectorise.
 
 #include <bit>
 #include <cstdint>
 
 namespace tandem {
 
-/// Exact. The bits of a NaN stay.
+/// bf16 to fp32, exact. Keeps a NaN's bits.
 constexpr float from_bf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 
-/// To the nearest, ties to even; beyond the largest number infinity. A NaN stays one.
+/// fp32 to bf16, to nearest, ties to even; infinity beyond the largest number. A NaN stays a NaN.
 constexpr std::uint16_t to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t nearest = bits + 0x7FFF + (bits >> 16 & 1), quiet = bits | 0x400000;
   return static_cast<std::uint16_t>(((bits & 0x7FFFFFFF) > 0x7F800000 ? quiet : nearest) >> 16);
 }
 
-/// Exact.
+/// fp16 to fp32, exact.
 constexpr float from_fp16(std::uint16_t bits) {
   // fp16's exponent in fp32's place is 112 too small; the product puts subnormal numbers right, too.
   const auto magnitude = static_cast<std::uint32_t>(bits & 0x7FFF) << 13, sign = static_cast<std::uint32_t>(bits & 0x8000) << 16;
   const auto scaled = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F);
-  const std::uint32_t special = scaled >= 0x47800000 ? 0x7F800000U : 0U;  // what would be 65536 and above
+  const std::uint32_t special = scaled >= 0x47800000 ? 0x7F800000U : 0U;  // 65536 and above become infinity or NaN
   return std::bit_cast<float>(scaled | special | sign);
 }
 
-/// To the nearest, ties to even, subnormal numbers too; from 65520 on infinity. A NaN stays one.
+/// fp32 to fp16, to nearest, ties to even, subnormals included; infinity from 65520 on. A NaN stays a NaN.
 constexpr std::uint16_t to_fp16(float value) {
   constexpr std::uint32_t kInfinity = 0x7F800000, kBeyond = 0x47800000, kLeastNormal = 0x38800000, kHalf = 0x3F000000;
   const auto bits = std::bit_cast<std::uint32_t>(value), magnitude = bits & 0x7FFFFFFF;
@@ -39,8 +39,8 @@ constexpr std::uint16_t to_fp16(float value) {
   return static_cast<std::uint16_t>((magnitude >= kBeyond ? special : finite) | (bits >> 16 & 0x8000));
 }
 
-/// One of the two neighbours, the upper one with the probability at which the mean is the value; `random` has 32 uniform bits.
-/// What lies beyond the largest number, or is none, is rounded to the nearest.
+/// Stochastic rounding to one of the two neighbours, so that the mean is the value.
+/// `random`: 32 uniform bits. Beyond the largest number, and for NaN, rounds to nearest.
 constexpr std::uint16_t to_bf16(float value, std::uint32_t random) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const bool inside = (bits & 0x7FFFFFFF) < 0x7F7F0000;

@@ -1,5 +1,5 @@
 #pragma once
-// Where presets lie: data files that ship with Tandem, found by folder and name.
+// Finds presets, data files that ship with Tandem, by folder and name.
 
 #include <string>
 #include <string_view>
@@ -17,14 +17,14 @@ std::string find_preset(std::string_view folder, std::string_view name);
 /// Path of `<folder>/<file>` in the first of the same places that has it; empty when there is none. Throws as find_preset does.
 std::string find_data_file(std::string_view folder, std::string_view file);
 
-/// find_data_file of a file that is only looked at and not taken: own_presets_note does not tell it.
+/// find_data_file() for a file that is only inspected: own_presets_note does not report it.
 std::string look_for_data_file(std::string_view folder, std::string_view file);
 
-/// find_data_file, or a ConfigError that says where the file was looked for.
+/// find_data_file() that throws ConfigError with the searched folders if the file does not exist.
 std::string require_data_file(std::string_view folder, std::string_view file);
 
-/// What this process has taken from $TANDEM_PRESETS: its files as paths below it, or that it took none. Empty where that is not set
-/// or no preset was looked for.
+/// Files that this process used from $TANDEM_PRESETS, as paths below it, or a
+/// note that it used none. Empty if that is not set or no preset was looked up.
 std::string own_presets_note();
 
 /// Whether a name may be that of a preset: letters, digits, "-", "_", "." and "+", at most 128, no dot in front.

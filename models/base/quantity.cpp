@@ -35,7 +35,7 @@ constexpr std::array kFlopRates{Unit{"FLOP/s", 1},    Unit{"kFLOP/s", 1e3},  Uni
                                 Unit{"GFLOP/s", 1e9}, Unit{"TFLOP/s", 1e12}, Unit{"PFLOP/s", 1e15},
                                 Unit{"EFLOP/s", 1e18}};
 
-/// What is parsed, in words.
+/// Description of the parsed quantity, for messages.
 struct Kind {
   std::string_view noun;
   std::span<const Unit> units;

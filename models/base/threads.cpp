@@ -15,7 +15,7 @@ namespace tandem {
 namespace {
 
 #ifdef __SANITIZE_THREAD__
-constexpr std::size_t kSmallStack = std::size_t{4} << 20;  // of which the sanitizer takes 0.9 MB for itself
+constexpr std::size_t kSmallStack = std::size_t{4} << 20;  // the sanitizer uses 0.9 MB of it
 #else
 constexpr std::size_t kSmallStack = std::size_t{512} << 10;
 #endif
@@ -142,7 +142,7 @@ void for_each_index(std::size_t count, const Jobs& jobs, const std::function<voi
 
 namespace {
 
-/// What bodies that wait for each other share. None begins before the gate opens.
+/// State shared by bodies that wait for each other. None begins before the gate opens.
 class CommonStart {
  public:
   CommonStart(const std::function<void(std::size_t)>& body, const std::function<void()>& wake) : body_(body), wake_(wake) {}

@@ -1,6 +1,6 @@
 #pragma once
-// Makers of field-table entries: each binds a member of Plan to a kind of value. Included by the tables only, since
-// it needs the whole JSON library. Private to models/fields.
+// Makers of field-table entries: each binds a member of Plan to a kind of value. Included by the
+// tables only, because this header includes the whole JSON library. Private to models/fields.
 
 #include <array>
 #include <utility>
@@ -24,7 +24,7 @@ inline constexpr std::int64_t kMaxSequence = std::int64_t{1} << 27;
 inline constexpr std::int64_t kMaxBatch = std::int64_t{1} << 31;
 inline constexpr std::int64_t kMaxDegree = std::int64_t{1} << 20;
 inline constexpr std::int64_t kMaxDevices = std::int64_t{1} << 22;
-inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;  // what every JSON tool reads exactly
+inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;  // every JSON tool reads integers up to here exactly
 
 /// A maker's common part: `Get` is a generic lambda from Plan& (or const Plan&) to the member.
 struct Place {

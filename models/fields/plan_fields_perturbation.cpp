@@ -1,4 +1,4 @@
-// cluster.perturbation: what of the cluster is slow or lost, and how much times vary.
+// cluster.perturbation: slow and lost parts of the cluster, and the jitter of times.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What is left of a speed. At most all of it: who writes 1.25 means 0.8. What has less than a ten thousandth left has failed.
+/// Remaining share of a speed, at most 1: who writes 1.25 probably means 0.8. Below 0.0001 the part has failed.
 constexpr NumberRange kFactor{1e-4, 1, false, false};
 constexpr IntRange kPlace{0, kMaxDevices - 1};
 constexpr const char* kExample = R"(write for example {"rank": 5, "factor": 0.8})";

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kSlowest = 1e6;  // bytes/s: no network is beyond, a number of another unit is (as in presets)
+constexpr double kSlowest = 1e6;  // bytes/s; a lower value usually has a wrong unit (as in presets)
 constexpr double kExactInteger = 9007199254740992.0;  // 2^53: every whole double up to here is the number written
 
 std::vector<std::string> words(Names names) { return {names.begin(), names.end()}; }

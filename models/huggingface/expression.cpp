@@ -81,7 +81,7 @@ json occurrences(const json& in, const json& value) {
   return static_cast<std::int64_t>(std::count(in.begin(), in.end(), value));
 }
 
-/// Of the layers 0 to n - 1 those whose index plus an offset a period divides.
+/// The layers 0 to n - 1 whose index plus an offset is a multiple of a period.
 json multiples(const std::vector<json>& a) {
   for (const json& v : a)
     if (!whole(v) || v.get<std::int64_t>() < 0) fail(v, "must be a whole number from 0");
@@ -134,13 +134,13 @@ json placed(const std::vector<json>& a) {
   return all.empty() ? json() : json(shortest_period(all));
 }
 
-/// The same where every `n`-th layer sees all keys.
+/// Likewise if every `n`-th layer sees all keys.
 json one_full_in(const json& n) {
   if (!whole(n) || n.get<std::int64_t>() < 1 || n.get<std::int64_t>() > 1000) fail(n, "must be a whole number from 1 to 1000");
   return std::string(static_cast<std::size_t>(n.get<std::int64_t>() - 1), 'w') + 'f';
 }
 
-/// Of a list, or characters of a text.
+/// Length of a list, or of a text in characters.
 json entries(const json& of) {
   if (of.is_string()) return static_cast<std::int64_t>(of.get_ref<const std::string&>().size());
   return of.is_array() ? static_cast<std::int64_t>(of.size()) : std::int64_t{0};

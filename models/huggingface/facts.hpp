@@ -1,5 +1,5 @@
 #pragma once
-// The facts of one configuration: what the expressions of its type's table come to, and where each came from.
+// The facts of one configuration: values of its type's table expressions, and the fields they came from.
 
 #include <map>
 #include <memory>
@@ -11,16 +11,16 @@
 
 namespace tandem::huggingface {
 
-/// A field that a value was made of.
+/// A field that a value was computed from.
 struct FieldValue {
   std::string field;      ///< dotted, as in the file
   std::string text;       ///< its value
-  bool by_default = false;///< the file leaves it out: the default of transformers' class
+  bool by_default = false;///< missing in the file: default of transformers' class
   bool operator<(const FieldValue& other) const { return field < other.field; }
 };
 using FieldValues = std::set<FieldValue>;
 
-/// A value with the fields that it was made of.
+/// A value with the fields that it was computed from.
 struct Traced {
   std::shared_ptr<const nlohmann::json> held;
   FieldValues from;

@@ -1,5 +1,5 @@
 #pragma once
-// What is known of a model type of transformers: a file of types/, completed by the files that it is like.
+// The table of a transformers model type: a file of types/, completed by the files that it refers to.
 
 #include <memory>
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace tandem::huggingface {
 
-/// The folder of the tables, as find_preset takes it.
+/// Folder of the tables, for find_preset.
 inline constexpr const char* kTypesFolder = "models/huggingface/types";
 
-/// A configuration's type.
+/// The model type of a configuration, with its table.
 struct ModelType {
-  std::string name;      ///< as the document says it
+  std::string name;      ///< as in the document
   std::string inner;     ///< the object in the document that describes the language model; empty: the document itself
   std::shared_ptr<const nlohmann::json> table;  ///< facts, defaults, plan, weights, features and ignored fields (models/huggingface/README.md)
 };
 
-/// Throws ConfigError where the document names no type, or none that is known, with the nearest that is.
+/// Throws ConfigError if the document names no type, or an unknown one; the message has the nearest known one.
 ModelType model_type_of(const nlohmann::json& config, const std::string& file);
 
 /// Model types that configurations may name, sorted.

@@ -1,5 +1,5 @@
 #pragma once
-// What a device's host launches as one CUDA graph: a captured task costs the host nothing, the first of each graph its launch.
+// Tasks that a device's host launches as one CUDA graph. Only the first task of a graph costs the host time: the launch.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace tandem::lowering {
 
-/// What of a step is captured, and how many operations of the stack the launch of one graph is.
+/// Which parts of a step are captured, and the number of host operations per graph launch.
 struct Capture {
   CudaGraphs of = CudaGraphs::none;
   std::int64_t launch = 1;

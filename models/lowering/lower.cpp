@@ -134,8 +134,8 @@ void drop_unused_templates(TaskGraph& graph) {
   graph.templates = std::move(kept);
 }
 
-/// What an evaluation does of a plan: its forward passes in the plainest order, everything there without dropout. MTP modules do not run: its
-/// loss is that of the next token.
+/// The plan of an evaluation: forward passes in the simplest order,
+/// without dropout. MTP modules do not run; the loss is the next token's.
 Plan forward_plan(const Plan& plan) {
   Plan p = plan;
   p.training.dropout = {};
@@ -146,14 +146,14 @@ Plan forward_plan(const Plan& plan) {
   return p;
 }
 
-/// With weights and gradients whole from a step's first micro-batch to its last, data ranks share what they do in ZeRO 1.
+/// Data ranks split this work as in ZeRO 1: weights and gradients stay whole throughout the step.
 Plan sharing_between_micro_batches(const Plan& plan) {
   Plan p = plan;
   if (plan.stack.facts.whole_between_micro_batches) p.parallel.zero_stage = 1;
   return p;
 }
 
-/// What all stages of a plan are lowered from.
+/// Inputs for the lowering of all stages of a plan.
 class Lowering {
  public:
   explicit Lowering(const Plan& plan, bool every_pass = false, bool evaluation = false)

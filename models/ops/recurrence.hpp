@@ -1,8 +1,8 @@
 #pragma once
 // Layers that mix positions by a recurrence. Conventions: models/ops/op.hpp. Only the simulator supports these operations.
 //
-// One product gives a token's queries, keys and values, a gate of the output, and numbers that say how much a head forgets and learns:
-// [T, mixed + values + scalars]. A short convolution turns over queries, keys and values; the recurrence follows, then a norm and the gate.
+// One product computes [T, mixed + values + scalars]: queries, keys and values, a gate of the output, and scalars for how much
+// each head forgets and learns. A short convolution over queries, keys and values follows, then the recurrence, a norm, the gate.
 
 #include <cstdint>
 
@@ -39,7 +39,7 @@ struct RecurrenceDims {
   }
 };
 
-/// Each column with its last `taps` positions, then SiLU. in: x[rows, mixed], weight[mixed, taps], [bias mixed]; out: y
+/// Convolves each column over its last `taps` positions, then SiLU. in: x[rows, mixed], weight[mixed, taps], [bias mixed]; out: y
 struct ShortConv { RecurrenceDims dims; std::int64_t taps; bool bias; };
 /// in: dy, x, weight, [bias]; out: dx, dweight, [dbias]
 struct ShortConvBackward { RecurrenceDims dims; std::int64_t taps; bool bias; };

@@ -27,7 +27,7 @@ std::vector<Axis> parse_order(std::string_view order) {
   return axes;
 }
 
-/// The axes that `g`, or the group that it parts, spans; the last axis listed varies slowest.
+/// The axes that `g`, or the group that it divides, spans. The last axis varies slowest.
 std::vector<Axis> spanned(Group g) {
   switch (g) {
     case Group::tensor: case Group::kv: case Group::window_kv: return {Axis::tp};
@@ -42,14 +42,14 @@ std::vector<Axis> spanned(Group g) {
   return {};
 }
 
-/// How a group parts the ranks it spans: `neighbours` in a row, or (across) the ranks at the same place of every row. With a
-/// stride there are as many rows side by side.
+/// How a group divides the ranks it spans: `neighbours` in a row, or (across) the ranks
+/// with the same index in each row. With a stride, that many rows lie side by side.
 struct Parting {
-  std::int64_t neighbours = 0;  ///< 0: not parted
+  std::int64_t neighbours = 0;  ///< 0: not divided
   bool across = false;
   std::int64_t stride = 1;
 
-  /// Of the ranks that are together with the one at place `here`: the first place, the way to the next, and an end.
+  /// Loop bounds over the ranks in one group with the rank at position `here`: first position, step, end.
   std::int64_t first(std::int64_t here) const {
     if (neighbours == 0) return 0;
     return across ? here % neighbours : here / (neighbours * stride) * neighbours * stride + here % stride;
@@ -127,7 +127,7 @@ std::vector<Rank> Mesh::members(Group g, Rank r) const {
   };
   if (!member(mine[Axis::pp])) return {r};
 
-  // A rank's place counts the axes of the group, the first fastest.
+  // A rank's position counts the group's axes, the first one fastest.
   std::vector<Digit> digits;
   std::int64_t here = 0, all = 1, origin = r.value();
   for (const Axis a : spanned(g)) {

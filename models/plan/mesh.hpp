@@ -105,7 +105,7 @@ std::vector<std::int32_t> position_stages(const Plan& plan);
 std::int64_t shard_group_size(const Plan& plan);
 /// Number of ranks of a stage that hold the same part of the same experts.
 std::int64_t expert_copies(const Plan& plan);
-/// Number of these ranks that together hold one copy of their sharded data, at most shard_group_size(); 1 without ZeRO.
+/// Number of these ranks that together hold one copy of their sharded data; 1 without ZeRO.
 std::int64_t expert_shard_group_size(const Plan& plan);
 Mesh make_mesh(const Plan& plan);
 

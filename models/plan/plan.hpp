@@ -30,8 +30,8 @@ enum class Normalization : std::uint8_t { layernorm, rmsnorm };
 enum class NormPlacement : std::uint8_t { pre, post, post_add, sandwich, behind };
 /// Whether attention and MLP read the same state, after one shared norm or after a norm each.
 enum class ParallelResidual : std::uint8_t { none, one_norm, two_norms };
-/// Norms of queries and keys: none, before their positions enter an RMS norm of every head (Qwen3, arXiv 2505.09388 section 2) or of all
-/// heads as one row (OLMo 2, arXiv 2501.00656 section 2.1), or one of every head without a weight behind its turn (Llama 4).
+/// Norms of queries and keys. head: an RMS norm per head (Qwen3, arXiv 2505.09388 section 2). row: one over all heads (OLMo
+/// 2, arXiv 2501.00656 section 2.1); both before rotary embedding. turned: one per head after it, without a weight (Llama 4).
 enum class QkNorm : std::uint8_t { none, head, row, turned };
 enum class PositionEmbedding : std::uint8_t { learned, rope, alibi, relative, none };
 /// How a token reaches its experts: one row per expert, or one copy per rank and one between two nodes (DeepEP).
@@ -113,7 +113,7 @@ struct RopeScaling {
   std::string type;                      ///< empty: none
   double factor = 1;
   std::int64_t original_max_position_embeddings = 4096;  ///< llama3, yarn: sequence length of the training before the scaling
-  double beta_fast = 32, beta_slow = 1;  ///< yarn: pairs that turn more often in such a sequence stay, that turn less often are stretched
+  double beta_fast = 32, beta_slow = 1;  ///< yarn: turns in such a sequence; pairs above beta_fast stay, below beta_slow scale
   double mscale_all_dim = 0;             ///< yarn, latent attention: scores are multiplied by (1 + 0.1 mscale_all_dim ln factor)^2
 };
 
@@ -228,7 +228,7 @@ struct ModelSpec {
   bool has_sinks(Mixer mixer) const { return attention_sinks && (mixer == Mixer::windowed || window.full_sinks); }
   /// Whether layers with a window have other heads than the rest.
   bool has_window_heads() const { return window.size > 0 && attention_heads(Mixer::windowed) != attention_heads(Mixer::full); }
-  /// Whether layer `layer` (0 first) holds experts instead of one MLP. Blocks of MTP modules follow the layers and are like the last one.
+  /// Whether layer `layer` (first: 0) has experts in place of an MLP. Blocks of MTP modules follow; they equal the last layer.
   bool has_experts(std::int64_t layer) const;
   /// Whether the queries of layer `layer` (first: 0) see only a window of keys.
   bool has_window(std::int64_t layer) const;

@@ -14,7 +14,7 @@ std::int64_t norm(const ModelSpec& m) {
   return m.normalization == Normalization::layernorm && m.norm_bias ? 2 * m.hidden_size : m.hidden_size;
 }
 
-/// From the state to queries, keys and values, with the norms of what is compressed.
+/// From the hidden state to queries, keys and values, with the norms of the compressed rows.
 std::int64_t latent(const ModelSpec& m) {
   const LatentSpec& l = m.latent;
   const std::int64_t q = m.num_attention_heads * m.head_dim, kv = m.num_attention_heads * (m.head_dim - l.rotary_dim + m.value_dim);
@@ -22,8 +22,8 @@ std::int64_t latent(const ModelSpec& m) {
   return queries + m.hidden_size * (l.kv_rank + l.rotary_dim) + l.kv_rank * (1 + kv);
 }
 
-/// Matrices of queries, of the key that its heads share and of their weights, and the norm of the key. Of blocks: the first two, and norms
-/// where attention's heads have them (MiniMax-M3; huggingface/transformers: src/transformers/models/minimax_m3_vl, MiniMaxM3VLIndexer).
+/// Indexer: matrices of queries, of their shared key and of head weights, and the key's norm. Block-level: the first two, and
+/// norms if attention has them (MiniMax-M3; huggingface/transformers: src/transformers/models/minimax_m3_vl, MiniMaxM3VLIndexer).
 std::int64_t indexer(const ModelSpec& m) {
   const IndexerSpec& i = m.indexer;
   if (i.blocks()) return m.hidden_size * (i.heads + 1) * i.head_dim + (m.qk_norm == QkNorm::head ? 2 * i.head_dim : 0);
@@ -49,7 +49,7 @@ std::int64_t attention(const ModelSpec& m, Mixer mixer) {
   return in + matrix(m.hidden_size, context, m.linear_bias) + norms + sinks + (mixer == Mixer::indexed ? indexer(m) : 0);
 }
 
-/// Both matrices, the convolution, numbers of every head, and the norm behind it.
+/// Recurrence: both matrices, the convolution, scalars per head, and the norm.
 std::int64_t recurrence(const ModelSpec& m) {
   const RecurrenceSpec& r = m.recurrence;
   const bool mamba = r.rule == RecurrenceRule::mamba2;
@@ -85,7 +85,7 @@ std::int64_t relative_tables(const ModelSpec& m) {
   return (m.num_decoder_layers > 0 ? 2 : 1) * kRelativeBuckets * m.num_attention_heads;
 }
 
-/// Of one layer, without attention to an encoder's output.
+/// Parameters of one layer without cross attention.
 std::int64_t layer_norms(const ModelSpec& m) {
   if (m.norm_placement == NormPlacement::behind) return 2 * norm(m);
   const int before = m.parallel_residual == ParallelResidual::one_norm ? 1 : 2;
@@ -110,7 +110,7 @@ std::int64_t head(const ModelSpec& m, std::int64_t vocabulary) {
   return final_norms(m) + output + (m.family == Family::bert ? bert_heads(m, vocabulary) : 0);
 }
 
-/// Of a layer, experts and router included.
+/// Parameters of a layer with experts and router.
 std::int64_t layer(const ModelSpec& m, LayerKind kind) {
   const std::int64_t mixer = kind.has_recurrence() ? recurrence(m) : kind.mixes() ? attention(m, kind.mixer) : 0;
   const std::int64_t feed = kind.has_experts() ? experts(m) : kind.feeds() ? mlp(m, m.ffn_hidden_size) : 0;
@@ -124,14 +124,14 @@ std::array<std::int64_t, kLayerKinds> count_kinds(const ModelSpec& m) {
   return n;
 }
 
-/// That of attention to all keys where some layers have it, else the first layer's.
+/// Parameters of a layer with full attention if any has it, else of the first layer.
 LayerKind plain_kind(const ModelSpec& m) {
   for (std::int64_t l = 0; l < m.num_layers; ++l)
     if (m.kind(l).mixer == Mixer::full) return m.kind(l);
   return m.kind(0);
 }
 
-/// Of one module: two norms before its matrix, that matrix, a block like the last layer and a norm behind it.
+/// Parameters of one MTP module: two norms, its matrix, a block like the last layer and a final norm.
 std::int64_t mtp_module(const ModelSpec& m) {
   return 3 * norm(m) + 2 * m.hidden_size * m.hidden_size + layer(m, m.kind(m.num_layers));
 }

@@ -3,7 +3,7 @@
 namespace tandem {
 namespace {
 
-/// Axes of more than one rank besides data, and ZeRO's stage.
+/// Axes other than data with more than one rank, and the ZeRO stage.
 std::string layout(const ParallelSpec& p) {
   std::string out;
   const auto add = [&](bool there, const std::string& word) {

@@ -23,7 +23,7 @@ template <class T>
 void append(Words& words, const T& value) { words.push_back(word(value)); }
 template <class T>
 void append(Words& words, const std::vector<T>& list);
-// Each names all members of its struct: a structured binding takes no fewer.
+// Each lists all members of its struct: a structured binding requires it.
 void append(Words& words, const MoeSpec& x);
 void append(Words& words, const MtpSpec& x);
 void append(Words& words, const RopeScaling& x);

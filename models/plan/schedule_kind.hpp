@@ -6,7 +6,7 @@
 namespace tandem {
 
 enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_h2, breadth_first, dualpipe_v };
-/// Whether a stage's two chunks lie in a V: stage s of p holds parts s and 2p-1-s of the model, and the last stage passes on to itself.
+/// Whether a stage's two chunks lie in a V: stage s of p holds parts s and 2p-1-s. The last stage passes data to itself.
 constexpr bool folds(ScheduleKind k) { return k == ScheduleKind::dualpipe_v; }
 /// Whether stages may hold several chunks of the model.
 constexpr bool has_chunks(ScheduleKind k) { return k == ScheduleKind::interleaved || k == ScheduleKind::breadth_first || folds(k); }

@@ -8,7 +8,7 @@ namespace {
 
 enum class Half : std::uint8_t { both, inputs };
 
-/// Adds passes; each chunk's micro-batches ascend, and weights come in the order in which they were left.
+/// Adds passes. Each chunk's micro-batches ascend; weights follow in the order in which they were deferred.
 class OrderWriter {
  public:
   void forward(std::int32_t chunk) { order_.push_back({Phase::forward, forwards_[static_cast<std::size_t>(chunk)]++, chunk}); }
@@ -29,7 +29,7 @@ class OrderWriter {
   std::vector<Action> order_;
 };
 
-/// Backward passes of both chunks in turn, `times` each, of which the second half leave their weights.
+/// Alternates backward passes of both chunks, `times` each. The second half of them defers weights.
 void drain(OrderWriter& w, std::int64_t times) {
   for (std::int64_t i = 0; i < 2 * times; ++i)
     w.backward(i % 2 == 0 ? 1 : 0, i < times ? Half::both : Half::inputs);

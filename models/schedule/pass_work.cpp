@@ -17,7 +17,7 @@ std::int64_t nominal_work(const Task& task) {
   return matrix_flops(task.op).count() / kFlopsPerByte + traffic(task.op, task.dtype).count();
 }
 
-/// `part` of `whole` in steps, to the nearest.
+/// `part` of `whole` in steps, rounded to nearest.
 std::int32_t steps(std::int64_t part, std::int64_t whole) {
   const double share = static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, whole));
   return std::max(1, static_cast<std::int32_t>(share * kSteps + 0.5));

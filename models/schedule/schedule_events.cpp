@@ -15,7 +15,7 @@ namespace {
 
 using Kind = ScheduleEvent::Kind;
 
-/// Of the part of the model that is `offset` parts further: +1 or -1.
+/// The neighbour with the part of the model that is `offset` parts further: +1 or -1.
 std::optional<Neighbour> neighbour(const ScheduleShape& shape, StageId stage, const Action& action, int offset) {
   const bool back = shape.folded && action.chunk == 1;
   const std::int64_t part = (back ? 2 * shape.stages - 1 - stage.value() : action.chunk * shape.stages + stage.value()) + offset;
@@ -25,8 +25,8 @@ std::optional<Neighbour> neighbour(const ScheduleShape& shape, StageId stage, co
   return Neighbour{back ? -offset : offset, there};
 }
 
-/// Passes of its direction that an input waits for its action: only what changes the chunk waits, and only in a group
-/// of more micro-batches than stages.
+/// Number of passes in its direction that an input waits for its action. Nonzero
+/// only when the chunk changes, in a group of more micro-batches than stages.
 std::int64_t passes_waited(const ScheduleShape& shape, std::int64_t group, const Action& action, const Neighbour& from) {
   if (from.action.chunk == action.chunk) return 0;
   const std::int64_t here = std::min(group, shape.micro_batches - action.micro_batch / group * group);
@@ -55,10 +55,10 @@ class ExchangeWriter {
   }
 
  private:
-  /// A forward pass that its backward pass follows at once.
+  /// Whether a forward pass is followed directly by its own backward pass.
   bool in_turn(std::size_t k) const { return k >= warmup_ && actions_[k].phase == Phase::forward; }
 
-  /// What was made leaves, and what is needed from action `k` on until the next exchange comes, once `computed` has ended.
+  /// One exchange after `computed`: sends all new outputs and receives all inputs needed from action `k` until the next exchange.
   void exchange(std::size_t k, std::int32_t computed) {
     for (const std::size_t made : made_)
       if (const auto to = output_to(shape_, stage_, actions_[made])) {
@@ -86,10 +86,10 @@ class ExchangeWriter {
   std::vector<std::size_t> made_, sent_;
 };
 
-/// A receive, and the action that it is issued one ahead of.
+/// A receive, and the action before which it is issued.
 struct Posting {
-  std::size_t needed = 0;  ///< by this action, at the earliest
-  std::size_t action = 0;  ///< whose input it is
+  std::size_t needed = 0;  ///< the first action that needs it
+  std::size_t action = 0;  ///< the action whose input it is
   int offset = 0;
   std::int64_t buffers = kReceiveBuffers;
 };
@@ -122,7 +122,7 @@ class EventWriter {
   }
 
  private:
-  /// How many actions from `k` on run at once.
+  /// Number of actions from `k` on that run at the same time.
   std::size_t at_once(std::size_t k) const {
     const bool pair = k >= first_pair_ && k + 1 < actions_.size() && actions_[k].phase == Phase::forward &&
                       actions_[k + 1].phase == Phase::backward;
@@ -145,7 +145,7 @@ class EventWriter {
   void receive(const Posting& r) {
     const Action& a = actions_[r.action];
     auto& d = directions_[a.phase == Phase::forward ? 0 : 1];
-    const auto holder = d.received++ - r.buffers;  // the receive that had the buffer before
+    const auto holder = d.received++ - r.buffers;  // the earlier receive that had the buffer
     events_.push_back({Kind::receive, a, r.offset, holder < 0 ? -1 : d.consumed.at(static_cast<std::size_t>(holder))});
   }
 
@@ -235,7 +235,7 @@ std::vector<ScheduleEvent> make_forward_events(ScheduleKind kind, const Schedule
 
 namespace {
 
-/// The next computation after event `i`; nothing behind the last.
+/// Index of the next computation after event `i`; nothing after the last.
 const Action* next_action(const std::vector<ScheduleEvent>& events, std::size_t i) {
   const auto next = std::find_if(events.begin() + static_cast<std::ptrdiff_t>(i) + 1, events.end(),
                                  [](const ScheduleEvent& e) { return e.kind == ScheduleEvent::Kind::compute; });

@@ -1,4 +1,4 @@
-// Orders played by their costs, and what stages issue so that all follow one order.
+// Simulates orders by their costs, and builds events in one order that all stages follow.
 
 #include <algorithm>
 #include <array>
@@ -15,14 +15,14 @@ using Kind = ScheduleEvent::Kind;
 
 std::size_t direction(const Action& a) { return a.phase == Phase::forward ? 0 : 1; }
 
-/// A stage's place in its order, and when each pass ended: by direction, then micro-batch, then chunk.
+/// A stage's position in its order, and end times of passes by direction, then micro-batch, then chunk.
 struct Playing {
   std::size_t next = 0;
   std::int64_t first = -1, free = 0;
   std::array<std::vector<std::int64_t>, 2> ended;
 };
 
-/// How many actions of a stage from `k` on run at once.
+/// Number of actions of a stage from `k` on that run at the same time.
 std::size_t at_once(const ScheduleShape& shape, const Orders& orders, std::size_t stage, std::size_t k) {
   if (!shape.pairs || !shape.folded) return 1;
   const std::vector<Action>& order = orders[stage];
@@ -86,7 +86,7 @@ class OrderPlayer {
     return true;
   }
 
-  /// When the input of `a` is there, and when the transfer that brings it starts (-1: none does); nothing while nobody has made it.
+  /// When the input of `a` is there, and when its transfer starts (-1: no transfer). Nothing if its producer has not run.
   std::optional<std::int64_t> input(std::size_t s, const Action& a, std::int64_t& arrives) const {
     const Playing& x = stages_[s];
     arrives = -1;
@@ -116,8 +116,8 @@ class OrderPlayer {
   PlayedOrders out_;
 };
 
-/// An event with its place in the order of everything: by time, computations before transfers, forward ones before backward ones,
-/// by micro-batch, by chunk.
+/// An event with its position in the global order: by time, computations
+/// before transfers, forward before backward, then micro-batch, then chunk.
 struct Timed {
   std::int64_t place;
   ScheduleEvent event;
@@ -153,7 +153,7 @@ class TimedWriter {
     return {((4 * time + kind) * shape_.micro_batches + e.action.micro_batch) * shape_.chunks + e.action.chunk, e};
   }
 
-  /// What stage `s` receives, at both ends.
+  /// Both ends of the transfers that stage `s` receives.
   void add_transfers(std::size_t s) {
     for (std::size_t k = 0; k < orders_[s].size(); ++k) {
       const Action& a = orders_[s][k];
@@ -165,7 +165,7 @@ class TimedWriter {
     }
   }
 
-  /// Receives name what frees their buffers, and what was sent is handed on.
+  /// Sets the credits of receives, and adds releases of sent buffers.
   std::vector<ScheduleEvent> with_credits(const std::vector<Timed>& list) const {
     std::vector<ScheduleEvent> events;
     events.reserve(list.size() + list.size() / 3);

@@ -9,14 +9,14 @@ namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-/// Quarters of itself that a weight pass may be late by.
+/// How late a weight pass may end, in quarters of its time.
 constexpr std::int64_t kQuarters[] = {2, 3, 4};
 
 std::int64_t held(const PassCosts& c, std::int64_t forwards, std::int64_t backwards, std::int64_t weights) {
   return (forwards - backwards) * c.held + (backwards - weights) * c.deferred;
 }
 
-/// Fills the gaps of all stages in the order of time.
+/// Fills the gaps of all stages in time order.
 class GapFiller {
  public:
   GapFiller(const ScheduleShape& shape, std::vector<std::int64_t> limits, std::int64_t ahead, std::int64_t quarters)
@@ -49,7 +49,7 @@ class GapFiller {
  private:
   struct Stage {
     std::int64_t forwards = 0, backwards = 0, weights = 0, free = 0;
-    std::vector<std::int64_t> forward_in, backward_in;  ///< when a micro-batch's input is there
+    std::vector<std::int64_t> forward_in, backward_in;  ///< arrival times of a micro-batch's inputs
     std::vector<std::int64_t> forward_start;
     std::vector<Action> order;
   };
@@ -59,7 +59,7 @@ class GapFiller {
     const Stage& x = stages_[s];
     const PassCosts& c = costs(s);
     if (x.forwards == shape_.micro_batches) return kNever;
-    // With room left for what its backward pass leaves behind, where that is more.
+    // Reserves room for what the backward pass leaves, if that is more.
     const std::int64_t then = held(c, x.forwards + 1, x.backwards, x.weights) + std::max(0, c.deferred - c.held);
     const std::int64_t in = x.forward_in[static_cast<std::size_t>(x.forwards)];
     if (then > limits_[s] || in == kNever) return kNever;
@@ -125,7 +125,7 @@ class GapFiller {
   std::vector<std::int64_t> next_;  ///< by stage: when it can act
 };
 
-/// The most that `order` holds at once, in units of `costs`.
+/// Peak memory of `order`, in units of `costs`.
 std::int64_t most_held(const PassCosts& costs, const std::vector<Action>& order) {
   std::int64_t now = 0, most = 0;
   for (const Action& a : order) {
@@ -142,7 +142,7 @@ ScheduleShape with_transfer(ScheduleShape shape, std::int32_t transfer) {
   return shape;
 }
 
-/// Whether orders are no slower than `handcrafted` where transfers take nothing, and where they take as long as is left room for.
+/// Whether orders are no slower than `handcrafted` with free transfers and with those of with_room.
 class NoSlower {
  public:
   NoSlower(const ScheduleShape& shape, const Orders& handcrafted) {

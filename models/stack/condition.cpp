@@ -13,12 +13,12 @@ using nlohmann::json;
 
 constexpr std::array<std::string_view, 5> kConstraints{"allowed", "except", "min", "max", "multiple_of"};
 
-// A framework's code does not ask for these, so a rule that does would guess whose plan it is.
+// Frameworks' code does not read these fields. A rule that did would guess whose plan it is.
 constexpr std::array<std::string_view, 4> kNoConditions{"model.name", "model.family", "model.vocab_size", "cluster.preset"};
 
 struct Derived {
   std::string_view path;
-  std::string_view blamed;  ///< the field of the file that a message names
+  std::string_view blamed;  ///< the plan file's field that a message names
   json (*value)(const Plan&);
 };
 

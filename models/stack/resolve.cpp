@@ -65,7 +65,7 @@ std::vector<Communicators> communicators(const StackFile& stack, const Plan& pla
   return out;
 }
 
-/// Weights in the host's memory come for every micro-batch, so nothing is whole in between.
+/// Offloaded weights arrive for every micro-batch, so nothing is whole between micro-batches.
 bool is_whole_between(const StackFile& stack, const Plan& plan) {
   const ParallelSpec& q = plan.parallel;
   const bool asked = q.pipeline > 1 && q.zero_stage > 1 && !q.offload.parameters;
@@ -193,7 +193,7 @@ void resolve_stack(Plan& plan) {
   facts.caching_allocator = entry_for(stack->caching_allocator, plan) != nullptr;
   if (const KeptOutputsEntry* kept = entry_for(stack->kept_outputs, plan)) facts.kept_outputs = kept->count;
   const BucketsEntry* buckets = entry_for(stack->update_buckets, plan);
-  plan.training.fusion.collective_elements = buckets == nullptr ? 0 : buckets->elements;  // whatever set the plan names
+  plan.training.fusion.collective_elements = buckets == nullptr ? 0 : buckets->elements;  // overrides whichever set the plan names
   if (const PiecesEntry* pieces = entry_for(stack->collectives_in_pieces, plan)) facts.exposed_pieces = pieces->exposed;
   facts.arena = entry_for(stack->arena, plan) != nullptr;
   note_rules(plan);

@@ -23,10 +23,10 @@ using Keys = std::set<std::string_view>;
 using Counts = std::map<std::string, std::int64_t, std::less<>>;
 
 constexpr std::string_view kFolder = "models/stacks";
-constexpr std::int64_t kMostOperations = 1000;    ///< of a task, or of a graph's launch
-constexpr std::int64_t kMostCommunicators = 100;  ///< of a group
+constexpr std::int64_t kMostOperations = 1000;    ///< of a task or a graph launch
+constexpr std::int64_t kMostCommunicators = 100;  ///< communicators of a group
 constexpr std::int64_t kMostOutputs = 1000;       ///< micro-batches whose logits are kept
-constexpr std::int64_t kMostElements = 1000000000000;  ///< of a collective
+constexpr std::int64_t kMostElements = 1000000000000;  ///< elements of a collective
 constexpr std::int64_t kMostCopies = 2, kMostShare = 65536;
 constexpr int kMostBases = 4;
 constexpr std::array kNamedGroups{Group::tensor, Group::data, Group::pipeline, Group::model, Group::embedding, Group::world};
@@ -48,7 +48,7 @@ std::optional<Month> month_at(const json& entry, const char* key, const List& li
   return month;
 }
 
-/// Reads the frame of an entry, which must have all of `needed` and may have `optional` keys besides.
+/// Reads the common fields of an entry. It must have all `needed` keys and may have `optional` ones.
 void read_frame(const json& entry, const Keys& needed, const Keys& optional, const List& list, StackEntry& out) {
   static const Keys kFrame{"since", "until", "when", "source", "verified"};
   if (!entry.is_object()) list.refuse(entry, "an entry must be an object");
@@ -272,7 +272,7 @@ std::string path_of(const std::string& name) {
   throw ConfigError(std::move(p));
 }
 
-/// The texts of a stack's file and of its bases, by path: what a parsed stack depends on.
+/// Texts of a stack's file and its bases, by path: the inputs of a parsed stack.
 using Texts = std::vector<std::pair<std::string, std::string>>;
 
 StackFile read_file(const std::string& name, int bases_left, Texts& texts) {
@@ -298,7 +298,7 @@ void append(std::vector<Entry>& list, const std::vector<Entry>& more) {
   list.insert(list.end(), more.begin(), more.end());
 }
 
-/// Lists that need an entry for every plan get those of the stack that stands in, in case theirs rested on sources that are left out.
+/// Fills lists that every plan needs from a substitute stack, in case the own entries rested on left-out sources.
 void add_stand_in(StackFile& out, Texts& texts) {
   out.stood_in = out.host_operations.empty();
   for (const std::string& name : preset_names(kFolder)) {
@@ -310,7 +310,7 @@ void add_stand_in(StackFile& out, Texts& texts) {
   }
 }
 
-/// A stack's name, and the evidence that it is read without.
+/// A stack's name, and the evidence left out when reading it.
 std::string key_of(const std::string& name) {
   std::string out = name;
   for (const std::string& evidence : LeftOut::now().evidence) out += " " + evidence;

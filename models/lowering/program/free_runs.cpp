@@ -47,7 +47,7 @@ inline std::uint32_t FreeRuns::node(const Hole& hole) {
   return id;
 }
 
-/// The first run behind `offset`, which no run holds. Where it is the first of a leaf, the end of the leaf before stands for it.
+/// The first run after `offset`, which must be free of runs. At the start of a leaf, the end of the leaf before is returned.
 inline FreeRuns::Place FreeRuns::after(std::int64_t offset) const {
   const auto leaf = std::upper_bound(leaves_.begin(), leaves_.end(), offset,
                                      [](std::int64_t o, const Leaf& l) { return o < l.runs.front().offset; });
@@ -84,7 +84,7 @@ void FreeRuns::add(const Hole& hole) {
   }
 }
 
-/// How runs are spread over leaves is of no consequence.
+/// The distribution of runs over leaves does not matter.
 void FreeRuns::show(RepeatDetector& r) {
   for (const Leaf& leaf : leaves_)
     for (const Run& run : leaf.runs) {

@@ -4,7 +4,7 @@
 
 namespace tandem::lowering {
 
-/// Holes that are filled stay in the list without bytes: one that is freed near them later takes their place, and nothing moves.
+/// Filled holes stay in the list with 0 bytes. A hole freed near them later takes their place, so no entry moves.
 Frontier LastTouches::take(std::int64_t offset, std::int64_t bytes) {
   const std::int64_t end = offset + bytes;
   const auto behind = [](std::int64_t o, const Hole& h) { return o < h.offset + h.bytes; };
@@ -31,7 +31,7 @@ void LastTouches::release(const Hole& hole) {
   else if (next != holes_.end() && next->bytes == 0) *next++ = hole;
   else next = holes_.insert(next, hole) + 1;
   const std::int64_t end = hole.offset + hole.bytes;
-  for (; next != holes_.end() && next->offset < end; ++next) next->offset = end;  // they have no bytes
+  for (; next != holes_.end() && next->offset < end; ++next) next->offset = end;  // these have no bytes
 }
 
 }  // namespace tandem::lowering

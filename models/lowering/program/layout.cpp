@@ -11,7 +11,7 @@
 namespace tandem::lowering {
 namespace {
 
-/// A layout that has a thousandth more than lives at once is not worth the search for another one.
+/// A layout within a thousandth of the live peak is good enough to stop the search.
 constexpr std::int64_t kWorth = 1000;
 
 std::vector<std::int64_t> alive(const std::vector<Lifetime>& tensors) {
@@ -51,13 +51,13 @@ class LargestOf {
   std::vector<std::int64_t> numbers_, blocks_;
 };
 
-/// Tensors that have a place, by offset: all of them, and those that live in each of some stretches of time, so that a short-lived
-/// one looks at few.
+/// Tensors with a place, by offset: all of them, and those alive in each
+/// of several periods, so that a short-lived tensor checks few others.
 class Placed {
  public:
   explicit Placed(std::size_t moments) : width_(std::max(kLeast, moments / kStretches)), stretches_(moments / width_ + 1) {}
 
-  /// The lowest offset at which so many bytes are free all the time.
+  /// The lowest offset with `bytes` free bytes during the whole lifetime.
   std::int64_t lowest(const Lifetime& t) const {
     const std::size_t first = stretch(t.first), last = stretch(t.last);
     if (last - first >= kFew) return lowest(t, {&all_});
@@ -77,7 +77,7 @@ class Placed {
     std::int64_t offset, end;
     std::int32_t first, last;
   };
-  using List = std::vector<std::uint32_t>;  ///< of places_, by offset
+  using List = std::vector<std::uint32_t>;  ///< indices of places_, by offset
   static constexpr std::size_t kLeast = 32, kStretches = 64, kFew = 4;
   using Lists = std::array<const List*, kFew>;
 
@@ -115,11 +115,11 @@ class Placed {
   std::vector<List> stretches_;
 };
 
-/// Orders in which tensors take their places, best first.
+/// Orders in which tensors are placed, best first.
 enum class Order { crowd_then_bytes, bytes_then_length, crowd_then_length };
 constexpr Order kOrders[] = {Order::crowd_then_bytes, Order::bytes_then_length, Order::crowd_then_length};
 
-/// A tensor and what it is ordered by. `crowd`: the most bytes that are there at once while it lives.
+/// A tensor and its sort keys. `crowd`: largest sum of live bytes during its lifetime.
 struct Ranked {
   std::int64_t first, second;
   std::size_t tensor;
@@ -178,7 +178,7 @@ void improve(std::span<Lifetime> tensors, std::int64_t enough) {
   }
 }
 
-/// Rows of tensors that live while none of the others does: the passes of a micro-batch, where nothing waits for the next one.
+/// Groups of tensors that live while no tensor of another group does: the passes of a micro-batch that no later one overlaps.
 std::vector<std::span<Lifetime>> apart(std::vector<Lifetime>& tensors) {
   std::vector<std::int32_t> next(tensors.size());  // the first moment of any from there on
   std::int32_t least = std::numeric_limits<std::int32_t>::max();

@@ -6,7 +6,7 @@
 namespace tandem::lowering {
 namespace {
 
-constexpr std::size_t kMostSlots = 64;  ///< that are looked into; of more, what is bound is there for all of the instance
+constexpr std::size_t kMostSlots = 64;  ///< slots checked; with more, bound buffers count for the whole instance
 
 std::size_t at(MemoryKind k) { return static_cast<std::size_t>(k); }
 std::size_t at(Pool p) { return static_cast<std::size_t>(p); }
@@ -79,7 +79,7 @@ void LiveCount::instance(TemplateId id, const TemplateTensors& tensors, std::vec
     if (slots_[s].comes && alone(s)) coming_ |= bit(s + 1);
 }
 
-/// Whether no other slot of the instance has some of the same bytes.
+/// Whether no other slot of the instance shares bytes with it.
 inline bool LiveCount::alone(std::size_t slot) const {
   const Bound& one = slots_[slot];
   return std::none_of(slots_.begin(), slots_.end(), [&](const Bound& o) {
@@ -92,7 +92,7 @@ void LiveCount::settle() {
   if (!tensors_) return;
   const Most all = most(coming_, going_);
   note(all, coming_, going_);
-  // What is allocated on other streams is as much as between instances.
+  // Bytes on other streams' pools are as between instances.
   Slots here = 0;
   for (std::size_t s = 0; s < slots_.size(); ++s)
     if (slots_[s].pool == Pool::computation) here |= bit(s + 1);

@@ -214,7 +214,7 @@ BufferId ProgramBuilder::allocate_apart(std::string_view name, MemoryKind kind, 
   return id;
 }
 
-/// One that was released, if there is any: those in use stay near each other.
+/// Reuses a released id if there is one, so that the ids in use stay close together.
 inline BufferId ProgramBuilder::unused_buffer() {
   if (released_.empty()) {
     buffers_.emplace_back();
@@ -234,7 +234,7 @@ void ProgramBuilder::release(BufferId id) {
   released_.push_back(id);
 }
 
-/// A write waits for everyone who touched the bytes, a read for whoever wrote them.
+/// A write waits for all tasks that touched the bytes; a read waits for the writers.
 inline void ProgramBuilder::connect(const SlotUse& use, Buffer& buffer) {
   const Frontier& wait_for = use.writes ? buffer.touched : buffer.written;
   const EdgeKind kind = buffer.reused ? EdgeKind::reuse : EdgeKind::data;
@@ -251,11 +251,11 @@ inline void ProgramBuilder::edge(Point from, std::uint16_t to_task, Stream to, S
 }
 
 inline void ProgramBuilder::note_use(const SlotUse& use, Buffer& buffer) {
-  // Two slots may lie in one buffer, and the one noted later may be done with earlier.
+  // Two slots may share a buffer, and the one noted later may end earlier.
   Point& touched = buffer.touched[at(use.stream)];
   touched = std::max(touched, Point{current_, use.last});
   if (!use.writes) return;
-  // It has waited for all that earlier instances did there, so that whoever waits for it waits for them.
+  // This computation waited for earlier instances' touches, so whoever waits for it waits for them.
   for (std::size_t s = 0; s < kStreams; ++s) {
     if (buffer.touched[s].instance() < current_) buffer.touched[s] = {};
     if (buffer.written[s].instance() < current_) buffer.written[s] = {};
@@ -347,7 +347,7 @@ inline void ProgramBuilder::order_scratch(const ScratchUse& use) {
   }
 }
 
-/// What the instance just described is the first one to touch.
+/// Marks buffers that the new instance is the first to touch as alive.
 void ProgramBuilder::note_arrivals(std::span<const Binding> slots) {
   for (const Binding& b : slots)
     for (std::int32_t i = 0; i < b.count && b.first != kNoBuffer; ++i) {

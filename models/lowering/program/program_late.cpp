@@ -1,4 +1,4 @@
-// Places that are found when the whole program is known, and the edges that follow from them.
+// Places tensors when the whole program is known, and adds the edges that follow.
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ void ProgramBuilder::place_late() {
   late_ = Late{{}, {}, arena_.high_water().count()};
 }
 
-/// The instance that is added waits when it gets its edges.
+/// Notes that the new instance waits. It waits when it gets its edges.
 void ProgramBuilder::note_waits(TemplateId id) {
   const auto instance = static_cast<std::uint32_t>(current_);
   for (const auto& [from, kind] : waits_) late_->waits.push_back({instance, from, kind});
@@ -23,10 +23,10 @@ void ProgramBuilder::note_waits(TemplateId id) {
   computation_waits_.clear();
 }
 
-/// Of what is not there for the whole step, in the places that it got as it came; a moment is a move.
+/// Lifetimes of tensors that are not persistent, with their current places. A moment is an allocation or release.
 std::vector<Lifetime> ProgramBuilder::lifetimes() const {
   std::vector<Lifetime> tensors;
-  std::vector<std::size_t> of(buffers_.size());  // the last one in each buffer
+  std::vector<std::size_t> of(buffers_.size());  // index of the last lifetime in each buffer
   const auto end = static_cast<std::int32_t>(log_->moves.size());
   for (std::int32_t moment = 0; moment < end; ++moment) {
     const Move& m = log_->moves[static_cast<std::size_t>(moment)];
@@ -57,7 +57,7 @@ void ProgramBuilder::place_all() {
   replay();
 }
 
-/// Goes through the program once more, from places to edges.
+/// Replays the program to derive edges from places.
 void ProgramBuilder::replay() {
   LastTouches touches;
   auto move = log_->moves.cbegin();
@@ -82,7 +82,7 @@ void ProgramBuilder::replay(const Move& move, LastTouches& touches) {
   b.reused = true;
 }
 
-/// Where the slots of an instance lie, and what it waits for.
+/// Binds an instance's slots to their places and adds its edges.
 void ProgramBuilder::bind(std::uint32_t instance) {
   const Instance& i = program_.instances[instance];
   const std::size_t first = i.binding + 1, count = library_[i.tmpl].slots.size() - 1;

@@ -13,7 +13,7 @@ ProgramBuilder::Mark ProgramBuilder::mark() {
 void ProgramBuilder::show(RepeatDetector& r, BufferId id) {
   Buffer& b = buffers_[static_cast<std::size_t>(id)];
   if (static_cast<std::size_t>(id) >= persistent_buffers_) {
-    if (b.later) r.refuse();  // its allocation is not all written
+    if (b.later) r.refuse();  // its allocation is not complete
     r.tensor(id);
   }
   r.number(b.bytes.count());
@@ -59,14 +59,14 @@ void ProgramBuilder::repeat_instances(const Mark& from, const Mark& to, std::int
   }
 }
 
-/// Which buffer takes whose place is the same every time, but not where that lies.
+/// Which buffer takes whose place is the same in each period, but the offset is not.
 void ProgramBuilder::repeat(const Mark& from, std::int64_t times, std::int32_t micro_batches, const RepeatDetector& state) {
   const Mark to = mark();
   const auto moves = std::span(log_->moves).subspan(from.moves);
   const auto comes = static_cast<std::size_t>(std::count_if(moves.begin(), moves.end(), [](const Move& m) { return m.comes; }));
   const auto instances = static_cast<std::uint32_t>(to.instances - from.instances);
   program_.copied += times * instances;
-  std::vector<std::int64_t> offset, before(state.now().size());  // by buffer; of those that are there between two times
+  std::vector<std::int64_t> offset, before(state.now().size());  // by buffer; of buffers alive between two periods
   for (const Buffer& b : buffers_) offset.push_back(b.offset);
   std::vector<Arena::Places> places = arena_.places();
   std::vector<Allocation>& allocations = program_.memory.allocations;
@@ -98,7 +98,7 @@ void ProgramBuilder::repeat(const Mark& from, std::int64_t times, std::int32_t m
         again.first += later;
         again.last += later;
         allocations.push_back(again);
-      } else {  // what a period releases may have been allocated in the one before
+      } else {  // a buffer released in a period may have been allocated in the one before
         same.push_back(place);
         allocations[m.allocation + static_cast<std::size_t>(n) * comes].last = allocations[m.allocation].last + later;
       }

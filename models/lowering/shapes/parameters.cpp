@@ -8,7 +8,7 @@
 namespace tandem::lowering {
 namespace {
 
-/// Tensors of a block of this kind, its experts included.
+/// Number of tensors in a block of this kind, its experts included.
 std::int32_t block_tensors(const Shapes& s, LayerKind kind) {
   return block_region(s.of(kind)).tensors() + (kind.has_experts() ? experts_region(s).tensors() : 0);
 }
@@ -24,13 +24,13 @@ std::vector<std::int32_t> tensors_before(const Shapes& s) {
   return before;
 }
 
-/// Tensors of an MTP module.
+/// Number of tensors in an MTP module.
 std::int32_t module_tensors(const Shapes& s) { return mtp_region(s).tensors() + block_tensors(s, s.kinds.back()); }
 
 bool in_layers(RegionKind kind) { return kind == RegionKind::block || kind == RegionKind::experts; }
 
-/// Place of a region's first tensor in the whole model's list: word, embedding, tables of relative bias or of positions, blocks
-/// with their experts, the norm between encoder and decoder, head, output, MTP modules with their blocks.
+/// Index of a region's first tensor in the whole model's list. Order: word, embedding, tables of relative bias or of
+/// positions, blocks with their experts, the norm between encoder and decoder, head, output, MTP modules with their blocks.
 std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer, const std::vector<std::int32_t>& blocks_before) {
   if (layer >= s.layers()) {
     const std::int32_t before = first_tensor(s, RegionKind::head, -1, blocks_before) + head_region(s).tensors() + (s.tied ? 0 : 1);
@@ -104,8 +104,8 @@ Param param_of(const Shapes& s, const StageRegion& r, const ParamSpec& spec, std
   return p;
 }
 
-/// The queries' rows, if any, and those of the keys and values, which several tensor ranks hold alike. Full rows are
-/// ordered (group, {its queries, k, v}, dim); a rank has part of one group's queries.
+/// Splits a parameter in the queries' rows, if any, and the rows of keys and values, which several tensor ranks
+/// hold alike. Full rows are ordered (group, {its queries, k, v}, dim). A rank has part of one group's queries.
 void add_kv_copies(std::vector<Param>& out, std::int64_t tensor, const Param& whole, const ParamSpec& spec) {
   const std::int64_t kv = spec.kv_copies, ranks = spec.kv_ranks, q = whole.rows - kv, group = ranks * q + kv;
   Param queries = whole, keys = whole;

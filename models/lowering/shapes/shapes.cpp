@@ -46,7 +46,7 @@ Keep keep_of(const Plan& plan) {
     if (module == "mlp" && dense) k.norms = k.fc1 = k.activated = false;
     if (module == "moe") k.expert_fc1 = k.expert_activated = k.shared_fc1 = k.shared_activated = k.dispatched = false;
     if (module == "moe_activation") k.expert_activated = false;
-    // All but matrix products: what a product wrote stays, the scores among it.
+    // Recomputes everything but matrix products. Products' outputs are stored, attention scores among them.
     if (module == "operations") k.norms = k.activated = k.expert_activated = k.shared_activated = k.core = false, k.scores = true;
   }
   k.scores = k.scores && !plan.training.flash_attention;
@@ -58,11 +58,11 @@ bool recomputed(const Plan& plan, std::string_view module) {
   return plan.training.recompute == Recompute::selective && std::find(modules.begin(), modules.end(), module) != modules.end();
 }
 
-/// Products of a block in the order they are written: queries, keys, values, projection, gate, up, second of the MLP. Every second
-/// one is repeated, and so is the sum that the projection went into; attention is kept (pytorch/torchtitan, commit f4048f8e1,
-/// torchtitan/models/llama3/infra/parallelize.py, _save_list and _get_custom_policy) unless it is listed: before commit b39377f9f
-/// that list had no cuDNN's. Keys are kept here because one matrix has them with queries and values. Sums over tensor ranks are kept
-/// by the same list; split backward passes keep all products.
+/// Recomputes every second product of a block, in the order of computation: queries, keys, values, projection, gate,
+/// up, MLP's second. Also recomputes the residual sum after the projection. Attention is stored (pytorch/torchtitan,
+/// commit f4048f8e1, torchtitan/models/llama3/infra/parallelize.py, _save_list and _get_custom_policy) unless the plan
+/// lists it: before commit b39377f9f the list had no cuDNN attention. Keys are stored here, because one matrix computes
+/// queries, keys and values. The same list stores sums over tensor ranks. Split backward passes store all products.
 void repeat_products(Shapes& s, const Plan& plan) {
   if (!plan.training.recompute_products || !recomputed(plan, "operations")) return;
   s.keep.core = s.flash && !recomputed(plan, "core_attention");
@@ -74,9 +74,9 @@ void repeat_products(Shapes& s, const Plan& plan) {
   s.keep.state = s.tensor > 1 || !plain || plan.model.num_decoder_layers > 0;
 }
 
-/// What flash attention wrote is no product's, so where all else is repeated it is made again with the rest of it (google/praxis:
-/// praxis/layers/checkpoint_policy.py, save_dot_only and save_qkv_out_proj, beside which save_context is a policy of its own).
-/// A checkpoint around attention alone keeps it: the projection, outside of that, reads it.
+/// Flash attention's output is not a matrix product's, so a policy that stores only products recomputes it
+/// (google/praxis: praxis/layers/checkpoint_policy.py, save_dot_only and save_qkv_out_proj; save_context is a
+/// policy of its own). A checkpoint around attention alone stores it, because the projection outside reads it.
 void drop_context(Shapes& s, const Plan& plan) {
   const bool again = recomputed(plan, "operations") && s.flash && !s.keep.core;
   s.keep.context = !again || s.path != ContextPath::none || s.defer_weights;
@@ -103,7 +103,7 @@ RopeScalingKind rope_scaling(const std::string& type) {
   return type == "yarn" ? RopeScalingKind::yarn : RopeScalingKind::none;
 }
 
-/// What yarn multiplies all scores by in latent attention (deepseek-ai/DeepSeek-V3: inference/model.py, MLA, softmax_scale).
+/// YaRN's factor of all attention scores in latent attention (deepseek-ai/DeepSeek-V3: inference/model.py, MLA, softmax_scale).
 double score_stretch(const ModelSpec& m) {
   const RopeScaling& r = m.rope_scaling;
   if (m.latent.kv_rank == 0 || rope_scaling(r.type) != RopeScalingKind::yarn || r.factor <= 1) return 1;
@@ -199,7 +199,7 @@ void set_experts(Shapes& s, const Plan& plan) {
 std::int64_t Shapes::row_room(std::int64_t shares) const {
   const std::int64_t sent = shares * moe_dims().rows();
   if (!unequal_rows()) return sent;
-  // A token visits an expert once, so no rank can get more than this.
+  // A token visits an expert at most once, so no rank can receive more rows.
   const std::int64_t most = shares * expert_ranks * rows * std::min(top_k, experts_here);
   return std::min(most, static_cast<std::int64_t>(std::ceil(rows_bound * static_cast<double>(sent))));
 }
@@ -229,9 +229,9 @@ IndexDims Shapes::index_dims() const {
   return {batch, indexer.heads, seq, indexer.head_dim, indexer.topk, all_keys, indexer.block};
 }
 
-/// As exec/device/attention_calls.cpp decides. The sum over a sink is forward alone: behind it only its statistics are read.
+/// Follows exec/device/attention_calls.cpp. Sinks matter only in the forward pass: the backward pass reads only their statistics.
 AttentionKernel Shapes::flash_kernel(bool backward) const {
-  constexpr std::int64_t kStep = 8, kLongest = 256;  // elements of a head that libraries' tiles take
+  constexpr std::int64_t kStep = 8, kLongest = 256;  // head sizes that libraries' tiles support
   const bool heads = head_dim % kStep == 0 && head_dim <= kLongest && value_dim == head_dim;
   const bool plain = !alibi && window == 0 && attention_soft_cap == 0 && (path == ContextPath::none || path == ContextPath::ring);
   const bool usual = bits(dtypes.compute) == 16 && attention_dropout == 0 && plain && heads && (!sinks || backward);
@@ -272,7 +272,7 @@ Shapes Shapes::of_mixer(Mixer mixer) const {
   return *this;
 }
 
-/// Nothing of attention is there but the product behind it.
+/// A recurrence has no attention sizes except those of the output projection.
 Shapes Shapes::recurring() const {
   Shapes r = *this;
   r.attention = recurrence_dims().values();
@@ -364,8 +364,8 @@ Shapes make_shapes(const Plan& plan) {
   s.norm_epsilon = m.norm_epsilon;
   s.hidden_dropout = plan.training.dropout.hidden;
   s.attention_dropout = plan.training.dropout.attention;
-  // Behind the last product a dropout keeps its mask, which frameworks draw again with the rest; one that is a function of its place is
-  // not kept.
+  // After the last product, a framework's dropout stores a mask, which
+  // recomputation draws again. A mask computed from its position is not stored.
   s.early_stop = plan.training.recompute == Recompute::full && plan.training.recompute_early_stop &&
                  (s.hidden_dropout == 0 || !plan.training.fusion.dropout_masks);
   s.keep = keep_of(plan);
@@ -390,8 +390,8 @@ Shapes make_shapes(const Plan& plan) {
   s.unit_copies = plan.parallel.zero_stage == 3 ? plan.parallel.unit_copies : UnitCopies::none;
   s.numerics = numerics_of(plan.stack.facts.wide_tensors, s.dtypes.compute, s.written_gradients());
   s.fusion = fusion_of(plan.training);
-  // Models with learned positions are of files that have the softmax in the scores' type (huggingface/transformers 4.40: modeling_gpt2.py,
-  // modeling_bert.py); those of later ones (llama, bloom, t5) in fp32. Megatron's own is one for all.
+  // In transformers, models with learned positions compute the softmax in the scores' type (huggingface/transformers
+  // 4.40: modeling_gpt2.py, modeling_bert.py), later ones (llama, bloom, t5) in fp32. Megatron has one softmax for all.
   if (s.learned_positions && s.fusion.mask_apart) s.fusion.softmax_widened = false;
   return s;
 }

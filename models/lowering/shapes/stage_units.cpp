@@ -8,7 +8,7 @@
 namespace tandem::lowering {
 namespace {
 
-constexpr std::int64_t kBlock = 64;  ///< elements; GradNorm's blocks
+constexpr std::int64_t kBlock = 64;  ///< elements per block of GradNorm
 
 std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
@@ -16,10 +16,10 @@ RegionSize size_of(const RegionLayout& layout) { return {layout.padded_elements(
 
 // ---- regions ----
 
-/// What a stage has of the matrices that several stages have.
+/// Matrices shared with other stages that a stage holds.
 struct Shared {
   bool first = false, own_output = false;
-  std::int32_t word_chunk = -1;     ///< where the word matrix stands in the list; -1: nowhere
+  std::int32_t word_chunk = -1;     ///< chunk whose regions contain the word matrix; -1: none
 };
 
 Shared shared_of(const ModelRegions& m, const std::vector<ChunkPart>& chunks) {
@@ -55,7 +55,7 @@ void add_chunk(std::vector<RegionPlace>& out, const ModelRegions& m, const Chunk
     for (std::int64_t l = first + part.mtp; l-- > first;) add_block(l), add(RegionKind::mtp, m.mtp, l);
     if (part.mtp > 0) add_word(!part.first);
   };
-  // Modules read what the final norm gives, so its gradient is complete behind theirs.
+  // Modules read the final norm's output, so its gradient is complete after theirs.
   if (part.last && part.mtp == 0) add(RegionKind::head, m.head);
   if (part.last && has.own_output) add(RegionKind::output, m.output, -1, m.tied);
   add_modules();
@@ -95,13 +95,13 @@ bool shared(const ModelRegions& m, const RegionPlace& r) {
   return is_table(r.kind) || (r.kind == RegionKind::output && m.tied);
 }
 
-/// Whether a split backward pass gives the region's gradients in its second half: with others in one unit they would be there from the
-/// first one on, whole and once for every micro-batch between the two.
+/// Whether a split backward pass computes the region's gradients in its second half. A unit shared with
+/// first-half regions would hold all its gradients from the first half on, once for each micro-batch in between.
 bool in_second_half(const ModelRegions& m, const RegionPlace& r) {
   return m.defer_weights && (r.kind == RegionKind::block || r.kind == RegionKind::experts);
 }
 
-/// Whether a region cannot be in one unit with the region before it.
+/// Whether a region needs a new unit, separate from the region before it.
 bool begins_unit(const ModelRegions& m, const RegionPlace& before, const RegionPlace& r, int zero_stage) {
   if (before.replication != r.replication) return true;
   if (zero_stage > 0 && (shared(m, r) || shared(m, before))) return true;
@@ -127,7 +127,7 @@ std::vector<UnitRegions> unit_regions(const ModelRegions& m, const std::vector<R
   return units;
 }
 
-/// Gives every region and unit its place. A unit's end is padded until its parts are equal and whole blocks.
+/// Sets the offset of every region and unit. Pads a unit's end until its shards are equal and whole blocks.
 void place(StageUnits& p, const Sharding& z) {
   for (std::size_t u = 0; u < p.unit_regions.size(); ++u) {
     const UnitRegions& range = p.unit_regions[u];

@@ -7,17 +7,17 @@ namespace {
 
 constexpr std::int64_t kWide = 4, kDouble = 8;  ///< bytes of an element in fp32 and fp64
 
-/// Tensors in the order in which they are made.
+/// Tensors in the order of allocation.
 class Passing {
  public:
-  /// Tensors that are there at once.
+  /// Allocates tensors that are alive at the same time.
   void hold(const std::vector<std::int64_t>& bytes) { add(bytes, false); }
-  /// One behind the other, each gone before the next, or all there until the last is done.
+  /// Allocates one after the other. Each is freed before the next, or all live until the last is done.
   void hold(const std::vector<std::int64_t>& bytes, bool apart) {
     if (!apart) return add(bytes, true);
     for (const std::int64_t each : bytes) hold({each});
   }
-  /// A narrow tensor and the wide copy of it that a collective sums, bucket after bucket.
+  /// A narrow tensor and its wide copy, which a collective sums, bucket after bucket.
   void hold_copied(const std::vector<std::int64_t>& narrow, const std::vector<std::int64_t>& wide, bool apart) {
     const std::int32_t first = now_, last = first + static_cast<std::int32_t>(narrow.size()) - 1;
     for (std::size_t i = 0; i < narrow.size(); ++i, ++now_) {
@@ -38,14 +38,14 @@ class Passing {
   std::int32_t now_ = 0;
 };
 
-/// Full buckets and what is left, with so many bytes an element.
+/// Sizes of the full buckets and of the rest, with `each` bytes per element.
 std::vector<std::int64_t> buckets(const UpdateTensors& u, std::int64_t each) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(u.parameters / u.bucket), each * u.bucket);
   if (const std::int64_t rest = u.parameters % u.bucket; rest > 0) out.push_back(each * rest);
   return out;
 }
 
-/// all_gather makes one tensor of a bucket's parts from all ranks; the buckets are as many as whole ones fit.
+/// all_gather allocates one tensor for a bucket's parts from all ranks. The number of buckets is that of whole ones that fit.
 std::vector<std::int64_t> gathered(const UpdateTensors& u) {
   const std::int64_t n = std::max<std::int64_t>(1, u.parameters / u.bucket);
   return std::vector<std::int64_t>(static_cast<std::size_t>(n), u.weight_bytes * (u.parameters / n));

@@ -27,7 +27,7 @@ void GradientReduction::completed(std::int32_t region, std::int32_t mb) {
 
 void GradientReduction::completed_word(WordUse use, std::int32_t mb) {
   const std::int32_t extra = memory_.extra_unit(use);
-  if (uses_added_ && extra < 0 && mb == micro_batches_ - 1) tie_embeddings();  // the first use is the last one that is complete
+  if (uses_added_ && extra < 0 && mb == micro_batches_ - 1) tie_embeddings();  // the first use's gradient is complete last
   if (extra < 0) completed(memory_.word_region(), mb);
   else if (!uses_added_) count(extra, mb);
   tie_waits_ = mb == micro_batches_ - 1 && exists(tie_stages_);
@@ -43,7 +43,7 @@ void GradientReduction::sum_partial(std::int32_t region, std::int32_t mb) {
   const auto t = partial_.find(region);
   if (t == partial_.end()) return;
   const auto layer = static_cast<std::int32_t>(memory_.params().regions[static_cast<std::size_t>(region)].layer);
-  // Of tables all micro-batches' lie where the first one's do.
+  // The gradients of tables share one buffer over all micro-batches.
   const std::int32_t place = memory_.added_later(region, mb) ? 0 : mb;
   b_.add(t->second, key_of(layer, mb, Phase::reduce), {memory_.gradients(region, place)});
 }
@@ -56,7 +56,7 @@ void GradientReduction::count(std::int32_t unit, std::int32_t mb) {
   in_root(unit) ? count_root(unit, mb) : reduce(unit, mb);
 }
 
-/// The root's gradients leave together, when the last of them is complete.
+/// FSDP's root unit is reduced as one, when its last gradient is complete.
 void GradientReduction::count_root(std::int32_t unit, std::int32_t mb) {
   std::vector<std::int32_t>& complete = root_done_[mb];
   complete.push_back(unit);
@@ -93,9 +93,9 @@ void GradientReduction::reduce_micro_batch(std::int32_t unit, std::int32_t mb) {
   if (mb == micro_batches_ - 1) sum_replicas(unit);
 }
 
-/// Beside the backward pass: what arrives is added when the next unit is complete, so that two are held and the computation
-/// between does not wait (PyTorch: torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, reduce_scatter_state; DeepSpeed:
-/// deepspeed/runtime/zero/stage3.py, reduce_and_partition_stream).
+/// Reduces during the backward pass. A reduced unit is accumulated only when the next one is complete, so two are held
+/// and the computation between them does not wait (PyTorch: torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py,
+/// reduce_scatter_state; DeepSpeed: deepspeed/runtime/zero/stage3.py, reduce_and_partition_stream).
 void GradientReduction::send(std::int32_t unit, std::int32_t mb) {
   const UnitTemplates& t = units_[static_cast<std::size_t>(unit)];
   const InstanceKey key = key_of(unit, mb, Phase::reduce);
@@ -105,7 +105,7 @@ void GradientReduction::send(std::int32_t unit, std::int32_t mb) {
   if (!written) sent.take = mb == 0 ? t.take_first : t.take_later;
   const TemplateId leaves = written ? t.scatter_first : t.send;
   std::vector<Binding> slots{from};
-  // A template has scratch, the gradients, where they travel if apart, and their share if it is written at once.
+  // Slots of the template: scratch, the gradients, the sent copy if any, and the shard if it is written directly.
   const std::vector<Slot>& all = c_.library[leaves].slots;
   if (all.size() == (written ? 4U : 3U)) {
     const Pool pool = memory_.gathers_in_place() ? Pool::reductions : Pool::computation;
@@ -118,11 +118,11 @@ void GradientReduction::send(std::int32_t unit, std::int32_t mb) {
   sent_.push_back(sent);
 }
 
-/// Whole gradients that travel in another type leave before the unit that left last is taken up: links have work while computation
-/// waits.
+/// Sends whole gradients in another type before it accumulates
+/// the unit sent before: links stay busy while computation waits.
 void GradientReduction::send_whole(std::int32_t unit) {
   const UnitTemplates& t = units_[static_cast<std::size_t>(unit)];
-  const Slot& slot = c_.library[t.send].slots[2];  // behind scratch and the gradients
+  const Slot& slot = c_.library[t.send].slots[2];  // slot after scratch and the gradients
   const BufferId apart = b_.allocate("sent_gradients", slot.kind, slot.bytes);
   b_.add(t.send, key_of(unit, -1, Phase::reduce), {memory_.unit_gradients(unit), {apart}});
   const std::vector<Sent> before = std::exchange(sent_, {{unit, micro_batches_ - 1, apart, t.take_first}});
@@ -160,7 +160,7 @@ void GradientReduction::sum_replicas(std::int32_t unit) {
   b_.add(t.replicas, key_of(unit, -1, Phase::reduce), slots);
 }
 
-/// What travels in another type comes back when the next unit's share leaves, so that computation does not wait for it.
+/// A sum in another type is converted back when the next unit's share is sent, so computation does not wait for it.
 void GradientReduction::take_replicas() {
   if (!replicas_sent_) return;
   const auto [unit, sent] = *replicas_sent_;
@@ -174,7 +174,7 @@ void GradientReduction::take_replicas() {
 
 void GradientReduction::finish() {
   if (whole_gradients()) {
-    // What is called behind the backward passes waits for all that the device has been given before.
+    // A collective issued after the backward passes waits for all earlier work on the device.
     if (!beside_) b_.after_computation();
     for (std::int32_t e = 0; e < memory_.extras() && !uses_added_; ++e)
       if (!reduced_[static_cast<std::size_t>(memory_.extra_unit(e))]) reduce(memory_.extra_unit(e), -1);
@@ -193,9 +193,9 @@ void GradientReduction::sum_loss() {
   if (exists(loss_)) b_.add(loss_, key_of(-1, -1, Phase::reduce), {memory_.loss()});
 }
 
-/// The gradients of the uses of a shared matrix are added once, after the data-parallel reduction of each, so that the sum does
-/// not depend on the number of data ranks, nor, where all but the first use are on the last stage, on the number of stages: they are added
-/// from the last one on. Other frameworks, which have one gradient of all uses, reduce that: there they are added before.
+/// Adds the gradients of a shared matrix' uses after the data-parallel reduction of each. So the sum does not depend on
+/// the number of data ranks, nor on that of stages if all uses but the first are on the last stage: they are added from
+/// the last one on. Frameworks with one gradient for all uses reduce that one, so there the uses are added before.
 void GradientReduction::tie_embeddings() {
   for (std::int32_t e = memory_.extras(); e-- > 0;) {
     const Binding to = e == 0 ? share_of(memory_.word_region()) : memory_.unit_gradients(memory_.extra_unit(e - 1));
@@ -214,7 +214,7 @@ void GradientReduction::tie_stages() {
   tie_waits_ = false;
 }
 
-/// Gradients of a region that is its own unit wherever anything is sharded: whole, or the rank's part.
+/// Gradients of a region that is a unit of its own if anything is sharded: whole, or the rank's shard.
 Binding GradientReduction::share_of(std::int32_t region) {
   if (whole_gradients()) return memory_.gradients(region, -1);
   return memory_.unit_gradients(memory_.params().regions[static_cast<std::size_t>(region)].unit);
@@ -233,7 +233,7 @@ void GradientReduction::update() {
   if (exists(validation_)) b_.add(validation_, key_of(-1, -1, Phase::optimizer), {memory_.state("sums")});
 }
 
-/// Unit by unit; while one is updated the next one's states are on their way.
+/// Updates unit by unit. While one is updated, the next one's states are copied from the host.
 void GradientReduction::update_offloaded() {
   std::vector<BufferId> before;
   for (std::size_t u = 0; u < memory_.params().units.size(); ++u) {

@@ -1,4 +1,4 @@
-// The templates that units of gradients and weights need, and whom they are exchanged with.
+// Templates for units of gradients and weights, and the groups that exchange them.
 
 #include "models/lowering/stage/gradient_reduction.hpp"
 
@@ -60,7 +60,7 @@ GradientReduction::UnitTemplates GradientReduction::unit_templates(std::int32_t 
   return t;
 }
 
-/// Of a unit whose gradients are shared out.
+/// Templates of a unit with sharded gradients.
 void GradientReduction::gradient_templates(std::int32_t unit, const ReduceSpec& spec, UnitTemplates& t) {
   const bool later = each_micro_batch() && micro_batches_ > 1, direct = spec.dtype == spec.held;
   if (in_halves(unit)) {
@@ -134,7 +134,7 @@ void GradientReduction::prepare() {
   if (memory_.update_spec().post_validated) validation_ = add(validation(s_, memory_.update_spec()));
 }
 
-/// The sum of the stages' gradients of a matrix that each has a copy of.
+/// Sum over the stages' gradients of a matrix that each has a copy of.
 TemplateId GradientReduction::across_stages(std::int32_t region, std::string name, Group group) {
   const StageRegion& r = memory_.params().regions[static_cast<std::size_t>(region)];
   ReduceSpec spec = spec_of(r.unit, std::move(name), s_.dtypes.gradient_reduce, MemoryKind::gradients);

@@ -10,11 +10,11 @@
 namespace tandem::lowering {
 namespace {
 
-/// Layers of a chunk and micro-batches of one stage that a short plan keeps at level 0. With fewer, prefetched weights, the host's start and
-/// the first and last micro-batch are all there is.
+/// Layers of a chunk and micro-batches of one stage that a short plan keeps at level 0. With fewer,
+/// the step consists only of prefetched weights, the host's start, and the first and last micro-batch.
 constexpr std::int64_t kLayers = 8, kBatches = 3;
 
-/// Layers of the chunks that have any: the fewest.
+/// Smallest number of layers in a chunk that has any.
 std::int64_t fewest(const std::vector<std::int64_t>& split) {
   std::int64_t least = INT64_MAX;
   for (const std::int64_t n : split)
@@ -34,7 +34,7 @@ void add_layers(Plan& plan, std::int64_t layers) {
   set_split(plan, std::move(split));
 }
 
-/// Layers of a unit of gradients between the first and the last of a stage: the most, of experts and of others.
+/// Largest number of layers in one gradient unit between a stage's first and last unit, with and without experts.
 std::pair<std::int64_t, std::int64_t> layers_of_units(const Plan& plan) {
   const Shapes shapes = make_shapes(plan);
   const StageUnits stage =
@@ -51,7 +51,7 @@ std::pair<std::int64_t, std::int64_t> layers_of_units(const Plan& plan) {
   return most;
 }
 
-/// After how many layers the same sublayers come again, whatever holds experts.
+/// Period in layers after which the same sublayers recur, regardless of which layers have experts.
 std::int64_t mixer_period(const ModelSpec& m) {
   const auto alike = [](LayerKind a, LayerKind b) { return a.mixer == b.mixer && a.feeds() == b.feeds(); };
   for (std::int64_t n = 1; n < m.num_layers; ++n) {
@@ -62,7 +62,7 @@ std::int64_t mixer_period(const ModelSpec& m) {
   return m.num_layers;
 }
 
-/// After how many layers of a chunk the kinds of layers and the units of gradients come again; 0: never.
+/// Period in a chunk's layers after which kinds of layers and gradient units recur; 0: none.
 std::int64_t period(const Plan& plan, const std::vector<std::int64_t>& split) {
   const MoeSpec& moe = plan.model.moe;
   std::int64_t f = std::lcm(moe.num_experts > 0 ? moe.layer_frequency : 1, mixer_period(plan.model));
@@ -75,7 +75,7 @@ std::int64_t period(const Plan& plan, const std::vector<std::int64_t>& split) {
   return f;
 }
 
-/// Layers that the first chunk begins with and that are other than those behind.
+/// Number of layers at the start of the first chunk that differ from the later ones.
 std::int64_t other_layers(const Plan& plan) {
   return plan.model.moe.num_experts > 0 ? plan.model.moe.first_dense_layers : 0;
 }
@@ -110,8 +110,8 @@ class Shortener {
     set_split(plan, std::move(split));
   }
 
-  /// How many of the `times` x `each` layers that go, by `each`, run again, where of a stage only the first ones do; -1: stages would not
-  /// do so alike.
+  /// Number of omitted layers, per `each`, with recomputation, if only
+  /// the first layers of a stage have it; -1: stages would differ.
   std::int64_t taken_again(const std::vector<std::int64_t>& split, std::int64_t times, std::int64_t each) {
     Plan& plan = short_.plan;
     const std::int64_t again = plan.training.recompute_layers;

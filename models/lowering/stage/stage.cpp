@@ -29,7 +29,7 @@ Program StageLowering::lower(const std::vector<ScheduleEvent>& events) {
   reduction_.prepare();
   flights_.resize(static_cast<std::size_t>(c_.plan.micro_batches()) * chunks_.size());
   b_.start(used_templates(), instances_of(events), c_.before);
-  // Units of ZeRO 2 and 3 are of many sizes, whose places would leave gaps.
+  // Units of ZeRO 2 and 3 have many sizes, whose places would leave gaps.
   repeats_ = !c_.forward_only && s_.decoder_layers == 0 && !memory_.gradients_sharded();
   if (!c_.forward_only && !repeats_ && c_.plan.stack.facts.arena) b_.place_late();
   if (memory_.sharding().gathers_next) reduction_.gather_updated_weights();

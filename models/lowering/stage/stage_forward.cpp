@@ -56,7 +56,7 @@ void StageLowering::embed(const Action& a) {
   f.hidden[0] = w_.buffer("hidden", decoder_.hidden_bytes(part(a), 0));
   if (s_.embedding_norm) f.embed_saved = slot_buffer("embedding_saved", t_.embed_forward, "saved");
   const bool masked = s_.fusion.dropout_masks && s_.hidden_dropout > 0 && !c_.forward_only;
-  if (masked) f.embed_mask = w_.buffer("embedding_mask", Bytes(s_.rows * s_.hidden));  // a byte an element, as in blocks
+  if (masked) f.embed_mask = w_.buffer("embedding_mask", Bytes(s_.rows * s_.hidden));  // one byte per element, as in blocks
   gather_.begin();
   std::vector<Binding> slots{memory_.weights(memory_.word_region())};
   for (const RegionKind kind : {RegionKind::embedding, RegionKind::positions})

@@ -16,7 +16,7 @@ void add_experts(StageGroups& to, const Plan& plan) {
   add(to, Group::expert_replica, shards > 1 ? copies / shards : 1);
 }
 
-/// The loss is summed where the model ends; gradients wherever they are whole.
+/// The stage with the head sums the loss. Stages with whole gradients reduce them.
 StageGroups groups_of(const Plan& plan, bool tied, std::int64_t stage) {
   const ParallelSpec& q = plan.parallel;
   const std::int64_t p = q.pipeline, copies = q.data * q.context, shards = shard_group_size(plan);

@@ -56,7 +56,7 @@ class StageLowering {
 
   // ---- copying of repeated micro-batches: stage_repeat.cpp ----
 
-  /// Before event `i`: writes what is as it was some micro-batches ago; how many events that has done. `ends`: by event.
+  /// Called before event `i`. Copies earlier instances that repeat from there; returns the number of events done. `ends`: by event.
   std::size_t repeat(const std::vector<ScheduleEvent>& events, std::size_t i, std::vector<Point>& ends);
   /// Shows the detector all state that the rest of the program depends on. `mb`: the next micro-batch.
   void show(RepeatDetector& r, std::int32_t mb);

@@ -10,7 +10,7 @@
 namespace tandem::lowering {
 namespace {
 
-/// Whether it is a matrix of a linear layer of a block or an MTP module; an expert's matrices are.
+/// Whether the parameter is a matrix of a linear layer in a block or MTP module, experts included.
 bool in_linear_layer(const StageRegion& r, const ParamSpec& p) {
   return (r.kind == RegionKind::block || r.kind == RegionKind::experts || r.kind == RegionKind::mtp) && !p.vector() && p.name != "router.weight";
 }
@@ -53,8 +53,8 @@ void StageMemory::declare(std::int64_t micro_batches) {
     b_.persistent("product_workspace", MemoryKind::workspace, {Bytes(chunks * each)});
 }
 
-/// What a framework holds of weights beside those that the plan stores: narrow copies of matrices and, where those are what is stored,
-/// the rest of a wide one of everything else.
+/// Weight copies that a framework holds beside the plan's stored weights: narrow copies
+/// of matrices and, if those are the stored ones, wide copies of all other weights.
 void StageMemory::declare_narrow_weights() {
   if (!s_.narrow.states() || weights_sharded()) return;
   const bool stored = bits(s_.dtypes.weights) <= 8;
@@ -105,7 +105,7 @@ Bytes StageMemory::narrow_gradient(std::int32_t region) const {
   return made ? bytes_of(DType::bf16, p_.regions[static_cast<std::size_t>(region)].elements) : Bytes(0);
 }
 
-/// Of the matrices of linear layers in blocks, one a shape; an expert's matrices are single ones.
+/// Shapes of the matrices of linear layers in blocks, each shape once. Each expert's matrix counts as one.
 void StageMemory::declare_stand_ins() {
   if (!s_.fusion.gradient_stand_ins) return;
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;

@@ -1,5 +1,5 @@
-// MTP modules run behind the last chunk's layers: forward before the head, which has the losses of all; backward behind it, the last module
-// first, as automatic differentiation has it in NVIDIA/Megatron-LM (megatron/core/models/gpt/gpt_model.py, _postprocess).
+// MTP modules run after the last chunk's layers. Forward: before the head, which has all losses. Backward: after the head,
+// last module first, as in the autograd of NVIDIA/Megatron-LM (megatron/core/models/gpt/gpt_model.py, _postprocess).
 
 #include "models/lowering/stage/stage_lowering.hpp"
 

@@ -1,5 +1,5 @@
-// A forward and a backward pass at once: of each layer of the one and each of the other pieces in turn, so that one computes while rows of
-// the other are on their way between experts' ranks.
+// Runs a forward and a backward pass at the same time. Pieces of their layers alternate,
+// so that one pass computes while rows of the other travel between experts' ranks.
 
 #include <algorithm>
 #include <utility>
@@ -24,7 +24,7 @@ void StageLowering::both(const Action& forward, const Action& backward) {
     };
     while ((b && !b->over()) || (f && !f->over())) {
       if (b) add_next(*b);
-      if (b && b->over() && backward.whole) close();  // what the forward pass sent last travels meanwhile
+      if (b && b->over() && backward.whole) close();  // meanwhile the forward pass' last rows travel
       if (f) add_next(*f);
     }
     close();

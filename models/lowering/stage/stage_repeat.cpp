@@ -1,5 +1,5 @@
-// Micro-batches that a stage does as it did earlier ones are copied: in the middle of a step, all. Without ZeRO 2 and 3 and without a
-// decoder, so that of micro-batches nothing is there between passes but what is shown here.
+// Copies micro-batches that a stage runs as it ran earlier ones: all in the middle of a step.
+// Not with ZeRO 2 and 3 or a decoder, which keep more state between passes than is shown here.
 
 #include <algorithm>
 #include <utility>
@@ -9,15 +9,15 @@
 namespace tandem::lowering {
 namespace {
 
-/// States that are looked back to. Of those that came again in thousands of random plans none was more than eight back; where none does, all
-/// micro-batches would be compared with all.
+/// Number of reference states. In thousands of random plans, none that recurred was more than
+/// eight back. A limit avoids comparing all micro-batches with each other if none recurs.
 constexpr std::size_t kReferences = 16;
 
 bool begins_forward(const ScheduleEvent& e) {
   return e.kind == ScheduleEvent::Kind::compute && e.action.phase == Phase::forward && e.action.chunk == 0;
 }
 
-/// Whether event `b` is what event `a` was, so many events and micro-batches before.
+/// Whether event `b` equals event `a`, except for its position and `micro_batches` later.
 bool again(const std::vector<ScheduleEvent>& events, std::size_t a, std::size_t b, std::int32_t micro_batches) {
   const ScheduleEvent &x = events[a], &y = events[b];
   const auto apart = static_cast<std::int32_t>(b - a);
@@ -36,9 +36,9 @@ std::size_t StageLowering::repeat(const std::vector<ScheduleEvent>& events, std:
   const std::int32_t mb = e.action.micro_batch;
   if (mb % group_ != 0 || !std::exchange(turned_, false)) return 0;
   while (first_alive_ < mb && !alive(first_alive_)) ++first_alive_;
-  if (first_alive_ < 2) return 0;  // the first micro-batch' passes are others
-  // What was begun before the first backward pass lies in places that others had, which those after it do not. Two rounds of all places
-  // later nothing is left of that.
+  if (first_alive_ < 2) return 0;  // the first micro-batch has other passes
+  // Tensors allocated before the first backward pass lie in different places than
+  // later ones. After two rounds through all places this has no effect any more.
   const std::int32_t in_flight = (last_begun_ - first_alive_) / group_;
   if (until_reference_ < 0) {
     b_.keep_places();
@@ -79,7 +79,7 @@ std::size_t StageLowering::repeat(Reference& r, std::size_t times, std::size_t i
   return times * period;
 }
 
-/// The first micro-batch writes gradients where later ones add to them, and behind the last one they are reduced.
+/// The first micro-batch overwrites gradients that later ones add to. After the last one, gradients are reduced.
 std::size_t StageLowering::recurrences(const std::vector<ScheduleEvent>& events, Reference& r, std::size_t i,
                                        const std::vector<Point>& ends) const {
   const std::size_t period = i - r.event;
@@ -87,7 +87,7 @@ std::size_t StageLowering::recurrences(const std::vector<ScheduleEvent>& events,
   r.micro_batches = events[i].action.micro_batch - r.micro_batch;
   for (std::size_t k = r.event; k < i; ++k) {
     if (events[k].action.micro_batch == 0) return 0;
-    // What a credit waits for may be older than the state that was shown.
+    // A credit may wait for an event older than the stored state.
     if (const auto c = static_cast<std::size_t>(events[k].credit); events[k].credit >= 0 && c < r.event) {
       Point then = ends[c];
       then.go(instances);
@@ -135,7 +135,7 @@ void StageLowering::show(RepeatDetector& r, std::int32_t mb) {
   if (!r.over()) b_.show(r, buffers);
 }
 
-/// How many buffers it has.
+/// Number of the pass' buffers.
 std::size_t StageLowering::show(RepeatDetector& r, InFlight& f) {
   std::size_t buffers = 0;
   const auto buffer = [&](BufferId b) {

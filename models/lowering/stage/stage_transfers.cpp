@@ -2,7 +2,7 @@
 
 namespace tandem::lowering {
 
-/// Activations come in front of a chunk's first layer and leave behind its last one, gradients the other way round.
+/// Activations arrive before a chunk's first layer and leave after its last one; gradients the other way round.
 const TransferTemplates& StageTransfers::templates(const ScheduleEvent& e, const ChunkPart& p) const {
   const bool sends = e.kind == ScheduleEvent::Kind::send;
   const bool in_front = sends == (e.action.phase == Phase::backward);
@@ -56,7 +56,7 @@ void StageTransfers::before(const Action& a, InFlight& f) {
   if (a.phase != Phase::forward && a.phase != Phase::backward) return;
   const bool forward = a.phase == Phase::forward;
   put_together(a, f);
-  // What is computed again needs no gradient, but no backward pass is begun without one. Weights may be gathered before it.
+  // Recomputation needs no gradient, but the backward pass starts only once one has arrived. Weights may be gathered before.
   if (forward || c_.plan.training.recompute == Recompute::none || f.gradient_there.instance() < 0) return;
   c_.plan.parallel.zero_stage == 3 ? b_.computation_after(f.gradient_there) : b_.after(f.gradient_there);
 }
