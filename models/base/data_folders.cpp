@@ -22,7 +22,7 @@ std::string program_file() {
 
 bool lies_in(const std::string& file, const std::string& folder) { return !folder.empty() && file.starts_with(folder + "/"); }
 
-/// Data folders beside the program. They do not change while it runs.
+/// Data folders relative to the program's own path, which does not change while it runs.
 std::vector<std::string> own_places() {
   const std::string program = program_file();
   if (program.empty()) return {};

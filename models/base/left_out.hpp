@@ -35,8 +35,8 @@ std::vector<std::string> named_evidence(std::string_view text);
 /// Whether a text names evidence from a source that is left out.
 bool rests_on_left_out(std::string_view source);
 
-/// Chooses among `names` of sets that a number was fitted without ("a", "a+b": without both). The choice covers every
-/// left-out set that any name covers, with the fewest others. Empty: none fits, or no name covers a left-out set.
+/// Chooses among `choices`, names of sets that a number was fitted without ("a", "a+b": without both). The choice covers
+/// every left-out set that any name covers, with the fewest others. Empty: none fits, or no name covers a left-out set.
 std::string choice_without(const std::vector<std::string>& choices);
 
 }  // namespace tandem

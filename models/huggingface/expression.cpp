@@ -81,7 +81,7 @@ json occurrences(const json& in, const json& value) {
   return static_cast<std::int64_t>(std::count(in.begin(), in.end(), value));
 }
 
-/// The layers 0 to n - 1 whose index plus an offset is a multiple of a period.
+/// Number of layers 0 to n - 1 whose index plus an offset is a multiple of a period.
 json multiples(const std::vector<json>& a) {
   for (const json& v : a)
     if (!whole(v) || v.get<std::int64_t>() < 0) fail(v, "must be a whole number from 0");
@@ -90,7 +90,7 @@ json multiples(const std::vector<json>& a) {
   return (n + offset % period + period - 1) / period - (offset % period + period - 1) / period;
 }
 
-/// The shortest text that repeated is `text`.
+/// The shortest text that, repeated, gives `text`.
 std::string shortest_period(const std::string& text) {
   for (std::size_t n = 1; n < text.size(); ++n) {
     bool repeats = true;  // the last time it may be cut short
@@ -100,7 +100,7 @@ std::string shortest_period(const std::string& text) {
   return text;
 }
 
-/// A letter a layer of a list of layers, as model.window.layers has them: `letter` for those that are `value`.
+/// One letter per layer of a list, as in model.window.layers: `letter` for layers with `value`, else "f".
 json letters(const json& list, const json& value, char letter) {
   if (!list.is_array() || list.empty()) return {};
   std::string all;
@@ -108,8 +108,8 @@ json letters(const json& list, const json& value, char letter) {
   return shortest_period(all);
 }
 
-/// A list of layers as letters: each value of the list, or character of a text, stands in `a` with its letter behind it. Null where one does
-/// not.
+/// A list, or the characters of a text, as layer letters. After the list,
+/// `a` has pairs of a value and its letter. Null if a value has no pair.
 json spelled(const std::vector<json>& a) {
   const json& list = a.front();
   std::vector<json> values(list.begin(), list.is_array() ? list.end() : list.begin());
@@ -134,7 +134,7 @@ json placed(const std::vector<json>& a) {
   return all.empty() ? json() : json(shortest_period(all));
 }
 
-/// Likewise if every `n`-th layer sees all keys.
+/// Letters of a period of `n` layers, of which only the last one sees all keys.
 json one_full_in(const json& n) {
   if (!whole(n) || n.get<std::int64_t>() < 1 || n.get<std::int64_t>() > 1000) fail(n, "must be a whole number from 1 to 1000");
   return std::string(static_cast<std::size_t>(n.get<std::int64_t>() - 1), 'w') + 'f';
@@ -146,7 +146,7 @@ json entries(const json& of) {
   return of.is_array() ? static_cast<std::int64_t>(of.size()) : std::int64_t{0};
 }
 
-/// Functions that need no surroundings; nothing where `name` is none of them.
+/// Calls a function that needs no environment; nothing if `name` is not such a function.
 std::optional<json> plain_call(const std::string& name, const std::vector<json>& a) {
   if (name == "any" && !a.empty()) return std::find(a.begin() + 1, a.end(), a.front()) != a.end();
   if (name == "count" && a.size() == 2) return occurrences(a[0], a[1]);
@@ -164,7 +164,7 @@ std::optional<json> plain_call(const std::string& name, const std::vector<json>&
   return std::nullopt;
 }
 
-/// Reads and evaluates in one pass. What is not taken is read with `live` false: names are not asked then.
+/// Reads and evaluates in one pass. Branches not taken are read with `live` false, which looks up no names.
 class Reader {
  public:
   Reader(std::string_view text, Names& names) : text_(text), names_(names) {}

@@ -29,7 +29,7 @@ struct TrueCounts {
   std::int64_t parameters = 0;         ///< all, without buffers
   std::int64_t text_parameters = 0;    ///< without vision and audio towers
   std::int64_t mtp_parameters = 0;     ///< additional parameters of the plan's MTP modules
-  double forward_flops = 0;            ///< matrix products a token at `sequence`, mean over a causal sequence, these modules' too
+  double forward_flops = 0;            ///< matrix products per token at `sequence`, mean over a causal sequence, with MTP modules
   double training_flops = 0;           ///< forward and backward: three times as many where gradients flow
   std::int64_t sequence = 0;
   std::vector<std::string> uncounted;  ///< parts of the model that no formula here counts

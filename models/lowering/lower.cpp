@@ -146,7 +146,7 @@ Plan forward_plan(const Plan& plan) {
   return p;
 }
 
-/// Data ranks split this work as in ZeRO 1: weights and gradients stay whole throughout the step.
+/// If the stack keeps weights and gradients whole throughout a step, it shards only what ZeRO 1 shards.
 Plan sharing_between_micro_batches(const Plan& plan) {
   Plan p = plan;
   if (plan.stack.facts.whole_between_micro_batches) p.parallel.zero_stage = 1;

@@ -55,7 +55,7 @@ class ExchangeWriter {
   }
 
  private:
-  /// Whether a forward pass is followed directly by its own backward pass.
+  /// Whether action `k` is a forward pass that alternates with the backward pass behind it.
   bool in_turn(std::size_t k) const { return k >= warmup_ && actions_[k].phase == Phase::forward; }
 
   /// One exchange after `computed`: sends all new outputs and receives all inputs needed from action `k` until the next exchange.

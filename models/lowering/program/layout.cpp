@@ -139,7 +139,7 @@ std::vector<Ranked> ranked(const std::vector<Lifetime>& tensors, const std::vect
   return list;
 }
 
-/// Each takes the lowest free bytes. Where they end; from `end` on no better than that, and not all have a place.
+/// Places tensors at their lowest free bytes and returns the end. Stops early once that reaches `end`.
 std::int64_t place(std::vector<Lifetime>& tensors, const std::vector<Ranked>& order, std::size_t moments, std::int64_t end) {
   Placed placed(moments);
   std::int64_t high = 0;

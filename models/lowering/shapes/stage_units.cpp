@@ -89,7 +89,7 @@ std::vector<RegionPlace> regions_of(const ModelRegions& m, const std::vector<Chu
 
 // ---- units ----
 
-/// A matrix that several stages (or uses on one) share: its gradients are added part by part, so its parts lie alike.
+/// Whether several stages, or uses on one stage, share the matrix. Copies are summed shard by shard, so their shards must match.
 bool shared(const ModelRegions& m, const RegionPlace& r) {
   if (r.kind == RegionKind::word) return m.tied || m.first_decoder >= 0 || m.mtp.elements > 0;
   return is_table(r.kind) || (r.kind == RegionKind::output && m.tied);

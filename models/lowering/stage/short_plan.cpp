@@ -34,7 +34,7 @@ void add_layers(Plan& plan, std::int64_t layers) {
   set_split(plan, std::move(split));
 }
 
-/// Largest number of layers in one gradient unit between a stage's first and last unit, with and without experts.
+/// Largest number of layers in one gradient unit of the first stage: of ordinary parameters, and of experts.
 std::pair<std::int64_t, std::int64_t> layers_of_units(const Plan& plan) {
   const Shapes shapes = make_shapes(plan);
   const StageUnits stage =

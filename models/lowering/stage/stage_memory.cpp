@@ -10,7 +10,7 @@
 namespace tandem::lowering {
 namespace {
 
-/// Whether the parameter is a matrix of a linear layer in a block or MTP module, experts included.
+/// Whether the parameter is a matrix of a linear layer in a block or MTP module: all but the router's, experts' included.
 bool in_linear_layer(const StageRegion& r, const ParamSpec& p) {
   return (r.kind == RegionKind::block || r.kind == RegionKind::experts || r.kind == RegionKind::mtp) && !p.vector() && p.name != "router.weight";
 }
@@ -53,8 +53,8 @@ void StageMemory::declare(std::int64_t micro_batches) {
     b_.persistent("product_workspace", MemoryKind::workspace, {Bytes(chunks * each)});
 }
 
-/// Weight copies that a framework holds beside the plan's stored weights: narrow copies
-/// of matrices and, if those are the stored ones, wide copies of all other weights.
+/// Weight copies beside the plan's stored weights: narrow copies of matrices, with
+/// scales. If the stored weights are narrow, all other weights take the wider type.
 void StageMemory::declare_narrow_weights() {
   if (!s_.narrow.states() || weights_sharded()) return;
   const bool stored = bits(s_.dtypes.weights) <= 8;
@@ -105,7 +105,7 @@ Bytes StageMemory::narrow_gradient(std::int32_t region) const {
   return made ? bytes_of(DType::bf16, p_.regions[static_cast<std::size_t>(region)].elements) : Bytes(0);
 }
 
-/// Shapes of the matrices of linear layers in blocks, each shape once. Each expert's matrix counts as one.
+/// Declares stand-ins for gradients: one for each shape of linear layers' matrices. Each expert's matrix counts as one.
 void StageMemory::declare_stand_ins() {
   if (!s_.fusion.gradient_stand_ins) return;
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;
