@@ -96,14 +96,14 @@ struct AttentionSoftmaxBackward {
 /// in: dscores, q, kv, dkv; out: dq (written), dkv (inout: writes its k part). Both packed: dq and dkv are the same tensor.
 struct AttentionScoresBackward { AttentionDims dims; bool scaled = true; };
 
-/// Attention without a stored score matrix (FlashAttention, arXiv 2205.14135), also in steps of a ring
-/// (arXiv 2310.01889). With ring_step i >= 0 the keys are those of context rank (r - i) mod c. From step 1
-/// on the result is merged with the earlier steps'. stats[batch, heads, seq]: log of the sum of exponentials
-/// so far. `sinks`: a learned logit for each head in its softmax, without a value (arXiv 2309.17453;
-/// gpt-oss). The tensor has all heads of the tensor rank; context ranks that split the heads read their own.
-/// `chosen`: a query sees the keys in its list, chosen[batch*seq, listed_keys] of int32 (IndexTopK), in
-/// place of the last ones. in: q, kv, [context, stats when ring_step > 0], [sinks], [chosen]; out: context,
-/// stats. `deterministic`: the kernel adds in a fixed order (Tandem's own ones always do).
+/// Attention without a stored score matrix (FlashAttention, arXiv 2205.14135), also as steps of a ring (arXiv
+/// 2310.01889): with ring_step i >= 0 the keys are those of context rank (r - i) mod c, and from step 1 on the result
+/// is merged with the earlier steps'. stats[batch, heads, seq]: log of the sum of exponentials so far.
+/// `sinks`: a learned logit for each head in its softmax, without a value (arXiv 2309.17453; gpt-oss). The tensor has
+/// all heads of the tensor rank; context ranks that split the heads read their own.
+/// `chosen`: a query sees the keys in its list, chosen[batch*seq, listed_keys] of int32 (IndexTopK), not the last ones.
+/// in: q, kv, [context, stats when ring_step > 0], [sinks], [chosen]; out: context, stats
+/// `deterministic`: the kernel adds in a fixed order (Tandem's own ones always do).
 struct FlashAttention {
   AttentionDims dims;
   double dropout;
@@ -117,9 +117,9 @@ struct FlashAttention {
   bool chosen = false;
 };
 /// Recomputes the probabilities from stats. From ring_step 1 on, adds to dq, and to dkv,
-/// which travels with its keys. context and stats are those after the last ring step. in:
-/// dcontext, q, kv, context, stats, [dq, dkv when ring_step > 0], [sinks], [chosen]; out:
-/// dq, dkv (both packed: the same tensor), [dsinks: the part from this rank's queries]
+/// which travels with its keys. context and stats are those after the last ring step.
+/// in: dcontext, q, kv, context, stats, [dq, dkv when ring_step > 0], [sinks], [chosen];
+/// out: dq, dkv (both packed: the same tensor), [dsinks: the part from this rank's queries]
 struct FlashAttentionBackward {
   AttentionDims dims;
   double dropout;
@@ -190,9 +190,9 @@ struct HeadNormBackward {
   std::int64_t elements() const { return forward().elements(); }
 };
 
-/// RMS norm over all heads of a token's queries as one row, and of its keys (OLMo 2, arXiv 2501.00656 section
-/// 2.1). Tensor ranks hold different heads, so the row's sum of squares is summed over them. This operation
-/// computes a rank's part. sums[batch*seq, 2]: sums of squares of its queries and of its keys. in: qkv; out: sums
+/// RMS norm over all heads of a token's queries as one row, and of its keys (OLMo 2, arXiv 2501.00656 section 2.1). Tensor
+/// ranks hold different heads, so the sums of squares need a sum over ranks. This operation computes a rank's part.
+/// in: qkv; out: sums[batch*seq, 2]: sums of squares of its queries and of its keys
 struct RowNormSums {
   AttentionDims dims;
   std::int64_t rows() const { return dims.batch * dims.seq; }
@@ -245,16 +245,16 @@ struct LatentHeadsBackward {
   std::int64_t kv_width() const { return LatentHeads{dims, turned}.kv_width(); }
 };
 
-/// Rotary position embedding (arXiv 2104.09864) of query and key heads. Of the first r dimensions (i, i + r/2) are
-/// a pair, rotated by position * theta^(-2i/r); r is `turned` or head_dim. `inverse`: the gradient, which rotates
-/// back. Rows are of this context rank, before context parallelism exchanges anything. `scaling` linear: divides
-/// positions by factor. llama3: scales frequencies by wavelength (Llama 3.1, arXiv 2407.21783 as published with its
-/// weights: low 1, high 4). yarn (arXiv 2309.00071, sections 3.2 and 3.4): scales pairs that rotate less than once
-/// in `original` positions, leaves those above 32 rotations, and interpolates linearly between. yarn also
-/// multiplies queries and keys by 1 + 0.1 ln(factor). in: qkv (inout); out: qkv. RotaryHeads::queries with separate
-/// queries: in: q (inout); out: q. As four kernels for either query or key heads, with t[batch*seq, columns of
-/// these heads]: swap: t = (-second half, first half) of each head (in: qkv; out: t). cosine: qkv *= cos (in:
-/// qkv(inout); out: qkv). sine: t *= sin (in: t(inout); out: t). add: qkv += t (in: t, qkv(inout); out: qkv).
+/// Rotary position embedding (arXiv 2104.09864) of query and key heads. Of the first r dimensions (i, i + r/2) are a pair,
+/// rotated by position * theta^(-2i/r); r is `turned` or head_dim. `inverse`: the gradient, which rotates back. Rows are
+/// of this context rank, before context parallelism exchanges anything. `scaling` linear: divides positions by factor.
+/// llama3: scales frequencies by wavelength (Llama 3.1, arXiv 2407.21783 as published with its weights: low 1, high 4).
+/// yarn (arXiv 2309.00071, sections 3.2 and 3.4): scales pairs that rotate less than once in `original` positions, keeps
+/// those above 32 rotations, interpolates linearly between, and multiplies queries and keys by 1 + 0.1 ln(factor).
+/// in: qkv (inout); out: qkv. RotaryHeads::queries with separate queries: in: q (inout); out: q
+/// As four kernels, for query or for key heads, with t[batch*seq, columns of these heads]:
+/// swap: t = (-second half, first half) of each head (in: qkv; out: t). cosine: qkv *= cos (in: qkv(inout); out: qkv).
+/// sine: t *= sin (in: t(inout); out: t). add: qkv += t (in: t, qkv(inout); out: qkv).
 enum class RopeScalingKind : std::uint8_t { none, linear, llama3, yarn };
 enum class RotaryPart : std::uint8_t { whole, swap, cosine, sine, add };
 enum class RotaryHeads : std::uint8_t { both, queries, keys };

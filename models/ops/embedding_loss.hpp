@@ -41,11 +41,11 @@ struct VocabDims { std::int64_t rows, cols, vocab_size; bool whole = false; };
 struct VocabMax { VocabDims dims; };
 /// in: logits, max (global), targets (int32); out: sums[2,rows] = (sum exp(x-max), target logit - max or 0)
 struct VocabExpSum { VocabDims dims; };
-/// Computes the loss and its gradient, both divided by the number of targets in the *global* batch,
-/// so that they only need sums. The gradient is multiplied by the step's loss scale. `weight`:
-/// factor of both, for one of several losses. in: logits, max, sums (global), targets; out: loss[1]
-/// fp64 (inout unless `first`), dlogits[rows,cols]. `one_kernel`: maximum and sums in the same
-/// kernel, possible if this rank has all columns. in: logits, targets, [loss]; out: as above
+/// Computes the loss and its gradient, both divided by the targets in the *global* batch, so that they only need sums.
+/// The gradient is multiplied by the step's loss scale. `weight`: factor of both, for one of several losses.
+/// in: logits, max, sums (global), targets; out: loss[1] fp64 (inout unless `first`), dlogits[rows,cols]
+/// `one_kernel`: maximum and sums in the same kernel, if this rank has all columns.
+/// in: logits, targets, [loss]; out: as above
 struct CrossEntropy { VocabDims dims; std::int64_t global_tokens; bool first; bool one_kernel = false; double weight = 1; };
 
 }  // namespace tandem

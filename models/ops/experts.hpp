@@ -37,16 +37,16 @@ inline constexpr double kSmallestSum = 1e-20;
 /// logits[tokens, experts], [bias[experts]], [expert_scale[experts]]; out: probs[tokens, experts] (the scores), weights[tokens,
 /// top_k], slots[tokens, top_k] (int32), counts[experts] (int32; choices of each expert, dropped ones included)
 struct TopKRouter { MoeDims dims; RouterRule routing{}; };
-/// Includes the load-balancing loss aux_loss * experts * sum_e f_e P_e (Switch, arXiv 2101.03961 eq. 4). f: share
-/// of choices. P: mean probability; a sigmoid's is its share of the token's sum. The loss is divided by
-/// micro_batches, the parts of `tokens` tokens in the global batch. The gradient treats f and the choice as
-/// constants, so the bias has none. in: dweights[tokens, top_k], probs, weights, slots, counts (over all ranks
-/// whose tokens f covers), logits, [bias], [expert_scale]; out: dlogits[tokens, experts], [dexpert_scale[experts]]
+/// Includes the load-balancing loss aux_loss * experts * sum_e f_e P_e (Switch, arXiv 2101.03961 eq. 4; f: share of choices,
+/// P: mean probability; a sigmoid's is its share of the token's sum). It is divided by micro_batches, the parts of `tokens`
+/// tokens in the global batch. The gradient treats f and the choice as constants, so the bias has none.
+/// in: dweights[tokens, top_k], probs, weights, slots, counts (over all ranks that f covers), logits, [bias], [expert_scale];
+/// out: dlogits[tokens, experts], [dexpert_scale[experts]]
 struct TopKRouterBackward { MoeDims dims; double aux_loss; std::int64_t micro_batches; RouterRule routing{}; };
-/// Stands in for the bias' gradient in an update by its sign: an expert's choices above the mean,
-/// among this rank's tokens, (count * experts - tokens * top_k) * scale(). scale() is a power of
-/// two that does not depend on how the batch is split. It keeps the sum over the `micro_batches`
-/// parts of the global batch at most 1. in: counts[experts] (int32); out: dbias[experts]
+/// Stands in for the bias' gradient in an update by its sign: an expert's choices above the mean, among
+/// this rank's tokens, (count * experts - tokens * top_k) * scale(). scale() is a power of two, whatever
+/// the split of the batch. It keeps the sum over the `micro_batches` parts of the global batch at most 1.
+/// in: counts[experts] (int32); out: dbias[experts]
 struct BalanceGrad {
   MoeDims dims;
   std::int64_t micro_batches;  ///< as in TopKRouterBackward

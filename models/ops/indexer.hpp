@@ -38,9 +38,9 @@ struct IndexDims {
   }
 };
 
-/// Chooses the `listed` keys with the best scores sum_heads w relu(q k) / sqrt(heads head_dim); the lower position
-/// wins a tie. A list has positions of keys in the sequence, ascending, then -1 for missing ones. No score matrix is
-/// written. in: q[rows, heads*head_dim], k[batch*keys, head_dim], w[rows, heads]; out: chosen[rows, listed] of int32.
+/// Chooses the `listed` keys with the best scores sum_heads w relu(q k) / sqrt(heads head_dim); the lower position wins a tie.
+/// A list has positions of keys in the sequence, ascending, then -1 for missing ones. No score matrix is written.
+/// in: q[rows, heads*head_dim], k[batch*keys, head_dim], w[rows, heads]; out: chosen[rows, listed] of int32
 /// Rows of q are this context rank's. Rows of k are ordered (context rank, sequence, position) if `keys` is not 0.
 struct IndexTopK { IndexDims dims; };
 

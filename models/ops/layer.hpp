@@ -29,8 +29,8 @@ struct MatMul {
 /// Column sums. in: dy[rows,cols]; out: dbias[cols]
 struct BiasGrad { std::int64_t rows, cols; };
 
-/// `rms`: RMSNorm (arXiv 1910.07467), without mean (0 in stats) and beta. `plain`: layer norm without
-/// beta. in: x[rows,cols], gamma, [beta where it has_beta]; out: y, stats[rows,2] (mean, 1/std)
+/// `rms`: RMSNorm (arXiv 1910.07467), without mean (0 in stats) and beta. `plain`: layer norm without beta.
+/// in: x[rows,cols], gamma, [beta where it has_beta]; out: y, stats[rows,2] (mean, 1/std)
 struct LayerNorm {
   std::int64_t rows, cols;
   double epsilon;
