@@ -7,8 +7,8 @@
 
 namespace tandem {
 
-/// Element types of tensors and of arithmetic. tf32 is stored in 32 bits. fp8 has one scale a tensor; fp8_block one for a tile of 1 x 128
-/// elements of activations and gradients and one for 128 x 128 of weights (arXiv 2412.19437 section 3.3.2).
+/// Element types of tensors and of arithmetic. tf32 is stored in 32 bits. fp8 has one scale per tensor. fp8_block has
+/// one per tile: 1 x 128 elements of activations and gradients, 128 x 128 of weights (arXiv 2412.19437 section 3.3.2).
 enum class DType : std::uint8_t { fp64, fp32, tf32, bf16, fp16, fp8, fp8_block, mxfp8, nvfp4, int32, int64 };
 
 /// Storage bits of one element, block scales not counted.
@@ -26,7 +26,7 @@ constexpr int bits(DType t) {
 /// Bytes of n elements, rounded up to whole bytes.
 constexpr Bytes bytes_of(DType t, std::int64_t n) { return Bytes((n * bits(t) + 7) / 8); }
 
-/// Bytes of the scales of n elements of rows: one in fp32 for 128 of fp8_block, one of a byte for 32 of mxfp8 and for 16 of nvfp4.
+/// Bytes of the scales of n elements in rows: one fp32 per 128 elements of fp8_block, one byte per 32 of mxfp8 and per 16 of nvfp4.
 constexpr Bytes row_scale_bytes(DType t, std::int64_t n) {
   if (t == DType::fp8_block) return Bytes(4 * ((n + 127) / 128));
   if (t == DType::mxfp8) return Bytes((n + 31) / 32);

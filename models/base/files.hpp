@@ -27,7 +27,7 @@ struct FileState {
 /// The kind of file at a path. Follows symbolic links.
 FileState file_state(const std::string& path);
 
-/// Whether anything is there, links followed; false where the system does not say.
+/// Whether anything is at a path, links followed; false if the system does not say.
 bool file_exists(const std::string& path);
 
 bool is_folder(const std::string& path);
@@ -46,8 +46,8 @@ std::error_code remove_file(const std::string& path);
 /// Removes a folder with its content. Returns the reason if anything stays.
 std::error_code remove_folder(const std::string& path);
 
-/// Renames a folder. If the new name exists, the two folders swap names
-/// atomically, so that the name always exists. Returns the reason if that fails.
+/// Renames a folder. If the new name exists, the two folders swap names, atomically if
+/// the file system can, so that the name always exists. Returns the reason if that fails.
 std::error_code exchange_folder(const std::string& from, const std::string& to);
 
 /// Time of the last write, in ticks of the file clock. Nothing if the system does not say.

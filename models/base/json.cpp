@@ -215,7 +215,7 @@ class Builder : public nlohmann::json_sax<json> {
   throw ConfigError(Problem{path, "", "", std::move(reason), std::move(remedy)});
 }
 
-/// Whether a text with this beginning may be JSON, or something else that needs all of it to be told (a byte-order mark, a comment).
+/// Whether a text with this start may be JSON, or needs a full read to tell (byte-order mark, comment).
 bool may_be_json(std::string_view head) {
   const std::size_t first = head.find_first_not_of(" \t\r\n");
   return first == std::string_view::npos || std::string_view("{[\"'-0123456789tfn/#\xEF\xFE\xFF").find(head[first]) != std::string_view::npos;

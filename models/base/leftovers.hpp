@@ -6,9 +6,9 @@
 
 namespace tandem {
 
-/// Removes the halves of the file that `path` names (at the end of its symbolic links) that write_text had begun in processes that are gone: regular files PATH.PID.new beside it whose process
-/// does not live and that nobody has written to for ten minutes (the writer may live on another host that shares the folder). Returns
-/// their paths, ascending; what cannot be read or removed stays, and is not among them.
+/// Removes unfinished files of killed processes: regular files PATH.PID.new beside `path` (at the end of its
+/// symbolic links) whose process no longer lives. They must be unwritten for ten minutes, since a writer may live on
+/// another host. Returns their paths, ascending. A file that cannot be read or removed stays and is not returned.
 std::vector<std::string> remove_leftovers(const std::string& path);
 
 /// Likewise for folders NAME.PID.new in `folder`. Their age is that of the last write to them or to a file in them.

@@ -1,12 +1,12 @@
 #pragma once
-// A new file that is written bit by bit.
+// A new file that is written in parts.
 
 #include <string>
 #include <string_view>
 
 namespace tandem {
 
-/// Removed with this object unless it was closed. Throws ConfigError, with the name that it is to have, where it cannot be written.
+/// Removed with this object unless it was closed. Throws ConfigError with the file's final name if it cannot be written.
 class NewFile {
  public:
   NewFile(std::string path, std::string name);
@@ -15,7 +15,7 @@ class NewFile {
   NewFile& operator=(const NewFile&) = delete;
 
   void add(std::string_view bytes);
-  /// Waits until the disk has it.
+  /// Waits until the file is on disk.
   void close();
   const std::string& path() const { return path_; }
 
@@ -24,14 +24,14 @@ class NewFile {
   int file_ = -1;
 };
 
-/// Opens one for writing; -1, and `errno` says why. A file or a link that stands there is removed, never followed: names of neighbours
-/// can be guessed.
+/// Opens a new file for writing; -1 with `errno` on failure. Removes an
+/// existing file or link and never follows it, because names can be guessed.
 int open_new_file(const std::string& path);
 
-/// Waits until the disk has the names of a folder; where the folder cannot be opened the system does it in its own time.
+/// Waits until a folder's names are on disk. If it cannot be opened, leaves that to the system.
 void synchronise_folder(const std::string& folder);
 
-/// All of it; false, and `errno` says why.
+/// Writes all bytes; false with `errno` on failure.
 bool write_all(int file, std::string_view bytes);
 
 /// "cannot be written: No space left on device".

@@ -1,5 +1,5 @@
 #pragma once
-// Files out: the one way a result reaches a file, whatever its name stands for.
+// Output files: all results are written here, whatever the path names.
 
 #include <memory>
 #include <string>
@@ -7,32 +7,32 @@
 
 namespace tandem {
 
-/// Where an output goes that was named by a path.
+/// The place that an output's path names.
 struct OutputPlace {
   std::string path;      ///< the name at the end of its symbolic links, which need not exist
-  bool in_place = false;  ///< a device, a pipe or a name of an open file (/dev/stdout): nothing can be put in its place
+  bool in_place = false;  ///< a device, a pipe or an open file (/dev/stdout), written directly
   int descriptor = -1;   ///< the open file of this process that the name stands for; -1: none
 
-  /// The neighbour that this process writes before it takes the place's name; meaningless in place.
+  /// Temporary file that this process writes before it is renamed to `path`; unused if `in_place`.
   std::string beside() const;
 };
 
 /// Follows symbolic links, so that what is written replaces the file and not a link to it.
 OutputPlace output_place(const std::string& path);
 
-/// Whether write_text can write here, else `errno` says why. Permissions alone do not tell: root has them all, and some file systems
-/// take no files. A pipe waits for its reader: it is not opened. Leaves nothing behind.
+/// Whether write_text can write here; else `errno` says why. Checks more than permissions: root has all, and
+/// some file systems take no files. Does not open a pipe, which would wait for its reader. Leaves no file.
 bool takes_output(const OutputPlace& place);
 
-/// Throws ConfigError, naming both, where writing to `path` would replace or change a remembered input (input.hpp).
+/// Throws ConfigError, naming both, if writing to `path` would replace or change a remembered input (input.hpp).
 void require_no_input(const std::string& path);
 
 class NewFile;
 
-/// Writes to a neighbour of the file that `path` names, waits until the disk has it, and renames it into place, so neither a
-/// reader nor a power cut leaves half a file; a link in the neighbour's place is not followed; what can
-/// have nothing in its place is written to, an open file of this process where it stands. Throws ConfigError when the place cannot be
-/// written or is a remembered input. What is not committed leaves nothing behind.
+/// Writes a temporary file beside `path`, syncs it to disk and renames it, so neither a
+/// reader nor a power cut sees half a file. It never follows a link in the temporary
+/// file's place. Writes devices, pipes and open files directly. Throws ConfigError if the
+/// place cannot be written or is a remembered input. Without commit() no file is left.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);
@@ -41,17 +41,17 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   void add(std::string_view bytes);
-  /// Last, once.
+  /// Completes the file. Call once, last.
   void commit();
 
  private:
   std::string name_;
   OutputPlace place_;
-  std::unique_ptr<NewFile> beside_;  ///< nothing where the place itself is written to
+  std::unique_ptr<NewFile> beside_;  ///< null if the place is written directly
   int file_ = -1;
 };
 
-/// The whole of an OutputFile.
+/// Writes a whole OutputFile.
 void write_text(const std::string& path, std::string_view text);
 
 }  // namespace tandem

@@ -9,12 +9,12 @@
 
 namespace tandem {
 
-/// Path of `<folder>/<name>.json` in the first of the data folders that has it. Folders are "models/presets", "models/stacks",
-/// "topology/presets" ... Empty when there is none; names that could leave the folder are never found. Throws ConfigError where
-/// the file is there and cannot be read, and where $TANDEM_PRESETS cannot be used.
+/// Path of `<folder>/<name>.json` in the first data folder that has it. `folder`: "models/presets",
+/// "models/stacks", "topology/presets" ... Empty if there is none; names that leave the folder are
+/// never found. Throws ConfigError if the file cannot be read or $TANDEM_PRESETS cannot be used.
 std::string find_preset(std::string_view folder, std::string_view name);
 
-/// Path of `<folder>/<file>` in the first of the same places that has it; empty when there is none. Throws as find_preset does.
+/// Path of `<folder>/<file>` in the first data folder that has it; empty if there is none. Throws as find_preset does.
 std::string find_data_file(std::string_view folder, std::string_view file);
 
 /// find_data_file() for a file that is only inspected: own_presets_note does not report it.
@@ -27,13 +27,13 @@ std::string require_data_file(std::string_view folder, std::string_view file);
 /// note that it used none. Empty if that is not set or no preset was looked up.
 std::string own_presets_note();
 
-/// Whether a name may be that of a preset: letters, digits, "-", "_", "." and "+", at most 128, no dot in front.
+/// Whether a name is a valid preset name: letters, digits, "-", "_", "." and "+", at most 128, no dot in front.
 bool is_preset_name(std::string_view name);
 
-/// Whether what stands where a preset's name may stand is the path of a file of one's own: it has a slash or ends in .json.
+/// Whether a text in place of a preset's name is a path: it has a slash or ends in .json.
 bool is_preset_path(std::string_view name);
 
-/// A relative path as seen from the folder of `file`, the file that says it, where there is such a file; else as it stands.
+/// Resolves a relative path against the folder of `file`, which contains it; unchanged if there is no such file.
 std::string beside(const std::string& path, const std::string& file);
 
 /// Names that find_preset finds in `folder`, sorted, each once.

@@ -12,10 +12,10 @@
 
 namespace tandem {
 
-/// Threads that this machine runs at once, at least 1.
+/// Number of threads that this machine runs at once, at least 1.
 int all_cores();
 
-/// Threads, all of them joined before their group ends. One thread at a time may use a group.
+/// A group of threads, joined before it ends. Only one thread at a time may use a group.
 class ThreadGroup {
  public:
   ThreadGroup() = default;
@@ -23,11 +23,11 @@ class ThreadGroup {
   ThreadGroup(const ThreadGroup&) = delete;
   ThreadGroup& operator=(const ThreadGroup&) = delete;
 
-  /// Starts a thread that calls `work`; false where the host gives none.
+  /// Starts a thread that calls `work`; false if the host allows no more.
   bool try_start(std::function<void()> work);
-  /// The same. Throws DeviceError where the host gives none.
+  /// Starts a thread that calls `work`. Throws DeviceError if the host allows no more.
   void start(std::function<void()> work);
-  /// Waits for every thread. Throws the first exception that one of them ended with.
+  /// Waits for all threads. Throws the first exception of any.
   void join();
 
  private:
@@ -38,8 +38,8 @@ class ThreadGroup {
   std::exception_ptr error_;
 };
 
-/// One thread for small work that may come and go while memory is short: its stack is small, and the host has it back behind join().
-/// The C library keeps the stacks of other threads.
+/// A thread for small work while memory is short. Its small stack is returned
+/// to the host by wait(). The C library keeps the stacks of other threads.
 class SmallThread {
  public:
   SmallThread() = default;
@@ -47,9 +47,9 @@ class SmallThread {
   SmallThread(const SmallThread&) = delete;
   SmallThread& operator=(const SmallThread&) = delete;
 
-  /// Starts it with `work`, which throws nothing. Once. Throws DeviceError where the host gives none.
+  /// Starts the thread with `work`, which must not throw. Call once. Throws DeviceError if the host allows no more threads.
   void start(std::function<void()> work);
-  /// Waits for it if it was started.
+  /// Waits for the thread if it was started.
   void wait();
 
  private:
@@ -60,20 +60,20 @@ class SmallThread {
   pthread_t thread_{};
 };
 
-/// How a list of work is spread over threads.
+/// How work is spread over threads.
 struct Jobs {
-  int most = 1;                                ///< threads at once, the caller's included
-  std::function<bool()> stop = nullptr;        ///< asked before each piece of work: true ends the list early; may be empty
-  std::function<void(int)> fewer = nullptr;    ///< told how many threads there are where these are fewer; may be empty
+  int most = 1;                                ///< maximum number of threads, the caller's included
+  std::function<bool()> stop = nullptr;        ///< called before each piece of work; true ends the work early; may be empty
+  std::function<void(int)> fewer = nullptr;    ///< called with the number of threads if these are fewer; may be empty
 };
 
-/// Calls `work(i)` once for each i below `count`, in no order, on as many threads as `jobs` wishes and the host gives, but at
-/// least on the caller's. Begins nothing new after an exception. Throws that of the smallest i after all threads have ended.
+/// Calls `work(i)` once for each i below `count`, in any order, on up to `jobs.most` threads, including the caller's.
+/// Starts no new work after an exception. Throws the exception of the smallest i after all threads have ended.
 void for_each_index(std::size_t count, const Jobs& jobs, const std::function<void(std::size_t)>& work);
 
-/// Calls `body(i)` for each i below `count`, each on a thread of its own and all at once, so that they may wait for each other.
-/// Throws DeviceError before any begins where the host gives too few threads. When one throws, `wake` is called, which must
-/// release those that wait for it; the first exception is thrown after all threads have ended.
+/// Calls `body(i)` for each i below `count` on its own thread, all at the same time, so that they may wait for
+/// each other. Throws DeviceError before any starts if the host allows too few threads. If one throws, calls
+/// `wake`, which must release the waiting ones. Throws the first exception after all threads have ended.
 void run_at_once(std::size_t count, const std::function<void(std::size_t)>& body, const std::function<void()>& wake);
 
 }  // namespace tandem

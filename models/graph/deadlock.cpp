@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-/// One stage's progress. Ranks of a stage play alike, so one stands for all.
+/// One stage's progress. Ranks of a stage behave alike, so one represents all.
 class Player {
  public:
   Player(const TaskGraph& graph, const Program& program, Host host)

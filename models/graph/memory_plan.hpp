@@ -51,7 +51,7 @@ struct MemoryPlan {
   Bytes arena_bytes;          ///< end of the highest allocation: alignment, holes and reuse included
   Bytes live_peak_bytes;      ///< largest sum of live tensors at any task
   BytesByKind live_at_peak{}; ///< split of live_peak_bytes
-  Bytes cached_bytes;         ///< freed bytes that the framework's allocator keeps in its cache beside the arena until memory runs short
+  Bytes cached_bytes;         ///< freed bytes that the framework's allocator caches beside the arena until memory runs short
   Bytes pooled_bytes;         ///< part of cached_bytes: sum of each stream's peak above the joint peak, as streams share no bytes
   PassingTensors passing;     ///< if not empty, gradients are allocated and freed every step
   bool expandable_segments = false;    ///< the framework's allocator can extend its segments

@@ -198,9 +198,9 @@ struct TaskGraph {
   const Program& program(StageId s) const { return programs[s.index()]; }
   std::int64_t tasks(StageId s) const; ///< tasks in a stage's program
 
-  /// Verifies every invariant: operands inside their slots, bindings inside the arena, no read of bytes that no
-  /// ordered task wrote, no overwrite before the last reader, communicators entered alike on all ranks, sends matched
-  /// by receives. Then runs all stages without durations, as Host::launches and as Host::computes (deadlock.hpp), to find deadlocks.
+  /// Verifies every invariant: operands inside their slots, bindings inside the arena, no read of bytes that no ordered
+  /// task wrote, no overwrite before the last reader, communicators entered alike on all ranks, sends matched by receives.
+  /// Then runs all stages without durations, as Host::launches and as Host::computes (deadlock.hpp), to find deadlocks.
   /// Throws ContractError naming the tasks that are wrong or wait on each other.
   void check() const;
 };

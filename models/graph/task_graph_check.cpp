@@ -126,7 +126,7 @@ class ProgramCheck {
 
   std::pair<std::int64_t, std::int64_t> range(std::size_t t, const Operand& o) const {
     const Instance& i = index_.instance_of(t);
-    const std::int64_t size = o.span();  // wherever the rank's share may lie
+    const std::int64_t size = o.span();  // bytes of every rank's share
     if (o.offset + size > graph_.of(i).slots[o.slot].bytes.count()) fail(index_.describe(t) + " reaches outside its slot");
     const std::int64_t begin = program_.bindings[i.binding + o.slot] + o.offset;
     if (begin < 0 || begin + size > program_.memory.arena_bytes.count())

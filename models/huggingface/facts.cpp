@@ -102,7 +102,7 @@ json Facts::fact(const std::string& name) {
   if (name == "sequence") return sequence();
   if (name == "longest") return sequence_ > 0 ? json(sequence_) : fact("positions");
   if (name == "keys") return (static_cast<double>(sequence()) + 1) / 2;
-  if (name == "moe.experts" || name == "moe.dense") return experts().at(name.substr(4));  // conditions of much: no origin of a value
+  if (name == "moe.experts" || name == "moe.dense") return experts().at(name.substr(4));  // many conditions read it: not a source
   if (name.starts_with("moe.")) {
     const json made = experts().at(name.substr(4));
     for (FieldValues& fields : trace_) fields.insert(known_["experts()"].from.begin(), known_["experts()"].from.end());

@@ -29,9 +29,9 @@ struct Traced {
 
 class Facts : public Names {
  public:
-  /// `config` is the whole document, `inner` the name of the object in it that describes the language model ("text_config"), empty
-  /// where the document itself does. `sequence`: tokens that FLOPs are counted for, 0 for the smaller of 4,096 and the longest. Both
-  /// documents must outlive this.
+  /// `config` is the whole document. `inner` names the object in it that describes the language
+  /// model ("text_config"); empty if the document itself does. `sequence`: tokens for the FLOPs; 0
+  /// means the smaller of 4,096 and the model's longest. `config` and `table` must outlive this.
   Facts(const nlohmann::json& config, const std::string& inner, const nlohmann::json& table, std::string file,
         std::int64_t sequence);
 

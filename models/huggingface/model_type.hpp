@@ -16,7 +16,7 @@ inline constexpr const char* kTypesFolder = "models/huggingface/types";
 struct ModelType {
   std::string name;      ///< as in the document
   std::string inner;     ///< the object in the document that describes the language model; empty: the document itself
-  std::shared_ptr<const nlohmann::json> table;  ///< facts, defaults, plan, weights, features and ignored fields (models/huggingface/README.md)
+  std::shared_ptr<const nlohmann::json> table;  ///< facts, defaults, plan, weights, features, ignored (models/huggingface/README)
 };
 
 /// Throws ConfigError if the document names no type, or an unknown one; the message has the nearest known one.

@@ -12,13 +12,13 @@ namespace tandem::lowering {
 struct Capture {
   CudaGraphs of = CudaGraphs::none;
   std::int64_t launch = 1;
-  bool experts_apart = false;   ///< the host reads how many rows experts get: from dispatch to combination nothing is captured
-  bool gathers_follow = false;  ///< ZeRO's gathers are the update's, not the next forward pass'
+  bool experts_apart = false;   ///< from dispatch to combine nothing is captured, because the host reads the experts' row counts
+  bool gathers_follow = false;  ///< gathers of weights follow the update, not the next forward pass
 };
 
-/// Sets `Task::host_operations` of captured tasks. Layers: of every block's passes, of one with experts apart what is before and
-/// behind these, a graph each. Iteration: all but the optimizer (and gathers that follow it), one graph, whose launch the first
-/// task of each stage has, in a template of its own; its host waits for nothing that is received.
+/// Sets `Task::host_operations` of captured tasks. Layers: one graph per block pass or, with experts apart, one
+/// before and one after these. Iteration: one graph of everything but the optimizer (and gathers that follow it).
+/// The first captured task of each stage, in a template of its own, launches it; the host waits for no receive.
 void capture_graphs(TaskGraph& graph, const Capture& capture);
 
 }  // namespace tandem::lowering

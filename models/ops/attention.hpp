@@ -161,10 +161,10 @@ struct UnpackColumns : ColumnParts {};
 /// Whether a head norm also norms values, always without a weight (huggingface/transformers: models/gemma4,
 /// Gemma4TextAttention). own: norms the values. of_keys: values are the normed keys before their weight.
 enum class NormedValues : std::uint8_t { none, own, of_keys };
-/// RMS norm (arXiv 1910.07467) of every query and key head of qkv. One weight vector for all queries and one for all keys, none
-/// if `plain`. `kept`: queries and keys before the norm, [batch*seq, (heads + groups)*head_dim], columns (group, {its queries,
-/// k}, dim). Rows are of this context rank. in: qkv(inout), [gamma_q[head_dim], gamma_k[head_dim]]; out: qkv, kept. `values`
-/// own: kept has values, too, columns (group, {its queries, k, v}, dim). of_keys: in: kept, gamma_q, gamma_k; out: qkv
+/// RMS norm (arXiv 1910.07467) of every query and key head of qkv, with a weight vector for queries and one for keys unless
+/// `plain`. `kept`: queries and keys before it, [batch*seq, (heads + groups)*head_dim], columns (group, {its queries, k}, dim).
+/// in: qkv(inout), [gamma_q[head_dim], gamma_k[head_dim]]; out: qkv, kept. Rows are of this context rank.
+/// `values` own: kept has values, too, columns (group, {its queries, k, v}, dim). of_keys: in: kept, gamma_q, gamma_k; out: qkv
 struct HeadNorm {
   AttentionDims dims;
   double epsilon;
@@ -224,11 +224,11 @@ struct RowNormBackward {
   std::int64_t weights() const { return RowNorm{dims, ranks, epsilon}.weights(); }
 };
 
-/// Joins latent attention's queries, keys and values (arXiv 2405.04434, section 2.1) in qkv. q is
-/// multiplied by `query_scale`. The first `turned` (rotary) dimensions of all key heads are one vector per
-/// token, k_turned. kv has the other head_dim - turned dimensions of each key head, and the values. Each
-/// query head has its own key head. Rows are of this context rank. in: q[rows, heads*head_dim], kv[rows,
-/// heads*(head_dim - turned + value_width)], columns (head, {k, v}, dim), k_turned[rows, turned]; out: qkv
+/// Joins latent attention's queries, keys and values (arXiv 2405.04434, section 2.1) in qkv. q is multiplied by
+/// `query_scale`. The first `turned` (rotary) dimensions of all key heads are one vector per token, k_turned. kv has the
+/// other dimensions of each key head, and the values. Each query head has its own key head. Rows are of this context rank.
+/// in: q[rows, heads*head_dim], kv[rows, heads*(head_dim - turned + value_width)], columns (head, {k, v}, dim),
+/// k_turned[rows, turned]; out: qkv
 struct LatentHeads {
   AttentionDims dims;
   std::int64_t turned;

@@ -267,9 +267,9 @@ std::vector<CommPhase> hierarchical(const Collective& op, const Tiers& t) {
   return out;
 }
 
-/// A node's members as the `way`-th of several rings visits them. Rings come in at different members and go out at different
-/// ones: up the node from their own to the one before it or, in every other node, down from that one, so that between the two they
-/// stay on their rail. Where every two members have a link of their own (`meshed`) a ring goes to and fro, and rings share next to none.
+/// A node's members in the order of the `way`-th of several rings. Rings enter and leave at different members: up the
+/// node from the own member to the one before it or, in every other node, down from that one. So a ring stays on its rail
+/// between two nodes. If all pairs of members have a link (`meshed`), a ring zigzags, and rings share almost no links.
 Members way_through(const Members& node, std::size_t way, std::size_t rings, bool down, bool meshed) {
   const std::size_t n = node.size(), first = down && !meshed ? (way + rings - 1) % rings : way;
   const auto to_and_fro = [n](std::size_t i) { return i % 2 == 1 ? (i + 1) / 2 : n - i / 2; };

@@ -31,11 +31,11 @@ struct RouterRule {
 /// in fp32 (huggingface/transformers: models/deepseek_v3, route_tokens_to_experts).
 inline constexpr double kSmallestSum = 1e-20;
 
-/// Chooses for each token the top_k experts with the largest keys; the lower index wins a tie. Weights are their scores,
-/// normalized and scaled. Choices beyond the capacity (ascending token, then choice) are dropped: slot -1. slots: the row that
-/// a choice takes in dispatch, expert*capacity + position, or dropless its place in order of (expert, token). in:
-/// logits[tokens, experts], [bias[experts]], [expert_scale[experts]]; out: probs[tokens, experts] (the scores), weights[tokens,
-/// top_k], slots[tokens, top_k] (int32), counts[experts] (int32; choices of each expert, dropped ones included)
+/// Chooses each token's top_k experts with the largest keys; the lower index wins a tie. Weights are their scores, normalized
+/// and scaled. Choices beyond the capacity (ascending token, then choice) are dropped: slot -1. slots: the row of a choice in
+/// dispatch, expert*capacity + position, or dropless its place in order of (expert, token).
+/// in: logits[tokens, experts], [bias[experts]], [expert_scale[experts]]; out: probs[tokens, experts] (scores),
+/// weights[tokens, top_k], slots[tokens, top_k] (int32), counts[experts] (int32; each expert's choices, dropped ones included)
 struct TopKRouter { MoeDims dims; RouterRule routing{}; };
 /// Includes the load-balancing loss aux_loss * experts * sum_e f_e P_e (Switch, arXiv 2101.03961 eq. 4; f: share of choices,
 /// P: mean probability; a sigmoid's is its share of the token's sum). It is divided by micro_batches, the parts of `tokens`
@@ -52,8 +52,8 @@ struct BalanceGrad {
   std::int64_t micro_batches;  ///< as in TopKRouterBackward
   double scale() const;
 };
-/// Copies tokens' rows to their slots; unused rows are 0. `weighted`: multiplies each row by its weight here rather
-/// than in MoeCombine (Llama 4). in: x[tokens, hidden], slots, [weights when weighted]; out: rows[dims.rows(), hidden]
+/// Copies tokens' rows to their slots; unused rows are 0. `weighted`: multiplies rows by their weights here, not in MoeCombine.
+/// in: x[tokens, hidden], slots, [weights when weighted]; out: rows[dims.rows(), hidden]
 struct MoeDispatch { MoeDims dims; bool weighted = false; };
 /// in: drows, slots, [x, weights when weighted]; out: dx[tokens, hidden] (sum over choices, ascending),
 /// [dweights[tokens, top_k] when weighted]

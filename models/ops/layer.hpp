@@ -66,10 +66,10 @@ struct Pointwise { std::int64_t elements; PointwiseKind kind; std::int64_t bias_
 /// in: dy, x, [bias]; out: dx
 struct PointwiseBackward { std::int64_t elements; PointwiseKind kind; std::int64_t bias_cols = 0; };
 
-/// y = act(gate) * up: SwiGLU and GeGLU (arXiv 2002.05202). Columns of x are ordered (unit, {gate, up}), so a
-/// tensor-parallel shard is a contiguous block of rows of the weight. in: x[rows, 2*cols]; out: y[rows, cols]
-/// In two kernels: a = act(gate) (in: x; out: a[rows, cols]) and y = a * up (in: a, x; out: y). clamped_silu has g = min(gate, 7) and
-/// u = up within -7 and 7: y = g sigmoid(1.702 g) * (u + 1) (openai/gpt-oss: gpt_oss/torch/model.py, swiglu).
+/// y = act(gate) * up: SwiGLU and GeGLU (arXiv 2002.05202). Columns of x are ordered (unit, {gate, up}), so a tensor-parallel shard
+/// is a contiguous block of rows of the weight. in: x[rows, 2*cols]; out: y[rows, cols]. As two kernels: a = act(gate) (in: x;
+/// out: a[rows, cols]) and y = a * up (in: a, x; out: y). clamped_silu has g = min(gate, 7) and u = up within -7 and 7:
+/// y = g sigmoid(1.702 g) * (u + 1) (openai/gpt-oss: gpt_oss/torch/model.py, swiglu).
 enum class GateKind : std::uint8_t { silu, gelu_tanh, clamped_silu };
 enum class GatePart : std::uint8_t { whole, activation, product };
 struct GatedPointwise { std::int64_t rows, cols; GateKind kind; GatePart part = GatePart::whole; };

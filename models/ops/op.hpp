@@ -5,9 +5,9 @@
 //
 // Conventions. Matrices are row-major. T = tokens of one micro-batch = batch*seq, rows ordered (sequence, position).
 // "in:" and "out:" list a task's operands in order; an operand marked (inout) appears in both lists.
-// qkv is [T, (heads + kv_heads)*head_dim + kv_heads*value_width] with columns ordered (group, {its query heads, k, v}, dim), which is
-// (head, {q,k,v}, dim) where every head has its own keys: a tensor-parallel shard is a contiguous block of rows of the weight.
-// kv is [T, kv_heads*(head_dim + value_width)] with columns (group, {k, v}, dim), where keys and values stand apart from the queries.
+// qkv is [T, (heads + kv_heads)*head_dim + kv_heads*value_width] with columns (group, {its query heads, k, v}, dim). If every
+// head has its own keys this is (head, {q,k,v}, dim). A tensor-parallel shard is a contiguous block of rows of the weight.
+// kv, separate from the queries, is [T, kv_heads*(head_dim + value_width)] with columns (group, {k, v}, dim).
 //
 // Rows of hidden states. Under sequence parallelism some operations work on a *sequence shard*: rows [r*T/t, (r+1)*T/t)
 // of tensor rank r. Under context parallelism T counts only this context rank's positions. The sequence has 2c equal

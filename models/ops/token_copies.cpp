@@ -30,7 +30,7 @@ double choose(std::int64_t n, std::int64_t k) {
 /// Share of tokens that have one of `count` experts from `first` on.
 double share_with_any(const TokenCopies& c, std::int64_t first, std::int64_t count) {
   const std::int64_t of_group = c.experts / c.groups;
-  std::map<std::pair<std::int64_t, std::int64_t>, double> ways{{{0, 0}, 1}};  // by groups chosen, and how many of the experts are in them
+  std::map<std::pair<std::int64_t, std::int64_t>, double> ways{{{0, 0}, 1}};  // by number of chosen groups, and of experts in them
   std::int64_t apart = 0;                                                    // groups that have none of the experts
   for (std::int64_t g = 0; g < c.groups; ++g) {
     const std::int64_t here = std::min(first + count, (g + 1) * of_group) - std::max(first, g * of_group);
@@ -53,7 +53,7 @@ double share_with_any(const TokenCopies& c, std::int64_t first, std::int64_t cou
 
 double share_that_visits(const TokenCopies& c, std::int64_t parts) {
   require(parts > 0 && c.experts % parts == 0, "experts lie equally on all parts");
-  const std::int64_t unlike = parts / std::gcd(parts, c.groups), of_part = c.experts / parts;  // parts lie to groups as those before did
+  const std::int64_t unlike = parts / std::gcd(parts, c.groups), of_part = c.experts / parts;  // further parts lie alike in groups
   double sum = 0;
   for (std::int64_t p = 0; p < unlike; ++p) sum += share_with_any(c, p * of_part, of_part);
   return sum / static_cast<double>(unlike);

@@ -117,7 +117,7 @@ struct RopeScaling {
   double mscale_all_dim = 0;             ///< yarn, latent attention: scores are multiplied by (1 + 0.1 mscale_all_dim ln factor)^2
 };
 
-/// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): keys and values of all heads come from a compressed row.
+/// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): keys and values of all heads share a compressed row.
 struct LatentSpec {
   std::int64_t kv_rank = 0;              ///< width of the compressed row; 0: keys and values come from the hidden state
   std::int64_t query_rank = 0;           ///< width of the queries' compressed row; 0: from the hidden state

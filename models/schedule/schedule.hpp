@@ -77,11 +77,11 @@ using Orders = std::vector<std::vector<Action>>;
 /// ZB-H1 and ZB-H2 with fewer micro-batches: the same rule cut short. This is legal, and (p-m)tW or
 /// (2p-1-m)tW longer. On one stage a weight follows its backward immediately, with the arithmetic of 1F1B.
 ///
-/// DualPipeV (deepseek-ai/DualPipe: dualpipe/dualpipev.py, step; m >= 2p). Two chunks in a V; F0 is a forward pass of chunk 0, B a
-/// backward pass, W a weight. Stage s does 2(p-s-1) F0; s+1 times F0 F1; p-s-1 times B1 W F1; m-2p+s+1 times F0 B1 F1 B0; p-s-1 times
-/// B1 F1 B0; s+1 times B1 B0; p-s-1 times W B0; s+1 W. Backward passes have both halves, but for those of the third step and from the
-/// middle of the sixth on. Pairs are F B of the fourth and fifth step; the last stage's first is none, for its passes need each other. With
-/// times of a chunk, tFB of a pair and tW <= tF, tB, stages idle at most (p-1)(tFB + tB - 2tW). That is the published
+/// DualPipeV (deepseek-ai/DualPipe: dualpipe/dualpipev.py, step; m >= 2p). Two chunks in a V; F0 is a forward pass of chunk 0, B
+/// a backward pass, W a weight. Stage s does 2(p-s-1) F0; s+1 times F0 F1; p-s-1 times B1 W F1; m-2p+s+1 times F0 B1 F1 B0; p-s-1
+/// times B1 F1 B0; s+1 times B1 B0; p-s-1 times W B0; s+1 W. Backward passes have both halves, except in the third step and from
+/// the middle of the sixth on. F B of the fourth and fifth step are pairs, except the last stage's first, whose passes need each
+/// other. With times of a chunk, tFB of a pair and tW <= tF, tB, stages idle at most (p-1)(tFB + tB - 2tW). That is the published
 /// (PP/2-1)(F&B + B - 3W) of PP = 2p chunks and a whole backward pass B. Every stage holds 2p+1 chunks until their backward.
 ///
 /// ZB-H1 and ZB-H2 are orders for passes of equal cost. If `shape.costs` differ, they become the authors' automatic ZB-1p and

@@ -1,5 +1,5 @@
 #pragma once
-// Detects that a stage's program repeats, so that micro-batches can be copied. (No relation to recurrent layers: models/ops/recurrence.hpp.)
+// Detects that a stage's program repeats, so that micro-batches can be copied. (Unrelated to models/ops/recurrence.hpp.)
 //
 // If the builder's state equals its state some micro-batches ago, it would write the same instances again. They are copied instead.
 // Two states are equal if each point in them is equally long ago, or is the same point and older than all points that moved.
@@ -11,7 +11,7 @@
 
 namespace tandem::lowering {
 
-/// Visits the builder's state, always in the same order: take() stores it, compare() compares it, move() advances it past the copies.
+/// Visits the builder's state in a fixed order: take() stores it, compare() compares it, move() advances it past the copies.
 class RepeatDetector {
  public:
   /// How much of a program has been written.

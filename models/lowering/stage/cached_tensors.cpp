@@ -53,14 +53,14 @@ std::vector<std::int64_t> gathered(const UpdateTensors& u) {
 
 }  // namespace
 
-// deepspeed/runtime/zero/stage_1_and_2.py, commit 2151c787a, in the order of a step: allreduce_bucket flattens a bucket and copies it to
-// communication_data_type if that differs; independent_gradient_partition_epilogue, behind all of them, lets go of the gradients;
-// _has_inf_or_nan makes one tensor's gradients after the other fp32, get_grad_norm_direct fp64, as far as the rank updates them, and waits
-// for each; step() flattens the rank's part and, beside it, makes it fp32, and gathers the weights. (zero/stage2.py of the branch
-// big-science, 2021, does the same; Aleph-Alpha/scaling 737f855, src/scaling/core/optimizer, makes no copies for the norm.) A tensor that
-// Python frees stays while a collective's stream has not passed it: pytorch/pytorch, torch/lib/c10d/ProcessGroupNCCL.cpp, collective()
-// and allgather() call recordStream, and c10/cuda/CUDACachingAllocator.cpp, free() then insert_events(), process_events() frees. Nothing
-// waits between buckets.
+// deepspeed/runtime/zero/stage_1_and_2.py, commit 2151c787a, in the order of a step. allreduce_bucket flattens a bucket
+// and copies it to communication_data_type if that differs. independent_gradient_partition_epilogue then frees the
+// gradients. _has_inf_or_nan casts the updated gradients to fp32, one tensor after the other; get_grad_norm_direct casts
+// them to fp64 and waits for each. step() flattens the rank's part, casts it to fp32 and gathers the weights.
+// (zero/stage2.py of the branch big-science, 2021, does the same. Aleph-Alpha/scaling 737f855, src/scaling/core/optimizer,
+// makes no copies for the norm.) Freed tensors stay until a collective's stream has passed them (pytorch/pytorch:
+// torch/lib/c10d/ProcessGroupNCCL.cpp, collective() and allgather() call recordStream; c10/cuda/CUDACachingAllocator.cpp,
+// free() calls insert_events(), and process_events() frees). Nothing waits between buckets.
 PassingTensors passing_in_update(const UpdateTensors& u) {
   if (!u.narrow_gradients) return {};
   const std::int64_t one = std::min(u.largest, u.updated);
@@ -75,9 +75,9 @@ PassingTensors passing_in_update(const UpdateTensors& u) {
   return passing.finish();
 }
 
-// deepspeed/runtime/bf16_optimizer.py, commit 56c522386, get_grads_for_reduction gives the flat fp32 gradients of all parameters, and
-// engine.py, allreduce_bucket, copies them to communication_data_type, which is bf16 unless the configuration says otherwise
-// (bigscience-workshop/bigscience, train/tr11-176B-ml/tr11-176B-ml.slurm, does not). flatten() of a list of one tensor makes no copy.
+// deepspeed/runtime/bf16_optimizer.py, commit 56c522386: get_grads_for_reduction returns the flat fp32 gradients of all parameters.
+// engine.py, allreduce_bucket, copies them to communication_data_type, by default bf16 (bigscience-workshop/bigscience,
+// train/tr11-176B-ml/tr11-176B-ml.slurm, keeps it). flatten() of a list of one tensor makes no copy.
 Bytes sent_gradients(const UpdateTensors& u) {
   return Bytes(u.narrow_gradients ? 0 : u.weight_bytes * u.parameters);
 }

@@ -15,7 +15,7 @@ class KeptLogits {
     const bool head = std::any_of(chunks.begin(), chunks.end(), [](const ChunkPart& p) { return p.last; });
     if (!head || c.forward_only) return;
     if (by_pipeline_engine(c)) most_ = static_cast<std::size_t>(s_.fusion.kept_logits);
-    // A loss that copies its logits leaves them to the engine, in the type of activations.
+    // A loss that copies logits leaves the originals, in the activations' type, to the engine.
     if (s_.fusion.loss_copies) most_ = static_cast<std::size_t>(c.plan.stack.facts.kept_outputs), for_good_ = true;
   }
 
@@ -27,7 +27,7 @@ class KeptLogits {
     if (kept_.size() < most_) allocate();
   }
   void drop() {
-    if (!for_good_) release();  // else the micro-batch's own take the place of the earliest
+    if (!for_good_) release();  // else the micro-batch's logits replace the earliest
   }
   void end() {
     while (!kept_.empty()) release();
@@ -35,9 +35,9 @@ class KeptLogits {
   const std::vector<BufferId>& kept() const { return kept_; }
 
  private:
-  /// DeepSpeed's, which has 1F1B alone and asserts a ZeRO stage below 2 (deepspeed/runtime/pipe/engine.py), and which its recipes of
-  /// experts and of Ulysses do without (microsoft/Megatron-DeepSpeed: examples_deepspeed/MoE, --no-pipeline-parallel;
-  /// megatron/core/parallel_state.py).
+  /// Whether DeepSpeed's pipeline engine runs the plan. It has only 1F1B and asserts ZeRO stage < 2
+  /// (deepspeed/runtime/pipe/engine.py). Recipes for experts and Ulysses do not use it (microsoft/Megatron-DeepSpeed:
+  /// examples_deepspeed/MoE, --no-pipeline-parallel; megatron/core/parallel_state.py).
   static bool by_pipeline_engine(const StageContext& c) {
     const bool plain = c.plan.parallel.schedule == ScheduleKind::one_f_one_b && c.plan.parallel.virtual_pipeline == 1;
     return plain && !c.shapes.sharded_gradients && c.shapes.experts == 0 && c.shapes.context == 1;
@@ -56,7 +56,7 @@ class KeptLogits {
   const Shapes& s_;
   ProgramBuilder& b_;
   std::size_t most_ = 0;
-  bool for_good_ = false;  ///< as many from the first to the last pass
+  bool for_good_ = false;  ///< the same number is kept from the first to the last pass
   std::vector<BufferId> kept_;
 };
 

@@ -125,7 +125,7 @@ class Shortener {
   void take_batches() {
     Plan& plan = short_.plan;
     const std::int64_t stages = plan.parallel.pipeline, m = plan.micro_batches();
-    const std::int64_t turns = folds(plan.parallel.schedule) ? 3 : 2;  // there and back before every micro-batch goes the same way
+    const std::int64_t turns = folds(plan.parallel.schedule) ? 3 : 2;  // after these turns all micro-batches behave alike
     const std::int64_t kept = stages == 1 ? kBatches + level_ : (turns + level_) * stages + m % stages;
     const std::int64_t times = (m - kept) / stages;
     if (times < 1) return;

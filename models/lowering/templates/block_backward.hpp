@@ -103,15 +103,15 @@ class BlockBackward {
   void convolution(const RecurrenceDims& d, const Value& dy, const Value& dx);
   /// Gradient of attention's output, from the gradient of its gated output.
   Value ungated(const Value& dgated);
-  // Latent attention (block_latent_backward.cpp): the gradient of its input from that of qkv, and those of its matrices.
+  // Latent attention (block_latent_backward.cpp): gradients of its input, from that of qkv, and of its matrices.
   Value latent_input(const Value& dqkv, const Value& to);
   Value latent_queries(const Value& dq, const Value& to);
   Value latent_kv(const Value& dkv, const Value& dturned);
-  // The indexer (block_indexer_backward.cpp, of blocks block_index_blocks_backward.cpp): its gradients, of which none goes on to what it read,
-  // and those of its matrices.
+  // The indexer (block_indexer_backward.cpp; block-level:
+  // block_index_blocks_backward.cpp): gradients of its matrices. None flows to its input.
   void index_gradients();
   void block_index_gradients();
-  /// Queries or key: before their norm, its statistics, and where the gradient of the first goes.
+  /// Index queries or key: their values before the norm, the norm's statistics, and the place of the values' gradient.
   struct IndexPart {
     Value down, stats, held;
   };

@@ -1,5 +1,5 @@
-// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556 section 2.1): a score of every query and key, and each query's best
-// keys. Every tensor rank computes all of it, as in Megatron-Core (megatron/core/transformer/experimental_attention_variant/dsa.py).
+// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556 section 2.1) scores all query-key pairs and picks each query's
+// best keys. Each tensor rank computes all of it (Megatron-Core: megatron/core/transformer/experimental_attention_variant/dsa.py).
 
 #include "models/lowering/templates/block_activations.hpp"
 

@@ -1,8 +1,8 @@
-// Final norm, logits of the vocabulary shard and the vocabulary-parallel loss: maximum, then sums, then the gradient
-// (Megatron-LM, arXiv 1909.08053 section 3), so that logits never leave a rank. PyTorch's own loss needs them whole: sets with
-// whole_logits gather them over tensor ranks. BERT puts a dense layer with a norm
-// before the logits and classifies sequence pairs by their first token (arXiv 1810.04805). With MTP modules, final norms are templates of
-// their own (mtp.cpp), and the head has a loss for the model's states and for those of each module.
+// Final norm, logits of the vocabulary shard, and the vocabulary-parallel loss: maximum, then sums, then the
+// gradient (Megatron-LM, arXiv 1909.08053 section 3), so logits never leave a rank. PyTorch's own loss needs whole
+// logits: sets with whole_logits gather them over tensor ranks. BERT has a dense layer with a norm before the
+// logits, and classifies sequence pairs by their first token (arXiv 1810.04805). With MTP modules, final norms are
+// separate templates (mtp.cpp), and the head has a loss for the model's states and for those of each module.
 
 #include "models/lowering/templates/block_frame.hpp"
 #include "models/lowering/templates/gradient_sink.hpp"
@@ -71,9 +71,9 @@ bool copies_for_loss(const Shapes& s) { return s.fusion.loss_copies && s.loss_ty
 /// would be too many (NVIDIA/DeepLearningExamples: PyTorch/LanguageModeling/BERT/modeling.py, sequence_output_is_dense).
 bool passes_for_loss(const Shapes& s) { return copies_for_loss(s) && !s.bert; }
 
-/// Elements of the gathered tensor and the list. A collective has used them on a stream of its own, so PyTorch's allocator waits for the
-/// device before it gives their bytes to others, and the host has asked for the loss' gradients by then (pytorch/pytorch:
-/// ProcessGroupNCCL.cpp, allgather, recordStream; CUDACachingAllocator.cpp, free, insert_events).
+/// Elements of the gathered tensor and of the list. A collective used both on its own stream, so PyTorch's allocator
+/// reuses their bytes only after waiting for the device, and the host has allocated the loss' gradients by then
+/// (pytorch/pytorch: ProcessGroupNCCL.cpp, allgather, recordStream; CUDACachingAllocator.cpp, free, insert_events).
 std::int64_t of_gather(const Shapes& s) { return 2 * s.tokens * s.loss_columns(); }
 
 ColumnParts parts_of_logits(const Shapes& s) { return {s.tokens, s.loss_columns(), s.tensor}; }
@@ -183,8 +183,8 @@ class HeadForward {
     return logits;
   }
 
-  /// torch.distributed.all_gather: shares of the vocabulary arrive rank by rank in one tensor and are copied to a list, which torch.cat
-  /// puts side by side.
+  /// torch.distributed.all_gather: vocabulary shards arrive rank by rank
+  /// in one tensor and are copied to a list, which torch.cat concatenates.
   void gather_logits(const std::string& name, const Value& own, const Value& logits) {
     const Value flat = b_.scratch(own.dtype, logits.elements), list = b_.scratch(own.dtype, logits.elements);
     b_.add(name + "logits_all_gather", Collective{CollectiveKind::all_gather, Group::tensor, logits.elements, own.dtype}, {own}, {flat},
@@ -287,8 +287,8 @@ class HeadBackward {
     for (int i = 0; copies_for_loss(s_) && i < 2; ++i) b_.hold_ahead(task, wide.dtype, wide.elements);  // nll_loss', log_softmax'
     return narrow;
   }
-  /// PyTorch's nll_loss gives a gradient of zeros but one number a row, from which log_softmax makes another with the help of its
-  /// output. Here the forward pass has that gradient: `wide` stands for the output, and is added to zeros.
+  /// PyTorch's nll_loss writes a gradient with one nonzero per row; log_softmax computes another one from it and its own
+  /// output. Here the forward pass has computed that gradient already: `wide` stands for the output and is added to zeros.
   Value through_log_softmax(const Value& wide, std::int64_t module) {
     const Value gradient = b_.scratch(wide.dtype, wide.elements);
     b_.add(task_name(module, "nll_gradient"), Fill{wide.elements, wide.dtype}, {}, {gradient});

@@ -1,17 +1,17 @@
 #pragma once
 // Copies that frameworks make around the gathers of ZeRO 3's units, and the type in which a rank stores its shards.
 //
-//   none            shares have the products' type, a copy of the optimizer's; units are gathered to where they are used
-//   flat            shares are the optimizer's, made narrow before each gather; units are gathered to where they are used. Gradients are
-//                   concatenated in the reduction's type before they leave (PyTorch: torch/distributed/fsdp/_flat_param.py,
+//   none            shards have the products' type, copied from the optimizer's; units are gathered to their place of use
+//   flat            shards are the optimizer's, cast before each gather; units are gathered to their place of use. Gradients are
+//                   concatenated in the reduction's type before it (PyTorch: torch/distributed/fsdp/_flat_param.py,
 //                   _runtime_utils.py: parameters are views of one tensor, whose gradient autograd concatenates)
-//   per_parameter   the same, but a unit arrives in a tensor of its own, of which its parameters are copied before they are used
-//                   (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py: all_gather_copy_in, split_with_sizes_copy, chunk_cat); so does
-//                   a loop over layers in XLA, which hands what it gathered to its next iteration (openxla/xla: gpu_compiler.cc,
-//                   AddDoubleBufferingPasses, is there to get rid of that)
+//   per_parameter   likewise, but a unit is gathered into its own tensor, from which its parameters are copied before use
+//                   (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py: all_gather_copy_in, split_with_sizes_copy,
+//                   chunk_cat). So does a loop over layers in XLA, which passes gathered weights to its next iteration
+//                   (openxla/xla: gpu_compiler.cc; AddDoubleBufferingPasses is there to avoid the copy)
 //
-// Copies before a gather run on a stream of their own there, on the compute stream here: they touch a share only. Left out is what
-// FSDP1 does to gradients on the reduction's stream, beside computation: a cast where types differ, and a division.
+// There, copies before a gather run on their own stream; here on the compute stream, as they touch only a shard.
+// Omitted: FSDP1's cast (if types differ) and division of gradients on the reduction stream, beside computation.
 
 #include "models/lowering/templates/blocks.hpp"
 
