@@ -111,7 +111,7 @@ struct Param {
   std::int32_t global_index;   ///< position in the whole model's parameter list
   std::int64_t offset;         ///< elements, into the flat buffers
   std::int64_t rows, cols;     ///< shape on this rank; cols = 1 for vectors
-  std::int64_t full_rows, full_cols;  ///< of the whole parameter, without vocabulary padding
+  std::int64_t full_rows, full_cols;  ///< shape of the whole parameter, without vocabulary padding
   int shard_dim = -1;          ///< dimension (0 or 1) cut over tensor ranks (experts: expert tensor ranks); -1: replicated
   bool decay = false;          ///< weight decay applies
   bool in_norm = true;         ///< counts in the global norm (a tied copy does not)

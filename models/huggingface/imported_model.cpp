@@ -110,7 +110,7 @@ ImportedModel import_model(const std::string& path, std::int64_t sequence) {
     throw InfeasibleError(Problem{out.file, "model_type", '"' + type.name + '"', "not implemented: " + table["impossible"].get<std::string>(),
                                   "no plan comes near it; use gpt, llama, bloom, bert or t5"});
   Facts facts(config, type.inner, table, out.file, sequence);
-  for (const char* size : {"layers", "hidden", "heads", "kv_heads", "head_dim", "vocab"}) facts.whole(size);  // separately
+  for (const char* size : {"layers", "hidden", "heads", "kv_heads", "head_dim", "vocab"}) facts.whole(size);  // one error per field
   out.fields = plan_fields_of(table, facts);
   FeatureParameters of_features;
   for (const auto& [id, part] : table["weights"].items())

@@ -140,7 +140,7 @@ struct IndexerSpec {
 /// Attention heads of one kind of layer, and their widths.
 struct AttentionHeads {
   std::int64_t queries, keys;            ///< query heads; key and value heads
-  std::int64_t head_dim, value_dim;      ///< of queries and keys; of values
+  std::int64_t head_dim, value_dim;      ///< widths of queries and keys; of values
   bool tied = false;                     ///< values equal keys
   bool operator==(const AttentionHeads&) const = default;
 };

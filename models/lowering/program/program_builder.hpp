@@ -196,12 +196,12 @@ class ProgramBuilder {
   Arena arena_;
   std::vector<Buffer> buffers_;
   std::vector<BufferId> released_;                  ///< ids that are free
-  std::vector<std::pair<Point, EdgeKind>> waits_;   ///< of the next instance
-  std::vector<Point> computation_waits_;            ///< of the next instance with a computation
+  std::vector<std::pair<Point, EdgeKind>> waits_;   ///< waits of the next instance
+  std::vector<Point> computation_waits_;            ///< waits of the next instance with a computation
   std::vector<Pending> pending_;                    ///< edges into the instance being added
   std::array<Frontier, kStreams> known_{};          ///< [stream] already waits for these points of other streams
   LiveCount live_;
-  std::vector<LiveCount::Bound> bound_;             ///< of one instance at a time
+  std::vector<LiveCount::Bound> bound_;             ///< bindings of one instance at a time
   std::int64_t scratch_ = 0;
   Frontier scratch_touched_{};
   std::array<bool, kStreams> scratch_open_{};

@@ -104,7 +104,7 @@ struct Shapes : HeadShape {
   bool value_norm;              ///< values have an RMS norm without weights, too
   double attention_soft_cap, logit_soft_cap;  ///< 0: no cap
   bool router_bias;
-  RouterRule routing;              ///< of experts
+  RouterRule routing;              ///< how the router chooses experts
   TokenCopies copies;           ///< DeepEP's copies of tokens; 0 experts: a row for each expert travels
   double balance_rate;          ///< step of the router's balancing bias; 0: no such bias
   bool causal;                  ///< false in BERT and in T5's encoder

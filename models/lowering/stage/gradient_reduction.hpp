@@ -100,7 +100,7 @@ class GradientReduction {
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> done_;
   std::vector<bool> reduced_;
   bool tie_waits_ = false;       ///< the stage's part of a shared matrix is complete but not yet summed over stages
-  std::vector<Sent> sent_;       ///< of one unit, or of the root unit
+  std::vector<Sent> sent_;       ///< sent gradients of one unit, or of the root unit
   std::vector<bool> root_;       ///< by unit
   std::map<std::int32_t, std::vector<std::int32_t>> root_done_;  ///< by micro-batch: completed units of the root unit
   std::optional<std::pair<std::int32_t, BufferId>> replicas_sent_;  ///< unit, and buffer of its shard's sum over replicas

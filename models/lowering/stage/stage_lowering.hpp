@@ -189,7 +189,7 @@ class StageLowering {
   struct Reference {
     RepeatDetector state;
     std::size_t event = 0;
-    std::int64_t searches = 0;                            ///< of the arena, up to this state
+    std::int64_t searches = 0;                            ///< the arena's searches() up to this state
     std::int32_t micro_batch = 0, micro_batches = 0;      ///< its micro-batch; period of the repetition in micro-batches
     ProgramBuilder::Mark mark{};
   };

@@ -12,7 +12,7 @@ namespace tandem::lowering {
 
 /// Costs of one layer, for a micro-batch after the first.
 struct LayerWork {
-  PassWork pass;           ///< of a layer that stores only its input
+  PassWork pass;           ///< costs of a layer that stores only its input
   std::int64_t again = 0;  ///< cost of recomputing its forward pass
   std::int64_t kept = 0;   ///< additional bytes that a layer without recomputation stores
 };

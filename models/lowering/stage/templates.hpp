@@ -39,7 +39,7 @@ struct TransferTemplates {
 /// Additional templates of an encoder-decoder; unset otherwise.
 struct DecoderTemplates {
   BlockTemplates block;
-  BlockTemplates kept_block;       ///< of layers without selective recomputation
+  BlockTemplates kept_block;       ///< blocks without selective recomputation
   TransferTemplates transfer;      ///< transfers of a decoder's state followed by the encoder's output
   TemplateId bridge_forward, pass_memory, pass_gradient, memory_start, tables_start, tables_add;
   FirstAndLater bridge_backward;

@@ -10,10 +10,10 @@ namespace tandem::lowering {
 
 struct BlockDeferred {
   Value attention, qkv, mlp, fc1;          ///< output gradients of proj, the first product, fc2 and fc1
-  Value q_down, q_up, kv_down, kv_up;      ///< of latent attention's matrices, in place of qkv
-  Value index_q, index_k, index_w;         ///< of an indexer's matrices
-  Value expert_rows, expert_fc1, logits;   ///< of the experts' matrices and the router
-  Value shared;                            ///< of the shared experts' gate or norm, in place of fc2's output
+  Value q_down, q_up, kv_down, kv_up;      ///< output gradients of latent attention's matrices, in place of qkv
+  Value index_q, index_k, index_w;         ///< output gradients of an indexer's matrices
+  Value expert_rows, expert_fc1, logits;   ///< output gradients of the experts' matrices and the router
+  Value shared;                            ///< gradient of the shared experts' gate or norm output, not fc2's output
   Value early;                             ///< gradients of norms and of biases added after a sum
   Value again;                             ///< no gradients: copied vectors of the block (again_region)
 

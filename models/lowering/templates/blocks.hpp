@@ -86,7 +86,7 @@ Template gather_transfer(const Shapes& s);
 struct ReduceSpec {
   std::string name;
   Group group = Group::data;
-  std::int64_t elements = 0;   ///< of the full vector
+  std::int64_t elements = 0;   ///< elements of the full vector
   std::int64_t padding = 0;    ///< elements at the end that belong to no parameter
   DType dtype = DType::fp32;   ///< type in the collective
   MemoryKind kind = MemoryKind::gradients;
@@ -125,7 +125,7 @@ Template take_share(const ReduceSpec& spec);
 Template tie(const ReduceSpec& spec, bool whole);
 
 struct UpdateSpec {
-  std::int64_t gradient_elements = 0, weight_elements = 0, state_elements = 0;  ///< of the rank's buffers
+  std::int64_t gradient_elements = 0, weight_elements = 0, state_elements = 0;  ///< elements of the rank's buffers
   std::int64_t own_elements = 0;    ///< gradient elements of the parameters that the rank updates
   std::int64_t global_parameters = 0;
   Group norm_group = Group::model;
