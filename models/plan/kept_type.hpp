@@ -1,5 +1,5 @@
 #pragma once
-// Type in which a rank stores weights and optimizer states from step to step.
+// Type in which a rank stores weights and optimizer states between steps.
 
 #include <string_view>
 

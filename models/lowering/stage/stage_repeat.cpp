@@ -17,7 +17,7 @@ bool begins_forward(const ScheduleEvent& e) {
   return e.kind == ScheduleEvent::Kind::compute && e.action.phase == Phase::forward && e.action.chunk == 0;
 }
 
-/// Whether event `b` equals event `a`, except for its position and `micro_batches` later.
+/// Whether event `b` repeats event `a`, `micro_batches` later.
 bool again(const std::vector<ScheduleEvent>& events, std::size_t a, std::size_t b, std::int32_t micro_batches) {
   const ScheduleEvent &x = events[a], &y = events[b];
   const auto apart = static_cast<std::int32_t>(b - a);

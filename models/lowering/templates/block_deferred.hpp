@@ -13,7 +13,7 @@ struct BlockDeferred {
   Value q_down, q_up, kv_down, kv_up;      ///< output gradients of latent attention's matrices, in place of qkv
   Value index_q, index_k, index_w;         ///< output gradients of an indexer's matrices
   Value expert_rows, expert_fc1, logits;   ///< output gradients of the experts' matrices and the router
-  Value shared;                            ///< gradient of the shared experts' gate or norm output, not fc2's output
+  Value shared;                            ///< gradient of the shared experts' output, before their gate or norm
   Value early;                             ///< gradients of norms and of biases added after a sum
   Value again;                             ///< no gradients: copied vectors of the block (again_region)
 
