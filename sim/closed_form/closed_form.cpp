@@ -43,13 +43,13 @@ const char* name(Outside o) {
   return names[static_cast<std::size_t>(o)];
 }
 
-Estimate ClosedForm::estimate(const Plan& plan, const Estimate& e, MemoryEstimate estimate_by) {
+Estimate ClosedForm::estimate(const Plan& plan, const Estimate& e, MemoryEstimate by) {
   require_cuda(plan, topology_.device(), cost_.comm_fit());
   const double share = static_cast<double>(e.memory.count()) / static_cast<double>(topology_.device().usable_memory.count());
   const bool tight = share > kTight.first && share < kTight.second;
-  const bool read_off = estimate_by == MemoryEstimate::simulated_allocator && (tight || one_arena(plan, topology_.device()));
+  const bool read_off = by == MemoryEstimate::allocator && (tight || one_arena(plan, topology_.device()));
   if ((e.outside == Outside::nothing && !read_off) || plan.cluster.perturbation.any()) return e;
-  const ReadStep read = short_.of(plan, estimate_by);
+  const ReadStep read = short_.of(plan, by);
   return {Duration::picoseconds(read.ps), read.memory, Outside::nothing, read.whole ? Way::events : Way::short_steps};
 }
 

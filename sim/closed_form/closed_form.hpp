@@ -19,9 +19,9 @@ class ClosedForm {
         layers_(topology, cost), links_(topology, cost), runtime_(topology, cost), short_(topology, cost) {}
 
   /// Of a validated plan that fits the cluster. Only plans on disturbed machines are outside.
-  Estimate estimate(const Plan& plan, MemoryEstimate estimate_by = MemoryEstimate::simulated_allocator) { return estimate(plan, quick(plan), estimate_by); }
+  Estimate estimate(const Plan& plan, MemoryEstimate by = MemoryEstimate::allocator) { return estimate(plan, quick(plan), by); }
   /// The same, going on from what quick() says of the plan.
-  Estimate estimate(const Plan& plan, const Estimate& quick, MemoryEstimate estimate_by);
+  Estimate estimate(const Plan& plan, const Estimate& quick, MemoryEstimate by);
   /// The same in microseconds, or outside: by recurrences alone. Its memory is within some percent where it fits with room.
   Estimate quick(const Plan& plan);
   /// Memory alone, as MemoryEstimate::live_peak has it, of any plan: by short plans that are lowered and not simulated.

@@ -125,7 +125,9 @@ class ScheduleFormula::Writer {
   std::int32_t registers_ = 0;
 };
 
-ScheduleFormula::ScheduleFormula(ScheduleKind kind, const ScheduleShape& shape) : stages_(shape.stages) { Writer(*this, kind, shape).write(); }
+ScheduleFormula::ScheduleFormula(ScheduleKind kind, const ScheduleShape& shape) : stages_(shape.stages) {
+  Writer(*this, kind, shape).write();
+}
 
 void ScheduleFormula::evaluate(const PassTimes& times, PassEnds& ends) {
   const auto n = static_cast<std::size_t>(stages_);

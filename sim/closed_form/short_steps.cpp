@@ -106,14 +106,15 @@ Bytes ShortSteps::walked(const Plan& plan, const std::vector<Bytes>& runtime) co
   return most;
 }
 
-Bytes ShortSteps::memory(const Plan& plan, const Known& known, const Point& sum, MemoryEstimate estimate_by) const {
+Bytes ShortSteps::memory(const Plan& plan, const Known& known, const Point& sum, MemoryEstimate by) const {
   static const TaskGraph no_graph;
   static const Mesh no_mesh({1, 1, 1, 1, 1}, "tp-cp-ep-dp-pp");
   const std::size_t stages = known.runtime.size(), first = one_arena(plan, topology_.device()) ? 1 + stages : 1;
   Bytes most;
   for (std::size_t s = 0; s < stages; ++s) {
     const Bytes arena(std::llround(kRoom * sum[1 + stages + s]));
-    const bool full = estimate_by == MemoryEstimate::simulated_allocator && near_the_end(plan, {no_graph, no_mesh, topology_, cost_}, arena, known.runtime[s]);
+    const bool full = by == MemoryEstimate::allocator &&
+                      near_the_end(plan, {no_graph, no_mesh, topology_, cost_}, arena, known.runtime[s]);
     if (full) return walked(plan, known.runtime);
     most = std::max(most, known.runtime[s] + Bytes(std::llround(sum[first + s])));
   }
@@ -166,7 +167,7 @@ lowering::ShortPlan ShortSteps::shortened(const Plan& plan, int level) {
   return {plan, {}};
 }
 
-ReadStep ShortSteps::read(const Plan& plan, Reads reads, MemoryEstimate estimate_by) {
+ReadStep ShortSteps::read(const Plan& plan, Reads reads, MemoryEstimate by) {
   for (int level = 0;; ++level) {
     const lowering::ShortPlan s = shortened(plan, level);
     const Known& known = this->known(s, reads);
@@ -180,7 +181,7 @@ ReadStep ShortSteps::read(const Plan& plan, Reads reads, MemoryEstimate estimate
       if (batches && i < known.together.size()) add(sum, known.together[i], times * static_cast<double>(s.growths.back().times));
     }
     if (!s.whole() && (unsure.front() > kTime * sum.front() || largest_stage(unsure) > kMemory * largest_stage(sum))) continue;
-    return {std::llround(sum.front()), memory(plan, known, sum, estimate_by), s.whole()};
+    return {std::llround(sum.front()), memory(plan, known, sum, by), s.whole()};
   }
 }
 

@@ -16,7 +16,7 @@ namespace tandem::sim {
 
 /// How the memory of a plan that nearly fills its device is estimated.
 enum class MemoryEstimate : std::uint8_t {
-  simulated_allocator,  ///< PyTorch's allocator is simulated through the step: seconds for long steps
+  allocator,  ///< PyTorch's allocator is simulated through the step: seconds for long steps
   live_peak,   ///< largest sum of live tensors, without fragmentation
 };
 
@@ -33,7 +33,7 @@ class ShortSteps {
   ShortSteps(const Topology& topology, const CostModel& cost) : topology_(topology), cost_(cost) {}
 
   /// Of a validated plan without a perturbation. Simulates what it has not simulated before: some milliseconds.
-  ReadStep of(const Plan& plan, MemoryEstimate estimate_by = MemoryEstimate::simulated_allocator) { return read(plan, Reads::all, estimate_by); }
+  ReadStep of(const Plan& plan, MemoryEstimate by = MemoryEstimate::allocator) { return read(plan, Reads::all, by); }
   /// Its memory alone, as MemoryEstimate::live_peak has it: short plans are lowered and not simulated.
   Bytes memory_alive(const Plan& plan) { return read(plan, Reads::memory, MemoryEstimate::live_peak).memory; }
 
@@ -57,12 +57,12 @@ class ShortSteps {
   using Key = std::vector<std::int64_t>;
 
   static lowering::ShortPlan shortened(const Plan& plan, int level);
-  ReadStep read(const Plan& plan, Reads reads, MemoryEstimate estimate_by);
+  ReadStep read(const Plan& plan, Reads reads, MemoryEstimate by);
   const Known& known(const lowering::ShortPlan& s, Reads reads);
   Known read(const lowering::ShortPlan& s, Reads reads) const;
   Point simulated(const Plan& plan, const TaskGraph& graph, Reads reads) const;
   std::vector<Bytes> runtime(const Plan& plan, const TaskGraph& graph) const;
-  Bytes memory(const Plan& plan, const Known& known, const Point& sum, MemoryEstimate estimate_by) const;
+  Bytes memory(const Plan& plan, const Known& known, const Point& sum, MemoryEstimate by) const;
   Bytes walked(const Plan& plan, const std::vector<Bytes>& runtime) const;
   void write_key(const lowering::ShortPlan& s, Reads reads);
 

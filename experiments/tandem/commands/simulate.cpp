@@ -24,7 +24,8 @@ struct Options {
   bool allow_oversize = false;
 };
 
-void write_simulated(const Options& o, const PreparedPlan& r, const Topology& topology, const Prediction& p, const Routing* routing) {
+void write_simulated(const Options& o, const PreparedPlan& r, const Topology& topology, const Prediction& p,
+                     const Routing* routing) {
   SavedTimeline timeline = saved(timeline_of(p), r.graph, routing);
   timeline.measured_table = measured_table(r.plan, topology, p);
   write_timeline(timeline, o.timeline);

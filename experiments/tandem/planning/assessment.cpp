@@ -35,7 +35,8 @@ void predict(Assessment& a, const std::string& stack) {
   a.prediction = sim::simulate(a.plan, graph, *a.topology, options);
   if (const std::int64_t first = a.plan.training.batch_rampup.start; first > 0) {
     const Plan small = with_batch(a.plan, first);
-    a.first_step_share = sim::simulate(small, lower(small), *a.topology, options).step_time.seconds() / a.prediction.step_time.seconds();
+    const Prediction begun = sim::simulate(small, lower(small), *a.topology, options);
+    a.first_step_share = begun.step_time.seconds() / a.prediction.step_time.seconds();
   }
 }
 

@@ -105,7 +105,8 @@ std::vector<Sensitivity> ChangeMaker::tornado() const {
   if (!c.failures.goodput)
     for (const char* name : {"failures", "restart", "save"})
       if (value_of(c, name) > 0) out.push_back(sensitivity(name, 0.5, 2));
-  if (option_.assessment.plan.cluster.devices > option_.assessment.topology->devices_per_node()) out.push_back(sensitivity("network", 0.5, 2));
+  const Assessment& a = option_.assessment;
+  if (a.plan.cluster.devices > a.topology->devices_per_node()) out.push_back(sensitivity("network", 0.5, 2));
   const bool money = c.price.has_value();
   std::stable_sort(out.begin(), out.end(), [&](const Sensitivity& a, const Sensitivity& b) {
     return money ? a.money_span() > b.money_span() : a.days_span() > b.days_span();

@@ -131,7 +131,7 @@ std::string Judge::refusal_of_stack(const Plan& plan) const {
 GroupView Judge::group(std::int64_t group) const {
   const CandidateId first = group * space_.members();
   GroupView out;
-  const auto refused = [&](Outcome outcome, std::string reason) { return out.outcome = outcome, out.reason = std::move(reason), out; };
+  const auto refused = [&](Outcome why, std::string reason) { return out.outcome = why, out.reason = std::move(reason), out; };
   if (!space_.divides(first)) return refused(Outcome::devices, "tensor x pipeline x context (x data) does not give the number of devices");
   Lease tools(*this);
   const Plan& plan = tools->plans.of(first);
@@ -179,7 +179,7 @@ bool Judge::large(std::int64_t memory, double error) const {
 
 CandidateView Judge::candidate(CandidateId id) const {
   CandidateView out;
-  const auto refused = [&](Outcome outcome, std::string reason) { return out.outcome = outcome, out.reason = std::move(reason), out; };
+  const auto refused = [&](Outcome why, std::string reason) { return out.outcome = why, out.reason = std::move(reason), out; };
   Lease tools(*this);
   const Plan& plan = tools->plans.of(id);
   sim::ClosedForm& form = tools->form;

@@ -217,7 +217,8 @@ TEST_CASE("what is continued ends as what is played to the end, on stages that d
       for (std::int64_t& t : times.transfer) t = static_cast<std::int64_t>(random() % 50);
       PassEnds whole;
       ScheduleFormula(kind, shape).evaluate(times, whole);
-      const double ratio = static_cast<double>(longest(schedules.evaluate(kind, shape, times))) / static_cast<double>(longest(whole));
+      const auto evaluated = static_cast<double>(longest(schedules.evaluate(kind, shape, times)));
+      const double ratio = evaluated / static_cast<double>(longest(whole));
       INFO(name(kind) << " " << ratio);
       CHECK(std::abs(ratio - 1) < 0.005);
     }
