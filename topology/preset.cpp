@@ -350,6 +350,7 @@ std::string cluster_file(const std::string& preset) {
   if (!path.empty()) return path;
   Problem p = unknown_preset(kClusters, preset, "cluster preset");
   p.field = "cluster.preset";
+  if (p.remedy.starts_with("there are ")) p.remedy += "; or describe your own: topology/presets/README.md, \"Your own cluster\"";
   throw ConfigError(p);
 }
 

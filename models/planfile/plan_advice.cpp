@@ -31,7 +31,8 @@ std::vector<std::string> plan_advice(const Plan& plan) {
     notes.push_back("offloaded states are copied to the device and updated there: DeepSpeed's CPUAdam and Megatron-LM's --optimizer-cpu-offload update "
                     "on the host, which takes longer");
   if (plan.stack.facts.whole_between_micro_batches)
-    notes.push_back("weights and gradients are exchanged once a step and whole between micro-batches: pipelines of stack " + plan.stack.name);
+    notes.push_back("ZeRO " + std::to_string(plan.parallel.zero_stage) + " saves no weights or gradients here: pipelines of stack " + plan.stack.name +
+                    " hold them whole through the step and exchange them once");
   notes.insert(notes.end(), plan.ineffective.begin(), plan.ineffective.end());
   notes.insert(notes.end(), plan.stack.facts.notes.begin(), plan.stack.facts.notes.end());
   return notes;

@@ -99,6 +99,12 @@ void fill_family(ModelSpec& m, const Filler& fill) {
            m.rope_scaling.type == "llama3" ? 8192 : 4096);
 }
 
+/// Volta and Turing multiply no bf16.
+void fill_precision(Plan& p, const Filler& fill) {
+  const bool older = p.cluster.generation == "volta" || p.cluster.generation == "turing";
+  if (older) fill.set("training.precision", p.training.precision, "fp16");
+}
+
 void fill_sizes(Plan& p, const Filler& fill) {
   ModelSpec& m = p.model;
   const bool t5 = m.family == Family::t5;
@@ -200,6 +206,7 @@ Given with_family_recipe(const Plan& plan, const Given& in_file) {
 bool stands_alone(std::string_view field) { return std::find(kAlone.begin(), kAlone.end(), field) != kAlone.end(); }
 
 void fill_defaults(Plan& plan, const Given& in_file) {
+  fill_precision(plan, Filler(in_file));  // what a stack does depends on it, too
   fill_family(plan.model, Filler(in_file));  // first: what a stack does depends on the model (positions, activation)
   choose_stack(plan, in_file);
   const Given given = fill_stack_defaults(plan, with_family_recipe(plan, in_file));

@@ -15,6 +15,14 @@ inline std::string title(const Plan& plan) {
   return !plan.model.name.empty() ? plan.model.name : std::filesystem::path(plan.file).stem().string();
 }
 
+/// "tensor 8 x pipeline 4 x data 2 x context 2, experts over 8"; context and experts only where there are such ranks.
+inline std::string degrees(const Plan& plan) {
+  const ParallelSpec& p = plan.parallel;
+  return "tensor " + std::to_string(p.tensor) + " x pipeline " + std::to_string(p.pipeline) + " x data " + std::to_string(p.data) +
+         (p.context > 1 ? " x context " + std::to_string(p.context) : "") +
+         (p.expert > 1 ? ", experts over " + std::to_string(p.expert) : "");
+}
+
 /// What a device is where its maker's chip holds several.
 inline std::string device_text(const Plan& plan) {
   return plan.cluster.generation.starts_with("trainium") ? " (a device is a NeuronCore, not a chip)" : "";

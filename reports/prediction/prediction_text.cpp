@@ -16,17 +16,11 @@ namespace {
 
 std::string line(const std::string& what, const std::string& value) { return "  " + padded(what, 26) + value + "\n"; }
 
-std::string degrees(const Plan& plan) {
-  const ParallelSpec& p = plan.parallel;
-  return "tensor " + std::to_string(p.tensor) + " x pipeline " + std::to_string(p.pipeline) + " x data " + std::to_string(p.data) +
-         (p.context > 1 ? " x context " + std::to_string(p.context) : "") +
-         (p.expert > 1 ? ", experts over " + std::to_string(p.expert) : "");
-}
-
 std::string counted(std::size_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
 std::string headline(const Prediction& p, const Plan& plan) {
-  return stack_text(plan) + "\n" + title(plan) + ": " + degrees(plan) + ", " + count_text(p.ranks) +
+  const ModelSpec& m = plan.model;
+  return stack_text(plan) + "\n" + title(plan) + ", " + count_text(count_parameters(m, m.vocab_size).total) + " parameters: " + degrees(plan) + ", " + count_text(p.ranks) +
          " ranks in " + counted(p.roles.size(), "role") + " on " + plan.cluster.preset +
          device_text(plan) + ", global batch " + count_text(plan.training.global_batch_size) + " x " + count_text(plan.training.seq_length) +
          " tokens\n";
@@ -84,27 +78,19 @@ std::string where_time_goes(const RolePrediction& role, double step_s) {
   return out;
 }
 
-/// The rank that has most laid out or, where the plan does not fit, the one that needs most.
-const RolePrediction& told_role(const Prediction& p) {
-  return p.roles[p.fits ? p.heaviest_role : neediest_role(p)];
-}
-
-/// That rank's memory beside its device's: where the laid-out peak alone would not tell whether it fits, with what decides.
+/// What decides whether the rank that needs most fits, beside its device's memory.
 std::string memory_beside_device(const Prediction& p, std::int64_t sharing) {
-  const RolePrediction& role = told_role(p);
-  const std::int64_t peak = role.peak_memory_bytes.count(), needed = role.needed_bytes.count();
-  const bool decides = std::max(peak, needed) * sharing > p.device_memory.count() && needed != peak;
+  const std::int64_t needed = p.roles[neediest_role(p)].needed_bytes.count();
   const std::string device = bytes_text(p.device_memory.count()), verdict = p.fits ? ", fits" : ", DOES NOT FIT";
-  const std::string laid_out = bytes_text(peak) + (decides ? " laid out, " + bytes_text(needed) + " needed" : "");
   if (sharing > 1)
-    return laid_out + "; the " + std::to_string(sharing) + " ranks that share a device need " +
-           bytes_text((decides ? needed : peak) * sharing) + " of its " + device + verdict;
-  return laid_out + " of the device's " + device + verdict;
+    return bytes_text(needed) + "; the " + std::to_string(sharing) + " ranks that share a device need " + bytes_text(needed * sharing) +
+           " of its " + device + verdict;
+  return bytes_text(needed) + " of the device's " + device + verdict;
 }
 
 std::string memory(const Prediction& p, std::int64_t sharing) {
-  const RolePrediction& role = told_role(p);
-  std::string out = "memory of the heaviest rank (" + std::to_string(role.ranks.front()) + "): ";
+  const RolePrediction& role = p.roles[neediest_role(p)];
+  std::string out = "memory of the rank that needs most (" + std::to_string(role.ranks.front()) + "): ";
   out += memory_beside_device(p, sharing) + "\n";
   for (std::size_t k = 0; k < kMemoryKinds; ++k)
     if (role.memory_bytes[k].count())

@@ -49,9 +49,7 @@ std::string rate_text(double bytes_per_s) {
 }
 
 std::string headline(const Plan& plan) {
-  const ParallelSpec& p = plan.parallel;
-  return stack_text(plan) + "\n" + title(plan) + ", on " + plan.cluster.preset + device_text(plan) + ": tensor " + std::to_string(p.tensor) +
-         " x pipeline " + std::to_string(p.pipeline) + " x data " + std::to_string(p.data) + "\n";
+  return stack_text(plan) + "\n" + title(plan) + ", on " + plan.cluster.preset + device_text(plan) + ": " + degrees(plan) + "\n";
 }
 
 std::string step_text(const Option& o) {

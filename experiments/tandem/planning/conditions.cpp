@@ -1,5 +1,6 @@
 #include "experiments/tandem/planning/conditions.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -54,8 +55,10 @@ double save_seconds(const FailureChoice& choice, const Facts& facts, const Asses
 
 FailureCondition failures_of(const FailureChoice& choice, const Facts& facts, const Assessment& a) {
   FailureCondition out;
+  // The published rate is that of a whole accelerator with its share of the host.
+  const auto devices = static_cast<double>(std::max<std::int64_t>(1, a.topology->cores_per_chip()));
   out.per_device_day = choice.mtbf_hours ? kHoursPerDay / *choice.mtbf_hours
-                                         : choice.per_device_day.value_or(facts.failures.failures_per_device_day);
+                                         : choice.per_device_day.value_or(facts.failures.failures_per_device_day / devices);
   out.detection_s = choice.detection_s.value_or(facts.failures.detection_s);
   out.restart_s = choice.restart_s.value_or(facts.failures.restart_s);
   (choice.async ? out.durable_s : out.save_s) = save_seconds(choice, facts, a);
