@@ -1,5 +1,5 @@
 #pragma once
-// What computes. A backend owns one rank's device: its memory, its queues and its kernels.
+// The interface of a compute backend. A backend owns one rank's device: its memory, its queues and its kernels.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,73 +18,73 @@
 
 namespace tandem::exec {
 
-/// What a backend has been asked for since it was made: the second, independent set of books.
+/// Totals since the backend was made. Checks compare them with the task graph's own totals.
 struct BackendCounters {
-  std::int64_t gemm_flops = 0;       ///< 2 m n k summed over matrix products as they were called
-  std::int64_t allocated_bytes = 0;  ///< live bytes handed out by allocate()
+  std::int64_t gemm_flops = 0;       ///< 2 m n k, summed over the matrix products that ran
+  std::int64_t allocated_bytes = 0;  ///< live bytes that allocate() has handed out
   std::int64_t peak_bytes = 0;
-  std::int64_t workspace_bytes = 0;  ///< what its queues use beside operands; not in the above
-  std::int64_t device_bytes = 0;     ///< in use on its device as the driver counts, by everybody; 0 where there is none
+  std::int64_t workspace_bytes = 0;  ///< scratch memory of the queues' libraries; not part of allocated_bytes
+  std::int64_t device_bytes = 0;     ///< used on the device by all processes, as the driver reports it; 0 on the CPU
 };
 
-/// Whether a backend can do something, and if not, what it is.
+/// Whether a backend can perform an operation, and if not, the reason.
 struct Answer {
   bool possible = true;
-  std::string reason;  ///< ends "the ... backend cannot do ..."
+  std::string reason;  ///< completes "the NAME backend cannot do ..."
 };
 
-/// The types of one computation.
+/// The data types of one computation.
 struct OperandTypes {
   DType compute;
-  std::span<const DType> in, out;  ///< in the order of the operation's operands; empty: whatever suits
+  std::span<const DType> in, out;  ///< in the order of the operation's operands; empty: any type is accepted
 };
 
-/// What was issued once, to be issued again as a whole.
+/// A recorded sequence of launches that can be issued again with one call (a CUDA graph).
 class Replay {
  public:
   virtual ~Replay() = default;
-  /// Behind everything issued to the compute stream's queue, which waits for all of it. Throws DeviceError.
+  /// Runs after everything issued to the compute stream's queue. Work issued to that queue later waits for it. Throws DeviceError.
   virtual void start() = 0;
 };
 
-/// Methods are for one thread at a time, but for those of its queues, each of which may have a thread of its own.
+/// One thread at a time may call these methods. The queues are exceptions: each may be driven by its own thread.
 class Backend {
  public:
   virtual ~Backend() = default;
-  /// For messages.
+  /// The backend's name, for error messages.
   virtual std::string_view name() const = 0;
-  /// Whether its queues run ahead of the host: what is issued has then not ended, and queues wait for each other by marks alone.
+  /// True if its queues run ahead of the host: run() returns before the work has ended, and only marks order the queues.
   virtual bool asynchronous() const = 0;
-  /// Whether the host must know Launch::rows before it can issue; where a launch has none, its queue reads them and waits.
+  /// True if the host must fill Launch::rows before it issues. If a launch has no rows, its queue reads them and blocks.
   virtual bool needs_rows() const { return false; }
-  /// Asked for every task before a run starts.
+  /// A run asks this for every task before it starts.
   virtual Answer supports(const Op& op, const OperandTypes& types) const = 0;
-  /// Throws DeviceError where there is no room.
+  /// Allocates device memory. Throws DeviceError if there is not enough.
   virtual std::unique_ptr<Memory> allocate(std::size_t bytes) = 0;
-  /// Memory of the host that HostCopies reach. Throws DeviceError where there is no room.
+  /// Allocates host memory that HostCopy tasks can reach. Throws DeviceError if there is not enough.
   virtual std::unique_ptr<Memory> allocate_host(std::size_t bytes) = 0;
-  /// Memory of one StepTable, which counters() leave out.
+  /// The memory that holds the rank's StepTable. counters() do not include it.
   virtual Memory& step_table() = 0;
-  /// What GradNorm and the optimizers work on from now on, ascending. No queue may be working.
+  /// Sets the parameter pieces, in ascending order, that GradNorm and the optimizers process. No queue may be busy.
   virtual void load_pieces(std::span<const PieceRow> rows) = 0;
-  /// What AdamW works on instead, by KernelContext::layer, until load_pieces is called again. No queue may be working.
+  /// Gives each AdamW task pieces of its own, chosen by KernelContext::layer, until the next load_pieces(). No queue may be busy.
   virtual void split_updates(std::span<const UpdateRows> updates) = 0;
-  /// The same one for a stream every time.
+  /// The queue of a stream; always the same object for the same stream.
   virtual Queue& queue(Stream stream) = 0;
   virtual std::unique_ptr<Mark> make_mark() = 0;
-  /// Keeps what `issue` issues to the queues, computations alone, and performs none of it. Operands, and all that a task's context names,
-  /// must stay. nullptr, and `issue` is not called, where the backend cannot.
+  /// Records the computations that `issue` puts on the queues, without performing them. Operands and the targets
+  /// of their contexts must stay valid. A backend that cannot record returns nullptr and does not call `issue`.
   virtual std::unique_ptr<Replay> capture(const std::function<void()>& issue) { return static_cast<void>(issue), nullptr; }
-  /// Sentences about work that it does in another way than the fastest. When no queue is working.
+  /// Sentences about work that runs in a slower way than the fastest one. Call it when no queue is busy.
   virtual std::vector<std::string> notes() const { return {}; }
-  /// When no queue is working.
+  /// Call it when no queue is busy.
   virtual BackendCounters counters() const = 0;
 };
 
-/// Makes one rank's backend. Throws DeviceError.
+/// Makes the backend of one rank. Throws DeviceError.
 using BackendFactory = std::function<std::unique_ptr<Backend>(Rank)>;
 
-/// The step table's place, for KernelContext.
+/// The step table's address, for KernelContext::table.
 inline StepTable* table_address(Backend& backend) { return reinterpret_cast<StepTable*>(backend.step_table().address()); }
 
 }  // namespace tandem::exec

@@ -1,5 +1,5 @@
 #pragma once
-// A backend that hands everything to another one: for those that change some of it.
+// Base classes that forward every call to another backend or queue. A subclass overrides the calls that it changes.
 
 #include <memory>
 #include <utility>

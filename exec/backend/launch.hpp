@@ -1,5 +1,5 @@
 #pragma once
-// One computation as a queue gets it.
+// One computation as a backend's queue receives it.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,29 +12,29 @@
 
 namespace tandem::exec {
 
-/// Everything an operation may depend on besides its operands; the same in every step.
+/// Everything besides its operands that an operation may depend on. It is the same in every step.
 struct KernelContext {
   std::uint64_t seed = 0;
   std::int32_t layer = -1;
-  std::int64_t first_sequence = 0;     ///< of the micro-batch, counted from StepTable::first_sample
-  std::int64_t seq_length = 0;         ///< tokens of a whole sequence, of the stack that the layer is in
+  std::int64_t first_sequence = 0;     ///< first sequence of the micro-batch, relative to StepTable::first_sample
+  std::int64_t seq_length = 0;         ///< tokens of a whole sequence, in the encoder or decoder that holds the layer
   std::int32_t tensor_rank = 0, tensor_size = 1;
-  std::int32_t expert_tensor_rank = 0;  ///< among the ranks that share the matrices of the same experts
+  std::int32_t expert_tensor_rank = 0;  ///< rank among those that shard the weights of the same experts
   std::int32_t context_rank = 0, context_size = 1;
-  StepTable* table = nullptr;          ///< of the rank, in the backend's memory
+  StepTable* table = nullptr;          ///< the rank's step table, in the backend's memory
 };
 
-/// Operands are in the order models/ops/op.hpp documents. The operation and what KernelContext points to must stay until the queue
-/// has performed it; all else may go when Queue::run returns.
+/// Operands are in the order of models/ops/op.hpp. The operation, and what KernelContext points to, must
+/// live until the queue has performed the operation. Everything else may be freed when Queue::run returns.
 struct Launch {
   const Op& op;
   DType compute;
   std::span<const Tensor> in, out;
   const KernelContext& context;
-  std::span<const std::int32_t> rows = {};  ///< the numbers of counted_rows' operand, in the host's memory; empty: nobody has read them
+  std::span<const std::int32_t> rows = {};  ///< host copy of the operand that counted_rows() names; empty: the host has not read it
 };
 
-/// Which operand says how many rows an operation's products have; nullopt: the operation itself does.
+/// Index of the input that holds the row count of each expert; nullopt: the operation itself fixes the number of rows.
 inline std::optional<std::size_t> counted_rows(const Op& op) {
   constexpr std::size_t kCounts = 2;
   const auto* product = std::get_if<GroupedMatMul>(&op);

@@ -1,17 +1,17 @@
 #pragma once
-// Memory of a backend.
+// Memory that a backend has allocated.
 
 #include <cstddef>
 #include <span>
 
 namespace tandem::exec {
 
-/// Aligned to kArenaAlignment. The host reaches its bytes through read, write and fill alone, at byte offsets inside it; they return
-/// when they are done. No queue may be working on the same bytes then.
+/// Aligned to kArenaAlignment. The host accesses it only through read, write and fill, which take byte offsets and block until they
+/// are done. No queue may be using the same bytes meanwhile.
 class Memory {
  public:
   virtual ~Memory() = default;
-  /// For tensors; not for the host to follow.
+  /// The base address, for tensors. The host must not dereference it.
   virtual std::byte* address() = 0;
   virtual std::size_t size() const = 0;
   virtual void read(std::size_t at, std::span<std::byte> to) const = 0;

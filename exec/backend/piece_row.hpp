@@ -1,5 +1,5 @@
 #pragma once
-// What a rank updates, as rows without pointers, so that they can be copied into any memory.
+// The parameter pieces that a rank updates, as plain rows without pointers, so that they can be copied into any memory.
 
 #include <cstdint>
 #include <span>
@@ -10,20 +10,20 @@
 
 namespace tandem::exec {
 
-/// A part of a parameter; gradient, weight, state: where it begins in those operands of the optimizer, in elements.
+/// One piece of a parameter. gradient, weight, state: its first element in those operands of the optimizer.
 struct PieceRow {
   std::int64_t gradient = 0, weight = 0, state = 0, count = 0;
-  std::int64_t flat = 0;          ///< where it begins in the flat buffers, in elements
-  std::int32_t global_index = 0;  ///< of the parameter
+  std::int64_t flat = 0;          ///< index of its first element in the flat buffers
+  std::int32_t global_index = 0;  ///< Param::global_index of its parameter
   bool decay = false;             ///< weight decay applies
-  bool counted = false;           ///< in norms
-  std::int32_t init_id = 0;       ///< names the parameter's random numbers; equal for tied copies
-  std::int64_t first = 0;         ///< where it begins in the rank's share of the parameter
-  ShareMap map = {};              ///< from there to the whole parameter
-  double sign_step = 0;           ///< of Param
+  bool counted = false;           ///< part of the gradient norm
+  std::int32_t init_id = 0;       ///< selects the parameter's random numbers; equal for tied copies
+  std::int64_t first = 0;         ///< index of its first element in the rank's share of the parameter
+  ShareMap map = {};              ///< maps an index in that share to one in the whole parameter
+  double sign_step = 0;           ///< Param::sign_step
 };
 
-/// `map_of`: the rank's ShareMap of a parameter.
+/// `map_of(param)` returns the rank's ShareMap of that parameter.
 template <class MapOf>
 std::vector<PieceRow> piece_rows(std::span<const ParamPiece> pieces, MapOf map_of) {
   std::vector<PieceRow> rows;

@@ -1,5 +1,5 @@
 #pragma once
-// The order in which a backend performs what it is given, and places in that order.
+// Queues of a backend, and marks (events) in them.
 
 #include <chrono>
 #include <cstddef>
@@ -9,35 +9,35 @@
 
 namespace tandem::exec {
 
-/// A place in a queue, which Queue::mark sets; setting it again moves it. A mark that was never set counts as reached.
+/// A position in a queue, like a CUDA event. Queue::mark may set it repeatedly. A mark that was never set counts as reached.
 class Mark {
  public:
   virtual ~Mark() = default;
-  /// The host waits until everything issued before it has ended. Throws what that failed with.
+  /// Blocks the host until everything issued before the mark has ended. Rethrows the failure of that work.
   virtual void wait() = 0;
-  /// When the queue came to it. Only after wait(), or after finish() of its queue.
+  /// The time at which the queue reached the mark. Valid only after wait(), or after finish() of its queue.
   virtual std::chrono::steady_clock::time_point reached() const = 0;
 };
 
-/// Performs what is issued to it one after the other. An asynchronous backend's calls return once the work is noted; other backends'
-/// return when it is done. One thread at a time may issue.
+/// Performs work in the order of issue, like a CUDA stream. On an asynchronous backend the calls return as soon as the work is
+/// enqueued; on others when it is done. One thread at a time may issue.
 class Queue {
  public:
   virtual ~Queue() = default;
-  /// Makes whatever a run() of the same operation with the same operands needs, so that this only enqueues. Touches no operand. Before
-  /// anything of the step is issued; nothing depends on it but when things are done.
+  /// Allocates and plans what a later run() of the same launch needs, so that run() only enqueues. It touches no operand. Call it
+  /// before the step starts. It affects speed only, never results.
   virtual void prepare(const Launch&) {}
-  /// Throws DeviceError, here or where the host next waits for it.
+  /// Performs one computation. Throws DeviceError, either here or at the host's next wait.
   virtual void run(const Launch& launch) = 0;
-  /// Copies from the host to an address of the backend; `from` may go when this returns.
+  /// Copies from the host to a backend address. `from` may be freed when this returns.
   virtual void upload(std::byte* to, std::span<const std::byte> from) = 0;
-  /// Copies to the host, which must leave `to` alone until it has waited for the queue.
+  /// Copies to the host. The host must not touch `to` until it has waited for the queue.
   virtual void download(std::span<std::byte> to, const std::byte* from) = 0;
   virtual void mark(Mark& mark) = 0;
-  /// What is issued from now on starts only when `mark`, as it is set now, was reached.
+  /// Makes all work issued later wait until `mark`, at its present position, is reached.
   virtual void wait(const Mark& mark) = 0;
-  /// The host waits until everything issued has ended. Throws what the first of it failed with; nothing issued behind a failure
-  /// is performed.
+  /// Blocks the host until everything issued has ended. Rethrows the first failure; work issued after a failure
+  /// is not performed.
   virtual void finish() = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Where a rank's share of a parameter lies in the whole one.
+// Maps a rank's share of a parameter to the whole parameter.
 
 #include <cstdint>
 #include <limits>
@@ -8,13 +8,13 @@
 
 namespace tandem::exec {
 
-/// From a rank's share of a parameter to the whole one, both row-major.
+/// Maps indices of a rank's share of a parameter to indices of the whole parameter. Both are row-major.
 class ShareMap {
  public:
   ShareMap() = default;
-  /// The whole of a parameter that is nowhere cut.
+  /// For a parameter that is not sharded.
   explicit ShareMap(const Param& p) : ShareMap(p, 0, 0, 1) {}
-  /// `share`: the rank's place among those that cut the parameter; its expert rank of so many.
+  /// `share`: the rank's index among the parameter's shares. `expert_rank`: its index among `expert_ranks` expert-parallel ranks.
   ShareMap(const Param& p, std::int64_t share, std::int64_t expert_rank, std::int64_t expert_ranks)
       : cols_(p.cols),
         full_cols_(p.full_cols),
@@ -28,18 +28,18 @@ class ShareMap {
   }
 
   constexpr std::int64_t full_index(std::int64_t local) const { return row(local / cols_) * full_cols_ + col0_ + local % cols_; }
-  /// Elements from `local` on that follow each other in the whole parameter, too.
+  /// Number of elements from `local` on that are also contiguous in the whole parameter.
   std::int64_t run(std::int64_t local) const {
     const bool rows_follow = cols_ == full_cols_ && expert_rows_ == 0;
     return rows_follow ? std::numeric_limits<std::int64_t>::max() : cols_ - local % cols_;
   }
-  /// Rows of the share from that of `local` on that lie below each other in the whole parameter.
+  /// Number of the share's rows, from the row of `local` on, that are also adjacent rows in the whole parameter.
   std::int64_t rows_below(std::int64_t local) const {
     return expert_rows_ == 0 ? std::numeric_limits<std::int64_t>::max() : expert_rows_ - local / cols_ % expert_rows_;
   }
 
  private:
-  /// Experts are stacked along the rows, each cut over the tensor ranks by itself.
+  /// Experts are stacked along the rows. Each expert is cut over the tensor ranks separately.
   constexpr std::int64_t row(std::int64_t r) const {
     return expert_rows_ == 0 ? row0_ + r : (expert0_ + r / expert_rows_) * full_expert_rows_ + row0_ + r % expert_rows_;
   }

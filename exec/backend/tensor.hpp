@@ -1,5 +1,5 @@
 #pragma once
-// An operand of a task as a backend gets it.
+// An operand of a task, as a backend receives it.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tandem::exec {
 
-/// `address` is of the backend's memory: only its kernels, its queues and its Memory may follow it.
+/// `address` points into the backend's memory: only its kernels, queues and Memory may dereference it.
 struct Tensor {
   std::byte* address = nullptr;
   DType dtype = DType::fp32;

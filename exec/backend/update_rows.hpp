@@ -1,5 +1,5 @@
 #pragma once
-// Which pieces of parameters an update works on where states are offloaded: each unit of them has an update of its own.
+// Parameter pieces by optimizer update. Where optimizer states are offloaded, each offloaded unit has its own update.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,11 +13,11 @@
 namespace tandem::exec {
 
 struct UpdateRows {
-  std::int32_t unit = -1;      ///< KernelContext::layer of the update; -1: that of all states on the device
+  std::int32_t unit = -1;      ///< KernelContext::layer of that update; -1: the update of all states on the device
   std::vector<PieceRow> rows;  ///< ascending
 };
 
-/// A backend's pieces in the form that its kernels take, for all and for each update that has its own.
+/// A backend's pieces, converted to the form its kernels need: all of them, and those of each separate update.
 template <class Form>
 struct PieceForms {
   Form all{};

@@ -41,7 +41,7 @@ ScaleState scale_of(const json& metadata) {
   return scale;
 }
 
-/// Only what a run without a loss scale and without skipped updates has not.
+/// Adds the scale only if there is one, and the skipped steps only if there are any.
 void add_scale(const ScaleState& scale, std::map<std::string, std::string>& out) {
   if (scale.skipped > 0) out["skipped_steps"] = std::to_string(scale.skipped);
   if (scale.loss_scale == 1 && scale.good_steps == 0 && scale.bad_steps == 0) return;
@@ -57,7 +57,7 @@ Checkpoint load_checkpoint(const std::string& path) { return is_folder(path) ? o
 bool names_one_file(const std::string& path) {
   if (path.ends_with(".safetensors")) return true;
   const FileKind kind = file_state(path).kind;
-  return kind == FileKind::regular || kind == FileKind::other || kind == FileKind::broken_link;  // a folder is not made behind a link
+  return kind == FileKind::regular || kind == FileKind::other || kind == FileKind::broken_link;  // no folder can be created behind a broken link
 }
 
 std::map<std::string, std::string> metadata_of(const std::string& format, const StateFacts& facts, const SavedRun& run) {

@@ -1,5 +1,5 @@
 #pragma once
-// A training state on the disk: a folder of parts and a manifest, or one file.
+// A training state on disk: either a folder of part files with a manifest, or a single file.
 
 #include <cstdint>
 #include <map>
@@ -13,38 +13,38 @@
 
 namespace tandem::exec {
 
-/// What a checkpoint says of the run that was saved.
+/// The facts about a saved run that a checkpoint stores.
 struct SavedRun {
-  std::string plan_json;   ///< with every default
-  std::uint64_t data = 0;  ///< TokenSource::fingerprint of what it was trained on
-  /// Share of the text, its end, that was not trained on; none: the file is of a version that did not say.
+  std::string plan_json;   ///< with all defaults filled in
+  std::uint64_t data = 0;  ///< TokenSource::fingerprint of the training data
+  /// Fraction at the end of the text that was not used for training; nullopt: written by a version that did not store it.
   std::optional<double> held_out = std::nullopt;
 };
 
 struct Checkpoint {
   std::unique_ptr<SavedState> state;
   SavedRun run;
-  std::uint64_t digest = 0;  ///< of all that it holds: equal for equal checkpoints
+  std::uint64_t digest = 0;  ///< hash of the contents: equal checkpoints have equal digests
 };
 
-/// A file, a folder of checkpoints (its latest one), or one of them. Throws ConfigError where it cannot be read, is none, is cut short
-/// or damaged. Of a folder, parts are read and checked when the state is restored.
+/// Opens a single file, a checkpoint folder, or a folder of checkpoints (then its latest). Throws ConfigError if it cannot be
+/// read, is no checkpoint, is cut short or damaged. A folder's parts are read and checked only when the state is restored.
 Checkpoint load_checkpoint(const std::string& path);
 
-/// Whether a name asks for one file.
+/// True if checkpoints under this path are single files.
 bool names_one_file(const std::string& path);
 
-/// Elements of a part: what reads it checks all of it.
+/// Size of a part. A part is read and checked as a whole, which needs that much memory.
 constexpr std::int64_t kPartBytes = std::int64_t{4} << 20;
 inline std::int64_t part_elements(DType type) { return kPartBytes * 8 / bits(type); }
 
-/// What both forms say in texts: steps, samples, plan, ..., by key. `format`: which form it is.
+/// The metadata of both forms as key and text: steps, samples, plan and so on. `format` names the form.
 std::map<std::string, std::string> metadata_of(const std::string& format, const StateFacts& facts, const SavedRun& run);
-/// Throws std::out_of_range or nlohmann::json::exception where something is missing or wrong.
+/// The inverse of metadata_of. Throws std::out_of_range or nlohmann::json::exception if a value is missing or wrong.
 StateFacts facts_of(const nlohmann::json& metadata, const std::string& format);
 SavedRun run_of(const nlohmann::json& metadata);
 
-/// "exp_avg.word.weight" is of an optimizer's buffer; a weight has its own name.
+/// Name of a tensor in a file: "exp_avg.word.weight" for an optimizer buffer; a weight has the parameter's own name.
 std::string tensor_name(const SavedTensor& t);
 
 }  // namespace tandem::exec

@@ -24,13 +24,13 @@ std::exception_ptr out_of_memory(const std::string& path, std::int64_t steps) {
       DeviceError(path + ": the state of " + std::to_string(steps) + " steps cannot be saved: the host has no memory left for it"));
 }
 
-/// What processes tell each other of their part of a save.
+/// One process' report about its part of a save.
 struct Report {
   enum class Kind : std::uint8_t { written, unwritable, no_memory } kind = Kind::written;
   std::vector<Problem> problems;
 };
 
-/// What a piece of the work failed with, if it did. Only what a training survives is caught.
+/// Runs `work` and reports its failure, if any. Catches only failures after which training can go on.
 Report attempt(const std::function<void()>& work) {
   try {
     work();
@@ -52,13 +52,13 @@ class Keeper : public StateKeeper {
   const KeeperOptions& options() const { return options_; }
   Control& control() { return control_; }
 
-  /// What process 0 says.
+  /// Returns process 0's value in every process.
   bool agreed(bool mine) { return Unpacker(control_.broadcast(Packer().add(mine).take())).get<bool>(); }
 
-  /// In process 0, of the first report that is a failure.
+  /// Process 0 only. If `report` is a failure, passes it to KeeperOptions::lost and returns true.
   bool lost(const Report& report, std::int64_t steps) {
     if (report.kind == Report::Kind::written) return false;
-    if (report.kind == Report::Kind::no_memory) malloc_trim(0);  // the next step's threads get what the save had
+    if (report.kind == Report::Kind::no_memory) malloc_trim(0);  // gives freed memory back, for the next step's threads
     options_.lost(report.kind == Report::Kind::no_memory ? out_of_memory(options_.path, steps)
                                                          : std::make_exception_ptr(ConfigError(report.problems)));
     return true;
@@ -89,7 +89,7 @@ class SingleFileKeeper final : public Keeper {
   }
 };
 
-/// Writes in the background: one save at a time.
+/// Saves in the background, one save at a time.
 class FolderKeeper final : public Keeper {
  public:
   using Keeper::Keeper;
@@ -165,7 +165,7 @@ class FolderKeeper final : public Keeper {
     return report;
   }
 
-  /// In process 0: the manifest, and the checkpoint's name.
+  /// Process 0 only: writes the manifest and gives the checkpoint its final name.
   void conclude(const std::vector<Bytestring>& all) {
     std::vector<WrittenPart> parts;
     Report first;
@@ -203,12 +203,12 @@ class FolderKeeper final : public Keeper {
   bool begun_ = false;
   StateFacts facts_;
   std::vector<SavedTensor> tensors_;
-  std::string written_;        ///< the folder that is written, inside the path
+  std::string written_;        ///< name of the folder being written, inside the path
   Report begun_with_;
   std::unique_ptr<RankFiles> files_;
 };
 
-/// What process 0 writes for the others to see.
+/// A file that process 0 writes, to find out whether the other processes can see it.
 class Sign {
  public:
   explicit Sign(const std::string& path) : path_(path) {

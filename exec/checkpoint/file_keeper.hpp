@@ -1,5 +1,5 @@
 #pragma once
-// Keeps a training's state on the disk.
+// Saves the training state to disk during a run.
 
 #include <cstdint>
 #include <exception>
@@ -13,26 +13,26 @@
 
 namespace tandem::exec {
 
-/// What a keeper is asked for. Its functions are called in process 0 alone.
+/// Options of a keeper. Its callbacks run in process 0 only.
 struct KeeperOptions {
   std::string path;
   SavedRun run;
-  std::int64_t keep = 2;  ///< checkpoints that stay in a folder, at least 1
-  /// Whether the state is worth keeping.
+  std::int64_t keep = 2;  ///< number of checkpoints that stay in a folder, at least 1
+  /// Returns true if the state should be saved now.
   std::function<bool()> wanted;
-  /// A checkpoint of so many steps is whole.
+  /// Called after a checkpoint is complete, with its number of steps.
   std::function<void(std::int64_t)> kept;
-  /// One could not be written: ConfigError, or DeviceError where the host has no memory. The training goes on.
+  /// Called when a checkpoint was not written, with ConfigError, or DeviceError if host memory ran out. The training goes on.
   std::function<void(std::exception_ptr)> lost;
-  /// What else is to be said.
+  /// Called with other messages for the user.
   std::function<void(const std::string&)> tell;
 };
 
-/// A folder, or one file where names_one_file(): process 0 then writes it alone. In every process alike.
+/// Saves to a folder, or to one file if names_one_file(); then process 0 writes alone. Every process must make one.
 std::unique_ptr<StateKeeper> make_file_keeper(KeeperOptions options, World& world);
 
-/// Makes the folder that `path` names and sees whether every process can write to it; nothing where it names one file. Throws ConfigError
-/// in every process where they see no shared file system.
+/// Creates the folder `path` and checks that every process can access it. Does nothing if
+/// `path` names one file. If they do not share a file system, every process throws ConfigError.
 void prepare_folder(const std::string& path, World& world);
 
 }  // namespace tandem::exec

@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kLatest = "latest";
 constexpr std::string_view kStep = "step-";
 
-/// -1 for other names.
+/// Number of steps in a checkpoint folder's name; -1 for other names.
 std::int64_t steps_of(std::string_view name) {
   if (!name.starts_with(kStep)) return -1;
   const std::string_view digits = name.substr(kStep.size());
@@ -31,14 +31,14 @@ std::int64_t steps_of(std::string_view name) {
 
 bool complete(const std::string& folder) { return is_regular_file(folder + "/" + kManifestName); }
 
-/// Names of the complete checkpoints, by steps.
+/// Names of the complete checkpoints, in ascending order of steps.
 std::vector<std::string> checkpoints_in(const std::string& path) {
   std::vector<std::string> found = checkpoint_names(path);
   std::erase_if(found, [&](const std::string& name) { return !complete(path + "/" + name); });
   return found;
 }
 
-/// What `latest` names, else the one of the most steps; empty: none.
+/// The checkpoint that `latest` names; else the one with the most steps; empty if there is none.
 std::string latest_of(const std::string& path) {
   const std::vector<std::string> found = checkpoints_in(path);
   if (is_regular_file(path + "/" + kLatest)) {
@@ -80,12 +80,12 @@ class FolderState final : public SavedState {
 
 void make_latest(const std::string& path, const std::string& name) {
   const std::string file = path + "/" + kLatest;
-  permit_replacing(file, file);  // a run goes on from the folder that it saves into
+  permit_replacing(file, file);  // a run may resume from the folder that it saves into
   write_text(file, name + "\n");
 }
 
-/// It loses its name at once: a process that is killed meanwhile leaves nothing that looks like a checkpoint, and what it leaves the next
-/// save removes.
+/// Renames the folder first. If the process is killed during removal, the
+/// rest does not look like a checkpoint, and the next save removes it.
 void remove_checkpoint(const std::string& folder) {
   const std::string away = folder + "." + std::to_string(getpid()) + ".new";
   remove_folder(exchange_folder(folder, away) ? folder : away);
@@ -134,7 +134,7 @@ void publish(const std::string& path, const std::string& written, std::int64_t s
   if (const std::error_code why = exchange_folder(path + "/" + written, path + "/" + name)) refuse_writing(path + "/" + name, why.value());
   synchronise_folder(path);
   make_latest(path, name);
-  remove_folder(path + "/" + written);  // what had the name
+  remove_folder(path + "/" + written);  // the checkpoint that had this name before
   std::vector<std::string> earlier = checkpoints_in(path);
   std::erase_if(earlier, [&](const std::string& other) { return steps_of(other) >= steps; });
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep) <= earlier.size(); ++i) remove_checkpoint(path + "/" + earlier[i]);

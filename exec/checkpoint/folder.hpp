@@ -1,5 +1,5 @@
 #pragma once
-// A folder of checkpoints: `step-00000008/` each, with a manifest and a file a rank, and `latest`, which names one.
+// A folder of checkpoints. Each is a folder `step-00000008/` with a manifest and one file per rank. The file `latest` names one.
 
 #include <string>
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace tandem::exec {
 
-/// "step-00000008".
+/// For example "step-00000008".
 std::string step_name(std::int64_t steps);
-/// "rank-00000.safetensors".
+/// For example "rank-00000.safetensors".
 std::string rank_file(Rank rank);
 
 /// Names of the folder's entries that a checkpoint could have, complete or not, by steps. Empty where there is no folder.

@@ -45,7 +45,7 @@ std::string tensor_text(const SavedTensor& t, const std::vector<StoredPart>& sto
   throw ConfigError(Problem{path, "", "", reason, "give another checkpoint of the run"});
 }
 
-/// Of the text that a right checksum ends.
+/// Parses the text after checking its checksum.
 json checked(const std::string& text, const std::string& path) {
   const std::size_t at = text.rfind(kSum);
   if (at == std::string::npos) refuse(path, "is no manifest of a checkpoint, or is cut short");

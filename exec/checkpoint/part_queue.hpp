@@ -1,5 +1,5 @@
 #pragma once
-// Parts on their way from the arenas to the disk: as many bytes as fit, then the reader waits.
+// A queue of bounded size between the thread that reads the arenas and the one that writes to disk. A full queue blocks the reader.
 
 #include <condition_variable>
 #include <cstddef>
@@ -14,7 +14,7 @@ class PartQueue {
  public:
   explicit PartQueue(std::size_t most_bytes) : most_(most_bytes) {}
 
-  /// False, and nothing is taken, once the writer has ended.
+  /// Blocks while the queue is full. Returns false, and drops the part, if the writer has ended.
   bool push(std::string part) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ended_ || parts_.empty() || bytes_ + part.size() <= most_; });
@@ -24,13 +24,13 @@ class PartQueue {
     changed_.notify_all();
     return true;
   }
-  /// Nothing more will come.
+  /// The reader's signal that no more parts follow.
   void close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;
     changed_.notify_all();
   }
-  /// Waits for the next part; false where none comes any more.
+  /// Blocks until there is a part. Returns false once the queue is closed and empty.
   bool pop(std::string& part) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return closed_ || !parts_.empty(); });
@@ -41,7 +41,7 @@ class PartQueue {
     changed_.notify_all();
     return true;
   }
-  /// The writer takes no more.
+  /// The writer's signal that it accepts no more parts.
   void end() {
     const std::lock_guard lock(mutex_);
     ended_ = true;

@@ -17,7 +17,7 @@ std::size_t bytes_of(const PlannedPart& part) {
   return static_cast<std::size_t>(part.place.block.elements()) * stored_bytes(part.place.type);
 }
 
-/// Parts of a rank's blocks, none of them larger than what is checked at once.
+/// Splits a rank's blocks into parts of at most kPartBytes bytes.
 void add_parts(const RankState& rank, const std::string& buffer, const std::map<std::string, std::uint32_t>& numbers, DType type,
                std::vector<PlannedPart>& out) {
   for (const HeldBlock& held : counted_blocks(rank, buffer)) {
@@ -30,7 +30,7 @@ void add_parts(const RankState& rank, const std::string& buffer, const std::map<
   }
 }
 
-/// The header of a rank's file; its parts learn where they begin.
+/// The header of a rank's file. Sets the byte offset of each part.
 std::string header_of(const std::vector<SavedTensor>& tensors, std::vector<PlannedPart>& parts) {
   SafetensorsHeader header;
   header.set("format", "tandem checkpoint part");
@@ -84,7 +84,7 @@ void RankFiles::feed() try {
     }
   queue_.close();
 } catch (...) {
-  queue_.close();  // what is missing the writer finds out
+  queue_.close();  // the writer notices the missing parts
   throw;
 }
 

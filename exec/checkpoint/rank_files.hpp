@@ -1,5 +1,5 @@
 #pragma once
-// The files of one process' ranks, written by a thread while the training goes on.
+// The checkpoint files of one process' ranks. A thread writes them while training goes on.
 
 #include <cstdint>
 #include <exception>
@@ -13,11 +13,11 @@
 
 namespace tandem::exec {
 
-/// A part that a rank is to write.
+/// A part that a rank has to write.
 struct PlannedPart {
-  std::uint32_t tensor;   ///< place in kept_tensors()
+  std::uint32_t tensor;   ///< index in kept_tensors()
   BlockPlace place;
-  std::uint64_t at = 0;   ///< in its file
+  std::uint64_t at = 0;   ///< byte offset in its file
 };
 
 struct PlannedFile {
@@ -26,10 +26,10 @@ struct PlannedFile {
   std::vector<PlannedPart> parts;
 };
 
-/// What the ranks with an arena write of `tensors`: nothing where others write all that they have.
+/// The files that the ranks with an arena write of `tensors`. A rank has no file if other ranks write all that it holds.
 std::vector<PlannedFile> planned_files(std::span<const RankState> world, const std::vector<SavedTensor>& tensors);
 
-/// A part that was written.
+/// A part that has been written.
 struct WrittenPart {
   std::uint32_t tensor = 0, crc32 = 0;
   std::int32_t rank = 0;
@@ -39,15 +39,15 @@ struct WrittenPart {
 
 class RankFiles {
  public:
-  /// Writes into `folder`. Throws DeviceError where the host gives no thread.
+  /// Writes into `folder`, on a thread. Throws DeviceError if the host cannot start a thread.
   RankFiles(std::string folder, std::vector<PlannedFile> files);
   ~RankFiles();
 
-  /// Reads the arenas; returns when all is read or the writing has failed. Once.
+  /// Reads the arenas. Returns when everything is read, or when writing has failed. Call it once.
   void feed();
-  /// Whether the thread has ended its work.
+  /// True once the writing thread has ended its work.
   bool ended() const { return queue_.ended(); }
-  /// Waits for the thread. Throws what the writing failed with.
+  /// Waits for the writing thread. Rethrows its failure.
   std::vector<WrittenPart> finish();
 
  private:

@@ -18,7 +18,7 @@ json at(const json& plan, const std::string& pointer) {
   return plan.contains(place) ? plan.at(place) : json();
 }
 
-/// Fields of the plan that decide what is kept, and which sequences and random numbers a step sees.
+/// Plan fields that must not change: they determine the saved tensors, and the sequences and random numbers of each step.
 std::set<std::string> fixed_fields(const json& a, const json& b) {
   std::set<std::string> fields{"/training/precision", "/training/dtypes/weights", "/training/dtypes/optimizer_state", "/training/dtypes/master",
                                "/training/optimizer", "/training/seed",           "/training/seq_length",
@@ -28,7 +28,7 @@ std::set<std::string> fixed_fields(const json& a, const json& b) {
   return fields;
 }
 
-/// A plan without what of its model decides neither the state nor what a step computes: names, and room.
+/// The plan without model fields that affect neither the state nor a step's results: names, padding and capacity.
 json deciding(json plan) {
   if (!at(plan, "/model").is_object()) return plan;
   json& model = plan["model"];
@@ -37,7 +37,7 @@ json deciding(json plan) {
   return plan;
 }
 
-/// Fields that a run may change where it goes on, but that change what it learns.
+/// Fields that may change on resume but affect what the model learns.
 constexpr const char* kHyperParameters[] = {
     "learning_rate", "min_learning_rate", "learning_rate_decay", "learning_rate_unit", "warmup", "decay_power", "beta1", "beta2", "epsilon",
     "weight_decay", "momentum", "dropout/hidden", "dropout/attention", "clip_grad", "global_batch_size", "batch_rampup/start",

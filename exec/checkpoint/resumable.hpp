@@ -1,5 +1,5 @@
 #pragma once
-// Whether a plan goes on from a checkpoint.
+// Checks whether a plan can resume from a checkpoint.
 
 #include <string>
 #include <vector>
@@ -8,12 +8,13 @@
 
 namespace tandem::exec {
 
-/// Whether `plan` goes on where the checkpoint ends: the same model, numbers, optimizer, seed, sequences and batches up to there.
-/// Layout, cluster, micro-batch, recomputation and learning rate may be others. Throws ConfigError with every field that may not.
+/// Checks that `plan` can continue the checkpoint: same model, precision, optimizer, seed, sequence length, and number of samples
+/// so far. Layout, cluster, micro-batch, recomputation and learning rate may differ. Throws ConfigError that lists every wrong
+/// field.
 void require_resumable(const Checkpoint& checkpoint, const Plan& plan);
 
-/// The hyper-parameters that `plan` changes, one phrase each: "training.learning_rate from 0.001 to 0.002". The end of the learning
-/// rate's decay is none of them: it depends on the length of the run, too.
+/// The hyper-parameters that `plan` changes, as phrases like "training.learning_rate from 0.001 to 0.002".
+/// The end of the learning rate's decay is not listed, because it also depends on the length of the run.
 std::vector<std::string> changed_hyper_parameters(const Checkpoint& checkpoint, const Plan& plan);
 
 }  // namespace tandem::exec

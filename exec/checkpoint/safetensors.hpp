@@ -1,5 +1,5 @@
 #pragma once
-// The head of a safetensors file (https://github.com/huggingface/safetensors, "Format").
+// The header of a safetensors file (https://github.com/huggingface/safetensors, "Format").
 
 #include <cstdint>
 #include <map>
@@ -12,31 +12,31 @@
 
 namespace tandem::exec {
 
-constexpr std::size_t kHeaderWord = 8;  ///< bytes of the header's length
+constexpr std::size_t kHeaderWord = 8;  ///< bytes of the header's length field
 constexpr std::size_t kLargestHeader = std::size_t{100} << 20;  ///< safetensors' own limit
 
-/// Least significant byte first, as safetensors wants it.
+/// Little-endian bytes of a number, as safetensors stores them.
 std::string little(std::uint64_t value, std::size_t bytes);
 std::uint64_t from_little(std::string_view bytes);
 
-/// safetensors' names of the types that state is kept in.
+/// The safetensors names of the types that states are stored in.
 const char* safetensors_name(DType type);
 std::optional<DType> safetensors_type(const std::string& name);
 
-/// Of a tensor, or a part of one.
+/// The shape of a tensor or of a part, as JSON.
 std::string shape_text(std::int64_t rows, std::int64_t cols);
 
-/// A JSON object of values that are JSON already. Text from the start: a tree of JSON needs memory to be taken apart, and a save that
-/// lacks it must not end the program.
+/// A JSON object of values that are JSON text already. It builds text, not a JSON tree,
+/// because destroying a tree needs memory. A save that lacks memory must not end the program.
 std::string object_text(const std::map<std::string, std::string>& entries);
 std::string quoted(const std::string& text);
 
 class SafetensorsHeader {
  public:
-  /// Behind the ones before it, `shape` as shape_text() has it. Returns where it begins, in bytes behind the header.
+  /// Adds a tensor after the previous ones. `shape` is a shape_text(). Returns its byte offset after the header.
   std::uint64_t add(const std::string& name, const char* type, const std::string& shape, std::uint64_t bytes);
   void set(const std::string& key, const std::string& value) { metadata_[key] = quoted(value); }
-  /// With its length in front, and blanks behind it up to a multiple of 8.
+  /// The header with its length in front, padded with blanks to a multiple of 8 bytes.
   std::string text() const;
 
  private:

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "tandem checkpoint";
 constexpr const char* kWeights = "weights";
-constexpr std::size_t kWord = 8;  // of the checksum
+constexpr std::size_t kWord = 8;  // of the checksum, in bytes
 constexpr std::uint64_t kLargest = std::uint64_t{1} << 40;
 
 std::uint64_t bytes_of(const SavedTensor& t) { return static_cast<std::uint64_t>(t.rows * t.cols) * stored_bytes(t.type); }
@@ -35,7 +35,7 @@ std::string header_of(const std::map<std::string, std::string>& metadata, const 
   return header.text();
 }
 
-/// Where the blocks of each tensor lie, by buffer and name.
+/// The blocks of each tensor that the ranks hold, by (buffer, name).
 using Places = std::map<std::pair<std::string, std::string>, std::vector<BlockPlace>>;
 
 Places places_of(const WholeMoment& moment, const std::vector<SavedTensor>& tensors) {
@@ -49,7 +49,7 @@ Places places_of(const WholeMoment& moment, const std::vector<SavedTensor>& tens
   return places;
 }
 
-/// Puts a block's rows where they belong in the whole tensor.
+/// Reads a block and copies its rows to their places in the whole tensor.
 void read_block(BlockPlace from, const SavedTensor& t, std::string& whole) {
   std::string room;
   const std::size_t number = stored_bytes(t.type);
@@ -64,7 +64,7 @@ void read_block(BlockPlace from, const SavedTensor& t, std::string& whole) {
   }
 }
 
-/// An output with the checksum of what went into it.
+/// An output file that computes the checksum of its contents.
 class SummedFile {
  public:
   explicit SummedFile(const std::string& path) : file_(path) {}
@@ -88,7 +88,7 @@ class SummedFile {
   throw ConfigError(Problem{path, "", "", reason, "give a whole file that `tandem train --save` wrote"});
 }
 
-/// The header, before anything behind it is read: what is no checkpoint may be a device, or larger than the host's memory.
+/// Reads only the header first: a file that is no checkpoint may be a device, or larger than the host's memory.
 json read_header(const std::string& path, InputFile& file, std::size_t& length) {
   const std::string_view start = file.head(kHeaderWord + 1);
   const std::uint64_t said = start.size() < kHeaderWord ? 0 : from_little(start.substr(0, kHeaderWord));
@@ -103,7 +103,7 @@ struct Entry {
   std::string name;
   DType type;
   std::int64_t rows, cols;
-  std::uint64_t begin, end;  ///< in bytes behind the header
+  std::uint64_t begin, end;  ///< byte offsets after the header
 };
 
 Entry entry(const std::string& name, const json& t) {
@@ -121,7 +121,7 @@ Entry entry(const std::string& name, const json& t) {
   return {name, *type, rows, cols, at[0], at[1]};
 }
 
-/// By their place in the file, which is the order of the model.
+/// By offset in the file, which gives the order of the model.
 std::map<std::uint64_t, Entry> entries(const json& header) {
   std::map<std::uint64_t, Entry> all;
   for (const auto& [name, t] : header.items())
@@ -179,7 +179,7 @@ class FileState final : public SavedState {
   std::uint64_t sum() const { return sum_; }
 
  private:
-  /// Nobody changed the file.
+  /// Checks the file's size and checksum.
   void check() {
     const std::uint64_t whole = kHeaderWord + length_ + end_ + kWord;
     const auto size = file_.size();

@@ -1,9 +1,9 @@
 #pragma once
-// A checkpoint in one file, readable by whatever reads safetensors.
+// A checkpoint in one file that any safetensors reader can read.
 //
-// Weights are under the parameters' names, an optimizer's numbers under BUFFER.NAME, whole and in ascending order of the model.
-// `__metadata__` holds format, schema_version, steps, samples, data (a digest of what was trained on), held_out, plan (JSON with every
-// default) and the loss scale. The last tensor, `checksum`, is FNV-1a over every byte before it, little-endian.
+// Weights have the parameters' names; optimizer tensors are named BUFFER.NAME. All are whole, in ascending order of the model.
+// `__metadata__` holds format, schema_version, steps, samples, data (a hash of the training data), held_out, plan (JSON with
+// all defaults) and the loss scale. The last tensor, `checksum`, is FNV-1a over all bytes before it, little-endian.
 
 #include <span>
 #include <string>
@@ -12,15 +12,15 @@
 
 namespace tandem::exec {
 
-/// A moment of a run, as process 0 sees it: every rank has an arena.
+/// The training state at one step, as process 0 sees it: every rank has an arena.
 struct WholeMoment {
   const StateFacts& facts;
   const Plan& plan;
   std::span<const RankState> ranks;
 };
 
-/// Writes the file beside its place and renames it, so that the one before it stays whole until then: tensor by tensor out of the arenas
-/// of all ranks. Throws ConfigError when it cannot be written.
+/// Writes tensor by tensor from all ranks' arenas to a temporary file and renames it at the end.
+/// Until then the previous checkpoint stays intact. Throws ConfigError if it cannot be written.
 void save_single_file(const std::string& path, const SavedRun& run, const WholeMoment& moment);
 
 Checkpoint open_single_file(const std::string& path);

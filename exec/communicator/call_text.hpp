@@ -1,5 +1,5 @@
 #pragma once
-// What messages say of collectives and ranks.
+// Texts about collectives and ranks, for error messages.
 
 #include <span>
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace tandem::exec {
 
-/// "all_reduce of 64 fp32".
+/// For example "all_reduce of 64 fp32".
 std::string describe(const Collective& op);
 std::string rank_text(Rank r);
-/// "rank 2", "ranks 0, 1 and 3".
+/// "rank 2" or "ranks 0, 1 and 3".
 std::string ranks_text(std::span<const Rank> ranks);
 
-/// Whether two ranks have come to the same collective.
+/// True if two ranks have called the same collective: same kind, elements, dtype, reduction and row length.
 bool alike(const Collective& a, const Collective& b);
-/// What is wrong where they have not.
+/// The error message for two ranks that called different collectives.
 std::string mismatch(const Collective& a, Rank first, const Collective& b, Rank second);
-/// The same of a message: bytes and tags of both ends.
+/// One end of a point-to-point message. mismatch() below is the error message if the two ends differ.
 struct MessageEnd {
   std::int64_t bytes = 0, tag = 0;
   bool operator==(const MessageEnd&) const = default;

@@ -45,7 +45,7 @@ void reduce_share(const Exchange& x, std::size_t index, std::span<std::int64_t> 
 
 // ---- copies ----
 
-/// Hands `bytes` of member `index` to every member, `offset` bytes into its buffer.
+/// Copies `bytes` bytes of member `index`'s input to every member's output, at byte `offset`.
 void spread(const Exchange& x, std::size_t index, std::int64_t offset, std::int64_t bytes) {
   for (const auto& m : x.members) x.engine.copy(m.out + offset, x.members[index].in, bytes);
 }
@@ -65,7 +65,7 @@ void broadcast_share(const Exchange& x, std::size_t index, std::span<std::int64_
 
 // ---- rows of unequal numbers ----
 
-/// Member `index` collects its own from everybody, senders ascending.
+/// Member `index` copies its rows from every member, in ascending order of the senders.
 void rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
   const auto bytes = x.op.row * element_bytes(x.op.dtype);
   const MemberBuffers& mine = x.members[index];
@@ -82,7 +82,7 @@ void rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> re
   }
 }
 
-/// The rows of member `index` among those of all members, as elements.
+/// Member `index`'s rows within the rows of all members, in elements.
 Slice rows_of(const Exchange& x, std::size_t index) {
   const RowCounts &mine = x.members[index].rows, &first = x.members.front().rows;
   const auto all = mine.each * static_cast<std::int64_t>(x.members.size());
@@ -172,7 +172,7 @@ bool overlap(const Range& a, const Range& b) {
   return a.bytes > 0 && b.bytes > 0 && from(a) < to(b) && from(b) < to(a);
 }
 
-/// Whether member `index`'s share lies at its place in the whole, or apart from it.
+/// True if member `index`'s share lies at its place in the whole buffer, or outside of it.
 bool share_placed(const Exchange& x, std::size_t index, const std::byte* share, const std::byte* whole) {
   const auto bytes = share_bytes(x), all = bytes * static_cast<std::int64_t>(x.members.size());
   if (!overlap({share, bytes}, {whole, all})) return true;

@@ -1,10 +1,10 @@
 #pragma once
-// The arithmetic and copying of collectives over buffers that one address space holds, done by a MemoryEngine.
+// Performs collectives over buffers in one address space, by a MemoryEngine. Each member does a share of the work.
 //
-// Slice r of n is elements [elements*r/n, elements*(r+1)/n). What a member's share writes, no other share reads or writes:
-// an all-reduce folds slice r over all members and writes it to every buffer, where nobody else touches slice r; a
-// reduce-scatter writes into its own input at most its own slice, which nobody else folds; an all-gather writes slice r
-// of every output, where only member r's own input may lie. So shares run at once without a copy.
+// Slice r of n is elements [elements*r/n, elements*(r+1)/n). No share reads or writes what another
+// share writes. All-reduce: share r reduces slice r over all members and writes it to every buffer.
+// Reduce-scatter: it writes at most its own slice of its own input. All-gather: it writes slice r
+// of every output, where only member r's input may lie. So shares run concurrently without copies.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,40 +15,40 @@
 
 namespace tandem::exec {
 
-/// In the host's memory. Of an all_to_all of rows: how many go to and come from each member, as `each` numbers a member, and how many fit into out. Of a
-/// gather or a scatter of rows `sent` is how many each member has.
+/// Row counts of a member, in host memory. all_to_all: rows `sent` to and `received` from each member, `each` numbers per
+/// member; `room`: rows that fit into out. all_gather and reduce_scatter of rows: `sent` holds every member's number of rows.
 struct RowCounts {
   const std::int32_t *sent = nullptr, *received = nullptr;
   std::int64_t each = 0, room = 0;
 };
 
-/// What one member gives and where it gets the result.
+/// The buffers of one member of a collective.
 struct MemberBuffers {
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
-  RowCounts rows = {};        ///< collectives of rows only
+  RowCounts rows = {};        ///< only for collectives of rows
 };
 
-/// One collective, members in ascending group index.
+/// One call of a collective, with its members in ascending group index.
 struct Exchange {
   Collective op;
   std::span<const MemberBuffers> members;
   MemoryEngine& engine = host_engine();
 };
 
-/// Throws ContractError when `op` cannot be done over `members`: a dtype that cannot be reduced or split, shares that
-/// would not be equal.
+/// Throws ContractError if `op` is impossible over so many `members`:
+/// its dtype cannot be reduced or split, or shares would be unequal.
 void require_exchangeable(const Collective& op, std::size_t members);
 
-/// Throws ContractError when member `index`'s buffers lie to each other as models/ops/op.hpp does not allow.
+/// Throws ContractError if member `index`'s buffers overlap in a way that models/ops/op.hpp forbids.
 void require_placed(const Exchange& exchange, std::size_t index);
 
-/// Does member `index`'s share and adds to received[j] the bytes that reached member j from another member. When every
-/// member's share is done the collective is. Shares touch disjoint bytes.
+/// Performs member `index`'s share. Adds to received[j] the bytes that member j got from
+/// other members. The collective is done once every share is. Shares touch disjoint bytes.
 void perform_share(const Exchange& exchange, std::size_t index, std::span<std::int64_t> received);
 
-/// Left fold of `elements` elements of every part's `in`, in ascending order, into the first part's `out`, which may be one of them.
-/// The same arithmetic as perform_share's.
+/// Left fold, in ascending order, of `elements` elements of every part's `in` into the first
+/// part's `out`, which may equal an input. The arithmetic equals that of perform_share.
 void fold_parts(const Collective& op, std::span<const MemberBuffers> parts, std::int64_t elements,
                 MemoryEngine& engine = host_engine());
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kPiece = 1024;  // elements that stay in the cache while all members are added
 
-/// How elements are stored, and in what they are folded: in fp32 where they have 16 bits, so that a fold is rounded once.
+/// Storage type of an element and the type it is summed in. 16-bit types are summed in fp32, so that a fold is rounded once.
 template <class T>
 struct Plain {
   using Stored = T;

@@ -1,5 +1,5 @@
 #pragma once
-// What moves and adds the bytes of ranks that share an address space: the host, or a device that they share.
+// Copies and reduces the bytes of ranks that share an address space: host memory, or the memory of one shared device.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace tandem::exec {
 
-/// Left fold of elements [begin, end) over `in`, ascending, in fp32 where they have 16 bits, rounded once; element `begin` goes to
-/// element `to` of every output. An output may be an input.
+/// Left fold of elements [begin, end) over the inputs in ascending order. 16-bit types are summed in fp32
+/// and rounded once. Element `begin` is written to element `to` of every output. An output may be an input.
 struct Fold {
   std::span<const std::byte* const> in;
   std::span<std::byte* const> out;
@@ -20,7 +20,7 @@ struct Fold {
   Reduce reduce;
 };
 
-/// Any thread may call; a thread's calls are done, in order, when its finish() returns. Throws DeviceError.
+/// Thread-safe. When finish() returns, the calling thread's earlier calls are done, in order. Throws DeviceError.
 class MemoryEngine {
  public:
   virtual ~MemoryEngine() = default;
@@ -29,7 +29,7 @@ class MemoryEngine {
   virtual void finish() = 0;
 };
 
-/// Of memory that the host reaches. Calls are done when they return.
+/// The engine for host memory. Its calls are done when they return.
 MemoryEngine& host_engine();
 
 }  // namespace tandem::exec

@@ -1,5 +1,5 @@
 #pragma once
-// Where a fixed number of threads wait for each other. Blocks, never spins: ranks outnumber cores.
+// A barrier for a fixed number of threads. It blocks and never spins, because there may be more ranks than cores.
 
 #include <chrono>
 #include <condition_variable>
@@ -11,14 +11,14 @@ namespace tandem::exec {
 
 using Clock = std::chrono::steady_clock;
 
-/// A reusable barrier of `size` threads that can be aborted while it fills, and completes once it is full.
+/// A reusable barrier of `size` threads. abort() interrupts it while it fills; once full, it completes.
 class Rendezvous {
  public:
   explicit Rendezvous(std::size_t size) : size_(size) {}
 
-  /// Waits until all have arrived. The last to arrive runs `when_full` before it wakes the others; what that throws
-  /// reaches only the last one, and the others stay until abort(). Returns when the last one arrived, nothing when
-  /// aborted before that.
+  /// Blocks until all threads have arrived. The last one runs `when_full` before it
+  /// wakes the others. If that throws, only the last one gets the exception; the others
+  /// stay until abort(). Returns the last arrival's time, or nullopt if aborted before.
   template <class WhenFull>
   std::optional<Clock::time_point> arrive(WhenFull&& when_full) {
     std::unique_lock lock(mutex_);
@@ -34,10 +34,10 @@ class Rendezvous {
     return arrive([] {});
   }
 
-  /// The same for threads that have already met, so that nobody can be missing: abort() does not interrupt it.
+  /// arrive() for threads that have already met, so none can be missing. abort() does not interrupt it.
   void meet();
 
-  /// Wakes every thread in arrive(), now and later.
+  /// Makes every present and later arrive() return nullopt.
   void abort();
 
  private:
@@ -49,7 +49,7 @@ class Rendezvous {
   const std::size_t size_;
   std::size_t arrived_ = 0;
   std::uint64_t generation_ = 0;
-  Clock::time_point full_at_;  ///< of the latest full generation; the next one needs every waiter to have left
+  Clock::time_point full_at_;  ///< of the latest full generation; not overwritten before every waiter of it has left
   bool aborted_ = false;
 };
 

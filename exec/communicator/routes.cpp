@@ -29,7 +29,7 @@ Taken part(std::byte* at, std::int64_t first, std::int64_t bytes) { return {at +
 
 Routes none(const Seat& s) { return {std::vector<Given>(s.members), std::vector<Taken>(s.members)}; }
 
-/// Where parts of so many bytes come from all others to be folded.
+/// Makes `way` receive `bytes` bytes from each other member, at most one window of each, into `room`, to reduce them.
 void take_into(const RoomOf& room, const Seat& s, std::int64_t bytes, MessageSteps& way) {
   const std::size_t each = std::min(static_cast<std::size_t>(bytes), s.window);
   std::byte* const at = room(each * s.members);
@@ -38,7 +38,7 @@ void take_into(const RoomOf& room, const Seat& s, std::int64_t bytes, MessageSte
   way.folds = true;
 }
 
-/// Bytes [first, first + most) of a span, as many of them as it has.
+/// Bytes [first, first + most) of a span, or as many of them as exist.
 template <class Span>
 Span cut(Span whole, std::size_t first, std::size_t most) {
   return first < whole.size() ? whole.subspan(first, std::min(most, whole.size() - first)) : Span();
@@ -54,7 +54,7 @@ Taken cut_of(std::byte* whole, const Seat& s, const Slice& cut) {
   return part(whole, cut.begin * each, cut.count() * each);
 }
 
-/// Every member folds one cut of everybody's input.
+/// Sends slice j of the input to member j. Each member reduces its own slice of everybody's input.
 template <class Cut>
 MessageSteps scatter_fold(const Seat& s, const RoomOf& room, Cut cut) {
   MessageSteps way{none(s), false, cut_of(s.mine.in, s, cut(s.index)), {}, none(s)};
@@ -85,7 +85,7 @@ MessageSteps reduce_scatter(const Seat& s, const RoomOf& room) {
   return way;
 }
 
-/// Without a fold; the member's own entry is a copy.
+/// An exchange without reduction. The member's own entry is a local copy.
 template <class Give, class Take>
 MessageSteps exchange(const Seat& s, Give give, Take take) {
   MessageSteps way{none(s), false, {}, {}, none(s)};
@@ -117,7 +117,7 @@ MessageSteps shift(const Seat& s) {
 
 // ---- rows of unequal numbers ----
 
-/// The rows of member `j` among those of all, as elements.
+/// Member `j`'s rows within the rows of all members, in elements.
 Slice rows_cut(const Seat& s, std::size_t j) {
   const RowCounts& c = s.mine.rows;
   const std::int64_t first = rows_before(c.sent, c.each, j);

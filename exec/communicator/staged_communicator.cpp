@@ -11,7 +11,7 @@
 namespace tandem::exec {
 namespace {
 
-/// Bytes that a member gives and gets.
+/// Bytes of a member's input and output.
 struct Extent {
   std::int64_t in, out;
 };
@@ -32,7 +32,7 @@ Extent extent_of(const Collective& op, const RowCounts& counts, std::size_t memb
   return {all, all};
 }
 
-/// Grows to what the largest call needs.
+/// Host memory that grows to the size of the largest call.
 struct Room {
   std::shared_ptr<std::byte> bytes;
   std::int64_t size = 0;
@@ -50,7 +50,7 @@ class StagedCommunicator final : public Communicator {
     const Extent e = extent_of(op, mine.rows, members.size(), index);
     const std::byte* first = std::min<const std::byte*>(mine.in, mine.out);
     const bool together = std::max<const std::byte*>(mine.in, mine.out) < first + (first == mine.in ? e.in : e.out);
-    // One inside the other keeps its place there.
+    // If one buffer lies inside the other, it keeps its position there.
     const std::int64_t in_at = together ? mine.in - first : 0, out_at = together ? mine.out - first : e.in;
     std::byte* const room = room_of({static_cast<int>(op.group), party.lane, -1}, std::max(in_at + e.in, out_at + e.out));
     area_.to_host(room + in_at, mine.in, e.in);

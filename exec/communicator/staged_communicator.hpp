@@ -1,5 +1,5 @@
 #pragma once
-// Bytes of a device by way of the host: device, host memory, another communicator, host memory, device.
+// Communication of device memory through host memory: device, host, another communicator, host, device.
 
 #include <memory>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace tandem::exec {
 
-/// Around communicators of `ranks` that follow addresses of the host; results are theirs, bit for bit. `area` must stay.
+/// Wraps communicators of `ranks` that access host memory; results are equal bit for bit. `area` must outlive them.
 std::vector<std::unique_ptr<Communicator>> make_staged_communicators(std::vector<std::unique_ptr<Communicator>> inner,
                                                                      StagingArea& area, const std::vector<Rank>& ranks);
 

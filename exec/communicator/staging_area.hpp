@@ -1,5 +1,5 @@
 #pragma once
-// Host memory between a device and what moves bytes between hosts.
+// Host memory for copies to and from a device, for communicators that only access host memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace tandem::exec {
 
-/// Any thread may call. Copies are done when they return. Throws DeviceError.
+/// Thread-safe. Copies are done when they return. Throws DeviceError.
 class StagingArea {
  public:
   virtual ~StagingArea() = default;
@@ -16,7 +16,7 @@ class StagingArea {
   virtual void to_device(std::byte* to, const std::byte* from, std::int64_t bytes) = 0;
 };
 
-/// Of a backend whose memory is the host's, which then poses as a device.
+/// For backends in host memory: allocates there and copies with memcpy.
 StagingArea& host_staging_area();
 
 }  // namespace tandem::exec

@@ -10,11 +10,11 @@
 namespace tandem::exec {
 namespace {
 
-/// Up to this many bytes over all members the last to arrive does every share: one wake-up instead of two, and no
-/// second thread to wait for. About what a wake-up costs in copying.
+/// Up to this many bytes over all members, the last rank to arrive does every share. That saves one
+/// of two wake-ups. The threshold is about the number of bytes copied in the time of a wake-up.
 constexpr std::int64_t kOneThreadBytes = 64 * 1024;
 
-// As called, not as the graph's visitors have it: these are the second set of books.
+// Worked out from the call, not by the graph's visitors, because these counters check the graph's totals.
 std::int64_t vector_bytes(const Collective& op) { return op.elements * bits(op.dtype) / 8; }
 
 bool small(const Collective& op, std::size_t members) {
@@ -90,7 +90,7 @@ void ThreadWorld::throw_aborted() {
   throw CommError(cause_);
 }
 
-// A mismatch is found by whoever arrives last; the others are woken by the abort, so all throw the same cause.
+// The last rank to arrive detects a mismatch and aborts. So all ranks throw the same cause.
 template <class WhenFull>
 TimePoint ThreadCommunicator::arrive(Rendezvous& place, WhenFull&& when_full) {
   try {
@@ -136,7 +136,7 @@ TimePoint ThreadCommunicator::meet_peer(Channel& channel, std::pair<Rank, Rank> 
 }
 
 TimePoint ThreadCommunicator::send(const std::byte* buffer, std::int64_t bytes, Rank to, const MessageName& name) {
-  // The receiver's end is the only one written through; const is dropped for the shared entry type alone.
+  // Only the receiver's end is written through. const is dropped because both ends share one type.
   const auto full = meet_peer(world_->channel(rank_, to, name.way), {rank_, to},
                               {const_cast<std::byte*>(buffer), bytes, name.tag});
   std::lock_guard lock(counters_mutex_);

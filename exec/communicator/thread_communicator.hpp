@@ -1,5 +1,5 @@
 #pragma once
-// Ranks that are threads of one process: every buffer is read and written where it lies.
+// Communicators of ranks that are threads of one process. They access each other's buffers directly.
 
 #include <map>
 #include <memory>
@@ -15,23 +15,23 @@
 
 namespace tandem::exec {
 
-/// One group's meeting place; member i of `size` owns entry i and row i of `received`.
+/// State of a group's collectives on one lane. Member i of `size` owns entry i, and row i of `received`.
 struct Meeting {
   explicit Meeting(std::size_t size) : place(size), calls(size), buffers(size), received(size * size) {}
   Rendezvous place;
   std::vector<Collective> calls;
   std::vector<MemberBuffers> buffers;
-  std::vector<std::int64_t> received;  ///< [who did the share][who received]
+  std::vector<std::int64_t> received;  ///< [member that did the share][member that received]
 };
 
-/// One way from one rank to another: entry 0 is the sender's, entry 1 the receiver's.
+/// A one-way connection between two ranks. Entry 0 is the sender's, entry 1 the receiver's.
 struct Channel {
   struct End { std::byte* buffer = nullptr; std::int64_t bytes = 0, tag = 0; };
   Rendezvous place{2};
   End ends[2];
 };
 
-/// What the ranks of one process share.
+/// State shared by the ranks of one process.
 class ThreadWorld {
  public:
   explicit ThreadWorld(int size, MemoryEngine& engine = host_engine()) : size_(size), engine_(engine) {}

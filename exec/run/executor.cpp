@@ -24,7 +24,7 @@ StageId stage_of(const Coords& c) { return StageId(c[Axis::pp]); }
 
 }  // namespace
 
-/// A task's operands in the rank's arena.
+/// A task's operands, located in the rank's arena.
 struct RankExecutor::Operands {
   static constexpr std::size_t kMost = 12;
   std::array<Tensor, kMost> in, out;
@@ -61,7 +61,7 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
   start_workers(failed);
 }
 
-/// Inside a step queues only enqueue.
+/// Plans all launches now, so that inside a step the queues only enqueue.
 void RankExecutor::prepare() {
   StreamNotes unused;
   for (const Instance& instance : program_.instances) {
@@ -128,7 +128,7 @@ bool RankExecutor::can_replay() const {
   });
 }
 
-// A recorded step has marks around every task, which a replay has not.
+// A recorded step needs marks around every task, which a replay does not have.
 void RankExecutor::perform_step() {
   if (replays_ && issued_once_ && !record_ && !replay_) replay_ = parts_.backend->capture([this] { issue_all(); });
   if (replay_ && !record_) return replay_->start();
@@ -166,7 +166,7 @@ KernelContext RankExecutor::context_of(const Instance& instance) const {
   return c;
 }
 
-// Context ranks of one data index share its sequences: what counts is the axis, not the place in the data group.
+// Context-parallel ranks with one dp coordinate share its sequences. So the dp axis counts, not the position in the data group.
 std::int64_t RankExecutor::first_sequence(std::int32_t micro_batch) const {
   const auto& training = run_.plan.training;
   const auto global_micro_batch = micro_batch * run_.mesh.size(Axis::dp) + coords_[Axis::dp];
@@ -229,7 +229,7 @@ void RankExecutor::execute(std::uint32_t number, const KernelContext& context) {
   if (order_.awaited(number, how())) board_.complete(number);
 }
 
-// Complete means ended where the backend performs at once, and issued where it runs ahead.
+// For a synchronous backend, complete() means that the task has ended; for an asynchronous one, that it is issued.
 void RankExecutor::compute(std::uint32_t number, const Operands& at, const KernelContext& context) {
   const auto ref = order_.ref(number);
   const auto& task = order_.task(ref);
@@ -253,7 +253,7 @@ TimePoint RankExecutor::communicate(const Task& task, const Instance& instance, 
                    received(instance, op.stage_offset));
 }
 
-/// What the router of a recorded step has chosen; computed again it chooses the same.
+/// Keeps the router's token counts of a recorded step. Recomputation gives the same counts, so only the forward pass is read.
 void RankExecutor::note_routing(const Task& task, const Instance& instance, const Operands& at) {
   const auto* router = std::get_if<TopKRouter>(&task.op);
   if (router == nullptr || instance.phase != Phase::forward) return;

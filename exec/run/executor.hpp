@@ -1,6 +1,6 @@
 #pragma once
-// One rank's step as it really happens: its thread walks the program in issue order, computing itself, or issuing to its backend's
-// queues, and handing communication to a thread per stream.
+// Runs one rank's step. The rank's thread walks the program in issue order. It computes by
+// itself or issues to its backend's queues, and hands communication to one thread per stream.
 
 #include <array>
 #include <functional>
@@ -22,52 +22,52 @@
 
 namespace tandem::exec {
 
-/// Thrown on a rank's thread when another thread of it has failed already.
+/// Thrown on a rank's thread after another thread of the same rank has failed.
 struct Cancelled {};
 
-/// What one rank owns, and its executors of all graphs share.
+/// The resources of one rank. The executors of all graphs share them.
 struct RankParts {
   Rank rank;
   std::shared_ptr<Backend> backend;
   std::shared_ptr<Communicator> comm;
   std::shared_ptr<Memory> arena;
-  std::shared_ptr<StateMemory> states;  ///< where some are offloaded; else nothing
+  std::shared_ptr<StateMemory> states;  ///< if some states are offloaded; else nullptr
 
-  /// What states are read from and written to.
+  /// The memory that holds the states: parameters, gradients and optimizer states.
   Memory& state_memory() const { return states ? *states : *arena; }
 };
 
 class RankExecutor {
  public:
-  /// `failed` is called on whichever thread failed, inside its exception handler; it must not throw.
+  /// `failed` is called on the thread that failed, inside its exception handler. It must not throw.
   RankExecutor(const RunContext& run, RankParts parts, std::function<void(Rank)> failed);
 
-  /// One step, from the first issue to the end of the last task. Keeps its spans when `record`; `origin` is their zero.
+  /// Runs one step, from the first issue to the end of the last task. `record`: keep the spans, relative to this time.
   void run_step(const StepTable& start, std::optional<TimePoint> record);
 
-  /// What the rank keeps of its stage's parameters.
+  /// The rank's share of its stage's parameters, and where it lies.
   RankState state();
 
-  /// Wakes the rank's waits with Cancelled.
+  /// Makes the rank's waits throw Cancelled.
   void cancel();
-  /// Returns when nothing of the rank's step is being performed any more; behind a failure, once every communicator was aborted.
+  /// Waits until no task of the rank's step runs any more. After a failure, call it only once every communicator was aborted.
   void settle() noexcept;
 
   Rank rank() const { return parts_.rank; }
   const Program& program() const { return program_; }
-  /// As the step that has ended left it.
+  /// The step table after the last step.
   StepTable table() const { return read_value<StepTable>(parts_.backend->step_table(), 0); }
   RankBooks books() const;
-  /// Of its backend, and of what the plan asks for and the executor does without.
+  /// Sentences about work that runs slower than possible, or in another way than the plan asks for.
   std::vector<std::string> notes() const;
   Lane lane() const;
 
  private:
-  /// One thread's notes; nobody else writes them.
+  /// The records of one stream. Only the thread that executes the stream's tasks writes them.
   struct StreamNotes {
     std::vector<std::pair<std::uint32_t, std::uint16_t>> order;
     std::int64_t touched = 0;
-    std::vector<std::int32_t> rows_sent, rows_received;  ///< of the collective under way
+    std::vector<std::int32_t> rows_sent, rows_received;  ///< row counts of the collective in progress
   };
   struct Stamps { TimePoint issued, ready, started, ended; };
   struct Operands;
@@ -84,7 +84,7 @@ class RankExecutor {
   void perform_step();
   std::int64_t first_sequence(std::int32_t micro_batch) const;
   void issue_all();
-  /// Of computations that queues have performed.
+  /// Reads the start and end times of tasks that ran on queues.
   void take_times();
   void issue(TaskRef ref);
   KernelContext context_of(const Instance& instance) const;
@@ -95,19 +95,19 @@ class RankExecutor {
   /// Does the communication and returns when its last participant had arrived.
   TimePoint communicate(const Task& task, const Instance& instance, const Operands& at);
   Operands resolve(const Task& task, const Instance& instance, StreamNotes& notes);
-  /// The end of a HostCopy that is in the host's memory.
+  /// The host-memory end of a HostCopy.
   Tensor locate_on_host(const Task& copy, const Instance& instance) const;
   Tensor locate(const Operand& operand, const Instance& instance, StreamNotes& notes);
   void note_routing(const Task& task, const Instance& instance, const Operands& at);
   TimePoint collect(const Collective& op, const Task& task, const Operands& at);
-  /// Buffers of a collective; `ids` gives the numbers of a tensor of them.
+  /// Buffers of a collective. `ids` reads the row counts from an int32 tensor.
   using Ids = std::function<std::vector<std::int32_t>(const Tensor& tensor)>;
   MemberBuffers buffers_of(const Collective& op, const Task& task, const Operands& at, const Ids& ids);
-  /// Numbers of rows on the issuing thread, which waits for them where it has not read them yet.
+  /// Row counts in `tensor`. The issuing thread waits for them unless it has read them already.
   const KnownCounts::Numbers& counts_of(std::uint32_t number, const Tensor& tensor);
   /// Forgets the counts that a task is about to write.
   void forget_written(const Task& task, const Instance& instance);
-  /// Bytes of a tensor that nobody is writing.
+  /// Reads an int32 tensor. No task may be writing to it.
   std::vector<std::int32_t> read_ids(const Tensor& tensor) const;
 
   /// The message that `instance` exchanges with the stage `offset` away.
@@ -129,23 +129,23 @@ class RankExecutor {
   const StepOrder& order_;
   const BatchReader reader_;
   std::vector<std::vector<Rank>> groups_;  ///< by Group
-  std::vector<std::int64_t> positions_;    ///< by Group: of this rank
+  std::vector<std::int64_t> positions_;    ///< by Group: this rank's index in it
   TaskBoard board_;
-  KernelContext rank_context_;             ///< what all its tasks share
+  KernelContext rank_context_;             ///< the fields that are the same for all of the rank's tasks
   KernelContext context_;                  ///< of the instance that is being issued
-  StepTable start_;                        ///< the step's, as the host wrote it
-  std::vector<std::int32_t> ids_;          ///< what a slot is filled with
+  StepTable start_;                        ///< this step's table, as the host wrote it
+  std::vector<std::int32_t> ids_;          ///< buffer for the values that fill an input slot
   bool record_ = false;
   TimePoint origin_;
   std::vector<Stamps> stamps_;             ///< by task number, of the recorded step
   std::vector<RouterCounts> routing_;      ///< of the recorded step
   std::vector<std::pair<std::uint32_t, std::uint16_t>> issued_;
   std::array<StreamNotes, kStreams> notes_;
-  std::unique_ptr<QueueOrder> queues_;     ///< where the backend runs ahead
-  const bool reads_counts_;                ///< the host reads counts while it issues
+  std::unique_ptr<QueueOrder> queues_;     ///< only if the backend is asynchronous
+  const bool reads_counts_;                ///< the host reads row counts while it issues
   KnownCounts counts_;
   const bool wants_replays_, replays_;
-  bool issued_once_ = false;               ///< all that is planned or allocated on first use is there
+  bool issued_once_ = false;               ///< a whole step was issued once, so everything made on first use exists
   std::unique_ptr<Replay> replay_;
   std::array<std::unique_ptr<StreamWorker>, kStreams> workers_;  ///< last: their threads use all of the above
 };

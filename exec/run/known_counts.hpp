@@ -1,5 +1,5 @@
 #pragma once
-// Numbers in the device's memory that the host has read: how many rows experts get.
+// A cache of row counts per expert that the host has read from device memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace tandem::exec {
 
-/// A tensor of int32 is read once until something that writes to it is issued. For the thread that issues.
+/// Each int32 tensor is read once, until a task that writes to it is issued. Only the issuing thread may use it.
 class KnownCounts {
  public:
   using Numbers = std::vector<std::int32_t>;
-  /// The numbers of `tensor`; `read` is called where they are not known. Valid until the next call.
+  /// The values of `tensor`. Calls `read` if they are not cached. The reference is valid until the next call.
   const Numbers& of(const Tensor& tensor, const std::function<Numbers()>& read);
   /// What is issued next writes to `tensor`.
   void written(const Tensor& tensor);

@@ -9,7 +9,7 @@
 namespace tandem::exec {
 namespace {
 
-/// Work before the step, behind it and of the run, in the schedule's unit.
+/// Work done before the step, after it, and in the whole run, in the schedule's unit.
 struct Work {
   std::int64_t before, after, run;
 };
@@ -22,7 +22,7 @@ Work work(const LearningRate& schedule, const RunProgress& p) {
   return {p.samples * each, (p.samples + p.step_samples) * each, p.run_samples * each};
 }
 
-/// What is left of (peak - minimum) when `x` in [0, 1] of the decay is over.
+/// The remaining fraction of (peak - minimum) after the fraction `x` in [0, 1] of the decay.
 double remaining(const LearningRate& schedule, double x) {
   switch (schedule.decay) {
     case DecayShape::constant: return 1;

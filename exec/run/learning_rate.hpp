@@ -1,5 +1,5 @@
 #pragma once
-// The learning rate of a step: the one thing a schedule decides.
+// The learning rate of a step.
 
 #include <cstdint>
 
@@ -7,19 +7,19 @@
 
 namespace tandem::exec {
 
-/// Where a run stands, converted to the schedule's unit inside.
+/// The position in a run. learning_rate() converts it to the schedule's unit.
 struct RunProgress {
   std::int64_t step = 0;           ///< 0-based
-  std::int64_t steps = 1;          ///< of the run: what decay_over = 0 means, as run_samples
+  std::int64_t steps = 1;          ///< of the whole run; the decay length if decay_over = 0 and the unit is steps
   std::int64_t samples = 0;        ///< consumed before the step
   std::int64_t step_samples = 1;   ///< of this step
   std::int64_t run_samples = 1;
   std::int64_t sample_tokens = 1;
 };
 
-/// Learning rate of step `progress.step`. Warm-up ends a step at peak * done / warmup, where done includes the step; then
-/// the rate falls from peak to minimum over (warmup, decay_over] by the work done before the step. Throws ContractError
-/// for a unit other than steps, samples or tokens.
+/// Learning rate of step `progress.step`. During warm-up it is peak * done / warmup, where `done`
+/// includes this step. Then it falls from peak to minimum over (warmup, decay_over]; the work done
+/// before this step counts. Throws ContractError for a unit other than steps, samples or tokens.
 double learning_rate(const LearningRate& schedule, const RunProgress& progress);
 
 }  // namespace tandem::exec

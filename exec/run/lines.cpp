@@ -8,7 +8,7 @@
 namespace tandem::exec {
 namespace {
 
-/// An upper bound.
+/// Upper bound in bytes of the memory that a collective's reduction needs for parts of other members.
 std::int64_t fold_room(const Collective& op, const Task& task, std::int64_t members) {
   const Operand& out = task.outputs.front();
   const std::int64_t bytes = bytes_of(out.dtype, out.elements).count();

@@ -1,5 +1,5 @@
 #pragma once
-// What a run's collectives and messages go over.
+// The connections that a run needs: groups for its collectives, and pairs of ranks for its messages.
 
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 namespace tandem::exec {
 
-/// Of all stages of all graphs: the same at every rank.
+/// The connections of all stages of all graphs. Every rank gets the same list.
 Lines lines_of(const std::vector<const RunContext*>& graphs);
 
 }  // namespace tandem::exec

@@ -3,7 +3,7 @@
 namespace tandem::exec {
 namespace {
 
-/// A task as the lists of orders have it, in a type that can be copied as bytes.
+/// An entry of issue_order or stream_order, as a trivially copyable type.
 struct OrderedTask {
   std::uint32_t instance;
   std::uint16_t task;

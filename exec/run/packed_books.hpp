@@ -1,5 +1,5 @@
 #pragma once
-// A rank's books and lane as bytes, for process 0 to have all.
+// Serialises a rank's counters and timeline lane, so that process 0 can collect those of all ranks.
 
 #include "exec/process/packing.hpp"
 #include "exec/run/run_result.hpp"

@@ -41,7 +41,7 @@ void QueueOrder::meet(std::uint32_t number) {
   for (const auto awaited : order_.waits(number, how_))
     if (queued(awaited)) marks_[awaited].end->wait();
   const auto own = queues_[static_cast<std::size_t>(order_.task(order_.ref(number)).stream)];
-  if (own != nullptr) own->finish();  // the stream's order
+  if (own != nullptr) own->finish();  // earlier tasks of the same stream
 }
 
 void QueueOrder::finish() {
@@ -52,7 +52,7 @@ void QueueOrder::finish() {
 void QueueOrder::settle() noexcept {
   for (Queue* q : queues_) try {
       if (q != nullptr) q->finish();
-    } catch (...) {  // told where it was waited for first
+    } catch (...) {  // the failure was reported at the first wait for it
     }
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What orders the streams of a rank whose backend runs ahead of the host.
+// Orders the tasks of a rank whose backend runs ahead of the host.
 
 #include <array>
 #include <cstdint>
@@ -12,34 +12,34 @@
 
 namespace tandem::exec {
 
-/// What is on queues waits for each other on the device: a mark stands behind each task that another stream waits for. Where
-/// communications block the host, a thread that performs one waits for such marks itself, and what waits for a communication is issued
-/// when it has ended.
-/// Calls for tasks of one stream come from one thread at a time; a task's only when all that it waits for have been issued or, of
-/// communications, have ended.
+/// Queued tasks wait for each other on the device: a mark follows each task that another
+/// stream waits for. If communication blocks the host, the thread that performs it waits
+/// for these marks itself. Tasks that depend on a communication are issued after it has
+/// ended. Calls for tasks of one stream must come from one thread at a time. A task may be
+/// issued once all its dependencies are issued, or, if they are communications, have ended.
 class QueueOrder {
  public:
   QueueOrder(Backend& backend, const StepOrder& order, Performing how);
-  /// Nothing is being performed any more behind it.
+  /// Waits until all queues are idle.
   ~QueueOrder() { settle(); }
   QueueOrder(const QueueOrder&) = delete;
   QueueOrder& operator=(const QueueOrder&) = delete;
 
-  /// Before a step: whether when its computations start and end is kept.
+  /// Call before a step. If `wanted`, the start and end times of queued tasks are kept.
   void record(bool wanted);
-  /// Whether a task is on a queue.
+  /// True if the task runs on a queue.
   bool queued(std::uint32_t number) const { return how_ == Performing::all_on_queues || order_.computes(number); }
-  /// Issues a task behind all that it waits for: `work` gets its queue.
+  /// Passes the task's queue to `work`, after everything the task depends on.
   void issue(std::uint32_t number, const std::function<void(Queue&)>& work);
-  /// Returns when all that a task waits for has ended. Throws what that failed with.
+  /// Blocks until all dependencies of the task, and all earlier work of its stream, have ended. Rethrows their failure.
   void meet(std::uint32_t number);
-  /// Returns when everything issued has ended. Throws what the first of it failed with.
+  /// Blocks until everything issued has ended. Rethrows the first failure.
   void finish();
-  /// The same, whatever it failed with.
+  /// Like finish(), but ignores failures.
   void settle() noexcept;
 
   struct Times { std::chrono::steady_clock::time_point started, ended; };
-  /// Of a queued task of a recorded step, which has ended.
+  /// Times of a queued task. The step must have been recorded and the task must have ended.
   Times times(std::uint32_t number) const;
 
  private:
@@ -50,8 +50,8 @@ class QueueOrder {
   Backend& backend_;
   const StepOrder& order_;
   const Performing how_;
-  std::array<Queue*, kStreams> queues_{};  ///< of streams with queued tasks
-  std::vector<Marks> marks_;               ///< by task number: `end` where it is awaited, both where a step is recorded
+  std::array<Queue*, kStreams> queues_{};  ///< only of streams with queued tasks, and of the compute stream
+  std::vector<Marks> marks_;               ///< by task number. `end`: another stream awaits the task; both: the step is recorded
   bool record_ = false;
 };
 

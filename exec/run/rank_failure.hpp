@@ -1,5 +1,5 @@
 #pragma once
-// What ends a run: the first thing that went wrong on one of its ranks.
+// The failure that ends a run: the first one of any rank.
 
 #include <cstdint>
 #include <exception>
@@ -13,8 +13,8 @@
 namespace tandem::exec {
 
 struct RankFailure {
-  Rank rank;                ///< none: no single one
-  std::int64_t step = 0;    ///< 0-based: which was being done, or the last one trained before an evaluation
+  Rank rank;                ///< invalid: the failure belongs to no single rank
+  std::int64_t step = 0;    ///< 0-based; the step in progress, or the last one before the evaluation in progress
   bool evaluation = false;
   std::string reason;
 
@@ -22,23 +22,23 @@ struct RankFailure {
   std::string message() const;
 };
 
-/// The first failure of many ranks; the others' are its consequences. Thread-safe.
+/// Keeps the first failure of many ranks. Later ones are consequences of it. Thread-safe.
 class FirstFailure {
  public:
-  /// Called inside the handler of what rank failed with. True for the first call.
+  /// Call it inside the handler of the rank's exception. Returns true for the first call.
   bool record(Rank rank, std::int64_t step, bool evaluation);
 
-  /// What was recorded, once no rank runs any more.
+  /// The recorded failure. Call it once no rank runs any more.
   const std::optional<RankFailure>& failure() const { return failure_; }
 
-  /// What was recorded, for other processes.
+  /// The recorded failure, in the form that other processes receive.
   Failure told() const;
-  /// Takes the failure that counts among all processes for what was recorded.
+  /// Replaces the record by `failure`, the one that counts among all processes.
   void adopt(const Failure& failure);
 
-  /// Throws what was recorded, if anything: DeviceError with the failure's message, where a rank's memory or threads gave out too;
-  /// ContractError with it; CommError, which names the rank that it began on itself, and what a caller's function threw, as they
-  /// are.
+  /// Rethrows the recorded failure, if there is one. A DeviceError or std::bad_alloc becomes a
+  /// DeviceError with message(), a ContractError a ContractError with message(). A CommError,
+  /// which already names its first rank, and exceptions of the caller's functions pass unchanged.
   void rethrow() const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// A rank through a whole run: what it owns stays, and the executor changes with the graph.
+// One rank during a whole run. Its resources stay; its executor changes with the task graph.
 
 #include <functional>
 #include <memory>
@@ -13,27 +13,27 @@ namespace tandem::exec {
 
 class RankSession {
  public:
-  /// `failed` as in RankExecutor.
+  /// `failed`: see RankExecutor.
   RankSession(RankParts parts, std::function<void(Rank)> failed) : parts_(std::move(parts)), failed_(std::move(failed)) {}
 
-  /// The executor of an act; the one of another graph is left. On the rank's thread.
+  /// Returns the executor of the act's graph. Replaces the executor of another graph. Call it on the rank's thread.
   RankExecutor& enter(const Act& act);
-  /// Wakes the rank's waits, if it has any.
+  /// Cancels the waits of the rank's executor, if there is one.
   void cancel();
 
   Rank rank() const { return parts_.rank; }
-  /// The loss scale that the rank's next step begins with.
+  /// The loss scale at the start of the rank's next step.
   ScaleState& scale() { return scale_; }
-  /// What the rank keeps, as `context` has it.
+  /// The rank's share of the parameters, laid out as in `context`.
   RankState state(const RunContext& context) const;
-  /// Of its executor; there must be one.
+  /// Notes of the executor, which must exist.
   std::vector<std::string> notes() const { return executor_->notes(); }
   const Memory& states() const { return parts_.state_memory(); }
 
-  /// Keeps the spans of the step just done.
+  /// Keeps the spans of the last step, which was recorded.
   void keep_lane() { lane_ = executor_->lane(); }
   const std::optional<Lane>& lane() const { return lane_; }
-  /// Leaves the executor. The orders are those of the last training step.
+  /// Ends the executor and returns the counters. Issue orders are those of the last training step.
   RankBooks books();
 
  private:
@@ -41,7 +41,7 @@ class RankSession {
 
   RankParts parts_;
   std::function<void(Rank)> failed_;
-  const RunContext* context_ = nullptr;  ///< of the executor
+  const RunContext* context_ = nullptr;  ///< the executor's
   Segment::Kind kind_ = Segment::Kind::train;
   std::unique_ptr<RankExecutor> executor_;
   std::optional<Lane> lane_;

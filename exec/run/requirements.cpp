@@ -32,7 +32,7 @@ void require_supported(const Plan& plan, const Task& task, const Backend& backen
                                 "choose another precision or backend"});
 }
 
-/// An indexer is a field of the plan, so what lacks its operations is told by that.
+/// Reports a missing indexer kernel by the plan field that asks for it, not by its precision.
 void require_indexer(const Plan& plan, const Task& task, const Backend& backend) {
   if (!std::holds_alternative<IndexTopK>(task.op) || backend.supports(task.op, {task.dtype, {}, {}}).possible) return;
   throw InfeasibleError(Problem{plan.file, "model.indexer.heads", std::to_string(plan.model.indexer.heads),

@@ -1,5 +1,5 @@
 #pragma once
-// What a run asks before it starts.
+// Checks before a run starts.
 
 #include <cstdint>
 
@@ -10,10 +10,10 @@
 
 namespace tandem::exec {
 
-/// Throws ConfigError where the state to resume is as far as the run would go; nullptr: nothing is resumed.
+/// Throws ConfigError if the resumed state already has `steps` steps or more. nullptr: nothing is resumed, so it passes.
 void require_steps_left(const SavedState* resume, std::int64_t steps);
 
-/// Throws InfeasibleError where the backend cannot do one of the graph's computations in the types of its operands.
+/// Throws InfeasibleError if the backend cannot perform one of the graph's computations with its operand types.
 void require_supported(const Plan& plan, const TaskGraph& graph, const Backend& backend);
 
 }  // namespace tandem::exec

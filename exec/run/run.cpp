@@ -24,7 +24,7 @@
 namespace tandem::exec {
 namespace {
 
-/// Inside a handler: a peer whose connection has ended is named to all, before what the carrier says of it.
+/// Call it inside an exception handler. If the failure is a lost peer, reports that peer before the carrier's own message spreads.
 void note_lost_peer(World& world) {
   try {
     throw;
@@ -34,7 +34,7 @@ void note_lost_peer(World& world) {
   }
 }
 
-/// The ranks of one run that this process has. Its first rank's thread speaks with the other processes.
+/// This process' part of a run: its ranks. The thread of its first rank communicates with the other processes.
 class Run {
  public:
   Run(const Plan& plan, const Script& script, const RunOptions& options, World& world)
@@ -68,7 +68,7 @@ class Run {
     return options_.make_backend ? options_.make_backend(rank) : make_cpu_backend(computing_threads(plan_));
   }
 
-  /// False where the host has no room for a rank, which then has failed.
+  /// Returns false if a rank's memory could not be allocated. That rank's failure is recorded.
   bool make_ranks() {
     auto comms = options_.make_communicators ? options_.make_communicators(world_) : world_.make_communicators();
     for (std::size_t i = 0; i < here_.size(); ++i) try {
@@ -79,7 +79,7 @@ class Run {
     return connect();
   }
 
-  /// Before the first step, in one order all over the world.
+  /// Connects the communicators before the first step, in the same order in all processes.
   bool connect() {
     const Lines lines = lines_of(script_.contexts());
     for (std::size_t i = 0; i < comms_.size(); ++i) try {
@@ -98,7 +98,7 @@ class Run {
       for (const auto* c : script_.contexts()) require_supported(c->plan, c->graph, *parts.backend);
     const auto stage = StageId(script_.mesh().coords(rank)[Axis::pp]);
     parts.arena = parts.backend->allocate(static_cast<std::size_t>(script_.arena_bytes(stage).count()));
-    // All ones is not a number: what reads a byte that nobody wrote shows it.
+    // 0xFF bytes are NaN as floating point, so reading a byte that nobody wrote becomes visible.
     parts.arena->fill(0, parts.arena->size(), std::byte{0xFF});
     if (const auto offloaded = script_.offloaded(stage)) {
       std::shared_ptr<Memory> host = parts.backend->allocate_host(static_cast<std::size_t>(offloaded->host().bytes().count()));
@@ -115,7 +115,7 @@ class Run {
     return all;
   }
 
-  /// Of the whole world: what other processes have is `remote`'s, or nothing.
+  /// The states of all ranks. Arenas of other processes are RemoteMemory, kept in `remote`, or nullptr if `remote` is.
   std::vector<RankState> states_of_all(const RunContext& context, std::vector<std::unique_ptr<Memory>>* remote) const {
     std::vector<RankState> all;
     for (std::int64_t r = 0; r < world_.places().ranks(); ++r) {
@@ -132,7 +132,7 @@ class Run {
     return all;
   }
 
-  /// Process 0 reads what all ranks keep; the others serve it meanwhile.
+  /// Process 0 calls `read` with the states of all ranks. The other processes serve its reads meanwhile.
   template <class F>
   void read_all(const RunContext& context, F read) const {
     if (!world_.control().first()) return serve();
@@ -155,7 +155,7 @@ class Run {
     serve_memory(world_.control(), arenas);
   }
 
-  /// Returns when all have ended. A thread that cannot be started is a rank that failed.
+  /// Returns when all threads have ended. If a thread cannot be started, its rank counts as failed.
   void run_threads() {
     ThreadGroup threads;
     for (auto& rank : ranks_) try {
@@ -165,14 +165,14 @@ class Run {
       }
   }
 
-  // Called inside the handler of whatever thread failed. Only the first failure is news; the rest are its consequences.
+  // Called inside the exception handler of the failed thread. Only the first failure is reported; later ones are its consequences.
   void fail(Rank rank) {
     if (record(rank)) comms_[place(rank)]->abort(failure_.failure()->reason);
     gate_.abort();
     ranks_[place(rank)]->cancel();
   }
 
-  /// True for the first failure of this process. What counts is the first of all processes.
+  /// Returns true for this process' first failure. What is kept is the first failure of all processes.
   bool record(Rank rank) {
     if (!failure_.record(rank, step_, evaluating_)) return false;
     if (!world_.several()) return true;
@@ -195,17 +195,17 @@ class Run {
     }
   }
 
-  /// Said by every rank once all have met, so that a failure knows when it was.
+  /// Sets what the ranks work on, for failure messages. Every rank calls it right after a meeting.
   void doing(std::int64_t step, bool evaluation) { step_ = step, evaluating_ = evaluation; }
 
-  /// Returns when all ranks of all processes have come: when the last one did. `step`: what begins then; which one is recorded is
-  /// known once the speaking rank has come.
+  /// Blocks until all ranks of all processes have arrived; returns when the last one did. `step`:
+  /// the step that begins then. timeline_step_ is final only once the speaking rank has arrived.
   TimePoint meet(std::int64_t step = -1) {
     if (!gate_.arrive([&] { meet_processes(step >= 0 && step == timeline_step_); })) throw Cancelled{};
     return met_at_;
   }
 
-  /// Clocks are aligned before a step whose times are kept.
+  /// Clocks are aligned before a recorded step.
   void meet_processes(bool recorded) {
     if (recorded) world_.align();
     world_.control().gather({});
@@ -244,7 +244,7 @@ class Run {
     finish_evaluation({act.segment.first_step - 1, sum / static_cast<double>(act.segment.steps)});
   }
 
-  /// As reduced, without the loss scale.
+  /// The reduced gradients, divided by the loss scale.
   static std::vector<GatheredTensor> gradients(std::span<const RankState> all, DType kept, double inverse_scale) {
     std::vector<GatheredTensor> tensors = gather(all, "gradients", kept);
     for (GatheredTensor& t : tensors)
@@ -252,13 +252,13 @@ class Run {
     return tensors;
   }
 
-  /// What a process tells of a step, and what process 0 makes of all.
+  /// One process' report of a step, and process 0's combination of all reports.
   struct StepReport {
     double loss = std::nan("");
     bool has_loss = false, stop = false;
   };
 
-  /// The last virtual stage has the loss; after the step it is a sum over the data group.
+  /// Only the last virtual stage has the loss. After the step it is already summed over the data group.
   StepReport own_report(const RunContext& context) const {
     for (const auto& rank : ranks_) {
       const RankState state = rank->state(context);
@@ -268,7 +268,7 @@ class Run {
     return {};
   }
 
-  /// At process 0 the loss of the first process that has it, and whether any process is to stop.
+  /// At process 0: the loss, from the first process that has it, and whether any process wants to stop.
   StepReport collect(const RunContext& context, bool asks = false) const {
     StepReport mine = own_report(context);
     mine.stop = asks && !world_.control().first() && options_.stop && options_.stop();
@@ -281,7 +281,7 @@ class Run {
     return sum;
   }
 
-  // On the speaking thread of each process while the other ranks wait for it to begin the next step.
+  // Runs on the speaking thread of each process while the other ranks wait for the next step to begin.
   void finish_step(const Act& act, std::int64_t step, double seconds) {
     if (!noted_ && options_.on_note)
       for (const std::string& note : ranks_.front()->notes()) options_.on_note(note);
@@ -309,7 +309,7 @@ class Run {
     if (step < last_step_ && (stop || (options_.stop && options_.stop()))) stop_behind(step);
   }
 
-  /// Process 0 decides where the run ends.
+  /// Process 0 broadcasts the run's last step and its recorded step.
   void share_end() {
     const Bytestring end = world_.control().broadcast(Packer().add(last_step_).add(timeline_step_).take());
     Unpacker from(end);
@@ -317,14 +317,14 @@ class Run {
     timeline_step_ = from.get<std::int64_t>();
   }
 
-  /// The others read these once they have met rank 0 for the next step.
+  /// Sets the last step. The other ranks read it after meeting rank 0 for the next step.
   void stop_behind(std::int64_t step) {
     const bool wanted = timeline_step_ == options_.steps - 1;
     last_step_ = wanted ? step + 1 : step;
     if (wanted) timeline_step_ = last_step_;
   }
 
-  /// The other ranks wait meanwhile.
+  /// The other ranks wait while the state is saved.
   void keep_state(const Act& act, std::int64_t steps) const {
     const std::vector<RankState> world = states_of_all(*act.context, nullptr);
     const std::int64_t samples = act.segment.first_sample + (steps - act.segment.first_step) * act.segment.global_batch_size;
@@ -337,7 +337,8 @@ class Run {
     if (options_.on_evaluation) options_.on_evaluation(done);
   }
 
-  /// A step of the full batch is what a simulation of the whole plan predicts.
+  /// Stores the whole plan if the step has the full batch, because a simulation of the plan predicts such a step; else the step's
+  /// own plan.
   void begin_timeline(const Act& act, double seconds) {
     const bool full = act.segment.global_batch_size == plan_.training.global_batch_size;
     timeline_ = std::make_shared<Timeline>();
@@ -361,7 +362,7 @@ class Run {
     return std::move(result_);
   }
 
-  /// Books and lanes of all ranks, ascending.
+  /// Collects the counters and lanes of all ranks, in ascending order.
   void collect_ranks(const std::vector<RankBooks>& mine) {
     Packer own;
     for (std::size_t i = 0; i < mine.size(); ++i) {
@@ -380,15 +381,15 @@ class Run {
   const Script& script_;
   const RunOptions& options_;
   World& world_;
-  const std::vector<Rank> here_;            ///< ascending, one behind the other
-  Rendezvous gate_;                         ///< of the ranks here; the last to come meets the other processes
+  const std::vector<Rank> here_;            ///< this process' ranks, ascending and contiguous
+  Rendezvous gate_;                         ///< barrier of this process' ranks; the last to arrive then meets the other processes
   TimePoint met_at_;                        ///< of the latest meeting
-  std::int64_t last_step_, timeline_step_;  ///< process 0 brings them forward when the run is stopped
+  std::int64_t last_step_, timeline_step_;  ///< process 0 lowers them when the run is stopped early
   FirstFailure failure_;
   std::atomic<std::int64_t> step_;
   std::atomic<bool> evaluating_ = false;
   std::vector<Communicator*> comms_;
-  bool noted_ = false;                      ///< the backend's notes were told
+  bool noted_ = false;                      ///< on_note was called already
   RunResult result_;
   std::shared_ptr<Timeline> timeline_;
   std::vector<std::unique_ptr<RankSession>> ranks_;  ///< last: their threads use all of the above

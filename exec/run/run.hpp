@@ -9,18 +9,19 @@
 
 namespace tandem::exec {
 
-/// Trains the cache's plan for `options.steps`, with its ramp-up, each segment on the graph of its batch. Blocking. The first failing rank's cause is thrown as CommError or DeviceError with its
-/// rank; every other rank is woken. `supports` is asked of the backend for every operation first (InfeasibleError).
-/// A state that is resumed must be of fewer steps than `options.steps` (ConfigError), and of the plan's model and optimizer.
-/// A plan that is not synchronised globally is refused (InfeasibleError): the runtime has no roll-back.
+/// Trains the plan of `graphs` for `options.steps` steps, including its batch-size ramp-up. Blocks until all ranks have ended.
+/// First checks that the backend supports every operation (else InfeasibleError). A resumed state must have fewer steps than that
+/// (else ConfigError), and the plan's model and optimizer. The first failure of a rank ends the run: all others are woken, and it
+/// is thrown as CommError or DeviceError. Plans without global synchronisation are refused (InfeasibleError): the runtime cannot
+/// roll back.
 RunResult run(GraphCache& graphs, const TokenSource& data, const RunOptions& options);
 
-/// The same with the ranks of `world`'s processes, which all call it alike. Callbacks are called, and the result is whole, at process 0
-/// alone; a `keeper` must be given everywhere, and where `stop` says so in any process the run ends. The clocks' moments are those of
-/// process 0.
+/// As above, with ranks in all processes of `world`. Every process must make the same call. Only
+/// process 0 calls callbacks and gets the full result. Each process needs a `keeper` or none
+/// does. If `stop` returns true in any process, the run ends. Times refer to process 0's clock.
 RunResult run(GraphCache& graphs, const TokenSource& data, const RunOptions& options, World& world);
 
-/// The same of a plan with a constant batch, whose steps are `graph`.
+/// As above, for a plan with a constant batch size whose training steps are `graph`.
 RunResult run(const Plan& plan, const TaskGraph& graph, const TokenSource& data, const RunOptions& options);
 
 }  // namespace tandem::exec

@@ -1,5 +1,5 @@
 #pragma once
-// One graph of a run, as all ranks see it.
+// One task graph of a run, with everything that all ranks share.
 
 #include <vector>
 
@@ -12,7 +12,7 @@
 
 namespace tandem::exec {
 
-/// What the ranks share while they run one graph, immutable.
+/// The immutable data that all ranks share while they run one task graph.
 struct RunContext {
   const Plan& plan;
   const TaskGraph& graph;

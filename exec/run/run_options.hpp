@@ -1,5 +1,5 @@
 #pragma once
-// What a run is asked for: steps, where it starts, what it keeps, whom it calls.
+// Options of a run: number of steps, state to resume, what to keep, callbacks.
 
 #include <cstdint>
 #include <functional>
@@ -19,32 +19,32 @@
 namespace tandem::exec {
 
 struct RunOptions {
-  std::int64_t steps = 1;               ///< of the whole run, those before `resume` counted in
+  std::int64_t steps = 1;               ///< of the whole run, including those before `resume`
   std::int64_t timeline_step = -1;      ///< step whose spans are kept; -1: none
-  const SavedState* resume = nullptr;  ///< where the run goes on, some of its steps done; initial values where there is none
-  bool gather_gradients = false;        ///< after each step: gradients as reduced, before clipping
-  bool gather_weights = false;          ///< after the last step
+  const SavedState* resume = nullptr;  ///< state to continue from; nullptr: start from initial values
+  bool gather_gradients = false;        ///< keep each step's gradients, reduced but not clipped
+  bool gather_weights = false;          ///< keep the weights after the last step
   std::function<void(const StepResult&)> on_step;   ///< called by rank 0's thread
-  /// Asked by rank 0's thread behind every step: whether the run ends there. Where the last step's timeline is wanted one
-  /// more step is done, whose timeline is kept.
+  /// Called by rank 0's thread after every step. Returning true ends the run. If
+  /// the timeline of the last step is wanted, one more step runs and is recorded.
   std::function<bool()> stop;
-  /// Called in every process behind every `state_every`-th step (0: none) and the last one. An evaluation due there comes after it,
-  /// and first when the run is resumed. nullptr: nothing is kept.
+  /// In every process it is called after each `state_every`-th step (0: never) and after the last step.
+  /// An evaluation due then comes afterwards, also when the run is resumed. nullptr: no state is saved.
   StateKeeper* keeper = nullptr;
   std::int64_t state_every = 0;
   EvaluationRhythm evaluation;
-  const TokenSource* evaluation_data = nullptr;     ///< its sequences from 0 on; needed where something is evaluated
-  std::function<void(const EvaluationResult&)> on_evaluation;  ///< as on_step
-  /// Replaces initial values (fixtures): called with each parameter's name and its whole row-major value in fp64.
+  const TokenSource* evaluation_data = nullptr;     ///< evaluations use its sequences from index 0 on; required if there are any
+  std::function<void(const EvaluationResult&)> on_evaluation;  ///< called by rank 0's thread
+  /// Replaces initial values (for tests). Called with each parameter's name and its whole value, row-major in fp64.
   std::function<void(const std::string& name, std::vector<double>& full)> initialise;
-  /// Called as on_step behind the first step, with a sentence for whatever is done in a slower way than the plan asks for.
+  /// Called by rank 0's thread after the first step, once for each sentence about work that runs slower than the plan asks.
   std::function<void(const std::string&)> on_note;
-  /// Called once all ranks have ended, where one has failed, before its cause is thrown: with what the run had until then (steps,
-  /// evaluations, books).
+  /// Called if a rank failed, after all ranks have ended and before the exception
+  /// is thrown. The result holds the steps, evaluations and counters so far.
   std::function<void(const RankFailure&, const RunResult&)> on_failure;
   /// Makes one rank's backend; empty: make_cpu_backend.
   BackendFactory make_backend;
-  /// Makes the communicators of the ranks here; empty: World::make_communicators.
+  /// Makes the communicators of this process' ranks; empty: World::make_communicators.
   std::function<std::vector<std::unique_ptr<Communicator>>(World&)> make_communicators;
 };
 

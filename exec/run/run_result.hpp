@@ -1,5 +1,5 @@
 #pragma once
-// What a run comes to: losses, evaluations, books, gathered tensors, a timeline.
+// The result of a run: losses, evaluations, counters, gathered tensors, a timeline.
 
 #include <cmath>
 #include <cstdint>
@@ -21,34 +21,34 @@ struct StepResult {
   double learning_rate = 0;
   double step_time_s = 0;
   std::int64_t global_batch_size = 0;
-  double loss_scale = 1;        ///< of this step
-  /// The update was left out: gradients were not finite.
+  double loss_scale = 1;        ///< used in this step
+  /// True if the update was skipped because gradients were not finite.
   bool skipped() const { return !std::isfinite(grad_norm); }
 };
 
 /// Mean loss over the batches of one evaluation: forward passes without dropout.
 struct EvaluationResult {
-  std::int64_t step = 0;        ///< the last one trained before it
+  std::int64_t step = 0;        ///< the last step trained before the evaluation
   double loss = 0;
 };
 
 struct RankBooks {
   BackendCounters backend;
   CommCounters comm;
-  std::int64_t arena_bytes = 0;         ///< as allocated
-  std::int64_t host_arena_bytes = 0;    ///< offloaded, in the host's memory, as allocated
-  std::int64_t arena_touched_bytes = 0; ///< end of the highest byte any operand reached
-  std::vector<std::pair<std::uint32_t, std::uint16_t>> issue_order;                  ///< (instance, task) as issued, last step
-  std::vector<std::vector<std::pair<std::uint32_t, std::uint16_t>>> stream_order;    ///< by Stream, as started, last step
+  std::int64_t arena_bytes = 0;         ///< allocated size
+  std::int64_t host_arena_bytes = 0;    ///< allocated host memory for offloaded states
+  std::int64_t arena_touched_bytes = 0; ///< highest end offset of any operand in the arena
+  std::vector<std::pair<std::uint32_t, std::uint16_t>> issue_order;                  ///< last step: (instance, task) as issued
+  std::vector<std::vector<std::pair<std::uint32_t, std::uint16_t>>> stream_order;    ///< last step: by Stream, as started
 };
 
 struct RunResult {
   std::vector<StepResult> steps;
   std::vector<EvaluationResult> evaluations;
-  std::vector<RankBooks> ranks;                        ///< evaluations counted in, but for the orders
+  std::vector<RankBooks> ranks;                        ///< counters include evaluations, the orders do not
   std::vector<std::vector<GatheredTensor>> gradients;  ///< by step, ascending global_index
   std::vector<GatheredTensor> weights;
-  std::shared_ptr<const Timeline> timeline;            ///< of timeline_step
+  std::shared_ptr<const Timeline> timeline;            ///< recorded at RunOptions::timeline_step
 };
 
 }  // namespace tandem::exec

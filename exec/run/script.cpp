@@ -13,7 +13,7 @@ std::vector<StepOrder> orders(const TaskGraph& graph) {
   return all;
 }
 
-/// A run of no steps still has its first values.
+/// Even a run of 0 steps needs one segment, because its initial values can be gathered.
 std::vector<Segment> training_of(const Plan& plan, std::int64_t steps) {
   if (steps <= 0) return {{Segment::Kind::train, plan.training.global_batch_size, 0, 0, 0}};
   return segments(plan, steps);
@@ -55,7 +55,7 @@ Bytes Script::arena_bytes(StageId stage) const {
   return most;
 }
 
-/// A graph that only evaluates has no states: the one that copies most tells.
+/// An evaluation graph has no optimizer states. So the graph with the most offloaded tensors defines the layout.
 std::shared_ptr<const StateLayout> Script::layout(StageId stage) const {
   std::shared_ptr<const StateLayout> most;
   for (const auto& [graph, context] : contexts_) {

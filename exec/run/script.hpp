@@ -1,5 +1,5 @@
 #pragma once
-// What a run does from its beginning to its end: its segments in order, each with what its ranks share.
+// The program of a whole run: its segments in order, each with the task graph it uses.
 
 #include <functional>
 #include <map>
@@ -13,13 +13,13 @@
 
 namespace tandem::exec {
 
-/// A plan of one batch size, and its graph.
+/// A plan with one batch size, and its task graph.
 struct GraphOf {
   const Plan& plan;
   const TaskGraph& graph;
 };
 
-/// A segment on its stage.
+/// A segment and the data that its ranks share.
 struct Act {
   Segment segment;
   const RunContext* context;
@@ -27,21 +27,21 @@ struct Act {
 
 class Script {
  public:
-  /// `graph_of` is asked for every segment; what it gives must stay.
+  /// Calls `graph_of` for every segment. The plan and graph that it returns must outlive the script.
   Script(const Plan& plan, const std::function<GraphOf(const Segment&)>& graph_of, const TokenSource& data,
          const RunOptions& options);
 
   const std::vector<Act>& acts() const { return acts_; }
-  /// Every graph once, with the first act's first.
+  /// Each task graph's context once, in order of first use.
   std::vector<const RunContext*> contexts() const;
   const Mesh& mesh() const { return acts_.front().context->mesh; }
-  /// The largest arena of any graph, which all of them use.
+  /// Arena size in bytes. All graphs of the run share one arena, so it is the largest that any needs.
   Bytes arena_bytes(StageId stage) const;
-  /// Where what is offloaded lies; nothing: all is in the arena.
+  /// The layout of offloaded states; nullptr: all states are in the arena.
   std::shared_ptr<const StateLayout> offloaded(StageId stage) const { return offloaded_[stage.index()]; }
-  /// Of what a rank keeps its states in.
+  /// Size in bytes of the memory that holds a rank's states.
   std::size_t state_bytes(StageId stage) const;
-  /// Step `index` of a training segment as the learning rate sees it.
+  /// The position of step `index` of a training segment, for the learning rate.
   RunProgress progress(const Segment& s, std::int64_t index) const;
 
  private:
@@ -52,7 +52,7 @@ class Script {
 
   std::vector<Act> acts_;
   std::vector<std::shared_ptr<const StateLayout>> offloaded_;  ///< by stage
-  RunProgress whole_;  ///< of the run, before its first step
+  RunProgress whole_;  ///< the whole run, before its first step
 };
 
 }  // namespace tandem::exec

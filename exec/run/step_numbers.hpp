@@ -1,5 +1,5 @@
 #pragma once
-// The numbers that a step's table begins with, and what it leaves for the next one.
+// The values in a step's table before the step, and the loss scale that follows from them afterwards.
 
 #include <cstdint>
 
@@ -11,16 +11,16 @@
 
 namespace tandem::exec {
 
-/// Which step and samples the step `index` of a segment is.
+/// A table for step `index` of a segment: its step number and first sample.
 StepTable step_table(const Segment& segment, std::int64_t index);
 
-/// The same with what its update reads: the learning rate, Adam's corrections and the loss scale.
+/// Adds the values that the update reads: learning rate, Adam's bias corrections and loss scale.
 StepTable with_update(StepTable table, const OptimizerSpec& optimizer, const RunProgress& progress, const ScaleState& scale);
 
-/// The loss scale behind a step, by the table as it left it: every rank has found the same, for all have seen the same norm.
+/// The loss scale after a step. All ranks compute the same value because all see the same gradient norm.
 ScaleState behind(const StepTable& table, const ScaleState& before);
 
-/// The loss scale of the first step; nullptr: nothing is resumed.
+/// The loss scale of the first step: that of `resume`, or the plan's initial one if `resume` is nullptr.
 ScaleState scale_at_start(const Plan& plan, const SavedState* resume);
 
 }  // namespace tandem::exec

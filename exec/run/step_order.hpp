@@ -1,5 +1,5 @@
 #pragma once
-// A stage's program laid out for execution: tasks counted through in issue order, and whom each must wait for.
+// A stage's program prepared for execution: tasks numbered in issue order, and the tasks that each must wait for.
 
 #include <array>
 #include <cstdint>
@@ -15,23 +15,23 @@ struct TaskRef {
   std::uint16_t task;
 };
 
-/// How a rank's tasks are performed.
+/// Where a rank's tasks run.
 enum class Performing : std::uint8_t {
   where_issued,   ///< computations on the thread that issues them
-  on_queues,      ///< computations on a queue a stream that runs ahead of it
-  all_on_queues,  ///< communications, too
+  on_queues,      ///< computations on one asynchronous queue per stream
+  all_on_queues,  ///< communications on queues as well
 };
 
-/// True for the streams whose tasks the issuing thread runs or issues itself; the others have a thread each. A communication blocks
-/// its thread, so computations run ahead of tensor collectives only where those have another. Copies to and from the host have a
-/// thread of their own where a task is done when its call returns.
+/// True if the issuing thread runs or issues the tasks of stream `s`; every other stream has its own
+/// thread. A communication blocks its thread. So tensor collectives get another thread if computations
+/// run ahead on queues. Host copies get their own thread if a task is done when its call returns.
 constexpr bool inline_stream(Stream s, Performing how) {
   return s == Stream::compute || how == Performing::all_on_queues || (s == Stream::tensor && how == Performing::where_issued) ||
          (s == Stream::host && how == Performing::on_queues);
 }
 
-/// Immutable; shared by the ranks of a stage. Throws ContractError when a task depends on one issued after it, or
-/// computes on a stream that only communicates.
+/// Immutable; the ranks of a stage share it. The constructor throws ContractError if
+/// a task depends on a later one, or if a computation is on a communication stream.
 class StepOrder {
  public:
   StepOrder(const TaskGraph& graph, const Program& program);
@@ -40,10 +40,10 @@ class StepOrder {
   std::uint32_t number(TaskRef t) const { return first_[t.instance] + t.task; }
   TaskRef ref(std::uint32_t number) const { return refs_[number]; }
   const Task& task(TaskRef t) const;
-  /// Tasks to wait for, those left out that the stream's own order puts before; where tasks are performed where they are issued, also
-  /// those that the issuing thread's order puts before.
+  /// Tasks that task `number` must wait for. Tasks of the same stream are omitted, because the
+  /// stream keeps their order. With `where_issued`, tasks of the same thread are omitted as well.
   std::span<const std::uint32_t> waits(std::uint32_t number, Performing how) const;
-  /// Whether any task has this one among its waits.
+  /// True if some task's waits() contain this one.
   bool awaited(std::uint32_t number, Performing how) const { return (awaited_[number] & bit(how)) != 0; }
   bool computes(std::uint32_t number) const { return !is_communication(task(ref(number)).op); }
   bool uses(Stream s) const { return uses_[static_cast<std::size_t>(s)]; }
@@ -58,9 +58,9 @@ class StepOrder {
   const Program& program_;
   std::vector<std::uint32_t> first_;
   std::vector<TaskRef> refs_;
-  std::vector<std::uint32_t> wait_begin_, waits_;  ///< of a task, those of other threads first
-  std::vector<std::uint32_t> thread_end_;          ///< of a task, behind those of other threads
-  std::vector<std::uint32_t> thread_waits_;        ///< of the task being added
+  std::vector<std::uint32_t> wait_begin_, waits_;  ///< a task's first entry in waits_; waits for other threads come first
+  std::vector<std::uint32_t> thread_end_;          ///< by task: end of the waits for other threads
+  std::vector<std::uint32_t> thread_waits_;        ///< same-thread waits of the task being added
   std::vector<std::uint8_t> awaited_;
   std::array<bool, kStreams> uses_{};
 };

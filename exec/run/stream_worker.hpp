@@ -1,5 +1,5 @@
 #pragma once
-// The thread of one asynchronous stream: runs what it is handed, in order.
+// The thread of one stream. It runs the items it is given, in order.
 
 #include <condition_variable>
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace tandem::exec {
 /// not throw) and every later item is dropped.
 class StreamWorker {
  public:
-  /// Throws DeviceError where the host gives no thread.
+  /// Throws DeviceError if the host cannot start a thread.
   StreamWorker(std::function<void(std::uint32_t)> work, std::function<void()> failed);
   ~StreamWorker();
   StreamWorker(const StreamWorker&) = delete;
   StreamWorker& operator=(const StreamWorker&) = delete;
 
   void push(std::uint32_t item);
-  /// Blocks until everything pushed has been run or dropped.
+  /// Blocks until every pushed item has run or was dropped.
   void drain();
 
  private:
@@ -34,7 +34,7 @@ class StreamWorker {
   std::function<void()> failed_;
   std::mutex mutex_;
   std::condition_variable pushed_, drained_;
-  std::vector<std::uint32_t> queue_;  ///< since the last drain
+  std::vector<std::uint32_t> queue_;  ///< items pushed since the last drain
   std::size_t done_ = 0;
   bool closed_ = false, broken_ = false;
   ThreadGroup thread_;  ///< last: it uses all of the above

@@ -1,5 +1,5 @@
 #pragma once
-// Which tasks of a rank's step have ended, for its streams to wait on each other.
+// Completion flags of a rank's tasks, on which its streams wait.
 
 #include <condition_variable>
 #include <cstdint>
@@ -15,9 +15,9 @@ class TaskBoard {
   explicit TaskBoard(std::size_t tasks) : done_(tasks) {}
   void reset();
   void complete(std::size_t task);
-  /// Returns once all of `tasks` are complete: false when fail() came first.
+  /// Blocks until all of `tasks` are complete. Returns false if fail() was called.
   bool wait(std::span<const std::uint32_t> tasks);
-  /// Wakes every wait(), now and later.
+  /// Makes every present and later wait() return false.
   void fail();
   bool failed() const;
 

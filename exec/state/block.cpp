@@ -3,13 +3,13 @@
 namespace tandem::exec {
 namespace {
 
-/// Local elements [first, first + count) of a parameter, and where they begin in a buffer, in elements.
+/// Local elements [first, first + count) of a parameter. `at`: index of the first one in a buffer.
 struct Stretch {
   const Param* param;
   std::int64_t first, count, at;
 };
 
-/// A part of a row, whole rows, a part of a row.
+/// Splits a stretch into blocks: the rest of its first row, whole rows, the beginning of its last row.
 void add_blocks(const Stretch& s, const RankState& rank, std::vector<HeldBlock>& out) {
   const Param& p = *s.param;
   const ShareMap map = share_map(p, rank);

@@ -1,5 +1,5 @@
 #pragma once
-// Rectangles of whole parameters: what a rank holds, and what a checkpoint keeps, falls into such blocks.
+// Rectangular blocks of whole parameters. What a rank holds and what a checkpoint stores is divided into blocks.
 
 #include <algorithm>
 #include <cstdint>
@@ -18,26 +18,26 @@ struct Block {
   bool empty() const { return rows <= 0 || cols <= 0; }
 };
 
-/// What lies in both; empty() where nothing does.
+/// The intersection of two blocks; empty() if they do not overlap.
 inline Block meet(const Block& a, const Block& b) {
   const std::int64_t row = std::max(a.row, b.row), col = std::max(a.col, b.col);
   return {row, col, std::min(a.row + a.rows, b.row + b.rows) - row, std::min(a.col + a.cols, b.col + b.cols) - col};
 }
 
-/// The block in parts of whole rows, each of at most `most` elements, but at least one row. `most` is positive.
+/// Splits a block into groups of whole rows, each of at most `most` elements, but at least one row. `most` is positive.
 std::vector<Block> parts_of(const Block& block, std::int64_t most);
 
-/// A block as a rank holds it: its elements follow each other, row by row.
+/// A block in a rank's buffer: its elements are contiguous there, row by row.
 struct HeldBlock {
   const Param* param = nullptr;
   Block block;
-  std::int64_t at = 0;  ///< where it begins in the buffer, in elements
+  std::int64_t at = 0;  ///< its first element in the buffer
 };
 
-/// Everything that a rank has of the buffer `name` ("weights", "gradients" or an optimizer's): copies of others' too.
+/// All blocks that a rank holds of buffer `name`: "weights", "gradients" or an optimizer's. Replicas and tied copies are included.
 std::vector<HeldBlock> held_blocks(const RankState& rank, std::string_view name);
 
-/// What this rank alone of the whole world is to give: together each element once. Tied copies (not in the norm) are left out.
+/// The blocks that this rank contributes to a gathered tensor. All ranks together give each element once; tied copies are left out.
 std::vector<HeldBlock> counted_blocks(const RankState& rank, std::string_view name);
 
 }  // namespace tandem::exec

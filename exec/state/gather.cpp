@@ -11,7 +11,7 @@ namespace {
 
 using Tensors = std::map<std::int32_t, GatheredTensor>;  // by global index
 
-constexpr std::int64_t kAtOnce = 1 << 18;  // elements that are copied from a device together
+constexpr std::int64_t kAtOnce = 1 << 18;  // elements copied from a device at once
 
 GatheredTensor& whole_of(const Param& p, Tensors& tensors) {
   auto& whole = tensors[p.global_index];

@@ -1,5 +1,5 @@
 #pragma once
-// Whole tensors out of the ranks' shares.
+// Assembles whole tensors from the ranks' shares.
 
 #include <span>
 #include <string_view>
@@ -10,10 +10,10 @@
 
 namespace tandem::exec {
 
-/// Every parameter's part of the buffer `allocation` ("weights", "gradients", or an optimizer's) as whole tensors in
-/// ascending global index, each element from the rank that updates it; of several ranks that do, from the one that norms
-/// count. `ranks`: the whole world. What nobody holds is NaN. Tied copies (not in the norm) are left out: their value is
-/// the first copy's. Nobody may be writing.
+/// Gathers the buffer `allocation` ("weights", "gradients" or an optimizer's) as whole tensors
+/// in ascending global index. Each element comes from the rank that updates it; if several do,
+/// from the one that counts in the norm. `ranks`: all ranks of the world. Elements that no rank
+/// holds are NaN. Tied copies are left out: they equal the first copy. No rank may be writing.
 std::vector<GatheredTensor> gather(std::span<const RankState> ranks, std::string_view allocation, DType dtype);
 
 }  // namespace tandem::exec

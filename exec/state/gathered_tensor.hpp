@@ -1,5 +1,5 @@
 #pragma once
-// A whole parameter, put together from the shares of its ranks.
+// A whole parameter, assembled from the ranks' shares.
 
 #include <cstdint>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tandem::exec {
 
-/// One whole (unsharded) parameter without a vocabulary's padding, or one number each of it, in fp64; row-major.
+/// A whole parameter, or a tensor of its shape such as its gradient: row-major, in fp64, without vocabulary padding.
 struct GatheredTensor {
   std::string name;
   std::int64_t rows = 0, cols = 0;

@@ -21,7 +21,7 @@ double deviation(const Param& p, const ModelSpec& model) {
   return model.init_std;
 }
 
-/// Of weights, what belongs to no parameter stays zero: the padding of a vocabulary takes part in matrix products.
+/// Weights start at zero, so that vocabulary padding stays zero: it takes part in matrix products.
 bool starts_at_zero(const Allocation& a) {
   return a.name == "weights" || a.name == "gradients" || a.name == "loss" || a.kind == MemoryKind::optimizer;
 }
@@ -34,7 +34,7 @@ void clear_state(const RankState& rank) {
 
 constexpr std::int64_t kAtOnce = 1 << 16;  // numbers of one thread: they depend on their index alone
 
-/// Where the ranks of a stage hold a parameter.
+/// By parameter: where the ranks of a stage hold it.
 using Places = std::map<const Param*, std::vector<BlockPlace>>;
 
 void add_places(const RankState& rank, const Plan& plan, Places& places) {
@@ -52,7 +52,7 @@ std::map<std::size_t, std::vector<RankState>> by_stage(std::span<const RankState
   return stages;
 }
 
-/// The least block that has all that places have of `part`.
+/// The smallest block that contains the overlaps of `part` with all places.
 Block held_of(const Block& part, std::span<const BlockPlace> places) {
   Block all;
   for (const BlockPlace& place : places) {
@@ -65,10 +65,10 @@ Block held_of(const Block& part, std::span<const BlockPlace> places) {
   return all;
 }
 
-/// Values of a block, row by row.
+/// A function that fills in the values of a block, row by row.
 using Values = std::function<void(const Block&, std::span<double>)>;
 
-/// Asks on all cores for what the places hold, once for all that hold it, and writes it there.
+/// Computes the values that any of the places holds, once, on all cores, and writes them to each place.
 void write(const Param& p, std::span<const BlockPlace> places, const Values& values) {
   const std::vector<Block> parts = parts_of({0, 0, p.full_rows, p.full_cols}, kAtOnce);
   for_each_index(parts.size(), {all_cores()}, [&](std::size_t i) {
@@ -80,7 +80,7 @@ void write(const Param& p, std::span<const BlockPlace> places, const Values& val
   });
 }
 
-/// Numbers [first, first + out.size()) of the whole parameter.
+/// Initial values [first, first + out.size()) of the whole parameter.
 void draw(const Param& p, const Plan& plan, std::uint64_t first, std::span<double> out) {
   if (p.init == Param::Init::ones || p.init == Param::Init::zeros)
     return std::fill(out.begin(), out.end(), p.init == Param::Init::ones ? 1.0 : 0.0);
@@ -89,7 +89,7 @@ void draw(const Param& p, const Plan& plan, std::uint64_t first, std::span<doubl
   for (double& value : out) value *= sigma;
 }
 
-/// body(where a row's values begin in the whole parameter, and in a block's): rows that follow each other there count as one.
+/// body(index in the whole parameter, index in the block, count) for each contiguous run of the block's values.
 template <class F>
 void each_line(const Param& p, const Block& b, F body) {
   const std::int64_t length = b.cols == p.full_cols ? b.elements() : b.cols;

@@ -1,5 +1,5 @@
 #pragma once
-// Initial values: functions of (seed, parameter, global index), so every layout starts from the same model.
+// Initial values. They depend only on seed, parameter and global index, so every layout starts from the same model.
 
 #include <functional>
 #include <span>
@@ -11,11 +11,11 @@
 
 namespace tandem::exec {
 
-/// The whole parameter, row-major, as RunOptions::initialise may replace it.
+/// Initial values of a whole parameter, row-major.
 std::vector<double> initial_values(const Param& param, const Plan& plan);
 
-/// Writes weights (and master weights) of the ranks, those that each holds, and clears gradients, optimizer state,
-/// loss and padding. `replace` may be empty; it sees each stage's parameters in order, tied copies too.
+/// Writes each rank's share of the initial weights and master weights. Sets gradients, optimizer states, loss and padding
+/// to zero. `replace` may be empty; it can change each parameter's values, stage by stage in order, including tied copies.
 void initialise(std::span<const RankState> ranks, const Plan& plan,
                 const std::function<void(const std::string&, std::vector<double>&)>& replace);
 

@@ -14,7 +14,7 @@ StateLayout::StateLayout(const Program& program, HostArena host, std::int64_t ar
     if (offset(t.buffer) < 0) add_buffer(program, t);
 }
 
-/// What is on the device of it lies there without gaps.
+/// The units of this buffer that are on the device are contiguous there.
 void StateLayout::add_buffer(const Program& program, const HostTensor& like) {
   buffers_.push_back({like.buffer, end_});
   std::int64_t kept = 0;  // elements
@@ -49,7 +49,7 @@ std::vector<std::string> StateLayout::buffers() const {
 
 std::vector<UpdateRows> StateLayout::updates(const Program& program, std::span<const PieceRow> rows) const {
   std::vector<UpdateRows> all{{-1, {}}};
-  std::int64_t gone = 0;  // elements of states that the device lacks
+  std::int64_t gone = 0;  // elements of states that are not on the device
   auto row = rows.begin();
   for (std::size_t u = 0; u < program.units.size(); ++u) {
     const ShardUnit& unit = program.units[u];

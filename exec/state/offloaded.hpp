@@ -1,5 +1,5 @@
 #pragma once
-// A rank's states where some of them lie in its host's memory.
+// A rank's states when some of them are offloaded to host memory.
 
 #include <memory>
 #include <span>
@@ -13,24 +13,24 @@
 
 namespace tandem::exec {
 
-/// Places as if every offloaded buffer lay whole behind the arena, so that what reads and writes states knows nothing of units.
+/// An address space for states: each offloaded buffer seems to lie whole after the arena. So readers need not know about units.
 class StateLayout {
  public:
   struct Part {
-    std::int64_t at, bytes;  ///< here
-    bool host;               ///< in the host's arena, else the device's
-    std::int64_t offset;     ///< there
+    std::int64_t at, bytes;  ///< position in this address space
+    bool host;               ///< in the host arena; else in the device arena
+    std::int64_t offset;     ///< position in that arena
   };
   StateLayout(const Program& program, HostArena host, std::int64_t arena_bytes);
 
   const HostArena& host() const { return host_; }
   std::int64_t bytes() const { return end_; }
-  /// Where a buffer lies here, -1: it is not offloaded.
+  /// Where a buffer begins in this address space; -1 if it is not offloaded.
   std::int64_t offset(std::string_view buffer) const;
-  /// Ascending, the arena first.
+  /// In ascending order; the device arena comes first.
   const std::vector<Part>& parts() const { return parts_; }
   std::vector<std::string> buffers() const;
-  /// The rows of each update, from those of all pieces.
+  /// The piece rows of each update, split from the rows of all pieces.
   std::vector<UpdateRows> updates(const Program& program, std::span<const PieceRow> rows) const;
 
  private:
@@ -44,7 +44,7 @@ class StateLayout {
   std::int64_t end_;
 };
 
-/// The bytes of a layout. Has no address: tensors are on the device or the host.
+/// Access to a StateLayout's bytes on device and host. address() is the device arena's.
 class StateMemory final : public Memory {
  public:
   StateMemory(std::shared_ptr<const StateLayout> layout, std::shared_ptr<Memory> device, std::shared_ptr<Memory> host)

@@ -12,23 +12,23 @@
 
 namespace tandem::exec {
 
-/// A rank as the keeper of its stage's parameters.
+/// A rank's states and their layout. (States: parameters, gradients, optimizer states.)
 struct RankState {
   const Program* program = nullptr;
   ShardCoords seat;
   std::int64_t expert_rank = 0, expert_ranks = 1;  ///< in its expert group
-  Memory* arena = nullptr;                         ///< nothing: another process has it
-  const StateLayout* offloaded = nullptr;          ///< of `arena`, which then is a StateMemory; nothing: no state is offloaded
+  Memory* arena = nullptr;                         ///< the memory that holds the states; nullptr: it is in another process
+  const StateLayout* offloaded = nullptr;          ///< layout of `arena`, then a StateMemory; nullptr: nothing is offloaded
 };
 
 RankState rank_state(const Program& program, const Mesh& mesh, Rank rank, Memory* arena);
 
-/// Byte offset into the arena of the allocation `name`, -1 where the program has none.
+/// Byte offset of the allocation `name` in the arena; -1 if the program has none.
 std::int64_t state_offset(const Program& program, std::string_view name);
-/// The same of a rank, some of whose states may be offloaded.
+/// Byte offset of the buffer `name` in RankState::arena, whether it is offloaded or not; -1 if there is none.
 std::int64_t state_offset(const RankState& rank, std::string_view name);
 
-/// Of the rank's share.
+/// Maps the rank's share of a parameter to the whole parameter.
 ShareMap share_map(const Param& p, const RankState& rank);
 
 }  // namespace tandem::exec

@@ -16,10 +16,10 @@ namespace {
 constexpr const char* kWeights = "weights";
 constexpr int kMostReaders = 8;  // each has a part in memory
 
-/// What an update alone needs (InternEvo's) is gone behind it.
+/// False for buffers that exist only during an update (InternEvo).
 bool stays(const Allocation& a, const Program& program) { return a.first == 0 && a.last + 1 == program.instances.size(); }
 
-/// "weights", and the optimizer's buffers that are kept from step to step, of any stage.
+/// "weights", and the optimizer buffers of any stage that live from step to step.
 std::vector<std::string> kept_buffers(std::span<const RankState> ranks) {
   std::set<std::string> names;
   for (const auto& rank : ranks) {
@@ -34,7 +34,7 @@ std::vector<std::string> kept_buffers(std::span<const RankState> ranks) {
   return all;
 }
 
-/// By global index: tied copies have that of the first one, which counts.
+/// Parameters by global index. A tied copy has the first copy's index; the first copy is taken.
 std::map<std::int32_t, const Param*> first_copies(std::span<const RankState> ranks) {
   std::map<std::int32_t, const Param*> params;
   for (const auto& rank : ranks)
@@ -51,7 +51,7 @@ std::string shape(std::int64_t rows, std::int64_t cols) { return std::to_string(
 
 std::string field_of(const SavedTensor& t) { return t.buffer + "." + t.name; }
 
-/// Which of the state's tensors each wanted one is.
+/// Position in state.tensors() of each (buffer, name).
 std::map<std::pair<std::string, std::string>, std::size_t> named(const SavedState& state) {
   std::map<std::pair<std::string, std::string>, std::size_t> all;
   for (std::size_t i = 0; i < state.tensors().size(); ++i) all[{state.tensors()[i].buffer, state.tensors()[i].name}] = i;
@@ -67,7 +67,7 @@ void require_no_other(const SavedState& state, const std::vector<SavedTensor>& w
   }
 }
 
-/// The places of the ranks' shares, by buffer and global index.
+/// By (buffer, global index): where the ranks hold the parameter.
 using Places = std::map<std::pair<std::string, std::int32_t>, std::vector<BlockPlace>>;
 
 Places places_of(std::span<const RankState> ranks, const Plan& plan, const std::vector<std::string>& buffers) {
@@ -84,7 +84,7 @@ Places places_of(std::span<const RankState> ranks, const Plan& plan, const std::
   return places;
 }
 
-/// A part of a tensor, and where it is wanted.
+/// A part of a saved tensor, and the places that need it.
 struct Wanted {
   std::size_t tensor, part;
   std::vector<const BlockPlace*> places;

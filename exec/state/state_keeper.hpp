@@ -1,5 +1,5 @@
 #pragma once
-// Whoever keeps a training's state while it goes on.
+// Interface of the object that saves the training state during a run.
 
 #include <functional>
 #include <span>
@@ -9,25 +9,25 @@
 
 namespace tandem::exec {
 
-/// A training between two steps, on one process. Nobody is writing.
+/// The training state of one process between two steps. No rank is writing meanwhile.
 struct StateMoment {
   StateFacts facts;
   const Plan& plan;
-  std::span<const RankState> world;  ///< every rank; those of other processes have no arena
-  /// Lets process 0 read what all ranks of all processes keep: calls its argument there with arenas of every rank, and serves it in the
-  /// others, where the argument is not called. All processes must call it.
+  std::span<const RankState> world;  ///< every rank; ranks of other processes have arena = nullptr
+  /// Calls its argument at process 0 with the states of all ranks, readable there. The other
+  /// processes serve these reads and do not call their argument. All processes must call it.
   std::function<void(const std::function<void(std::span<const RankState>)>&)> with_all;
 };
 
-/// Every process calls its keeper alike, on the thread that speaks with the others.
+/// Every process calls its keeper at the same points, on the thread that communicates with the other processes.
 class StateKeeper {
  public:
   virtual ~StateKeeper() = default;
-  /// Behind each step that RunOptions::state_every names, and the last one. Has read the arenas when it returns.
+  /// Called after each step that RunOptions::state_every selects, and after the last one. Has read the arenas when it returns.
   virtual void keep(const StateMoment& moment) = 0;
-  /// Behind each other step.
+  /// Called after each other step.
   virtual void go_on() {}
-  /// Behind the run, also where this process alone was all and has failed: what was begun is ended.
+  /// Completes pending saves. Called after the run; after a failure only if there is just one process.
   virtual void finish() {}
 };
 

@@ -9,7 +9,7 @@
 namespace tandem::exec {
 namespace {
 
-/// How a type stores numbers.
+/// Storage type of a data type, with its conversions from and to fp64.
 template <class T>
 struct Native {
   using Stored = T;
@@ -27,7 +27,7 @@ struct StoredFp16 {
   static double load(std::uint16_t v) { return static_cast<double>(from_fp16(v)); }
 };
 
-/// body(a value of the type that stores `t`).
+/// Calls body(S), where S converts values stored as `t`.
 template <class F>
 void with_storage(DType t, F body) {
   switch (t) {
@@ -39,7 +39,7 @@ void with_storage(DType t, F body) {
   }
 }
 
-/// `count` values of one type as another one.
+/// Converts as many values as fill `to` from one type to another.
 void convert(DType from_type, const std::byte* from, DType to_type, std::span<std::byte> to) {
   if (from_type == to_type) return static_cast<void>(std::memcpy(to.data(), from, to.size()));
   std::vector<double> values(to.size() / stored_bytes(to_type));
@@ -49,7 +49,7 @@ void convert(DType from_type, const std::byte* from, DType to_type, std::span<st
 
 std::size_t in_bytes(std::int64_t elements, DType type) { return static_cast<std::size_t>(elements) * stored_bytes(type); }
 
-/// Where an element of a block begins, behind the block's first one.
+/// Byte offset of an element from the block's first element.
 std::size_t place_in(const Block& block, const Block& part, DType type) {
   return in_bytes((part.row - block.row) * block.cols + part.col - block.col, type);
 }
@@ -91,7 +91,7 @@ BlockPlace place_of(const RankState& rank, const HeldBlock& held, std::int64_t b
 void write_common(const BlockValues& from, const BlockPlace& to) {
   const Block common = meet(from.block, to.block);
   if (common.empty()) return;
-  // Rows that follow each other at both ends are one line.
+  // If rows are contiguous in both blocks, they are written together.
   const bool one_line = common.cols == to.block.cols && common.cols == from.block.cols;
   const Block line{common.row, common.col, one_line ? common.rows : 1, common.cols};
   std::vector<std::byte> room(in_bytes(line.elements(), to.type));

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers as buffers and files store them.
+// Conversion between numbers and their stored form in buffers and files.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,32 +10,32 @@
 
 namespace tandem::exec {
 
-/// Of one number, in bytes. fp64, fp32, bf16 and fp16 are kept; ContractError for others.
+/// Bytes per number of fp64, fp32, bf16 or fp16. Other types throw ContractError.
 std::size_t stored_bytes(DType type);
 
-/// to.size() numbers.
+/// Reads to.size() numbers as fp64.
 void load_values(DType type, const std::byte* from, std::span<double> to);
-/// from.size() numbers, rounded to the type.
+/// Writes from.size() numbers, rounded to `type`.
 void store_values(DType type, std::span<const double> from, std::byte* to);
 
-/// A block's values, row by row.
+/// The values of a block, row by row.
 struct BlockValues {
   Block block;
   DType type;
   const std::byte* values;
 };
 
-/// Where a rank keeps a block, row by row.
+/// Where a rank holds a block, row by row.
 struct BlockPlace {
   Memory* arena;
-  std::size_t offset;  ///< of its first element, in bytes
+  std::size_t offset;  ///< byte offset of its first element
   DType type;
   Block block;
 };
 
 BlockPlace place_of(const RankState& rank, const HeldBlock& held, std::int64_t buffer_offset, DType type);
 
-/// Writes what a place has in common with `from`. Values of the same type keep their bits.
+/// Writes the intersection of `from` and `to`. If the types are equal, the bits are kept.
 void write_common(const BlockValues& from, const BlockPlace& to);
 
 }  // namespace tandem::exec
