@@ -57,7 +57,7 @@ Checkpoint load_checkpoint(const std::string& path) { return is_folder(path) ? o
 bool names_one_file(const std::string& path) {
   if (path.ends_with(".safetensors")) return true;
   const FileKind kind = file_state(path).kind;
-  return kind == FileKind::regular || kind == FileKind::other || kind == FileKind::broken_link;  // no folder can be created behind a broken link
+  return kind == FileKind::regular || kind == FileKind::other || kind == FileKind::broken_link;  // no folder is made behind a link
 }
 
 std::map<std::string, std::string> metadata_of(const std::string& format, const StateFacts& facts, const SavedRun& run) {

@@ -17,7 +17,7 @@ std::size_t bytes_of(const PlannedPart& part) {
   return static_cast<std::size_t>(part.place.block.elements()) * stored_bytes(part.place.type);
 }
 
-/// Splits a rank's blocks into parts of at most kPartBytes bytes.
+/// Splits a rank's blocks into parts of at most kPartBytes bytes, or of a single row.
 void add_parts(const RankState& rank, const std::string& buffer, const std::map<std::string, std::uint32_t>& numbers, DType type,
                std::vector<PlannedPart>& out) {
   for (const HeldBlock& held : counted_blocks(rank, buffer)) {

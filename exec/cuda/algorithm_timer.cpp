@@ -13,14 +13,14 @@ namespace {
 
 constexpr int kMostAlgorithms = 16;
 constexpr std::size_t kFinalists = 4;
-constexpr double kNear = 1.2;     // of the fastest in a first look: within its noise
+constexpr double kNear = 1.2;     // times the fastest of the first round: within its noise
 constexpr double kBusy = 4e-3;    // seconds of load for each finalist
 constexpr std::size_t kLine = 256;
 
 std::size_t rounded(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 std::size_t bytes(DType type, std::int64_t elements) { return static_cast<std::size_t>(bytes_of(type, elements).count()); }
 
-/// Operands of a product one behind the other: inputs of random numbers, zeros else.
+/// Consecutive operands of a product: random inputs, other operands zero.
 class ScratchOperands {
  public:
   ScratchOperands(const GemmShape& s, cudaStream_t stream)
@@ -57,7 +57,7 @@ std::optional<ScratchOperands> scratch(const GemmShape& shape, cudaStream_t stre
   try {
     return std::optional<ScratchOperands>(std::in_place, shape, stream);
   } catch (const DeviceError&) {
-    cudaGetLastError();  // too little memory is no fault of what comes next
+    cudaGetLastError();  // clears the error: too little memory must not fail the next call
     return std::nullopt;
   }
 }
@@ -67,7 +67,7 @@ struct Timed {
   double seconds;
 };
 
-/// One call of each that works, behind one that warms up.
+/// Times one call of each algorithm that works, after a warm-up call.
 std::vector<Timed> first_look(Gemm& gemm, const Gemm::Operands& at, cudaStream_t stream) {
   const Event begin, end;
   std::vector<Timed> all;

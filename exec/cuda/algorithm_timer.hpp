@@ -1,5 +1,5 @@
 #pragma once
-// Times the algorithms of a product on memory of its own.
+// Times the algorithms of a matrix product, on memory of its own.
 
 #include <cstddef>
 #include <optional>
@@ -14,8 +14,8 @@ struct Workspace {
   std::size_t bytes;
 };
 
-/// Makes `gemm` use the fastest of the algorithms that the heuristic names, and returns the seconds of one product. nullopt, and the
-/// first one stays, where there is no memory for operands. One thread of the process at a time times.
+/// Times the algorithms that cuBLASLt's heuristic names, makes `gemm` use the fastest, and returns its seconds.
+/// nullopt, without a change, if there is no memory for operands. Only one thread of the process measures at a time.
 std::optional<double> use_fastest(Gemm& gemm, const device::ProductKey& key, const Workspace& workspace, cudaStream_t stream);
 
 }  // namespace tandem::exec::cuda

@@ -33,7 +33,7 @@ enum Name : std::int64_t { kQ = 1, kK, kV, kO, kStats, kDO, kDQ, kDK, kDV };
 
 std::string library_file() { return "libcudnn.so." + std::to_string(CUDNN_MAJOR); }
 
-/// cuDNN, opened, with a handle on a stream.
+/// The opened cuDNN library, with a handle for a stream.
 class Cudnn {
  public:
   explicit Cudnn(cudaStream_t s) : library_(library_file()) {
@@ -55,7 +55,7 @@ class Cudnn {
   cudnnHandle_t handle_ = nullptr;
 };
 
-/// The operations of one shape as a graph of cuDNN's frontend.
+/// Builds the operations of one shape as a graph of cuDNN's frontend.
 class Builder {
  public:
   explicit Builder(const AttentionShape& shape) : s_(shape) {
@@ -121,7 +121,7 @@ CudnnFact cudnn_fact() {
 struct CudnnAttention::State {
   struct Plan {
     fe::graph::Graph graph;
-    std::string refused;  ///< why there is no engine
+    std::string refused;  ///< reason why there is no engine
   };
   using Plans = std::map<AttentionShape, Plan>;
 

@@ -1,5 +1,5 @@
 #pragma once
-// Flash attention by cuDNN. attention.cpp where cuDNN's frontend headers are, else attention_absent.cpp, which can do none.
+// Flash attention by cuDNN. Without cuDNN's frontend headers attention_absent.cpp replaces attention.cpp and refuses all calls.
 
 #include <cuda_runtime_api.h>
 
@@ -10,27 +10,27 @@
 
 namespace tandem::exec::cuda {
 
-/// cuDNN's version, such as "cuDNN 9.19.0", or why there is none.
+/// cuDNN's version, such as "cuDNN 9.19.0", or the reason why it is missing.
 struct CudnnFact {
   bool there = false;
   std::string text;
 };
 CudnnFact cudnn_fact();
 
-/// Attention of one stream, planned once a shape. For one thread at a time.
+/// Attention on one stream. Each shape is planned once. For one thread at a time.
 class CudnnAttention {
  public:
-  /// `deterministic`: of sums over keys, in a fixed order, which is slower.
+  /// `deterministic`: sum gradients in a fixed order, which is slower.
   CudnnAttention(cudaStream_t stream, bool deterministic);
   ~CudnnAttention();
   CudnnAttention(CudnnAttention&&) noexcept;
 
-  /// Enqueues it. False, and nothing is enqueued, where cuDNN is not there or has no engine for the shape: `reason` says which.
-  /// Throws DeviceError.
+  /// Enqueues the call. Returns false, enqueuing nothing, if cuDNN is missing or
+  /// has no engine for the shape; reason() then says why. Throws DeviceError.
   bool forward(const device::AttentionCall& call);
   bool backward(const device::AttentionCall& call);
   const std::string& reason() const;
-  /// Bytes of the device that all shapes planned until now share.
+  /// Device memory that all planned shapes share, in bytes.
   std::size_t workspace_bytes() const;
 
  private:

@@ -1,4 +1,4 @@
-// The twin of attention.cpp for builds without cuDNN's frontend headers.
+// Replaces attention.cpp in builds without cuDNN's frontend headers.
 #include "exec/cuda/attention.hpp"
 
 namespace tandem::exec::cuda {

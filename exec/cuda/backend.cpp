@@ -1,5 +1,5 @@
-// One rank on a CUDA device: a stream for each queue, cuBLASLt's products and Tandem's own kernels. Ranks of one process share the
-// first device.
+// The CUDA backend of one rank: one stream per queue, products by cuBLASLt,
+// other kernels by Tandem. Ranks of one process share the first device.
 #include <array>
 #include <memory>
 #include <mutex>
@@ -39,7 +39,7 @@ std::size_t most_shared() {
 
 std::int64_t bytes_in_use() {
   std::size_t free = 0, all = 0;
-  if (cudaMemGetInfo(&free, &all) != cudaSuccess) return 0;  // books are also read behind a failure
+  if (cudaMemGetInfo(&free, &all) != cudaSuccess) return 0;  // counters may also be read after a failure
   return static_cast<std::int64_t>(all - free);
 }
 
@@ -84,7 +84,7 @@ class CudaBackend final : public Backend {
     return *place;
   }
   std::unique_ptr<Mark> make_mark() override {
-    shared_.clock->refresh();  // marks are made before the step that sets them, also one whose times are kept
+    shared_.clock->refresh();  // marks are made before a step sets them, also before a recorded step
     return std::make_unique<DeviceMark>(shared_);
   }
   std::unique_ptr<Replay> capture(const std::function<void()>& issue) override {
@@ -113,7 +113,7 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  /// Counts what a replay performs.
+  /// Adds a replay's FLOPs to the counters.
   class Counted final : public Replay {
    public:
     Counted(std::unique_ptr<Replay> inner, std::function<void()> count) : inner_(std::move(inner)), count_(std::move(count)) {}
@@ -124,7 +124,7 @@ class CudaBackend final : public Backend {
     std::function<void()> count_;
   };
 
-  /// Copied to the device, where they stay until load_pieces is called again.
+  /// Copies the rows to the device, where they stay until the next load_pieces().
   device::Pieces pieces_of(std::span<const PieceRow> rows) {
     const auto stretches = device::stretches_of(rows);
     const auto rows_at = on_device(std::as_bytes(rows)), stretches_at = on_device(std::as_bytes(std::span(stretches)));

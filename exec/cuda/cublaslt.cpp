@@ -34,8 +34,8 @@ cublasComputeType_t arithmetic(DType t) {
   return t == DType::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-/// What the kernel does beside the product. Sums are of the second operand: a bias' gradient comes with its weight's, not with a GELU's
-/// (DGELU_BGRAD), because that would be as narrow as activations are.
+/// The epilogue that a shape needs. `sums` belong to the second operand: a bias gradient comes with its
+/// weight's gradient. DGELU_BGRAD is not used, because it would sum in the activations' narrow type.
 cublasLtEpilogue_t epilogue(const GemmShape& s) {
   switch (s.activation) {
     case ProductActivation::none:
@@ -47,8 +47,8 @@ cublasLtEpilogue_t epilogue(const GemmShape& s) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// Whether there is an epilogue that does all that the shape says, and cublasLt.h's rule for what lies beside. In fp64 its GELU is right
-/// to 3e-9 only (H100, cuBLASLt 13.1, 2026-11-26).
+/// True if cuBLASLt has an epilogue for the whole shape and cublasLt.h's rule for the stride of the stored
+/// activation input holds. In fp64 its GELU is accurate to 3e-9 only (H100, cuBLASLt 13.1, 2026-11-26).
 bool has_epilogue(const GemmShape& s) {
   constexpr std::int64_t kBesideMultiple = 8;
   if (s.activation == ProductActivation::none) return !(s.bias && s.sums);
@@ -87,7 +87,7 @@ std::string CublasLt::version() const {
   return version_text(library_.get<decltype(&cublasLtGetVersion)>("cublasLtGetVersion")());
 }
 
-/// The descriptors of one product, owned.
+/// The cuBLASLt descriptors of one product.
 struct Gemm::Plan {
   const CublasLt& lt;
   GemmShape shape;
@@ -101,7 +101,7 @@ struct Gemm::Plan {
     set(CUBLASLT_MATMUL_DESC_TRANSA, s.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, s.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (s.does_more()) set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(s));
-    // The heuristic reads alignments off addresses that it does not follow.
+    // The heuristic reads alignments from these addresses; it does not dereference them.
     if (s.bias || s.sums) {
       set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(element(s.result)));
       set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<void*>(static_cast<std::uintptr_t>(c.vector_alignment)));
@@ -141,7 +141,7 @@ struct Gemm::Plan {
     }
     return l;
   }
-  /// Freed by its owner.
+  /// The caller frees it.
   cublasLtMatmulPreference_t preference() const {
     cublasLtMatmulPreference_t made = nullptr;
     check_blas(lt.create_preference(&made), "creating a preference");

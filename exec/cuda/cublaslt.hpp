@@ -1,5 +1,5 @@
 #pragma once
-// cuBLASLt, opened at run time, and one planned matrix product.
+// cuBLASLt, opened at run time, and a planned matrix product.
 
 #include <cublasLt.h>
 
@@ -16,7 +16,7 @@
 
 namespace tandem::exec::cuda {
 
-/// The functions that are used, and a handle. Throws DeviceError when the library is not there.
+/// The library's functions and a handle. Throws DeviceError if the library is not found.
 class CublasLt {
  public:
   CublasLt();
@@ -50,23 +50,23 @@ class CublasLt {
 using device::GemmShape;
 using device::Stored;
 
-/// A product with the first algorithm that cuBLASLt's heuristic names, as PyTorch and Transformer Engine take it, or another one.
+/// A planned matrix product. It uses the heuristic's first algorithm, as PyTorch and Transformer Engine do, or one set by use().
 class Gemm {
  public:
   using Algorithm = cublasLtMatmulAlgo_t;
-  /// What an algorithm is chosen by beside the shape. `alignment`: bytes that divide the address of every matrix, `vector_alignment` of
-  /// the bias or the sums; `whole_sums`: of algorithms that cut the summed dimension only such as add the parts up in fp32 before the
-  /// rest, in a fixed order.
+  /// What determines an algorithm besides the shape. `alignment`: bytes that divide every
+  /// matrix's address; `vector_alignment`: the same for the bias or the sums. `whole_sums`:
+  /// allow only algorithms that sum parts of the inner dimension in fp32, in a fixed order.
   struct Choice {
     std::size_t workspace;
     std::uint32_t alignment = 256, vector_alignment = 256;
     bool whole_sums = false;
   };
-  /// nullopt where cuBLASLt has no algorithm for it.
+  /// Returns nullopt if cuBLASLt has no algorithm for the product.
   static std::optional<Gemm> make(const CublasLt& lt, const GemmShape& shape, const Choice& choice);
-  /// At most `most` that the heuristic names, the one it takes for the fastest first.
+  /// At most `most` algorithms of the heuristic, the presumably fastest first.
   std::vector<Algorithm> algorithms(int most) const;
-  /// False, and nothing changes, where cuBLASLt cannot do the product so, or not in the workspace.
+  /// Returns false, changing nothing, if cuBLASLt cannot use this algorithm or the workspace is too small.
   bool use(const Algorithm& algorithm);
   const Algorithm& algorithm() const;
   Gemm(Gemm&&) noexcept;
@@ -79,7 +79,7 @@ class Gemm {
     double alpha = 1;
     void* beside = nullptr;
   };
-  /// Enqueues it. `vector`: bias or sums, `beside`: the activation's x, where the shape has them.
+  /// Enqueues the product. `vector`: bias or sums, `beside`: the activation's input x, if the shape has them.
   void run(const Operands& o, cudaStream_t s);
 
  private:
@@ -88,7 +88,7 @@ class Gemm {
   std::unique_ptr<Plan> plan_;
 };
 
-/// An algorithm as text, for the same version of the library, and back: nullopt where the text is none.
+/// An algorithm as text, and back. Only valid for the same library version. nullopt if the text is no algorithm.
 std::string text_of(const Gemm::Algorithm& algorithm);
 std::optional<Gemm::Algorithm> algorithm_of(const std::string& text);
 

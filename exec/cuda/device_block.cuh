@@ -1,5 +1,5 @@
 #pragma once
-// A block of threads as exec/device's kernels see one, on the device.
+// A block of threads, as exec/device's kernels use it, on the device.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace tandem::exec::cuda {
 
-/// Every thread of a block makes the same calls. Whatever a call has written, all threads see behind it.
+/// All threads of a block must make the same calls. After a call, all threads see what it has written.
 template <int kBlock>
 class DeviceBlock {
  public:
   template <int kTeam>
   using Team = DeviceTeam<kTeam>;
-  /// A value of each thread.
+  /// One value per thread.
   template <class V>
   struct Gathered {
     V mine;
@@ -61,21 +61,21 @@ class DeviceBlock {
     for (std::int64_t i = threadIdx.x; i < n && found == 0; i += kBlock) found = test(i) ? 1 : 0;
     return __syncthreads_or(found) != 0;
   }
-  /// In any order.
+  /// Adds in any order.
   __device__ void add(std::int64_t* to, std::int64_t value) const {
     atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
   }
-  /// In any order.
+  /// Takes minima in any order.
   __device__ void least(std::uint32_t* to, std::uint32_t value) const { atomicMin(to, value); }
 
-  /// use(load(i), i) for i in [0, n): a thread loads kBatch before it uses the first.
+  /// Calls use(load(i), i) for i in [0, n). A thread loads kBatch values before it uses the first.
   template <int kBatch, class Load, class Use>
   __device__ void stream(std::int64_t n, Load load, Use use) const {
 #pragma unroll 1
     for (std::int64_t first = threadIdx.x; first < n; first += kBatch * kBlock) batch<kBatch>(first, n, load, use);
     __syncthreads();
   }
-  /// use(value, load(i), i) into a value of each thread, which begins as `start`.
+  /// Calls use(value, load(i), i) on each thread's own value, which starts as `start`.
   template <int kBatch, class V, class Load, class Use>
   __device__ Gathered<V> gather(std::int64_t n, V start, Load load, Use use) const {
 #pragma unroll 1
@@ -83,7 +83,7 @@ class DeviceBlock {
       batch<kBatch>(first, n, load, [&](const auto& loaded, std::int64_t i) { use(start, loaded, i); });
     return {start};
   }
-  /// use(value, i) into those values for i in [0, n).
+  /// Calls use(value, i) on each thread's value, for i in [0, n).
   template <class V, class Use>
   __device__ void gather_more(Gathered<V>& values, std::int64_t n, Use use) const {
 #pragma unroll 1
@@ -94,7 +94,7 @@ class DeviceBlock {
     return team().join(values.mine, combine);
   }
 
-  /// Which of [0, n) pass, ascending, in `list`; how many. `list` has room for n.
+  /// Writes the indices of [0, n) that pass `test` to `list`, ascending. Returns their number. `list` has room for n.
   template <class F>
   __device__ std::int64_t select(std::int64_t n, std::int32_t* list, F test) const {
     constexpr int kWarps = kBlock / 32;
@@ -119,7 +119,7 @@ class DeviceBlock {
     return found;
   }
 
-  /// Teams of so many threads take items [first, end) in turn: body(team, item).
+  /// Teams of kTeam threads take items [first, end) in turn: body(team, item).
   template <int kTeam, class F>
   __device__ void teams(std::int64_t first, std::int64_t end, F body) const {
     const Team<kTeam> mine;
@@ -127,7 +127,7 @@ class DeviceBlock {
     for (std::int64_t item = first + threadIdx.x / kTeam; item < end; item += kBlock / kTeam) body(mine, item);
     __syncthreads();
   }
-  /// Each team has a state of its own from item to item: body(team, state, item), at the end done(team, state, team's number).
+  /// As above, with a state per team: body(team, state, item), and at the end done(team, state, team index).
   template <int kTeam, class State, class F, class Done>
   __device__ void teams(std::int64_t first, std::int64_t end, F body, Done done) const {
     const Team<kTeam> mine;

@@ -1,5 +1,5 @@
 #pragma once
-// When events happened, on the host's clock.
+// Converts times of CUDA events to the host's clock.
 
 #include <chrono>
 #include <mutex>
@@ -8,15 +8,15 @@
 
 namespace tandem::exec::cuda {
 
-/// One event whose time the host knows; times of others count from it. It is taken anew now and then, since CUDA gives distances as
-/// floats of milliseconds.
+/// A reference event whose host time is known; other events are timed relative to it. It
+/// is renewed from time to time, because CUDA returns differences as float milliseconds.
 class DeviceClock {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
   DeviceClock() { set(); }
-  /// A new beginning, if the last one is long ago. Times of events before it cannot be asked for any more.
+  /// Sets a new reference if the last one is old. Then events before it can no longer be timed.
   void refresh();
-  /// Of an event that has happened.
+  /// The time of an event that has happened.
   TimePoint time_of(const Event& event) const;
 
  private:

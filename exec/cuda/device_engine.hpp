@@ -1,5 +1,5 @@
 #pragma once
-// Copies and folds between ranks that share the device.
+// Copies and reductions between ranks that share the device.
 
 #include <cuda_runtime_api.h>
 
@@ -8,10 +8,10 @@
 
 namespace tandem::exec::cuda {
 
-/// Every thread that calls has a stream of its own. Buffers must be ready before a call: no event is waited for.
+/// Each calling thread uses its own stream. Buffers must be ready before a call, because it waits for no event.
 MemoryEngine& device_engine();
 
-/// On a stream, behind what is issued there; finish() returns at once.
+/// Enqueues its calls on one stream. finish() does not wait.
 class StreamEngine final : public MemoryEngine {
  public:
   explicit StreamEngine(cudaStream_t stream) : stream_(stream) {}
@@ -23,7 +23,7 @@ class StreamEngine final : public MemoryEngine {
   cudaStream_t stream_;
 };
 
-/// Pinned.
+/// Its host memory is pinned.
 StagingArea& device_staging_area();
 
 }  // namespace tandem::exec::cuda

@@ -1,5 +1,5 @@
 #pragma once
-// Device 0 as the runtime describes it.
+// Properties of CUDA device 0, as the CUDA runtime reports them.
 
 #include <string>
 #include <vector>
@@ -9,14 +9,14 @@
 namespace tandem::exec::cuda {
 
 struct DeviceFacts {
-  std::string card, pci;       ///< "NVIDIA H200", "0000:1b:00.0"
-  std::string driver, runtime; ///< CUDA versions, "13.0"
+  std::string card, pci;       ///< e.g. "NVIDIA H200", "0000:1b:00.0"
+  std::string driver, runtime; ///< CUDA versions, e.g. "13.0"
   int major = 0, minor = 0;    ///< compute capability
   std::vector<Figure> figures;
   std::string capability() const { return std::to_string(major) + "." + std::to_string(minor); }
 };
 
-/// Throws DeviceError where there is no device or no driver for it. Creates no context.
+/// Throws DeviceError if there is no device or no driver. Creates no CUDA context.
 DeviceFacts require_device();
 
 /// "NVIDIA H200" -> "nvidia-h200".

@@ -40,7 +40,7 @@ class DeviceMemory final : public Memory {
   void copy(std::byte* to, const std::byte* from, std::size_t bytes, cudaMemcpyKind kind) const {
     transfer([=](cudaStream_t s) { return cudaMemcpyAsync(to, from, bytes, kind, s); });
   }
-  /// Done when it returns: streams of queues do not wait for the copy of a default stream.
+  /// Copies and waits. Queues' streams do not synchronise with the default stream, so another stream is used.
   template <class F>
   void transfer(F copy) const {
     std::lock_guard lock(transfers_->mutex);

@@ -36,7 +36,7 @@ struct DeviceQueue::Performer {
     if (!kernels.query.adds) return;
     for (const device::RingAddKernel& add : device::adds_of(kernels)) launch(add, q.stream_);
   }
-  /// False, with the reason noted, where the library does not do it. All calls have one shape: the first one's answer is all calls'.
+  /// Calls the library for all calls. Returns false, noting why, if it refuses. All calls share a shape, so the first answer holds.
   template <class Kernels, class Call>
   bool by_library(const Kernels& kernels, Call call) const {
     std::string reason = device::beyond_libraries(kernels);
@@ -57,7 +57,7 @@ void DeviceMark::wait() {
 
 void DeviceQueue::prepare(const Launch& launch) {
   const device::WorkContext around{shared_.pieces.of(launch), &shared_.found(), room(device::room_bytes(launch))};
-  if (!device::is_product(launch.op) || counted_rows(launch.op)) return;  // their shapes come with the step
+  if (!device::is_product(launch.op) || counted_rows(launch.op)) return;  // counted shapes are known only during the step
   for (const device::Work& work : device::works_of(launch, around))
     if (const auto* product = std::get_if<device::Product>(&work)) products_.prepare(*product, stream_);
 }

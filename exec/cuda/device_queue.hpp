@@ -1,5 +1,5 @@
 #pragma once
-// Queues and marks of a rank on the device: streams and events.
+// A rank's queues and marks on the device: CUDA streams and events.
 
 #include <memory>
 #include <set>
@@ -15,10 +15,10 @@
 
 namespace tandem::exec::cuda {
 
-/// What a rank's queues share.
+/// What all queues of a rank share.
 struct RankShared {
   std::shared_ptr<DeviceClock> clock = std::make_shared<DeviceClock>();
-  std::shared_ptr<Buffer> fault;  ///< one device::Fault, pinned
+  std::shared_ptr<Buffer> fault;  ///< a device::Fault in pinned memory
   PieceForms<device::Pieces> pieces;
 
   device::Fault& found() const { return *reinterpret_cast<device::Fault*>(fault->data()); }
@@ -52,19 +52,19 @@ class DeviceQueue final : public Queue {
 
   std::int64_t product_flops() const { return flops_; }
   cudaStream_t stream() const { return stream_; }
-  /// Why attention was not cuDNN's, where it was not.
+  /// Reasons why attention did not run on cuDNN.
   const std::set<std::string>& own_attention() const { return own_attention_; }
-  /// Of products and attention, and what operations need beside their operands.
+  /// Scratch memory in bytes: of matrix products, of attention, and of other operations.
   std::int64_t workspace_bytes() const {
     return static_cast<std::int64_t>(products_.workspace_bytes() + attention_.workspace_bytes() + room_.size());
   }
 
  private:
-  /// Reads how many rows experts have, and waits for that.
+  /// Waits for the row counts of the experts, reads them, and runs the launch.
   void run_counted(const Launch& launch, const Tensor& counts);
-  /// At least so many bytes, for one operation at a time.
+  /// At least `bytes` bytes of scratch memory, for one operation at a time.
   std::byte* room(std::int64_t bytes);
-  /// One after the other.
+  /// Performs an operation's works one after the other.
   struct Performer;
 
   const RankShared& shared_;

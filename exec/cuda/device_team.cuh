@@ -1,5 +1,5 @@
 #pragma once
-// Threads of a block that work on one item together, on the device.
+// A team of threads of a block that work on one item together, on the device.
 
 #include <cstdint>
 #include <cstring>
@@ -20,11 +20,11 @@ __device__ inline V from_lane(const V& value, int distance, unsigned mask) {
   return other;
 }
 
-/// Whole warps, or a part of one. Every thread of it makes the same calls.
+/// A team: several warps or part of one. All its threads must make the same calls.
 template <int kTeam>
 class DeviceTeam {
  public:
-  /// K pieces of each thread.
+  /// K values per thread.
   template <class V, int K>
   class Held {
    public:
@@ -35,20 +35,20 @@ class DeviceTeam {
     V v_[K];
   };
 
-  /// body(slot) for slots [0, n) of K pieces a thread.
+  /// Calls body(slot) for slots [0, n), at most K per thread.
   template <int K, class F>
   __device__ void each(std::int64_t n, F body) const {
 #pragma unroll
     for (int k = 0; k < K; ++k)
       if (const int i = lane() + k * kTeam; i < n) body(device::Slot{k, i});
   }
-  /// Sum of term(slot) over slots [0, n): each thread's, then `join`.
+  /// The sum of term(slot) over slots [0, n): per thread first, then join().
   template <class V, int K, class F>
   __device__ V sum(std::int64_t n, V start, F term) const {
     each<K>(n, [&](device::Slot at) { start = start + term(at); });
     return join(start, [](const V& a, const V& b) { return a + b; });
   }
-  /// The threads' values pairwise, the upper half of a warp into the lower one until one is left, then the warps' alike.
+  /// Combines the threads' values in pairs, halving each warp until one value is left, then the warps' values likewise.
   template <class V, class Combine>
   __device__ V join(V mine, Combine combine) const {
     constexpr int kLanes = kTeam < 32 ? kTeam : 32, kWarps = kTeam / kLanes;
@@ -57,7 +57,7 @@ class DeviceTeam {
     for (int d = kLanes / 2; d > 0; d /= 2) mine = combine(mine, from_lane(mine, d, all));
     if constexpr (kWarps > 1) {
       __shared__ V of_warp[kWarps];
-      __syncthreads();  // after those who read the last ones
+      __syncthreads();  // wait until the previous values have been read
       if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
       __syncthreads();
       mine = of_warp[threadIdx.x % kWarps];
@@ -66,7 +66,7 @@ class DeviceTeam {
     }
     return mine;
   }
-  /// once() by one thread.
+  /// One thread calls once().
   template <class F>
   __device__ void one(F once) const {
     if (lane() == 0) once();

@@ -1,5 +1,5 @@
-// Memory-bound kernels as a framework would have them: 16 bytes a thread and access, rows in registers, one pass where one is
-// enough. They are here to be timed; the arithmetic is the reference's (exec/cpu).
+// Memory-bound kernels as frameworks write them: 16 bytes per thread and access, rows in registers, one pass
+// where possible. They exist only to be timed. Their arithmetic is that of the reference backend (exec/cpu).
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -41,7 +41,7 @@ __device__ void store8(void* y, std::int64_t i, const Eight& e) {
   static_cast<uint4*>(y)[i] = raw;
 }
 
-// ---- random numbers: a counter hashed (splitmix64), two normals by Box and Muller's way ----
+// ---- random numbers: a hashed counter (splitmix64), two normals by the Box-Muller method ----
 
 __device__ std::uint64_t mix(std::uint64_t z) {
   z += 0x9e3779b97f4a7c15ull;
@@ -173,7 +173,7 @@ __global__ void adamw_kernel(AdamOperands o, AdamNumbers a, std::int64_t n) {
 struct Sum { __device__ float operator()(float a, float b) const { return a + b; } };
 struct Largest { __device__ float operator()(float a, float b) const { return fmaxf(a, b); } };
 
-/// The same value in every thread of the block.
+/// Reduces `x` over the block; every thread gets the result.
 template <class F>
 __device__ float reduce_block(float x, float neutral, F combine) {
   __shared__ float of_warp[kWarp];
@@ -248,7 +248,7 @@ __global__ void softmax_kernel(const void* x, void* y, int cols) {
   row.store(y, blockIdx.x, wide);
 }
 
-/// Calls launch(Pieces as a constant, threads) with the fewest registers that hold a row.
+/// Calls launch(Pieces as a constant, threads) with the smallest number of registers that holds a row.
 template <class F>
 void by_row(std::int64_t cols, F launch) {
   const int wide = static_cast<int>(cols / kWide);
@@ -274,7 +274,7 @@ constexpr int kLossThreads = 512;
 
 __global__ void loss_kernel(LossOperands o, int wide) {
   const std::int64_t first = blockIdx.x * static_cast<std::int64_t>(wide);
-  float largest = -INFINITY, sum = 0;  // of this thread; the sum is of exp(x - largest)
+  float largest = -INFINITY, sum = 0;  // of this thread; `sum` is the sum of exp(x - largest)
   for (int i = threadIdx.x; i < wide; i += blockDim.x) {
     const Eight e = load8(o.logits, first + i);
     float here = e.v[0];

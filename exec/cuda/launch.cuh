@@ -1,5 +1,5 @@
 #pragma once
-// The bodies of launch(), for files that say which kernels they make.
+// Definition of launch(), for files that instantiate it for their kernels.
 
 #include <algorithm>
 #include <limits>
@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(device::threads_of<Kernel>(), device::resident
   kernel.template run<Variant>(block);
 }
 
-/// Bytes that a block of a kernel can share beside what is the kernel's own; made available once a kernel.
+/// Dynamic shared memory that a block of the kernel can have, in bytes. The first call makes it available.
 template <class Kernel, class Variant>
 std::size_t most_shared() {
   static const std::size_t most = [] {
@@ -35,7 +35,7 @@ std::size_t most_shared() {
 
 template <class Kernel, class Variant>
 void launch_as(const Kernel& kernel, const device::Grid& grid, cudaStream_t stream) {
-  constexpr std::size_t kAlwaysShared = std::size_t{48} << 10;  // together with the kernel's own; more must be asked for
+  constexpr std::size_t kAlwaysShared = std::size_t{48} << 10;  // including the kernel's own; more must be requested
   std::size_t bytes = grid.shared_bytes + grid.more_bytes;
   if (bytes > kAlwaysShared / 2) bytes = std::max(grid.shared_bytes, std::min(bytes, most_shared<Kernel, Variant>()));
   kernel_of<Kernel, Variant><<<static_cast<unsigned>(grid.blocks), device::threads_of<Kernel>(), bytes, stream>>>(kernel);
@@ -52,5 +52,5 @@ void launch(const Kernel& kernel, cudaStream_t stream) {
 
 }  // namespace tandem::exec::cuda
 
-/// Written once for each kernel.
+/// Instantiates launch() for a kernel.
 #define TANDEM_LAUNCH(Kernel) template void tandem::exec::cuda::launch(const tandem::exec::device::Kernel&, cudaStream_t)

@@ -5,7 +5,7 @@
 
 namespace tandem::exec::cuda {
 
-/// Enqueues it. Made for every kernel in the works_*.cu. Throws DeviceError.
+/// Enqueues a kernel. Instantiated for every kernel in works_*.cu. Throws DeviceError.
 template <class Kernel>
 void launch(const Kernel& kernel, cudaStream_t stream);
 

@@ -1,24 +1,24 @@
 #pragma once
-// Shared libraries that are opened when they are needed: the program starts on machines that have none of them.
+// Shared libraries opened on demand, so that the program starts on machines without them.
 
 #include <string>
 
 namespace tandem::exec::cuda {
 
-/// One library, open for as long as this lives. Looked for where the loader looks, then where the toolkit of the build was.
+/// A library, open as long as this object lives. Searched on the loader's path, then in the CUDA toolkit of the build.
 class Library {
  public:
-  /// `file`, e.g. "libnccl.so.2". Leaves the library closed when it is not found.
+  /// `file`: e.g. "libnccl.so.2". If it is not found, the object stays closed.
   explicit Library(const std::string& file);
   ~Library();
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
   explicit operator bool() const { return handle_ != nullptr; }
-  /// For those who look functions up themselves.
+  /// The handle, for dlsym.
   void* raw() const { return handle_; }
-  /// Why it is closed, in the loader's words.
+  /// The loader's message why it is closed.
   const std::string& problem() const { return problem_; }
-  /// A function of it. Throws DeviceError when it has none of this name.
+  /// Looks up a function. Throws DeviceError if the library has none of this name.
   template <class F>
   F get(const char* name) const {
     return reinterpret_cast<F>(symbol(name));

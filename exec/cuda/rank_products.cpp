@@ -15,9 +15,9 @@ namespace tandem::exec::cuda {
 namespace {
 
 constexpr std::uint64_t kMostAlignment = 256;
-constexpr std::size_t kMostUnforeseen = 1 << 14;  // plans of about a KiB each
+constexpr std::size_t kMostUnforeseen = 1 << 14;  // plans of about 1 KiB each
 
-/// The largest power of two that divides all of these.
+/// The largest power of two that divides all numbers, at most kMostAlignment.
 std::uint64_t common(std::initializer_list<std::uint64_t> numbers) {
   std::uint64_t bits = kMostAlignment;
   for (const std::uint64_t n : numbers) bits |= n;
@@ -35,7 +35,7 @@ std::string text(const GemmShape& s) {
          std::string(name(s.type)) + " with a result in " + std::string(name(s.result));
 }
 
-/// Launches what stands behind a product.
+/// Launches the separate kernels after a product.
 struct Launcher {
   cudaStream_t stream;
 

@@ -1,5 +1,5 @@
 #pragma once
-// The products of one queue: planned once a shape, with one workspace.
+// The matrix products of one queue. Each shape is planned once; all share a workspace.
 
 #include <cstdint>
 #include <map>
@@ -17,24 +17,24 @@ namespace tandem::exec::cuda {
 /// What the products of a process share.
 struct ProductMeans {
   std::shared_ptr<const CublasLt> lt;
-  std::size_t workspace = 0;                        ///< bytes that a product may use
-  std::shared_ptr<device::ProductChoices> choices;  ///< of timed algorithms; null: those that the heuristic names first
+  std::size_t workspace = 0;                        ///< workspace limit in bytes
+  std::shared_ptr<device::ProductChoices> choices;  ///< choices of timed algorithms; null: use the heuristic's first one
 };
 
-/// For one thread at a time, and one stream. Where cuBLASLt has no kernel that does all of a product at once, kernels behind it do the
-/// rest.
+/// For one thread and one stream. If cuBLASLt has no kernel for
+/// the whole product, separate kernels after it perform the rest.
 class RankProducts {
  public:
   explicit RankProducts(ProductMeans means) : means_(std::move(means)) {}
 
-  /// Plans it, on memory of its own where algorithms are to be timed. Throws DeviceError where there is no algorithm.
+  /// Plans a product. If algorithms are to be timed, times them on their own memory. Throws DeviceError if there is no algorithm.
   void prepare(const device::Product& product, cudaStream_t stream);
-  /// Enqueues it. One that was not prepared is planned without being timed.
+  /// Enqueues a product. One that was not prepared is planned without timing.
   void run(const device::Product& product, cudaStream_t stream);
   std::size_t workspace_bytes() const { return workspace_.size(); }
 
  private:
-  /// The product's kernel does all that is asked for, or what is left when some is done apart.
+  /// Which part of a product runs in separate kernels after cuBLASLt's: nothing, the activation, or everything besides the product.
   enum class Apart : std::uint8_t { nothing, activation, all };
   struct Planned {
     Apart apart;
@@ -48,11 +48,11 @@ class RankProducts {
 
   ProductMeans means_;
   Buffer workspace_;
-  std::map<device::ProductKey, Planned> plans_;       ///< of what was prepared
-  std::map<device::ProductKey, Planned> unforeseen_;  ///< of rows that were counted; forgotten where they are too many
+  std::map<device::ProductKey, Planned> plans_;       ///< of prepared products
+  std::map<device::ProductKey, Planned> unforeseen_;  ///< of products with counted rows; cleared when there are too many
 };
 
-/// Alignments: bytes, at most 256, that divide the address of every matrix of a product, of its batch, too; and that of its vector.
+/// A product's key. Alignments are in bytes, at most 256: what divides the address of every matrix (and batch), and of the vector.
 device::ProductKey key_of(const device::Product& product);
 
 }  // namespace tandem::exec::cuda

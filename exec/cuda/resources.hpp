@@ -1,5 +1,5 @@
 #pragma once
-// CUDA's objects, owned; and its error codes as exceptions.
+// RAII owners of CUDA objects, and CUDA error codes as exceptions.
 
 #include <cuda_runtime_api.h>
 
@@ -11,12 +11,12 @@
 
 namespace tandem::exec::cuda {
 
-/// Throws DeviceError naming what failed and the runtime's own words.
+/// Throws DeviceError with what failed and the runtime's message.
 inline void check(cudaError_t code, const char* what) {
   if (code != cudaSuccess) throw DeviceError(std::string("CUDA: ") + what + ": " + cudaGetErrorString(code));
 }
 
-/// Device memory, or pinned host memory. Throws DeviceError when there is not enough.
+/// Device memory or pinned host memory. Throws DeviceError if there is not enough.
 class Buffer {
  public:
   enum class Where { device, host };
@@ -60,21 +60,21 @@ class Stream {
 class Event {
  public:
   Event() : Event(cudaEventDefault) {}
-  /// cudaEventBlockingSync: threads that wait for it sleep.
+  /// cudaEventBlockingSync: waiting threads sleep.
   explicit Event(unsigned flags) { check(cudaEventCreateWithFlags(&event_, flags), "creating an event"); }
   ~Event() { cudaEventDestroy(event_); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
   void record(cudaStream_t s) const { check(cudaEventRecord(event_, s), "recording an event"); }
   void wait() const { check(cudaEventSynchronize(event_), "waiting for the device"); }
-  /// Whether what was recorded has happened; one that never was counts as happened.
+  /// True if the recorded work has completed, or if nothing was recorded.
   bool reached() const {
     const cudaError_t code = cudaEventQuery(event_);
     if (code != cudaErrorNotReady) check(code, "asking for an event");
     return code == cudaSuccess;
   }
   operator cudaEvent_t() const { return event_; }
-  /// Seconds since an earlier event; both must have happened.
+  /// Seconds since an earlier event. Both must have completed.
   double since(const Event& begin) const {
     float ms = 0;
     check(cudaEventElapsedTime(&ms, begin.event_, event_), "reading a time");
@@ -85,8 +85,8 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// A device buffer that is handed out piece by piece and from the start again when it is used up, so that operands of
-/// repeated calls are not still in the cache.
+/// A device buffer handed out piece by piece, cyclically. So
+/// repeated calls do not find their operands in the cache.
 class Pool {
  public:
   explicit Pool(std::size_t bytes) : buffer_(bytes) {}

@@ -1,5 +1,5 @@
 #pragma once
-// Pinned memory through which the host's bytes go to the device.
+// Pinned memory for uploads from the host to the device.
 
 #include <memory>
 #include <span>
@@ -9,16 +9,16 @@
 
 namespace tandem::exec::cuda {
 
-/// Keeps a copy of what is uploaded until the device has it. For one stream.
+/// Keeps a copy of uploaded bytes until the device has read them. For one stream.
 class Staging {
  public:
-  /// Enqueues a copy; `from` may go when this returns. Throws DeviceError.
+  /// Enqueues an upload. `from` may be freed when this returns. Throws DeviceError.
   void upload(std::byte* to, std::span<const std::byte> from, cudaStream_t stream);
 
  private:
   struct Slot {
     Buffer bytes;
-    Event gone;  ///< the device has read them
+    Event gone;  ///< reached when the device has read the bytes
   };
   Slot& free_slot(std::size_t bytes);
 

@@ -5,13 +5,13 @@
 namespace tandem::exec::cuda {
 namespace {
 
-/// The others wait for the first one, so that they are captured with it.
+/// Makes the other streams wait for the first one, so that they join its capture.
 void fork(const std::vector<cudaStream_t>& streams, const Event& begin) {
   begin.record(streams.front());
   for (std::size_t i = 1; i < streams.size(); ++i) check(cudaStreamWaitEvent(streams[i], begin, 0), "making a stream wait");
 }
 
-/// One behind the other: an event can be recorded again once a stream has been made to wait for it.
+/// Makes the first stream wait for the others, one after the other. The event can be reused once a stream waits for it.
 void join(const std::vector<cudaStream_t>& streams, const Event& end) {
   for (std::size_t i = 1; i < streams.size(); ++i) {
     end.record(streams[i]);
@@ -19,7 +19,7 @@ void join(const std::vector<cudaStream_t>& streams, const Event& end) {
   }
 }
 
-/// Ends the capture of a stream, whatever happened meanwhile.
+/// Ends a stream's capture, even after an exception.
 class Capture {
  public:
   explicit Capture(cudaStream_t stream) : stream_(stream) {

@@ -11,10 +11,10 @@ namespace {
 
 constexpr int kWarmUp = 2, kEstimate = 3;
 constexpr int kBatches = 5, kBatchesOfLong = 3;
-constexpr double kLong = 10e-3;         // a call of which fewer batches do
-constexpr double kShort = 60e-6;        // a call that the host may not keep up with
-constexpr double kHostPerCall = 12e-6;  // generous: what the host needs to enqueue one
-constexpr std::int64_t kMostQueued = 200, kMostCalls = 5000;  // the device's queue holds 1024 launches; a call may be several
+constexpr double kLong = 10e-3;         // calls at least this long need fewer batches
+constexpr double kShort = 60e-6;        // calls shorter than this may outrun the host
+constexpr double kHostPerCall = 12e-6;  // generous upper limit of the host's time to enqueue a call
+constexpr std::int64_t kMostQueued = 200, kMostCalls = 5000;  // the device's queue holds 1024 launches; a call may need several
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 #pragma once
-// How long a call takes on the device when the host is ahead of it, as in a training step.
+// Measures the device time of a call while the host runs ahead, as in a training step.
 
 #include <cstdint>
 #include <functional>
@@ -12,10 +12,10 @@ class Stopwatch {
  public:
   explicit Stopwatch(cudaStream_t stream) : stream_(stream) {}
 
-  /// Seconds of one call: the median over batches of calls between two events, after a warm-up, `busy_s` of load in all. Calls
-  /// too short for the host to keep up with are queued behind a kernel that only waits. `call` enqueues on the stream.
+  /// Seconds per call: the median over batches of calls between two events, after a warm-up, with `busy_s` seconds of load
+  /// in total. Short calls are queued behind a spinning kernel, so that the host keeps ahead. `call` enqueues on the stream.
   double seconds(const std::function<void()>& call, double busy_s) const;
-  /// The same after `before_s` of the same calls without a pause: with the clocks that the card then has.
+  /// seconds() after `before_s` seconds of uninterrupted calls, at the clock frequencies that the card then has.
   double sustained(const std::function<void()>& call, double before_s, double busy_s) const;
 
  private:

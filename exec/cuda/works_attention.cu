@@ -1,4 +1,4 @@
-// Kernels of attention.
+// Instantiates the attention kernels.
 #include "exec/cuda/launch.cuh"
 #include "exec/device/flash.hpp"
 #include "exec/device/latent.hpp"

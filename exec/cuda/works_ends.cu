@@ -1,4 +1,4 @@
-// Kernels of embeddings, the loss and updates, and of what moves elements.
+// Instantiates the kernels of embeddings, loss and optimizer updates, and those that move elements.
 #include "exec/cuda/launch.cuh"
 #include "exec/device/embedding.hpp"
 #include "exec/device/fold.hpp"

@@ -1,4 +1,4 @@
-// Kernels of experts.
+// Instantiates the kernels of mixture-of-experts layers.
 #include "exec/cuda/launch.cuh"
 #include "exec/device/experts.hpp"
 #include "exec/device/router.hpp"

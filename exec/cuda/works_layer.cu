@@ -1,4 +1,4 @@
-// Kernels of layers outside of their attention.
+// Instantiates the kernels of layers, except attention.
 #include "exec/cuda/launch.cuh"
 #include "exec/device/pointwise.hpp"
 #include "exec/device/residual.hpp"

@@ -1,4 +1,4 @@
-// Kernels of LAMB and LANS.
+// Instantiates the kernels of LAMB and LANS.
 #include "exec/cuda/launch.cuh"
 #include "exec/device/layerwise.hpp"
 

@@ -1,4 +1,4 @@
-// Kernels of norms, and sums of rows and columns.
+// Instantiates the kernels of norms and of row and column sums.
 #include "exec/cuda/launch.cuh"
 #include "exec/device/caps_gates.hpp"
 #include "exec/device/head_norm.hpp"

@@ -1,4 +1,4 @@
-// Kernels of attention to chosen keys.
+// Instantiates the kernels of sparse attention, to keys that an indexer chose.
 #include "exec/cuda/launch.cuh"
 #include "exec/device/sparse.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The host's part of the input pipeline: what stands in a micro-batch's tokens, targets and the like on one rank.
+// The host's input pipeline: fills a micro-batch's tokens, targets and other inputs on one rank.
 
 #include <cstdint>
 #include <optional>
@@ -13,36 +13,36 @@
 
 namespace tandem::exec {
 
-/// Slots of these names are filled before the instance that has them is issued; all hold int32.
+/// The host fills slots of these names before a step's first task is issued. All hold int32.
 enum class Input : std::uint8_t { tokens, decoder_tokens, targets, types, labels, mtp_tokens, mtp_targets };
 std::optional<Input> input_of(std::string_view slot);
 
-/// A template's slot that the host fills.
+/// A slot of a template that the host fills.
 struct InputSlot {
   std::size_t slot;
   Input input;
 };
-/// By template.
+/// Input slots by template.
 std::vector<std::vector<InputSlot>> input_slots(const TaskGraph& graph);
 
-/// Reads for one context rank, which sees its own positions of every sequence.
+/// Reads for one context-parallel rank, which holds its own positions of every sequence.
 class BatchReader {
  public:
   BatchReader(const DataShape& shape, const TokenSource& source, std::int64_t context_rank);
 
-  /// Values of `input` in a micro-batch: one a position of this rank, or (labels) one a sequence, or (of MTP modules) a list of positions
-  /// for each module.
+  /// Number of values of `input` in a micro-batch. Labels: one per sequence. MTP
+  /// inputs: one per module and position. Others: one per position of this rank.
   std::int64_t elements(Input input) const;
-  /// Writes them for the micro-batch that begins with global sequence `first`. Labels are -1 on every context rank but the
-  /// first, which has the token that they are read off.
+  /// Writes the values for the micro-batch that starts at global sequence `first`. Labels are
+  /// -1 on every context rank but the first, which holds the token they are predicted from.
   void fill(Input input, std::int64_t first, std::int32_t* out) const;
 
  private:
-  /// What module k (1 first) reads at a position, the token k further, and is asked for, the token behind that. At the last k there is no
-  /// target and the token is 0 (NVIDIA/Megatron-LM: megatron/core/transformer/multi_token_prediction.py, roll_tensor).
+  /// Multi-token prediction: module k (from 1) reads the token k positions ahead; its target is the one after that. Past the
+  /// end the token is 0, without target (NVIDIA/Megatron-LM: megatron/core/transformer/multi_token_prediction.py, roll_tensor).
   void fill_further(Input input, std::int64_t first, std::int32_t* out) const;
   Example example(std::int64_t sequence) const;
-  /// Positions of a sequence on this rank.
+  /// Number of positions of a sequence on this rank.
   std::int64_t positions(Input input) const;
   Example next_tokens(std::int64_t sequence) const;
 

@@ -15,7 +15,7 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 40;  // the host's memory sets the limit that counts
+constexpr std::size_t kMostBytes = std::size_t{1} << 40;  // the real limit is the host's memory
 
 std::string_view part_of(std::string_view bytes, const TextPart& part) {
   require(0 <= part.begin && part.begin <= part.end && part.end <= 1, "a part of a text lies within it");
@@ -23,7 +23,7 @@ std::string_view part_of(std::string_view bytes, const TextPart& part) {
   return bytes.substr(at(part.begin), at(part.end) - at(part.begin));
 }
 
-/// Window w holds tokens [w*seq, (w+1)*seq] of the text: neighbours share one byte, the target of one and input of the next.
+/// Window w holds tokens [w*seq, (w+1)*seq] of the text. A window's last target is the next window's first input.
 class ByteText final : public TokenSource {
  public:
   ByteText(std::shared_ptr<const TextFile> file, std::int64_t seq_length, std::uint64_t seed, const TextPart& part)

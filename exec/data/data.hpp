@@ -1,5 +1,5 @@
 #pragma once
-// Where tokens come from: deterministic, addressed by global sequence index, so every layout reads the same batch.
+// Sources of tokens. They are deterministic and indexed by global sequence, so every layout reads the same batch.
 
 #include <cstdint>
 #include <memory>
@@ -13,50 +13,50 @@ namespace tandem::exec {
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
-  /// Different tokens of the text; bert's mask is not among them.
+  /// Number of different tokens in the text, without BERT's mask token.
   virtual std::int64_t vocab_size() const = 0;
-  /// Fills `tokens` (seq_length + 1 of them: inputs are the first seq_length, targets the last; t5's two lengths add up) for global sequence
-  /// `index`. The same index always gives the same tokens; consecutive indices are shuffled over the text. Thread-safe.
+  /// Writes seq_length + 1 `tokens` of sequence `index`: the first seq_length are inputs, the last are targets (T5:
+  /// both lengths added). Equal indices give equal tokens; consecutive indices are shuffled over the text. Thread-safe.
   virtual void sequence(std::int64_t index, std::span<std::int32_t> tokens) const = 0;
-  /// Sequences 0 .. sequences() - 1 are what other sequences take strange second halves from.
+  /// Number of sequences from which others take a foreign second half (BERT's next-sentence task).
   virtual std::int64_t sequences() const { return 1 << 16; }
-  /// Names the tokens, so that a run that is resumed can tell whether they are the same; 0: unknown.
+  /// A hash that identifies the tokens, so that a resumed run can check them; 0: unknown.
   virtual std::uint64_t fingerprint() const { return 0; }
-  /// Global sequence `index` as bert reads it. A source of ready-made examples says so here; it must hide exactly
-  /// masking.masked positions. Thread-safe.
+  /// Global sequence `index` as a BERT example. Sources with ready-made examples
+  /// override it; they must hide exactly masking.masked positions. Thread-safe.
   virtual Example masked_example(std::int64_t index, const Masking& masking) const {
     return mask_sequence(*this, index, masking);
   }
-  /// Global sequence `index` as t5 reads it: `lengths.encoder` tokens, then `lengths.decoder` decoder tokens with as many
-  /// targets. A source of ready-made examples says so here. Thread-safe.
+  /// Global sequence `index` as a T5 example: `lengths.encoder` tokens, `lengths.decoder` decoder
+  /// tokens and as many targets. Sources with ready-made examples override it. Thread-safe.
   virtual Example prefix_example(std::int64_t index, const PrefixLengths& lengths) const {
     return prefix_sequence(*this, index, lengths);
   }
 };
 
-/// Fractions of a text between which it is read.
+/// The part of a text that is read, as fractions of its length.
 struct TextPart {
   double begin = 0, end = 1;
 };
 
-/// A text, read once for all that is made of it.
+/// A text file, read once for all its users.
 struct TextFile {
   std::string path;
   std::string bytes;
 };
 
-/// Throws ConfigError when the file cannot be read, is no plain file or is larger than half of the host's memory: before it is read.
+/// Throws ConfigError, before reading, if the file cannot be read, is no regular file, or exceeds half of the host's memory.
 std::shared_ptr<const TextFile> read_text_file(const std::string& path);
 
-/// Byte tokens (vocabulary 256) of a text file, or of a part of it. Throws ConfigError when unreadable or shorter than
-/// seq_length + 1.
+/// Byte tokens (vocabulary 256) of a text file, or of a part of it. Throws
+/// ConfigError if it cannot be read or has fewer than seq_length + 1 bytes.
 std::unique_ptr<TokenSource> open_byte_text(const std::string& path, std::int64_t seq_length, std::uint64_t seed,
                                             const TextPart& part = {});
 
 std::unique_ptr<TokenSource> open_byte_text(std::shared_ptr<const TextFile> file, std::int64_t seq_length, std::uint64_t seed,
                                             const TextPart& part = {});
 
-/// Conditional entropy of a byte given the one before it, in nats: what a bigram table reaches on this text.
+/// Conditional entropy in nats of a byte given the previous one: the loss of a bigram model on this text.
 double bigram_entropy(const TextFile& file);
 
 }  // namespace tandem::exec

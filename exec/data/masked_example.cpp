@@ -12,7 +12,7 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-// Which number of a sequence's random stream decides what: the label, other sequences to try, then two a position.
+// Uses of a sequence's random numbers, by index: the label, other sequences to try, then two per position.
 constexpr std::uint64_t kLabel = 0, kOthers = 1, kPositions = 16;
 constexpr std::uint64_t kTries = 8;
 
@@ -27,7 +27,7 @@ Tokens read(const TokenSource& source, std::int64_t index, const Masking& maskin
   return tokens;
 }
 
-/// Exchanges the second half for another sequence's and returns whether there was one that differs.
+/// Replaces the second half by another sequence's. Returns false if no different one was found.
 bool exchange_half(const TokenSource& source, const Masking& masking, const RandomStream& random, Tokens& tokens) {
   const auto half = masking.seq_length / 2;
   for (std::uint64_t i = 0; i < kTries; ++i) {
@@ -39,7 +39,7 @@ bool exchange_half(const TokenSource& source, const Masking& masking, const Rand
   return false;
 }
 
-/// `count` different positions in an order without meaning: the start of a shuffle (Fisher and Yates).
+/// `count` different positions in random order: a partial Fisher-Yates shuffle.
 std::vector<std::size_t> hidden_positions(const Masking& masking, const RandomStream& random) {
   std::vector<std::size_t> order(static_cast<std::size_t>(masking.seq_length));
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -52,7 +52,7 @@ std::vector<std::size_t> hidden_positions(const Masking& masking, const RandomSt
   return order;
 }
 
-/// What stands at a hidden position; `first` of two numbers decides.
+/// The token shown at a hidden position. Uses random numbers `first` and `first` + 1.
 std::int32_t shown(std::int32_t token, const Masking& masking, const RandomStream& random, std::uint64_t first) {
   const double u = random.uniform(first);
   if (u < 0.8) return masking.mask_token;

@@ -1,6 +1,6 @@
 #pragma once
-// Sequences as they are read by models that do not just predict the next token: with hidden tokens and exchanged halves for
-// BERT (arXiv 1810.04805 section 3.1), in two parts for T5 (arXiv 1910.10683 section 3.2).
+// Training examples of models that do more than predict the next token. BERT (arXiv 1810.04805 section 3.1) has
+// hidden tokens and exchanged halves. T5 (arXiv 1910.10683 section 3.2) has an encoder part and a decoder part.
 
 #include <cstdint>
 #include <vector>
@@ -9,35 +9,35 @@ namespace tandem::exec {
 
 class TokenSource;
 
-/// One sequence as a model is trained on it: numbers for each of its positions, one for all of it.
+/// A sequence as a model is trained on it: values per position, and one label for the whole.
 struct Example {
   std::vector<std::int32_t> tokens;
-  std::vector<std::int32_t> targets;  ///< -1: nothing is asked here
-  std::vector<std::int32_t> types;    ///< segment: 0, or 1 from the middle on
-  std::int32_t label = -1;            ///< 0: the second half follows the first, 1: it comes from elsewhere
-  std::vector<std::int32_t> decoder_tokens{};  ///< of an encoder-decoder, which the targets belong to
+  std::vector<std::int32_t> targets;  ///< -1: no prediction here
+  std::vector<std::int32_t> types;    ///< segment: 0, or 1 for the second half
+  std::int32_t label = -1;            ///< 0: the second half follows the first; 1: it is from another sequence
+  std::vector<std::int32_t> decoder_tokens{};  ///< decoder input of an encoder-decoder; then targets belong to the decoder
 };
 
-/// How sequences are made into examples.
+/// How examples are made from sequences.
 struct Masking {
   std::int64_t seq_length = 0;
-  std::int64_t masked = 0;            ///< positions of a sequence whose token is asked for
-  std::int32_t mask_token = 0;        ///< above every token of the text
-  bool segments = true;               ///< the second half has type 1
+  std::int64_t masked = 0;            ///< number of positions per sequence to predict
+  std::int32_t mask_token = 0;        ///< larger than every token of the text
+  bool segments = true;               ///< the second half has segment type 1
   std::uint64_t seed = 0;
 };
 
-/// Lengths of an encoder's and a decoder's sequences.
+/// Sequence lengths of encoder and decoder.
 struct PrefixLengths {
   std::int64_t encoder = 0, decoder = 0;
 };
 
-/// Prefix language modelling: the encoder reads the first tokens of sequence `index`, the decoder those that follow and
-/// predicts the one after each. Asks `source` for encoder + decoder + 1 tokens.
+/// Prefix language modelling. The encoder reads the first tokens of sequence `index`; the decoder
+/// reads those after them and predicts each next one. Reads encoder + decoder + 1 tokens of `source`.
 Example prefix_sequence(const TokenSource& source, std::int64_t index, const PrefixLengths& lengths);
 
-/// Example `index`: half of the sequences get the second half of another one (unless the source has no other), then of the
-/// positions to hide 80 % show the mask, 10 % a random token and 10 % what was there. A function of seed, index and source.
+/// BERT example `index`. Half of the sequences get another one's second half, if the source has another. Of the hidden
+/// positions, 80 % show the mask, 10 % a random token, 10 % the original. Depends only on seed, index and source.
 Example mask_sequence(const TokenSource& source, std::int64_t index, const Masking& masking);
 
 }  // namespace tandem::exec

@@ -10,7 +10,7 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::size_t kPairs = 128;  // numbers come in pairs, each from a block of four words
+constexpr std::size_t kPairs = 128;  // numbers come in pairs, each from one block of four words
 
 // ln(1 - u) for u in [0, 1): 1 - u = m 2^e with m in [sqrt(1/2), sqrt(2)), and ln m = 2 artanh(s) with s = (m - 1) / (m + 1).
 // |s| < 0.172, so the first term left out is below 2^-60 of the sum.
@@ -32,7 +32,7 @@ struct Point {
   double cos, sin;
 };
 
-// On the circle, u of it round: the nearest quarter turn and a rest of at most an eighth, whose series end below 2^-60.
+// The point at fraction u of the unit circle: nearest quarter turn plus at most an eighth, by series with an error below 2^-60.
 inline Point on_circle(double u) {
   const double turns = 4 * u, quarter = std::floor(turns + 0.5), r = (turns - quarter) * (std::numbers::pi / 2), z = r * r;
   double c = 1, s = 1;
@@ -48,7 +48,7 @@ inline Point on_circle(double u) {
   return {((q + 1) & 2) != 0 ? -x : x, (q & 2) != 0 ? -y : y};
 }
 
-// Box and Muller's pairs from their words.
+// Box-Muller pairs from random words.
 void pairs(const std::uint32_t* words, std::size_t count, double* out) {
 #pragma omp simd
   for (std::size_t i = 0; i < count; ++i) {

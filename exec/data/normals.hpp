@@ -1,5 +1,5 @@
 #pragma once
-// Normal random numbers by the thousand.
+// Normal random numbers, in bulk.
 
 #include <cstdint>
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace tandem::exec {
 
-/// out[i] = number first + i of the stream, normal with mean 0 and deviation 1, by Box and Muller (Ann. Math. Stat. 29, 1958): within
-/// 1e-14 of what the logarithm, sine and cosine of the C library give. A number's bits depend on its index alone.
+/// out[i] = number first + i of the stream, from N(0, 1) by the Box-Muller method (Ann. Math. Stat. 29, 1958). Accurate
+/// to 1e-14 compared with the C library's logarithm, sine and cosine. A number's bits depend only on its index.
 void fill_normals(const RandomStream& stream, std::uint64_t first, std::span<double> out);
 
 }  // namespace tandem::exec

@@ -16,7 +16,7 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Half the bits, rounded up, of the largest value; at least one.
+/// Half the bit length of the largest value, rounded up; at least 1.
 int half_bits(std::uint64_t size) { return std::max(1, static_cast<int>(std::bit_width(size - 1) + 1) / 2); }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// A pseudo-random order of 0 .. size-1 that needs no table.
+// A pseudo-random permutation of 0 .. size-1 without a table.
 
 #include <array>
 #include <cstdint>

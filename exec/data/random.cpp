@@ -10,8 +10,8 @@ namespace tandem::exec {
 namespace {
 
 constexpr int kRounds = 10;
-// Blocks generated side by side to fill vector units: for long fills and for their ends. `omp simd` keeps g++ from
-// unrolling these loops into scalar code first.
+// Blocks generated together to fill vector registers, for long fills and for their
+// ends. `omp simd` keeps g++ from unrolling these loops into scalar code first.
 constexpr std::size_t kManyBlocks = 32, kFewBlocks = 16;
 
 constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
@@ -32,7 +32,7 @@ struct Lanes {
   std::array<std::uint32_t, Blocks> c0, c1, c2, c3;
 };
 
-// Written so that compilers turn the loop into vector instructions: the two halves of a product apart.
+// The two halves of each product are separate, so that compilers vectorise the loop.
 template <std::size_t Blocks>
 void round(Lanes<Blocks>& s, const PhiloxKey& key) {
 #pragma omp simd
@@ -54,7 +54,7 @@ void rounds(State& state, PhiloxKey key) {
   }
 }
 
-// Words of blocks first_block ... first_block + Blocks - 1, in order.
+// The words of blocks first_block ... first_block + Blocks - 1, in order.
 template <std::size_t Blocks>
 void fill_blocks(std::uint64_t first_block, const std::array<std::uint32_t, 2>& name, const PhiloxKey& key,
                  std::uint32_t* out) {

@@ -1,6 +1,6 @@
 #pragma once
-// Where the positions of a sequence lie on the ranks of a context group: of 2c equal pieces of the sequence, context rank r
-// of c holds the pieces r and 2c-1-r, so that causal attention is as much work on every rank.
+// Distribution of a sequence over context-parallel ranks. The sequence is cut into 2c equal pieces;
+// rank r of c holds pieces r and 2c-1-r. So causal attention is equally much work on every rank.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace tandem::exec {
 
-/// The positions of one sequence on `context_size` ranks, `local_seq` on each. One rank holds them in their order.
+/// Positions of a sequence on `context_size` ranks, `local_seq` on each. A single rank holds them in order.
 struct SequenceMap {
   std::int64_t context_size = 1, local_seq = 0;
 
@@ -16,13 +16,13 @@ struct SequenceMap {
     require(ranks == 1 || (ranks > 1 && positions % 2 == 0), "every context rank holds two equal pieces of a sequence");
   }
 
-  /// A context rank and a local position on it.
+  /// A context rank, and an index among its positions.
   struct Place {
     std::int64_t rank, index;
   };
 
   constexpr std::int64_t length() const { return context_size * local_seq; }
-  /// Positions that follow each other both here and in the sequence.
+  /// Number of consecutive local positions that are also consecutive in the sequence.
   constexpr std::int64_t piece() const { return context_size == 1 ? local_seq : local_seq / 2; }
 
   constexpr std::int64_t position(std::int64_t rank, std::int64_t index) const {

@@ -6,7 +6,7 @@
 namespace tandem::exec::device {
 namespace {
 
-constexpr std::int64_t kStep = 8, kLongest = 256;  // elements of a head that libraries' tiles take
+constexpr std::int64_t kStep = 8, kLongest = 256;  // element granularity and largest size of a head in libraries' tiles
 
 std::string beyond(const AttentionPlace& place, const HeadLayout& layout, std::initializer_list<Typed> operands,
                    const Typed& stats) {
@@ -31,7 +31,7 @@ std::byte* moved(const Typed& t, std::int64_t elements) {
   return t.address == nullptr ? nullptr : t.address + bytes_of(t.type, elements).count();
 }
 
-/// Operands of forward or backward passes. `span`: of the queries and keys; `apart`: context and statistics are the span's alone.
+/// Operands of a forward or backward pass. `span`: queries and keys of the step; `apart`: context and stats hold only the span.
 struct Parts {
   Typed q, kv, context, stats, dcontext, dq, dkv;
   RingSpan span;
@@ -44,7 +44,7 @@ HeadColumns context_columns(const Parts& p, const HeadLayout& l) {
   return columns;
 }
 
-/// Where the operands begin of the call for `sequence`.
+/// Start addresses of the operands in the call for `sequence`.
 AttentionOperands operands(const Parts& p, const HeadLayout& l, const AttentionPlace& place, std::int64_t sequence) {
   const std::int64_t first = p.span.first_query, row = p.apart ? 0 : first, rows = p.apart ? p.span.queries : place.seq;
   const auto query = l.query(0).at(sequence, first), key = l.key(0, 0).at(sequence, p.span.first_key);
@@ -60,7 +60,7 @@ AttentionOperands operands(const Parts& p, const HeadLayout& l, const AttentionP
           moved(p.dkv, value)};
 }
 
-/// From a sequence, a head and a row on of `columns` to the next.
+/// Strides of `columns` between sequences, heads and rows.
 AttentionStrides strides(const HeadColumns& columns, std::int64_t head) {
   return {columns.rows * columns.stride, head, columns.stride};
 }
@@ -85,7 +85,7 @@ std::vector<AttentionCall> calls(const Parts& p, const HeadLayout& l, const Atte
     if (place.heads > 1) shape.query.head = l.query(1).first - l.query(0).first;
     return {{shape, operands(p, l, place, 0)}};
   }
-  // Groups take the place of sequences: they lie at even distances, and so do the heads of each.
+  // Groups replace sequences: they have a constant stride, and so have the heads of each group.
   shape.batch = groups, shape.heads = l.per_group, shape.groups = 1;
   shape.query.sequence = l.query(l.per_group).first - l.query(0).first;
   shape.key.sequence = key_head;
@@ -114,7 +114,7 @@ RingSpan span_of(const AttentionPlace& place, bool adds) {
 }
 std::int64_t room_for(DType type, std::int64_t elements) { return parts(bytes_of(type, elements).count(), 256) * 256; }
 
-/// Of a library's step, in the room.
+/// A library's ring step, in scratch memory.
 RingParts parts_in(const FlashKernel& k) {
   const RingSpan span = ring_span(k.place);
   const std::int64_t context = k.place.batch * span.queries * k.layout.heads * k.layout.value_dim;

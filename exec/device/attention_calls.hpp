@@ -1,5 +1,5 @@
 #pragma once
-// Flash attention as a library sees it: heads at even distances, no mask but the causal one, no dropout.
+// Flash attention as libraries offer it: heads at constant strides, no mask but the causal one, no dropout.
 
 #include <compare>
 #include <cstdint>
@@ -11,23 +11,23 @@
 
 namespace tandem::exec::device {
 
-/// Elements from one sequence, head and position of an operand to the next. Elements of a head follow each other.
+/// Strides in elements between sequences, heads and positions of an operand. A head's elements are contiguous.
 struct AttentionStrides {
   std::int64_t sequence, head, position;
   auto operator<=>(const AttentionStrides&) const = default;
 };
 
-/// What a library plans. `groups`: heads of keys and values, each for heads / groups query heads that follow each other.
+/// The shape by which a library plans. `groups`: number of key/value heads; heads / groups consecutive query heads share one.
 struct AttentionShape {
   std::int64_t batch, heads, groups, queries, keys, head_dim;
   DType type;
-  bool causal;  ///< query i sees keys 0 to i; queries = keys
-  AttentionStrides query, key, context;  ///< values lie as keys, gradients as what they are of
-  std::int64_t stats_rows;  ///< statistics from one head to the next
+  bool causal;  ///< query i sees keys 0 to i; requires queries == keys
+  AttentionStrides query, key, context;  ///< values have the keys' strides, gradients those of their tensors
+  std::int64_t stats_rows;  ///< statistics per head
   auto operator<=>(const AttentionShape&) const = default;
 };
 
-/// `stats`: log-sum-exp of a query's scores in fp32, ordered (sequence, head, position).
+/// `stats`: log-sum-exp of each query's scores in fp32, ordered (sequence, head, position).
 struct AttentionOperands {
   std::byte *query, *key, *value, *context, *stats;
   std::byte *dcontext = nullptr, *dquery = nullptr, *dkey = nullptr, *dvalue = nullptr;
@@ -39,26 +39,26 @@ struct AttentionCall {
   AttentionOperands at;
 };
 
-/// Both gradients, which a library makes at once.
+/// The kernels of both gradients, which a library computes in one call.
 struct FlashGradKernels {
   FlashQueryGradKernel query;
   FlashKeyGradKernel key;
-  std::byte* room = nullptr;  ///< where they add: ring_room bytes
+  std::byte* room = nullptr;  ///< ring_room bytes of scratch memory for a ring step
 };
 
-/// Bytes that a library needs for a step of a ring that adds to the earlier ones; 0 where no library does it.
+/// Scratch bytes that a library needs for a ring-attention step that adds to earlier steps; 0 if no library can do it.
 std::int64_t ring_room(const FlashKernel& kernel);
 std::int64_t ring_room(const FlashGradKernels& kernels);
-/// Behind a library's calls of such a step.
+/// Kernels that combine a library's ring step with the earlier steps.
 RingMergeKernel merge_of(const FlashKernel& kernel);
 std::vector<RingAddKernel> adds_of(const FlashGradKernels& kernels);
 
-/// Why a library cannot do it; empty: it may.
+/// The reason why no library can do it; empty: perhaps one can.
 std::string beyond_libraries(const FlashKernel& kernel);
 std::string beyond_libraries(const FlashGradKernels& kernels);
 
-/// The calls that do what a kernel that is not beyond libraries does: one, or one a sequence where packed query heads of several groups
-/// lie at uneven distances.
+/// The library calls that replace a kernel, if beyond_libraries() is empty. One call,
+/// or one per sequence if packed query heads of several groups have no constant stride.
 std::vector<AttentionCall> calls_of(const FlashKernel& kernel);
 std::vector<AttentionCall> calls_of(const FlashGradKernels& kernels);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Soft caps, and rows that a sigmoid scales, with their gradients.
+// Soft caps and sigmoid gates of rows, with gradients.
 
 #include "exec/device/chunk.hpp"
 #include "exec/device/typed.hpp"
@@ -8,7 +8,7 @@
 
 namespace tandem::exec::device {
 
-/// y = cap tanh(x / cap); with what that wrote, x is its gradient and y the gradient of what it read.
+/// y = cap tanh(x / cap). If `written` holds that result, x is its gradient and y becomes the input's gradient.
 struct SoftCapKernel {
   Form form;
   Typed x, written, y;
@@ -27,7 +27,7 @@ struct SoftCapKernel {
   }
 };
 
-/// y = sigmoid(gate) x. A block for each row.
+/// y = sigmoid(gate) x. One block per row.
 struct RowGateKernel {
   Form form;
   Typed x, gate, y;
@@ -43,7 +43,7 @@ struct RowGateKernel {
   }
 };
 
-/// dx = sigmoid(gate) dy, and the gradient of the gate. A block for each row.
+/// dx = sigmoid(gate) dy, and the gate's gradient. One block per row.
 struct RowGateGradKernel {
   Form form;
   Typed dy, x, gate, dx, dgate;

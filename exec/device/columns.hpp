@@ -1,5 +1,5 @@
 #pragma once
-// Sums over rows in a fixed order, in two stages: each block sums its rows of some columns, then the blocks' sums are added up.
+// Column sums in a fixed order, in two stages: each block sums its rows of some columns; then the blocks' sums are added.
 
 #include "exec/device/rows.hpp"
 
@@ -7,24 +7,24 @@ namespace tandem::exec::device {
 
 inline constexpr std::int64_t kLane = 32;  ///< threads of a warp
 
-/// How the rows of a matrix are parted: the same on every device, because the parts order the sums.
+/// Partition of a matrix's rows into slabs. It is the same on every device, because it determines the order of the sums.
 struct Slabs {
   std::int64_t rows, count;
 
   TANDEM_HD std::int64_t first(std::int64_t slab) const { return rows * slab / count; }
 };
 constexpr Slabs column_slabs(std::int64_t rows, std::int64_t cols) {
-  constexpr std::int64_t kBlocks = 1056, kLeastRows = 32, kStrip = 256;  // blocks: eight for each processor of an H100
+  constexpr std::int64_t kBlocks = 1056, kLeastRows = 32, kStrip = 256;  // kBlocks: eight per multiprocessor of an H100
   const std::int64_t wanted = kBlocks / parts(cols, kStrip), most = parts(rows, kLeastRows);
   return {rows, wanted < 1 || most < 1 ? 1 : wanted < most ? wanted : most};
 }
-/// Bytes of the sums of `sets` matrices.
+/// Bytes of scratch memory for the partial sums of `sets` sums per column.
 constexpr std::int64_t column_room(std::int64_t rows, std::int64_t cols, std::int64_t sets) {
   return column_slabs(rows, cols).count * sets * cols * static_cast<std::int64_t>(sizeof(double));
 }
 
-/// The first stage: a warp for each row of a strip of columns. partials: [slab, 2, cols] of dy xhat where there are `stats` (mean,
-/// 1/std), and of dy; without them [slab, cols] of dy. In fp32, in fp64 where dy has that.
+/// First stage: one warp per row of a strip of columns. Writes partials in fp32 (fp64 if dy is). With `stats`
+/// (mean, 1/std): [slab, 2, cols], the sums of dy xhat and of dy. Without: [slab, cols], the sum of dy.
 struct ColumnSumsKernel {
   Form form;
   Typed dy, x, stats, partials;
@@ -46,7 +46,7 @@ struct ColumnSumsKernel {
   }
 
  private:
-  static constexpr int kTogether = 4;  ///< rows that are read before the first is added
+  static constexpr int kTogether = 4;  ///< rows read before the first one is added
 
   TANDEM_HD bool may() const { return are_aligned(lanes_of(form), dy, x) && is_aligned(stats, 2) && cols % lanes_of(form) == 0; }
   template <class Held>
@@ -113,10 +113,10 @@ struct ColumnSumsKernel {
   }
 };
 
-/// The second stage, a block for each 32 columns. partials: [slabs, sets, cols]; first, second: the sets' sums over the slabs.
+/// Second stage: one block per 32 columns. partials: [slabs, sets, cols]. first, second: sums of each set over the slabs.
 struct ColumnFoldKernel {
   Form form;
-  Typed partials, first, second;  ///< first and second each only where they are there
+  Typed partials, first, second;  ///< first and second may be missing
   std::int64_t slabs, sets, cols;
 
   Grid grid() const {

@@ -1,5 +1,5 @@
 #pragma once
-// Ranks on a CUDA device. Built from exec/cuda where the toolkit is, else from its twin cuda_absent.cpp that refuses.
+// Ranks on a CUDA device. Builds without the CUDA toolkit use cuda_absent.cpp, which refuses.
 
 #include <cstdint>
 #include <memory>
@@ -13,35 +13,35 @@
 
 namespace tandem::exec {
 
-/// Throws DeviceError where no CUDA device is, InfeasibleError in a build without CUDA.
+/// Throws DeviceError if there is no CUDA device, InfeasibleError in a build without CUDA.
 void require_cuda_device();
 
-/// The device that ranks share.
+/// The device that the ranks share.
 struct CudaCard {
-  std::string name, products;  ///< "NVIDIA H100 80GB HBM3"; the library of products and its version
+  std::string name, products;  ///< e.g. "NVIDIA H100 80GB HBM3"; name and version of the matrix-product library
   std::int64_t multiprocessors = 0, memory_bytes = 0;
 };
-/// Throws as require_cuda_device, and DeviceError where the library of products is missing.
+/// Throws like require_cuda_device, and DeviceError if the matrix-product library is missing.
 CudaCard cuda_card();
 
 struct CudaOptions {
-  bool deterministic = true;  ///< only kernels that give the same bits again; false: also faster ones that do not
-  /// Algorithms of products, timed before the first step; null: those that cuBLASLt's heuristic names first, so that no timing decides
-  /// how sums are ordered.
+  bool deterministic = true;  ///< only kernels that are reproducible bit for bit; false: also faster ones
+  /// Matrix-product algorithms chosen by timing before the first step. null:
+  /// cuBLASLt's first heuristic choice, so that no timing affects the order of sums.
   std::shared_ptr<device::ProductChoices> choices;
 };
 
-/// One rank on the first device that CUDA_VISIBLE_DEVICES leaves. Throws as require_cuda_device.
+/// A backend on the first device that CUDA_VISIBLE_DEVICES allows. Throws like require_cuda_device.
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options = {});
 
-/// Communicators of ranks that are threads of this process and share that device: it copies and folds where their buffers lie.
+/// Communicators of ranks that are threads of this process and share that device. It copies and reduces in device memory.
 std::vector<std::unique_ptr<Communicator>> make_cuda_communicators(int world);
 
-/// Pinned memory of the host. Throws as require_cuda_device.
+/// Staging in pinned host memory. Throws like require_cuda_device.
 StagingArea& cuda_staging_area();
 
-/// Devices that CUDA_VISIBLE_DEVICES leaves, as it names them, or all of this host. CUDA itself is not asked: it would then stay with
-/// what the variable said.
+/// The devices that CUDA_VISIBLE_DEVICES allows, by its names; else all devices of this host.
+/// It does not use CUDA, which would fix the variable's present value for this process.
 std::vector<std::string> visible_cuda_devices();
 
 }  // namespace tandem::exec

@@ -1,4 +1,4 @@
-// The twin of exec/cuda/backend.cpp for builds without the CUDA toolkit.
+// Replaces exec/cuda/backend.cpp in builds without the CUDA toolkit.
 #include "exec/device/cuda.hpp"
 #include "models/base/error.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Dropout masks by global index, and which tokens of the run a rank's rows are.
+// Dropout masks by global index, and the global tokens of a rank's rows.
 
 #include "exec/backend/step_table.hpp"
 #include "exec/data/sequence_map.hpp"
@@ -9,22 +9,22 @@
 
 namespace tandem::exec::device {
 
-/// One site in one layer; the step stands in the table.
+/// One dropout site in one layer. The step comes from the table.
 struct Dropout {
   std::uint64_t seed = 0;
-  std::uint32_t threshold = 0;  ///< elements whose 32 bits are below are dropped
+  std::uint32_t threshold = 0;  ///< elements whose 32 random bits are below this are dropped
   double scale = 1;             ///< 1 / (1 - rate)
   DropoutSite site = DropoutSite::embedding;
   std::int32_t layer = -1;
   const StepTable* table = nullptr;
 
-  /// 0 or 1/(1 - rate) of a global index.
+  /// The factor of a global index: 0 or 1/(1 - rate).
   template <class A>
   TANDEM_HD A factor(std::uint64_t index) const {
     if (threshold == 0) return A{1};
     return of_bits<A>(random_bits(seed, name(), index));
   }
-  /// Of N indices, the first of which is a multiple of N: four share a block of random words.
+  /// The factors of N consecutive indices, the first a multiple of N. Four indices share a block of random words.
   template <class A, int N>
   TANDEM_HD Wide<A, N> factors(std::uint64_t index) const {
     Wide<A, N> all;
@@ -50,17 +50,17 @@ struct Dropout {
   }
 };
 
-/// Rows of hidden states of a rank, ordered (sequence, local position), or the shard of them that sequence parallelism leaves.
+/// A rank's rows of hidden states, ordered (sequence, local position), or its shard of them under sequence parallelism.
 struct HiddenRows {
   SequenceMap map{1, 1};
-  std::int64_t first_row = 0;       ///< of the shard
-  std::int64_t first_sequence = 0;  ///< of the micro-batch, counted from the table's first sample
+  std::int64_t first_row = 0;       ///< of this shard
+  std::int64_t first_sequence = 0;  ///< of the micro-batch, relative to the table's first sample
   std::int32_t context_rank = 0;
 
   TANDEM_HD std::int64_t position(std::int64_t row) const {
     return map.position(context_rank, (first_row + row) % map.local_seq);
   }
-  /// Global token of a row.
+  /// Global index of a row's token.
   TANDEM_HD std::int64_t token(std::int64_t row, const StepTable& table) const {
     const std::int64_t sequence = table.first_sample + first_sequence + (first_row + row) / map.local_seq;
     return sequence * map.length() + position(row);

@@ -1,16 +1,16 @@
 #pragma once
-// Rows of an embedding table, and their gradient.
+// Lookup of embedding rows, and the table's gradient.
 
 #include "exec/device/fault.hpp"
 #include "exec/device/rows.hpp"
 
 namespace tandem::exec::device {
 
-/// Which rows of the whole table a rank has.
+/// The rows of the whole table that a rank holds.
 struct TableRows {
   std::int64_t first, count, all;
 
-  /// A token's row here; -1 when another rank has it or nobody does, which is a fault.
+  /// A token's local row; -1 if another rank holds it. A token outside the table is a fault, also -1.
   TANDEM_HD std::int64_t row(std::int32_t token, Fault* fault) const {
     if (token < 0 || token >= all) {
       fault->set(FaultKind::token, token);
@@ -44,7 +44,7 @@ struct EmbeddingKernel {
   }
 };
 
-/// The first place of each row of the table among the tokens; the places were filled with ones before.
+/// For each table row, the first token position that uses it. Positions must be initialised to all ones.
 struct FirstTokenKernel {
   Form form;
   Typed tokens;
@@ -63,8 +63,8 @@ struct FirstTokenKernel {
   }
 };
 
-/// A block for each token; that of the first of equal tokens adds up all of them, in a fixed order. Other rows of the table were zeroed
-/// before.
+/// One block per token. The block of the first of equal tokens sums the gradients of
+/// all of them, in a fixed order. All other rows of the table must be zero already.
 struct EmbeddingGradKernel {
   Form form;
   Typed tokens, dy, dtable;
@@ -74,7 +74,7 @@ struct EmbeddingGradKernel {
 
   static constexpr std::int64_t kCompared = 2048, kTeams = kThreads / 32, kColumns = 256;
   static constexpr std::size_t kSumBytes = kTeams * kColumns * sizeof(double);
-  /// Sums of each warp, and places of equal tokens.
+  /// Shared memory: the sums of each warp, and the positions of equal tokens.
   Grid grid() const { return {count, kSumBytes + kCompared * sizeof(std::int32_t)}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
@@ -85,8 +85,8 @@ struct EmbeddingGradKernel {
   }
 
  private:
-  /// A warp adds up every eighth of the equal tokens, over as many columns at a time as there is room for; the warps' sums are added in
-  /// their order.
+  /// Each warp sums every eighth of the equal tokens, kColumns
+  /// columns at a time. Then the warps' sums are added in order.
   template <class S, int N, class Block>
   TANDEM_HD void sum(Block& block, std::int64_t row) const {
     auto* equal = reinterpret_cast<std::int32_t*>(block.shared() + kSumBytes);

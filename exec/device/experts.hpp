@@ -1,5 +1,5 @@
 #pragma once
-// Rows of tokens to experts and back, and the experts' biases.
+// Moves tokens' rows to experts and back; biases of experts.
 
 #include "exec/device/chunk.hpp"
 #include "exec/device/fault.hpp"
@@ -8,15 +8,15 @@
 
 namespace tandem::exec::device {
 
-/// Rows that tokens' choices have among the experts'.
+/// The expert row of each token's choice.
 struct ChoiceRows {
   const std::int32_t* slots;
   MoeDims dims;
-  std::int64_t count;  ///< of rows; known on the host
+  std::int64_t count;  ///< number of rows, known on the host
   Fault* fault;
 
   TANDEM_HD std::int64_t choices() const { return dims.tokens * dims.top_k; }
-  /// -1 where a choice has none. One beyond all rows is a fault.
+  /// The row of a choice; -1 if it has none. A row beyond the last one is a fault.
   TANDEM_HD std::int64_t of(std::int64_t choice) const {
     const std::int64_t row = slots[choice];
     if (row < count) return row;
@@ -25,7 +25,7 @@ struct ChoiceRows {
   }
 };
 
-/// rows[slot] = x[token], or weight x[token], a block for each choice.
+/// rows[slot] = x[token], or weight x[token]. One block per choice.
 struct DispatchKernel {
   Form form;
   Typed x, weights, rows;
@@ -42,7 +42,7 @@ struct DispatchKernel {
   }
 };
 
-/// y[token] = sum over choices of weight * row, ascending; without weights MoeDispatchBackward. A block for each token.
+/// y[token] = sum over its choices, ascending, of weight * row. Without weights this is MoeDispatchBackward. One block per token.
 struct CombineKernel {
   Form form;
   Typed rows, weights, y;
@@ -66,7 +66,7 @@ struct CombineKernel {
   }
 };
 
-/// drows[slot] = weight dy[token] where there is a place for it, dweight = dy[token] rows[slot]; a block for each choice.
+/// drows[slot] = weight dy[token] if `drows` exists, dweight = dy[token] rows[slot]. One block per choice.
 struct CombineGradKernel {
   Form form;
   Typed dy, rows, weights, drows, dweights;
@@ -88,12 +88,12 @@ struct CombineGradKernel {
   }
 };
 
-/// Which rows belong to which expert: groups of `m`, or, with counts, so many of each (rank they came from, expert).
+/// The rows of each expert: groups of `m` rows, or, with counts, counts[part] rows per (source rank, expert).
 struct ExpertRows {
   const std::int32_t* counts;
-  std::int64_t groups, experts, m;  ///< counts: `groups` is the number of ranks
+  std::int64_t groups, experts, m;  ///< with counts, `groups` is the number of ranks
 
-  /// Numbers of parts, part i belonging to expert i % experts.
+  /// Number of parts. Part i belongs to expert i % experts.
   TANDEM_HD std::int64_t parts() const { return counts == nullptr ? groups : groups * experts; }
   TANDEM_HD std::int64_t rows(std::int64_t part) const { return counts == nullptr ? m : counts[part]; }
   TANDEM_HD std::int64_t first(std::int64_t part) const {
@@ -104,8 +104,8 @@ struct ExpertRows {
   }
 };
 
-/// One expert's rows, which lie apart by the rank that they came from, one behind the other in `joined`; `back`: from there to
-/// their places. A part has several blocks, which take its elements in turns.
+/// Copies one expert's rows, which are stored apart by source rank, to consecutive rows
+/// of `joined`; `back`: the reverse. Several blocks per part take its elements in turn.
 struct JoinRowsKernel {
   Form form;
   Typed apart, joined;
@@ -146,7 +146,7 @@ struct JoinRowsKernel {
   }
 };
 
-/// x += the bias of each row's expert. A part has several blocks, which take its rows in turns.
+/// x += bias of each row's expert. Several blocks per part take its rows in turn.
 struct ExpertBiasKernel {
   Form form;
   Typed x, biases;
@@ -168,14 +168,14 @@ struct ExpertBiasKernel {
   }
 };
 
-/// dbiases[expert] = sum of its rows of dy, in a fixed order; a block for each expert and 32 columns.
+/// dbiases[expert] = sum of its rows of dy, in a fixed order. One block per expert and 32 columns.
 struct ExpertBiasGradKernel {
   Form form;
   Typed dy, dbiases;
   ExpertRows experts;
   std::int64_t n;
 
-  static constexpr std::int64_t kColumns = 32, kBeside = 32;  ///< columns, and rows at a time
+  static constexpr std::int64_t kColumns = 32, kBeside = 32;  ///< columns, and rows summed side by side
   TANDEM_HD std::int64_t tiles() const { return (n + kColumns - 1) / kColumns; }
   Grid grid() const {
     return {experts.experts * tiles(), kColumns * kBeside * (form == Form::doubles ? sizeof(double) : sizeof(float))};

@@ -1,5 +1,5 @@
 #pragma once
-// What kernels find wrong with their operands: a number that the host reads when it next waits.
+// Invalid operands found by kernels: a number that the host reads at its next wait.
 
 #include <cstdint>
 
@@ -9,9 +9,9 @@ namespace tandem::exec::device {
 
 enum class FaultKind : std::uint32_t { none, token, target, slot };
 
-/// In memory that the host reads, too. Any one of several faults stays.
+/// Lies in memory that the host can read. Of several faults any one is kept.
 struct Fault {
-  std::uint64_t packed = 0;  ///< kind in the upper half, the number that is wrong in the lower
+  std::uint64_t packed = 0;  ///< upper half: FaultKind; lower half: the invalid number
 
   TANDEM_HD void set(FaultKind kind, std::int64_t number) volatile {
     packed = static_cast<std::uint64_t>(kind) << 32 | static_cast<std::uint32_t>(number);

@@ -1,5 +1,5 @@
 #pragma once
-// Faults as errors.
+// Turns faults into errors.
 
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace tandem::exec::device {
 
-/// Throws DeviceError unless there is none.
+/// Throws DeviceError if there is a fault.
 inline void throw_of(const Fault& fault) {
   const std::string number = std::to_string(fault.number());
   switch (fault.kind()) {

@@ -1,6 +1,6 @@
 #pragma once
-// Attention that keeps no scores (Dao et al., arXiv 2205.14135): tiles of 16 queries by 16 keys in memory that a block's threads share.
-// Sums have a fixed order. Grouped queries, ALiBi and dropout masks by global index are what the CPU's kernel has.
+// Attention without stored scores (Dao et al., arXiv 2205.14135). Tiles of 16 queries by 16 keys are in shared memory.
+// Sums have a fixed order. Grouped queries, ALiBi and dropout masks by global index work as in the CPU's kernel.
 
 #include <cmath>
 
@@ -11,8 +11,8 @@ namespace tandem::exec::device {
 
 inline constexpr std::int64_t kTile = 16;
 
-/// A head's elements of an operand: row r of a sequence begins at first + (sequence * rows + r) * stride. Where the rows of several
-/// context ranks follow each other, they are ordered (context rank, sequence, position).
+/// A head's columns of an operand. Row r of a sequence starts at first + (sequence * rows +
+/// r) * stride. Rows of several context ranks are ordered (context rank, sequence, position).
 struct HeadColumns {
   std::int64_t first = 0, stride = 0, rows = 0, batch = 0;
   SequenceMap shards{1, 0};
@@ -24,15 +24,15 @@ struct HeadColumns {
   }
 };
 
-/// Where an attention's heads lie in its operands.
+/// Layout of an attention's heads in its operands.
 struct HeadLayout {
-  std::int64_t head_dim, value_dim, per_group;  ///< query heads of a key head
+  std::int64_t head_dim, value_dim, per_group;  ///< per_group: query heads per key head
   std::int64_t q_width, kv_width;
   std::int64_t seq, keys;
   bool q_packed, kv_packed;
   std::int64_t heads;
   std::int64_t batch = 0;
-  SequenceMap query_shards{1, 0}, key_shards{1, 0};  ///< whose rows follow each other
+  SequenceMap query_shards{1, 0}, key_shards{1, 0};  ///< order of rows from several context ranks
 
   TANDEM_HD HeadColumns query(std::int64_t head) const {
     const std::int64_t group = q_packed ? per_group * head_dim + head_dim + value_dim : per_group * head_dim;
@@ -48,7 +48,7 @@ struct HeadLayout {
   }
 };
 
-/// Rows of a tile in shared memory: [kTile, dim], zeros beyond the last row.
+/// Loads a tile of rows [kTile, dim] into shared memory. Rows beyond the last one are zero.
 template <class S, class Block>
 TANDEM_HD inline void load_tile(Block& block, const Typed& from, const HeadColumns& at, std::int64_t sequence, std::int64_t first,
                                 std::int64_t dim, typename S::Number* to) {
@@ -66,7 +66,7 @@ TANDEM_HD inline A dot(const A* a, const A* b, std::int64_t n) {
   return sum;
 }
 
-/// Score of a pair that is seen; what its cap leaves of a gradient goes into `slope`, if it is asked for.
+/// Score of a visible pair. If `slope` is not null, it receives the derivative of the soft cap.
 template <class A>
 TANDEM_HD inline A pair_score(const AttentionPlace& p, A product, std::int64_t head, std::int64_t query, std::int64_t key,
                               A* slope = nullptr) {
@@ -79,12 +79,12 @@ TANDEM_HD inline A pair_score(const AttentionPlace& p, A product, std::int64_t h
   return score + p.slope<A>(head) * p.distance<A>(query, key);
 }
 
-/// `columns`: of all tiles.
+/// Shared memory in bytes. `columns`: sum over all tiles.
 inline std::size_t tile_bytes(Form form, std::int64_t columns, std::int64_t numbers) {
   return static_cast<std::size_t>(kTile * columns + numbers) * (form == Form::doubles ? sizeof(double) : sizeof(float));
 }
 
-/// What two sets of keys give a query together, from the logarithms of their sums of exponentials.
+/// Combines attention over two sets of keys for a query, from the log-sum-exp of each set.
 template <class A>
 struct Joined {
   A most, old, added;
@@ -95,16 +95,16 @@ struct Joined {
   TANDEM_HD A stat() const { return most + std::log(old + added); }
 };
 
-/// A block for each tile of queries of a head.
+/// One block per tile of queries of a head.
 struct FlashKernel {
   Form form;
   Typed q, kv, context, stats;
   AttentionPlace place;
   HeadLayout layout;
   Typed sinks;
-  std::int64_t first_sink = 0;  ///< of head 0
-  bool merges = false;          ///< with what other keys have given context and stats
-  std::byte* room = nullptr;    ///< of a library that merges: ring_room bytes
+  std::int64_t first_sink = 0;  ///< the sink of head 0
+  bool merges = false;          ///< merge with the context and stats of other keys
+  std::byte* room = nullptr;    ///< ring_room bytes of scratch memory for a library that merges
 
   std::int64_t tiles() const { return (place.seq + kTile - 1) / kTile; }
   Grid grid() const { return {place.batch * place.heads * tiles(), bytes(form, layout.head_dim, layout.value_dim)}; }
@@ -177,8 +177,8 @@ struct FlashKernel {
   TANDEM_HD std::int64_t statistic(const Tile& tile, std::int64_t i) const {
     return (tile.sequence * place.heads + tile.head) * place.seq + tile.first + i;
   }
-  /// `mixed` values of the queries of a tile, `here` the logarithms of their `total` sums. Queries that see none of these keys keep what they
-  /// have.
+  /// Merges a tile: `mixed` are unnormalised values, `total` their sums of exponentials,
+  /// `here` the log-sum-exp. Queries that see none of these keys stay unchanged.
   template <class S, class Block, class A>
   TANDEM_HD void merge(Block& block, const Tile& tile, const A* mixed, const A* total, const A* here) const {
     const std::int64_t wide = layout.value_dim;
@@ -202,12 +202,12 @@ struct FlashGradOperands {
   Typed dcontext, q, kv, context, stats, dq, dkv;
 };
 
-/// For a tile of pairs: p = exp(score - stat), ds = p (mask dp - sum of context dcontext), pm = mask p; 0 of pairs that are not seen.
+/// For a tile of pairs: p = exp(score - stat), ds = p (mask dp - sum of context dcontext), pm = mask p; 0 for invisible pairs.
 template <class A>
 struct PairTile {
   A *queries, *dcontext, *keys, *values, *p, *ds, *stat, *total;
 
-  /// `shared` has room for 4 tiles and kPairNumbers numbers, behind `before` numbers.
+  /// `shared` has memory for 4 tiles and kPairNumbers numbers.
   TANDEM_HD PairTile(A* shared, std::int64_t dim, std::int64_t wide)
       : queries(shared), dcontext(queries + kTile * dim), keys(dcontext + kTile * wide), values(keys + kTile * dim),
         p(values + kTile * wide), ds(p + kTile * kTile), stat(ds + kTile * kTile), total(stat + kTile) {}
@@ -247,13 +247,13 @@ TANDEM_HD inline void fill_pairs(Block& block, const AttentionPlace& place, cons
   });
 }
 
-/// dq, a block for each tile of queries of a head.
+/// Computes dq. One block per tile of queries of a head.
 struct FlashQueryGradKernel {
   Form form;
   FlashGradOperands at;
   AttentionPlace place;
   HeadLayout layout;
-  bool adds = false;  ///< to what other keys have given
+  bool adds = false;  ///< add to the gradients from other keys
 
   std::int64_t tiles() const { return (place.seq + kTile - 1) / kTile; }
   Grid grid() const {
@@ -292,13 +292,13 @@ struct FlashQueryGradKernel {
   }
 };
 
-/// dk and dv, a block for each tile of keys of a group; its query heads follow each other.
+/// Computes dk and dv. One block per tile of keys of a group, whose query heads are processed in turn.
 struct FlashKeyGradKernel {
   Form form;
   FlashGradOperands at;
   AttentionPlace place;
   HeadLayout layout;
-  bool adds = false;  ///< to what other queries have given
+  bool adds = false;  ///< add to the gradients from other queries
 
   std::int64_t groups() const { return place.heads / layout.per_group; }
   std::int64_t tiles() const { return (place.keys + kTile - 1) / kTile; }
@@ -346,7 +346,7 @@ struct FlashKeyGradKernel {
   TANDEM_HD void put(std::int64_t cell, A value) const {
     S::put(at.dkv, cell, adds ? S::get(at.dkv, cell) + value : value);
   }
-  /// sum[key] += pairs[query, key] rows[query], in rows of `cols`.
+  /// sum[key] += pairs[query, key] * rows[query], for rows of `cols` columns.
   template <class A, class Block>
   TANDEM_HD static void add_by_key(Block& block, const A* pairs, const A* rows, std::int64_t cols, A* sum) {
     block.each(kTile * cols, [&](std::int64_t e) {
@@ -358,8 +358,8 @@ struct FlashKeyGradKernel {
   }
 };
 
-/// dsinks, a block for each sink of the tensor rank: it has the probability exp(sink - stat) and no value, and no gradient here where
-/// another context rank has its head.
+/// Computes dsinks, one block per sink of the tensor rank. A sink has probability exp(sink
+/// - stat) and no value. If another context rank has its head, its gradient here is 0.
 struct SinkGradKernel {
   Form form;
   Typed dcontext, context, stats, sinks, dsinks;

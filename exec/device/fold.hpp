@@ -1,5 +1,5 @@
 #pragma once
-// A member's slice of a reduction over ranks that share a device.
+// One member's slice of a reduction over ranks that share a device.
 
 #include "exec/device/chunk.hpp"
 #include "exec/device/typed.hpp"
@@ -9,14 +9,14 @@ namespace tandem::exec::device {
 
 inline constexpr int kMostMembers = 64;
 
-/// Left fold of elements [begin, begin + count) over the members in ascending order, in fp32 where they have 16 bits, rounded once. To
-/// every output at its place, or to one, whose first element is that of `begin`.
+/// Left fold of elements [begin, begin + count) over the members in ascending order. 16-bit
+/// types are summed in fp32 and rounded once. Results go to every output from element `to` on.
 struct FoldKernel {
   Form form;
   const std::byte* in[kMostMembers];
   std::byte* out[kMostMembers];
   int members, outputs;
-  std::int64_t begin, count, to;  ///< to: element of an output where the first result goes
+  std::int64_t begin, count, to;  ///< to: element of an output that receives the first result
   DType type;
   Reduce reduce;
 
@@ -50,7 +50,7 @@ struct FoldKernel {
       for (int o = 0; o < outputs; ++o) put<Sum, Stored, n>(o, i, sum);
     });
   }
-  /// Whether every operand's elements can be read so many at a time.
+  /// True if every operand's elements can be read `lanes` at a time.
   TANDEM_HD bool may(int lanes) const {
     bool all = ((begin | to) & (lanes - 1)) == 0;
     for (int m = 0; m < members; ++m) all = all && is_aligned({const_cast<std::byte*>(in[m]), type}, lanes);

@@ -1,5 +1,5 @@
 #pragma once
-// RMS norms of query and key heads, and their gradients: a warp for a head of a token.
+// RMS norms of query and key heads, and their gradients. One warp per head of a token.
 
 #include <cmath>
 
@@ -8,13 +8,13 @@
 
 namespace tandem::exec::device {
 
-inline constexpr std::int64_t kMostOfHead = 256;  ///< dimensions of a head that a warp keeps
+inline constexpr std::int64_t kMostOfHead = 256;  ///< largest head size that a warp can keep
 
-/// Query and key heads of all tokens, in order of (token, group, {its queries, k, v}), values where they are normed: where one lies in
-/// qkv, and in what a norm keeps.
+/// Query and key heads (and value heads, if normed) of all tokens, ordered (token,
+/// group, {queries, k, v}). Gives each row's offset in qkv and in the kept copy.
 struct HeadRows {
-  std::int64_t tokens, groups, queries, dim, width;  ///< queries and columns of a group
-  std::int64_t value = 0;                            ///< dimensions of a head of values; 0: they are no rows
+  std::int64_t tokens, groups, queries, dim, width;  ///< queries and columns per group
+  std::int64_t value = 0;                            ///< size of a value head; 0: values are not normed
 
   TANDEM_HD std::int64_t of_group() const { return value > 0 ? queries + 2 : queries + 1; }
   TANDEM_HD std::int64_t count() const { return tokens * groups * of_group(); }
@@ -27,16 +27,16 @@ struct HeadRows {
   TANDEM_HD std::int64_t length(std::int64_t row) const { return is_value(row) ? value : dim; }
 };
 
-/// qkv[head] = its norm; kept = what it was. `tied`: kept is what it was, and values are normed keys before their weight.
+/// qkv[head] = norm of the head; kept = its old value. `tied`: value heads become the normed keys before their weight.
 struct HeadNormKernel {
   Form form;
-  Typed qkv, of_queries, of_keys, kept;  ///< without weights: of_queries and of_keys are not there
+  Typed qkv, of_queries, of_keys, kept;  ///< of_queries, of_keys: weights, if there are any
   HeadRows rows;
   double epsilon;
   bool tied = false;
 
   static constexpr int kTeam = 32, kPieces = kMostOfHead / kTeam;
-  static constexpr std::int64_t kRows = 4 * kThreads / kTeam;  ///< of a block
+  static constexpr std::int64_t kRows = 4 * kThreads / kTeam;  ///< per block
   Grid grid() const { return {parts(rows.count(), kRows)}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
@@ -65,7 +65,7 @@ struct HeadNormKernel {
   }
 };
 
-/// Blocks that each sum a share of the rows: the same on every device.
+/// Number of blocks that each sum a share of the rows. It is the same on every device.
 constexpr std::int64_t head_norm_slabs(std::int64_t rows) {
   constexpr std::int64_t kMost = 264, kLeast = 64;
   const std::int64_t all = parts(rows, kLeast);
@@ -75,9 +75,9 @@ constexpr std::int64_t head_norm_room(std::int64_t rows, std::int64_t dim) {
   return head_norm_slabs(rows) * 2 * dim * static_cast<std::int64_t>(sizeof(double));
 }
 
-/// dqkv[head] = the gradient of what the norm read, and each block's part of the weights' gradients: [slab, {queries, keys}, dim], for
-/// ColumnFoldKernel; without weights there are no partials. With g = dy gamma: rstd (g - xhat mean(g xhat)). With a `dkept` the
-/// gradient goes there, and a key's g is dy gamma + that of the value which it is.
+/// dqkv[head] = gradient of the norm's input: rstd (g - xhat mean(g xhat)) with g = dy gamma. With weights,
+/// `partials` [slab, {queries, keys}, dim] gets each block's part of their gradients, for ColumnFoldKernel.
+/// With `dkept` the result goes there, and a key's g includes the gradient of its tied value.
 struct HeadNormGradKernel {
   Form form;
   Typed dqkv, kept, of_queries, of_keys, partials;

@@ -1,21 +1,21 @@
 #pragma once
-// Heads of latent attention from compressed rows, and the way back.
+// Expands compressed rows into heads of latent attention, and the gradient.
 
 #include "exec/device/chunk.hpp"
 #include "exec/device/typed.hpp"
 
 namespace tandem::exec::device {
 
-/// Widths of a token's heads: a query of `dim`; a key, whose first `turned` dimensions all heads have in common; a value of `wide`.
+/// Sizes of a token's heads: a query of `dim`; a key whose first `turned` (rotary) dimensions all heads share; a value of `wide`.
 struct LatentRows {
   std::int64_t rows, heads, dim, turned, wide;
   double query_scale;
 
-  TANDEM_HD std::int64_t own() const { return dim - turned + wide; }   ///< of a head's key and value, what is its own
-  TANDEM_HD std::int64_t group() const { return 2 * dim + wide; }     ///< in qkv
+  TANDEM_HD std::int64_t own() const { return dim - turned + wide; }   ///< per head in kv: key and value without the shared part
+  TANDEM_HD std::int64_t group() const { return 2 * dim + wide; }     ///< columns per head in qkv
 };
 
-/// qkv from queries, keys and values, and what keys have in common.
+/// Builds qkv from queries, keys and values, and the keys' shared part.
 struct LatentHeadsKernel {
   Form form;
   Typed q, kv, common, qkv;
@@ -34,7 +34,7 @@ struct LatentHeadsKernel {
   }
 };
 
-/// Gradients of all three from that of qkv; the common one is the sum over the heads, in their order.
+/// Gradients of all three inputs from that of qkv. The shared part's gradient is the sum over the heads, in order.
 struct LatentHeadsGradKernel {
   Form form;
   Typed dqkv, dq, dkv, dcommon;

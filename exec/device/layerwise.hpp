@@ -1,5 +1,5 @@
 #pragma once
-// LAMB and LANS (exec/cpu/layerwise has the formulas): norms of every tensor as exact sums, and what these make of an update.
+// LAMB and LANS (formulas: exec/cpu/layerwise): exact norms of every tensor, and the update that uses them.
 
 #include <cmath>
 #include <limits>
@@ -10,7 +10,7 @@
 
 namespace tandem::exec::device {
 
-/// The root of an exact sum of squares; `words` are carried in place.
+/// The square root of an exact sum of squares. Carries `words` in place.
 TANDEM_HD inline double exact_root(std::int64_t* words) {
   carry_exact(words);
   if (words[kExactWords - 1] != 0) return std::numeric_limits<double>::quiet_NaN();
@@ -19,9 +19,9 @@ TANDEM_HD inline double exact_root(std::int64_t* words) {
   return std::sqrt(std::ldexp(static_cast<double>(lead.bits), lead.power));
 }
 
-inline constexpr std::int64_t kRunBlocks = 1056;  ///< of a kernel of runs: eight for each processor of an H100
+inline constexpr std::int64_t kRunBlocks = 1056;  ///< blocks of kernels that work on runs: eight per multiprocessor of an H100
 
-/// Stretches of one piece that follow each other: elements [first, first + count) of it.
+/// Consecutive stretches of one piece: its elements [first, first + count).
 struct Run {
   const PieceRow& piece;
   std::int64_t first, count;
@@ -29,7 +29,7 @@ struct Run {
 
 constexpr std::int64_t run_blocks(const Pieces& pieces) { return pieces.count < kRunBlocks ? pieces.count : kRunBlocks; }
 
-/// body(run) for each of the block's runs.
+/// Calls body(run) for each run of the block.
 template <class Block, class F>
 TANDEM_HD inline void each_run(Block& block, const Pieces& pieces, F body) {
   const std::int64_t blocks = run_blocks(pieces), end = pieces.count * (block.index() + 1) / blocks;
@@ -41,9 +41,9 @@ TANDEM_HD inline void each_run(Block& block, const Pieces& pieces, F body) {
   }
 }
 
-/// Shared memory of kernels that add N squares of every element to exact sums, and of a block that reads up to four such sums.
+/// Shared memory of kernels that add squares to exact sums, and of blocks that read up to four such sums.
 struct SquaresRoom {
-  static constexpr int kTeam = 4, kTeams = kThreads / kTeam;  ///< threads of a block of 64 elements
+  static constexpr int kTeam = 4, kTeams = kThreads / kTeam;  ///< threads per block of 64 elements
   static constexpr int kMostSums = 4;
   ExactWindow windows[kTeams][kMostSums];
   std::int64_t words[kMostSums * kExactWords];
@@ -55,8 +55,8 @@ struct SquareWindows {
   ExactWindow of[N];
 };
 
-/// Adds the squares of what numbers(local, out[N]) gives for each element of a run to N exact sums, each block of 64 rounded to fp64
-/// first. Where `sums` is null it only asks for the numbers.
+/// For each element of a run, numbers(local, out[N]) gives N numbers. Adds their squares to N exact
+/// sums, rounding each block of 64 elements to fp64 first. If `sums` is null, only calls numbers().
 template <int N, class Block, class Numbers>
 TANDEM_HD inline void add_squares(Block& block, const Run& run, std::int64_t* sums, Numbers numbers) {
   constexpr int kTeam = SquaresRoom::kTeam, kPerThread = static_cast<int>(kNormLanes) / kTeam;
@@ -108,7 +108,7 @@ TANDEM_HD inline void add_squares(Block& block, const Run& run, std::int64_t* su
   });
 }
 
-/// A value of 16 bits that no wider copy stands behind is rounded at random where that is wanted.
+/// Stores a value. A 16-bit value without a wider master copy is rounded stochastically if `random` is enabled.
 template <class A>
 TANDEM_HD inline void put_rounded(const RoundAtRandom& random, const Typed& to, std::int64_t at, A value, const PieceRow& piece,
                                   std::int64_t local, std::uint32_t buffer, std::uint64_t step) {
@@ -117,7 +117,7 @@ TANDEM_HD inline void put_rounded(const RoundAtRandom& random, const Typed& to, 
   store(to, at, value, random_bits(random.seed, name, static_cast<std::uint64_t>(piece.map.full_index(piece.first + local))));
 }
 
-/// The terms of one element's update.
+/// Constants of one element's update.
 template <class A>
 struct LayerwiseTerms {
   A correction1, sqrt_correction2, epsilon, decay;
@@ -131,12 +131,12 @@ struct LayerwiseTerms {
   TANDEM_HD A gradient(A w, A g, A v) const { return g / denominator(v) + decay * w; }
 };
 
-/// The operands that both of a layer-wise optimizer's operations have.
+/// Operands shared by both operations of a layer-wise optimizer.
 struct LayerwiseOperands {
   Form form;
   LayerwiseKind kind;
   Typed gradients, weights, master, exp_avg, exp_avg_sq;
-  const std::int64_t* gradient_sums;  ///< LANS alone
+  const std::int64_t* gradient_sums;  ///< only for LANS
   std::int64_t* sums;
   double beta1, beta2, epsilon, weight_decay;
   Pieces pieces;
@@ -148,14 +148,14 @@ struct LayerwiseOperands {
   TANDEM_HD A weight(const PieceRow& p, std::int64_t local) const {
     return master.here() ? load<A>(master, p.state + local) : load<A>(weights, p.weight + local);
   }
-  /// What a gradient is multiplied by before anything else. The first of the roots is that of its own sum, where there is one.
+  /// Initial factor on a gradient. LAMB: the clip coefficient. LANS: 1 / norm of the tensor's gradient.
   TANDEM_HD double factor(double norm) const {
     if (kind == LayerwiseKind::lamb) return table->clip_coefficient;
     return norm > 0 ? 1 / norm : 0;
   }
 };
 
-/// TensorNorms, and the same words for the same sums in CarrySumsKernel behind it.
+/// TensorNorms. CarrySumsKernel then makes words equal for equal sums.
 struct TensorNormsKernel {
   Form form;
   Typed gradients;
@@ -175,7 +175,7 @@ struct TensorNormsKernel {
   }
 };
 
-/// Carries `count` exact sums that follow each other.
+/// Carries `count` consecutive exact sums.
 struct CarrySumsKernel {
   Form form;
   std::int64_t* sums;
@@ -190,7 +190,7 @@ struct CarrySumsKernel {
   }
 };
 
-/// The roots of a run's exact sums: of its gradient, then `updates` of weights and updates.
+/// Square roots of a parameter's exact sums: of its gradient (if any), then `updates` of weights and updates.
 template <class Block>
 TANDEM_HD inline const double* roots_of(Block& block, const LayerwiseOperands& at, std::int64_t parameter, std::int64_t updates) {
   SquaresRoom& room = *reinterpret_cast<SquaresRoom*>(block.shared());
@@ -204,7 +204,7 @@ TANDEM_HD inline const double* roots_of(Block& block, const LayerwiseOperands& a
   return room.roots;
 }
 
-/// LayerwiseMoments: norms are of the moments as they are stored.
+/// LayerwiseMoments. Norms use the moments as they are stored.
 struct LayerwiseMomentsKernel {
   Form form;
   LayerwiseOperands at;

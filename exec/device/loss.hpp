@@ -1,5 +1,5 @@
 #pragma once
-// Cross-entropy over a vocabulary cut across tensor ranks, a block for each row of logits.
+// Cross-entropy over a vocabulary that is sharded over tensor ranks. One block per row of logits.
 
 #include <cmath>
 #include <limits>
@@ -12,20 +12,20 @@
 
 namespace tandem::exec::device {
 
-/// A rank's columns, in the whole vocabulary and without padding.
+/// The columns of a rank's vocabulary shard, with and without padding.
 struct VocabShard {
   std::int64_t cols, first, real, vocab_size;
 
-  /// Column of a target here, or -1 when another rank has it, or there is none.
+  /// Local column of a target; -1 if another rank has it or there is no target.
   TANDEM_HD std::int64_t column(std::int32_t target, Fault* fault) const {
     if (target >= vocab_size) fault->set(FaultKind::target, target);
     return target >= first && target < first + real ? target - first : -1;
   }
 };
 
-inline constexpr int kLossThreads = 512, kLossBatch = 4;  ///< threads of a row; pieces that each reads at a time
+inline constexpr int kLossThreads = 512, kLossBatch = 4;  ///< threads per row; pieces that each loads at a time
 
-/// A row of logits, and room for its first pieces in memory that the block shares: what is kept there is read once.
+/// A row of logits. Its first pieces are kept in shared memory as far as it suffices, so they are loaded once.
 template <class S>
 class LogitsRow {
  public:
@@ -33,10 +33,10 @@ class LogitsRow {
   using In = Access<S>;
   static constexpr int n = kLanes<S>;
   using Raw = typename In::template Raw<n>;
-  const Span<n> part;      ///< all columns
-  const std::int64_t end;  ///< behind the real ones
+  const Span<n> part;      ///< all columns, with padding
+  const std::int64_t end;  ///< end of the columns without padding
 
-  /// `may`: whether pieces of 16 bytes can be read.
+  /// `may`: pieces of 16 bytes can be loaded.
   template <class Block>
   TANDEM_HD LogitsRow(Block& block, const Typed& logits, const VocabShard& shard, bool may)
       : part(block.index() * shard.cols, shard.cols, may),
@@ -45,7 +45,7 @@ class LogitsRow {
         kept_(reinterpret_cast<Raw*>(block.shared())),
         room_(static_cast<std::int64_t>(block.shared_bytes() / sizeof(Raw))) {}
 
-  /// Of the real columns. Keeps what there is room for.
+  /// Largest logit without padding. Keeps the pieces that fit into shared memory.
   template <class Block>
   TANDEM_HD A largest(Block& block) const {
     constexpr A kNone = -std::numeric_limits<A>::infinity();
@@ -61,7 +61,7 @@ class LogitsRow {
     block.gather_more(found, part.singles(), [&](A& top, std::int64_t k) { top = larger(top, single(k)); });
     return block.join(found, larger);
   }
-  /// Sum of exp(logit - top) over the real columns; `kept`: after largest().
+  /// Sum of exp(logit - top) without padding. `kept`: call it after largest().
   template <class Block>
   TANDEM_HD A exponentials(Block& block, A top, bool kept) const {
     auto found = block.template gather<kLossBatch>(
@@ -83,7 +83,7 @@ class LogitsRow {
   Raw* kept_;
   std::int64_t room_;
 
-  /// Padding does not count.
+  /// Sets padding to -infinity.
   TANDEM_HD Wide<A, n> real(const Raw& raw, std::int64_t k) const {
     Wide<A, n> x = In::template numbers<n>(raw);
     if (part.piece(k) + n > end) {
@@ -135,8 +135,8 @@ struct VocabSumsKernel {
   }
 };
 
-/// dlogits = (softmax - one-hot) * weight, and the row's loss in `terms`. Without `max` and `sums` it finds them itself, with the
-/// same bits, and keeps as much of the row as its block can share. dlogits may be logits.
+/// dlogits = (softmax - one-hot) * weight; the row's loss goes to `terms`. Without `max` and `sums` it computes
+/// them with the same bits, keeping as much of the row as shared memory can hold. dlogits may be logits.
 struct LossKernel {
   static constexpr int kBlockThreads = kLossThreads;
   Form form;
@@ -145,7 +145,7 @@ struct LossKernel {
   VocabShard shard;
   const StepTable* table;
   Fault* fault;
-  double share;  ///< of the step's loss
+  double share;  ///< factor on this loss in the step's loss
 
   Grid grid() const { return {rows, 0, max.here() ? 0 : static_cast<std::size_t>(shard.cols / lanes_of(form)) * 16}; }
   template <class S, class Block>
@@ -167,7 +167,7 @@ struct LossKernel {
       const A d = c < shard.real && target >= 0 ? exp_short(logit - top) * factor : A{0};
       return c == mine ? d - weight : d;
     };
-    block.sync();  // the target's logit was read
+    block.sync();  // wait until the target's logit has been read
     block.template stream<kLossBatch>(
         x.part.pieces, [&](std::int64_t k) { return x.piece(k, !known); },
         [&](const typename Row::Raw& raw, std::int64_t k) {
@@ -188,14 +188,14 @@ struct LossKernel {
   }
 };
 
-/// loss (= or += unless `first`) sum of the rows' losses / tokens of the global batch. One block.
+/// loss = (or +=, unless `first`) sum of row losses / tokens of the global batch. One block.
 struct LossSumKernel {
   static constexpr int kBlockThreads = 1024;
   Form form;
   Typed terms, loss;
   std::int64_t rows, global_tokens;
   bool first;
-  double share;  ///< of the step's loss
+  double share;  ///< factor on this loss in the step's loss
 
   Grid grid() const { return {1}; }
   template <class S, class Block>

@@ -1,5 +1,5 @@
 #pragma once
-// Kernels that move elements, and rotary embedding.
+// Kernels that move elements, and rotary position embedding.
 
 #include <cmath>
 
@@ -10,7 +10,7 @@
 
 namespace tandem::exec::device {
 
-/// Element (a, b, c) of [outer, middle, inner] lies at first + a outer_step + b middle_step + c.
+/// Offset of element (a, b, c) of [outer, middle, inner]: first + a * outer + b * middle + c.
 struct Steps {
   std::int64_t first = 0, outer = 0, middle = 0;
 };
@@ -49,7 +49,7 @@ struct CopyKernel {
   }
 };
 
-/// Packs columns of which some go to several peers.
+/// Packs columns, some of which go to several peers.
 struct CommonColumnsKernel {
   Form form;
   Typed x, y;
@@ -66,7 +66,7 @@ struct CommonColumnsKernel {
   }
 };
 
-/// Its inverse, which sums what several peers have of a column.
+/// The inverse. It sums a column's values from several peers.
 struct CommonColumnsGradKernel {
   Form form;
   Typed y, x;
@@ -93,7 +93,7 @@ struct CommonColumnsGradKernel {
   }
 };
 
-/// Cosine and sine of an angle. In fp32 its whole turns go off in fp64 first, so large angles keep their bits.
+/// Cosine and sine of an angle. Whole turns are removed in fp64, so large angles stay accurate in fp32.
 template <class A>
 struct Turn {
   A cos, sin;
@@ -116,16 +116,16 @@ struct Turn {
   }
 };
 
-inline constexpr std::int64_t kMostPairs = 256;  ///< halves of the longest head that is turned
+inline constexpr std::int64_t kMostPairs = 256;  ///< pairs (half the dimensions) of the longest rotary head
 
-/// A block for each token: turns its query and key heads, or does one of the passes that frameworks without a fused kernel do.
+/// One block per token. Rotates its query and key heads, or performs one pass of frameworks without a fused kernel.
 struct RotaryKernel {
   Form form;
-  Typed x, turned, y;                           ///< x: what is turned in place is y; `turned`: t of the passes, in or out
-  std::int64_t tokens, width, groups;           ///< width: columns of a token; queries that stand apart are one group
-  std::int64_t first_head, end_head;            ///< of a group's query heads and its key
-  std::int64_t head, half, group;               ///< dimensions of a head; half of those that turn; columns of a group
-  double frequencies[kMostPairs];               ///< of each pair; angle = position / unit * frequency
+  Typed x, turned, y;                           ///< y is x if in place; `turned`: operand t of a pass, in or out
+  std::int64_t tokens, width, groups;           ///< width: columns per token; separate queries are one group
+  std::int64_t first_head, end_head;            ///< range of heads in a group: its query heads and its key
+  std::int64_t head, half, group;               ///< head size; half the rotary dimensions; columns per group
+  double frequencies[kMostPairs];               ///< per pair; angle = position / unit * frequency
   double unit, length;
   SequenceMap map{1, 1};
   std::int32_t context_rank;
@@ -157,7 +157,7 @@ struct RotaryKernel {
   }
 
  private:
-  /// 16 bytes of a head's first half and 16 of its second one.
+  /// Handles 16 bytes of a head's first half and 16 of its second half at a time.
   template <class S, class Block, class A>
   TANDEM_HD void turn_wide(Block& block, const A* cos, const A* sin) const {
     constexpr int n = kLanes<S>;

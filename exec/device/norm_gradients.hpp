@@ -6,8 +6,8 @@
 
 namespace tandem::exec::device {
 
-/// dx of a norm. With g = dy gamma: rstd (g - mean(g) - xhat mean(g xhat)) (+ residual); without mean(g) where no mean was taken
-/// off.
+/// dx of a norm = rstd (g - mean(g) - xhat mean(g xhat)) (+
+/// residual) with g = dy gamma. For RMS norms there is no mean(g).
 struct NormGradRows {
   Typed dy, x, stats, gamma, residual, dx;
   std::int64_t rows, cols;
@@ -17,7 +17,7 @@ struct NormGradRows {
     const int lanes = lanes_of(form);
     return row_plan(cols, form, are_aligned(lanes, dy, x, gamma) && are_aligned(lanes, residual, dx) && is_aligned(stats, 2));
   }
-  /// One row; also(slot, dy, xhat) for each of its pieces.
+  /// Processes one row; calls also(slot, dy, xhat) for each piece.
   template <class Variant, class Team, class Also>
   TANDEM_HD void kept(const Team& team, std::int64_t row, Also also) const {
     using S = typename Variant::Storage;
@@ -58,7 +58,7 @@ struct NormGradRows {
       put<S>(dx, at + s.i * n, result);
     });
   }
-  /// A row for a block that keeps nothing of it.
+  /// One row per block, for rows too long for registers.
   template <class S, class Block>
   TANDEM_HD void read_again(Block& block) const {
     using A = typename S::Number;
@@ -99,7 +99,7 @@ struct NormInputGradKernel {
   }
 };
 
-/// dx, and in the same pass each block's part of the sums of dy xhat and dy over its rows: [slab, 2, cols], for ColumnFoldKernel.
+/// Computes dx and, in the same pass, each block's partial sums of dy xhat and dy: [slab, 2, cols], for ColumnFoldKernel.
 struct NormGradKernel {
   Form form;
   NormGradRows of;
@@ -109,9 +109,9 @@ struct NormGradKernel {
   static constexpr int kResident = kKept<Variant> <= 8                             ? 3
                                    : kKept<Variant> <= 16 || Variant::kPieces <= 3 ? 2
                                                                                    : 1;
-  static constexpr std::int64_t kMostSlabs = 264;  ///< blocks that a device of 132 processors has at a time
+  static constexpr std::int64_t kMostSlabs = 264;  ///< blocks that are resident at once on 132 multiprocessors
 
-  /// Whether rows are short enough: threads keep a row's operands and sums.
+  /// True if rows are short enough for threads to keep their operands and sums in registers.
   static bool can(const RowPlan& plan) { return plan.keeps() && plan.kept <= 32; }
   static constexpr std::int64_t slabs(std::int64_t rows, const RowPlan& plan) {
     const std::int64_t most = plan.team == kThreads && plan.kept == 32 ? kMostSlabs / 2 : kMostSlabs,
@@ -168,7 +168,7 @@ struct NormGradKernel {
   }
 };
 
-/// Bytes of the partial sums of a norm's parameters, however they are summed.
+/// Bytes of the partial sums of a norm's parameters, for either way of summing.
 constexpr std::int64_t norm_room(std::int64_t rows, std::int64_t cols) {
   const std::int64_t slabs = rows < NormGradKernel::kMostSlabs ? rows : NormGradKernel::kMostSlabs;
   const std::int64_t together = slabs * 2 * cols * static_cast<std::int64_t>(sizeof(float)), apart = column_room(rows, cols, 2);

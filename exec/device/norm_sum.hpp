@@ -1,5 +1,5 @@
 #pragma once
-// The exact norm of gradients, and what follows from it.
+// The exact gradient norm, clipping and the loss scale.
 
 #include <limits>
 
@@ -11,12 +11,12 @@
 
 namespace tandem::exec::device {
 
-/// Part of an exact sum: five of its words, which hold most terms of a tensor.
+/// Five consecutive words of an exact sum, which hold most terms of a tensor.
 struct ExactWindow {
-  std::int64_t at = -1;  ///< the first word; -1: there is none yet
+  std::int64_t at = -1;  ///< index of the first word; -1: empty
   std::int64_t words[5] = {};
 
-  /// Whether it takes a term.
+  /// Adds a term; returns false if it does not fit into the window.
   TANDEM_HD bool add(const ExactTerm& term) {
     if (!term.finite) return false;
     if (at < 0) at = term.at > 0 ? term.at - 1 : 0;
@@ -30,7 +30,7 @@ struct ExactWindow {
   TANDEM_HD std::int64_t word(std::int64_t i) const { return at >= 0 && i >= at && i < at + 5 ? words[i - at] : 0; }
 };
 
-/// Rounded even where a compiler would join it to a sum.
+/// x * x, rounded. Prevents the compiler from fusing it with an addition.
 TANDEM_HD inline double squared(double x) {
 #ifdef __CUDA_ARCH__
   return __dmul_rn(x, x);
@@ -39,17 +39,17 @@ TANDEM_HD inline double squared(double x) {
 #endif
 }
 
-/// Adds the squares of every counted gradient, each block of 64 rounded to fp64 first, to an exact sum that was zeroed. In fp64, because
-/// the CPU's sums have the same bits. A word takes 2^31 terms before it must be carried: more than a rank's blocks of 64.
+/// Adds the squares of all counted gradients to an exact sum that starts at zero. Each block of 64 is first rounded to
+/// fp64, which gives the CPU's bits. A word can take 2^31 terms before carrying, more than a rank's number of blocks.
 struct NormSumKernel {
   Form form;
   Typed gradients;
   Pieces pieces;
   std::int64_t* sum;
 
-  static constexpr int kTeam = 4, kTeams = kThreads / kTeam;     ///< threads of a block of 64 elements
-  static constexpr std::int64_t kBlocks = 32;                    ///< of 64 elements in a stretch
-  static constexpr std::int64_t kGrid = 1056;                    ///< eight for each processor of an H100
+  static constexpr int kTeam = 4, kTeams = kThreads / kTeam;     ///< threads per block of 64 elements
+  static constexpr std::int64_t kBlocks = 32;                    ///< blocks of 64 elements per stretch
+  static constexpr std::int64_t kGrid = 1056;                    ///< eight per multiprocessor of an H100
   TANDEM_HD std::int64_t blocks() const { return pieces.count < kGrid ? pieces.count : kGrid; }
   Grid grid() const { return {blocks(), sizeof(ExactWindow) * kTeams + sizeof(std::int64_t) * kExactWords}; }
   template <class S, class Block>
@@ -78,7 +78,7 @@ struct NormSumKernel {
   }
 
  private:
-  /// A block of 64 elements, or what a piece has of it.
+  /// A block of 64 elements, or the part of it that a piece has.
   struct Part {
     std::int64_t first, count;
   };
@@ -91,7 +91,7 @@ struct NormSumKernel {
     const std::int64_t from = begin > flat ? begin : flat, to = end < last ? end : last;
     return {piece.gradient + stretch.first + from - flat, to - from};
   }
-  /// Sixteen lanes, four to a thread, the upper half into the lower one until one is left.
+  /// Sums 16 lanes, four per thread, in pairs: upper half onto lower half until one is left.
   template <class Team>
   TANDEM_HD double squares(const Team& team, const Part& part) const {
     const bool whole = part.count == kNormBlock && part.first % 4 == 0 && is_aligned(gradients, 4);
@@ -102,7 +102,7 @@ struct NormSumKernel {
   }
   TANDEM_HD Wide<double, 4> whole_lanes(std::int64_t first) const {
     Wide<double, 4> all = zeros<double, 4>();
-    if (bits(gradients.type) == 32) {  // four are read before the first is used
+    if (bits(gradients.type) == 32) {  // load four before the first is used
       Cells<float, 4> four[kNormBlock / kNormLanes];
       TANDEM_UNROLL
       for (int k = 0; k < kNormBlock / kNormLanes; ++k) four[k] = load_cells<float, 4>(gradients, first + k * kNormLanes);
@@ -130,7 +130,7 @@ struct NormSumKernel {
   }
 };
 
-/// The same words for the same sum.
+/// Carries an exact sum, so that equal sums have equal words.
 struct CarryKernel {
   Form form;
   std::int64_t* sum;
@@ -142,7 +142,7 @@ struct CarryKernel {
   }
 };
 
-/// ClipCoefficient; `rule` where the loss scale moves.
+/// ClipCoefficient. `rule` is present if the loss scale is dynamic.
 struct ClipKernel {
   Form form;
   const std::int64_t* sum;
@@ -166,7 +166,7 @@ struct ClipKernel {
   }
 
  private:
-  /// Squares do not add up to less than nothing.
+  /// The value of a sum of squares, which cannot be negative.
   static TANDEM_HD double value(const std::int64_t* words) {
     if (words[kExactWords - 1] != 0) return std::numeric_limits<double>::quiet_NaN();
     const ExactLead lead = exact_lead(words);

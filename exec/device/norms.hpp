@@ -17,8 +17,8 @@ TANDEM_HD inline A total(const Wide<A, N>& numbers) {
   return sum;
 }
 
-/// A row for a warp or for a block. With `add` the rows are what that gives: they go into x first, and are read as they stand
-/// there.
+/// A norm; one warp or block per row. With `add`, dropout(x + bias) +
+/// residual is first stored in x, and the norm reads the stored values.
 struct NormKernel {
   Form form;
   Typed x, gamma, beta, y, stats;

@@ -1,15 +1,15 @@
 #pragma once
-// A rank's pieces of parameters, and the stretches of them that blocks of threads work on.
+// A rank's parameter pieces, cut into stretches for blocks of threads.
 
 #include "exec/backend/piece_row.hpp"
 
 namespace tandem::exec::device {
 
-inline constexpr std::int64_t kNormBlock = 64, kNormLanes = 16;  ///< as exec/cpu/pieces and lanes have them: the bits of every norm
+inline constexpr std::int64_t kNormBlock = 64, kNormLanes = 16;  ///< as in exec/cpu/pieces and lanes; they fix the norms' bits
 
-/// A part of a piece, for one block of threads. It ends at a multiple of 64 elements of the flat buffers, or where its piece ends.
+/// A part of a piece for one block of threads. It ends at a multiple of 64 elements of the flat buffers, or at the piece's end.
 struct Stretch {
-  std::int64_t first = 0, count = 0;  ///< of the piece
+  std::int64_t first = 0, count = 0;  ///< in the piece
   std::int32_t piece = 0;
 };
 
@@ -17,9 +17,9 @@ struct Stretch {
 struct Pieces {
   const PieceRow* rows = nullptr;
   const Stretch* stretches = nullptr;
-  std::int64_t count = 0;  ///< of stretches
-  std::int64_t end = 0;    ///< elements that the pieces reach in the states
-  std::int64_t parameters = 0;  ///< one more than the largest index of a parameter
+  std::int64_t count = 0;  ///< number of stretches
+  std::int64_t end = 0;    ///< end of the pieces in the states, in elements
+  std::int64_t parameters = 0;  ///< largest parameter index plus 1
 };
 
 }  // namespace tandem::exec::device

@@ -1,5 +1,5 @@
 #pragma once
-// Kernels that compute element by element.
+// Elementwise kernels.
 
 #include "exec/device/chunk.hpp"
 #include "exec/device/typed.hpp"
@@ -8,7 +8,7 @@
 
 namespace tandem::exec::device {
 
-/// body(f) with the function's class of exec/shared/activations.
+/// Calls body(f) with the function's class from exec/shared/activations.
 template <class F>
 TANDEM_HD inline void with_activation(PointwiseKind kind, F body) {
   switch (kind) {
@@ -25,7 +25,7 @@ TANDEM_HD inline void with_activation(GateKind kind, F body) {
   return body(Gate<GeluTanh>{});
 }
 
-/// Pointwise, and PointwiseBackward where there is a dy: then y is dx.
+/// Pointwise; with dy PointwiseBackward, where y is dx.
 struct PointwiseKernel {
   Form form;
   Typed x, bias, dy, y;
@@ -52,11 +52,11 @@ struct PointwiseKernel {
   }
 };
 
-/// Elements of a gated activation: half as many lanes as 16 bytes have, because gate and value lie side by side.
+/// Elements per access of a gated activation: half of 16 bytes' worth, because gate and value are adjacent in memory.
 template <class S>
 inline constexpr int kGatedLanes = kLanes<S> / 2;
 
-/// GatedPointwise. `a`: of the product alone.
+/// GatedPointwise. `a`: output of the activation, for the pass that only multiplies.
 struct GatedKernel {
   Form form;
   Typed x, a, y;
@@ -95,7 +95,7 @@ struct GatedKernel {
   }
 };
 
-/// GatedPointwiseBackward. `dy`: of the activation's part da; `da`: what the product's part gives beside dx.
+/// GatedPointwiseBackward. In the activation's pass `dy` is da; `da` is the second output of the product's pass.
 struct GatedBackwardKernel {
   Form form;
   Typed dy, x, a, da, dx;
@@ -197,8 +197,8 @@ struct ElementwiseKernel {
   }
 };
 
-/// y[i] += x[i], or = x[i]; each operand in its own type. `rows` of `cols` where those of y lie `stride` apart, behind each other
-/// in x.
+/// y[i] += x[i], or y[i] = x[i] if `overwrite`; each operand has its own
+/// type. y may be rows of `cols` elements, `stride` apart; x is contiguous.
 struct AddKernel {
   Form form;
   Typed x, y;

@@ -1,5 +1,5 @@
 #pragma once
-// Matrix products as cuBLAS sees them.
+// Matrix products in cuBLAS's terms.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,36 +9,36 @@
 
 namespace tandem::exec::device {
 
-/// A matrix of a product, column-major and stored: consecutive columns are `ld` elements apart, consecutive matrices of a batch
-/// `stride`.
+/// A stored column-major matrix. Consecutive columns are `ld`
+/// elements apart, consecutive matrices of a batch `stride`.
 struct Stored {
   std::int64_t rows, cols, ld, stride = 0;
   bool transposed = false;   ///< the product reads it transposed
-  /// Elements from the first to the last, over a batch.
+  /// Number of elements from the first to the last one of a batch.
   std::int64_t span(std::int64_t batch) const { return (batch - 1) * stride + (cols - 1) * ld + rows; }
   auto operator<=>(const Stored&) const = default;
 };
 
-/// out[rows, cols] = alpha op(first) op(second) (+ out when accumulate) (+ bias over rows), `batch` times. With an activation that is
-/// stored beside as x, and out is gelu(x); or out is what it would be times gelu'(x).
+/// out[rows, cols] = alpha op(first) op(second) (+ out if accumulate) (+ bias over rows), `batch`
+/// times. gelu: out = gelu(x), and x is also stored. gelu_gradient: out is multiplied by gelu'(x).
 struct GemmShape {
   Stored first, second, out;
   std::int64_t batch = 1;
-  DType type = DType::bf16;   ///< of the operands and the arithmetic; fp8 is e4m3 with a scale for each tensor
-  DType result = DType::bf16; ///< of out (and bias)
-  bool accumulate = false, bias = false, sums = false;  ///< sums: of the second operand, over the summed dimension
-  const float* scale = nullptr;  ///< fp8: a device number, the scale of both operands
-  bool fast_sum = false;      ///< fp8: sums in the tensor core's own, shorter accumulator
+  DType type = DType::bf16;   ///< operands and arithmetic; fp8 is e4m3 with a scale per tensor
+  DType result = DType::bf16; ///< of out and the bias
+  bool accumulate = false, bias = false, sums = false;  ///< sums: of the second operand, over the inner dimension
+  const float* scale = nullptr;  ///< fp8: scale of both operands, in device memory
+  bool fast_sum = false;      ///< fp8: sum in the tensor cores' less precise accumulator
   ProductActivation activation = ProductActivation::none;
   auto operator<=>(const GemmShape&) const = default;
 
-  /// Whether its kernel does more than multiply and add up.
+  /// True if its kernel does more than multiply and accumulate.
   bool does_more() const { return bias || sums || activation != ProductActivation::none; }
   std::int64_t summed() const { return first.transposed ? first.rows : first.cols; }
   std::int64_t flops() const { return 2 * batch * out.rows * out.cols * summed(); }
 };
 
-/// One product with its operands. `vector`: the bias, or the sums, where the shape has them. `beside`: the activation's x, stored as out.
+/// A product and its operands. `vector`: bias or sums. `beside`: the activation's x, stored in out's type. Null if unused.
 struct Product {
   GemmShape shape;
   const std::byte *first, *second;
@@ -46,11 +46,11 @@ struct Product {
   std::byte* vector = nullptr;
   double alpha = 1;
   std::byte* beside = nullptr;
-  std::byte* room = nullptr;  ///< for sums that a kernel behind it makes: as large as room_bytes says of its operation
-  std::int64_t counted = -1;  ///< FLOPs that are asked for, where some of the results are not; -1: all
+  std::byte* room = nullptr;  ///< scratch memory for column sums, of room_bytes bytes
+  std::int64_t counted = -1;  ///< FLOPs to count if some results are not needed; -1: all
 };
 
-/// Fills with one byte.
+/// Fills memory with one byte value.
 struct Clearing {
   std::byte* address;
   std::int64_t bytes;

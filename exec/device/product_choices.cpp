@@ -41,7 +41,7 @@ std::uint32_t bytes(std::int64_t alignment) { return static_cast<std::uint32_t>(
 
 ProductChoices::ProductChoices(ProductPlace place, std::string path) : place_(std::move(place)), path_(std::move(path)) {
   if (file_exists(path_)) read();
-  permit_replacing(path_, path_);  // it grows from run to run
+  permit_replacing(path_, path_);  // the file grows from run to run
 }
 
 void ProductChoices::read() {

@@ -1,5 +1,5 @@
 #pragma once
-// Algorithms of products that earlier runs have timed, kept in a file that the simulator reads as measured times.
+// A file of matrix-product algorithms that earlier runs timed. The simulator reads it as measured times.
 
 #include <compare>
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace tandem::exec::device {
 
-/// What the choice of an algorithm depends on. Alignments: bytes that divide the addresses of the matrices; of the bias or the sums.
+/// What the choice of an algorithm depends on. Alignments in bytes: of the matrices' addresses, and of the bias or the sums.
 struct ProductKey {
   GemmShape shape;
   std::uint32_t alignment = 256, vector_alignment = 256;
@@ -20,26 +20,26 @@ struct ProductKey {
 };
 
 struct ProductChoice {
-  std::string algorithm;  ///< in the library's own words
-  double seconds = 0;     ///< of one product
+  std::string algorithm;  ///< as the library writes it
+  double seconds = 0;     ///< per product
 };
 
-/// Where choices hold: an algorithm of another card or library may not exist or be slow.
+/// Where choices are valid: another card or library may lack an algorithm or run it slowly.
 struct ProductPlace {
-  std::string card, library;  ///< "NVIDIA H100 80GB HBM3", "cuBLASLt 13.1.0"
-  std::string device;         ///< preset that the simulator finds the times by
+  std::string card, library;  ///< e.g. "NVIDIA H100 80GB HBM3", "cuBLASLt 13.1.0"
+  std::string device;         ///< device preset under which the simulator finds the times
   std::string date;
 };
 
-/// For any number of threads.
+/// Thread-safe.
 class ProductChoices {
  public:
-  /// Reads `path` where it exists. Throws ConfigError where it cannot be read, or where its times are of another card or library.
+  /// Reads `path` if it exists. Throws ConfigError if it cannot be read or belongs to another card or library.
   ProductChoices(ProductPlace place, std::string path);
 
   std::optional<ProductChoice> find(const ProductKey& key) const;
   void keep(const ProductKey& key, const ProductChoice& choice);
-  /// Writes the file, if anything is new since it was read: products of layers, as a cost table. Throws ConfigError.
+  /// Writes new choices to the file, as a cost table of layers' products. Throws ConfigError.
   void save();
 
   const std::string& path() const { return path_; }
@@ -55,7 +55,7 @@ class ProductChoices {
   bool changed_ = false;
 };
 
-/// $XDG_CACHE_HOME/tandem/algorithms, else ~/.cache/tandem/algorithms; there a file for each card and library.
+/// $XDG_CACHE_HOME/tandem/algorithms, else ~/.cache/tandem/algorithms, with one file per card and library.
 std::string default_choices_path(const ProductPlace& place);
 
 }  // namespace tandem::exec::device

@@ -3,7 +3,7 @@
 namespace tandem::exec::device {
 namespace {
 
-/// A row-major matrix [rows, cols] as cuBLAS sees it.
+/// A row-major matrix [rows, cols] in cuBLAS's column-major terms.
 Stored stored(std::int64_t rows, std::int64_t cols, bool transposed) { return {cols, rows, cols, 0, transposed}; }
 
 }  // namespace

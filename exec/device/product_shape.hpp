@@ -1,5 +1,5 @@
 #pragma once
-// Matrix products of layers as cuBLAS sees them, and back.
+// Converts matrix products of layers to cuBLAS's terms and back.
 
 #include <optional>
 
@@ -8,10 +8,10 @@
 
 namespace tandem::exec::device {
 
-/// Row-major C = op(A) op(B) is column-major C^T = op(B)^T op(A)^T: B comes first. With all that the operation asks for beside.
+/// Row-major C = op(A) op(B) is column-major C^T = op(B)^T op(A)^T, so B comes first. Includes bias, sums and activation.
 GemmShape shape_of(const MatMul& op, DType compute, DType result);
 
-/// The operation that has this shape; nothing where it is no product of a layer.
+/// The layer operation with this shape; nullopt if there is none.
 std::optional<MatMul> matmul_of(const GemmShape& shape);
 
 }  // namespace tandem::exec::device

@@ -1,5 +1,5 @@
 #pragma once
-// Dropout with what is added beside it, of hidden states and of embeddings.
+// Dropout with bias and residual, for hidden states and embeddings.
 
 #include "exec/device/chunk.hpp"
 #include "exec/device/dropout.hpp"
@@ -7,14 +7,14 @@
 
 namespace tandem::exec::device {
 
-/// dropout(x + bias) + residual of hidden states, each only where it is there.
+/// dropout(x + bias) + residual of hidden states. Bias and residual may be missing.
 struct DropoutAdd {
   Typed x, bias, residual;
   std::int64_t cols;
   Dropout dropout;
   HiddenRows places;
 
-  /// Whether `lanes` elements can be read at a time.
+  /// True if `lanes` elements can be loaded at a time.
   TANDEM_HD bool may(int lanes) const { return are_aligned(lanes, x, bias, residual) && cols % lanes == 0; }
   /// N elements of a row.
   template <class S, int N>
@@ -33,7 +33,7 @@ struct DropoutAdd {
   }
 };
 
-/// y = dropout(x + bias) + residual. Its gradient is the same without bias and residual.
+/// y = dropout(x + bias) + residual. The gradient is the same kernel without bias and residual.
 struct DropoutKernel {
   Form form;
   DropoutAdd add;
@@ -52,7 +52,7 @@ struct DropoutKernel {
   }
 };
 
-/// y = dropout(x + position[pos]); without a table y = dropout(x), which is its gradient, too.
+/// y = dropout(x + position[pos]). Without a table y = dropout(x), which is also the gradient.
 struct PositionKernel {
   Form form;
   Typed x, positions, y;
@@ -80,7 +80,7 @@ struct PositionKernel {
   }
 };
 
-/// A block for each position: the sum over the rows that have it, ascending; 0 where none has.
+/// One block per position: the sum of dy over its rows, ascending; 0 if there are none.
 struct PositionGradKernel {
   Form form;
   Typed dy, dpositions;
@@ -118,7 +118,7 @@ struct PositionGradKernel {
       store_wide(dpositions, position * cols + k * N, sum);
     });
   }
-  /// Of a position on this context rank, or -1.
+  /// Local index of a position on this context rank; -1 if it is elsewhere.
   TANDEM_HD std::int64_t local_index(std::int64_t position) const {
     const SequenceMap& map = places.map;
     if (position >= map.length()) return -1;
@@ -128,7 +128,7 @@ struct PositionGradKernel {
     }
     return -1;
   }
-  /// The first row of the shard with a local index.
+  /// The shard's first row with this local index.
   TANDEM_HD std::int64_t first_with(std::int64_t index) const {
     const std::int64_t seq = places.map.local_seq, behind = index - places.first_row % seq;
     return behind < 0 ? behind + seq : behind;

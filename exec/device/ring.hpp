@@ -1,31 +1,31 @@
 #pragma once
-// A library's step of ring attention (arXiv 2310.01889) as one whole attention of some queries to some keys, and the kernels that add
-// what it gives to what the earlier steps gave.
+// A step of ring attention (arXiv 2310.01889) for libraries: full attention of some
+// queries to some keys, and kernels that add its result to the earlier steps' results.
 
 #include "exec/device/flash.hpp"
 #include "exec/device/row_order.hpp"
 
 namespace tandem::exec::device {
 
-/// Queries and keys of a step, by index.
+/// The queries and keys of a step, by index.
 struct RingSpan {
   std::int64_t first_query, queries, first_key, keys;
 };
 
-/// All queries see all keys of the span, and no others do. Of a causal step behind the first: each rank's two pieces of a sequence are
-/// before, or around, or behind those of another.
+/// The queries that see keys in this step, and those keys; all see all. A rank has two pieces of a sequence. In causal steps after
+/// the first, keys of a lower rank are seen in their first half by all queries; keys of a higher rank wholly, by the second half.
 inline RingSpan ring_span(const AttentionPlace& p) {
   if (!p.causal) return {0, p.seq, 0, p.keys};
   if (p.key_rank < p.query_rank) return {0, p.seq, 0, p.keys / 2};
   return {p.seq / 2, p.seq / 2, 0, p.keys};
 }
 
-/// Where a library leaves the context and the statistics of a span: [batch, queries, heads * value_dim] and [batch, heads, queries].
+/// Where a library writes a span's context [batch, queries, heads * value_dim] and statistics [batch, heads, queries].
 struct RingParts {
   Typed context, stats;
 };
 
-/// A block for each query of a span: its contexts of both, each with the share that its sum of exponentials has.
+/// Merges a step's context with the earlier one, weighted by their sums of exponentials. One block per query of the span.
 struct RingMergeKernel {
   Form form;
   RingParts part;
@@ -53,7 +53,7 @@ struct RingMergeKernel {
   }
 };
 
-/// to += part, of some rows of every sequence; both lie alike.
+/// to += part for rows [first, first + rows) of every sequence.
 struct RingAddKernel {
   Form form;
   Typed part, to;

@@ -1,5 +1,5 @@
 #pragma once
-// Who goes to which expert (exec/cpu/moe): probabilities, choices, weights and rows, and the router's gradient.
+// Mixture-of-experts routing (exec/cpu/moe): scores, choices, weights and rows, and the router's gradient.
 
 #include <limits>
 
@@ -10,7 +10,7 @@
 
 namespace tandem::exec::device {
 
-/// Tokens whose rows of experts a block keeps in shared memory, one thread each: few enough that they fit.
+/// Tokens per block: as many as fit with their rows of expert numbers into shared memory, one thread each.
 inline std::int64_t routed_tokens(Form form, std::int64_t experts, std::int64_t rows) {
   const std::int64_t row = rows * (experts + 1) * static_cast<std::int64_t>(form == Form::doubles ? sizeof(double) : sizeof(float));
   const std::int64_t fit = (std::int64_t{24} << 10) / row;
@@ -21,10 +21,10 @@ inline std::size_t routed_bytes(Form form, std::int64_t tokens, std::int64_t exp
   return static_cast<std::size_t>(tokens * rows * (experts + 1)) * (form == Form::doubles ? sizeof(double) : sizeof(float));
 }
 
-/// Rows that a block keeps of each token: `rows`, and its keys where these are not its scores.
+/// Rows kept per token: `rows`, plus one for the keys if they differ from the scores.
 constexpr std::int64_t routed_rows(const RouterRule& r, std::int64_t rows) { return rows + (r.plain() ? 0 : 1); }
 
-/// Makes one token's keys, in `room` where they are not its scores.
+/// A token's keys: its scores, or, if they differ, written to `room`.
 template <class A>
 TANDEM_HD inline const A* keys_of(const RouterRule& r, const A* scores, const Typed& bias, A* room, std::int64_t experts) {
   if (r.plain()) return scores;
@@ -33,7 +33,7 @@ TANDEM_HD inline const A* keys_of(const RouterRule& r, const A* scores, const Ty
   return room;
 }
 
-/// The choice behind `last` (-1: the first): the largest key first, the lower expert of equal ones.
+/// The choice after `last` (-1: the first): next largest key; of equal keys, the lower expert.
 template <class A>
 TANDEM_HD inline std::int64_t next_choice(const A* keys, std::int64_t experts, std::int64_t last) {
   std::int64_t best = -1;
@@ -44,7 +44,7 @@ TANDEM_HD inline std::int64_t next_choice(const A* keys, std::int64_t experts, s
   return best;
 }
 
-/// What weights are divided by: the sum of the scores chosen, where they are normalised.
+/// Divisor of the weights: the sum of the chosen scores if weights are normalised, else 1.
 template <class A>
 TANDEM_HD inline A sum_of_chosen(const MoeDims& d, const RouterRule& r, const A* scores, const A* keys) {
   if (!normalizes(d, r)) return A{1};
@@ -56,7 +56,7 @@ TANDEM_HD inline A sum_of_chosen(const MoeDims& d, const RouterRule& r, const A*
   return sum;
 }
 
-/// One token's probabilities in place of its logits.
+/// Replaces a token's logits by probabilities.
 template <class A>
 TANDEM_HD inline void softmax_of_token(A* p, std::int64_t experts) {
   A top = p[0], sum = A{0};
@@ -66,7 +66,7 @@ TANDEM_HD inline void softmax_of_token(A* p, std::int64_t experts) {
   for (std::int64_t e = 0; e < experts; ++e) p[e] *= inverse;
 }
 
-/// Scores, weights, and the expert of every choice.
+/// Computes scores, weights, and the expert of every choice.
 struct RouterKernel {
   Form form;
   Typed logits, bias, probs, weights;
@@ -74,7 +74,7 @@ struct RouterKernel {
   MoeDims dims;
   RouterRule routing;
   std::int64_t tokens_of_block;
-  Typed scales = {};  ///< learned numbers of the experts
+  Typed scales = {};  ///< learned scales of the experts
 
   Grid grid() const {
     return {(dims.tokens + tokens_of_block - 1) / tokens_of_block,
@@ -107,7 +107,7 @@ struct RouterKernel {
   }
 };
 
-/// counts[e]: choices of each expert, a block for each.
+/// counts[e]: number of choices of each expert. One block per expert.
 struct ChoiceCountsKernel {
   Form form;
   const std::int32_t* chosen;
@@ -123,7 +123,7 @@ struct ChoiceCountsKernel {
   }
 };
 
-/// The row of every choice, in order of (expert, token, choice), a block for each expert.
+/// The row of every choice, ordered by (expert, token, choice). One block per expert.
 struct SlotsKernel {
   Form form;
   const std::int32_t *chosen, *counts;
@@ -180,7 +180,7 @@ struct BalanceGradKernel {
   }
 };
 
-/// The gradient of the experts' learned numbers, a block for each: of every choice what it adds, in a fixed order.
+/// Gradient of the experts' learned scales, one block each: the sum of its choices' terms, in a fixed order.
 struct ScaleGradKernel {
   Form form;
   const std::int32_t* chosen;
@@ -197,7 +197,7 @@ struct ScaleGradKernel {
   }
 };
 
-/// dlogits, with the load-balancing loss's share: the counts of all that route, and `factor` x loss scale of each.
+/// dlogits, including the load-balancing loss: counts over all routed tokens, times `factor` and the loss scale.
 struct RouterGradKernel {
   Form form;
   Typed dweights, probs, bias, dlogits;
@@ -207,7 +207,7 @@ struct RouterGradKernel {
   double factor;
   const StepTable* table;
   std::int64_t tokens_of_block;
-  Typed scales = {}, added = {};  ///< learned numbers of the experts; what each choice adds to their gradient
+  Typed scales = {}, added = {};  ///< learned scales of the experts; each choice's term of their gradient
   std::int32_t* chosen = nullptr;
 
   Grid grid() const {
@@ -248,7 +248,7 @@ struct RouterGradKernel {
   }
 
  private:
-  /// The load-balancing loss's derivative by scores, in place of that by their shares in the token's sum.
+  /// Converts the load-balancing loss's derivative: from shares of the token's sum of scores to the scores.
   template <class A>
   TANDEM_HD void auxiliary_of_shares(const A* p, A* dp) const {
     A sum = A{0}, mean = A{0};
@@ -256,7 +256,7 @@ struct RouterGradKernel {
     for (std::int64_t e = 0; e < dims.experts; ++e) mean += dp[e] * (p[e] / sum);
     for (std::int64_t e = 0; e < dims.experts; ++e) dp[e] = (dp[e] - mean) / sum;
   }
-  /// (dw_j - sum_i dw_i w_i) / sum, of weights w_j = p_j / sum before their scale; of those times their expert's number first.
+  /// Adds (dw_j - sum_i dw_i w_i) / sum, where w_j = p_j / sum before scaling. dw includes the expert's learned scale.
   template <class A>
   TANDEM_HD void add_weight_gradient(const A* p, const A* keys, A* dp, std::int64_t at) const {
     const A sum = sum_of_chosen(dims, routing, p, keys), scale = static_cast<A>(routing.scale);

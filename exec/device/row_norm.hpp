@@ -8,7 +8,7 @@
 
 namespace tandem::exec::device {
 
-/// A token's queries, or its keys, as one row: element `i` of it is in a head of HeadRows.
+/// A token's queries, or its keys, as one row. Maps its element `i` to heads of HeadRows.
 struct TokenRow {
   const HeadRows& heads;
   std::int64_t token;
@@ -24,7 +24,7 @@ struct TokenRow {
   TANDEM_HD std::int64_t packed(std::int64_t i) const { return head(i) * heads.dim + i % heads.dim; }
 };
 
-/// What the norms of all tokens are of. `sums` are over all ranks.
+/// Parameters of the norms of all tokens. `sums` cover all ranks.
 struct RowNorms {
   HeadRows heads;
   std::int64_t ranks;
@@ -41,7 +41,7 @@ struct RowNorms {
   }
 };
 
-/// sums[token, {queries, keys}] of squares or, with what was kept of x, of dy gamma x. A block for each token.
+/// sums[token, {queries, keys}]: of squares, or, if `kept` exists, of dy gamma x. One block per token.
 struct RowSumsKernel {
   Form form;
   Typed x, kept, of_queries, of_keys, sums;  ///< x: qkv, or its gradient
@@ -64,7 +64,7 @@ struct RowSumsKernel {
   }
 };
 
-/// qkv = its norm; kept = what it was. A block for each token.
+/// qkv = its norm; kept = its old value. One block per token.
 struct RowNormKernel {
   Form form;
   Typed qkv, of_queries, of_keys, sums, kept;
@@ -89,8 +89,8 @@ struct RowNormKernel {
   }
 };
 
-/// A slab's part of the gradients of the weights, for ColumnFoldKernel: [slab, columns] of the queries, then of the keys. A block for
-/// each slab; before dqkv changes.
+/// A slab's partial sums of the weights' gradients, for ColumnFoldKernel: [slab, columns]
+/// of the queries, then of the keys. One block per slab. Must run before dqkv changes.
 struct RowNormWeightsKernel {
   Form form;
   Typed dqkv, kept, sums, partials;
@@ -120,7 +120,7 @@ struct RowNormWeightsKernel {
   }
 };
 
-/// dqkv becomes the gradient of what the norm read. With g = dy gamma: rstd (g - xhat mean(g xhat)). A block for each token.
+/// dqkv becomes the gradient of the norm's input: rstd (g - xhat mean(g xhat)) with g = dy gamma. One block per token.
 struct RowNormGradKernel {
   Form form;
   Typed dqkv, kept, of_queries, of_keys, sums, dots;

@@ -1,5 +1,5 @@
 #pragma once
-// Rows of several context ranks, put in the order of their positions.
+// Reorders rows of several context ranks by position.
 
 #include "exec/data/sequence_map.hpp"
 #include "exec/device/chunk.hpp"
@@ -7,18 +7,18 @@
 
 namespace tandem::exec::device {
 
-/// Columns of a row that a head group has: `cols` behind `first` of its `width`.
+/// The columns of a row that belong to head groups: `cols` columns from `first` on, of each group's `width`.
 struct GroupColumns {
   std::int64_t groups, width, first, cols;
 
-  /// Elements of a row; where element `i` of all rows' lies, if its row is `row`.
+  /// each(): elements per row. cell(): offset of element `i` of the packed rows, if it is in row `row`.
   TANDEM_HD std::int64_t each() const { return groups * cols; }
   TANDEM_HD std::int64_t cell(std::int64_t row, std::int64_t i) const {
     return (row * groups + i / cols % groups) * width + first + i % cols;
   }
 };
 
-/// Copies some columns of rows ordered (context rank, sequence, position) to rows ordered (sequence, position), or `back`.
+/// Copies columns of rows ordered (context rank, sequence, position) to rows ordered (sequence, position); `back`: reverse.
 struct RowOrderKernel {
   Form form;
   Typed from, to;

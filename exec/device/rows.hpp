@@ -1,5 +1,5 @@
 #pragma once
-// Rows that threads keep in registers, so that each is read once: which threads of a block have a row, and how much of it each.
+// Rows kept in registers, so that each is loaded once: the threads per row and the elements per thread.
 
 #include <cstdint>
 
@@ -7,13 +7,13 @@
 
 namespace tandem::exec::device {
 
-/// One of a thread's pieces of a row: the k-th, and where it stands among all threads' pieces.
+/// A thread's k-th piece of a row; `i`: index of the piece among all threads' pieces.
 struct Slot {
   int k;
   std::int64_t i;
 };
 
-/// Threads of a row, and elements that each keeps; 0: the row is read again whenever it is needed.
+/// Threads per row, and elements that each keeps; 0: the row is loaded again whenever it is needed.
 struct RowPlan {
   int team = 0, kept = 0;
 
@@ -21,7 +21,7 @@ struct RowPlan {
   constexpr std::int64_t rows_of_block() const { return keeps() ? kThreads / team : 1; }
 };
 
-/// `may`: whether elements can be read 16 bytes at a time.
+/// `may`: elements can be loaded 16 bytes at a time.
 constexpr RowPlan row_plan(std::int64_t cols, Form form, bool may) {
   const int lanes = lanes_of(form);
   if (form == Form::doubles || !may || cols % lanes != 0) return {};
@@ -31,7 +31,7 @@ constexpr RowPlan row_plan(std::int64_t cols, Form form, bool may) {
   return {};
 }
 
-/// A form whose rows are kept so.
+/// A storage form with a row plan, as compile-time constants.
 template <class S, int kTeam, int kKept>
 struct RowForm {
   using Storage = S;
@@ -47,7 +47,7 @@ struct RowForm<S, 0, 0> {
 template <class Variant>
 inline constexpr int kKept = Variant::kPieces * kLanes<typename Variant::Storage>;
 
-/// body(form) with the class above that a form and a plan mean.
+/// Calls body(RowForm) for a form and a plan.
 template <class F>
 void with_rows(Form form, const RowPlan& plan, F body) {
   with_storage(form, [&](auto storage) {
@@ -65,7 +65,7 @@ void with_rows(Form form, const RowPlan& plan, F body) {
   });
 }
 
-/// body(variant) with the class that `run` of a kernel is to be called with.
+/// Calls body(variant) with the class for the kernel's `run`.
 template <class Kernel, class F>
 void with_variant(const Kernel& kernel, F body) {
   if constexpr (requires { kernel.plan(); }) with_rows(kernel.form, kernel.plan(), body);

@@ -1,5 +1,5 @@
 #pragma once
-// Probabilities from scores, and their gradient, a block for each (sequence, head, query).
+// Attention probabilities from scores, and their gradient. One block per (sequence, head, query).
 
 #include <limits>
 
@@ -15,23 +15,23 @@
 
 namespace tandem::exec::device {
 
-/// Queries and keys of one attention among all heads, sequences and context ranks of the run. A query's or a key's index grows with its
-/// position; where context ranks share nothing, it is its position.
+/// The queries and keys of an attention within all heads, sequences and context ranks of
+/// the run. Indices grow with positions; without context parallelism they are positions.
 struct AttentionPlace {
   std::int64_t batch, heads, seq, keys, head_dim;
-  std::int64_t first_head, all_heads;  ///< of this rank, among all
-  std::int64_t first_sequence;         ///< of the micro-batch, counted from the table's first sample
+  std::int64_t first_head, all_heads;  ///< first_head: this rank's first one among all heads
+  std::int64_t first_sequence;         ///< of the micro-batch, relative to the table's first sample
   bool causal, alibi;
   Dropout dropout;
-  std::int64_t window = 0;  ///< keys that a query sees at most; 0: all before it
+  std::int64_t window = 0;  ///< largest number of keys that a query sees; 0: all before it
   bool chunked = false;
-  double soft_cap = 0;      ///< of scores, before bias and mask; 0: none
-  SequenceMap queries_of{1, 0}, keys_of{1, 0};  ///< of a rank that has a part of them
-  std::int64_t query_rank = 0, key_rank = 0;    ///< context ranks whose queries and keys these are
+  double soft_cap = 0;      ///< on scores, before bias and mask; 0: none
+  SequenceMap queries_of{1, 0}, keys_of{1, 0};  ///< positions of a rank that has only part of a sequence
+  std::int64_t query_rank = 0, key_rank = 0;    ///< the context ranks of these queries and keys
 
   TANDEM_HD std::int64_t position(std::int64_t query) const { return queries_of.position(query_rank, query); }
   TANDEM_HD std::int64_t key_position(std::int64_t key) const { return keys_of.position(key_rank, key); }
-  /// The first so many keys are those that query `i` sees.
+  /// Number of leading keys that end with the last one query `i` sees.
   TANDEM_HD std::int64_t visible(std::int64_t i) const {
     if (!causal) return keys;
     const std::int64_t end = position(i) + 1, piece = keys_of.context_size == 1 ? keys : keys_of.piece();
@@ -42,25 +42,25 @@ struct AttentionPlace {
     }
     return seen;
   }
-  /// The first of them.
+  /// The first key that query `i` sees.
   TANDEM_HD std::int64_t first(std::int64_t i) const { return first_key_seen(position(i), window, chunked); }
-  /// Whether query `i` sees `key`.
+  /// True if query `i` sees `key`.
   TANDEM_HD bool sees(std::int64_t i, std::int64_t key) const { return key < visible(i) && key >= first(i); }
-  /// Whether any of the queries from `from` to `to` may see any of the keys from `key` to `last`.
+  /// True if any of queries `from` to `to` may see any of keys `key` to `last`.
   TANDEM_HD bool may_see(std::int64_t from, std::int64_t to, std::int64_t key, std::int64_t last) const {
     return !causal || (position(to) >= key_position(key) && first(from) <= last);
   }
-  /// Positions that a key is behind a query.
+  /// Key position minus query position.
   template <class A>
   TANDEM_HD A distance(std::int64_t query, std::int64_t key) const {
     return static_cast<A>(static_cast<int>(key_position(key) - position(query)));
   }
-  /// What is added to a score for each position that the key is behind the query.
+  /// ALiBi's term in a score per position of distance; 0 without ALiBi.
   template <class A>
   TANDEM_HD A slope(std::int64_t head) const {
     return alibi ? static_cast<A>(alibi_slope(first_head + head, all_heads)) : A{0};
   }
-  /// Index of the mask of the key at position 0.
+  /// Dropout-mask index of the key at position 0.
   TANDEM_HD std::uint64_t mask_index(std::int64_t sequence, std::int64_t head, std::int64_t query) const {
     const std::int64_t row = (dropout.table->first_sample + first_sequence + sequence) * all_heads + first_head + head;
     return static_cast<std::uint64_t>((row * queries_of.context_size * seq + position(query)) * keys_of.context_size * keys);
@@ -72,7 +72,7 @@ struct AttentionPlace {
   }
 };
 
-/// A row of scores: where it begins, and whose it is.
+/// A row of scores: its offset, its query, and its visible keys.
 struct ScoreRow {
   std::int64_t at, sequence, head, query, first, visible;
 
@@ -83,7 +83,7 @@ struct ScoreRow {
   TANDEM_HD bool sees(std::int64_t key) const { return key >= first && key < visible; }
 };
 
-/// The bucket of every distance that an attention meets: of keys at positions 1 - queries to keys - 1 from a query.
+/// The bucket of every distance (key position - query position), from 1 - queries to keys - 1.
 struct BucketsKernel {
   Form form;
   std::int32_t* to;
@@ -100,7 +100,7 @@ struct BucketsKernel {
   }
 };
 
-/// A learned number of each head and bucket, which scores get; `buckets`: what BucketsKernel wrote for so many `queries`.
+/// Relative position bias: a learned number per head and bucket. `buckets`: written by BucketsKernel for this number of `queries`.
 struct RelativeBias {
   Typed table;  ///< [heads, count]
   std::int64_t count = 0, queries = 0;
@@ -112,7 +112,7 @@ struct RelativeBias {
   }
 };
 
-/// AttentionSoftmax. `dropped`: only of a whole one with dropout; y of the dropout alone.
+/// AttentionSoftmax. `dropped`: output of the dropout, if softmax and dropout run together.
 struct SoftmaxKernel {
   Form form;
   Typed scores, probs, dropped;
@@ -161,7 +161,7 @@ struct SoftmaxKernel {
   }
 };
 
-/// Gradient of a RelativeBias' table, a block for each head and bucket: the sum of its scores' gradients.
+/// Gradient of a RelativeBias table: the sum of its scores' gradients. One block per head and bucket.
 struct BucketGradKernel {
   Form form;
   Typed dscores, dtable;
@@ -173,7 +173,7 @@ struct BucketGradKernel {
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
     const std::int64_t head = block.index() / count, bucket = block.index() % count, half = place.causal ? count : count / 2;
-    const bool behind = bucket >= half;  // keys behind the query
+    const bool behind = bucket >= half;  // positive distances, in the upper half
     const std::int64_t within = behind ? bucket - half : bucket;
     const std::int64_t nearest = first_distance(within, half), farthest = first_distance(within + 1, half) - 1;
     const A sum = block.template sum<A>(place.batch * place.seq, [&](std::int64_t i) {
@@ -191,7 +191,7 @@ struct BucketGradKernel {
   }
 
  private:
-  /// The smallest distance of a bucket from `bucket` on; one beyond all where there is none.
+  /// The smallest distance whose bucket is at least `bucket`; past the largest distance if there is none.
   TANDEM_HD std::int64_t first_distance(std::int64_t bucket, std::int64_t buckets) const {
     std::int64_t from = 0, end = place.keys + place.queries_of.context_size * place.seq;
     while (from < end) {
@@ -203,7 +203,7 @@ struct BucketGradKernel {
   }
 };
 
-/// dscores = p (g - sum g p), g = mask dprobs; 0 where no key is seen.
+/// dscores = p (g - sum g p) with g = mask dprobs; 0 for invisible keys.
 struct SoftmaxGradKernel {
   Form form;
   Typed dprobs, probs, dscores;

@@ -1,6 +1,6 @@
 #pragma once
-// Attention to chosen keys, and the indexer that chooses them (exec/cpu/sparse). Blocks take a query, a query of a head, or a key; a warp
-// takes a pair. Sums have a fixed order.
+// Sparse attention to chosen keys, and the indexer that chooses them (exec/cpu/sparse). One
+// block per query, head of a query, or key; one warp per pair. Sums have a fixed order.
 
 #include <bit>
 #include <cmath>
@@ -15,10 +15,10 @@
 namespace tandem::exec::device {
 
 inline constexpr int kPairTeam = 32, kPairPieces = 24;
-inline constexpr std::int64_t kMostOfPair = std::int64_t{kPairTeam} * kPairPieces;  ///< dimensions of a head
-inline constexpr std::int64_t kPairsAtOnce = 256;                                   ///< that a block adds up to a key's gradient
+inline constexpr std::int64_t kMostOfPair = std::int64_t{kPairTeam} * kPairPieces;  ///< largest head size
+inline constexpr std::int64_t kPairsAtOnce = 256;                                   ///< pairs added to a key's gradient at a time
 
-/// Sum of products of two rows.
+/// Dot product of two rows.
 template <class S, class Team>
 TANDEM_HD inline typename S::Number pair_dot(const Team& team, const Typed& a, std::int64_t at, const Typed& b, std::int64_t bt,
                                              std::int64_t n) {
@@ -26,12 +26,12 @@ TANDEM_HD inline typename S::Number pair_dot(const Team& team, const Typed& a, s
   return team.template sum<A, kPairPieces>(n, A{0}, [&](Slot s) { return S::get(a, at + s.i) * S::get(b, bt + s.i); });
 }
 
-/// Where a sequence's keys lie: in order of positions, or those of each context rank, which follow each other (SequenceMap).
+/// Order of a sequence's keys: by position, or context rank after context rank (SequenceMap).
 struct KeyOrder {
   std::int64_t batch, keys, shards;
 
   TANDEM_HD std::int64_t local() const { return keys / shards; }
-  /// Of a position, among the sequence's keys rank after rank.
+  /// Index of a position among the sequence's keys, which are ordered rank after rank.
   TANDEM_HD std::int64_t column(std::int64_t position) const {
     if (shards == 1) return position;
     const std::int64_t piece = local() / 2, number = position / piece, within = position % piece;
@@ -43,7 +43,7 @@ struct KeyOrder {
   }
 };
 
-/// Lists of queries: positions, ascending, then -1.
+/// Each query's list of chosen keys: positions, ascending, then -1.
 struct KeyLists {
   const std::int32_t* chosen;
   std::int64_t listed;
@@ -58,7 +58,7 @@ struct KeyLists {
     }
     return low;
   }
-  /// Where a key stands in a list; -1 where it does not.
+  /// Index of a key in a list; -1 if it is not in it.
   TANDEM_HD std::int64_t find(std::int64_t row, std::int64_t key) const {
     const std::int64_t n = length(row);
     std::int64_t low = 0, high = n;
@@ -71,10 +71,10 @@ struct KeyLists {
   }
 };
 
-/// Where heads lie in an attention's operands.
+/// Layout of heads in an attention's operands.
 struct ChosenLayout {
-  std::int64_t heads, seq, per_group, head_dim, value_dim;  ///< per_group: query heads of a key head
-  std::int64_t q_width, q_group;                            ///< columns of a token, and from group to group
+  std::int64_t heads, seq, per_group, head_dim, value_dim;  ///< per_group: query heads per key head
+  std::int64_t q_width, q_group;                            ///< columns per token, and per group
   std::int64_t kv_width, kv_group, kv_first;                ///< kv_first: columns before the first key
   KeyOrder keys;
 
@@ -102,7 +102,7 @@ inline std::size_t numbers_bytes(Form form, std::int64_t numbers) {
   return static_cast<std::size_t>(numbers) * (form == Form::doubles ? sizeof(double) : sizeof(float));
 }
 
-/// FlashAttention of chosen keys, a block for each query of a head.
+/// FlashAttention to chosen keys. One block per query of a head.
 struct ChosenAttentionKernel {
   Form form;
   Typed q, kv, context, stats;
@@ -135,7 +135,7 @@ struct ChosenAttentionKernel {
   }
 };
 
-/// Operands of the backward pass; what a pair of a query and a key gives.
+/// Operands of the backward pass, and the values of a (query, key) pair.
 struct ChosenPairs {
   Typed dcontext, q, kv, context, stats;
   KeyLists lists;
@@ -163,7 +163,7 @@ struct ChosenPairs {
   }
 };
 
-/// dq, a block for each query of a head.
+/// Computes dq. One block per query of a head.
 struct ChosenQueryGradKernel {
   Form form;
   ChosenPairs pairs;
@@ -193,7 +193,7 @@ struct ChosenQueryGradKernel {
   }
 };
 
-/// body(queries of `sequence` from `first` on that chose a key, how many) for all of them, ascending; `found` has room for kPairsAtOnce.
+/// Calls body(queries, count) for the queries of `sequence` that chose `key`, ascending. `found` has room for kPairsAtOnce.
 template <class Block, class F>
 TANDEM_HD inline void each_chooser(Block& block, const KeyLists& lists, std::int64_t sequence, std::int64_t seq, std::int64_t key,
                                    std::int32_t* found, F body) {
@@ -204,7 +204,7 @@ TANDEM_HD inline void each_chooser(Block& block, const KeyLists& lists, std::int
   }
 }
 
-/// dk and dv, a block for each key of a group.
+/// Computes dk and dv. One block per key of a group.
 struct ChosenKeyGradKernel {
   Form form;
   ChosenPairs pairs;
@@ -245,12 +245,12 @@ struct ChosenKeyGradKernel {
         });
       }
     });
-    const std::int64_t key = at.key(sequence, position, group);  // its value follows it
+    const std::int64_t key = at.key(sequence, position, group);  // followed by its value
     block.each(all, [&](std::int64_t c) { S::put(dkv, key + c, sums[c]); });
   }
 };
 
-/// IndexTarget, a block for each query.
+/// IndexTarget. One block per query.
 struct IndexTargetKernel {
   Form form;
   Typed q, kv, stats, target;
@@ -277,7 +277,7 @@ struct IndexTargetKernel {
   }
 };
 
-/// Numbers of whole type in the order of a floating one; the lowest for what is no number.
+/// Maps a floating-point number to an unsigned integer of the same order; NaN becomes the lowest.
 template <class A>
 TANDEM_HD inline auto ordered(A x) {
   using U = std::conditional_t<sizeof(A) == sizeof(double), std::uint64_t, std::uint32_t>;
@@ -287,17 +287,17 @@ TANDEM_HD inline auto ordered(A x) {
   return (bits & kSign) != 0 ? static_cast<U>(~bits) : static_cast<U>(bits | kSign);
 }
 
-/// IndexTopK of some queries of a sequence from their products with all keys, a block for each query: the bits of the last score that
-/// is chosen are found eight at a time, from the highest.
+/// IndexTopK for some queries of a sequence, from their products with all keys. One block
+/// per query. Finds the bits of the last chosen score eight at a time, from the highest.
 struct ChooseKeysKernel {
   Form form;
-  Typed products, w;     ///< products[query, head, `width` keys as they lie]
-  Typed scores;          ///< room for [query, keys]
-  std::int32_t *ties, *chosen;  ///< ties: room for [query, keys]
+  Typed products, w;     ///< products[query, head, `width` keys in stored order]
+  Typed scores;          ///< scratch for [query, keys]
+  std::int32_t *ties, *chosen;  ///< ties: scratch for [query, keys]
   KeyOrder keys;
   std::int64_t heads, listed, width;
-  std::int64_t first_row, queries;                   ///< of these queries, among all rows
-  std::int64_t first_query, own, shards, rank;       ///< in the sequence's part that this rank has, of `own` queries
+  std::int64_t first_row, queries;                   ///< index of these queries among all rows
+  std::int64_t first_query, own, shards, rank;       ///< first_query: within this rank's `own` queries of the sequence
 
   static constexpr std::int64_t kDigits = 256;
   Grid grid() const { return {queries, (kDigits + 2) * sizeof(std::int64_t)}; }
@@ -321,7 +321,7 @@ struct ChooseKeysKernel {
   }
 
  private:
-  /// Keys up to a query's position.
+  /// Number of keys up to a query's position.
   TANDEM_HD std::int64_t visible(std::int64_t query) const {
     if (shards == 1) return query + 1;
     const std::int64_t piece = own / 2;
@@ -348,14 +348,14 @@ struct ChooseKeysKernel {
       last |= static_cast<U>(*digit) << shift;
       known |= U{0xFF} << shift;
     }
-    // Of those equal to the last one, the lowest positions.
+    // Of scores equal to the last chosen one, take the lowest positions.
     block.select(n, equal, [&](std::int64_t k) { return ordered(score[k]) == last; });
     const std::int64_t cut = equal[*left - 1];
     block.select(n, to, [&](std::int64_t k) { return ordered(score[k]) > last || (ordered(score[k]) == last && k <= cut); });
   }
 };
 
-/// What the operations of an indexer's gradients share. ds[row, place in the list]: gradient of a score.
+/// Shared by the indexer's gradient kernels. ds[row, index in list]: gradient of a score.
 struct IndexPairs {
   Typed target, q, k, w, ds;
   KeyLists lists;
@@ -368,7 +368,7 @@ struct IndexPairs {
   }
 };
 
-/// dq and dw, and the gradients of scores, a block for each query.
+/// Computes dq, dw and the scores' gradients. One block per query.
 struct IndexQueryGradKernel {
   Form form;
   IndexPairs pairs;
@@ -413,7 +413,7 @@ struct IndexQueryGradKernel {
   }
 
  private:
-  /// From sums over heads to gradients of these: softmax less target.
+  /// Replaces sums over heads by their gradients: softmax minus target, scaled.
   template <class S, class Block, class A>
   TANDEM_HD void score_gradients(Block& block, std::int64_t row, std::int64_t n, A* s) const {
     const std::int64_t first = row * pairs.lists.listed;
@@ -430,7 +430,7 @@ struct IndexQueryGradKernel {
   }
 };
 
-/// dk, a block for each key.
+/// Computes dk. One block per key.
 struct IndexKeyGradKernel {
   Form form;
   IndexPairs pairs;

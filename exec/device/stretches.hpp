@@ -1,5 +1,5 @@
 #pragma once
-// Pieces of parameters cut into what one block of threads works on.
+// Cuts parameter pieces into stretches, each for one block of threads.
 
 #include <span>
 #include <vector>
@@ -8,15 +8,15 @@
 
 namespace tandem::exec::device {
 
-inline constexpr std::int64_t kStretch = 2048;  ///< elements at most: 32 blocks of a norm
+inline constexpr std::int64_t kStretch = 2048;  ///< largest number of elements: 32 blocks of a norm
 
-/// Ascending.
+/// The stretches, ascending.
 std::vector<Stretch> stretches_of(std::span<const PieceRow> rows);
 
-/// Elements that the pieces reach in the states.
+/// End of the pieces in the states, in elements.
 std::int64_t end_of_states(std::span<const PieceRow> rows);
 
-/// One more than the largest index of a parameter.
+/// Largest parameter index plus 1.
 std::int64_t end_of_parameters(std::span<const PieceRow> rows);
 
 }  // namespace tandem::exec::device

@@ -1,5 +1,5 @@
 #pragma once
-// Operands as a device's kernels see them, and how they read and write elements.
+// Operands as device kernels see them, and access to their elements.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tandem::exec::device {
 
-/// An address of the device and the type of what lies there. Without an address: no such operand.
+/// A device address and the element type there. nullptr: the operand is missing.
 struct Typed {
   std::byte* address = nullptr;
   DType type = DType::fp32;
@@ -23,7 +23,7 @@ constexpr T* as(const Typed& t) {
   return reinterpret_cast<T*>(t.address);
 }
 
-/// Element `i` in A. Types are fp64, fp32 (and tf32), bf16, fp16.
+/// Loads element `i` as A. Types: fp64, fp32 (and tf32), bf16, fp16.
 template <class A>
 TANDEM_HD inline A load(const Typed& t, std::int64_t i) {
   switch (t.type) {
@@ -34,7 +34,7 @@ TANDEM_HD inline A load(const Typed& t, std::int64_t i) {
   }
 }
 
-/// Rounds to the nearest.
+/// Stores a value, rounded to nearest.
 template <class A>
 TANDEM_HD inline void store(const Typed& t, std::int64_t i, A value) {
   switch (t.type) {
@@ -45,7 +45,7 @@ TANDEM_HD inline void store(const Typed& t, std::int64_t i, A value) {
   }
 }
 
-/// Rounds a number of 16 bits to the neighbour that 32 random bits choose, others to the nearest.
+/// Stores a value. 16-bit types are rounded up or down by 32 random bits, others to nearest.
 template <class A>
 TANDEM_HD inline void store(const Typed& t, std::int64_t i, A value, std::uint32_t random) {
   if (t.type == DType::bf16)
@@ -56,7 +56,7 @@ TANDEM_HD inline void store(const Typed& t, std::int64_t i, A value, std::uint32
     store(t, i, value);
 }
 
-/// What a kernel computes in, and how it reads its large operands: their type is known at compile time where all of them have it.
+/// A kernel's arithmetic type, and whether its large operands all have one type that is known at compile time.
 enum class Form : std::uint8_t { doubles, floats, bf16, mixed };
 
 template <class A>
@@ -76,7 +76,7 @@ struct OnlyBf16 {
   static TANDEM_HD void put(const Typed& t, std::int64_t i, float value) { as<std::uint16_t>(t)[i] = to_bf16(value); }
 };
 
-/// body(storage) with the class above that a form means.
+/// Calls body(storage) with the class above for a form.
 template <class F>
 void with_storage(Form form, F body) {
   switch (form) {

@@ -1,5 +1,5 @@
 #pragma once
-// From gradients to new weights, over stretches of the pieces of parameters that a rank updates.
+// Optimizer updates: gradients to new weights, over stretches of the rank's parameter pieces.
 
 #include "exec/backend/step_table.hpp"
 #include "exec/device/pieces.hpp"
@@ -10,7 +10,7 @@
 
 namespace tandem::exec::device {
 
-/// How values are rounded that stay in 16 bits without a wider copy.
+/// Stochastic rounding of 16-bit values that have no wider master copy.
 struct RoundAtRandom {
   std::uint64_t seed = 0;
   bool wanted = false;
@@ -34,7 +34,7 @@ struct RoundAtRandom {
   }
 };
 
-/// Where elements of a piece stand in the optimizer's operands.
+/// Offsets of a piece's elements in the optimizer's operands.
 struct Places {
   std::int64_t local, state, weight, gradient;
 
@@ -42,8 +42,8 @@ struct Places {
       : local(at), state(piece.state + at), weight(piece.weight + at), gradient(piece.gradient + at) {}
 };
 
-/// body(lanes, places) for the elements of a block's stretch: several at a time where `may`, and where all operands' elements come
-/// to lie at multiples of 16 bytes together.
+/// Calls body(lanes, places) for the elements of a block's stretch. Takes several
+/// at a time if `may` and if all operands reach 16-byte alignment together.
 template <int N, class Block, class F>
 TANDEM_HD inline void each_of_stretch(Block& block, const Pieces& pieces, bool may, F body) {
   const Stretch stretch = pieces.stretches[block.index()];
@@ -57,7 +57,7 @@ TANDEM_HD inline void each_of_stretch(Block& block, const Pieces& pieces, bool m
     block.each(span.singles(), [&](std::int64_t k) { body(Lanes<1>{}, piece, Places(piece, span.single(k) - piece.state)); });
 }
 
-/// The weights an update changes, and where it writes them.
+/// The weights of an update, and where they are written.
 struct UpdatedWeights {
   const Typed &weights, &master;
   const RoundAtRandom& random;
@@ -73,7 +73,7 @@ struct UpdatedWeights {
     store_wide(weights, at.weight, w);
     device::put<S>(master, at.state, w);
   }
-  /// Instead of an optimizer's rule.
+  /// Replaces the optimizer's rule for parameters with a sign_step.
   template <class S, int N>
   TANDEM_HD void step_by_sign(const Typed& gradients, const PieceRow& piece, const Places& at) const {
     using A = typename S::Number;

@@ -1,5 +1,5 @@
 #pragma once
-// Several elements at once: a thread reads and writes up to 16 bytes by one instruction.
+// Vectors of elements: a thread loads and stores up to 16 bytes by one instruction.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tandem::exec::device {
 
-/// Numbers that a thread has in registers: loops over them are unrolled.
+/// Numbers in a thread's registers. Loops over them are unrolled.
 template <class A, int N>
 struct Wide {
   A v[N];
@@ -18,7 +18,7 @@ struct Wide {
   TANDEM_HD A operator[](int i) const { return v[i]; }
 };
 
-/// How many elements are meant, as a type.
+/// A number of elements, as a type.
 template <int N>
 struct Lanes {
   static constexpr int n = N;
@@ -39,12 +39,12 @@ TANDEM_HD inline Wide<A, N> operator+(Wide<A, N> a, const Wide<A, N>& b) {
   return a;
 }
 
-/// N elements as they lie in memory, of two, four or eight bytes.
+/// N elements of two, four or eight bytes, as stored in memory.
 template <class T, int N>
 struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Cells {
   T v[N];
 };
-/// Elements of 16 bits in words of 32, so that a copy is few instructions.
+/// 16-bit elements in 32-bit words, so that a copy takes few instructions.
 template <int N>
 struct alignas(2 * N < 16 ? 2 * N : 16) Cells<std::uint16_t, N> {
   static_assert(N % 2 == 0);
@@ -62,7 +62,7 @@ TANDEM_HD inline Cells<T, N> load_cells(const Typed& t, std::int64_t i) {
 template <class T, int N>
 TANDEM_HD inline void store_cells(const Typed& t, std::int64_t i, const Cells<T, N>& cells) {
 #ifdef __CUDA_ARCH__
-  if constexpr (sizeof(cells) % 16 == 0) {  // the compiler may take such a store apart
+  if constexpr (sizeof(cells) % 16 == 0) {  // the compiler may split such a store
     uint4 words[sizeof(cells) / 16];
     memcpy(words, &cells, sizeof(cells));
     TANDEM_UNROLL
@@ -119,7 +119,7 @@ TANDEM_HD inline Cells<std::uint16_t, N> pairs_of(const Wide<A, N>& numbers) {
   return all;
 }
 
-/// Elements [i, i + N) in A. Where N is not 1 they lie at a multiple of N * their size, or of 16 bytes.
+/// Loads elements [i, i + N) as A. If N > 1, their address must be a multiple of N * element size, at most 16 bytes.
 template <class A, int N>
 TANDEM_HD inline Wide<A, N> load_wide(const Typed& t, std::int64_t i) {
   switch (t.type) {
@@ -129,7 +129,7 @@ TANDEM_HD inline Wide<A, N> load_wide(const Typed& t, std::int64_t i) {
     default: return numbers_of<A>(load_cells<float, N>(t, i));
   }
 }
-/// Rounds to the nearest.
+/// Stores N numbers, rounded to nearest.
 template <class A, int N>
 TANDEM_HD inline void store_wide(const Typed& t, std::int64_t i, const Wide<A, N>& numbers) {
   switch (t.type) {
@@ -139,7 +139,7 @@ TANDEM_HD inline void store_wide(const Typed& t, std::int64_t i, const Wide<A, N
     default: store_cells(t, i, cells_of<float>(numbers));
   }
 }
-/// What `load_wide` gives behind `store_wide`.
+/// The numbers after rounding to `type`, as if stored and loaded.
 template <class A, int N>
 TANDEM_HD inline Wide<A, N> as_stored(DType type, const Wide<A, N>& numbers) {
   switch (type) {
@@ -150,7 +150,7 @@ TANDEM_HD inline Wide<A, N> as_stored(DType type, const Wide<A, N>& numbers) {
   }
 }
 
-/// How a form (typed.hpp) holds elements between memory and arithmetic: those whose type is known as they are stored.
+/// How a form (typed.hpp) holds elements between memory and arithmetic: unconverted if their type is known at compile time.
 template <class S>
 struct Access;
 
@@ -171,7 +171,7 @@ struct Access<AnyType<A>> {
   static TANDEM_HD Wide<A, N> numbers(const Raw<N>& raw) {
     return raw;
   }
-  /// Rounded to the type of what they are for.
+  /// Rounds to the type of the destination.
   template <int N>
   static TANDEM_HD Raw<N> raw(const Typed& to, const Wide<A, N>& numbers) {
     return as_stored(to.type, numbers);
@@ -238,8 +238,8 @@ TANDEM_HD inline void put(const Typed& t, std::int64_t i, const Wide<A, N>& numb
   Access<S>::template store<N>(t, i, Access<S>::template raw<N>(t, numbers));
 }
 
-/// Whether an operand's elements at multiples of `lanes` can be read so many at a time; nothing speaks against one that is not
-/// there.
+/// True if an operand's elements can be accessed `lanes` at a time,
+/// at multiples of `lanes`. A missing operand counts as aligned.
 TANDEM_HD inline bool is_aligned(const Typed& t, int lanes) {
   const std::int64_t bytes = lanes * (bits(t.type) / 8);
   return reinterpret_cast<std::uintptr_t>(t.address) % static_cast<std::uintptr_t>(bytes < 16 ? bytes : 16) == 0;
@@ -249,7 +249,7 @@ TANDEM_HD inline bool are_aligned(int lanes, const Operands&... operands) {
   return (is_aligned(operands, lanes) && ...);
 }
 
-/// Elements [first, first + n) of an operand: some singly at both ends, between them pieces of N that lie at multiples of 16 bytes.
+/// Elements [first, first + n) of an operand: single ones at both ends, and 16-byte aligned pieces of N between them.
 template <int N>
 struct Span {
   std::int64_t first, head, pieces, tail;

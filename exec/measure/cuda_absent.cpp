@@ -1,4 +1,4 @@
-// The twin of exec/cuda/measure.cpp for builds without the CUDA toolkit.
+// Replaces exec/cuda/measure in builds without the CUDA toolkit.
 #include "exec/measure/measure_cuda.hpp"
 #include "models/base/error.hpp"
 

@@ -17,8 +17,8 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
-/// Each operation's least median over rounds through the whole list: rounds lie seconds apart, so what disturbs the machine
-/// for a moment does not stay in the table.
+/// The lowest median of each operation over several rounds of the whole list. Rounds
+/// are seconds apart, so a short disturbance of the machine does not enter the table.
 class ComputeRounds {
  public:
   ComputeRounds(const MeasureOptions& options, DType dtype, double budget_s)
@@ -26,7 +26,7 @@ class ComputeRounds {
     for (const auto& op : measured_operations(options.quick, dtype)) samples_.push_back({op, dtype, 0});
   }
 
-  /// Later rounds may be cut short: every operation has its time by then.
+  /// Later rounds may be cut short, because every operation already has a time.
   std::vector<CostSample> run() {
     one_round(0);
     for (int round = 1; round < kMostRounds && !over(); ++round) one_round(round);

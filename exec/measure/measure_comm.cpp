@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kPerSize = 0.015;  // seconds
 constexpr int kFewest = 5, kMost = 100;
-constexpr int kPasses = 3;  // through all sizes: what disturbs the machine for a moment does not stay in the table
+constexpr int kPasses = 3;  // over all sizes, so that a short disturbance of the machine does not enter the table
 
 double seconds(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
 
@@ -29,13 +29,13 @@ double median(std::vector<double> v) {
   return *middle;
 }
 
-/// Keeps the processor busy, as the computation before a communication does: a core that sleeps wakes up late.
+/// Keeps the core busy, like the computation before a communication. A sleeping core would wake up late.
 void compute_for(std::chrono::microseconds t) {
   for (const auto end = Clock::now() + t; Clock::now() < end;) {
   }
 }
 
-/// Different on every rank and round, so that no rank is always the last.
+/// Differs between ranks and rounds, so that no rank is always the last.
 std::chrono::microseconds uneven(int rank, int round) { return std::chrono::microseconds(20 + (rank * 7 + round * 11) % 17); }
 
 std::vector<Rank> ranks(int n) {
@@ -44,8 +44,8 @@ std::vector<Rank> ranks(int n) {
   return all;
 }
 
-/// What one rank gives to a collective of fp32 and gets from it: one buffer where it works in place, else two, as
-/// tensor-parallel layers have it.
+/// Buffers of one rank for an fp32 collective. One buffer if the
+/// collective works in place, else two, as in tensor-parallel layers.
 class CollectiveBuffers {
  public:
   explicit CollectiveBuffers(const Collective& op) : given_(static_cast<std::size_t>(op.elements)) {
@@ -63,13 +63,13 @@ Tensor tensor_of(std::vector<float>& values) {
   return {reinterpret_cast<std::byte*>(values.data()), DType::fp32, static_cast<std::int64_t>(values.size())};
 }
 
-/// Wakes ranks that wait for one that has failed.
+/// Wakes ranks that wait for a failed one.
 void release(Rendezvous& gate, Communicator& comm) {
   gate.abort();
   comm.abort("another rank of the measurement failed");
 }
 
-/// One size: rounds[i] is the time of round i, from the last arrival to the last leaving.
+/// Times one size. rounds[i]: seconds of round i from the last arrival to the last return.
 class CollectiveTimer {
  public:
   CollectiveTimer(const Collective& op, int n)
@@ -116,9 +116,9 @@ class CollectiveTimer {
   std::vector<std::vector<TimePoint>> left_;
 };
 
-/// What a collective adds to a step whose ranks compute between collectives, each on a core of its own: rounds of a matrix
-/// product and the collective, less rounds of the product alone. Ranks drift apart as real ones do, so the wait for the
-/// last one and the time a sleeping core takes to wake are in it.
+/// Measures what a collective adds to a step. Ranks compute between collectives, each on
+/// its own core. The result is the time of rounds of product and collective, minus rounds
+/// of the product alone. It includes waiting for the last rank and waking sleeping cores.
 class StepCollectiveTimer {
  public:
   StepCollectiveTimer(const Collective& op, int n) : op_(op), n_(n), comms_(make_thread_communicators(n)) {}
@@ -131,7 +131,7 @@ class StepCollectiveTimer {
 
  private:
   static constexpr int kRounds = 24, kRepeats = 7;
-  static constexpr MatMul kProduct{96, 192, 192, false, false, false};  // about what lies between two collectives
+  static constexpr MatMul kProduct{96, 192, 192, false, false, false};  // about the work between two collectives
 
   /// Seconds of one round.
   double run(bool communicate) {
@@ -171,7 +171,7 @@ class StepCollectiveTimer {
   std::vector<std::unique_ptr<Communicator>> comms_;
 };
 
-/// One end of a message as the executor handles it: handed to a stream's thread, waited for on the rank's board.
+/// One end of a message as the executor performs it: on a stream's thread, awaited through the rank's task board.
 class MessageEnd {
  public:
   explicit MessageEnd(std::function<void()> transfer)
@@ -188,18 +188,18 @@ class MessageEnd {
   }
 
  private:
-  // Called inside the handler of what the transfer failed with.
+  // Called inside the exception handler of the failed transfer.
   void fail() {
     error_ = std::current_exception();
     board_.fail();
   }
 
-  std::exception_ptr error_;  ///< written before the board fails
+  std::exception_ptr error_;  ///< written before board_.fail()
   TaskBoard board_;
   StreamWorker worker_;
 };
 
-/// From the moment both ends have been issued to the moment the receiver's next computation may start.
+/// Seconds from the moment both ends are issued until the receiver's next computation may start.
 double measure_message(std::int64_t bytes, int rounds) {
   auto comms = make_thread_communicators(2);
   std::vector<std::byte> out(static_cast<std::size_t>(bytes)), in(out.size());
@@ -243,11 +243,11 @@ std::vector<std::int64_t> sizes(bool few) {
   return all;
 }
 
-/// All of them, however quick: between ranks of one core there is no link whose time could stand in.
+/// All kinds, even if quick: the CPU has no link time that could replace a missing one.
 constexpr CollectiveKind kKinds[] = {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
                                      CollectiveKind::broadcast, CollectiveKind::all_to_all, CollectiveKind::shift};
 
-/// Ranks and sizes that a kind is measured with.
+/// The group sizes and message sizes for a kind of collective.
 struct Grid {
   std::vector<int> ranks;
   std::vector<std::int64_t> bytes;
@@ -265,7 +265,7 @@ struct Case {
   std::int64_t bytes;
   CommSample measure() const {
     const Collective op{kind, Group::world, bytes / 4, DType::fp32};
-    // Ranks that share a core never leave it idle: there the collective alone is what it costs.
+    // Ranks that share a core never leave it idle. Then the collective's own time is its whole cost.
     const bool own_cores = ranks <= all_cores();
     const double alone = CollectiveTimer(op, ranks).measure();
     const double in_step = own_cores ? StepCollectiveTimer(op, ranks).measure() : alone;

@@ -1,6 +1,6 @@
 #pragma once
-// What a CUDA device really takes, as a cost table. Built from exec/cuda where the toolkit is, else from its twin
-// exec/measure/cuda_absent.cpp that refuses.
+// Measures a CUDA device into a cost table. Builds without the
+// CUDA toolkit use exec/measure/cuda_absent.cpp, which refuses.
 
 #include <functional>
 #include <string>
@@ -13,21 +13,21 @@ namespace tandem::exec {
 
 struct CudaMeasureOptions {
   std::string device;                  ///< name of the table; empty: the card's name in lower case with hyphens
-  double seconds = 240;                ///< all of it, about; what does not fit is left out and said
-  std::vector<CostSample> wanted;      ///< operations to time first (seconds unread), e.g. those of plans
-  /// What is being measured and how far it is (0 to 1); may be empty.
+  double seconds = 240;                ///< approximate total; measurements that do not fit are left out and listed
+  std::vector<CostSample> wanted;      ///< operations to time first (their seconds are ignored), e.g. those of plans
+  /// Called with the present measurement and its progress from 0 to 1. May be empty.
   std::function<void(const std::string& what, double done)> progress;
-  std::function<bool()> stop;          ///< asked again and again: true ends the measuring early; may be empty
+  std::function<bool()> stop;          ///< called repeatedly; returning true ends the measurement early; may be empty
 };
 
-/// Whether this build can measure a CUDA device at all.
+/// True if this build can measure CUDA devices.
 bool measures_cuda();
 
-/// Times device 0: matrix products through cuBLASLt, memory-bound kernels, copies, launches, flash attention where cuDNN's
-/// frontend was found when Tandem was built, and the memory that the libraries take. Nobody else should use the device.
-/// A device that fails on the way, and a measurement that is stopped, leave what was measured until then, and the fact "stopped"
-/// that says why. Throws MeasuringStopped where that is nothing.
-/// Throws InfeasibleError where this build has no CUDA, DeviceError where there is no device, driver or cuBLASLt.
+/// Times device 0: products by cuBLASLt, memory-bound kernels, copies, launches, flash attention
+/// (if cuDNN's frontend was found in the build), and the libraries' memory. No other process
+/// should use the device. If the device fails, or the measurement is stopped, the results so far
+/// are kept, and the fact "stopped" gives the reason. Throws MeasuringStopped if there are none.
+/// Throws InfeasibleError in a build without CUDA, DeviceError without device, driver or cuBLASLt.
 CostTable measure_cuda(const CudaMeasureOptions& options);
 
 }  // namespace tandem::exec

@@ -9,10 +9,10 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-/// With keys that are not the scores.
+/// Routing by scores plus a balancing bias, so that keys differ from scores.
 constexpr RouterRule kBalancedRouting{.scores = RouterScores::sigmoid, .bias = true};
 
-/// A kind of operation, to choose its grid by.
+/// A tag by which the grid of an operation type is chosen.
 template <class T>
 struct Kind {};
 
@@ -44,8 +44,8 @@ class Grid {
     ops_.push_back(MatMul{t, a, b, false, true, false});   // forward, bias added later
     ops_.push_back(MatMul{t, a, b, false, false, false});  // gradient of the input
     ops_.push_back(MatMul{a, b, t, true, false, false});   // gradient of the weight
-    ops_.push_back(MatMul{a, b, t, true, false, false, true, total_});  // the same, added
-    ops_.push_back(MatMul{a, b, t, true, false, false, false, DType::fp32, true});  // with that of the bias
+    ops_.push_back(MatMul{a, b, t, true, false, false, true, total_});  // the same, added to a total
+    ops_.push_back(MatMul{a, b, t, true, false, false, false, DType::fp32, true});  // with the bias gradient
   }
 
   void add(Kind<BiasGrad>) {
@@ -361,7 +361,7 @@ class Grid {
   template <SimulatedOnly O>
   void add(Kind<O>) {}
 
-  // Communication is timed by itself, and a CPU has no other memory to copy to.
+  // Communication is timed elsewhere, and the CPU has no second memory to copy to.
   void add(Kind<HostCopy>) {}
   void add(Kind<Collective>) {}
   void add(Kind<Send>) {}
@@ -386,7 +386,7 @@ class Grid {
           if (batch * heads * s * s <= kMostElements) f(AttentionDims{batch, heads, s, d});
   }
 
-  // Coarser grids, for operations that are simpler or rarer.
+  // Coarser grids, for simpler or rarer operations.
   template <class F>
   void few_matrices(F f) {
     for (const std::int64_t r : {16, 256, 4096})
@@ -398,7 +398,7 @@ class Grid {
       for (const std::int64_t s : {32, 128, 256})
         for (const std::int64_t d : {16, 64}) f(AttentionDims{batch, heads, s, d});
   }
-  /// Attentions that see a window of a quarter of the keys; FLOPs say what others take.
+  /// Attention in which a window of a quarter of the keys is visible. Other windows are predicted by FLOPs.
   template <class F>
   void windows(F f) {
     few_attentions([&](AttentionDims d) {
@@ -476,8 +476,8 @@ class Grid {
   static constexpr std::int64_t kMostProducts = std::int64_t{1} << 28, kMostElements = std::int64_t{1} << 21;
   bool quick_;
   DType dtype_;
-  bool narrow_;   ///< weights have wider copies, and gradients and states are wide
-  DType total_;   ///< of gradients and states
+  bool narrow_;   ///< weights are narrow, with wide master copies; gradients and states are wide
+  DType total_;   ///< type of gradients and states
   std::vector<Op> ops_;
 };
 

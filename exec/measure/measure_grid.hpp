@@ -1,5 +1,5 @@
 #pragma once
-// Which computations are timed: sizes of small models, in every form that training uses.
+// The computations to time: sizes of small models, in every form that training uses.
 
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace tandem::exec {
 
-/// At least one of every kind of computation. Total: an alternative of Op without a grid does not compile.
+/// At least one operation of every kind. An alternative of Op without a grid does not compile.
 std::vector<Op> measured_operations(bool quick, DType dtype);
 
 }  // namespace tandem::exec

@@ -15,7 +15,7 @@
 namespace tandem::exec {
 namespace {
 
-/// Does nothing, as fast as anything can.
+/// A queue that does nothing.
 class IdleQueue final : public ForwardingQueue {
  public:
   using ForwardingQueue::ForwardingQueue;
@@ -38,9 +38,9 @@ class NoTokens final : public TokenSource {
   void sequence(std::int64_t, std::span<std::int32_t>) const override {}
 };
 
-constexpr int kTasks = 16, kInstances = 200;  // of a block, of a small model's step
+constexpr int kTasks = 16, kInstances = 200;  // kTasks: of a block; kInstances: of a small model's step
 
-/// One rank's program of instances of one block of tasks with three operands each.
+/// A one-rank program: many instances of one block, whose tasks have three operands each.
 TaskGraph idle_graph() {
   Template block;
   block.name = "idle";
@@ -69,14 +69,14 @@ Plan idle_plan() {
   return plan;
 }
 
-/// What small models spend their time on, about a millisecond in all.
+/// Typical operations of small models, about a millisecond in all.
 std::vector<Op> typical_operations(DType dtype) {
   return {MatMul{256, 512, 128, false, true, true}, MatMul{256, 128, 512, false, false, false},
           LayerNorm{256, 128, 1e-5},               Pointwise{256 * 512, PointwiseKind::gelu_tanh},
           AttentionScores{{2, 4, 128, 32}},        Accumulate{128 * 512, dtype, dtype}};
 }
 
-/// Seconds of the typical operations on each of k threads at once, in the mean over threads.
+/// Seconds of the typical operations on each of k threads at once, averaged over the threads.
 double typical_seconds(std::size_t k, DType dtype, double budget_s) {
   Rendezvous gate(k);
   std::vector<double> sums(k);
@@ -93,7 +93,7 @@ double typical_seconds(std::size_t k, DType dtype, double budget_s) {
   return sum / static_cast<double>(k);
 }
 
-/// The least of three: what else the machine does only ever adds.
+/// The lowest of three measurements, because disturbances only ever add time.
 double least_typical_seconds(std::size_t k, DType dtype, double budget_s) {
   double least = typical_seconds(k, dtype, budget_s);
   for (int i = 0; i < 2; ++i) least = std::min(least, typical_seconds(k, dtype, budget_s));

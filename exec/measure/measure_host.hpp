@@ -1,5 +1,5 @@
 #pragma once
-// What the host adds to computations: its own time for a task, and what cores that compute at once take from each other.
+// Host costs of computations: the time per task, and the slowdown between cores that compute at once.
 
 #include <string>
 #include <vector>
@@ -8,18 +8,18 @@
 
 namespace tandem::exec {
 
-/// Seconds between two tasks of a program whose operations do nothing, run by the executor itself.
+/// Host seconds per task, measured on a program whose operations do nothing, run by the executor.
 double measure_launch();
 
-/// [k-1]: time of a computation when k threads compute at once over its time alone, for k up to the number of cores. Throws
-/// MeasuringStopped.
+/// Element k-1: time of a computation on each of k threads at once, divided by
+/// its time alone. k goes up to the number of cores. Throws MeasuringStopped.
 std::vector<double> measure_slowdown(const MeasureOptions& options);
 
-/// "model name, 2 cores, 8 GiB" as the operating system tells them.
+/// "model name, 2 cores, 8 GiB", from the operating system.
 std::string describe_host();
-/// Compiler and version that built this library.
+/// Name and version of the compiler of this library.
 std::string describe_compiler();
-/// Memory of this process that is resident now, bytes.
+/// Resident memory of this process, in bytes.
 std::int64_t resident_bytes();
 
 }  // namespace tandem::exec

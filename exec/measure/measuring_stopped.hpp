@@ -1,18 +1,18 @@
 #pragma once
-// How a measurement ends that is no longer wanted.
+// The exception that ends a measurement early.
 
 #include <functional>
 #include <stdexcept>
 
 namespace tandem::exec {
 
-/// Thrown by a measurement that was stopped before its table was whole.
+/// Thrown if a measurement is stopped before its table is complete.
 class MeasuringStopped : public std::runtime_error {
  public:
   MeasuringStopped() : std::runtime_error("interrupted") {}
 };
 
-/// Throws MeasuringStopped where `stop` says so; it may be empty.
+/// Throws MeasuringStopped if `stop` returns true. `stop` may be empty.
 inline void end_where_stopped(const std::function<bool()>& stop) {
   if (stop && stop()) throw MeasuringStopped();
 }

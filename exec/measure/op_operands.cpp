@@ -351,7 +351,7 @@ class Sizes {
   static std::int64_t choices(const MoeDims& d) { return d.tokens * d.top_k; }
   static std::int64_t rows(const auto& o) { return o.rows > 0 ? o.rows : o.batch * o.seq; }
 
-  /// A product that writes its result, or adds it to a last operand.
+  /// A product that writes its result, or adds it to the last operand.
   OperandSizes added_to(const auto& o, const List& in, std::int64_t elements) const {
     if (!o.accumulate) return {in, {v(elements)}};
     const OperandSize total{elements, o.total};

@@ -1,5 +1,5 @@
 #pragma once
-// The operands every computation takes, by size: for whoever calls a backend without a task graph.
+// Operand sizes of every computation, for callers of a backend without a task graph.
 
 #include <cstdint>
 #include <vector>
@@ -11,16 +11,16 @@ namespace tandem::exec {
 struct OperandSize {
   std::int64_t elements = 0;
   DType dtype = DType::fp32;
-  int same_as_input = -1;   ///< outputs only: the input it overwrites, -1 for memory of its own
-  int same_as_output = -1;  ///< outputs only: the earlier output that is the same tensor
+  int same_as_input = -1;   ///< outputs only: index of the input that it overwrites; -1: has its own memory
+  int same_as_output = -1;  ///< outputs only: index of the earlier output that is the same tensor
 };
 
 struct OperandSizes {
-  std::vector<OperandSize> inputs, outputs;  ///< in the order models/ops/op.hpp documents
+  std::vector<OperandSize> inputs, outputs;  ///< in the order of models/ops/op.hpp
 };
 
-/// Operands of one computation whose activations and weights are `dtype`. Throws ContractError for communication and
-/// HostCopy. Total: an alternative of Op without a case does not compile.
+/// Operands of a computation with activations and weights of type `dtype`. Throws ContractError
+/// for communication and HostCopy. An alternative of Op without a case does not compile.
 OperandSizes operand_sizes(const Op& op, DType dtype);
 
 }  // namespace tandem::exec

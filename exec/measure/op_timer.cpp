@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostSets = 64;
-constexpr double kShortestGroup = 50e-6;  // some hundred times what reading the thread's clock takes
+constexpr double kShortestGroup = 50e-6;  // some hundred times the cost of reading the thread's clock
 
 std::size_t bytes_of(const OperandSize& o) {
   return static_cast<std::size_t>(arena_aligned(tandem::bytes_of(o.dtype, o.elements).count()));
@@ -35,7 +35,7 @@ void fill(std::byte* begin, std::size_t bytes) {
     values[i] = static_cast<T>(0.5) + static_cast<T>((i * 7919) % 4096) / static_cast<T>(8193);
 }
 
-/// The same in 16 bits, `half` being 1/2 and `steps` the numbers from there to 1. Read as fp32, two of them are no denormal number either, which would take longer.
+/// Fills 16-bit numbers from 1/2 (bits `half`) to 1, `steps` of them. Read as fp32, pairs are no (slow) denormals.
 void fill_narrow(std::byte* begin, std::size_t bytes, std::uint16_t half, std::uint16_t steps) {
   auto* values = reinterpret_cast<std::uint16_t*>(begin);
   for (std::size_t i = 0; i < bytes / sizeof(std::uint16_t); ++i) values[i] = static_cast<std::uint16_t>(half + (i * 7919) % steps);
@@ -50,7 +50,7 @@ void fill(std::byte* begin, std::size_t bytes, DType dtype) {
   }
 }
 
-/// Tokens as spread as those of a text: the printable bytes, as far as the vocabulary holds them.
+/// Token ids spread like those of text: printable bytes, as far as the vocabulary has them.
 std::int32_t id(std::size_t i, std::int64_t vocabulary) {
   return static_cast<std::int32_t>((32 + static_cast<std::int64_t>(i * 7919 % 91)) % vocabulary);
 }
@@ -68,24 +68,24 @@ std::int64_t vocabulary(const Op& op) {
 
 bool is_integer(const OperandSize& o) { return o.dtype == DType::int32 || o.dtype == DType::int64; }
 
-/// Rows that choices take in order, those beyond the capacity of the experts none.
+/// The row that a choice takes, in order; -1 beyond the experts' capacity.
 std::int32_t slot(std::size_t choice, std::int64_t rows) {
   return static_cast<std::int64_t>(choice) < rows ? static_cast<std::int32_t>(choice) : -1;
 }
 
-/// Rows of each of `experts`, as equal as they can be.
+/// Number of rows of an expert if rows are distributed as evenly as possible.
 std::int32_t share(std::size_t expert, std::int64_t rows, std::int64_t experts) {
   return static_cast<std::int32_t>(rows / experts + (static_cast<std::int64_t>(expert) < rows % experts ? 1 : 0));
 }
 
-/// A place in the list of a query's chosen keys: as many as it can have, spread evenly (models/ops/indexer.hpp).
+/// An entry in the list of a query's chosen keys: as many as it may have, spread evenly (models/ops/indexer.hpp).
 std::int32_t listed_key(std::size_t place, std::int64_t listed, std::int64_t queries) {
   const std::int64_t at = static_cast<std::int64_t>(place) % listed, seen = static_cast<std::int64_t>(place) / listed % queries + 1;
   const std::int64_t chosen = std::min(seen, listed);
   return static_cast<std::int32_t>(at < chosen ? at * seen / chosen : -1);
 }
 
-/// One integer of an operand: what the operation would not choke on.
+/// A valid value for element `i` of an integer operand.
 std::int32_t integer(const Op& op, const OperandSize& operand, std::size_t i) {
   return std::visit(
       [&](const auto& o) -> std::int32_t {
@@ -104,7 +104,7 @@ std::int32_t integer(const Op& op, const OperandSize& operand, std::size_t i) {
       op);
 }
 
-/// An operand's integers; exact sums are 0.
+/// The values of an integer operand. Exact sums are 0.
 std::vector<std::int32_t> integers(const Op& op, const OperandSize& o) {
   if (o.dtype == DType::int64) return std::vector<std::int32_t>(static_cast<std::size_t>(2 * o.elements));
   std::vector<std::int32_t> values(static_cast<std::size_t>(o.elements));
@@ -125,7 +125,7 @@ Tensor tensor(const OperandSize& o, std::byte* address) { return {address, o.dty
 
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
-/// Processor time of this thread: what else the machine does in between does not count.
+/// Processor time of this thread, so that other programs do not count.
 double thread_seconds() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

@@ -1,5 +1,5 @@
 #pragma once
-// Times single computations the way a training step meets them: operands somewhere in the caches, not all in the nearest.
+// Times single operations under the conditions of a training step: operands are in some cache, not all in the nearest one.
 
 #include <cstddef>
 #include <memory>
@@ -10,27 +10,27 @@
 
 namespace tandem::exec {
 
-/// Not thread-safe: one a thread.
+/// Not thread-safe: use one per thread.
 class OpTimer {
  public:
-  /// Calls walk through two pools, of what is read and what is written, of `pool_bytes` each, or one operation's operands
-  /// where these are larger. The default keeps both within a core's second cache (one or two MiB today), where a step finds
-  /// what the operation before has just written; with less everything is in the first.
+  /// Calls cycle through one pool of inputs and one of outputs, each of `pool_bytes` bytes or as large as
+  /// one call's operands. By default both fit into a core's second-level cache (1 or 2 MiB today). There
+  /// a step finds what the operation before wrote. Smaller pools would fit into the first-level cache.
   explicit OpTimer(DType dtype, std::size_t pool_bytes = kPoolBytes);
   static constexpr std::size_t kPoolBytes = 512 << 10;
 
-  /// Median processor seconds of one call, over groups of calls that take about `budget_s` together, at least three.
+  /// Median processor seconds of one call. Measures at least three groups of calls, about `budget_s` seconds in all.
   double seconds(const Op& op, double budget_s);
 
  private:
   struct CallOperands {
     std::vector<Tensor> inputs, outputs;
   };
-  /// Memory that calls move through, so that a call does not find its operands where the last one left them.
+  /// Memory that calls cycle through, so that operands are not where the last call left them.
   class Pool {
    public:
     std::byte* next(std::size_t bytes);
-    /// Grows to hold `bytes` at once; new memory is filled with values between 1/2 and 1.
+    /// Grows to at least `bytes`. New memory is filled with values between 1/2 and 1.
     void reserve(std::size_t bytes, DType dtype);
     std::size_t size() const { return memory_.size(); }
 

@@ -6,7 +6,7 @@
 
 namespace tandem::exec {
 
-/// Year, month and day in UTC: "2026-01-31".
+/// The date in UTC, like "2026-01-31".
 inline std::string today() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};

@@ -11,14 +11,14 @@
 
 namespace tandem::exec::nccl {
 
-/// Throws InfeasibleError where the library is not found or older than 2.18, which brought what is used here.
+/// Throws InfeasibleError if the library is not found, or older than 2.18, the first version with all functions used here.
 class Api {
  public:
   explicit Api(const std::string& file = "libnccl.so.2");
 
  private:
   cuda::Library library_;
-  const cuda::Library* checked_;  ///< before any function is looked up
+  const cuda::Library* checked_;  ///< checks the version before any function is looked up
   template <class F>
   F* get(const char* name) const {
     return library_.get<F*>(name);
@@ -44,7 +44,7 @@ class Api {
 #undef TANDEM_NCCL
 };
 
-/// Throws ContractError where NCCL does not add up elements of this type.
+/// Throws ContractError if NCCL cannot reduce elements of this type.
 ncclDataType_t type_of(DType type);
 ncclRedOp_t operation_of(Reduce reduce);
 bool whole_numbers(DType type);

@@ -15,8 +15,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLook = 100ms;      // between two looks at calls and errors
-constexpr auto kPatience = 3'000ms;  // for the watch to name who died before NCCL's own error counts
+constexpr auto kLook = 100ms;      // interval between checks of calls and errors
+constexpr auto kPatience = 3'000ms;  // time for the watch to name the dead process before NCCL's own error is reported
 
 cudaStream_t stream_of(Queue& queue) { return static_cast<cuda::DeviceQueue&>(queue).stream(); }
 
@@ -165,7 +165,7 @@ void NcclCommunicator::perform_by_library(const Call& call) {
     }
   };
   connections_->group(comm, [&](const Api& nccl) { connections_->require_well(perform(nccl), comm); });
-  // As a ring receives them; NCCL chooses other ways, and tells of none.
+  // Counted as a ring receives it. NCCL may use other algorithms but does not report which.
   const auto share = static_cast<std::int64_t>(bytes) * (n - 1) / n;
   const bool twice = op.kind == CollectiveKind::all_reduce, whole = op.kind == CollectiveKind::broadcast;
   count(op, twice ? 2 * share : whole ? static_cast<std::int64_t>(bytes) : share);
@@ -229,7 +229,7 @@ void NcclCommunicator::issue_recv(std::span<std::byte> received, Rank from, cons
 
 // ---- watching ----
 
-// An error of NCCL counts while a call waits alone: a peer that has ended its run closes its connections, too.
+// NCCL's error counts only while a call waits. A peer that has ended its run also closes its connections.
 void NcclCommunicator::watch() {
   using Clock = std::chrono::steady_clock;
   Clock::time_point last_well = Clock::now();

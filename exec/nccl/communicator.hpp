@@ -1,5 +1,5 @@
 #pragma once
-// One rank's end over NCCL: what it does goes to the streams of its backend.
+// A communicator of one rank over NCCL. It enqueues its calls on the streams of the rank's CUDA backend.
 
 #include <condition_variable>
 #include <map>
@@ -35,7 +35,7 @@ class NcclCommunicator final : public Communicator {
   CommCounters counters() const override;
 
  private:
-  /// Of a group's lane: its communicator, and where parts of a fold come.
+  /// For one group and lane: the NCCL communicator, and memory for the parts of a reduction.
   struct Line {
     ncclComm_t comm = nullptr;
     cuda::Buffer room;
@@ -49,9 +49,9 @@ class NcclCommunicator final : public Communicator {
 
   void connect_group(const std::pair<Group, int>& key, std::int64_t room, const Mesh& mesh);
   void connect_messages(int way, const Lines& lines, const Mesh& mesh);
-  /// The first message between two ranks connects them, which blocks: so all are sent here once.
+  /// The first message between two ranks connects them, which blocks. So this sends one between all of them in advance.
   void warm(ncclComm_t comm, int members);
-  /// Whether NCCL's own collective gives the bits that threads give, or may give others.
+  /// True if NCCL's own collective may be used: its bits equal those of threads, or different bits are allowed.
   bool by_library(const Collective& op) const;
   void perform_by_library(const Call& call);
   void perform_by_messages(const Call& call);
@@ -66,8 +66,8 @@ class NcclCommunicator final : public Communicator {
   Pending pending_;
   ncclComm_t whole_ = nullptr;
   std::map<std::pair<Group, int>, Line> groups_;             ///< by group and lane
-  std::map<std::pair<int, Rank>, ncclComm_t> messages_;      ///< by way and sender: sender 0, receiver 1
-  cuda::Stream stream_;                                      ///< for connecting
+  std::map<std::pair<int, Rank>, ncclComm_t> messages_;      ///< by way and sender; sender is rank 0, receiver rank 1
+  cuda::Stream stream_;                                      ///< for setting up connections
   mutable std::mutex mutex_;
   CommCounters counters_;
   std::condition_variable ending_;

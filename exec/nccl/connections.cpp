@@ -40,7 +40,7 @@ void Connections::require_whole() const {
   throw_if_aborted();
 }
 
-// The lock is let go of between looks, so that an abort comes through.
+// The lock is released between checks, so that abort() can get it.
 void Connections::settle(const ncclComm_t& comm) {
   for (;; nap()) {
     const std::lock_guard lock(mutex_);

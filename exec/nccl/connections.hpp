@@ -1,5 +1,5 @@
 #pragma once
-// NCCL's communicators of one rank: made without blocking, ended at once when a run fails.
+// The NCCL communicators of one rank. They are set up without blocking and closed at once when a run fails.
 
 #include <functional>
 #include <mutex>
@@ -13,7 +13,7 @@
 
 namespace tandem::exec::nccl {
 
-/// One thread calls; abort() and error() may come from any.
+/// For one thread; but any thread may call abort() and error().
 class Connections {
  public:
   Connections() = default;
@@ -21,21 +21,21 @@ class Connections {
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
 
-  /// The one of all ranks; `control` carries its id.
+  /// Joins the communicator of all ranks. `control` transfers its id.
   ncclComm_t join(Control& control, Rank rank, int ranks);
-  /// Called by all ranks of `whole` alike. Nothing for those whose color is NCCL_SPLIT_NOCOLOR.
+  /// Splits `whole`; all its ranks must call it. Returns nullptr to ranks whose color is NCCL_SPLIT_NOCOLOR.
   ncclComm_t split(ncclComm_t whole, int color, int key);
-  /// `calls` of NCCL's as one group on `comm`; returns when they are on their streams. Throws CommError.
+  /// Makes the NCCL calls in `calls` as one group on `comm`. Returns when they are enqueued. Throws CommError.
   void group(ncclComm_t comm, const std::function<void(const Api&)>& calls);
-  /// Returns when the stream has come so far. Throws CommError behind an abort.
+  /// Blocks until the stream's work has ended. Throws CommError after an abort.
   void drain(cudaStream_t stream);
 
-  /// Ends all communicators, and kernels that wait in them. The first cause counts.
+  /// Closes all communicators and ends kernels that wait in them. Only the first cause is kept.
   void abort(const std::string& cause);
   void require_whole() const;
-  /// What NCCL has found wrong since, if anything.
+  /// Any error that NCCL has reported since; empty: none.
   std::string error() const;
-  /// Throws where NCCL's answer is neither success nor "in progress".
+  /// Throws if NCCL's result is neither success nor "in progress".
   void require_well(ncclResult_t result, ncclComm_t comm) const;
 
  private:

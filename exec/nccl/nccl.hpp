@@ -1,5 +1,5 @@
 #pragma once
-// Ranks that each have a process and a CUDA device, over NCCL. Built where the toolkit and nccl.h are, else the twin refuses.
+// Communicators over NCCL for ranks with one process and one CUDA device each. Builds without CUDA or nccl.h refuse.
 
 #include <memory>
 #include <string>
@@ -11,15 +11,15 @@
 namespace tandem::exec {
 
 struct NcclOptions {
-  /// NCCL carries bytes and Tandem adds them in canonical order, as threads do; else NCCL adds, in orders of its own.
+  /// true: Tandem reduces in canonical order, as between threads, and NCCL moves bytes. false: NCCL reduces in its own order.
   bool deterministic = true;
 };
 
-/// Throws InfeasibleError where the library is not found or is too old.
+/// Throws InfeasibleError if the library is not found or too old.
 void require_nccl(const std::string& file = "libnccl.so.2");
 
-/// The communicator of the one rank here, which issues to the queues of a CUDA backend. `world` must outlive it. Throws
-/// InfeasibleError, also where the process has several ranks.
+/// Makes the communicator of this process' one rank, for queues of a CUDA backend. `world`
+/// must outlive it. Throws InfeasibleError, also if the process has several ranks.
 std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(World& world, const NcclOptions& options);
 
 }  // namespace tandem::exec

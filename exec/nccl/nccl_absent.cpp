@@ -1,4 +1,4 @@
-// The twin of exec/nccl for builds without the CUDA toolkit or without nccl.h.
+// Replaces exec/nccl in builds without the CUDA toolkit or without nccl.h.
 #include "exec/nccl/nccl.hpp"
 #include "models/base/error.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Neighbouring stages that send to each other, parted so that each pair gets a communicator by one split of all ranks.
+// Divides pairs of neighbouring stages into classes, so that one split of all ranks makes the communicators of a whole class.
 
 #include <cstdint>
 
@@ -7,12 +7,12 @@ namespace tandem::exec::nccl {
 
 inline constexpr int kPairClasses = 3;
 
-/// Of the pair of a sending stage and its neighbour on either side, cyclically: no stage is in two pairs of a class and a way.
+/// Class of the pair (sender, its neighbour), stages being cyclic. Within one class and way no stage is in two pairs.
 inline int pair_class(std::int64_t sender, std::int64_t stages) {
   return stages % 2 == 1 && sender == stages - 1 ? 2 : static_cast<int>(sender % 2);
 }
 
-/// Who sends to `stage` the way `way`.
+/// The stage that sends to `stage` in direction `way`.
 inline std::int64_t sender_to(std::int64_t stage, int way, std::int64_t stages) {
   return ((stage - way) % stages + stages) % stages;
 }

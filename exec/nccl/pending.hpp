@@ -1,5 +1,5 @@
 #pragma once
-// Calls that are on streams and have not ended, for the watch to name when they take too long.
+// Enqueued calls that have not ended. The watch names them if they take too long.
 
 #include <cuda_runtime_api.h>
 
@@ -15,14 +15,14 @@
 
 namespace tandem::exec::nccl {
 
-/// Any thread may call.
+/// Thread-safe.
 class Pending {
  public:
-  /// nullptr: nobody watches.
+  /// nullptr: no watch.
   explicit Pending(Arrivals* arrivals) : arrivals_(arrivals) {}
-  /// A call has been put on `stream`.
+  /// Call it after a call was enqueued on `stream`.
   void add(cudaStream_t stream, Waiting call);
-  /// Looks what has ended, and shows the oldest call of each stream that has not. Whether there is any.
+  /// Removes completed calls and shows each stream's oldest pending call to the watch. Returns true if any is pending.
   bool look();
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Who has come to which call: a call between ranks begins when all its ranks have.
+// Records which ranks have arrived at which call. A call between ranks begins once all its ranks have arrived.
 
 #include <chrono>
 #include <condition_variable>
@@ -23,16 +23,16 @@ struct Arrival {
   CallName call;
 };
 
-/// What a rank waits for.
+/// A rank's wait in a call.
 struct Waiting {
   Rank rank;
   std::uint32_t channel = 0;
-  std::vector<Rank> others;  ///< that must come
+  std::vector<Rank> others;  ///< the ranks that it waits for
   std::string call;          ///< "all_reduce of 64 fp32 on group data"
-  bool moves = false;        ///< all have come, and their bytes are on the way: whose are late is not known
+  bool moves = false;        ///< all have arrived and bytes are being moved; then nobody knows which rank is late
 };
 
-/// A wait that is still on, and whom it lacks.
+/// A wait that has not ended, and the ranks that are still missing.
 struct OpenWait {
   Waiting wait;
   std::vector<Rank> missing;
@@ -43,9 +43,9 @@ struct OpenWait {
 class Arrivals {
  public:
   void deposit(Rank from, Rank to, std::uint32_t channel, const Arrival& arrival);
-  /// Returns the others' arrivals, in their order, when all are there. Throws CommError behind abort().
+  /// Blocks until all others have arrived. Returns their arrivals in the order of Waiting::others. Throws CommError after abort().
   std::vector<Arrival> wait(const Waiting& waiting);
-  /// Keeps a wait for bytes in view while it lives.
+  /// While it exists, oldest() sees a wait for bytes.
   class Moving {
    public:
     Moving(Arrivals& arrivals, Waiting waiting);
@@ -58,10 +58,10 @@ class Arrivals {
     std::list<OpenWait>::iterator mine_;
   };
 
-  /// Wakes every wait, now and later. The first cause counts.
+  /// Makes every present and later wait throw CommError. Only the first cause is kept.
   void abort(const std::string& cause);
 
-  /// The longest wait of `rank`, or of all ranks here where it is none.
+  /// The longest wait of `rank`; of all ranks in this process if `rank` is invalid.
   std::optional<OpenWait> oldest(Rank rank) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// The time of process 0, which all processes' records are in.
+// Process 0's time. The records of all processes use it.
 
 #include <atomic>
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace tandem::exec {
 
-/// Thread-safe. Nanoseconds of process 0's steady clock.
+/// Converts between this process' clock and process 0's steady clock, in nanoseconds. Thread-safe.
 class SharedClock {
  public:
   using Steady = std::chrono::steady_clock;
@@ -16,10 +16,10 @@ class SharedClock {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(t.time_since_epoch()).count();
   }
   std::int64_t now() const { return local_ns(Steady::now()) + ahead_; }
-  /// A moment of process 0 as this process' clock has it.
+  /// Converts a time of process 0 to this process' clock.
   Steady::time_point here(std::int64_t shared_ns) const { return Steady::time_point(std::chrono::nanoseconds(shared_ns - ahead_)); }
 
-  /// By how much process 0's clock is ahead of this one.
+  /// ns: process 0's clock minus this process' clock.
   void set_ahead(std::int64_t ns) { ahead_ = ns; }
   std::int64_t ahead() const { return ahead_; }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What processes say to each other apart from their ranks: they meet, and process 0 collects and tells.
+// Communication between processes as such, not between ranks: barriers, broadcasts from process 0, gathers to it.
 
 #include <vector>
 
@@ -9,8 +9,8 @@
 
 namespace tandem::exec {
 
-/// Every call is one of all processes, in the same order, from one thread at a time. Throws CommError behind the carrier's abort.
-/// Without a carrier there is one process, and nothing waits.
+/// Each call must be made by all processes, in the same order, by one thread at a time. Throws
+/// CommError after the carrier's abort. Without a carrier there is one process, and no call waits.
 class Control {
  public:
   explicit Control(Carrier* carrier) : carrier_(carrier) {}
@@ -19,19 +19,19 @@ class Control {
   int processes() const { return carrier_ ? carrier_->processes() : 1; }
   bool first() const { return process() == 0; }
 
-  /// Returns when all have come.
+  /// Blocks until all processes have called it.
   void barrier();
-  /// What process 0 gave.
+  /// Returns process 0's bytes in every process.
   Bytestring broadcast(Bytestring bytes);
-  /// At process 0 what each gave, by process; nothing elsewhere.
+  /// Returns every process' bytes, by process, at process 0; nothing elsewhere.
   std::vector<Bytestring> gather(Bytestring bytes);
 
-  /// Between two processes, one of them process 0 or not.
+  /// Messages between two processes.
   void send(int to, const Bytestring& bytes);
   Bytestring receive(int from);
 
-  /// Finds by how much process 0's clock is ahead of each: half the way of the fastest of many round trips. Nothing where both are of
-  /// one machine, whose clock they share.
+  /// Measures the difference between process 0's clock and each other process' clock: the fastest
+  /// of many round trips, halved. Processes on one machine share its clock, so they are skipped.
   void align(SharedClock& clock, const std::vector<bool>& same_machine);
 
  private:

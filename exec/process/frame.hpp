@@ -1,5 +1,5 @@
 #pragma once
-// Small messages between processes, all of one length.
+// Small messages of fixed length between processes.
 
 #include <cstdint>
 #include <string>
@@ -8,22 +8,22 @@
 
 namespace tandem::exec {
 
-/// What one end says of a collective or a message when it comes to it.
+/// Identifies the collective or message that a rank has arrived at.
 struct CallName {
-  Collective op{};        ///< of a message its elements are bytes, and the rest is nothing
-  std::int64_t tag = -1;  ///< of a message
+  Collective op{};        ///< for a message only `elements` is set: its bytes
+  std::int64_t tag = -1;  ///< a message's tag; for a collective, the bytes sent to the receiver
   bool message = false;
 };
 
 struct Frame {
   enum class Kind : std::int32_t {
-    arrival,   ///< rank `from` has come to a call that rank `to` takes part in
-    alive,     ///< nothing but that
-    ask,       ///< what rank `to` waits for
-    answer,    ///< the same, with a body
-    report,    ///< a failure, with a body, to process 0
-    verdict,   ///< the failure that counts, with a body
-    leave,     ///< nothing follows; `number` is the exit code
+    arrival,   ///< rank `from` has arrived at a call together with rank `to`
+    alive,     ///< only a sign of life
+    ask,       ///< asks what rank `to` waits for
+    answer,    ///< the reply to `ask`, in a body
+    report,    ///< tells process 0 of a failure, in a body
+    verdict,   ///< the failure that counts, in a body
+    leave,     ///< the last message; `number` is the exit code
   };
   Frame() = default;
   explicit Frame(Kind what) : kind(what) {}
@@ -33,20 +33,20 @@ struct Frame {
   std::uint32_t channel = 0;
   std::int64_t at = 0;              ///< nanoseconds of process 0's clock
   std::int64_t number = 0;
-  std::uint64_t body = 0;           ///< bytes that follow on another tag
+  std::uint64_t body = 0;           ///< length of the body that follows on another tag, in bytes
   CallName call{};
 };
 
-/// Why a run of several processes ends before its time.
+/// Why a run of several processes ends early.
 struct Failure {
   enum class Kind : std::int32_t { device, comm, contract, other };
   Kind kind = Kind::comm;
-  std::int32_t rank = -1;           ///< which failed; -1: no single one
+  std::int32_t rank = -1;           ///< the rank that failed; -1: no single one
   std::int64_t step = 0;
   bool evaluation = false;
   std::string reason;
-  std::string text;                 ///< all of it for a person
-  int process = -1;                 ///< that is dead, stopped or cannot be reached; -1: none
+  std::string text;                 ///< the whole message for the user
+  int process = -1;                 ///< the process that is dead, stopped or unreachable; -1: none
 };
 
 }  // namespace tandem::exec

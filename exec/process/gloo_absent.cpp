@@ -1,4 +1,4 @@
-// In place of gloo_carrier.cpp where Gloo was not found.
+// Compiled instead of gloo_carrier.cpp if Gloo was not found.
 #include "exec/process/gloo_carrier.hpp"
 
 namespace tandem::exec {

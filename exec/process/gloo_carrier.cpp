@@ -15,11 +15,11 @@
 namespace tandem::exec {
 namespace {
 
-constexpr auto kForever = std::chrono::milliseconds(std::chrono::hours(24 * 365));  // the watch ends waits
+constexpr auto kForever = std::chrono::milliseconds(std::chrono::hours(24 * 365));  // no timeout of its own: the watch ends waits
 
 using Buffer = gloo::transport::UnboundBuffer;
 
-/// The messages that are under way, for abort() to reach.
+/// The messages in transit, so that abort() can wake them.
 class Open {
  public:
   void add(Buffer& b) {
@@ -101,7 +101,7 @@ class GlooCarrier final : public Carrier {
   int processes() const override { return processes_; }
 
   std::unique_ptr<Transfer> send(int to, Tag tag, std::span<const std::byte> bytes) override {
-    // Gloo only reads what it sends; its buffers have one pointer for both ways.
+    // Gloo does not write to send buffers, but its buffer type takes no const pointer.
     return post(const_cast<std::byte*>(bytes.data()), bytes.size(), {to, tag, true});
   }
   std::unique_ptr<Transfer> receive(int from, Tag tag, std::span<std::byte> bytes) override {
@@ -111,7 +111,7 @@ class GlooCarrier final : public Carrier {
   void close() override { context_.reset(); }
 
  private:
-  /// Every pair has an address of its own at both ends.
+  /// Each pair of processes has its own address at either end.
   void connect(TcpGathering& meeting) {
     Packer mine;
     for (int p = 0; p < processes_; ++p) mine.add(p == process_ ? std::vector<char>() : context_->createPair(p)->address().bytes());

@@ -1,5 +1,5 @@
 #pragma once
-// Bytes carried by Gloo over TCP.
+// A carrier over Gloo and TCP.
 
 #include <chrono>
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace tandem::exec {
 
-/// Joins the other processes at `spec`'s address within `timeout`. Throws CommError, with who is missing or what is silent, and
-/// InfeasibleError in a build without Gloo.
+/// Connects to the other processes at `spec`'s address within `timeout`. Throws CommError
+/// that says who is missing or silent. Throws InfeasibleError in a build without Gloo.
 std::unique_ptr<Carrier> make_gloo_carrier(const LaunchSpec& spec, std::chrono::milliseconds timeout);
 
 }  // namespace tandem::exec

@@ -19,7 +19,7 @@ std::optional<std::int64_t> number(std::string_view text) {
   return digits && error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-/// Parts of a text between commas that stand in no bracket; none where brackets do not close.
+/// Splits a text at commas outside brackets; returns nothing if a bracket is not closed.
 std::vector<std::string_view> parts(std::string_view text) {
   std::vector<std::string_view> all;
   std::size_t first = 0;
@@ -36,7 +36,7 @@ std::vector<std::string_view> parts(std::string_view text) {
   return inside ? std::vector<std::string_view>() : all;
 }
 
-/// "07" or "01-03".
+/// Adds the numbers of "07" or "01-03".
 bool add_range(std::string_view range, Names& numbers) {
   const std::size_t dash = range.find('-');
   const std::string_view low = range.substr(0, dash), high = dash == range.npos ? low : range.substr(dash + 1);
@@ -58,7 +58,7 @@ bool append_each(Names& names, const Names& ends) {
   return true;
 }
 
-/// One name, which may have brackets.
+/// Expands one name, which may contain brackets.
 bool expand(std::string_view text, Names& all) {
   Names names{""};
   while (!text.empty()) {

@@ -9,16 +9,17 @@
 namespace tandem::exec {
 namespace {
 
-constexpr int kFirstJobPort = 29'400, kJobPorts = 1'000;  // for jobs of one host beside each other
+constexpr int kFirstJobPort = 29'400, kJobPorts = 1'000;  // so that jobs on one host get different ports
 
-/// Reads variables and collects what is wrong with them.
+/// Reads variables and collects their problems.
 class Reader {
  public:
   explicit Reader(const Environment& environment) : environment_(environment) {}
 
   std::optional<std::string> text(const char* name) const { return environment_(name); }
 
-  /// A whole number of at least `least`; `least` where it is none, which is a problem, or where it is not set.
+  /// An integer of at least `least`. If the variable is not set, returns `least`.
+  /// If it is no such integer, records a problem and also returns `least`.
   int number(const char* name, int least, bool needed) {
     const auto value = environment_(name);
     if (!value) {
@@ -49,7 +50,7 @@ void require_below(Reader& in, const char* number, int value, const char* count,
     in.problem(number, std::to_string(value), "contradicts " + std::string(count) + "=" + std::to_string(most) + ": numbers begin with 0", "");
 }
 
-/// The ranks of one host, which torchrun and others tell, too.
+/// Checks the variables about ranks on one host, which torchrun and other launchers set.
 void check_local(Reader& in, int processes) {
   if (!in.text("LOCAL_RANK") || !in.text("LOCAL_WORLD_SIZE")) return;
   const int local = in.number("LOCAL_RANK", 0, true), here = in.number("LOCAL_WORLD_SIZE", 1, true);
@@ -77,7 +78,7 @@ LaunchSpec from_torchrun(Reader& in, int port) {
   return spec;
 }
 
-/// The first host of the job, where Slurm puts process 0.
+/// The job's first host, on which Slurm starts process 0.
 std::string first_host(Reader& in) {
   const char* name = in.text("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
   const auto list = in.text(name);

@@ -63,7 +63,7 @@ void LocalMail::wait(const End& end) {
 void LocalMail::abort(const std::string& cause) {
   const std::lock_guard lock(mutex_);
   if (cause_.empty()) cause_ = cause;
-  boxes_.clear();  // whoever wakes takes its buffer along
+  boxes_.clear();  // a woken thread may free its buffer
   changed_.notify_all();
 }
 

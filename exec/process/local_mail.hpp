@@ -1,5 +1,5 @@
 #pragma once
-// Messages between ranks of one process, as a carrier has them between processes.
+// Messages between ranks of one process, with the interface of a carrier.
 
 #include <condition_variable>
 #include <deque>
@@ -13,15 +13,15 @@
 
 namespace tandem::exec {
 
-/// Thread-safe. A tag names both ranks; messages of one tag keep their order.
+/// Thread-safe. A tag identifies both ranks. Messages with one tag stay in order.
 class LocalMail {
  public:
   std::unique_ptr<Transfer> send(Tag tag, std::span<const std::byte> bytes);
   std::unique_ptr<Transfer> receive(Tag tag, std::span<std::byte> bytes);
-  /// Wakes every wait, now and later, with CommError.
+  /// Makes every present and later wait throw CommError.
   void abort(const std::string& cause);
 
-  /// One end of a message.
+  /// The sender's or receiver's end of a message.
   struct End {
     std::span<const std::byte> from;
     std::span<std::byte> to;
@@ -30,7 +30,7 @@ class LocalMail {
   void wait(const End& end);
 
  private:
-  struct Box { std::deque<std::shared_ptr<End>> sent, wanted; };  ///< one of them is empty
+  struct Box { std::deque<std::shared_ptr<End>> sent, wanted; };  ///< at most one of the two is not empty
 
   static void hand_over(End& sent, End& wanted);
 

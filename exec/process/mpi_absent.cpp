@@ -1,4 +1,4 @@
-// In place of mpi_carrier.cpp where MPI was not found.
+// Compiled instead of mpi_carrier.cpp if MPI was not found.
 #include "exec/process/mpi_carrier.hpp"
 
 namespace tandem::exec {

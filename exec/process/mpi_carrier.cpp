@@ -16,12 +16,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // bytes of one MPI message, whose counts are of 31 bits
-constexpr int kEager = 200;                                // fruitless looks before the thread begins to sleep between them
+constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // largest MPI message in bytes; MPI's counts have 31 bits
+constexpr int kEager = 200;                                // unsuccessful polls before the thread sleeps between polls
 constexpr auto kLeastSleep = 50us, kMostSleep = 400us;
-constexpr auto kStopTime = 1s;                             // within which a call of MPI returns
+constexpr auto kStopTime = 1s;                             // a call of MPI returns within this time
 
-/// What the threads of a process ask of the one that calls MPI.
+/// A transfer that another thread asks the MPI thread to start.
 struct Order {
   bool sends;
   int peer, tag;
@@ -37,8 +37,8 @@ std::string text_of(int error) {
   return "MPI: " + std::string(text, static_cast<std::size_t>(length));
 }
 
-/// One thread makes every call of MPI. It looks for what has ended, ever more seldom while nothing does, so that ranks that compute
-/// keep their cores; those that wait sleep.
+/// One thread makes all MPI calls. It polls for completed transfers, less often while none
+/// completes, to leave the cores to computing ranks. Threads that wait for a transfer sleep.
 class MpiEngine {
  public:
   MpiEngine() {
@@ -70,7 +70,7 @@ class MpiEngine {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ended(transfer) || !cause_.empty(); });
     if (ended(transfer)) return;
-    changed_.wait_for(lock, kStopTime, [&] { return stopped_; });  // MPI may be writing into the buffer of whoever wakes
+    changed_.wait_for(lock, kStopTime, [&] { return stopped_; });  // MPI may still write to the buffer that a woken thread frees
     throw CommError(cause_);
   }
 
@@ -110,7 +110,7 @@ class MpiEngine {
     }
     serve();
     stop();
-    if (cause_.empty()) MPI_Finalize();  // all processes at once: where one is gone, the others leave without it
+    if (cause_.empty()) MPI_Finalize();  // a call of all processes; skipped if one of them is gone
   }
 
   void stop() {
@@ -126,7 +126,7 @@ class MpiEngine {
     return known != 0 && *most >= static_cast<int>(kMostTag);
   }
 
-  /// Until the carrier is closed with nothing left, or aborted.
+  /// Runs until the carrier is closed and no transfer is left, or until it is aborted.
   void serve() {
     auto sleep = kLeastSleep;
     for (int fruitless = 0; take_orders(sleep, fruitless >= kEager);) {
@@ -160,7 +160,7 @@ class MpiEngine {
     transfers_.push_back(o.transfer);
   }
 
-  /// Whether anything has ended.
+  /// Returns true if any transfer has completed.
   bool test() {
     if (requests_.empty()) return false;
     int count = 0;
@@ -196,12 +196,12 @@ class MpiEngine {
   std::mutex mutex_;
   std::condition_variable work_, changed_;
   std::vector<Order> posted_;
-  std::vector<std::pair<std::size_t, std::size_t>> open_;  ///< transfers under way, and their parts that are
+  std::vector<std::pair<std::size_t, std::size_t>> open_;  ///< unfinished transfers and their number of unfinished parts
   std::size_t next_ = 0;
-  std::string cause_;                                      ///< of the abort
+  std::string cause_;                                      ///< cause of the abort
   bool begun_ = false, closing_ = false, stopped_ = false;
   int process_ = 0, processes_ = 1;
-  std::vector<MPI_Request> requests_;                      ///< this and what follows: of the thread that calls MPI
+  std::vector<MPI_Request> requests_;                      ///< from here on: used only by the MPI thread
   std::vector<std::size_t> transfers_;
   std::vector<int> indices_;
   std::vector<MPI_Status> statuses_;
@@ -224,7 +224,7 @@ class MpiCarrier final : public Carrier {
   int processes() const override { return engine_.processes(); }
 
   std::unique_ptr<Transfer> send(int to, Tag tag, std::span<const std::byte> bytes) override {
-    // MPI only reads what it sends; its interface has one pointer for both ways.
+    // MPI does not write to send buffers; one pointer type serves both directions.
     return post({true, to, static_cast<int>(tag), const_cast<std::byte*>(bytes.data()), 0, 0}, bytes.size());
   }
   std::unique_ptr<Transfer> receive(int from, Tag tag, std::span<std::byte> bytes) override {

@@ -29,7 +29,7 @@ Neighbour introduce_self() {
 
 bool lives(const Neighbour& self, const Neighbour& other) {
   if (self.machine != other.machine) return true;
-  // A process that has ended answers signals until its parent has looked at it; its descriptor does not.
+  // An ended process still accepts signals until its parent has waited for it. Its pid descriptor shows the end at once.
   const auto descriptor = static_cast<int>(syscall(SYS_pidfd_open, other.pid, 0));
   if (descriptor < 0) return errno != ESRCH;
   pollfd asked{descriptor, POLLIN, 0};

@@ -1,5 +1,5 @@
 #pragma once
-// Who the other processes are, and whether those of this host still live.
+// The identities of the processes, and whether those on this machine are alive.
 
 #include <string>
 #include <vector>
@@ -9,15 +9,15 @@
 namespace tandem::exec {
 
 struct Neighbour {
-  std::string host;     ///< its name
-  std::string machine;  ///< the same for all processes that see each other's numbers
+  std::string host;     ///< host name
+  std::string machine;  ///< equal for processes that can see each other's process ids
   int pid = 0;
 };
 
-/// This process.
+/// Describes this process.
 Neighbour introduce_self();
 
-/// False once a process of this machine has ended; true for those of others, of whom nothing is known.
+/// False once a process on this machine has ended. Always true for processes on other machines, whose state is unknown.
 bool lives(const Neighbour& self, const Neighbour& other);
 
 }  // namespace tandem::exec

@@ -1,5 +1,5 @@
 #pragma once
-// Values as bytes between processes of one program.
+// Serialisation of values between processes of one program.
 
 #include <cstddef>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace tandem::exec {
 
 using Bytestring = std::vector<std::byte>;
 
-/// Appends values: plain ones as they lie in memory, sequences of such behind their length.
+/// Appends values: trivially copyable ones byte by byte, sequences as length and elements.
 class Packer {
  public:
   template <class T>
@@ -41,7 +41,7 @@ class Packer {
   Bytestring bytes_;
 };
 
-/// Takes them again in the same order. Throws ContractError where there are fewer.
+/// Reads values in the order in which they were added. Throws ContractError if bytes are missing.
 class Unpacker {
  public:
   explicit Unpacker(std::span<const std::byte> bytes) : bytes_(bytes) {}

@@ -39,7 +39,7 @@ void PeerLine::hear() {
     }
   } catch (const PeerLost&) {
     events_.lost();
-  } catch (const CommError&) {  // aborted
+  } catch (const CommError&) {  // the carrier was aborted
   }
 }
 
@@ -52,7 +52,7 @@ bool PeerLine::next(Message& message) {
   return true;
 }
 
-// What the peer cannot be told any more, the thread that hears it finds out, too.
+// A failed send is ignored here, because the receiving thread also notices that the peer is lost.
 void PeerLine::speak() {
   try {
     for (Message m; next(m);) {

@@ -1,5 +1,5 @@
 #pragma once
-// The small messages between this process and one other: a thread hears, a thread speaks.
+// Exchanges small messages with one other process. One thread receives, one sends.
 
 #include <atomic>
 #include <chrono>
@@ -15,25 +15,26 @@
 
 namespace tandem::exec {
 
-/// Called on the line's threads; neither may throw.
+/// Callbacks on the line's threads. They must not throw.
 struct LineEvents {
-  std::function<bool(const Frame&, const Bytestring& body)> heard;  ///< false: nothing more follows
-  std::function<void()> lost;                                       ///< the connection has ended before that
+  std::function<bool(const Frame&, const Bytestring& body)> heard;  ///< returns false if nothing more follows
+  std::function<void()> lost;                                       ///< the connection ended before `heard` returned false
 };
 
 class PeerLine {
  public:
   PeerLine(Carrier& carrier, int peer, LineEvents events);
-  /// Returns when its threads have ended: the peer has left, or the carrier was aborted.
+  /// Waits until its threads have ended, which needs the peer to leave or the carrier to be aborted.
   ~PeerLine();
   PeerLine(const PeerLine&) = delete;
   PeerLine& operator=(const PeerLine&) = delete;
 
-  /// Does not wait.
+  /// Enqueues a message; does not block.
   void say(Frame frame, Bytestring body = {});
-  /// What is said behind this is dropped: a peer that has heard the last message takes no more, and a send to it would never end.
+  /// Drops all messages said after this. A peer that has heard its
+  /// last message receives no more; a further send would never end.
   void end();
-  /// Since it was heard last.
+  /// Time since the last message from the peer.
   std::chrono::steady_clock::duration silence() const { return std::chrono::steady_clock::now() - heard_at_.load(); }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Which ranks a process has.
+// Which ranks belong to which process.
 
 #include <cstdint>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace tandem::exec {
 
-/// Ranks in ascending order, each process with equally many or one more than others: process p of P has ranks [pW/P, (p+1)W/P) of W.
+/// Ranks are distributed in ascending order, as evenly as possible: process p of P has ranks [pW/P, (p+1)W/P) of W.
 class Places {
  public:
   Places(std::int64_t ranks, int processes) : ranks_(ranks), processes_(processes) {}
@@ -32,10 +32,10 @@ class Places {
 
 constexpr std::int64_t kMostRanksHere = 1 << 10;
 
-/// Tags of the processes themselves; those of ranks have a channel of 1 or more.
+/// Tags of messages between processes. Tags of messages between ranks contain a channel of 1 or more.
 constexpr Tag kFrameTag = 0, kBodyTag = 1, kControlTag = 2;
 
-/// Bytes of `channel` (at least 1, at most 127) from one rank to another.
+/// Tag of a message on `channel` (1 to 127) from one rank to another.
 inline Tag payload_tag(const Places& places, Rank from, Rank to, std::uint32_t channel) {
   const auto place = [&](Rank r) { return static_cast<Tag>(places.place_in_process(r)); };
   return (channel << 20) | (place(from) << 10) | place(to);

@@ -14,7 +14,7 @@
 namespace tandem::exec {
 namespace {
 
-// Collectives by lane and group, then messages by way.
+// Channels: collectives by lane and group, then messages by way.
 constexpr int kMostLanes = 6, kMostWay = 8;
 constexpr std::uint32_t kGroupChannels = 1, kWayChannels = kGroupChannels + kMostLanes * kGroups;
 static_assert(kWayChannels + 2 * kMostWay <= 127);
@@ -38,15 +38,15 @@ std::string receive_text(std::int64_t bytes, Rank from) {
   return "a receive of " + std::to_string(bytes) + " bytes from " + rank_text(from);
 }
 
-/// Bytes of parts that a member takes at a time from all others to fold them: what a channel's room grows to at most.
+/// Most bytes of parts that a member receives at once for a reduction. It bounds a channel's memory.
 constexpr std::size_t kRoomBytes = std::size_t{16} << 20;
 
 std::size_t window_of_members(std::size_t members) {
-  constexpr std::size_t kLeast = std::size_t{64} << 10;  // whole lines of elements, and no shorter messages
+  constexpr std::size_t kLeast = std::size_t{64} << 10;  // a multiple of every element size, and no tiny messages
   return std::max(kLeast, kRoomBytes / members / kLeast * kLeast);
 }
 
-/// Messages of one call, which wait for all that they have begun before their buffers go.
+/// The transfers of one call. wait() blocks until all of them are complete.
 class Traffic {
  public:
   explicit Traffic(const Exchanges& e) : e_(e) {}
@@ -199,7 +199,7 @@ class ProcessCommunicator final : public Communicator {
     return e_.clock.here(last);
   }
 
-  /// Bytes of the longest part that the member gives or folds.
+  /// Length in bytes of the longest part that the member sends or reduces.
   static std::size_t longest(const MessageSteps& way) {
     std::size_t most = way.own.size();
     for (const auto& give : way.first.give) most = std::max(most, give.size());
@@ -212,14 +212,14 @@ class ProcessCommunicator final : public Communicator {
     return others;
   }
 
-  /// Returns when all members have come: when the last one did.
+  /// Blocks until all members have arrived. Returns the time of the last arrival.
   std::int64_t gather_members(Traffic& traffic, const Exchange& x, const Party& party, const MessageSteps& way) const {
     const std::uint32_t channel = channel_of(party.lane, x.op.group);
     const std::vector<Rank> others = others_of(party);
     std::int64_t last = 0;
     for (std::size_t j = 0; j < party.members.size(); ++j) {
       if (party.members[j] == rank_) continue;
-      // The tag has what the peer is to take: rows of unequal numbers have counts at both ends.
+      // The tag carries the number of bytes for the peer. With row counts both ends know it, so they can be compared.
       last = tell(traffic, party.members[j], channel, {x.op, static_cast<std::int64_t>(way.first.give[j].size()), false});
     }
     const auto arrivals = e_.arrivals.wait({rank_, channel, others, call_text(x.op)});
@@ -272,7 +272,7 @@ class ProcessCommunicator final : public Communicator {
   const std::unique_ptr<Communicator> threads_;
   mutable std::mutex mutex_;
   CommCounters counters_;
-  std::map<std::uint32_t, std::vector<std::byte>> rooms_;  ///< by channel, which one thread uses at a time
+  std::map<std::uint32_t, std::vector<std::byte>> rooms_;  ///< by channel; a channel is used by one thread at a time
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// Ranks of several processes: bytes travel by messages, and each member folds its share.
+// Communicators of ranks in several processes. Bytes travel as messages, and each member reduces its own slice.
 
 #include <memory>
 #include <vector>
@@ -13,7 +13,7 @@
 
 namespace tandem::exec {
 
-/// What the communicators of one process share. All of it must outlive them.
+/// What the communicators of one process share. It must all outlive them.
 struct Exchanges {
   Carrier& carrier;
   const SharedClock& clock;
@@ -22,9 +22,9 @@ struct Exchanges {
   const Places& places;
 };
 
-/// Communicators of the ranks that this process has, ascending. Ranks of one process meet as threads do where they are among
-/// themselves. Results are those of make_thread_communicators, bit for bit. They follow the addresses that they are given: for backends
-/// whose memory is the host's. Behind a rank's abort() only this process' ranks wake: telling the others is the watch's task.
+/// Communicators of this process' ranks, ascending. Calls among ranks of this process work as between
+/// threads. Results equal those of make_thread_communicators, bit for bit. Buffers must be in host
+/// memory. A rank's abort() wakes only this process' ranks; the watch tells the other processes.
 std::vector<std::unique_ptr<Communicator>> make_process_communicators(const Exchanges& exchanges);
 
 }  // namespace tandem::exec

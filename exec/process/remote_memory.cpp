@@ -7,7 +7,7 @@
 namespace tandem::exec {
 namespace {
 
-/// What process 0 wants to have; no rank: nothing more.
+/// A read by process 0. rank -1: no more reads follow.
 struct Wish {
   std::int32_t rank = -1;
   std::size_t at = 0, bytes = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Memory of ranks in other processes, as process 0 reads it.
+// Lets process 0 read the memory of ranks in other processes.
 
 #include <map>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace tandem::exec {
 
-/// A rank's arena in another process, which serves it meanwhile (serve_memory). Only read().
+/// A rank's arena in another process, which must run serve_memory() meanwhile. Only read() works.
 class RemoteMemory final : public Memory {
  public:
   RemoteMemory(Control& control, int process, Rank rank, std::size_t size)
@@ -28,9 +28,9 @@ class RemoteMemory final : public Memory {
   std::size_t size_;
 };
 
-/// In every process but 0: answers what process 0 reads until it ends the serving. `arenas`: by rank, of this process.
+/// For every process but 0: answers process 0's reads until it calls end_serving(). `arenas`: this process' arenas, by rank.
 void serve_memory(Control& control, const std::map<Rank, const Memory*>& arenas);
-/// At process 0.
+/// For process 0: ends serve_memory() in all other processes.
 void end_serving(Control& control);
 
 }  // namespace tandem::exec

@@ -36,7 +36,7 @@ std::string seconds_text(std::chrono::milliseconds t) {
   return text;
 }
 
-/// An address without its port; of the other end where `peer`.
+/// The local address of a socket, without the port.
 std::string address_of(int descriptor) {
   sockaddr_storage at{};
   socklen_t length = sizeof at;
@@ -61,7 +61,7 @@ Addresses look_up(const char* host, int port, int flags) {
   return {found, freeaddrinfo};
 }
 
-/// On every address of this host; nothing where the port is taken.
+/// Listens on all addresses of this host. Returns an invalid socket if the port is taken.
 Socket listen_at(int port) {
   for (const int family : {AF_INET6, AF_INET}) {
     Socket s(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -115,7 +115,7 @@ void TcpGathering::accept_all() {
 void TcpGathering::welcome(Socket joined) {
   Hello hello;
   const Bytestring said = receive(joined);
-  if (said.size() != sizeof hello) return;  // somebody else's connection
+  if (said.size() != sizeof hello) return;  // a connection from some other program
   std::memcpy(&hello, said.data(), sizeof hello);
   if (hello.magic != kMagic) return;
   const std::string who = std::to_string(hello.process);
@@ -212,8 +212,8 @@ std::vector<Bytestring> TcpGathering::exchange(const Bytestring& mine) {
   return all;
 }
 
-// A process that reached process 0 by the loop-back address is on its host, whose others are reached from afar by the address that
-// process 0 has there.
+// A process that reached process 0 by a loop-back address runs on the
+// same host. Other hosts then reach it at process 0's own address.
 std::string TcpGathering::own_address() {
   std::string mine = "127.0.0.1";
   for (const Socket& s : others_)

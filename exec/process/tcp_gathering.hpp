@@ -1,5 +1,5 @@
 #pragma once
-// How processes that know one address find each other: process 0 listens there, the others connect.
+// Connects processes that know one common address: process 0 listens there and the others connect to it.
 
 #include <chrono>
 #include <string>
@@ -24,14 +24,14 @@ class Socket {
   int descriptor_;
 };
 
-/// Throws CommError where something has not come within the time, and LaunchError where processes say what cannot be.
+/// Throws CommError if a process does not arrive within the timeout, LaunchError if processes contradict each other.
 class TcpGathering {
  public:
   TcpGathering(const LaunchSpec& spec, std::chrono::milliseconds timeout);
 
-  /// What each process gave, by process.
+  /// Returns what every process passed, by process.
   std::vector<Bytestring> exchange(const Bytestring& mine);
-  /// This process' address as others reach it.
+  /// The address at which other processes can reach this one.
   std::string own_address();
 
  private:
@@ -50,7 +50,7 @@ class TcpGathering {
   const LaunchSpec spec_;
   const std::chrono::milliseconds timeout_;
   const Deadline deadline_;
-  std::vector<Socket> others_;  ///< by process at process 0; elsewhere one, to process 0
+  std::vector<Socket> others_;  ///< at process 0: by process; elsewhere: only the connection to process 0
 };
 
 }  // namespace tandem::exec

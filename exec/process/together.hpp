@@ -1,5 +1,5 @@
 #pragma once
-// What all processes do alike, and what one of them may find wrong.
+// Runs a check or an action in all processes, and lets all fail alike.
 
 #include <functional>
 
@@ -7,7 +7,8 @@
 
 namespace tandem::exec {
 
-/// Calls `work` in every process. Where it throws ConfigError in some, all throw the problems of the first of them.
+/// Calls `work` in every process. If it throws ConfigError in
+/// any, every process throws the first such process' problems.
 void together(Control& control, const std::function<void()>& work);
 
 }  // namespace tandem::exec

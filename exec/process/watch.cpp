@@ -13,11 +13,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kTick = 100ms;        // between looks at processes and waits; also what a sign of life takes
-constexpr auto kPatience = 300ms;    // for an answer of a process that lives
-constexpr auto kVerdictTime = 2s;    // for process 0 to decide
-constexpr auto kTellTime = 50ms;     // for a verdict to go out before the carrier is aborted
-constexpr auto kSpeakTime = 500ms;   // for process 0 to end first: launchers end all when one has ended
+constexpr auto kTick = 100ms;        // interval between checks, and between signs of life
+constexpr auto kPatience = 300ms;    // wait for the answer of a live process
+constexpr auto kVerdictTime = 2s;    // wait for process 0's decision
+constexpr auto kTellTime = 50ms;     // lets a verdict be sent before the carrier is aborted
+constexpr auto kSpeakTime = 500ms;   // lets process 0 end first, because launchers kill all processes when one ends
 
 Bytestring packed(const Failure& f) {
   return Packer().add(f.kind).add(f.rank).add(f.step).add(f.evaluation).add(f.process).add(f.reason).add(f.text).take();
@@ -48,7 +48,7 @@ std::string seconds_text(std::chrono::milliseconds time) {
 
 Watch::Watch(Carrier& carrier, Arrivals& arrivals, WatchOptions options)
     : carrier_(carrier), arrivals_(arrivals), options_(std::move(options)), lines_(options_.processes.size()) {
-  const std::lock_guard lock(mutex_);  // what the first lines hear waits for the last
+  const std::lock_guard lock(mutex_);  // what a line hears waits until all lines exist
   for (int p = 0; p < carrier.processes(); ++p)
     if (p != carrier.process())
       lines_[static_cast<std::size_t>(p)] = std::make_unique<PeerLine>(carrier, p, events_of(p));
@@ -85,7 +85,7 @@ Failure Watch::fail(const Failure& f) {
     say(0, Frame(Frame::Kind::report), packed(f));
     if (const auto decided = wait_for_verdict(kVerdictTime)) return *decided;
   }
-  // Process 0 is gone: the lowest that is left speaks, and the others hear it before their turn.
+  // Process 0 is gone. The lowest remaining process decides: each waits longer by its number, so it hears that verdict first.
   if (const auto decided = wait_for_verdict(2 * kTick * self)) return *decided;
   return decide(f, true);
 }
@@ -163,7 +163,7 @@ bool Watch::heard(int from, const Frame& f, const Bytestring& body) {
   return false;
 }
 
-// A process that has left ends its connections; one that has not is dead.
+// A process that has left may close its connections. If it has not left, it is dead.
 void Watch::lost(int peer) {
   {
     const std::lock_guard lock(mutex_);
@@ -205,7 +205,7 @@ bool Watch::sleep(std::chrono::milliseconds time) {
 void Watch::tick() {
   auto last = Clock::now(), resumed = last - kVerdictTime;
   while (sleep(kTick)) {
-    // A process that was stopped itself hears first what the others have decided meanwhile.
+    // A process that was suspended first waits for what the others have decided meanwhile.
     const auto now = Clock::now();
     if (now - std::exchange(last, now) > 10 * kTick) resumed = now;
     if (verdict() || now - resumed < kVerdictTime) continue;
@@ -240,7 +240,7 @@ void Watch::check_neighbours() {
   }
 }
 
-/// With the call that waits for it, where the ranks of this process lead to one.
+/// If a wait of this process' ranks leads to the silent process, the message also names the waiting call.
 void Watch::tell_silence(int process) {
   const std::string silent = process_text(process) + " has given no sign of life for " + seconds_text(options_.timeout) +
                              ": it is stopped, or its host cannot be reached";
@@ -287,7 +287,7 @@ bool Watch::tell_unanswering(const OpenWait& w, const std::map<Rank, Answer>& an
   return false;
 }
 
-/// From a rank to one that it waits for, and on, to the one that waits for nobody: what the others wait for is its consequence.
+/// Follows waits from rank to rank to the one that waits for no other rank. The other waits are consequences of that rank's.
 void Watch::follow(OpenWait w) {
   for (std::set<Rank> seen{w.wait.rank};;) {
     std::map<Rank, Answer> answers;

@@ -1,5 +1,5 @@
 #pragma once
-// What ends all processes when one fails, dies, stops or hangs: with the first cause, told once.
+// Ends all processes when one fails, dies, stops or hangs. The first cause is reported once.
 
 #include <chrono>
 #include <condition_variable>
@@ -21,28 +21,28 @@
 namespace tandem::exec {
 
 struct WatchOptions {
-  std::chrono::milliseconds timeout;  ///< how long a rank waits for others, and a process stays silent
+  std::chrono::milliseconds timeout;  ///< limit on a rank's wait for others, and on a process' silence
   std::vector<Neighbour> processes;
-  std::function<void(const std::string&)> abort;  ///< wakes all that waits in this process
-  std::function<void(const std::string&)> tell;   ///< called once in the one process that speaks for all
+  std::function<void(const std::string&)> abort;  ///< wakes everything that waits in this process
+  std::function<void(const std::string&)> tell;   ///< reports the failure; called once, in one process only
 };
 
-/// Process 0 decides which failure counts and tells the others; where process 0 is gone, the lowest that is left does. A wait that
-/// takes too long is followed from rank to rank to the one that waits for nobody.
+/// Process 0 decides which failure counts and tells the others. If process 0 is gone, the lowest remaining
+/// process does. A wait that takes too long is followed from rank to rank until a rank that waits for no other.
 class Watch {
  public:
   Watch(Carrier& carrier, Arrivals& arrivals, WatchOptions options);
-  /// Leaves, if leave() was not called.
+  /// Calls leave() if it was not called.
   ~Watch();
 
-  /// The ranks are known from here on.
+  /// Tells the watch the ranks, once they are known.
   void place(const Places& places);
-  /// Ends all processes. Returns the failure that counts, which may have been another one's, when all waits here are awake.
+  /// Ends all processes. Returns the failure that counts, perhaps another process', once all waits here have been woken.
   Failure fail(const Failure& failure);
-  /// A peer's connection has ended: all learn that it died, unless it has left.
+  /// Reports that a peer's connection has ended. Unless the peer had left, it is dead, and all processes are told.
   void lost(int peer);
   std::optional<Failure> verdict() const;
-  /// Tells the others that nothing follows and waits until they have done so, too. Returns the exit code of process 0.
+  /// Tells the others that this process is done, and waits until all have said so. Returns process 0's exit code.
   int leave(int exit_code);
 
  private:
@@ -80,9 +80,9 @@ class Watch {
   std::optional<Places> places_;
   std::optional<Failure> verdict_;
   std::map<Rank, Answer> answers_;
-  std::map<int, Left> left_;                        ///< processes that have left
+  std::map<int, Left> left_;                        ///< processes that have left, with their exit codes
   bool leaving_ = false, ending_ = false, reported_ = false, awake_ = false;
-  std::vector<std::unique_ptr<PeerLine>> lines_;    ///< by process; nothing for this one
+  std::vector<std::unique_ptr<PeerLine>> lines_;    ///< by process; nullptr for this one
   ThreadGroup ticker_;
 };
 

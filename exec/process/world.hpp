@@ -1,5 +1,5 @@
 #pragma once
-// The processes of a run, and which ranks this one has.
+// The processes of a run, and the ranks that this process has.
 
 #include <chrono>
 #include <functional>
@@ -23,16 +23,16 @@ class Watch;
 
 struct WorldOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  /// What ends all processes, called in the one that speaks for them, on any thread.
+  /// Reports the failure that ends the run. Called in only one process, on any thread.
   std::function<void(const std::string&)> tell;
 };
 
-/// One process' view. Processes come to its calls as to Control's.
+/// One process' view of all processes. The rules for calls are those of Control.
 class World {
  public:
-  /// This process alone: its ranks are threads.
+  /// Only this process; its ranks are threads.
   World();
-  /// All processes of a carrier.
+  /// All processes that a carrier connects.
   World(std::unique_ptr<Carrier> carrier, const WorldOptions& options);
   ~World();
   World(const World&) = delete;
@@ -43,26 +43,26 @@ class World {
   const std::vector<Neighbour>& neighbours() const { return neighbours_; }
   bool several() const { return carrier_ != nullptr; }
 
-  /// The run has so many ranks; at least one for each process. Once.
+  /// Sets the number of ranks, at least one per process. Call it once.
   void place(std::int64_t ranks);
   const Places& places() const { return *places_; }
   std::vector<Rank> here() const { return places_->ranks_of(control_.process()); }
-  /// Of the ranks here, ascending.
+  /// Communicators of this process' ranks, ascending.
   std::vector<std::unique_ptr<Communicator>> make_communicators();
 
-  /// Calls `abort` when the run has failed, wherever it was: for what waits neither by the carrier nor by arrivals().
+  /// Registers a function to call when the run fails anywhere. For waits that neither the carrier nor arrivals() can wake.
   void at_abort(std::function<void(const std::string& cause)> abort);
-  /// Waits that the watch follows; nullptr where there is one process.
+  /// The waits that the watch follows; nullptr if there is only one process.
   Arrivals* arrivals() { return arrivals_.get(); }
 
   /// Aligns this process' clock with that of process 0.
   void align();
-  /// Ends all processes. Returns the failure that counts: of several, the first.
+  /// Ends all processes. Returns the failure that counts; if there are several, the first.
   Failure fail(const Failure& failure);
-  /// A call to `peer` found its connection ended: the run has failed, unless the peer has left.
+  /// Reports that a call to `peer` found its connection closed. The run has failed, unless the peer has left.
   void lost(int peer);
   std::optional<Failure> verdict() const;
-  /// Waits until all have come to their end. Returns the exit code of process 0.
+  /// Waits until all processes have ended their work. Returns process 0's exit code.
   int leave(int exit_code);
 
  private:

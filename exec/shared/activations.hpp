@@ -53,7 +53,7 @@ struct Silu {
   }
 };
 
-// The gate's factor of y = act(gate) * up, and the other one, with their derivatives.
+// y = act(gate) * other(up): value() is the gate's factor, other() the other one, both with derivatives.
 template <class Activation>
 struct Gate : Activation {
   template <class T>
@@ -66,7 +66,7 @@ struct Gate : Activation {
   }
 };
 
-// g sigmoid(1.702 g) with g = min(gate, 7), and u + 1 with u = up within -7 and 7 (openai/gpt-oss: gpt_oss/torch/model.py, swiglu).
+// value: g sigmoid(1.702 g), g = min(gate, 7); other: clamp(up, -7, 7) + 1 (openai/gpt-oss: gpt_oss/torch/model.py, swiglu).
 struct ClampedSilu {
   template <class T>
   TANDEM_HD static T value(T x) {

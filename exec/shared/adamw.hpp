@@ -1,5 +1,5 @@
 #pragma once
-// One element of AdamW: PyTorch's (decoupled decay, Loshchilov and Hutter, arXiv 1711.05101), operation by operation.
+// AdamW for one element, operation by operation as in PyTorch (decoupled weight decay, Loshchilov and Hutter, arXiv 1711.05101).
 
 #include <cmath>
 
@@ -28,7 +28,7 @@ struct AdamWElement {
   T weight, exp_avg, exp_avg_sq;
 };
 
-/// `keep`: what decay leaves of a weight.
+/// `keep`: the factor that weight decay leaves on a weight, 1 - learning rate * decay.
 template <class T>
 TANDEM_HD inline AdamWElement<T> updated(const AdamWStep<T>& step, T keep, T gradient, const AdamWElement<T>& at) {
   const T one_minus_beta1 = T{1} - step.beta1, one_minus_beta2 = T{1} - step.beta2;

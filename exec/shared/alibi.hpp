@@ -1,5 +1,5 @@
 #pragma once
-// ALiBi.
+// ALiBi: attention biases linear in the distance.
 
 #include <cmath>
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace tandem::exec {
 
-/// Slopes of ALiBi (Press et al., arXiv 2108.12409, section 3): geometric for a power of two heads; the rest of the
-/// heads take every other slope of the next power of two, as its authors' code does.
+/// The slope of a head (Press et al., arXiv 2108.12409, section 3). A power of two of heads has geometric
+/// slopes. The other heads take every other slope of the next power of two, as its authors' code does.
 TANDEM_HD inline double alibi_slope(std::int64_t head, std::int64_t heads) {
   std::int64_t power = 1;
   while (2 * power <= heads) power *= 2;

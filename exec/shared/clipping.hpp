@@ -1,5 +1,5 @@
 #pragma once
-// From the sum of the gradients' squares to what the update and the next step's loss are multiplied by.
+// Turns the sum of the gradients' squares into the norm, the update's clip coefficient and the next step's loss scale.
 
 #include <cmath>
 
@@ -10,14 +10,14 @@
 
 namespace tandem::exec {
 
-/// torch.nn.utils.clip_grad_norm_
+/// As torch.nn.utils.clip_grad_norm_.
 TANDEM_HD inline double clip_coefficient(double norm, double clip_grad) {
   if (clip_grad <= 0) return 1;
   const double share = clip_grad / (norm + 1e-6);
   return share < 1 ? share : 1;
 }
 
-/// What gradients of the next step are scaled by (models/plan/loss_scale.hpp).
+/// Updates the loss scale for the next step (models/plan/loss_scale.hpp).
 TANDEM_HD inline void move_scale(const LossScale& rule, StepTable& table) {
   const std::int64_t good = table.good_steps + 1, next = table.bad_steps + 1;
   const std::int64_t bad = next < rule.hysteresis ? next : rule.hysteresis;
@@ -34,7 +34,7 @@ TANDEM_HD inline void move_scale(const LossScale& rule, StepTable& table) {
   }
 }
 
-/// Writes norm, flag and coefficient. `total`: of squares of gradients that carry the scale the step began with.
+/// Writes gradient norm, non-finite flag and clip coefficient. `total`: sum of squares of the gradients, loss scale included.
 TANDEM_HD inline void clip(double total, double clip_grad, StepTable& table) {
   table.grad_norm = std::sqrt(total) * table.inverse_scale;
   table.found_nonfinite = !std::isfinite(total);

@@ -1,6 +1,6 @@
 #pragma once
-// Terms of an exact sum of doubles (exec/cpu/exact_sum): which words of it one term changes, and by how much. Words are integers,
-// so terms may be added in any order, by any processor.
+// An exact sum of doubles (exec/cpu/exact_sum) is an array of integer words. One term changes up
+// to three of them. Because words are integers, terms may be added in any order, by any processor.
 
 #include <bit>
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace tandem::exec {
 
-/// Word i of a sum holds a multiple of 2^(32 i - 1074); the last one counts terms that are not finite.
+/// Word i of a sum is a multiple of 2^(32 i - 1074). The last word counts terms that are not finite.
 struct ExactTerm {
-  std::int64_t at = 0;         ///< the first of three words, or the last word of all
-  std::int64_t words[3] = {};  ///< what is added to them; where a term is not finite 1 to the last word alone
+  std::int64_t at = 0;         ///< index of the first of three words; for a non-finite term, of the last word
+  std::int64_t words[3] = {};  ///< added to them; a non-finite term adds 1 to the last word
   bool finite = true;
 };
 
-/// 53 bits of a mantissa moved by up to 31 reach into three words.
+/// A 53-bit mantissa shifted by up to 31 bits spans three words.
 constexpr ExactTerm exact_term(double x) {
   constexpr std::uint64_t kFraction = (std::uint64_t{1} << 52) - 1, kLow = 0xFFFFFFFF;
   const auto bits = std::bit_cast<std::uint64_t>(x);
@@ -30,7 +30,7 @@ constexpr ExactTerm exact_term(double x) {
            sign * static_cast<std::int64_t>(upper >> 32)}};
 }
 
-/// Leaves 32 bits in every word but the one before the last, which has the sign: the same words for the same sum.
+/// Carries so that every word but the last two has 32 bits. The last but one gets the sign. Equal sums then have equal words.
 constexpr void carry_exact(std::int64_t* words) {
   for (std::int64_t i = 0; i < kExactWords - 2; ++i) {
     const std::int64_t over = words[i] >> 32;
@@ -39,8 +39,8 @@ constexpr void carry_exact(std::int64_t* words) {
   }
 }
 
-/// Of carried words of a sum that is not negative: the 64 leading bits with whatever lies below as their last one, so that one
-/// rounding is left, and the power of two that they are multiplied by. Zero bits: the sum is 0; `infinite`: beyond every double.
+/// The leading bits of a carried, non-negative sum: `bits` * 2^power. The lowest bit also stands for all
+/// lower bits, so that only one rounding is left. bits 0: the sum is 0. `infinite`: larger than any double.
 struct ExactLead {
   std::uint64_t bits = 0;
   int power = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// Functions that both the host's compiler and CUDA's compile. CUDA's takes constexpr functions as they are
-// (--expt-relaxed-constexpr); all others say TANDEM_HD.
+// Marks functions that both the host's compiler and CUDA's compile. CUDA accepts
+// constexpr functions unmarked (--expt-relaxed-constexpr); all others need TANDEM_HD.
 
 #ifdef __CUDACC__
 #define TANDEM_HD __host__ __device__

@@ -1,5 +1,5 @@
 #pragma once
-// Random bits by name and global index: what exec/data/random draws, one number at a time, on any processor.
+// Random bits as a function of seed, name and global index, on any processor. exec/data/random draws the same bits.
 
 #include <cstdint>
 
@@ -7,22 +7,22 @@
 
 namespace tandem::exec {
 
-/// Names an endless sequence of random numbers.
+/// Selects an endless sequence of random numbers.
 struct RandomName {
   std::uint32_t low = 0, high = 0;
 };
 
-// Domains beside the values of DropoutSite: the top byte of a name.
+// The top byte of a name: a DropoutSite or one of these.
 inline constexpr std::uint32_t kInitialValues = 0x80, kExamples = 0x81, kRounding = 0x82;
 
-/// Masks of one dropout site in one layer (-1 outside the blocks, below 65535) and step (below 2^40).
+/// The masks of one dropout site in one layer (below 65535; -1: outside the blocks) and step (below 2^40).
 constexpr RandomName dropout_name(DropoutSite site, std::uint64_t step, std::int32_t layer) {
   const auto layer_bits = static_cast<std::uint32_t>(layer + 1);
   return {static_cast<std::uint32_t>(step),
           static_cast<std::uint32_t>(site) << 24 | layer_bits << 8 | static_cast<std::uint32_t>(step >> 32)};
 }
 
-/// How one of a parameter's buffers is rounded in one step. `step` below 2^32, `init_id` below 2^22, `buffer` below 4.
+/// The stochastic rounding of one buffer of a parameter in a step. `step` below 2^32, `init_id` below 2^22, `buffer` below 4.
 constexpr RandomName rounding_name(std::uint64_t step, std::uint32_t init_id, std::uint32_t buffer) {
   return {static_cast<std::uint32_t>(step), kRounding << 24 | buffer << 22 | init_id};
 }
@@ -45,7 +45,7 @@ constexpr PhiloxWords philox_words(std::uint64_t seed, RandomName name, std::uin
   return c;
 }
 
-/// The 32 bits of an index: four indices share a block of words.
+/// The 32 random bits of an index. Four indices share one block of words.
 constexpr std::uint32_t random_bits(std::uint64_t seed, RandomName name, std::uint64_t index) {
   const PhiloxWords words = philox_words(seed, name, index / 4);
   const std::uint32_t place = index % 4;

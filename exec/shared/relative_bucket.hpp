@@ -1,5 +1,5 @@
 #pragma once
-// Buckets of relative positions (T5, arXiv 1910.10683, section 2.1, and its authors' code).
+// Relative position buckets (T5, arXiv 1910.10683, section 2.1, and its authors' code).
 
 #include <cmath>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tandem::exec {
 
-/// Distances below half of `buckets` have one each; the rest share the other half, evenly in the logarithm up to 128.
+/// Each distance below `buckets` / 2 has its own bucket. The others are logarithmic up to 128, in the remaining buckets.
 TANDEM_HD inline std::int64_t distance_bucket(std::int64_t distance, std::int64_t buckets) {
   constexpr double kFarthest = 128, kRounding = 1e-9;  // logarithms of powers may miss a whole number by a last place
   const std::int64_t exact = buckets / 2;
@@ -20,8 +20,8 @@ TANDEM_HD inline std::int64_t distance_bucket(std::int64_t distance, std::int64_
   return bucket < buckets ? bucket : buckets - 1;
 }
 
-/// Bucket of `relative`, the key's position less the query's. With causal attention keys behind the query have no buckets,
-/// otherwise these take the upper half.
+/// Bucket of `relative` = key position - query position. With causal attention
+/// later keys have no buckets. Otherwise they take the upper half of the buckets.
 TANDEM_HD inline std::int64_t relative_bucket(std::int64_t relative, std::int64_t buckets, bool causal) {
   if (causal) return distance_bucket(relative < 0 ? -relative : 0, buckets);
   const std::int64_t half = buckets / 2;

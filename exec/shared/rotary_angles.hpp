@@ -9,8 +9,8 @@
 
 namespace tandem::exec {
 
-// Llama 3.1's change of frequencies, as published with its weights: waves longer than its first context are stretched by
-// `factor`, those shorter than a quarter of it stay, and between them it goes smoothly.
+// Llama 3.1's frequency scaling, as published with its weights. Wavelengths above the original context
+// are stretched by `factor`. Those below a quarter of it stay. Between them it is interpolated.
 inline double llama3_frequency(double frequency, double factor, double context) {
   constexpr double kLow = 1, kHigh = 4;
   const double wavelength = 2 * std::numbers::pi / frequency;
@@ -20,9 +20,9 @@ inline double llama3_frequency(double frequency, double factor, double context) 
   return (1 - smooth) * frequency / factor + smooth * frequency;
 }
 
-// YaRN's (Peng et al., arXiv 2309.00071, section 3.2): pairs that turn more than 32 times in the first context stay, those that
-// turn less than once are stretched (or other numbers of turns), and between them it goes linearly from pair to pair, whose numbers are rounded outwards
-// (there: jquesnelle/yarn, scaled_rope/LlamaYaRNScaledRotaryEmbedding.py; Megatron-Core: yarn_rotary_pos_embedding.py).
+// YaRN (Peng et al., arXiv 2309.00071, section 3.2). Pairs that turn over 32 times in the original context stay; those that
+// turn less than once are stretched (`fast`, `slow` change these numbers). Between, it is linear in the pair's index, rounded
+// outwards (jquesnelle/yarn: scaled_rope/LlamaYaRNScaledRotaryEmbedding.py; Megatron-Core: yarn_rotary_pos_embedding.py).
 inline double yarn_frequency(double frequency, std::int64_t i, const Rotary& op) {
   const double fast = op.fast > 0 ? op.fast : 32, slow = op.slow > 0 ? op.slow : 1;
   const double dims = static_cast<double>(op.width()), context = static_cast<double>(op.original);
@@ -34,7 +34,7 @@ inline double yarn_frequency(double frequency, std::int64_t i, const Rotary& op)
   return ramp * frequency / op.factor + (1 - ramp) * frequency;
 }
 
-/// Angle between neighbouring positions of pair `i` of a head's dimensions.
+/// Angle in radians between neighbouring positions for pair `i` of a head's dimensions.
 inline double rotary_frequency(const Rotary& op, std::int64_t i) {
   const std::int64_t half = op.width() / 2;
   const double plain = std::pow(op.theta, -static_cast<double>(i) / static_cast<double>(half));
@@ -42,7 +42,7 @@ inline double rotary_frequency(const Rotary& op, std::int64_t i) {
   return op.scaling == RopeScalingKind::yarn ? yarn_frequency(plain, i, op) : plain;
 }
 
-/// What queries and keys are multiplied by: YaRN's scores grow with its factor (section 3.4).
+/// Factor on queries and keys. YaRN raises attention scores with its scaling factor (section 3.4).
 inline double rotary_length(const Rotary& op) {
   return op.scaling == RopeScalingKind::yarn && op.factor > 1 && !op.keeps_length ? 1 + 0.1 * std::log(op.factor) : 1;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The choice of experts by keys, one token at a time.
+// Choice of experts for one token. A token's "keys" are the experts' scores by which the router chooses.
 
 #include <cstdint>
 #include <limits>
@@ -14,16 +14,16 @@ TANDEM_HD inline A sigmoid_score(A logit) {
   return A{1} / (A{1} + exp_saturating(-logit));
 }
 
-/// Whether a token's weights are divided by their sum.
+/// True if a token's expert weights are divided by their sum.
 TANDEM_HD inline bool normalizes(const MoeDims& d, const RouterRule& r) { return r.normalize && d.top_k > 1; }
 
-/// What the sum of chosen scores starts from.
+/// Initial value of the sum of the chosen scores; it avoids a division by 0.
 template <class A>
 TANDEM_HD inline A first_of_sum(const RouterRule& r) {
   return r.scores == RouterScores::sigmoid ? static_cast<A>(kSmallestSum) : A{0};
 }
 
-/// The score of a group of `size` neighbouring experts.
+/// The score of a group of `size` neighbouring experts: the largest key, or the sum of the two largest.
 template <class A>
 TANDEM_HD inline A score_of_group(GroupScore kind, const A* keys, std::int64_t size) {
   A best = keys[0], second = -std::numeric_limits<A>::infinity();
@@ -35,8 +35,8 @@ TANDEM_HD inline A score_of_group(GroupScore kind, const A* keys, std::int64_t s
   return kind == GroupScore::max ? best : best + second;
 }
 
-/// Makes the keys of experts in other groups than the best ones smaller than all others; the lower group of equal ones is better. A
-/// group that is left out does not hide that a later one is worse than the groups that stay.
+/// Sets the keys of experts outside the best groups to -infinity. Of equal groups the lower one wins. A
+/// group that was left out stays worse than the kept ones, so later groups are still compared correctly.
 template <class A>
 TANDEM_HD inline void leave_out_groups(const RouterRule& r, A* keys, std::int64_t experts) {
   const std::int64_t size = experts / r.groups;

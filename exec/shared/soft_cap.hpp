@@ -1,5 +1,5 @@
 #pragma once
-// Soft caps (Gemma 2, arXiv 2408.00118 section 2): what grows beyond a cap comes near it.
+// Soft caps (Gemma 2, arXiv 2408.00118 section 2): large values approach a cap smoothly.
 
 #include <cmath>
 
@@ -7,7 +7,7 @@
 
 namespace tandem::exec {
 
-/// y = cap tanh(x / cap), and its slope from y.
+/// y = cap * tanh(x / cap); slope: its derivative, from y.
 template <class T>
 struct SoftCapOf {
   T cap;

@@ -1,5 +1,5 @@
 #pragma once
-// exp() as a loop body that compilers vectorise: no branch, no call.
+// exp() without branches or calls, so that compilers vectorise loops that contain it.
 
 #include <array>
 #include <bit>
@@ -60,8 +60,8 @@ TANDEM_HD inline T exp_saturating(T x) {
   return x < -Traits::limit ? T{0} : std::bit_cast<T>(scaled);
 }
 
-/// e^x where an error of |x| units in the last place does not matter, because small powers are added to larger ones: what a device
-/// does in two instructions. Elsewhere exp_saturating.
+/// e^x with an error of up to |x| units in the last place. For sums in which small powers are
+/// added to larger ones. A device needs two instructions for it. The host uses exp_saturating.
 template <class T>
 TANDEM_HD inline T exp_short(T x) {
 #ifdef __CUDA_ARCH__

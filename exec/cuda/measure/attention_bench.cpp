@@ -8,7 +8,7 @@ namespace {
 
 using device::AttentionCall;
 
-/// Operands in the order (position, sequence, head, one of three, dim), as Megatron-Core has them, inside the bench's pools.
+/// Operands in Megatron-Core's order (position, sequence, head, q/k/v, dim), inside the bench's pools.
 AttentionCall call_of(Bench& b, const AttentionDims& d) {
   const auto bytes = [&](std::int64_t tensors) {
     return static_cast<std::size_t>(tensors * 2 * d.batch * d.heads * d.seq * d.head_dim);
@@ -26,7 +26,7 @@ AttentionCall call_of(Bench& b, const AttentionDims& d) {
            dqkv + 2 * head}};
 }
 
-/// Large ones first within each sequence length.
+/// For each sequence length, large cases come first.
 std::vector<AttentionDims> cases() {
   std::vector<AttentionDims> out;
   for (const std::int64_t heads : {32, 8, 16})

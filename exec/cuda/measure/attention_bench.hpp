@@ -10,11 +10,11 @@
 
 namespace tandem::exec::cuda {
 
-/// What can be said of it in a table: cuDNN's version, or why there is no attention in it.
+/// The fact for the table: cuDNN's version, or the reason why it has no attention.
 std::string attention_fact();
 
-/// bf16, head sizes 64 and 128, causal and whole, forward and backward. `busy_s`: load for each; `proceed` is asked before each
-/// and ends the list with false.
+/// Times bf16 attention: head sizes 64 and 128, causal and full, forward and backward. `busy_s`:
+/// seconds of load for each. `proceed` is called before each case; returning false ends the list.
 std::vector<CostSample> time_attention(Bench& bench, double busy_s, const std::function<bool(double done)>& proceed);
 
 }  // namespace tandem::exec::cuda

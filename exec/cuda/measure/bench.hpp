@@ -1,5 +1,5 @@
 #pragma once
-// What every measurement on the device shares.
+// Shared by all measurements on the device.
 
 #include <memory>
 
@@ -8,7 +8,7 @@
 
 namespace tandem::exec::cuda {
 
-/// A stream, a stopwatch on it, and memory that calls read from and write to. Operands rotate through the pools.
+/// A stream with a stopwatch, and memory for calls to read and write. Operands rotate through the pools.
 struct Bench {
   explicit Bench(std::size_t pool_bytes) : stopwatch(stream), inputs(pool_bytes), outputs(pool_bytes) {
     check(cudaMemsetAsync(outputs.data(), 0, outputs.size(), stream), "clearing memory");

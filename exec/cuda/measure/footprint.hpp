@@ -1,5 +1,5 @@
 #pragma once
-// Device memory that a process holds before it allocates anything itself.
+// Device memory that a process uses before it allocates any itself.
 
 #include <memory>
 #include <optional>
@@ -12,16 +12,16 @@
 
 namespace tandem::exec::cuda {
 
-/// Taken step by step, each by the driver's count of used memory (by the runtime's free memory where there is no management
-/// library; the context itself is then unknown). Must be made before anything else that uses the device.
+/// Measures step by step how the driver's count of used memory grows. Without NVIDIA's management library it uses
+/// the runtime's free memory; then the context's size is unknown. Make it before anything else that uses the device.
 class Footprint {
  public:
   explicit Footprint(const Nvml& nvml);
-  /// Creates the context.
+  /// Creates the CUDA context.
   void context();
-  /// Opens cuBLASLt and multiplies once.
+  /// Opens cuBLASLt and performs one product.
   std::unique_ptr<CublasLt> cublaslt();
-  /// A communicator of one rank; returns NCCL's version, or "" where the library is not found.
+  /// Makes a communicator of one rank. Returns NCCL's version, or "" if the library is not found.
   std::string nccl();
 
   const std::vector<Figure>& figures() const { return figures_; }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kRounds = 21, kLaunches = 200;
 
-/// Median over rounds of the host seconds of `work`; `before` runs first, untimed.
+/// Median over rounds of the host seconds of `work`. `before` runs first and is not timed.
 template <class B, class F>
 double host_median(B before, F work) {
   std::vector<double> times;

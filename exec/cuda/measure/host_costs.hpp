@@ -1,5 +1,5 @@
 #pragma once
-// What launching costs, on the host and between kernels.
+// Costs of launches, on the host and between kernels.
 
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 namespace tandem::exec::cuda {
 
-/// Host time of a launch, time from kernel to dependent kernel, and waiting for a stream or an event.
+/// Measures the host time of a launch, the time between dependent kernels, and waits for streams and events.
 std::vector<Figure> time_launches(Bench& bench);
 
 }  // namespace tandem::exec::cuda

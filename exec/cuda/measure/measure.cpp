@@ -24,12 +24,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kBusy = 0.02;                          // seconds of load for each operation
-constexpr double kSteadyBefore = 1.0, kSteady = 0.25;   // of load before and during a sustained one
-constexpr double kAttentionShare = 0.2;                 // of all the time, at most
+constexpr double kSteadyBefore = 1.0, kSteady = 0.25;   // seconds of load before and during a sustained measurement
+constexpr double kAttentionShare = 0.2;                 // largest share of the total time
 constexpr std::size_t kLargestPool = std::size_t{8} << 30;
 constexpr std::size_t kHopperWorkspace = std::size_t{32} << 20, kWorkspace = std::size_t{8} << 20;
 
-/// Equal for equal operations in equal types.
+/// Equal for equal operations with equal types.
 std::string identity(const CostSample& s) {
   std::ostringstream out;
   out << s.op.index() << ' ' << name(s.dtype);
@@ -43,7 +43,7 @@ std::string identity(const CostSample& s) {
   return out.str();
 }
 
-/// One measurement of the device, from start to table.
+/// The whole measurement of the device, up to the table.
 class Measurement {
  public:
   explicit Measurement(const CudaMeasureOptions& options) : options_(options), device_(require_device()), nvml_(device_.pci) {}
@@ -60,7 +60,7 @@ class Measurement {
       measure_products();
       measure_streaming();
       measure_attention();
-    } catch (const std::runtime_error& e) {  // what was measured so far is kept, and said to be incomplete
+    } catch (const std::runtime_error& e) {  // keep what was measured so far, and mark it as incomplete
       table_.facts["stopped"] = e.what();
     }
     return std::move(table_);
@@ -125,7 +125,7 @@ class Measurement {
     throw ContractError("a figure that was measured is not there");
   }
 
-  /// Products at the clocks that the card has after a second of them.
+  /// Times products at the clock frequencies that the card has after one second of load.
   void measure_sustained() {
     const MatMul square{8192, 8192, 8192, false, true};
     const CostSample cases[] = {{square, DType::bf16, 0},
@@ -171,7 +171,7 @@ class Measurement {
     return list;
   }
 
-  /// Until the time for them is over; of one type as long as possible, since a change of type fills the operands anew.
+  /// Times products until their share of the time is over, type by type, since another type needs new operands.
   void measure_products() {
     const std::vector<CostSample> list = product_list();
     const double until = options_.seconds * kProductsUntil;
@@ -221,7 +221,7 @@ class Measurement {
       table_.samples.push_back(s);
   }
 
-  static constexpr double kProductsUntil = 0.72;  // of all the time
+  static constexpr double kProductsUntil = 0.72;  // fraction of the total time
 
   const CudaMeasureOptions& options_;
   Clock::time_point begin_ = Clock::now();

@@ -28,7 +28,7 @@ std::vector<GemmShape> products(const MatMul& p, DType dtype) {
   return {g};
 }
 
-/// The operands of attention, column-major.
+/// The operands of attention as column-major matrices.
 struct Attention {
   AttentionDims d;
   DType dtype;
@@ -71,7 +71,7 @@ bool multiplies(DType t) {
 class List {
  public:
   void product(const MatMul& p, DType t) { samples_.push_back({p, t, 0}); }
-  /// A linear layer's three products: forward, input's gradient, weight's gradient added to an fp32 total.
+  /// The three products of a linear layer: forward, input gradient, weight gradient added to an fp32 total.
   void linear(std::int64_t tokens, std::int64_t out, std::int64_t in, DType t) {
     product({tokens, out, in, false, true}, t);
     product({tokens, in, out, false, false}, t);
@@ -88,7 +88,7 @@ class List {
   std::vector<CostSample> samples_;
 };
 
-/// Hidden and feed-forward sizes of models that are trained: GPT-3's and Megatron's family, Llama's.
+/// Hidden and feed-forward sizes of common models: GPT-3, Megatron, Llama.
 struct Width { std::int64_t hidden, ffn, qkv; };
 constexpr Width kWidths[] = {
     {1024, 4096, 3072},    {1536, 6144, 4608},    {2048, 8192, 6144},    {2560, 10240, 7680},  {3072, 12288, 9216},
@@ -96,7 +96,7 @@ constexpr Width kWidths[] = {
     {16384, 65536, 49152}, {18432, 73728, 55296}, {4096, 14336, 6144},   {4096, 11008, 12288}, {8192, 28672, 10240},
     {5120, 13824, 15360},  {16384, 53248, 18432}};
 constexpr std::int64_t kTokens[] = {1024, 2048, 4096, 8192, 16384};
-constexpr std::int64_t kLargestUnsplit = 8192;  // hidden size from which nobody trains without tensor parallelism
+constexpr std::int64_t kLargestUnsplit = 8192;  // largest hidden size that is trained without tensor parallelism
 
 /// The four linear layers of a block.
 void block(List& list, const Width& w, std::int64_t tensor, std::int64_t tokens, DType t) {
@@ -115,7 +115,7 @@ List blocks(DType t) {
   return list;
 }
 
-/// Vocabulary heads, whole and split eight ways.
+/// Vocabulary heads, whole and split over eight tensor ranks.
 List heads(DType t) {
   List list;
   for (std::int64_t vocab : {30592, 50304, 51200, 128256})
@@ -125,7 +125,7 @@ List heads(DType t) {
   return list;
 }
 
-/// Small and badly cut products: short sums, sums that are no multiple of 8, sizes around one wave of tiles.
+/// Small and badly shaped products: short inner dimensions, some not multiples of 8, sizes around one wave of tiles.
 List awkward(DType t) {
   List list;
   const auto forward = [&](std::int64_t m, std::int64_t n, std::int64_t k) { list.product({m, n, k, false, true}, t); };
@@ -136,7 +136,7 @@ List awkward(DType t) {
   for (std::int64_t m = 128; m <= 40 * 128; m += 128) forward(m, 4096, 4096);
   for (std::int64_t k : {1000, 1001, 1020, 1023, 4090, 4095, 4097, 4100}) list.linear(4096, 4096, k, t);
   for (std::int64_t m : {1, 8, 32, 100, 1000, 3000, 5000}) forward(m, 4096, 4096);
-  list.linear(4096, 8, 4096, t);  // a router of experts
+  list.linear(4096, 8, 4096, t);  // a mixture-of-experts router
   return list;
 }
 
@@ -149,14 +149,14 @@ List attentions(DType t) {
   return list;
 }
 
-/// Lists laid into each other so that every part of the result holds every list in proportion: element i of n stands at
-/// (i + 1/2) / n, each list in an order that strides through it.
+/// Merges lists so that every prefix contains each list in proportion. Element i of n
+/// gets position (i + 1/2) / n. Within a list, elements are taken with a large stride.
 std::vector<CostSample> woven(std::vector<List> lists) {
   struct Placed { double at; CostSample sample; };
   std::vector<Placed> placed;
   for (List& list : lists) {
     auto& s = list.samples();
-    std::size_t stride = s.size() * 618 / 1000 | 1;  // about the golden section: neighbours are far apart
+    std::size_t stride = s.size() * 618 / 1000 | 1;  // about the golden ratio, so that neighbours are far apart
     while (std::gcd(stride, s.size()) != 1) stride += 2;
     for (std::size_t i = 0; i < s.size(); ++i)
       placed.push_back({(static_cast<double>(i) + 0.5) / static_cast<double>(s.size()), s[i * stride % s.size()]});
@@ -167,7 +167,7 @@ std::vector<CostSample> woven(std::vector<List> lists) {
   return out;
 }
 
-/// Every `keep`-th of a list: rates in other types need fewer points.
+/// Every `keep`-th element of a list. Rates in other types need fewer points.
 List thinned(List list, std::size_t keep) {
   List out;
   for (std::size_t i = 0; i < list.samples().size(); i += keep) out.samples().push_back(list.samples()[i]);

@@ -8,7 +8,7 @@
 namespace tandem::exec::cuda {
 namespace {
 
-constexpr std::size_t kVector = std::size_t{4} << 20;  // bytes of the longest bias
+constexpr std::size_t kVector = std::size_t{4} << 20;  // of the longest bias, in bytes
 
 std::size_t bytes_of_span(const Stored& m, std::int64_t batch, DType t) {
   return static_cast<std::size_t>(bytes_of(t, m.span(batch)).count());

@@ -1,5 +1,5 @@
 #pragma once
-// Times of matrix products.
+// Times matrix products.
 
 #include <optional>
 
@@ -9,16 +9,16 @@
 
 namespace tandem::exec::cuda {
 
-/// Runs products with normally distributed operands. The bench's inputs are its own from the first product to the last.
+/// Times products with normally distributed operands. Until the last one, nothing else may use the bench's input pool.
 class ProductTimer {
  public:
   ProductTimer(const CublasLt& lt, Bench& bench, std::size_t workspace_bytes);
 
-  /// Seconds of the operation, `busy_s` of load; nullopt where cuBLASLt has no algorithm or memory does not hold it.
+  /// Seconds of the operation under `busy_s` seconds of load; nullopt if cuBLASLt has no algorithm or memory is too small.
   std::optional<double> seconds(const Op& op, DType dtype, double busy_s);
-  /// The same after `before_s` of it without a pause.
+  /// seconds() after `before_s` seconds of uninterrupted load.
   std::optional<double> sustained(const Op& op, DType dtype, double before_s, double busy_s);
-  /// Host seconds of one call that only enqueues.
+  /// Host seconds of one call, which only enqueues.
   double host_seconds();
 
  private:

@@ -12,7 +12,7 @@ constexpr std::size_t kLeast = std::size_t{64} << 10, kMost = std::size_t{4} << 
 constexpr double kEpsilon = 1e-5;
 constexpr std::int64_t kTargets = std::int64_t{1} << 20;  // rows of the largest loss
 
-/// The cases of one bench, added kernel by kernel.
+/// Collects the cases of one bench, kernel by kernel.
 class Cases {
  public:
   explicit Cases(Bench& bench) : b_(bench), targets_(std::make_shared<Buffer>(kTargets * sizeof(std::int32_t))) {
@@ -46,7 +46,7 @@ class Cases {
   }
 
   void elementwise(std::int64_t bytes) {
-    constexpr std::int64_t kUnit = 4096;  // every count is a multiple: rows of that many columns
+    constexpr std::int64_t kUnit = 4096;  // every count is a multiple of this, for rows of so many columns
     const auto count = [&](std::int64_t each) { return std::max(bytes / each / kUnit, std::int64_t{1}) * kUnit; };
     const cudaStream_t s = b_.stream;
     std::int64_t n = count(4);
@@ -110,7 +110,7 @@ class Cases {
 std::vector<StreamingCase> streaming_cases(Bench& bench) {
   auto cases = std::make_shared<Cases>(bench);
   auto out = cases->all();
-  for (StreamingCase& c : out) c.call = [cases, call = std::move(c.call)] { call(); };  // keeps what the calls use
+  for (StreamingCase& c : out) c.call = [cases, call = std::move(c.call)] { call(); };  // keeps the operands of the calls alive
   return out;
 }
 

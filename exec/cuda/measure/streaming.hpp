@@ -1,5 +1,5 @@
 #pragma once
-// Kernels that memory limits, and copies.
+// Memory-bound kernels and copies.
 
 #include <functional>
 #include <vector>
@@ -9,18 +9,18 @@
 
 namespace tandem::exec::cuda {
 
-/// One kernel at one size: the operation it performs, the bytes it must move (each operand once), and a call of it.
+/// A kernel at one size: its operation, the bytes it must move (each operand once), and a call.
 struct StreamingCase {
   CostSample sample;
   std::function<void()> call;
 };
 
-/// Copy, addition, gradient accumulation, bias and GELU, layer norm, RMS norm, softmax, cross-entropy, AdamW, cast to fp8 and
-/// clearing, each moving 64 KiB to 4 GiB (what memory holds of it). The bench outlives the calls; its inputs are overwritten with
-/// numbers in (0, 1).
+/// Copy, addition, gradient accumulation, bias and GELU, layer norm, RMS norm, softmax,
+/// cross-entropy, AdamW, cast to fp8, clearing. Each moves 64 KiB to 4 GiB, as memory allows.
+/// The bench must outlive the calls. Its inputs are overwritten with numbers in (0, 1).
 std::vector<StreamingCase> streaming_cases(Bench& bench);
 
-/// Copies on the device, to it and from it (pinned memory). `busy_s`: load for each.
+/// Times copies on the device, and to and from pinned host memory. `busy_s`: seconds of load for each.
 std::vector<CopySample> time_copies(Bench& bench, double busy_s);
 
 }  // namespace tandem::exec::cuda

@@ -1,11 +1,11 @@
 #pragma once
-// Where the heads of an attention lie in its operands, and its queries and keys in their sequences.
+// Where an attention's heads lie in its operands, and its queries and keys in their sequences.
 
 #include "exec/device/works/operands.hpp"
 
 namespace tandem::exec::device {
 
-/// Context ranks that have heads of a tensor rank's, and which of these shares is this rank's.
+/// Number of context ranks that share a tensor rank's heads, and this rank's index among them.
 inline std::int64_t head_parts(const AttentionDims& d, const KernelContext& c) {
   return d.share == AttentionShare::heads ? c.context_size : 1;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Sums of a matrix's columns as works.
+// Works for the column sums of a matrix.
 
 #include <cstdint>
 #include <vector>
@@ -8,16 +8,16 @@
 
 namespace tandem::exec::device {
 
-/// A row-major matrix, and memory of column_room(rows, cols, 1) bytes.
+/// A row-major matrix, and scratch memory of column_room(rows, cols, 1) bytes.
 struct SummedMatrix {
   std::int64_t rows, cols;
   std::byte* room;
 };
 
-/// What the blocks of sums leave for each other.
+/// The partial sums that blocks of the first stage leave for the second.
 inline Typed partial_sums(DType compute, std::byte* room) { return {room, compute == DType::fp64 ? DType::fp64 : DType::fp32}; }
 
-/// The second stage of sums of one matrix, whose results are still to be named.
+/// Second stage of the sums of one matrix; the caller fills in the results.
 ColumnFoldKernel column_fold(DType compute, std::byte* room, std::int64_t slabs, std::int64_t cols);
 
 /// sums[c] = sum over rows of dy[row, c], in a fixed order.

@@ -1,5 +1,5 @@
 #pragma once
-// A launch's operands for those who make its works.
+// A launch's operands, for the functions that make its works.
 
 #include <algorithm>
 #include <initializer_list>
@@ -9,7 +9,7 @@
 
 namespace tandem::exec::device {
 
-/// fp64 is computed in fp64, everything else in fp32; kernels know the type where all large operands have fp32 or bf16.
+/// The form of a kernel: fp64 for fp64, else fp32 arithmetic. If all large operands are fp32 or all bf16, the type is compiled in.
 inline Form form_of(DType compute, std::initializer_list<Typed> large) {
   if (compute == DType::fp64) return Form::doubles;
   const auto all = [&](auto is) {
@@ -43,9 +43,9 @@ class Operands {
   }
   const WorkContext& around() const { return around_; }
 
-  /// The masks of a site, drawn by the step table.
+  /// The dropout masks of a site.
   Dropout dropout(DropoutSite site, double rate) const;
-  /// `local_seq`: positions of a sequence on this context rank; `rows`: of this rank.
+  /// `local_seq`: positions of a sequence on this context rank. `rows`: number of this rank's rows.
   HiddenRows rows(std::int64_t local_seq, std::int64_t rows, bool shard) const;
 
  private:
@@ -55,35 +55,35 @@ class Operands {
 
 using Works = std::vector<Work>;
 
-/// An fp32 operand of a product in 16 bits: it is rounded first, into the room behind that of the sums.
+/// True for an fp32 operand of a 16-bit product. It is rounded first, into scratch memory after that of the sums.
 inline bool is_rounded(const Launch& launch, std::size_t i) {
   return i < launch.in.size() && bits(launch.compute) == 16 && launch.in[i].dtype == DType::fp32;
 }
 inline std::int64_t operand_elements(const MatMul& op, std::size_t i) { return i == 0 ? op.m * op.k : op.k * op.n; }
-/// Bytes of a part of an operation's room.
+/// Size in bytes of a part of an operation's scratch memory, a multiple of 256.
 inline std::int64_t room_of(DType type, std::int64_t elements) { return parts(bytes_of(type, elements).count(), 256) * 256; }
 inline std::int64_t sums_room(const MatMul& op) { return op.sums ? parts(column_room(op.k, op.m, 1), 256) * 256 : 0; }
 
-/// Of a norm's input where `rows` has a place for it, and of its weight and shift where these have one; in room of norm_room bytes.
+/// Gradients of a norm's input (if `rows` has dx), weight and shift (if present). Uses norm_room bytes of scratch memory.
 Works norm_gradients(const Operands& at, const NormGradRows& rows, Typed dgamma, Typed dbeta);
-/// Bytes of the expert of every choice.
+/// Bytes for the expert of every choice.
 inline std::int64_t chosen_room(const MoeDims& d) { return parts(d.tokens * d.top_k * 4, 8) * 8; }
-/// The heads that a norm of heads reads, and those of values where it norms them.
+/// The heads that a head norm reads, including value heads if it norms them.
 template <class Norm>
 HeadRows head_rows(const Norm& op) {
   const AttentionDims& d = op.dims;
   const std::int64_t value = op.values == NormedValues::own ? d.value_width() : 0;
   return {d.batch * d.seq, d.groups(), d.per_group(), d.head_dim, d.group_width(), value};
 }
-/// The room of LatentNormBackward: for the sums of the weight's gradient, then for what the norm reads and for its gradient.
+/// Scratch memory of LatentNormBackward: partial sums of the weight's gradient, the norm's input, and its gradient.
 inline std::int64_t latent_sums_room(const LatentNormBackward& op) { return parts(norm_room(op.rows, op.cols), 256) * 256; }
 inline std::int64_t latent_room(const LatentNormBackward& op, DType type) {
   return latent_sums_room(op) + 2 * room_of(type, op.rows * op.cols);
 }
 
-/// The room of flash attention.
+/// Scratch bytes of flash attention.
 std::int64_t flash_room(const Launch& launch);
-/// The room of attention that keeps scores; 0: none, or another operation.
+/// Scratch bytes of attention with stored scores; 0: none, or another operation.
 std::int64_t scores_room(const Launch& launch);
 
 // works_layer.cpp
@@ -110,7 +110,7 @@ Works works(const AttentionScoresBackward& op, const Operands& at);
 // works_attention.cpp
 Works works(const FlashAttention& op, const Operands& at);
 Works works(const FlashAttentionBackward& op, const Operands& at);
-// works_sparse.cpp; attention to chosen keys goes other ways than to all
+// works_sparse.cpp; attention to chosen keys has its own works
 std::int64_t index_room(const IndexTopK& op, DType compute);
 std::int64_t index_room(const IndexTopKBackward& op, DType compute);
 Works chosen_works(const FlashAttention& op, const Operands& at);

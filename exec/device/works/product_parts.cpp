@@ -10,7 +10,7 @@ namespace {
 
 Typed result(const Product& p, std::byte* address) { return {address, p.shape.result}; }
 
-/// Where the product alone goes: what its activation reads is stored beside.
+/// The product without activation. Its result goes to `beside`, where the activation reads it.
 Product without_activation(Product p) {
   if (p.shape.activation == ProductActivation::gelu) p.out = p.beside;
   p.shape.activation = ProductActivation::none;
@@ -24,7 +24,7 @@ Work activation_of(const Product& p) {
   return gelu_kernel(form_of(p.shape.type, {x, y}), x, gradient ? y : Typed{}, y, p.shape.out.rows * p.shape.out.cols);
 }
 
-/// Sums over the summed dimension of the second operand, which is stored with it outermost.
+/// Sums over the inner dimension of the second operand, which is its outermost stored dimension.
 std::vector<Work> sums_of(const Product& p) {
   const Typed second{const_cast<std::byte*>(p.second), p.shape.type};
   return column_sums(p.shape.type, second, result(p, p.vector), {p.shape.summed(), p.shape.out.cols, p.room});

@@ -1,17 +1,17 @@
 #pragma once
-// What a product's kernel does beside the product, as kernels behind it: for products that a library has no such kernel for.
+// Bias, sums and activation as separate kernels after a product, if the library has no kernel that includes them.
 
 #include "exec/device/works/work.hpp"
 
 namespace tandem::exec::device {
 
-/// y = gelu(x), or y = dy gelu'(x) where there is a dy, which may be y.
+/// y = gelu(x), or, if dy exists, y = dy gelu'(x). y may be dy.
 PointwiseKernel gelu_kernel(Form form, Typed x, Typed dy, Typed y, std::int64_t elements);
 
-/// The product without its activation, and the activation. Only for a product that has one.
+/// The product without its activation, then the activation. Requires an activation.
 std::vector<Work> activation_apart(const Product& product);
 
-/// The product alone, and everything else.
+/// The plain product, then everything else.
 std::vector<Work> all_apart(const Product& product);
 
 }  // namespace tandem::exec::device

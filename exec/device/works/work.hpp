@@ -1,5 +1,5 @@
 #pragma once
-// What a device does for one operation: kernels, products and clearings, in order.
+// The works of an operation on a device: kernels, products and clearings, in order.
 
 #include <cstdint>
 #include <optional>
@@ -49,27 +49,27 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           ChosenAttentionKernel, ChosenQueryGradKernel, ChosenKeyGradKernel, IndexTargetKernel,
                           ChooseKeysKernel, IndexQueryGradKernel, IndexKeyGradKernel, Product, Clearing>;
 
-/// What is the same for all of a rank's operations.
+/// Shared by all operations of a rank.
 struct WorkContext {
   Pieces pieces;
   Fault* fault = nullptr;
-  std::byte* room = nullptr;  ///< as large as room_bytes says
+  std::byte* room = nullptr;  ///< scratch memory of room_bytes bytes
 };
 
-/// Whether `works_of` has an answer. `most_shared`: bytes that the threads of a block can share.
+/// Whether `works_of` supports the operation. `most_shared`: shared memory per block, in bytes.
 Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared);
 
-/// Whether an operation is made of products, and of what stands behind them.
+/// True if an operation consists of products and kernels after them.
 bool is_product(const Op& op);
 
-/// Bytes that an operation needs beside its operands; one of counted_rows without Launch::rows: where experts get equally many.
+/// Scratch bytes of an operation. With counted rows but no Launch::rows: for equally many rows per expert.
 std::int64_t room_bytes(const Launch& launch);
 
-/// In the order in which they must be done; one of counted_rows needs Launch::rows. Throws DeviceError for an operation that `can`
-/// refuses.
+/// The works in order of execution. Counted rows need Launch::rows.
+/// Throws DeviceError for an operation that can() refuses.
 std::vector<Work> works_of(const Launch& launch, const WorkContext& around);
 
-/// FLOPs of the products that an operation really makes, counted from its works: those of flash attention from its visible pairs.
+/// FLOPs of a work's products. For flash attention: of its visible pairs.
 std::int64_t product_flops(const Work& work);
 
 }  // namespace tandem::exec::device

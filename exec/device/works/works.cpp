@@ -1,4 +1,4 @@
-// Which operations a device performs, and the works of each.
+// Which operations a device supports, and the works of each.
 #include <algorithm>
 #include <string>
 
@@ -16,7 +16,7 @@ bool is_real(DType t) { return t == DType::fp64 || is_float(t) || is_narrow(t); 
 bool is_kept(DType t) { return is_real(t) || t == DType::int32 || t == DType::int64; }
 bool same(DType a, DType b) { return a == b || (is_float(a) && is_float(b)); }
 
-/// Results of a product: those of its own type, and fp32 of narrow ones.
+/// True for the possible result types of a product: its own type, or fp32 for a 16-bit product.
 bool is_result(DType compute, DType result) { return same(compute, result) || (is_narrow(compute) && result == DType::fp32); }
 
 std::string in_type(const Op& op, DType t) { return std::string(kind_name(op)) + " in " + std::string(name(t)); }
@@ -24,7 +24,7 @@ std::string in_type(const Op& op, DType t) { return std::string(kind_name(op)) +
 template <class Op>
 constexpr bool kHasWorks = requires(const Op& op, const Operands& at) { works(op, at); };
 
-/// What an operation asks for that its works have not; empty: nothing.
+/// The feature of an operation that its works lack; empty: none.
 constexpr const char* kLongPair = "of chosen keys with heads of more than 768 dimensions";
 std::string lacks_chosen(const AttentionDims& d) {
   if (d.share == AttentionShare::heads) return "of chosen keys, with heads shared by context ranks";
@@ -66,7 +66,7 @@ Answer can_multiply(const Op& op, const OperandTypes& types) {
   const bool indexes = std::holds_alternative<IndexTopK>(op);
   const bool of_two = product != nullptr || grouped != nullptr || indexes || std::holds_alternative<GroupedMatMul>(op);
   for (std::size_t i = 0; i < types.in.size(); ++i) {
-    // a bias is added, what a product joins is as wide as its result, counts are counts, and an indexer's weights multiply products
+    // bias, accumulated result, counts and an indexer's weights may have other types
     const bool whole = !of_two || i < 2;
     const bool rounded = product != nullptr && is_narrow(types.compute) && types.in[i] == DType::fp32;
     if (whole && !rounded && !same(types.in[i], types.compute))
@@ -152,7 +152,7 @@ std::size_t shared_bytes(const Op& op, DType compute) {
   return 0;
 }
 
-/// Pairs of a query and a key that it sees, in all heads.
+/// Number of visible (query, key) pairs in all heads.
 std::int64_t pairs(const AttentionPlace& p) {
   std::int64_t n = 0;
   for (std::int64_t i = 0; i < p.seq; ++i) n += p.visible(i) - p.first(i);
@@ -209,7 +209,7 @@ std::vector<Work> works_of(const Launch& launch, const WorkContext& around) {
       launch.op);
 }
 
-// Backward: scores and gradients of probabilities again, and three gradients.
+// The backward pass recomputes scores and has four more products: probabilities' gradient and three gradients.
 std::int64_t product_flops(const Work& work) {
   if (const auto* p = std::get_if<Product>(&work)) return p->counted < 0 ? p->shape.flops() : p->counted;
   if (const auto* f = std::get_if<FlashKernel>(&work)) return 2 * pairs(f->place) * (f->layout.head_dim + f->layout.value_dim);

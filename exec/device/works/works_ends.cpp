@@ -1,4 +1,4 @@
-// Works of a model's two ends: embedding, and the loss over a vocabulary.
+// Works of a model's ends: embedding, and the loss over the vocabulary.
 #include "exec/device/works/operands.hpp"
 
 namespace tandem::exec::device {
@@ -45,7 +45,7 @@ Works works(const PositionDropout& op, const Operands& at) {
                          at.dropout(DropoutSite::embedding, op.dropout), at.rows(op.seq, rows, op.shard)}};
 }
 
-// dx may take the place of dy: the positions' gradient comes first.
+// dx may overwrite dy, so the positions' gradient comes first.
 Works works(const PositionDropoutBackward& op, const Operands& at) {
   const Typed dy = at.in(0), dx = at.out(0);
   const std::int64_t rows = position_rows(op);

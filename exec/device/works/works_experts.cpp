@@ -1,4 +1,4 @@
-// Works of experts.
+// Works of mixture-of-experts layers.
 #include <algorithm>
 #include <bit>
 
@@ -13,26 +13,26 @@ ChoiceRows choice_rows(const MoeDims& d, const Operands& at, std::size_t slots) 
   return {integers(at.in(slots)), d, d.rows(), at.around().fault};
 }
 
-/// The experts' learned numbers, the last operand from `first` on; not there where there are none.
+/// The experts' learned scales, the last operand from index `first` on; missing if there are none.
 Typed scales_of(const RouterRule& rule, const Operands& at, std::size_t first) {
   return at.in_if(rule.expert_scale, first + (rule.bias ? 1 : 0));
 }
 
-/// Rows that nobody takes are 0; without a capacity every row is taken.
+/// With a capacity, unused rows must be 0. Without one, every row is used.
 Works cleared_rows(const MoeDims& d, const Typed& rows) {
   if (d.capacity == 0) return {};
   return {Clearing{rows.address, bytes_of(rows.type, d.rows() * d.hidden).count(), std::byte{0}}};
 }
 
-/// Matrices [rows, cols] of a batch, row-major, as cuBLAS sees them.
+/// A batch of row-major matrices [rows, cols], in cuBLAS's terms.
 Stored stored(std::int64_t rows, std::int64_t cols, bool transposed) { return {cols, rows, cols, rows * cols, transposed}; }
 
 std::byte* moved(const Typed& t, std::int64_t elements) { return t.address + bytes_of(t.type, elements).count(); }
 
-/// A matrix alone.
+/// A single matrix.
 Stored alone(std::int64_t rows, std::int64_t cols, bool transposed) { return {cols, rows, cols, 0, transposed}; }
 
-/// Rows of each expert from each rank as the host knows them: a rank's follow those of the rank before.
+/// Row counts per expert and source rank, known on the host. A rank's rows follow those of the rank before.
 class KnownRows {
  public:
   template <class Op>
@@ -53,13 +53,13 @@ class KnownRows {
   std::int64_t all() const { return all_; }
   std::int64_t rows(std::int64_t rank, std::int64_t expert) const { return rows_[part(rank, expert)]; }
   std::int64_t first(std::int64_t rank, std::int64_t expert) const { return first_[part(rank, expert)]; }
-  /// From all ranks.
+  /// Number of an expert's rows from all ranks.
   std::int64_t of(std::int64_t expert) const {
     std::int64_t sum = 0;
     for (std::int64_t r = 0; r < ranks(); ++r) sum += rows(r, expert);
     return sum;
   }
-  /// Ranks that have rows for an expert.
+  /// The ranks that sent rows to an expert.
   std::vector<std::int64_t> sources(std::int64_t expert) const {
     std::vector<std::int64_t> all;
     for (std::int64_t r = 0; r < ranks(); ++r)
@@ -67,7 +67,7 @@ class KnownRows {
     return all;
   }
   std::int64_t most_of_part() const { return *std::max_element(rows_.begin(), rows_.end()); }
-  /// Rows that a room for one expert has: memory does not grow with every step that counts a few more.
+  /// Rows to allocate for one expert. Rounded up, so that memory does not grow in every step.
   std::int64_t room() const {
     std::int64_t most = 0;
     for (std::int64_t e = 0; e < experts_; ++e) most = std::max(most, of(e));
@@ -162,14 +162,14 @@ Works works(const MoeCombineBackward& op, const Operands& at) {
 
 namespace {
 
-/// A product of fewer rows waits for its expert's matrix: r rows make r FLOPs of each of its bytes in 16 bits, and an H100 makes 295
-/// in the time of one (990 TFLOP/s, 3.35 TB/s: NVIDIA, H100 datasheet). Rows of several ranks are joined then.
+/// Products with fewer rows wait for loading their expert's matrix: r rows make r FLOPs per byte in 16 bits. An H100 makes
+/// 295 in the time of loading one (990 TFLOP/s, 3.35 TB/s: NVIDIA, H100 datasheet). So rows of several ranks are joined.
 constexpr std::int64_t kFewRows = 256;
 
 bool joins(const GroupedMatMul& op) { return op.ragged && op.groups > 1 && op.m / (op.groups * op.experts) < kFewRows; }
 bool joins(const GroupedWeightGrad& op) { return op.ragged ? op.groups > 1 : op.groups > op.experts; }
 
-/// Two rooms for the rows of one expert: of `first` columns, and of `second` ones behind it.
+/// Scratch memory for one expert's rows: `first` with its columns, then `second` with its own.
 struct JoinedRows {
   Typed first, second;
 };
@@ -187,7 +187,7 @@ JoinedRows joined(const Operands& at, std::int64_t rows, DType first, std::int64
   return {{room, first}, {room + room_of(first, rows * first_cols), second}};
 }
 
-/// Brings an expert's rows together, or back.
+/// Makes the kernel that joins an expert's rows or moves them back.
 template <class Op>
 JoinRowsKernel join(const Op& op, const Operands& at, const KnownRows& known, const JoinRowsKernel& kernel) {
   JoinRowsKernel k = kernel;
@@ -207,8 +207,8 @@ std::int64_t experts_room(const GroupedWeightGrad& op, const Launch& launch) {
   return joined_bytes(op, launch, launch.in[0].dtype, op.n, launch.in[1].dtype, op.k);
 }
 
-// Row-major C = A op(B) is column-major C^T = op(B)^T A^T: B comes first. A batch runs over the experts, once for each rank that
-// rows came from. Rows that are counted have a product for each expert, or for each rank's of each.
+// Row-major C = A op(B) is column-major C^T = op(B)^T A^T, so B comes first. A batch covers the experts,
+// once per source rank. Counted rows have one product per expert, or per expert and source rank.
 Works works(const GroupedMatMul& op, const Operands& at) {
   const Typed a = at.in(0), b = at.in(1), c = at.out(0);
   Works all;
@@ -241,7 +241,7 @@ Works works(const GroupedMatMul& op, const Operands& at) {
   return all;
 }
 
-// A sum over the rows of several ranks is one product, so that it is rounded once.
+// The sum over the rows of all ranks is one product, so that it is rounded once.
 Works works(const GroupedWeightGrad& op, const Operands& at) {
   const Typed dy = at.in(0), x = at.in(1), dw = at.out(0);
   if (!op.ragged && op.groups == op.experts) {

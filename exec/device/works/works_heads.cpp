@@ -1,11 +1,11 @@
-// Works of norms of queries and keys, of soft caps and of gates.
+// Works of query and key norms, soft caps and gates.
 #include "exec/device/works/column_works.hpp"
 #include "exec/device/works/operands.hpp"
 
 namespace tandem::exec::device {
 namespace {
 
-/// Of a norm of rows.
+/// The heads of a row norm.
 HeadRows heads_of(const AttentionDims& d) { return {d.batch * d.seq, d.groups(), d.per_group(), d.head_dim, d.group_width()}; }
 
 }  // namespace
@@ -45,7 +45,7 @@ Works works(const RowNormDots& op, const Operands& at) {
   return {RowSumsKernel{at.form({dqkv, kept}), dqkv, kept, at.in(2), at.in(3), at.out(0), heads_of(op.dims)}};
 }
 
-// The weights' gradients come first: dqkv changes in its place.
+// The weights' gradients come first, because dqkv is overwritten.
 Works works(const RowNormBackward& op, const Operands& at) {
   const Typed dqkv = at.out(0), kept = at.in(1), sums = at.in(4);
   const RowNorms norms{heads_of(op.dims), op.ranks, op.epsilon};

@@ -1,4 +1,4 @@
-// Works of latent attention: the norm of a part of each row, heads from compressed rows.
+// Works of latent attention: the norm of a part of each row, and heads from compressed rows.
 #include "exec/device/works/operands.hpp"
 
 namespace tandem::exec::device {
@@ -9,14 +9,14 @@ LatentRows rows_of(const auto& op) {
   return {op.rows(), d.heads, d.head_dim, op.turned, d.value_width(), op.query_scale};
 }
 
-/// Some columns of every row: those of a tensor whose rows are `width` long, from column `first` on.
+/// Copies some columns of every row.
 CopyKernel columns(Typed from, Steps from_steps, Typed to, Steps to_steps, std::int64_t rows, std::int64_t cols) {
   return {Form::floats, from, to, 1, rows, cols, from_steps, to_steps};
 }
 
 }  // namespace
 
-/// The first columns are taken apart, and normalised where they are then.
+/// Copies the first columns out and normalises the copy.
 Works works(const LatentNorm& op, const Operands& at) {
   const Typed x = at.in(0), y = at.out(0), others = at.out(1);
   const std::int64_t width = op.cols + op.rest;
@@ -25,7 +25,7 @@ Works works(const LatentNorm& op, const Operands& at) {
           NormKernel{at.form({y}), y, at.in(1), {}, y, at.out(2), op.rows, op.cols, op.epsilon, true}};
 }
 
-/// What the norm read is taken apart into room, its gradient is made there and put back among the others'.
+/// Copies the norm's input to scratch memory, computes its gradient there, and copies that back between the other columns.
 Works works(const LatentNormBackward& op, const Operands& at) {
   const Typed dy = at.in(0), dothers = at.in(1), x = at.in(2), stats = at.in(3), gamma = at.in(4), dx = at.out(0);
   const std::int64_t width = op.cols + op.rest;

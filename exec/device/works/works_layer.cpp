@@ -1,4 +1,4 @@
-// Works of a layer outside of its attention.
+// Works of a layer, except attention.
 #include "exec/device/works/column_works.hpp"
 #include "exec/device/works/operands.hpp"
 #include "exec/device/works/product_parts.hpp"
@@ -7,14 +7,14 @@
 namespace tandem::exec::device {
 namespace {
 
-/// What an operation's blocks leave for each other.
+/// The partial sums that an operation's blocks leave for the second stage.
 Typed partials(const Operands& at) { return partial_sums(at.compute(), at.around().room); }
 
 Works sums_of_columns(const Operands& at, Typed dy, Typed sums, std::int64_t rows, std::int64_t cols) {
   return column_sums(at.compute(), dy, sums, {rows, cols, at.around().room});
 }
 
-/// Operands of a product as it reads them, and the kernels that round those that are wider.
+/// Operands of a product in its type, and the kernels that round wider ones.
 struct Factors {
   Typed a, b;
   Works before;
@@ -46,7 +46,7 @@ DropoutAdd dropout_add(const BiasDropoutAdd& op, const Operands& at) {
   return add;
 }
 
-/// In the product's kernel where that knows the types, else behind it.
+/// Puts the activation into the product's kernel if that supports the types, else into a kernel after it.
 void activate(const MatMul& op, const Operands& at, Works& all) {
   require(!op.accumulate, "a product that accumulates has no activation");
   const bool gradient = op.activation == ProductActivation::gelu_gradient;
@@ -91,7 +91,7 @@ Works works(const LayerNorm& op, const Operands& at) {
   return {NormKernel{at.form({x, y}), x, at.in(1), at.in_if(op.has_beta(), 2), y, at.out(1), op.rows, op.cols, op.epsilon, op.rms}};
 }
 
-// The parameters' gradients come first, or in the same pass: dx may take the place of dy.
+// dx may overwrite dy, so the parameters' gradients come first or in the same pass.
 Works norm_gradients(const Operands& at, const NormGradRows& rows, Typed dgamma, Typed dbeta) {
   const bool input = rows.dx.here(), parameters = dgamma.here();
   const Form form = at.form({rows.dy, rows.x, rows.residual, rows.dx});

@@ -18,7 +18,7 @@ Clearing cleared(std::int64_t* sums, std::int64_t count) {
   return {reinterpret_cast<std::byte*>(sums), count * kExactWords * static_cast<std::int64_t>(sizeof(std::int64_t)), std::byte{0}};
 }
 
-/// What an operation and its context say; its operands are left to be filled in.
+/// The fields that follow from an operation and its context. The caller fills in the operands.
 template <class Op>
 LayerwiseOperands operands(const Op& op, const Operands& at) {
   LayerwiseOperands o{};

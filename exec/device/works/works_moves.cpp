@@ -1,11 +1,11 @@
-// Works that move numbers and compute nothing, or hardly, and rotary embedding.
+// Works of rotary embedding, of head norms, and of operations that mainly move elements.
 #include "exec/device/works/operands.hpp"
 #include "exec/shared/rotary_angles.hpp"
 
 namespace tandem::exec::device {
 namespace {
 
-/// A group's keys and values lie side by side: in qkv, and in kv.
+/// Strides of a group's keys and values, which are adjacent, in qkv and in kv.
 struct GroupSteps {
   std::int64_t outer, middle, inner;
   Steps qkv, kv;

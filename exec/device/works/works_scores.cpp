@@ -1,4 +1,4 @@
-// Works of attention that keeps scores: products of all heads, and kernels on rows of scores.
+// Works of attention with stored scores: products of all heads, and kernels on rows of scores.
 #include <cmath>
 
 #include "exec/device/works/attention_places.hpp"
@@ -6,11 +6,11 @@
 namespace tandem::exec::device {
 namespace {
 
-/// A matrix of every head of a batch: [rows, cols], row-major, rows `ld` apart, with the offsets of a sequence and of a head.
+/// The matrices of all heads of a batch: each [rows, cols], row-major, rows `ld` apart.
 struct HeadMatrix {
   Typed data;
   std::int64_t rows, cols, ld;
-  std::int64_t first, of_sequence, of_group, of_query;  ///< elements from one to the next: sequence, group, query head of a group
+  std::int64_t first, of_sequence, of_group, of_query;  ///< first offset; strides of sequence, group, query head in a group
 
   std::byte* at(std::int64_t sequence, std::int64_t group, std::int64_t query) const {
     const std::int64_t elements = first + sequence * of_sequence + group * of_group + query * of_query;
@@ -18,7 +18,7 @@ struct HeadMatrix {
   }
 };
 
-/// Products of all heads: out = alpha op(first) op(second), column-major, as cuBLAS has them.
+/// Products of all heads: out = alpha op(first) op(second), column-major for cuBLAS.
 struct HeadProducts {
   const AttentionDims& dims;
   DType type;
@@ -48,8 +48,8 @@ struct HeadProducts {
     HeadMatrix matrix;
     bool transposed = false;
   };
-  /// Row-major out = alpha op(a) op(b) for every head. A batch runs over the groups of a sequence, or over the sequences, whichever are
-  /// more. Heads that share an `out` follow each other and add up.
+  /// Row-major out = alpha op(a) op(b) for every head. A batch covers the groups of a sequence or
+  /// the sequences, whichever are more. Heads that share an `out` run consecutively and accumulate.
   Works all(const Term& a, const Term& b, const HeadMatrix& out) const {
     const bool over_groups = dims.groups() >= dims.batch;
     const std::int64_t batch = over_groups ? dims.groups() : dims.batch, rest = over_groups ? dims.batch : dims.groups();
@@ -75,10 +75,10 @@ void append(Works& to, const Works& more) { to.insert(to.end(), more.begin(), mo
 
 double score_scale(const AttentionDims& d, bool scaled) { return scaled ? 1 / std::sqrt(static_cast<double>(d.head_dim)) : 1; }
 
-/// Which columns of a head group an operand is read or written for.
+/// The columns of a head group that an operand provides or receives.
 enum class Part : std::uint8_t { query, key, value, context };
 
-/// An operand whose rows may be those of several context ranks.
+/// An operand whose rows may come from several context ranks.
 struct Rows {
   bool out;
   std::size_t index;
@@ -106,14 +106,14 @@ GroupColumns columns_of(const AttentionDims& d, Part part) {
   return part == Part::key ? GroupColumns{d.groups(), width, before, d.head_dim}
                            : GroupColumns{d.groups(), width, before + d.head_dim, d.value_width()};
 }
-/// Of the copy of an operand in the order of positions; 0: it has that order.
+/// Bytes of an operand's copy in order of positions; 0: it already has that order.
 std::int64_t copy_bytes(const AttentionDims& d, Part part, DType type) {
   if (shards_of(d, part).context_size == 1) return 0;
   const GroupColumns columns = columns_of(d, part);
   return room_of(type, d.batch * (of_keys(part) ? d.key_count() : d.seq) * columns.groups * columns.width);
 }
 
-/// Operands in the order of positions: themselves, or copies in the room.
+/// Operands in order of positions: the originals, or copies in scratch memory.
 template <class Op>
 class Ordered {
  public:
@@ -130,7 +130,7 @@ class Ordered {
   }
   Typed in(std::size_t index) const { return find(false, index); }
   Typed out(std::size_t index) const { return find(true, index); }
-  /// `works` between the copies.
+  /// `works`, with the copies before and after.
   Works all(const Works& works) const {
     Works out = before_;
     append(out, works);

@@ -1,4 +1,4 @@
-// Works of attention to chosen keys and of the indexer that chooses them.
+// Works of sparse attention to chosen keys, and of the indexer that chooses them.
 #include <algorithm>
 #include <bit>
 
@@ -8,7 +8,7 @@
 namespace tandem::exec::device {
 namespace {
 
-constexpr std::int64_t kProductBytes = std::int64_t{64} << 20;  // of the products that an indexer has at a time
+constexpr std::int64_t kProductBytes = std::int64_t{64} << 20;  // of an indexer's products at a time
 
 const std::int32_t* integers(const Typed& t) { return as<const std::int32_t>(t); }
 DType number_of(DType compute) { return compute == DType::fp64 ? DType::fp64 : DType::fp32; }
@@ -27,7 +27,7 @@ struct OwnQueries {
   std::int64_t rank;
 
   std::int64_t visible(std::int64_t query) const { return map.position(rank, query) + 1; }
-  /// Pairs of queries [first, end) and keys that they see, of each query at most `most`.
+  /// Visible pairs of queries [first, end), at most `most` per query.
   std::int64_t pairs(std::int64_t first, std::int64_t end, std::int64_t most) const {
     std::int64_t sum = 0;
     for (std::int64_t i = first; i < end; ++i) sum += std::min(visible(i), most);
@@ -47,12 +47,12 @@ std::int64_t chosen_pairs(const AttentionDims& d, const Operands& at) {
   return d.batch * own_queries(d, at).pairs(0, d.seq, d.listed_keys());
 }
 
-/// Rows of a matrix as cuBLAS sees them.
+/// Row-major rows in cuBLAS's terms.
 Stored stored(std::int64_t rows, std::int64_t cols, std::int64_t ld, bool transposed) { return {cols, rows, ld, 0, transposed}; }
 
-/// What IndexTopK needs for some queries at a time: their products, scores and places of equal ones.
+/// Scratch memory of IndexTopK for some queries at a time: products, scores and ties.
 struct IndexRoom {
-  std::int64_t queries, products, scores, ties;  ///< bytes but for the queries
+  std::int64_t queries, products, scores, ties;  ///< `queries` is a count, the others are bytes
 
   IndexRoom(const IndexDims& d, DType compute) {
     const DType number = number_of(compute);
@@ -64,19 +64,19 @@ struct IndexRoom {
   }
 };
 
-/// Keys that are multiplied so that the first `n` are: few different numbers, because each is a product to be planned.
+/// Number of keys to multiply so that the first `n` are included. Rounded, because each number needs its own planned product.
 std::int64_t width_for(std::int64_t n, const IndexDims& d) {
   return std::min(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(n))), d.key_count());
 }
 
-/// Products of some queries, all their heads, with a sequence's keys.
+/// Products of some queries, all heads, with a sequence's keys.
 struct IndexProducts {
   const IndexDims& d;
   Typed q, k, out;
   DType compute;
   KeyOrder keys;
 
-  /// `n`: keys that are needed. `pairs`: of those a query sees.
+  /// `n`: keys needed. `pairs`: visible pairs among them.
   void add(Works& all, std::int64_t sequence, std::int64_t first, std::int64_t queries, std::int64_t n, std::int64_t pairs) const {
     const std::int64_t m = queries * d.heads, row = sequence * d.seq + first;
     for (std::int64_t shard = 0; shard < keys.shards; ++shard) {
@@ -116,7 +116,7 @@ Works chosen_works(const FlashAttention& op, const Operands& at) {
                                 layout_of(d), flops}};
 }
 
-// Scores and gradients of probabilities again, and three gradients.
+// Recomputes scores; then the probabilities' gradient and three gradients.
 Works chosen_works(const FlashAttentionBackward& op, const Operands& at) {
   const AttentionDims& d = op.dims;
   const KeyLists lists{integers(at.in(5)), d.listed_keys()};
@@ -134,7 +134,7 @@ Works works(const IndexTarget& op, const Operands& at) {
                             2 * chosen_pairs(d, at) * d.heads * d.head_dim}};
 }
 
-// Products are those of some queries at a time, so that they need little room.
+// Multiplies some queries at a time, so that little scratch memory is needed.
 Works works(const IndexTopK& op, const Operands& at) {
   const IndexDims& d = op.dims;
   const IndexRoom room(d, at.compute());

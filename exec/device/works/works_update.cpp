@@ -1,10 +1,10 @@
-// Works from gradients to new weights.
+// Works of optimizer updates.
 #include "exec/device/works/operands.hpp"
 
 namespace tandem::exec::device {
 namespace {
 
-/// The rank's pieces, which must lie inside of what an operation says that it has.
+/// The rank's pieces. Checks that they lie inside the operation's elements.
 const Pieces& pieces_within(std::int64_t elements, const Operands& at) {
   const Pieces& pieces = at.around().pieces;
   require(pieces.end <= elements, "a parameter lies beyond what the rank updates");
