@@ -1,5 +1,5 @@
 #pragma once
-// Where the queries and keys of one attention operation stand: in the sequence, in the operands and among all heads.
+// Positions of an attention's queries and keys: in the sequence, in the operands and among all heads.
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +11,8 @@
 
 namespace tandem::exec::cpu {
 
-/// Rows of an operand: ordered (sequence, index), or (context rank, sequence, local index) where those of several context
-/// ranks follow each other; an index is then a position in the sequence.
+/// Order of an operand's rows: (sequence, index), or, for rows of several context ranks, (context
+/// rank, sequence, local index). In the latter case an index is a position in the sequence.
 struct RowOrder {
   SequenceMap map;
   std::int64_t batch;
@@ -35,7 +35,7 @@ struct HeadRows {
   std::int64_t at(std::int64_t index) const { return order.row(sequence, index) * stride + column; }
 };
 
-/// Neighbouring keys whose positions are neighbours too.
+/// Consecutive keys that also have consecutive positions.
 struct KeyRun {
   std::int64_t first, count, position;
 };
@@ -58,35 +58,35 @@ class AttentionPlaces {
   }
 
   std::int64_t heads() const { return context_.tensor_size * head_parts_ * dims_.heads; }
-  /// Of a local head, among all heads.
+  /// Index of a local head among all heads.
   std::int64_t head(std::int64_t local) const {
     return (context_.tensor_rank * head_parts_ + head_part_) * dims_.heads + local;
   }
 
-  /// Of a local head, among those of the tensor rank.
+  /// Index of a local head among the tensor rank's heads.
   std::int64_t rank_head(std::int64_t local) const { return head_part_ * dims_.heads + local; }
   std::int64_t rank_heads() const { return head_parts_ * dims_.heads; }
 
   /// Position of query `i` of a sequence.
   std::int64_t position(std::int64_t i) const { return own_.position(context_.context_rank, i); }
-  /// Keys of this operation, ascending in position, in runs.
+  /// The keys of this operation, in runs of ascending position.
   const std::vector<KeyRun>& key_runs() const { return key_runs_; }
-  /// The first so many keys are those that query `i` sees.
+  /// Number of leading keys that end with the last one query `i` sees.
   std::int64_t visible(std::int64_t i) const {
     if (!dims_.causal) return dims_.key_count();
     std::int64_t n = 0;
     for (const KeyRun& run : key_runs_) n += std::clamp<std::int64_t>(position(i) + 1 - run.position, 0, run.count);
     return n;
   }
-  /// The first key that query `i` sees; only with all keys in one run.
+  /// The first key that query `i` sees. Requires all keys in one run.
   std::int64_t first_visible(std::int64_t i) const { return dims_.first_key(position(i)); }
-  /// Index of the mask of the key at position 0.
+  /// Dropout-mask index of the key at position 0.
   std::uint64_t mask_index(std::int64_t sequence, std::int64_t local_head, std::int64_t i) const {
     const std::int64_t row = (first_sequence(context_) + sequence) * heads() + head(local_head);
     return static_cast<std::uint64_t>((row * all_queries() + position(i)) * all_keys());
   }
 
-  /// Queries of a whole sequence, on all ranks that share it.
+  /// Number of queries of a whole sequence, on all ranks that share it.
   std::int64_t all_queries() const { return own_.context_size * dims_.seq; }
   std::int64_t queries_of_group() const { return dims_.per_group(); }
   HeadRows query(std::int64_t sequence, std::int64_t local_head) const {
@@ -111,7 +111,7 @@ class AttentionPlaces {
   HeadRows key_part(std::int64_t sequence, std::int64_t column) const {
     return {keys_, sequence, dims_.key_count(), dims_.kv_packed ? dims_.qkv_width() : dims_.kv_width(), column};
   }
-  /// Keys of a whole sequence.
+  /// Number of keys of a whole sequence.
   std::int64_t all_keys() const { return ring_keys_ > 0 ? ring_keys_ : dims_.key_count(); }
 
   const AttentionDims& dims_;

@@ -1,4 +1,4 @@
-// The reference backend: every computation in fp64 and fp32, narrower numbers in fp32, by the threads of the rank.
+// The reference backend. It computes in fp64 or fp32 (16-bit types in fp32) on the rank's threads.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -17,10 +17,10 @@ namespace {
 
 bool is_real(DType t) { return t == DType::fp32 || t == DType::fp64 || cpu::is_narrow(t); }
 bool is_kept(DType t) { return is_real(t) || t == DType::int32 || t == DType::int64; }
-/// Numbers of rows are copied too.
+/// Row counts are also copied by Accumulate.
 bool is_count_copy(const Accumulate& a) { return a.overwrite && a.source == DType::int32 && a.destination == DType::int32; }
 
-/// Narrow numbers are computed in fp32, never in fp64.
+/// 16-bit totals are added in fp32, never in fp64.
 bool is_added_in(DType total, DType compute) { return is_real(total) && !(cpu::is_narrow(total) && compute == DType::fp64); }
 
 bool has_kernel(const Op& op, DType compute) {
@@ -40,7 +40,7 @@ bool has_kernel(const Op& op, DType compute) {
                     op);
 }
 
-/// Kernels that know the types of their operands: those of the optimizers, which work piece by piece, and what moves bytes.
+/// Kernels that handle their operand types themselves: optimizers, which work piece by piece, and copies of bytes.
 bool knows_types(const Op& op) {
   return std::visit(overloaded{
                         [](const GradNorm&) { return true; },
@@ -55,12 +55,12 @@ bool knows_types(const Op& op) {
                     op);
 }
 
-/// What converts or fills goes by the types of its operands, whatever its neighbours compute in.
+/// Conversions and fills depend only on their operand types, not on the compute type.
 bool converts(const Op& op) {
   return std::holds_alternative<Accumulate>(op) || std::holds_alternative<Fill>(op) || std::holds_alternative<HostCopy>(op);
 }
 
-/// A master of 16 bits beside weights of 16 bits holds only what these lack, which no kernel here puts together.
+/// A 16-bit master beside 16-bit weights holds only the missing low bits. No kernel here combines the two.
 bool has_partial_master(const Op& op, std::span<const DType> out) {
   const auto last_is_narrow = [&](const auto& o) { return o.master && !out.empty() && cpu::is_narrow(out.back()); };
   if (const auto* o = std::get_if<AdamW>(&op)) return last_is_narrow(*o);
@@ -71,14 +71,14 @@ bool has_partial_master(const Op& op, std::span<const DType> out) {
 
 std::string in_type(const Op& op, DType t) { return std::string(kind_name(op)) + " in " + std::string(tandem::name(t)); }
 
-/// bf16 and fp16 are computed in fp32, from fp32 copies of operands; factors of bf16 also as they lie.
+/// bf16 and fp16 are computed in fp32, on fp32 copies of the operands. bf16 factors may also be used directly.
 bool can_run(const Op& op, DType compute) { return is_real(compute) && has_kernel(op, compute); }
 
 bool has_narrow(std::span<const Tensor> operands) {
   return std::any_of(operands.begin(), operands.end(), [](const Tensor& t) { return cpu::is_narrow(t.dtype); });
 }
 
-/// Where the work is done when a call returns, a place in the order has always been reached.
+/// A mark of a synchronous queue: it is always reached.
 class ReachedMark final : public Mark {
  public:
   void wait() override {}
@@ -120,7 +120,7 @@ class CpuQueue final : public Queue {
     std::visit([&](const auto& o) { cpu::compute<T>(o, call); }, op);
   }
 
-  /// Both memories are the host's.
+  /// Both ends are in host memory.
   static void copy(const Launch& launch) {
     const Tensor &from = launch.in[0], &to = launch.out[0];
     std::memcpy(to.address, from.address, static_cast<std::size_t>(bytes_of(from.dtype, from.elements).count()));

@@ -1,5 +1,5 @@
 #pragma once
-// One operation's operands as a kernel sees them.
+// An operation's operands, as a CPU kernel sees them.
 
 #include <atomic>
 #include <cstddef>
@@ -21,10 +21,10 @@ struct QueueParts {
   std::int64_t& gemm_flops;
 };
 
-/// Operands by position, as models/ops/op.hpp lists them, and where products are counted. Lives for one call.
+/// Operands by position, in the order of models/ops/op.hpp, and a counter of products. Lives for one call.
 class Call {
  public:
-  /// `widened`: where the launch's operands of 16 bits really lie, if it has such.
+  /// `widened`: fp32 copies of the launch's 16-bit operands, if there are any.
   Call(const Launch& launch, std::span<const PieceRow> pieces, const QueueParts& parts, const Widened* widened = nullptr)
       : launch_(launch), pieces_(pieces), parts_(parts), widened_(widened) {}
 
@@ -44,23 +44,23 @@ class Call {
   T* out(std::size_t i) const {
     return reinterpret_cast<T*>(output(i).address);
   }
-  /// Output `i` becomes what its tensor will hold, for a kernel that goes on with it.
+  /// Rounds output `i` to its tensor's type now, for a kernel that reads it afterwards.
   void settle(std::size_t i) const {
     if (widened_ != nullptr) widened_->settle(i);
   }
   DType compute_type() const { return launch_.compute; }
-  /// Types that operands are stored in.
+  /// Storage types of operands.
   DType dtype_in(std::size_t i) const { return input(i).dtype; }
   DType dtype_out(std::size_t i) const { return output(i).dtype; }
 
   const KernelContext& context() const { return launch_.context; }
   StepTable& table() const { return step_table(launch_.context); }
-  /// What the rank updates, ascending.
+  /// The parameter pieces that the rank updates, ascending.
   std::span<const PieceRow> pieces() const { return pieces_; }
   /// The threads of the rank.
   Team& team() const { return parts_.team; }
   const QueueParts& parts() const { return parts_; }
-  /// Books one product C[m,n] += A[m,k] B[k,n] as it is called. From any thread of the team.
+  /// Counts one product C[m,n] += A[m,k] B[k,n]. Any thread of the team may call it.
   void count_product(std::int64_t m, std::int64_t n, std::int64_t k) {
     std::atomic_ref(parts_.gemm_flops).fetch_add(2 * m * n * k, std::memory_order_relaxed);
   }

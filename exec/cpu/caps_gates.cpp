@@ -1,4 +1,4 @@
-// Soft caps of scores and logits, and rows that a sigmoid scales, with their gradients.
+// Soft caps of scores and logits, and sigmoid gates of rows, with gradients.
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/split.hpp"
 #include "exec/shared/routing.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// Sums over the rows of a matrix: gradients of biases.
+// Sums over the rows of a matrix, for bias gradients.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace tandem::exec::cpu {
 namespace {
 
-/// sum[c] = sum of x[r, c], rows in ascending order. In every file that uses it by itself: files differ in their vector width.
+/// sum[c] = sum of x[r, c], rows ascending. Compiled in each file that uses it, because files differ in their vector width.
 template <class From, class T>
 void write_column_sums(const Call& call, const From* x, std::int64_t rows, std::int64_t cols, T* sum) {
   each_columns(call, rows, cols, [=](std::int64_t first, std::int64_t end) {

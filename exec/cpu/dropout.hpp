@@ -1,5 +1,5 @@
 #pragma once
-// Dropout masks, drawn again wherever they are needed and never stored.
+// Dropout masks. They are never stored, but drawn again wherever they are needed.
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace tandem::exec::cpu {
 
-/// The factors 0 or 1/(1 - rate) of one site in one layer and step.
+/// The dropout factors, 0 or 1/(1 - rate), of one site in one layer and step.
 template <class T>
 class Dropout {
  public:
@@ -21,7 +21,7 @@ class Dropout {
         threshold_(drop_threshold(rate)),
         scale_(static_cast<T>(1 / (1 - rate))) {}
 
-  /// body(i, factor) for i in [0, n), with the factor of global index first + i.
+  /// Calls body(i, factor) for i in [0, n), with the factor of global index first + i.
   template <class F>
   void each(std::uint64_t first, std::int64_t n, F body) const {
     if (threshold_ == 0) return cpu::each(n, [&](std::int64_t i) { body(i, T{1}); });
@@ -47,16 +47,16 @@ class Dropout {
   T scale_;
 };
 
-/// Rows of hidden states of this rank, ordered (sequence, local position), or the sequence shard of them that tensor
-/// parallelism leaves: where each lies in the run, which is what hidden-state masks count by.
+/// This rank's rows of hidden states, ordered (sequence, local position), or its shard of them under
+/// sequence parallelism. Gives each row's place in the run, by which dropout masks are indexed.
 class HiddenRows {
  public:
-  /// `local_seq`: positions of a sequence on this context rank.
+  /// `local_seq`: number of positions of a sequence on this context rank.
   HiddenRows(const KernelContext& context, std::int64_t local_seq, std::int64_t rows, bool shard)
       : context_(context), map_(context.context_size, local_seq), rows_(rows), first_(shard ? context.tensor_rank * rows : 0) {}
 
-  /// body(first row, count, its sequence in the micro-batch, its position in the sequence) for runs of rows that follow each
-  /// other in a sequence.
+  /// Calls body(first row, count, sequence in the micro-batch, position in
+  /// the sequence) for each run of rows that are contiguous in a sequence.
   template <class F>
   void each_run(F body) const {
     for (std::int64_t row = 0, count = 0; row < rows_; row += count) {
@@ -66,7 +66,7 @@ class HiddenRows {
     }
   }
 
-  /// Global token of a position.
+  /// Global index of the token at a position.
   std::int64_t token(std::int64_t sequence, std::int64_t position) const {
     return (first_sequence(context_) + sequence) * map_.length() + position;
   }

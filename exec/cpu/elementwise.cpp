@@ -1,4 +1,4 @@
-// What frameworks without fused kernels make of a norm or a sum: one pass over memory for every operation.
+// Norms and sums as frameworks without fused kernels perform them: one memory pass per operation.
 #include <cmath>
 
 #include "exec/cpu/kernels.hpp"
@@ -7,7 +7,7 @@
 namespace tandem::exec::cpu {
 namespace {
 
-// body(b) with the second operand of row `r` as a function of the column.
+// Calls body(f), where f(column) is the second operand in row `r`.
 template <class T, class F>
 void with_other(const Elementwise& op, const T* b, std::int64_t r, F body) {
   switch (op.other) {

@@ -8,7 +8,7 @@
 namespace tandem::exec::cpu {
 namespace {
 
-// Row of a token in this rank's part of the table, or -1 when another rank holds it.
+// A token's row in this rank's part of the table; -1 if another rank holds it.
 template <class Op>
 std::int64_t table_row(std::int32_t token, const Op& op, const KernelContext& context) {
   const std::int64_t parts = op.whole ? 1 : context.tensor_size;
@@ -20,13 +20,13 @@ std::int64_t table_row(std::int32_t token, const Op& op, const KernelContext& co
   return row >= 0 && row < op.vocab_rows ? row : -1;
 }
 
-// Rows of an operation on position embeddings.
+// The rows of an operation on position embeddings.
 template <class Op>
 HiddenRows position_rows(const Op& op, const KernelContext& context) {
   return {context, op.seq, op.rows > 0 ? op.rows : op.batch * op.seq, op.shard};
 }
 
-// body(row, position, index of its mask). Rows that are gone through at once have different positions.
+// Calls body(row, position, mask index). Concurrent calls have different positions.
 template <class F>
 void each_position(const Call& call, const HiddenRows& rows, std::int64_t hidden, F body) {
   rows.each_run([&](std::int64_t first, std::int64_t count, std::int64_t sequence, std::int64_t position) {

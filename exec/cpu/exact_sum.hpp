@@ -1,6 +1,6 @@
 #pragma once
-// Sums of doubles without rounding: Kulisch's long accumulator ("Computer Arithmetic and Validity", de Gruyter 2013,
-// section 8.3), kept carry-save so that several add up word by word.
+// Sums of doubles without rounding: Kulisch's long accumulator ("Computer Arithmetic and Validity",
+// de Gruyter 2013, section 8.3). Words are carry-save, so several sums can be added word by word.
 
 #include <array>
 #include <cmath>
@@ -14,8 +14,8 @@ namespace tandem::exec::cpu {
 
 using ExactWords = std::array<std::int64_t, kExactWords>;
 
-/// Word i holds a multiple of 2^(32 i - 1074); the last one counts terms that are not finite. Words that `words` gives are
-/// below 2^32, so up to 2^20 such vectors add up word by word.
+/// Word i is a multiple of 2^(32 i - 1074). The last word counts terms that are not finite.
+/// Words from words() are below 2^32, so up to 2^20 such vectors can be added word by word.
 class ExactSum {
  public:
   void add(double x) {
@@ -28,7 +28,7 @@ class ExactSum {
     if (++uncarried_ == kMostUncarried) carry();
   }
 
-  /// The same words for the same sum, in whatever order its terms came.
+  /// The carried words. Equal sums have equal words, in whatever order their terms were added.
   const ExactWords& words() {
     carry();
     return words_;
@@ -45,7 +45,7 @@ class ExactSum {
     for (std::size_t i = 0; i < words_.size(); ++i) sum[i] += words_[i];
   }
 
-  /// The sum of a vector of words, or of several added up, to the nearest double; NaN where a term was not finite.
+  /// The nearest double of a vector of words, or of several added up; NaN if a term was not finite.
   static double value(const std::int64_t* words) {
     ExactSum sum;
     for (std::size_t i = 0; i < sum.words_.size(); ++i) sum.words_[i] = words[i];

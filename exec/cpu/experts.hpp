@@ -1,5 +1,5 @@
 #pragma once
-// Which rows belong to which expert in the grouped operations.
+// The rows of each expert in grouped operations.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tandem::exec::cpu {
 
-/// body(first row, rows, expert), ascending: groups of `m` rows, or `counts` rows of each (rank they came from, expert).
+/// Calls body(first row, rows, expert), ascending: groups of `m` rows, or, if ragged, counts[i] rows per (source rank, expert).
 template <class Op, class F>
 void for_each_group(const Op& op, const std::int32_t* counts, F body) {
   if (!op.ragged) {
@@ -23,8 +23,8 @@ void for_each_group(const Op& op, const std::int32_t* counts, F body) {
     if (counts[i] > 0) body(row, counts[i], i % op.experts);
 }
 
-/// The same, experts shared by the threads of a rank where there are enough of them; the groups of one follow each other on one thread.
-/// Else each group comes alone.
+/// As above; if there are enough experts, threads share them, with an expert's
+/// groups in order on one thread. Otherwise the calling thread processes all groups.
 template <class Op, class F>
 void share_groups(const Op& op, const std::int32_t* counts, const Call& call, F body) {
   if (op.experts < call.team().threads()) return for_each_group(op, counts, body);

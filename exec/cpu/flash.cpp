@@ -1,5 +1,5 @@
-// Attention that keeps no scores (Dao et al., arXiv 2205.14135, algorithms 1 and 4; the scores of a block of queries at a time), and
-// the steps of a ring of context ranks (Liu et al., arXiv 2310.01889).
+// Attention without stored scores, one block of queries at a time (Dao et al., arXiv 2205.14135,
+// algorithms 1 and 4), and the steps of ring attention (Liu et al., arXiv 2310.01889).
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -17,10 +17,10 @@
 namespace tandem::exec::cpu {
 namespace {
 
-// Enough queries that products of a block run at full speed, few enough that a causal block computes little that nobody sees.
+// Large enough for full speed of a block's products, small enough that a causal block computes few invisible pairs.
 constexpr std::int64_t kBlock = 64;
 
-// Queries [first, first + count) of a head, and keys [from, keys): no query sees one before or behind them.
+// Queries [first, first + count) of a head, and the keys [from, keys) that any of them can see.
 struct Block {
   std::int64_t first, count, from, keys;
 
@@ -33,7 +33,7 @@ struct Place {
   Block block;
 };
 
-// What both directions share: one (sequence, head), block by block.
+// Shared by forward and backward pass: one (sequence, head), block by block.
 template <class T, class Op>
 class Rows {
  public:
@@ -48,20 +48,20 @@ class Rows {
       body(Block{first, count, places.first_visible(first), places.visible(first + count - 1)});
     }
   }
-  // Room for a matrix [queries of a block, keys].
+  // Scratch memory for a matrix [queries of a block, keys].
   Room<T> room() const { return Room<T>(std::min(kBlock, dims.seq) * dims.key_count()); }
   std::int64_t stride() const { return dims.key_count(); }
 
-  // matrix[i,k] = factor rows[i] of_keys[k]^T for the block's queries and keys, in rows of `dim`.
+  // matrix[i,k] = factor rows[i] of_keys[k]^T for the block's queries and keys; vectors have `dim` elements.
   void write_by_key(const Block& b, std::int64_t dim, Factor<T> rows, HeadMatrix<const T>& of_keys, T factor, T* matrix) const {
     multiply(Product<T>{b.count, b.width(), dim, rows, of_keys.factor(true, b.from), matrix + b.from, stride(), factor});
   }
-  // Zeros of the keys that query `query` does not see, of the block's; `row`: the matrix' row from key 0 on.
+  // Zeroes the block's keys that `query` does not see. `row`: the query's matrix row from key 0 on.
   void clear_unseen(const Block& b, std::int64_t query, T* row) const {
     std::fill(row + b.from, row + places.first_visible(query), T{0});
     std::fill(row + places.visible(query), row + b.keys, T{0});
   }
-  // s[k] comes near the cap for the keys that a query sees; `slopes`, if any, are multiplied by what the cap leaves of a gradient.
+  // Applies the soft cap to s[k] for visible keys. Multiplies `slopes`, if given, by the cap's derivative.
   void cap_scores(std::int64_t query, T* s, T* slopes = nullptr) const {
     if (op_.soft_cap == 0) return;
     const SoftCapOf<T> cap{static_cast<T>(op_.soft_cap)};
@@ -69,7 +69,7 @@ class Rows {
     each(n, [=, at = s + from](std::int64_t k) { at[k] = cap.value(at[k]); });
     if (slopes != nullptr) each(n, [=, at = s + from, to = slopes + from](std::int64_t k) { to[k] = cap.slope(at[k]); });
   }
-  // s[k] += bias for the keys that a query sees.
+  // s[k] += ALiBi bias for visible keys.
   void add_bias(std::int64_t head, std::int64_t query, T* s) const {
     if (!op_.alibi) return;
     const T slope = static_cast<T>(alibi_slope(places.head(head), places.heads()));
@@ -78,12 +78,12 @@ class Rows {
       each(n, [=, at = s + first](std::int64_t k) { at[k] += slope * static_cast<T>(static_cast<int>(k) + distance); });
     });
   }
-  // Books products of a query and the keys that it sees, so many with keys, so many with values.
+  // Counts the FLOPs of `with_keys` products with keys and `with_values` products with values, each over `seen` keys.
   void count(std::int64_t with_keys, std::int64_t with_values, std::int64_t seen) const {
     call_.count_product(with_keys, seen, dims.head_dim);
     call_.count_product(with_values, seen, dims.value_width());
   }
-  // body(k, factor) with the masks of the keys seen.
+  // Calls body(k, factor) with the dropout factors of the visible keys.
   template <class F>
   void each_mask(std::int64_t sequence, std::int64_t head, std::int64_t query, F body) const {
     const std::uint64_t index = places.mask_index(sequence, head, query);
@@ -96,8 +96,8 @@ class Rows {
     return (sequence * dims.heads + head) * dims.seq + query;
   }
 
-  // body(state, sequence, group): groups of heads that share keys are shared by the rank's threads, each range with a state of its
-  // own; the sequences of a group follow each other on one thread where `in_order`.
+  // Calls body(state, sequence, group) for groups of heads that share keys. The rank's threads share the
+  // groups; each range has its own state. With `in_order`, one thread takes a group's sequences in order.
   template <class Make, class F>
   void each_group(bool in_order, Make make, F body) const {
     const std::int64_t groups = dims.groups(), each = in_order ? dims.batch : 1;
@@ -113,7 +113,7 @@ class Rows {
   const T scale;
 
  private:
-  // body(first key, count, position of the first) for the keys seen.
+  // Calls body(first key, count, position of the first key) for the visible keys.
   template <class F>
   void each_run(std::int64_t query, F body) const {
     const std::int64_t n = places.visible(query), from = places.first_visible(query);
@@ -127,19 +127,19 @@ class Rows {
   Dropout<T> dropout_;
 };
 
-// One head's context of one query and the logarithm of its sum of exponentials.
+// A head's context of one query, and its log-sum-exp.
 template <class T>
 struct Result {
   T* context;
   T* stat;
   std::int64_t dim;
 
-  // What the keys seen here give: weights[k] not yet divided by `sum`, and `top` taken off their scores.
+  // Writes the result of the keys here: `part` still needs division by `sum`; `top` was subtracted from the scores.
   void write(const T* part, T sum, T top) const {
     for (std::int64_t d = 0; d < dim; ++d) context[d] = part[d] / sum;
     *stat = top + std::log(sum);
   }
-  // The same beside what other keys have given.
+  // write(), merged with the result of other keys.
   void merge(const T* part, T sum, T top) const {
     const T here = top + std::log(sum), most = std::max(here, *stat);
     const T before = std::exp(*stat - most), now = std::exp(here - most), all = before + now;
@@ -168,12 +168,12 @@ class Forward {
   struct Keys {
     HeadMatrix<const T> keys, values;
   };
-  // What is taken off a query's scores, and the sum of the exponentials of the rest.
+  // The value subtracted from a query's scores, and the sum of the exponentials.
   struct Sum {
     T top, sum;
   };
 
-  // A thread's: weights and mixed values of a block's queries, and their sums.
+  // Scratch memory of a thread: weights and mixed values of a block's queries, and their sums.
   struct Rooms {
     Room<T> weights, parts;
     std::vector<Sum> sums;
@@ -197,7 +197,7 @@ class Forward {
       }
     });
   }
-  // The mixed values of a block's queries.
+  // Computes the mixed values of a block's queries.
   void weigh(const Place& at, HeadMatrix<const T>& queries, Keys& all, Rooms& rooms) const {
     const Block& b = at.block;
     rows_.write_by_key(b, op_.dims.head_dim, queries.factor(false, b.first), all.keys, rows_.scale, rooms.weights.data());
@@ -206,7 +206,7 @@ class Forward {
     multiply(Product<T>{b.count, op_.dims.value_width(), b.width(), {rooms.weights.data() + b.from, rows_.stride()},
                         all.values.factor(false, b.from), rooms.parts.data(), op_.dims.value_width()});
   }
-  // A query's scores become weights, which its sum has yet to divide.
+  // Turns a query's scores into weights, not yet divided by their sum.
   Sum row(const Place& at, std::int64_t i, T* row) const {
     const auto& [s, h, b] = at;
     const std::int64_t query = b.first + i, from = rows_.places.first_visible(query), n = rows_.places.visible(query) - from;
@@ -247,28 +247,28 @@ class Backward {
     if (op.sinks) std::fill_n(dsinks_, rows_.places.rank_heads(), T{0});
   }
 
-  // The gradient of a sink is a sum over sequences.
+  // A sink's gradient is a sum over sequences, so they run in order.
   void run() const {
     const auto make = [&] { return Rooms{rows_.room(), rows_.room(), Room<T>(op_.soft_cap > 0 ? op_.dims.key_count() : 0)}; };
     rows_.each_group(op_.sinks, make, [&](Rooms& rooms, std::int64_t s, std::int64_t g) { group(s, g, rooms); });
   }
 
  private:
-  // A group's keys and values, and their gradients, a row for each key.
+  // Keys and values of a group and their gradients, one row per key.
   struct Keys {
     HeadMatrix<const T> keys, values;
     Room<T> dkeys, dvalues;
   };
-  // A thread's: probabilities, gradients of scores, and slopes of a query's scores before their cap.
+  // Scratch memory of a thread: probabilities, score gradients, and derivatives of the soft cap.
   struct Rooms {
     Room<T> p, ds, slopes;
   };
-  // One head's operands that have a row for every query.
+  // The per-query operands of one head.
   struct Queries {
     HeadMatrix<const T> q, dcontext, context;
   };
 
-  // What a block reads, and the gradients that it writes.
+  // A block's inputs and the gradients it writes.
   struct Operands {
     Queries& in;
     Keys& all;
@@ -304,7 +304,7 @@ class Backward {
     });
     dq.put();
   }
-  // With m the mask and c the context: dv += (m p) dc, ds = p (m dp - sum c dc), then dq and dk as of any product.
+  // With mask m and context c: dv += (m p) dc, ds = p (m dp - sum c dc); dq and dk follow as for any product.
   void block(const Place& at, const Operands& of, const Rooms& rooms) const {
     const Block& b = at.block;
     auto& [in, all, dq] = of;
@@ -341,12 +341,12 @@ class Backward {
     rows_.clear_unseen(b, query, p);
     rows_.clear_unseen(b, query, ds);
   }
-  // Of probability exp(sink - stat), and no value.
+  // A sink has probability exp(sink - stat) and no value.
   void add_sink(std::int64_t h, T stat, T total) const {
     const std::int64_t at = rows_.places.rank_head(h);
     dsinks_[at] -= std::exp(sinks_[at] - stat) * total;
   }
-  // sum[k] += factor over queries of matrix[i,k] rows[i].
+  // sum[k] += factor * (sum over queries i of matrix[i,k] rows[i]).
   void add_by_key(const Block& b, std::int64_t dim, const T* matrix, Factor<T> rows, T factor, const Room<T>& sum) const {
     T* to = sum.data() + b.from * dim;
     multiply(Product<T>{b.width(), dim, b.count, {matrix + b.from, rows_.stride(), true}, rows, to, dim, factor, true});

@@ -34,7 +34,7 @@ void compute(const GatedPointwise& op, Call& call) {
   });
 }
 
-// Of y = a * other(up).
+// Backward pass of y = a * other(up).
 template <class T>
 void product_backward(const GatedPointwiseBackward& op, Call& call) {
   const T *dy = call.in<T>(0), *a = call.in<T>(1), *x = call.in<T>(2);
@@ -48,7 +48,7 @@ void product_backward(const GatedPointwiseBackward& op, Call& call) {
   });
 }
 
-// Of a = act(gate).
+// Backward pass of a = act(gate).
 template <class T>
 void gate_backward(const GatedPointwiseBackward& op, Call& call) {
   const T *da = call.in<T>(0), *x = call.in<T>(1);

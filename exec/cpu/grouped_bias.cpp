@@ -1,4 +1,4 @@
-// Biases of experts, one for each expert's rows.
+// Biases of experts: each expert's rows get its bias.
 #include <algorithm>
 
 #include "exec/cpu/experts.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// A head's part of an attention operand as a factor or a result of products.
+// One head of an attention operand, as a factor or result of products.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tandem::exec::cpu {
 
-/// A matrix [count, head_dim]: the operand itself where the head's rows follow each other, else a copy.
+/// A matrix [count, head_dim]: the operand itself if the head's rows are in order, else a copy.
 template <class T>
 class HeadMatrix {
  public:
@@ -25,11 +25,11 @@ class HeadMatrix {
   std::int64_t stride() const { return rows_.order.straight() ? rows_.stride : head_dim_; }
   T* data() { return rows_.order.straight() ? operand(0) : copy_.data(); }
   T* row(std::int64_t i) { return data() + i * stride(); }
-  /// Rows from `first` on.
+  /// The rows from `first` on, as a factor.
   Factor<std::remove_const_t<T>> factor(bool transposed = false, std::int64_t first = 0) {
     return {row(first), stride(), transposed};
   }
-  /// Writes a copy back.
+  /// Writes the copy back to the operand, if there is one.
   void put() const {
     if (rows_.order.straight()) return;
     for (std::int64_t i = 0; i < rows_.count; ++i) std::copy_n(copy_.data() + i * head_dim_, head_dim_, operand(i));

@@ -1,5 +1,5 @@
-// RMS norms of query and key heads (arXiv 1910.07467, equation 4), or of all heads of a token as one row (OLMo 2, arXiv 2501.00656
-// section 2.1), in place in qkv, and their gradients.
+// RMS norms of query and key heads (arXiv 1910.07467, equation 4), or of all heads of a
+// token as one row (OLMo 2, arXiv 2501.00656 section 2.1). In place in qkv; with gradients.
 #include <algorithm>
 #include <cmath>
 
@@ -12,12 +12,12 @@ namespace {
 
 // One head of a token.
 struct HeadPlace {
-  std::int64_t at, packed;   //< where it begins in qkv, and among queries and keys
-  std::int64_t row, number;  //< its token; among the token's queries, or among its keys
+  std::int64_t at, packed;   // offset in qkv, and in packed queries and keys
+  std::int64_t row, number;  // its token; index among the token's queries, or keys
   bool key;
 };
 
-// Of a token's heads in order of (group, {its queries, k}).
+// The place of head `head` in the order (group, {queries, k}) of a token.
 HeadPlace head_place(const AttentionDims& d, std::int64_t row, std::int64_t head) {
   const std::int64_t queries = d.per_group(), group = head / (queries + 1), h = head % (queries + 1);
   const std::int64_t heads = d.groups() * (queries + 1);
@@ -28,7 +28,7 @@ HeadPlace head_place(const AttentionDims& d, std::int64_t row, std::int64_t head
 
 std::int64_t heads_of(const AttentionDims& d) { return d.groups() * (d.per_group() + 1); }
 
-// body(HeadPlace) for all heads of all tokens, those of a token in order on one thread.
+// Calls body(HeadPlace) for all heads of all tokens. A token's heads run in order on one thread.
 template <class F>
 void each_head(const AttentionDims& d, const Call& call, F body) {
   each_row(call, d.batch * d.seq, heads_of(d) * d.head_dim, [&](std::int64_t row) {
@@ -36,7 +36,7 @@ void each_head(const AttentionDims& d, const Call& call, F body) {
   });
 }
 
-// The same, a head of all tokens in order on one thread.
+// As each_head(), but each head of all tokens runs in order on one thread.
 template <class F>
 void each_head_over_tokens(const AttentionDims& d, const Call& call, F body) {
   const std::int64_t rows = d.batch * d.seq;
@@ -45,7 +45,7 @@ void each_head_over_tokens(const AttentionDims& d, const Call& call, F body) {
   });
 }
 
-// Elements of a row over all ranks.
+// Number of elements of a row over all ranks.
 template <class T, class Op>
 T row_length(const Op& op, bool key) {
   return static_cast<T>((key ? op.dims.groups() : op.dims.heads) * op.dims.head_dim * op.ranks);
@@ -57,18 +57,18 @@ T inverse_root_of(const Op& op, const T* sums, const HeadPlace& head) {
   return T{1} / std::sqrt(sums[2 * head.row + head.key] / row_length<T>(op, head.key) + static_cast<T>(op.epsilon));
 }
 
-// A group's head of values: where it begins in qkv, and in what is kept.
+// A group's value head: its offset in qkv, and in the kept copy.
 struct ValuePlace {
   std::int64_t at, packed;
 };
 
-// The width of a group in what a norm keeps.
+// Elements per group in the kept copy.
 std::int64_t kept_group(const HeadNorm& op) {
   const AttentionDims& d = op.dims;
   return (d.per_group() + 1) * d.head_dim + (op.values == NormedValues::own ? d.value_width() : 0);
 }
 
-// body(ValuePlace) for all heads of values of all tokens.
+// Calls body(ValuePlace) for the value heads of all tokens.
 template <class F>
 void each_value_head(const HeadNorm& op, const Call& call, F body) {
   const AttentionDims& d = op.dims;
@@ -81,13 +81,13 @@ void each_value_head(const HeadNorm& op, const Call& call, F body) {
   });
 }
 
-// Where a head's queries or keys begin in what a norm keeps, in which values may lie between the groups.
+// Offset of a query or key head in the kept copy, which may have values between groups.
 std::int64_t kept_at(const HeadNorm& op, const HeadPlace& head) {
   const std::int64_t of_group = (op.dims.per_group() + 1) * op.dims.head_dim;
   return head.packed + head.packed / of_group * (kept_group(op) - of_group);
 }
 
-// Values as normed keys without their weight.
+// Tied values: normed keys without their weight.
 template <class T>
 void compute_tied(const HeadNorm& op, Call& call) {
   const T *kept = call.in<T>(0), *of_queries = call.in<T>(1), *of_keys = call.in<T>(2);
@@ -101,7 +101,7 @@ void compute_tied(const HeadNorm& op, Call& call) {
   });
 }
 
-// dx = rstd (g - xhat mean(g xhat)), g = gradient(column) that of xhat.
+// dx = rstd (g - xhat mean(g xhat)), where gradient(column) is the gradient g of xhat.
 template <class T, class G>
 void through_norm(const T* x, std::int64_t n, double epsilon, T* dx, G gradient) {
   const T rstd = inverse_root(x, n, epsilon);
@@ -109,13 +109,13 @@ void through_norm(const T* x, std::int64_t n, double epsilon, T* dx, G gradient)
   each(n, [=](std::int64_t c) { dx[c] = rstd * (gradient(c) - x[c] * rstd * mean); });
 }
 
-// d[gamma] = sums over tokens of dy xhat, of queries and of keys.
+// Gradients of the weights: sums over tokens of dy xhat, for queries and for keys.
 template <class T>
 void gamma_gradients(const HeadNorm& op, const T* dqkv, const T* kept, T* for_queries, T* for_keys) {
   const std::int64_t n = op.dims.head_dim;
   std::fill_n(for_queries, n, T{0});
   std::fill_n(for_keys, n, T{0});
-  // Heads share the sums, which are few columns of many rows: the calling thread adds them up, in order.
+  // All heads share these sums of few columns and many rows, so the calling thread adds them in order.
   for (std::int64_t row = 0; row < op.tokens(); ++row)
     for (std::int64_t h = 0; h < heads_of(op.dims); ++h) {
       const HeadPlace head = head_place(op.dims, row, h);
@@ -125,7 +125,7 @@ void gamma_gradients(const HeadNorm& op, const T* dqkv, const T* kept, T* for_qu
     }
 }
 
-// A key's gradient is of the key, and of the value that it is.
+// A tied key's gradient is the sum of the key's and the value's.
 template <class T>
 void tied_backward(const HeadNormBackward& op, Call& call) {
   const T *dqkv = call.in<T>(0), *kept = call.in<T>(1), *of_queries = call.in<T>(2), *of_keys = call.in<T>(3);

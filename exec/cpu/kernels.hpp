@@ -1,6 +1,6 @@
 #pragma once
-// One overload per computation of models/ops/op.hpp. `T` (float or double) is the type of every floating operand that
-// op.hpp does not give another. An operation added there without an overload here does not compile (backend.cpp).
+// One overload per computation of models/ops/op.hpp. `T` (float or double) is the type of all floating-point operands
+// to which op.hpp gives no other type. An operation without an overload here does not compile (backend.cpp).
 
 #include "exec/cpu/call.hpp"
 #include "models/ops/op.hpp"
@@ -33,7 +33,7 @@ template <class T>
 void compute(const FlashAttention& op, Call& call);
 template <class T>
 void compute(const FlashAttentionBackward& op, Call& call);
-// sparse/attention.cpp; the first two are what flash.cpp does where an indexer chose the keys
+// sparse/attention.cpp; flash.cpp calls the first two if an indexer chose the keys
 template <class T>
 void attend_to_chosen(const FlashAttention& op, Call& call);
 template <class T>
@@ -178,7 +178,7 @@ void compute(const GroupedBias& op, Call& call);
 template <class T>
 void compute(const GroupedBiasGrad& op, Call& call);
 
-/// Communication belongs to a Communicator, and host memory to an executor: DeviceError.
+/// Not for kernels: communicators handle communication, executors host memory. Throws DeviceError.
 template <class T>
 void compute(const Collective&, Call&) {
   throw DeviceError("the CPU backend does not communicate");
@@ -196,13 +196,13 @@ void compute(const HostCopy&, Call&) {
   throw DeviceError("a copy to the host's memory is the queue's");
 }
 
-/// Only the simulator knows these: DeviceError.
+/// Operations that only the simulator knows. Throws DeviceError.
 template <class T, SimulatedOnly O>
 void compute(const O& op, Call&) {
   throw DeviceError("the CPU backend has no kernel of " + std::string(kind_name(Op(op))) + ", which only the simulator knows");
 }
 
-/// Written once for each kernel at the end of its file.
+/// Instantiates a kernel, at the end of its file.
 #define TANDEM_KERNEL(Op)                         \
   template void compute<float>(const Op&, Call&); \
   template void compute<double>(const Op&, Call&)

@@ -1,6 +1,6 @@
 #pragma once
-// Loops that vectorise, with an order of additions that depends on the length alone: not on addresses, not on the
-// instruction set, so the same values always give the same bits.
+// Loops that vectorise. The order of additions depends only on the length, not
+// on addresses or the instruction set. So equal values always give equal bits.
 
 #include <algorithm>
 #include <array>
@@ -8,18 +8,18 @@
 
 namespace tandem::exec::cpu {
 
-/// Partial results kept side by side: two of the widest vector registers, enough to hide the latency of an addition.
+/// Number of partial sums: two of the widest vector registers, enough to hide the latency of additions.
 template <class T>
 inline constexpr std::int64_t kLanes = 128 / static_cast<std::int64_t>(sizeof(T));
 
-/// body(i) for i in [0, n). Iterations touch different elements, though pointers may be equal.
+/// Calls body(i) for i in [0, n). Iterations must touch different elements; their pointers may be equal.
 template <class F>
 inline void each(std::int64_t n, F body) {
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) body(i);
 }
 
-/// Folds term(0..n-1) into `kLanes` lanes (element i into lane i mod kLanes), then the lanes pairwise.
+/// Combines term(0..n-1) into `kLanes` lanes (element i into lane i mod kLanes), then the lanes in pairs.
 template <class T, class Term, class Combine>
 inline T lane_fold(std::int64_t n, T start, Term term, Combine combine) {
   constexpr std::int64_t lanes = kLanes<T>;
@@ -42,7 +42,7 @@ inline T lane_sum(std::int64_t n, Term term) {
   return lane_fold(n, T{0}, term, [](T a, T b) { return a + b; });
 }
 
-/// Largest term, at least `start`; a NaN term is passed over.
+/// The largest term, at least `start`. NaN terms are ignored.
 template <class T, class Term>
 inline T lane_max(std::int64_t n, T start, Term term) {
   return lane_fold(n, start, term, [](T a, T b) { return b > a ? b : a; });

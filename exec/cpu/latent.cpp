@@ -1,4 +1,4 @@
-// Latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): the norm of a compressed row, and heads from what it was compressed to.
+// Latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): the norm of a compressed row, and the heads expanded from it.
 #include <algorithm>
 
 #include "exec/cpu/kernels.hpp"
@@ -8,7 +8,7 @@
 namespace tandem::exec::cpu {
 namespace {
 
-/// A head of a token: where it begins in qkv, among the queries, and among keys and values; where its token's shared part begins.
+/// Offsets of a token's head: in qkv, among queries, and among keys and values; and of the token's shared part.
 struct HeadPlace {
   std::int64_t qkv, q, kv, shared;
 };

@@ -12,7 +12,7 @@ struct Stats {
   T mean, rstd;
 };
 
-// Two passes: the variance about the mean itself, not the difference of two large squares.
+// Two passes: the variance about the mean, not a difference of two large squares.
 template <class T>
 Stats<T> row_stats(const T* x, std::int64_t n, const LayerNorm& op) {
   const T count = static_cast<T>(n);
@@ -45,11 +45,11 @@ struct BackwardRow {
   const T *dy, *x, *gamma, *residual;  // residual may be null
   Stats<T> stats;
   bool rms;
-  T *dx, *dgamma, *dbeta;              // those that are not asked for are null
+  T *dx, *dgamma, *dbeta;              // null if not wanted
 
   T xhat(std::int64_t c) const { return (x[c] - stats.mean) * stats.rstd; }
 
-  // Of columns [first, end).
+  // Adds the parameters' gradients of columns [first, end).
   void add_parameter_gradients(std::int64_t first, std::int64_t end) const {
     const auto at = [=](std::int64_t i) { return first + i; };
     if (dgamma != nullptr)
@@ -57,7 +57,7 @@ struct BackwardRow {
     if (dbeta != nullptr) each(end - first, [=, row = *this](std::int64_t i) { row.dbeta[at(i)] += row.dy[at(i)]; });
   }
 
-  // With g = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)); without mean(g) where no mean was taken off.
+  // With g = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)). For RMS norms there is no mean(g).
   void write_dx(std::int64_t n) const {
     if (dx == nullptr) return;
     const T count = static_cast<T>(n);

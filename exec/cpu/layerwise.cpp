@@ -1,5 +1,5 @@
-// LAMB (You et al., arXiv 1904.00962, algorithm 2) and LANS (Zheng et al., arXiv 2006.13484, algorithm 2): Adam's update, each
-// tensor's scaled by the tensor's norm over its own. phi is the identity; without one of the norms the factor is 1.
+// LAMB (You et al., arXiv 1904.00962, algorithm 2) and LANS (Zheng et al., arXiv 2006.13484, algorithm 2). Adam's
+// update of each tensor is scaled by norm(weights) / norm(update). phi is the identity; if a norm is 0 the factor is 1.
 #include <array>
 #include <cmath>
 #include <mutex>
@@ -13,7 +13,7 @@
 namespace tandem::exec::cpu {
 namespace {
 
-// Exact sum number `i` of `n` of a parameter.
+// The i-th of `n` exact sums of a parameter.
 std::int64_t* words_of(std::int64_t* sums, const PieceRow& p, std::int64_t n, std::int64_t i) {
   return sums + (p.global_index * n + i) * kExactWords;
 }
@@ -29,7 +29,7 @@ void check_piece(const Op& op, const PieceRow& p, std::int64_t begin) {
 
 double ratio(double weights, double update) { return weights > 0 && update > 0 ? weights / update : 1; }
 
-// What a gradient is multiplied by before anything else: LAMB clips it, LANS divides it by its own norm.
+// Initial factor on a gradient: LAMB clips it, LANS divides it by its tensor's norm.
 template <class Op>
 double gradient_factor(const Op& op, const StepTable& table, const std::int64_t* gradient_sums, const PieceRow& p) {
   if (op.kind == LayerwiseKind::lamb) return table.clip_coefficient;
@@ -37,7 +37,7 @@ double gradient_factor(const Op& op, const StepTable& table, const std::int64_t*
   return norm > 0 ? 1 / norm : 0;
 }
 
-// The terms of one element's update.
+// Constants of one element's update.
 template <class T>
 struct Terms {
   T correction1, sqrt_correction2, epsilon, decay;
@@ -52,7 +52,7 @@ struct Terms {
   T gradient(T w, T g, T v) const { return g / denominator(v) + decay * w; }
 };
 
-// A stretch of a piece of a parameter in the operands of either operation.
+// A stretch of a parameter piece, in the operands of either operation.
 template <class T>
 struct Piece {
   const PieceRow& piece;
@@ -85,7 +85,7 @@ void add_norms(const LayerwiseMoments& op, const Terms<T>& terms, const Piece<T>
     add(2, [&](std::int64_t i) { return terms.gradient(at.weight[i], at.gradient[i] * at.factor, v[i]); });
 }
 
-// Factors of the two terms of an update, the learning rate among them.
+// Factors on the two terms of an update, including the learning rate.
 template <class T>
 struct Factors {
   T momentum, gradient;
@@ -110,7 +110,7 @@ void apply(const LayerwiseApply& op, const Terms<T>& terms, const Factors<T>& fa
   });
 }
 
-// What a thread goes through its stretches with.
+// A thread's operands while it processes its stretches.
 template <class T>
 struct ApplyOperands {
   Updated<T> weights;
@@ -132,7 +132,7 @@ void compute(const TensorNorms& op, Call& call) {
   }
 }
 
-// Norms are of moments as they are stored, for those are what LayerwiseApply reads.
+// Norms use the moments as stored, because LayerwiseApply reads those.
 template <class T>
 void compute(const LayerwiseMoments& op, Call& call) {
   const StepTable& table = call.table();

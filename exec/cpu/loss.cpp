@@ -11,7 +11,7 @@
 namespace tandem::exec::cpu {
 namespace {
 
-// This rank's columns, in the whole vocabulary and without padding.
+// The columns of this rank's vocabulary shard, without padding.
 struct Shard {
   std::int64_t first, real_columns, vocab_size;
 
@@ -20,7 +20,7 @@ struct Shard {
         real_columns(std::clamp<std::int64_t>(dims.vocab_size - first, 0, dims.cols)),
         vocab_size(dims.vocab_size) {}
 
-  // Column of a target here, or -1 when another rank holds it or there is none.
+  // Local column of a target; -1 if another rank has it or there is none.
   std::int64_t column(std::int32_t target) const {
     if (target >= vocab_size) {
       throw DeviceError("target " + std::to_string(target) + " is outside the vocabulary of " +
@@ -36,7 +36,7 @@ struct LossInputs {
   const std::int32_t* targets;
 };
 
-// dlogits = (softmax - one-hot) * weight; padded columns and rows without a target 0.
+// dlogits = (softmax - one-hot) * weight; 0 for padding and for rows without a target.
 template <class T>
 void write_gradient(const CrossEntropy& op, const LossInputs<T>& in, T weight, T* dlogits, const Call& call) {
   const Shard shard(op.dims, call.context());
@@ -53,7 +53,7 @@ void write_gradient(const CrossEntropy& op, const LossInputs<T>& in, T weight, T
   });
 }
 
-// Sum over rows that have a target of log(sum exp) - target logit, both about the maximum.
+// Sum of log(sum exp) - target logit, both relative to the maximum, over rows with a target.
 template <class T>
 double total_loss(const LossInputs<T>& in, std::int64_t rows) {
   double total = 0;

@@ -41,7 +41,7 @@ class HostMemory final : public Memory {
   }
   void fill(std::size_t at, std::size_t bytes, std::byte value) override {
     require_inside(at, bytes);
-    // By all cores: the first touch of an arena costs more than its bytes, since the kernel then finds pages.
+    // On all cores: first touching an arena is slow, because the kernel must then find its pages.
     constexpr std::size_t kPart = std::size_t{16} << 20;
     for_each_index((bytes + kPart - 1) / kPart, {all_cores()}, [&](std::size_t i) {
       std::memset(data_ + at + i * kPart, std::to_integer<int>(value), std::min(kPart, bytes - i * kPart));

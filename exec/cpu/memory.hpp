@@ -1,5 +1,5 @@
 #pragma once
-// Aligned host memory with a live and a peak count.
+// Aligned host memory; counts live and peak bytes.
 
 #include <cstdint>
 #include <memory>
@@ -8,12 +8,12 @@
 
 namespace tandem::exec::cpu {
 
-/// Bytes a backend has handed out; outlives it while any of its memory lives.
+/// Bytes that a backend has allocated, now and at most. Outlives the backend while any of its memory lives.
 struct MemoryBook {
   std::int64_t live = 0, peak = 0;
 };
 
-/// Uninitialised memory aligned to kArenaAlignment, entered in `book` until it is freed. Throws DeviceError.
+/// Uninitialised memory aligned to kArenaAlignment. `book` counts it until it is freed. Throws DeviceError.
 std::unique_ptr<Memory> allocate(std::size_t bytes, std::shared_ptr<MemoryBook> book);
 
 }  // namespace tandem::exec::cpu

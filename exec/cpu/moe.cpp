@@ -1,4 +1,4 @@
-// Experts: who goes to which, and the way there and back (Shazeer et al., arXiv 1701.06538; Fedus et al., arXiv 2101.03961).
+// Mixture of experts: routing, dispatch and combine (Shazeer et al., arXiv 1701.06538; Fedus et al., arXiv 2101.03961).
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -23,7 +23,7 @@ void sigmoid(const T* x, T* p, std::int64_t n) {
   each(n, [=](std::int64_t e) { p[e] = sigmoid_score(x[e]); });
 }
 
-// What one token's experts are chosen by: their scores, or others in `room`.
+// A token's keys: its scores, or, if they differ, written to `room`.
 template <class T>
 const T* keys_of(const RouterRule& r, const T* scores, const T* bias, std::vector<T>& room) {
   if (r.plain()) return scores;
@@ -33,7 +33,7 @@ const T* keys_of(const RouterRule& r, const T* scores, const T* bias, std::vecto
   return room.data();
 }
 
-// The experts of every choice [tokens, top_k]: the largest key first, the lower expert of equal ones.
+// The expert of every choice [tokens, top_k]: largest key first; of equal keys, the lower expert.
 template <class T>
 std::vector<std::int64_t> choices(const MoeDims& d, const RouterRule& r, const T* scores, const T* bias, const Call& call) {
   std::vector<std::int64_t> chosen(static_cast<std::size_t>(d.tokens * d.top_k));
@@ -55,7 +55,7 @@ std::vector<std::int64_t> choices(const MoeDims& d, const RouterRule& r, const T
   return chosen;
 }
 
-// What the scores of one token's choices are divided by.
+// Divisor of a token's weights: the sum of its chosen scores if they are normalised, else 1.
 template <class T>
 T sum_of_chosen(const MoeDims& d, const RouterRule& r, const T* probs, const std::int64_t* chosen) {
   if (!normalizes(d, r)) return T{1};
@@ -64,7 +64,7 @@ T sum_of_chosen(const MoeDims& d, const RouterRule& r, const T* probs, const std
   return sum;
 }
 
-// Choices of each expert, then the row of each choice.
+// Counts each expert's choices, then assigns a row to each choice.
 void write_slots(const MoeDims& d, const std::vector<std::int64_t>& chosen, std::int32_t* slots, std::int32_t* counts) {
   std::fill_n(counts, d.experts, 0);
   for (const std::int64_t e : chosen) ++counts[e];
@@ -81,7 +81,7 @@ void write_slots(const MoeDims& d, const std::vector<std::int64_t>& chosen, std:
   }
 }
 
-// body(token, choice, row) for choices that have a row, those of a token ascending on one thread.
+// Calls body(token, choice, row) for choices that have a row. A token's choices run in ascending order on one thread.
 template <class F>
 void each_choice(const MoeDims& d, const std::int32_t* slots, const Call& call, F body) {
   each_row(call, d.tokens, d.top_k * d.hidden, [=, &d](std::int64_t t) {
@@ -92,13 +92,13 @@ void each_choice(const MoeDims& d, const std::int32_t* slots, const Call& call, 
   });
 }
 
-// The learned numbers of experts among the operands, the last of `in`; null where there are none.
+// The experts' learned scales, the last operand from index `in` on; null if there are none.
 template <class T>
 const T* expert_scales(const RouterRule& r, const Call& call, std::size_t in) {
   return r.expert_scale ? call.in<T>(in + (r.bias ? 1 : 0)) : nullptr;
 }
 
-// Of weights, which are w_j times the number of their expert: gradients of w_j, of a token, and of the numbers, in order of tokens.
+// Weights are w_j times their expert's scale. Returns the gradients of all w_j; sums the scales' gradients in token order.
 template <class T>
 std::vector<T> through_scales(const TopKRouterBackward& op, const T* probs, const std::vector<std::int64_t>& chosen,
                               const T* dweights, const T* scales, T* dscales) {
@@ -116,8 +116,8 @@ std::vector<T> through_scales(const TopKRouterBackward& op, const T* probs, cons
   return dw;
 }
 
-// d loss / d score of one token's experts from that of its weights. Normalised and not scaled these are w_j = p_j / sum, and the
-// gradient is (dw_j - sum_i dw_i w_i) / sum.
+// Adds d loss / d score of a token's experts, from the gradients of its weights. Normalised,
+// unscaled weights are w_j = p_j / sum; their gradient is (dw_j - sum_i dw_i w_i) / sum.
 template <class T>
 void add_weight_gradient(const TopKRouterBackward& op, const T* probs, const std::int64_t* chosen, const T* dw, T* dp) {
   const MoeDims& d = op.dims;
@@ -128,8 +128,8 @@ void add_weight_gradient(const TopKRouterBackward& op, const T* probs, const std
   for (std::int64_t j = 0; j < d.top_k; ++j) dp[chosen[j]] += (scale * dw[j] - mean) / sum;
 }
 
-// The load-balancing loss's derivative by the scores of a token, from that by their shares in the token's sum (Megatron-Core:
-// core/transformer/moe/moe_utils.py, compute_routing_scores_for_aux_loss).
+// Converts the load-balancing loss's derivative for one token: from shares of the sum of scores to
+// scores (Megatron-Core: core/transformer/moe/moe_utils.py, compute_routing_scores_for_aux_loss).
 template <class T>
 void auxiliary_of_shares(const std::vector<T>& auxiliary, const T* scores, T* dp) {
   const auto experts = static_cast<std::int64_t>(auxiliary.size());
@@ -139,7 +139,7 @@ void auxiliary_of_shares(const std::vector<T>& auxiliary, const T* scores, T* dp
   each(experts, [=](std::int64_t e) { dp[e] = (by_share[e] - mean) / sum; });
 }
 
-// The load-balancing loss's derivative by the probabilities of any one token: the share of choices stays as it is.
+// The load-balancing loss's derivative by any token's probabilities. The share of choices counts as constant.
 template <class T>
 std::vector<T> auxiliary_gradient(const TopKRouterBackward& op, const std::int32_t* counts, double loss_scale) {
   const MoeDims& d = op.dims;
@@ -255,7 +255,7 @@ void compute(const MoeCombine& op, Call& call) {
 template <class T>
 void compute(const MoeCombineBackward& op, Call& call) {
   const std::int64_t hidden = op.dims.hidden;
-  // Rows' gradients are those of their tokens.
+  // The rows' gradients are those of their tokens.
   if (!op.weighted) return compute<T>(MoeDispatch{op.dims}, call);
   const T *dy = call.in<T>(0), *rows = call.in<T>(1), *weights = call.in<T>(3);
   T *drows = call.out<T>(0), *dweights = call.out<T>(1);

@@ -1,11 +1,11 @@
-// Operations that move numbers and compute nothing, or hardly.
+// Operations that mainly move numbers.
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/split.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
 
-// body(where a group's keys and values begin in qkv, where in kv): they lie side by side in both.
+// Calls body(offset in qkv, offset in kv) of each group's keys and values, which are adjacent in both.
 template <class Op, class F>
 void each_group(const Op& op, const Call& call, F body) {
   const AttentionDims& d = op.dims;
@@ -15,7 +15,7 @@ void each_group(const Op& op, const Call& call, F body) {
   });
 }
 
-// own(offset in x, offset in y, columns) for every part of every row, and common() for what it shares with others.
+// Calls own(offset in x, offset in y, columns) for each part of every row, and common() for its columns shared with other parts.
 template <class Own, class Common>
 void each_part(const ColumnParts& op, const Call& call, Own own, Common common) {
   require(op.divides(), "columns that cannot be parted");

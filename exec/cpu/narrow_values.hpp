@@ -1,5 +1,5 @@
 #pragma once
-// Stretches of a tensor of 16 bits, to fp32 and back.
+// Conversion of parts of 16-bit tensors to fp32 and back.
 
 #include "exec/backend/tensor.hpp"
 #include "exec/cpu/lanes.hpp"
@@ -15,14 +15,14 @@ inline void widen(const Tensor& from, std::int64_t at, std::int64_t n, float* to
   each(n, [=](std::int64_t i) { to[i] = from_fp16(bits[i]); });
 }
 
-/// The inverse, to the nearest.
+/// The inverse of widen(), rounding to nearest.
 inline void narrow(const float* from, const Tensor& to, std::int64_t at, std::int64_t n) {
   auto* bits = reinterpret_cast<std::uint16_t*>(to.address) + at;
   if (to.dtype == DType::bf16) return each(n, [=](std::int64_t i) { bits[i] = to_bf16(from[i]); });
   each(n, [=](std::int64_t i) { bits[i] = to_fp16(from[i]); });
 }
 
-/// The same, each to the neighbour that 32 random bits of its own choose.
+/// The inverse of widen(), rounding up or down by 32 random bits per element.
 inline void narrow(const float* from, const Tensor& to, std::int64_t at, std::int64_t n, const std::uint32_t* random) {
   auto* bits = reinterpret_cast<std::uint16_t*>(to.address) + at;
   if (to.dtype == DType::bf16) return each(n, [=](std::int64_t i) { bits[i] = to_bf16(from[i], random[i]); });

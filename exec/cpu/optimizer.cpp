@@ -24,7 +24,7 @@ struct AdamWState {
   T *weight, *exp_avg, *exp_avg_sq;
 };
 
-// What a thread goes through its stretches with.
+// A thread's operands while it processes its stretches.
 template <class T>
 struct AdamWOperands {
   Updated<T> weights;

@@ -1,5 +1,5 @@
 #pragma once
-// Sums of squares over pieces of parameters that have the same bits however the parameters are cut into pieces.
+// Sums of squares over parameter pieces. Their bits do not depend on how parameters are cut into pieces.
 
 #include <algorithm>
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Stretch {
   std::int64_t first, end;
 };
 
-/// body(first, count) for the blocks of a stretch; blocks begin at multiples of their size in the flat buffers.
+/// Calls body(first, count) for the blocks of a stretch. Blocks start at multiples of kNormBlock in the flat buffers.
 template <class F>
 void each_block(const PieceRow& piece, const Stretch& of, F body) {
   for (std::int64_t begin = of.first, end = 0; begin < of.end; begin = end) {
@@ -27,7 +27,7 @@ void each_block(const PieceRow& piece, const Stretch& of, F body) {
   }
 }
 
-/// body(stretch) for stretches of whole blocks, shared by the threads of a rank.
+/// Calls body(stretch) for stretches of whole blocks; the rank's threads share them.
 template <class F>
 void each_blocks(const Call& call, const PieceRow& piece, F body) {
   const std::int64_t before = piece.flat / kNormBlock, last = (piece.flat + piece.count - 1) / kNormBlock;
@@ -38,7 +38,7 @@ void each_blocks(const Call& call, const PieceRow& piece, F body) {
                     [&](std::int64_t first, std::int64_t end) { body(Stretch{begin(first), begin(end)}); });
 }
 
-/// Adds the squares of value(first .. end-1) of a piece to an exact sum, each block rounded first.
+/// Adds the squares of value(i), i in [first, end), to an exact sum. Each block's sum is rounded first.
 template <class Value>
 void add_squares(const PieceRow& piece, const Stretch& of, ExactSum& sum, Value value) {
   each_block(piece, of, [&](std::int64_t first, std::int64_t count) {
@@ -49,7 +49,7 @@ void add_squares(const PieceRow& piece, const Stretch& of, ExactSum& sum, Value 
   });
 }
 
-/// The same for the whole piece by all threads of a rank. Exact sums have the same words in whatever order they are added.
+/// As above for the whole piece, on all threads of the rank. The order of additions does not change an exact sum's words.
 template <class Value>
 void add_squares(const Call& call, const PieceRow& piece, ExactSum& sum, Value value) {
   std::mutex mutex;

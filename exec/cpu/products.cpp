@@ -1,4 +1,4 @@
-// Operations that are matrix products.
+// Operations that consist of matrix products.
 #include <algorithm>
 
 #include "exec/cpu/attention.hpp"
@@ -21,7 +21,7 @@ void book_and_multiply(const Product<T>& product, Call& call) {
   multiply(product);
 }
 
-// The same by all threads of the rank.
+// As above, on all threads of the rank.
 template <class P>
 void book_and_share(const P& product, Call& call) {
   call.count_product(product.m, product.n, product.k);
@@ -41,7 +41,7 @@ void add_product(const T* product, std::int64_t elements, DType total, Call& cal
     add_product(product, elements, call.out<float>(0), call);
 }
 
-// body(F{}), F being the type that the factors of a product of T are stored in.
+// Calls body(F{}), where F is the storage type of the factors.
 template <class T, class Body>
 void with_factors(const Call& call, Body body) {
   if constexpr (std::is_same_v<T, float>)
@@ -55,8 +55,8 @@ Product<T, F> product_of(const MatMul& op, const Call& call) {
   return {op.m, op.n, op.k, a, b, nullptr, op.n};
 }
 
-// A finished product joins what was there. It is formed apart, as a product that writes is: what is added has the same bits, and so
-// has the sum of n micro-batches that follow each other or lie on n ranks.
+// Adds a finished product to the old result. It is computed separately, so its bits equal those of a
+// product that overwrites. Hence the sum over n micro-batches is equal in sequence and on n ranks.
 template <class T, class F>
 void matmul_added(const MatMul& op, Call& call) {
   require(!op.bias, "a product that accumulates has no bias");
@@ -85,21 +85,21 @@ struct Head {
   HeadMatrix<T> value(T* kv) const {
     return {kv, places.value(sequence, group()), dims.value_width()};
   }
-  // The context or its gradient.
+  // The context, or its gradient.
   template <class T>
   HeadMatrix<T> context(T* data) const {
     return {data, places.context(sequence, head), dims.value_width()};
   }
-  // Whether an earlier head has begun the gradient of this head's keys and values.
+  // True if an earlier head has written to the gradient of this head's keys and values.
   bool shares_keys_with_earlier() const { return head % places.queries_of_group() != 0; }
-  // Scores, probabilities or their gradients: [seq, keys].
+  // Scores, probabilities, or their gradients: [seq, keys].
   template <class T>
   T* scores(T* data) const {
     return data + (sequence * dims.heads + head) * dims.seq * dims.key_count();
   }
 };
 
-// Heads that share keys follow each other on one thread.
+// Heads that share keys run consecutively on one thread.
 template <class F>
 void for_each_head(const AttentionDims& dims, const Call& call, F body) {
   const AttentionPlaces places(dims, call.context());
@@ -109,7 +109,7 @@ void for_each_head(const AttentionDims& dims, const Call& call, F body) {
   });
 }
 
-// The products of one head. S: a matrix like the scores, [seq, keys]; H: one [rows, dim], as wide as a key or as a value.
+// The products of one head. S: a matrix like the scores, [seq, keys]. H: [rows, dim], where dim is a key's or value's size.
 template <class T>
 class HeadProducts {
  public:
@@ -120,12 +120,12 @@ class HeadProducts {
   void write_scores(T* scores, T scale, HeadMatrix<const T> queries, HeadMatrix<const T> keys) const {
     book_and_multiply<T>({seq_, keys_, dim_, queries.factor(), keys.factor(true), scores, keys_, scale}, call_);
   }
-  // H = scale S H, a row for every query.
+  // H = scale S H, one row per query.
   void write_by_query(HeadMatrix<T> to, T scale, const T* scores, HeadMatrix<const T> of_keys) const {
     book_and_multiply<T>({seq_, dim_, keys_, {scores, keys_}, of_keys.factor(), to.data(), to.stride(), scale}, call_);
     to.put();
   }
-  // H = scale S^T H, or added to H: a row for every key.
+  // H = scale S^T H, or added to H: one row per key.
   void write_by_key(HeadMatrix<T> to, T scale, const T* scores, HeadMatrix<const T> of_queries, bool add) const {
     const Factor<T> turned{scores, keys_, true};
     book_and_multiply<T>({keys_, dim_, seq_, turned, of_queries.factor(), to.data(), to.stride(), scale, add}, call_);
@@ -139,7 +139,7 @@ class HeadProducts {
 
 }  // namespace
 
-/// Behind a product that was stored: gelu of C beside it, or C times the derivative at x.
+/// Applies the activation to a stored product C: gelu(C) as a second output, or C *= gelu'(x).
 template <class T>
 void activate(const MatMul& op, Call& call) {
   if (op.activation == ProductActivation::none) return;
@@ -216,7 +216,7 @@ void compute(const AttentionScoresBackward& op, Call& call) {
   });
 }
 
-// c = a b for every group, b of its expert.
+// c = a b for every group, with b of its expert.
 template <class T, class F>
 void grouped_matmul(const GroupedMatMul& op, Call& call) {
   const F *a = call.in<F>(0), *b = call.in<F>(1);

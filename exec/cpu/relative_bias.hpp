@@ -1,5 +1,5 @@
 #pragma once
-// Buckets of all relative positions of an attention.
+// Relative position buckets of an attention.
 
 #include <cstdint>
 #include <vector>
@@ -9,16 +9,16 @@
 
 namespace tandem::exec::cpu {
 
-/// Buckets of every distance that an attention meets.
+/// The bucket of every distance in an attention.
 class RelativeBuckets {
  public:
-  /// `queries`: positions that queries may have. Without buckets empty.
+  /// `queries`: number of positions that queries may have. If `buckets` is 0, this is empty.
   RelativeBuckets(const AttentionDims& dims, std::int64_t buckets, std::int64_t queries) : queries_(queries) {
     if (buckets == 0) return;
     for (std::int64_t relative = 1 - queries; relative < dims.key_count(); ++relative)
       buckets_.push_back(static_cast<std::int32_t>(relative_bucket(relative, buckets, dims.causal)));
   }
-  /// Of the keys 0, 1, ... for a query at `position`.
+  /// The buckets of keys 0, 1, ... for a query at `position`.
   const std::int32_t* of(std::int64_t position) const { return buckets_.data() + queries_ - 1 - position; }
 
  private:

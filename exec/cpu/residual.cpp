@@ -1,4 +1,4 @@
-// Bias, dropout and residual around a block's two halves.
+// Bias, dropout and residual connection of a block's two halves.
 #include <array>
 
 #include "exec/cpu/column_sums.hpp"
@@ -8,7 +8,7 @@
 namespace tandem::exec::cpu {
 namespace {
 
-// body(first row, count, index of its mask) for runs of rows whose masks follow each other; one run where nothing is drawn.
+// Calls body(first row, count, mask index) for runs of rows with consecutive masks; one run if there is no dropout.
 template <class Op, class F>
 void each_masked_run(const Op& op, const KernelContext& context, F body) {
   if (op.dropout == 0) return body(0, op.rows, std::uint64_t{0});
@@ -68,11 +68,11 @@ void compute(const BiasDropoutAddBackward& op, Call& call) {
   write_column_sums<T>(call, dx, op.rows, op.cols, call.out<T>(1));
 }
 
-// The sum and its norm: the operands of one follow those of the other.
+// The sum, then its norm. The norm's operands follow the sum's.
 template <class T>
 void compute(const BiasDropoutAddNorm& op, Call& call) {
   compute<T>(op.add(), call);
-  call.settle(0);  // as a norm in a kernel of its own would read it
+  call.settle(0);  // the norm reads the sum as stored, like a separate kernel
   const std::size_t gamma = op.bias ? 3 : 2;
   const std::array in{call.output(0), call.input(gamma), op.norm().has_beta() ? call.input(gamma + 1) : Tensor{}};
   const std::array out{call.output(1), call.output(2)};

@@ -1,13 +1,13 @@
 #pragma once
-// Room of kernels outside of any plan's memory, like the panels that a product packs. It begins on a cache line: how a library
-// multiplies, and so a product's last bits, may depend on where its operands begin.
+// Scratch memory of kernels, outside the plan's memory. It starts on a cache line, because a
+// library's kernel, and so a product's last bits, may depend on the alignment of its operands.
 
 #include <cstdint>
 #include <memory>
 
 namespace tandem::exec::cpu {
 
-/// Elements that are not initialised.
+/// Uninitialised scratch memory.
 template <class T>
 class Room {
  public:
@@ -25,11 +25,11 @@ class Room {
   T* data_ = nullptr;
 };
 
-/// Room that grows with what is asked of it and stays.
+/// Scratch memory that grows on demand and is kept.
 template <class T>
 class KeptRoom {
  public:
-  /// At least so many elements; what the last call gave is gone.
+  /// At least `elements` elements. Invalidates the memory of the previous call.
   T* at_least(std::int64_t elements) {
     if (size_ < elements) {
       room_ = {};
@@ -44,7 +44,7 @@ class KeptRoom {
   std::int64_t size_ = 0;
 };
 
-/// Where a thread forms a product that is added later; the next call takes it.
+/// A thread's scratch memory for a product that is added afterwards. The next call reuses it.
 template <class T>
 T* product_room(std::int64_t elements) {
   thread_local KeptRoom<T> room;

@@ -1,5 +1,5 @@
 #pragma once
-// What an RMS norm divides a row by.
+// The factor of an RMS norm.
 
 #include <cmath>
 #include <cstdint>

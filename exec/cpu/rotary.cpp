@@ -1,4 +1,4 @@
-// Rotary position embedding (Su et al., arXiv 2104.09864, equation 34, with halves paired).
+// Rotary position embedding (Su et al., arXiv 2104.09864, equation 34), which pairs a head's two halves.
 #include <cmath>
 #include <vector>
 
@@ -10,7 +10,7 @@
 namespace tandem::exec::cpu {
 namespace {
 
-// What the angles of an operation depend on.
+// All values that determine an operation's angles.
 struct AngleKey {
   std::int64_t seq = 0, half = 0, context_rank = 0, context_size = 1;
   double theta = 0, factor = 1;
@@ -27,7 +27,7 @@ struct AngleKey {
   bool operator==(const AngleKey&) const = default;
 };
 
-// cos and sin of every position of this context rank and pair, [seq, half] each, times what lengths are multiplied by.
+// cos and sin of each position of this context rank and each pair, [seq, half], times rotary_length().
 template <class T>
 struct Angles {
   AngleKey key;
@@ -48,7 +48,7 @@ struct Angles {
   }
 };
 
-// A step asks for the same angles in every layer: a thread keeps the last ones it made.
+// A step uses the same angles in every layer, so each thread caches the last ones.
 template <class T>
 const Angles<T>& angles(const Rotary& op, const KernelContext& context) {
   thread_local Angles<T> kept;
@@ -56,7 +56,7 @@ const Angles<T>& angles(const Rotary& op, const KernelContext& context) {
   return kept;
 }
 
-// Turns one head of one token.
+// Rotates one head of one token.
 template <class T>
 void turn(T* x, const T* cos, const T* sin, std::int64_t half, T sign) {
   each(half, [=](std::int64_t i) {
@@ -66,7 +66,7 @@ void turn(T* x, const T* cos, const T* sin, std::int64_t half, T sign) {
   });
 }
 
-// As each_head(), of queries that stand apart.
+// each_head() for queries that are separate from keys.
 template <class F>
 void each_query_head(const Rotary& op, const Call& call, F body) {
   const AttentionDims& d = op.dims;
@@ -77,7 +77,7 @@ void each_query_head(const Rotary& op, const Call& call, F body) {
   });
 }
 
-// body(where a head of a token begins in qkv, where among the heads that are turned, where its angles begin).
+// Calls body(offset of a head in qkv, offset among rotated heads, offset of its angles).
 template <class F>
 void each_head(const Rotary& op, const Call& call, F body) {
   const AttentionDims& d = op.dims;
@@ -94,7 +94,7 @@ void each_head(const Rotary& op, const Call& call, F body) {
   });
 }
 
-// What frameworks without a fused kernel do: q cos + swapped(q) sin, one pass after the other.
+// The passes of frameworks without a fused kernel: q cos + swapped(q) sin, one after the other.
 template <class T>
 void compute_part(const Rotary& op, Call& call) {
   const Angles<T>& table = angles<T>(op, call.context());

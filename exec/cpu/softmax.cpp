@@ -13,7 +13,7 @@
 namespace tandem::exec::cpu {
 namespace {
 
-// One (sequence, head, query), its position and the keys first .. visible - 1 that it sees.
+// A (sequence, head, query), its position, and the visible keys [first, visible).
 struct Row {
   std::int64_t sequence, head, query, position, first, visible;
 };
@@ -27,8 +27,8 @@ void for_each_row(const AttentionDims& dims, const AttentionPlaces& places, cons
   });
 }
 
-// Entries worked on: the row's keys rounded up to whole lanes. What lies beyond them adds exact zeros and spares a
-// loop of single elements.
+// Number of entries to process: the visible keys rounded up to whole lanes.
+// The additional ones add exact zeros and avoid a loop over single elements.
 template <class T>
 std::int64_t padded_width(const Row& row, std::int64_t keys) {
   return std::min(keys, ((row.visible - 1) / kLanes<T> + 1) * kLanes<T>);
@@ -37,7 +37,7 @@ std::int64_t padded_width(const Row& row, std::int64_t keys) {
 template <class T>
 inline constexpr T kMasked = -std::numeric_limits<T>::infinity();
 
-// x = score + bias(k) of the keys seen, and nothing before and beyond them; of the first `width` keys.
+// x = score + bias(k) for visible keys, -infinity for the others among the first `width` keys.
 template <class T, class Bias>
 void mask_row(const T* scores, T* x, const Row& row, std::int64_t width, Bias bias) {
   const auto last = static_cast<int>(row.visible - 1);
@@ -48,7 +48,7 @@ void mask_row(const T* scores, T* x, const Row& row, std::int64_t width, Bias bi
   std::fill_n(x, row.first, kMasked<T>);
 }
 
-// p[k] = exp(x[k] - max x) / sum over the keys seen, in place; exactly 0 beyond them.
+// p[k] = exp(x[k] - max x) / sum over visible keys, in place; exactly 0 for later keys.
 template <class T>
 void normalise_row(T* p, const Row& row, std::int64_t keys) {
   const std::int64_t width = padded_width<T>(row, keys);
@@ -59,14 +59,14 @@ void normalise_row(T* p, const Row& row, std::int64_t keys) {
   std::fill(p + width, p + keys, T{0});
 }
 
-// dscores = p (g - sum g p), from g in ds.
+// dscores = p (g - sum g p). `ds` holds g on entry.
 template <class T>
 void softmax_row_backward(const T* p, T* ds, std::int64_t width) {
   const T dot = lane_sum<T>(width, [=](std::int64_t k) { return ds[k] * p[k]; });
   each(width, [=](std::int64_t k) { ds[k] = p[k] * (ds[k] - dot); });
 }
 
-// The bias that an operation adds to the scores of a row, and the mask.
+// The bias on the scores of a row, and the mask.
 template <class T>
 class Bias {
  public:
@@ -75,7 +75,7 @@ class Bias {
     require(!op.alibi || table == nullptr, "ALiBi and relative bias at once");
   }
 
-  // Of the first `width` keys of a row.
+  // Adds the bias to the first `width` keys of a row.
   void add(const T* scores, T* x, const Row& row, std::int64_t width) const {
     const auto position = static_cast<int>(row.position);
     if (table_ == nullptr) {
@@ -94,7 +94,7 @@ class Bias {
   const T* table_;
 };
 
-// Sums of score gradients by bucket; those of a head in the order of its rows.
+// Sums the score gradients by bucket, for each head in the order of its rows.
 template <class T>
 void write_table(const AttentionSoftmaxBackward& op, const AttentionPlaces& places, const T* dscores, Call& call) {
   const AttentionDims& d = op.dims;
@@ -112,7 +112,7 @@ void write_table(const AttentionSoftmaxBackward& op, const AttentionPlaces& plac
   });
 }
 
-// to = from without what is dropped, 0 beyond the keys seen.
+// to = from after dropout; 0 for later keys.
 template <class T>
 void drop_row(const Dropout<T>& dropout, std::uint64_t first, const Row& row, std::int64_t keys, const T* from, T* to) {
   dropout.each(first, row.visible, [=](std::int64_t k, T factor) { to[k] = factor * from[k]; });

@@ -1,5 +1,5 @@
 #pragma once
-// Loops of kernels, shared by the threads of a rank. What one iteration writes no other one touches.
+// Kernel loops that a rank's threads share. Iterations must write to different places.
 
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tandem::exec::cpu {
 
-/// each(), its elements shared.
+/// each() on all threads.
 template <class F>
 inline void each(const Call& call, std::int64_t n, F body) {
   call.team().split(n, call.team().element_grain(), [=](std::int64_t first, std::int64_t end) {
@@ -18,7 +18,7 @@ inline void each(const Call& call, std::int64_t n, F body) {
   });
 }
 
-/// body(r) for rows r in [0, rows) of about `width` numbers each.
+/// Calls body(r) for rows r in [0, rows), each of about `width` numbers.
 template <class F>
 inline void each_row(const Call& call, std::int64_t rows, std::int64_t width, F body) {
   call.team().split(rows, call.team().grain(width), [&](std::int64_t first, std::int64_t end) {
@@ -26,7 +26,7 @@ inline void each_row(const Call& call, std::int64_t rows, std::int64_t width, F 
   });
 }
 
-/// body(first, end) for ranges of columns of a matrix of `rows` rows, whose rows are gone through in order inside.
+/// Calls body(first, end) for ranges of columns of a matrix of `rows` rows. The body processes the rows in order.
 template <class F>
 inline void each_columns(const Call& call, std::int64_t rows, std::int64_t cols, F body) {
   call.team().split(cols, call.team().element_grain(rows), body);

@@ -1,6 +1,6 @@
 #pragma once
-// Stretches of tensors of any type as numbers of the type that a kernel computes in, and back: for the optimizers, whose weights,
-// gradients, moments and masters differ in type.
+// Converts parts of tensors of any type to a kernel's type and back. For optimizers,
+// whose weights, gradients, moments and master weights have different types.
 
 #include <algorithm>
 #include <type_traits>
@@ -16,20 +16,20 @@ namespace tandem::exec::cpu {
 template <class T>
 inline constexpr DType kTypeOf = std::is_same_v<T, double> ? DType::fp64 : DType::fp32;
 
-/// Elements of a tensor: `at` of them in.
+/// `count` elements of a tensor from index `at` on.
 struct Elements {
   const Tensor& tensor;
   std::int64_t at, count;
 };
 
-/// The bits that round a parameter's elements in one step, by their places in the whole parameter: the same in every layout.
+/// Random bits that round a parameter's elements in one step, by index in the whole parameter; so equal in every layout.
 class Rounding {
  public:
   enum class Of : std::uint8_t { weights, exp_avg, exp_avg_sq };
   Rounding(std::uint64_t seed, std::uint64_t step, const PieceRow& piece, Of what)
       : stream_(RandomStream::rounding(seed, step, piece.init_id, static_cast<std::uint32_t>(what))), piece_(piece) {}
 
-  /// For elements [first, first + out.size()) of the piece.
+  /// Writes the bits of elements [first, first + out.size()) of the piece.
   void fill(std::int64_t first, std::span<std::uint32_t> out) const {
     const auto n = static_cast<std::int64_t>(out.size());
     for (std::int64_t done = 0, count = 0; done < n; done += count) {
@@ -45,11 +45,11 @@ class Rounding {
   const PieceRow& piece_;
 };
 
-/// One operand of a kernel in T, stretch by stretch.
+/// An operand of a kernel, converted to T part by part.
 template <class T>
 class Staged {
  public:
-  /// Where the elements lie if they are stored as T, else a copy that lives until the next call.
+  /// The elements themselves if they are stored as T, else a copy that is valid until the next call.
   T* get(const Elements& s) {
     if (s.tensor.dtype == kTypeOf<T>) return reinterpret_cast<T*>(s.tensor.address) + s.at;
     if (room_.size() < static_cast<std::size_t>(s.count)) room_.resize(static_cast<std::size_t>(s.count));
@@ -62,7 +62,7 @@ class Staged {
   std::vector<T> room_;
 };
 
-/// Writes `from` where it does not lie already: to the nearest, or, with `random`, by its bits from element `first` of the piece on.
+/// Writes `from` to the tensor unless it is there already. Rounds to nearest, or by `random` from element `first` of the piece on.
 template <class T>
 void put(const T* from, const Elements& to, const Rounding* random, std::int64_t first) {
   if (to.tensor.dtype == kTypeOf<T>) {
@@ -80,7 +80,7 @@ void put(const T* from, const Elements& to, const Rounding* random, std::int64_t
   }
 }
 
-/// body(value), where value(i) is element at + i of the tensor in T.
+/// Calls body(value), where value(i) is element at + i of the tensor as T.
 template <class T, class F>
 void with_values(const Tensor& tensor, std::int64_t at, F body) {
   const T* plain = reinterpret_cast<const T*>(tensor.address) + at;

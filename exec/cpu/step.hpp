@@ -1,5 +1,5 @@
 #pragma once
-// The step that a kernel works in.
+// Access to the step table of a kernel's step.
 
 #include <cstdint>
 

@@ -7,7 +7,7 @@
 namespace tandem::exec::cpu {
 namespace {
 
-/// A factor from row `r` and column `c` on.
+/// The submatrix of a factor from row `r` and column `c` on.
 template <class T>
 Factor<T> from(const Factor<T>& f, std::int64_t r, std::int64_t c) {
   return {f.data + (f.transposed ? c * f.stride + r : r * f.stride + c), f.stride, f.transposed};
@@ -37,7 +37,7 @@ P terms_of(P p, std::int64_t first, std::int64_t count) {
   return p;
 }
 
-/// body(piece, first, count)
+/// Calls body(piece, first, count) for the pieces of a length.
 template <class F>
 void each_piece(Team& team, std::int64_t length, std::int64_t extent, F body) {
   const std::int64_t pieces = (length + extent - 1) / extent;
@@ -46,7 +46,7 @@ void each_piece(Team& team, std::int64_t length, std::int64_t extent, F body) {
   });
 }
 
-/// The first piece goes to the result, the others beside it, and are then added in their order.
+/// Cuts the inner dimension. The first piece writes the result; others write to scratch memory and are added in order.
 template <class T, class F>
 void multiply_terms(Team& team, const Product<T, F>& p, std::int64_t extent) {
   const std::int64_t others = (p.k - 1) / extent, size = p.m * p.n;

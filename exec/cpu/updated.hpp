@@ -1,5 +1,5 @@
 #pragma once
-// What an optimizer changes, in the stretches in which it goes through a rank's pieces.
+// The operands that an optimizer changes, processed stretch by stretch.
 
 #include "exec/cpu/split.hpp"
 #include "exec/cpu/staged.hpp"
@@ -7,8 +7,8 @@
 
 namespace tandem::exec::cpu {
 
-/// body(operands, first, count) for stretches of a piece that fit a cache beside all other operands; each range that a thread takes
-/// has operands of its own.
+/// Calls body(operands, first, count) for stretches of a piece that fit into a cache
+/// together with all other operands. Each thread's range has its own operands.
 template <class Make, class F>
 void each_stretch(const Call& call, const PieceRow& piece, Make make, F body) {
   constexpr std::int64_t most = 4096;
@@ -18,7 +18,7 @@ void each_stretch(const Call& call, const PieceRow& piece, Make make, F body) {
   });
 }
 
-/// A moment, read and written.
+/// An optimizer moment that is read and written.
 template <class T>
 class Moment {
  public:
@@ -30,7 +30,7 @@ class Moment {
     piece_ = &piece, first_ = first, count_ = n;
     return values_ = staged_.get(stretch());
   }
-  /// Writes back what `get` gave.
+  /// Stores the values from get().
   void put() {
     const Tensor& t = call_.output(output_);
     if (t.dtype == kTypeOf<T>) return;
@@ -51,22 +51,22 @@ class Moment {
   std::int64_t first_ = 0, count_ = 0;
 };
 
-/// Weights, and the master that they follow where there is one.
+/// Weights, together with their master copy if there is one.
 template <class T>
 class Updated {
  public:
   struct Outputs {
-    int weights, master;  ///< master: -1 where there is none
+    int weights, master;  ///< master: -1 if there is none
   };
   template <class Op>
   Updated(const Call& call, const Op& op, Outputs at) : call_(call), at_(at), stochastic_(op.stochastic) {}
 
-  /// The master's values, or the weights'.
+  /// The master's values if there is one, else the weights'.
   T* get(const PieceRow& piece, std::int64_t first, std::int64_t n) {
     piece_ = &piece, first_ = first, count_ = n;
     return values_ = staged_.get(at_.master < 0 ? weights() : master());
   }
-  /// Writes back what `get` gave, and with a master the weights from it, to the nearest.
+  /// Stores the values from get(). With a master, also stores them in the weights, rounded to nearest.
   void put() {
     if (at_.master >= 0) {
       cpu::put(values_, weights(), nullptr, first_);
@@ -90,7 +90,7 @@ class Updated {
   std::int64_t first_ = 0, count_ = 0;
 };
 
-/// Moves a stretch of a piece's weights by its step, against the sign of what stands in its gradient's place.
+/// Moves a stretch of weights by sign_step against the sign of its gradient.
 template <class T>
 void step_by_sign(const PieceRow& piece, const Elements& gradients, Staged<T>& gradient, Updated<T>& weights) {
   const T* g = gradient.get(gradients);

@@ -11,7 +11,7 @@ namespace tandem::exec::cpu {
 namespace {
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-constexpr std::size_t kLine = 16;  // floats of a cache line, to which copies are aligned
+constexpr std::size_t kLine = 16;  // floats per cache line; copies are aligned to it
 
 std::size_t rounded(std::int64_t elements) { return (static_cast<std::size_t>(elements) + kLine - 1) / kLine * kLine; }
 
@@ -20,7 +20,7 @@ float* room(std::size_t elements) {
   return mine.at_least(static_cast<std::int64_t>(elements));
 }
 
-/// Whether an operation writes every element of its outputs and reads none before, unless it is an input, too. False is always right.
+/// True if an operation writes every element of its outputs without reading any, unless it is also an input. False is always safe.
 bool writes_all(const Op& op) {
   return std::visit(overloaded{
                         [](const MatMul& o) { return !o.accumulate; },
@@ -48,7 +48,7 @@ bool writes_all(const Op& op) {
                     op);
 }
 
-/// Products whose kernels read factors of either type.
+/// True for products whose kernels accept factors of either type.
 bool multiplies_factors(const Op& op) {
   return std::visit(overloaded{
                         [](const MatMul&) { return true; },

@@ -1,5 +1,5 @@
 #pragma once
-// Operands of 16 bits for kernels that compute in fp32: copies in fp32 that the kernel reads and writes, rounded when it is done.
+// 16-bit operands of kernels that compute in fp32: fp32 copies that the kernel uses, rounded when it is done.
 
 #include <span>
 #include <vector>
@@ -9,25 +9,25 @@
 
 namespace tandem::exec::cpu {
 
-/// Whether elements are stored in 16 bits.
+/// True if elements have 16 bits.
 inline bool is_narrow(DType t) { return t == DType::bf16 || t == DType::fp16; }
 
-/// Whether both factors of a product, its first two inputs, are taken as they lie: bf16 that the processor multiplies.
+/// True if both factors of a product (inputs 0 and 1) are bf16 and used directly, because the processor multiplies bf16.
 bool takes_bf16_factors(const Launch& launch);
 
-/// The operands of one call as a kernel sees them: fp32 copies of bf16 and fp16, all else where it lies, such factors, too. Operands at one
-/// address have one copy. The copies lie in a room that belongs to the thread, grows to its largest call and is outside of any
-/// plan's memory; one object of a thread has it at a time.
+/// The operands of a call as a kernel sees them: fp32 copies of 16-bit operands; all others, and
+/// bf16 factors, unchanged. Operands at one address share a copy. Copies lie in a thread's
+/// scratch memory, which grows to its largest call. A thread may have one such object at a time.
 class Widened {
  public:
-  /// `team` copies.
+  /// `team` makes the copies.
   Widened(const Launch& launch, Team& team);
 
   std::span<const Tensor> in() const { return in_.tensors; }
   std::span<const Tensor> out() const { return out_.tensors; }
-  /// Rounds the copy of output `i` as its tensor will be, for a kernel that goes on with what is stored.
+  /// Rounds the copy of output `i` to its tensor's type, for a kernel that reads the output afterwards.
   void settle(std::size_t i) const;
-  /// Rounds every output, to the nearest and ties to even, into its tensor.
+  /// Rounds every output to nearest even and stores it in its tensor.
   void put() const;
 
  private:
@@ -38,9 +38,9 @@ class Widened {
   };
   struct Operands {
     std::vector<Tensor> tensors;
-    std::vector<std::size_t> copies;  ///< of each operand, or kNone
+    std::vector<std::size_t> copies;  ///< copy of each operand, or kNone
   };
-  /// Of operand `first` and those behind it.
+  /// Finds the copies of operands `first` and later.
   void find_copies(std::span<const Tensor> of, std::size_t first, Operands& to);
   std::size_t copy_of(const Tensor& t);
   void place();

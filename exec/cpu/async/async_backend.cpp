@@ -1,4 +1,4 @@
-// Asynchronous queues over a backend that performs where it is issued.
+// Asynchronous queues over a synchronous backend.
 #include <array>
 #include <mutex>
 #include <utility>

@@ -6,7 +6,7 @@
 namespace tandem::exec::cpu {
 namespace {
 
-/// A launch that outlives the call that issued it.
+/// A copy of a launch that outlives the call of run().
 struct KeptLaunch {
   const Op* op;
   DType compute;
@@ -34,7 +34,7 @@ std::uint64_t AsyncMark::last_set() const {
   return set_;
 }
 
-/// Tells under the lock: whoever waits may destroy the mark as soon as the lock is free.
+/// Notifies under the lock, because a waiter may destroy the mark as soon as the lock is free.
 void AsyncMark::reach(std::uint64_t setting, std::exception_ptr failure) {
   const std::lock_guard lock(mutex_);
   reached_ = setting;

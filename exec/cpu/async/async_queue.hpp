@@ -1,5 +1,5 @@
 #pragma once
-// A queue that runs ahead of the host, over one that does not.
+// An asynchronous queue over a synchronous one.
 
 #include <condition_variable>
 #include <cstdint>
@@ -14,21 +14,21 @@
 
 namespace tandem::exec::cpu {
 
-/// Counts how often it was set and how often that was reached. Thread-safe.
+/// A mark that numbers its settings: how often it was set, and the last one that was reached. Thread-safe.
 class AsyncMark final : public Mark {
  public:
-  /// `late` is called before the host's wait returns; it may be empty.
+  /// `late` is called before the host's wait returns. May be empty.
   explicit AsyncMark(std::function<void()> late = {}) : late_(std::move(late)) {}
   void wait() override;
   std::chrono::steady_clock::time_point reached() const override;
 
-  /// Which setting the next one is.
+  /// Sets the mark and returns the number of the setting.
   std::uint64_t set();
-  /// Which setting was the last one.
+  /// Number of the last setting.
   std::uint64_t last_set() const;
-  /// The queue has come to a setting; `failure` is what ended the work before it, if anything.
+  /// Called when the queue reaches a setting. `failure`: why earlier work failed, if it did.
   void reach(std::uint64_t setting, std::exception_ptr failure);
-  /// Blocks until a setting was reached. Returns what ended the work before it.
+  /// Blocks until a setting is reached. Returns the failure of the work before it, if any.
   std::exception_ptr await(std::uint64_t setting) const;
 
  private:
@@ -40,11 +40,11 @@ class AsyncMark final : public Mark {
   std::chrono::steady_clock::time_point at_;
 };
 
-/// Hands everything to `inner` on a thread of its own, in order. After a failure it performs nothing more, and marks carry the failure
-/// to whoever waits for them. `between` is called before and after every operation; it may be empty.
+/// Runs everything through `inner` on its own thread, in order. After a failure it performs nothing more, and
+/// marks pass the failure to their waiters. `between` is called before and after every operation. May be empty.
 class AsyncQueue final : public Queue {
  public:
-  /// Throws DeviceError where the host gives no thread.
+  /// Throws DeviceError if the host cannot start a thread.
   AsyncQueue(Queue& inner, std::function<void()> between);
   ~AsyncQueue() override;
   AsyncQueue(const AsyncQueue&) = delete;
@@ -56,11 +56,11 @@ class AsyncQueue final : public Queue {
   void mark(Mark& mark) override;
   void wait(const Mark& mark) override;
   void finish() override;
-  /// Something to perform, unless the queue has failed.
+  /// Enqueues work, which is skipped if the queue has failed by then.
   void push_work(std::function<void()> work);
 
  private:
-  /// Performed in order; the argument is what ended the work before, and what it returns what ends it from here on.
+  /// Called in order with the failure of earlier items. Returns the failure for later ones.
   using Item = std::function<std::exception_ptr(std::exception_ptr)>;
 
   void push(Item item);

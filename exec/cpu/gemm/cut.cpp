@@ -6,10 +6,10 @@
 namespace tandem::exec::cpu {
 namespace {
 
-constexpr std::int64_t kLine = 64;  // pieces begin at multiples of it: on cache lines if the operands do
+constexpr std::int64_t kLine = 64;  // pieces start at multiples of it: on cache lines if the operands do
 
-/// Whether oneDNN copies factors into panels first, as it does where both sides of a result are long (measured on AVX-512, 2.6.3).
-/// Pieces of such a product that are too small for it take up to twice as long.
+/// True if oneDNN copies factors into panels first, as it does if both result dimensions are long
+/// (measured on AVX-512, 2.6.3). Pieces too small for panels would take up to twice as long.
 bool is_packed(std::int64_t m, std::int64_t n) {
   constexpr double kLimit = 0.0034;
   return 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n) < kLimit;
@@ -19,7 +19,7 @@ std::int64_t extent_of(std::int64_t length, std::int64_t pieces) {
   return ((length + pieces - 1) / pieces + kLine - 1) / kLine * kLine;
 }
 
-/// The most pieces of a side; 1 where there are no two.
+/// The largest allowed number of pieces; 1 if no cut is allowed.
 template <class Allowed>
 std::int64_t pieces_of(std::int64_t length, Allowed allowed) {
   for (const std::int64_t pieces : {16, 8, 4, 2})
@@ -27,7 +27,7 @@ std::int64_t pieces_of(std::int64_t length, Allowed allowed) {
   return 1;
 }
 
-/// Every further piece of a sum costs a pass over the result and memory for another one, so pieces are long and few.
+/// Each further piece of a sum costs a pass over the result and memory for another result, so pieces are long and few.
 std::int64_t pieces_of_sum(std::int64_t k) {
   constexpr std::array<std::array<std::int64_t, 2>, 3> kLeast{{{8, 384}, {4, 192}, {2, 128}}};
   for (const auto& [pieces, least] : kLeast)
@@ -38,7 +38,7 @@ std::int64_t pieces_of_sum(std::int64_t k) {
 }  // namespace
 
 Cut cut_of(std::int64_t m, std::int64_t n, std::int64_t k) {
-  constexpr std::int64_t kWorthCutting = 1 << 22;  // terms: 0.1 ms of one core
+  constexpr std::int64_t kWorthCutting = 1 << 22;  // in terms: 0.1 ms of one core
   if (m * n * k < kWorthCutting) return {};
   constexpr std::int64_t kShortest = 192, kShortestRows = 64, kEnough = 4;
   const bool packed = is_packed(m, n);

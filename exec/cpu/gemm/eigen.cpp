@@ -1,4 +1,4 @@
-// The only place of Eigen. One thread: ranks are threads, and each owns its core's share.
+// The only file that uses Eigen. Single-threaded, because ranks are threads and each has its share of the cores.
 #define EIGEN_DONT_PARALLELIZE
 #include "exec/cpu/gemm/eigen.hpp"
 

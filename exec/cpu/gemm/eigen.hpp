@@ -1,5 +1,5 @@
 #pragma once
-// Products by Eigen, in any type.
+// Matrix products by Eigen, in fp64 and fp32.
 
 #include "exec/cpu/gemm/gemm.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The one door to matrix products: Eigen multiplies in fp64, oneDNN in fp32 and bf16 where the build has it, else Eigen in fp32.
+// The interface of matrix products. Eigen multiplies fp64, oneDNN fp32 and bf16; without oneDNN Eigen multiplies fp32.
 
 #include <cstdint>
 
@@ -7,14 +7,14 @@
 
 namespace tandem::exec::cpu {
 
-/// A number of bf16 as it is stored.
+/// A bf16 number as stored.
 struct Bf16 {
   std::uint16_t bits;
 
   operator float() const { return from_bf16(bits); }
 };
 
-/// A factor as it lies: row-major, `stride` elements from row to row, or the transpose of what lies so.
+/// A stored factor: row-major, `stride` elements between rows; if `transposed`, the product uses its transpose.
 template <class T>
 struct Factor {
   const T* data;
@@ -22,7 +22,7 @@ struct Factor {
   bool transposed = false;
 };
 
-/// c[m,n] = scale a[m,k] b[k,n], added to what is there if `add`. `c` overlaps no factor, whose elements are of type F.
+/// c[m,n] = scale a[m,k] b[k,n], plus the old c if `add`. `c` must not overlap a factor. Factors have type F.
 template <class T, class F = T>
 struct Product {
   std::int64_t m, n, k;
@@ -33,17 +33,17 @@ struct Product {
   bool add = false;
 };
 
-/// On the calling thread alone. Equal products of equal numbers have equal bits, if all operands begin alike on a cache line.
+/// Runs on the calling thread only. Equal products of equal values have equal bits, if operands are equally aligned to cache lines.
 void multiply(const Product<double>& product);
 void multiply(const Product<float>& product);
-/// Sums in fp32 what the processor multiplies in bf16. It takes factors below the least normal number, 1.2e-38, for 0. `scale` is 1.
+/// Multiplies bf16 and sums in fp32. Factors below the smallest normal number, 1.2e-38, count as 0. `scale` must be 1.
 void multiply(const Product<float, Bf16>& product);
 
-/// Whether products of bf16 can be had: the build has oneDNN and the processor multiplies bf16.
+/// True if the build has oneDNN and the processor multiplies bf16.
 bool multiplies_bf16();
 
-/// Makes what products of this process share, once. Throws std::bad_alloc where the host has no memory left for it. What products
-/// make later, inside oneDNN, ends the program there.
+/// Creates, once, what all products of this process share. Throws std::bad_alloc if
+/// host memory runs out. Later allocations inside oneDNN would end the program instead.
 void prepare_products();
 
 }  // namespace tandem::exec::cpu

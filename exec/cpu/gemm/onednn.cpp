@@ -1,4 +1,4 @@
-// Products by oneDNN, which compiles kernels for the processor that it finds.
+// Matrix products by oneDNN, which compiles kernels for the present processor.
 #include <oneapi/dnnl/dnnl.hpp>
 #include <omp.h>
 #include <sys/mman.h>
@@ -15,17 +15,17 @@
 namespace tandem::exec::cpu {
 namespace {
 
-/// oneDNN takes as many threads as OpenMP gives the caller; a rank has one.
+/// oneDNN uses OpenMP's number of threads; a rank needs one.
 void stay_on_this_thread() {
   thread_local bool done = false;
   if (!done) omp_set_num_threads(1);
   done = true;
 }
 
-/// What oneDNN's kernels and tables take, with room to spare: 6 MB of addresses were measured (oneDNN 2.6.3, AVX-512).
+/// Generous memory for oneDNN's kernels and tables: 6 MB of addresses were measured (oneDNN 2.6.3, AVX-512).
 constexpr std::size_t kKernelRoom = std::size_t{32} << 20;
 
-/// oneDNN ends the process where it cannot have memory for its kernels, so what it will take is asked for beforehand.
+/// Checks that the memory is available, because oneDNN would end the process without it.
 void ask_for_room() {
   void* room = mmap(nullptr, kKernelRoom, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (room == MAP_FAILED) throw std::bad_alloc();
@@ -37,7 +37,7 @@ struct Processor {
   dnnl::stream stream{engine};
 };
 
-/// A stream belongs to one thread.
+/// Each thread has its own stream.
 Processor& processor() {
   thread_local Processor mine;
   return mine;
@@ -69,7 +69,7 @@ struct Kernel {
   dnnl::matmul multiply;
 };
 
-/// oneDNN shares kernels among threads. One thread makes them at a time, so that others see them whole.
+/// oneDNN shares kernels among threads. Only one thread creates them at a time, so that others never see partial ones.
 Kernel made(const Product<float, Bf16>& p, const dnnl::engine& engine) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
@@ -77,7 +77,7 @@ Kernel made(const Product<float, Bf16>& p, const dnnl::engine& engine) {
   return {d.src_desc(), d.weights_desc(), d.dst_desc(), dnnl::matmul(d)};
 }
 
-/// Kept by its thread. Experts that drop nothing have ever new shapes, so all go when there are many.
+/// A cache per thread. Expert layers without capacity create ever new shapes, so a full cache is cleared.
 const Kernel& kernel_of(const Product<float, Bf16>& p, const dnnl::engine& engine) {
   constexpr std::size_t kMost = 1024;
   using Key = std::array<std::int64_t, 9>;
@@ -105,7 +105,7 @@ void run(const Product<float, Bf16>& p) {
   throw DeviceError("oneDNN refuses a product (status " + std::to_string(status) + ")");
 }
 
-/// Products of 16 x 16 numbers in each of the four ways that factors can lie.
+/// Multiplies 16 x 16 matrices in all four combinations of transposed factors.
 template <class F>
 void multiply_small() {
   constexpr int kSide = 16;
@@ -136,7 +136,7 @@ void multiply(const Product<float>& p) {
 
 bool multiplies_bf16() {
   static const auto has = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  constexpr auto kBf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);  // a bit for itself and each that it includes
+  constexpr auto kBf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);  // its own bit, and those of sets that it includes
   return (has & kBf16) == kBf16;
 }
 

@@ -1,4 +1,4 @@
-// Products of a build without oneDNN.
+// Matrix products in a build without oneDNN.
 #include "exec/cpu/gemm/eigen.hpp"
 #include "models/base/error.hpp"
 

@@ -1,5 +1,5 @@
-// Attention to chosen keys, a query and a head at a time (DeepSeek-V3.2, arXiv 2512.02556 equation 2), and the distribution over these
-// keys that an indexer learns. Its formulas are those of flash.cpp, over the keys of a list.
+// Attention to chosen keys, one query and head at a time (DeepSeek-V3.2, arXiv 2512.02556 equation 2), and the
+// target distribution that an indexer learns. The formulas are those of flash.cpp, over the keys of a list.
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -14,7 +14,7 @@ namespace {
 
 using List = std::span<const std::int32_t>;
 
-// Where heads of a sequence have their rows, and the lists of its queries.
+// The rows of a sequence's heads, and its queries' lists.
 template <class T>
 struct Pairs {
   const AttentionDims& dims;
@@ -33,7 +33,7 @@ struct Pairs {
   std::int64_t statistic(std::int64_t sequence, std::int64_t head, std::int64_t query) const {
     return (sequence * dims.heads + head) * dims.seq + query;
   }
-  // to[j] = scale query key_j for the keys of a list, `keys` the rows of the query's head.
+  // to[j] = scale * dot(query, key_j) for the keys of a list. `keys`: the key rows of the query's head.
   void scores(const T* query, const HeadRows& keys, List list, T* to) const {
     for (std::size_t j = 0; j < list.size(); ++j) to[j] = scale * dot(query, kv + keys.at(list[j]), dims.head_dim);
   }
@@ -105,7 +105,7 @@ class Backward {
     require_plain(op);
   }
 
-  // Heads that share keys follow each other, so their gradients' sums have one order.
+  // Heads that share keys run consecutively on one thread, so their gradients are summed in a fixed order.
   void run() const {
     const AttentionDims& d = pairs_.dims;
     call_.team().split(d.batch * d.groups(), 1, [&](std::int64_t first, std::int64_t end) {
@@ -127,7 +127,7 @@ class Backward {
   void clear(const HeadRows& rows, std::int64_t width) const {
     for (std::int64_t k = 0; k < rows.count; ++k) std::fill_n(dkv_ + rows.at(k), width, T{0});
   }
-  // With c the context: dv += p dc, ds = p (dp - c dc), then dq and dk as of any product.
+  // With context c: dv += p dc, ds = p (dp - c dc); dq and dk follow as for any product.
   void row(const Head& at, std::int64_t i, List list, T* p) const {
     const std::int64_t n = length(list), dim = pairs_.dims.head_dim, wide = pairs_.dims.value_width();
     const T *q = pairs_.q + at.query.at(i), *dc = dcontext_ + at.context.at(i);
@@ -153,7 +153,7 @@ class Backward {
   T *dq_, *dkv_;
 };
 
-// Adds the probabilities that a head gives the keys of one query's list.
+// Adds a head's probabilities of the keys in a query's list.
 template <class T>
 void add_probabilities(const Pairs<T>& pairs, const Head& at, std::int64_t i, T stat, T* p, T* to) {
   const List list = pairs.list(at.sequence, i);

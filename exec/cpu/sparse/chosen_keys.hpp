@@ -1,5 +1,5 @@
 #pragma once
-// Lists of the keys that queries chose (models/ops/indexer.hpp), and what kernels do with one query and the keys of its list.
+// Lists of chosen keys (models/ops/indexer.hpp), and helpers for one query and the keys of its list.
 
 #include <algorithm>
 #include <cstdint>

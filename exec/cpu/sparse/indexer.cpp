@@ -1,5 +1,5 @@
-// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556 equations 1 and 4; its scale: deepseek-ai/DeepSeek-V3.2-Exp,
-// inference/model.py, Indexer, whose weights are multiplied by the roots of heads and of head_dim).
+// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556 equations 1 and 4). Its scale is
+// that of deepseek-ai/DeepSeek-V3.2-Exp, inference/model.py, Indexer: 1 / sqrt(heads * head_dim).
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -15,7 +15,7 @@
 namespace tandem::exec::cpu {
 namespace {
 
-// Where queries and keys of a context rank lie.
+// Where a context rank's queries and keys are stored.
 struct Places {
   const IndexDims& dims;
   std::int64_t shards;
@@ -30,17 +30,17 @@ struct Places {
   HeadRows keys(std::int64_t sequence) const {
     return {RowOrder(dims.batch, dims.key_count(), shards), sequence, dims.key_count(), dims.head_dim, 0};
   }
-  // Keys up to a query's position.
+  // Number of keys up to a query's position.
   std::int64_t visible(std::int64_t query) const { return own.position(rank, query) + 1; }
 };
 
-// A factor of all scores, which no choice depends on.
+// A factor on all scores. It does not affect the choice.
 template <class T>
 T score_factor(const IndexDims& d) {
   return static_cast<T>(1 / std::sqrt(static_cast<double>(d.heads * d.head_dim)));
 }
 
-// Positions of the best of `n` scores, ascending; of equal ones the lower position is better. One that is not a number is the worst.
+// The positions of the best of `n` scores, ascending. Of equal scores the lower position wins; NaN is worst.
 template <class T>
 void choose(T* scores, std::int64_t n, std::int64_t listed, std::vector<std::int32_t>& order, std::int32_t* to) {
   for (std::int64_t k = 0; k < n; ++k)
@@ -62,7 +62,7 @@ class Chooser {
       : dims_(op.dims), places_(op.dims, call.context()), call_(call), q_(call.in<T>(0)), k_(call.in<T>(1)), w_(call.in<T>(2)),
         chosen_(call.out<std::int32_t>(0)) {}
 
-  // Products of queries and keys are those of some queries at a time, all their heads together.
+  // Multiplies some queries at a time with all keys, for all heads together.
   void run() const {
     const std::int64_t block = std::max<std::int64_t>(1, kProductRows / dims_.heads), blocks = (dims_.seq + block - 1) / block;
     for (std::int64_t s = 0; s < dims_.batch; ++s) {
@@ -77,7 +77,7 @@ class Chooser {
  private:
   static constexpr std::int64_t kProductRows = 64;
 
-  // A thread's: products of heads and keys, scores of keys, and positions to order.
+  // Scratch memory of a thread: products, scores, and positions to order.
   struct Rooms {
     Room<T> products, scores;
     std::vector<std::int32_t> order;
@@ -118,7 +118,7 @@ class Learner {
         target_(call.in<T>(0)), q_(call.in<T>(1)), k_(call.in<T>(2)), w_(call.in<T>(3)), dq_(call.out<T>(0)), dk_(call.out<T>(1)),
         dw_(call.out<T>(2)), share_(static_cast<T>(call.table().loss_scale / static_cast<double>(op.global_queries))) {}
 
-  // Rows give gradients of queries and weights, and of every product. Those of keys are sums over rows, and threads share columns.
+  // First, per row: gradients of queries, weights and products. Then gradients of keys as sums over rows; threads share columns.
   void run() const {
     const std::int64_t each = dims_.heads * dims_.listed();
     const Room<T> slopes(dims_.seq * each);
@@ -136,13 +136,13 @@ class Learner {
   }
 
  private:
-  // Of the keys in a list: their scores, and the gradients of these.
+  // Scratch memory: the scores of a list's keys, then their gradients.
   struct Rooms {
     std::vector<T> scores;
     explicit Rooms(std::int64_t listed) : scores(static_cast<std::size_t>(listed)) {}
   };
 
-  // slopes[h, j]: products of head h and key j, then their gradients.
+  // slopes[h, j]: product of head h and key j, replaced by its gradient.
   void query(std::int64_t row, const HeadRows& keys, T* slopes, Rooms& rooms) const {
     const auto list = lists_.of(row);
     const auto n = static_cast<std::int64_t>(list.size());
@@ -158,7 +158,7 @@ class Learner {
     for (std::int64_t h = 0; h < heads; ++h) head(row, h, keys, ds, slopes + h * listed);
     call_.count_product(3 * heads, n, dim);
   }
-  // From sums over heads to gradients of these: softmax less target.
+  // Replaces sums over heads by their gradients: softmax minus target, scaled.
   void score_gradients(const T* target, std::int64_t n, T* s) const {
     const T factor = score_factor<T>(dims_);
     const T top = factor * lane_max<T>(n, -std::numeric_limits<T>::infinity(), [=](std::int64_t j) { return s[j]; });
@@ -177,7 +177,7 @@ class Learner {
     std::fill_n(dq_ + at * dim, dim, T{0});
     for (std::size_t j = 0; j < list.size(); ++j) add_scaled(dim, p[j], k_ + keys.at(list[j]), dq_ + at * dim);
   }
-  // Columns [first, end) of what a query gives to the gradients of its keys.
+  // Adds columns [first, end) of a query's terms to its keys' gradients.
   void add_keys(std::int64_t row, const HeadRows& keys, const T* slopes, std::int64_t first, std::int64_t end) const {
     const auto list = lists_.of(row);
     for (std::int64_t h = 0; h < dims_.heads; ++h)

@@ -16,7 +16,7 @@ void pause() {
 #endif
 }
 
-/// Returns when `value` is no longer `old`: spins as long as the gaps between a step's loops are, then sleeps.
+/// Returns once `value` differs from `old`. Spins for about the time between a step's loops, then sleeps.
 template <class T>
 void await_change(const std::atomic<T>& value, T old) {
   constexpr std::chrono::microseconds kSpin{100};
@@ -71,7 +71,7 @@ void Team::work() {
   }
 }
 
-/// Nothing new begins after a failure. Ranges are taken in order, so the first of those that fail has always been taken.
+/// After a failure no new range begins. Ranges are taken in order, so the lowest failing one has always been taken.
 void Team::take_ranges() {
   while (!failed_.load(std::memory_order_relaxed)) {
     const std::int64_t first = next_.fetch_add(loop_.range, std::memory_order_relaxed);

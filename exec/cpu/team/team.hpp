@@ -1,6 +1,6 @@
 #pragma once
-// The threads of one rank. They share loops whose iterations do not depend on each other, so results have the same bits whatever
-// their number.
+// The threads of a rank. They share loops with independent
+// iterations, so results do not depend on their number.
 
 #include <algorithm>
 #include <atomic>
@@ -13,25 +13,25 @@
 
 namespace tandem::exec::cpu {
 
-/// Threads that wait for loops, the caller's among them. Any thread may call split(); a loop that comes while another one runs, from
-/// inside it or from another stream, stays on the thread that calls.
+/// Threads that wait for loops, including the caller. Any thread may call split(). A loop that
+/// starts while another one runs, nested or on another stream, stays on its calling thread.
 class Team {
  public:
-  /// The first loop that is worth it starts the others. `worth`: numbers whose work is worth a thread.
+  /// Threads start with the first loop that is large enough. `worth`: numbers of work that justify a further thread.
   explicit Team(std::int64_t threads, std::int64_t worth = kWorthThread) : threads_(threads), worth_(worth) {}
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
   std::int64_t threads() const { return threads_; }
-  /// So many iterations are worth a thread, each of about `width` numbers; at least 1.
+  /// Number of iterations, each of about `width` numbers, that justify a further thread; at least 1.
   std::int64_t grain(std::int64_t width) const { return std::max<std::int64_t>(1, worth_ / std::max<std::int64_t>(1, width)); }
-  /// The same of single elements: whole vectors, so that an element has the same place in its vector as in one loop.
+  /// grain() for single elements, rounded up to whole vectors. So an element keeps its vector lane.
   std::int64_t element_grain(std::int64_t rows = 1) const { return (grain(rows) + kVector - 1) / kVector * kVector; }
 
-  /// body(first, end) for ranges that together are [0, n), each once; `grain`: a range begins at a multiple of it, and none is worth
-  /// a thread below it. Throws what the range that begins first has thrown, after all have ended; DeviceError where the host gives no
-  /// thread.
+  /// Calls body(first, end) for ranges that cover [0, n) once. Ranges start at multiples of
+  /// `grain`; less work than `grain` is not split. After all have ended, rethrows the exception
+  /// of the lowest failed range. Throws DeviceError if the host cannot start a thread.
   template <class F>
   void split(std::int64_t n, std::int64_t grain, F&& body) {
     if (n <= 0) return;
@@ -48,9 +48,9 @@ class Team {
   struct Loop {
     void (*call)(void*, std::int64_t, std::int64_t) = nullptr;
     void* body = nullptr;
-    std::int64_t n = 0, range = 1;  ///< range: elements of each but the last
+    std::int64_t n = 0, range = 1;  ///< range: elements per range, except the last
   };
-  /// Some ranges a thread, so that one that is held up leaves its share to the others.
+  /// Several ranges per thread, so that other threads can take over a delayed thread's share.
   std::int64_t range_of(std::int64_t n, std::int64_t grain) const {
     constexpr std::int64_t kRangesEach = 4;
     const std::int64_t even = (n + kRangesEach * threads_ - 1) / (kRangesEach * threads_);
@@ -65,10 +65,10 @@ class Team {
 
   const std::int64_t threads_, worth_;
   std::atomic_flag busy_;
-  Loop loop_;                                ///< of the round; workers read it behind `round_`
-  std::atomic<std::int64_t> next_{0};        ///< where the next range begins
-  std::atomic<std::uint32_t> round_{0};      ///< a loop each; waited for
-  std::atomic<std::int32_t> working_{0};     ///< workers that have not ended the round; waited for
+  Loop loop_;                                ///< of the present round; workers read it after `round_` has changed
+  std::atomic<std::int64_t> next_{0};        ///< start of the next range
+  std::atomic<std::uint32_t> round_{0};      ///< counts loops; workers wait for a change
+  std::atomic<std::int32_t> working_{0};     ///< workers that have not finished the round; the caller waits for 0
   std::atomic<bool> failed_{false}, ended_{false};
   std::mutex mutex_;
   std::exception_ptr error_;
