@@ -1,5 +1,5 @@
 #pragma once
-// Dotted fields of a plan's JSON.
+// Access to fields of a plan's JSON by dotted name.
 
 #include <string>
 
@@ -7,14 +7,14 @@
 
 namespace tandem::study {
 
-/// Sets `field` ("parallel.tensor") of a plan, objects on the way made where they are missing; null removes the field.
+/// Sets `field` (e.g. "parallel.tensor") of a plan. Creates missing objects on the way. null removes the field.
 void set_field(nlohmann::json& plan, const std::string& field, const nlohmann::json& value);
 
-/// What is wrong with the name of a field: empty when plans have it (objects too), else value, reason and remedy.
+/// The problem of a field's name. Empty if plans have that field or object; else with value, reason and remedy.
 Problem unknown_field(const std::string& field);
 
-/// Derives parallel.data from cluster.devices and the other degrees, or cluster.devices from all degrees. Returns why
-/// it cannot be, or nothing.
+/// Derives parallel.data from cluster.devices and the other degrees, or cluster.devices
+/// from all degrees. Returns the reason if that is impossible, else "".
 std::string fill_field(nlohmann::json& plan, const std::string& field);
 
 }  // namespace tandem::study

@@ -1,5 +1,5 @@
 #pragma once
-// How commands end before their time: signals, a host without memory or threads.
+// How commands end early: on signals, or when the host lacks memory or threads.
 
 #include <string>
 
@@ -7,38 +7,38 @@
 
 namespace tandem::program {
 
-/// From now on Ctrl-C, SIGTERM and SIGHUP (unless ignored, as under nohup) end the program at once, with exit code 130.
+/// From now on Ctrl-C, SIGTERM and SIGHUP end the program at once with exit code 130. Signals ignored before (nohup) stay ignored.
 void end_at_interrupts();
-/// From now on they do nothing: the program ends already.
+/// From now on signals are ignored, because the program is already ending.
 void ignore_interrupts();
 
-/// An error line that needs no memory.
+/// Prints an error line without allocating memory.
 void tell_no_memory();
-/// From now on an allocation that fails ends the program, with that line and exit code 7. To unwind would take memory again: a
-/// destructor of the JSON library that gets none ends in abort().
+/// From now on a failed allocation prints that line and ends the program with exit code 7. Unwinding
+/// would need memory again: a destructor of the JSON library that gets none calls abort().
 void end_without_memory();
 
-/// While it lives, signals only set a flag that `pressed` tells, for work that has something to keep; a second one ends the program.
+/// While it exists, a signal only sets the flag of pressed(), so that work can save results. A second signal ends the program.
 class InterruptWatch {
  public:
-  /// `tells`: with a line on stderr. Where a launcher passes a signal on to many processes, that of one is enough.
+  /// `tells`: print a line on stderr. If a launcher passes a signal to many processes, one line is enough.
   explicit InterruptWatch(bool tells = true);
   ~InterruptWatch();
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
   static bool pressed();
-  /// The line.
+  /// The text of that line.
   static std::string notice();
 };
 
-/// Thrown to leave a long run after that.
+/// Thrown to leave a long run after an interrupt.
 struct Interrupted {};
 
-/// At most `jobs` threads, which an InterruptWatch stops; a line of log says where the host gives fewer.
+/// At most `jobs` threads, stopped by an InterruptWatch. Logs a line if the host has fewer.
 Jobs interruptible(int jobs);
 
-/// Where the part that an interrupted command has made goes, which never takes the place of a file that was there: FILE.interrupted.json
-/// beside a FILE.json.
+/// The path for partial results of an interrupted command:
+/// FILE.interrupted.json for FILE.json. It never replaces an existing result.
 std::string place_when_interrupted(const std::string& path);
 
 }  // namespace tandem::program

@@ -1,5 +1,5 @@
 #pragma once
-// What a person at a terminal sees: messages and progress on stderr, data on stdout.
+// Output for people: messages and progress on stderr, data on stdout.
 
 #include <chrono>
 #include <cstdint>
@@ -8,27 +8,27 @@
 
 namespace tandem::program {
 
-/// Whether this process prints nothing, because another one speaks for all that a launcher started. Returns what was before.
-/// Thread-safe.
+/// If `silent`, this process prints nothing, because another one prints for
+/// all that a launcher started. Returns the previous setting. Thread-safe.
 bool keep_silent(bool silent);
 
-/// Writes text to stdout, control characters but line breaks as "\x1b": names come from files and must not steer a terminal. Throws
-/// ConfigError when it cannot (a full disk; a closed pipe ends the program).
+/// Prints to stdout. Control characters except line breaks become "\x1b", so that names from files cannot
+/// control a terminal. Throws ConfigError if writing fails (full disk). A closed pipe ends the program.
 void print(const std::string& text);
 
-/// The same for JSON, whose own escapes stay as they are.
+/// Prints JSON to stdout, whose own escapes stay unchanged.
 void print_json(const std::string& text);
 
-/// One line "tandem: error: ..." on stderr; line breaks inside become "; ".
+/// Prints "tandem: error: ..." on stderr. Line breaks inside become "; ".
 void print_error(const std::string& message);
 
-/// A line of log on stderr; a progress bar on the terminal is wiped first.
+/// Prints a log line on stderr, after clearing a progress bar.
 void log(const std::string& line);
 
-/// Puts a line on the last line of a terminal in place of the one before; an empty one wipes it. Silent elsewhere.
+/// Replaces the status line at the bottom of a terminal; "" clears it. Does nothing if stderr is no terminal.
 void show_status(const std::string& line);
 
-/// A bar on the last line of a terminal: how many of `total` are done, and how long the rest will take. Silent elsewhere.
+/// A progress bar at the bottom of a terminal: how many of `total` are done and the remaining time. Silent elsewhere.
 class Progress {
  public:
   explicit Progress(std::int64_t total);
@@ -43,11 +43,11 @@ class Progress {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// Makes the folders above an output file. Throws ConfigError when it cannot, or when the file could not be written: before
-/// the work that it is to hold.
+/// Creates the folders above an output file. Throws ConfigError if that fails or the
+/// file could not be written. Call it before the work, so that no result is lost.
 void prepare_output(const std::string& path);
-/// Of those that are not empty. Throws ConfigError, too, when one of them is another one, or a file that the command has read or will
-/// read: `inputs` (names may be empty).
+/// prepare_output() for all non-empty paths. Also throws ConfigError if two paths are the
+/// same file, or one is a file in `inputs`, which the command reads (names may be empty).
 void prepare_outputs(const std::vector<std::string>& paths, const std::vector<std::string>& inputs);
 
 }  // namespace tandem::program

@@ -1,5 +1,5 @@
 #pragma once
-// Signs of life while a command works for long without a result to show.
+// Signs of life from a command that works long without output.
 
 #include <chrono>
 #include <condition_variable>
@@ -10,14 +10,14 @@
 
 namespace tandem::program {
 
-/// After two seconds tells a terminal every half a second what is done and for how long already. Silent elsewhere.
+/// After two seconds, shows every half second on a terminal what is being done and for how long. Silent elsewhere.
 class Waiting {
  public:
   explicit Waiting(std::string what);
   ~Waiting();
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
-  /// From now on something else is done.
+  /// Changes the text to the next piece of work.
   void at(std::string what);
 
  private:

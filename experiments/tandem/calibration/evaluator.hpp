@@ -1,5 +1,5 @@
 #pragma once
-// Measured records of one device, lowered once and simulated again and again with other constants.
+// Measured records of one device, lowered once and simulated repeatedly with different constants.
 
 #include <map>
 #include <memory>
@@ -24,22 +24,22 @@ struct FitCase {
   std::shared_ptr<const Topology> topology;
 };
 
-/// The timed records of grades A and B on devices with this calibration (a name as in their presets, or a path), lowered on
-/// `jobs` threads. Records that are refused are left out and counted. Throws FitStopped.
+/// Timed records of grades A and B on devices with this calibration (a preset's name, or a
+/// path). Lowered on `jobs` threads. Refused records are omitted and counted. Throws FitStopped.
 struct FitCases {
   std::vector<FitCase> cases;
   int refused = 0;
 };
 FitCases fit_cases(const std::vector<Measurement>& measurements, const std::string& calibration, const Jobs& jobs);
 
-/// Thrown where the jobs are stopped before their result is whole.
+/// Thrown if the jobs are stopped before their result is complete.
 struct FitStopped {};
 
-/// Logarithms of predicted over measured step times, by case.
+/// log(predicted / measured step time), by case.
 using LogErrors = std::vector<double>;
 
-/// Simulates cases with candidate values of the constants. Candidates travel as a calibration file in the system's folder for
-/// temporary files, which goes with the evaluator.
+/// Simulates cases with candidate values of the constants. They are
+/// passed in a temporary calibration file, which the destructor removes.
 class Evaluator {
  public:
   Evaluator(const std::vector<FitCase>& cases, const ConstantsFile& file, const Jobs& jobs);
@@ -47,7 +47,7 @@ class Evaluator {
   Evaluator(const Evaluator&) = delete;
   Evaluator& operator=(const Evaluator&) = delete;
 
-  /// Of the cases listed in `which`, in that order. Throws FitStopped.
+  /// Errors of the cases in `which`, in that order. Throws FitStopped.
   LogErrors errors(const std::vector<double>& values, const std::vector<std::size_t>& which);
 
  private:

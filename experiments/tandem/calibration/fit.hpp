@@ -1,5 +1,5 @@
 #pragma once
-// Fits a device's few constants to measured step times, every source with one vote.
+// Fits a device's few constants to measured step times. Every source has equal weight.
 
 #include <functional>
 #include <map>
@@ -15,61 +15,61 @@ namespace tandem::program {
 struct SourceFit {
   std::string set;
   int records = 0;
-  double before = 0, after = 0;      ///< with the constants as they were, and as fitted to all sources
-  std::optional<double> left_out;    ///< as fitted to all others, from the best fit to all by its linear model; nothing
-                                     ///< when there is no other
+  double before = 0, after = 0;      ///< with the old constants, and with those fitted to all sources
+  std::optional<double> left_out;    ///< fitted to all other sources, by the linear model at the best fit to all; nullopt
+                                     ///< if there is no other source
 };
 
 struct ConstantFit {
   Constant before;
   double fitted = 0;
-  double least = 0, most = 0;        ///< over the fits that leave a source out (and this one)
-  bool at_border = false;            ///< of its plausible range: a sign of a missing term
-  std::string felt_by;               ///< the source whose times move most with it
-  double felt = 0;                   ///< their mean change when it moves an eighth of its range, as a fraction
+  double least = 0, most = 0;        ///< over the fits that leave out a source, and this fit
+  bool at_border = false;            ///< at the border of its range, which suggests that a term is missing
+  std::string felt_by;               ///< the source whose step times depend most on it
+  double felt = 0;                   ///< their mean relative change when the constant moves by an eighth of its range
 };
 
 struct Fit {
   std::vector<ConstantFit> constants;
   std::vector<SourceFit> sources;
-  int records = 0, refused = 0;      ///< refused: of whatever device
-  int per_source = 0;                ///< records of a source that the search looked at, at most; 0: all
-  bool stopped = false;              ///< the search was stopped: errors are of the records that it looked at, nothing is left out
-  bool kept = false;                 ///< nothing better was found: the constants are as they were, and nothing is said of others
-  int evaluations = 0;               ///< sets of constants that the sampled records were simulated with
+  int records = 0, refused = 0;      ///< refused: records of any device
+  int per_source = 0;                ///< largest number of records per source in the search; 0: all
+  bool stopped = false;              ///< the search was stopped: errors cover only its records, and no source was left out
+  bool kept = false;                 ///< no better constants were found: they are unchanged, and nothing is left out
+  int evaluations = 0;               ///< sets of constants with which the sampled records were simulated
   double before = 0, after = 0;      ///< means over sources
   std::optional<double> left_out;
 };
 
 struct FitOptions {
-  Jobs jobs;                         ///< when they are stopped the fit is what the search has found until then
-  int per_source = 12;               ///< records of a source that the search looks at, spread evenly; 0: all
-  std::function<void(int)> tell = [](int) {};  ///< called with how many sets of constants were tried
+  Jobs jobs;                         ///< if they are stopped, the fit is the best one found so far
+  int per_source = 12;               ///< records per source in the search, evenly spread; 0: all
+  std::function<void(int)> tell = [](int) {};  ///< called with the number of sets of constants tried
 };
 
-/// Minimises the mean over sources of the mean absolute log error: simulates the sampled records around a point, searches the
-/// linear model of their errors near it, and goes on from there while the simulator confirms it. One set of constants for all:
-/// nothing is fitted for a model, a plan or a source. Errors that are reported are over all records; where what was found is worse
-/// over all records than the constants as they were, the sample misled, and the search is made again with twice as many of each
-/// source, up to all; constants than which nothing better is found stay. Throws ConfigError when no record is of this device, and
-/// FitStopped when it is stopped before it has tried anything.
+/// Minimises the mean over sources of the mean absolute log error. Simulates the sampled records
+/// around a point, minimises a linear model of their errors nearby, and repeats while the simulator
+/// confirms progress. All models and plans share one set of constants. Reported errors cover all
+/// records. If the result is worse on them than the old constants, the sample was misleading: the
+/// search repeats with twice the records per source, up to all. If nothing is better, constants
+/// stay. Throws ConfigError without records of this device, FitStopped if stopped before any try.
 Fit fit_device(const ConstantsFile& file, const FitCases& cases, const FitOptions& options);
 
-/// The constants as fitted to all sources but some.
+/// Constants fitted without some sources.
 struct FitWithout {
-  std::string sets;            ///< those left out: "a", or "a+b" of sets that are one source
+  std::string sets;            ///< the omitted sets: "a", or "a+b" if several sets are one source
   std::vector<double> values;  ///< in the order of the file
 };
 
-/// By set: the joined names of the sets that are one source with it; where it is not named, itself.
+/// By set: the joined names of the sets of its source. A set that is missing here is a source of its own.
 using OneSource = std::map<std::string, std::string>;
 
-/// A fit without each source, from the file's own values by one linear model: a constant moves at most a quarter of its range.
-/// Throws ConfigError where there is only one source, and FitStopped.
+/// For each source a fit without it, from the file's values by one linear model. A constant moves
+/// at most a quarter of its range. Throws ConfigError if there is only one source, and FitStopped.
 std::vector<FitWithout> fit_without_each(const ConstantsFile& file, const FitCases& cases, const OneSource& together,
                                          const FitOptions& options);
 
-/// What stands as `fitted_on` beside every fitted number.
+/// The text of `fitted_on` beside every fitted number.
 std::string fitted_on(const Fit& fit, const std::string& date);
 
 std::string to_text(const Fit& fit);

@@ -1,22 +1,22 @@
 #pragma once
-// Minimising a cost that can only be evaluated, over a lattice of few dimensions.
+// Minimises a cost function without derivatives on a lattice of few dimensions.
 
 #include <functional>
 #include <vector>
 
 namespace tandem::program {
 
-/// Coordinates of a lattice, each from 0 to its `size`.
+/// Lattice coordinates, each from 0 to Pattern::size.
 using Point = std::vector<int>;
 
 struct Pattern {
-  int size = 64;        ///< the last coordinate of every dimension
-  int first_step = 16;  ///< halved until it has been 1
+  int size = 64;        ///< largest coordinate in every dimension
+  int first_step = 16;  ///< initial step; halved down to 1
 };
 
-/// Hooke and Jeeves' pattern search (J. ACM 8, 1961): tries a step up and down in every coordinate (in every two at once
-/// where that does not help), keeps what is cheaper, goes on in the direction that helped, and halves the step when nothing does. Deterministic. `cost` is asked for the
-/// same point more than once.
+/// Hooke and Jeeves' pattern search (J. ACM 8, 1961). Tries a step up and down in every
+/// coordinate, or, if that does not help, in every pair. Keeps a cheaper point and continues in
+/// that direction; else halves the step. Deterministic. May evaluate `cost` at a point repeatedly.
 Point pattern_search(Point start, const Pattern& pattern, const std::function<double(const Point&)>& cost);
 
 }  // namespace tandem::program

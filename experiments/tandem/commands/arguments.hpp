@@ -1,5 +1,5 @@
 #pragma once
-// Checks of command line arguments that CLI11 does not bring.
+// Checks of command line arguments that CLI11 lacks.
 
 #include <CLI/CLI.hpp>
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace tandem::program {
 
-/// A share: a fraction from 0 to 1, or a percentage as in "5%", which becomes one.
+/// Accepts a fraction from 0 to 1, or a percentage like "5%", which is converted to a fraction.
 inline CLI::Validator share() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
@@ -29,14 +29,14 @@ inline CLI::Validator share() {
       "SHARE");
 }
 
-/// --stack: "NAME" or "NAME@2024-07" in place of the plan's stack.
+/// Adds --stack: "NAME" or "NAME@2024-07", which replaces the plan's stack.
 inline void add_stack_option(CLI::App& command, std::string& stack) {
   command.add_option("--stack", stack,
                      "framework to imitate: NAME, or NAME@YYYY-MM for its code as of that month [the plan's, else the "
                      "one most used on the device]");
 }
 
-/// An option that takes "A,B,C" as one list each time it is given.
+/// Adds an option that may be given several times; each time it takes a list "A,B,C".
 inline CLI::Option* add_lists(CLI::App& command, const std::string& flag, std::vector<std::vector<std::string>>& lists,
                               const std::string& help) {
   const auto split = [&lists](const std::string& text) {
@@ -46,7 +46,7 @@ inline CLI::Option* add_lists(CLI::App& command, const std::string& flag, std::v
       ->type_name("NAME,...");
 }
 
-/// An option that takes "A,B,C" as one argument, so that files may follow it. May be given more than once.
+/// Adds an option that takes "A,B,C" as one argument, so that files may follow. May be given several times.
 inline CLI::Option* add_list(CLI::App& command, const std::string& flag, std::vector<std::string>& words, const std::string& help) {
   const auto split = [&words](const std::string& text) {
     for (const std::string& word : CLI::detail::split(text, ',')) words.push_back(word);
@@ -55,7 +55,7 @@ inline CLI::Option* add_list(CLI::App& command, const std::string& flag, std::ve
       ->type_name("NAME,...");
 }
 
-/// An option that takes "NAME=VALUE"; may be given again, once for a name.
+/// Adds an option that takes "NAME=VALUE". May be given several times, but once per name.
 inline CLI::Option* add_pairs(CLI::App& command, const std::string& flag, std::map<std::string, std::string>& pairs,
                               const std::string& type, const std::string& help) {
   const auto split = [&pairs, flag, type](const std::vector<std::string>& texts) {

@@ -1,5 +1,5 @@
 #pragma once
-// The subcommands: each adds itself to the program's command line, and leaves its exit code when it has run.
+// The subcommands. Each adds itself to the command line and, when run, sets its exit code.
 
 #include "experiments/tandem/commands/program.hpp"
 

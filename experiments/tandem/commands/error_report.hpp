@@ -1,5 +1,5 @@
 #pragma once
-// What becomes of an error: lines on stderr and an exit code.
+// Reports errors: lines on stderr and an exit code.
 
 #include <exception>
 
@@ -7,9 +7,9 @@
 
 namespace tandem::program {
 
-/// Prints what was thrown and returns its exit code. What is no error of ours, such as CLI11's, is thrown again.
+/// Prints an error and returns its exit code. Rethrows errors that are not Tandem's, such as CLI11's.
 ExitCode tell_error(const std::exception_ptr& error);
-/// The code alone.
+/// The exit code of an error, without printing.
 ExitCode exit_code_of(const std::exception_ptr& error);
 
 }  // namespace tandem::program

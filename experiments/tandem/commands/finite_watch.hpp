@@ -1,5 +1,5 @@
 #pragma once
-// Whether a training is still in the numbers: what ends it, and what keeps its last good checkpoint.
+// Watches for non-finite losses and gradients. They end a training and protect its last good checkpoint.
 
 #include <cstdint>
 #include <optional>
@@ -10,19 +10,19 @@
 
 namespace tandem::program {
 
-/// The steps in a row, up to the last one, whose loss or gradients were not finite. Gradients that a loss scale may have driven out of
-/// the numbers are none of them: it falls, and the run goes on.
+/// Counts the last consecutive steps with non-finite loss or gradients. If the loss
+/// scale can still fall, non-finite gradients do not count, because training recovers.
 class FiniteWatch {
  public:
   explicit FiniteWatch(const TrainingSpec& training) : least_scale_(training.scales_loss() ? training.loss_scale.minimum : 1) {}
-  static constexpr std::int64_t kMost = 20;  ///< in a row: a training that comes back does so sooner
+  static constexpr std::int64_t kMost = 20;  ///< consecutive steps; a training that recovers does so sooner
 
   void note(const exec::StepResult& step);
   bool finite() const { return !since_; }
   bool hopeless() const { return since_ && last_ - *since_ + 1 >= kMost; }
   std::int64_t last() const { return last_; }
 
-  /// "loss or gradients are not finite in 20 steps in a row, steps 8 to 27"; only where not finite().
+  /// For example "loss or gradients are not finite in 20 steps in a row, steps 8 to 27". Only if !finite().
   std::string text() const;
 
  private:
@@ -31,7 +31,7 @@ class FiniteWatch {
   std::int64_t last_ = -1;
 };
 
-/// What may help: "lower training.learning_rate (0.5), ...", and how to go on from the checkpoint that `kept` names (may be empty).
+/// Advice such as "lower training.learning_rate (0.5), ...", and how to resume from checkpoint `kept` (may be empty).
 std::string remedy(const Plan& plan, const std::string& kept);
 
 }  // namespace tandem::program

@@ -1,5 +1,5 @@
 #pragma once
-// Arguments of commands that ask about money.
+// Command line arguments about prices.
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace tandem::program {
 
-/// A number from `least` to `most`; `least` itself only where `closed`.
+/// Accepts a number from `least` to `most`; `least` itself only if `closed`.
 CLI::Validator within(double least, double most, bool closed);
 
-/// "A=B", the value as it stands: it may have commas and brackets. Throws CLI::ValidationError.
+/// Splits "A=B". B is kept as it is and may contain commas and brackets. Throws CLI::ValidationError.
 std::pair<std::string, std::string> pair_of(const std::string& flag, const std::string& text);
 
-/// --price, --price-kind, --provider.
+/// Adds --price, --price-kind and --provider.
 void add_price(CLI::App& command, planning::PriceChoice& choice);
 
 }  // namespace tandem::program

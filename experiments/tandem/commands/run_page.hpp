@@ -1,5 +1,5 @@
 #pragma once
-// Pages about timeline files: of one, or of a prediction beside its measurement.
+// HTML pages about timeline files: one file, or a prediction compared with a measurement.
 
 #include <string>
 
@@ -9,13 +9,13 @@
 
 namespace tandem::program {
 
-/// Whether a file begins as `tandem simulate --timeline` and `tandem train --timeline` write theirs.
+/// True if a file begins like the output of `tandem simulate --timeline` or `tandem train --timeline`.
 bool is_timeline(InputFile& file);
 
-/// A page about one timeline file, whose name is `path`. Throws ConfigError.
+/// A page about the timeline file `path`. Throws ConfigError.
 std::string run_page(const std::string& path, InputFile& file);
 
-/// A page about two timelines, read from the files `first` and `second`, and their comparison. Throws ConfigError.
+/// A page that compares two timelines, from the files `first` and `second`. Throws ConfigError.
 std::string comparison_page(const std::string& first, const SavedTimeline& newer, const std::string& second,
                             const SavedTimeline& older, const Comparison& comparison);
 

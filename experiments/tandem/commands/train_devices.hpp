@@ -1,5 +1,5 @@
 #pragma once
-// Which device a process of a training has, and what carries bytes between ranks.
+// Chooses the device of each training process, and the communicators between ranks.
 
 #include <optional>
 #include <string>
@@ -18,29 +18,29 @@ struct DeviceOptions {
   exec::CudaOptions cuda;       ///< settle_device fills it
 };
 
-/// Throws ConfigError where the options contradict each other or the number of processes.
+/// Throws ConfigError if options contradict each other or the number of processes.
 void require_consistent(const DeviceOptions& options, const exec::World& world);
 
-/// Gives each process of a host a CUDA device of its own, before CUDA is first called. Throws DeviceError where there are too few and
-/// TANDEM_SHARE_DEVICE=1 does not allow to share them.
+/// Gives each process of a host its own CUDA device, before the first call of CUDA.
+/// Throws DeviceError if there are too few, unless TANDEM_SHARE_DEVICE=1 allows sharing.
 void choose_device(const DeviceOptions& options, exec::World& world);
 
-/// Throws InfeasibleError where the options are of what this build or host has not, DeviceError where there is no device.
+/// Throws InfeasibleError if this build or host lacks what the options need, DeviceError if there is no device.
 void require_device(const DeviceOptions& options, const exec::World& world);
 
-/// Whether communications of `graph` may start in the order of their issue; sets NCCL's variable for it where NCCL adds up. Throws
-/// InfeasibleError.
+/// Checks that communications of `graph` may start in order of issue. If NCCL performs
+/// the reductions, also sets its variable for that. Throws InfeasibleError if not.
 void require_launch_order(const DeviceOptions& options, exec::World& world, const TaskGraph& graph);
 
-/// Fills what the plan decides, and the algorithms of products in the file `path` (empty: the card's own). `device` is the plan's.
-/// Throws as exec::cuda_card.
+/// Fills in the options that follow from the plan, and the product algorithms from the file `path`
+/// (empty: the card's default file). `device`: the plan's device. Throws like exec::cuda_card.
 void settle_device(DeviceOptions& options, bool deterministic, const std::string& path, const Device& device);
 
-/// FLOP/s that the CUDA devices of all processes have in this type, as published; none where the card is another than the plan's
-/// device, nothing is published, or processes share a device. Throws as exec::cuda_card.
+/// Published FLOP/s in this type, summed over the CUDA devices of all processes. nullopt if the card is
+/// not the plan's device, nothing is published, or processes share a device. Throws like exec::cuda_card.
 std::optional<double> peak_flops(const DeviceOptions& options, exec::World& world, const Device& device, DType compute);
 
-/// Adds backend and communicators to a run's options.
+/// Sets the backend and communicators in a run's options.
 void use_devices(const DeviceOptions& devices, const Plan& plan, exec::RunOptions& options);
 
 }  // namespace tandem::program

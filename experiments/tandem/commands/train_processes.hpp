@@ -1,5 +1,5 @@
 #pragma once
-// A training whose ranks are in several processes: how they join, agree, and speak with one voice.
+// A training with ranks in several processes: they join, check that they agree, and only one prints.
 
 #include <functional>
 #include <string>
@@ -11,24 +11,24 @@
 
 namespace tandem::program {
 
-/// What the command line says of processes.
+/// Command line options about processes.
 struct LaunchOptions {
   std::string launch = "threads";  ///< or mpi, env
-  int port = 0;                    ///< 0: the launcher's
+  int port = 0;                    ///< 0: use the launcher's
   double timeout_s = 600;
 };
 
-/// Calls `train` with this process alone, or with all that a launcher started. Then process 0 prints everything, errors of others too,
-/// and all processes have its exit code. Throws LaunchError where the launcher's variables contradict each other.
+/// Calls `train` with this process alone, or with all processes of a launcher. Then process 0 prints everything, including
+/// others' errors, and all return its exit code. Throws LaunchError if the launcher's variables contradict each other.
 ExitCode in_processes(const LaunchOptions& options, const std::function<ExitCode(exec::World&)>& train);
 
-/// Calls `prepare` in every process. Where it throws in one, all end with the lowest process' error.
+/// Calls `prepare` in every process. If it throws in any, all end with the error of the lowest one.
 void prepare_together(exec::World& world, const std::function<void()>& prepare);
 
-/// What must be the same in all processes, by what it is called: a plan as JSON, or a text. Throws ConfigError where it is not.
+/// Throws ConfigError if a thing differs between processes. `things`: (name, plan as JSON or other text).
 void require_same(exec::World& world, const std::vector<std::pair<std::string, std::string>>& things);
 
-/// Gives the plan's ranks to the processes. Throws LaunchError where there are more processes.
+/// Distributes the plan's ranks over the processes. Throws LaunchError if there are more processes than ranks.
 void place_ranks(exec::World& world, std::int64_t ranks, const std::string& plan);
 
 }  // namespace tandem::program

@@ -1,5 +1,5 @@
 #pragma once
-// What `train` prints at its end.
+// The report of `train`.
 
 #include <cstdint>
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace tandem::program {
 
-/// Totals are over all ranks and steps of the run, as the ranks' own counters saw them, not as planned.
+/// Totals over all ranks and steps of the run, as the ranks counted them, not as planned.
 struct TrainReport {
   struct Collective {
     std::string kind, group;
@@ -19,41 +19,41 @@ struct TrainReport {
   };
   std::vector<exec::StepResult> steps;
   std::vector<exec::EvaluationResult> evaluations;
-  double median_step_time_s = 0;                  ///< of the steps with the last one's batch, without the run's first when there are more
-  double tokens_per_s = 0;                        ///< tokens of that batch over the median step time
-  std::int64_t flops = 0;                         ///< of matrix products
-  double model_flops_per_s = 0;                   ///< of all ranks, without recomputation, in the median step
-  std::optional<double> mfu;                      ///< of the devices' published peak; none where it is not known
+  double median_step_time_s = 0;                  ///< steps of the last batch size; not the first step, if possible
+  double tokens_per_s = 0;                        ///< tokens of that batch per median step time
+  std::int64_t flops = 0;                         ///< in matrix products
+  double model_flops_per_s = 0;                   ///< all ranks, without recomputation, in the median step
+  std::optional<double> mfu;                      ///< of the devices' published peak; nullopt if that is not known
   std::map<std::string, std::int64_t> bytes_sent; ///< payload by kind: all_reduce ..., send
   std::vector<Collective> collectives;
-  std::int64_t arena_bytes = 0;                   ///< heaviest rank
-  std::int64_t host_arena_bytes = 0;              ///< of it offloaded, in the host's memory; heaviest rank
-  std::int64_t workspace_bytes = 0;               ///< of libraries on its device, beside the arena; heaviest rank
-  std::int64_t device_bytes = 0;                  ///< of a device in use as its driver says, by everybody; 0 where ranks have none
-  std::int64_t peak_memory_bytes = 0;             ///< heaviest rank: all that its backend had handed out at once
-  std::optional<exec::RankFailure> failure;       ///< what ended the run; its rank is none where all ranks did
-  double bigram_entropy_nats = 0;                 ///< of the data: what a loss must fall below to mean more than a table
+  std::int64_t arena_bytes = 0;                   ///< largest of any rank
+  std::int64_t host_arena_bytes = 0;              ///< largest offloaded part of a rank, in host memory
+  std::int64_t workspace_bytes = 0;               ///< largest of any rank: device memory of libraries, outside the arena
+  std::int64_t device_bytes = 0;                  ///< device memory in use by all processes, as the driver reports it; 0 on the CPU
+  std::int64_t peak_memory_bytes = 0;             ///< largest of any rank: most bytes that its backend had allocated at once
+  std::optional<exec::RankFailure> failure;       ///< what ended the run; its rank is invalid if all ranks failed
+  double bigram_entropy_nats = 0;                 ///< of the data; only a lower loss means more than a bigram table
 };
 
-/// What a run's rates are measured by.
+/// The figures by which a run's rates are computed.
 struct StepScale {
-  std::int64_t tokens = 0;                   ///< of a sequence
-  double model_flops = 0;                    ///< of the last step's batch, all ranks
+  std::int64_t tokens = 0;                   ///< per sequence
+  double model_flops = 0;                    ///< of the last step's batch, over all ranks
   std::optional<double> peak_flops_per_s{};  ///< of all devices, in the type of products
 };
 
 TrainReport summarise(const StepScale& scale, const exec::RunResult& result);
 std::string to_text(const TrainReport& report);
 
-/// A loss or a norm with so many digits; what has left the numbers or grown out of all bounds stays readable.
+/// A loss or norm with this many digits. Non-finite and huge values stay readable.
 std::string loss_text(double value, int digits);
 
-/// schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops, model_flops_per_s, mfu,
-/// bytes_sent{kind}, collectives[], arena_bytes, host_arena_bytes, workspace_bytes, device_bytes, data_bigram_entropy_nats, failure{rank step during reason} (null
-/// where none failed).
+/// JSON with schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops,
+/// model_flops_per_s, mfu, bytes_sent{kind}, collectives[], arena_bytes, host_arena_bytes, workspace_bytes,
+/// device_bytes, data_bigram_entropy_nats, failure{rank step during reason} (null if none failed).
 std::string to_json(const TrainReport& report);
 
-/// The run's timeline with every lane's allocated memory filled in.
+/// The run's timeline with each lane's allocated memory filled in.
 Timeline timeline_of(const exec::RunResult& result);
 
 }  // namespace tandem::program

@@ -1,5 +1,5 @@
 #pragma once
-// Checkpoints of a training, and what is said of them.
+// Checkpoints of a training, and messages about them.
 
 #include <cstdint>
 #include <exception>
@@ -14,22 +14,22 @@
 namespace tandem::program {
 
 struct SaveOptions {
-  std::string path;       ///< empty: nothing is saved
+  std::string path;       ///< empty: no checkpoints
   exec::SavedRun run;
-  std::int64_t keep = 2;  ///< checkpoints that stay in a folder
+  std::int64_t keep = 2;  ///< number of checkpoints that stay in a folder
 };
 
-/// What is said and remembered of checkpoints, in process 0. A full disk or a full memory does not end a long training, but its exit
-/// code tells. Nothing is saved behind a step that was not finite: what was saved before is better.
+/// Decides about checkpoints and reports on them, in process 0. A full disk or memory does not end a long training,
+/// but changes its exit code. After a non-finite step nothing is saved, so that the last good checkpoint stays.
 class SaveLog {
  public:
-  /// References are kept.
+  /// Keeps references to its arguments.
   SaveLog(std::string path, const Plan& plan, const FiniteWatch& watch);
 
   bool wanted();
   void kept(std::int64_t steps) { kept_ = steps; }
   void lost(std::exception_ptr error);
-  /// Throws where the last checkpoint could not be written, or a training that has left the numbers was not.
+  /// Throws if the last checkpoint could not be written, or was skipped because of non-finite values.
   void finish() const;
 
  private:
@@ -38,7 +38,7 @@ class SaveLog {
   std::string path_;
   const Plan& plan_;
   const FiniteWatch& watch_;
-  std::int64_t kept_ = 0;  ///< steps of the checkpoint that this run wrote; 0: none
+  std::int64_t kept_ = 0;  ///< steps of the last checkpoint of this run; 0: none
   std::exception_ptr failed_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// FLOPs of a plan's model in closed form, to set beside those of a model that the plan only comes near.
+// FLOPs of a plan's model in closed form, to compare with a model that the plan only approximates.
 
 #include <cstdint>
 
@@ -7,13 +7,13 @@
 
 namespace tandem::import {
 
-/// FLOPs of matrix products, of a token's forward pass, a mean over a causal sequence of `sequence` tokens: a decoder's weights that
-/// the token is multiplied with, twice each, and attention to itself and what is before it. Not for encoders (bert, t5).
+/// Matrix-product FLOPs of a token's forward pass, averaged over a causal sequence of `sequence` tokens: twice the
+/// decoder weights it is multiplied with, plus attention to itself and earlier tokens. Not for encoders (bert, t5).
 double forward_flops(const ModelSpec& model, std::int64_t sequence);
-/// The same of its forward and backward pass: three times as many, but for an indexer, whose gradients end in it.
+/// FLOPs of forward and backward pass: three times as many, except for an indexer, at which gradients stop.
 double training_flops(const ModelSpec& model, std::int64_t sequence);
 
-/// Whether forward_flops counts the family.
+/// True if forward_flops supports the family.
 constexpr bool has_forward_flops(Family family) { return family != Family::bert && family != Family::t5; }
 
 }  // namespace tandem::import

@@ -1,5 +1,5 @@
 #pragma once
-// What `tandem import` tells: what a plan's model was made of, what it leaves out, and how far it is from the model.
+// The report of `tandem import`: the sources of each field, what is left out, and the difference from the model.
 
 #include <optional>
 #include <string>
@@ -9,25 +9,25 @@
 
 namespace tandem::import {
 
-/// A whole plan in place of a preset.
+/// Asks for a whole plan instead of a model preset.
 struct PlanRequest {
-  std::string cluster;       ///< empty: a preset of the model alone
+  std::string cluster;       ///< empty: make a model preset
   std::int64_t devices = 1;
 };
 
-/// A model beside the plan's of it. Counts of FLOPs are those of a token's forward and backward pass.
+/// A model and the plan made from it. FLOPs are those of a token's forward and backward pass.
 struct Import {
   huggingface::ImportedModel model;
   bool approximate = false;
-  bool refused = false;                 ///< it has features that a plan cannot say, and no approximation was asked for
+  bool refused = false;                 ///< it has features that a plan cannot express, and no approximation was allowed
   std::int64_t plan_parameters = 0;
-  std::optional<double> plan_flops;     ///< where the family has a closed form
+  std::optional<double> plan_flops;     ///< if there is a closed form for the family
   nlohmann::ordered_json document() const;                        ///< a preset file
-  nlohmann::ordered_json document(const PlanRequest& plan) const; ///< a plan file, or a preset where it names no cluster
+  nlohmann::ordered_json document(const PlanRequest& plan) const; ///< a plan file; a preset file if no cluster is named
 };
 
-/// Reads a configuration and counts its plan's parameters and FLOPs. Throws ConfigError and InfeasibleError as import_model and as
-/// a plan with that model would.
+/// Reads a configuration and counts the plan's parameters and FLOPs. Throws
+/// ConfigError and InfeasibleError, like import_model and like a plan with that model.
 Import make_import(const std::string& path, std::int64_t sequence, bool approximate);
 
 std::string to_text(const Import& import);

@@ -1,5 +1,5 @@
 #pragma once
-// An answer for people, and as JSON.
+// An answer as text and as JSON.
 
 #include <string>
 
@@ -7,11 +7,11 @@
 
 namespace tandem::planning {
 
-/// One line each for tokens, days, devices, money, energy, failures, checkpoints and memory of the best plan; then other plans, what
-/// changes do, and warnings. The answer has a best plan.
+/// A line each for the best plan's tokens, days, devices, money, energy, failures, checkpoints and
+/// memory. Then other plans, effects of changes, and warnings. The answer must have a best plan.
 std::string to_text(const Answer& answer);
 
-/// The keys of `tandem plan --json` (schema_version 1, SI units in the names but days, hours, kWh and kW).
+/// The keys of `tandem plan --json` (schema_version 1). SI units in the names, except days, hours, kWh and kW.
 std::string to_json(const Answer& answer);
 
 }  // namespace tandem::planning

@@ -1,5 +1,5 @@
 #pragma once
-// A plan of a request, simulated.
+// The simulation of one plan of a request.
 
 #include <memory>
 #include <string>
@@ -21,15 +21,15 @@ struct Assessment {
 
   double devices() const { return static_cast<double>(plan.cluster.devices); }
   double nodes() const;
-  /// Weights, master weights and moments as a checkpoint holds them, in bytes.
+  /// Bytes of weights, master weights and moments in a checkpoint.
   double checkpoint_bytes() const;
-  std::int64_t needed_bytes() const;      ///< of a device, by all ranks that share it
+  std::int64_t needed_bytes() const;      ///< device memory of all ranks that share a device
 };
 
-/// Simulates a plan. A plan that cannot be has a refusal; throws ConfigError where the input is no plan at all. `stack` as --stack.
+/// Simulates a plan. An impossible plan gets a refusal; ConfigError is thrown only if the input is no plan. `stack`: see --stack.
 Assessment assess(const CandidatePlan& candidate, const std::string& stack);
 
-/// The plan with NICs of `factor` times their rate. Throws ConfigError where its nodes are not joined, or it has no prediction.
+/// The plan with its NICs' rate multiplied by `factor`. Throws ConfigError if nodes have no network, or there is no prediction.
 CandidatePlan with_network(const Assessment& assessment, double factor);
 
 }  // namespace tandem::planning

@@ -1,5 +1,5 @@
 #pragma once
-// What a training takes: days, device hours, money, energy, failures.
+// The cost of a training: days, device hours, money, energy, failures.
 
 #include <limits>
 #include <optional>
@@ -9,16 +9,16 @@
 
 namespace tandem::planning {
 
-/// A figure with its 80 % range, which comes from that of the step time. All three are equal where the step time was measured.
+/// A figure with its 80 % range, which follows from that of the step time. All three are equal if the step time was measured.
 struct Ranged {
   double value = 0, low = 0, high = 0;
 };
 
 struct FailureBudget {
   double mtbf_hours = std::numeric_limits<double>::infinity();  ///< of the whole job
-  double expected = 0;         ///< failures while the training lasts
-  sim::TimeShares shares;      ///< of the time that enough nodes are there
-  double available = 1;        ///< share of the time that enough nodes are there
+  double expected = 0;         ///< expected number during the training
+  sim::TimeShares shares;      ///< of the time in which enough nodes are available
+  double available = 1;        ///< fraction of time in which enough nodes are available
   double interval_s = 0, young_s = 0, daly_s = 0;
   int spares = 0;              ///< nodes
 };
@@ -36,17 +36,17 @@ struct Budget {
   double full_steps = 0;                 ///< steps of the full batch that take as long; fewer than `steps` with a ramp-up
   Ranged step_s;
   double goodput = 1;
-  Ranged days, device_hours;             ///< device hours without spares
+  Ranged days, device_hours;             ///< device hours exclude spares
   double spare_devices = 0;
-  std::optional<double> in_time;         ///< probability, 0 to 1, of the wanted days
-  std::optional<Ranged> money;           ///< spares included
+  std::optional<double> in_time;         ///< probability, 0 to 1, of finishing within the wanted days
+  std::optional<Ranged> money;           ///< including spares
   std::optional<EnergyBudget> energy;
   FailureBudget failures;
   MemoryVerdict memory = MemoryVerdict::fits;
-  bool published = true;                 ///< this step time was measured, or some of the device published; else ranges are a wide default
+  bool published = true;                 ///< the step time was measured, or the device has published ones; else ranges are wide
 };
 
-/// Works out a budget. The assessment has a prediction. Throws ConfigError where failures leave no time for work.
+/// Computes a budget. The assessment must have a prediction. Throws ConfigError if failures leave no time for work.
 Budget budget_of(const Assessment& assessment, const Conditions& conditions, const Facts& facts);
 
 }  // namespace tandem::planning

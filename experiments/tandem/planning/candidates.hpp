@@ -1,5 +1,5 @@
 #pragma once
-// The plans that a request asks about.
+// The plans of a request.
 
 #include <string>
 #include <vector>
@@ -11,25 +11,25 @@ namespace tandem::planning {
 /// One plan of a request.
 struct CandidatePlan {
   std::string text;     ///< the plan as JSON
-  std::string file;     ///< where relative paths in it are looked for, and what messages name
-  std::string at;       ///< what tells it from the others: "cluster dgx-h100, devices 512"; empty where it is the only one
-  std::string refusal;  ///< why it cannot be, known before it is parsed; else empty
+  std::string file;     ///< base of relative paths, and name in messages
+  std::string at;       ///< distinguishes it, e.g. "cluster dgx-h100, devices 512"; empty if it is the only one
+  std::string refusal;  ///< why it is impossible, if that is known before parsing; else empty
 };
 
-/// The most plans of one request.
+/// Largest number of plans in a request.
 inline constexpr std::size_t kMostCandidates = 2000;
 
-/// Every combination of clusters, devices and field values, in that order, the last one fastest. Where one of them is given,
-/// parallel.data takes the devices that the other degrees leave. Throws ConfigError: unreadable file, unknown model or field, a
-/// model without cluster and devices, too many plans; InfeasibleError: a configuration that a plan cannot say.
+/// All combinations of clusters, devices and field values, in that order, the last one fastest. If any of these is given,
+/// parallel.data is the devices divided by the other degrees. Throws ConfigError for an unreadable file, unknown model or field,
+/// a model without cluster and devices, or too many plans; InfeasibleError for a configuration that a plan cannot express.
 std::vector<CandidatePlan> candidates(const PlanChoice& choice);
 
-/// What was chosen that nobody said: the batch of a plan that comes without one, in words; else empty.
+/// Describes the batch that was chosen for a plan that comes without one; else empty.
 std::string chosen_batch(const PlanChoice& choice);
-/// The same of the layout of a model that comes without a plan.
+/// Describes the layout that was chosen for a model that comes without a plan; else empty.
 std::string chosen_layout(const PlanChoice& choice);
 
-/// The same plan with a field changed. `value` is JSON or plain text.
+/// The plan with one field changed. `value`: JSON or plain text.
 CandidatePlan changed(const CandidatePlan& plan, const std::string& field, const std::string& value);
 
 }  // namespace tandem::planning

@@ -1,5 +1,5 @@
 #pragma once
-// What a change of one input does to a budget: --what-if and --tornado.
+// The effect of changing one input on the budget: --what-if and --tornado.
 
 #include <string>
 #include <vector>
@@ -8,17 +8,17 @@
 
 namespace tandem::planning {
 
-/// Makes changes of one option. Everything that it is given must outlive it.
+/// Makes changes of one option. Its arguments must outlive it.
 class ChangeMaker {
  public:
   ChangeMaker(const Request& request, const Facts& facts, const Option& option)
       : request_(request), facts_(facts), option_(option) {}
 
-  /// A named change (see `change_names`), or a plan field with its new value. Throws ConfigError: unknown name, value that is no number
-  /// above zero; a plan that cannot be or no longer fits.
+  /// Changes a named input (see `change_names`) or a plan field. Throws ConfigError if the name is
+  /// unknown, the value is not a positive number, or the changed plan is impossible or too large.
   Change change(const std::string& name, const std::string& value) const;
 
-  /// Every input that the option has at a low and a high value, the widest in money (else in days) first.
+  /// Each input of the option at a low and a high value, sorted by their effect on money (else days), largest first.
   std::vector<Sensitivity> tornado() const;
 
  private:
@@ -32,7 +32,7 @@ class ChangeMaker {
   const Option& option_;
 };
 
-/// "network", "failures", "price", ...: names that --what-if takes beside plan fields, with what their value is.
+/// The names that --what-if accepts besides plan fields, such as "network" or "price", with the meaning of their values.
 std::vector<std::pair<std::string, std::string>> change_names();
 
 }  // namespace tandem::planning

@@ -1,5 +1,5 @@
 #pragma once
-// What a budget rests on beside the simulated step: prices, failures, power. Options come before data.
+// Inputs of a budget besides the simulated step: prices, failures, power. Options override data files.
 
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace tandem::planning {
 
-/// Data files that all plans share.
+/// Data files shared by all plans.
 struct Facts {
   PriceList prices;
   PowerFacts power;
@@ -23,13 +23,13 @@ struct Facts {
   sim::ErrorBook errors;
   std::chrono::sys_days today;
 };
-/// Throws ConfigError.
+/// Reads the data files. Throws ConfigError.
 Facts load_facts();
 
 struct PriceCondition {
   double device_hour = 0;
-  std::string currency;         ///< empty for a price of the user's own
-  const Offer* offer = nullptr; ///< of Facts::prices; null for a price of the user's own
+  std::string currency;         ///< empty for the user's own price
+  const Offer* offer = nullptr; ///< in Facts::prices; null for the user's own price
 };
 
 struct FailureCondition {
@@ -49,17 +49,17 @@ struct PowerCondition {
 struct Conditions {
   double tokens = 0;
   std::optional<double> days;
-  std::optional<PriceCondition> price;   ///< empty: no offer
+  std::optional<PriceCondition> price;   ///< nullopt: no offer
   FailureCondition failures;
-  std::optional<PowerCondition> power;   ///< empty: watts are not known
-  std::optional<double> measured_factor; ///< a measured step time over the simulated one
-  double step_factor = 1;                ///< on the step time, measured or simulated
+  std::optional<PowerCondition> power;   ///< nullopt: power is not known
+  std::optional<double> measured_factor; ///< measured / simulated step time
+  double step_factor = 1;                ///< factor on the step time, measured or simulated
 };
 
-/// The conditions of one plan. Throws ConfigError: unknown kind of price or grid, watts of a device without its own.
+/// The conditions of one plan. Throws ConfigError for an unknown kind of price or grid, or if the device has no known power.
 Conditions conditions_of(const Request& request, const Facts& facts, const Assessment& assessment);
 
-/// The problem of a device without an offer: names the kinds that it has, and --price.
+/// The problem of a device without an offer. It names the kinds of prices that the device has, and --price.
 Problem no_price(const Request& request, const Facts& facts, const Assessment& assessment);
 
 }  // namespace tandem::planning

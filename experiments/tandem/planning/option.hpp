@@ -1,5 +1,5 @@
 #pragma once
-// One plan with its budget, and changes of it.
+// A plan with its budget, and changes of it.
 
 #include <string>
 
@@ -7,20 +7,20 @@
 
 namespace tandem::planning {
 
-/// A plan with what its training takes.
+/// A plan and the cost of its training.
 struct Option {
   Assessment assessment;
   Conditions conditions;
   Budget budget;
 };
 
-/// One change of an input, and the budget with it.
+/// A change of one input, and the resulting budget.
 struct Change {
   std::string name, value;
   Budget budget;
 };
 
-/// One input at its low and at its high value, everything else as it is.
+/// One input at its low and its high value, all others unchanged.
 struct Sensitivity {
   std::string input;
   Change low, high;
@@ -28,7 +28,7 @@ struct Sensitivity {
   double money_span() const;  ///< 0 without a price
 };
 
-/// Whether a plan is expected to be done within the wanted days; true where none are wanted.
+/// True if the plan is expected to finish within the wanted days, or if none are wanted.
 bool in_time(const Option& option);
 
 }  // namespace tandem::planning

@@ -1,5 +1,5 @@
 #pragma once
-// Completed plans of a space's candidates. Candidates that differ only in fields that no default depends on share what was filled in.
+// Completed plans of candidates. Candidates that differ only in fields without influence on defaults share one completion.
 
 #include <cstdint>
 #include <unordered_map>
@@ -8,23 +8,23 @@
 
 namespace tandem::search {
 
-/// One thread's.
+/// For one thread.
 class CandidatePlans {
  public:
-  /// `space` outlives the object.
+  /// `space` must outlive the object.
   explicit CandidatePlans(const Space& space) : space_(space) {}
 
-  /// Space::plan(id), but that the stack's notes may be another candidate's. Holds until the next call.
+  /// Space::plan(id), except that the stack's notes may be another candidate's. Valid until the next call.
   const Plan& of(CandidateId id);
 
  private:
   struct Entry {
     Plan plan;
-    Choice choice;  ///< what its fields have
+    Choice choice;  ///< values of its fields
   };
 
   const Space& space_;
-  std::unordered_map<CandidateId, Entry> known_;  ///< by the candidate that has the first value of every axis that stands alone
+  std::unordered_map<CandidateId, Entry> known_;  ///< by the candidate with the first value of every axis that stands alone
   Choice choice_;                                 // scratch
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Where nothing fits: changes of the question with which something does, each with the fastest step that it leaves.
+// If nothing fits: changes of the question with which something fits, each with the fastest step.
 
 #include <string>
 #include <utility>
@@ -9,27 +9,27 @@
 
 namespace tandem::search {
 
-/// A step with its layout.
+/// A simulated step and its layout.
 struct Placed {
-  std::string at;                  ///< what varies: "tensor 8, pipeline 4, ..."
+  std::string at;                  ///< the varied fields: "tensor 8, pipeline 4, ..."
   std::string cluster;
   std::int64_t devices = 0;
-  std::int64_t room = 0;           ///< bytes that a rank may need
+  std::int64_t room = 0;           ///< memory limit of a rank, in bytes
   Simulated step;
 
-  /// Device seconds of the step.
+  /// Device seconds per step.
   double device_s() const { return static_cast<double>(step.time_ps) * 1e-12 * static_cast<double>(devices); }
 };
 
 struct Change {
-  std::vector<std::pair<std::string, std::string>> fields;  ///< plan field and the value that makes something fit
-  Placed best;                     ///< the fastest that fits with it, simulated
+  std::vector<std::pair<std::string, std::string>> fields;  ///< plan fields and the values with which something fits
+  Placed best;                     ///< the fastest that then fits, simulated
 };
 
 struct Changes {
-  bool asked = false;              ///< nothing fits, so changes were looked for
-  bool possible = false;           ///< some layout could run if memory were no limit
-  Placed unlimited;                ///< the fastest of these, which does not fit; where possible
+  bool asked = false;              ///< nothing fits, so changes were searched
+  bool possible = false;           ///< some layout could run without the memory limit
+  Placed unlimited;                ///< the fastest of these, which does not fit; if `possible`
   std::vector<Change> found;       ///< fewest device seconds first
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a search varies where nobody says it.
+// The fields that a search varies by default.
 
 #include <vector>
 
@@ -8,8 +8,8 @@
 
 namespace tandem::search {
 
-/// Tensor, pipeline and context degrees, experts' degree where there are experts, sharding, micro-batch, schedule with chunks,
-/// recomputation, sequence parallelism: values that the model, the batch and the devices leave possible. `per_node`: devices of a node.
+/// Tensor, pipeline and context degrees, the expert degree of MoE models, sharding, micro-batch, schedule with chunks,
+/// recomputation, sequence parallelism. Only values that the model, batch and devices allow. `per_node`: devices per node.
 std::vector<AxisRequest> default_axes(const Plan& draft, std::int64_t per_node);
 
 }  // namespace tandem::search

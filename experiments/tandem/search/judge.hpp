@@ -1,5 +1,5 @@
 #pragma once
-// Says of single groups and candidates what is known about them: refusals, bounds, estimates, simulations.
+// Judges single groups and candidates: refusals, bounds, estimates and simulations.
 
 #include <cstdint>
 #include <memory>
@@ -18,70 +18,70 @@ namespace tandem::search {
 
 /// What all candidates of a group have in common.
 struct GroupView {
-  Outcome outcome = Outcome::bounded;      ///< of all members; `bounded`: open
-  std::int64_t floor_ps = 0;      ///< of the step, where it is open
-  std::vector<std::int64_t> memory_floors;  ///< by member, where it is open: bytes that it needs at least
-  std::vector<bool> too_large;    ///< by member, where it is open: its floor on memory is above the device's
-  std::int64_t large = 0;         ///< how many these are
-  std::string reason;             ///< where it is refused
+  Outcome outcome = Outcome::bounded;      ///< of all members; `bounded`: still open
+  std::int64_t floor_ps = 0;      ///< lower bound on the step time, if open
+  std::vector<std::int64_t> memory_floors;  ///< by member, if open: lower bound on memory, in bytes
+  std::vector<bool> too_large;    ///< by member, if open: the bound on memory exceeds the device's
+  std::int64_t large = 0;         ///< number of these
+  std::string reason;             ///< if it is refused
 };
 
-/// One candidate of an open group.
+/// A candidate of an open group.
 struct CandidateView {
-  Outcome outcome = Outcome::estimated;    ///< `simulated`: the closed form has no answer, so events have to give it
+  Outcome outcome = Outcome::estimated;    ///< `simulated`: there is no closed-form estimate, so it must be simulated
   std::int64_t estimate_ps = 0;   ///< 0: none
-  std::int64_t memory = 0;        ///< bytes of the rank that needs most, by the closed form; 0: none
+  std::int64_t memory = 0;        ///< bytes of the rank that needs most, in closed form; 0: none
   sim::Outside outside = sim::Outside::layout;
   bool rough = false;             ///< only a lower bound is known; refine() simulates short plans (milliseconds)
-  std::int64_t floor_ps = 0;      ///< of its step, where it is rough
+  std::int64_t floor_ps = 0;      ///< of the step, if rough
   std::string reason;
 };
 
-/// A candidate's step by events.
+/// A candidate's simulated step.
 struct Simulated {
   CandidateId id = 0;
   std::int64_t time_ps = 0;
-  double low_s = 0, high_s = 0;   ///< where the measured time is expected, 80 % of outcomes
-  std::int64_t needed = 0;        ///< bytes of the neediest rank; where there is no time, of live tensors and the runtime
+  double low_s = 0, high_s = 0;   ///< 80 % range of the measured time
+  std::int64_t needed = 0;        ///< bytes of the rank that needs most; if not timed, of live tensors and the runtime
   bool fits = false;
-  bool timed = false;             ///< false: it does not fit, so no time was asked for
+  bool timed = false;             ///< false: it does not fit, so its time was not simulated
   double tokens_per_s = 0, mfu = 0;
 };
 
-/// What a closed form's figures may be off, as shares: an estimate that holds, and its memory.
+/// Largest relative error of closed forms: of an estimate of time, and of its memory.
 inline constexpr double kTimeError = 0.01, kMemoryError = 0.1;
-/// The same of memory that was read off short plans.
+/// Largest relative error of memory that was extrapolated from short plans.
 inline constexpr double kReadMemoryError = 0.03;
 
 inline constexpr std::int64_t kAnyRoom = std::int64_t{1} << 60;
 
-/// Checks that a judge skips.
+/// Checks that a judge omits.
 struct SkippedChecks {
-  bool any_stack = false;         ///< the stack's refusals (--any-stack)
-  bool any_memory = false;        ///< the limit of the device's memory
+  bool any_stack = false;         ///< refusals by the stack (--any-stack)
+  bool any_memory = false;        ///< the device's memory limit
 };
 
-/// For several threads. Says the same of a candidate whatever was asked before.
+/// Thread-safe. A candidate's judgement does not depend on earlier calls.
 class Judge {
  public:
-  /// `space` outlives the judge.
+  /// `space` must outlive the judge.
   Judge(const Space& space, SkippedChecks lenience);
   ~Judge();
 
   GroupView group(std::int64_t group) const;
-  /// A sharper floor on the steps of an open group than that of group(), in more time: its passes by recurrences. 0 where there is none.
+  /// A higher lower bound on the steps of an open group than group() gives, from recurrences over its passes. Slower. 0: none.
   std::int64_t passes_floor(std::int64_t group) const;
   CandidateView candidate(CandidateId id) const;
-  /// More of a candidate that is rough: its memory, and its step if that could fit, off short plans. Its outcome is among the last two or
-  /// too_large.
+  /// Refines a rough candidate: its memory and, if that could fit, its step,
+  /// extrapolated from short plans. The outcome is estimated, simulated or too_large.
   CandidateView refine(CandidateId id) const;
   Simulated simulate(CandidateId id) const;
 
   const Topology& topology() const { return *topology_; }
-  /// Why the range of a candidate's step time is wider than that of plans like those measured; or empty.
+  /// Why the range of a candidate's step time is wider than for plans like the measured ones; else empty.
   std::string why_wider(CandidateId id) const;
   const Space& space() const { return space_; }
-  std::int64_t room() const { return room_; }  ///< bytes that a rank may need; kAnyRoom where memory is no limit
+  std::int64_t room() const { return room_; }  ///< memory limit of a rank in bytes; kAnyRoom: no limit
 
  private:
   struct Tools;
@@ -96,15 +96,15 @@ class Judge {
 
   const Space& space_;
   const SkippedChecks lenience_;
-  const bool disturbed_;          ///< the cluster's machines are
+  const bool disturbed_;          ///< the cluster has a perturbation
   std::shared_ptr<const Topology> topology_;
   std::unique_ptr<sim::CostModel> cost_;
   std::int64_t room_;
-  std::size_t outer_axes_ = 0;    ///< how many of the axes make groups
-  bool memory_by_member_ = false; ///< members may differ in what ZeRO and offloading leave
+  std::size_t outer_axes_ = 0;    ///< number of axes that form groups
+  bool memory_by_member_ = false; ///< members may differ in memory, by ZeRO or offloading
   mutable FloorTable floors_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Tools>> tools_;  ///< not in use
+  mutable std::vector<std::unique_ptr<Tools>> tools_;  ///< free ones
 };
 
 }  // namespace tandem::search

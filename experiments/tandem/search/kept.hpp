@@ -1,5 +1,5 @@
 #pragma once
-// Files that keep what searches found out: an interrupted search goes on from its own, and shards are put together by theirs.
+// Files that store the knowledge of searches. An interrupted search resumes from its file; shards are merged from theirs.
 
 #include <chrono>
 #include <string>
@@ -9,25 +9,25 @@
 
 namespace tandem::search {
 
-/// The part of the groups that a process searches: `index` of `of`, from 0.
+/// The part of the groups that a process searches: number `index` of `of`, from 0.
 struct Shard {
   std::int64_t index = 0, of = 1;
 };
 
-/// Reads "2/8". Throws ConfigError.
+/// Parses "2/8". Throws ConfigError.
 Shard read_shard(const std::string& text);
 std::string text_of(const Shard& shard);
 
-/// Keeps the knowledge of searches in a file, which is replaced as a whole.
+/// Stores the knowledge of searches in a file, which is replaced as a whole.
 class Keeper {
  public:
-  /// Searches outlive it. An empty path keeps nothing.
+  /// The searches must outlive it. With an empty path nothing is stored.
   Keeper(std::string path, Shard shard, std::vector<Search*> searches);
 
-  /// Takes what the file has, where it is there; false where it is not. Throws ConfigError where it is none of this program, of these
-  /// questions and of this shard.
+  /// Loads the file; returns false if there is none. Throws ConfigError
+  /// if it is not of this program, these questions and this shard.
   bool resume();
-  /// Writes where some time has passed since the last time.
+  /// Writes the file if some time has passed since the last write.
   void learned();
   void write(bool finished);
 
@@ -38,7 +38,7 @@ class Keeper {
   std::chrono::steady_clock::time_point written_ = std::chrono::steady_clock::now();
 };
 
-/// Gives the searches what all shards' files have. Throws ConfigError where one is missing, unfinished, of another question or there twice.
+/// Merges all shards' files into the searches. Throws ConfigError if one is missing, unfinished, repeated, or of another question.
 void merge(const std::vector<std::string>& files, const std::vector<Search*>& searches);
 
 }  // namespace tandem::search

@@ -1,5 +1,5 @@
 #pragma once
-// What a search has found out about its space. Holds for every search of that space, so searches can be put together.
+// The knowledge of a search about its space. It holds for every search of that space, so searches can be merged.
 
 #include <cstdint>
 #include <limits>
@@ -13,35 +13,35 @@ namespace tandem::search {
 
 inline constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-/// Of one group, by its bounds.
+/// Facts about a group, from its bounds.
 struct GroupFact {
-  std::int64_t floor_ps = 0;      ///< of the step, where it is open
-  std::int32_t large = 0;         ///< members whose floor on memory is too large
-  Outcome outcome = Outcome::bounded;      ///< of all members; `bounded`: open
+  std::int64_t floor_ps = 0;      ///< lower bound on the step, if open
+  std::int32_t large = 0;         ///< number of members whose memory bound is too large
+  Outcome outcome = Outcome::bounded;      ///< of all members; `bounded`: still open
   bool known = false;
-  bool sharp = false;             ///< `floor_ps` has the passes' floor in it
+  bool sharp = false;             ///< `floor_ps` includes passes_floor()
 };
 
-/// A candidate that could be among the best.
+/// A candidate that may be among the best.
 struct Found {
   CandidateId id = 0;
-  std::int64_t floor_ps = 0;      ///< its step takes no less, by its group or by itself
+  std::int64_t floor_ps = 0;      ///< lower bound on its step, from its group or its own
   std::int64_t estimate_ps = 0;   ///< 0: none
-  std::int64_t memory = 0;        ///< bytes by the closed form; 0: none
-  std::int64_t memory_floor = 0;  ///< bytes that it needs at least
+  std::int64_t memory = 0;        ///< bytes in closed form; 0: none
+  std::int64_t memory_floor = 0;  ///< lower bound on its memory, in bytes
   sim::Outside outside = sim::Outside::layout;
-  bool rough = false;             ///< `floor_ps` is all that holds: it may be refined
+  bool rough = false;             ///< only `floor_ps` is known; it may be refined
 
   bool estimated() const { return estimate_ps > 0 && outside != sim::Outside::layout; }
-  /// Its step takes no less.
+  /// Lower bound on its step.
   std::int64_t least_ps() const;
-  /// Where the estimate holds and surely fits, what its step takes at most; else kNoLimit.
+  /// Upper bound on its step if the estimate is valid and surely fits; else kNoLimit.
   std::int64_t most_ps(std::int64_t room) const;
-  /// It needs no fewer bytes.
+  /// Lower bound on its memory, in bytes.
   std::int64_t least_memory() const;
 };
 
-/// What short plans say of a candidate that was rough.
+/// Results of refining a rough candidate by short plans.
 struct Refined {
   std::int64_t estimate_ps = 0, memory = 0;
   sim::Outside outside = sim::Outside::layout;
@@ -50,14 +50,14 @@ struct Refined {
 
 struct Knowledge {
   std::vector<GroupFact> facts;            ///< by group; empty: none
-  std::map<std::int64_t, Counts> groups;   ///< estimated ones: their members by outcome, `simulated` where the closed form had no answer
+  std::map<std::int64_t, Counts> groups;   ///< members of estimated groups by outcome; `simulated`: no closed-form estimate
   std::vector<Found> found;
   std::map<CandidateId, Refined> refined;
   std::map<CandidateId, Simulated> simulated;
 
-  /// All that is known of a candidate that was found; nothing where it does not fit.
+  /// Everything known about a found candidate; nullopt if it does not fit.
   std::optional<Found> whole(const Found& found) const;
-  /// Adds what `other`, of a space with as many groups of `members` candidates, knows and this does not.
+  /// Adds the knowledge of `other` that this lacks. Both spaces must have equal groups, of `members` candidates.
   void take(Knowledge other, std::int64_t members);
 };
 

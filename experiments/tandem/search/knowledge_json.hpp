@@ -1,5 +1,5 @@
 #pragma once
-// Questions and knowledge as they stand in files of `search --keep`.
+// Questions and knowledge in the JSON of `search --keep` files.
 
 #include <string>
 
@@ -8,13 +8,13 @@
 
 namespace tandem::search {
 
-/// What a search is asked, so that two can be told apart by field.
+/// The question of a search, so that two questions can be compared field by field.
 nlohmann::json question_json(const Search& search);
 
-/// Lists of numbers, one after another.
+/// The knowledge as flat lists of numbers.
 nlohmann::ordered_json knowledge_json(const Knowledge& knowledge);
 
-/// Throws ConfigError where it is none of `space`.
+/// Throws ConfigError if the knowledge does not belong to `space`.
 Knowledge read_knowledge(const nlohmann::json& kept, const Space& space, const std::string& file);
 
 }  // namespace tandem::search

@@ -1,5 +1,5 @@
 #pragma once
-// What becomes of a candidate: exactly one of these.
+// The outcome of a candidate. Each has exactly one.
 
 #include <array>
 #include <cstdint>
@@ -7,18 +7,18 @@
 
 namespace tandem::search {
 
-/// The first that applies, but for the last two.
+/// The first that applies, except for the last two.
 enum class Outcome : std::uint8_t {
-  devices,    ///< tensor x pipeline x context (x data) does not go into the devices
+  devices,    ///< tensor x pipeline x context (x data) does not divide the devices
   layout,     ///< something else does not divide or fit together
-  unlowered,  ///< this version cannot do it
-  same,       ///< a field that varies changes nothing: the same step as another candidate
-  too_large,  ///< does not fit the device's memory
-  bounded,    ///< its lower bound on time is above the last time that counts
-  stack,      ///< the framework cannot run it
-  left,       ///< would have been simulated, but so many simulations were not allowed
-  estimated,  ///< by the closed form
-  simulated,  ///< by events
+  unlowered,  ///< not implemented in this version
+  same,       ///< a varied field has no effect: the step equals another candidate's
+  too_large,  ///< exceeds the device's memory
+  bounded,    ///< its lower bound on time exceeds the limit
+  stack,      ///< the framework refuses it
+  left,       ///< not simulated, because the allowed number of simulations was reached
+  estimated,  ///< in closed form
+  simulated,  ///< by the event simulation
 };
 inline constexpr std::size_t kFates = 10;
 using Counts = std::array<std::int64_t, kFates>;

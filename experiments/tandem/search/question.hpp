@@ -1,5 +1,5 @@
 #pragma once
-// What a search is about: a model or a plan, a cluster, and the fields that vary.
+// The question of a search: a model or plan, a cluster, and the fields that vary.
 
 #include <cstdint>
 #include <string>
@@ -10,23 +10,23 @@
 
 namespace tandem::search {
 
-/// As the command line says it.
+/// The question as given on the command line.
 struct Request {
-  std::string subject;               ///< a model preset, a plan file, a model preset's file or a Hugging Face config.json
+  std::string subject;               ///< a model preset, plan file, model preset file, or Hugging Face config.json
   std::string cluster;               ///< preset or path; empty: the plan's
   std::int64_t devices = 0;          ///< 0: the plan's
-  std::string stack;                 ///< "NAME" or "NAME@YYYY-MM"; empty: the plan's, else the device's
+  std::string stack;                 ///< "NAME" or "NAME@YYYY-MM"; empty: the plan's, else the device's default
   std::int64_t sequence = 0, batch = 0;  ///< tokens, sequences; 0: the plan's, else chosen
   std::vector<std::string> axes;     ///< "tensor=1,2,4"
-  std::vector<std::int64_t> compared;  ///< numbers of devices that get one batch, where it is chosen; empty: `devices` alone
+  std::vector<std::int64_t> compared;  ///< device counts that share one chosen batch; empty: only `devices`
 };
 
 struct Question {
-  std::string document;              ///< the plan that candidates are made from, as JSON, without the fields that vary
-  std::string file;                  ///< for messages
-  PlanDraft draft;                   ///< of that document
+  std::string document;              ///< JSON of the plan behind all candidates, without the varied fields
+  std::string file;                  ///< for error messages
+  PlanDraft draft;                   ///< parsed from the document
   std::vector<Axis> axes;
-  std::vector<std::string> told;     ///< what was chosen that nobody said, one sentence each
+  std::vector<std::string> told;     ///< automatic choices, one sentence each
 };
 
 /// Reads everything that a request names. Throws ConfigError and InfeasibleError.

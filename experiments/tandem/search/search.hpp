@@ -1,6 +1,6 @@
 #pragma once
-// Searches a space: all groups are bounded, those that could matter are estimated in the order of their bounds, and what could be among
-// the best is simulated. What it answers depends on the space alone, not on threads, shards or interruptions.
+// Searches a space. It bounds all groups, estimates those that could matter in the order of their bounds, and simulates
+// candidates that could be among the best. The answer depends only on the space, not on threads, shards or interruptions.
 
 #include <cstdint>
 #include <functional>
@@ -15,65 +15,65 @@
 namespace tandem::search {
 
 struct SearchOptions {
-  std::int64_t best = 10;        ///< rows of the answer
-  std::int64_t events = 100;     ///< simulations at most
+  std::int64_t best = 10;        ///< number of rows in the answer
+  std::int64_t events = 100;     ///< largest number of simulations
   bool any_stack = false;
-  bool any_memory = false;       ///< the device's memory is no limit
-  std::int64_t shard = 0, shards = 1;  ///< the part of the groups that is searched
+  bool any_memory = false;       ///< ignore the device's memory limit
+  std::int64_t shard = 0, shards = 1;  ///< the part of the groups to search
   Jobs jobs;
-  std::function<void()> learned = nullptr;  ///< called when the knowledge has grown; may be empty
+  std::function<void()> learned = nullptr;  ///< called after the knowledge has grown; may be empty
 };
 
-/// A place in the order of candidates: what its step takes at least, and its number.
+/// Sort key of candidates: lower bound on the step, and id.
 using Position = std::pair<std::int64_t, CandidateId>;
 inline constexpr Position kEnd{kNoLimit, kNoLimit};
 
 struct Answer {
   Counts counts{};
   std::int64_t candidates = 0;
-  std::vector<Simulated> best;      ///< that fit, fastest first
-  std::map<CandidateId, Found> estimates;  ///< of simulated candidates that fit
-  std::map<CandidateId, Simulated> simulated;  ///< those that the answer rests on
-  Position end = kEnd;              ///< the first whose bound was not refined
-  std::int64_t limit_ps = kNoLimit; ///< the last of the best; what is above it does not count
-  bool complete = true;             ///< false: --events was reached, so a better one may have been left out
+  std::vector<Simulated> best;      ///< fitting ones, fastest first
+  std::map<CandidateId, Found> estimates;  ///< of simulated, fitting candidates
+  std::map<CandidateId, Simulated> simulated;  ///< those on which the answer rests
+  Position end = kEnd;              ///< the first candidate whose bound was not refined
+  std::int64_t limit_ps = kNoLimit; ///< step time of the last of the best; slower candidates do not count
+  bool complete = true;             ///< false: --events was reached, so a better candidate may be missing
 };
 
 class Search {
  public:
-  /// `space` outlives the search.
+  /// `space` must outlive the search.
   Search(const Space& space, SearchOptions options);
 
-  /// Goes on from what other searches of the same space found out.
+  /// Continues from the knowledge of other searches of the same space.
   void take(Knowledge knowledge) { known_.take(std::move(knowledge), space_.members()); }
-  /// Finds out all that the answer to its shard needs. Throws program::Interrupted where it was stopped; what it knows then is kept.
+  /// Gains all knowledge needed for the answer to its shard. Throws program::Interrupted if stopped, keeping the knowledge so far.
   void explore();
-  /// The answer to the whole space, after explore() where there are no other shards.
+  /// The answer for the whole space. Call it after explore(), if there are no other shards.
   Answer answer() const;
-  /// The answer that rests on these simulations and on refined bounds before `end`, and holds up to `limit_ps`. All that fit are rows.
+  /// The answer from these simulations and the refined bounds before `end`, valid up to `limit_ps`. All fitting ones are rows.
   Answer answer_from(std::map<CandidateId, Simulated> simulated, std::int64_t limit_ps, Position end = kEnd) const;
 
-  /// Bounds, estimates and refines the whole shard, whatever is fast. Throws program::Interrupted.
+  /// Bounds, estimates and refines the whole shard, whatever its speed. Throws program::Interrupted.
   void estimate_all();
-  /// What is known of all that were found and fit, by their estimates.
+  /// Everything known about found candidates that fit by their estimates.
   std::vector<Found> found() const;
-  /// Makes sure that these are simulated. Throws program::Interrupted.
+  /// Simulates those candidates that were not simulated yet. Throws program::Interrupted.
   void simulate(const std::vector<CandidateId>& ids);
 
   const Knowledge& knowledge() const { return known_; }
   const Judge& judge() const { return judge_; }
   const SearchOptions& options() const { return options_; }
-  /// What became of one candidate, with the reason in words.
+  /// The outcome of one candidate. `reason` receives an explanation.
   Outcome outcome(CandidateId id, const Answer& answer, std::string& reason) const;
 
  private:
-  /// Candidates in the order of what their steps take at least, as far as the answer rests on them.
+  /// A pass over candidates in order of their lower bounds, as far as the answer needs.
   struct Walk {
     std::vector<CandidateId> counted;    ///< simulated
-    std::vector<CandidateId> rough;      ///< to be refined before it goes on
-    std::vector<CandidateId> wanted;     ///< to be simulated before it goes on
-    Position end = kEnd;                 ///< the first that it does not come to
-    std::int64_t limit = kNoLimit;       ///< the last of the best
+    std::vector<CandidateId> rough;      ///< must be refined before it continues
+    std::vector<CandidateId> wanted;     ///< must be simulated before it continues
+    Position end = kEnd;                 ///< the first candidate not reached
+    std::int64_t limit = kNoLimit;       ///< step time of the last of the best
   };
 
   bool mine(std::int64_t group) const;
@@ -96,9 +96,9 @@ class Search {
   const Space& space_;
   const SearchOptions options_;
   Judge judge_;
-  std::vector<std::int64_t> order_;         ///< the shard's open groups by floor
-  std::size_t next_ = 0;                    ///< in order_: those before it are estimated
-  std::size_t round_ = 0;                   ///< groups of the next round
+  std::vector<std::int64_t> order_;         ///< the shard's open groups by lower bound
+  std::size_t next_ = 0;                    ///< in order_: earlier groups are estimated
+  std::size_t round_ = 0;                   ///< number of groups in the next round
   Knowledge known_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Bounds from below on a candidate's step time and memory: nothing that the simulation of the plan could say is less.
+// Lower bounds on a candidate's step time and memory: the plan's simulation is never below them.
 
 #include <cstdint>
 #include <memory>
@@ -14,23 +14,23 @@
 
 namespace tandem::search {
 
-/// What one layer of one rank computes and keeps, the least over the model's kinds of layers.
+/// Computation and memory of a layer on one rank; minima over the model's kinds of layers.
 struct LayerFloor {
   std::int64_t forward = 0, backward = 0, again = 0;  ///< ps of a micro-batch; `backward` with the weights' gradients
-  std::int64_t back = 0;                              ///< ps: of `backward`, what the stage before waits for
-  std::int64_t embedding = 0, head = 0;               ///< ps of a micro-batch, both passes
+  std::int64_t back = 0;                              ///< ps: the part of `backward` for which the previous stage waits
+  std::int64_t embedding = 0, head = 0;               ///< ps per micro-batch, both passes
   std::int64_t elements = 0;                          ///< parameters
   std::int64_t kept = 0;                              ///< bytes of a micro-batch, until its backward pass, where it does not run again
-  std::int64_t output = 0;                            ///< of these, what the next layer reads: all that stays of one that runs again
+  std::int64_t output = 0;                            ///< of these, the next layer's input: all that is kept with recomputation
 };
 
-/// For several threads.
+/// Thread-safe.
 class FloorTable {
  public:
-  /// References outlive the table.
+  /// Keeps references to its arguments.
   FloorTable(const Topology& topology, const sim::CostModel& cost) : topology_(topology), cost_(cost) {}
 
-  /// Of a completed plan that was found to be possible. Read off the graph of a plan with one stage and the same layers.
+  /// The floor of a completed, possible plan. Read from the graph of a one-stage plan with the same layers.
   const LayerFloor& of(const Plan& plan);
 
  private:
@@ -43,16 +43,16 @@ class FloorTable {
   std::unordered_map<Key, std::unique_ptr<LayerFloor>, WordsHash> known_;
 };
 
-/// ps of a step: the busiest stage computes all of its passes; before its first one lie those of earlier stages, and behind its last one
-/// theirs again.
+/// Lower bound on a step in ps: the busiest stage computes all its passes. Before
+/// its first one come those of earlier stages, and after its last one theirs again.
 std::int64_t time_floor(const Plan& plan, const LayerFloor& layer);
 
 /// Bytes of the first or a later stage's rank: parameters, gradients and states as ZeRO shares them out, and what layers keep for the
 /// micro-batches that are under way in the first stage. Without embedding, head, workspaces and the framework's own.
 std::int64_t memory_floor(const Plan& plan, const LayerFloor& layer, const Device& device);
 
-/// What a rank of `plan` saves at most over one of `plain`, the same plan with ZeRO 1 at most and nothing offloaded: all gradients, weights
-/// and states of the largest stage that ZeRO 2 or 3 shares out or the host has.
+/// Upper bound on the memory that a rank of `plan` saves over `plain`, the same plan with at most ZeRO 1 and no
+/// offloading: the gradients, weights and states of the largest stage that ZeRO 2 or 3 shards or the host holds.
 std::int64_t most_saved(const Plan& plan, const Plan& plain);
 
 }  // namespace tandem::search

@@ -1,5 +1,5 @@
 #pragma once
-// What a page about a study shows, from the folder that a sweep left.
+// The contents of a page about a study, from a sweep's output folder.
 
 #include <string>
 
@@ -7,10 +7,10 @@ namespace tandem::study {
 
 struct StudyReport {
   std::string name;
-  std::string data;  ///< JSON for reports/html/study.js: the study and the rows of its results
+  std::string data;  ///< JSON for reports/html/study.js: the study and its result rows
 };
 
-/// Reads study.json and results.jsonl of `folder`. Throws ConfigError when they are missing or no results of a sweep.
+/// Reads study.json and results.jsonl of `folder`. Throws ConfigError if they are missing or not a sweep's.
 StudyReport read_report(const std::string& folder);
 
 }  // namespace tandem::study

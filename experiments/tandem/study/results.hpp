@@ -1,5 +1,5 @@
 #pragma once
-// The output folder of a sweep: results.jsonl grows line by line, results.csv and the rest are written when it is done.
+// The output folder of a sweep. results.jsonl grows line by line; results.csv and the rest are written at the end.
 
 #include <map>
 #include <mutex>
@@ -12,10 +12,10 @@ namespace tandem::study {
 
 class Results {
  public:
-  /// Makes the folder and reads what earlier sweeps left there. Rows of `candidates` count as computed unless `fresh`; other rows at
-  /// points of the study are of another plan or program and are dropped; rows at other points are kept behind the study's. A line
-  /// without a row (row.hpp) is dropped: cut off by a crash, changed by hand, or of a version without checksums. Holds the folder
-  /// against other sweeps while it lives. Throws ConfigError, also where what is there was written by something else.
+  /// Creates the folder and reads earlier results. Rows of `candidates` count as computed unless `fresh`.
+  /// Other rows at points of the study belong to another plan or program and are dropped. Rows at other
+  /// points are kept after the study's. Invalid lines (row.hpp) are dropped: cut off, edited, or without
+  /// checksum. Locks the folder against other sweeps. Throws ConfigError, also if other files are there.
   Results(std::string folder, const Study& study, const std::vector<Candidate>& candidates, bool fresh);
   ~Results();
   Results(const Results&) = delete;
@@ -23,13 +23,13 @@ class Results {
 
   bool has(const std::string& key) const { return rows_.count(key) != 0; }
   std::size_t kept() const { return kept_; }
-  std::size_t unsound() const { return unsound_; }  ///< lines that were dropped
+  std::size_t unsound() const { return unsound_; }  ///< number of dropped lines
 
-  /// Appends a result whole and to the disk. Safe from several threads. Throws ConfigError when the disk refuses.
+  /// Appends a whole result and flushes it to disk. Thread-safe. Throws ConfigError if that fails.
   void add(const std::string& key, const std::string& row);
 
-  /// Writes results.jsonl and results.csv in the study's order (points without result left out) and study.json. Returns
-  /// the rows, without their checksums.
+  /// Writes results.jsonl and results.csv in the study's order (points without
+  /// result omitted), and study.json. Returns the rows without checksums.
   std::vector<std::string> finish(const Study& study, const std::vector<Candidate>& candidates);
 
  private:
@@ -41,13 +41,13 @@ class Results {
 
   std::string folder_;
   std::map<std::string, std::string> rows_;  ///< by key
-  std::vector<std::string> others_;          ///< rows at points that the study has not
+  std::vector<std::string> others_;          ///< rows at points outside the study
   std::size_t kept_ = 0, unsound_ = 0;
   int lock_ = -1, log_ = -1;
   std::mutex mutex_;
 };
 
-/// Results as a table for spreadsheets (RFC 4180): one row a line, a column for every axis and figure.
+/// Results as CSV (RFC 4180): one line per row, one column per axis and figure.
 std::string csv_of(const Study& study, const std::vector<std::string>& lines);
 
 }  // namespace tandem::study

@@ -1,5 +1,5 @@
 #pragma once
-// A study: one plan, fields of it that vary, and published figures to lay beside what comes out.
+// A study: one plan, fields that vary, and published figures to compare the results with.
 
 #include <optional>
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace tandem::study {
 
-/// One value of an axis: how it is called (JSON text: a string or a number) and what it changes in the plan (JSON
-/// object of dotted fields; null removes a field).
+/// A value of an axis: its label (JSON text of a string or number), and its
+/// changes to the plan (JSON object of dotted fields; null removes a field).
 struct AxisValue {
   std::string label;
   std::string set;
@@ -21,24 +21,24 @@ struct Axis {
   std::vector<AxisValue> values;
 };
 
-/// One plan of a study. `at` is a JSON object from axis name to label.
+/// A plan of a study. `at`: JSON object from axis name to label.
 struct Point {
   std::string at;
-  std::string plan;        ///< JSON text of the plan, as a plan file would hold it
-  std::string impossible;  ///< why there is no such plan (degrees that do not divide the devices); empty: there is one
+  std::string plan;        ///< JSON text, as in a plan file
+  std::string impossible;  ///< why this plan is impossible (e.g. degrees that do not divide the devices); else empty
 };
 
 struct Study {
   std::string file;
   std::string name;
-  std::string text;  ///< the study with its base plan in place: all that a report needs (JSON)
+  std::string text;  ///< JSON of the study including its base plan, for reports
   std::vector<Axis> axes;
   std::optional<Goal> goal;
-  std::vector<Point> points;  ///< every combination, the last axis fastest
+  std::vector<Point> points;  ///< all combinations, the last axis fastest
 };
 
-/// Reads a study file, checks it and forms its plans. experiments/studies/README.md says what it holds. Throws
-/// ConfigError naming file, field, value, reason and remedy.
+/// Reads and checks a study file (format: experiments/studies/README.md) and makes
+/// its plans. Throws ConfigError with file, field, value, reason and remedy.
 Study load_study(const std::string& path);
 
 }  // namespace tandem::study

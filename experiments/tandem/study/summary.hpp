@@ -1,5 +1,5 @@
 #pragma once
-// What a sweep found, for people and scripts.
+// The findings of a sweep, as text and JSON.
 
 #include <map>
 #include <string>
@@ -14,14 +14,14 @@ struct Tally {
   std::map<std::string, std::size_t> by_status;
 };
 
-/// Counts, the best plan that fits (by the study's goal, else the one that uses its devices best), and every published figure beside its prediction.
+/// Counts, the best fitting plan (by the study's goal, else by device utilisation), and published figures beside predictions.
 std::string summary_text(const Study& study, const std::vector<std::string>& lines, const Tally& tally);
 
-/// The same as one JSON object (schema_version 1).
+/// The summary as one JSON object (schema_version 1).
 std::string summary_json(const Study& study, const std::vector<std::string>& lines, const Tally& tally);
 
-/// Why a sweep has found nothing: the plan that comes nearest to fitting, the fastest where none is in time, or why plans cannot be. Empty
-/// where a plan fits (and is in time), or where there is no row.
+/// Why a sweep found nothing: the plan nearest to fitting, the fastest one if none is in time,
+/// or why plans are impossible. Empty if a plan fits (and is in time), or there are no rows.
 std::string nothing_found(const Study& study, const std::vector<std::string>& lines);
 
 }  // namespace tandem::study

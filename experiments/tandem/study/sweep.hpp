@@ -10,10 +10,10 @@ namespace tandem::study {
 
 struct SweepOptions {
   Jobs jobs;
-  std::function<void(std::size_t)> finished;  ///< told how many plans are done; called by one thread at a time
+  std::function<void(std::size_t)> finished;  ///< called with the number of finished plans; never concurrently
 };
 
-/// Evaluates the candidates that `results` lacks, each key once. Throws the first error of a thread.
+/// Evaluates the candidates that `results` lacks, each key once. Throws the first error of any thread.
 void sweep(const Study& study, const std::vector<Candidate>& candidates, Results& results, const SweepOptions& options);
 
 }  // namespace tandem::study

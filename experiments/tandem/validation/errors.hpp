@@ -1,5 +1,5 @@
 #pragma once
-// From judged records to the table of errors that ranges rest on.
+// Computes the error book, on which predicted ranges rest, from judged records.
 
 #include <string>
 #include <vector>
@@ -9,13 +9,13 @@
 
 namespace tandem::program {
 
-/// Today, as "2026-11-20".
+/// Today's date, as "2026-11-20".
 std::string today();
 
-/// Errors of the timed records of grades A and B by device, situation and set, in alphabetical order; the wide default is
-/// kept from `before`. Devices without a calibration are left out: nothing would find their entries. `by` names the program.
-/// The book's widening makes the range of 80 % of records hold, every set with one vote, when no record of theirs or of the sets
-/// that they were predicted without is used.
+/// Errors of the timed records of grades A and B, by device, situation and set, alphabetically. The
+/// wide default is kept from `before`. Devices without a calibration are omitted, since their entries
+/// could not be found. `by`: the program. The book's widening factor is chosen so that ranges hold 80
+/// % of records, with equal votes per set, when predicted without the record's own set.
 sim::ErrorBook error_book(const std::vector<JudgedRecord>& records, const sim::ErrorBook& before, const std::string& by);
 
 }  // namespace tandem::program

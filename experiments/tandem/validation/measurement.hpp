@@ -1,5 +1,5 @@
 #pragma once
-// Published measurements: records of plans and what they took.
+// Published measurements: records of plans and their measured times and memory.
 
 #include <map>
 #include <optional>
@@ -10,40 +10,40 @@
 
 namespace tandem::program {
 
-/// One line of a measurement file.
+/// A line of a measurement file.
 struct Measurement {
-  std::string id, set;                      ///< set: the file's stem
-  std::string grade;                        ///< A, B or C (sanity only); A where the record does not say
-  std::string plan_json;                    ///< with the stack that the record says (record_stack.hpp)
-  std::string cluster;                      ///< preset that the caller has it run on in place of the one it names; empty: that one
+  std::string id, set;                      ///< set: the file name without extension
+  std::string grade;                        ///< A, B, or C (only a sanity check); A if the record does not say
+  std::string plan_json;                    ///< with the record's stack (record_stack.hpp)
+  std::string cluster;                      ///< preset that the caller runs it on instead of the plan's; empty: the plan's
   std::optional<double> step_time_s;
   std::optional<double> peak_memory_bytes;
   std::string memory_kind;                  ///< allocated, reserved or device
   std::string memory_rank;                  ///< heaviest, last_stage or first_node
-  bool out_of_memory = false;               ///< the run ended for lack of memory
-  bool tells() const { return step_time_s || peak_memory_bytes || out_of_memory; }  ///< whether anything that is judged was measured
+  bool out_of_memory = false;               ///< the run ended because memory ran out
+  bool tells() const { return step_time_s || peak_memory_bytes || out_of_memory; }  ///< has a judged measurement
   std::vector<std::string> assumed;         ///< fields that the source does not state
-  std::vector<std::string> published_in;    ///< repositories and papers that the record's source names
-  std::vector<std::string> evidence;        ///< those that its notes name: recipes and scripts of the run
-  Sources without;                          ///< what its prediction goes without (left_out.hpp); empty: nothing
-  std::vector<std::string> unread;          ///< keys that nobody knows, dotted, and a framework without a stack
+  std::vector<std::string> published_in;    ///< repositories and papers in the record's source
+  std::vector<std::string> evidence;        ///< repositories and papers in its notes: recipes and scripts of the run
+  Sources without;                          ///< sources to leave out of its prediction (left_out.hpp)
+  std::vector<std::string> unread;          ///< unknown keys, dotted, and a framework without a stack
 };
 
-/// Which records are taken, everything where the lists are empty, and where their plans run.
+/// Selects records (empty lists: all), and clusters to run their plans on.
 struct MeasurementFilter {
   std::vector<std::string> sets, grades;
-  std::vector<std::string> without;             ///< sets that are not
-  std::map<std::string, std::string> clusters;  ///< by set: the preset that its plans run on in place of the one they name
+  std::vector<std::string> without;             ///< sets to omit
+  std::map<std::string, std::string> clusters;  ///< by set: the preset that replaces the plans' own
 };
 
-/// One line about what is not read of the records; empty: nothing.
+/// One line about parts of the records that are not read; empty: none.
 std::string unread_text(const std::vector<Measurement>& measurements);
 
-/// Every record of a measurement file (JSON lines). Throws ConfigError naming file and line.
+/// Reads all records of a measurement file (JSON lines). Throws ConfigError that names file and line.
 std::vector<Measurement> read_measurements(const std::string& path);
 
-/// The chosen records of several files, in order, each on the cluster that the filter has for its set, else on its own.
-/// Throws ConfigError when a chosen set is in none of them or there is no such grade or cluster.
+/// The selected records of several files, in order, each on the filter's cluster for its set, else
+/// on its own. Throws ConfigError if no file has a chosen set, or the grade or cluster is unknown.
 std::vector<Measurement> read_measurements(const std::vector<std::string>& paths, const MeasurementFilter& filter);
 
 }  // namespace tandem::program

@@ -2,7 +2,7 @@
 
 namespace tandem::program {
 
-/// The text of page.html.
+/// The contents of page.html.
 const char* validation_page();
 
 }  // namespace tandem::program

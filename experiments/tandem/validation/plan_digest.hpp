@@ -6,7 +6,7 @@
 
 namespace tandem::program {
 
-/// What grouping and baselines ask of a plan on its topology.
+/// What grouping and baselines need to know about a plan.
 PlanDigest digest(const Plan& plan, const Topology& topology);
 
 }  // namespace tandem::program

@@ -1,5 +1,5 @@
 #pragma once
-// What a set of records says about the simulator. Errors are fractions, (predicted - measured) / measured.
+// Errors of the simulator over a set of records, as fractions (predicted - measured) / measured.
 
 #include <optional>
 #include <string>
@@ -11,38 +11,38 @@ namespace tandem::program {
 
 struct ErrorSummary {
   int n = 0;
-  std::optional<double> mape, median_ape, bias, worst;  ///< worst with its sign; empty where n is 0
+  std::optional<double> mape, median_ape, bias, worst;  ///< worst with its sign; nullopt if n is 0
   std::string worst_id;
 };
 
-/// Runs by how they ended and whether they were predicted to fit the memory.
+/// Number of runs by how they ended and whether they were predicted to fit into memory.
 struct FitsTable {
   int ran_fits = 0, ran_too_large = 0, failed_fits = 0, failed_too_large = 0;
   void add(const FitsTable& other);
 };
 
-/// Records of grades A and B of one set.
+/// Summary of a set's records of grades A and B.
 struct SetSummary {
   std::string name;
-  std::string cluster;     ///< presets that the caller has its plans run on in place of those they name; empty: those
-  bool apart = false;      ///< not in the means over sets
+  std::string cluster;     ///< presets that the caller runs its plans on instead of their own; empty: their own
+  bool apart = false;      ///< excluded from the means over sets
   int refused = 0;
   int assumed = 0;         ///< predicted records with fields that the source does not state
   ErrorSummary time;
   std::optional<double> baseline_mape;
-  ErrorSummary beside_baseline;    ///< time errors of the records that have a baseline (not the only one of a device and type)
-  std::optional<double> coverage;  ///< share of measured times inside their range; see JudgedRecord
+  ErrorSummary beside_baseline;    ///< time errors of the records with a baseline (not alone in a device and type)
+  std::optional<double> coverage;  ///< fraction of measured times inside their range; see JudgedRecord
   Ranking ranking;
   Noise noise;
   ErrorSummary memory;
   FitsTable fits;
 };
 
-/// Means over sets with timed records that are not apart, each one vote.
+/// Means over sets with timed records that are not `apart`, with equal weights.
 struct OverSets {
   int sets = 0;
   std::optional<double> mape, median_ape, bias, baseline_mape, coverage;
-  std::optional<double> coverage_of_records;  ///< over their records, each one vote
+  std::optional<double> coverage_of_records;  ///< over these sets' records, with equal weights
 };
 
 struct Summary {
@@ -51,19 +51,19 @@ struct Summary {
   OverSets over_sets;
   ErrorSummary grade_c;             ///< all records of grade C
   FitsTable fits;                   ///< of all sets
-  std::vector<std::string> unverified;  ///< facts in use that no source confirms, each once, in alphabetical order
+  std::vector<std::string> unverified;  ///< facts used without a confirming source, each once, alphabetical
 };
 
-/// What the caller wants besides a summary of each set.
+/// Options of a summary.
 struct SummaryOptions {
-  std::vector<std::string> apart;               ///< sets that are shown and left out of the means
-  std::vector<std::vector<std::string>> pools;  ///< sets whose records are shown together, too ("a+b"), in no mean either
+  std::vector<std::string> apart;               ///< sets that are shown but excluded from the means
+  std::vector<std::vector<std::string>> pools;  ///< sets whose records are also shown together ("a+b"), in no mean
 };
 
-/// Throws ConfigError when a set of `options` has none of these measurements.
+/// Throws ConfigError if a set in `options` has no measurements.
 void require_known_sets(const SummaryOptions& options, const std::vector<Measurement>& measurements);
 
-/// Sets of `options` without a record are left out.
+/// Summarises the records. Sets in `options` without records are omitted.
 Summary summarise(const std::vector<JudgedRecord>& records, const SummaryOptions& options = {});
 
 }  // namespace tandem::program
