@@ -85,7 +85,7 @@ class Run {
     for (std::size_t i = 0; i < comms_.size(); ++i) try {
         comms_[i]->prepare(lines, script_.mesh());
       } catch (const InfeasibleError&) {
-        throw;  // of the plan or the build: the same in every process
+        throw;  // an error of the plan or the build is the same in every process
       } catch (...) {
         return record(here_[i]), false;
       }

@@ -1,6 +1,6 @@
-// Every bar of speed and memory, each in a process of its own: bench_bars TANDEM PLANS BENCH_PLANS
-// Wall seconds, processor seconds and peak resident memory as the kernel has them (wait4). Other work on the machine shows most in
-// the first.
+// All bars of speed and memory, each in its own process: bench_bars TANDEM PLANS
+// BENCH_PLANS. Reports wall seconds, processor seconds and peak resident memory, as the
+// kernel counts them (wait4). Other work on the machine affects mainly the wall seconds.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ struct Spent {
   bool ok = false;
 };
 
-/// `work` in a child: its exit status says whether it succeeded.
+/// Runs `work` in a child process; its exit status tells success.
 Spent in_child(const std::function<int()>& work) {
   std::fflush(stdout);
   const auto start = std::chrono::steady_clock::now();
@@ -49,7 +49,7 @@ void row(const char* what, const char* bar, const std::function<int()>& work, in
   else std::printf("%-58s failed   bar %s\n", what, bar);
 }
 
-/// `tandem simulate PLAN` with nothing printed.
+/// Runs `tandem simulate PLAN` without output.
 int simulate(const char* tandem, const std::string& plan) {
   if (std::freopen("/dev/null", "w", stdout) == nullptr) return 1;
   execl(tandem, tandem, "simulate", plan.c_str(), "--allow-oversize", static_cast<char*>(nullptr));

@@ -1,10 +1,10 @@
 // Speed of the CUDA backend's memory-bound operations at the sizes of bf16 training: GPT 125M (16 x 1024 tokens, hidden 768,
-// vocabulary 50304), GPT 1.3B (hidden 2048), LLaMA-3 8B (hidden 4096, vocabulary 128256); master weights, moments and main
-// gradients in fp32.
+// vocabulary 50304), GPT 1.3B (hidden 2048), LLaMA-3 8B (hidden 4096, vocabulary 128256). Master weights, moments and main
+// gradients are fp32.
 //   bench_device_kernels [--out FILE.json] [--only WORD]
-// Bytes are those that must move: every operand once, and twice where it is read and written. `copy` is the driver's copy on the
-// same card in the same run; `share` is an operation's GB/s by the copy's. Operands rotate through memory larger than the device's
-// caches. Calls are queued behind a long one, so the host's time does not count. Takes about ten seconds.
+// Bytes are those that must move: every operand once, or twice if it is read and written. `copy` is the driver's copy on the
+// same card in the same run; `share` is an operation's GB/s divided by the copy's. Operands rotate through more memory than the
+// caches hold. Calls are queued behind a long one, so host time does not count. Takes about ten seconds.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -28,7 +28,7 @@ constexpr std::int64_t kTokenRoom = 16384, kMostCalls = 400;
 constexpr int kBatches = 3;
 constexpr double kBusySeconds = 0.02;
 
-/// `like`: the operand takes the place of that input, which is written, too. Tokens and targets are not of the pool.
+/// `like`: index of the input that this output overwrites. Token ids and targets do not come from the pool.
 struct Size {
   DType type;
   std::int64_t elements;
@@ -155,8 +155,8 @@ std::vector<Case> cases() {
   return all;
 }
 
-/// Bytes that an operation must move beyond what its operands say: what is updated is read first; of a table only the tokens' rows
-/// are.
+/// Bytes that an operation must move beyond its operand sizes: updated
+/// operands are also read; of a table only the tokens' rows move.
 std::int64_t must_move(const Case& c) {
   std::int64_t bytes = moved(c);
   if (std::holds_alternative<AdamW>(c.op))
@@ -171,7 +171,7 @@ class Bench {
   Bench() : queue_(backend_->queue(Stream::compute)) {
     pool_->fill(0, kPool, std::byte{0x3C});  // 0.011 in bf16 and in fp32
     std::vector<std::int32_t> tokens(kTokenRoom);
-    for (std::size_t i = 0; i < tokens.size(); ++i)  // as in text some are frequent, most are rare
+    for (std::size_t i = 0; i < tokens.size(); ++i)  // as in text: some are frequent, most are rare
       tokens[i] = static_cast<std::int32_t>(std::pow(50000.0, static_cast<double>(i * 7919 % kTokenRoom) / kTokenRoom));
     tokens_->write(0, std::as_bytes(std::span(tokens)));
     write_value(backend_->step_table(), 0,
@@ -195,14 +195,14 @@ class Bench {
     std::sort(times.begin(), times.end());
     return times[kBatches / 2];
   }
-  /// GB/s of what the driver copies, both ways counted.
+  /// GB/s of the driver's copy, counting both reads and writes.
   double copy_speed() {
     constexpr std::int64_t kBytes = std::int64_t{1} << 30, kTimes = 8;
     return 2e-9 * kBytes * kTimes / wall([&](exec::MemoryEngine& engine) {
              for (std::int64_t i = 0; i < kTimes; ++i) engine.copy(place(kBytes), place(kBytes), kBytes);
            });
   }
-  /// Seconds of a fold of two operands into one.
+  /// Seconds to reduce two operands into one.
   double fold_seconds(DType type, std::int64_t bytes) {
     constexpr std::int64_t kTimes = 8;
     return wall([&](exec::MemoryEngine& engine) {
@@ -245,7 +245,7 @@ class Bench {
     for (const Size& s : c.out) out.push_back(tensor(s));
     queue_.run({c.op, DType::bf16, in, out, context_});
   }
-  /// Of what the calls take on the device, queued behind one that takes longer than the host needs to issue them.
+  /// Device seconds of the calls. They are queued behind a call that takes longer than the host needs to issue them.
   double timed(const std::function<void()>& calls) {
     const Op wait = Fill{static_cast<std::int64_t>(kDelay / 4), DType::fp32};
     const exec::Tensor room{delay_->address(), DType::fp32, static_cast<std::int64_t>(kDelay / 4)};
@@ -257,7 +257,7 @@ class Bench {
     queue_.finish();
     return std::chrono::duration<double>(end->reached() - begin->reached()).count();
   }
-  /// Parameters as of twelve layers: matrices and vectors behind each other.
+  /// Loads the parameter pieces of twelve layers: alternating matrices and vectors.
   void load_pieces(const Op& op) {
     const auto* norm = std::get_if<GradNorm>(&op);
     const auto* adam = std::get_if<AdamW>(&op);

@@ -23,7 +23,7 @@ constexpr std::size_t kOperandBytes = std::size_t{64} << 20;
 struct Case {
   std::string shape;
   Op op;
-  int integer_input = -1;  ///< position of int32 tokens or targets
+  int integer_input = -1;  ///< index of the int32 input: tokens or targets
 };
 
 double cpu_seconds() {

@@ -12,7 +12,7 @@ namespace {
 
 using namespace tandem::sim;
 
-/// Messages of a ring as they free each other: a rank sends its next one when its last has left and its predecessor's has come.
+/// Messages of a ring all-reduce: a rank sends its next message once its last one has left and its predecessor's has arrived.
 class Ring {
  public:
   explicit Ring(std::uint32_t n)
@@ -86,7 +86,7 @@ int desynchronised() {
   while (network.pending()) {
     const Event event = queue.pop();
     if (event.target >= n) network.start(event.target - n, segments[event.target - n]);
-    else if (network.take(event)) end = queue.now();  // what was overtaken by a change of rate comes later
+    else if (network.take(event)) end = queue.now();  // outdated events come later, after changes of rate
   }
   std::printf("  %u flows end at %.9f s, %lld events\n", n, end.seconds(), static_cast<long long>(queue.popped()));
   return 0;

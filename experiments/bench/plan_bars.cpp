@@ -48,7 +48,7 @@ std::vector<Plan> search_plans() {
   return plans;
 }
 
-/// Of GPT-3 175B on 128 devices in 16 stages, with and without chunks.
+/// GPT-3 175B on 128 devices in 16 stages, with and without chunks.
 std::vector<Plan> deep_plans() {
   const Plan base = parse_plan(R"({"model": {"preset": "gpt3-175b"}, "parallel": {"tensor": 8, "pipeline": 16, "data": 1},
     "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 1536, "precision": "bf16", "flash_attention": true},
@@ -82,7 +82,7 @@ double thread_microseconds() {
   return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) * 1e-3;
 }
 
-/// Warm, each thread with an object of its own.
+/// With warm caches and one object per thread.
 void on_two_threads(const std::vector<Plan>& plans, const Topology& topology, const sim::CostModel& cost) {
   constexpr int kThreads = 2, kRounds = 5;
   std::vector<sim::ClosedForm> forms;
@@ -104,7 +104,7 @@ void on_two_threads(const std::vector<Plan>& plans, const Topology& topology, co
   std::printf("  warm on two threads: %.0f plans/s, %.0f if both have a core\n", kThreads * each / seconds, rate);
 }
 
-/// Processor time of each plan's estimate, cold and warm.
+/// Prints the processor time of each plan's estimate, cold and warm.
 double estimates(const char* what, const std::vector<Plan>& plans) {
   const auto topology = make_topology(plans.front().cluster);
   const auto cost = sim::make_cost_model(*topology);

@@ -1,10 +1,10 @@
-// How far the law of matrix products (sim/cost/roofline, a device's calibration) is from every measured table of them.
+// Compares the law of matrix products (sim/cost/roofline with a device's calibration) with every measured table.
 //
 //   bench_products [TABLE.json ...]     all of topology/measured unless tables are given
 //
-// Errors are (law - measured) / measured of the whole kernel, in %; measured is the time in steady load where the table
-// has it. Casts of narrow types are left out, since no table has them. A table of a card without a preset names the
-// preset whose law is laid beside it ("law"). What a device's own preset attaches is not used: this is the law alone.
+// Errors are (law - measured) / measured of the whole kernel, in %. `measured` is the time under steady load, if the
+// table has it. Casts of narrow types are omitted, because no table has them. A table of a card without a preset names
+// the preset to compare with ("law"). Measured tables attached to presets are not used: this tests the law alone.
 
 #include <algorithm>
 #include <cmath>
@@ -31,7 +31,7 @@ struct Row {
   double error;
 };
 
-/// Some products that a law may miss together.
+/// A group of products that the law may miss in the same way.
 struct Class {
   const char* name;
   std::function<bool(const Row&)> has;
@@ -57,7 +57,7 @@ const std::vector<Class>& classes() {
   return all;
 }
 
-/// The device preset as some cluster has it.
+/// The device preset, taken from a cluster that has it.
 Device device_named(const std::string& preset) {
   for (const std::string& name : preset_names("topology/presets")) {
     ClusterSpec cluster;

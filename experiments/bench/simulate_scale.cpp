@@ -1,6 +1,6 @@
 // Speed of the simulator on plans, one core: bench_simulate PLAN...
-// Wall seconds of each part and processor seconds of the simulation (what counts on a busy machine), tasks and events
-// per second of the latter, peak resident memory of the process.
+// Reports wall seconds of each part; for the simulation also processor seconds (the measure
+// on a busy machine), tasks and events per second; and the process' peak resident memory.
 #include <sys/resource.h>
 
 #include <chrono>

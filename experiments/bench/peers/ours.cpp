@@ -1,6 +1,6 @@
-// The cases of this folder on our side: bench_ours ring DEVICES | flows | unfolded PLAN | estimate RECORDS.
-// `estimate` reads records as `tandem validate` does and prints one JSON line for each that the closed form knows: its step time and the
-// processor time of one estimate, caches warm as in a search.
+// Tandem's side of this folder's cases: bench_ours ring DEVICES | flows | unfolded PLAN | estimate RECORDS.
+// `estimate` reads records as `tandem validate` does. For each with a closed-form estimate it prints a JSON
+// line: the step time, and the processor time of one estimate with warm caches, as in a search.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -30,7 +30,7 @@ void estimate(const Plan& plan, const std::string& id) {
   const auto cost = sim::make_cost_model(*topology);
   sim::ClosedForm form(*topology, *cost);
   const sim::Estimate first = form.estimate(plan);
-  if (first.outside == sim::Outside::layout) return;  // no answer, and its time would be none
+  if (first.outside == sim::Outside::layout) return;  // no answer, so its time means nothing
   double step = first.step_time.seconds();
   std::array<double, kBatches> each{};
   for (double& seconds : each) {
@@ -52,7 +52,7 @@ int estimates(const std::string& path) {
   return in.eof() ? 0 : 1;
 }
 
-/// Says beneath a case's own lines what memory it took.
+/// Prints the peak memory after a case's own lines.
 int with_peak(int status) {
   std::printf("{\"peak_mb\": %.1f}\n", bench::peak_megabytes());
   return status;

@@ -1,5 +1,5 @@
-// SimGrid (S4U) on the two cases of ../network_bars.cpp: bench_simgrid ring HOSTS | flows. Says when the last flow ended.
-// Fluid flows with max-min sharing and nothing else, which is what ours does: no correction factors for TCP, no latency.
+// SimGrid (S4U) on the two cases of ../network_bars.cpp: bench_simgrid ring HOSTS | flows. Prints when the last
+// flow ended. Fluid flows with max-min sharing only, as in Tandem: no latency, no correction factors for TCP.
 #include <simgrid/s4u.hpp>
 #include <simgrid/version.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 namespace sg = simgrid::s4u;
 
-/// Hosts around a crossbar, a link of `bandwidth` bytes/s into each and one out of it.
+/// Hosts around a crossbar. Each has a link of `bandwidth` bytes/s in and one out.
 std::vector<sg::Host*> make_hosts(int n, double bandwidth) {
   sg::NetZone* zone = sg::create_star_zone("crossbar");
   std::vector<sg::Host*> hosts;
@@ -30,7 +30,7 @@ std::vector<sg::Host*> make_hosts(int n, double bandwidth) {
   return hosts;
 }
 
-/// One rank of a ring all-reduce: it sends its next message when its last has left and its predecessor's has come.
+/// One rank of a ring all-reduce. It sends its next message once its last one has left and its predecessor's has arrived.
 void ring_rank(int rank, int n) {
   sg::Mailbox* const out = sg::Mailbox::by_name(std::to_string((rank + 1) % n));
   sg::Mailbox* const in = sg::Mailbox::by_name(std::to_string(rank));

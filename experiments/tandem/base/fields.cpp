@@ -21,7 +21,7 @@ std::vector<std::string> parts_of(const std::string& field) {
   return parts;
 }
 
-/// The properties of an object in a schema; where it may be an object or something else, those of the object.
+/// The properties of an object in a schema. If the schema also allows other types, those of the object.
 const json* properties(const json& schema) {
   if (schema.contains("properties")) return &schema["properties"];
   for (const char* key : {"anyOf", "oneOf"})
@@ -31,14 +31,14 @@ const json* properties(const json& schema) {
   return nullptr;
 }
 
-/// The field of that name without its group ("tensor": "parallel.tensor"), else the nearest of `names`; empty where there is none.
+/// The field of that name in some group ("tensor": "parallel.tensor"), else the nearest of `names`; "" if there is none.
 std::string nearest_or_below(const std::string& part, const std::vector<std::string>& names) {
   for (const PlanField& f : plan_fields())
     if (f.path.ends_with("." + part)) return f.path;
   return nearest(part, names);
 }
 
-/// A degree of a plan; 1 where it is not given.
+/// A parallel degree of a plan; 1 if it is not given.
 std::int64_t degree(const json& plan, const char* name) {
   const json& parallel = plan.contains("parallel") ? plan["parallel"] : json::object();
   return parallel.is_object() && parallel.contains(name) && parallel[name].is_number_integer()
@@ -49,7 +49,7 @@ std::int64_t degree(const json& plan, const char* name) {
 std::string fill_data(json& plan, std::int64_t others) {
   const bool given = plan.contains("cluster") && plan["cluster"].is_object() && plan["cluster"].contains("devices") &&
                      plan["cluster"]["devices"].is_number_integer();
-  if (!given || others < 1) return "";  // the plan itself is refused for it
+  if (!given || others < 1) return "";  // parsing the plan will refuse it
   const std::int64_t devices = plan["cluster"]["devices"];
   if (devices % others != 0 || devices < others)
     return std::to_string(devices) +

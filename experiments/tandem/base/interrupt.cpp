@@ -19,20 +19,20 @@ namespace {
 
 volatile std::sig_atomic_t interrupts = 0, told = 1;
 
-constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP};  // Ctrl-C, a batch system at its time limit, a closed terminal
+constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP};  // Ctrl-C, time limit of a batch system, closed terminal
 constexpr char kNotice[] = "interrupted: finishing what is running and keeping its results; interrupt again to end at once\n";
 constexpr char kEnd[] = "interrupted\n";
 
-/// `nohup` asks that a closed terminal goes unnoticed.
+/// Signals ignored under `nohup` stay ignored.
 void handle_interrupts(void (*handler)(int)) {
   for (int s : kInterrupts)
     if (std::signal(s, handler) == SIG_IGN && s == SIGHUP) std::signal(s, SIG_IGN);
 }
 
-/// Needs no memory and no lock.
+/// Prints without memory or locks.
 template <std::size_t N>
 void tell_at_once(const char (&text)[N]) {
-  if (write(STDERR_FILENO, text, N - 1) < 0) return;  // nobody listens
+  if (write(STDERR_FILENO, text, N - 1) < 0) return;  // stderr is closed
 }
 
 void on_interrupt_end(int) {
@@ -40,7 +40,7 @@ void on_interrupt_end(int) {
   _exit(static_cast<int>(ExitCode::interrupted));
 }
 
-/// The next one of any kind ends the program.
+/// The handler of the first signal. The next signal of any kind ends the program.
 void on_interrupt(int) {
   interrupts = interrupts + 1;
   handle_interrupts(on_interrupt_end);

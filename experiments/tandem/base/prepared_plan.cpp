@@ -17,12 +17,12 @@ namespace tandem::program {
 
 namespace {
 
-/// Whether a measured table is about the devices of a plan.
+/// True if a measured table describes the plan's devices.
 bool describes(const CostTable& table, const Plan& plan, const Topology& topology) {
   return table.device == plan.cluster.preset || sim::describes(table.device, topology.device());
 }
 
-/// The type that a processor's table was measured in where that is not the plan's; empty where the plan's type is there.
+/// The type of a CPU's table if it lacks the plan's type; else "".
 std::string other_type(const CostTable& table, DType compute) {
   if (table.of_accelerator() || table.samples.empty()) return "";
   const auto own = [&](const CostSample& s) { return s.dtype == compute; };
@@ -48,7 +48,7 @@ void require_described(const std::string& path, const Plan& plan, const Topology
     throw ConfigError(Problem{path, "entries", type, unmeasured(compute), remedy(compute)});
 }
 
-/// The plan file with the perturbation in it.
+/// The plan file's text with the perturbation inserted.
 std::string with_perturbation(const std::string& path, const std::string& perturbation) {
   nlohmann::json plan = read_json(path);
   const bool in_place = perturbation.find_first_not_of(" \t\r\n") == perturbation.find('{');

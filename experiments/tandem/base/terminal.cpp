@@ -30,7 +30,7 @@ bool stderr_is_terminal() {
   return terminal;
 }
 
-/// https://no-color.org: set and not empty means no colour.
+/// A non-empty NO_COLOR disables colour (https://no-color.org).
 bool colour() {
   const char* refused = std::getenv("NO_COLOR");
   return stderr_is_terminal() && !(refused && *refused);
@@ -99,9 +99,9 @@ void prepare_output(const std::string& path) {
 
 namespace {
 
-/// Whether two names are one file that writing replaces; devices and pipes are not.
+/// True if two names are the same regular file, which writing would replace; false for devices and pipes.
 bool one_file(const std::string& a, const std::string& b) {
-  const OutputPlace place = output_place(a);  // behind links, whose targets need not be there
+  const OutputPlace place = output_place(a);  // the target of links, which need not exist
   const std::string whole = canonical_path(place.path);
   return !place.in_place && !whole.empty() && whole == canonical_path(output_place(b).path);
 }

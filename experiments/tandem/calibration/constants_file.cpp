@@ -26,7 +26,7 @@ bool may_be_fitted(const ordered_json& v) { return v.is_object() && v.contains("
   throw ConfigError(Problem{path, key, "", reason, "write \"fit\": {\"low\": ..., \"high\": ...} around a number"});
 }
 
-/// Calls `found` with dotted key, number and its fact for each constant below `at`, in the order of the file.
+/// Calls `found` with dotted key, number and its fact, for each constant below `at` in the order of the file.
 template <class Json, class Found>
 void walk(Json& at, const std::string& key, const Found& found) {
   const auto below = [&](const std::string& name) { return key.empty() ? name : key + "." + name; };
@@ -47,7 +47,7 @@ Constant constant(const std::string& path, const std::string& key, const ordered
   return c;
 }
 
-/// As these files are written by hand: a fact on one line, other objects one member a line.
+/// Formats like the hand-written files: a fact on one line, other objects with one member per line.
 std::string one_line(const ordered_json& v) {
   if (!v.is_structured() || v.empty()) return v.dump();
   std::string out;
@@ -74,7 +74,7 @@ void set_origin(ordered_json& fact, const std::string& fitted_on) {
 }  // namespace
 
 ConstantsFile::ConstantsFile(const std::string& device) : path_(path_of(device)), text_(read_text(path_)) {
-  parse_json(text_, path_);  // refuses what the lines below would choke on
+  parse_json(text_, path_);  // refuses text that the next lines could not handle
   ordered_json file = ordered_json::parse(text_);
   walk(file, "", [&](const std::string& key, const ordered_json& value, const ordered_json& fact) {
     constants_.push_back(constant(path_, key, value, fact["fit"]));

@@ -15,14 +15,14 @@ namespace tandem::program {
 
 namespace {
 
-/// A preset by its name, a file of one's own wherever it is named from.
+/// Presets are compared by name, a user's own files by path.
 bool same_calibration(const std::string& a, const std::string& b) {
   if (a == b || !is_preset_path(a) || !is_preset_path(b)) return a == b;
   const std::string whole = canonical_path(a);
   return !whole.empty() && whole == canonical_path(b);
 }
 
-/// Nothing when the record is not of this device.
+/// nullopt if the record is not of this device.
 std::optional<FitCase> fit_case(const Measurement& m, const std::string& calibration) {
   Plan plan = parse_plan(m.plan_json, m.id);
   auto topology = make_topology(plan.cluster);
@@ -32,7 +32,7 @@ std::optional<FitCase> fit_case(const Measurement& m, const std::string& calibra
   return FitCase{m.id, m.set, *m.step_time_s, std::move(plan), std::move(graph), std::move(topology)};
 }
 
-/// Every index, or FitStopped.
+/// Calls `work` for every index. Throws FitStopped if stopped.
 void for_all(std::size_t count, const Jobs& jobs, const std::function<void(std::size_t)>& work) {
   for_each_index(count, jobs, work);
   if (jobs.stop && jobs.stop()) throw FitStopped{};

@@ -18,13 +18,13 @@ namespace tandem::program {
 
 namespace {
 
-constexpr int kSteps = 64;   // of each range
-constexpr int kRounds = 12;  // of linear models, at most
+constexpr int kSteps = 64;   // per constant's range
+constexpr int kRounds = 12;  // largest number of linear models
 constexpr int kEighth = kSteps / 8;
-constexpr int kReach = 32;   // how far from where it was taken a linear model is trusted at first
-constexpr int kNear = 16;    // the same for fits that leave a source out, which begin at the best fit to all
+constexpr int kReach = 32;   // initial distance up to which a linear model is trusted
+constexpr int kNear = 16;    // the same for fits without a source, which begin at the best fit to all
 
-/// Four digits: what a fit can know, and what a file should say.
+/// Rounds to four digits: a fit knows no more, and a file should say no more.
 double rounded(double v) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.4g", v);
@@ -48,7 +48,7 @@ using Which = std::vector<std::size_t>;
 
 struct Source {
   std::string set;
-  Which all, sample;  ///< numbers of cases
+  Which all, sample;  ///< indices of cases
 };
 
 Which spread(const Which& all, int most) {
@@ -78,7 +78,7 @@ double mean_absolute(const LogErrors& errors) {
 
 using BySource = std::vector<LogErrors>;
 
-/// Numbers of sources that a fit goes without.
+/// Indices of the sources that a fit omits.
 using Without = std::vector<std::size_t>;
 
 /// Mean over sources of their mean absolute errors.
@@ -90,14 +90,14 @@ double cost_of(const BySource& errors, const Without& without) {
   return sum / n;
 }
 
-/// Of the coordinate that moved most.
+/// The largest change of any coordinate.
 int distance(const Point& a, const Point& b) {
   int most = 0;
   for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
   return most;
 }
 
-/// What small moves of the constants come to, without simulating: errors at a point and their change by one step of each.
+/// Predicts errors near a point without simulation: errors at the point, and their change per step of each constant.
 struct LinearModel {
   Point at;
   BySource errors;
@@ -110,7 +110,7 @@ struct LinearModel {
         for (std::size_t r = 0; r < moved[s].size(); ++r) moved[s][r] += slopes[i][s][r] * (p[i] - at[i]);
     return cost_of(moved, without);
   }
-  /// The best point at most `reach` steps of every constant away.
+  /// The best point within `reach` steps of every constant.
   Point best(int reach, const Without& without) const {
     return pattern_search(at, {kSteps, kSteps / 4}, [&](const Point& p) {
       return distance(p, at) <= reach ? cost(p, without) : std::numeric_limits<double>::infinity();
@@ -118,7 +118,7 @@ struct LinearModel {
   }
 };
 
-/// The search over one device: simulates the sampled records where it has to and remembers what came of it.
+/// The search for one device. It simulates the sampled records where needed and remembers the results.
 class Search {
  public:
   Search(const ConstantsFile& file, const FitCases& cases, const FitOptions& options)
@@ -129,8 +129,8 @@ class Search {
     best_ = start_;
   }
 
-  /// Steps from linear model to linear model. A step that the simulator does not confirm is not taken, and the next model is
-  /// trusted half as far; so is one whose best step was short.
+  /// Moves from linear model to linear model. If the simulator does not confirm a step, the
+  /// step is rejected and the next model is trusted half as far; likewise after a short step.
   const Point& best() {
     for (int reach = kReach, round = 0; reach > 1 && round < kRounds; ++round) {
       const Point next = linear(best_, std::max(1, reach / 4)).best(reach, {});
@@ -140,14 +140,14 @@ class Search {
     }
     return best_;
   }
-  /// The best point near a model's without some sources, if the simulator confirms that it is better; else the model's own.
+  /// The best point near the model's, without some sources, if the simulator confirms that it is better; else the model's own.
   Point best_near(const LinearModel& model, const Without& without) {
     const double before = cost_of(model.errors, without);
     for (int reach = kNear; reach > 0; reach /= 2)
       if (Point next = model.best(reach, without); cost_of(sampled(next), without) < before) return next;
     return model.at;
   }
-  /// What best() has found so far.
+  /// The best point found so far.
   const Point& so_far() const { return best_; }
   const Point& start() const { return start_; }
   LinearModel linear(const Point& at, int step) {
@@ -165,7 +165,7 @@ class Search {
   const std::vector<Source>& sources() const { return sources_; }
   const std::vector<Constant>& constants() const { return constants_; }
   int tried() const { return static_cast<int>(memory_.size()); }
-  /// Log errors of the sampled records of each source, where they were simulated already.
+  /// Log errors of the sampled records of each source, which must have been simulated.
   const BySource& known(const Point& p) const { return memory_.at(p); }
 
  private:
@@ -178,7 +178,7 @@ class Search {
       for (std::size_t r = 0; r < out[s].size(); ++r) out[s][r] = (out[s][r] - here[s][r]) / (moved[i] - at[i]);
     return out;
   }
-  /// Log errors of the sampled records of each source.
+  /// Log errors of the sampled records of each source. Simulates them if needed.
   const BySource& sampled(const Point& p) {
     const auto known = memory_.find(p);
     if (known != memory_.end()) return known->second;
@@ -235,7 +235,7 @@ void add_means(Fit& fit) {
   if (!left_out.empty()) fit.left_out = mean(left_out);
 }
 
-/// What every fit says of its search.
+/// Fills in the counts that every fit reports.
 void add_counts(Fit& fit, const Search& search, const FitCases& cases, const FitOptions& options) {
   for (const SourceFit& s : fit.sources) fit.records += s.records;
   fit.refused = cases.refused;
@@ -244,7 +244,7 @@ void add_counts(Fit& fit, const Search& search, const FitCases& cases, const Fit
   add_means(fit);
 }
 
-/// What a search that was stopped has found, by the records that it looked at. Throws FitStopped where that is nothing.
+/// The best result of a stopped search, by the records that it used. Throws FitStopped if there is none.
 Fit fit_so_far(const Search& search) {
   if (search.tried() == 0) throw FitStopped{};
   Fit out;
@@ -281,7 +281,7 @@ Fit fit_of(Search& search) {
   return out;
 }
 
-/// The best constants by the records that `options.per_source` lets the search look at; errors over all records.
+/// The best constants for the records selected by `options.per_source`. Errors cover all records.
 Fit fit_to_sample(const ConstantsFile& file, const FitCases& cases, const FitOptions& options) {
   Search search(file, cases, options);
   Fit out;
@@ -294,7 +294,7 @@ Fit fit_to_sample(const ConstantsFile& file, const FitCases& cases, const FitOpt
   return out;
 }
 
-/// Sources of one key, in the order of their first.
+/// Sources grouped by a key, in order of first appearance.
 using Groups = std::vector<std::pair<std::string, Without>>;
 
 Groups groups_of(const std::vector<Source>& sources, const OneSource& together) {
@@ -309,7 +309,7 @@ Groups groups_of(const std::vector<Source>& sources, const OneSource& together) 
   return out;
 }
 
-/// Nothing better was found: the constants stay as they were.
+/// Keeps the old constants, because nothing better was found.
 void keep_before(Fit& fit) {
   for (ConstantFit& c : fit.constants) c.fitted = c.least = c.most = c.before.value, c.at_border = false;
   for (SourceFit& s : fit.sources) s.after = s.before, s.left_out.reset();

@@ -29,7 +29,7 @@ Found explore(Found from, int step, int size, const Cost& cost) {
   return from;
 }
 
-/// Two coordinates at once, the same way and opposite ways: along a valley that lies across the axes.
+/// Tries steps in two coordinates at once, in equal and opposite directions, to follow a valley that is oblique to the axes.
 Found explore_pairs(Found from, int step, int size, const Cost& cost) {
   for (std::size_t i = 0; i < from.point.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)

@@ -34,7 +34,7 @@ struct Options {
   bool write = false, without_each = false, json = false;
 };
 
-/// DEVICE.fitted.json, unless it is told where: beside a user's own calibration, but never among the presets.
+/// The output path: the given one, else DEVICE.fitted.json, beside a user's own calibration, but never among the presets.
 std::string output_of(const Options& o, const ConstantsFile& file) {
   if (!o.output.empty()) return o.output;
   if (o.write) return file.path();
@@ -56,7 +56,7 @@ std::vector<double> fitted_values(const Fit& fit) {
   return out;
 }
 
-/// The fit, or what an interrupted search has found of it. Throws Interrupted where that is nothing.
+/// The fit, or the best result of an interrupted search. Throws Interrupted if there is none.
 Fit fit_to(const std::vector<Measurement>& measurements, const Options& o, const ConstantsFile& file) {
   FitOptions options = o.fit;
   options.jobs = interruptible(o.fit.jobs.most);
@@ -68,7 +68,7 @@ Fit fit_to(const std::vector<Measurement>& measurements, const Options& o, const
   }
 }
 
-/// Writes the file as it is, with the constants that fits without a source come to.
+/// Writes the unchanged file plus the constants that fits without a source give.
 ExitCode add_without_each(const std::vector<Measurement>& measurements, const Options& o, const ConstantsFile& file,
                           const std::string& output) {
   FitOptions options = o.fit;
@@ -91,7 +91,7 @@ ExitCode calibrate(const Options& o) {
   const ConstantsFile file(o.device);
   const std::string output = output_of(o, file);
   require_free(o, output);
-  permit_replacing(output, file.path());  // a calibration is fitted from what it is
+  permit_replacing(output, file.path());  // a calibration may be replaced by its own fit
   prepare_outputs({output}, o.files);
   const std::vector<Measurement> measurements = read_measurements(o.files, o.filter);
   if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);

@@ -18,7 +18,7 @@ struct Options {
   bool approximate = false, json = false;
 };
 
-/// The plan would be refused for it.
+/// Throws early if a plan with this cluster would be refused.
 void require_cluster(const std::string& name) {
   if (name.empty() || is_preset_path(name) || !find_preset("topology/presets", name).empty()) return;
   Problem p = unknown_preset("topology/presets", name, "cluster preset");
@@ -30,7 +30,7 @@ ExitCode import_config(const Options& o) {
   require_cluster(o.plan.cluster);
   const import::Import made = import::make_import(o.config, o.sequence, o.approximate);
   const nlohmann::ordered_json document = made.document(o.plan);
-  prepare_outputs({o.out}, {});  // what was read is known now
+  prepare_outputs({o.out}, {});  // all inputs have been read by now
   if (o.json) print_json(import::to_json(made, document));
   else log(import::to_text(made));
   if (made.refused) throw InfeasibleError(huggingface::refusals(made.model));

@@ -12,8 +12,8 @@
 
 namespace {
 
-/// A program that lives for milliseconds spends a tenth of them on page faults: its heap asks for large pages. A kernel that
-/// has none to give changes nothing.
+/// A program that runs for milliseconds spends a tenth of them on page faults,
+/// so its heap requests large pages. If the kernel has none, nothing changes.
 void ask_for_large_pages() {
 #if defined(__GLIBC__) && defined(MADV_HUGEPAGE)
   constexpr int kHeap = 64 << 20, kBlock = 32 << 20;
@@ -21,8 +21,8 @@ void ask_for_large_pages() {
   mallopt(M_MMAP_THRESHOLD, kBlock);
   mallopt(M_TRIM_THRESHOLD, 2 * kHeap);
   mallopt(M_TOP_PAD, kHeap);
-  void* volatile block = std::malloc(1 << 20);  // volatile, or the compiler leaves the pair out
-  std::free(block);  // the heap has grown by all of the pad, of which only what is touched becomes memory
+  void* volatile block = std::malloc(1 << 20);  // volatile, or the compiler would remove the pair
+  std::free(block);  // the heap has grown by the whole pad, but only touched pages use memory
   const auto end = reinterpret_cast<std::uintptr_t>(sbrk(0)) / kPage * kPage;
   madvise(reinterpret_cast<void*>(end - kHeap + kPage), kHeap - kPage, MADV_HUGEPAGE);
   mallopt(M_TOP_PAD, 128 << 10);
@@ -33,6 +33,6 @@ void ask_for_large_pages() {
 
 int main(int argc, char** argv) {
   ask_for_large_pages();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error that is told, and nothing is left half written
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then reported as an error, and no half-written file is left
   return static_cast<int>(tandem::program::run(argc, argv));
 }

@@ -35,7 +35,7 @@ constexpr std::int64_t kProgressSteps = 1000;
 
 constexpr double kCudaSeconds = 240, kCudaQuickSeconds = 60;
 
-/// Tells what is being measured, and how far it is.
+/// Shows what is being measured, and the progress.
 class Teller {
  public:
   void operator()(const std::string& what, double done) {
@@ -60,7 +60,7 @@ CostTable measure_cpu(const Options& o) {
   return exec::measure_cpu(options);
 }
 
-/// Every computation of the plans' graphs.
+/// All computations of the plans' graphs.
 std::vector<CostSample> operations_of(const std::vector<std::string>& plans) {
   std::vector<CostSample> out;
   for (const std::string& path : plans)
@@ -101,7 +101,7 @@ std::string to_json(const CostTable& t, const std::string& path) {
   return out.dump(2) + "\n";
 }
 
-/// Throws ConfigError for what only the other device has.
+/// Throws ConfigError for options of the other kind of device.
 void require_sensible(const Options& o) {
   const auto only_cuda = [&](bool given, const char* what) {
     if (given && o.device != "cuda")
@@ -114,7 +114,7 @@ void require_sensible(const Options& o) {
     throw ConfigError(Problem{"", "--precision", o.precisions.front(), "is for --device cpu only", "leave it out: every precision is measured"});
 }
 
-/// Throws Interrupted where nothing that simulate could read was measured before.
+/// Throws Interrupted if nothing useful for simulate was measured before.
 CostTable measured_table(const Options& o) {
   try {
     return o.device == "cuda" ? measure_cuda(o) : measure_cpu(o);

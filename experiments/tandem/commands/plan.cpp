@@ -21,7 +21,7 @@ struct Options {
   bool json = false;
 };
 
-constexpr double kMostTokens = 1e18, kMostDays = 1e6;  // so that no result is beyond all numbers
+constexpr double kMostTokens = 1e18, kMostDays = 1e6;  // keeps all results finite
 
 std::string no_plan(const planning::Answer& a) {
   std::string out;

@@ -12,7 +12,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr double kMostPrice = 1e9;  // so that no result is beyond all numbers
+constexpr double kMostPrice = 1e9;  // keeps all results finite
 
 }  // namespace
 

@@ -28,10 +28,10 @@ constexpr const char* kFooter =
     "  130 interrupted (Ctrl-C, SIGTERM, SIGHUP), results so far kept\n"
     "Data goes to stdout, messages and progress to stderr. NO_COLOR is respected.";
 
-constexpr std::size_t kHelpColumn = 32;      // of what an option does
-constexpr std::size_t kLongestUsage = 1000;  // bytes of an argument and what is wrong with it
+constexpr std::size_t kHelpColumn = 32;      // column of an option's description
+constexpr std::size_t kLongestUsage = 1000;  // limit in bytes on a quoted argument with its problem
 
-/// CLI11 asks for help and version by exception too: those print to stdout and are no error.
+/// CLI11 also throws for --help and --version. These print to stdout and are no errors.
 ExitCode report(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
     app.exit(error);
@@ -42,13 +42,13 @@ ExitCode report(const CLI::App& app, const CLI::ParseError& error) {
   return ExitCode::usage;
 }
 
-/// What a command adds about itself stands before what all have in common.
+/// Puts a command's own footer before the common one.
 void complete_footers(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands({}))
     if (command->get_footer() != kFooter) command->footer(command->get_footer() + "\n\n" + kFooter);
 }
 
-/// An unset variable of a script is no way to leave an option out.
+/// Refuses empty values, which come from unset variables in scripts.
 void refuse_empty_values(CLI::App& app) {
   const CLI::Validator filled([](const std::string& value) { return std::string(value.empty() ? "is empty" : ""); }, "");
   for (CLI::App* command : app.get_subcommands({}))
@@ -79,7 +79,7 @@ void fill(CLI::App& app, ExitCode& exit) {
   refuse_empty_values(app);
 }
 
-/// What stands where a command must and is none, said before the parser misses one.
+/// Reports a word that is no command, before the parser complains about a missing command.
 void refuse_unknown_command(CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
@@ -90,7 +90,7 @@ void refuse_unknown_command(CLI::App& app, const std::string& word) {
                         static_cast<int>(ExitCode::usage));
 }
 
-/// Presets of the user's own are found without a word; what was found and what was not is told at the end.
+/// Tells at the end which of the user's own presets were found.
 void tell_own_presets() {
   if (const std::string note = own_presets_note(); !note.empty()) log("tandem: " + note);
 }

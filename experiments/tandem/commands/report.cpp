@@ -29,7 +29,7 @@ struct Options {
   bool json = false;
 };
 
-/// Facts of the cluster and of its calibration alike: a prediction names both in its notes.
+/// Unverified facts of the cluster and its calibration. A prediction lists both in its notes.
 std::vector<std::string> unverified_facts(const Prediction& p) {
   const std::string mark = "not verified: ";
   std::vector<std::string> out;
@@ -38,7 +38,7 @@ std::vector<std::string> unverified_facts(const Prediction& p) {
   return out;
 }
 
-/// A study, or what another command printed, is no plan, and its keys are no misspelt fields of one.
+/// Refuses studies and other commands' output, so that their keys are not reported as misspelt plan fields.
 void require_plan(const std::string& text, const std::string& path) {
   const nlohmann::json file = parse_json(text, path);
   if (!file.is_object() || file.contains("model")) return;
@@ -90,10 +90,10 @@ std::string page(const Options& o, bool folder) {
   return study_page(o);
 }
 
-/// A file that nobody named is replaced only by its own kind.
+/// A default output file may only replace a file of its own kind.
 void require_page_or_nothing(const std::string& path) {
   if (file_state(path).kind == FileKind::absent) return;
-  constexpr std::size_t kMostBefore = std::size_t{1} << 20;  // the styles of a page
+  constexpr std::size_t kMostBefore = std::size_t{1} << 20;  // a page's styles
   permit_replacing(path, path);
   if (InputFile(path).head(kMostBefore).find(kPageMark) == std::string_view::npos)
     throw ConfigError(Problem{path, "", "", "is there already and is no page of Tandem", "give --out: it names what may be replaced"});
@@ -109,7 +109,7 @@ ExitCode write_report(const Options& o) {
   prepare_outputs({out}, {o.subject, o.cost_table});
   if (o.out.empty()) require_page_or_nothing(out);
   write_text(out, page(o, folder));
-  if (!o.json && output_place(out).descriptor == STDOUT_FILENO) return ExitCode::ok;  // the page is what stands there
+  if (!o.json && output_place(out).descriptor == STDOUT_FILENO) return ExitCode::ok;  // the page itself went to stdout
   o.json ? print_json(nlohmann::json{{"schema_version", 1}, {"page", out}}.dump(2) + "\n") : print(out + "\n");
   return ExitCode::ok;
 }

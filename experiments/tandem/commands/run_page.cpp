@@ -10,7 +10,7 @@ namespace tandem::program {
 
 namespace {
 
-/// A timeline with its plan, lowered as it was when its file was written.
+/// A timeline file with its plan, lowered as when the file was written.
 struct Lowered {
   Lowered(const std::string& path, const SavedTimeline& read)
       : file(path), timeline(read), plan(parse_plan(timeline.plan_json, path)),

@@ -58,7 +58,7 @@ ExitCode simulate(const Options& o) {
   Prediction p = predict(o, r, *topology, routing ? &*routing : nullptr, *waiting);
   waiting.reset();
   if (const std::string note = own_presets_note(); !note.empty()) p.notes.push_back(note);
-  const InterruptWatch watch;  // a file that is begun is finished
+  const InterruptWatch watch;  // files in progress are completed
   write_files(o, r, *topology, p, routing ? &*routing : nullptr);
   o.json ? print_json(to_json(p, r.plan)) : print(to_text(p, r.plan));
   if (p.fits || o.allow_oversize) return ExitCode::ok;

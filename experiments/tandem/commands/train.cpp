@@ -42,21 +42,21 @@ struct Options {
   bool json = false;
 };
 
-/// Before anything is read.
+/// Checks options before anything is read.
 void require_available(const Options& o, exec::World& world) {
   require_consistent(o.device, world);
   choose_device(o.device, world);
   require_device(o.device, world);
 }
 
-/// Started by a launcher, every process would train the whole plan.
+/// Warns if a launcher started several processes, since each would train the whole plan.
 void tell_launcher() {
   for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"})
     if (const char* value = std::getenv(name); value != nullptr && std::atoll(value) > 1)
       return log(std::string(name) + "=" + value + " is not used: all ranks are threads of this one process; --launch mpi or env spreads them");
 }
 
-/// A plan of more cores than there are is trained all the same, but no prediction of it will meet these times.
+/// Warns if a plan has more ranks than there are cores: it is trained, but predictions will not match.
 void tell_crowding(const Plan& plan) {
   if (const auto told = crowding(plan, all_cores())) log(plan.file + ": " + *told);
 }
@@ -68,7 +68,7 @@ std::string step_line(const exec::StepResult& s) {
   return text + std::string(s.skipped() ? "  update skipped: its gradients are not finite" : "");
 }
 
-/// Told where it has changed; without a loss scale it is 1.
+/// Shown if it has changed; without a loss scale it is 1.
 std::string scale_text(double before, double scale) {
   return scale == before ? "" : "  loss scale " + number_text(scale, 0);
 }
@@ -77,10 +77,10 @@ std::string evaluation_line(const exec::EvaluationResult& e) {
   return "evaluation after step " + std::to_string(e.step) + "  loss " + aligned(loss_text(e.loss, 5), 8);
 }
 
-/// What is trained on and what is evaluated on; the latter is the end of the text where no other file is given.
+/// Training and evaluation data. By default the latter is the end of the text.
 struct Data {
   std::unique_ptr<exec::TokenSource> training, evaluation;
-  double bigram_entropy = 0;  ///< of all of --data, in nats per byte
+  double bigram_entropy = 0;  ///< of the whole --data file, in nats per byte
 };
 
 Data open_data(const Options& o, const Plan& plan, double held_out) {
@@ -95,7 +95,7 @@ Data open_data(const Options& o, const Plan& plan, double held_out) {
   return data(o.eval_data.empty() ? open(text, {1 - held_out, 1}) : open(o.eval_data, {}));
 }
 
-/// The plan as it is trained. An update that is validated afterwards takes steps back, which the runtime does not.
+/// The plan to train. Optimizers that validate after the update would roll back, which the runtime cannot do.
 Plan trained_plan(const Options& o) {
   Plan plan = load_plan(o.plan, StackChoice{std::string(kOwnStack), std::nullopt});
   if (o.steps > 0) plan.training.steps = o.steps;
@@ -109,7 +109,7 @@ void tell_other_text(const Options& o, const std::optional<exec::Checkpoint>& re
     log(o.resume + ": was trained on another text than " + o.data + " (or another part of it)");
 }
 
-/// What a training begins with: the same in every process.
+/// The inputs of a training; equal in every process.
 struct Prepared {
   std::optional<exec::Checkpoint> resumed;
   std::unique_ptr<GraphCache> graphs;
@@ -119,7 +119,7 @@ struct Prepared {
   std::optional<double> peak_flops_per_s;
 };
 
-/// In every process alike; callbacks that print or write are process 0's.
+/// Options, equal in every process. Only process 0 calls callbacks that print or write.
 exec::RunOptions run_options(const Options& o, const Prepared& in) {
   const Plan& plan = in.graphs->plan();
   const Data& data = in.data;
@@ -174,7 +174,7 @@ struct Training {
   exec::World& world;
 };
 
-/// Runs to the end, to Ctrl-C, or until it has left the numbers for good.
+/// Runs to the end, until Ctrl-C, or until values stay non-finite.
 exec::RunResult run_to_end(const Training& of, exec::RunOptions options, FiniteWatch& numbers) {
   auto& [graphs, data, world] = of;
   const InterruptWatch watch(!world.several());
@@ -196,7 +196,7 @@ exec::RunResult run_to_end(const Training& of, exec::RunOptions options, FiniteW
   return naming(graphs.plan().file, [&] { return exec::run(graphs, data, options, world); });
 }
 
-/// What the rates of a run are measured by, which ends with steps of this batch.
+/// The figures for a run's rates, with the batch size of its last steps.
 StepScale step_scale(const Prepared& in, const exec::RunResult& result) {
   if (result.steps.empty()) return {};
   const auto& [plan, graph] = in.graphs->of(Segment::Kind::train, result.steps.back().global_batch_size);
@@ -213,7 +213,7 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
   out.held_out = held_out(options, out.resumed);
   out.graphs = std::make_unique<GraphCache>(settled);
   const Plan& plan = out.graphs->plan();
-  const auto topology = topology_of(plan, "");  // a cluster that simulate refuses is refused here, too
+  const auto topology = topology_of(plan, "");  // also refuses clusters that simulate refuses
   out.device = o.device;
   settle_device(out.device, plan.training.deterministic, o.algorithms, topology->device());
   out.peak_flops_per_s = peak_flops(out.device, world, topology->device(), step_work(plan).compute);
@@ -241,7 +241,7 @@ void require_same(const Options& o, const Prepared& in, exec::World& world) {
                        {"--eval-data", print(in.data.evaluation.get())}, {"--resume", digest(in.resumed)}, {"options", options}});
 }
 
-/// A cache that cannot be written costs the next run some seconds; a file that was asked for is an error.
+/// Saves timed algorithms. If the default cache cannot be written, only warns, as the next run only loses seconds.
 void keep_algorithms(const Options& o, exec::device::ProductChoices& choices) {
   try {
     choices.save();
@@ -252,7 +252,7 @@ void keep_algorithms(const Options& o, exec::device::ProductChoices& choices) {
 }
 
 ExitCode train(const Options& o, exec::World& world) {
-  std::set_new_handler(nullptr);  // the runtime goes on, or says which rank it was
+  std::set_new_handler(nullptr);  // the runtime handles it, or reports the rank
   Prepared in;
   const bool speaks = world.control().first();
   prepare_together(world, [&] { require_available(o, world), prepare(o, world, in); });
@@ -285,7 +285,7 @@ ExitCode train(const Options& o, exec::World& world) {
   if (speaks)
     options.on_failure = [&](const exec::RankFailure& failure, const exec::RunResult& until_then) { tell(until_then, failure); };
   const exec::RunResult result = run_to_end({*graphs, *data.training, world}, options, numbers);
-  if (!speaks) return ExitCode::ok;  // process 0 has the result, and its exit code is everybody's
+  if (!speaks) return ExitCode::ok;  // process 0 has the result, and all processes use its exit code
   tell(result, numbers.hopeless() ? std::optional(exec::RankFailure{Rank(), numbers.last(), false, numbers.text()}) : std::nullopt);
   write_files(o, *graphs, result);
   if (device.cuda.choices) keep_algorithms(o, *device.cuda.choices);
@@ -294,12 +294,12 @@ ExitCode train(const Options& o, exec::World& world) {
   return result.steps.back().step + 1 < options.steps ? ExitCode::interrupted : ExitCode::ok;
 }
 
-/// Options of a device without it.
+/// Refuses device options without that device.
 void require_device(const Options& o) {
   if (!o.algorithms.empty() && o.device.backend != "cuda") throw CLI::ValidationError("--algorithms", "needs --backend cuda");
 }
 
-/// Options of processes without processes.
+/// Refuses options of several processes for a single one.
 void require_processes(const Options& o, const CLI::Option& timeout, const CLI::Option& port) {
   if (timeout.count() > 0 && o.launch.launch == "threads") throw CLI::ValidationError("--timeout", "needs --launch mpi or env");
   if (port.count() > 0 && o.launch.launch != "env") throw CLI::ValidationError("--port", "needs --launch env");

@@ -17,13 +17,13 @@ namespace {
 
 bool cuda(const DeviceOptions& w) { return w.backend == "cuda"; }
 
-/// "auto" decided.
+/// Resolves "auto".
 std::string comm_of(const DeviceOptions& w, bool several) {
   if (w.comm != "auto") return w.comm;
   return cuda(w) && several ? "nccl" : "threads";
 }
 
-/// This process' place among those of its host, and how many they are.
+/// This process' index among those of its host, and their number.
 std::pair<std::size_t, std::size_t> place_on_host(exec::World& world) {
   const auto& all = world.neighbours();
   const auto self = static_cast<std::size_t>(world.control().process());
@@ -34,20 +34,20 @@ std::pair<std::size_t, std::size_t> place_on_host(exec::World& world) {
 
 void set(const char* name, const std::string& value, bool replace) { setenv(name, value.c_str(), replace ? 1 : 0); }
 
-/// For tests: processes of a host may have one device.
+/// For tests: processes of a host may share a device.
 bool may_share() {
   const char* share = std::getenv("TANDEM_SHARE_DEVICE");
   return share != nullptr && std::string(share) == "1";
 }
 
-/// Whether the plan's device is this card.
+/// True if the plan's device is this card.
 bool same_device(const exec::CudaCard& card, const Device& device) {
-  constexpr double kNear = 0.1;  // drivers keep a part of the memory
+  constexpr double kNear = 0.1;  // drivers reserve a part of the memory
   const double here = static_cast<double>(card.memory_bytes), there = static_cast<double>(device.memory.count());
   return card.multiprocessors == device.compute_units && std::abs(here - there) <= kNear * there;
 }
 
-/// The preset of the plan's device if that is this card; what is timed here says nothing about another one.
+/// The preset of the plan's device if it is this card, else the card's name, so that timings are not attributed to another card.
 std::string device_of(const exec::CudaCard& card, const Device& device) {
   return same_device(card, device) && !device.preset.empty() ? device.preset : card.name;
 }
@@ -82,15 +82,15 @@ void choose_device(const DeviceOptions& w, exec::World& world) {
   if (!cuda(w) || !world.several()) return;
   const auto devices = exec::visible_cuda_devices();
   const auto [place, count] = place_on_host(world);
-  if (devices.empty()) return;  // require_device says so
+  if (devices.empty()) return;  // require_device reports it
   const bool shared = count > devices.size();
   if (shared && !may_share())
     throw DeviceError(std::to_string(count) + " processes of this host have " + std::to_string(devices.size()) +
                       (devices.size() == 1 ? " CUDA device" : " CUDA devices") +
                       ": start one process a device, or set TANDEM_SHARE_DEVICE=1 to share them, for tests");
   set("CUDA_VISIBLE_DEVICES", devices[place % devices.size()], true);
-  set("CUDA_MODULE_LOADING", "EAGER", false);  // loading a kernel late waits for the device, which may wait for a peer
-  // NCCL refuses two ranks of one host on a device; to it these are of several hosts, and bytes go through sockets.
+  set("CUDA_MODULE_LOADING", "EAGER", false);  // lazy loading of a kernel would wait for the device, which may wait for a peer
+  // NCCL refuses two ranks of one host on a device. Different host ids make it use sockets instead.
   if (shared) set("NCCL_HOSTID", "tandem-" + std::to_string(world.control().process()), true);
 }
 
@@ -99,7 +99,7 @@ void require_device(const DeviceOptions& w, const exec::World& world) {
   if (comm_of(w, world.several()) == "nccl") exec::require_nccl();
 }
 
-// In deterministic mode a collective is two launches with a fold between, of which the order of starts is not proved.
+// In deterministic mode a collective is two launches with a reduction in between, for which no order of starts is proved safe.
 void require_launch_order(const DeviceOptions& w, exec::World& world, const TaskGraph& graph) {
   if (comm_of(w, world.several()) != "nccl") return;
   if (const auto stuck = find_deadlock(graph, Host::starts_in_order))

@@ -16,7 +16,7 @@
 namespace tandem::program {
 namespace {
 
-/// An error of another process, told by process 0.
+/// An error that process 0 has reported for another process.
 struct ToldElsewhere {
   ExitCode code;
   std::string text;
@@ -44,7 +44,7 @@ std::unique_ptr<exec::World> open_world(const LaunchOptions& w) {
   }
 }
 
-/// Processes that have not met yet meet the same errors. Process 0 tells them; of its own number each tells.
+/// True if this process reports the error. Unconnected processes meet the same errors: process 0 reports, or each its own number.
 bool tells_launch(const std::exception_ptr& error) {
   const int number = exec::process_number(exec::process_environment()).value_or(0);
   try {
@@ -81,7 +81,7 @@ std::string text_of(const std::exception_ptr& error) {
   }
 }
 
-/// What a process finds out when it calls a peer, all learn.
+/// Runs `train`. If a call finds that a peer is lost, all processes are told.
 ExitCode watched(exec::World& world, const std::function<ExitCode(exec::World&)>& train) {
   try {
     return train(world);
@@ -98,9 +98,9 @@ ExitCode conclude(exec::World& world, const std::function<ExitCode(exec::World&)
     print_error(e.text);
     return e.code;
   } catch (...) {
-    const auto verdict = world.verdict();  // was told when it fell
+    const auto verdict = world.verdict();  // was reported when it was decided
     if (!verdict) return tell_error(std::current_exception());
-    ignore_interrupts();  // a launcher that has seen one process end sends them to the others
+    ignore_interrupts();  // a launcher sends them to the others after one process has ended
     return verdict->kind == exec::Failure::Kind::contract ? ExitCode::internal : ExitCode::world;
   }
 }

@@ -42,7 +42,7 @@ void add_books(const exec::RankBooks& rank, TrainReport& out, Lines& lines) {
   }
 }
 
-/// JSON has no NaN: a loss that left the numbers is null.
+/// JSON has no NaN: non-finite values become null.
 json number(double v) { return std::isfinite(v) ? json(v) : json(nullptr); }
 
 json step_json(const exec::StepResult& s) {
@@ -78,7 +78,7 @@ std::string skipped_line(const std::vector<exec::StepResult>& steps) {
 }  // namespace
 
 std::string loss_text(double value, int digits) {
-  if (std::isnan(value)) return "nan";  // printf knows a negative one
+  if (std::isnan(value)) return "nan";  // printf would print "-nan" for a negative one
   char text[40];
   std::snprintf(text, sizeof text, std::abs(value) < 1e6 ? "%.*f" : "%.*e", digits, value);
   return text;

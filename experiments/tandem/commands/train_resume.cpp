@@ -14,25 +14,25 @@
 namespace tandem::program {
 namespace {
 
-constexpr double kHeldOut = 0.1;  // of the text, where it is evaluated on
+constexpr double kHeldOut = 0.1;  // fraction of the text, if it is evaluated on
 constexpr std::int64_t kMostSteps = 1'000'000'000;
 
-/// A count of a saved plan; 0 where there is none.
+/// A count in a saved plan; 0 if it is missing.
 std::int64_t count_of(const nlohmann::json& training, const char* key) {
   const auto found = training.find(key);
   return found == training.end() || !found->is_number_unsigned() ? 0 : found->get<std::int64_t>();
 }
 
-/// The end of the decay of the run that was saved; 0 where it had none, or one in another unit.
+/// The end of the saved run's learning rate decay; 0 if it had none, or in another unit.
 std::int64_t saved_end(const Plan& plan, const exec::Checkpoint& checkpoint, const std::string& path) {
-  const nlohmann::json saved = parse_json(checkpoint.run.plan_json, path).at("training");  // require_resumable has looked into it
+  const nlohmann::json saved = parse_json(checkpoint.run.plan_json, path).at("training");  // require_resumable has checked it
   if (saved.value("learning_rate_decay", nlohmann::json()) == "constant") return 0;
   if (saved.value("learning_rate_unit", nlohmann::json()) != plan.training.optimizer.learning_rate.unit) return 0;
   const std::int64_t said = count_of(saved, "decay_over"), steps = count_of(saved, "steps");
   return said > 0 ? said : steps > 0 && steps <= kMostSteps ? decay_end(plan, steps) : 0;
 }
 
-/// The end of the decay that the plan has; what of it changes goes into `changes`.
+/// Sets the end of the plan's decay. Describes differences from the saved run in `changes`.
 void settle_end(Plan& plan, const ResumeOptions& options, const exec::Checkpoint& checkpoint, std::vector<std::string>& changes) {
   LearningRate& rate = plan.training.optimizer.learning_rate;
   const std::int64_t saved = saved_end(plan, checkpoint, options.resume);

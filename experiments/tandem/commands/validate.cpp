@@ -39,7 +39,7 @@ struct Options {
   bool json = false;
 };
 
-/// Records as predicted with all that is known, and copies of some as predicted without their source.
+/// Records with their usual predictions, and copies predicted without their source.
 struct Judged {
   std::vector<JudgedRecord> usual, without;
 };
@@ -50,7 +50,7 @@ Judged split(std::vector<JudgedRecord> records) {
   return out;
 }
 
-/// Whether the source is the framework itself: without it nothing is known of the host, which holds for no plan that names its stack.
+/// True if the left-out source is the framework's own. The host's costs are then unknown, unlike for a plan that names its stack.
 bool is_framework(const JudgedRecord& r) {
   constexpr std::string_view kStack = "stack ";
   const LeftOut without(r.measured.without);
@@ -59,7 +59,7 @@ bool is_framework(const JudgedRecord& r) {
   });
 }
 
-/// What ranges rest on: predictions without their source where there are some.
+/// The predictions for the error book: those without their source, where they exist.
 std::vector<JudgedRecord> for_ranges(const Judged& judged) {
   std::set<std::string> without;
   std::vector<JudgedRecord> out;
@@ -87,7 +87,7 @@ void print_report(const Options& o, const Summary& summary, Judged judged) {
   o.json ? print_json(to_json(summary, judged.usual, left_out)) : print(to_text(summary, judged.usual, left_out));
 }
 
-/// What is kept of an interrupted command. Predictions take their ranges from a book of errors, so none is made of a part.
+/// Options for the partial results of an interrupted command. No error book is made, as predictions take their ranges from it.
 Options of_a_part(Options o) {
   for (std::string* path : {&o.html, &o.csv})
     if (const std::string named = std::exchange(*path, place_when_interrupted(*path)); *path != named)
@@ -102,7 +102,7 @@ std::vector<JudgedRecord> judge_all(const std::vector<Measurement>& measurements
   return judge(measurements, interruptible(jobs), [&](std::int64_t n) { progress.done(n); });
 }
 
-/// Tells why the first records have no prediction; false where any record has one.
+/// Reports why the first records have no prediction. Returns false if any record has one.
 bool all_refused(const std::vector<JudgedRecord>& records) {
   if (records.empty() || std::ranges::any_of(records, [](const JudgedRecord& r) { return r.refused.empty(); })) return false;
   constexpr std::size_t kTold = 3;
@@ -116,7 +116,7 @@ ExitCode validate_files(const Options& o) {
   if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);
   require_known_sets(o.options, measurements);
   if (!o.leave_out.empty()) std::ranges::copy(left_out(measurements, o.leave_out), std::back_inserter(measurements));
-  if (!o.errors.empty()) permit_replacing(o.errors, find_preset("topology/errors", "step_time"));  // the book goes on from itself
+  if (!o.errors.empty()) permit_replacing(o.errors, find_preset("topology/errors", "step_time"));  // the book is updated in place
   read_inputs(measurements, o.jobs);
   prepare_outputs({o.html, o.csv, o.errors}, o.files);
   const InterruptWatch watch;

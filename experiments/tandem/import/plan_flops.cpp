@@ -8,7 +8,7 @@ namespace {
 
 double d(std::int64_t n) { return static_cast<double>(n); }
 
-/// Elements of the matrices between the state and queries, keys and values.
+/// Elements of the matrices between hidden state and queries, keys and values.
 double latent(const ModelSpec& m) {
   const LatentSpec& l = m.latent;
   const double h = d(m.hidden_size), heads = d(m.num_attention_heads), q = heads * d(m.head_dim);
@@ -25,7 +25,7 @@ double attention(const ModelSpec& m, Mixer mixer, double keys) {
   return 2 * (in + h * context) + 2 * heads * pairs * keys;
 }
 
-/// Keys that a token of a layer sees, in the mean.
+/// Mean number of keys that a token sees in a layer.
 double keys_seen(const ModelSpec& m, std::int64_t layer, std::int64_t sequence) {
   const IndexerSpec& i = m.indexer;
   if (m.has_indexer(layer))
@@ -33,7 +33,7 @@ double keys_seen(const ModelSpec& m, std::int64_t layer, std::int64_t sequence) 
   return d(pairs_seen(sequence, m.has_window(layer) ? m.window.size : 0, m.window.chunked)) / d(sequence);
 }
 
-/// Of an indexer's matrices, and of scores of so many keys.
+/// FLOPs of an indexer's matrices per token. index_scores: of a token's scores with `keys` keys.
 double index_matrices(const ModelSpec& m) {
   const IndexerSpec& i = m.indexer;
   const std::int64_t queries = i.blocks() ? m.hidden_size : m.latent.query_rank, weights = i.blocks() ? 0 : i.heads;
@@ -42,7 +42,7 @@ double index_matrices(const ModelSpec& m) {
 double index_scores(const ModelSpec& m, double keys) { return 2 * d(m.indexer.heads) * d(m.indexer.head_dim) * keys; }
 double all_keys(std::int64_t sequence) { return d(pairs_seen(sequence, 0, false)) / d(sequence); }
 
-/// Of both matrices and one position after the other.
+/// FLOPs of a recurrent layer per token: its matrices, and one step of the recurrence.
 double recurrence(const ModelSpec& m) {
   const RecurrenceSpec& r = m.recurrence;
   const RecurrenceDims one{r.rule, 1, r.heads, 1, r.key_heads, r.key_dim, r.value_dim};
@@ -58,7 +58,7 @@ double forward_flops(const ModelSpec& m, std::int64_t sequence) {
   const double router = 2 * d(m.moe.num_experts + (gate ? 1 : 0)) * d(m.hidden_size);
   const double experts = d(m.moe.experts_per_token) * mlp(m, m.moe.ffn_hidden_size) + mlp(m, m.moe.shared_ffn());
   double sum = 2 * d(m.hidden_size) * d(m.vocab_size);
-  // A module of multi-token prediction has a block, its matrix on two states and the output matrix.
+  // A multi-token prediction module has a block, a matrix on two states, and the output matrix.
   sum += d(m.mtp.num_layers) * (2 * 2 * d(m.hidden_size) * d(m.hidden_size) + sum);
   for (std::int64_t l = 0; l < m.num_layers + m.mtp.num_layers; ++l) {
     const LayerKind kind = m.kind(l);
@@ -69,7 +69,7 @@ double forward_flops(const ModelSpec& m, std::int64_t sequence) {
   return sum;
 }
 
-/// An indexer has no gradients of what it reads, and gradients of scores of the chosen keys alone.
+/// An indexer has no gradients of its input. Its scores have gradients only for the chosen keys.
 double training_flops(const ModelSpec& m, std::int64_t sequence) {
   double sum = 3 * forward_flops(m, sequence);
   for (std::int64_t l = 0; l < m.num_layers + m.mtp.num_layers; ++l) {

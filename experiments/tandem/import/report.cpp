@@ -18,13 +18,13 @@ using huggingface::ImportedField;
 using huggingface::MissingFeature;
 using nlohmann::ordered_json;
 
-/// How a field of the plan came about.
+/// The origin of a plan field's value.
 enum class Origin { used, defaulted, derived, architecture };
 
-/// Fields that a value is still called a copy of one of; among more an equal number is chance.
+/// A value made from at most this many fields may be called a copy of one of them. With more, equality may be chance.
 constexpr std::ptrdiff_t kFewFields = 4;
 
-/// The field whose value the plan's is, where there is one: the file's before a default.
+/// The field with the plan's value, if any. Fields of the file come before defaults.
 const FieldValue* same_value(const ImportedField& f) {
   const auto there = [](const FieldValue& v) { return v.text != "null"; };
   if (std::count_if(f.value.from.begin(), f.value.from.end(), there) > kFewFields) return nullptr;
@@ -59,7 +59,7 @@ std::string from_text(const ImportedField& f) {
   return list_text(out);
 }
 
-/// A line for each field of that origin, under the origin's name.
+/// A line for each field of this origin, under a title.
 std::string fields_text(const Import& import, Origin origin, const std::string& title) {
   std::string out;
   for (const ImportedField& f : import.model.fields) {
@@ -71,7 +71,7 @@ std::string fields_text(const Import& import, Origin origin, const std::string& 
   return out.empty() ? "" : title + "\n" + out;
 }
 
-/// "+0.44 %": how much more the plan has.
+/// "+0.44 %": the plan's excess.
 std::string share_text(double plan, double model) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%+.4f %%", model > 0 ? 100 * (plan - model) / model : 0.0);
@@ -84,7 +84,7 @@ std::string flops_text(double flops) {
   return text.data();
 }
 
-/// Of all that a plan can say.
+/// Parameters that a plan can express.
 double counted_parameters(const Import& import) {
   return static_cast<double>(import.model.counts.text_parameters + import.model.counts.mtp_parameters);
 }
@@ -129,7 +129,7 @@ ordered_json features_json(const Import& import) {
   return out;
 }
 
-/// `value` in the order of the plan's fields, not of the alphabet.
+/// Inserts `value`, keeping the order of the plan's fields.
 void put(ordered_json& object, std::string_view path, const nlohmann::json& value) {
   const std::size_t dot = path.find('.');
   const std::string key(path.substr(0, dot));
@@ -164,7 +164,7 @@ ordered_json layout_of(const Import& import, const PlanRequest& plan) {
           {"cluster", {{"preset", plan.cluster}, {"devices", plan.devices}}}};
 }
 
-/// Problems of the plan's fields as problems of the configuration's fields that these were made of.
+/// Converts problems of the plan's fields to problems of the configuration's fields that they came from.
 std::vector<Problem> as_of_file(std::vector<Problem> problems, const huggingface::ImportedModel& model) {
   for (Problem& p : problems)
     for (const ImportedField& f : model.fields) {

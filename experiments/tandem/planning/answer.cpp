@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kOldDays = 90;
 
-/// One measured step time says nothing of other plans.
+/// A measured step time holds for one plan only.
 void require_one_plan(const Request& request, std::size_t plans) {
   if (request.step_s && plans > 1)
     throw ConfigError(Problem{"--step-time", "", number_text(*request.step_s, 3), "is of one plan, and " + std::to_string(plans) + " are compared",
@@ -42,7 +42,7 @@ Option option_of(const Request& request, const Facts& facts, Assessment assessme
 
 double merit(const Option& o) { return o.budget.money ? o.budget.money->value : o.budget.device_hours.value; }
 
-/// In time first, then those with a price, then the cheapest; among those that are late the fastest.
+/// Order: in time first, then those with a price, then the cheapest; late plans by speed.
 bool better(const Option& a, const Option& b) {
   if (in_time(a) != in_time(b)) return in_time(a);
   if (!in_time(a)) return a.budget.days.value < b.budget.days.value;
@@ -58,7 +58,7 @@ std::string unpublished(const Option& o) {
   return "no step time was ever published of " + o.assessment.topology->device().name + ": its ranges are a wide default";
 }
 
-/// Who rents a single device may sell no nodes with their network, or at another price.
+/// Warns if a provider only rents single devices: nodes with their network may be unavailable or cost more.
 void warn_of_single_devices(Answer& out) {
   std::set<std::string> clusters;
   for (const Option& o : out.options) {

@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// JSON has no infinity.
+/// JSON has no infinity: it becomes null.
 ordered_json finite(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(); }
 
 ordered_json ranged(const Ranged& r) { return {{"value", r.value}, {"low", r.low}, {"high", r.high}}; }

@@ -11,7 +11,7 @@ namespace tandem::planning {
 namespace {
 
 constexpr std::size_t kShownOptions = 20, kShownReasons = 3;
-constexpr double kDataBytesPerToken = 4;  // ids of 32 bits
+constexpr double kDataBytesPerToken = 4;  // 32-bit token ids
 
 std::string line(const std::string& what, const std::string& value) { return "  " + padded(what, 12) + value + "\n"; }
 
@@ -29,7 +29,7 @@ std::string ranged(const Ranged& r, const std::string& unit = "") {
 
 std::string percent(double share) { return number_text(100 * share, 1) + " %"; }
 
-/// Never certain: errors are known from tens of records.
+/// Never shows certainty, because errors are known from only tens of records.
 std::string likelihood(double share) {
   if (share > 0.99) return "over 99 %";
   if (share < 0.01) return "under 1 %";
@@ -137,7 +137,7 @@ std::string memory_line(const Option& o) {
 
 std::string money_short(const Budget& b) { return b.money ? figure(b.money->value) : "-"; }
 
-/// The best plan of each cluster and number of devices, in the order of merit.
+/// The best plan for each cluster and number of devices, best first.
 std::vector<const Option*> best_of_each(const std::vector<Option>& options) {
   std::vector<const Option*> out;
   const auto place = [](const Option& o) { return std::pair(o.assessment.plan.cluster.preset, o.assessment.plan.cluster.devices); };
@@ -217,7 +217,7 @@ std::string to_text(const Answer& a) {
   const Option& o = *a.best();
   const Plan& plan = o.assessment.plan;
   std::string out;
-  // What nobody ever measured is said before anything else.
+  // A warning that nothing was measured comes first.
   std::vector<std::string> warnings = a.warnings;
   if (!warnings.empty() && warnings.front().starts_with("no step time")) {
     out += "warning: " + warnings.front() + "\n";

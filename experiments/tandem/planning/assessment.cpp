@@ -13,7 +13,7 @@
 namespace tandem::planning {
 namespace {
 
-/// Just off the even shares that an override reads as fewer NICs of full speed.
+/// Slightly less than 1, since an override with an even share would mean fewer NICs at full speed.
 constexpr double kNotFewer = 1 - 1e-6;
 
 std::string reasons(const ConfigError& e) {
@@ -31,7 +31,7 @@ void predict(Assessment& a, const std::string& stack) {
   const TaskGraph graph = lower(a.plan);
   a.topology = program::topology_of(a.plan, "");
   sim::SimulateOptions options;
-  options.seeds_at_once = 1;  // plans have the threads
+  options.seeds_at_once = 1;  // the plans use the threads
   a.prediction = sim::simulate(a.plan, graph, *a.topology, options);
   if (const std::int64_t first = a.plan.training.batch_rampup.start; first > 0) {
     const Plan small = with_batch(a.plan, first);

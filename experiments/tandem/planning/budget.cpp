@@ -10,7 +10,7 @@ namespace tandem::planning {
 namespace {
 
 constexpr double kSecondsPerDay = 86400, kSecondsPerHour = 3600, kHoursPerDay = 24;
-constexpr double kWantedAvailability = 0.99;  // of the spares that are chosen here
+constexpr double kWantedAvailability = 0.99;  // availability for which spares are chosen
 constexpr double kLeastGoodput = 1e-3;
 
 Ranged scaled(const Ranged& r, double factor) { return {r.value * factor, r.low * factor, r.high * factor}; }
@@ -19,14 +19,14 @@ sim::FailureModel model_of(const FailureCondition& c, double devices) {
   return {c.per_device_day * devices / kSecondsPerDay, c.detection_s + c.restart_s, c.save_s, c.durable_s};
 }
 
-/// Nodes that wait to be repaired, on average.
+/// Average number of nodes that wait for repair.
 double mean_broken(const FailureCondition& c, const sim::FailureModel& m) {
   return m.failures_per_s * c.repair_hours * kSecondsPerHour;
 }
 
 double interval_of(const FailureCondition& c, const sim::FailureModel& m) {
   if (c.interval_s) return std::max(*c.interval_s, m.durable_s - m.save_s);
-  if (m.save_s + m.durable_s == 0 && m.failures_per_s > 0) return 1;  // checkpoints that cost nothing: one a second
+  if (m.save_s + m.durable_s == 0 && m.failures_per_s > 0) return 1;  // free checkpoints: one per second
   return sim::best_interval_s(m);
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kSequence = 4096;  // of a model that comes without a plan
+constexpr std::int64_t kSequence = 4096;  // of a model without a plan
 
 json value_of(const std::string& text) {
   const bool nested = text.starts_with('{') || text.starts_with('[');
@@ -32,7 +32,7 @@ void require_field(const std::string& field, const std::string& flag) {
   throw ConfigError(p);
 }
 
-/// Something that has no cluster of its own needs one.
+/// Requires a cluster and devices if the input has none.
 void require_place(const PlanChoice& choice) {
   if (!choice.clusters.empty() && !choice.devices.empty()) return;
   throw ConfigError(Problem{choice.plan, "", "", "is a model, and no plan: it has neither cluster nor devices",
@@ -63,7 +63,7 @@ json plan_of_config(const PlanChoice& choice) {
   return model_plan(json::parse(made.document().dump()).at("model"));
 }
 
-/// The plan that everything else changes, and whether it came without a layout.
+/// The base of all variants, and whether it came without a layout.
 json base_of(const PlanChoice& choice) {
   if (!is_preset_path(choice.plan) && !file_exists(choice.plan)) return plan_of_preset(choice);
   if (is_folder(choice.plan)) return plan_of_config(choice);

@@ -23,7 +23,7 @@ double positive(const std::string& name, const std::string& text) {
   throw ConfigError(Problem{"--what-if", name, "", "is no change that is known here", "there are " + list_text(names) + ", and all plan fields such as parallel.tensor"});
 }
 
-/// Sets the condition of that name. False where the name is none, or the option does not have it.
+/// Sets a condition by name. Returns false if the name is unknown, or the option lacks the condition.
 bool set(Conditions& c, const std::string& name, double value) {
   if (name == "failures") c.failures.per_device_day = value;
   else if (name == "restart") c.failures.detection_s = 0, c.failures.restart_s = value;
@@ -34,7 +34,7 @@ bool set(Conditions& c, const std::string& name, double value) {
   return true;
 }
 
-/// The condition's value now. Zero where the option does not have it.
+/// The present value of a condition; 0 if the option lacks it.
 double value_of(const Conditions& c, const std::string& name) {
   if (name == "failures") return c.failures.per_device_day;
   if (name == "restart") return c.failures.detection_s + c.failures.restart_s;
@@ -71,7 +71,7 @@ Change ChangeMaker::resimulated(const std::string& name, const std::string& valu
   if (!a.refusal.empty()) throw InfeasibleError(Problem{"--what-if", name, value, a.refusal, ""});
   Conditions c = conditions_of(request_, facts_, a);
   if (!c.price) c.price = option_.conditions.price;
-  c.measured_factor = option_.conditions.measured_factor;  // the simulated change, from where the measured plan is
+  c.measured_factor = option_.conditions.measured_factor;  // scales the simulated change to the measured plan
   return {name, value, budget_of(a, c, facts_)};
 }
 

@@ -25,7 +25,7 @@ std::vector<PriceKind> wanted_kinds(const PriceChoice& choice) {
   return out;
 }
 
-/// A price of a cluster that is none would be passed over in silence.
+/// Refuses prices of unknown clusters, which would otherwise be ignored silently.
 void require_clusters(const PriceChoice& choice) {
   for (const auto& [cluster, unused] : choice.device_hour) {
     if (cluster.empty() || is_preset_path(cluster) || !find_preset("topology/presets", cluster).empty()) continue;
@@ -47,7 +47,7 @@ std::optional<PriceCondition> price_of(const PriceChoice& choice, const Facts& f
   return PriceCondition{offer->device_hour, facts.prices.currency, offer};
 }
 
-/// Seconds that a save takes: given, or the checkpoint's bytes over the storage's rate.
+/// Seconds per save: given, or the checkpoint's bytes divided by the storage's rate.
 double save_seconds(const FailureChoice& choice, const Facts& facts, const Assessment& a) {
   if (choice.save_s) return *choice.save_s;
   return a.checkpoint_bytes() / choice.storage_bytes_per_s.value_or(facts.failures.storage_node_bytes_per_s * a.nodes());
@@ -88,7 +88,7 @@ std::optional<sim::PowerDraw> draw_of(const PowerChoice& choice, const Facts& fa
       throw ConfigError(Problem{"--watts", "", "", "is missing: the watts of " + a.topology->device().name + " are not known", "give it"});
     return std::nullopt;
   }
-  // Watts of the user's own are all that a device takes, busy or idle, unless the other options say more.
+  // Watts given by the user are a device's whole power, busy or idle, unless other options say more.
   const DevicePower facts_of = given ? DevicePower{*choice.busy_w, *choice.busy_w, 0, 0} : known->second;
   return sim::PowerDraw{facts_of.busy_w, choice.idle_w.value_or(facts_of.idle_w), choice.host_w.value_or(facts_of.host_busy_w),
                         choice.host_w.value_or(facts_of.host_idle_w)};

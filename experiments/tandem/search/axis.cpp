@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Plans that differ in these do other work in a step, so their times are not to be compared.
+/// Plans that differ in these fields do different work per step, so their times cannot be compared.
 constexpr std::array<std::string_view, 8> kWork{"training.global_batch_size", "training.seq_length", "training.decoder_seq_length",
                                                 "training.steps",             "training.seed",       "training.name",
                                                 "training.notes",             "training.preset"};
@@ -40,7 +40,7 @@ std::vector<std::string> names() {
   return out;
 }
 
-/// The field that somebody meant: the same one of the other section, else one with a similar name; or empty.
+/// The field that was probably meant: the same name in another section, else a similar name; else "".
 std::string meant_by(const std::string& name) {
   const std::string leaf = name.substr(name.find('.') + 1);
   for (const char* section : {"parallel.", "training."})
@@ -50,7 +50,7 @@ std::string meant_by(const std::string& name) {
 
 std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-/// A value as it stands on a command line: JSON where it is some, else a word.
+/// Converts a command line value to JSON: itself if it is JSON, else a string.
 std::string as_json(const std::string& word) {
   const json parsed = json::parse(word, nullptr, false);
   return parsed.is_discarded() ? json(word).dump() : parsed.dump();

@@ -4,7 +4,7 @@ namespace tandem::search {
 
 namespace {
 
-constexpr std::size_t kMostKept = 4096;  ///< plans of some kilobytes
+constexpr std::size_t kMostKept = 4096;  ///< plans of a few KB each
 
 }  // namespace
 

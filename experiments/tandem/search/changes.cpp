@@ -16,15 +16,15 @@ namespace tandem::search {
 
 namespace {
 
-constexpr std::int64_t kMostTimes = 64;     ///< times the devices
+constexpr std::int64_t kMostTimes = 64;     ///< largest multiple of the devices
 constexpr std::size_t kMostClusters = 3;
 
-/// Fields whose values decide how much memory a rank needs; the last two are no default axes.
+/// Fields that determine a rank's memory. The last two are no default axes.
 constexpr std::array kOfMemory{"parallel.tensor", "parallel.pipeline", "parallel.context", "parallel.expert",
                                "training.micro_batch_size", "parallel.sequence_parallel", "training.recompute", "parallel.zero_stage"};
 constexpr std::array kOffload{"parallel.offload.optimizer", "parallel.offload.parameters"};
 
-/// What a field could be and the question does not have.
+/// Values of a field that the question lacks.
 struct Untried {
   std::string field, values;  ///< "1,2"
 };
@@ -37,7 +37,7 @@ class Finder {
  public:
   Finder(const Request& request, const Space& space, const SearchOptions& options)
       : request_(request), space_(space), plan_(space.plan(0)), options_(options) {
-    request_.batch = plan_.training.global_batch_size;  // a batch that was chosen for these devices holds for all that are compared
+    request_.batch = plan_.training.global_batch_size;  // keep a batch that was chosen for these devices when others are compared
     options_.best = 1, options_.shard = 0, options_.shards = 1;
     options_.learned = nullptr;
   }
@@ -53,7 +53,7 @@ class Finder {
     const std::vector<Untried> all = untried();
     for (std::size_t i = 0; i < all.size(); ++i) keep(out, {all[i]});
     for (std::size_t i = 0; out.found.empty() && i < all.size(); ++i) pairs(out, all, i);
-    const Request bare = unsharded();  // its answers take microseconds; those of ZeRO 2 and 3 are asked for where it has none
+    const Request bare = unsharded();  // estimates without ZeRO 2 and 3 take microseconds, so these are only tried if needed
     if (!more_devices(out, bare)) more_devices(out, request_);
     if (!more_memory(out, bare)) more_memory(out, request_);
     std::stable_sort(out.found.begin(), out.found.end(),
@@ -62,7 +62,7 @@ class Finder {
   }
 
  private:
-  /// The question without sharding of gradients and weights, which saves memory and no time.
+  /// The question without sharding of gradients and weights, which saves memory but no time.
   Request unsharded() const {
     const std::ptrdiff_t axis = space_.axis_of("parallel.zero_stage");
     if (axis < 0) return request_;
@@ -72,7 +72,7 @@ class Finder {
     return values.empty() ? request_ : with(request_, "parallel.zero_stage", values);
   }
 
-  /// The question with those of its values that need least memory: plans that offload are simulated one by one, so few are asked about.
+  /// The question with only its most memory-saving values. Plans that offload are simulated one by one, so there must be few.
   Request frugal(Request request) const {
     for (const Axis& axis : space_.axes()) {
       const auto has = [&](const char* text) {
@@ -102,7 +102,7 @@ class Finder {
     return Placed{space.short_text(answer.best.front().id), plan.cluster.preset, plan.cluster.devices, room, answer.best.front()};
   }
 
-  /// The fastest that fits; nothing where the question cannot be or nothing does.
+  /// The fastest step that fits; nullopt if the question is impossible or nothing fits.
   std::optional<Change> change(const Request& request, const std::vector<std::string>& fields) const {
     try {
       const Space space(read_question(request));
@@ -112,7 +112,7 @@ class Finder {
       Change out{{}, *best};
       for (const std::string& f : fields) out.fields.emplace_back(f, value(space, best->step.id, f));
       return out;
-    } catch (const InfeasibleError&) {  // the cluster cannot have that many devices, or a degree does not divide
+    } catch (const InfeasibleError&) {  // the cluster cannot have so many devices, or a degree does not divide
       return std::nullopt;
     }
   }
@@ -140,7 +140,7 @@ class Finder {
     for (std::size_t j = first + 1; j < all.size(); ++j) keep(out, {all[first], all[j]});
   }
 
-  /// Whether the question has the value (JSON) of a field.
+  /// True if the question includes this value (JSON) of a field.
   bool tried(const std::string& field, const std::string& value) const {
     const std::ptrdiff_t axis = space_.axis_of(field);
     if (axis < 0) {
@@ -178,11 +178,11 @@ class Finder {
 
   struct Larger {
     std::string cluster;
-    std::size_t distance = 0;  ///< of its name from the question's
+    std::size_t distance = 0;  ///< edit distance between its name and the question's cluster
     Bytes memory;
   };
 
-  /// By device, of those with more memory the cluster whose name is nearest to the question's.
+  /// For each device with more memory: the cluster whose name is nearest to the question's.
   std::vector<Larger> larger() const {
     const ClusterFacts now = load_cluster(plan_.cluster.preset);
     std::map<std::string, Larger> by_device;

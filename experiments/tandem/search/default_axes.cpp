@@ -10,7 +10,7 @@ namespace tandem::search {
 namespace {
 
 constexpr std::int64_t kMostMicroBatch = 8, kMostContext = 16, kMostChunks = 12;
-constexpr std::int64_t kLongSequence = 8192;  ///< from here on sequences are worth cutting
+constexpr std::int64_t kLongSequence = 8192;  ///< sequences from this length on are worth splitting
 
 AxisRequest axis(const char* field, const std::vector<std::int64_t>& values) {
   AxisRequest out{field, {}};
@@ -29,7 +29,7 @@ std::vector<std::int64_t> powers_of_two(std::int64_t most) {
   return out;
 }
 
-/// Degrees by which both divide.
+/// Degrees that divide both numbers, up to `most`.
 std::vector<std::int64_t> common(std::int64_t a, std::int64_t b, std::int64_t most) {
   return at_most(divisors(std::gcd(a, b)), most);
 }

@@ -25,7 +25,7 @@ bool is_of_sharding(const std::string& field) {
 
 }  // namespace
 
-/// One thread's: their caches stay warm.
+/// The tools of one thread, whose caches stay warm.
 struct Judge::Tools {
   explicit Tools(const Judge& judge) : form(*judge.topology_, *judge.cost_), plans(judge.space_), twins(judge.space_) {}
 
@@ -34,7 +34,7 @@ struct Judge::Tools {
   std::unordered_map<CandidateId, const LayerFloor*> floors;  ///< by the first candidate with the same layers
 };
 
-/// Tools for as long as a thread needs them.
+/// Holds tools while a thread needs them.
 class Judge::Lease {
  public:
   explicit Lease(const Judge& judge) : judge_(judge) {
@@ -84,7 +84,7 @@ bool Judge::is_of_members(const std::string& field) const {
   return false;
 }
 
-/// Why a candidate has the step of another one that may be, by fields that change nothing; or empty.
+/// Why a candidate has the same step as another one, because a field has no effect; else "".
 std::string Judge::idle(CandidateId id, const Plan& plan, Tools& tools) const {
   const IdleFields idle(plan);
   CandidateId other = id;
@@ -108,8 +108,8 @@ const LayerFloor& Judge::floor_of(CandidateId id, const Plan& plan, Tools& tools
   return *known;
 }
 
-/// Whether states are sharded over one rank and the step is that of the axis' first value. Some stacks have other types or buckets with
-/// ZeRO, so the estimates are asked.
+/// True if ZeRO shards states over one rank and the step equals that of the axis' first
+/// value. Some stacks change types or buckets with ZeRO, so the estimates are compared.
 bool Judge::shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, Tools& tools) const {
   const std::ptrdiff_t axis = space_.axis_of("parallel.zero_stage");
   const bool several = shard_group_size(plan) > 1 || (plan.model.moe.num_experts > 0 && expert_shard_group_size(plan) > 1);
@@ -161,7 +161,7 @@ std::int64_t Judge::passes_floor(std::int64_t group) const {
   return static_cast<std::int64_t>(static_cast<double>(tools->form.passes(plan).ps()) * (1 - kTimeError));
 }
 
-/// Whether a plan with ZeRO 2 or 3 or with offloading, which has no recurrence for its memory, does not fit for what it needs without.
+/// True if a plan with ZeRO 2 or 3 or offloading cannot fit: the plan without them needs too much, even less most_saved().
 bool Judge::surely_large(const Plan& plan, sim::ClosedForm& form) const {
   const OffloadSpec& offload = plan.parallel.offload;
   if (plan.parallel.zero_stage < 2 && !offload.optimizer && !offload.parameters) return false;
@@ -197,7 +197,7 @@ CandidateView Judge::candidate(CandidateId id) const {
   out.outcome = e.outside == sim::Outside::layout ? Outcome::simulated : Outcome::estimated;
   const bool holds = e.outside == sim::Outside::nothing;
   out.rough = !disturbed_ && (!holds || large(out.memory, -kMemoryError));
-  // What is outside takes no less than it would with the links and the host to itself.
+  // Outside the closed form, a step takes at least as long as with links and host to itself.
   if (out.rough && (holds || e.least))
     out.floor_ps = static_cast<std::int64_t>(static_cast<double>(out.estimate_ps) * (1 - kTimeError));
   return out;
@@ -220,8 +220,8 @@ CandidateView Judge::refine(CandidateId id) const {
 Simulated Judge::simulate(CandidateId id) const {
   const Plan plan = space_.plan(id);
   const TaskGraph graph = lower(plan);
-  // What a rank needs is never less than its live tensors: whether these fit is known before the time is, and whether their allocator
-  // has room for them.
+  // A rank needs at least its live tensors. So a candidate that cannot
+  // fit is often found before its time and its allocator are simulated.
   std::int64_t live = 0;
   for (const Program& program : graph.programs) live = std::max(live, program.memory.live_peak_bytes.count());
   live += topology_->device().runtime_memory.count();

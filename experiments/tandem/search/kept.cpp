@@ -30,7 +30,7 @@ constexpr std::size_t kDigits = 16;
   throw ConfigError(Problem{file, field, value, reason, remedy});
 }
 
-/// What is read of a file.
+/// The parsed contents of a file.
 struct Kept {
   std::string file;
   Shard shard;
@@ -44,7 +44,7 @@ std::string sealed(std::string text) {
   return text + std::string(kBefore) + digest + std::string(kBehind);
 }
 
-/// The object without its checksum. Throws ConfigError where that does not match.
+/// The object without its checksum. Throws ConfigError if the checksum does not match.
 std::string unsealed(const std::string& file, const std::string& text) {
   const std::size_t tail = kBefore.size() + kDigits + kBehind.size();
   const bool long_enough = text.size() > tail && text.starts_with("{\"what\":\"tandem search\"");
@@ -56,7 +56,7 @@ std::string unsealed(const std::string& file, const std::string& text) {
   return body;
 }
 
-/// The first place where two questions differ, "" where none.
+/// The first path at which two questions differ; "" if they are equal.
 std::string difference(const json& kept, const json& asked, const std::string& path) {
   if (kept == asked) return "";
   if (!kept.is_object() || !asked.is_object()) return path;
@@ -80,7 +80,7 @@ std::string dotted(const std::string& path) {
   return out;
 }
 
-/// What makes others differ is compared first: axes depend on the plan, and all of it changes `content`.
+/// Compares first what causes other differences: axes depend on the plan, and any change affects `content`.
 void require_same_question(const std::string& file, const json& kept, const json& asked) {
   for (const char* part : {"plan", "stack", "any_stack", "axes"}) {
     const std::string at = difference(kept.at(part), asked.at(part), "/" + std::string(part));
@@ -108,7 +108,7 @@ Kept read_kept(const std::string& file, const std::vector<Search*>& searches) {
   return out;
 }
 
-/// A file with a right checksum may still be of somebody who made one.
+/// Validates a file even if its checksum is right, because anybody can compute one.
 Kept checked(const std::string& file, const std::vector<Search*>& searches) {
   try {
     return read_kept(file, searches);

@@ -16,7 +16,7 @@ using nlohmann::ordered_json;
   throw ConfigError(Problem{file, field, "", "does not belong to this search", "remove the file and run its search again"});
 }
 
-/// Reads a flat list of numbers, row by row.
+/// Reads a flat list of numbers as rows.
 class Rows {
  public:
   Rows(const json& list, std::size_t width, const std::string& file, std::string field)
@@ -26,7 +26,7 @@ class Rows {
   std::size_t count() const { return list_.size() / width_; }
   std::int64_t at(std::size_t row, std::size_t column) const { return list_[row * width_ + column].get<std::int64_t>(); }
   double real(std::size_t row, std::size_t column) const { return list_[row * width_ + column].get<double>(); }
-  /// A number from 0 to below `end`.
+  /// A number from 0 to `end` - 1.
   std::int64_t below(std::size_t row, std::size_t column, std::int64_t end) const {
     const std::int64_t out = at(row, column);
     if (out < 0 || out >= end) refuse(file_, field_);

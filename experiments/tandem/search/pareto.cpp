@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kPsPerHour = 3600e12;
 
-/// Time and memory of those that were met, kept as a staircase: no step of it is above another.
+/// The staircase of (time, memory) points seen so far: memory falls as time grows.
 class Staircase {
  public:
   void add(std::int64_t time, std::int64_t memory) {
@@ -25,17 +25,17 @@ class Staircase {
     steps_.erase(begin, end);
     steps_[time] = memory;
   }
-  /// Whether one of them is as good in both.
+  /// True if some point is at least as good in both.
   bool covers(std::int64_t time, std::int64_t memory) const {
     const auto after = steps_.upper_bound(time);
     return after != steps_.begin() && std::prev(after)->second <= memory;
   }
 
  private:
-  std::map<std::int64_t, std::int64_t> steps_;  ///< memory by time, falling
+  std::map<std::int64_t, std::int64_t> steps_;  ///< time -> memory, falling
 };
 
-/// The front of the bounds, fastest first.
+/// The Pareto front of the bounds, fastest first.
 std::vector<const Found*> front_of(std::vector<const Found*> rest) {
   std::sort(rest.begin(), rest.end(), [](const Found* a, const Found* b) {
     return std::tuple(a->least_ps(), a->least_memory(), a->id) < std::tuple(b->least_ps(), b->least_memory(), b->id);
@@ -114,7 +114,7 @@ ParetoFront pareto_front(const std::vector<Search*>& searches, std::vector<Front
   }
   const auto key = [](const ParetoPoint& p) { return std::tuple(p.figures(), p.search, p.step.id); };
   std::sort(all.begin(), all.end(), [&](const ParetoPoint& a, const ParetoPoint& b) { return key(a) < key(b); });
-  for (const ParetoPoint& p : all) {  // whoever beats a point, or is its equal with a lower number, stands before it
+  for (const ParetoPoint& p : all) {  // sorted so that a point that dominates another (or equals it with a lower id) comes first
     const bool beaten = std::any_of(out.points.begin(), out.points.end(), [&](const ParetoPoint& q) { return no_worse(q, p); });
     (beaten ? out.others : out.points).push_back(p);
   }

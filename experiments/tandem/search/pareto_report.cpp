@@ -24,7 +24,7 @@ std::string objectives_text(const ParetoFront& front) {
   return list_text(names);
 }
 
-/// One sentence for each objective that is left out.
+/// A sentence for each omitted objective.
 std::vector<std::string> left_out(const std::vector<Search*>& searches, const ParetoFront& front) {
   std::vector<std::string> out;
   for (std::size_t i = 0; i < searches.size(); ++i) {

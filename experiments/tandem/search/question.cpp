@@ -23,7 +23,7 @@ using nlohmann::json;
 
 constexpr std::int64_t kTokensOfAStep = 4 << 20, kLongestSequence = 4096;
 
-/// Fields that hold for one layout only: a search over layouts leaves them to their defaults.
+/// Fields that are valid for one layout only. A search over layouts leaves them at their defaults.
 constexpr std::array kOfOneLayout{"parallel.data", "parallel.pipeline_split", "parallel.expert_tensor", "parallel.zero_group",
                                   "training.recompute_layers"};
 
@@ -57,7 +57,7 @@ class QuestionReader {
     return std::any_of(list.begin(), list.end(), [&](const AxisRequest& a) { return a.field == field; });
   }
 
-  /// A preset's name, else a file: a plan, or a model.
+  /// The subject is a preset's name, or a file with a plan or a model.
   void read_subject() {
     const std::string& subject = request_.subject;
     if (!is_preset_path(subject) && !is_folder(subject)) {
@@ -96,7 +96,7 @@ class QuestionReader {
       throw ConfigError(Problem{out_.file, "--devices", "", "is missing", "give the number of devices, such as --devices 64"});
   }
 
-  /// Takes fields that say "auto" out of the document.
+  /// Removes fields with the value "auto" from the document.
   std::vector<AxisRequest> take_automatic() {
     std::vector<AxisRequest> out;
     for (const char* part : {"parallel", "training"}) {
@@ -131,8 +131,8 @@ class QuestionReader {
     out_.told.push_back("sequences of " + std::to_string(length) + " tokens (--seq-length sets it)");
   }
 
-  /// The power of two of sequences that comes to at most four million tokens. Where the devices do not divide it, the nearest multiple
-  /// of them: else data parallelism over all of them, often the fastest layout, could not be.
+  /// Chooses the largest power of two of sequences with at most four million tokens. If the devices do not
+  /// divide it, the nearest multiple of them, because pure data parallelism is often the fastest layout.
   void choose_batch() {
     const std::int64_t length = document_["training"]["seq_length"].is_number_integer() ? document_["training"]["seq_length"].get<std::int64_t>() : 1;
     std::int64_t batch = 1;
@@ -142,14 +142,14 @@ class QuestionReader {
     out_.told.push_back("a global batch of " + std::to_string(batch) + " sequences (--global-batch sets it)");
   }
 
-  /// 1 where the document does not say it in a number.
+  /// The document's number of devices; 1 if it is no number.
   std::int64_t said_devices() const {
     const json& cluster = document_["cluster"];
     const bool number = cluster.is_object() && cluster.contains("devices") && cluster["devices"].is_number_integer();
     return number ? std::max<std::int64_t>(1, cluster["devices"].get<std::int64_t>()) : 1;
   }
 
-  /// The least number that all devices divide that are compared; anything from `most` on where it is no less.
+  /// The least common multiple of all compared device counts; capped at `most`.
   std::int64_t shared_by_devices(std::int64_t most) {
     std::int64_t out = request_.compared.empty() ? said_devices() : 1;
     for (const std::int64_t devices : request_.compared)
@@ -167,7 +167,7 @@ class QuestionReader {
     return out;
   }
 
-  /// The document's draft, with a value for what plans cannot do without.
+  /// The document's draft, with values for required fields.
   PlanDraft draft() const {
     json probe = document_;
     if (!probe.contains("training") || !probe["training"].contains("micro_batch_size"))
@@ -176,7 +176,7 @@ class QuestionReader {
     return read_draft(probe.dump(), out_.file, context);
   }
 
-  /// Default axes first and in their order, then those that the command line adds.
+  /// Orders axes: default ones in their order, then the command line's.
   void order(std::vector<AxisRequest>& axes, std::int64_t per_node) const {
     std::vector<std::string> fields;
     for (const AxisRequest& axis : default_axes(out_.draft.plan, per_node)) fields.push_back(axis.field);
@@ -184,7 +184,7 @@ class QuestionReader {
     std::stable_sort(axes.begin(), axes.end(), [&](const AxisRequest& a, const AxisRequest& b) { return place(a) < place(b); });
   }
 
-  /// A field that says "auto" and that nobody knows values for.
+  /// Refuses a field with "auto" for which there are no default values.
   void require_known(const std::vector<AxisRequest>& automatic, const std::vector<AxisRequest>& axes) const {
     for (const AxisRequest& a : automatic)
       if (!names(axes, a.field) && a.field != "parallel.data" && a.field != "parallel.expert")

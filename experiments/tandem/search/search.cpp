@@ -11,13 +11,13 @@ namespace tandem::search {
 
 namespace {
 
-constexpr std::size_t kChunk = 256;                         ///< groups that a thread bounds at a time
-constexpr std::size_t kChunks = 64;                         ///< between two moments at which the knowledge is whole
-constexpr std::size_t kFirstRound = 8, kLastRound = 1024;   ///< groups that are estimated between two looks at the limit
+constexpr std::size_t kChunk = 256;                         ///< groups per thread and chunk
+constexpr std::size_t kChunks = 64;                         ///< chunks between two consistent states of the knowledge
+constexpr std::size_t kFirstRound = 8, kLastRound = 1024;   ///< groups to estimate between two updates of the limit
 constexpr std::size_t kSharpened = 256;                     ///< groups whose bounds are raised at a time
-constexpr std::size_t kSimulations = 4, kRefined = 16;      ///< between two looks at the limit
+constexpr std::size_t kSimulations = 4, kRefined = 16;      ///< between two updates of the limit
 
-/// The k least of some times.
+/// The k smallest times.
 class Least {
  public:
   explicit Least(std::int64_t k) : k_(static_cast<std::size_t>(k)) {}
@@ -25,7 +25,7 @@ class Least {
     times_.push(time);
     if (times_.size() > k_) times_.pop();
   }
-  /// The k-th, kNoLimit where there are fewer.
+  /// The k-th smallest; kNoLimit if there are fewer.
   std::int64_t last() const { return times_.size() < k_ ? kNoLimit : times_.top(); }
 
  private:
@@ -33,7 +33,7 @@ class Least {
   std::priority_queue<std::int64_t> times_;
 };
 
-/// Neighbours differ in what they cost, so a shard takes groups by a number that mixes them (splitmix64).
+/// Neighbouring groups cost different work, so shards take groups by a mixed number (splitmix64).
 std::uint64_t mixed(std::uint64_t n) {
   n += 0x9e3779b97f4a7c15;
   n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9;
@@ -60,7 +60,7 @@ void Search::learned() const {
   if (options_.learned) options_.learned();
 }
 
-/// Bounds the shard's groups that nobody has bounded.
+/// Bounds the shard's groups that have no bounds yet.
 void Search::bound() {
   std::vector<std::int64_t> missing;
   for (std::int64_t g = 0; g < space_.groups(); ++g)
@@ -92,7 +92,7 @@ void Search::sort_open() {
                    [&](std::int64_t a, std::int64_t b) { return fact(a).floor_ps < fact(b).floor_ps; });
 }
 
-/// Raises the simple bounds of groups that are estimated next; false where none of these has one.
+/// Raises the simple bounds of the next groups to estimate. Returns false if none has a simple bound.
 bool Search::sharpen(std::int64_t limit) {
   const auto sharp = [&](std::int64_t g) { return fact(g).sharp; };
   std::vector<std::int64_t> simple = next_groups(limit, round_);
@@ -131,7 +131,7 @@ void Search::estimate(const std::vector<std::int64_t>& groups) {
                                   c.outside, c.rough});
     }
   });
-  if (stopped()) throw program::Interrupted{};  // a round counts as a whole
+  if (stopped()) throw program::Interrupted{};  // an interrupted round does not count
   for (std::size_t i = 0; i < groups.size(); ++i) {
     known_.groups[groups[i]] = parts[i].counts;
     known_.found.insert(known_.found.end(), parts[i].found.begin(), parts[i].found.end());
@@ -158,13 +158,13 @@ std::int64_t Search::estimated_limit() const {
   return least.last();
 }
 
-/// The least bound of a group that is not estimated yet, kNoLimit where there is none.
+/// The lowest bound of a group that is not estimated yet; kNoLimit if there is none.
 std::int64_t Search::frontier() {
   while (next_ < order_.size() && known_.groups.count(order_[next_]) != 0) ++next_;
   return next_ < order_.size() ? fact(order_[next_]).floor_ps : kNoLimit;
 }
 
-/// The first of those that are not estimated, as far as their bounds are not above the limit.
+/// The next groups to estimate, whose bounds do not exceed the limit.
 std::vector<std::int64_t> Search::next_groups(std::int64_t limit, std::size_t most) const {
   std::vector<std::int64_t> out;
   for (std::size_t i = next_; i < order_.size() && out.size() < most; ++i) {
@@ -175,7 +175,7 @@ std::vector<std::int64_t> Search::next_groups(std::int64_t limit, std::size_t mo
 }
 
 Search::Walk Search::walk(std::int64_t frontier) const {
-  std::vector<std::pair<Position, bool>> queue;  // whether it is rough
+  std::vector<std::pair<Position, bool>> queue;  // bool: rough
   for (const Found& f : known_.found)
     if (const std::optional<Found> whole = known_.whole(f); whole && whole->least_ps() < frontier)
       queue.push_back({{whole->least_ps(), f.id}, whole->rough});
@@ -220,8 +220,8 @@ void Search::simulate(const std::vector<CandidateId>& ids) {
   }
 }
 
-/// Best first: a candidate is simulated only when no group that is not estimated could come before it. So which are simulated does not
-/// depend on what was known before.
+/// Best first: a candidate is simulated only if no group without estimates could
+/// come before it. So the set of simulations does not depend on earlier knowledge.
 void Search::explore() {
   survey();
   for (;;) {
@@ -290,7 +290,7 @@ Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int6
   }
   for (const Found& f : known_.found) {
     if (group_floor(f) > out.limit_ps) continue;
-    const Outcome was = f.estimated() ? Outcome::estimated : Outcome::simulated;  // as it was counted when its group was
+    const Outcome was = f.estimated() ? Outcome::estimated : Outcome::simulated;  // as counted with its group
     const Outcome now = fate_of(f, out);
     if (now == Outcome::left) out.complete = false;
     --at(out.counts, was), ++at(out.counts, now);
@@ -311,7 +311,7 @@ Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int6
   return out;
 }
 
-/// What becomes of a candidate that was found, by the last of the best and by what was simulated and refined.
+/// The outcome of a found candidate, from the limit and from its simulation or refinement.
 Outcome Search::fate_of(const Found& f, const Answer& answer) const {
   if (f.rough && f.least_ps() > answer.limit_ps) return Outcome::bounded;
   if (f.rough && Position{f.least_ps(), f.id} >= answer.end) return Outcome::left;
@@ -319,7 +319,7 @@ Outcome Search::fate_of(const Found& f, const Answer& answer) const {
   if (!whole) return Outcome::too_large;
   const bool counts = whole->least_ps() <= answer.limit_ps;
   const auto s = answer.simulated.find(f.id);
-  // A simulated time holds even where its estimate was too high by more than kTimeError.
+  // A simulated time is valid even if its estimate was too high by more than kTimeError.
   const bool timed = s != answer.simulated.end() && (counts || s->second.time_ps <= answer.limit_ps);
   if (timed) return s->second.fits ? Outcome::simulated : Outcome::too_large;
   return whole->estimated() ? Outcome::estimated : counts ? Outcome::left : Outcome::bounded;

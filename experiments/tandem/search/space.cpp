@@ -15,14 +15,14 @@ namespace {
 
 constexpr std::int64_t kMostCandidates = std::int64_t{1} << 40;
 
-/// Fields that only say how gradients, weights and states travel and where they lie: no computation of a layer depends on them.
+/// Fields about the communication and placement of gradients, weights and states. No computation of a layer depends on them.
 constexpr std::array<std::string_view, 16> kExchangeFields{
     "parallel.zero_stage",        "parallel.zero_group",       "parallel.overlap_grad_reduce", "parallel.overlap_param_gather",
     "parallel.bucket_bytes",      "parallel.prefetch_layers",  "parallel.reuse_distance",      "parallel.overlap_p2p",
     "parallel.scatter_p2p",       "parallel.offload.optimizer", "parallel.offload.parameters", "parallel.offload.ratio",
     "parallel.optimizer_sync",    "parallel.unit_copies",      "parallel.root_unit",           "training.expandable_segments"};
 
-/// Fields whose product is the number of ranks.
+/// The fields whose product is the number of ranks.
 struct DegreeField {
   std::string_view path;
   std::int64_t ParallelSpec::*member;
@@ -31,10 +31,10 @@ constexpr std::array kDegrees{DegreeField{"parallel.tensor", &ParallelSpec::tens
                               DegreeField{"parallel.context", &ParallelSpec::context}, DegreeField{"parallel.data", &ParallelSpec::data}};
 constexpr std::size_t kData = 3;
 
-/// parallel.data where the plan does not say it: what others leave of `ranks`, 0 where that is no whole number.
+/// Default of parallel.data: `ranks` divided by the other degrees; 0 if that is not a whole number.
 std::int64_t data_left(std::int64_t ranks, std::int64_t others) { return ranks % others == 0 ? ranks / others : 0; }
 
-/// The stack that completed candidates have.
+/// The stack of completed candidates.
 std::string stack_of(const Question& question) {
   PlanDraft draft = question.draft;
   for (const Axis& axis : question.axes) axis.values.front().set(draft.plan);
@@ -54,10 +54,10 @@ void Space::order_axes(const std::set<std::string>& asked) {
   };
   const auto middle = std::stable_partition(question_.axes.begin(), question_.axes.end(), [&](const Axis& a) { return !inner(a); });
   outer_ = static_cast<std::size_t>(middle - question_.axes.begin());
-  // What is derived from a plan may depend on its batch.
+  // derived values may depend on the batch
   const bool derived = std::any_of(asked.begin(), asked.end(), [](const std::string& f) { return f.starts_with("derived."); });
   data_said_ = question_.draft.given.count("parallel.data") != 0;
-  // Ranks that share an expert's matrices follow from the number of data ranks, and so from all degrees.
+  // The ranks that share an expert's matrices follow from the number of data ranks, so from all degrees.
   const bool experts = question_.draft.plan.model.moe.num_experts > 0;
   for (std::size_t a = 0; a < axes().size(); ++a) {
     const std::string& field = axes()[a].field;

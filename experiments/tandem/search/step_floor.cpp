@@ -13,9 +13,9 @@ namespace tandem::search {
 
 namespace {
 
-constexpr std::int64_t kLayers = 2;  ///< of the small plan; of its encoder and decoder each
+constexpr std::int64_t kLayers = 2;  ///< of the small plan; of encoder and decoder each
 
-/// The fewest layers, two at least, that have every kind of the model's.
+/// The fewest layers, at least two, that include every kind of the model's layers.
 std::int64_t few_layers(const ModelSpec& m) {
   std::set<LayerKind> all, few;
   for (std::int64_t l = 0; l < m.num_layers; ++l) all.insert(m.kind(l));
@@ -24,7 +24,7 @@ std::int64_t few_layers(const ModelSpec& m) {
   return std::max(n, kLayers);
 }
 
-/// A plan of one stage and as few data ranks as its experts need, with two layers or one of each kind, and one micro-batch.
+/// A one-stage plan with one micro-batch, as few data ranks as its experts need, and two layers or one of each kind.
 Plan small_plan(const Plan& plan, bool experts) {
   Plan small = plan;
   ParallelSpec& q = small.parallel;
@@ -51,7 +51,7 @@ Plan small_plan(const Plan& plan, bool experts) {
   return small;
 }
 
-/// ps that an instance's computations take.
+/// Time in ps of an instance's computations.
 std::int64_t computation(const std::vector<Task>& tasks, DType compute, const sim::CostModel& cost) {
   std::int64_t sum = 0;
   for (const Task& t : tasks) {
@@ -61,7 +61,7 @@ std::int64_t computation(const std::vector<Task>& tasks, DType compute, const si
   return sum;
 }
 
-/// Of one layer, by phase.
+/// Times of one layer's passes in ps.
 struct Passes {
   std::int64_t forward = 0, again = 0, backward = 0, weight = 0;
 };
@@ -73,7 +73,7 @@ std::int64_t output_bytes(const Template& block) {
   return sum;
 }
 
-/// What an instance of a layer keeps for its backward pass.
+/// Bytes that a layer keeps for its backward pass.
 std::int64_t kept_bytes(const Template& block) {
   std::int64_t sum = output_bytes(block);
   for (const Slot& s : block.slots)
@@ -89,7 +89,7 @@ void take_least(LayerFloor& out, const Passes& p, bool first) {
   least(out.forward, of.forward), least(out.backward, of.backward), least(out.again, of.again), least(out.back, of.back);
 }
 
-/// Elements of the layers' parameters, by layer; "layer3.qkv.weight" is one of layer 3's.
+/// The fewest parameter elements of any layer. "layer3.qkv.weight" belongs to layer 3.
 std::int64_t least_elements(const Program& program, std::int64_t layers) {
   std::vector<std::int64_t> of(static_cast<std::size_t>(layers), 0);
   for (const Param& p : program.params)
@@ -111,7 +111,7 @@ LayerFloor FloorTable::read(const Plan& small) const {
     if (i.micro_batch < 0) continue;
     const Template& block = graph.of(i);
     const std::int64_t ps = computation(block.tasks, compute, cost_);
-    if (i.layer >= small.model.total_layers()) {  // an MTP module: it stands beside the head
+    if (i.layer >= small.model.total_layers()) {  // an MTP module counts with the head
       out.head += ps;
     } else if (i.layer >= 0) {
       Passes& p = layers[static_cast<std::size_t>(i.layer)];
@@ -157,7 +157,7 @@ const LayerFloor& FloorTable::of(const Plan& plan) {
 
 namespace {
 
-/// What a stage computes for a micro-batch, and its share of the way that a micro-batch goes.
+/// A stage's computation per micro-batch, and its part of a micro-batch's path.
 struct StageFloor {
   std::int64_t all = 0, first_forward = 0, first_backward = 0;
 };
@@ -189,7 +189,7 @@ std::int64_t time_floor(const Plan& plan, const LayerFloor& layer) {
   for (const auto& chunks : lowering::stage_chunks(plan)) {
     const StageFloor stage = stage_floor(plan, layer, chunks);
     most = std::max(most, before + plan.micro_batches() * stage.all);
-    before += stage.first_forward + (split ? 0 : stage.first_backward);  // weight passes that were put off may come last
+    before += stage.first_forward + (split ? 0 : stage.first_backward);  // deferred weight passes may come last
   }
   return most;
 }
@@ -198,13 +198,13 @@ namespace {
 
 std::int64_t states(OptimizerKind kind, double momentum) { return kind == OptimizerKind::sgd ? (momentum > 0 ? 1 : 0) : 2; }
 
-/// Of a parameter, its wider copy among them.
+/// Bits per parameter of optimizer states, including the master copy.
 double bits_of_states(const TrainingSpec& t) {
   const std::int64_t copy = t.dtypes.master == t.dtypes.weights ? 0 : bits(t.dtypes.master);
   return static_cast<double>(copy + states(t.optimizer.kind, t.optimizer.momentum) * bits(t.dtypes.optimizer_state));
 }
 
-/// Ranks that share the states of a parameter, experts' or others'.
+/// Number of ranks that share a parameter's states, for experts or others: the smaller.
 std::int64_t fewest_shards(const Plan& plan) {
   const lowering::Sharding z = lowering::sharding_of(plan);
   if (z.zero_stage == 0) return 1;
@@ -226,7 +226,7 @@ std::int64_t most_layers(const Plan& plan) {
 std::int64_t most_saved(const Plan& plan, const Plan& plain) {
   const ModelSpec& m = plan.model;
   const DTypes& d = plan.training.dtypes;
-  constexpr double kUnsplit = 1.02;  // norms and biases, which tensor parallelism does not split
+  constexpr double kUnsplit = 1.02;  // for norms and biases, which tensor parallelism does not split
   const double share = static_cast<double>(most_layers(plan)) / static_cast<double>(m.total_layers());
   const double tables = 2.0 * static_cast<double>(m.vocab_size + m.max_position_embeddings) * static_cast<double>(m.hidden_size);
   const ParameterCount count = count_parameters(m, m.vocab_size);
@@ -234,7 +234,7 @@ std::int64_t most_saved(const Plan& plan, const Plan& plain) {
   const double elements = (share * (static_cast<double>(count.total) - modules) + modules + tables) * kUnsplit;
   const ParallelSpec& q = plan.parallel;
   const bool states_go = q.offload.optimizer || q.offload.parameters;
-  double each = 0;  // bits
+  double each = 0;  // in bits
   if (q.zero_stage >= 2 || states_go) each += bits(d.gradients);
   if (q.zero_stage >= 3 || q.offload.parameters) each += bits(d.weights);
   if (states_go) each += bits_of_states(plan.training) / static_cast<double>(fewest_shards(plain));

@@ -16,11 +16,11 @@ namespace tandem::search {
 
 /// Computation and memory of a layer on one rank; minima over the model's kinds of layers.
 struct LayerFloor {
-  std::int64_t forward = 0, backward = 0, again = 0;  ///< ps of a micro-batch; `backward` with the weights' gradients
+  std::int64_t forward = 0, backward = 0, again = 0;  ///< ps a micro-batch; `again`: recomputation; `backward`: + weight gradients
   std::int64_t back = 0;                              ///< ps: the part of `backward` for which the previous stage waits
   std::int64_t embedding = 0, head = 0;               ///< ps per micro-batch, both passes
   std::int64_t elements = 0;                          ///< parameters
-  std::int64_t kept = 0;                              ///< bytes of a micro-batch, until its backward pass, where it does not run again
+  std::int64_t kept = 0;                              ///< bytes per micro-batch, until the backward pass; without recomputation
   std::int64_t output = 0;                            ///< of these, the next layer's input: all that is kept with recomputation
 };
 
@@ -47,8 +47,8 @@ class FloorTable {
 /// its first one come those of earlier stages, and after its last one theirs again.
 std::int64_t time_floor(const Plan& plan, const LayerFloor& layer);
 
-/// Bytes of the first or a later stage's rank: parameters, gradients and states as ZeRO shares them out, and what layers keep for the
-/// micro-batches that are under way in the first stage. Without embedding, head, workspaces and the framework's own.
+/// Lower bound in bytes on a rank's memory in the first or a later stage: parameters, gradients and states as ZeRO shards them,
+/// and tensors kept for the first stage's micro-batches in flight. Excludes embedding, head, workspaces and the framework.
 std::int64_t memory_floor(const Plan& plan, const LayerFloor& layer, const Device& device);
 
 /// Upper bound on the memory that a rank of `plan` saves over `plain`, the same plan with at most ZeRO 1 and no

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kMostAsked = 100'000;
 
-/// By axis, the value that is asked for; -1: any.
+/// The wanted value index of each axis; -1: any.
 std::vector<std::ptrdiff_t> wanted(const Space& space, const std::string& where) {
   std::vector<std::ptrdiff_t> out(space.axes().size(), -1);
   for (std::size_t begin = 0; begin < where.size();) {
@@ -34,7 +34,7 @@ std::vector<std::ptrdiff_t> wanted(const Space& space, const std::string& where)
   return out;
 }
 
-/// Of one candidate, in words.
+/// One candidate, described in words.
 struct Example {
   CandidateId id = 0;
   std::string reason;

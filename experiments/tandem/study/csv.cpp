@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// A cell of RFC 4180: quoted where it must be, without control characters.
+/// A cell of RFC 4180: quoted if necessary, without control characters.
 std::string cell(const ordered_json& value) {
   const std::string text = value.is_string() ? printable(value.get<std::string>(), "\n") : value.is_null() ? "" : value.dump();
   if (text.find_first_of(",\"\n\r") == text.npos) return text;
@@ -19,7 +19,7 @@ std::string cell(const ordered_json& value) {
   return out + "\"";
 }
 
-/// One object deep: {"layout": {"tensor": 4}} becomes layout.tensor.
+/// Flattens one level: {"layout": {"tensor": 4}} becomes layout.tensor.
 ordered_json flat(const ordered_json& row) {
   ordered_json out = ordered_json::object();
   for (const auto& [key, value] : row.items()) {

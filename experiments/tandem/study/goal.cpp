@@ -22,7 +22,7 @@ const std::vector<std::string> kKeys = {"tokens", "days", "goodput", "device_hou
   throw ConfigError(Problem{file, field, value.is_null() ? "" : value_text(value), reason, remedy});
 }
 
-// So that no result is beyond all numbers.
+// Limits that keep all results finite.
 constexpr double kMostTokens = 1e18, kMostDays = 1e6, kMostPrice = 1e9, kLeastGoodput = 1e-3;
 
 double positive(const json& value, double most, const std::string& file, const std::string& field, const std::string& remedy) {
@@ -31,7 +31,7 @@ double positive(const json& value, double most, const std::string& file, const s
   return value.get<double>();
 }
 
-/// A preset's name, or the name of a user's own file, wherever the plan that names it lies.
+/// A preset's name, or the file name of a user's own preset, independent of the folder.
 std::string short_name(const std::string& preset) {
   return is_preset_path(preset) ? std::filesystem::path(preset).filename().string() : preset;
 }

@@ -77,7 +77,7 @@ void predict(ordered_json& row, const Point& point, const std::string& file) {
   const TaskGraph graph = lower(plan);
   const auto topology = program::topology_of(plan, "");
   sim::SimulateOptions options;
-  options.seeds_at_once = 1;  // plans have the threads
+  options.seeds_at_once = 1;  // the plans use the threads
   options.every_breakdown = false;
   const Prediction p = sim::simulate(plan, graph, *topology, options);
   settle(row, p.fits ? Status::ok : Status::too_large,
@@ -89,7 +89,7 @@ void add_files(std::string& text, std::string_view folder) {
   for (const std::string& preset : preset_names(folder)) text += preset + read_text(look_for_data_file(folder, preset + ".json"));
 }
 
-/// Problems of one plan, or of files that it names, as problems of the study that formed it.
+/// Converts problems of a plan, or of files that it names, to problems of the study.
 std::vector<Problem> in_study(const std::string& file, const std::string& at, std::vector<Problem> problems) {
   for (Problem& p : problems) {
     const std::string place = p.file.empty() || p.file == file ? "" : p.file + (p.field.empty() ? "" : ": ");
@@ -99,7 +99,7 @@ std::vector<Problem> in_study(const std::string& file, const std::string& at, st
   return problems;
 }
 
-/// The text of a file of the user's own and, `depth` files deep, of those that it names for parts of a cluster.
+/// The text of a user's own file, followed by the files that it names for parts of a cluster, down to `depth`.
 std::string with_parts(const std::string& path, int depth) {
   std::string text = read_text(path);
   if (depth == 0) return text;
@@ -113,7 +113,7 @@ std::string with_parts(const std::string& path, int depth) {
   return text;
 }
 
-/// What a cluster of the user's own says, which a key must follow too: itself, its device, and what that has.
+/// The texts of a user's own cluster, its device and their parts, because a key must depend on them.
 std::string own_cluster(const Plan& plan) {
   return is_preset_path(plan.cluster.preset) ? with_parts(cluster_file(plan.cluster.preset), 2) : "";
 }
@@ -134,7 +134,7 @@ std::string digest(std::string_view text) {
 
 namespace {
 
-/// Changes with every preset and calibration that predictions rest on.
+/// A hash of all presets and calibrations that predictions use.
 std::string presets_digest() {
   std::string text;
   for (const char* folder :
@@ -188,7 +188,7 @@ std::string evaluate(const Study& study, const Candidate& c) {
   } catch (const ConfigError& e) {
     settle(row, Status::refused, reasons(e));
   } catch (const std::bad_alloc&) {
-    throw;  // says nothing of the plan
+    throw;  // not the plan's fault
   } catch (const std::exception& e) {
     settle(row, Status::failed, e.what());
   }

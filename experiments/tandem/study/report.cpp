@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-/// As a sweep names a value of an axis: a list or an object by its text.
+/// An axis value's label as in a sweep: lists and objects by their text.
 json label_of(const json& value) {
   if (value.is_object() && value.contains("label")) return value["label"];
   return value.is_structured() ? json(value.dump()) : value;
@@ -26,7 +26,7 @@ bool has_label(const json& axis, const json& label) {
   return std::any_of(values.begin(), values.end(), [&](const json& value) { return label_of(value) == label; });
 }
 
-/// Whether a row lies at a point of the study; the folder keeps others, too.
+/// True if a row is at a point of the study; the folder also keeps others.
 bool in_study(const json& axes, const json& at) {
   if (at.size() != axes.size()) return false;
   return std::all_of(axes.begin(), axes.end(), [&](const json& axis) {

@@ -23,7 +23,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::size_t kLargest = std::size_t{4} << 30;  // bytes of a log
+constexpr std::size_t kLargest = std::size_t{4} << 30;  // of a log
 
 [[noreturn]] void refuse(const std::string& path, const std::string& reason, const std::string& remedy) {
   throw ConfigError(Problem{path, "", "", reason, remedy});
@@ -37,7 +37,7 @@ void write_all(int file, const std::string& text, const std::string& path) {
   }
 }
 
-/// The point's own place in a row that another point with the same plan may have left, and what the study's goal makes of it.
+/// A row with this point's own `at`, since another point with the same plan may have written it, and with the study's goal applied.
 std::string placed(const std::string& text, const Point& point, const std::optional<Goal>& goal) {
   ordered_json row = ordered_json::parse(text);
   row["at"] = ordered_json::parse(point.at);
@@ -73,7 +73,7 @@ void Results::lock() {
     refuse(folder_, "another sweep is writing here", "wait for it, or give another folder with --out");
 }
 
-/// A sweep begins with results.jsonl: without a row in it, even a damaged one, the files are somebody else's.
+/// Refuses files of other programs: a sweep's results.jsonl begins with a row, intact or not.
 void Results::require_own_files(const std::string& log) const {
   const std::string remedy = "give another folder with --out, or move the file away";
   if (has_rows(log)) return;
@@ -104,7 +104,7 @@ void Results::read_kept(const std::string& log, const Study& study, const std::v
   kept_ = rows_.size();
 }
 
-/// The log begins anew with the lines that are kept.
+/// Rewrites the log with the kept lines only.
 void Results::open_log() {
   std::string text;
   for (const auto& [key, row] : rows_) text += sealed(row) + "\n";

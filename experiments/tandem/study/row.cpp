@@ -42,7 +42,7 @@ constexpr Member kPredicted[] = {
     {"fits", is_truth},                 {"peak_memory_bytes", is_number},   {"needed_bytes", is_number},
     {"device_memory_bytes", is_number}, {"time_breakdown_s", is_numbers},   {"memory_bytes", is_numbers}};
 
-/// What some rows have only.
+/// Keys that only some rows have.
 constexpr Member kOther[] = {{"stack", is_text},           {"layout", is_object},
                              {"undisturbed_step_time_s", is_number},
                              {"training_days", is_number}, {"device_hours", is_number},
@@ -53,7 +53,7 @@ bool has_all(const json& row, const Member (&members)[N]) {
   return std::all_of(members, members + N, [&](const Member& m) { return row.contains(m.key) && m.kind(row[m.key]); });
 }
 
-/// What a goal reads of a layout.
+/// True if a layout has the keys that a goal reads.
 bool is_layout(const json& layout) {
   return layout.contains("cluster") && layout["cluster"].is_string() && layout.contains("devices") && layout["devices"].is_number();
 }
@@ -74,7 +74,7 @@ bool is_row(const json& row) {
   return !predicted || (has_all(row, kPredicted) && is_layout(row["layout"]));
 }
 
-/// Behind a checksum that matches, too: anybody can work one out.
+/// Checks the row even after a matching checksum, because anybody can compute one.
 bool holds_row(const std::string& text) {
   try {
     return is_row(parse_json(text, "row"));

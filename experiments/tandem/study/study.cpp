@@ -19,7 +19,7 @@ using nlohmann::json;
 
 constexpr std::size_t kMostPoints = 100'000;
 
-/// Metrics that a published point may give: keys of a result.
+/// Metrics of a published point: keys of a result.
 const std::vector<std::string> kFigures = {
     "step_time_s", "tokens_per_s",      "samples_per_s", "model_tflops_per_device", "hardware_tflops_per_device", "mfu",
     "hfu",         "peak_memory_bytes", "fits"};
@@ -69,7 +69,7 @@ class StudyReader {
     return value;
   }
 
-  /// The study's name is that of its folder of results, too.
+  /// The study's name, which also names its results folder.
   std::string file_name(const json& value) const {
     const std::string name = text(value, "name");
     if (name.find_first_of("/\\") != name.npos || name == "." || name == "..")
@@ -83,7 +83,7 @@ class StudyReader {
     return *it;
   }
 
-  /// The base plan, read from its file where the study names one (relative to the study's folder).
+  /// The base plan: given in place, or read from a file relative to the study's folder.
   json base() const {
     const json& given = needed(doc_, "base", "", "give a plan, or the path of one");
     if (given.is_object()) return given;
@@ -155,7 +155,7 @@ class StudyReader {
     return {label.dump(), set.dump()};
   }
 
-  /// Fields that no plan has are refused before anything runs.
+  /// Refuses fields that no plan has, before anything runs.
   void known_field(const std::string& field, const std::string& place) const {
     if (const Problem p = unknown_field(field); !p.reason.empty())
       throw ConfigError(Problem{file_, place, p.value, p.reason, p.remedy});
@@ -232,7 +232,7 @@ class StudyReader {
       refuse("view.y", view["y"], "is no figure of a result", "use " + list_text(kFigures, "or"));
   }
 
-  /// That the plans name, each once.
+  /// The clusters of the plans, each once.
   static std::vector<std::string> clusters(const std::vector<Point>& points) {
     std::set<std::string> out;
     for (const Point& p : points) {

@@ -54,8 +54,8 @@ std::vector<Comparison> comparisons(const Study& study, const json& rows) {
   return out;
 }
 
-/// Plans that fit (and are in time): cheapest first where the study has a goal, else most model FLOP/s of a device first, which is
-/// comparable across models and clusters.
+/// Plans that fit (and are in time), best first: the cheapest if the study has a goal,
+/// else by model FLOP/s per device, which is comparable across models and clusters.
 std::vector<json> ranking(const json& rows, const std::optional<Goal>& goal) {
   std::vector<json> fitting;
   for (const json& row : rows)
@@ -67,15 +67,15 @@ std::vector<json> ranking(const json& rows, const std::optional<Goal>& goal) {
 
 json best_of(const std::vector<json>& ranked) { return ranked.empty() ? json() : ranked.front(); }
 
-/// What is laid out of a device's memory may be more than it has, and fit: an allocator gives free segments back. What does not fit may be
-/// laid out in less, so there it is what a rank needs.
+/// The peak may exceed the device's memory although a plan fits, because the allocator
+/// returns free segments. For plans that do not fit, the needed bytes are shown instead.
 std::string memory_text(const json& row) {
   const auto peak = row["peak_memory_bytes"].get<std::int64_t>(), device = row["device_memory_bytes"].get<std::int64_t>();
   if (row["fits"] == false) return bytes_text(row["needed_bytes"].get<std::int64_t>()) + " of " + bytes_text(device);
   return bytes_text(peak) + " of " + bytes_text(device) + (row["fits"] == true && peak > device ? " (fits once free segments are given back)" : "");
 }
 
-/// What a row's whole training takes: "25.2 days, 154,900 device hours, cost 387,250".
+/// The cost of a row's whole training: "25.2 days, 154,900 device hours, cost 387,250".
 std::string training_text(const json& row) {
   const auto whole = [](const json& v) {
     const auto n = v.get<double>();
@@ -92,7 +92,7 @@ std::string best_line(const json& row) {
          (row.contains("training_days") ? "; " + training_text(row) : "") + "\n";
 }
 
-/// Plans that come close to the best one are alternatives: predictions are not that exact.
+/// Lists plans close to the best one as alternatives, since predictions are not exact enough to separate them.
 std::string next_lines(const std::vector<json>& ranked) {
   constexpr std::size_t kShown = 5;
   std::string out;
@@ -103,7 +103,7 @@ std::string next_lines(const std::vector<json>& ranked) {
   return out.empty() ? "" : "next best\n" + out;
 }
 
-/// Of plans that do not fit, the one that needs the least of its device's memory; null where one fits or none was predicted.
+/// The plan that exceeds its device's memory least; null if one fits or none was predicted.
 json nearest_of(const json& rows) {
   const auto share = [](const json& row) { return row["needed_bytes"].get<double>() / row["device_memory_bytes"].get<double>(); };
   json nearest;
@@ -114,7 +114,7 @@ json nearest_of(const json& rows) {
   return nearest;
 }
 
-/// Why plans have no prediction: the reason that most of a status have, and how many have another.
+/// The most frequent reason for a status, and how many plans have another one.
 std::string reason_line(const json& rows, const std::string& status, std::size_t count) {
   std::map<std::string, std::size_t> reasons;
   for (const json& row : rows)
@@ -139,7 +139,7 @@ std::string comparison_line(const Comparison& c) {
 
 }  // namespace
 
-/// The stacks that the plans have, each once.
+/// The stacks of the plans, each once.
 std::string stacks_line(const json& rows) {
   std::set<std::string> stacks;
   for (const json& row : rows)
@@ -151,7 +151,7 @@ std::string summary_text(const Study& study, const std::vector<std::string>& lin
   const json rows = rows_of(lines);
   std::string out = stacks_line(rows) + study.name + ": " + std::to_string(tally.points) + " plans, " + std::to_string(tally.computed) +
                     " computed, " + std::to_string(tally.kept) + " kept from before";
-  // Values of an axis that change nothing, as defaults are, make plans that are others again.
+  // Axis values without effect (e.g. defaults) make plans that equal others.
   if (const std::size_t own = tally.computed + tally.kept, there = tally.points - tally.missing; there > own)
     out += ", " + std::to_string(there - own) + " the same as another";
   if (tally.missing > 0) out += ", " + std::to_string(tally.missing) + " still missing";

@@ -12,12 +12,12 @@ namespace tandem::program {
 
 namespace {
 
-constexpr std::size_t kQuantiles = 19;  // of a set with more records than that
-constexpr double kDigits = 1e4;         // an error is known to no more
-constexpr double kLeastEnd = 1e-4;      // of a range, as a logarithm: that digit
+constexpr std::size_t kQuantiles = 19;  // for sets with more records
+constexpr double kDigits = 1e4;         // errors are rounded to 1 / kDigits
+constexpr double kLeastEnd = 1e-4;      // of a range, in log units
 constexpr double kRounding = 1e-12;     // of sums of weights
 
-/// At most kQuantiles values that stand for all, each for as many.
+/// At most kQuantiles values that represent all, with equal weights.
 std::vector<double> thinned(std::vector<double> errors) {
   std::sort(errors.begin(), errors.end());
   std::vector<double> out;
@@ -52,16 +52,16 @@ std::map<Place, Records> by_place(const std::vector<JudgedRecord>& records) {
   return out;
 }
 
-/// How far out a record lies: 1 at the end of its range.
+/// A record's error relative to its range: 1 is the end of the range.
 double reach(double error, const sim::LogRange& range) {
   const double end = std::max(error < 0 ? -range.low : range.high, kLeastEnd);
   return std::abs(error) / end;
 }
 
-/// By set: how far out its records lie.
+/// By set: the reaches of its records.
 using Reaches = std::map<std::string, std::vector<double>>;
 
-/// The reach that holds the range's share of records, every set with one vote; ranges never become narrower.
+/// The widening with which ranges hold their share of records, with equal votes per set. Ranges never become narrower.
 sim::Widening widening(const Reaches& reaches) {
   std::vector<std::pair<double, double>> votes;  // reach, weight
   sim::Widening out;
@@ -74,18 +74,18 @@ sim::Widening widening(const Reaches& reaches) {
   double sum = 0;
   for (const auto& [r, weight] : votes)
     if ((sum += weight) >= sim::kRangeShare * out.sources * (1 - kRounding)) {
-      out.factor = std::max(1.0, std::ceil(r * kDigits) / kDigits);  // not below what it has to hold
+      out.factor = std::max(1.0, std::ceil(r * kDigits) / kDigits);  // rounded up, so that it still holds
       break;
     }
   return out;
 }
 
-/// Sets that no record of which has a part in a record's range.
+/// Sets none of whose records may contribute to a record's range.
 std::vector<std::string> unused(const Measurement& m) {
   return m.without.sets.empty() ? std::vector{m.set} : m.without.sets;
 }
 
-/// Both widenings of a book that has none yet.
+/// Computes both widening factors of a book.
 void widen(sim::ErrorBook& book, const std::vector<JudgedRecord>& records) {
   Reaches seen, unseen;
   for (const JudgedRecord& r : records) {

@@ -20,15 +20,15 @@ namespace tandem::program {
 namespace {
 
 constexpr double kTera = 1e12;
-constexpr std::string_view kUnverified = "not verified: ";  // how a prediction's notes begin that name such a fact
+constexpr std::string_view kUnverified = "not verified: ";  // prefix of notes about unconfirmed facts
 
-/// What the measuring tool would have shown of a plan's roles.
+/// What the measuring tool would have reported for a plan's roles.
 class Gauge {
  public:
   Gauge(const TaskGraph& graph, const Device& device, Bytes libraries, const std::string& kind)
       : graph_(graph), device_(device), libraries_(libraries), kind_(kind), reserved_(graph.programs.size()) {}
 
-  /// A framework's allocator counts the libraries' workspaces too, and the device what lies beside the allocator.
+  /// A framework's allocator also counts the libraries' workspaces, and the device everything beside the allocator.
   Bytes of(const RolePrediction& role) {
     if (kind_ != "device" && kind_ != "reserved") return role.live_peak_bytes + libraries_;
     const Bytes beside = role.peak_memory_bytes - role.arena_bytes;
@@ -36,12 +36,12 @@ class Gauge {
   }
 
  private:
-  /// Segments, and what is kept of tensors past; when the device is full an allocator gives back what is free.
+  /// Reserved segments, including memory of freed tensors. A full device makes the allocator return free segments.
   Bytes held(const RolePrediction& role, Bytes room) {
     return std::min(reserved(role), std::max(room, role.live_peak_bytes));
   }
 
-  /// A host has one arena and no allocator.
+  /// A CPU host has one arena and no allocator.
   Bytes reserved(const RolePrediction& role) {
     const auto stage = static_cast<std::size_t>(role.coords[Axis::pp]);
     if (device_.synchronous) return role.arena_bytes + role.cached_bytes;
@@ -55,10 +55,10 @@ class Gauge {
   const Device& device_;
   Bytes libraries_;  ///< workspaces
   const std::string& kind_;
-  std::vector<std::optional<Bytes>> reserved_;  ///< by stage, as far as asked for
+  std::vector<std::optional<Bytes>> reserved_;  ///< by stage, once computed
 };
 
-/// Whether a role is among those whose memory was read: all, those of the last stage, or those with a rank on the first node.
+/// True if the role's memory was measured: all roles, those of the last stage, or those with a rank on the first node.
 bool was_read(const RolePrediction& role, const std::string& rank, std::int64_t stages, const Topology& topology) {
   if (rank == "last_stage") return role.coords[Axis::pp] == stages - 1;
   return rank != "first_node" || std::any_of(role.ranks.begin(), role.ranks.end(), [&](std::int32_t r) {
@@ -84,7 +84,7 @@ void predict(JudgedRecord& out) {
   const auto topology = topology_of(plan, "");
   sim::SimulateOptions options;
   options.range_without = m.without.sets.empty() ? std::vector{m.set} : m.without.sets;
-  options.seeds_at_once = 1;  // records have the threads
+  options.seeds_at_once = 1;  // the records use the threads
   options.every_breakdown = false;
   const Prediction p = sim::simulate(plan, graph, *topology, options);
   out.plan = digest(plan, *topology);
@@ -102,7 +102,7 @@ void predict(JudgedRecord& out) {
 
 void read_inputs(const std::vector<Measurement>& measurements, int jobs) {
   sim::load_error_book();
-  std::map<std::string_view, std::string_view> id_of;  // of plans that differ: equal ones read the same files
+  std::map<std::string_view, std::string_view> id_of;  // of different plans, as equal ones read the same files
   for (const Measurement& m : measurements) id_of.emplace(m.plan_json, m.id);
   const std::vector<std::pair<std::string_view, std::string_view>> plans(id_of.begin(), id_of.end());
   for_each_index(plans.size(), {.most = jobs}, [&](std::size_t i) {

@@ -22,7 +22,7 @@ using nlohmann::json;
 constexpr std::string_view kEach = "each";
 constexpr std::string_view kFolder = "topology/calibration";
 constexpr double kHalf = 0.5;
-/// Words of a `fitted_on` about step times for a number that may rest on every source of its device.
+/// Words in `fitted_on` by which a number may rest on every source of its device.
 constexpr std::array kOfAll{" published ", " the same step times ", " the same records "};
 
 using Names = std::set<std::string>;
@@ -45,7 +45,7 @@ std::map<std::string, Source> by_set(const std::vector<Measurement>& measurement
   return out;
 }
 
-/// These sets and all that were published in the same places.
+/// These sets, and all sets published in the same places.
 Sources together(const std::map<std::string, Source>& sources, const Names& sets) {
   Names names = sets, evidence;
   for (const auto& [name, source] : sources) {
@@ -70,14 +70,14 @@ void require_known(const std::map<std::string, Source>& sources, const Names& wa
                                 "given are " + list_text(known) + "; " + std::string(kEach) + " leaves out each in turn"});
 }
 
-/// Letters and digits in lower case, all else a space: how prose and names of sets are compared.
+/// Lower-case letters and digits; all else becomes a space. For comparing prose with names of sets.
 std::string plain(std::string_view text) {
   std::string out = " ";
   for (const unsigned char c : text) out += std::isalnum(c) != 0 ? static_cast<char>(std::tolower(c)) : ' ';
   return out + " ";
 }
 
-/// The words by which prose may name a source: its sets and the names of its repositories.
+/// Words by which prose may name a source: its sets, and its repositories.
 Names words_of(const Sources& sources) {
   Names out;
   for (const std::string& set : sources.sets) out.insert(plain(set));
@@ -108,7 +108,7 @@ void collect(const json& at, const std::string& key, const Names& words, std::ve
   for (const auto& [name, value] : at.items()) collect(value, key.empty() ? name : key + "." + name, words, out);
 }
 
-/// Of every device that records of a set ran on.
+/// Numbers that still rest on the source, over all devices of a set's records.
 std::vector<std::string> still_in(const std::vector<JudgedRecord>& records, const std::string& set) {
   std::map<std::string, const Sources*> devices;
   for (const JudgedRecord& r : records) {

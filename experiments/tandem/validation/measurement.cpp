@@ -18,10 +18,10 @@ namespace {
 
 using nlohmann::json;
 
-/// Whose memory was read; the first: nobody says more.
+/// Whose memory was measured; the first is the default.
 const std::vector<std::string> kRanks{"heaviest", "last_stage", "first_node"};
 
-/// Keys of a record, and of what it measured: those that are judged, and what people who gather records keep beside them.
+/// Keys of a record and of its measurements: those that are judged, and those that people keep for themselves.
 const std::vector<std::string> kKeys{"id",    "source",    "as_of",   "framework", "grade", "plan",   "measured", "assumed",
                                      "notes", "published", "because", "error",     "details"};
 const std::vector<std::string> kMeasured{"step_time_s", "step_time_from", "peak_memory_bytes", "peak_memory_kind", "peak_memory_rank",
@@ -34,7 +34,7 @@ constexpr const char* kForm = "give JSON lines with id (a string), plan and meas
   throw ConfigError(Problem{place, field, value.is_null() ? "" : value_text(value), reason, remedy});
 }
 
-/// A measured figure, nothing where the record has none or null. Throws ConfigError for what cannot have been measured.
+/// A measured figure; nullopt if it is missing or null. Throws ConfigError for impossible values.
 std::optional<double> figure(const json& measured, const char* key, const std::string& unit, const std::string& place) {
   if (!measured.contains(key) || measured[key].is_null()) return std::nullopt;
   const json& value = measured[key];
@@ -52,12 +52,12 @@ void require_record(const json& record, const std::string& place) {
   if (!record["measured"].is_object()) refuse(place, "measured", record["measured"], "must be an object", kForm);
 }
 
-/// Whether `key` is a slip of the pen for `known`, or leaves out its end (a unit): less like it, it is a key of the writer's own.
+/// True if `key` is a typo of `known`, or lacks its end (a unit). Less similar keys are the author's own.
 bool is_slip(const std::string& key, const std::string& known) {
   return edit_distance(key, known) <= (known.size() < 6 ? 1 : 2) || (key.size() > 3 && known.starts_with(key));
 }
 
-/// Keys of `object` that nobody knows. Throws ConfigError for those that stand for a known one.
+/// Lists unknown keys of `object`. Throws ConfigError for probable typos.
 void list_unread(const json& object, const std::string& prefix, const std::vector<std::string>& known, const std::string& place,
                  std::vector<std::string>& out) {
   for (const auto& [key, value] : object.items()) {
@@ -68,7 +68,7 @@ void list_unread(const json& object, const std::string& prefix, const std::vecto
   }
 }
 
-/// A (where the record says nothing), B or C.
+/// "A" (default), "B" or "C".
 std::string grade(const json& record, const std::string& place) {
   const json& given = record.contains("grade") ? record["grade"] : json("A");
   if (given != "A" && given != "B" && given != "C")
@@ -76,7 +76,7 @@ std::string grade(const json& record, const std::string& place) {
   return given;
 }
 
-/// One of a field's words; the first of them where a record has none, or null. Throws ConfigError for any other.
+/// One of `words`; the first if the key is missing or null. Throws ConfigError for any other word.
 std::string word(const json& measured, const char* key, const std::vector<std::string>& words, const std::string& place) {
   if (!measured.contains(key) || measured[key].is_null()) return words.front();
   const json& value = measured[key];
@@ -85,7 +85,7 @@ std::string word(const json& measured, const char* key, const std::vector<std::s
                             "use " + list_text(words) + ", or leave it out for " + words.front()});
 }
 
-/// Repositories and papers in a text of the record, which may have none.
+/// Repositories and papers named in a text of the record; none if the text is missing.
 std::vector<std::string> named_in(const json& record, const char* key) {
   if (!record.contains(key) || !record[key].is_string()) return {};
   return named_evidence(record[key].get<std::string>());
@@ -115,13 +115,13 @@ Measurement measurement(const json& record, const std::string& set, const std::s
   return out;
 }
 
-/// The preset that a plan names; empty when it names none (that is for its own check to refuse).
+/// The plan's preset; "" if there is none, which the plan's own check refuses.
 std::string named_preset(const json& plan) {
   const json::json_pointer preset("/cluster/preset");
   return plan.contains(preset) && plan[preset].is_string() ? plan[preset].get<std::string>() : "";
 }
 
-/// A cluster of the user's own is named from the folder of the file that the record stands in, as a plan's is.
+/// Resolves a user's own cluster relative to the folder of the record's file, as for plans.
 void find_own_cluster(Measurement& m, const std::string& path) {
   json plan = json::parse(m.plan_json);
   const std::string preset = named_preset(plan);
@@ -130,7 +130,7 @@ void find_own_cluster(Measurement& m, const std::string& path) {
   m.plan_json = plan.dump();
 }
 
-/// The plan on another cluster than it names. One that has no place for a cluster is for its own check to refuse.
+/// Moves the plan to another cluster. A plan without a cluster section is refused by its own check.
 void move(Measurement& m, const std::string& preset) {
   json plan = json::parse(m.plan_json);
   if (!plan.is_object() || !plan.value("cluster", json()).is_object() || named_preset(plan) == preset) return;

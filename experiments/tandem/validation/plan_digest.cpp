@@ -19,7 +19,7 @@ json without_names(json plan) {
   return plan;
 }
 
-/// Padding of the vocabulary follows the tensor degree, so it belongs to the layout.
+/// Vocabulary padding depends on the tensor degree, so it belongs to the layout.
 json without_layout(json plan) {
   plan.erase("parallel");
   plan["model"].erase("pad_vocab_to");

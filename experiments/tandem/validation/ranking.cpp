@@ -10,7 +10,7 @@ namespace tandem::program {
 
 namespace {
 
-/// Records by a key, in order of first appearance.
+/// Records grouped by a key, in order of first appearance.
 template <class Key>
 std::vector<RecordList> grouped(const RecordList& records, Key key) {
   std::map<std::string, std::size_t> place;

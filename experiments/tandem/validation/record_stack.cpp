@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A key's text; nothing where the record has none or null. Throws ConfigError for anything else.
+/// A key's text; nullopt if it is missing or null. Throws ConfigError for other types.
 std::optional<std::string> text_of(const json& record, const char* key, const std::string& remedy, const std::string& place) {
   const json value = record.value(key, json());
   if (value.is_null()) return std::nullopt;

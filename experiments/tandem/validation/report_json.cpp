@@ -130,7 +130,7 @@ std::string to_json(const Summary& summary, const std::vector<JudgedRecord>& rec
   out["unverified"] = summary.unverified;
   if (left_out != nullptr) out["left_out"] = left_out_json(*left_out);
   std::string text = out.dump(2);
-  text.erase(text.size() - 2);  // the closing brace and its line: the records come before it
+  text.erase(text.size() - 2);  // removes the closing brace; the records go before it
   text += ",\n  \"records\": [";
   for (std::size_t i = 0; i < records.size(); ++i) text += (i ? ",\n    " : "\n    ") + record_json(records[i]).dump();
   return text + (records.empty() ? "]\n}\n" : "\n  ]\n}\n");

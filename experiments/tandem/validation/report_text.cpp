@@ -13,7 +13,7 @@ constexpr std::size_t kWidth = 140, kName = 18;
 
 std::string percent(const std::optional<double>& v) { return v ? number_text(*v * 100, 1) : "-"; }
 
-/// A heading or a row: the first cell to the left, the others to the right of columns, the last as it is.
+/// A heading or row. The first cell is left-aligned, the others right-aligned; `last` is unaligned.
 std::string row(const std::vector<std::string>& cells, const std::string& last = "") {
   std::string out = padded(shortened(cells.front(), kName), kName);
   for (std::size_t i = 1; i < cells.size(); ++i) out += aligned(cells[i], 9);
@@ -34,7 +34,7 @@ std::string time_row(const SetSummary& s) {
              s.time.worst_id);
 }
 
-/// Which sets' plans the caller has run on another cluster than they name.
+/// Sets whose plans the caller runs on other clusters than their own.
 std::string elsewhere(const Summary& v) {
   std::string out;
   for (const SetSummary& s : v.sets)
@@ -42,7 +42,7 @@ std::string elsewhere(const Summary& v) {
   return out;
 }
 
-/// Where a constant is known for some records only, what the mean is of those: the figure to hold beside it.
+/// If only some records have a baseline: the mean over those, to compare with it.
 std::string beside_constant(const Summary& v) {
   std::string out;
   for (const SetSummary& s : v.sets)
@@ -83,7 +83,7 @@ std::string memory_row(const std::string& name, const ErrorSummary& m, const Fit
              m.worst_id);
 }
 
-/// Sets with a measured peak, or whose outcome was predicted wrongly or ended for lack of memory.
+/// Sets with measured memory, or with a memory outcome that was wrong or out of memory.
 bool tells_of_memory(const SetSummary& s) {
   return s.memory.n > 0 || s.fits.ran_too_large + s.fits.failed_fits + s.fits.failed_too_large > 0;
 }
@@ -98,7 +98,7 @@ std::string memory(const Summary& v) {
   return out;
 }
 
-/// Reasons of refusal, each with its first record and how many share it.
+/// Reasons of refusal, each with its first record and its number of records.
 std::string refusals(const std::vector<JudgedRecord>& records) {
   std::vector<std::pair<std::string, std::pair<std::string, int>>> reasons;
   for (const JudgedRecord& r : records) {
@@ -119,7 +119,7 @@ std::string first_of(const std::vector<std::string>& ids) {
   return ids.front() + (ids.size() > 1 ? " and " + std::to_string(ids.size() - 1) + " more" : "");
 }
 
-/// Records that may not be what their file means to say.
+/// Records that may not say what their author meant.
 std::string doubtful(const std::vector<JudgedRecord>& records) {
   std::vector<std::string> silent, twice;
   std::set<std::pair<std::string, std::string>> seen;
@@ -145,7 +145,7 @@ std::string left_out_row(const LeftOutSource& s) {
              out.time.worst_id);
 }
 
-/// What was left out of a source's predictions besides itself, and what could not be.
+/// Other sets that were left out with the source, and numbers that still rest on it.
 std::string left_out_notes(const LeftOutSource& s) {
   std::string out;
   if (!s.together.empty()) out += s.left_out.name + ": left out together with " + list_text(s.together) + "\n";

@@ -25,7 +25,7 @@ double weighted_quantile(std::vector<Weighted> values, double share) {
   std::sort(values.begin(), values.end(), [](const Weighted& a, const Weighted& b) { return a.value < b.value; });
   double whole = 0;
   for (const Weighted& w : values) whole += w.weight;
-  const double wanted = share * whole * (1 - 1e-12);  // equal shares must not fall to rounding
+  const double wanted = share * whole * (1 - 1e-12);  // tolerance, so that rounding does not affect equal shares
   double sum = 0;
   for (const Weighted& w : values)
     if ((sum += w.weight) >= wanted) return w.value;

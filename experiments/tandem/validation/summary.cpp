@@ -16,7 +16,7 @@ bool listed(const std::vector<std::string>& list, const std::string& word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-/// Errors with their records' ids.
+/// Errors with the ids of their records.
 class Errors {
  public:
   void add(double error, const std::string& id) { errors_.push_back(error), ids_.push_back(id); }
@@ -41,7 +41,7 @@ class Errors {
   std::vector<std::string> ids_;
 };
 
-/// Errors of the records that `counts` takes, which are timed.
+/// Time errors of the timed records that `counts` selects.
 template <class Counts>
 ErrorSummary time_errors_where(const RecordList& records, Counts counts) {
   Errors errors;
@@ -54,7 +54,7 @@ ErrorSummary time_errors(const RecordList& records) {
   return time_errors_where(records, [](const JudgedRecord&) { return true; });
 }
 
-/// Clusters that records run on in place of those they name, each once, in order of first appearance.
+/// Clusters that replace the records' own, each once, in order of first appearance.
 std::string clusters(const RecordList& records) {
   std::vector<std::string> out;
   for (const JudgedRecord* r : records)
@@ -140,7 +140,7 @@ OverSets over_sets(const std::vector<SetSummary>& sets) {
   return out;
 }
 
-/// Every record of grades A and B in sets that are not apart.
+/// All records of grades A and B whose sets are not apart.
 RecordList not_apart(const NamedLists& sets, const std::vector<std::string>& apart) {
   RecordList out;
   for (const auto& [name, records] : sets)
@@ -154,7 +154,7 @@ void require_known(const std::string& option, const std::vector<std::string>& wa
       throw ConfigError(Problem{"", option, set, "there are no records of this set", "given are " + list_text(sets)});
 }
 
-/// The records of several sets as one.
+/// The summary of several sets' records as one set.
 SetSummary pool(const std::vector<std::string>& names, const NamedLists& sets) {
   std::string joined;
   RecordList records;
