@@ -9,7 +9,7 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::int64_t kPiece = 1024;  // elements that stay in the cache while all members are added
+constexpr std::int64_t kPiece = 1024;  // elements summed at a time, so that they stay in the cache
 
 /// Storage type of an element and the type it is summed in. 16-bit types are summed in fp32, so that a fold is rounded once.
 template <class T>

@@ -76,7 +76,7 @@ class StagedCommunicator final : public Communicator {
   CommCounters counters() const override { return inner_->counters(); }
 
  private:
-  using Key = std::tuple<int, int, int>;  // group and lane, or peer, way and direction: one thread at a time
+  using Key = std::tuple<int, int, int>;  // group and lane, or peer, way, direction; one thread per key
 
   std::byte* room_of(const Key& key, std::int64_t bytes) {
     const std::lock_guard lock(mutex_);

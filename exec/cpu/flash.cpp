@@ -27,7 +27,7 @@ struct Block {
   std::int64_t width() const { return keys - from; }
 };
 
-// A block of a head of a sequence.
+// A block of queries of one head of one sequence.
 struct Place {
   std::int64_t sequence, head;
   Block block;

@@ -6,7 +6,7 @@
 #include "models/base/narrow.hpp"
 
 namespace tandem::exec::cpu {
-namespace {  // in every file by itself: files differ in their vector width
+namespace {  // compiled in each file, because files differ in their vector width
 
 /// to[0, n) = elements [at, at + n) of a tensor in bf16 or fp16.
 inline void widen(const Tensor& from, std::int64_t at, std::int64_t n, float* to) {

@@ -35,7 +35,7 @@ class DeviceBlock {
 
   template <class F>
   __device__ void each(std::int64_t n, F body) const {
-#pragma unroll 1  // copies of the body would cost registers, and with them threads
+#pragma unroll 1  // unrolled copies would cost registers, and so resident threads
     for (std::int64_t i = threadIdx.x; i < n; i += kBlock) body(i);
     __syncthreads();
   }

@@ -9,7 +9,7 @@ void DeviceClock::set() {
 }
 
 void DeviceClock::refresh() {
-  constexpr std::chrono::seconds kLong{1};  // a float of a second in milliseconds has steps of 60 ns
+  constexpr std::chrono::seconds kLong{1};  // a float of milliseconds has a resolution of 60 ns at one second
   std::lock_guard lock(mutex_);
   if (std::chrono::steady_clock::now() - began_ > kLong) set();
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Times of the thread communicator on this machine.
+// Times communication of the thread communicator on this machine.
 
 #include <functional>
 #include <vector>

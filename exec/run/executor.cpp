@@ -73,7 +73,7 @@ void RankExecutor::prepare() {
 }
 
 Launch RankExecutor::launch_of(const Task& task, const Operands& at, const KernelContext& context) {
-  const bool copy = std::holds_alternative<HostCopy>(task.op);  // one end is no operand of the graph's
+  const bool copy = std::holds_alternative<HostCopy>(task.op);  // the graph has only one end as operand
   const std::size_t in = copy ? 1 : task.inputs.size(), out = copy ? 1 : task.outputs.size();
   return {task.op, task.dtype, std::span(at.in).first(in), std::span(at.out).first(out), context};
 }
@@ -173,7 +173,7 @@ std::int64_t RankExecutor::first_sequence(std::int32_t micro_batch) const {
   return global_micro_batch * training.micro_batch_size;
 }
 
-// Every micro-batch has slots of its own (models/graph: StageMemory::ids), so all are filled before the step's first task.
+// Every micro-batch has its own slots (models/graph: StageMemory::ids), so all are filled before the step's first task.
 void RankExecutor::fill_inputs() {
   for (const Instance& instance : program_.instances) {
     if (run_.inputs[instance.tmpl.index()].empty()) continue;
@@ -262,7 +262,7 @@ void RankExecutor::note_routing(const Task& task, const Instance& instance, cons
   parts_.backend->queue(task.stream).download(std::as_writable_bytes(std::span(routing_.back().counts)), counts.address);
 }
 
-// Every stream of a rank has its own lane, so one group may be used from several threads.
+// Each stream of a rank uses its own lane, so several threads may use one group.
 TimePoint RankExecutor::collect(const Collective& op, const Task& task, const Operands& at) {
   const Party party{groups_[static_cast<std::size_t>(op.group)], static_cast<int>(task.stream)};
   return parts_.comm->run(op, party, buffers_of(op, task, at, [&](const Tensor& tensor) { return read_ids(tensor); }));
@@ -345,8 +345,8 @@ Tensor RankExecutor::locate(const Operand& operand, const Instance& instance, St
   return {parts_.arena->address() + offset, operand.dtype, operand.elements};
 }
 
-// A message goes to the next or the previous virtual stage: past the last stage to the first one's next chunk, and back.
-// Its two ends work on different chunks there, so both name it after the virtual stage that receives it.
+// A message goes to the next or previous virtual stage; after the last stage comes the first one's next chunk.
+// There the two ends work on different chunks. So both name the message by the virtual stage that receives it.
 MessageName RankExecutor::sent(const Instance& instance, int offset) const {
   const auto stages = run_.mesh.size(Axis::pp), stage = static_cast<std::int64_t>(coords_[Axis::pp]) + offset;
   if (instance.micro_batch < 0) return {tag(instance, (stage + stages) % stages), offset};
@@ -358,7 +358,7 @@ MessageName RankExecutor::received(const Instance& instance, int offset) const {
   return {tag(instance, chunk * run_.mesh.size(Axis::pp) + coords_[Axis::pp]), -offset};
 }
 
-// Both ends of a message run it for the same micro-batch and phase of the same step.
+// Both ends call it with the same micro-batch, phase and step.
 std::int64_t RankExecutor::tag(const Instance& instance, std::int64_t virtual_stage) const {
   const auto micro_batch = (static_cast<std::int64_t>(start_.step) << 20) + instance.micro_batch + 1;
   return ((micro_batch << 16) + virtual_stage) * 8 + static_cast<std::int64_t>(instance.phase);

@@ -78,7 +78,7 @@ class RankExecutor {
   void begin_step(const StepTable& start, bool record);
   void fill_inputs();
   void fill_inputs(const Instance& instance);
-  /// Whether a step can be issued to the queues once and replayed: it only computes, and the host reads nothing meanwhile.
+  /// True if a step can be recorded once and replayed: it has no communication, and the host reads nothing during it.
   bool can_replay() const;
   /// Issues the step's tasks, or replays them from the second step on.
   void perform_step();
@@ -90,9 +90,9 @@ class RankExecutor {
   KernelContext context_of(const Instance& instance) const;
   void execute(std::uint32_t number, const KernelContext& context);
   void compute(std::uint32_t number, const Operands& at, const KernelContext& context);
-  /// Puts the communication on its stream's queue.
+  /// Enqueues a communication on its stream's queue.
   void issue_communication(std::uint32_t number, const Operands& at);
-  /// Does the communication and returns when its last participant had arrived.
+  /// Performs a communication. Returns the time when its last participant arrived.
   TimePoint communicate(const Task& task, const Instance& instance, const Operands& at);
   Operands resolve(const Task& task, const Instance& instance, StreamNotes& notes);
   /// The host-memory end of a HostCopy.
@@ -105,12 +105,12 @@ class RankExecutor {
   MemberBuffers buffers_of(const Collective& op, const Task& task, const Operands& at, const Ids& ids);
   /// Row counts in `tensor`. The issuing thread waits for them unless it has read them already.
   const KnownCounts::Numbers& counts_of(std::uint32_t number, const Tensor& tensor);
-  /// Forgets the counts that a task is about to write.
+  /// Drops cached counts that a task is about to overwrite.
   void forget_written(const Task& task, const Instance& instance);
   /// Reads an int32 tensor. No task may be writing to it.
   std::vector<std::int32_t> read_ids(const Tensor& tensor) const;
 
-  /// The message that `instance` exchanges with the stage `offset` away.
+  /// Name of the message that `instance` sends to the stage `offset` away; received(): of the one it receives from there.
   MessageName sent(const Instance& instance, int offset) const;
   MessageName received(const Instance& instance, int offset) const;
   std::int64_t tag(const Instance& instance, std::int64_t virtual_stage) const;

@@ -17,7 +17,7 @@ class KnownCounts {
   using Numbers = std::vector<std::int32_t>;
   /// The values of `tensor`. Calls `read` if they are not cached. The reference is valid until the next call.
   const Numbers& of(const Tensor& tensor, const std::function<Numbers()>& read);
-  /// What is issued next writes to `tensor`.
+  /// Drops the values that overlap `tensor`. Call it before a task that writes to `tensor` is issued.
   void written(const Tensor& tensor);
   void clear() { kept_.clear(); }
 

@@ -350,7 +350,7 @@ class Run {
   RunResult take_result() {
     std::vector<RankBooks> mine;
     for (const auto& rank : ranks_) mine.push_back(rank->books());
-    if (failure_.failure()) {  // the step that failed left weights and a timeline in parts
+    if (failure_.failure()) {  // the failed step left weights and timeline incomplete
       result_.ranks = std::move(mine);
       return std::move(result_);
     }

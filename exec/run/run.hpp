@@ -1,5 +1,5 @@
 #pragma once
-// The runtime's front door: really trains a plan with ranks as threads, of one process or of several.
+// The runtime's main function: trains a plan. Ranks are threads of one process or of several.
 
 #include "exec/data/data.hpp"
 #include "exec/process/world.hpp"

@@ -10,7 +10,7 @@ namespace tandem::exec {
 
 /// Each distance below `buckets` / 2 has its own bucket. The others are logarithmic up to 128, in the remaining buckets.
 TANDEM_HD inline std::int64_t distance_bucket(std::int64_t distance, std::int64_t buckets) {
-  constexpr double kFarthest = 128, kRounding = 1e-9;  // logarithms of powers may miss a whole number by a last place
+  constexpr double kFarthest = 128, kRounding = 1e-9;  // kRounding: logarithms of powers may be slightly below a whole number
   const std::int64_t exact = buckets / 2;
   if (distance < exact) return distance;
   if (exact == 0 || static_cast<double>(exact) >= kFarthest) return buckets - 1;

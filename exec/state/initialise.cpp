@@ -32,7 +32,7 @@ void clear_state(const RankState& rank) {
       rank.arena->fill(static_cast<std::size_t>(a.offset), static_cast<std::size_t>(a.bytes.count()), std::byte{0});
 }
 
-constexpr std::int64_t kAtOnce = 1 << 16;  // numbers of one thread: they depend on their index alone
+constexpr std::int64_t kAtOnce = 1 << 16;  // values per thread and task; a value depends only on its index
 
 /// By parameter: where the ranks of a stage hold it.
 using Places = std::map<const Param*, std::vector<BlockPlace>>;

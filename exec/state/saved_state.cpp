@@ -14,7 +14,7 @@ namespace tandem::exec {
 namespace {
 
 constexpr const char* kWeights = "weights";
-constexpr int kMostReaders = 8;  // each has a part in memory
+constexpr int kMostReaders = 8;  // each holds one part in memory
 
 /// False for buffers that exist only during an update (InternEvo).
 bool stays(const Allocation& a, const Program& program) { return a.first == 0 && a.last + 1 == program.instances.size(); }

@@ -1,17 +1,17 @@
 #pragma once
-// Cases that print what they have to say beside their time; each returns an exit status.
+// Cases that print results besides their time. Each returns an exit status.
 
 #include <string>
 
 namespace tandem::bench {
 
-/// Plays a plan with every rank a role of its own; prints events a second.
+/// Simulates a plan without folding equal ranks into one role; prints events per second.
 int unfolded(const std::string& plan);
-/// A ring all-reduce of 1 GiB over `devices`, every message of every step a transfer of its own.
+/// A ring all-reduce of 1 GiB over `devices`. Every message of every step is a separate transfer.
 int ring(int devices);
 /// All-to-all among 128 devices behind one crossbar: 16,256 flows of different sizes that start at different times.
 int desynchronised();
-/// Estimates of a search over layouts, cold and warm.
+/// Closed-form estimates of a search over layouts, cold and warm.
 int closed_form();
 
 }  // namespace tandem::bench

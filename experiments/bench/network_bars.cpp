@@ -1,4 +1,4 @@
-// Cases of the network alone: its event queue and max-min sharing, no plan.
+// Cases of the network alone (event queue and max-min sharing), without a plan.
 #include <cstdio>
 #include <numeric>
 #include <vector>

@@ -1,12 +1,12 @@
 #pragma once
-// Peak resident memory of this process, as its own program has it: what ran before `exec` is not counted.
+// Peak resident memory of this process since `exec`.
 
 #include <fstream>
 #include <string>
 
 namespace tandem::bench {
 
-/// VmHWM of /proc/self/status; 0 where there is none.
+/// VmHWM of /proc/self/status in MB; 0 if it is missing.
 inline double peak_megabytes() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;)

@@ -187,7 +187,7 @@ std::vector<GemmShape> products_of(const Op& op, DType dtype) {
 }
 
 std::vector<CostSample> default_products() {
-  constexpr std::size_t kFp8 = 5, kFp16 = 13, kTf32 = 23, kFp32 = 47, kFewAwkward = 3;  // coprime to 12: all layers stay
+  constexpr std::size_t kFp8 = 5, kFp16 = 13, kTf32 = 23, kFp32 = 47, kFewAwkward = 3;  // coprime to 12, so that every layer stays
   return woven({blocks(DType::bf16), heads(DType::bf16), awkward(DType::bf16), attentions(DType::bf16),
                 thinned(blocks(DType::fp8), kFp8), thinned(awkward(DType::fp8), kFewAwkward), thinned(blocks(DType::fp16), kFp16),
                 thinned(attentions(DType::fp16), kFp16), thinned(blocks(DType::tf32), kTf32),

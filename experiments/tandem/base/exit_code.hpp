@@ -8,11 +8,11 @@ enum class ExitCode : int {
   ok = 0,
   internal = 1,     ///< a bug in Tandem
   usage = 2,        ///< bad command line
-  input = 3,        ///< bad or unreadable input: file and field are named
+  input = 3,        ///< bad or unreadable input; the message names file and field
   infeasible = 4,   ///< an impossible plan: degrees do not divide, does not fit, or not implemented
   nothing = 5,      ///< nothing found: no plan of a sweep fits
   tolerance = 6,    ///< a comparison outside tolerance
-  world = 7,        ///< a device or a rank failed, the host has no memory or thread left, or a training is not finite
+  world = 7,        ///< a device or rank failed, the host lacks memory or threads, or a training is not finite
   interrupted = 130,///< by the user or a batch system; results so far are kept
 };
 

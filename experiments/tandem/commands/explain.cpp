@@ -35,7 +35,7 @@ json parameters_json(const ParameterCount& p) {
           {"total_padded", p.total_padded}};
 }
 
-/// What this version cannot lower, in words; empty when it can.
+/// Features of the plan that this version cannot lower, in words; empty if there are none.
 std::vector<std::string> not_implemented(const Plan& plan) {
   std::vector<std::string> out;
   try {
@@ -79,7 +79,7 @@ std::string dates_text(const StackDefault& d) {
          (d.until.said() ? "until " + text_of(d.until) : "") + ")";
 }
 
-/// Fields that the plan leaves out and its stack fills, each with the rule that did.
+/// Fields that the stack fills in, because the plan omits them, each with the rule.
 std::string stack_defaults_text(const Plan& plan) {
   if (plan.stack.facts.defaults.empty()) return "";
   std::string out = "defaults of stack " + plan.stack.name + "\n";

@@ -53,7 +53,7 @@ bool tells_launch(const std::exception_ptr& error) {
     const auto own = [](const Problem& p) { return p.field.ends_with("RANK") || p.field == "SLURM_PROCID"; };
     return number <= 0 || std::any_of(e.problems().begin(), e.problems().end(), own);
   } catch (const CommError&) {
-    return number <= 1;  // process 0 tells who has not come, and where it has not come itself process 1 tells that
+    return number <= 1;  // process 0 reports who is missing; process 1, if process 0 is
   } catch (...) {
     return number <= 0;
   }

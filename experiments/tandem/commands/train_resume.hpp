@@ -1,5 +1,5 @@
 #pragma once
-// What `train --resume` takes over from the run that was saved, and what it says about it.
+// The settings that `train --resume` takes from the saved run, and messages about them.
 
 #include <cstdint>
 #include <optional>
@@ -10,24 +10,24 @@
 
 namespace tandem::program {
 
-/// What a command says of the learning rate's schedule and of the text, and what it names for messages.
+/// Command line options about resuming, the learning rate schedule and the text.
 struct ResumeOptions {
-  std::string resume, data;          ///< paths; resume is empty where nothing is resumed
+  std::string resume, data;          ///< paths; resume is empty if nothing is resumed
   std::int64_t schedule_steps = 0;   ///< --schedule-steps; 0: not given
   bool evaluates = false;            ///< --eval-every is given
   bool other_eval_data = false;      ///< --eval-data, too
 };
 
-/// The checkpoint that is resumed, once `plan` was found to go on from it with a step left; nothing where none is. Throws
-/// ConfigError.
+/// The checkpoint to resume, after checking that `plan` continues it
+/// with a step left; nullopt if none is given. Throws ConfigError.
 std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const Plan& plan);
 
-/// Gives the plan the end of the learning rate's decay that the command asks for; else, where the plan says none, that of the run
-/// that was saved. Logs what is taken over, and in one line the hyper-parameters that are others than in the saved run.
+/// Sets the end of the plan's learning rate decay: the command's, else the plan's, else the saved
+/// run's. Logs what is taken from the saved run, and in one line the changed hyper-parameters.
 void settle_schedule(Plan& plan, const ResumeOptions& options, const std::optional<exec::Checkpoint>& resumed);
 
-/// Share of the text, at its end, that is not trained on: by the command, else as in the saved run. Logs what is taken over or
-/// unknown.
+/// Fraction at the end of the text that is not used for training: the
+/// command's, else the saved run's. Logs if it is taken from there or unknown.
 double held_out(const ResumeOptions& options, const std::optional<exec::Checkpoint>& resumed);
 
 }  // namespace tandem::program

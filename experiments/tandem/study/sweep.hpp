@@ -1,5 +1,5 @@
 #pragma once
-// Runs a study on several threads.
+// Runs a study's simulations on several threads.
 
 #include <functional>
 
