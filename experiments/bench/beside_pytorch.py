@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""GPT-2 124M on one core, trained by Tandem and by PyTorch in turns, on a machine with nothing else to do.
+"""Trains GPT-2 124M on one core alternately by Tandem and by PyTorch. The machine should be idle.
 
     experiments/bench/beside_pytorch.py build/tandem [--python PYTHON]... [--shapes 4x64,1x512,4x512] [--steps 5] [--rounds 2]
 
-A step is one micro-batch in fp32: forward and backward pass, the norm that clips, AdamW. PYTHON is an interpreter that has torch; given
-twice, two versions of it are printed beside each other. PyTorch runs eagerly, with its flash attention and its fused AdamW where the
-version has them for processors. Prints the least time of a step behind the first two, and PyTorch's as a multiple of Tandem's; then
-Tandem in bf16 beside its own fp32; then how long after the start of the program the first step began and ended.
+A step is one micro-batch in fp32: forward and backward pass, gradient clipping, AdamW. PYTHON is an interpreter with torch;
+given twice, it compares two versions. PyTorch runs eagerly, with flash attention and fused AdamW if its version has them for
+CPUs. Prints the least step time after the first two steps, and PyTorch's as a multiple of Tandem's; then Tandem in bf16
+against its own fp32; then the time from the program's start to the beginning and end of the first step.
 """
 import argparse
 import json
@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def tandem_steps(tandem, data, contents, count):
-    """Seconds of every step, and seconds from the program's start to the end of the first."""
+    """Returns the seconds of every step, and the seconds from the program's start to the end of the first step."""
     with written(contents) as path:
         command = [tandem, "train", path, "--data", data, "--steps", str(count)]
         begin, first, told = time.monotonic(), None, ""
@@ -36,7 +36,7 @@ def tandem_steps(tandem, data, contents, count):
 
 
 def torch_steps(python, sequences, tokens, count):
-    """Version of torch and seconds of every step."""
+    """Returns torch's version and the seconds of every step."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):  # the library finds the processor itself
         environment.pop(name, None)

@@ -1,4 +1,4 @@
-"""What benchmarks of training GPT-2 share: its plans, a file of one, and what `train` tells of its steps."""
+"""Shared by the GPT-2 training benchmarks: plans, plan files, and the parsing of `train`'s step lines."""
 import contextlib
 import json
 import os
@@ -9,7 +9,7 @@ WARM = 2  # steps that are not counted
 
 
 def plan(sequences, tokens, *, micro_batches=1, ranks=1, precision="fp32", preset="gpt2-124m", cluster=None):
-    """`ranks` data ranks, each with so many micro-batches of `sequences` x `tokens`."""
+    """A plan with `ranks` data-parallel ranks, each with `micro_batches` micro-batches of `sequences` x `tokens`."""
     return {
         "model": {"preset": preset},
         "parallel": {"data": ranks},
@@ -21,7 +21,7 @@ def plan(sequences, tokens, *, micro_batches=1, ranks=1, precision="fp32", prese
 
 @contextlib.contextmanager
 def written(contents):
-    """The path of a plan's file, in a folder of its own."""
+    """Writes a plan file to a temporary folder and yields its path."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "plan.json")
         with open(path, "w", encoding="utf-8") as file:
@@ -30,7 +30,7 @@ def written(contents):
 
 
 def step_lines(told):
-    """The words of every step's line in what `train` writes to stderr: the loss is the fourth, milliseconds are the last but one."""
+    """Splits each step line of `train`'s stderr into words. The fourth word is the loss, the last but one the milliseconds."""
     return [line.split() for line in told.splitlines() if line.startswith("step ")]
 
 

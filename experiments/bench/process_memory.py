@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How much memory processes of a training take, beside what `simulate` says of their ranks.
+"""Compares the memory of a training's processes with the prediction of `simulate` for their ranks.
 
     experiments/bench/process_memory.py build/tandem [--constant MIB]
 
@@ -50,7 +50,7 @@ PLANS = [
 
 
 def arenas(tandem, path, contents, processes):
-    """Bytes of the arenas of each process' ranks."""
+    """Returns the arena bytes of each process' ranks."""
     done = subprocess.run([tandem, "simulate", path, "--json"], capture_output=True, text=True, check=False)
     if done.returncode not in (0, 4):
         sys.exit(f"simulate {path}: exit {done.returncode}\n{done.stderr}")
@@ -73,7 +73,7 @@ def free_port():
 
 
 def peaks(tandem, path, data, processes):
-    """Bytes of resident memory that each process had at most."""
+    """Returns the peak resident bytes of each process."""
     command = [tandem, "train", path, "--data", data, "--steps", "2"]
     started = []
     port = str(free_port())

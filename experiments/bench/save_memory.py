@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How much memory a process takes while it saves, beyond its arena and beyond the same run without saves.
+"""Measures a process' memory while it saves, beyond its arena and beyond the same run without saves.
 
     experiments/bench/save_memory.py build/tandem [--models gpt2-124m,gpt2-345m,gpt-1.3b] [--folder FOLDER]
 
@@ -28,7 +28,7 @@ def plan_of(model):
 
 
 def peak(command):
-    """Bytes of resident memory that the run has at most."""
+    """Returns the peak resident bytes of the run."""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
         message = run.stderr.read()
         _, status, usage = os.wait4(run.pid, 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How fast `tandem search` answers, and in how much memory.
+"""Measures the time and memory of `tandem search`.
 
     experiments/bench/search_speed.py build/tandem [--jobs N] [--limit SECONDS] [NAME ...]
 
@@ -40,7 +40,7 @@ SPACES = {
 
 
 def search(tandem, arguments, jobs, limit):
-    """Answer, wall seconds, processor seconds and MB of one search; the answer is None where it failed or took too long."""
+    """Returns answer, wall seconds, processor seconds and MB of a search. The answer is None if it failed or took too long."""
     with tempfile.TemporaryFile() as out:
         start = time.monotonic()
         process = subprocess.Popen([tandem, "search", *arguments, "--json", "--jobs", str(jobs)], stdout=out, stderr=subprocess.DEVNULL)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How well the measured cpu-host predicts plans it was not measured on: twenty small plans, trained and simulated.
+"""Tests predictions from a measured cpu-host table on twenty small plans that it was not made from.
 
     tandem measure --device cpu -o cpu-host.json
     experiments/bench/small_plans.py build/tandem cpu-host.json [--steps 12] [--json out.json]
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-# layers, hidden, heads, ffn, vocabulary, sequence, micro-batch, micro-batches, (tensor, pipeline, data), recompute, more of the model
+# layers, hidden, heads, ffn, vocabulary, sequence, micro-batch, micro-batches, (tensor, pipeline, data), recompute, more fields
 PLANS = [
     ("one rank, small", 2, 48, 3, 192, 96, 64, 2, 2, (1, 1, 1), "none"),
     ("one rank, wide", 2, 192, 6, 768, 256, 64, 4, 2, (1, 1, 1), "none"),

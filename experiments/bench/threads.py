@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How much faster a CPU rank trains GPT-2 124M in fp32 with several threads, on a machine with nothing else to do.
+"""Measures the speed-up of a CPU rank with several threads, on GPT-2 124M in fp32. The machine should be idle.
 
     experiments/bench/threads.py build/tandem [--threads 2] [--steps 6] [--rounds 2]
 
@@ -16,7 +16,7 @@ SHAPES = [(4, 64), (1, 512)]  # sequences, tokens of each
 
 
 def steps(tandem, data, contents, count):
-    """Seconds and loss of every step."""
+    """Returns the seconds and loss of every step."""
     with written(contents) as path:
         command = [tandem, "train", path, "--data", data, "--steps", str(count)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

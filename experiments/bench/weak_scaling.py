@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How much more two processes on two cores train in the same time than one process, on a machine with nothing else to do.
+"""Measures how much more two processes on two cores train than one in the same time. The machine should be idle.
 
     experiments/bench/weak_scaling.py build/tandem [--launch mpi|env] [--processes 2] [--steps 5] [--rounds 2]
 
@@ -19,7 +19,7 @@ SHAPES = [(4, 64, 1), (1, 512, 1), (4, 512, 1), (4, 64, 8)]  # sequences, tokens
 
 
 def commands(command, launch, processes):
-    """Each program to start, with what its environment has besides."""
+    """Returns each command to start, with its additional environment variables."""
     if processes == 1:
         return [(command, {})]
     if launch == "mpi":
@@ -29,7 +29,7 @@ def commands(command, launch, processes):
 
 
 def steps(tandem, data, contents, count, launch, processes):
-    """Seconds of every step, as process 0 tells them."""
+    """Returns the seconds of every step, as process 0 prints them."""
     with written(contents) as path:
         command = [tandem, "train", path, "--data", data, "--steps", str(count)]
         started = [subprocess.Popen(words, env={**os.environ, **variables}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

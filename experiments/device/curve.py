@@ -23,7 +23,7 @@ WEYL = 0x9E3779B97F4A7C15
 
 
 def mix(x):
-    """SplitMix64's function."""
+    """The mixing function of SplitMix64."""
     x = (x + WEYL) & BITS
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & BITS
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & BITS
@@ -31,7 +31,7 @@ def mix(x):
 
 
 def window(index, windows, seed):
-    """Which window of the text the sequence `index` is: exec/data/permutation.hpp says how windows are ordered."""
+    """The window of the text for sequence `index`, in the order of exec/data/permutation.hpp."""
     key = seed ^ ((index // windows) * 0xD1342543DE82EF95 & BITS)
     keys = [mix((key + i * WEYL) & BITS) for i in range(4)]
     half = max(1, ((windows - 1).bit_length() + 1) // 2)
@@ -46,14 +46,14 @@ def window(index, windows, seed):
 
 
 def batch(text, step, training, seed):
-    """Rows of seq + 1 bytes."""
+    """Returns rows of seq + 1 bytes."""
     seq, size = training["seq_length"], training["global_batch_size"]
     windows = (len(text) - 1) // seq
     return [text[w * seq:w * seq + seq + 1] for w in (window(i, windows, seed) for i in range(step * size, (step + 1) * size))]
 
 
 def tensors_of(path):
-    """Of a safetensors file."""
+    """Reads the tensors of a safetensors file."""
     import torch
     types = {"F32": torch.float32, "F64": torch.float64, "BF16": torch.bfloat16, "I64": torch.int64}
     raw = Path(path).read_bytes()
@@ -116,7 +116,7 @@ def model_of(plan, torch):
 
 
 class Masters:
-    """fp32 masters, gradients and AdamW's moments beside the weights; weight decay of matrices only."""
+    """AdamW with fp32 master weights, gradients and moments. Weight decay applies only to matrices."""
 
     def __init__(self, model, saved, training, torch, device):
         self.torch, self.clip = torch, 1.0
@@ -157,7 +157,7 @@ class Masters:
 
 
 def by_pytorch(plan, saved, steps, device):
-    """[{step, loss, grad_norm}] of steps 1 ... steps - 1, the median step's seconds, and what computed."""
+    """Returns [{step, loss, grad_norm}] of steps 1 ... steps - 1, the median step's seconds, and the device and versions."""
     import torch
     training = plan["training"]
     wide = torch.bfloat16 if training["precision"] == "bf16" else torch.float32
@@ -188,7 +188,7 @@ def default_plan(steps):
 
 
 def by_tandem(tandem, plan_file, folder, steps, backend):
-    """(the state behind the first step, the report of a run of all steps)."""
+    """Returns the state after the first step, and the report of a run of all steps."""
     command = [tandem, "train", str(plan_file), "--data", str(TEXT), "--backend", backend, "--json", "--schedule-steps", str(steps)]
     state = folder / "first.safetensors"
     for more in (["--steps", "1", "--save", str(state)], ["--steps", str(steps)]):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs of `run.sh unseen` beside their predictions: judge.py TANDEM RECORDS.json [--leave-out NAME ...]
+"""Compares runs of `run.sh unseen` with their predictions: judge.py TANDEM RECORDS.json [--leave-out NAME ...]
 
 A line a plan: step predicted and measured, memory predicted and as the driver counts, and the median error of its kinds of operations
 that take a hundredth of the step or more. Records: experiments/corpus/measured/h100/unseen.json.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def seconds_by_kind(timeline):
-    """{kind: [tasks, seconds]} of the first lane of a timeline file."""
+    """Returns {kind: [tasks, seconds]} of a timeline's first lane."""
     out = {}
     for span in timeline["lanes"][0]["spans"]:
         task = timeline["tasks"][span[0]]

@@ -28,7 +28,7 @@ def plan_of(ranks, shape, deterministic):
 
 
 def library_folders():
-    """Where PyTorch's wheels have NCCL, for where the loader looks for it nowhere."""
+    """Returns the folder of NCCL in PyTorch's wheels, in case the loader does not find it."""
     return [str(Path(found).parent) for root in sys.path if root for found in glob.glob(f"{root}/nvidia/nccl/lib/libnccl.so.2")]
 
 
@@ -38,7 +38,7 @@ def environment(**more):
 
 
 def start(program, plan, arguments, ranks):
-    """One process a rank over Gloo, all of them on the one device."""
+    """One process per rank over Gloo, all on the single device."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
@@ -50,7 +50,7 @@ def start(program, plan, arguments, ranks):
 
 
 def finish(processes):
-    """(exit code, stdout, stderr) of each; None where one had to be ended."""
+    """Returns (exit code, stdout, stderr) of each process; the exit code is None if it had to be killed."""
     ends, until = [], time.monotonic() + LIMIT
     for p in processes:
         try:
@@ -64,7 +64,7 @@ def finish(processes):
 
 
 def steps_of(out):
-    """Losses and gradient norms in hexadecimal digits, which tell every bit."""
+    """Losses and gradient norms in hexadecimal, which shows every bit."""
     return [(s["loss"].hex(), s["grad_norm"].hex()) for s in json.loads(out)["steps"]] if out.lstrip().startswith("{") else []
 
 
@@ -93,7 +93,7 @@ def compare(case, folder, program, comm):
 
 
 def kill(folder, program):
-    """One of two is killed: the other ends within 10 seconds with its name."""
+    """Kills one of two processes. The other must end within 10 seconds and name it."""
     plan = folder / "plan.json"
     plan.write_text(json.dumps(plan_of(2, {"data": 2}, True)), encoding="utf-8")
     processes = start(program, str(plan), ["--steps", "1000000", "--comm", "nccl"], 2)

@@ -24,17 +24,17 @@ LIMIT = 8 * 60  # seconds of a part
 TEXT = ROOT / "experiments/data/kjv-new-testament.txt"
 TRAIN_GPT = ROOT / "experiments/corpus/measured/train_gpt.py"
 SLOW = ['~"A table measured*"', '~"A measurement that*"']  # of the host, half a minute
-# Programs of tests, what is left out of each, and how many tests a process has: a crash shall not take all others with it.
+# Test programs, the tests to omit, and the tests per process: few, so that a crash does not affect all others.
 TESTS = [("test_exec", "~[cpu]" + "".join(SLOW), 16), ("test_agree", "[emulated]", 1), ("test_agree", "~[emulated]~[tsan]~[.]", 1)]
 TESTERS = 4  # processes at a time: with ten the card spends its time on turns
 STEPS = 24
-# Cases of train_gpt.py, and how many times as fast as PyTorch Tandem is to be.
+# Cases of train_gpt.py, and the required speed relative to PyTorch.
 CASES = [("gpt-125m-s1024-b16-compiled", 1.10), ("gpt-1.3b-s2048-b4-compiled", 1.03), ("llama-3-8b-10-layers-s8192-b1-compiled", 1.02),
          ("gpt-6.7b-12-s2048-b4-compiled", 1.00), ("gpt-125m-s1024-b1", 2.5)]
 
 
 def first_line(command):
-    """What a command prints first; empty where it is not there or fails."""
+    """Returns the first line that a command prints; empty if it is missing or fails."""
     if shutil.which(command[0]) is None:
         return ""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -49,7 +49,7 @@ def facts(build):
 
 
 def libraries():
-    """Folders of CUDA's libraries among Python's packages, where PyTorch brings them."""
+    """Returns the folders of CUDA libraries that PyTorch installs among Python's packages."""
     spec = importlib.util.find_spec("nvidia")
     roots = list(spec.submodule_search_locations) if spec else []
     return sorted({os.path.dirname(p) for root in roots for p in glob.glob(root + "/*/lib/*.so*")})
@@ -65,7 +65,7 @@ def train(build, plan, *more):
 
 
 def tests_of(build, out, program, spec, size):
-    """Commands of so many tests each. The program lists its tests."""
+    """Yields (name, command, environment) for groups of `size` tests, from the program's own list."""
     listed = subprocess.run([str(build / program), spec, "--list-test-names-only"], env=surroundings(), capture_output=True, text=True, check=False)
     names = [n.strip() for n in listed.stdout.splitlines() if n.strip()]
     (out / "tests").mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def commands(part, build, out):
 
 
 def run(name, command, environment, left):
-    """What a command came to: its exit code, seconds, the end of what it printed, and its JSON where it printed some."""
+    """Runs a command. Returns exit code, seconds, the end of its output, and its JSON if it printed any."""
     begin = time.monotonic()
     try:
         done = subprocess.run(command, env=surroundings() | environment, capture_output=True, text=True, timeout=left, check=False)
@@ -117,14 +117,14 @@ def run(name, command, environment, left):
 
 
 def own_plan(theirs):
-    """PyTorch's plan as Tandem performs it: without what its stack says of PyTorch's kernels."""
+    """PyTorch's plan for Tandem: without the stack's settings for PyTorch's kernels."""
     plan = {k: v for k, v in theirs.items() if k != "stack"}
     plan["training"] = {k: v for k, v in plan["training"].items() if k not in ("fusion", "attention_kernel")}
     return plan
 
 
 def pytorch(out, name):
-    """PyTorch's record of a case, measured now."""
+    """Measures a case with PyTorch and returns its record."""
     file = out / f"pytorch-{name}.jsonl"
     subprocess.run([sys.executable, str(TRAIN_GPT), str(file), "--names", name], check=False, stdout=subprocess.DEVNULL)
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
@@ -132,7 +132,7 @@ def pytorch(out, name):
 
 
 def beside_pytorch(build, out, only, until):
-    """Each case by Tandem and by PyTorch, one behind the other."""
+    """Runs each case by Tandem and then by PyTorch."""
     listed = subprocess.run([sys.executable, str(TRAIN_GPT), "-", "--list", "--names", ",".join(n for n, _ in CASES)],
                             capture_output=True, text=True, check=True).stdout
     plans = {p["name"].split("-", 1)[1]: own_plan(p) for p in map(json.loads, listed.splitlines())}
@@ -159,7 +159,7 @@ def beside_pytorch(build, out, only, until):
 
 
 def faults_in(log):
-    """What compute-sanitizer found, by kernel: in Tandem's own, and in libraries', whose barriers it does not all know."""
+    """compute-sanitizer's findings by kernel: in Tandem's own and in libraries', some of whose barriers it does not know."""
     own, libraries = collections.Counter(), collections.Counter()
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
         kernel = re.search(r" in (\S.*?)(?:\(|\+0x|$)", line)

@@ -1,4 +1,4 @@
-"""Plans on one card that no table of it was made from: their steps, the driver's memory and every task's times."""
+"""Runs plans that no table of the card was made from. Records their step times, device memory and every task's times."""
 import json
 import re
 import statistics
@@ -21,7 +21,7 @@ def llama(layers, hidden, heads, kv_heads, ffn, vocab=32000, **more):
 
 
 MOE = {"num_experts": 8, "experts_per_token": 2, "capacity_factor": 1.25}
-# name: (model, sequence, micro-batch, micro-batches, what else training has)
+# name: (model, sequence, micro-batch, micro-batches, other training fields)
 CASES = {
     "gpt-124m-b8": (gpt(12, 768, 12), 1024, 8, 1, {}),
     "gpt-124m-s512-b24-m2": (gpt(12, 768, 12), 512, 24, 2, {}),
@@ -53,14 +53,14 @@ def plan_of(name):
 
 
 def driver_bytes():
-    """What the driver says is in use on the card, all processes together."""
+    """Device memory in use by all processes, as the driver reports it."""
     done = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True, check=False)
     found = re.match(r"\d+", done.stdout)
     return int(found.group()) << 20 if found else None
 
 
 class Watch(threading.Thread):
-    """The most that the driver has said while this ran."""
+    """The largest value that the driver reported while this ran."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -77,7 +77,7 @@ class Watch(threading.Thread):
 
 
 def one(name, folder, train, environment, left):
-    """A record of one plan; `train(plan, *arguments)` is the command."""
+    """Returns a plan's record; `train(plan, *arguments)` is the command."""
     plan, timeline = folder / f"{name}.plan.json", folder / f"{name}.timeline.json"
     plan.write_text(json.dumps(plan_of(name)), encoding="utf-8")
     before, watch, begin = driver_bytes(), Watch(), time.monotonic()
@@ -101,7 +101,7 @@ def one(name, folder, train, environment, left):
 
 
 def measure(out, train, environment, until, only=None):
-    """Records of all cases; their timelines are packed into out/timelines.tar.xz."""
+    """Returns the records of all cases. Packs their timelines into out/timelines.tar.xz."""
     folder = out / "unseen"
     folder.mkdir(exist_ok=True)
     for name in CASES:

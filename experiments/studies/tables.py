@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Sweeps the ready studies and puts what they came to into their READMEs.
+"""Sweeps the ready-made studies and writes their results into their READMEs.
 
     tables.py TANDEM [--out DIR] [NAME ...]
 
-A README says what it wants between two marks, which stay:
+A README requests tables by pairs of marks, which stay:
 
     <!-- plans: AXIS, AXIS -->    the best plan for each combination of these axes
     <!-- published -->            published figures beside predictions
@@ -53,7 +53,7 @@ def labels(axis):
 
 
 def plans(study, rows, axes):
-    """One line for each combination: its best plan, or why there is none."""
+    """One line per combination: its best plan, or why there is none."""
     named = {axis.get("field") or axis.get("name"): labels(axis) for axis in study["axes"]}
     unknown = [axis for axis in axes if axis not in named]
     if unknown:

@@ -2,7 +2,7 @@
 """The ring of ../network_bars.cpp as input of astra-sim: astra_sim_ring.py RANKS FOLDER writes it and prints astra-sim's command line.
 
 $ASTRA_SIM is its checkout, built with the analytical network that knows congestion (build/astra_analytical, target congestion_aware)
-and with the Python classes of its traces (protoc --python_out). Exit status 77 where that is not so.
+and with the Python classes of its traces (protoc --python_out). Exits with status 77 if they are missing.
 """
 import json
 import os
@@ -13,7 +13,7 @@ import peer
 
 PROGRAM = "AstraSim_Analytical_Congestion_Aware"
 RING_BYTES, GIB_PER_S = 2**30, 25e9 / 2**30  # kRingBytes, kRingBandwidth of ../flows.hpp; its "GB" is 2**30
-# One chunk and no time for the additions, as in ours; a nanosecond where its event queue refuses none.
+# One chunk and no time for additions, as in Tandem's case; 1 ns where its event queue refuses 0.
 SYSTEM = {"scheduling-policy": "LIFO", "endpoint-delay": 1, "active-chunks-per-dimension": 1, "preferred-dataset-splits": 1,
           "all-reduce-implementation": ["ring"], "all-gather-implementation": ["ring"], "reduce-scatter-implementation": ["ring"],
           "all-to-all-implementation": ["ring"], "collective-optimization": "localBWAware", "local-mem-bw": 10**9, "boost-mode": 0}
@@ -39,7 +39,7 @@ def traces(root):
 
 
 def write_trace(path, et, encoder, rank):
-    """One all-reduce: messages with their lengths before them."""
+    """Writes a trace with one all-reduce: protobuf messages, each preceded by its length."""
     node = et.Node(id=rank, name="all_reduce", type=et.COMM_COLL_NODE)
     node.attr.append(et.AttributeProto(name="is_cpu_op", bool_val=False))
     node.attr.append(et.AttributeProto(name="comm_type", int64_val=et.ALL_REDUCE))

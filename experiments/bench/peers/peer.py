@@ -1,4 +1,4 @@
-"""What the Python peers' drivers have in common: records in, processor time of one evaluation, JSON lines out."""
+"""Shared by the drivers of Python simulators: reads records, times one evaluation, prints JSON lines."""
 import json
 import resource
 import statistics
@@ -22,7 +22,7 @@ def user_seconds():
 
 
 def each(evaluate, batches=5, times=10):
-    """Step time that `evaluate` returns, and the median over batches of the processor seconds of one call."""
+    """Returns the step time from `evaluate`, and the median over batches of its processor seconds per call."""
     step = evaluate()
     seconds = []
     for _ in range(batches):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The same cases by Tandem and by other simulators, side by side: run.py TANDEM BENCH_OURS [BENCH_SIMGRID].
+"""Runs the same cases by Tandem and by other simulators: run.py TANDEM BENCH_OURS [BENCH_SIMGRID].
 
 calculon and SimuMax are found through PYTHONPATH, SimGrid by CMake, astra-sim by $ASTRA_SIM; one that is not there is skipped and said so. Time is user time
 of the processor as the kernel has it, for other work on the machine shows least in it: medians of several runs, taken in turn.
@@ -19,7 +19,7 @@ SKIPPED = 77
 
 
 def process(command):
-    """User seconds and peak megabytes of a process, and the lines it printed."""
+    """Runs a process and returns its user seconds, peak megabytes and printed lines."""
     with tempfile.TemporaryFile() as out:
         child = os.posix_spawnp(command[0], command, os.environ, file_actions=[
             (os.POSIX_SPAWN_DUP2, out.fileno(), 1), (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)])
@@ -32,12 +32,12 @@ def process(command):
 
 
 def told(lines, _):
-    """What our benchmarks and SimGrid's say, and their peak in megabytes: the line before their record, and the record."""
+    """Returns a benchmark's last result line and its peak megabytes, which follow it on the last line."""
     return lines[-2].strip(), json.loads(lines[-1])["peak_mb"]
 
 
 def last_cycles(lines, peak_mb):
-    """When astra-sim's last rank was done; its cycles are nanoseconds. The kernel's peak begins with this program's own."""
+    """Returns when astra-sim's last rank finished (a cycle is 1 ns), and the peak, which includes this program's own."""
     ends = [int(cycles) for line in lines for cycles in re.findall(r"finished, (\d+) cycles", line)]
     return f"{len(ends)} ranks done at {max(ends) * 1e-9:.9f} s", peak_mb
 
@@ -77,7 +77,7 @@ def astra_sim(ours):
 
 
 def found_by(command):
-    """By id: what a driver printed; nothing where its peer is not installed."""
+    """Returns a driver's records by id; empty if its simulator is not installed."""
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if run.returncode not in (0, SKIPPED):
         sys.exit(f"failed: {' '.join(command)}")
@@ -85,7 +85,7 @@ def found_by(command):
 
 
 def events(tandem, plan):
-    """Step time by the event simulation, and user seconds of the whole process."""
+    """Returns the step time of the event simulation, and the user seconds of the whole process."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(plan, file)
         file.flush()

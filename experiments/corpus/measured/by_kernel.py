@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lays a measured training step's time by GPU kernel beside the simulator's step of the same plan, class by class.
+"""Compares a measured training step's time by GPU kernel with the simulation of the same plan, by class of kernels.
 
     by_kernel.py build/tandem h100/steps_by_kernel.json h100/train.jsonl [--only ID...] [--json]
 
@@ -28,7 +28,7 @@ import sys
 import tempfile
 
 POINTWISE = "pointwise"
-# The first that is found in a kernel's name tells its class. torch.compile's kernels (triton_...) name all that is in them.
+# The first pattern found in a kernel's name determines its class. torch.compile's kernels (triton_...) list all operations.
 KERNELS = [
     ("attention", r"cudnn|sdpa|fmha|flash"),
     ("products", r"nvjet|gemm|gemv|cutlass|splitK"),
@@ -37,11 +37,11 @@ KERNELS = [
     ("attention", r"SoftMax|softmax"),
     ("optimizer", r"multi_tensor_apply|FusedOptimizer|lpnorm|NormTwoOps"),
     ("gradient sums", r"CUDAFunctor_add<float>"),
-    # The logits to fp32, their gradient's zeros and its way back: the only casts and fp32 fills of their size.
+    # The cast of the logits to fp32, and the zeros and cast of their gradient: the only casts and fp32 fills of this size.
     ("loss", r"unrolled_elementwise_kernel<(at::native::)?direct_copy|bfloat16_copy_kernel|FillFunctor<float>"),
 ]
 CLASSES = ["products", "attention", "norms", "optimizer", "gradient sums", "loss", POINTWISE]
-# The same of simulated tasks, by what the pattern is of; it must be the whole of it.
+# Classes of simulated tasks, by the property that the pattern must match entirely.
 TASKS = [
     ("optimizer", "block", r"optimizer"),
     ("norms", "task", r"(ln\d|final_norm)(?!\w*_residual$)\w*"),
@@ -59,7 +59,7 @@ TASKS = [
 
 
 class Bad(Exception):
-    """Input that cannot be compared: the message says which and why; exit code."""
+    """Input that cannot be compared. Has an exit code; the message names the input and the reason."""
 
     def __init__(self, message, code=3):
         super().__init__(message)
@@ -78,7 +78,7 @@ def task_class(task):
 
 
 def measured_classes(rows):
-    """Seconds by class of a profile's rows."""
+    """Returns the seconds of a profile's rows by class."""
     seconds = dict.fromkeys(CLASSES, 0.0)
     for row in rows:
         seconds[kernel_class(row["kernel"])] += row["seconds"]
@@ -86,7 +86,7 @@ def measured_classes(rows):
 
 
 def simulated_classes(timeline):
-    """Seconds by class of the one device of a timeline file."""
+    """Returns the seconds by class on the only device of a timeline file."""
     if len(timeline["lanes"]) != 1 or len(timeline["lanes"][0]["ranks"]) != 1:
         raise Bad("its plan has several devices; a profile is of one")
     tasks, column = timeline["tasks"], {name: i for i, name in enumerate(timeline["span_columns"])}
@@ -99,7 +99,7 @@ def simulated_classes(timeline):
 
 
 def simulate(tandem, plan):
-    """The timeline file of a plan, read."""
+    """Simulates a plan and returns its timeline."""
     with tempfile.TemporaryDirectory(prefix="by_kernel_") as folder:
         files = pathlib.Path(folder, "plan.json"), pathlib.Path(folder, "timeline.json")
         files[0].write_text(json.dumps(plan), encoding="utf-8")
@@ -114,12 +114,12 @@ def simulate(tandem, plan):
 
 
 def pair(measured, predicted):
-    """ratio is null where nothing was measured."""
+    """Times and their ratio, which is null if nothing was measured."""
     return {"measured_s": measured, "predicted_s": predicted, "ratio": predicted / measured if measured > 0 else None}
 
 
 def compared(name, steps, classes):
-    """A record's or the total's part of --json: steps and classes are (measured, predicted)."""
+    """The --json entry of a record or the total. Steps and classes are (measured, predicted)."""
     sums = [sum(c.values()) for c in classes]
     rest = {"measured_s": steps[0] - sums[0], "predicted_s": steps[1] - sums[1]}
     return {"id": name, "classes": {c: pair(*(side[c] for side in classes)) for c in CLASSES}, "sum": pair(*sums),
@@ -140,7 +140,7 @@ def total_of(found):
 
 
 def table(record):
-    """A record as text, a class a line."""
+    """A record as text, one line per class."""
     rows = [*record["classes"].items(), ("sum", record["sum"]), ("in no kernel", record["in_no_kernel"]), ("step", record["step"])]
     lines = [f"{record['id']}\n{'':14s}{'measured':>11s}{'predicted':>11s}{'ratio':>7s}  ms"]
     for name, p in rows:
@@ -150,7 +150,7 @@ def table(record):
 
 
 def summary(total):
-    """One line: predicted by measured of every class of all records together."""
+    """One line with predicted / measured of every class, over all records."""
     parts = [(c, total["classes"][c]) for c in CLASSES] + [("sum", total["sum"]), ("step", total["step"])]
     return f"predicted / measured of {total['id']}: " + ", ".join(
         f"{name} {p['ratio']:.2f}" for name, p in parts if p["ratio"] is not None)
@@ -187,7 +187,7 @@ def records_of(text):
 
 
 def chosen(profile, records, only):
-    """Ids to compare, in the records' order."""
+    """Returns the ids to compare, in the records' order."""
     both = [name for name in records if name in profile]
     if not both:
         raise Bad("no record is in both the profile and the records")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times of PyTorch's own kernels on one GPU: attention by kind, and what eager layers do beside their products.
+"""Times PyTorch's own kernels on one GPU: kinds of attention, and eager layers' operations other than products.
 
     python3 kernels.py OUT.jsonl [--only PART...]
 
@@ -20,7 +20,7 @@ BATCH_S = 0.02
 
 
 def seconds(call, copies):
-    """Median seconds of call(i), i walking over the copies of its operands."""
+    """Returns the median seconds of call(i), where i cycles over the copies of its operands."""
     for i in range(2 * copies):
         call(i % copies)
     torch.cuda.synchronize()
@@ -121,7 +121,7 @@ def streaming(write):
 
 
 def chains(write):
-    """One addition after the other, each reading what the last one wrote: what a cache gives that lone kernels do not show."""
+    """Consecutive additions, each of which reads the last one's output. Shows the cache's benefit, which single kernels do not."""
     for megabytes in (2, 4, 8, 16, 24, 32, 48, 64, 128, 256, 512):
         n = megabytes * 2**20 // 2
         for tensors in (1, 4):  # as many are written in turn: a layer's activations
@@ -137,7 +137,7 @@ def chains(write):
 
 
 def compiled(write):
-    """Kernels as a compiler fuses them, forward and backward: what stands between a layer's products in fused stacks."""
+    """Kernels fused by a compiler, forward and backward: the operations between a layer's products in fused stacks."""
     def rope(x, cos, sin):
         a, b = x.chunk(2, dim=-1)
         return x * cos + torch.cat((-b, a), dim=-1) * sin
@@ -155,7 +155,7 @@ def compiled(write):
         w = torch.randn(width, device="cuda", dtype=torch.bfloat16, requires_grad=True)
         b = torch.randn(width, device="cuda", dtype=torch.bfloat16, requires_grad=True)
         angle = torch.randn(rows, 128, device="cuda", dtype=torch.bfloat16)
-        # Name, function, operands, elements read and written a row: forward, backward.
+        # Name, function, operands, elements read and written per row: forward, backward.
         cases = (("bias and gelu", lambda x, v: F.gelu(x + v, approximate="tanh"), (of(width), b), 2, 3),
                  ("swiglu", gated, (of(2 * width),), 3, 5),
                  ("bias, dropout and addition", lambda x, v, r: r + F.dropout(x + v, 0.1), (of(width), b, of(width)), 3, 3),
@@ -208,7 +208,7 @@ def host(write):
 
 
 def products(write):
-    """A few products in steady load: what power leaves of the peak."""
+    """A few products under steady load, which show how far the power limit lowers the peak."""
     for m, n, k in ((8192, 8192, 8192), (4096, 12288, 4096), (8192, 16384, 4096), (8192, 4096, 16384), (2048, 6144, 2048), (4096, 2048, 8192), (16384, 28672, 8192), (2048, 51200, 2048),
                     (8192, 1536, 12288), (2048, 12288, 1536), (1024, 4096, 1024), (1024, 1024, 1024)):
         for kind in ("forward", "input gradient", "weight gradient"):

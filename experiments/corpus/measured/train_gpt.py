@@ -118,7 +118,7 @@ class Model(nn.Module):
 
 
 class MixedAdamW:
-    """fp32 main weights and gradients beside 16-bit weights."""
+    """An optimizer with fp32 main weights and gradients for 16-bit weights."""
 
     def __init__(self, model):
         self.weights = list(model.parameters())
@@ -207,12 +207,12 @@ def plan_of(k):
 
 
 def short_name(kernel):
-    """A kernel's name without the namespaces that all have, so that what differs is not cut off."""
+    """A kernel's name without common namespaces, so that truncation keeps what differs."""
     return re.sub(r"^void |\bat(_cuda_detail|::native)?::|\bc10::|\(anonymous namespace\)::", "", kernel)[:110]
 
 
 def kernel_rows(events):
-    """[{kernel, calls, seconds}], the longest first, of (name, calls, seconds) of a step's kernels."""
+    """Converts a step's (name, calls, seconds) to [{kernel, calls, seconds}], longest first."""
     small = SMALL * sum(e[2] for e in events)
     rows = [(short_name(n), calls, s) for n, calls, s in sorted(events, key=lambda e: -e[2]) if s >= small]
     rest = [e for e in events if e[2] < small]

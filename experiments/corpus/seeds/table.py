@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Simulates every plan of experiments/plans/seeds and prints what came of it as a Markdown table.
+"""Simulates every plan of experiments/plans/seeds and prints the results as a Markdown table.
 
     experiments/corpus/seeds/table.py build/tandem [--jobs 2] [PLAN ...]
 
@@ -19,7 +19,7 @@ COLUMNS = ["plan", "stack", "devices", "step time", "memory per device", "fits",
 
 
 def simulate(tandem, path):
-    """(the result or None, the messages)"""
+    """Returns (the result or None, the messages)."""
     done = subprocess.run([tandem, "simulate", "--json", str(path)], capture_output=True, text=True, check=False)
     if done.returncode not in (0, 4):
         sys.exit(f"{path.name}: exit {done.returncode}\n{done.stderr}")
@@ -27,7 +27,7 @@ def simulate(tandem, path):
 
 
 def reasons(messages):
-    """What stands behind the file and the field in each message; a field's value is repeated by `not implemented`."""
+    """The part of each message after file and field. `not implemented` repeats the field's value."""
     found = [re.sub(r"^.*?\.json: ", "", line) for line in messages.splitlines() if line.startswith("tandem: error: ")]
     missing = [m.group(1) for line in found if (m := re.search(r"not implemented: ([^;]*)", line))]
     refused = [line for line in found if "not implemented" not in line]
@@ -39,7 +39,7 @@ def seconds(value):
 
 
 def published(figure):
-    """"32 s, 138 TFLOP/s hardware"; "up to" where the source gives a bound."""
+    """"32 s, 138 TFLOP/s hardware", with "up to" if the source only gives a bound."""
     parts = []
     if figure.get("step_time_s") is not None:
         parts.append(("at most " if figure.get("upper_bound") else "") + seconds(figure["step_time_s"]))

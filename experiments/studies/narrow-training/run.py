@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a plan in fp32 and bf16 from the same seeds and compares the losses; writes one JSON file. Stopped, it goes on where it was.
+"""Trains a plan in fp32 and bf16 from the same seeds and compares the losses; writes one JSON file. If stopped, it continues there.
 
 usage: run.py [--tandem build/tandem] [--plan gpt-1.6m.json] [--seeds 1 2 3] [--precisions fp32 bf16] [--jobs 1] [--out result.json]
 """

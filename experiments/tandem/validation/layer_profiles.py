@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What runs of one source say of a layer: step times of a kind of plans as layers and micro-batches make them up.
+"""Fits the step times of a source's runs by their numbers of layers and micro-batches.
 
     layer_profiles.py build/tandem RECORDS.jsonl
 
@@ -19,7 +19,7 @@ UNKNOWNS = 4
 
 
 def kind(plan):
-    """What a record's layers have in common, and its layers and micro-batches. KeyError where the plan does not say one itself."""
+    """Returns the key that groups plans, and their layers and micro-batches. KeyError if the plan omits a field."""
     model, parallel, training = plan["model"], plan["parallel"], plan["training"]
     data = parallel.get("data", 1)
     micro = training["micro_batch_size"]
@@ -28,7 +28,7 @@ def kind(plan):
 
 
 def solve(rows, values):
-    """Least squares by normal equations in columns scaled to one; None where the rows do not tell the unknowns apart."""
+    """Least squares by normal equations with scaled columns; None if the rows do not determine the unknowns."""
     scale = [max(abs(row[i]) for row in rows) for i in range(UNKNOWNS)]
     rows = [[x / s for x, s in zip(row, scale)] for row in rows]
     a = [[sum(r[i] * r[j] for r in rows) for j in range(UNKNOWNS)] + [sum(r[i] * v for r, v in zip(rows, values))]
@@ -46,7 +46,7 @@ def solve(rows, values):
 
 
 def profiles(judged, plans):
-    """Lines of (kind, records, measured solution, predicted solution, largest deviation of the measured times)."""
+    """Returns rows (kind, records, measured solution, predicted solution, largest deviation of the measured times)."""
     groups = {}
     for record in judged:
         measured, predicted = record["measured_step_time_s"], record["predicted_step_time_s"]
