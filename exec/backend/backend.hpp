@@ -23,7 +23,7 @@ struct BackendCounters {
   std::int64_t gemm_flops = 0;       ///< 2 m n k, summed over the matrix products that ran
   std::int64_t allocated_bytes = 0;  ///< live bytes that allocate() has handed out
   std::int64_t peak_bytes = 0;
-  std::int64_t workspace_bytes = 0;  ///< scratch memory of the queues' libraries; not part of allocated_bytes
+  std::int64_t workspace_bytes = 0;  ///< scratch memory of the queues' kernels and libraries; not part of allocated_bytes
   std::int64_t device_bytes = 0;     ///< used on the device by all processes, as the driver reports it; 0 on the CPU
 };
 
@@ -72,8 +72,8 @@ class Backend {
   /// The queue of a stream; always the same object for the same stream.
   virtual Queue& queue(Stream stream) = 0;
   virtual std::unique_ptr<Mark> make_mark() = 0;
-  /// Records the computations that `issue` puts on the queues, without performing them. Operands and the targets
-  /// of their contexts must stay valid. A backend that cannot record returns nullptr and does not call `issue`.
+  /// Records the computations that `issue` puts on the queues, without performing them. Operands and the targets of their contexts
+  /// must stay valid. A backend that cannot record returns nullptr and does not call `issue`.
   virtual std::unique_ptr<Replay> capture(const std::function<void()>& issue) { return static_cast<void>(issue), nullptr; }
   /// Sentences about work that runs in a slower way than the fastest one. Call it when no queue is busy.
   virtual std::vector<std::string> notes() const { return {}; }

@@ -24,8 +24,8 @@ struct KernelContext {
   StepTable* table = nullptr;          ///< the rank's step table, in the backend's memory
 };
 
-/// Operands are in the order of models/ops/op.hpp. The operation, and what KernelContext points to, must
-/// live until the queue has performed the operation. Everything else may be freed when Queue::run returns.
+/// Operands are in the order of models/ops/op.hpp. The operation, and what KernelContext points to, must live until the queue has
+/// performed the operation. Everything else may be freed when Queue::run returns.
 struct Launch {
   const Op& op;
   DType compute;

@@ -27,8 +27,8 @@ struct Checkpoint {
   std::uint64_t digest = 0;  ///< hash of the contents: equal checkpoints have equal digests
 };
 
-/// Opens a single file, a checkpoint folder, or a folder of checkpoints (then its latest). Throws ConfigError if it cannot be
-/// read, is no checkpoint, is cut short or damaged. A folder's parts are read and checked only when the state is restored.
+/// Opens a single file, a checkpoint folder, or a folder of checkpoints (then its latest). Throws ConfigError if it cannot be read,
+/// is no checkpoint, is cut short or damaged. A folder's parts are read and checked only when the state is restored.
 Checkpoint load_checkpoint(const std::string& path);
 
 /// True if checkpoints under this path are single files.

@@ -31,8 +31,8 @@ struct KeeperOptions {
 /// Saves to a folder, or to one file if names_one_file(); then process 0 writes alone. Every process must make one.
 std::unique_ptr<StateKeeper> make_file_keeper(KeeperOptions options, World& world);
 
-/// Creates the folder `path` and checks that every process can access it. Does nothing if
-/// `path` names one file. If they do not share a file system, every process throws ConfigError.
+/// Creates the folder `path` and checks that every process can access it. Does nothing if `path` names one file. If they do not
+/// share a file system, every process throws ConfigError.
 void prepare_folder(const std::string& path, World& world);
 
 }  // namespace tandem::exec

@@ -84,8 +84,8 @@ void make_latest(const std::string& path, const std::string& name) {
   write_text(file, name + "\n");
 }
 
-/// Renames the folder first. If the process is killed during removal, the
-/// rest does not look like a checkpoint, and the next save removes it.
+/// Renames the folder first. If the process is killed during removal, the rest does not look like a checkpoint, and the next save
+/// removes it.
 void remove_checkpoint(const std::string& folder) {
   const std::string away = folder + "." + std::to_string(getpid()) + ".new";
   remove_folder(exchange_folder(folder, away) ? folder : away);

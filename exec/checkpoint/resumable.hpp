@@ -13,8 +13,8 @@ namespace tandem::exec {
 /// and learning rate may differ. Throws ConfigError that lists every wrong field.
 void require_resumable(const Checkpoint& checkpoint, const Plan& plan);
 
-/// The hyper-parameters that `plan` changes, as phrases like "training.learning_rate from 0.001 to 0.002".
-/// The end of the learning rate's decay is not listed, because it also depends on the length of the run.
+/// The hyper-parameters that `plan` changes, as phrases like "training.learning_rate from 0.001 to 0.002". The end of the learning
+/// rate's decay is not listed, because it also depends on the length of the run.
 std::vector<std::string> changed_hyper_parameters(const Checkpoint& checkpoint, const Plan& plan);
 
 }  // namespace tandem::exec

@@ -26,8 +26,8 @@ std::optional<DType> safetensors_type(const std::string& name);
 /// The shape of a tensor or of a part, as JSON.
 std::string shape_text(std::int64_t rows, std::int64_t cols);
 
-/// A JSON object of values that are JSON text already. It builds text, not a JSON tree,
-/// because destroying a tree needs memory. A save that lacks memory must not end the program.
+/// A JSON object of values that are JSON text already. It builds text, not a JSON tree, because destroying a tree needs memory. A
+/// save that lacks memory must not end the program.
 std::string object_text(const std::map<std::string, std::string>& entries);
 std::string quoted(const std::string& text);
 

@@ -19,8 +19,8 @@ struct WholeMoment {
   std::span<const RankState> ranks;
 };
 
-/// Writes tensor by tensor from all ranks' arenas to a temporary file and renames it at the end.
-/// Until then the previous checkpoint stays intact. Throws ConfigError if it cannot be written.
+/// Writes tensor by tensor from all ranks' arenas to a temporary file and renames it at the end. Until then the previous checkpoint
+/// stays intact. Throws ConfigError if it cannot be written.
 void save_single_file(const std::string& path, const SavedRun& run, const WholeMoment& moment);
 
 Checkpoint open_single_file(const std::string& path);

@@ -15,8 +15,8 @@
 
 namespace tandem::exec {
 
-/// Row counts of a member, in host memory. all_to_all: rows `sent` to and `received` from each member, `each` numbers per
-/// member; `room`: rows that fit into out. all_gather and reduce_scatter of rows: `sent` holds every member's number of rows.
+/// Row counts of a member, in host memory. all_to_all: rows `sent` to and `received` from each member, `each` numbers per member;
+/// `room`: rows that fit into out. all_gather and reduce_scatter of rows: `sent` holds every member's number of rows.
 struct RowCounts {
   const std::int32_t *sent = nullptr, *received = nullptr;
   std::int64_t each = 0, room = 0;
@@ -36,19 +36,19 @@ struct Exchange {
   MemoryEngine& engine = host_engine();
 };
 
-/// Throws ContractError if `op` is impossible over so many `members`:
-/// its dtype cannot be reduced or split, or shares would be unequal.
+/// Throws ContractError if `op` is impossible over so many `members`: its dtype cannot be reduced or split, or shares would be
+/// unequal.
 void require_exchangeable(const Collective& op, std::size_t members);
 
 /// Throws ContractError if member `index`'s buffers overlap in a way that models/ops/op.hpp forbids.
 void require_placed(const Exchange& exchange, std::size_t index);
 
-/// Performs member `index`'s share. Adds to received[j] the bytes that member j got from
-/// other members. The collective is done once every share is. Shares touch disjoint bytes.
+/// Performs member `index`'s share. Adds to received[j] the bytes that member j got from other members. The collective is done once
+/// every share is. Shares touch disjoint bytes.
 void perform_share(const Exchange& exchange, std::size_t index, std::span<std::int64_t> received);
 
-/// Left fold, in ascending order, of `elements` elements of every part's `in` into the first
-/// part's `out`, which may equal an input. The arithmetic equals that of perform_share.
+/// Left fold, in ascending order, of `elements` elements of every part's `in` into the first part's `out`, which may equal an
+/// input. The arithmetic equals that of perform_share.
 void fold_parts(const Collective& op, std::span<const MemberBuffers> parts, std::int64_t elements,
                 MemoryEngine& engine = host_engine());
 

@@ -27,8 +27,8 @@ struct CommCounters {
   std::int64_t sends = 0, sent_bytes = 0;
 };
 
-/// The members of a collective: the group's ranks in ascending group index. Calls of different lanes
-/// are independent sequences, even over the same group. Each stream of a rank uses its own lane.
+/// The members of a collective: the group's ranks in ascending group index. Calls of different lanes are independent sequences,
+/// even over the same group. Each stream of a rank uses its own lane.
 struct Party {
   Party(const std::vector<Rank>& ranks, int sequence = 0) : members(ranks), lane(sequence) {}
   const std::vector<Rank>& members;
@@ -54,9 +54,9 @@ class Queue;
 class Communicator {
  public:
   virtual ~Communicator() = default;
-  /// Performs a collective over `party`, which contains this rank. `in` and `out`: see
-  /// models/ops/op.hpp for its kind. After it returns no rank accesses them any more. Throws
-  /// CommError if any rank failed; the message names the first failed rank and its cause.
+  /// Performs a collective over `party`, which contains this rank. `in` and `out`: see models/ops/op.hpp for its kind. After it
+  /// returns no rank accesses them any more. Throws CommError if any rank failed; the message names the first failed rank and its
+  /// cause.
   TimePoint run(const Collective& op, const Party& party, const std::byte* in, std::byte* out) {
     return run(op, party, {in, out});
   }
@@ -67,8 +67,8 @@ class Communicator {
 
   /// Opens all connections in `lines` before the first call. All ranks must call it, with equal arguments, at the same time.
   virtual void prepare(const Lines& lines, const Mesh& mesh) { static_cast<void>(lines), static_cast<void>(mesh); }
-  /// If false, use the three calls below in place of run(), send() and recv(). They enqueue on a queue of the rank's
-  /// backend and return at once. Addresses must stay valid until the queue has performed the call. One thread calls them.
+  /// If false, use the three calls below in place of run(), send() and recv(). They enqueue on a queue of the rank's backend and
+  /// return at once. Addresses must stay valid until the queue has performed the call. One thread calls them.
   virtual bool blocks() const { return true; }
   virtual void issue(const Collective& op, const Party& party, const MemberBuffers& mine, Queue& queue);
   virtual void issue_send(std::span<const std::byte> sent, Rank to, const MessageName& name, Queue& queue);
@@ -80,8 +80,8 @@ class Communicator {
   virtual CommCounters counters() const = 0;
 };
 
-/// Communicators, by rank, of `world` ranks that are threads of this process. They access the buffers directly. So the
-/// buffers must be in host memory, or, with another `engine`, in that engine's memory. `engine` must outlive them.
+/// Communicators, by rank, of `world` ranks that are threads of this process. They access the buffers directly. So the buffers must
+/// be in host memory, or, with another `engine`, in that engine's memory. `engine` must outlive them.
 std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int world, MemoryEngine& engine = host_engine());
 
 }  // namespace tandem::exec

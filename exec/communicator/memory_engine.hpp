@@ -10,8 +10,8 @@
 
 namespace tandem::exec {
 
-/// Left fold of elements [begin, end) over the inputs in ascending order. 16-bit types are summed in fp32
-/// and rounded once. Element `begin` is written to element `to` of every output. An output may be an input.
+/// Left fold of elements [begin, end) over the inputs in ascending order. 16-bit types are summed in fp32 and rounded once. Element
+/// `begin` is written to element `to` of every output. An output may be an input.
 struct Fold {
   std::span<const std::byte* const> in;
   std::span<std::byte* const> out;

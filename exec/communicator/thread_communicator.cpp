@@ -10,8 +10,8 @@
 namespace tandem::exec {
 namespace {
 
-/// Up to this many bytes over all members, the last rank to arrive does every share. That saves one
-/// of two wake-ups. The threshold is about the number of bytes copied in the time of a wake-up.
+/// Up to this many bytes over all members, the last rank to arrive does every share. That saves one of two wake-ups. The threshold
+/// is about the number of bytes copied in the time of a wake-up.
 constexpr std::int64_t kOneThreadBytes = 64 * 1024;
 
 // Worked out from the call, not by the graph's visitors, because these counters check the graph's totals.

@@ -11,8 +11,8 @@
 
 namespace tandem::exec::cpu {
 
-/// Order of an operand's rows: (sequence, index), or, for rows of several context ranks, (context
-/// rank, sequence, local index). In the latter case an index is a position in the sequence.
+/// Order of an operand's rows: (sequence, index), or, for rows of several context ranks, (context rank, sequence, local index). In
+/// the latter case an index is a position in the sequence.
 struct RowOrder {
   SequenceMap map;
   std::int64_t batch;

@@ -13,8 +13,8 @@ std::unique_ptr<Backend> make_eager_cpu_backend(std::int64_t threads);
 /// Called by a stream's queue before and after every operation; for Stream::host before the host's waits return. May be empty.
 using Disturbance = std::function<std::function<void()>(Stream)>;
 
-/// "NAME-async": the kernels of `inner` behind queues with a thread each. Streams overlap and only marks order
-/// them, as on a device. `inner` must be synchronous and allow one thread per queue. `disturbance` may be empty.
+/// "NAME-async": the kernels of `inner` behind queues with a thread each. Streams overlap and only marks order them, as on a
+/// device. `inner` must be synchronous and allow one thread per queue. `disturbance` may be empty.
 std::unique_ptr<Backend> make_async_backend(std::unique_ptr<Backend> inner, Disturbance disturbance = {});
 
 /// "cpu-async". One stream at a time computes with all threads; other streams then use only their own.

@@ -47,16 +47,16 @@ class Dropout {
   T scale_;
 };
 
-/// This rank's rows of hidden states, ordered (sequence, local position), or its shard of them under
-/// sequence parallelism. Gives each row's place in the run, by which dropout masks are indexed.
+/// This rank's rows of hidden states, ordered (sequence, local position), or its shard of them under sequence parallelism. Gives
+/// each row's place in the run, by which dropout masks are indexed.
 class HiddenRows {
  public:
   /// `local_seq`: number of positions of a sequence on this context rank.
   HiddenRows(const KernelContext& context, std::int64_t local_seq, std::int64_t rows, bool shard)
       : context_(context), map_(context.context_size, local_seq), rows_(rows), first_(shard ? context.tensor_rank * rows : 0) {}
 
-  /// Calls body(first row, count, sequence in the micro-batch, position in
-  /// the sequence) for each run of rows that are contiguous in a sequence.
+  /// Calls body(first row, count, sequence in the micro-batch, position in the sequence) for each run of rows that are contiguous
+  /// in a sequence.
   template <class F>
   void each_run(F body) const {
     for (std::int64_t row = 0, count = 0; row < rows_; row += count) {

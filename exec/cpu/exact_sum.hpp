@@ -1,6 +1,6 @@
 #pragma once
-// Sums of doubles without rounding: Kulisch's long accumulator ("Computer Arithmetic and Validity",
-// de Gruyter 2013, section 8.3). Words are carry-save, so several sums can be added word by word.
+// Sums of doubles without rounding: Kulisch's long accumulator ("Computer Arithmetic and Validity", de Gruyter 2013, section 8.3).
+// Words are carry-save, so several sums can be added word by word.
 
 #include <array>
 #include <cmath>
@@ -14,8 +14,8 @@ namespace tandem::exec::cpu {
 
 using ExactWords = std::array<std::int64_t, kExactWords>;
 
-/// Word i is a multiple of 2^(32 i - 1074). The last word counts terms that are not finite.
-/// Words from words() are below 2^32, so up to 2^20 such vectors can be added word by word.
+/// Word i is a multiple of 2^(32 i - 1074). The last word counts terms that are not finite. Words from words() are below 2^32, so
+/// up to 2^20 such vectors can be added word by word.
 class ExactSum {
  public:
   void add(double x) {

@@ -23,8 +23,8 @@ void for_each_group(const Op& op, const std::int32_t* counts, F body) {
     if (counts[i] > 0) body(row, counts[i], i % op.experts);
 }
 
-/// As above; if there are enough experts, threads share them, with an expert's
-/// groups in order on one thread. Otherwise the calling thread processes all groups.
+/// As above; if there are enough experts, threads share them, with an expert's groups in order on one thread. Otherwise the calling
+/// thread processes all groups.
 template <class Op, class F>
 void share_groups(const Op& op, const std::int32_t* counts, const Call& call, F body) {
   if (op.experts < call.team().threads()) return for_each_group(op, counts, body);

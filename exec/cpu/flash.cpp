@@ -1,5 +1,5 @@
-// Attention without stored scores, one block of queries at a time (Dao et al., arXiv 2205.14135,
-// algorithms 1 and 4), and the steps of ring attention (Liu et al., arXiv 2310.01889).
+// Attention without stored scores, one block of queries at a time (Dao et al., arXiv 2205.14135, algorithms 1 and 4), and the steps
+// of ring attention (Liu et al., arXiv 2310.01889).
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -96,8 +96,8 @@ class Rows {
     return (sequence * dims.heads + head) * dims.seq + query;
   }
 
-  // Calls body(state, sequence, group) for groups of heads that share keys. The rank's threads share the
-  // groups; each range has its own state. With `in_order`, one thread takes a group's sequences in order.
+  // Calls body(state, sequence, group) for groups of heads that share keys. The rank's threads share the groups; each range has its
+  // own state. With `in_order`, one thread takes a group's sequences in order.
   template <class Make, class F>
   void each_group(bool in_order, Make make, F body) const {
     const std::int64_t groups = dims.groups(), each = in_order ? dims.batch : 1;

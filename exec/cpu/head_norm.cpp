@@ -1,5 +1,5 @@
-// RMS norms of query and key heads (arXiv 1910.07467, equation 4), or of all heads of a
-// token as one row (OLMo 2, arXiv 2501.00656 section 2.1). In place in qkv; with gradients.
+// RMS norms of query and key heads (arXiv 1910.07467, equation 4), or of all heads of a token as one row (OLMo 2, arXiv 2501.00656
+// section 2.1). In place in qkv; with gradients.
 #include <algorithm>
 #include <cmath>
 

@@ -1,6 +1,6 @@
 #pragma once
-// One overload per computation of models/ops/op.hpp. `T` (float or double) is the type of all floating-point operands
-// to which op.hpp gives no other type. An operation without an overload here does not compile (backend.cpp).
+// One overload per computation of models/ops/op.hpp. `T` (float or double) is the type of all floating-point operands to which
+// op.hpp gives no other type. An operation without an overload here does not compile (backend.cpp).
 
 #include "exec/cpu/call.hpp"
 #include "models/ops/op.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-// Loops that vectorise. The order of additions depends only on the length, not
-// on addresses or the instruction set. So equal values always give equal bits.
+// Loops that vectorise. The order of additions depends only on the length, not on addresses or the instruction set. So equal values
+// always give equal bits.
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
-// LAMB (You et al., arXiv 1904.00962, algorithm 2) and LANS (Zheng et al., arXiv 2006.13484, algorithm 2). Adam's
-// update of each tensor is scaled by norm(weights) / norm(update). phi is the identity; if a norm is 0 the factor is 1.
+// LAMB (You et al., arXiv 1904.00962, algorithm 2) and LANS (Zheng et al., arXiv 2006.13484, algorithm 2). Adam's update of each
+// tensor is scaled by norm(weights) / norm(update). phi is the identity; if a norm is 0 the factor is 1.
 #include <array>
 #include <cmath>
 #include <mutex>

@@ -116,8 +116,8 @@ std::vector<T> through_scales(const TopKRouterBackward& op, const T* probs, cons
   return dw;
 }
 
-// Adds d loss / d score of a token's experts, from the gradients of its weights. Normalised,
-// unscaled weights are w_j = p_j / sum; their gradient is (dw_j - sum_i dw_i w_i) / sum.
+// Adds d loss / d score of a token's experts, from the gradients of its weights. Normalised, unscaled weights are w_j = p_j / sum;
+// their gradient is (dw_j - sum_i dw_i w_i) / sum.
 template <class T>
 void add_weight_gradient(const TopKRouterBackward& op, const T* probs, const std::int64_t* chosen, const T* dw, T* dp) {
   const MoeDims& d = op.dims;
@@ -128,8 +128,8 @@ void add_weight_gradient(const TopKRouterBackward& op, const T* probs, const std
   for (std::int64_t j = 0; j < d.top_k; ++j) dp[chosen[j]] += (scale * dw[j] - mean) / sum;
 }
 
-// Converts the load-balancing loss's derivative for one token: from shares of the sum of scores to
-// scores (Megatron-Core: core/transformer/moe/moe_utils.py, compute_routing_scores_for_aux_loss).
+// Converts the load-balancing loss's derivative for one token: from shares of the sum of scores to scores (Megatron-Core:
+// core/transformer/moe/moe_utils.py, compute_routing_scores_for_aux_loss).
 template <class T>
 void auxiliary_of_shares(const std::vector<T>& auxiliary, const T* scores, T* dp) {
   const auto experts = static_cast<std::int64_t>(auxiliary.size());

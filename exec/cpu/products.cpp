@@ -55,8 +55,8 @@ Product<T, F> product_of(const MatMul& op, const Call& call) {
   return {op.m, op.n, op.k, a, b, nullptr, op.n};
 }
 
-// Adds a finished product to the old result. It is computed separately, so its bits equal those of a
-// product that overwrites. Hence the sum over n micro-batches is equal in sequence and on n ranks.
+// Adds a finished product to the old result. It is computed separately, so its bits equal those of a product that overwrites. Hence
+// the sum over n micro-batches is equal in sequence and on n ranks.
 template <class T, class F>
 void matmul_added(const MatMul& op, Call& call) {
   require(!op.bias, "a product that accumulates has no bias");

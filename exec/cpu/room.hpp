@@ -1,6 +1,6 @@
 #pragma once
-// Scratch memory of kernels, outside the plan's memory. It starts on a cache line, because a
-// library's kernel, and so a product's last bits, may depend on the alignment of its operands.
+// Scratch memory of kernels, outside the plan's memory. It starts on a cache line, because a library's kernel, and so a product's
+// last bits, may depend on the alignment of its operands.
 
 #include <cstdint>
 #include <memory>

@@ -27,8 +27,8 @@ void for_each_row(const AttentionDims& dims, const AttentionPlaces& places, cons
   });
 }
 
-// Number of entries to process: the visible keys rounded up to whole lanes.
-// The additional ones add exact zeros and avoid a loop over single elements.
+// Number of entries to process: the visible keys rounded up to whole lanes. The additional ones add exact zeros and avoid a loop
+// over single elements.
 template <class T>
 std::int64_t padded_width(const Row& row, std::int64_t keys) {
   return std::min(keys, ((row.visible - 1) / kLanes<T> + 1) * kLanes<T>);

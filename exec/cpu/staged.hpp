@@ -1,6 +1,6 @@
 #pragma once
-// Converts parts of tensors of any type to a kernel's type and back. For optimizers,
-// whose weights, gradients, moments and master weights have different types.
+// Converts parts of tensors of any type to a kernel's type and back. For optimizers, whose weights, gradients, moments and master
+// weights have different types.
 
 #include <algorithm>
 #include <type_traits>

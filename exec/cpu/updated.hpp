@@ -7,8 +7,8 @@
 
 namespace tandem::exec::cpu {
 
-/// Calls body(operands, first, count) for stretches of a piece that fit into a cache
-/// together with all other operands. Each thread's range has its own operands.
+/// Calls body(operands, first, count) for stretches of a piece that fit into a cache together with all other operands. Each
+/// thread's range has its own operands.
 template <class Make, class F>
 void each_stretch(const Call& call, const PieceRow& piece, Make make, F body) {
   constexpr std::int64_t most = 4096;

@@ -15,9 +15,9 @@ inline bool is_narrow(DType t) { return t == DType::bf16 || t == DType::fp16; }
 /// True if both factors of a product (inputs 0 and 1) are bf16 and used directly, because the processor multiplies bf16.
 bool takes_bf16_factors(const Launch& launch);
 
-/// The operands of a call as a kernel sees them: fp32 copies of 16-bit operands; all others, and
-/// bf16 factors, unchanged. Operands at one address share a copy. Copies lie in a thread's
-/// scratch memory, which grows to its largest call. A thread may have one such object at a time.
+/// The operands of a call as a kernel sees them: fp32 copies of 16-bit operands; all others, and bf16 factors, unchanged. Operands
+/// at one address share a copy. Copies lie in a thread's scratch memory, which grows to its largest call. A thread may have one
+/// such object at a time.
 class Widened {
  public:
   /// `team` makes the copies.

@@ -14,8 +14,8 @@ struct Workspace {
   std::size_t bytes;
 };
 
-/// Times the algorithms that cuBLASLt's heuristic names, makes `gemm` use the fastest, and returns its seconds.
-/// nullopt, without a change, if there is no memory for operands. Only one thread of the process measures at a time.
+/// Times the algorithms that cuBLASLt's heuristic names, makes `gemm` use the fastest, and returns its seconds. nullopt, without a
+/// change, if there is no memory for operands. Only one thread of the process measures at a time.
 std::optional<double> use_fastest(Gemm& gemm, const device::ProductKey& key, const Workspace& workspace, cudaStream_t stream);
 
 }  // namespace tandem::exec::cuda

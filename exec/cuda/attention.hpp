@@ -25,8 +25,8 @@ class CudnnAttention {
   ~CudnnAttention();
   CudnnAttention(CudnnAttention&&) noexcept;
 
-  /// Enqueues the call. Returns false, enqueuing nothing, if cuDNN is missing or
-  /// has no engine for the shape; reason() then says why. Throws DeviceError.
+  /// Enqueues the call. Returns false, enqueuing nothing, if cuDNN is missing or has no engine for the shape; reason() then says
+  /// why. Throws DeviceError.
   bool forward(const device::AttentionCall& call);
   bool backward(const device::AttentionCall& call);
   const std::string& reason() const;

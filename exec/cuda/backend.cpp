@@ -1,5 +1,5 @@
-// The CUDA backend of one rank: one stream per queue, products by cuBLASLt,
-// other kernels by Tandem. Ranks of one process share the first device.
+// The CUDA backend of one rank: one stream per queue, products by cuBLASLt, other kernels by Tandem. Ranks of one process share the
+// first device.
 #include <array>
 #include <memory>
 #include <mutex>

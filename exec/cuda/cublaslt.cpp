@@ -34,8 +34,8 @@ cublasComputeType_t arithmetic(DType t) {
   return t == DType::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-/// The epilogue that a shape needs. `sums` belong to the second operand: a bias gradient comes with its
-/// weight's gradient. DGELU_BGRAD is not used, because it would sum in the activations' narrow type.
+/// The epilogue that a shape needs. `sums` belong to the second operand: a bias gradient comes with its weight's gradient.
+/// DGELU_BGRAD is not used, because it would sum in the activations' narrow type.
 cublasLtEpilogue_t epilogue(const GemmShape& s) {
   switch (s.activation) {
     case ProductActivation::none:
@@ -47,8 +47,8 @@ cublasLtEpilogue_t epilogue(const GemmShape& s) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// True if cuBLASLt has an epilogue for the whole shape and cublasLt.h's rule for the stride of the stored
-/// activation input holds. In fp64 its GELU is accurate to 3e-9 only (H100, cuBLASLt 13.1, 2026-11-26).
+/// True if cuBLASLt has an epilogue for the whole shape and cublasLt.h's rule for the stride of the stored activation input holds.
+/// In fp64 its GELU is accurate to 3e-9 only (H100, cuBLASLt 13.1, 2026-11-26).
 bool has_epilogue(const GemmShape& s) {
   constexpr std::int64_t kBesideMultiple = 8;
   if (s.activation == ProductActivation::none) return !(s.bias && s.sums);

@@ -54,9 +54,9 @@ using device::Stored;
 class Gemm {
  public:
   using Algorithm = cublasLtMatmulAlgo_t;
-  /// What determines an algorithm besides the shape. `alignment`: bytes that divide every
-  /// matrix's address; `vector_alignment`: the same for the bias or the sums. `whole_sums`:
-  /// allow only algorithms that sum parts of the inner dimension in fp32, in a fixed order.
+  /// What determines an algorithm besides the shape. `alignment`: bytes that divide every matrix's address; `vector_alignment`: the
+  /// same for the bias or the sums. `whole_sums`: allow only algorithms that sum parts of the inner dimension in fp32, in a fixed
+  /// order.
   struct Choice {
     std::size_t workspace;
     std::uint32_t alignment = 256, vector_alignment = 256;

@@ -8,8 +8,8 @@
 
 namespace tandem::exec::cuda {
 
-/// A reference event whose host time is known; other events are timed relative to it. It
-/// is renewed from time to time, because CUDA returns differences as float milliseconds.
+/// A reference event whose host time is known; other events are timed relative to it. It is renewed from time to time, because CUDA
+/// returns differences as float milliseconds.
 class DeviceClock {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;

@@ -1,5 +1,5 @@
-// Memory-bound kernels as frameworks write them: 16 bytes per thread and access, rows in registers, one pass
-// where possible. They exist only to be timed. Their arithmetic is that of the reference backend (exec/cpu).
+// Memory-bound kernels as frameworks write them: 16 bytes per thread and access, rows in registers, one pass where possible. They
+// exist only to be timed. Their arithmetic is that of the reference backend (exec/cpu).
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>

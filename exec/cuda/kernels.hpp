@@ -1,6 +1,6 @@
 #pragma once
-// The kernels of kernels.cu as functions. Each launches on a stream and returns at once. Pointers are device
-// memory aligned to 16 bytes. Counts are in elements and multiples of 8. A failed launch throws DeviceError.
+// The kernels of kernels.cu as functions. Each launches on a stream and returns at once. Pointers are device memory aligned to 16
+// bytes. Counts are in elements and multiples of 8. A failed launch throws DeviceError.
 
 #include <cuda_runtime_api.h>
 

@@ -11,8 +11,8 @@ namespace tandem::exec::cuda {
 
 class StepGraph final : public Replay {
  public:
-  /// Captures what `issue` enqueues on `streams`. The graph starts on the first
-  /// stream; later work on that stream waits for all of it. Throws DeviceError.
+  /// Captures what `issue` enqueues on `streams`. The graph starts on the first stream; later work on that stream waits for all of
+  /// it. Throws DeviceError.
   StepGraph(const std::vector<cudaStream_t>& streams, const std::function<void()>& issue);
   ~StepGraph() override;
   StepGraph(const StepGraph&) = delete;

@@ -12,8 +12,8 @@ class Stopwatch {
  public:
   explicit Stopwatch(cudaStream_t stream) : stream_(stream) {}
 
-  /// Seconds per call: the median over batches of calls between two events, after a warm-up, with `busy_s` seconds of load
-  /// in total. Short calls are queued behind a spinning kernel, so that the host keeps ahead. `call` enqueues on the stream.
+  /// Seconds per call: the median over batches of calls between two events, after a warm-up, with `busy_s` seconds of load in
+  /// total. Short calls are queued behind a spinning kernel, so that the host keeps ahead. `call` enqueues on the stream.
   double seconds(const std::function<void()>& call, double busy_s) const;
   /// seconds() after `before_s` seconds of uninterrupted calls, at the clock frequencies that the card then has.
   double sustained(const std::function<void()>& call, double before_s, double busy_s) const;

@@ -30,16 +30,16 @@ class BatchReader {
  public:
   BatchReader(const DataShape& shape, const TokenSource& source, std::int64_t context_rank);
 
-  /// Number of values of `input` in a micro-batch. Labels: one per sequence. MTP
-  /// inputs: one per module and position. Others: one per position of this rank.
+  /// Number of values of `input` in a micro-batch. Labels: one per sequence. MTP inputs: one per module and position. Others: one
+  /// per position of this rank.
   std::int64_t elements(Input input) const;
   /// Writes the values for the micro-batch that starts at global sequence `first`. Labels are
   /// -1 on every context rank but the first, which holds the token they are predicted from.
   void fill(Input input, std::int64_t first, std::int32_t* out) const;
 
  private:
-  /// Multi-token prediction: module k (from 1) reads the token k positions ahead; its target is the one after that. Past the
-  /// end the token is 0, without target (NVIDIA/Megatron-LM: megatron/core/transformer/multi_token_prediction.py, roll_tensor).
+  /// Multi-token prediction: module k (from 1) reads the token k positions ahead; its target is the one after that. Past the end
+  /// the token is 0, without target (NVIDIA/Megatron-LM: megatron/core/transformer/multi_token_prediction.py, roll_tensor).
   void fill_further(Input input, std::int64_t first, std::int32_t* out) const;
   Example example(std::int64_t sequence) const;
   /// Number of positions of a sequence on this rank.

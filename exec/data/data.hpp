@@ -15,20 +15,20 @@ class TokenSource {
   virtual ~TokenSource() = default;
   /// Number of different tokens in the text, without BERT's mask token.
   virtual std::int64_t vocab_size() const = 0;
-  /// Writes seq_length + 1 `tokens` of sequence `index`: the first seq_length are inputs, the last are targets (T5:
-  /// both lengths added). Equal indices give equal tokens; consecutive indices are shuffled over the text. Thread-safe.
+  /// Writes seq_length + 1 `tokens` of sequence `index`: the first seq_length are inputs, the last are targets (T5: both lengths
+  /// added). Equal indices give equal tokens; consecutive indices are shuffled over the text. Thread-safe.
   virtual void sequence(std::int64_t index, std::span<std::int32_t> tokens) const = 0;
   /// Number of sequences from which others take a foreign second half (BERT's next-sentence task).
   virtual std::int64_t sequences() const { return 1 << 16; }
   /// A hash that identifies the tokens, so that a resumed run can check them; 0: unknown.
   virtual std::uint64_t fingerprint() const { return 0; }
-  /// Global sequence `index` as a BERT example. Sources with ready-made examples
-  /// override it; they must hide exactly masking.masked positions. Thread-safe.
+  /// Global sequence `index` as a BERT example. Sources with ready-made examples override it; they must hide exactly masking.masked
+  /// positions. Thread-safe.
   virtual Example masked_example(std::int64_t index, const Masking& masking) const {
     return mask_sequence(*this, index, masking);
   }
-  /// Global sequence `index` as a T5 example: `lengths.encoder` tokens, `lengths.decoder` decoder
-  /// tokens and as many targets. Sources with ready-made examples override it. Thread-safe.
+  /// Global sequence `index` as a T5 example: `lengths.encoder` tokens, `lengths.decoder` decoder tokens and as many targets.
+  /// Sources with ready-made examples override it. Thread-safe.
   virtual Example prefix_example(std::int64_t index, const PrefixLengths& lengths) const {
     return prefix_sequence(*this, index, lengths);
   }
@@ -48,8 +48,8 @@ struct TextFile {
 /// Throws ConfigError, before reading, if the file cannot be read, is no regular file, or exceeds half of the host's memory.
 std::shared_ptr<const TextFile> read_text_file(const std::string& path);
 
-/// Byte tokens (vocabulary 256) of a text file, or of a part of it. Throws
-/// ConfigError if it cannot be read or has fewer than seq_length + 1 bytes.
+/// Byte tokens (vocabulary 256) of a text file, or of a part of it. Throws ConfigError if it cannot be read or has fewer than
+/// seq_length + 1 bytes.
 std::unique_ptr<TokenSource> open_byte_text(const std::string& path, std::int64_t seq_length, std::uint64_t seed,
                                             const TextPart& part = {});
 

@@ -1,6 +1,6 @@
 #pragma once
-// Training examples of models that do more than predict the next token. BERT (arXiv 1810.04805 section 3.1) has
-// hidden tokens and exchanged halves. T5 (arXiv 1910.10683 section 3.2) has an encoder part and a decoder part.
+// Training examples of models that do more than predict the next token. BERT (arXiv 1810.04805 section 3.1) has hidden tokens and
+// exchanged halves. T5 (arXiv 1910.10683 section 3.2) has an encoder part and a decoder part.
 
 #include <cstdint>
 #include <vector>
@@ -32,12 +32,12 @@ struct PrefixLengths {
   std::int64_t encoder = 0, decoder = 0;
 };
 
-/// Prefix language modelling. The encoder reads the first tokens of sequence `index`; the decoder
-/// reads those after them and predicts each next one. Reads encoder + decoder + 1 tokens of `source`.
+/// Prefix language modelling. The encoder reads the first tokens of sequence `index`; the decoder reads those after them and
+/// predicts each next one. Reads encoder + decoder + 1 tokens of `source`.
 Example prefix_sequence(const TokenSource& source, std::int64_t index, const PrefixLengths& lengths);
 
-/// BERT example `index`. Half of the sequences get another one's second half, if the source has another. Of the hidden
-/// positions, 80 % show the mask, 10 % a random token, 10 % the original. Depends only on seed, index and source.
+/// BERT example `index`. Half of the sequences get another one's second half, if the source has another. Of the hidden positions,
+/// 80 % show the mask, 10 % a random token, 10 % the original. Depends only on seed, index and source.
 Example mask_sequence(const TokenSource& source, std::int64_t index, const Masking& masking);
 
 }  // namespace tandem::exec

@@ -6,8 +6,8 @@
 
 namespace tandem::exec {
 
-/// A bijection on [0, size): a four-round Feistel network over the next even power of two, repeated until the value
-/// is below size (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). size >= 1.
+/// A bijection on [0, size): a four-round Feistel network over the next even power of two, repeated until the value is below size
+/// (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). size >= 1.
 class Permutation {
  public:
   Permutation(std::uint64_t size, std::uint64_t key);

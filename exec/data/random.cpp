@@ -10,8 +10,8 @@ namespace tandem::exec {
 namespace {
 
 constexpr int kRounds = 10;
-// Blocks generated together to fill vector registers, for long fills and for their
-// ends. `omp simd` keeps g++ from unrolling these loops into scalar code first.
+// Blocks generated together to fill vector registers, for long fills and for their ends. `omp simd` keeps g++ from unrolling these
+// loops into scalar code first.
 constexpr std::size_t kManyBlocks = 32, kFewBlocks = 16;
 
 constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;

@@ -1,6 +1,6 @@
 #pragma once
-// Stateless random numbers. Each is a function of (seed, purpose, step, layer, global
-// index). So it is the same on every rank, in every micro-batch, and each time it is drawn.
+// Stateless random numbers. Each is a function of (seed, purpose, step, layer, global index). So it is the same on every rank, in
+// every micro-batch, and each time it is drawn.
 
 #include <array>
 #include <cstdint>
@@ -22,8 +22,8 @@ constexpr double fraction(std::uint32_t lower, std::uint32_t upper) {
   return static_cast<double>(bits) * 0x1p-53;
 }
 
-/// A named endless sequence of random numbers, indexed globally. Differently named sequences
-/// are independent: name and index form the generator's counter, the seed its key.
+/// A named endless sequence of random numbers, indexed globally. Differently named sequences are independent: name and index form
+/// the generator's counter, the seed its key.
 class RandomStream {
  public:
   /// The masks of one dropout site. `layer`: global layer below 65535, -1 outside the blocks. `step` below 2^40.

@@ -1,6 +1,6 @@
 #pragma once
-// Distribution of a sequence over context-parallel ranks. The sequence is cut into 2c equal pieces;
-// rank r of c holds pieces r and 2c-1-r. So causal attention is equally much work on every rank.
+// Distribution of a sequence over context-parallel ranks. The sequence is cut into 2c equal pieces; rank r of c holds pieces r and
+// 2c-1-r. So causal attention is equally much work on every rank.
 
 #include <cstdint>
 

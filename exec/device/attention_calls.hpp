@@ -57,8 +57,8 @@ std::vector<RingAddKernel> adds_of(const FlashGradKernels& kernels);
 std::string beyond_libraries(const FlashKernel& kernel);
 std::string beyond_libraries(const FlashGradKernels& kernels);
 
-/// The library calls that replace a kernel, if beyond_libraries() is empty. One call,
-/// or one per sequence if packed query heads of several groups have no constant stride.
+/// The library calls that replace a kernel, if beyond_libraries() is empty. One call, or one per sequence if packed query heads of
+/// several groups have no constant stride.
 std::vector<AttentionCall> calls_of(const FlashKernel& kernel);
 std::vector<AttentionCall> calls_of(const FlashGradKernels& kernels);
 

@@ -23,8 +23,8 @@ constexpr std::int64_t column_room(std::int64_t rows, std::int64_t cols, std::in
   return column_slabs(rows, cols).count * sets * cols * static_cast<std::int64_t>(sizeof(double));
 }
 
-/// First stage: one warp per row of a strip of columns. Writes partials in fp32 (fp64 if dy is). With `stats`
-/// (mean, 1/std): [slab, 2, cols], the sums of dy xhat and of dy. Without: [slab, cols], the sum of dy.
+/// First stage: one warp per row of a strip of columns. Writes partials in fp32 (fp64 if dy is). With `stats` (mean, 1/std): [slab,
+/// 2, cols], the sums of dy xhat and of dy. Without: [slab, cols], the sum of dy.
 struct ColumnSumsKernel {
   Form form;
   Typed dy, x, stats, partials;

@@ -26,8 +26,8 @@ CudaCard cuda_card();
 
 struct CudaOptions {
   bool deterministic = true;  ///< only kernels that are reproducible bit for bit; false: also faster ones
-  /// Matrix-product algorithms chosen by timing before the first step. null:
-  /// cuBLASLt's first heuristic choice, so that no timing affects the order of sums.
+  /// Matrix-product algorithms chosen by timing before the first step. null: cuBLASLt's first heuristic choice, so that no timing
+  /// affects the order of sums.
   std::shared_ptr<device::ProductChoices> choices;
 };
 
@@ -40,8 +40,8 @@ std::vector<std::unique_ptr<Communicator>> make_cuda_communicators(int world);
 /// Staging in pinned host memory. Throws like require_cuda_device.
 StagingArea& cuda_staging_area();
 
-/// The devices that CUDA_VISIBLE_DEVICES allows, by its names; else all devices of this host.
-/// It does not use CUDA, which would fix the variable's present value for this process.
+/// The devices that CUDA_VISIBLE_DEVICES allows, by its names; else all devices of this host. It does not use CUDA, which would fix
+/// the variable's present value for this process.
 std::vector<std::string> visible_cuda_devices();
 
 }  // namespace tandem::exec

@@ -63,8 +63,8 @@ struct FirstTokenKernel {
   }
 };
 
-/// One block per token. The block of the first of equal tokens sums the gradients of
-/// all of them, in a fixed order. All other rows of the table must be zero already.
+/// One block per token. The block of the first of equal tokens sums the gradients of all of them, in a fixed order. All other rows
+/// of the table must be zero already.
 struct EmbeddingGradKernel {
   Form form;
   Typed tokens, dy, dtable;

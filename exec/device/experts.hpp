@@ -104,8 +104,8 @@ struct ExpertRows {
   }
 };
 
-/// Copies one expert's rows, which are stored apart by source rank, to consecutive rows
-/// of `joined`; `back`: the reverse. Several blocks per part take its elements in turn.
+/// Copies one expert's rows, which are stored apart by source rank, to consecutive rows of `joined`; `back`: the reverse. Several
+/// blocks per part take its elements in turn.
 struct JoinRowsKernel {
   Form form;
   Typed apart, joined;

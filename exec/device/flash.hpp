@@ -1,6 +1,6 @@
 #pragma once
-// Attention without stored scores (Dao et al., arXiv 2205.14135). Tiles of 16 queries by 16 keys are in shared memory.
-// Sums have a fixed order. Grouped queries, ALiBi and dropout masks by global index work as in the CPU's kernel.
+// Attention without stored scores (Dao et al., arXiv 2205.14135). Tiles of 16 queries by 16 keys are in shared memory. Sums have a
+// fixed order. Grouped queries, ALiBi and dropout masks by global index work as in the CPU's kernel.
 
 #include <cmath>
 
@@ -11,8 +11,8 @@ namespace tandem::exec::device {
 
 inline constexpr std::int64_t kTile = 16;
 
-/// A head's columns of an operand. Row r of a sequence starts at first + (sequence * rows +
-/// r) * stride. Rows of several context ranks are ordered (context rank, sequence, position).
+/// A head's columns of an operand. Row r of a sequence starts at first + (sequence * rows + r) * stride. Rows of several context
+/// ranks are ordered (context rank, sequence, position).
 struct HeadColumns {
   std::int64_t first = 0, stride = 0, rows = 0, batch = 0;
   SequenceMap shards{1, 0};
@@ -177,8 +177,8 @@ struct FlashKernel {
   TANDEM_HD std::int64_t statistic(const Tile& tile, std::int64_t i) const {
     return (tile.sequence * place.heads + tile.head) * place.seq + tile.first + i;
   }
-  /// Merges a tile: `mixed` are unnormalised values, `total` their sums of exponentials,
-  /// `here` the log-sum-exp. Queries that see none of these keys stay unchanged.
+  /// Merges a tile: `mixed` are unnormalised values, `total` their sums of exponentials, `here` the log-sum-exp. Queries that see
+  /// none of these keys stay unchanged.
   template <class S, class Block, class A>
   TANDEM_HD void merge(Block& block, const Tile& tile, const A* mixed, const A* total, const A* here) const {
     const std::int64_t wide = layout.value_dim;

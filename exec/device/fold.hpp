@@ -9,8 +9,8 @@ namespace tandem::exec::device {
 
 inline constexpr int kMostMembers = 64;
 
-/// Left fold of elements [begin, begin + count) over the members in ascending order. 16-bit
-/// types are summed in fp32 and rounded once. Results go to every output from element `to` on.
+/// Left fold of elements [begin, begin + count) over the members in ascending order. 16-bit types are summed in fp32 and rounded
+/// once. Results go to every output from element `to` on.
 struct FoldKernel {
   Form form;
   const std::byte* in[kMostMembers];

@@ -10,8 +10,8 @@ namespace tandem::exec::device {
 
 inline constexpr std::int64_t kMostOfHead = 256;  ///< largest head size that a warp can keep
 
-/// Query and key heads (and value heads, if normed) of all tokens, ordered (token,
-/// group, {queries, k, v}). Gives each row's offset in qkv and in the kept copy.
+/// Query and key heads (and value heads, if normed) of all tokens, ordered (token, group, {queries, k, v}). Gives each row's offset
+/// in qkv and in the kept copy.
 struct HeadRows {
   std::int64_t tokens, groups, queries, dim, width;  ///< queries and columns per group
   std::int64_t value = 0;                            ///< size of a value head; 0: values are not normed
@@ -75,9 +75,9 @@ constexpr std::int64_t head_norm_room(std::int64_t rows, std::int64_t dim) {
   return head_norm_slabs(rows) * 2 * dim * static_cast<std::int64_t>(sizeof(double));
 }
 
-/// dqkv[head] = gradient of the norm's input: rstd (g - xhat mean(g xhat)) with g = dy gamma. With weights,
-/// `partials` [slab, {queries, keys}, dim] gets each block's part of their gradients, for ColumnFoldKernel.
-/// With `dkept` the result goes there, and a key's g includes the gradient of its tied value.
+/// dqkv[head] = gradient of the norm's input: rstd (g - xhat mean(g xhat)) with g = dy gamma. With weights, `partials` [slab,
+/// {queries, keys}, dim] gets each block's part of their gradients, for ColumnFoldKernel. With `dkept` the result goes there, and a
+/// key's g includes the gradient of its tied value.
 struct HeadNormGradKernel {
   Form form;
   Typed dqkv, kept, of_queries, of_keys, partials;

@@ -55,8 +55,8 @@ struct SquareWindows {
   ExactWindow of[N];
 };
 
-/// For each element of a run, numbers(local, out[N]) gives N numbers. Adds their squares to N exact
-/// sums, rounding each block of 64 elements to fp64 first. If `sums` is null, only calls numbers().
+/// For each element of a run, numbers(local, out[N]) gives N numbers. Adds their squares to N exact sums, rounding each block of 64
+/// elements to fp64 first. If `sums` is null, only calls numbers().
 template <int N, class Block, class Numbers>
 TANDEM_HD inline void add_squares(Block& block, const Run& run, std::int64_t* sums, Numbers numbers) {
   constexpr int kTeam = SquaresRoom::kTeam, kPerThread = static_cast<int>(kNormLanes) / kTeam;

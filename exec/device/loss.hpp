@@ -135,8 +135,8 @@ struct VocabSumsKernel {
   }
 };
 
-/// dlogits = (softmax - one-hot) * weight; the row's loss goes to `terms`. Without `max` and `sums` it computes
-/// them with the same bits, keeping as much of the row as shared memory can hold. dlogits may be logits.
+/// dlogits = (softmax - one-hot) * weight; the row's loss goes to `terms`. Without `max` and `sums` it computes them with the same
+/// bits, keeping as much of the row as shared memory can hold. dlogits may be logits.
 struct LossKernel {
   static constexpr int kBlockThreads = kLossThreads;
   Form form;

@@ -39,8 +39,8 @@ TANDEM_HD inline double squared(double x) {
 #endif
 }
 
-/// Adds the squares of all counted gradients to an exact sum that starts at zero. Each block of 64 is first rounded to
-/// fp64, which gives the CPU's bits. A word can take 2^31 terms before carrying, more than a rank's number of blocks.
+/// Adds the squares of all counted gradients to an exact sum that starts at zero. Each block of 64 is first rounded to fp64, which
+/// gives the CPU's bits. A word can take 2^31 terms before carrying, more than a rank's number of blocks.
 struct NormSumKernel {
   Form form;
   Typed gradients;

@@ -17,8 +17,8 @@ TANDEM_HD inline A total(const Wide<A, N>& numbers) {
   return sum;
 }
 
-/// A norm; one warp or block per row. With `add`, dropout(x + bias) +
-/// residual is first stored in x, and the norm reads the stored values.
+/// A norm; one warp or block per row. With `add`, dropout(x + bias) + residual is first stored in x, and the norm reads the stored
+/// values.
 struct NormKernel {
   Form form;
   Typed x, gamma, beta, y, stats;

@@ -197,8 +197,8 @@ struct ElementwiseKernel {
   }
 };
 
-/// y[i] += x[i], or y[i] = x[i] if `overwrite`; each operand has its own
-/// type. y may be rows of `cols` elements, `stride` apart; x is contiguous.
+/// y[i] += x[i], or y[i] = x[i] if `overwrite`; each operand has its own type. y may be rows of `cols` elements, `stride` apart; x
+/// is contiguous.
 struct AddKernel {
   Form form;
   Typed x, y;

@@ -19,8 +19,8 @@ struct Stored {
   auto operator<=>(const Stored&) const = default;
 };
 
-/// out[rows, cols] = alpha op(first) op(second) (+ out if accumulate) (+ bias over rows), `batch`
-/// times. gelu: out = gelu(x), and x is also stored. gelu_gradient: out is multiplied by gelu'(x).
+/// out[rows, cols] = alpha op(first) op(second) (+ out if accumulate) (+ bias over rows), `batch` times. gelu: out = gelu(x), and x
+/// is also stored. gelu_gradient: out is multiplied by gelu'(x).
 struct GemmShape {
   Stored first, second, out;
   std::int64_t batch = 1;

@@ -1,6 +1,6 @@
 #pragma once
-// A step of ring attention (arXiv 2310.01889) for libraries: full attention of some
-// queries to some keys, and kernels that add its result to the earlier steps' results.
+// A step of ring attention (arXiv 2310.01889) for libraries: full attention of some queries to some keys, and kernels that add its
+// result to the earlier steps' results.
 
 #include "exec/device/flash.hpp"
 #include "exec/device/row_order.hpp"

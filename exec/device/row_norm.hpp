@@ -89,8 +89,8 @@ struct RowNormKernel {
   }
 };
 
-/// A slab's partial sums of the weights' gradients, for ColumnFoldKernel: [slab, columns]
-/// of the queries, then of the keys. One block per slab. Must run before dqkv changes.
+/// A slab's partial sums of the weights' gradients, for ColumnFoldKernel: [slab, columns] of the queries, then of the keys. One
+/// block per slab. Must run before dqkv changes.
 struct RowNormWeightsKernel {
   Form form;
   Typed dqkv, kept, sums, partials;

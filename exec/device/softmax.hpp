@@ -15,8 +15,8 @@
 
 namespace tandem::exec::device {
 
-/// The queries and keys of an attention within all heads, sequences and context ranks of
-/// the run. Indices grow with positions; without context parallelism they are positions.
+/// The queries and keys of an attention within all heads, sequences and context ranks of the run. Indices grow with positions;
+/// without context parallelism they are positions.
 struct AttentionPlace {
   std::int64_t batch, heads, seq, keys, head_dim;
   std::int64_t first_head, all_heads;  ///< first_head: this rank's first one among all heads

@@ -1,6 +1,6 @@
 #pragma once
-// Sparse attention to chosen keys, and the indexer that chooses them (exec/cpu/sparse). One
-// block per query, head of a query, or key; one warp per pair. Sums have a fixed order.
+// Sparse attention to chosen keys, and the indexer that chooses them (exec/cpu/sparse). One block per query, head of a query, or
+// key; one warp per pair. Sums have a fixed order.
 
 #include <bit>
 #include <cmath>
@@ -287,8 +287,8 @@ TANDEM_HD inline auto ordered(A x) {
   return (bits & kSign) != 0 ? static_cast<U>(~bits) : static_cast<U>(bits | kSign);
 }
 
-/// IndexTopK for some queries of a sequence, from their products with all keys. One block
-/// per query. Finds the bits of the last chosen score eight at a time, from the highest.
+/// IndexTopK for some queries of a sequence, from their products with all keys. One block per query. Finds the bits of the last
+/// chosen score eight at a time, from the highest.
 struct ChooseKeysKernel {
   Form form;
   Typed products, w;     ///< products[query, head, `width` keys in stored order]

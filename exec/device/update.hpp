@@ -42,8 +42,8 @@ struct Places {
       : local(at), state(piece.state + at), weight(piece.weight + at), gradient(piece.gradient + at) {}
 };
 
-/// Calls body(lanes, places) for the elements of a block's stretch. Takes several
-/// at a time if `may` and if all operands reach 16-byte alignment together.
+/// Calls body(lanes, places) for the elements of a block's stretch. Takes several at a time if `may` and if all operands reach
+/// 16-byte alignment together.
 template <int N, class Block, class F>
 TANDEM_HD inline void each_of_stretch(Block& block, const Pieces& pieces, bool may, F body) {
   const Stretch stretch = pieces.stretches[block.index()];

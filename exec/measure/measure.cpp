@@ -17,8 +17,8 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
-/// The lowest median of each operation over several rounds of the whole list. Rounds
-/// are seconds apart, so a short disturbance of the machine does not enter the table.
+/// The lowest median of each operation over several rounds of the whole list. Rounds are seconds apart, so a short disturbance of
+/// the machine does not enter the table.
 class ComputeRounds {
  public:
   ComputeRounds(const MeasureOptions& options, DType dtype, double budget_s)

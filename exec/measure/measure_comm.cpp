@@ -44,8 +44,7 @@ std::vector<Rank> ranks(int n) {
   return all;
 }
 
-/// Buffers of one rank for an fp32 collective. One buffer if the
-/// collective works in place, else two, as in tensor-parallel layers.
+/// Buffers of one rank for an fp32 collective. One buffer if the collective works in place, else two, as in tensor-parallel layers.
 class CollectiveBuffers {
  public:
   explicit CollectiveBuffers(const Collective& op) : given_(static_cast<std::size_t>(op.elements)) {
@@ -116,9 +115,9 @@ class CollectiveTimer {
   std::vector<std::vector<TimePoint>> left_;
 };
 
-/// Measures what a collective adds to a step. Ranks compute between collectives, each on
-/// its own core. The result is the time of rounds of product and collective, minus rounds
-/// of the product alone. It includes waiting for the last rank and waking sleeping cores.
+/// Measures what a collective adds to a step. Ranks compute between collectives, each on its own core. The result is the time of
+/// rounds of product and collective, minus rounds of the product alone. It includes waiting for the last rank and waking sleeping
+/// cores.
 class StepCollectiveTimer {
  public:
   StepCollectiveTimer(const Collective& op, int n) : op_(op), n_(n), comms_(make_thread_communicators(n)) {}

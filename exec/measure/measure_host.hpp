@@ -11,8 +11,8 @@ namespace tandem::exec {
 /// Host seconds per task, measured on a program whose operations do nothing, run by the executor.
 double measure_launch();
 
-/// Element k-1: time of a computation on each of k threads at once, divided by
-/// its time alone. k goes up to the number of cores. Throws MeasuringStopped.
+/// Element k-1: time of a computation on each of k threads at once, divided by its time alone. k goes up to the number of cores.
+/// Throws MeasuringStopped.
 std::vector<double> measure_slowdown(const MeasureOptions& options);
 
 /// "model name, 2 cores, 8 GiB", from the operating system.

@@ -19,8 +19,8 @@ struct OperandSizes {
   std::vector<OperandSize> inputs, outputs;  ///< in the order of models/ops/op.hpp
 };
 
-/// Operands of a computation with activations and weights of type `dtype`. Throws ContractError
-/// for communication and HostCopy. An alternative of Op without a case does not compile.
+/// Operands of a computation with activations and weights of type `dtype`. Throws ContractError for communication and HostCopy. An
+/// alternative of Op without a case does not compile.
 OperandSizes operand_sizes(const Op& op, DType dtype);
 
 }  // namespace tandem::exec

@@ -13,9 +13,9 @@ namespace tandem::exec {
 /// Not thread-safe: use one per thread.
 class OpTimer {
  public:
-  /// Calls cycle through one pool of inputs and one of outputs, each of `pool_bytes` bytes or as large as
-  /// one call's operands. By default both fit into a core's second-level cache (1 or 2 MiB today). There
-  /// a step finds what the operation before wrote. Smaller pools would fit into the first-level cache.
+  /// Calls cycle through one pool of inputs and one of outputs, each of `pool_bytes` bytes or as large as one call's operands. By
+  /// default both fit into a core's second-level cache (1 or 2 MiB today). There a step finds what the operation before wrote.
+  /// Smaller pools would fit into the first-level cache.
   explicit OpTimer(DType dtype, std::size_t pool_bytes = kPoolBytes);
   static constexpr std::size_t kPoolBytes = 512 << 10;
 

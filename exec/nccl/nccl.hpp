@@ -18,8 +18,8 @@ struct NcclOptions {
 /// Throws InfeasibleError if the library is not found or too old.
 void require_nccl(const std::string& file = "libnccl.so.2");
 
-/// Makes the communicator of this process' one rank, for queues of a CUDA backend. `world`
-/// must outlive it. Throws InfeasibleError, also if the process has several ranks.
+/// Makes the communicator of this process' one rank, for queues of a CUDA backend. `world` must outlive it. Throws InfeasibleError,
+/// also if the process has several ranks.
 std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(World& world, const NcclOptions& options);
 
 }  // namespace tandem::exec

@@ -22,8 +22,8 @@ class PeerLost : public CommError {
 class Transfer {
  public:
   virtual ~Transfer() = default;
-  /// Blocks until the message has been received, or until the buffer of a sent message
-  /// may be reused. Throws PeerLost, or CommError with the cause of the carrier's abort.
+  /// Blocks until the message has been received, or until the buffer of a sent message may be reused. Throws PeerLost, or CommError
+  /// with the cause of the carrier's abort.
   virtual void wait() = 0;
 };
 

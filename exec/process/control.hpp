@@ -9,8 +9,8 @@
 
 namespace tandem::exec {
 
-/// Each call must be made by all processes, in the same order, by one thread at a time. Throws
-/// CommError after the carrier's abort. Without a carrier there is one process, and no call waits.
+/// Each call must be made by all processes, in the same order, by one thread at a time. Throws CommError after the carrier's abort.
+/// Without a carrier there is one process, and no call waits.
 class Control {
  public:
   explicit Control(Carrier* carrier) : carrier_(carrier) {}
@@ -30,8 +30,8 @@ class Control {
   void send(int to, const Bytestring& bytes);
   Bytestring receive(int from);
 
-  /// Measures the difference between process 0's clock and each other process' clock: the fastest
-  /// of many round trips, halved. Processes on one machine share its clock, so they are skipped.
+  /// Measures the difference between process 0's clock and each other process' clock: the fastest of many round trips, halved.
+  /// Processes on one machine share its clock, so they are skipped.
   void align(SharedClock& clock, const std::vector<bool>& same_machine);
 
  private:

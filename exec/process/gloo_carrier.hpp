@@ -9,8 +9,8 @@
 
 namespace tandem::exec {
 
-/// Connects to the other processes at `spec`'s address within `timeout`. Throws CommError
-/// that says who is missing or silent. Throws InfeasibleError in a build without Gloo.
+/// Connects to the other processes at `spec`'s address within `timeout`. Throws CommError that says who is missing or silent.
+/// Throws InfeasibleError in a build without Gloo.
 std::unique_ptr<Carrier> make_gloo_carrier(const LaunchSpec& spec, std::chrono::milliseconds timeout);
 
 }  // namespace tandem::exec

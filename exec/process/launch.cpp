@@ -18,8 +18,8 @@ class Reader {
 
   std::optional<std::string> text(const char* name) const { return environment_(name); }
 
-  /// An integer of at least `least`. If the variable is not set, returns `least`.
-  /// If it is no such integer, records a problem and also returns `least`.
+  /// An integer of at least `least`. If the variable is not set, returns `least`. If it is no such integer, records a problem and
+  /// also returns `least`.
   int number(const char* name, int least, bool needed) {
     const auto value = environment_(name);
     if (!value) {

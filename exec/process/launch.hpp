@@ -26,9 +26,9 @@ struct LaunchSpec {
   int port = 0;          ///< port at which process 0 waits for the others
 };
 
-/// Reads torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), else Slurm's (SLURM_PROCID,
-/// SLURM_NTASKS, SLURM_JOB_NODELIST), else Open MPI's. `port`: from the command line; 0: MASTER_PORT, or the next
-/// port if torchrun's agent uses it; else derived from Slurm's job id. Throws LaunchError with all problems.
+/// Reads torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), else Slurm's (SLURM_PROCID, SLURM_NTASKS,
+/// SLURM_JOB_NODELIST), else Open MPI's. `port`: from the command line; 0: MASTER_PORT, or the next port if torchrun's agent uses
+/// it; else derived from Slurm's job id. Throws LaunchError with all problems.
 LaunchSpec launch_from_environment(const Environment& environment, int port);
 
 /// The process number that the launcher set, if it can be read. For messages printed before processes are connected.

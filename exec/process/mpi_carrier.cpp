@@ -37,8 +37,8 @@ std::string text_of(int error) {
   return "MPI: " + std::string(text, static_cast<std::size_t>(length));
 }
 
-/// One thread makes all MPI calls. It polls for completed transfers, less often while none
-/// completes, to leave the cores to computing ranks. Threads that wait for a transfer sleep.
+/// One thread makes all MPI calls. It polls for completed transfers, less often while none completes, to leave the cores to
+/// computing ranks. Threads that wait for a transfer sleep.
 class MpiEngine {
  public:
   MpiEngine() {

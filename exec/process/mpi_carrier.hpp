@@ -7,8 +7,8 @@
 
 namespace tandem::exec {
 
-/// Joins the processes that mpirun or srun started. Blocking. Throws
-/// CommError if MPI cannot start, and InfeasibleError in a build without MPI.
+/// Joins the processes that mpirun or srun started. Blocking. Throws CommError if MPI cannot start, and InfeasibleError in a build
+/// without MPI.
 std::unique_ptr<Carrier> make_mpi_carrier();
 
 }  // namespace tandem::exec

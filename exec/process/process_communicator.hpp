@@ -22,9 +22,9 @@ struct Exchanges {
   const Places& places;
 };
 
-/// Communicators of this process' ranks, ascending. Calls among ranks of this process work as between
-/// threads. Results equal those of make_thread_communicators, bit for bit. Buffers must be in host
-/// memory. A rank's abort() wakes only this process' ranks; the watch tells the other processes.
+/// Communicators of this process' ranks, ascending. Calls among ranks of this process work as between threads. Results equal those
+/// of make_thread_communicators, bit for bit. Buffers must be in host memory. A rank's abort() wakes only this process' ranks; the
+/// watch tells the other processes.
 std::vector<std::unique_ptr<Communicator>> make_process_communicators(const Exchanges& exchanges);
 
 }  // namespace tandem::exec

@@ -212,8 +212,8 @@ std::vector<Bytestring> TcpGathering::exchange(const Bytestring& mine) {
   return all;
 }
 
-// A process that reached process 0 by a loop-back address runs on the
-// same host. Other hosts then reach it at process 0's own address.
+// A process that reached process 0 by a loop-back address runs on the same host. Other hosts then reach it at process 0's own
+// address.
 std::string TcpGathering::own_address() {
   std::string mine = "127.0.0.1";
   for (const Socket& s : others_)

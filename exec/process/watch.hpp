@@ -27,8 +27,8 @@ struct WatchOptions {
   std::function<void(const std::string&)> tell;   ///< reports the failure; called once, in one process only
 };
 
-/// Process 0 decides which failure counts and tells the others. If process 0 is gone, the lowest remaining
-/// process does. A wait that takes too long is followed from rank to rank until a rank that waits for no other.
+/// Process 0 decides which failure counts and tells the others. If process 0 is gone, the lowest remaining process does. A wait
+/// that takes too long is followed from rank to rank until a rank that waits for no other.
 class Watch {
  public:
   Watch(Carrier& carrier, Arrivals& arrivals, WatchOptions options);

@@ -345,8 +345,8 @@ Tensor RankExecutor::locate(const Operand& operand, const Instance& instance, St
   return {parts_.arena->address() + offset, operand.dtype, operand.elements};
 }
 
-// A message goes to the next or previous virtual stage; after the last stage comes the first one's next chunk.
-// There the two ends work on different chunks. So both name the message by the virtual stage that receives it.
+// A message goes to the next or previous virtual stage; after the last stage comes the first one's next chunk. There the two ends
+// work on different chunks. So both name the message by the virtual stage that receives it.
 MessageName RankExecutor::sent(const Instance& instance, int offset) const {
   const auto stages = run_.mesh.size(Axis::pp), stage = static_cast<std::int64_t>(coords_[Axis::pp]) + offset;
   if (instance.micro_batch < 0) return {tag(instance, (stage + stages) % stages), offset};

@@ -1,6 +1,6 @@
 #pragma once
-// Runs one rank's step. The rank's thread walks the program in issue order. It computes by
-// itself or issues to its backend's queues, and hands communication to one thread per stream.
+// Runs one rank's step. The rank's thread walks the program in issue order. It computes by itself or issues to its backend's
+// queues, and hands communication to one thread per stream.
 
 #include <array>
 #include <functional>

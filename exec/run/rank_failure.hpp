@@ -36,9 +36,9 @@ class FirstFailure {
   /// Replaces the record by `failure`, the one that counts among all processes.
   void adopt(const Failure& failure);
 
-  /// Rethrows the recorded failure, if there is one. A DeviceError or std::bad_alloc becomes a
-  /// DeviceError with message(), a ContractError a ContractError with message(). A CommError,
-  /// which already names its first rank, and exceptions of the caller's functions pass unchanged.
+  /// Rethrows the recorded failure, if there is one. A DeviceError or std::bad_alloc becomes a DeviceError with message(), a
+  /// ContractError a ContractError with message(). A CommError, which already names its first rank, and exceptions of the caller's
+  /// functions pass unchanged.
   void rethrow() const;
 
  private:

@@ -198,8 +198,8 @@ class Run {
   /// Sets what the ranks work on, for failure messages. Every rank calls it right after a meeting.
   void doing(std::int64_t step, bool evaluation) { step_ = step, evaluating_ = evaluation; }
 
-  /// Blocks until all ranks of all processes have arrived; returns when the last one did. `step`:
-  /// the step that begins then. timeline_step_ is final only once the speaking rank has arrived.
+  /// Blocks until all ranks of all processes have arrived; returns when the last one did. `step`: the step that begins then.
+  /// timeline_step_ is final only once the speaking rank has arrived.
   TimePoint meet(std::int64_t step = -1) {
     if (!gate_.arrive([&] { meet_processes(step >= 0 && step == timeline_step_); })) throw Cancelled{};
     return met_at_;

@@ -16,9 +16,9 @@ namespace tandem::exec {
 /// roll back.
 RunResult run(GraphCache& graphs, const TokenSource& data, const RunOptions& options);
 
-/// As above, with ranks in all processes of `world`. Every process must make the same call. Only
-/// process 0 calls callbacks and gets the full result. Each process needs a `keeper` or none
-/// does. If `stop` returns true in any process, the run ends. Times refer to process 0's clock.
+/// As above, with ranks in all processes of `world`. Every process must make the same call. Only process 0 calls callbacks and gets
+/// the full result. Each process needs a `keeper` or none does. If `stop` returns true in any process, the run ends. Times refer to
+/// process 0's clock.
 RunResult run(GraphCache& graphs, const TokenSource& data, const RunOptions& options, World& world);
 
 /// As above, for a plan with a constant batch size whose training steps are `graph`.

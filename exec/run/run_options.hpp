@@ -25,11 +25,11 @@ struct RunOptions {
   bool gather_gradients = false;        ///< keep each step's gradients, reduced but not clipped
   bool gather_weights = false;          ///< keep the weights after the last step
   std::function<void(const StepResult&)> on_step;   ///< called by rank 0's thread
-  /// Called by rank 0's thread after every step. Returning true ends the run. If
-  /// the timeline of the last step is wanted, one more step runs and is recorded.
+  /// Called by rank 0's thread after every step. Returning true ends the run. If the timeline of the last step is wanted, one more
+  /// step runs and is recorded.
   std::function<bool()> stop;
-  /// In every process it is called after each `state_every`-th step (0: never) and after the last step.
-  /// An evaluation due then comes afterwards, also when the run is resumed. nullptr: no state is saved.
+  /// In every process it is called after each `state_every`-th step (0: never) and after the last step. An evaluation due then
+  /// comes afterwards, also when the run is resumed. nullptr: no state is saved.
   StateKeeper* keeper = nullptr;
   std::int64_t state_every = 0;
   EvaluationRhythm evaluation;
@@ -39,8 +39,8 @@ struct RunOptions {
   std::function<void(const std::string& name, std::vector<double>& full)> initialise;
   /// Called by rank 0's thread after the first step, once for each sentence about work that runs slower than the plan asks.
   std::function<void(const std::string&)> on_note;
-  /// Called if a rank failed, after all ranks have ended and before the exception
-  /// is thrown. The result holds the steps, evaluations and counters so far.
+  /// Called if a rank failed, after all ranks have ended and before the exception is thrown. The result holds the steps,
+  /// evaluations and counters so far.
   std::function<void(const RankFailure&, const RunResult&)> on_failure;
   /// Makes one rank's backend; empty: make_cpu_backend.
   BackendFactory make_backend;

@@ -22,16 +22,16 @@ enum class Performing : std::uint8_t {
   all_on_queues,  ///< communications on queues as well
 };
 
-/// True if the issuing thread runs or issues the tasks of stream `s`; every other stream has its own
-/// thread. A communication blocks its thread. So tensor collectives get another thread if computations
-/// run ahead on queues. Host copies get their own thread if a task is done when its call returns.
+/// True if the issuing thread runs or issues the tasks of stream `s`; every other stream has its own thread. A communication blocks
+/// its thread. So tensor collectives get another thread if computations run ahead on queues. Host copies get their own thread if a
+/// task is done when its call returns.
 constexpr bool inline_stream(Stream s, Performing how) {
   return s == Stream::compute || how == Performing::all_on_queues || (s == Stream::tensor && how == Performing::where_issued) ||
          (s == Stream::host && how == Performing::on_queues);
 }
 
-/// Immutable; the ranks of a stage share it. The constructor throws ContractError if
-/// a task depends on a later one, or if a computation is on a communication stream.
+/// Immutable; the ranks of a stage share it. The constructor throws ContractError if a task depends on a later one, or if a
+/// computation is on a communication stream.
 class StepOrder {
  public:
   StepOrder(const TaskGraph& graph, const Program& program);
@@ -40,8 +40,8 @@ class StepOrder {
   std::uint32_t number(TaskRef t) const { return first_[t.instance] + t.task; }
   TaskRef ref(std::uint32_t number) const { return refs_[number]; }
   const Task& task(TaskRef t) const;
-  /// Tasks that task `number` must wait for. Tasks of the same stream are omitted, because the
-  /// stream keeps their order. With `where_issued`, tasks of the same thread are omitted as well.
+  /// Tasks that task `number` must wait for. Tasks of the same stream are omitted, because the stream keeps their order. With
+  /// `where_issued`, tasks of the same thread are omitted as well.
   std::span<const std::uint32_t> waits(std::uint32_t number, Performing how) const;
   /// True if some task's waits() contain this one.
   bool awaited(std::uint32_t number, Performing how) const { return (awaited_[number] & bit(how)) != 0; }

@@ -11,8 +11,8 @@
 
 namespace tandem::exec {
 
-/// Runs `work(item)` on its own thread for every item pushed. If `work` throws,
-/// calls `failed` there once (it must not throw) and drops all later items.
+/// Runs `work(item)` on its own thread for every item pushed. If `work` throws, calls `failed` there once (it must not throw) and
+/// drops all later items.
 class StreamWorker {
  public:
   /// Throws DeviceError if the host cannot start a thread.

@@ -1,6 +1,6 @@
 #pragma once
-// An exact sum of doubles (exec/cpu/exact_sum) is an array of integer words. One term changes up
-// to three of them. Because words are integers, terms may be added in any order, by any processor.
+// An exact sum of doubles (exec/cpu/exact_sum) is an array of integer words. One term changes up to three of them. Because words
+// are integers, terms may be added in any order, by any processor.
 
 #include <bit>
 #include <cstdint>
@@ -39,8 +39,8 @@ constexpr void carry_exact(std::int64_t* words) {
   }
 }
 
-/// The leading bits of a carried, non-negative sum: `bits` * 2^power. The lowest bit also stands for all
-/// lower bits, so that only one rounding is left. bits 0: the sum is 0. `infinite`: larger than any double.
+/// The leading bits of a carried, non-negative sum: `bits` * 2^power. The lowest bit also stands for all lower bits, so that only
+/// one rounding is left. bits 0: the sum is 0. `infinite`: larger than any double.
 struct ExactLead {
   std::uint64_t bits = 0;
   int power = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// Marks functions that both the host's compiler and CUDA's compile. CUDA accepts
-// constexpr functions unmarked (--expt-relaxed-constexpr); all others need TANDEM_HD.
+// Marks functions that both the host's compiler and CUDA's compile. CUDA accepts constexpr functions unmarked
+// (--expt-relaxed-constexpr); all others need TANDEM_HD.
 
 #ifdef __CUDACC__
 #define TANDEM_HD __host__ __device__

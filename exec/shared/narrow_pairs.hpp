@@ -1,6 +1,6 @@
 #pragma once
-// Two 16-bit numbers in one word. A device converts them by its own instructions, the
-// host by models/base/narrow. Both round alike; only the bits of a NaN may differ.
+// Two 16-bit numbers in one word. A device converts them by its own instructions, the host by models/base/narrow. Both round alike;
+// only the bits of a NaN may differ.
 
 #include <cstdint>
 

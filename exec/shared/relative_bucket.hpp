@@ -20,8 +20,8 @@ TANDEM_HD inline std::int64_t distance_bucket(std::int64_t distance, std::int64_
   return bucket < buckets ? bucket : buckets - 1;
 }
 
-/// Bucket of `relative` = key position - query position. With causal attention
-/// later keys have no buckets. Otherwise they take the upper half of the buckets.
+/// Bucket of `relative` = key position - query position. With causal attention later keys have no buckets. Otherwise they take the
+/// upper half of the buckets.
 TANDEM_HD inline std::int64_t relative_bucket(std::int64_t relative, std::int64_t buckets, bool causal) {
   if (causal) return distance_bucket(relative < 0 ? -relative : 0, buckets);
   const std::int64_t half = buckets / 2;

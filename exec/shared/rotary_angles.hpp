@@ -9,8 +9,8 @@
 
 namespace tandem::exec {
 
-// Llama 3.1's frequency scaling, as published with its weights. Wavelengths above the original context
-// are stretched by `factor`. Those below a quarter of it stay. Between them it is interpolated.
+// Llama 3.1's frequency scaling, as published with its weights. Wavelengths above the original context are stretched by `factor`.
+// Those below a quarter of it stay. Between them it is interpolated.
 inline double llama3_frequency(double frequency, double factor, double context) {
   constexpr double kLow = 1, kHigh = 4;
   const double wavelength = 2 * std::numbers::pi / frequency;
@@ -20,9 +20,9 @@ inline double llama3_frequency(double frequency, double factor, double context) 
   return (1 - smooth) * frequency / factor + smooth * frequency;
 }
 
-// YaRN (Peng et al., arXiv 2309.00071, section 3.2). Pairs that turn over 32 times in the original context stay; those that
-// turn less than once are stretched (`fast`, `slow` change these numbers). Between, it is linear in the pair's index, rounded
-// outwards (jquesnelle/yarn: scaled_rope/LlamaYaRNScaledRotaryEmbedding.py; Megatron-Core: yarn_rotary_pos_embedding.py).
+// YaRN (Peng et al., arXiv 2309.00071, section 3.2). Pairs that turn over 32 times in the original context stay; those that turn
+// less than once are stretched (`fast`, `slow` change these numbers). Between, it is linear in the pair's index, rounded outwards
+// (jquesnelle/yarn: scaled_rope/LlamaYaRNScaledRotaryEmbedding.py; Megatron-Core: yarn_rotary_pos_embedding.py).
 inline double yarn_frequency(double frequency, std::int64_t i, const Rotary& op) {
   const double fast = op.fast > 0 ? op.fast : 32, slow = op.slow > 0 ? op.slow : 1;
   const double dims = static_cast<double>(op.width()), context = static_cast<double>(op.original);

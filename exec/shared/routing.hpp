@@ -35,8 +35,8 @@ TANDEM_HD inline A score_of_group(GroupScore kind, const A* keys, std::int64_t s
   return kind == GroupScore::max ? best : best + second;
 }
 
-/// Sets the keys of experts outside the best groups to -infinity. Of equal groups the lower one wins. A
-/// group that was left out stays worse than the kept ones, so later groups are still compared correctly.
+/// Sets the keys of experts outside the best groups to -infinity. Of equal groups the lower one wins. A group that was left out
+/// stays worse than the kept ones, so later groups are still compared correctly.
 template <class A>
 TANDEM_HD inline void leave_out_groups(const RouterRule& r, A* keys, std::int64_t experts) {
   const std::int64_t size = experts / r.groups;

@@ -60,8 +60,8 @@ TANDEM_HD inline T exp_saturating(T x) {
   return x < -Traits::limit ? T{0} : std::bit_cast<T>(scaled);
 }
 
-/// e^x with an error of up to |x| units in the last place. For sums in which small powers are
-/// added to larger ones. A device needs two instructions for it. The host uses exp_saturating.
+/// e^x with an error of up to |x| units in the last place. For sums in which small powers are added to larger ones. A device needs
+/// two instructions for it. The host uses exp_saturating.
 template <class T>
 TANDEM_HD inline T exp_short(T x) {
 #ifdef __CUDA_ARCH__

@@ -50,9 +50,9 @@ class SavedState {
 /// The tensors that all ranks keep between steps, without parts. Ordered by buffer ("weights" first), then by global index.
 std::vector<SavedTensor> kept_tensors(std::span<const RankState> ranks, const Plan& plan);
 
-/// Writes `state` over the initial values of every rank with an arena, including tied copies. Reads only the
-/// parts that those ranks need. `ranks`: all ranks of the world. Vocabulary padding, which earlier versions
-/// saved, is ignored. Throws ConfigError, naming the file, if a tensor is missing, unknown, or of another shape.
+/// Writes `state` over the initial values of every rank with an arena, including tied copies. Reads only the parts that those ranks
+/// need. `ranks`: all ranks of the world. Vocabulary padding, which earlier versions saved, is ignored. Throws ConfigError, naming
+/// the file, if a tensor is missing, unknown, or of another shape.
 void restore_state(std::span<const RankState> ranks, const Plan& plan, const SavedState& state);
 
 }  // namespace tandem::exec

@@ -14,8 +14,8 @@ struct StateMoment {
   StateFacts facts;
   const Plan& plan;
   std::span<const RankState> world;  ///< every rank; ranks of other processes have arena = nullptr
-  /// Calls its argument at process 0 with the states of all ranks, readable there. The other
-  /// processes serve these reads and do not call their argument. All processes must call it.
+  /// Calls its argument at process 0 with the states of all ranks, readable there. The other processes serve these reads and do not
+  /// call their argument. All processes must call it.
   std::function<void(const std::function<void(std::span<const RankState>)>&)> with_all;
 };
 

@@ -1,6 +1,5 @@
-// All bars of speed and memory, each in its own process: bench_bars TANDEM PLANS
-// BENCH_PLANS. Reports wall seconds, processor seconds and peak resident memory, as the
-// kernel counts them (wait4). Other work on the machine affects mainly the wall seconds.
+// All bars of speed and memory, each in its own process: bench_bars TANDEM PLANS BENCH_PLANS. Reports wall seconds, processor
+// seconds and peak resident memory, as the kernel counts them (wait4). Other work on the machine affects mainly the wall seconds.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -155,8 +155,8 @@ std::vector<Case> cases() {
   return all;
 }
 
-/// Bytes that an operation must move beyond its operand sizes: updated
-/// operands are also read; of a table only the tokens' rows move.
+/// Bytes that an operation must move beyond its operand sizes: updated operands are also read; of a table only the tokens' rows
+/// move.
 std::int64_t must_move(const Case& c) {
   std::int64_t bytes = moved(c);
   if (std::holds_alternative<AdamW>(c.op))

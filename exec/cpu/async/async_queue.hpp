@@ -40,8 +40,8 @@ class AsyncMark final : public Mark {
   std::chrono::steady_clock::time_point at_;
 };
 
-/// Runs everything through `inner` on its own thread, in order. After a failure it performs nothing more, and
-/// marks pass the failure to their waiters. `between` is called before and after every operation. May be empty.
+/// Runs everything through `inner` on its own thread, in order. After a failure it performs nothing more, and marks pass the
+/// failure to their waiters. `between` is called before and after every operation. May be empty.
 class AsyncQueue final : public Queue {
  public:
   /// Throws DeviceError if the host cannot start a thread.

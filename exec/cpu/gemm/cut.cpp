@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::int64_t kLine = 64;  // pieces start at multiples of it: on cache lines if the operands do
 
-/// True if oneDNN copies factors into panels first, as it does if both result dimensions are long
-/// (measured on AVX-512, 2.6.3). Pieces too small for panels would take up to twice as long.
+/// True if oneDNN copies factors into panels first, as it does if both result dimensions are long (measured on AVX-512, 2.6.3).
+/// Pieces too small for panels would take up to twice as long.
 bool is_packed(std::int64_t m, std::int64_t n) {
   constexpr double kLimit = 0.0034;
   return 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n) < kLimit;

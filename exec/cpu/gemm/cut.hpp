@@ -15,8 +15,8 @@ struct Cut {
   friend bool operator==(const Cut&, const Cut&) = default;
 };
 
-/// The cut of c[m,n] = a[m,k] b[k,n]. It depends only on the shape: libraries choose kernels by
-/// shape, and these round differently. So a product has the same pieces for any number of threads.
+/// The cut of c[m,n] = a[m,k] b[k,n]. It depends only on the shape: libraries choose kernels by shape, and these round differently.
+/// So a product has the same pieces for any number of threads.
 Cut cut_of(std::int64_t m, std::int64_t n, std::int64_t k);
 
 }  // namespace tandem::exec::cpu

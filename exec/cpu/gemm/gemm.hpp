@@ -42,8 +42,8 @@ void multiply(const Product<float, Bf16>& product);
 /// True if the build has oneDNN and the processor multiplies bf16.
 bool multiplies_bf16();
 
-/// Creates, once, what all products of this process share. Throws std::bad_alloc if
-/// host memory runs out. Later allocations inside oneDNN would end the program instead.
+/// Creates, once, what all products of this process share. Throws std::bad_alloc if host memory runs out. Later allocations inside
+/// oneDNN would end the program instead.
 void prepare_products();
 
 }  // namespace tandem::exec::cpu

@@ -1,5 +1,5 @@
-// Attention to chosen keys, one query and head at a time (DeepSeek-V3.2, arXiv 2512.02556 equation 2), and the
-// target distribution that an indexer learns. The formulas are those of flash.cpp, over the keys of a list.
+// Attention to chosen keys, one query and head at a time (DeepSeek-V3.2, arXiv 2512.02556 equation 2), and the target distribution
+// that an indexer learns. The formulas are those of flash.cpp, over the keys of a list.
 #include <cmath>
 #include <limits>
 #include <vector>

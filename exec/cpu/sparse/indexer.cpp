@@ -1,5 +1,5 @@
-// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556 equations 1 and 4). Its scale is
-// that of deepseek-ai/DeepSeek-V3.2-Exp, inference/model.py, Indexer: 1 / sqrt(heads * head_dim).
+// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556 equations 1 and 4). Its scale is that of
+// deepseek-ai/DeepSeek-V3.2-Exp, inference/model.py, Indexer: 1 / sqrt(heads * head_dim).
 #include <cmath>
 #include <limits>
 #include <numeric>

@@ -13,8 +13,8 @@
 
 namespace tandem::exec::cpu {
 
-/// Threads that wait for loops, including the caller. Any thread may call split(). A loop that
-/// starts while another one runs, nested or on another stream, stays on its calling thread.
+/// Threads that wait for loops, including the caller. Any thread may call split(). A loop that starts while another one runs,
+/// nested or on another stream, stays on its calling thread.
 class Team {
  public:
   /// Threads start with the first loop that is large enough. `worth`: numbers of work that justify a further thread.
@@ -29,9 +29,9 @@ class Team {
   /// grain() for single elements, rounded up to whole vectors. So an element keeps its vector lane.
   std::int64_t element_grain(std::int64_t rows = 1) const { return (grain(rows) + kVector - 1) / kVector * kVector; }
 
-  /// Calls body(first, end) for ranges that cover [0, n) once. Ranges start at multiples of
-  /// `grain`; less work than `grain` is not split. After all have ended, rethrows the exception
-  /// of the lowest failed range. Throws DeviceError if the host cannot start a thread.
+  /// Calls body(first, end) for ranges that cover [0, n) once. Ranges start at multiples of `grain`; less work than `grain` is not
+  /// split. After all have ended, rethrows the exception of the lowest failed range. Throws DeviceError if the host cannot start a
+  /// thread.
   template <class F>
   void split(std::int64_t n, std::int64_t grain, F&& body) {
     if (n <= 0) return;

@@ -12,8 +12,8 @@
 
 namespace tandem::exec::cuda {
 
-/// Measures step by step how the driver's count of used memory grows. Without NVIDIA's management library it uses
-/// the runtime's free memory; then the context's size is unknown. Make it before anything else that uses the device.
+/// Measures step by step how the driver's count of used memory grows. Without NVIDIA's management library it uses the runtime's
+/// free memory; then the context's size is unknown. Make it before anything else that uses the device.
 class Footprint {
  public:
   explicit Footprint(const Nvml& nvml);

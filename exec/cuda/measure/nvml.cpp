@@ -1,5 +1,5 @@
-// Declares the few functions that are used, because not every toolkit has nvml.h.
-// Signatures: NVML API reference, https://docs.nvidia.com/deploy/nvml-api/.
+// Declares the few functions that are used, because not every toolkit has nvml.h. Signatures: NVML API reference,
+// https://docs.nvidia.com/deploy/nvml-api/.
 #include "exec/cuda/measure/nvml.hpp"
 
 namespace tandem::exec::cuda {

@@ -149,8 +149,8 @@ List attentions(DType t) {
   return list;
 }
 
-/// Merges lists so that every prefix contains each list in proportion. Element i of n
-/// gets position (i + 1/2) / n. Within a list, elements are taken with a large stride.
+/// Merges lists so that every prefix contains each list in proportion. Element i of n gets position (i + 1/2) / n. Within a list,
+/// elements are taken with a large stride.
 std::vector<CostSample> woven(std::vector<List> lists) {
   struct Placed { double at; CostSample sample; };
   std::vector<Placed> placed;

@@ -162,8 +162,8 @@ Works works(const MoeCombineBackward& op, const Operands& at) {
 
 namespace {
 
-/// Products with fewer rows wait for loading their expert's matrix: r rows make r FLOPs per byte in 16 bits. An H100 makes
-/// 295 in the time of loading one (990 TFLOP/s, 3.35 TB/s: NVIDIA, H100 datasheet). So rows of several ranks are joined.
+/// Products with fewer rows wait for loading their expert's matrix: r rows make r FLOPs per byte in 16 bits. An H100 makes 295 in
+/// the time of loading one (990 TFLOP/s, 3.35 TB/s: NVIDIA, H100 datasheet). So rows of several ranks are joined.
 constexpr std::int64_t kFewRows = 256;
 
 bool joins(const GroupedMatMul& op) { return op.ragged && op.groups > 1 && op.m / (op.groups * op.experts) < kFewRows; }
@@ -207,8 +207,8 @@ std::int64_t experts_room(const GroupedWeightGrad& op, const Launch& launch) {
   return joined_bytes(op, launch, launch.in[0].dtype, op.n, launch.in[1].dtype, op.k);
 }
 
-// Row-major C = A op(B) is column-major C^T = op(B)^T A^T, so B comes first. A batch covers the experts,
-// once per source rank. Counted rows have one product per expert, or per expert and source rank.
+// Row-major C = A op(B) is column-major C^T = op(B)^T A^T, so B comes first. A batch covers the experts, once per source rank.
+// Counted rows have one product per expert, or per expert and source rank.
 Works works(const GroupedMatMul& op, const Operands& at) {
   const Typed a = at.in(0), b = at.in(1), c = at.out(0);
   Works all;

@@ -48,8 +48,8 @@ struct HeadProducts {
     HeadMatrix matrix;
     bool transposed = false;
   };
-  /// Row-major out = alpha op(a) op(b) for every head. A batch covers the groups of a sequence or
-  /// the sequences, whichever are more. Heads that share an `out` run consecutively and accumulate.
+  /// Row-major out = alpha op(a) op(b) for every head. A batch covers the groups of a sequence or the sequences, whichever are
+  /// more. Heads that share an `out` run consecutively and accumulate.
   Works all(const Term& a, const Term& b, const HeadMatrix& out) const {
     const bool over_groups = dims.groups() >= dims.batch;
     const std::int64_t batch = over_groups ? dims.groups() : dims.batch, rest = over_groups ? dims.batch : dims.groups();

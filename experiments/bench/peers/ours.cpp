@@ -1,6 +1,6 @@
-// Tandem's side of this folder's cases: bench_ours ring DEVICES | flows | unfolded PLAN | estimate RECORDS.
-// `estimate` reads records as `tandem validate` does. For each with a closed-form estimate it prints a JSON
-// line: the step time, and the processor time of one estimate with warm caches, as in a search.
+// Tandem's side of this folder's cases: bench_ours ring DEVICES | flows | unfolded PLAN | estimate RECORDS. `estimate` reads
+// records as `tandem validate` does. For each with a closed-form estimate it prints a JSON line: the step time, and the processor
+// time of one estimate with warm caches, as in a search.
 #include <algorithm>
 #include <array>
 #include <cstdio>

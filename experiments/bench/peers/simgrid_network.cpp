@@ -1,5 +1,5 @@
-// SimGrid (S4U) on the two cases of ../network_bars.cpp: bench_simgrid ring HOSTS | flows. Prints when the last
-// flow ended. Fluid flows with max-min sharing only, as in Tandem: no latency, no correction factors for TCP.
+// SimGrid (S4U) on the two cases of ../network_bars.cpp: bench_simgrid ring HOSTS | flows. Prints when the last flow ended. Fluid
+// flows with max-min sharing only, as in Tandem: no latency, no correction factors for TCP.
 #include <simgrid/s4u.hpp>
 #include <simgrid/version.h>
 

@@ -13,8 +13,8 @@ void set_field(nlohmann::json& plan, const std::string& field, const nlohmann::j
 /// The problem of a field's name. Empty if plans have that field or object; else with value, reason and remedy.
 Problem unknown_field(const std::string& field);
 
-/// Derives parallel.data from cluster.devices and the other degrees, or cluster.devices
-/// from all degrees. Returns the reason if that is impossible, else "".
+/// Derives parallel.data from cluster.devices and the other degrees, or cluster.devices from all degrees. Returns the reason if
+/// that is impossible, else "".
 std::string fill_field(nlohmann::json& plan, const std::string& field);
 
 }  // namespace tandem::study

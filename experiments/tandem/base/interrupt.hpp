@@ -14,8 +14,8 @@ void ignore_interrupts();
 
 /// Prints an error line without allocating memory.
 void tell_no_memory();
-/// From now on a failed allocation prints that line and ends the program with exit code 7. Unwinding
-/// would need memory again: a destructor of the JSON library that gets none calls abort().
+/// From now on a failed allocation prints that line and ends the program with exit code 7. Unwinding would need memory again: a
+/// destructor of the JSON library that gets none calls abort().
 void end_without_memory();
 
 /// While it exists, a signal only sets the flag of pressed(), so that work can save results. A second signal ends the program.
@@ -37,8 +37,8 @@ struct Interrupted {};
 /// At most `jobs` threads, stopped by an InterruptWatch. Logs a line if the host has fewer.
 Jobs interruptible(int jobs);
 
-/// The path for partial results of an interrupted command:
-/// FILE.interrupted.json for FILE.json. It never replaces an existing result.
+/// The path for partial results of an interrupted command: FILE.interrupted.json for FILE.json. It never replaces an existing
+/// result.
 std::string place_when_interrupted(const std::string& path);
 
 }  // namespace tandem::program

@@ -27,8 +27,8 @@ PreparedPlan prepare_text(const std::string& text, const std::string& path, cons
 /// The stack named by --stack; nullopt if it is empty. Throws ConfigError.
 std::optional<StackChoice> chosen_stack(const std::string& stack);
 
-/// The plan's cluster. A non-empty `cost_table` is a file written by `measure`. It must describe the
-/// plan's devices; for a CPU, in the plan's compute type. Throws ConfigError or InfeasibleError.
+/// The plan's cluster. A non-empty `cost_table` is a file written by `measure`. It must describe the plan's devices; for a CPU, in
+/// the plan's compute type. Throws ConfigError or InfeasibleError.
 std::shared_ptr<const Topology> topology_of(const Plan& plan, const std::string& cost_table);
 
 /// Logs a line if this machine's own table is not used because it was measured in another type than the plan's.

@@ -8,12 +8,12 @@
 
 namespace tandem::program {
 
-/// If `silent`, this process prints nothing, because another one prints for
-/// all that a launcher started. Returns the previous setting. Thread-safe.
+/// If `silent`, this process prints nothing, because another one prints for all that a launcher started. Returns the previous
+/// setting. Thread-safe.
 bool keep_silent(bool silent);
 
-/// Prints to stdout. Control characters except line breaks become "\x1b", so that names from files cannot
-/// control a terminal. Throws ConfigError if writing fails (full disk). A closed pipe ends the program.
+/// Prints to stdout. Control characters except line breaks become "\x1b", so that names from files cannot control a terminal.
+/// Throws ConfigError if writing fails (full disk). A closed pipe ends the program.
 void print(const std::string& text);
 
 /// Prints JSON to stdout, whose own escapes stay unchanged.
@@ -43,11 +43,11 @@ class Progress {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// Creates the folders above an output file. Throws ConfigError if that fails or the
-/// file could not be written. Call it before the work, so that no result is lost.
+/// Creates the folders above an output file. Throws ConfigError if that fails or the file could not be written. Call it before the
+/// work, so that no result is lost.
 void prepare_output(const std::string& path);
-/// prepare_output() for all non-empty paths. Also throws ConfigError if two paths are the
-/// same file, or one is a file in `inputs`, which the command reads (names may be empty).
+/// prepare_output() for all non-empty paths. Also throws ConfigError if two paths are the same file, or one is a file in `inputs`,
+/// which the command reads (names may be empty).
 void prepare_outputs(const std::vector<std::string>& paths, const std::vector<std::string>& inputs);
 
 }  // namespace tandem::program

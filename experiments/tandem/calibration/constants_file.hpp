@@ -7,8 +7,8 @@
 
 namespace tandem::program {
 
-/// A number with a plausible range: {"value": v, "fit": {"low": l, "high": h}}. If the value is
-/// an object of numbers (one per compute type), each is a separate constant with this range.
+/// A number with a plausible range: {"value": v, "fit": {"low": l, "high": h}}. If the value is an object of numbers (one per
+/// compute type), each is a separate constant with this range.
 struct Constant {
   std::string key;  ///< dotted, e.g. "communication.overhead_s"
   double value = 0, low = 0, high = 0;
@@ -21,8 +21,8 @@ class ConstantsFile {
 
   const std::string& path() const { return path_; }
   const std::vector<Constant>& constants() const { return constants_; }
-  /// The file's text with new `values` of the constants, in their order. A non-empty
-  /// `fitted_on` becomes their recorded origin. Everything else is unchanged.
+  /// The file's text with new `values` of the constants, in their order. A non-empty `fitted_on` becomes their recorded origin.
+  /// Everything else is unchanged.
   std::string with(const std::vector<double>& values, const std::string& fitted_on = "") const;
 
   /// The file's text with further values of each constant, keyed by the sources left out of their fit. Replaces earlier ones.

@@ -24,8 +24,8 @@ struct FitCase {
   std::shared_ptr<const Topology> topology;
 };
 
-/// Timed records of grades A and B on devices with this calibration (a preset's name, or a
-/// path). Lowered on `jobs` threads. Refused records are omitted and counted. Throws FitStopped.
+/// Timed records of grades A and B on devices with this calibration (a preset's name, or a path). Lowered on `jobs` threads.
+/// Refused records are omitted and counted. Throws FitStopped.
 struct FitCases {
   std::vector<FitCase> cases;
   int refused = 0;
@@ -38,8 +38,8 @@ struct FitStopped {};
 /// log(predicted / measured step time), by case.
 using LogErrors = std::vector<double>;
 
-/// Simulates cases with candidate values of the constants. They are
-/// passed in a temporary calibration file, which the destructor removes.
+/// Simulates cases with candidate values of the constants. They are passed in a temporary calibration file, which the destructor
+/// removes.
 class Evaluator {
  public:
   Evaluator(const std::vector<FitCase>& cases, const ConstantsFile& file, const Jobs& jobs);

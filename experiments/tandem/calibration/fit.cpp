@@ -129,8 +129,8 @@ class Search {
     best_ = start_;
   }
 
-  /// Moves from linear model to linear model. If the simulator does not confirm a step, the
-  /// step is rejected and the next model is trusted half as far; likewise after a short step.
+  /// Moves from linear model to linear model. If the simulator does not confirm a step, the step is rejected and the next model is
+  /// trusted half as far; likewise after a short step.
   const Point& best() {
     for (int reach = kReach, round = 0; reach > 1 && round < kRounds; ++round) {
       const Point next = linear(best_, std::max(1, reach / 4)).best(reach, {});

@@ -64,8 +64,8 @@ struct FitWithout {
 /// By set: the joined names of the sets of its source. A set that is missing here is a source of its own.
 using OneSource = std::map<std::string, std::string>;
 
-/// For each source a fit without it, from the file's values by one linear model. A constant moves
-/// at most a quarter of its range. Throws ConfigError if there is only one source, and FitStopped.
+/// For each source a fit without it, from the file's values by one linear model. A constant moves at most a quarter of its range.
+/// Throws ConfigError if there is only one source, and FitStopped.
 std::vector<FitWithout> fit_without_each(const ConstantsFile& file, const FitCases& cases, const OneSource& together,
                                          const FitOptions& options);
 

@@ -10,8 +10,8 @@
 
 namespace tandem::program {
 
-/// Counts the last consecutive steps with non-finite loss or gradients. If the loss
-/// scale can still fall, non-finite gradients do not count, because training recovers.
+/// Counts the last consecutive steps with non-finite loss or gradients. If the loss scale can still fall, non-finite gradients do
+/// not count, because training recovers.
 class FiniteWatch {
  public:
   explicit FiniteWatch(const TrainingSpec& training) : least_scale_(training.scales_loss() ? training.loss_scale.minimum : 1) {}

@@ -12,8 +12,8 @@
 
 namespace {
 
-/// A program that runs for milliseconds spends a tenth of them on page faults,
-/// so its heap requests large pages. If the kernel has none, nothing changes.
+/// A program that runs for milliseconds spends a tenth of them on page faults, so its heap requests large pages. If the kernel has
+/// none, nothing changes.
 void ask_for_large_pages() {
 #if defined(__GLIBC__) && defined(MADV_HUGEPAGE)
   constexpr int kHeap = 64 << 20, kBlock = 32 << 20;

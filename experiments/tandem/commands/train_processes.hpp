@@ -18,8 +18,8 @@ struct LaunchOptions {
   double timeout_s = 600;
 };
 
-/// Calls `train` with this process alone, or with all processes of a launcher. Then process 0 prints everything, including
-/// others' errors, and all return its exit code. Throws LaunchError if the launcher's variables contradict each other.
+/// Calls `train` with this process alone, or with all processes of a launcher. Then process 0 prints everything, including others'
+/// errors, and all return its exit code. Throws LaunchError if the launcher's variables contradict each other.
 ExitCode in_processes(const LaunchOptions& options, const std::function<ExitCode(exec::World&)>& train);
 
 /// Calls `prepare` in every process. If it throws in any, all end with the error of the lowest one.

@@ -48,9 +48,9 @@ std::string to_text(const TrainReport& report);
 /// A loss or norm with this many digits. Non-finite and huge values stay readable.
 std::string loss_text(double value, int digits);
 
-/// JSON with schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops,
-/// model_flops_per_s, mfu, bytes_sent{kind}, collectives[], arena_bytes, host_arena_bytes, workspace_bytes,
-/// device_bytes, data_bigram_entropy_nats, failure{rank step during reason} (null if none failed).
+/// JSON with schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops, model_flops_per_s, mfu,
+/// bytes_sent{kind}, collectives[], arena_bytes, host_arena_bytes, workspace_bytes, device_bytes, data_bigram_entropy_nats,
+/// failure{rank step during reason} (null if none failed).
 std::string to_json(const TrainReport& report);
 
 /// The run's timeline with each lane's allocated memory filled in.

@@ -18,16 +18,16 @@ struct ResumeOptions {
   bool other_eval_data = false;      ///< --eval-data, too
 };
 
-/// The checkpoint to resume, after checking that `plan` continues it
-/// with a step left; nullopt if none is given. Throws ConfigError.
+/// The checkpoint to resume, after checking that `plan` continues it with a step left; nullopt if none is given. Throws
+/// ConfigError.
 std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const Plan& plan);
 
-/// Sets the end of the plan's learning rate decay: the command's, else the plan's, else the saved
-/// run's. Logs what is taken from the saved run, and in one line the changed hyper-parameters.
+/// Sets the end of the plan's learning rate decay: the command's, else the plan's, else the saved run's. Logs what is taken from
+/// the saved run, and in one line the changed hyper-parameters.
 void settle_schedule(Plan& plan, const ResumeOptions& options, const std::optional<exec::Checkpoint>& resumed);
 
-/// Fraction at the end of the text that is not used for training: the
-/// command's, else the saved run's. Logs if it is taken from there or unknown.
+/// Fraction at the end of the text that is not used for training: the command's, else the saved run's. Logs if it is taken from
+/// there or unknown.
 double held_out(const ResumeOptions& options, const std::optional<exec::Checkpoint>& resumed);
 
 }  // namespace tandem::program

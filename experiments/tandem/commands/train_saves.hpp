@@ -19,8 +19,8 @@ struct SaveOptions {
   std::int64_t keep = 2;  ///< number of checkpoints that stay in a folder
 };
 
-/// Decides about checkpoints and reports on them, in process 0. A full disk or memory does not end a long training,
-/// but changes its exit code. After a non-finite step nothing is saved, so that the last good checkpoint stays.
+/// Decides about checkpoints and reports on them, in process 0. A full disk or memory does not end a long training, but changes its
+/// exit code. After a non-finite step nothing is saved, so that the last good checkpoint stays.
 class SaveLog {
  public:
   /// Keeps references to its arguments.

@@ -26,8 +26,8 @@ struct Import {
   nlohmann::ordered_json document(const PlanRequest& plan) const; ///< a plan file; a preset file if no cluster is named
 };
 
-/// Reads a configuration and counts the plan's parameters and FLOPs. Throws
-/// ConfigError and InfeasibleError, like import_model and like a plan with that model.
+/// Reads a configuration and counts the plan's parameters and FLOPs. Throws ConfigError and InfeasibleError, like import_model and
+/// like a plan with that model.
 Import make_import(const std::string& path, std::int64_t sequence, bool approximate);
 
 std::string to_text(const Import& import);

@@ -20,8 +20,8 @@ struct Answer {
   const Option* best() const;                 ///< else the first of too_large; null if no plan was predicted
 };
 
-/// Simulates the plans and ranks them: those in time first, then by cost, or by device hours without prices. Throws
-/// ConfigError like `candidates`, `conditions_of`, `budget_of` and `what_if`, and if a wanted price is unknown.
+/// Simulates the plans and ranks them: those in time first, then by cost, or by device hours without prices. Throws ConfigError
+/// like `candidates`, `conditions_of`, `budget_of` and `what_if`, and if a wanted price is unknown.
 Answer answer(const Request& request, const Facts& facts);
 
 }  // namespace tandem::planning

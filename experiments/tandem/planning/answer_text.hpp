@@ -7,8 +7,8 @@
 
 namespace tandem::planning {
 
-/// A line each for the best plan's tokens, days, devices, money, energy, failures, checkpoints and
-/// memory. Then other plans, effects of changes, and warnings. The answer must have a best plan.
+/// A line each for the best plan's tokens, days, devices, money, energy, failures, checkpoints and memory. Then other plans,
+/// effects of changes, and warnings. The answer must have a best plan.
 std::string to_text(const Answer& answer);
 
 /// The keys of `tandem plan --json` (schema_version 1). SI units in the names, except days, hours, kWh and kW.

@@ -20,8 +20,8 @@ struct CandidatePlan {
 inline constexpr std::size_t kMostCandidates = 2000;
 
 /// All combinations of clusters, devices and field values, in that order, the last one fastest. If any of these is given,
-/// parallel.data is the devices divided by the other degrees. Throws ConfigError for an unreadable file, unknown model or field,
-/// a model without cluster and devices, or too many plans; InfeasibleError for a configuration that a plan cannot express.
+/// parallel.data is the devices divided by the other degrees. Throws ConfigError for an unreadable file, unknown model or field, a
+/// model without cluster and devices, or too many plans; InfeasibleError for a configuration that a plan cannot express.
 std::vector<CandidatePlan> candidates(const PlanChoice& choice);
 
 /// Describes the batch that was chosen for a plan that comes without one; else empty.

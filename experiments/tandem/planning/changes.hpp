@@ -14,8 +14,8 @@ class ChangeMaker {
   ChangeMaker(const Request& request, const Facts& facts, const Option& option)
       : request_(request), facts_(facts), option_(option) {}
 
-  /// Changes a named input (see `change_names`) or a plan field. Throws ConfigError if the name is
-  /// unknown, the value is not a positive number, or the changed plan is impossible or too large.
+  /// Changes a named input (see `change_names`) or a plan field. Throws ConfigError if the name is unknown, the value is not a
+  /// positive number, or the changed plan is impossible or too large.
   Change change(const std::string& name, const std::string& value) const;
 
   /// Each input of the option at a low and a high value, sorted by their effect on money (else days), largest first.

@@ -56,7 +56,7 @@ struct Conditions {
   double step_factor = 1;                ///< factor on the step time, measured or simulated
 };
 
-/// The conditions of one plan. Throws ConfigError for an unknown kind of price or grid, or if the device has no known power.
+/// The conditions of one plan. Throws ConfigError: unknown kind of price or grid; idle or host watts without known busy watts.
 Conditions conditions_of(const Request& request, const Facts& facts, const Assessment& assessment);
 
 /// The problem of a device without an offer. It names the kinds of prices that the device has, and --price.

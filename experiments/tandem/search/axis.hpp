@@ -29,8 +29,8 @@ struct AxisRequest {
   std::vector<std::string> values;  ///< JSON texts
 };
 
-/// The field named "tensor", "tp" or "parallel.tensor". Throws ConfigError if there is none, or
-/// if a search may not vary it, because it changes the model, the cluster or the work of a step.
+/// The field named "tensor", "tp" or "parallel.tensor". Throws ConfigError if there is none, or if a search may not vary it,
+/// because it changes the model, the cluster or the work of a step.
 std::string axis_field(const std::string& name, const std::string& file);
 
 /// Parses "tensor=1,2,4". Throws ConfigError.

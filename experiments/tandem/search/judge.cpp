@@ -108,8 +108,8 @@ const LayerFloor& Judge::floor_of(CandidateId id, const Plan& plan, Tools& tools
   return *known;
 }
 
-/// True if ZeRO shards states over one rank and the step equals that of the axis' first
-/// value. Some stacks change types or buckets with ZeRO, so the estimates are compared.
+/// True if ZeRO shards states over one rank and the step equals that of the axis' first value. Some stacks change types or buckets
+/// with ZeRO, so the estimates are compared.
 bool Judge::shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, Tools& tools) const {
   const std::ptrdiff_t axis = space_.axis_of("parallel.zero_stage");
   const bool several = shard_group_size(plan) > 1 || (plan.model.moe.num_experts > 0 && expert_shard_group_size(plan) > 1);
@@ -220,8 +220,8 @@ CandidateView Judge::refine(CandidateId id) const {
 Simulated Judge::simulate(CandidateId id) const {
   const Plan plan = space_.plan(id);
   const TaskGraph graph = lower(plan);
-  // A rank needs at least its live tensors. So a candidate that cannot
-  // fit is often found before its time and its allocator are simulated.
+  // A rank needs at least its live tensors. So a candidate that cannot fit is often found before its time and its allocator are
+  // simulated.
   std::int64_t live = 0;
   for (const Program& program : graph.programs) live = std::max(live, program.memory.live_peak_bytes.count());
   live += topology_->device().runtime_memory.count();

@@ -72,8 +72,8 @@ class Judge {
   /// A higher lower bound on the steps of an open group than group() gives, from recurrences over its passes. Slower. 0: none.
   std::int64_t passes_floor(std::int64_t group) const;
   CandidateView candidate(CandidateId id) const;
-  /// Refines a rough candidate: its memory and, if that could fit, its step,
-  /// extrapolated from short plans. The outcome is estimated, simulated or too_large.
+  /// Refines a rough candidate: its memory and, if that could fit, its step, extrapolated from short plans. The outcome is
+  /// estimated, simulated or too_large.
   CandidateView refine(CandidateId id) const;
   Simulated simulate(CandidateId id) const;
 

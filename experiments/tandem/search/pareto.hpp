@@ -45,9 +45,9 @@ struct ParetoFront {
   bool complete = true;              ///< false: a search reached its limit --events
 };
 
-/// Estimates the search's whole shard. Then simulates the front of the estimates, then that of the
-/// remaining ones, until none of them can be on the front. The order of simulations depends only
-/// on the space. Returns the steps, and whether all were simulated. Throws program::Interrupted.
+/// Estimates the search's whole shard. Then simulates the front of the estimates, then that of the remaining ones, until none of
+/// them can be on the front. The order of simulations depends only on the space. Returns the steps, and whether all were simulated.
+/// Throws program::Interrupted.
 struct FrontSearch {
   std::map<CandidateId, Simulated> simulated;
   bool complete = true;

@@ -131,8 +131,8 @@ class QuestionReader {
     out_.told.push_back("sequences of " + std::to_string(length) + " tokens (--seq-length sets it)");
   }
 
-  /// Chooses the largest power of two of sequences with at most four million tokens. If the devices do not
-  /// divide it, the nearest multiple of them, because pure data parallelism is often the fastest layout.
+  /// Chooses the largest power of two of sequences with at most four million tokens. If the devices do not divide it, the nearest
+  /// multiple of them, because pure data parallelism is often the fastest layout.
   void choose_batch() {
     const std::int64_t length = document_["training"]["seq_length"].is_number_integer() ? document_["training"]["seq_length"].get<std::int64_t>() : 1;
     std::int64_t batch = 1;

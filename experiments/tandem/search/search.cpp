@@ -220,8 +220,8 @@ void Search::simulate(const std::vector<CandidateId>& ids) {
   }
 }
 
-/// Best first: a candidate is simulated only if no group without estimates could
-/// come before it. So the set of simulations does not depend on earlier knowledge.
+/// Best first: a candidate is simulated only if no group without estimates could come before it. So the set of simulations does not
+/// depend on earlier knowledge.
 void Search::explore() {
   survey();
   for (;;) {

@@ -1,6 +1,6 @@
 #pragma once
-// Searches a space. It bounds all groups, estimates those that could matter in the order of their bounds, and simulates
-// candidates that could be among the best. The answer depends only on the space, not on threads, shards or interruptions.
+// Searches a space. It bounds all groups, estimates those that could matter in the order of their bounds, and simulates candidates
+// that could be among the best. The answer depends only on the space, not on threads, shards or interruptions.
 
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,6 @@
 #pragma once
-// The numbered candidates of a search: all combinations of the axes' values, the last axis
-// fastest. The members of a group differ only in fields that affect no computation of a layer.
+// The numbered candidates of a search: all combinations of the axes' values, the last axis fastest. The members of a group differ
+// only in fields that affect no computation of a layer.
 
 #include <cstdint>
 #include <memory>

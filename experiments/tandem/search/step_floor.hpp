@@ -43,16 +43,16 @@ class FloorTable {
   std::unordered_map<Key, std::unique_ptr<LayerFloor>, WordsHash> known_;
 };
 
-/// Lower bound on a step in ps: the busiest stage computes all its passes. Before
-/// its first one come those of earlier stages, and after its last one theirs again.
+/// Lower bound on a step in ps: the busiest stage computes all its passes. Before its first one come those of earlier stages, and
+/// after its last one theirs again.
 std::int64_t time_floor(const Plan& plan, const LayerFloor& layer);
 
-/// Lower bound in bytes on a rank's memory in the first or a later stage: parameters, gradients and states as ZeRO shards them,
-/// and tensors kept for the first stage's micro-batches in flight. Excludes embedding, head, workspaces and the framework.
+/// Lower bound in bytes on a rank's memory in the first or a later stage: parameters, gradients and states as ZeRO shards them, and
+/// tensors kept for the first stage's micro-batches in flight. Excludes embedding, head, workspaces and the framework.
 std::int64_t memory_floor(const Plan& plan, const LayerFloor& layer, const Device& device);
 
-/// Upper bound on the memory that a rank of `plan` saves over `plain`, the same plan with at most ZeRO 1 and no
-/// offloading: the gradients, weights and states of the largest stage that ZeRO 2 or 3 shards or the host holds.
+/// Upper bound on the memory that a rank of `plan` saves over `plain`, the same plan with at most ZeRO 1 and no offloading: the
+/// gradients, weights and states of the largest stage that ZeRO 2 or 3 shards or the host holds.
 std::int64_t most_saved(const Plan& plan, const Plan& plain);
 
 }  // namespace tandem::search

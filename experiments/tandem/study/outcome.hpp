@@ -10,8 +10,8 @@
 
 namespace tandem::study {
 
-/// How a plan ended. `too_large`: predicted, but exceeds the device's
-/// memory. `refused`: the simulator does not support it. `failed`: a bug.
+/// How a plan ended. `too_large`: predicted, but exceeds the device's memory. `refused`: the simulator does not support it.
+/// `failed`: a bug.
 enum class Status : std::uint8_t { ok, too_large, infeasible, refused, failed };
 std::string_view name(Status s);
 

@@ -12,10 +12,10 @@ namespace tandem::study {
 
 class Results {
  public:
-  /// Creates the folder and reads earlier results. Rows of `candidates` count as computed unless `fresh`.
-  /// Other rows at points of the study belong to another plan or program and are dropped. Rows at other
-  /// points are kept after the study's. Invalid lines (row.hpp) are dropped: cut off, edited, or without
-  /// checksum. Locks the folder against other sweeps. Throws ConfigError, also if other files are there.
+  /// Creates the folder and reads earlier results. Rows of `candidates` count as computed unless `fresh`. Other rows at points of
+  /// the study belong to another plan or program and are dropped. Rows at other points are kept after the study's. Invalid lines
+  /// (row.hpp) are dropped: cut off, edited, or without checksum. Locks the folder against other sweeps. Throws ConfigError, also
+  /// if other files are there.
   Results(std::string folder, const Study& study, const std::vector<Candidate>& candidates, bool fresh);
   ~Results();
   Results(const Results&) = delete;
@@ -28,8 +28,8 @@ class Results {
   /// Appends a whole result and flushes it to disk. Thread-safe. Throws ConfigError if that fails.
   void add(const std::string& key, const std::string& row);
 
-  /// Writes results.jsonl and results.csv in the study's order (points without
-  /// result omitted), and study.json. Returns the rows without checksums.
+  /// Writes results.jsonl and results.csv in the study's order (points without result omitted), and study.json. Returns the rows
+  /// without checksums.
   std::vector<std::string> finish(const Study& study, const std::vector<Candidate>& candidates);
 
  private:

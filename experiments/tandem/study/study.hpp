@@ -9,8 +9,8 @@
 
 namespace tandem::study {
 
-/// A value of an axis: its label (JSON text of a string or number), and its
-/// changes to the plan (JSON object of dotted fields; null removes a field).
+/// A value of an axis: its label (JSON text of a string or number), and its changes to the plan (JSON object of dotted fields; null
+/// removes a field).
 struct AxisValue {
   std::string label;
   std::string set;
@@ -37,8 +37,8 @@ struct Study {
   std::vector<Point> points;  ///< all combinations, the last axis fastest
 };
 
-/// Reads and checks a study file (format: experiments/studies/README.md) and makes
-/// its plans. Throws ConfigError with file, field, value, reason and remedy.
+/// Reads and checks a study file (format: experiments/studies/README.md) and makes its plans. Throws ConfigError with file, field,
+/// value, reason and remedy.
 Study load_study(const std::string& path);
 
 }  // namespace tandem::study

@@ -54,8 +54,8 @@ std::vector<Comparison> comparisons(const Study& study, const json& rows) {
   return out;
 }
 
-/// Plans that fit (and are in time), best first: the cheapest if the study has a goal,
-/// else by model FLOP/s per device, which is comparable across models and clusters.
+/// Plans that fit (and are in time), best first: the cheapest if the study has a goal, else by model FLOP/s per device, which is
+/// comparable across models and clusters.
 std::vector<json> ranking(const json& rows, const std::optional<Goal>& goal) {
   std::vector<json> fitting;
   for (const json& row : rows)
@@ -67,8 +67,8 @@ std::vector<json> ranking(const json& rows, const std::optional<Goal>& goal) {
 
 json best_of(const std::vector<json>& ranked) { return ranked.empty() ? json() : ranked.front(); }
 
-/// The peak may exceed the device's memory although a plan fits, because the allocator
-/// returns free segments. For plans that do not fit, the needed bytes are shown instead.
+/// The peak may exceed the device's memory although a plan fits, because the allocator returns free segments. For plans that do not
+/// fit, the needed bytes are shown instead.
 std::string memory_text(const json& row) {
   const auto peak = row["peak_memory_bytes"].get<std::int64_t>(), device = row["device_memory_bytes"].get<std::int64_t>();
   if (row["fits"] == false) return bytes_text(row["needed_bytes"].get<std::int64_t>()) + " of " + bytes_text(device);

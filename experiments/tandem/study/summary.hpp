@@ -20,8 +20,8 @@ std::string summary_text(const Study& study, const std::vector<std::string>& lin
 /// The summary as one JSON object (schema_version 1).
 std::string summary_json(const Study& study, const std::vector<std::string>& lines, const Tally& tally);
 
-/// Why a sweep found nothing: the plan nearest to fitting, the fastest one if none is in time,
-/// or why plans are impossible. Empty if a plan fits (and is in time), or there are no rows.
+/// Why a sweep found nothing: the plan nearest to fitting, the fastest one if none is in time, or why plans are impossible. Empty
+/// if a plan fits (and is in time), or there are no rows.
 std::string nothing_found(const Study& study, const std::vector<std::string>& lines);
 
 }  // namespace tandem::study

@@ -12,9 +12,9 @@ namespace tandem::program {
 /// By set: all sets published in the same places, including itself, joined by "+". Together they are one source.
 std::map<std::string, std::string> one_source(const std::vector<Measurement>& measurements);
 
-/// Copies of the `wanted` sets' records, to be predicted without their source (Measurement::without).
-/// Sets that name the same repository or paper are left out together. All wanted sets are left out at
-/// once; "each" takes every set in turn. Throws ConfigError for an unknown name.
+/// Copies of the `wanted` sets' records, to be predicted without their source (Measurement::without). Sets that name the same
+/// repository or paper are left out together. All wanted sets are left out at once; "each" takes every set in turn. Throws
+/// ConfigError for an unknown name.
 std::vector<Measurement> left_out(const std::vector<Measurement>& measurements, const std::vector<std::string>& wanted);
 
 /// Calibrated numbers of the device, dotted, that rest on these sources and for which the file has no value without them.

@@ -42,8 +42,8 @@ std::string unread_text(const std::vector<Measurement>& measurements);
 /// Reads all records of a measurement file (JSON lines). Throws ConfigError that names file and line.
 std::vector<Measurement> read_measurements(const std::string& path);
 
-/// The selected records of several files, in order, each on the filter's cluster for its set, else
-/// on its own. Throws ConfigError if no file has a chosen set, or the grade or cluster is unknown.
+/// The selected records of several files, in order, each on the filter's cluster for its set, else on its own. Throws ConfigError
+/// if no file has a chosen set, or the grade or cluster is unknown.
 std::vector<Measurement> read_measurements(const std::vector<std::string>& paths, const MeasurementFilter& filter);
 
 }  // namespace tandem::program

@@ -19,8 +19,8 @@ struct Weighted {
 /// The smallest value with at least `share` (0 to 1) of the weight at or below it.
 double weighted_quantile(std::vector<Weighted> values, double share);
 
-/// Kendall's tau-b of (predicted, measured) pairs: 1 same order, -1 opposite
-/// order, ties discounted (Kendall 1945). 0 if either side is all ties.
+/// Kendall's tau-b of (predicted, measured) pairs: 1 same order, -1 opposite order, ties discounted (Kendall 1945). 0 if either
+/// side is all ties.
 double kendall_tau_b(const std::vector<std::pair<double, double>>& pairs);
 
 }  // namespace tandem::program
