@@ -72,7 +72,7 @@ Goal read_goal(const json& goal, const std::string& file, const std::vector<std:
 }
 
 void add_goal(ordered_json& row, const std::optional<Goal>& of) {
-  for (const char* key : {"training_days", "device_hours", "in_time", "cost"}) row.erase(key);  // of another goal, in a row that was kept
+  for (const char* key : {"training_days", "device_hours", "in_time", "cost"}) row.erase(key);  // left by an earlier goal
   if (!of) return;
   const Goal& goal = *of;
   if (!row.contains("tokens_per_s") || row["tokens_per_s"].get<double>() <= 0) return;
