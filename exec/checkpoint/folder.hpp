@@ -13,15 +13,15 @@ std::string step_name(std::int64_t steps);
 /// For example "rank-00000.safetensors".
 std::string rank_file(Rank rank);
 
-/// Names of the folder's entries that a checkpoint could have, complete or not, by steps. Empty where there is no folder.
+/// Names in the folder that checkpoints have, ascending in steps, of incomplete ones too. Empty if there is no folder.
 std::vector<std::string> checkpoint_names(const std::string& path);
 
-/// `path` is a folder of checkpoints, or one of them. Throws ConfigError.
+/// Opens a folder of checkpoints (its latest one) or a single checkpoint folder. Throws ConfigError.
 Checkpoint open_folder(const std::string& path);
 
-/// Gives the whole checkpoint `written`, a folder inside `path`, its name and makes it the latest; a checkpoint that
-/// had the name is removed. Then removes checkpoints of fewer steps, but for the last `keep` in all. Throws ConfigError, also where
-/// another folder has the name.
+/// Renames the complete checkpoint `written`, a folder inside `path`, to its final name and makes it the latest. A checkpoint that
+/// had this name is removed. Then removes older ones (fewer steps) until `keep` are left. Throws ConfigError, also if another folder
+/// has the name.
 void publish(const std::string& path, const std::string& written, std::int64_t steps, std::int64_t keep);
 
 }  // namespace tandem::exec

@@ -264,7 +264,7 @@ ExitCode train(const Options& o, exec::World& world) {
     require_launch_order(device, world, graphs->whole().graph);
     if (!speaks) return;
     require_own_place(o.save, o.resume);
-    permit_replacing(o.save, o.resume);  // a checkpoint alone may take the place of the one before
+    permit_replacing(o.save, o.resume);  // only a checkpoint may replace an earlier one
     prepare_outputs({o.trace, o.timeline, exec::names_one_file(o.save) ? o.save : "", o.algorithms}, {});
   });
   if (!o.save.empty()) exec::prepare_folder(o.save, world);

@@ -42,11 +42,11 @@ class SaveLog {
   std::exception_ptr failed_;
 };
 
-/// Throws ConfigError where `save` names a file, or a folder with checkpoints, that `resume` does not: a run replaces only what it goes
-/// on from.
+/// Throws ConfigError if `save` names a file, or a folder with checkpoints, that the run does not resume: a run replaces only what it
+/// resumed.
 void require_own_place(const std::string& save, const std::string& resume);
 
-/// Nothing where nothing is saved. `log` and `world` are kept by reference.
+/// Returns nullptr if nothing is to be saved. Keeps references to `log` and `world`.
 std::unique_ptr<exec::StateKeeper> make_keeper(const SaveOptions& options, SaveLog& log, exec::World& world);
 
 }  // namespace tandem::program
