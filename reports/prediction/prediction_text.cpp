@@ -19,8 +19,8 @@ std::string line(const std::string& what, const std::string& value) { return "  
 std::string counted(std::size_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
 std::string headline(const Prediction& p, const Plan& plan) {
-  const ModelSpec& m = plan.model;
-  return stack_text(plan) + "\n" + title(plan) + ", " + count_text(count_parameters(m, m.vocab_size).total) + " parameters: " + degrees(plan) + ", " + count_text(p.ranks) +
+  const std::string parameters = count_text(count_parameters(plan.model, plan.model.vocab_size).total) + " parameters";
+  return stack_text(plan) + "\n" + title(plan) + ", " + parameters + ": " + degrees(plan) + ", " + count_text(p.ranks) +
          " ranks in " + counted(p.roles.size(), "role") + " on " + plan.cluster.preset +
          device_text(plan) + ", global batch " + count_text(plan.training.global_batch_size) + " x " + count_text(plan.training.seq_length) +
          " tokens\n";

@@ -79,7 +79,8 @@ void add_warnings(Answer& out, const Request& request, const Facts& facts) {
   warn_of_single_devices(out);
   if (const auto& price = best->conditions.price; price && price->offer != nullptr) {
     const auto age = (facts.today - price->offer->date).count();
-    if (price->offer->kind == PriceKind::spot && !request.failures.per_device_day && !request.failures.mtbf_hours && !request.failures.goodput)
+    const FailureChoice& own = request.failures;
+    if (price->offer->kind == PriceKind::spot && !own.per_device_day && !own.mtbf_hours && !own.goodput)
       out.warnings.push_back("a provider takes spot devices back: these failures are those of reserved devices; --failures says yours");
     if (age > kOldDays)
       out.warnings.push_back("the price is " + std::to_string(age) + " days old (" + price->offer->date_text + "): look it up at " +
