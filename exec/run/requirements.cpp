@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/stack/resolve.hpp"
 
 namespace tandem::exec {
 
@@ -43,6 +44,7 @@ void require_indexer(const Plan& plan, const Task& task, const Backend& backend)
 }  // namespace
 
 void require_supported(const Plan& plan, const TaskGraph& graph, const Backend& backend) {
+  if (const auto problem = unkept_rows(plan)) throw InfeasibleError(*problem);
   for (const auto& t : graph.templates)
     for (const auto& task : t.tasks) require_indexer(plan, task, backend);
   for (const auto& t : graph.templates)

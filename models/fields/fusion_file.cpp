@@ -38,7 +38,7 @@ constexpr std::array kFlags{
     FLAG(dropout_apart), FLAG(gate_apart), FLAG(rms_apart), FLAG(norm_widened), FLAG(rotary_apart), FLAG(norm_gradients_apart),
     FLAG(whole_logits), FLAG(gathered_inputs),
     FLAG(gradients_cast_apart), FLAG(residual_gradient_apart), FLAG(rotated_copies), FLAG(norm_copies), FLAG(dropout_masks),
-    FLAG(gate_kept), FLAG(weighted_activations), FLAG(gradient_stand_ins), FLAG(loss_in_place), FLAG(master_remainders),
+    FLAG(gate_kept), FLAG(gradient_stand_ins), FLAG(loss_in_place), FLAG(master_remainders),
     FLAG(narrow_gradients), FLAG(sharded_streams), FLAG(loss_copies), FLAG(softmax_widened), FLAG(own_unusual_attention)};
 constexpr std::array kCounts{COUNT(product_workspace), COUNT(step_bytes), COUNT(cached_bytes), COUNT(cached_sharded_bytes),
                              COUNT(kept_logits), COUNT(metrics)};

@@ -167,7 +167,7 @@ std::set<std::string> condition_fields(const std::string& stack) {
   add_list(file->narrow_products), add_list(file->host_operations), add_list(file->cuda_graphs), add_list(file->wide_tensors);
   add_list(file->whole_between_micro_batches), add_list(file->caching_allocator), add_list(file->arena);
   add_list(file->remainder_last), add_list(file->ends_are_layers), add_list(file->kept_outputs);
-  add_list(file->update_buckets), add_list(file->collectives_in_pieces);
+  add_list(file->update_buckets), add_list(file->weighted_experts), add_list(file->collectives_in_pieces);
   for (const HostEntry& entry : file->host_operations) add_list(entry.more);
   for (const TransfersEntry& entry : file->transfers)
     if (!entry.overlap.empty()) fields.insert("parallel.schedule");
@@ -193,7 +193,9 @@ void resolve_stack(Plan& plan) {
   facts.caching_allocator = entry_for(stack->caching_allocator, plan) != nullptr;
   if (const KeptOutputsEntry* kept = entry_for(stack->kept_outputs, plan)) facts.kept_outputs = kept->count;
   const BucketsEntry* buckets = entry_for(stack->update_buckets, plan);
-  plan.training.fusion.collective_elements = buckets == nullptr ? 0 : buckets->elements;  // overrides whichever set the plan names
+  FusionSet& set = plan.training.fusion;  // what a stack says, whatever set the plan names
+  set.collective_elements = buckets == nullptr ? 0 : buckets->elements;
+  set.weighted_activations = entry_for(stack->weighted_experts, plan) != nullptr;
   if (const PiecesEntry* pieces = entry_for(stack->collectives_in_pieces, plan)) facts.exposed_pieces = pieces->exposed;
   facts.arena = entry_for(stack->arena, plan) != nullptr;
   note_rules(plan);
@@ -221,6 +223,12 @@ std::optional<Problem> uncaptured(const Plan& plan) {
   if (!captures || plan.stack.facts.graph_launches.said() || !plan.stack.refuses) return std::nullopt;
   return Problem{plan.file, "training.cuda_graphs", std::string(name(plan.training.cuda_graphs)),
                  "models/stacks has nothing of CUDA graphs in " + plan.stack.name, "use none, or stack megatron-core"};
+}
+
+std::optional<Problem> unkept_rows(const Plan& plan) {
+  if (!plan.training.fusion.weighted_activations) return std::nullopt;
+  return Problem{plan.file, "stack", plan.stack.name, "it keeps no rows that experts give back, from which the runtime computes gradients",
+                 "use stack " + std::string(kOwnStack)};
 }
 
 }  // namespace tandem

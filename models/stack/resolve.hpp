@@ -49,4 +49,7 @@ std::vector<Problem> stack_problems(const Plan& plan, const std::string& stack, 
 /// The problem of using CUDA graphs with a stack whose file does not describe them.
 std::optional<Problem> uncaptured(const Plan& plan);
 
+/// The problem of whoever performs tasks of a stack that keeps no rows of experts: the gradients of the router's weights read them.
+std::optional<Problem> unkept_rows(const Plan& plan);
+
 }  // namespace tandem

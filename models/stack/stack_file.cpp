@@ -237,6 +237,7 @@ void for_lists(Each each) {
   each("whole_between_micro_batches", &StackFile::whole_between_micro_batches);
   each("caching_allocator", &StackFile::caching_allocator);
   each("arena", &StackFile::arena);
+  each("weighted_experts", &StackFile::weighted_experts);
   each("remainder_last", &StackFile::remainder_last);
   each("ends_are_layers", &StackFile::ends_are_layers);
   each("rules", &StackFile::rules);

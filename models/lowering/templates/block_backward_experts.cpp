@@ -44,8 +44,10 @@ Value BlockBackward::expert_branch(const Value& d, Value& dweights) {
   const bool early = s_.weigh_inputs;
   const Value drows = scratch(dims.rows() * s_.hidden);
   dweights = b_.scratch(s_.numerics.router, dims.tokens * dims.top_k);
+  // A framework that weighs activations reads their input again for the weights' gradients, not the rows: taken for as many bytes.
+  const Value rows = s_.fusion.weighted_activations ? m.fc1 : m.returned;
   const auto combine = early ? b_.add("combine_backward", MoeCombineBackward{dims, false}, {d, m.slots}, {drows})
-                             : b_.add("combine_backward", MoeCombineBackward{dims}, {d, m.returned, m.slots, m.weights},
+                             : b_.add("combine_backward", MoeCombineBackward{dims}, {d, rows, m.slots, m.weights},
                                       {drows, dweights});
   // Under sequence parallelism returned rows are complete.
   const auto complete = [&](std::uint16_t task) {

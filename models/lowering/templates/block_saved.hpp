@@ -294,17 +294,25 @@ struct BlockSaved {
     if (s_.token_shares() > 1 && s_.aux_loss > 0) moe.load = keep_inputs(DType::int32, d.experts);
     moe.dispatched = keep_operand(s_.keep.dispatched, s_.expert_rows() * d.hidden);
     moe.fc1 = keep_activation_input(s_.keep.expert_fc1, s_.keep.expert_activated, s_.expert_rows() * s_.expert_fc1);
-    const std::int64_t returned = d.rows() * d.hidden, wide = s_.expert_rows() * s_.expert_ffn;
-    if (s_.fusion.weighted_activations && !s_.gated && s_.keep.expert_activated && wide > returned)
-      hold(s_.dtypes.compute, wide - returned);  // and what comes back is not kept
+    const std::int64_t wide = s_.expert_rows() * s_.expert_ffn;
+    if (unweighted() > 0 && s_.keep.expert_activated) hold(s_.dtypes.compute, unweighted() * wide);
     moe.activated = keep_operand(s_.keep.expert_activated, wide);
-    moe.returned = keep(!s_.weigh_inputs, returned);
+    moe.returned = keep(!s_.weigh_inputs && !s_.fusion.weighted_activations, d.rows() * d.hidden);
     if (s_.branch_norms) save_branches();
     moe.gate = keep(s_.shared_gate, s_.rows);
     moe.shared = keep(s_.shared_gate, s_.rows * s_.hidden);
     fc1 = keep_activation_input(s_.keep.shared_fc1 && s_.shared_ffn > 0, s_.keep.shared_activated, s_.tokens * s_.shared_fc1);
     activated = keep_operand(s_.keep.shared_activated && s_.shared_ffn > 0, s_.tokens * s_.shared_ffn);
     save_sum();
+  }
+
+  /// Tensors of an activation that autograd keeps where weights follow it: none where one kernel does both, which reads the
+  /// activation's input (NVIDIA/Megatron-LM: core/fusions, weighted_bias_swiglu_impl, weighted_bias_quick_geglu_impl); else what the
+  /// weights multiply, and of a gate what its product does.
+  std::int64_t unweighted() const {
+    if (!s_.fusion.weighted_activations) return 0;
+    if (!s_.gated) return 1;
+    return s_.gate == GateKind::gelu_tanh ? 2 : 0;
   }
 
   void save_branches() {

@@ -49,3 +49,16 @@ TEST_CASE("an indexer is refused by its field where a backend has no kernels tha
     CHECK(e.problems().front().reason == "the cuda backend has no kernels that choose keys");
   }
 }
+
+TEST_CASE("experts whose activation is weighted are refused, for the rows that come back are not there") {
+  Plan plan = tests::bent_plan(tests::SmallPlan{}, R"({"model": {"moe": {"num_experts": 4, "experts_per_token": 2}}})");
+  CHECK_NOTHROW(require_supported(plan, lower(plan), *make_cpu_backend()));
+  plan.training.fusion.weighted_activations = true;
+  try {
+    require_supported(plan, lower(plan), *make_cpu_backend());
+    FAIL("a run would have read rows that nobody wrote");
+  } catch (const InfeasibleError& e) {
+    CHECK(e.problems().front().field == "stack");
+    CHECK(e.problems().front().remedy == "use stack tandem");
+  }
+}

@@ -238,6 +238,21 @@ TEST_CASE("DeepSpeed's and Aleph Alpha's collectives around the update copy 5e8 
   CHECK(elements("megatron-core", "\"fusion\": \"megatron-2021\"") == 0);
 }
 
+TEST_CASE("Megatron-Core weighs what an expert's activation gives since April 2025, others the rows that come back") {
+  const auto weighs = [](const std::string& stack, const std::string& month) {
+    const std::string experts = with("model", "\"moe\": {\"num_experts\": 4, \"experts_per_token\": 2}", with("parallel", "\"sequence_parallel\": true"));
+    return of(stack, month, experts).training.fusion.weighted_activations;
+  };
+  for (const char* stack : {"megatron-core", "nemo"}) {
+    CHECK_FALSE(weighs(stack, "2025-03"));
+    CHECK(weighs(stack, "2025-04"));
+    CHECK(weighs(stack, ""));
+  }
+  CHECK_FALSE(weighs("tandem", ""));
+  CHECK_FALSE(weighs("megatron-deepspeed", ""));
+  CHECK_FALSE(of("megatron-core").training.fusion.weighted_activations);
+}
+
 TEST_CASE("PyTorch's attention without a score matrix is FlashAttention 1 before release 2.2 of January 2024") {
   const auto kernel = [](const std::string& stack, const std::string& month) {
     return of(stack, month, with("parallel", "\"zero_stage\": 3", kData)).training.attention_kernel;

@@ -299,3 +299,35 @@ TEST_CASE("plans in 8 bits are lowered without a defect in every layout") {
     check({{"tensor", 2}, {"sequence_parallel", true}}, {{"recompute", "selective"}, {"recompute_modules", {modules}}});
   check({{"pipeline", 2}}, {{"recompute", "full"}});
 }
+
+TEST_CASE("a layer of DeepSeek-V3 keeps 580 MiB of 4,096 tokens beside its input under Megatron-Core, and no rows that came back") {
+  // As arXiv 2412.19437 trains it (sections 3.2 and 3.3): norms, up-projections and experts' SwiGLU again; SwiGLU's inputs in 8 bits.
+  const std::string text = R"({"stack": {"name": "megatron-core", "as_of": "MONTH", "rules": "note"},
+    "model": {"preset": "deepseek-v3", "num_layers": 4},
+    "parallel": {"data": 64, "expert": 64, "zero_stage": 1, "token_dispatcher": "deepep"},
+    "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 64, "precision": "fp8_block", "fp8_activation_inputs": true,
+                 "recompute": "selective", "recompute_modules": ["norm", "moe_activation", "mla_up_proj"]},
+    "cluster": {"preset": "dgx-h100", "devices": 64}})";
+  const auto kept = [&](const std::string& month) {
+    std::string dated = text;
+    dated.replace(dated.find("MONTH"), 5, month);
+    const TaskGraph graph = lower(parse_plan(dated, "deepseek.json"));
+    CHECK_NOTHROW(graph.check());
+    const StageOf stage(graph, 0);
+    return stage.behind(stage.find("block_forward", 3, 0, Phase::forward), "saved").bytes.count();
+  };
+  const std::int64_t t = 4096, h = 7168, rows = 8 * t, kMib = 1 << 20;
+  // Inputs of the norms: the sum behind attention, what queries, keys and values are compressed to; in 16 bits. Four norms' statistics,
+  // which stacks of frameworks do not say to be wider.
+  const std::int64_t norms = 2 * t * (h + 1536 + 512 + 64) + 4 * 2 * 2 * t;
+  // Attention's output in 16 bits, and for each of 128 heads the log of its sums.
+  const std::int64_t attention = 2 * t * 128 * 128 + 2 * t * 128;
+  // Logits and scores of 256 experts; weights and places of eight; how many rows each expert is sent and gets.
+  const std::int64_t router = 2 * 2 * t * 256 + (2 + 4) * rows + 2 * 4 * 256;
+  // Rows that arrived, of 8 bits with a scale of four bytes for 128; SwiGLU's inputs of the experts and of the shared one, 8 bits.
+  const std::int64_t experts = rows * h + rows * h / 32 + (rows + t) * 2 * 2048;
+  CHECK(kept("2025-04") == norms + attention + router + experts);
+  CHECK(kept("2025-04") / kMib == 580);
+  // Before, Megatron-LM weighted the rows that came back, and kept them for that: 448 MiB more.
+  CHECK(kept("2025-03") - kept("2025-04") == 2 * rows * h);
+}
