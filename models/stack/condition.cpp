@@ -22,8 +22,13 @@ struct Derived {
   json (*value)(const Plan&);
 };
 
+/// Null where there are none: of layouts that need more devices than there are, which have no data ranks.
+json micro_batches(const Plan& p) {
+  return p.parallel.data > 0 && p.training.micro_batch_size > 0 ? json(p.micro_batches()) : json();
+}
+
 constexpr std::array kDerived{
-    Derived{"derived.micro_batches", "training.global_batch_size", [](const Plan& p) { return json(p.micro_batches()); }},
+    Derived{"derived.micro_batches", "training.global_batch_size", micro_batches},
     Derived{"derived.world_size", "cluster.devices", [](const Plan& p) { return json(p.world_size()); }},
     Derived{"derived.sequence_per_context_rank", "training.seq_length",
             [](const Plan& p) { return json(p.training.seq_length / p.parallel.context); }},
@@ -66,6 +71,7 @@ std::int64_t divisor(const Plan& plan, const json& of) {
 bool satisfied(const json& rule, const json& value, const Plan& plan) {
   if (rule.contains("allowed") && !contains(rule["allowed"], value)) return false;
   if (rule.contains("except") && contains(rule["except"], value)) return false;
+  if (value.is_null()) return true;
   if (rule.contains("min") && value.get<double>() < rule["min"].get<double>()) return false;
   if (rule.contains("max") && value.get<double>() > rule["max"].get<double>()) return false;
   return !rule.contains("multiple_of") || value.get<std::int64_t>() % divisor(plan, rule["multiple_of"]) == 0;

@@ -77,6 +77,27 @@ TEST_CASE("Megatron-DeepSpeed has no experts under ZeRO 3") {
   CHECK(refused(stage("2"), "megatron-deepspeed").empty());
 }
 
+TEST_CASE("Megatron-DeepSpeed has neither latent attention nor shared experts, Megatron-Core both since September 2024") {
+  const auto fields = [](const std::string& model, const std::string& stack, const std::string& month) {
+    const std::string text = R"({"stack": {"name": ")" + stack + R"(", "as_of": ")" + month + R"(", "rules": "note"}, "model": )" + model +
+                             R"(, "parallel": {"data": 8, "expert": 8}, "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 8},
+      "cluster": {"preset": "dgx-h100", "devices": 8}})";
+    const Plan p = parse_plan(text, "latent.json");
+    Fields out;
+    for (const Problem& problem : stack_problems(p, stack, p.stack.as_of)) {
+      CHECK(problem.remedy.find("use 0") == 0);
+      out.push_back(problem.field);
+    }
+    return out;
+  };
+  const std::string both = R"({"preset": "deepseek-v2-lite"})", neither = R"({"preset": "mixtral-8x7b"})";
+  const Fields named{"model.latent.kv_rank", "model.moe.num_shared_experts"};
+  CHECK(fields(both, "megatron-deepspeed", "2024-03") == named);
+  CHECK(fields(neither, "megatron-deepspeed", "2024-03").empty());
+  CHECK(fields(both, "megatron-core", "2024-08") == named);
+  CHECK(fields(both, "megatron-core", "2024-09").empty());
+}
+
 TEST_CASE("Megatron-Core has a pipeline of T5 from June 2021 to July 2025, interleaved from April 2025") {
   const auto plan = [](const std::string& schedule, const std::string& month) {
     return R"({"stack": {"name": "megatron-core", "as_of": ")" + month + R"(", "rules": "note"}, "model": {"preset": "t5-11b"},
@@ -116,6 +137,11 @@ TEST_CASE("a rule about a derived number names the field to change") {
   const std::string uneven = bent("\"pipeline\": 2, \"data\": 2", "\"pipeline\": 4, \"schedule\": \"interleaved\"",
                                   bent("\"global_batch_size\": 16", "\"global_batch_size\": 12"));
   CHECK(refused(uneven, "megatron-deepspeed") == Fields{"training.global_batch_size"});
+  // A search also asks for layouts that devices do not suffice for.
+  Plan none = parse_plan(uneven, "none.json");
+  none.parallel.data = 0;
+  CHECK(stack_problems(none, "megatron-deepspeed").empty());
+  CHECK(stack_problems(none, "megatron-core", Month{2024, 10}).empty());
 }
 
 TEST_CASE("the Trainium reference takes tensor 8, data up to 64, no pipeline and no dropout") {

@@ -253,6 +253,22 @@ TEST_CASE("Megatron-Core weighs what an expert's activation gives since April 20
   CHECK_FALSE(of("megatron-core").training.fusion.weighted_activations);
 }
 
+TEST_CASE("Megatron-LM interleaves whole groups of micro-batches alone before November 2024") {
+  const auto plan = [](int micro_batches) {
+    return bent("\"global_batch_size\": 16", "\"global_batch_size\": " + std::to_string(4 * micro_batches),
+                with("parallel", "\"schedule\": \"interleaved\", \"virtual_pipeline\": 2", bent("\"pipeline\": 2, \"data\": 2", "\"pipeline\": 4")));
+  };
+  CHECK_NOTHROW(of("megatron-core", "2024-10", plan(8)));
+  CHECK_NOTHROW(of("megatron-core", "2024-11", plan(9)));
+  try {
+    of("megatron-core", "2024-10", plan(9));
+    FAIL("nine micro-batches on four stages were taken");
+  } catch (const InfeasibleError& e) {
+    CHECK(e.problems().front().field == "training.global_batch_size");
+    CHECK(e.problems().front().remedy.find("multiple") != std::string::npos);
+  }
+}
+
 TEST_CASE("PyTorch's attention without a score matrix is FlashAttention 1 before release 2.2 of January 2024") {
   const auto kernel = [](const std::string& stack, const std::string& month) {
     return of(stack, month, with("parallel", "\"zero_stage\": 3", kData)).training.attention_kernel;
