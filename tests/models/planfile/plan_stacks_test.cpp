@@ -191,3 +191,13 @@ TEST_CASE("a refusal names the rule's reason, its source and what works") {
         "trn.json: parallel.pipeline = 2: refused by stack neuron-megatron: pipeline parallelism is not supported "
         "(AWS Neuron documentation: Megatron-LM GPT pretraining tutorial); use 1");
 }
+
+TEST_CASE("Megatron-Core overlaps only what its arguments allow") {
+  CHECK(refused(with("parallel", "\"tensor_overlap\": true"), "megatron-core") == Fields{"parallel.tensor_overlap"});
+  CHECK(refused(with("parallel", "\"tensor_overlap\": true, \"sequence_parallel\": true"), "megatron-core").empty());
+  const std::string both = "\"overlap_param_gather\": true, \"overlap_grad_reduce\": true";
+  CHECK(refused(with("parallel", both), "megatron-core") == Fields{"parallel.overlap_param_gather"});
+  CHECK(refused(with("parallel", "\"zero_stage\": 1, " + both), "megatron-core").empty());
+  CHECK(refused(with("parallel", "\"zero_stage\": 1, \"overlap_grad_reduce\": false, \"overlap_param_gather\": true"), "megatron-core") ==
+        Fields{"parallel.overlap_param_gather"});
+}
