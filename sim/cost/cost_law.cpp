@@ -12,7 +12,7 @@
 namespace tandem::sim {
 namespace {
 
-/// Numbers that are no sizes of loops: they change what is computed, or how long it takes only through FLOPs and bytes.
+/// Fields that are no loop sizes: they change the result, or change the time only through FLOPs and bytes.
 constexpr std::string_view kNoDimensions[] = {"global_tokens", "global_queries", "vocab_size", "micro_batches", "global_parameters", "kv_heads",
                                               "keys",          "relative_buckets", "row_shards",    "capacity",          "bias_cols",
                                               "window",        "value_dim",        "expert_groups", "kept_groups",       "repeat",        "common"};
@@ -27,7 +27,7 @@ void visit_dimensions(Op& op, F&& f) {
   });
 }
 
-/// Spells out the dimensions that 0 stands for.
+/// Replaces a dimension of 0 by the value that it stands for.
 Op spelled_out(Op op) {
   const auto rows = [](auto& o) { o.rows = o.rows > 0 ? o.rows : o.batch * o.seq; };
   if (auto* o = std::get_if<PositionDropout>(&op)) rows(*o);
@@ -61,7 +61,7 @@ class NonNegativeFit {
   }
 
   const std::vector<double>& solve() {
-    constexpr int kSweeps = 3000;       // columns are nearly parallel: it creeps, but what is left is small
+    constexpr int kSweeps = 3000;       // columns are nearly parallel, so it converges slowly; the rest is small
     constexpr double kSettled = 1e-10;  // relative change of a sweep
     for (int sweep = 0; sweep < kSweeps; ++sweep)
       if (largest_change() < kSettled) break;

@@ -7,14 +7,14 @@
 
 namespace tandem::sim {
 
-/// Dimensions of an operation: what its cost varies with.
+/// Dimensions of an operation: the numbers that its cost depends on.
 std::vector<double> dimensions(const Op& op);
 
-/// The same operation with other dimensions, to the nearest whole number.
+/// Returns the operation with other dimensions, rounded to whole numbers.
 Op resized(const Op& op, const std::vector<double>& dims);
 
-/// seconds = c0 + c1 m + c2 n + ... + c7 m n k + c8 flops + c9 vector flops + c10 bytes, no coefficient negative: a call's
-/// fixed cost, loops around loops, and the rates of large operations, so that it also holds beyond its samples.
+/// seconds = c0 + c1 m + c2 n + ... + c7 m n k + c8 flops + c9 vector flops + c10 bytes, no coefficient negative. The terms are a
+/// call's fixed cost, nested loops, and the rates of large operations, so that the law also holds beyond its samples.
 class CostLaw {
  public:
   /// Fits relative errors by non-negative least squares. Samples are of one kind, form and type; at least one.

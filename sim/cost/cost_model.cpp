@@ -59,7 +59,7 @@ class DeviceCosts final : public CostModel {
   CommFit comm_fit() const override { return calibration_.comm; }
   const ProductTable* products() const override { return products_.get(); }
   std::vector<std::string> notes() const override { return notes_; }
-  /// A rank's threads are so many processors that share its computations.
+  /// Lets `threads` processors share each computation of a rank.
   void share(std::int64_t threads) {
     threads_ = threads;
     if (threads == 1) return;
@@ -69,7 +69,7 @@ class DeviceCosts final : public CostModel {
   }
 
  private:
-  /// Factor on a processor's time while so many of a node compute.
+  /// Factor on a processor's time while `active` processors of a node compute.
   double of_processors(std::int64_t active) const {
     const std::int64_t last = static_cast<std::int64_t>(slowdown_.size()) - 1;
     return slowdown_[static_cast<std::size_t>(std::clamp<std::int64_t>(active - 1, 0, last))];
@@ -86,17 +86,18 @@ class DeviceCosts final : public CostModel {
   Calibration calibration_;
   std::vector<std::string> notes_;
   Duration launch_;
-  double slowest_;  ///< time of the slowest device's arithmetic by that of the mean one
-  std::optional<MeasuredCosts> measured_;  ///< of a processor
-  std::shared_ptr<const ProductTable> products_;  ///< of an accelerator
+  double slowest_;  ///< ratio of the slowest device's arithmetic time to the mean one's
+  std::optional<MeasuredCosts> measured_;  ///< a processor's table
+  std::shared_ptr<const ProductTable> products_;  ///< an accelerator's table
   std::vector<double> slowdown_{1.0};
-  std::int64_t threads_ = 1;  ///< of a rank
+  std::int64_t threads_ = 1;  ///< threads of a rank
 };
 
-/// A table as a reader knows it: its name, or its file without folders.
+/// The name of a table in messages: its name, or its file without folders.
 std::string shown(const std::string& table) { return table.substr(table.rfind('/') + 1); }
 
-/// An accelerator's launches and memory-bound kernels are not those of a framework: of its table the products count.
+/// Costs from a measured table. An accelerator's launches and memory-bound kernels are not those of a framework, so only its
+/// products are used.
 std::unique_ptr<DeviceCosts> with_table(const Device& device, std::int64_t together, const CostTable& table,
                                       const std::string& name) {
   if (table.of_accelerator())

@@ -21,12 +21,12 @@ Sizes sizes_of(const Op& op) {
   return out;
 }
 
-/// Numbers of elements that, where they are zero, leave something out.
+/// Whether a field of 0 switches a part of the operation off.
 bool is_switch(std::string_view field) {
   return field == "relative_buckets" || field == "capacity" || field == "bias_cols" || field == "window";
 }
 
-/// Everything about an operation that is no number of elements. Of a rate or a factor only counts whether it is zero.
+/// All fields of an operation that are no sizes. A rate or factor counts only as zero or not.
 std::vector<std::int64_t> form_of(const Op& op) {
   std::vector<std::int64_t> form;
   Op copy = op;
@@ -48,7 +48,7 @@ double squared_distance(const Sizes& a, const Sizes& b) {
   return sum;
 }
 
-/// The least of the samples of every size: whatever disturbs a measurement adds to it.
+/// The fastest sample of every size: disturbances only add to a measurement.
 std::map<Sizes, CostSample> least(const std::vector<CostSample>& samples) {
   std::map<Sizes, CostSample> out;
   for (const CostSample& s : samples) {
@@ -62,7 +62,7 @@ bool is_within(const Sizes& small, const Sizes& large) {
   return std::equal(small.begin(), small.end(), large.begin(), [](double a, double b) { return a <= b; });
 }
 
-/// A sample that costs more than a larger operation was disturbed: it costs as much as that one at most.
+/// Lowers each sample to the cost of any larger operation: a sample that costs more was disturbed.
 std::vector<CostSample> undisturbed(const std::vector<CostSample>& samples) {
   const std::map<Sizes, CostSample> unique = least(samples);
   std::vector<CostSample> out;
@@ -115,7 +115,7 @@ class LinearFit {
   std::vector<double> a_;
 };
 
-/// Linear in the logs between two neighbours of a curve that brackets `x`.
+/// Interpolates linearly between two neighbours of a curve that bracket `x`.
 double between(std::pair<double, double> a, std::pair<double, double> b, double x) {
   return a.second + (b.second - a.second) * (x - a.first) / (b.first - a.first);
 }
@@ -131,7 +131,7 @@ double curve_at(const std::map<double, double>& curve, double log_bytes) {
 template <class T>
 constexpr bool kIsFlash = std::is_same_v<T, FlashAttention> || std::is_same_v<T, FlashAttentionBackward>;
 
-/// The operation with another window: 0 has none.
+/// Returns the operation with another attention window; 0: none.
 Op with_window(Op op, std::int64_t window) {
   std::visit(
       [&](auto& o) {
@@ -141,13 +141,13 @@ Op with_window(Op op, std::int64_t window) {
   return op;
 }
 
-/// A window is part of what flash attention computes, and of no other operation's work.
+/// Drops the window except from flash attention: no other operation's work depends on it.
 Op without_idle_window(const Op& op) {
   const bool flash = std::visit([](const auto& o) { return kIsFlash<std::decay_t<decltype(o)>>; }, op);
   return flash ? op : with_window(op, 0);
 }
 
-/// Where a form says whether there is a window; the form's end where it does not.
+/// Index of the form's entry that says whether there is a window; the form's size if it has none.
 std::size_t place_of_window(const Op& op) {
   const std::vector<std::int64_t> without = form_of(with_window(op, 0)), with = form_of(with_window(op, 1));
   return static_cast<std::size_t>(std::mismatch(without.begin(), without.end(), with.begin()).first - without.begin());
@@ -227,7 +227,7 @@ std::optional<double> MeasuredCosts::seconds(const Op& op, DType dtype) const {
   const auto nearest = std::min_element(kind->second.begin(), kind->second.end(),
                                         [&](const auto& a, const auto& b) { return distance(a.first) < distance(b.first); });
   if (!other_window(nearest->first) || form[window] == 0) return nearest->second.seconds(asked, dtype);
-  // No window was measured: as long as all keys take, by the pairs that are seen.
+  // No window was measured: takes the time of all keys times the share of pairs that are seen.
   const Op all = with_window(asked, 0);
   const double share = static_cast<double>(matrix_flops(asked).count()) / static_cast<double>(matrix_flops(all).count());
   return share * nearest->second.seconds(all, dtype);

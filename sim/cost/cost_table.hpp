@@ -1,5 +1,5 @@
 #pragma once
-// Reads between the samples of a measured cost table.
+// Interpolates between the samples of a measured cost table.
 
 #include <map>
 #include <optional>
@@ -11,46 +11,46 @@
 
 namespace tandem::sim {
 
-/// Samples of one form of one kind in one type: a law fitted to them all, and what it misses at each of them.
+/// Samples of one form of one kind of operation in one type: a law fitted to all of them, and its error at each.
 class CostSurface {
  public:
   /// At least one sample, no two of equal dimensions.
   explicit CostSurface(const std::vector<CostSample>& samples);
 
-  /// Exact at a sample. Between samples the law, corrected by a local fit of what it misses (linear in the logarithms of the
-  /// dimensions, weighted by nearness); beyond them the law with the correction of the nearest border.
+  /// Exact at a sample. Between samples the law times a correction: a local fit of its errors, linear in the logarithms of the
+  /// dimensions and weighted by nearness. Beyond the samples it takes the correction of the nearest border.
   double seconds(const Op& op, DType dtype) const;
 
  private:
   struct Miss {
     std::vector<double> size;   ///< log2 of the dimensions
-    double log_ratio;           ///< of the sample to the law
+    double log_ratio;           ///< log of the sample's seconds over the law's
   };
   double correction(const std::vector<double>& size) const;
 
   CostLaw law_;
   std::vector<Miss> misses_;
-  std::vector<double> low_, high_;   ///< of the sizes
+  std::vector<double> low_, high_;   ///< range of the sizes
 };
 
-/// A table prepared for reading. Of repeated samples the least counts, and a sample that costs more than a larger operation of
-/// its form is taken to be disturbed: it counts as that one.
+/// A table prepared for look-ups. Repeated samples count as the least of them. A sample that costs more than a larger operation of
+/// its form was disturbed, so it counts as that one.
 class MeasuredCosts {
  public:
   explicit MeasuredCosts(const CostTable& table);
 
-  /// Seconds of a computation; nothing when its kind was not measured in `dtype`. A form that was not measured (other flags)
+  /// Seconds of a computation; nothing if its kind was not measured in `dtype`. A form that was not measured (other flags)
   /// is read as the nearest one that was.
   std::optional<double> seconds(const Op& op, DType dtype) const;
-  /// Seconds of a communication in a group of `ranks`; nothing when its kind was not measured. Between sizes and group
-  /// sizes linear in the logs; below the smallest size constant, above the largest at constant bandwidth; group sizes
-  /// outside the measured ones as the nearest.
+  /// Seconds of a communication in a group of `ranks`; nothing if its kind was not measured. Linear in the logs between sizes
+  /// and between group sizes. Constant below the smallest size, at constant bandwidth above the largest. Group sizes outside the
+  /// measured ones count as the nearest.
   std::optional<double> communication(const Op& op, std::int64_t ranks) const;
-  /// Kinds of computation that have no sample at all.
+  /// Names of kinds of computation without any sample.
   std::vector<std::string> missing() const;
 
  private:
-  using Form = std::vector<std::int64_t>;    ///< flags, types, kinds: what picks other code
+  using Form = std::vector<std::int64_t>;    ///< flags, types and kinds that select other code
   using Forms = std::map<Form, CostSurface>;
   using Curve = std::map<double, double>;  ///< log bytes -> log seconds
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a plan may ask of NVIDIA's GPUs alone.
+// Refuses plan fields that only NVIDIA's GPUs have.
 
 #include "models/plan/plan.hpp"
 #include "sim/cost/cost_model.hpp"
@@ -7,8 +7,8 @@
 
 namespace tandem::sim {
 
-/// Throws InfeasibleError where the plan has CUDA graphs or a choice of NCCL's algorithms and the device's library is not NCCL
-/// (`CommFit::nccl`): there is nothing to capture or to choose there.
+/// Throws InfeasibleError if the plan has CUDA graphs or chooses NCCL's algorithms, but the device's library is not NCCL
+/// (`CommFit::nccl`): such a device has neither.
 void require_cuda(const Plan& plan, const Device& device, const CommFit& fit);
 
 }  // namespace tandem::sim

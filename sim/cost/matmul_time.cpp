@@ -27,7 +27,7 @@ double waves(double tiles, const MatMulFit& fit, const MatMulEngine& e) {
   return std::max(1.0, w + fit.wave_softening * (std::ceil(w) - w));
 }
 
-/// Partial sums of a cut k are written in fp32 and read again to be added.
+/// Seconds of adding partial sums if k is cut: they are written in fp32 and read again.
 double split_seconds(const Gemm& g, std::int64_t parts, const MatMulEngine& e) {
   if (parts == 1) return 0;
   const double sums = static_cast<double>(g.batch) * static_cast<double>(g.m) * static_cast<double>(g.n);
@@ -59,18 +59,18 @@ bool misaligned(std::int64_t elements, const MatMulFit& fit, const MatMulEngine&
   return elements * e.element_bits % (8 * fit.alignment_bytes) != 0;
 }
 
-/// Rows as they lie in memory: those of the first operand, of the result and, with one of the two, of the second operand.
+/// Whether rows in memory miss the alignment. m, n or k is the row length of both operands and the result.
 bool unaligned(const Gemm& g, const MatMulFit& fit, const MatMulEngine& e) {
   return e.matrix_engine && fit.alignment_bytes > 0 && (misaligned(g.n, fit, e) || misaligned(g.trans_a ? g.m : g.k, fit, e));
 }
 
-/// The library's kernels for the vector units are cut into tiles like the others; what fills a tile's pipeline takes the time
-/// it took, which is less of k there.
+/// The library's kernels for the vector units have tiles like the others. Filling a tile's pipeline takes the same time, which is a
+/// smaller part of k at their lower rate.
 MatMulFit without_matrix_engine(MatMulFit fit, const MatMulEngine& e) {
   fit.fill_k *= e.vector_rate / e.peak;
   return fit;
 }
-/// The same of types that only the vector units have, with the share of their own rate that products reach there.
+/// The fit for types that only the vector units have: `vector_ceiling` of their own rate.
 MatMulFit on_vector_units(MatMulFit fit, const MatMulEngine& e) {
   fit.ceiling = *fit.vector_ceiling;
   if (e.matrix_rate > 0) fit.fill_k *= e.peak / e.matrix_rate;

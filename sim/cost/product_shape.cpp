@@ -21,7 +21,7 @@ DType total(const auto& o) { return o.accumulate ? o.total : DType::fp32; }
 struct ShapeOf {
   Found operator()(const MatMul& o) const {
     using enum ProductKind;
-    if (o.trans_a && o.trans_b) return {};  // of no layer, and no table has it
+    if (o.trans_a && o.trans_b) return {};  // no layer has it, and no table
     return ProductShape{
         o.trans_a ? weight_gradient : o.trans_b ? forward : input_gradient, 1, o.m, o.n, o.k, o.accumulate, total(o), o.activation};
   }

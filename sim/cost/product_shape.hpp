@@ -1,5 +1,5 @@
 #pragma once
-// What a matrix product is, as far as its time depends on it: the key of a measured table and the name in a report.
+// The properties of a matrix product that its time depends on: the key of a measured table and the name in a report.
 
 #include <compare>
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace tandem::sim {
 
 /// Which product of which layer: it says how the operands are stored.
 enum class ProductKind : std::uint8_t {
-  forward,          ///< of a linear layer: rows of activations by rows of the weight
-  input_gradient,   ///< rows of gradients by the weight as it lies
-  weight_gradient,  ///< columns of gradients by columns of activations
+  forward,          ///< of a linear layer: rows of activations times rows of the weight
+  input_gradient,   ///< rows of gradients times the weight as it is stored
+  weight_gradient,  ///< columns of gradients times columns of activations
   attention_scores,
   attention_context,
   attention_context_gradients,
@@ -25,22 +25,22 @@ enum class ProductKind : std::uint8_t {
 };
 std::string_view name(ProductKind kind);  ///< "forward", "weight gradient", ...
 
-/// `batch` products [m,k] by [k,n]. A bias or sums in the product's own kernel cost nothing that a table could tell.
+/// `batch` products of [m,k] by [k,n]. A bias or sums in the product's kernel are left out: no table could measure their cost.
 struct ProductShape {
   ProductKind kind;
   std::int64_t batch, m, n, k;
   bool accumulate = false;
-  DType total = DType::fp32;  ///< of what it is added to; fp32 where it is not
+  DType total = DType::fp32;  ///< type of the sum that it is added to; fp32 if it is not added
   ProductActivation activation = ProductActivation::none;
 
   friend auto operator<=>(const ProductShape&, const ProductShape&) = default;
 };
 
-/// Nothing where the operation is no product, attention without a score matrix included. Attention's backward
-/// operations are two products of the shape that is given; experts have an even share of the rows each.
+/// Returns nothing if the operation is no product; flash attention is none. Attention's backward operations are two products of the
+/// returned shape. Every expert counts an even share of the rows, rounded up.
 std::optional<ProductShape> product_shape(const Op& op);
 
-/// A product without the activation in its kernel; other operations as they are.
+/// Returns a product without the activation in its kernel; other operations unchanged.
 Op without_activation(Op op);
 
 }  // namespace tandem::sim

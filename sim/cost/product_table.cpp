@@ -27,8 +27,8 @@ std::string path_of(const std::string& name) {
   throw ConfigError(p);
 }
 
-/// Of each type whose products were measured in both: the time in steady load by that of a short one, in the mean. What is less
-/// than 1 is noise of a short one: a card has no higher clocks in steady load.
+/// By type whose products were measured both ways: the mean ratio of the time in steady load to the short one. Ratios below 1 are
+/// noise and count as 1: a card has no higher clocks in steady load.
 std::map<DType, double> steady_by_short(const CostTable& table) {
   struct Ratios {
     double sum = 0;
@@ -46,13 +46,13 @@ std::map<DType, double> steady_by_short(const CostTable& table) {
   return out;
 }
 
-/// Whether a device has the preset's rates and compute units, whatever it is called: a copy of it.
+/// Whether a device has the preset's rates and compute units, whatever its name.
 bool copies(const Device& device, const Device& preset) {
   return device.peak == preset.peak && device.vector_rate == preset.vector_rate &&
          device.memory_bandwidth == preset.memory_bandwidth && device.compute_units == preset.compute_units;
 }
 
-/// Throws ConfigError where `path`, of the device `measured`, was measured on another one.
+/// Throws ConfigError if the table at `path`, measured on `measured`, is of another device than `device`.
 void require_same(const std::string& path, const std::string& measured, const Device& device) {
   if (describes(measured, device)) return;
   const std::string shown = device.name.empty() ? "this one" : device.name;
@@ -64,7 +64,7 @@ void require_same(const std::string& path, const std::string& measured, const De
                                 " in the device's \"measured\", or leave that out"});
 }
 
-/// Tables as they were read: a sweep asks for the same one a thousand times, and reading takes longer than simulating.
+/// Cache of tables: a sweep asks for the same one a thousand times, and reading takes longer than simulating.
 class Shelf {
  public:
   std::shared_ptr<const ProductTable> take(const std::string& path, const std::string& name, const Device& device) {
@@ -82,11 +82,11 @@ class Shelf {
  private:
   struct Read {
     std::shared_ptr<const ProductTable> table;
-    std::string device;  ///< that it was measured on
+    std::string device;  ///< the device that it was measured on
     std::optional<std::int64_t> written;
   };
   std::mutex mutex_;
-  std::map<std::pair<std::string, std::string>, Read> read_;  ///< by path and the name that it is asked by
+  std::map<std::pair<std::string, std::string>, Read> read_;  ///< by path and name
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// Measured matrix products of an accelerator, shape by shape: nothing is read between them.
+// Measured matrix products of an accelerator, shape by shape, without interpolation.
 
 #include <map>
 #include <memory>
@@ -15,14 +15,14 @@ namespace tandem::sim {
 
 class ProductTable {
  public:
-  /// Products of `table`; its other samples are of kernels that frameworks do not have. Times are those of steady load: where only
-  /// a short one was measured, it is taken for as much longer as in the mean of the table's products of that type that have
-  /// both (a card that was idle has higher clocks than one whose power limit has set in; never shorter). Of repeated shapes the
-  /// least counts. `name`: what a reader finds the table by.
+  /// Takes the products of `table`; its other samples are of kernels that frameworks do not have. Times are those of steady load.
+  /// If only a short time was measured, it is multiplied by the mean ratio, at least 1, of the table's products of that type that
+  /// have both: an idle card has higher clocks than one at its power limit. Repeated shapes count as the least. `name` appears in
+  /// messages.
   ProductTable(const CostTable& table, std::string name);
 
-  /// Seconds of the whole kernel (its traffic, its sum where it accumulates and its fixed time are in them) in steady
-  /// load where that was measured; nothing where the table has not exactly this shape in this type.
+  /// Seconds of the whole kernel in steady load, with its memory traffic, its accumulation and its fixed time. Nothing if the
+  /// table does not have exactly this shape in this type.
   std::optional<double> seconds(const Op& op, DType dtype) const;
 
   const std::string& name() const { return name_; }
@@ -36,13 +36,13 @@ class ProductTable {
   std::string name_, card_, date_, source_;
 };
 
-/// Whether a table of the device `measured` (`CostTable::device`) is of this one: it names its preset, or the device as its preset
-/// does, or the preset whose rates and compute units it has.
+/// Whether `measured` (`CostTable::device` of a table) means this device: it is the device's preset, a preset with the same rates
+/// and compute units, or the device's name if it names no preset.
 bool describes(const std::string& measured, const Device& device);
 
-/// The products of a table that a device preset names (topology/measured), or of a file when `name` is a path; read once for all
-/// who ask while the file stays as it is. From any thread. Throws ConfigError where there is none, and where it was measured on
-/// another device.
+/// Returns the products of a table of topology/measured, or of a file if `name` is a path. Reads it once while the file does not
+/// change; may be called from any thread. Throws ConfigError if there is no such table, or if it was measured on another
+/// device.
 std::shared_ptr<const ProductTable> measured_products(const std::string& name, const Device& device);
 
 }  // namespace tandem::sim

@@ -13,7 +13,7 @@ namespace {
 
 bool on_matrix_engine(DType t) { return t != DType::fp32 && t != DType::fp64 && t != DType::int32 && t != DType::int64; }
 
-/// This machine may be measured in types that no text has a rate of.
+/// Remedy for a processor: it can be measured in types without a published rate.
 constexpr const char* kMeasure = ", or measure this machine: tandem measure --precision fp32,bf16 -o cpu.json, then --cost-table cpu.json";
 
 FlopRate peak_of(const Device& device, DType compute) {
@@ -26,7 +26,7 @@ FlopRate peak_of(const Device& device, DType compute) {
                                 "use " + known + " (training.precision sets it)" + (device.generation == "cpu" ? kMeasure : "")});
 }
 
-/// In 16 bits; 0: the device has none.
+/// FLOP/s in 16-bit types; 0: the device has none.
 double matrix_rate(const Device& device) {
   double rate = 0;
   for (const DType t : {DType::fp16, DType::bf16})
@@ -154,25 +154,25 @@ class Roofline {
   double operator()(const Send&) const { return communication(); }
   double operator()(const Recv&) const { return communication(); }
 
-  /// A measured product on the slowest of many devices, of which the arithmetic is slower and the memory is not: whole from twice
-  /// the time of its traffic on, not at all at that time.
+  /// Seconds of a measured product on the slowest of many devices, whose arithmetic is slower but whose memory is not. A product
+  /// that takes twice its traffic's time or more is slowed in full, one that takes just that time not at all.
   double on_slowest(const Op& op, double measured, double slowest) const {
     const double bound = std::clamp((measured - kernels(1)) / traffic_seconds(op) - 1, 0.0, 1.0);
     return measured * (1 + (slowest - 1) * bound);
   }
-  /// What a product's activation reads or writes when a tile is done: no arithmetic of that tile hides it.
+  /// Seconds to read or write the activation's operand when a tile is done: no arithmetic of that tile hides them.
   double beside_seconds(const MatMul& o) const {
     if (o.activation == ProductActivation::none) return 0;
     return static_cast<double>(bytes_of(compute_, o.m * o.n).count()) / memory_rate_;
   }
-  /// A measured product with its activation, or the product alone and what the activation moves.
+  /// Seconds of a measured product with its activation, or of the product alone plus the activation's traffic.
   std::optional<double> measured(const Op& op, const ProductTable& table) const {
     if (const auto whole = table.seconds(op, compute_)) return whole;
     const auto alone = table.seconds(without_activation(op), compute_);
     const auto* o = std::get_if<MatMul>(&op);
     return alone && o != nullptr ? std::optional(*alone + beside_seconds(*o)) : alone;
   }
-  /// What a product has beside its own kernel.
+  /// Seconds of the casts to a narrow type, which are kernels beside the product's own.
   double casts(const Op& op) const {
     if (const auto* o = std::get_if<MatMul>(&op)) return o->trans_a ? 0 : cast_seconds(o->m * o->k);
     if (const auto* o = std::get_if<GroupedMatMul>(&op)) return row_cast_seconds(o->rows() * o->k);
@@ -182,7 +182,7 @@ class Roofline {
  private:
   /// [seq, head_dim] by [head_dim, keys] for every head.
   static Gemm queries_by_keys(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.key_count(), d.head_dim}; }
-  /// An indexer's heads, which share a key.
+  /// Dimensions of an indexer's heads, which share one key.
   static AttentionDims index_heads(const IndexDims& d) { return {d.batch, d.heads, d.seq, d.head_dim, 1, d.key_count()}; }
   static AttentionDims without_window(AttentionDims d) {
     d.window = 0;
@@ -192,7 +192,7 @@ class Roofline {
   /// [seq, keys] by [keys, head_dim] for every head.
   static Gemm scores_by_keys(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.head_dim, d.key_count()}; }
   static Gemm scores_by_values(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.value_width(), d.key_count()}; }
-  /// Of every expert one product with its rows, whichever ranks they came from; ragged ones as if every expert had as many.
+  /// One product for every expert with its rows, whichever ranks they came from. Uneven rows count as an even share, rounded up.
   static Gemm grouped(const auto& o, std::int64_t n, std::int64_t k) {
     return {o.experts, (o.rows() + o.experts - 1) / o.experts, n, k};
   }
@@ -218,18 +218,18 @@ class Roofline {
   double one_kernel(const Op& op, const Gemms& gemms) const {
     return std::max(arithmetic_seconds(gemms), traffic_seconds(op)) + kernels(1);
   }
-  /// A kernel over pairs that writes no matrix of them, at the rate of FlashAttention 2 with heads like `d`.
+  /// Seconds of a kernel over pairs of query and key that writes no matrix, at the rate of FlashAttention 2 with heads like `d`.
   double over_pairs(const Op& op, const AttentionDims& d, bool backward) const {
     const std::optional<FlashFit>& law = calibration_.attention(AttentionKernel::flash2);
     const double products = flash_arithmetic(op, d, law, backward, peak_of(device_, compute_));
     const double beside = static_cast<double>(vector_flops(op).count()) / device_.vector_rate.flops_per_second();
     return std::max({products, beside, traffic_seconds(op)}) + kernels(1);
   }
-  /// Kernels of a recurrence, whose products are of tiles as attention's are: at the rate of FlashAttention 2 in its long sequences, which
-  /// no source measures of them.
+  /// Seconds of a recurrence's kernels. Their products are tiles as in attention, so they get FlashAttention 2's rate of long
+  /// sequences; no source measures them.
   double in_chunks(const auto& o, bool backward) const {
     const RecurrenceDims& d = o.dims;
-    // Of a forward pass: mamba_ssm/ops/triton/ssd_combined.py, _mamba_chunk_scan_combined_fwd; fla/ops/gated_delta_rule/chunk.py.
+    // Forward: mamba_ssm/ops/triton/ssd_combined.py, _mamba_chunk_scan_combined_fwd; fla/ops/gated_delta_rule/chunk.py.
     const std::int64_t forward_kernels = d.rule == RecurrenceRule::mamba2 ? 5 : 6;
     const std::optional<FlashFit>& law = calibration_.attention(AttentionKernel::flash2);
     const auto flops = static_cast<double>(matrix_flops(o).count());
@@ -242,12 +242,12 @@ class Roofline {
     return std::max({arithmetic, beside, calibration_.stream_factor * traffic_seconds(o)}) +
            kernels((backward ? 3 : 1) * forward_kernels);
   }
-  /// One kernel that does of its products only the pairs that are needed.
+  /// Seconds of flash attention: one kernel that computes only the needed pairs of query and key.
   double flash(const auto& o, bool backward) const {
     const std::optional<FlashFit>& fit = flash_law(o);
     const double dropout = fit && o.dropout > 0 ? fit->dropout_factor : 1;
     const double ordered = fit && backward && o.deterministic ? fit->deterministic_factor * ordered_waves(o.dims, *fit) : 1;
-    // Without tensor cores a kernel computes in fp32 whatever its operands are in.
+    // A kernel without tensor cores computes in fp32, whatever its operands' type.
     const FlopRate peak = o.kernel == AttentionKernel::own ? device_.vector_rate : peak_of(device_, compute_);
     const double arithmetic = flash_arithmetic(o, o.dims, fit, backward, peak);
     return std::max(dropout * ordered * arithmetic, traffic_seconds(o)) + kernels(1);
@@ -269,35 +269,36 @@ class Roofline {
     const double rate = peak.flops_per_second() * share;
     return flops * slower * (lists_keys(op) ? 1 : tile_waste(d, fit)) * head_factor(d.head_dim, fit) / rate;
   }
-  /// Whether an indexer chose the keys. A tile is then of the heads of one query, which see the same keys, so it computes no others
-  /// (deepseek-ai/FlashMLA: sparse attention kernels), or of queries that chose the same block (arXiv 2606.13392 section 4).
+  /// Whether an indexer chose the keys. Then a tile has the heads of one query, which see the same keys, so it computes no others
+  /// (deepseek-ai/FlashMLA: sparse attention kernels), or queries that chose the same block (arXiv 2606.13392 section 4).
   static bool lists_keys(const Op& op) {
     const auto* forward = std::get_if<FlashAttention>(&op);
     const auto* backward = std::get_if<FlashAttentionBackward>(&op);
     return (forward != nullptr && forward->chosen) || (backward != nullptr && backward->chosen);
   }
-  /// Length of a causal sequence whose queries see as many keys in the mean.
+  /// Length of a causal sequence whose queries see as many keys on average as these do.
   static double causal_length(const AttentionDims& d) {
     const std::int64_t like = d.window == 0 ? d.key_count() : d.chunked ? d.window : 2 * d.window;
     return static_cast<double>(std::min(d.key_count(), like));
   }
-  /// Pairs that a kernel computes by those that are seen: a tile of queries meets every key that one of them sees, which behind the
-  /// first positions of a sliding window is a tile more than its last query sees. At a causal diagonal the law has it.
+  /// Ratio of the pairs that a kernel computes to those that are seen. A tile of queries computes every key that one of its queries
+  /// sees. Behind the first positions of a sliding window that is one tile of keys more than the last query sees. The law's rate
+  /// includes the waste at the causal diagonal.
   static double tile_waste(const AttentionDims& d, const FlashFit& fit) {
     if (d.window == 0 || d.chunked || d.window >= d.key_count()) return 1;
     const auto seen = static_cast<double>(pairs_seen(d.key_count(), d.window, false));
     const auto all = static_cast<double>(pairs_seen(d.key_count(), 0, false));
     return std::min(all, seen + fit.tile_rows * static_cast<double>(d.key_count() - d.window)) / seen;
   }
-  /// What a FLOP takes with heads of this size by what it takes with 128: the kernel is that of the next size there is one for.
+  /// Ratio of a FLOP's time with heads of this size to that with 128. The kernel is that of the next size that has one.
   static double head_factor(std::int64_t head_dim, const FlashFit& fit) {
     const auto next = std::lower_bound(fit.head_dims.begin(), fit.head_dims.end(), head_dim);
     const double own = static_cast<double>(head_dim), padded = next == fit.head_dims.end() ? own : static_cast<double>(*next);
     const double narrowness = std::clamp(128 / padded - 1, 0.0, 1.0);
     return padded / own * (1 + narrowness * (fit.head_64_factor - 1));
   }
-  /// A backward pass whose sums have an order cuts each head into as many blocks as fill the units once, so units are idle in the
-  /// last wave: its waves by those that its blocks would fill.
+  /// Ratio of the waves of a deterministic backward pass to the waves that its blocks would fill. It cuts each head into as many
+  /// blocks as fill the units once, so units are idle in the last wave.
   double ordered_waves(const AttentionDims& d, const FlashFit& fit) const {
     if (fit.ordered_blocks == 0) return 1;
     const double units = static_cast<double>(device_.compute_units);
@@ -305,40 +306,41 @@ class Roofline {
     const double blocks = std::ceil(units / heads) * heads, at_once = units * fit.ordered_blocks;
     return std::ceil(blocks / at_once) * at_once / blocks;
   }
-  /// FLOPs of the products of all queries with all keys and of all scores with all values, in the mean.
+  /// Mean FLOPs of the two products, queries by keys and scores by values, if every query sees every key.
   static double all_pairs(const AttentionDims& d) {
     return std::max(1.0, static_cast<double>(d.batch * d.heads) * static_cast<double>(d.seq) *
                              static_cast<double>(d.key_count() * d.pair_width()));
   }
-  /// `fp32` passes over the logits beside what the operands say.
+  /// Seconds of a kernel over logits, plus `fp32` more passes over them in fp32 if the compute type is narrower.
   double passes(const Op& op, const VocabDims& d, double fp32) const {
     if (bits(compute_) >= 32) return stream(op);
     const double copies = fp32 * static_cast<double>(bytes_of(DType::fp32, d.rows * d.cols).count());
     return stream(op) + copies / memory_rate_;
   }
-  /// Kernels over activations: besides their bytes they have casts, masks, statistics, odd layouts and gaps between them.
+  /// Seconds of a kernel over activations. `stream_factor` covers casts, masks, statistics, odd layouts and gaps between kernels.
   double activation_kernel(const Op& op) const { return stream(op, calibration_.stream_factor); }
   double stream(const Op& op, double factor = 1) const {
     const double arithmetic = static_cast<double>(vector_flops(op).count()) / device_.vector_rate.flops_per_second();
     return std::max(arithmetic, factor * traffic_seconds(op)) + kernels(1);
   }
-  /// What a product adds to is read and written when its tiles are done: arithmetic of other tiles hides a part of that.
+  /// Seconds to read and write the sum that a product is added to, when its tiles are done. Arithmetic of other tiles hides a part.
   double sum_seconds(const auto& o, std::int64_t elements) const {
     if (!o.accumulate) return 0;
     return calibration_.matmul.sum_exposed * 2.0 * static_cast<double>(bytes_of(o.total, elements).count()) / memory_rate_;
   }
-  /// A narrow product's activations are read in their own type and written in the narrow one, in two orders where the
-  /// backward pass needs both.
+  /// Seconds to cast a narrow product's activations: they are read in their own type and written in the narrow one, in two orders
+  /// if the backward pass needs both.
   double cast_seconds(std::int64_t elements) const {
     if (bits(compute_) > 8) return 0;
     if (compute_ == DType::fp8_block) return row_cast_seconds(elements);
     return static_cast<double>(elements) * calibration_.cast_bytes / memory_rate_;
   }
-  /// Of tiles in blocks no norm or activation makes a narrow one: a kernel of its own reads 16 bits and writes both orders
-  /// (NVIDIA/TransformerEngine 01a4d046: transformer_engine/pytorch/csrc/extensions/normalization.cpp, force_unfused_kernel).
-  /// Rows of experts come from an exchange or an activation, where no norm has made them narrow: they are read in 16 bits and
-  /// written in both orders (NVIDIA/TransformerEngine v1.11: transformer_engine/pytorch/module/grouped_linear.py and linear.py have
-  /// fp8_multi_cast_transpose_fused and fp8_cast_transpose_fused; layernorm_linear.py's norm writes 8 bits itself).
+  /// Seconds of a cast kernel of its own, which reads 16 bits and writes both orders. fp8_block needs one because no norm or
+  /// activation writes block-scaled values (NVIDIA/TransformerEngine 01a4d046:
+  /// transformer_engine/pytorch/csrc/extensions/normalization.cpp, force_unfused_kernel). Rows of experts need one because they
+  /// come from an exchange or an activation, not from a norm (NVIDIA/TransformerEngine v1.11:
+  /// transformer_engine/pytorch/module/grouped_linear.py and linear.py have fp8_multi_cast_transpose_fused and
+  /// fp8_cast_transpose_fused; layernorm_linear.py's norm writes 8 bits itself).
   double row_cast_seconds(std::int64_t elements) const {
     if (bits(compute_) > 8 || calibration_.cast_bytes == 0) return 0;
     const Bytes order = bytes_of(compute_, elements) + row_scale_bytes(compute_, elements);

@@ -8,7 +8,7 @@
 
 namespace tandem::sim {
 
-/// About half of what 64 bits hold, so that twice this time does not overflow.
+/// About half of what 64 bits of picoseconds hold, so that twice this time does not overflow.
 inline constexpr std::int64_t kLongestSeconds = 4'600'000, kLongestPicoseconds = kLongestSeconds * 1'000'000'000'000;
 
 /// Thrown by all functions of this file.
@@ -17,7 +17,7 @@ class TimeLimitExceeded : public InfeasibleError {
   using InfeasibleError::InfeasibleError;
 };
 
-/// Rounds to the nearest picosecond. Throws beyond the limit.
+/// Converts to picoseconds. Throws beyond the limit.
 Duration within_time_limit(double seconds);
 
 /// The time of a computation on a device that has `share` of its full speed. Throws beyond the limit.

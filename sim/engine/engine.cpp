@@ -6,13 +6,13 @@
 namespace tandem::sim {
 namespace {
 
-/// Exchanges whose parties are told in one go: what they touch stays in the nearest cache.
+/// Exchanges whose parties are told together: few enough that the memory they touch stays in the innermost cache.
 constexpr std::uint32_t kTogether = 32;
 
-/// Roles take turns, a few instances each: what a role reads this many instances later is fetched in the meantime.
+/// How many instances ahead of a role's cursor memory is prefetched. Roles take turns, so it arrives in the meantime.
 constexpr std::size_t kAhead = 16;
 
-/// Has the item `n` behind `first` fetched. There may be none: that is an address, which no pointer may have, and nothing is read.
+/// Prefetches the item `n` places after `first`. It may lie past the end: the address is computed as a number, and nothing is read.
 template <class T>
 void fetch(const T* first, std::size_t n) {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(first) + n * sizeof(T)));
@@ -65,7 +65,7 @@ void Engine::add(Part part) {
   roles_.push_back(std::move(role));
 }
 
-/// Room for what will be known of the roles.
+/// Reserves memory for the times of all roles.
 void Engine::place_records() {
   struct RolesOfProgram {
     std::size_t first = 0, roles = 0;
@@ -89,7 +89,7 @@ void Engine::place_records() {
   if (host_.synchronous) times_.issued.reserve(times);
 }
 
-/// The times that these instances need, for they are simulated task by task.
+/// Marks instances with delayed computations. Returns the number of times that they need: they are simulated task by task.
 std::size_t Engine::mark_delayed(const RoleState& role) {
   const std::vector<std::uint32_t>& first = role.delays->first;
   std::size_t times = 0;
@@ -101,7 +101,7 @@ std::size_t Engine::mark_delayed(const RoleState& role) {
   return times;
 }
 
-/// As many as may be needed: room that nobody writes costs nothing, moving them all would.
+/// Upper bound on the number of times. Reserved memory that nobody writes costs nothing; moving all times would.
 std::size_t Engine::room_for_times() const {
   std::map<std::pair<const LaneProgram*, const RunTable*>, std::size_t> known;
   std::size_t sum = 0;
@@ -140,7 +140,7 @@ inline void Engine::advance(std::uint32_t role) {
   const Gates& gates = roles_[role].gates;
   for (bool moved = true; moved;) {
     moved = false;
-    unsigned ahead = kAllLanes;  // those that have not had their turn
+    unsigned ahead = kAllLanes;  // lanes that have not had their turn
     while (const unsigned open = ahead & gates.open) {
       const auto lane = static_cast<std::size_t>(std::countr_zero(open));
       ahead = ~1U << lane;
@@ -180,7 +180,7 @@ bool Engine::next_instance(RoleState& role, std::size_t lane, Cursor& c) const {
   return true;
 }
 
-/// When the next task of a lane could start as far as its own role is concerned; false when that is not known yet.
+/// Sets `ready` to the earliest start of the lane's next task that its own role allows. Returns false if that is not known yet.
 template <Engine::Kind kind>
 inline bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, std::int64_t& ready) {
   const LaneTask& task = *c.task;
@@ -215,7 +215,7 @@ inline bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, std
   return true;
 }
 
-/// The tasks of a run one by one, of which the first is ready at `ready` and none waits for another lane or instance.
+/// Simulates a run's tasks one by one. The first is ready at `ready`, and none waits for another lane or instance.
 inline void Engine::walk_run(RoleState& role, std::size_t lane, Cursor& c, std::int64_t ready) {
   const RunTask* const steps = role.steps;
   const RunTask& head = steps[c.task->slot];
@@ -294,8 +294,9 @@ inline void Engine::begin(std::uint32_t exchange) {
   const Pending& p = pending_[exchange];
   const Duration started = Duration::picoseconds(p.last);
   if (!p.contends) return finish(exchange, started + p.alone);
-  // An instance that went in one step had waited for causes of its late tasks. Where one of its early tasks leads here, the network
-  // has moved on meanwhile: nobody leaves, and `perform` in sim/engine/simulate_step starts anew without patterns.
+  // An instance with a pattern is simulated only when all that its late tasks wait for is known. If one of its early tasks leads to
+  // this exchange, the network may have passed its start. Then it never begins, and `perform` in sim/engine/simulate_step retries
+  // without patterns.
   if (stepped_ && started < queue_.now()) return;
   queue_.schedule(started, static_cast<std::uint32_t>(2 * pending_.size()) + exchange, 0);
 }
@@ -338,8 +339,8 @@ inline void Engine::handle(const Event& event) {
   if (--pending_[exchange].running == 0) finished_.push_back({exchange, queue_.now() + pending_[exchange].tail});
 }
 
-/// Tells the parties of exchanges that have finished, and lets them go on. Each has its memory elsewhere: that of several is fetched
-/// at once.
+/// Ends the finished exchanges for their parties, and walks these on. The parties' memory is scattered, so that of several is
+/// prefetched at once.
 void Engine::set_free() {
   const auto each_participant = [&](auto&& what) {
     for (const Finished& f : finished_)
@@ -355,7 +356,7 @@ void Engine::set_free() {
   drain();
 }
 
-/// Brings near what an event will look at.
+/// Prefetches the memory that an event will read.
 inline void Engine::expect(std::uint32_t target) const {
   if (target == EventQueue::kNone) return;
   const auto transfers = static_cast<std::uint32_t>(2 * pending_.size());

@@ -1,16 +1,16 @@
 #pragma once
-// Simulates all roles together. Each role is walked eagerly, lane by lane, as far as what is known allows: a task whose
-// issue, lane and dependencies are known is a few additions, whatever the simulated time, a run of tasks that wait for nobody
-// (sim/engine/run_table) is no more than one task, and an instance whose pattern is known (sim/engine/pattern) is one step.
-// Only what can contend for
-// links or processors goes through the event queue, at its start.
+// Simulates all roles together. Each role is walked eagerly, lane by lane, as far as known times allow, whatever the simulated
+// time. A task whose issue time, lane and dependencies are known costs a few additions. A run of tasks that wait only for their
+// predecessor (sim/engine/run_table) costs no more than one task. An instance with a known pattern (sim/engine/pattern) is one
+// step. Only an exchange that can contend for links or processors enters the event queue, at its start.
 //
-// Why this is causal. A walk happens at the beginning or right after an event at time t; it may go on only because that
-// event ended an exchange at some time >= t. Whatever it newly reaches starts no earlier than what released it, hence
-// at or after t: no event is ever scheduled in the past (EventQueue checks it), and no walk can change what already
-// happened. All arrival times are maxima and sums, so the order in which roles are walked does not matter. Instances in one step
-// are the exception: their early tasks become known only with the causes of their late ones. An exchange that would then start in
-// the past is held, its parties are stuck, and the step is walked again task by task.
+// Why this is causal: a walk happens at the beginning or right after an event at time t. It goes on only because that event
+// ended an exchange at some time >= t. Tasks that it newly reaches start no earlier than this end, so at or after t. No event
+// is ever scheduled in the past (EventQueue checks it), and no walk changes what already happened. Arrival times are maxima and
+// sums, so the order in which roles are walked does not matter.
+// The exception is an instance with a pattern: its early tasks become known only when all that its late tasks wait for is
+// known. An exchange that would then start in the past is held, and its parties are stuck. In this case the step is walked
+// again task by task.
 
 #include <array>
 #include <bit>
@@ -29,23 +29,23 @@ namespace tandem::sim {
 
 /// How the host issues tasks.
 struct Host {
-  Duration launch;  ///< of one operation; a task has one or more
-  bool synchronous = false;
+  Duration launch;  ///< host time to issue one operation; a task has one or more
+  bool synchronous = false;  ///< the host computes itself: compute and tensor streams run on its thread
 };
 
 /// The program of a role. The references outlive the engine.
 struct Part {
   const LaneProgram& lane_program;
-  const std::vector<std::uint32_t>& exchanges;  ///< that the steps count
+  const std::vector<std::uint32_t>& exchanges;  ///< indices of the role's exchanges; RunTask::exchange counts them
   const RunTable& run_table;
-  const RoleDelays* delays = nullptr;   ///< or none
-  const JitterDelays* jitter = nullptr;  ///< or none
-  std::int32_t rank = 0;                 ///< that jitter draws for
+  const RoleDelays* delays = nullptr;   ///< by overlapping collectives; null: none
+  const JitterDelays* jitter = nullptr;  ///< null: none
+  std::int32_t rank = 0;                 ///< whose jitter is drawn
 };
 
 class Engine {
  public:
-  /// References outlive the engine. `memory`: of an earlier walk, whose times are forgotten.
+  /// The references must outlive the engine. `memory`: buffers of an earlier walk to reuse; their times are erased.
   Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host, Times memory = {});
 
   void add(Part part);
@@ -55,7 +55,7 @@ class Engine {
   struct Stuck {
     std::uint32_t role, position;
   };
-  /// The task each lane still waits to end or to start; empty after a run that reached its end.
+  /// The next task of every lane that has not finished; empty after a run that reached its end.
   std::vector<Stuck> stuck() const;
 
   std::vector<Record> take_records();
@@ -64,32 +64,32 @@ class Engine {
 
  private:
   static constexpr std::uint8_t kAllLanes = (1U << kLanes) - 1;
-  /// Instances of a role whose runs are parted before all others are simulated task by task from the start: so often the host is late.
+  /// Limit of instances of a role whose runs are split because the host is late. Later instances are simulated task by task.
   static constexpr std::uint32_t kMostParted = 64;
-  /// Times that are made at once for instances to come.
+  /// Times::ended grows by at least this many entries at once.
   static constexpr std::size_t kTimesAtOnce = 1024;
 
   struct alignas(64) Cursor {
-    const LaneTask* task = nullptr;  ///< next one; nullptr: the lane is through
+    const LaneTask* task = nullptr;  ///< next task; nullptr: the lane has finished
     const LaneTask* end = nullptr;
-    const LaneEdge* edge = nullptr;  ///< the next that the lane has not met
-    std::int64_t free = 0;
-    std::int64_t host_late = 0;  ///< the host has waited for so long before it issued this lane's next task
-    std::uint64_t host = 0;   ///< operations of the host before the current instance
-    std::uint32_t base = 0;   ///< position of the current instance
-    std::uint32_t first = 0;  ///< of its times in `times_`
+    const LaneEdge* edge = nullptr;  ///< next dependency on another instance
+    std::int64_t free = 0;   ///< ps: end of the lane's last simulated task
+    std::int64_t host_late = 0;  ///< ps that the host's waits delay this lane's next task
+    std::uint64_t host = 0;   ///< host operations that issue all earlier instances
+    std::uint32_t base = 0;   ///< position of the current instance's first task
+    std::uint32_t first = 0;  ///< index of its times in Times::ended
     std::uint32_t instance = 0;
     std::uint32_t item : 30 = 0;    ///< next entry of LaneOrder::instances
-    std::uint32_t entered : 1 = 0;  ///< the instance is simulated, and not by a pattern
-    std::uint32_t singly : 1 = 0;   ///< task by task, not in runs
+    std::uint32_t entered : 1 = 0;  ///< the instance is being simulated without a pattern
+    std::uint32_t singly : 1 = 0;   ///< it is simulated task by task, not in runs
   };
-  /// Which lanes of a role can go on: all that a wake-up looks at where they cannot.
+  /// Which lanes of a role can go on. A wake-up that finds no open lane reads nothing else.
   struct Gates {
     std::array<std::uint32_t, kLanes> passed{};     ///< tasks of the lane at positions before this have ended
     std::array<std::uint32_t, kLanes> waits_for{};  ///< position of a task whose end is not known yet
     std::array<std::uint8_t, kLanes> waiting{};     ///< bits of the lanes that wait for a task of the lane
-    std::uint8_t open = kAllLanes;                  ///< bit by lane: it is not through and waits for nobody
-    bool listed = false;                            ///< the role is awake
+    std::uint8_t open = kAllLanes;                  ///< one bit a lane: it has not finished and waits for nobody
+    bool listed = false;                            ///< the role is in `awake_`
 
     static constexpr std::uint8_t bit(std::size_t lane) { return static_cast<std::uint8_t>(1U << lane); }
     bool is_open(std::size_t lane) const { return (open & bit(lane)) != 0; }
@@ -113,7 +113,7 @@ class Engine {
       }
     }
   };
-  /// What an exchange of a role touches is four cache lines: gates, two cursors, and what follows these up to Record::roles.
+  /// State of a role. An exchange touches four cache lines of it: gates, two cursors, and the fields after these to Record::roles.
   struct alignas(64) RoleState {
     Gates gates;
     alignas(64) std::array<Cursor, kLanes> cursors;
@@ -123,34 +123,34 @@ class Engine {
     const RunTable* run_table;
     const JitterDelays* jitter;
     std::int32_t rank;
-    std::uint32_t parted = 0;  ///< instances whose runs were parted
+    std::uint32_t parted = 0;  ///< instances whose runs were split (kMostParted)
     Record record;
     const RoleDelays* delays;
   };
-  /// What is known about an instance before it is simulated.
+  /// What an instance waits for, collected before it is simulated by a pattern. Times in ps.
   struct Arrival {
-    std::int64_t ready = 0;                          ///< end of all that the first task waits for
-    std::array<std::int64_t, kPatternLanes> late{};  ///< of the host, by lane
-    std::array<const LaneEdge*, kPatternLanes> edge{};          ///< the first of later instances, by lane
-    std::vector<std::pair<std::uint16_t, std::int64_t>> after;  ///< of other tasks: ends of what they wait for
+    std::int64_t ready = 0;                          ///< latest end among what the first task waits for
+    std::array<std::int64_t, kPatternLanes> late{};  ///< by lane: delay by the host's waits
+    std::array<const LaneEdge*, kPatternLanes> edge{};          ///< by lane: first dependency of a later instance
+    std::vector<std::pair<std::uint16_t, std::int64_t>> after;  ///< (other task, end of what it waits for)
   };
   struct Participant {
     std::uint32_t role, lane;
     std::int64_t ready;
   };
-  /// An exchange on its way. One cache line, as its events come by the thousand and never twice in a row.
+  /// An exchange under way. It fills one cache line: thousands are under way, and consecutive events concern different ones.
   struct alignas(64) Pending {
     std::int64_t first = 0, last = 0;
     Duration tail, alone;
-    std::uint32_t participants = 0;  ///< its first in `participants_`
+    std::uint32_t participants = 0;  ///< index of its first in `participants_`
     std::uint32_t arrived = 0, parties = 1;
-    std::uint32_t segments = 0;            ///< first of its chains in `segments_`, one after the other
+    std::uint32_t segments = 0;            ///< index of its first in `segments_`; one chain follows the other
     std::array<std::uint32_t, 2> count{};  ///< segments of each chain
     std::uint8_t running = 0;              ///< chains still moving bytes
     bool contends = false;
   };
-  enum class Kind { stream, host, worker };
-  enum class Entry { waits, begun, passed };
+  enum class Kind { stream, host, worker };  ///< a lane: a device's stream; of a synchronous device: lane 0, any other lane
+  enum class Entry { waits, begun, passed };  ///< of an instance: not yet; simulated in runs or tasks; simulated by a pattern
 
   void wake(std::uint32_t role) {
     if (std::exchange(roles_[role].gates.listed, true)) return;
@@ -160,17 +160,17 @@ class Engine {
   void set_free();
   inline void advance(std::uint32_t role);
   bool go(std::uint32_t role, std::size_t lane);
-  /// Written into its callers' loops: most walks are a task or two long, and calling them took a tenth of all the engine's instructions.
+  /// Inlined into its callers' loops: most walks cover one or two tasks, and calls took a tenth of the engine's instructions.
   template <Kind kind>
   [[gnu::always_inline]] inline bool walk(std::uint32_t role, std::size_t lane);
   template <Kind kind>
   inline bool ready_time(RoleState& role, std::size_t lane, Cursor& c, std::int64_t& ready);
-  /// What the host takes from the step's start to the issue of the cursor's task.
+  /// ps from the step's start until the host has issued the cursor's task, if the host never waits.
   std::int64_t issue(const Cursor& c) const { return static_cast<std::int64_t>(c.host + c.task->issued) * host_.launch.ps(); }
-  /// Of a task of the cursor's instance, in `times_`.
+  /// Index in Times::ended of a task of the cursor's instance.
   static std::uint32_t place(const Cursor& c, const RunTask& step) { return c.first + (c.singly ? step.singly : step.in_runs); }
-  /// Whether a run that is ready goes on without a stop: the host is not late for any task of it, and none waits for another
-  /// instance.
+  /// Whether a run that is ready at `ready` goes on without a stop: the host is late for none of its tasks, and none waits for
+  /// another instance.
   bool unbroken(const Cursor& c, const RunTask& step, std::int64_t ready) const {
     return c.host_late + issue(c) - ready <= step.slack && c.edge->to > c.base + step.last;
   }
@@ -186,7 +186,7 @@ class Engine {
   }
   void place_records();
   std::size_t mark_delayed(const RoleState& role);
-  /// What a task of the cursor's instance takes beyond its slot's `duration`.
+  /// Extra ps of a task of the cursor's instance beyond its slot's `duration`: overlap and jitter.
   static std::int64_t delay(const RoleState& role, const Cursor& c, const LaneTask& task, std::int64_t duration) {
     const std::int64_t overlap = role.delays != nullptr ? role.delays->of(c.instance, task.task) : 0;
     return role.jitter == nullptr ? overlap : overlap + role.jitter->of(role.rank, c.base + task.task, task.slot, duration);
@@ -214,17 +214,17 @@ class Engine {
   std::vector<RoleState> roles_;
   std::vector<Pending> pending_;  ///< by exchange
   std::vector<Participant> participants_;
-  std::vector<std::uint32_t> exchanges_;  ///< that roles take part in, role by role
+  std::vector<std::uint32_t> exchanges_;  ///< indices into `pending_`, role by role
   Times times_;
-  std::size_t taken_times_ = 0;  ///< of `times_.ended`
+  std::size_t taken_times_ = 0;  ///< entries of Times::ended in use
   std::vector<Segment> segments_;
   std::vector<std::uint32_t> awake_;
   struct Finished {
     std::uint32_t exchange;
     Duration end;
   };
-  std::vector<Finished> finished_;  ///< by events of this time, their parties not yet told
-  bool stepped_ = false;          ///< some instance went in one step
+  std::vector<Finished> finished_;  ///< their last event was at the current time; their parties are not told yet
+  bool stepped_ = false;          ///< some instance was simulated by a pattern
   Arrival arrival_;               // scratch
   Circumstances circumstances_;   // scratch
 };

@@ -1,4 +1,4 @@
-// Instances on the way: which of them are one step, and what that step does.
+// Decides how each instance is simulated (by a pattern, in runs, or task by task), and applies patterns.
 
 #include <algorithm>
 
@@ -6,8 +6,8 @@
 
 namespace tandem::sim {
 
-/// A lane is at the first task of an instance. The compute lane decides how it is simulated; until then other lanes wait,
-/// which holds nobody up: what they do there depends on a computation of the same instance.
+/// A lane is at the first task of an instance. The compute lane decides how the instance is simulated, and other lanes wait until
+/// then. That delays nobody: their tasks depend on a computation of the same instance.
 Engine::Entry Engine::enter(std::uint32_t r, std::size_t lane, Cursor& c) {
   RoleState& role = roles_[r];
   InstanceRecord& p = instance_record(role, c.instance);
@@ -17,7 +17,7 @@ Engine::Entry Engine::enter(std::uint32_t r, std::size_t lane, Cursor& c) {
   return lane == 0 ? pass(r, timed, c, p) : Entry::waits;
 }
 
-/// So many places of times that are not known yet.
+/// Takes `count` entries of Times::ended, whose times are not known yet. Returns the index of the first.
 inline std::uint32_t Engine::new_times(std::uint32_t count) {
   const std::size_t first = taken_times_;
   taken_times_ += count;
@@ -25,7 +25,7 @@ inline std::uint32_t Engine::new_times(std::uint32_t count) {
   return static_cast<std::uint32_t>(first);
 }
 
-/// As many as instances to come will take meanwhile: adding them one instance at a time would cost more than what they hold.
+/// Adds at least kTimesAtOnce entries: adding them one instance at a time would cost more than filling them.
 void Engine::add_times() {
   const std::size_t size = std::max(taken_times_, times_.ended.size() + kTimesAtOnce);
   require(taken_times_ <= UINT32_MAX, "a step has more times than can be kept");
@@ -47,7 +47,7 @@ inline Engine::Entry Engine::begin_tasks(RoleState& role, Cursor& c, InstanceRec
   return Entry::begun;
 }
 
-/// An instance in runs goes on task by task.
+/// Switches an instance from runs to single tasks, and copies its known times.
 void Engine::part(RoleState& role, std::uint32_t instance) {
   InstanceRecord& p = instance_record(role, instance);
   const std::uint32_t tmpl = role.lane_program->starts[instance].tmpl, before = p.first;
@@ -67,7 +67,7 @@ void Engine::part(RoleState& role, std::uint32_t instance) {
   ++role.parted;
 }
 
-/// Looks at what a lane's tasks wait for in other instances.
+/// Adds to `arrival_` what a lane's tasks of this instance wait for in other instances.
 inline Engine::Entry Engine::meet_edges(RoleState& role, const TimedTemplate& s, std::size_t lane) {
   const Cursor& c = role.cursors[lane];
   const std::uint32_t next = role.lane_program->starts[c.instance + 1].base;
@@ -94,7 +94,7 @@ inline Engine::Entry Engine::meet_edges(RoleState& role, const TimedTemplate& s,
   return Entry::passed;
 }
 
-/// The arrival as seen from the start, without what cannot matter.
+/// Returns `arrival_` in ps after `start`, without waits that end before.
 inline const Circumstances& Engine::circumstances(const TimedTemplate& s, const Cursor& c, const Cursor& tensor,
                                                   std::int64_t start) {
   const std::size_t lanes = s.on_tensor ? 2 : 1;
@@ -118,13 +118,13 @@ inline bool Engine::bring_tensor_lane(std::uint32_t r, const Cursor& c) {
   if (!role.gates.is_open(1)) return false;
   const std::vector<std::uint32_t>& instances = role.lane_program->lanes[1].instances;
   const bool next = tensor.task == tensor.end && tensor.item < instances.size() && instances[tensor.item] == c.instance;
-  if (next) return next_instance(role, 1, tensor);  // as a rule: it need not be walked
+  if (next) return next_instance(role, 1, tensor);  // the usual case: no walk is needed
   go(r, 1);
   return there();
 }
 
-/// The whole instance waits until everything is known that any task of it waits for. Should its early tasks be needed for
-/// that to become known, all wait for each other, and `perform` in sim/engine/simulate_step starts anew without patterns.
+/// Simulates the whole instance by a pattern once all that its tasks wait for is known. If that depends on its own early tasks, all
+/// wait for each other, and `perform` in sim/engine/simulate_step retries without patterns.
 inline Engine::Entry Engine::pass(std::uint32_t r, TimedTemplateId timed, Cursor& c, InstanceRecord& p) {
   RoleState& role = roles_[r];
   const TimedTemplate& s = patterns_.of(timed);

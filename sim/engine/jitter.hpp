@@ -1,6 +1,6 @@
 #pragma once
-// Computations that do not always take the same time: a log-normal factor of mean 1 for each of every rank, a function of seed,
-// rank and place in the program and of nothing else.
+// Random computation times: every computation of every rank gets a log-normal factor of mean 1. The factor depends only on seed,
+// rank and position in the program.
 
 #include <cmath>
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace tandem::sim {
 struct Quotient;
 struct Setup;
 
-/// What is simulated rank by rank and task by task at most. Half a gigabyte and some seconds.
+/// Largest step that is simulated with jitter, in tasks of all ranks: half a gigabyte and some seconds.
 inline constexpr std::int64_t kMostJitteredTasks = 100'000'000;
 
-/// Throws InfeasibleError where a step of all ranks has more tasks than that.
+/// Throws InfeasibleError if all ranks together have more than kMostJitteredTasks tasks in a step.
 void require_few_tasks(const Setup& setup);
 
 /// The finaliser of splitmix64 (Steele, Lea and Flood 2014).
@@ -29,11 +29,11 @@ constexpr std::uint64_t scramble(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Factors of one seed's computations.
+/// Factors on computation times under one seed.
 class JitterFactors {
  public:
   explicit JitterFactors(const Jitter& jitter);
-  /// Of computation number `position` of `rank`.
+  /// Factor of the task at `position` of the program of `rank`.
   double of(std::int32_t rank, std::uint32_t position) const {
     return factors_.of(scramble(seed_ ^ (static_cast<std::uint64_t>(rank) << 32 | position)));
   }
@@ -43,21 +43,21 @@ class JitterFactors {
   std::uint64_t seed_;
 };
 
-/// What the jitter of one seed adds to each computation. Delays are drawn when they are asked for: those of thousands of ranks would
-/// fill hundreds of megabytes.
+/// Extra time of each computation under one seed. Delays are computed on demand: those of thousands of ranks would fill hundreds of
+/// megabytes.
 class JitterDelays {
  public:
-  /// `first_slot`: by template of `graph`, then the number of slots. Throws InfeasibleError where ranks share processors: computations
-  /// then have no time of their own.
+  /// `first_slot`: by template of `graph`, then the number of slots. Throws InfeasibleError if ranks share processors: their
+  /// computations then slow each other down.
   JitterDelays(const Jitter& jitter, const TaskGraph& graph, const std::vector<std::uint32_t>& first_slot,
                const Quotient& quotient);
 
-  /// Picoseconds, above or below zero, by which a task takes longer than `duration` ps: that of `slot` at `position` of the program
-  /// of `rank`.
+  /// Returns the extra ps, above or below zero, of the task of `slot` at `position` of the program of `rank`. Without jitter the
+  /// task takes `duration` ps.
   std::int64_t of(std::int32_t rank, std::uint32_t position, std::uint32_t slot, std::int64_t duration) const {
     if (!varies_[slot] || duration == 0) return 0;
     const double beyond = static_cast<double>(duration) * (factors_.of(rank, position) - 1);
-    return static_cast<std::int64_t>(beyond + std::copysign(0.5, beyond));  // to the nearest; llround is a call
+    return static_cast<std::int64_t>(beyond + std::copysign(0.5, beyond));  // rounds to nearest; llround would be a call
   }
 
  private:

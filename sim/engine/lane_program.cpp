@@ -20,7 +20,7 @@ LaneTemplate lane_template(const Template& tmpl, std::uint32_t first_slot, bool 
       if (const std::size_t from = lane_of(tmpl.tasks[d], lanes); from != lane_of(task, lanes))
         out.deps.push_back({first_slot + d, d, static_cast<std::uint8_t>(from)});
   std::uint32_t issued = 0;
-  std::size_t first = 0;  // of a task's, in `deps`
+  std::size_t first = 0;  // index in `deps` of the current task's first
   for (std::size_t i = 0; i < tmpl.tasks.size(); ++i) {
     const Task& task = tmpl.tasks[i];
     const std::size_t lane = lane_of(task, lanes);
@@ -37,9 +37,9 @@ LaneTemplate lane_template(const Template& tmpl, std::uint32_t first_slot, bool 
   return out;
 }
 
-/// What a program's instances and edges ask of a template, without its tasks' many words.
+/// The few facts of a template that instances and edges need, in compact form.
 struct Outline {
-  std::vector<std::uint8_t> lanes;    ///< that its tasks stand on
+  std::vector<std::uint8_t> lanes;    ///< lanes that its tasks use, ascending
   std::vector<std::uint8_t> lane_of;  ///< by task
   std::uint64_t host = 0;             ///< host operations
   std::uint32_t first_slot = 0;
@@ -88,7 +88,7 @@ void add_starts(LaneProgram& out, const std::vector<Outline>& outlines, const Pr
 
 using EdgesOfLanes = std::array<std::vector<LaneEdge>, kLanes>;
 
-/// `lanes`: memory that every program uses.
+/// `lanes`: scratch memory, reused for every program.
 void add_edges(LaneProgram& out, const std::vector<Outline>& outlines, const Program& program, EdgesOfLanes& lanes) {
   for (std::vector<LaneEdge>& edges : lanes) edges.clear();
   for (const Edge& edge : program.edges) {

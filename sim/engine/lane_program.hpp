@@ -15,11 +15,11 @@ namespace tandem::sim {
 
 inline constexpr std::size_t kLanes = kStreams;
 
-/// Lanes of an accelerator: its streams. Of a synchronous device: the host thread runs compute and tensor streams
-/// itself.
+/// The lane of each stream. On an accelerator every stream is a lane. On a synchronous device the host thread runs the compute and
+/// tensor streams itself, so both are lane 0.
 LaneOfStream lanes_of(bool synchronous);
 
-/// A task of the same instance, on another lane, that one waits for.
+/// A dependency on a task of the same instance on another lane.
 struct LaneDep {
   std::uint32_t slot;
   std::uint16_t task;
@@ -28,15 +28,15 @@ struct LaneDep {
 
 /// A task of a template on a lane.
 struct LaneTask {
-  std::span<const LaneDep> deps;  ///< of LaneTemplate::deps
+  std::span<const LaneDep> deps;  ///< a part of LaneTemplate::deps
   std::uint32_t slot = 0;
-  std::uint32_t issued = 1;       ///< host operations of its instance, up to and with its own
+  std::uint32_t issued = 1;       ///< host operations of its instance up to this task, its own included
   std::uint16_t task = 0;
   std::uint32_t host = 1;         ///< host operations that issue it
-  bool launch_only = false;       ///< the host passes by: the task itself runs on another lane
+  bool launch_only = false;       ///< the host thread only launches it here; it runs on another lane
 };
 
-/// Its tasks point into `deps`: it can be moved, not copied.
+/// A template's tasks by lane. They point into `deps`, so it can be moved but not copied.
 struct LaneTemplate {
   LaneTemplate() = default;
   LaneTemplate(LaneTemplate&&) = default;
@@ -65,13 +65,13 @@ struct LaneOrder {
 
 /// Where an instance begins. A lane reads these fields together.
 struct InstanceStart {
-  std::uint64_t host = 0;  ///< host operations of all instances before
+  std::uint64_t host = 0;  ///< host operations that issue all earlier instances
   std::uint32_t base = 0;  ///< position of its first task
   std::uint32_t tmpl = 0;
 };
 
 struct LaneProgram {
-  std::vector<InstanceStart> starts;  ///< by instance, then one behind them all
+  std::vector<InstanceStart> starts;  ///< by instance, then one past the end
   std::array<LaneOrder, kLanes> lanes;
   bool host_waits = false;  ///< some edge makes the host wait
 
@@ -81,10 +81,10 @@ struct LaneProgram {
 
 std::vector<LaneTemplate> make_lane_templates(const TaskGraph& graph, const Communications& communications, bool synchronous);
 
-/// By stage. Throws ContractError on an edge that names no task.
+/// Returns one program a stage. Throws ContractError on an edge that names no task.
 std::vector<LaneProgram> make_lane_programs(const TaskGraph& graph, const Communications& communications, bool synchronous);
 
-/// (instance, task) of a position.
+/// Instance and task at a position.
 struct Place {
   std::uint32_t instance;
   std::uint16_t task;

@@ -13,7 +13,7 @@ void* allocate_large(std::size_t bytes) {
   void* const memory = std::aligned_alloc(kLargePage, whole);
   if (memory == nullptr) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
-  madvise(memory, whole, MADV_HUGEPAGE);  // a wish: refused, small pages do as well
+  madvise(memory, whole, MADV_HUGEPAGE);  // a hint: if it is refused, small pages work too
 #endif
   return memory;
 }

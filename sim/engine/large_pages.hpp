@@ -1,6 +1,6 @@
 #pragma once
-// Memory for what is written once and is tens of megabytes: a page fault for every 4 KiB of it takes the kernel longer than writing
-// it takes us. Where larger pages are to be had by asking (Linux, transparent_hugepage: madvise), they are asked for.
+// An allocator for arrays of tens of megabytes that are written once. The page fault for every 4 KiB takes longer than writing the
+// page. So huge pages are requested where the system offers them (Linux, transparent_hugepage: madvise).
 
 #include <cstddef>
 #include <cstdlib>
@@ -8,13 +8,13 @@
 
 namespace tandem::sim {
 
-/// Of a page that is asked for; what has not several of them is allocated as ever.
+/// Bytes of a huge page. Arrays that fill fewer than four use the standard allocator.
 inline constexpr std::size_t kLargePage = std::size_t{2} << 20;
 
-/// At least `bytes`, aligned to kLargePage, for std::free. Throws std::bad_alloc.
+/// Returns at least `bytes`, aligned to kLargePage; free them with std::free. Throws std::bad_alloc.
 void* allocate_large(std::size_t bytes);
 
-/// For std::vector.
+/// Allocator for std::vector.
 template <class T>
 struct LargePages {
   using value_type = T;

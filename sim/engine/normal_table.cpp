@@ -6,8 +6,8 @@
 namespace tandem::sim {
 namespace {
 
-/// How many deviations a draw exceeds with `probability`. Newton's method on the logarithm, which is nearly a parabola: from a
-/// neighbour `z` it takes a few rounds.
+/// The value that a standard normal draw exceeds with `probability`. Newton's method on the logarithm, which is nearly a parabola:
+/// from a neighbour `z` it takes a few rounds.
 double deviation(double probability, double z) {
   constexpr int kMostRounds = 20;
   for (int round = 0; round < kMostRounds; ++round) {

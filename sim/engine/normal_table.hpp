@@ -1,5 +1,5 @@
 #pragma once
-// Standard normal draws by one look-up: a logarithm, a cosine and an exponential each took longer than simulating what they delay.
+// Functions of standard normal draws by table look-up. A logarithm, cosine and exponential each take longer than simulating a task.
 
 #include <bit>
 #include <cstddef>
@@ -13,10 +13,10 @@ namespace tandem::sim {
 /// is further from 0, down to 2^-54. A draw itself is within 4e-6 of the quantile.
 class NormalTable {
  public:
-  /// Of `f`, which is called once for each point.
+  /// Tabulates `f`, which is called once for each point.
   explicit NormalTable(const std::function<double(double)>& f);
 
-  /// `f` of the draw that 64 random bits make.
+  /// Returns `f` of the draw that 64 random bits stand for.
   double of(std::uint64_t bits) const {
     const double beyond = (static_cast<double>(static_cast<std::int64_t>(bits >> 12)) + 0.5) * 0x1p-53;  // exact, below a half
     const auto place = std::bit_cast<std::uint64_t>(beyond);
@@ -33,7 +33,7 @@ class NormalTable {
 
   static std::vector<double> deviations();
 
-  std::vector<double> points_;  ///< of draws above 0 from the rarest on, then of those below
+  std::vector<double> points_;  ///< `f` of draws above 0 from the rarest on, then of those below
 };
 
 }  // namespace tandem::sim

@@ -13,12 +13,12 @@ namespace {
 
 struct Span {
   std::int64_t from, to;
-  double memory = 0;   ///< of the device's memory bandwidth, the share that is taken meanwhile
+  double memory = 0;   ///< share of the device's memory bandwidth that is used meanwhile
 };
 
-/// How often a ring of many ranks touches a rank's memory for each element: what arrives is written to a buffer and read there, and
-/// written to the output or added to what is read of the input (NVIDIA/nccl: src/device/prims_simple.h, all_gather.h,
-/// reduce_scatter.h); an all-reduce does both, and an exchange reads what it sends, too (sendrecv.h).
+/// Memory accesses of a rank for each element, in a ring of many ranks. Arriving data is written to a buffer and read there. It is
+/// then written to the output, or added to the input, which is read (NVIDIA/nccl: src/device/prims_simple.h, all_gather.h,
+/// reduce_scatter.h). An all-reduce does both. An all-to-all also reads what it sends (sendrecv.h).
 std::int64_t touches(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::all_reduce: return 6;
@@ -31,10 +31,10 @@ std::int64_t touches(CollectiveKind kind) {
   throw ContractError("a collective of no kind");
 }
 
-/// Spans of a role, of which those that are over are forgotten.
+/// Spans of a role in order of start, read from front to back.
 class Taken {
  public:
-  /// Takes the place of what there was.
+  /// Replaces all spans; `spans` receives the old ones.
   void meet(std::vector<Span>& spans) {
     const auto earlier = [](const Span& a, const Span& b) { return a.from < b.from; };
     if (!std::is_sorted(spans.begin(), spans.end(), earlier)) std::sort(spans.begin(), spans.end(), earlier);
@@ -43,11 +43,11 @@ class Taken {
   }
 
   bool over() const { return next_ == spans_.size(); }
-  /// When the first that is not over began; there must be one.
+  /// Start of the first span that has not been passed; there must be one.
   std::int64_t began() const { return spans_[next_].from; }
 
-  /// What the traffic of spans within [from, to) takes of the memory's time, each rounded: sums do not depend on an order. Calls
-  /// ask in order of `from`.
+  /// Picoseconds of memory time that the spans take within [from, to). Each is rounded, so the sum does not depend on their order.
+  /// Calls must have ascending `from`.
   std::int64_t shared(std::int64_t from, std::int64_t to) {
     pass(from);
     std::int64_t sum = 0;
@@ -57,7 +57,7 @@ class Taken {
     }
     return sum;
   }
-  /// Whether [from, to) shares any.
+  /// Whether a span overlaps with [from, to).
   bool meets(std::int64_t from, std::int64_t to) {
     pass(from);
     return next_ < spans_.size() && spans_[next_].from < to;
@@ -72,8 +72,8 @@ class Taken {
   std::size_t next_ = 0;
 };
 
-/// Which patterns have collectives that can be beside any computation: one of their own, or, where the collective outlasts
-/// them, one of a later instance. The others take turns with computation, and need no looking at.
+/// Which patterns have collectives that can overlap with a computation: one of the same instance or, if the collective outlasts
+/// that, one of a later instance. In other patterns collectives and computations alternate, so they are skipped.
 class Overlaps {
  public:
   explicit Overlaps(const SimulatedStep& simulated) : simulated_(simulated), known_(simulated.patterns.size()) {}
@@ -102,7 +102,7 @@ class Overlaps {
   Taken taken_;                             // scratch
 };
 
-/// Of a program, the instances that matter here, ascending.
+/// The instances of a program that have collectives or computations in their outline, ascending.
 struct Candidates {
   std::vector<std::uint32_t> collectives, computations;
 };
@@ -117,7 +117,7 @@ Candidates candidates_of(const LaneProgram& lane_program, const std::vector<Over
   return out;
 }
 
-/// Roles' computations against their collectives.
+/// Works out how long each role's computations overlap with its collectives.
 class RoleOverlap {
  public:
   RoleOverlap(const SimulatedStep& simulated, const TaskGraph& graph, double slowdown, Bandwidth memory)
@@ -150,7 +150,7 @@ class RoleOverlap {
     return outlines_[simulated_.lane_program(role).starts[i].tmpl];
   }
 
-  /// When the role was busy with collectives that can have been beside a computation.
+  /// Collects in `spans_` the role's collectives that can have overlapped with a computation.
   void communication(std::size_t role, const Reader& reader, const std::vector<std::uint32_t>& instances) {
     spans_.clear();
     for (const std::uint32_t i : instances) {
@@ -166,8 +166,8 @@ class RoleOverlap {
     }
   }
 
-  /// The first of `instances` from `next` on whose computations end after `time`: they end one after the other. Nearly always a near
-  /// one, so that strides grow from one.
+  /// Index of the first of `instances`, from `next` on, whose computations end after `time`; their ends ascend. It is nearly always
+  /// close, so strides grow from one.
   std::size_t ending_after(std::int64_t time, std::size_t role, const Reader& reader, const std::vector<std::uint32_t>& instances,
                            std::size_t next) const {
     const auto before = [&](std::uint32_t i) { return reader.ended(i, outline(role, i).computations.back()) <= time; };

@@ -8,11 +8,11 @@
 
 namespace tandem::sim {
 
-/// Delays are followed from one part in so many of the step on, half a percent: those of all stages together, as if each waited for the
-/// others. That is half of the percent within which the closed form keeps to the events; a slowdown is fitted no better.
+/// A step is simulated again with overlap delays if the sum of each stage's largest ones exceeds 1 / kNoticed (0.5 %) of it. That
+/// is half of the percent to which the closed form agrees with the events; a slowdown is fitted no better.
 inline constexpr std::int64_t kNoticed = 200;
 
-/// The share of a rank's memory bandwidth that a collective of `ps` picoseconds uses, when it has many ranks.
+/// Returns the share of a rank's memory bandwidth that a collective of many ranks uses if it lasts `ps` picoseconds.
 double memory_share(const Collective& c, std::int64_t ps, Bandwidth memory);
 
 /// Returns, for each role and computation, the extra time in ps that overlapping collectives cause: `slowdown` x (bytes that they

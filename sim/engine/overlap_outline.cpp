@@ -5,7 +5,8 @@
 namespace tandem::sim {
 namespace {
 
-/// Sends need few compute units, and what runs in pieces beside its product has its price in that (CommFit::chunked_exposed).
+/// The collective of `op` if it slows overlapping computations down, else null. Sends need few compute units. The cost of a chunked
+/// collective is in its exposed time (CommFit::chunked_exposed).
 const Collective* costs_company(const Op& op) {
   const auto* collective = std::get_if<Collective>(&op);
   return collective != nullptr && !collective->chunked ? collective : nullptr;
@@ -13,7 +14,7 @@ const Collective* costs_company(const Op& op) {
 
 bool computes(const Task& task) { return task.stream == Stream::compute && !is_communication(task.op); }
 
-/// What the order of a template's tasks implies, whatever they take.
+/// What the order of a template's tasks implies, whatever their durations.
 class Order {
  public:
   Order(const std::vector<Task>& tasks, const LaneOfStream& lanes) : tasks_(tasks) {
@@ -34,7 +35,7 @@ class Order {
   }
 
  private:
-  /// The first task on the compute lane that waits for `task`.
+  /// The first task on the compute lane that waits for `task`; the number of tasks if none does.
   std::size_t first_behind(std::size_t task) const {
     std::vector<bool> behind(tasks_.size(), false);
     behind[task] = true;

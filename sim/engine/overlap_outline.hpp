@@ -11,17 +11,17 @@ namespace tandem::sim {
 
 struct OverlapOutline {
   struct Traffic {
-    const Collective* op;  ///< of the graph
+    const Collective* op;  ///< points into the graph
     std::uint16_t task;
   };
   std::vector<Traffic>
-      collectives;  ///< without sends, collectives in pieces beside their product, and collectives that exclude computation
+      collectives;  ///< without chunked ones, and without those that never overlap with a computation
   std::vector<std::uint16_t> computations;  ///< ascending
   std::size_t tasks = 0;
 };
 
-/// By template of `graph`, which must outlive what is returned. A collective that starts only when one computation of its instance
-/// has ended, and that the very next one waits for, never overlaps with a computation of its rank.
+/// Returns one outline a template; `graph` must outlive them. A collective that waits for a computation of its instance, and that
+/// the very next computation waits for, never overlaps with a computation of its rank.
 std::vector<OverlapOutline> overlap_outlines(const TaskGraph& graph, const LaneOfStream& lanes);
 
 }  // namespace tandem::sim

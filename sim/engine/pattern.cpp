@@ -6,7 +6,7 @@
 namespace tandem::sim {
 namespace {
 
-/// Beyond this the step does not repeat itself, and keeping patterns costs more than simulating tasks one by one.
+/// Most patterns that are kept. Beyond this the step does not repeat itself, and simulating tasks one by one is cheaper.
 constexpr std::size_t kMostPatterns = 1 << 18;
 
 std::optional<TimedTemplate> timed_template(const LaneTemplate& tmpl, const std::vector<Slot>& slots) {
@@ -78,7 +78,7 @@ PatternId Patterns::look_up(TimedTemplateId id, const Circumstances& c) {
   return known_.emplace(key_, work_out(id, of(id), c)).first->second;
 }
 
-/// As the engine walks: a task starts when its lane is free, it has been issued, and what it waits for is over.
+/// Follows the engine's rule: a task starts when its lane is free, it has been issued, and all that it waits for has ended.
 PatternId Patterns::work_out(TimedTemplateId id, const TimedTemplate& s, const Circumstances& c) {
   Pattern p;
   p.timed = id;

@@ -26,14 +26,14 @@ struct TimedTemplate {
     std::uint8_t lane = 0;
     std::uint16_t first_dep = 0, deps = 0;  ///< into TimedTemplate::deps
     std::int64_t duration = 0;              ///< ps
-    std::uint32_t host = 1, issued = 1;     ///< operations of the host: its own, and those of the instance up to and with them
+    std::uint32_t host = 1, issued = 1;     ///< host operations: the task's own; the instance's up to it, its own included
   };
   std::vector<Task> tasks;  ///< by task
   std::vector<std::uint16_t> deps;
-  std::array<std::uint16_t, kPatternLanes> first{};  ///< task of each lane
+  std::array<std::uint16_t, kPatternLanes> first{};  ///< by lane: its first task
   bool on_tensor = false;                  ///< it uses the second lane
-  PatternId plain = 0;                     ///< how it goes when only its start depends on others
-  /// Plain as long as the host would begin on the instance's tasks for a lane no later than so many ps after the start.
+  PatternId plain = 0;                     ///< the pattern if only its start depends on others
+  /// By lane: `plain` holds if the host begins to issue the instance no later than so many ps after its start.
   std::array<std::int64_t, kPatternLanes> slack{};
 
 };
@@ -42,19 +42,19 @@ struct TimedTemplate {
 /// before that start do not matter.
 struct Circumstances {
   static constexpr std::int64_t kIdle = std::numeric_limits<std::int64_t>::min();
-  std::array<std::int64_t, kPatternLanes> issue{kIdle, kIdle};  ///< the host's beginning on it; kIdle: it is never late
+  std::array<std::int64_t, kPatternLanes> issue{kIdle, kIdle};  ///< when the host begins to issue it; kIdle: the host is never late
   std::int64_t tensor_free = 0;
   std::vector<std::pair<std::uint16_t, std::int64_t>> after;    ///< (task, end of what it waits for), ends > 0 only
 
   bool plain() const { return issue[0] == kIdle && issue[1] == kIdle && tensor_free == 0 && after.empty(); }
 };
 
-/// ps from the start.
+/// Times of an instance, in ps from its start.
 struct Pattern {
   TimedTemplateId timed = -1;
   std::vector<std::int64_t> ended;                ///< by task
   std::array<std::int64_t, kPatternLanes> free{};  ///< end of each lane's last task; of lane 0 where a lane has none
-  bool closed = false;  ///< nobody outside but the host had a say after the start
+  bool closed = false;  ///< after the start it waited for nobody outside but the host
 };
 
 class Patterns {
@@ -63,11 +63,11 @@ class Patterns {
 
   explicit Patterns(Duration launch = {}) : launch_(launch.ps()) {}
 
-  /// The template with the durations of a role's slots, known or new; -1 where somebody else may interfere: a task on another
-  /// lane, an exchange, or a collective that could begin before any computation of the instance.
+  /// Returns the template with the durations of a role's slots, known or new. Returns -1 if others may interfere: it has a task on
+  /// another lane, an exchange, or a collective that could begin before any computation of the instance.
   TimedTemplateId timed(const LaneTemplate& tmpl, const std::vector<Slot>& slots);
   const TimedTemplate& of(TimedTemplateId id) const { return timed_templates_[static_cast<std::size_t>(id)]; }
-  /// The pattern that circumstances lead to; kNone where more patterns than are worth keeping would be needed.
+  /// The pattern for these circumstances; kNone if it is new and too many patterns are kept already.
   PatternId find(TimedTemplateId id, const Circumstances& c) { return c.plain() ? of(id).plain : look_up(id, c); }
   const Pattern& operator[](PatternId id) const { return patterns_[id]; }
   std::size_t size() const { return patterns_.size(); }

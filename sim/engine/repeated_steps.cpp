@@ -11,7 +11,7 @@ namespace {
 
 using ByStream = std::array<std::optional<Place>, kStreams>;
 
-/// Instances of a step without what validates it.
+/// Number of a step's instances without the last one, which validates the update.
 std::uint32_t instances_of(const Program& one) {
   require(!one.instances.empty() && one.instances.back().phase == Phase::optimizer, "a step that does not end with its validation");
   return static_cast<std::uint32_t>(one.instances.size()) - 1;

@@ -9,11 +9,11 @@
 
 namespace tandem::sim {
 
-/// `steps` steps of `graph` as one. A step's first task on a stream waits for all that its rank did in the step before. What validates
-/// an update, the last instance of every program (models/lowering), is left out: each stage's host does it in front of the next
-/// step's first backward pass (sail-sg/zero-bubble-pipeline-parallelism, branch arxiv: megatron/optimizer/optimizer.py,
-/// recv_post_validation), which comes after the last stage's update anyhow. Only what a simulation reads is there: no bindings, no
-/// parameters, no memory.
+/// Returns `steps` steps of `graph` as one graph. A step's first task on a stream waits for all of its rank's step before. The last
+/// instance of every program, which validates the update (models/lowering), is left out. Each stage's host does that before the
+/// next step's first backward pass (sail-sg/zero-bubble-pipeline-parallelism, branch arxiv: megatron/optimizer/optimizer.py,
+/// recv_post_validation), which comes after the last stage's update anyhow. The graph has no bindings, parameters or memory: no
+/// simulation reads them.
 TaskGraph repeated_steps(const TaskGraph& graph, std::int64_t steps);
 
 /// The last task of step `step` on each stream that it uses, in the program that repeated_steps() made of `one`.

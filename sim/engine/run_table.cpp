@@ -24,7 +24,7 @@ class Steps {
   bool meets(const LaneTask& task) const { return slots_[task.slot].exchange >= 0; }
   bool follows(const LaneTask& task) const { return !task.launch_only && task.deps.empty() && !meets(task); }
 
-  /// The run that begins with task `first` of a lane; what comes after it.
+  /// Writes the run that begins with task `first` of a lane. Returns the index behind its last task.
   std::size_t lay_run(const std::vector<LaneTask>& lane, std::size_t first) {
     std::size_t end = first + 1;
     while (!meets(lane[first]) && end < lane.size() && follows(lane[end])) ++end;
@@ -33,7 +33,7 @@ class Steps {
     head.tasks = static_cast<std::uint16_t>(end - first);
     head.last = lane[end - 1].task;
     head.slack = INT64_MAX;
-    std::int64_t started = slots_[lane[first].slot].duration;  // of each task, after the run's start
+    std::int64_t started = slots_[lane[first].slot].duration;  // start of the next task, after the run's start
     for (std::size_t i = first; i < end; ++i) {
       RunTask& step = out_.steps[lane[i].slot];
       if (head_.size() <= lane[i].task) head_.resize(lane[i].task + 1U);
@@ -49,7 +49,7 @@ class Steps {
     return end;
   }
 
-  /// Times in the order of tasks, whatever their lanes: about so they come to be known, and neighbours share a cache line.
+  /// Times lie in the order of tasks, whatever their lanes. They become known in about this order, so neighbours share cache lines.
   void place_times(std::uint32_t first_slot) {
     std::uint32_t in_runs = 0, singly = 0;
     for (std::uint32_t task = 0; task < head_.size(); ++task) {

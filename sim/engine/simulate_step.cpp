@@ -55,7 +55,8 @@ void check(const Setup& setup, const Options& options) {
           "marks must name every rank");
 }
 
-/// By table of the quotient. A host that computes itself has no patterns: every task waits for its own launch.
+/// Returns one run table for each slot table of the quotient. A host that computes itself has no patterns: every task waits for its
+/// own launch.
 std::vector<RunTable> run_tables_of(const std::vector<LaneTemplate>& templates, bool patterns, SimulatedStep& simulated) {
   std::vector<std::optional<RunTable>> run_tables(simulated.quotient.tables.size());
   for (std::size_t r = 0; r < simulated.roles.size(); ++r) {
@@ -73,7 +74,7 @@ std::vector<RunTable> run_tables_of(const std::vector<LaneTemplate>& templates, 
   return out;
 }
 
-/// Walks all programs once and keeps what happened; the tasks that wait for each other when that cannot finish.
+/// Walks all programs once and stores the times. Returns the tasks that wait for each other; none if the step has finished.
 std::vector<Engine::Stuck> walk(const std::vector<LaneTemplate>& templates, SimulatedStep& out) {
   out.records.clear();
   Engine engine(out.quotient, templates, out.patterns, out.host, std::move(out.times));
@@ -89,13 +90,13 @@ std::vector<Engine::Stuck> walk(const std::vector<LaneTemplate>& templates, Simu
 
 void perform(const Setup& setup, const std::vector<LaneTemplate>& templates, SimulatedStep& out) {
   if (walk(templates, out).empty()) return;
-  // Task by task, in case something waits for what its instance was not let begin.
+  // Retry without patterns: these hold an instance's early tasks back, which other tasks may wait for.
   const std::vector<RunTable> with_patterns = std::exchange(out.run_tables, run_tables_of(templates, false, out));
   if (const auto stuck = walk(templates, out); !stuck.empty()) report(setup, out, stuck);
   out.run_tables = with_patterns;
 }
 
-/// Whether delays, those of stages that wait for each other added, are noticed.
+/// Whether the largest delays of all stages add up to more than 1 / kNoticed of the step.
 bool worth_simulating_again(const SimulatedStep& simulated, const std::vector<RoleDelays>& delays) {
   Duration end;
   for (const Record& r : simulated.records) end = std::max(end, r.end);
@@ -108,7 +109,7 @@ bool worth_simulating_again(const SimulatedStep& simulated, const std::vector<Ro
   return std::accumulate(most.begin(), most.end(), std::int64_t{0}, sum) > end.ps() / kNoticed;
 }
 
-/// Walks all programs, and again where their collectives delay computations.
+/// Simulates all programs, and a second time if collectives delay computations noticeably.
 void play(const Setup& setup, const std::vector<LaneTemplate>& templates, SimulatedStep& out) {
   perform(setup, templates, out);
   if (const double slowdown = setup.cost.comm_fit().compute_slowdown; slowdown > 0) {

@@ -22,7 +22,7 @@ struct SimulatedStep {
   std::vector<LaneProgram> lane_programs;  ///< by stage
   Communications communications;
   Quotient quotient;
-  SlowChoices slow_choices;          ///< of NCCL
+  SlowChoices slow_choices;          ///< NCCL's choices that another algorithm would beat
   Patterns patterns;
   std::vector<RunTable> run_tables;  ///< by table of the quotient
   std::vector<RoleDelays> delays;    ///< by role: see sim/engine/overlap; empty where nothing overlaps
@@ -38,10 +38,10 @@ struct SimulatedStep {
 /// One task as it happened to a role.
 struct TaskSpan {
   std::int64_t ready, started, ended;  ///< ps
-  std::optional<std::int64_t> first;           ///< earliest party's arrival, where parties met
+  std::optional<std::int64_t> first;           ///< arrival of the first party; nothing if it is no exchange
 };
 
-/// Reads a role's record task by task. Breakdowns ask millions of times, so that what they ask for stands here.
+/// Reads a role's record task by task. The functions that breakdowns call millions of times are inline.
 class Reader {
  public:
   Reader(const SimulatedStep& simulated, std::size_t role);
@@ -66,7 +66,7 @@ class Reader {
     const std::int64_t end = ended(instance, task);
     return {alone_from(end, instance, task, slot_of(instance, task)), end};
   }
-  /// From when it started to when it ended, ps.
+  /// Picoseconds from its start to its end.
   std::int64_t lasted(std::uint32_t instance, std::uint16_t task) const {
     const std::uint32_t slot = slot_of(instance, task);
     if (slots_[slot].exchange < 0) return alone_for(instance, task, slot);
@@ -82,11 +82,11 @@ class Reader {
     return first_slot_[lane_program_.starts[instance].tmpl] + task;
   }
   const RunTask& step(std::uint32_t instance, std::uint16_t task) const { return run_table_.steps[slot_of(instance, task)]; }
-  /// Start of a task that nobody else takes part in.
+  /// Start of a task that is no exchange, from its end.
   std::int64_t alone_from(std::int64_t ended, std::uint32_t instance, std::uint16_t task, std::uint32_t slot) const {
     return ended - alone_for(instance, task, slot);
   }
-  /// How long it takes.
+  /// Picoseconds that such a task takes, with overlap delays and jitter.
   std::int64_t alone_for(std::uint32_t instance, std::uint16_t task, std::uint32_t slot) const {
     const std::int64_t duration = slots_[slot].duration;
     const std::int64_t delay = delays_ != nullptr ? delays_->of(instance, task) : 0;

@@ -19,10 +19,10 @@ constexpr ByProtocol kRingInside{0.6, 1.9, 3.4}, kTreeInside{0.6, 1.25, 4.0};
 constexpr ByProtocol kRingAcross{2.7, 4.0, 14.0}, kTreeAcross{5.0, 8.5, 14.0};
 constexpr double kNvlsInside = 25.0;
 
-/// Of a Simple ring's latency between nodes in an all-reduce.
+/// Factors on a Simple ring's latency between nodes in an all-reduce.
 constexpr double kRingSimpleStretch = 1.4, kRingSimpleStretchVolta = 1.9;
 
-// Rates of protocols: LL moves flags with every word, LL128 with every line, trees lose a little.
+// Rates relative to a Simple ring: LL moves a flag with every word, LL128 with every line, trees lose a little.
 constexpr ByProtocol kRingRate{0.5, 0.92, 1.0};
 constexpr double kTreeRate = 0.92, kTreeLlRate = 1 / 3.8, kTreeLl128Inside = 7.0 / 9, kTreeLl128Across = 120.0 / 128;
 
@@ -32,14 +32,14 @@ constexpr ByProtocol kPatAcross{0, 0, 14.0}, kDirectAcross{0, 0, 31.0}, kChainAc
 constexpr ByProtocol kNvlsAcross{0, 0, 18.0}, kNvlsTreeAcross{0, 0, 20.9};
 constexpr double kDirectInside = 3.7, kDirectPeer = 0.4, kChainInside = 2.8, kDirectRateSwitched = 0.85;
 
-// Bytes/s at most, on one node, two, more.
+// Largest bytes/s on one node, on two, on more.
 using ByNodes = std::array<double, 3>;
 
-/// Of LL on a bus: inside a node by generation, between nodes by the hosts' processor.
+/// Largest bus bandwidth of LL, bytes/s: inside a node by generation, between nodes by the hosts' processor.
 constexpr std::array<double, 4> kLlInside{39.0e9, 87.7e9, 141.0e9, 282.0e9};
 constexpr ByNodes kLlAcross{0, 39.0e9, 20.4e9}, kLlAcrossAmd{0, 22.5e9, 19.0e9};
 
-/// Of a channel, by generation.
+/// Largest bytes/s of a channel, by generation.
 constexpr std::array<double, 4> kRingLl128Channel{20e9, 20e9, 36.7e9, 40e9};
 constexpr std::array<ByNodes, 4> kTreeLl128Channel{
     {{20e9, 20e9, 20e9}, {20e9, 20e9, 20e9}, {36.7e9, 36.7e9, 29e9}, {55.6e9, 31.67e9, 20e9}}};
@@ -48,7 +48,7 @@ constexpr std::array<ByNodes, 4> kTreeChannel{
 constexpr std::array<ByNodes, 4> kNvlsTreeChannel{
     {{26.5e9, 18.5e9, 10e9}, {24e9, 23.6e9, 17.8e9}, {0, 57.7e9, 45.5e9}, {0, 96e9, 80e9}}};
 
-/// Rates of a tree's medium sizes, by powers of two from 64 bytes.
+/// Factors on a tree's rate by size, in powers of two from 64 bytes.
 constexpr std::array<std::array<double, 23>, kProtocols> kTreeBySize{{
     {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
     {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
@@ -79,12 +79,13 @@ double by_nodes(const ByNodes& values, const NcclTask& t) {
 template <class T>
 const T& of(const std::array<T, 4>& values, NcclArchitecture a) { return values[static_cast<std::size_t>(a)]; }
 
-/// Microseconds of a step between nodes. A rank that is alone on its node waits for all of it, as in a tree; Simple flushes.
+/// Microseconds of a step between nodes. A rank alone on its node waits as long as in a tree. Simple pays the network's latency
+/// twice, because it flushes.
 double step_across(const NcclTask& t, const ByProtocol& own, NcclProtocol p) {
   return at(t.ranks == t.nodes ? kTreeAcross : own, p) + (p == NcclProtocol::simple ? 2 : 1) * t.network_latency_s * 1e6;
 }
 
-/// Microseconds that posting to the network takes of each step of a ring that leaves its node.
+/// Microseconds of posting to the network in each step of a ring that leaves its node.
 double posting(const NcclTask& t, NcclProtocol p) {
   if (t.nodes == 1) return 0;
   return (t.processor == HostProcessor::amd ? 2.0 : 1.0) * (p == NcclProtocol::simple ? 3 : 1);
@@ -94,8 +95,8 @@ double most_by_ll(const NcclTask& t, NcclArchitecture a) {
   return t.nodes == 1 ? of(kLlInside, a) : by_nodes(t.processor == HostProcessor::amd ? kLlAcrossAmd : kLlAcross, t);
 }
 
-/// Bus bandwidths, bytes/s. Trees between two nodes carry the vector once each way, so that its links inside may go at twice the
-/// rate of its NICs; so do all where the network reduces.
+/// Bus bandwidths, bytes/s. A tree between two nodes carries the vector once each way, so its links inside nodes may run at twice
+/// the rate of its NICs. So may all if the network reduces.
 struct Bus {
   double ring, tree, collnet;
 };
@@ -112,7 +113,7 @@ Bus real_bus(const NcclTask& t) {
   return {bus_bytes(t) / t.ring_s(), t.nodes <= 2 ? once : bus_bytes(t) / t.ring_s(), once};
 }
 
-/// An algorithm and protocol over a bus: the vector's bytes/s (NCCL's algBw).
+/// An algorithm and protocol with the vector's bytes/s (NCCL's algBw) and its latency.
 struct Row {
   NcclAlgorithm algorithm;
   NcclProtocol protocol;
@@ -120,7 +121,7 @@ struct Row {
   double latency_s;
 };
 
-/// Ring in Simple from 64 bytes for every channel and rank up. NCCL opens every ring that it has found twice.
+/// Whether each channel and rank of a Simple ring has at least 64 bytes. NCCL opens every ring that it has found twice.
 bool on_plateau(const NcclTask& t) { return t.bytes / (2 * t.graphs.channels * t.ranks) >= 64; }
 
 Row ring(const NcclTask& t, const Bus& over, NcclProtocol p, NcclArchitecture a) {
@@ -143,7 +144,7 @@ double tree_by_size(const NcclTask& t, NcclProtocol p) {
   return power == 0 || power > rates.size() ? 1 : rates[power - 1];
 }
 
-/// Of a channel's part; LL128 fits it to the part (calcCollChunking in src/enqueue.cc).
+/// Bytes of a chunk of a channel's part of the vector. LL128 fits them to the part (calcCollChunking in src/enqueue.cc).
 std::int64_t tree_chunk(const NcclTask& t, NcclProtocol p) {
   if (p == NcclProtocol::ll) return kLlChunk;
   if (p == NcclProtocol::simple) return t.buffer / kSteps;
@@ -157,8 +158,8 @@ std::int64_t tree_chunk(const NcclTask& t, NcclProtocol p) {
   return chunk;
 }
 
-/// Seconds until a tree's stages are filled: along the chains of two nodes and the levels between, up and down, each but the
-/// slowest, whose time is that of the bytes, waits for a round of chunks, one of every channel.
+/// Seconds until a tree's stages are filled. Each stage, along the chains of two nodes and the levels between, up and down, waits
+/// for one chunk of every channel. The slowest is left out: its time is that of the bytes.
 double tree_fill(const NcclTask& t, NcclProtocol p) {
   if (t.bytes == 0) return 0;
   const auto bytes = static_cast<double>(t.bytes);
@@ -168,7 +169,7 @@ double tree_fill(const NcclTask& t, NcclProtocol p) {
   return 2 * (std::max(0.0, per_node(t) - 1) * inside + levels(t) * across) - std::max(inside, across);
 }
 
-/// Up and down: a rank's links carry the whole vector each way.
+/// A tree all-reduce, up and down: a rank's links carry the whole vector each way.
 Row tree(const NcclTask& t, const Bus& over, NcclProtocol p, NcclArchitecture a) {
   const double inside = std::max(0.0, per_node(t) - 1) * at(kTreeInside, p);
   const double us = at(kTreeBase, p) + 2 * (inside + levels(t) * step_across(t, kTreeAcross, p));
@@ -180,21 +181,22 @@ Row tree(const NcclTask& t, const Bus& over, NcclProtocol p, NcclArchitecture a)
   return {NcclAlgorithm::tree, p, bus / 2, us * 1e-6};
 }
 
-/// As NCCL plans it: by a rate for each size, in place of the stages that fill.
+/// A tree as NCCL plans it: a factor by size stands for the time to fill the stages.
 Row planned_tree(const NcclTask& t, const Bus& over, NcclProtocol p, NcclArchitecture a) {
   Row row = tree(t, over, p, a);
   row.bytes_s *= tree_by_size(t, p);
   return row;
 }
 
-/// Gathers and scatters of ranks that are alone on their nodes: a tree for every rank, folded (parallel aggregated trees).
+/// PAT (parallel aggregated trees): gathers and scatters of ranks that are alone on their nodes, with a tree for every rank.
 Row pat(const NcclTask& t, const Bus& over) {
   constexpr auto p = NcclProtocol::simple;
   const double us = kPatBase + levels(t) * step_across(t, kPatAcross, p) / 3.5 + static_cast<double>(t.ranks) * kPatRank;
   return {NcclAlgorithm::pat, p, over.tree * kPatRate, us * 1e-6};
 }
 
-/// The network's switches reduce: every device sends its share up by a NIC of its own, or they go through one another in a chain.
+/// CollNet: the network's switches reduce. Every device sends its share up by a NIC of its own (direct), or a node's devices form
+/// a chain.
 Row collnet(const NcclTask& t, const Bus& over, NcclAlgorithm algorithm, NcclArchitecture a) {
   const bool direct = algorithm == NcclAlgorithm::collnet_direct;
   const double others = std::max(0.0, per_node(t) - 1);
@@ -216,7 +218,7 @@ double nvls_channels(const NcclTask& t, NcclArchitecture a) {
   return t.nodes == 1 ? 24 : 32;
 }
 
-/// Bytes that one round takes of a vector: a chunk for every channel and head, whose size NCCL fits to the vector (src/enqueue.cc).
+/// Bytes of a vector that one round reduces: a chunk for each channel and head. NCCL fits its size to the vector (src/enqueue.cc).
 double round_bytes(const NcclTask& t, std::int64_t at_once) {
   std::int64_t chunk = t.nvls_chunk.value_or(t.nodes < 4 ? 131072 : 65536);
   const auto shrink = [&](std::int64_t rounds, std::int64_t to) {
@@ -227,8 +229,8 @@ double round_bytes(const NcclTask& t, std::int64_t at_once) {
   return static_cast<double>(at_once * chunk);
 }
 
-/// As NCCL plans a reduction in the nodes' switches: by what its search gives the devices that reduce (heads); between two nodes
-/// both ways at once.
+/// Seconds that NCCL plans for a reduction in the nodes' switches (NVLS), at the rates of the devices that reduce (heads). Between
+/// two nodes a tree uses both ways at once.
 double planned_in_switch(const NcclTask& t, NcclAlgorithm algorithm, NcclArchitecture a) {
   const auto heads = static_cast<double>(t.graphs.heads);
   double bus = 2 * t.graphs.head_inside * heads * nvls_efficiency(a) * (heads - 1) / heads;
@@ -245,11 +247,11 @@ double planned_in_switch(const NcclTask& t, NcclAlgorithm algorithm, NcclArchite
   return bus_bytes(t) / bus + us * 1e-6;
 }
 
-/// As it runs. Every device sends its vector up and what it has reduced down again, and receives as much: S (1 + 1/heads) each way.
-/// Between two nodes the vector goes each way once, between more up and down a tree; once each way where the network reduces.
+/// The same reduction as it runs. Every device sends its vector up and its reduced share down, and receives as much: S (1 +
+/// 1/heads) each way. Between nodes the vector goes once each way if there are two or the network reduces, else up and down a tree.
 NcclChoice in_switch(const NcclTask& t, NcclAlgorithm algorithm, NcclArchitecture a) {
   const double heads = std::min<double>(per_node(t), kNvlsHeads), channels = nvls_channels(t, a);
-  const double sent = steps(t.kind, t.ranks) / static_cast<double>(t.ranks);  // of the vector, by a rank of a ring
+  const double sent = steps(t.kind, t.ranks) / static_cast<double>(t.ranks);  // share of the vector that a rank of a ring sends
   const bool once = t.nodes == 2 || algorithm == NcclAlgorithm::nvls;
   const double levels_across = t.nodes == 1 ? 0 : algorithm == NcclAlgorithm::nvls ? 1 : levels(t);
   constexpr auto p = NcclProtocol::simple;
@@ -270,7 +272,7 @@ bool has_in_switch(const NcclTask& t, NcclArchitecture a) {
   return t.kind == CollectiveKind::all_reduce && switches && t.switched && t.graphs.heads > 1 && t.ranks / t.nodes > 2;
 }
 
-/// Hands on what NCCL may choose from, each with the seconds that it plans for it.
+/// Calls `offer` with each pair that NCCL may choose, and with the seconds that NCCL plans for it.
 template <class Offer>
 void each_choice(const NcclTask& task, NcclArchitecture architecture, Offer offer) {
   require(task.ranks > 1 && task.nodes > 0 && task.nodes <= task.ranks, "a collective has ranks on nodes");

@@ -31,7 +31,7 @@ NcclNode nccl_node(const Topology& t, const std::vector<Rank>& members, std::int
   if (!outside) return node;
   std::set<std::int32_t> nics;
   for (const DeviceId d : here) {
-    const std::vector<std::int32_t> way = t.route(d, *outside);  // to its NIC, out of it, on
+    const std::vector<std::int32_t> way = t.route(d, *outside);  // links to its NIC, out of it, and beyond
     const double rate = std::min(built(way[0]), built(way[1]));
     node.nic = nics.empty() ? rate : std::min(node.nic, rate);
     nics.insert(way[1]);

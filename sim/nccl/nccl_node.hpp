@@ -1,5 +1,5 @@
 #pragma once
-// What NCCL's search sees of a group's node in a topology.
+// The facts of a group's node that NCCL's search reads.
 
 #include <cstdint>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace tandem::sim {
 
-/// Of the first member's node, as built: NCCL looks at it before anything is slow. `rings` of a cube mesh, and the links they cross,
-/// hold for groups that stay inside one; 0: there are none.
+/// Describes the first member's node at built rates: NCCL searches before anything is slow. `rings`: rings of a cube mesh, which
+/// cross `ring_links`; only for groups on one node; 0: there are none.
 NcclNode nccl_node(const Topology& topology, const std::vector<Rank>& members, std::int64_t rings,
                    const std::vector<std::int32_t>& ring_links);
 

@@ -7,7 +7,7 @@
 namespace tandem::sim {
 namespace {
 
-constexpr std::int64_t kMostChannels = 32;  ///< of rings: half of NCCL's MAXCHANNELS
+constexpr std::int64_t kMostChannels = 32;  ///< most rings: half of NCCL's MAXCHANNELS
 constexpr std::int64_t kMostHeads = 32;     ///< NCCL_MAX_NVLS_ARITY
 
 // GB/s of a channel that the search tries, inside a node and between nodes.
@@ -27,15 +27,15 @@ std::span<const double> rates(NcclArchitecture a, bool across) {
   return across ? std::span<const double>(kAcross) : kInside;
 }
 
-/// NCCL's rate of an NVLink over the built one: 20 of 25 GB/s, 20.6 of 25, 40.1 of 50 (src/graph/topo.h).
+/// Ratio of the rate that NCCL counts for an NVLink to its built rate: 20 of 25 GB/s, 20.6 of 25, 40.1 of 50 (src/graph/topo.h).
 double counted(NcclArchitecture a) {
   return a == NcclArchitecture::hopper ? 20.6 / 25 : a == NcclArchitecture::blackwell ? 40.1 / 50 : 20.0 / 25;
 }
 
-/// How often `rate` fits; sums of rates are rounded to thousandths there.
+/// How often `rate` fits into `whole`. NCCL rounds sums of rates to thousandths.
 std::int64_t times(double whole, double rate) { return static_cast<std::int64_t>((whole + 1e-3) / rate); }
 
-/// A node as NCCL counts: GB/s.
+/// A node with its rates as NCCL counts them, GB/s.
 struct Counted {
   NcclNode node;
   NcclArchitecture architecture;
@@ -59,7 +59,7 @@ bool split(NcclArchitecture a, const Rings& c) {
   return a < NcclArchitecture::hopper || c.rate >= 50 || c.count <= 4;
 }
 
-/// Of every ring each device's links carry one rate, and one NIC.
+/// Every ring takes one channel's rate of each device's links and, between nodes, of one NIC.
 Rings rings(const Counted& c) {
   Rings best;
   for (const double rate : c.rates()) {
@@ -69,7 +69,7 @@ Rings rings(const Counted& c) {
     const std::int64_t count = std::min({kMostChannels, inside, c.on_nics(rate)});
     if (static_cast<double>(count) * rate > static_cast<double>(best.count) * best.rate) best = {count, rate};
   }
-  if (best.count == 0) return {1, 0.1};  // no path: any order, at a rate that loses against everything
+  if (best.count == 0) return {1, 0.1};  // no path fits: one ring at a rate that loses against everything
   if (!split(c.architecture, best)) return best;
   const std::int64_t twice = std::min(2 * best.count, kMostChannels);
   return {twice, best.rate / static_cast<double>((twice + best.count - 1) / best.count)};
