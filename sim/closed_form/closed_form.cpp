@@ -10,7 +10,7 @@
 namespace tandem::sim {
 namespace {
 
-/// Plans whose every part the closed form has.
+/// Whether recurrences cover every part of a plan.
 bool known_layout(const Plan& plan, const lowering::Shapes& s, const Topology& topology) {
   const ParallelSpec& q = plan.parallel;
   const TrainingSpec& t = plan.training;
@@ -22,18 +22,18 @@ bool known_layout(const Plan& plan, const lowering::Shapes& s, const Topology& t
   const bool order = q.rank_order == "tp-cp-ep-dp-pp" && topology.ranks_per_device() == 1 && !topology.device().synchronous &&
                      (node % s.tensor == 0 || s.tensor % node == 0);
   const bool whole = z.shards == q.data * s.context && (s.experts == 0 || z.expert_shards == expert_copies(plan));
-  const bool captured = z.gathers_next && t.cuda_graphs != CudaGraphs::none;  // layers that wait for their weights are not
+  const bool captured = z.gathers_next && t.cuda_graphs != CudaGraphs::none;  // layers that wait for weights are not captured
   const bool exchange = z.zero_stage <= 1 && (z.zero_stage == 0 || whole) && !captured && !z.offload.parameters &&
                         s.dtypes.gradient_reduce == s.dtypes.gradients;
   const bool update = (u.optimizer.kind == OptimizerKind::adamw || u.optimizer.kind == OptimizerKind::sgd) && !u.post_validated;
   const Recompute again = t.recompute;
   const bool recomputed = again != Recompute::selective || t.recompute_layers == 0;
-  // What recomputed layers keep for weight passes.
+  // The tensors that recomputed layers keep for weight passes are not covered.
   const bool kept = !(s.defer_weights && again == Recompute::full);
   return model && order && exchange && update && recomputed && kept && !plan.cluster.perturbation.any();
 }
 
-/// Shares of a device's memory between which holes between tensors may count, which recurrences do not know. In an arena they always do.
+/// Shares of a device's memory between which fragmentation may decide; recurrences ignore it. In an arena it always counts.
 constexpr std::pair<double, double> kTight{0.8, 1.1};
 
 }  // namespace
@@ -57,7 +57,7 @@ Estimate ClosedForm::quick(const Plan& plan) {
   const lowering::Shapes shapes = lowering::make_shapes(plan);
   if (!known_layout(plan, shapes, topology_)) return {{}, {}, Outside::layout};
   const LayerTimes& layer = layers_.of(plan);
-  // Metrics come after a gradient has been handed on, whose way is not followed beside them.
+  // Metrics are computed after a gradient was sent on; that transfer is not followed beside them.
   if (layer.metrics.ps > 0 && plan.parallel.pipeline > 1) return {{}, {}, Outside::layout};
   return closed_form::StepEstimate({plan, shapes, topology_, cost_, layer, links_, schedules_, runtime_, scratch_}).estimate();
 }

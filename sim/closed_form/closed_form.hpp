@@ -1,7 +1,7 @@
 #pragma once
-// Step time and memory of a plan, for searches over many plans on one cluster. Either without its task graph: the times of layers and of
-// communications, each known once, in the recurrences of the pipeline's schedule and of the exchange of gradients behind it. Or from
-// short plans with its layout.
+// Step time and memory of a plan, for searches over many plans on one cluster. One way needs no task graph: recurrences of the
+// pipeline schedule and of the gradient reduction behind it, with cached times of layers and communications. The other simulates
+// short plans with the same layout.
 
 #include "sim/closed_form/estimate.hpp"
 #include "sim/closed_form/short_steps.hpp"
@@ -9,7 +9,7 @@
 
 namespace tandem::sim {
 
-/// Estimates plans on one cluster. Not for several threads at once: each has its own.
+/// Estimates plans on one cluster. Not thread-safe: each thread needs its own.
 class ClosedForm {
  public:
   /// References outlive the object.
@@ -24,10 +24,10 @@ class ClosedForm {
   Estimate estimate(const Plan& plan, const Estimate& quick, MemoryEstimate by);
   /// The same in microseconds, or outside: by recurrences alone. Its memory is within some percent where it fits with room.
   Estimate quick(const Plan& plan);
-  /// Memory alone, as MemoryEstimate::live_peak has it, of any plan: by short plans that are lowered and not simulated.
+  /// Memory of any plan by MemoryEstimate::live_peak. Lowers short plans, but does not simulate them.
   Bytes memory_alive(const Plan& plan) { return short_.memory_alive(plan); }
-  /// When the last pass ends if gradients and weights take no time to travel, whatever ZeRO and offloading do: the step takes no less.
-  /// Zero where recurrences do not have the plan's layers.
+  /// A lower bound of the step time: the end of the last pass if gradients and weights take no time to travel, without ZeRO and
+  /// offloading. Zero if recurrences do not cover the plan.
   Duration passes(const Plan& plan);
 
  private:

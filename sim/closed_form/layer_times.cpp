@@ -13,7 +13,7 @@
 namespace tandem::sim {
 namespace {
 
-/// The same costs on a host that launches in no time: what the device needs.
+/// The cost model of a host that launches in no time: it gives the device's time alone.
 class DeviceTime final : public CostModel {
  public:
   explicit DeviceTime(const CostModel& cost) : cost_(cost) {}
@@ -29,10 +29,10 @@ class DeviceTime final : public CostModel {
   const CostModel& cost_;
 };
 
-/// Of the plan whose step is read.
+/// Micro-batches of the small plan.
 constexpr std::int64_t kSmallBatches = 3;
 
-/// Where the time of an instance belongs; nothing for the optimizer and what leads to it.
+/// The field for an instance's time; null for the optimizer and what leads to it.
 PartTime* part(LayerTimes& out, const Instance& i, const std::string& name) {
   const std::size_t order = i.micro_batch == 0 ? 0 : 1;
   if (i.layer >= 0) {
@@ -56,13 +56,13 @@ std::int64_t computation(const Reader& reader, const std::vector<Task>& tasks, s
   return sum;
 }
 
-/// An instance's time is from its first computation to that of the next: whatever of its collectives sticks out is in it.
+/// An instance's time is from its first computation to the next instance's. It includes exposed collectives.
 void read_times(LayerTimes& out, const SimulatedStep& simulated, const TaskGraph& graph) {
   const Reader reader(simulated, 0);
   const Program& program = graph.programs[0];
   PartTime* open = nullptr;
   std::int64_t since = 0, end = 0, busy = 0;
-  std::array<std::int64_t, kSmallBatches> head{}, embed{};  // starts of backward passes' ends, by micro-batch
+  std::array<std::int64_t, kSmallBatches> head{}, embed{};  // starts of the head's and embedding's backward passes, by micro-batch
   for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
     const auto& tasks = graph.of(program.instances[i]).tasks;
     const auto first = std::find_if(tasks.begin(), tasks.end(), [](const Task& t) { return t.stream == Stream::compute; });
@@ -73,7 +73,7 @@ void read_times(LayerTimes& out, const SimulatedStep& simulated, const TaskGraph
     if (graph.of(program.instances[i]).name == "embed_backward") embed.at(batch) = start;
     if (open != nullptr) open->ps = start - since;
     open = part(out, program.instances[i], graph.of(program.instances[i]).name);
-    if (open != nullptr && open->ps > 0) open = nullptr;  // the first layer of its kind that passes speaks for all
+    if (open != nullptr && open->ps > 0) open = nullptr;  // the first layer of a kind stands for all
     since = start;
     for (const BlockTimes& b : out.blocks)
       if (open == &b.backward[1]) busy += computation(reader, tasks, i);
@@ -147,8 +147,8 @@ void read_lowering(LayerTimes& out, const lowering::Shapes& shapes) {
 
 }  // namespace
 
-/// The fewest layers that have all kinds of the model's, with one more behind them: what is read of the first layer of a kind ends where the
-/// next layer begins, and the head begins with a gather of its own. Those in front of experts are one where that leaves the kinds.
+/// Cuts a model to the fewest layers with all its kinds, plus one: a layer's time ends where the next layer begins, and the head
+/// begins with a gather of its own. Dense layers in front of experts become one if all kinds remain.
 void shorten(ModelSpec& m) {
   const auto kinds = [](const ModelSpec& of, std::int64_t layers) {
     std::set<LayerKind> out;
@@ -168,14 +168,14 @@ void shorten(ModelSpec& m) {
   }
 }
 
-/// Ranks of data parallelism that hold all experts together.
+/// The fewest data ranks that hold all experts together.
 std::int64_t fewest_copies(const ParallelSpec& q) {
   const std::int64_t ranks = q.expert * q.expert_tensor, each = q.tensor * q.context;
   return q.expert == 1 ? 1 : std::lcm(ranks, each) / each;
 }
 
-/// Few layers on one stage and as few data ranks as hold all experts, every region of parameters a unit of its own: what plans with the
-/// same layers have in common. The stack's facts are not among it.
+/// Makes the small plan that plans with the same layers share. It has few layers on one stage, the fewest data ranks that hold all
+/// experts, and every region of parameters as a unit of its own. It does not set the stack's facts.
 void LayerTimesCache::make_small(const Plan& plan) {
   small_.model = plan.model;
   small_.parallel = plan.parallel;
@@ -220,7 +220,7 @@ const LayerTimes& LayerTimesCache::of(const Plan& plan) {
   read_lowering(out, shapes);
   out.boundary_elements = boundary_elements(graph);
   out.first_launches = first_launches(graph);
-  const bool captured = small_.training.cuda_graphs == CudaGraphs::iteration;  // sums of gradients and shares of boundaries, too
+  const bool captured = small_.training.cuda_graphs == CudaGraphs::iteration;  // gradient sums and boundary gathers, too
   const HostOperations& of_stack = small_.stack.facts.host_operations;
   out.collective_launches = captured ? 0 : of_stack.of(kind_name(Collective{}), 0);
   out.update_recorded = of_stack.update_recorded;

@@ -1,6 +1,6 @@
 #pragma once
-// What a layer, the embedding and the head take on one rank, and what they hold: read once off a step of a small plan with the same
-// layers, and kept for every plan that has them, whatever its pipeline, data parallelism or batch.
+// Times and bytes of a layer, the embedding and the head on one rank. They are read off a simulated step of a small plan with the
+// same layers, and cached for every plan with these, whatever its pipeline, data parallelism or batch.
 
 #include <array>
 #include <cstdint>
@@ -15,43 +15,43 @@
 
 namespace tandem::sim {
 
-/// ps of device time, and how many operations of the host that takes.
+/// Device time in ps, and the number of host operations that launch it.
 struct PartTime {
   std::int64_t ps = 0, launches = 0;
 };
 
-/// [0]: of the first micro-batch, which writes gradients; [1]: of the others, which add.
+/// [0]: the first micro-batch, which writes gradients; [1]: the others, which add to them.
 using ByOrder = std::array<PartTime, 2>;
 
-/// Of the layers of one kind.
+/// Times and bytes of a layer of one kind.
 struct BlockTimes {
   PartTime forward, recompute;
   ByOrder backward, weight;
-  Bytes saved;              ///< kept of one micro-batch for its backward pass, the layer's input not counted
+  Bytes saved;              ///< kept for one micro-batch's backward pass, without the layer's input
   lowering::LayerWork work; ///< only for schedules that split backward passes
 };
 
 struct LayerTimes {
   std::array<BlockTimes, kLayerKinds> blocks;
   PartTime embed_forward;
-  PartTime metrics;                 ///< after the backward pass of the stage with the head
-  std::int64_t sums = 0;            ///< ps that a layer of the last micro-batch takes longer: tensor ranks sum what they hold alike
-  double computing = 1;             ///< of a layer's backward pass, by time
-  /// Operations of the host for a block's first task and for a tensor collective.
+  PartTime metrics;                 ///< metrics, after the backward pass of the stage with the head
+  std::int64_t sums = 0;            ///< extra ps of a layer in the last micro-batch: tensor ranks sum replicated gradients
+  double computing = 1;             ///< share of computation in a layer's backward pass
+  /// Host operations that issue a block's first task, and a tensor collective.
   std::int64_t first_launches = 1, collective_launches = 1;
-  bool update_recorded = false;  ///< the host has all of the update before it begins
+  bool update_recorded = false;  ///< the host records the whole update before it begins
   ByOrder embed_backward, head_forward, head_backward;
-  // What the lowering makes of the plan, whatever its stages.
+  // Results of the lowering that do not depend on the stages.
   lowering::ModelRegions regions;
   lowering::EndWork ends;  ///< only for schedules that split backward passes
   // Bytes of one micro-batch.
-  Bytes hidden;   ///< of the tensor between layers
-  Bytes scratch;  ///< the most that a template uses, but for the head's
-  Bytes head;     ///< kept of the head for its backward pass
-  Bytes apart;    ///< for the whole step, beside weights, gradients and states: workspaces, copies of matrices, tokens
-  Bytes passing;  ///< the most that comes and goes while the small model, which has both ends, holds one micro-batch
-  std::vector<std::size_t> small_kinds;  ///< of the small model's layers
-  std::int64_t boundary_elements = 0;  ///< that one rank sends to the next stage
+  Bytes hidden;   ///< the tensor between layers
+  Bytes scratch;  ///< largest scratch of a template other than the head's
+  Bytes head;     ///< kept for the head's backward pass
+  Bytes apart;    ///< live for the whole step beside weights, gradients and states: workspaces, copies of matrices, tokens
+  Bytes passing;  ///< peak of all other tensors in the small model, which has both ends and holds one micro-batch
+  std::vector<std::size_t> small_kinds;  ///< kinds of the small model's layers
+  std::int64_t boundary_elements = 0;  ///< elements that one rank sends to the next stage
 };
 
 class LayerTimesCache {
@@ -59,7 +59,7 @@ class LayerTimesCache {
   /// References outlive the cache.
   LayerTimesCache(const Topology& topology, const CostModel& cost) : topology_(topology), cost_(cost) {}
 
-  /// Of a plan without a decoder.
+  /// Returns the times of a plan without a decoder.
   const LayerTimes& of(const Plan& plan);
 
  private:

@@ -23,7 +23,7 @@ Transfer transfer_of(const Topology& topology, const CostModel& cost, const Link
   return plan_alone({no_graph, no_mesh, topology, cost}, Message{0, op, -1}, ranks_of(members), links);
 }
 
-/// Flows of another transfer on the links that the first one crosses.
+/// Adds another transfer's flows on the links that the first one crosses.
 void add_flows(Transfer& transfer, const Transfer& other) {
   for (std::size_t u = 0; u < std::min(transfer.uses.size(), other.uses.size()); ++u)
     for (LinkUse& use : transfer.uses[u])
@@ -36,7 +36,7 @@ void add_flows(Transfer& transfer, const Transfer& other) {
 LinkTimes::LinkTimes(const Topology& topology, const CostModel& cost)
     : topology_(topology), cost_(cost), links_(capacities(topology)) {}
 
-/// Groups that lie alike on their nodes are alike.
+/// Groups at the same places in their nodes have the same key.
 void LinkTimes::write_key(const Op& op, const Members& m) {
   const std::int64_t node = topology_.devices_per_node() * topology_.ranks_per_device();
   key_.assign({static_cast<std::int64_t>(op.index()), m.first % node, m.stride, m.count, m.inner, m.groups});

@@ -1,5 +1,5 @@
 #pragma once
-// What communications take that start together and share their links with nobody else, and whether others do.
+// Times of communications that start together and share their links with no others, and whether others share them.
 
 #include <cstdint>
 #include <unordered_map>
@@ -16,7 +16,7 @@ namespace tandem::sim {
 /// Ranks first + i x stride + j for i < count, j < inner.
 struct Members {
   std::int64_t first = 0, stride = 1, count = 1, inner = 1;
-  std::int64_t groups = 1;  ///< alike, each one rank further on, that do the same at the same time
+  std::int64_t groups = 1;  ///< groups like this one, each one rank further on, that do the same at the same time
   std::int64_t size() const { return count * inner; }
 };
 
@@ -25,12 +25,12 @@ class LinkTimes {
   /// References outlive the object.
   LinkTimes(const Topology& topology, const CostModel& cost);
 
-  /// ps of a Collective among members, or of a Send from the first to the second, beside the other groups'.
+  /// Picoseconds of a Collective among the members, or of a Send from the first to the second, while the other groups do the same.
   std::int64_t alone(const Op& op, const Members& members);
 
-  /// Whether `op` of `members` uses a link in common with the same of groups n x `by` ranks further on, n < `times`.
+  /// Whether `op` of `members` shares a link with `op` of the groups n x `by` ranks further on, n < `times`.
   bool crowded(const Op& op, const Members& members, std::int64_t times, std::int64_t by);
-  /// Whether one group's `a` and another's `b` use a link in common.
+  /// Whether `a` of one group and `b` of another share a link.
   bool meet(const Op& a, const Members& of_a, const Op& b, const Members& of_b);
 
  private:

@@ -12,7 +12,7 @@ void add(Communications& to, const Port& port) {
   to.ports.push_back(port);
 }
 
-/// As one template a stage.
+/// Lists the stages' communications, with one template a stage.
 Communications communications_of(const std::vector<lowering::StageGroups>& stages) {
   Communications out;
   out.first_slot = {0};

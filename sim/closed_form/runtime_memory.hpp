@@ -1,5 +1,5 @@
 #pragma once
-// What a stage's ranks hold beside their tensors: the device's runtime, libraries' workspaces and communicators' buffers.
+// Memory of a stage's ranks beside their tensors: the device's runtime, libraries' workspaces and communicators' buffers.
 
 #include <cstdint>
 #include <unordered_map>
@@ -17,7 +17,7 @@ class RuntimeMemory {
   /// References outlive the object.
   RuntimeMemory(const Topology& topology, const CostModel& cost) : topology_(topology), cost_(cost) {}
 
-  /// By stage, of a plan that recurrences cover: its groups follow from its degrees.
+  /// Returns the bytes by stage. The plan must be one that recurrences cover: its groups follow from its degrees.
   const std::vector<Bytes>& of(const Plan& plan, bool tied);
 
  private:

@@ -8,12 +8,12 @@
 namespace tandem::sim {
 namespace {
 
-constexpr std::size_t kTimesOfChunk = 6;  ///< in PassTimes::pass; the first is that of the first micro-batch's forward pass
+constexpr std::size_t kTimesOfChunk = 6;  ///< entries in PassTimes::pass; the first is the first micro-batch's forward pass
 
 }  // namespace
 
-/// Brings all stages' events into an order in which every step's inputs are known: transfers are a rendezvous of the
-/// sender's and the receiver's streams, each in its own order, so any order that can be is as good as any other.
+/// Brings all stages' events into an order in which every step's inputs are known. A transfer is a rendezvous of the
+/// sender's and the receiver's streams, each in its own order, so every possible order gives the same times.
 class ScheduleFormula::Writer {
  public:
   Writer(ScheduleFormula& formula, ScheduleKind kind, const ScheduleShape& shape) : tape_(formula), shape_(shape) {
@@ -167,11 +167,11 @@ ScheduleFormula& PassSchedules::formula(ScheduleKind kind, const ScheduleShape& 
   return tapes_.try_emplace({kind, shape.stages, shape.micro_batches, shape.chunks, std::move(costs)}, kind, shape).first->second;
 }
 
-/// Passes forward that are simulated at least, and micro-batches for each stage: with fewer, what decides in the long run may not
-/// decide yet.
+/// Least numbers of forward passes and of micro-batches a stage that are computed. With fewer, the schedule may not repeat itself
+/// yet.
 constexpr std::int64_t kPasses = 2048, kBatches = 8;
 
-/// Micro-batches after which a step that has more of them goes on as before: interleaved ones in whole groups.
+/// Number of micro-batches after which a step repeats itself. Interleaved schedules need whole groups of them.
 std::int64_t PassSchedules::enough(const ScheduleShape& shape) {
   const std::int64_t p = shape.stages, rest = shape.micro_batches % p;
   if (shape.chunks > 1 && rest != 0) return shape.micro_batches;
@@ -191,7 +191,7 @@ void PassSchedules::compute(ScheduleKind kind, const ScheduleShape& shape, const
     for (std::size_t i = 0; i < (ends.*list).size(); ++i) (ends.*list)[i] += more * ((ends.*list)[i] - (before_.*list)[i]);
 }
 
-/// All that the times of a step depend on.
+/// Writes all that the times of a step depend on into `words_`, the cache's key.
 void PassSchedules::write_words(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times) {
   words_.assign({static_cast<std::int64_t>(kind), shape.stages, shape.micro_batches, shape.chunks, shape.transfer,
                  shape.steps_overlap, shape.exchanges, shape.pairs, times.after_arrival, times.gather, times.wait_for_send});

@@ -1,5 +1,5 @@
 #pragma once
-// A pipeline schedule as a recurrence: the end of a pass or transfer is the latest end of what it waits for, plus its time. The list of
+// A pipeline schedule as a recurrence: a pass or transfer ends its own time after the latest end of what it waits for. The list of
 // steps is written once for a schedule and evaluated with any times.
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace tandem::sim {
 
-/// What a schedule's passes and transfers take, ps.
+/// Times of a schedule's passes and transfers, ps.
 struct PassTimes {
   /// By (stage x chunks + chunk) x 3 + {forward, backward, weight}, x 2 + (1 for all micro-batches but the first).
   std::vector<std::int64_t> pass;
   /// Forward transfers by sender, then backward ones.
   std::vector<std::int64_t> transfer;
-  /// By stage x chunks + chunk: the first micro-batch's forward pass ends no earlier. Empty: nothing is waited for.
+  /// By stage x chunks + chunk: earliest end of the first micro-batch's forward pass. Empty: no limit.
   std::vector<std::int64_t> earliest;
-  std::int64_t after_arrival = 0;   ///< between what arrived and the computation that uses it: launches
-  std::int64_t gather = 0;          ///< putting together what arrived in shares; 0: it came whole
+  std::int64_t after_arrival = 0;   ///< launches between an arrival and the computation that uses it
+  std::int64_t gather = 0;          ///< gathering the shares of an arrived tensor; 0: it arrives whole
   bool wait_for_send = false;       ///< a stage's next computation waits for its last send
 
   static std::size_t index(std::int64_t stage, std::int64_t chunks, std::int64_t chunk, Phase phase, bool later) {
@@ -33,9 +33,9 @@ struct PassTimes {
 
 /// Ends, ps from the start of the step.
 struct PassEnds {
-  std::vector<std::int64_t> stage;     ///< of a stage's last pass
-  std::vector<std::int64_t> backward;  ///< by stage x chunks + chunk: of the last backward pass
-  std::vector<std::int64_t> gradient;  ///< the same, or of the last weight pass
+  std::vector<std::int64_t> stage;     ///< by stage: its last pass
+  std::vector<std::int64_t> backward;  ///< by stage x chunks + chunk: the last backward pass
+  std::vector<std::int64_t> gradient;  ///< likewise: the last weight pass, or backward pass if there are none
 };
 
 class ScheduleFormula {
@@ -43,15 +43,15 @@ class ScheduleFormula {
   ScheduleFormula(ScheduleKind kind, const ScheduleShape& shape);
 
   void evaluate(const PassTimes& times, PassEnds& ends);
-  /// The most passes of chunks that a stage holds for their backward passes.
+  /// The most chunks' forward passes whose activations a stage holds at once.
   std::int64_t most_held(std::int64_t stage) const { return held_[static_cast<std::size_t>(stage)]; }
 
  private:
   struct Entry {
     std::int32_t stage, peer;        ///< peer < 0: a computation
     std::int32_t time;               ///< index into PassTimes::pass or ::transfer
-    std::int32_t in = -1;            ///< register: arrival of the input; of a transfer: end of what made it
-    std::int32_t credit = -1;        ///< register: end of what used the buffer before
+    std::int32_t in = -1;            ///< register: arrival of the input; of a transfer: end of the pass that made it
+    std::int32_t credit = -1;        ///< register: end of the pass that used the buffer before
     std::int32_t out = -1;           ///< register
   };
   class Writer;
@@ -64,8 +64,8 @@ class ScheduleFormula {
   std::vector<std::int64_t> computing_, sending_, receiving_, sent_;  // scratch, by stage
 };
 
-/// Times of schedules of any length: a part that repeats is computed for a few micro-batches and continued. Plans whose passes and
-/// transfers take the same share what was computed.
+/// Evaluates schedules of any length: a part that repeats is computed for a few micro-batches and extrapolated. Plans with equal
+/// times of passes and transfers share a cached result.
 class PassSchedules {
  public:
   /// Times of the whole step; the reference holds until the next call.
@@ -78,7 +78,7 @@ class PassSchedules {
   void write_words(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times);
   static std::int64_t enough(const ScheduleShape& shape);
 
-  /// Kind, stages, micro-batches, chunks, and costs with all else.
+  /// Kind, stages, micro-batches, chunks, then costs and all other fields of the shape.
   using Key = std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t, std::vector<std::int32_t>>;
   std::map<Key, ScheduleFormula> tapes_;
   std::unordered_map<std::vector<std::int64_t>, PassEnds, WordsHash> known_;

@@ -13,24 +13,24 @@
 namespace tandem::sim {
 namespace {
 
-/// Levels of short plans; behind them the plan itself is simulated.
+/// Levels of short plans, each longer than the one before. After the last the plan itself is simulated.
 constexpr int kLevels = 3;
-/// A slope that changes, if it went on as far as the plan does, may change time and memory by these shares.
+/// Largest shares of time and memory by which a slope that keeps changing up to the plan's length may be wrong.
 constexpr double kTime = 0.002, kMemory = 0.005;
 
-/// How far a growth is simulated: more layers than the short plan has, so that it is seen if the host or gradients fall behind, and two
+/// How many growths are simulated: more layers than the short plan has, to see whether the host or gradients fall behind, and two
 /// turns of the pipeline.
 std::int64_t far_of(const lowering::Growth& g) {
   constexpr std::int64_t kLayers = 12, kTurns = 2;
   return std::min(g.times, g.of == lowering::Growth::Of::micro_batches ? kTurns : std::max<std::int64_t>(2, kLayers / g.each));
 }
 
-/// An arena that is this much larger than the slopes say is taken to be near the end of a device.
+/// Factor on the extrapolated arena when it is compared with the device's memory.
 constexpr double kRoom = 1.02;
 
 bool of_layers(const lowering::Growth& g) { return g.of != lowering::Growth::Of::micro_batches; }
 
-/// What simulating a plan costs, in passes of layers; what does not grow with them is worth so many.
+/// Cost of simulating a plan in passes of layers; kSetUp is the part that does not grow with them.
 constexpr double kSetUp = 20;
 double work(const Plan& plan) { return kSetUp + static_cast<double>(plan.model.total_layers() * plan.micro_batches()); }
 
@@ -96,7 +96,7 @@ std::vector<Bytes> ShortSteps::runtime(const Plan& plan, const TaskGraph& graph)
   return out;
 }
 
-/// What the program of the whole plan needs.
+/// Memory of the whole plan, which is lowered and whose allocator is simulated.
 Bytes ShortSteps::walked(const Plan& plan, const std::vector<Bytes>& runtime) const {
   const TaskGraph graph = lower(plan);
   const Mesh mesh = make_mesh(plan);
@@ -160,7 +160,7 @@ const ShortSteps::Known& ShortSteps::known(const lowering::ShortPlan& s, Reads r
   return known_.emplace(key, read(s, reads)).first->second;
 }
 
-/// The plan itself behind the last level, and where that costs less.
+/// The short plan of a level; the plan itself after the last level, or if it costs less.
 lowering::ShortPlan ShortSteps::shortened(const Plan& plan, int level) {
   if (level < kLevels)
     if (lowering::ShortPlan s = lowering::shorten(plan, level); worth(s, plan)) return s;

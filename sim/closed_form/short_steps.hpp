@@ -1,6 +1,6 @@
 #pragma once
-// Step time and memory of a plan from event simulations of short plans with the same layers and layout. What a layer and a micro-batch
-// more take is read off them, whatever sets it: the host, the network, or gathers of weights.
+// Step time and memory of a plan from event simulations of short plans with the same layers and layout. These show what one more
+// layer or micro-batch adds, whatever limits it: the host, the network, or gathers of weights.
 
 #include <cstdint>
 #include <unordered_map>
@@ -20,10 +20,10 @@ enum class MemoryEstimate : std::uint8_t {
   live_peak,   ///< largest sum of live tensors, without fragmentation
 };
 
-/// Of a whole step.
+/// Time and memory of a whole step.
 struct ReadStep {
   std::int64_t ps = 0;
-  Bytes memory;        ///< of the rank that needs most, the device's runtime included
+  Bytes memory;        ///< memory of the rank that needs most, with the device's runtime
   bool whole = false;  ///< the plan itself was simulated
 };
 
@@ -38,21 +38,21 @@ class ShortSteps {
   Bytes memory_alive(const Plan& plan) { return read(plan, Reads::memory, MemoryEstimate::live_peak).memory; }
 
  private:
-  /// What of a short plan is asked for.
+  /// What is read off a short plan: its memory, or its time too.
   enum class Reads : std::uint8_t { memory, all };
 
-  /// Picoseconds (0 where memory alone is read), then by stage bytes that are alive at once, then by stage bytes of the arena.
+  /// Step time in ps (0 if only memory is read), then bytes: the live peak of every stage, and the arena of every stage.
   using Point = std::vector<double>;
   struct Slope {
-    Point far;     ///< what growing as far as was simulated adds
-    Point each;    ///< what each growth adds at its end
-    Point change;  ///< of that since the first one
+    Point far;     ///< added by all simulated growths together
+    Point each;    ///< added by each further growth
+    Point change;  ///< `each` less what the first growth added
   };
   struct Known {
     Point base;
-    std::vector<Bytes> runtime;    ///< by stage, which does not grow
+    std::vector<Bytes> runtime;    ///< by stage; it does not grow
     std::vector<Slope> slopes;     ///< by growth
-    std::vector<Point> together;   ///< what a growth of layers takes more for each growth of micro-batches
+    std::vector<Point> together;   ///< by growth of layers: what it adds more with each growth of micro-batches
   };
   using Key = std::vector<std::int64_t>;
 

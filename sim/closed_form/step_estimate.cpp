@@ -12,17 +12,17 @@
 namespace tandem::sim::closed_form {
 namespace {
 
-/// The lowering's; what goes nowhere waits for nobody.
+/// The lowering's sharding, without buckets if there is one data rank: nothing is reduced then.
 lowering::Sharding sharding_of(const Plan& plan, std::int64_t data) {
   lowering::Sharding z = lowering::sharding_of(plan);
   if (data == 1) z.bucket_bytes = Bytes(0);
   return z;
 }
 
-/// Whether units take the same time on their way.
+/// Whether the reductions of two units take the same time.
 bool alike(const Unit& a, const Unit& b) { return a.elements == b.elements && a.replication == b.replication; }
 
-/// The kind of all layers, kLayerKinds where there are several.
+/// The kind of all layers; kLayerKinds if there are several.
 std::size_t only_kind(const LayerKinds& kinds) {
   std::size_t only = kLayerKinds, count = 0;
   for (std::size_t k = 0; k < kLayerKinds; ++k)
@@ -67,7 +67,7 @@ Estimate StepEstimate::estimate() {
   std::vector<Tail> tails = all_tails(ends);
   Estimate e;
   e.step_time = Duration::picoseconds(update(tails));
-  // As in sim/engine/simulate_step: what is less than that, all stages' added, is not counted.
+  // As in sim/engine/simulate_step: a smaller slowdown, summed over all stages, is not counted.
   if (longer_ > e.step_time.ps() / kNoticed) {
     slowed_ = true;
     tails = all_tails(ends);
@@ -99,7 +99,7 @@ std::vector<StepEstimate::Tail> StepEstimate::all_tails(const PassEnds& ends) {
 
 // ---- the pipeline ----
 
-/// By stage, what an automatic order is made for; empty where there is none.
+/// By stage: the work of passes, from which an automatic order is made; empty if backward passes are not split.
 std::vector<PassWork> StepEstimate::work() const {
   std::vector<PassWork> stages;
   if (!split_backward_) return stages;
@@ -182,7 +182,7 @@ void StepEstimate::fill_transfers() {
   if (in_.shapes.host_receives) times.after_arrival = launches * in_.cost.launch().ps();
 }
 
-/// Of the tensor between layers, from the tensor ranks' shares.
+/// Time to gather the tensor between layers from the tensor ranks' shares.
 std::int64_t StepEstimate::gather_time() {
   const std::int64_t whole = in_.layer.boundary_elements * t_;
   return alone(collective(CollectiveKind::all_gather, Group::tensor, whole, dtypes_.compute), {0, 1, t_});
@@ -208,7 +208,7 @@ void StepEstimate::list_parts() {
   }
 }
 
-/// Between the last backward pass and a tied matrix' gradient that leaves as one.
+/// Time after the last backward pass to add both gradients of a tied matrix that are reduced as one.
 std::int64_t StepEstimate::added_uses() const {
   if (!tied_ || p_ > 1 || uses_apart_) return 0;
   return compute(Accumulate{regions_.word.elements, dtypes_.gradients, dtypes_.gradients});
@@ -235,12 +235,12 @@ std::int64_t StepEstimate::completed(std::int64_t s, const lowering::RegionPlace
   return head + gradient_pass(layer, c.layers - l) + recompute_pass(layer, std::max<std::int64_t>(0, again - l));
 }
 
-/// The stage's units in order of completion, and when each is complete.
+/// Lists the stage's units in order of completion, and when each is complete.
 void StepEstimate::list_units(std::int64_t s, const PassEnds& ends, std::int64_t late) {
   using lowering::RegionKind;
   const lowering::StageUnits& stage = parts_of(s).units;
   in_.scratch.units.clear();
-  // A stage with both uses of a tied matrix keeps the gradient of the output apart; it leaves first, with the head's.
+  // A stage with both uses of a tied matrix keeps the output's gradient apart. It is reduced first, with the head's.
   if (uses_apart_) {
     const lowering::RegionPlace output{RegionKind::output, static_cast<std::int32_t>(v_ - 1)};
     Unit& unit = in_.scratch.units.emplace_back();
@@ -262,7 +262,7 @@ void StepEstimate::list_units(std::int64_t s, const PassEnds& ends, std::int64_t
   }
 }
 
-/// What sums a unit over the ranks that have its parameters.
+/// The collective that sums a unit over the ranks that have its parameters.
 Collective StepEstimate::unit_sum(const Unit& u) const {
   const bool experts = u.replication == Replication::expert, scatter = sharding_.zero_stage > 0;
   const Group all = experts ? Group::expert_data : Group::data, shards = experts ? Group::expert_shard : Group::shard;
@@ -275,7 +275,7 @@ Collective StepEstimate::weight_gather(const Unit& u) const {
   return collective(CollectiveKind::all_gather, shards, u.elements, dtypes_.weights);
 }
 
-/// Units leave one after the other, each when it is complete; the end of the last.
+/// Reduces units one after the other, each when it is ready. Returns the end of the last reduction.
 std::int64_t StepEstimate::send_units(std::int64_t s) {
   std::int64_t lane = 0, time = 0;
   const Unit* timed = nullptr;  // most units are as large as the one before
@@ -294,14 +294,14 @@ std::int64_t StepEstimate::send_units(std::int64_t s) {
   return lane;
 }
 
-/// How long units were on the way until `when`.
+/// Time of reductions until `when`.
 std::int64_t StepEstimate::sending_until(std::int64_t when) const {
   std::int64_t sum = 0;
   for (const Unit& u : in_.scratch.units) sum += std::max<std::int64_t>(0, std::min(u.end, when) - u.start);
   return sum;
 }
 
-/// What of the memory's time units had taken by `when`.
+/// Memory time of reductions until `when`.
 std::int64_t StepEstimate::memory_until(std::int64_t when) const {
   std::int64_t sum = 0;
   for (const Unit& u : in_.scratch.units) {
@@ -313,7 +313,7 @@ std::int64_t StepEstimate::memory_until(std::int64_t when) const {
   return sum;
 }
 
-/// `late`: what later stages' passes took longer because gradients were under way beside them; this stage adds its own.
+/// `late`: delay of later stages' passes by overlapping reductions; this stage adds its own.
 StepEstimate::Tail StepEstimate::tail(std::int64_t s, const PassEnds& ends, std::int64_t& late) {
   Tail t;
   std::int64_t n = 0;
@@ -323,7 +323,7 @@ StepEstimate::Tail StepEstimate::tail(std::int64_t s, const PassEnds& ends, std:
   t.computed = ends.stage[static_cast<std::size_t>(s)] + late + added_uses() +
                in_.layer.collective_launches * in_.cost.launch().ps();
   list_units(s, ends, late);
-  // Units leave as they are completed, or in their order behind all passes.
+  // Units are reduced as they are completed, or in their order behind all passes.
   if (reduces_beside_backward(in_.plan.parallel, StageId(static_cast<std::int32_t>(s))))
     std::stable_sort(in_.scratch.units.begin(), in_.scratch.units.end(),
                      [](const Unit& a, const Unit& b) { return a.ready < b.ready; });
@@ -344,7 +344,7 @@ StepEstimate::Tail StepEstimate::tail(std::int64_t s, const PassEnds& ends, std:
   std::int64_t gather = 0;
   const Unit* gathered = nullptr;
   for (const Unit& u : in_.scratch.units) {
-    if (u.word || d_ > 1) t.word = u.end;  // on their way they keep their order, and what ties stages comes last
+    if (u.word || d_ > 1) t.word = u.end;  // reductions keep their order, and that of tied stages comes last
     const bool experts = u.replication == Replication::expert;
     if ((experts ? sharding_.expert_shards : sharding_.shards) <= 1 || u.copy) continue;
     if (gathered == nullptr || !alike(u, *gathered)) gather = alone(weight_gather(u), copies(s, u.replication));
@@ -362,7 +362,7 @@ StepEstimate::Tail StepEstimate::tail(std::int64_t s, const PassEnds& ends, std:
   return t;
 }
 
-/// Gradients of both uses of a tied matrix are added, over its stages or on the one that has both.
+/// When the gradients of both uses of a tied matrix are added, over its stages or on the one that has both.
 std::int64_t StepEstimate::tied(const std::vector<Tail>& tails) {
   if (!tied_) return 0;
   const std::int64_t share = word_unit_.shard_elements();
@@ -373,7 +373,7 @@ std::int64_t StepEstimate::tied(const std::vector<Tail>& tails) {
                {0, (p_ - 1) * stride_, 2, 1, stride_});
 }
 
-/// Ties, norm, clip, update, and with ZeRO the gathering of weights.
+/// The end of the step: tied gradients, norm, clip, update, and with ZeRO the gather of weights.
 std::int64_t StepEstimate::update(const std::vector<Tail>& tails) {
   const std::int64_t tie = tied(tails);
   std::int64_t normed = 0;

@@ -12,24 +12,24 @@
 
 namespace tandem::sim::closed_form {
 
-/// A unit of gradients on its way (models/lowering/shapes/stage_units.hpp): it leaves when its last region is complete.
+/// A unit of gradients and its reduction (models/lowering/shapes/stage_units.hpp). It is ready when its last region is complete.
 struct Unit {
   std::int64_t elements = 0, ready = 0;
-  std::int64_t start = 0, end = 0;  ///< of the way
+  std::int64_t start = 0, end = 0;  ///< ps; of the reduction
   std::int64_t moved = 0;           ///< scratch
   Replication replication = Replication::data;
-  bool copy = false;                ///< a gradient of parameters that have another one
-  bool word = false;                ///< the word matrix is in it
+  bool copy = false;                ///< a second gradient of parameters in another unit
+  bool word = false;                ///< it contains the word matrix
 };
 
-/// What is reused from plan to plan.
+/// Memory that is reused from plan to plan.
 struct Scratch {
   PassTimes times;
   std::vector<Unit> units;
   std::int64_t passes = 0;   ///< ps: when the last pass has ended
 };
 
-/// What a plan's step is estimated from.
+/// The inputs of a plan's estimate.
 struct Parts {
   const Plan& plan;
   const lowering::Shapes& shapes;
@@ -42,7 +42,7 @@ struct Parts {
   Scratch& scratch;
 };
 
-/// Of a stage, ascending chunk.
+/// The chunks of a stage, ascending.
 using ChunkParts = std::vector<lowering::ChunkPart>;
 
 class StepEstimate {
@@ -50,25 +50,25 @@ class StepEstimate {
   explicit StepEstimate(const Parts& parts);
 
   Estimate estimate();
-  /// When the last pass of a stage has ended: what comes behind takes no less than nothing.
+  /// When the last pass of all stages ends, ps: a lower bound of the step time.
   std::int64_t passes();
 
  private:
-  /// States of a stage that lie in the host's memory. Unit by unit they come, are updated and go back.
+  /// Optimizer states of a stage in host memory. Unit by unit they are copied to the device, updated and copied back.
   struct HostStates {
-    std::int64_t elements = 0;   ///< of the rank's parameters
-    std::int64_t together = 0;   ///< the most of two units that follow each other, which are there at once
-    std::int64_t arrival = 0;    ///< ps: the first unit comes
-    std::int64_t first = 0;      ///< ps: updating the first unit and taking it back
-    std::int64_t rest = 0;       ///< ps: the others, one after the other
-    std::int64_t last_back = 0;  ///< ps: of that, taking the last one back
+    std::int64_t elements = 0;   ///< number of the rank's parameters with such states
+    std::int64_t together = 0;   ///< most elements of two consecutive units: they are on the device at once
+    std::int64_t arrival = 0;    ///< ps: copying the first unit to the device
+    std::int64_t first = 0;      ///< ps: updating the first unit and copying it back
+    std::int64_t rest = 0;       ///< ps: copying and updating all other units
+    std::int64_t last_back = 0;  ///< ps: copying the last unit back, a part of `rest` or `first`
   };
-  /// What one stage does behind its last pass.
+  /// What one stage does behind its last pass, and when.
   struct Tail {
-    std::int64_t reduced = 0;    ///< ps: its gradients are summed
-    std::int64_t word = 0;       ///< those of its copy of the word matrix
-    std::int64_t gather = 0;     ///< what bringing its updated weights together takes
-    std::int64_t computed = 0;   ///< its computations are over
+    std::int64_t reduced = 0;    ///< ps: when its gradients are reduced
+    std::int64_t word = 0;       ///< ps: when the gradient of its copy of the word matrix is
+    std::int64_t gather = 0;     ///< ps that gathering its updated weights takes
+    std::int64_t computed = 0;   ///< ps: when its computations end
     std::int64_t flat = 0, shard = 0;  ///< elements
     HostStates host;
   };
@@ -80,7 +80,7 @@ class StepEstimate {
   std::int64_t gather_time();
   std::int64_t pass(const ChunkParts& chunks, const lowering::ChunkPart& c, Phase phase, std::size_t order) const;
   std::int64_t recomputed(const ChunkParts& chunks, const lowering::ChunkPart& c) const;
-  /// Of `layers` from the global layer `first` on: the sum of what `of_kind` gives for a layer of each kind.
+  /// Sums `of_kind` over `layers` layers from the global layer `first` on.
   template <class OfKind>
   std::int64_t layer_sum(std::int64_t first, std::int64_t layers, const OfKind& of_kind) const {
     if (only_kind_ < kLayerKinds) return layers * of_kind(in_.layer.blocks[only_kind_]);
@@ -92,19 +92,19 @@ class StepEstimate {
   }
   std::int64_t recompute_pass(std::int64_t first, std::int64_t layers) const;
   std::int64_t backward_pass(std::int64_t first, std::int64_t layers, std::size_t order) const;
-  /// Of the passes that make gradients, those of the last micro-batch.
+  /// Time of the last micro-batch's passes that make weight gradients.
   std::int64_t gradient_pass(std::int64_t first, std::int64_t layers) const;
 
-  // Stages of as many layers have the same units: of each such set one stage's are listed.
+  // Stages with equal chunks have the same units, which are listed once for one of them.
   struct StageParts {
     lowering::StageUnits units;
     HostStates host;
-    std::size_t stage = 0;   ///< whose they are
+    std::size_t stage = 0;   ///< the stage that they were listed for
   };
   void list_parts();
   bool same_parts(std::size_t stage, std::size_t other) const;
   const StageParts& parts_of(std::int64_t s) const { return parts_[parts_of_[static_cast<std::size_t>(s)]]; }
-  /// Of `r` in parts_of(s): its layer in its chunk.
+  /// The layer, counted in its chunk, of region `r` of parts_of(s).
   std::int64_t layer_in_chunk(std::int64_t s, const lowering::RegionPlace& r) const {
     return r.layer - stages_[parts_of(s).stage][static_cast<std::size_t>(r.chunk)].first_layer;
   }
@@ -136,7 +136,7 @@ class StepEstimate {
     return {kind, group, elements, dtype, Reduce::sum};
   }
   Members data_groups(std::int64_t s) const { return {s * stride_, t_, d_, 1, t_}; }
-  /// Of a stage's ranks, those that have the same parameters.
+  /// The ranks of a stage that have the same parameters.
   Members copies(std::int64_t s, Replication r) const {
     return r == Replication::data ? data_groups(s) : Members{s * stride_, with_experts_, stride_ / with_experts_, 1, with_experts_};
   }
@@ -162,24 +162,24 @@ class StepEstimate {
   const std::int64_t stride_;              ///< ranks of a stage
   const std::int64_t with_experts_;        ///< ranks that hold all experts together
   const LayerKinds kinds_;
-  const std::size_t only_kind_;            ///< of all layers; kLayerKinds: there are several
+  const std::size_t only_kind_;            ///< kind of all layers; kLayerKinds: there are several
   lowering::ModelRegions regions_;
   const lowering::Sharding sharding_;
   const bool split_backward_, tied_;
   const bool uses_apart_;                  ///< a stage with both uses of a tied matrix has, and reduces, a gradient of each
-  const std::int64_t recompute_layers_;    ///< of each stage, the first so many run again; 0: all, -1: none
-  const std::size_t order_;                ///< of the last micro-batch in ByOrder, but for what is behind it alone
+  const std::int64_t recompute_layers_;    ///< recomputed layers: so many first ones of a stage; 0: all, -1: none
+  const std::size_t order_;                ///< index of the last micro-batch in ByOrder
   const DTypes& dtypes_;
   ScheduleShape shape_;
   std::vector<StageParts> parts_;
   std::vector<std::size_t> parts_of_;      ///< by stage: index
-  ShardUnit word_unit_;                    ///< of a stage's copy of the word matrix
-  bool slowed_ = false;                    ///< what computations take longer beside gradients on their way is counted
-  std::int64_t longer_ = 0;                ///< ps: what stages' computations take longer for it, all added
-  std::int64_t beside_ = 0;                ///< ps: most that a stage computed while gradients were on the way
-  std::int64_t disturbed_ = 0;             ///< ps: most that a memory took for gradients on the way beside a stage's computation
-  std::int64_t way_ = 0;                   ///< ps: most that a stage's gradients were on the way
-  std::int64_t gathered_first_ = 0;        ///< ps: most that a stage's weights are on the way when the step begins
+  ShardUnit word_unit_;                    ///< unit of a stage's copy of the word matrix
+  bool slowed_ = false;                    ///< the slowdown of computations by reductions is counted
+  std::int64_t longer_ = 0;                ///< ps: this slowdown, summed over all stages
+  std::int64_t beside_ = 0;                ///< ps: most of a stage's reductions that overlaps with its computation
+  std::int64_t disturbed_ = 0;             ///< ps: most memory time of reductions beside a stage's computation
+  std::int64_t way_ = 0;                   ///< ps: longest reductions of a stage
+  std::int64_t gathered_first_ = 0;        ///< ps: longest gather of a stage's weights when the step begins
 };
 
 }  // namespace tandem::sim::closed_form

@@ -1,4 +1,4 @@
-// Where a plan's estimate holds: what shares links, and hosts that are late.
+// Where a plan's estimate may be wrong: shared links, a late host, late states.
 
 #include <algorithm>
 #include <cmath>
@@ -8,11 +8,11 @@
 namespace tandem::sim::closed_form {
 namespace {
 
-/// Of a step, the most that communications which share links may lengthen it by, if they all meet. They seldom do: of 1,000 random plans
-/// none was off by more than half of that (2026-11-24).
+/// Largest share of a step that communications with shared links may add if they all coincide. They seldom do: of 1,000 random
+/// plans none was off by more than half of that (2026-11-24).
 constexpr double kContended = 0.03;
 
-/// The same of the first states that come from the host.
+/// Largest share of a step that copying the first states from the host may take.
 constexpr double kArrival = 0.01;
 
 }  // namespace
@@ -24,10 +24,10 @@ Outside StepEstimate::outside(Duration step, const std::vector<Tail>& tails) {
   return std::any_of(tails.begin(), tails.end(), late) ? Outside::offloaded : Outside::nothing;
 }
 
-/// Whether what shares links, or computes while gradients leave in a way that is not followed here, could take three percent of
-/// the step longer for it. Beside tensor collectives, which are there for a part of the time, a part counts.
+/// Whether shared links, or computations beside reductions that are not followed here, could add more than kContended to the step.
+/// Overlap with tensor collectives counts in part, because these run for a part of the time.
 bool StepEstimate::contended(Duration step) {
-  if (t_ > in_.topology.devices_per_node()) return true;  // tensor ranks of several nodes: all that leaves a node meets theirs
+  if (t_ > in_.topology.devices_per_node()) return true;  // tensor collectives between nodes share all NICs
   const Op sums = collective(CollectiveKind::all_reduce, Group::data, layer_elements(), dtypes_.gradient_reduce);
   const Op tensor = collective(CollectiveKind::all_reduce, Group::tensor, in_.layer.boundary_elements, dtypes_.compute);
   const Op send = Send{in_.layer.boundary_elements, dtypes_.compute, 1};
@@ -48,18 +48,18 @@ bool StepEstimate::contended(Duration step) {
     if (d_ > 1 && in_.links.meet(send, neighbours, sums, data_groups(0))) longer += p_ * transfer;
     if (in_.links.crowded(send, neighbours, p_ - 1, stride_)) longer += sent;
     if (t_ > 1 && in_.links.meet(tensor, tensor_group, send, neighbours)) longer += sent / 3;
-    longer += m_ * v_ * in_.scratch.times.after_arrival;  // a host that has waited is as late for the next tasks again
+    longer += m_ * v_ * in_.scratch.times.after_arrival;  // a host that has waited is late for the next tasks again
   }
   longer += beside_exchanges();
-  // Behind another micro-batch's pass, and at the last turn, a gather can run ahead, which in the step that layers were read off it cannot.
+  // A gather can run ahead behind another micro-batch's pass and at the last turn. In the small plan of LayerTimes it cannot.
   if (in_.shapes.sequence_parallel)
     longer += (m_ + 1) * gather_time();
   if (split_backward_ && in_.shapes.sequence_parallel && m_ < 2 * p_) longer += step.ps() / 100;  // sums beside few weight passes
   return static_cast<double>(longer) > kContended * static_cast<double>(step.ps());
 }
 
-/// Launches that take four fifths of the work leave too little room for a host that is late. An update that is recorded before it begins
-/// waits for the host, too, and how long is not known here.
+/// Whether the host may limit the step: launches take more than four fifths of a layer's time, so a late host cannot catch up. An
+/// update that is recorded before it begins waits for the host, too, for an unknown time.
 bool StepEstimate::host_bound() const {
   constexpr double kRoom = 0.8;
   const auto launch = static_cast<double>(in_.cost.launch().ps());
@@ -73,7 +73,8 @@ bool StepEstimate::host_bound() const {
   });
 }
 
-/// What exchanges of rows among experts, and of keys among context ranks, take longer beside gradients, transfers and each other.
+/// Extra time if exchanges of rows among experts, and of keys among context ranks, share links with gradients, transfers or each
+/// other.
 std::int64_t StepEstimate::beside_exchanges() {
   const std::int64_t context = in_.shapes.context, experts = in_.shapes.expert_ranks;
   const Op sums = collective(CollectiveKind::all_reduce, Group::data, layer_elements(), dtypes_.gradient_reduce);

@@ -1,4 +1,4 @@
-// What a plan's ranks hold at most, without its task graph.
+// Peak memory of a plan's ranks, without its task graph.
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 
 namespace tandem::sim::closed_form {
 
-/// What lives for the whole step, and the most that comes and goes: passes, or the update.
+/// What lives for the whole step, plus the largest of the passes, the update and the states from the host.
 Bytes StepEstimate::memory(const std::vector<Tail>& tails) {
   const std::vector<Bytes>& runtime = in_.runtime.of(in_.plan, tied_);
   const DType weights = in_.shapes.stored_weights();
@@ -32,8 +32,8 @@ Bytes StepEstimate::memory(const std::vector<Tail>& tails) {
   return most;
 }
 
-/// Of a stage's passes: what the most micro-batches in flight keep, and a pass on top of it. A stage with the head is a small model that
-/// holds more.
+/// Bytes of a stage's passes: what the most micro-batches in flight keep, plus one pass. A stage with the head counts as the small
+/// model plus what it holds more.
 Bytes StepEstimate::passing(std::int64_t s) {
   const ChunkParts& chunks = stages_[static_cast<std::size_t>(s)];
   const std::int64_t held = in_.schedules.most_held(kind_, shape_, s);
@@ -48,20 +48,20 @@ Bytes StepEstimate::passing(std::int64_t s) {
   return std::max(pass, in_.layer.passing + more);
 }
 
-/// The most that a chunk keeps of a micro-batch.
+/// Most bytes that a chunk keeps of a micro-batch.
 Bytes StepEstimate::kept(const ChunkParts& chunks) const {
   Bytes most;
   for (const lowering::ChunkPart& c : chunks) {
     const std::int64_t again = recomputed(chunks, c);
     const std::int64_t saved =
         layer_sum(c.first_layer + again, c.layers - again, [](const BlockTimes& b) { return b.saved.count(); });
-    // Every layer's input, and of the last layer the output: others' leave.
+    // Every layer's input, and the last layer's output; other chunks' outputs are sent on.
     most = std::max(most, (c.layers + (c.last ? 1 : 0)) * in_.layer.hidden + Bytes(saved));
   }
   return most;
 }
 
-/// The same of the model whose step was read.
+/// Bytes that the small model of LayerTimes keeps of a micro-batch.
 Bytes StepEstimate::kept_by_small() const {
   const std::vector<std::size_t>& kinds = in_.layer.small_kinds;
   const auto layers = static_cast<std::int64_t>(kinds.size());

@@ -1,4 +1,4 @@
-// Where a step's states and weights are: states that the host has, and weights that the step gathers first.
+// Optimizer states in host memory, and weights that a step gathers first.
 
 #include <algorithm>
 
@@ -7,8 +7,8 @@
 
 namespace tandem::sim::closed_form {
 
-/// As models/lowering/stage/stage_memory chooses them. The first unit's states come as soon as activations leave room for them: when that is
-/// is not followed, and the estimate counts none of it behind the passes.
+/// Chooses states as models/lowering/stage/stage_memory does. The first unit is copied once activations leave room for it. That
+/// time is not followed: the estimate counts none of this copy behind the passes.
 StepEstimate::HostStates StepEstimate::host_states(std::size_t s) const {
   const lowering::StageUnits stage = lowering::stage_units(regions_, stages_[s], lowering::sharding_of(in_.plan));
   const lowering::UpdateSpec spec = update_of({});
@@ -39,7 +39,7 @@ StepEstimate::HostStates StepEstimate::host_states(std::size_t s) const {
   return h;
 }
 
-/// A stage's states are updated and its weights are together, if its norm is known at `normed`.
+/// When a stage's states are updated and its weights are gathered, if its norm is known at `normed`.
 std::int64_t StepEstimate::updated(const Tail& t, std::int64_t normed) const {
   const lowering::UpdateSpec u = update_of(t);
   if (u.state_elements > 0) normed += compute(lowering::update_of(u, dtypes_));
@@ -47,8 +47,8 @@ std::int64_t StepEstimate::updated(const Tail& t, std::int64_t normed) const {
   return std::max(end, end - t.host.last_back + t.gather);
 }
 
-/// With overlap_param_gather a step begins with the weights of the last one's update, those of the first layers first. A layer of the
-/// first micro-batch waits for its own.
+/// With overlap_param_gather a step begins with gathering the weights that the last step updated, the first layers' first. A layer
+/// of the first micro-batch waits for its own.
 void StepEstimate::fill_gathers() {
   std::vector<std::int64_t>& earliest = in_.scratch.times.earliest;
   earliest.clear();
@@ -57,7 +57,7 @@ void StepEstimate::fill_gathers() {
   for (std::int64_t s = 0; s < p_; ++s) gathered_first_ = std::max(gathered_first_, gather_first(s));
 }
 
-/// When a stage has all of its weights.
+/// When a stage has all of its weights, in ps. Also sets PassTimes::earliest of its chunks.
 std::int64_t StepEstimate::gather_first(std::int64_t s) {
   const lowering::StageUnits& stage = parts_of(s).units;
   std::vector<std::int64_t>& earliest = in_.scratch.times.earliest;
@@ -78,7 +78,7 @@ std::int64_t StepEstimate::gather_first(std::int64_t s) {
   return arrived;
 }
 
-/// What a chunk's forward pass takes from a region's layer on.
+/// Time of a chunk's forward pass from a region's layer to its end.
 std::int64_t StepEstimate::forward_from(std::int64_t s, const lowering::RegionPlace& r) const {
   using lowering::RegionKind;
   const lowering::ChunkPart& c = stages_[static_cast<std::size_t>(s)][static_cast<std::size_t>(r.chunk)];

@@ -13,9 +13,9 @@ constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kMinBlock = 512;            ///< sizes are multiples of it
 constexpr std::int64_t kSmallSize = kMiB;          ///< largest "small" tensor
 constexpr std::int64_t kSmallSegment = 2 * kMiB;
-constexpr std::int64_t kLargeSegment = 20 * kMiB;  ///< of tensors below kMinLarge
+constexpr std::int64_t kLargeSegment = 20 * kMiB;  ///< segment of larger tensors below kMinLarge
 constexpr std::int64_t kMinLarge = 10 * kMiB;
-constexpr std::int64_t kRoundLarge = 2 * kMiB;     ///< segments of others are multiples of it
+constexpr std::int64_t kRoundLarge = 2 * kMiB;     ///< segments of all larger tensors are multiples of it
 
 std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
@@ -26,7 +26,7 @@ std::int64_t segment_for(std::int64_t bytes) {
   return bytes < kMinLarge ? kLargeSegment : up(bytes, kRoundLarge);
 }
 
-/// Whether what a tensor leaves of a block becomes a block of its own.
+/// Whether the rest of a block behind a tensor becomes a block of its own.
 bool splits(std::int64_t rest, bool any) { return any ? rest >= kMinBlock : rest > kSmallSize; }
 
 }  // namespace
@@ -38,8 +38,8 @@ std::size_t CachingAllocator::add_segment(std::int64_t bytes, bool small) {
   return segments_.size() - 1;
 }
 
-/// Maps so much behind the segment that `wanted` bytes are free at its end, in pieces of a small or a large segment, and takes the
-/// free block there for it.
+/// Maps memory behind the segment until `wanted` bytes are free at its end, in multiples of a small or large segment's size.
+/// Returns the place of that free block.
 CachingAllocator::Place CachingAllocator::expand(std::int64_t wanted, bool small) {
   auto found = std::find_if(segments_.begin(), segments_.end(), [&](const Segment& s) { return s.small == small; });
   if (found == segments_.end()) found = segments_.insert(segments_.end(), Segment{small, {}});
@@ -60,7 +60,7 @@ CachingAllocator::Place CachingAllocator::expand(std::int64_t wanted, bool small
   return {segment, from};
 }
 
-/// The smallest block that is large enough. What lies at the end of an expandable segment counts as large as that can become
+/// The smallest free block that is large enough. A block at the end of an expandable segment counts as large as that can become
 /// (get_free_block), so it comes last.
 CachingAllocator::FreeBlocks::const_iterator CachingAllocator::best_fit(const FreeBlocks& free, std::int64_t wanted) const {
   const auto best = free.lower_bound({wanted, 0, 0});

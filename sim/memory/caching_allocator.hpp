@@ -1,7 +1,7 @@
 #pragma once
-// What a framework's allocator takes of a device for tensors that come and go: PyTorch's (c10/cuda/CUDACachingAllocator.cpp,
+// PyTorch's caching allocator on one stream, and the device memory that it takes (c10/cuda/CUDACachingAllocator.cpp,
 // get_free_block, should_split, get_allocation_size, free_block, try_allocate_expandable_block; constants in
-// c10/core/AllocatorConfig.h), of one stream.
+// c10/core/AllocatorConfig.h).
 
 #include <tuple>
 #include <vector>
@@ -13,10 +13,10 @@
 
 namespace tandem::sim {
 
-/// Segments are taken from the device and cut into blocks. A tensor gets the smallest free block that is large enough, or a
-/// segment; a free block joins free neighbours of its segment, and segments stay until give_back(). Where segments are expandable
-/// (PyTorch's expandable_segments) there is one for small tensors and one for others, and in place of a new one more memory is
-/// mapped behind it, as much as the free block at its end lacks; that block is the last that is taken.
+/// Takes segments from the device and cuts them into blocks. A tensor gets the smallest free block that is large enough, or a new
+/// segment. A freed block joins free neighbours in its segment, and segments stay until give_back(). Expandable segments (PyTorch's
+/// expandable_segments) are two, for small and for other tensors. They grow in place of new segments, by as much as the free block
+/// at their end lacks; that block is used last.
 class CachingAllocator {
  public:
   explicit CachingAllocator(bool expandable = false) : expandable_(expandable) {}
@@ -29,13 +29,13 @@ class CachingAllocator {
     std::int64_t offset = 0;  ///< bytes
   };
 
-  /// A place for `bytes`, at least 0.
+  /// Returns a place for `bytes`, at least 0.
   Place allocate(Bytes bytes);
-  /// Frees what allocate() gave and nobody has freed yet; throws ContractError for anything else.
+  /// Frees a place that allocate() returned and that is not freed yet; throws ContractError for any other.
   void release(Place place);
-  /// What reserved() would grow by if allocate(bytes) came now; not of expandable segments.
+  /// How much allocate(bytes) would add to reserved() now. Throws ContractError with expandable segments.
   Bytes growth(Bytes bytes) const;
-  /// Segments without a tensor go back to the device, as they do before an allocation fails (release_cached_blocks); not expandable ones.
+  /// Returns empty segments to the device, as PyTorch does before it fails (release_cached_blocks). Throws as growth() does.
   void give_back();
 
   Bytes reserved() const { return reserved_; }  ///< sum of all segments

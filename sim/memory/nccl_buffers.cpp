@@ -14,26 +14,26 @@ namespace {
 // Bytes of a connection by protocol (NVIDIA/nccl, src/init.cc and src/include/device.h, alike from 2.10 to 2.27): lines a thread x
 // threads x steps x bytes a line; elements a thread x threads x steps x bytes an element; and 4 MiB.
 constexpr std::int64_t kLl = 8 * 512 * 8 * 16, kLl128 = 120 * 640 * 8 * 8, kSimple = 4 << 20;
-/// Of a connection inside a node, at its two ends together (src/transport/p2p.cc).
+/// Bytes of a connection inside a node, both ends together (src/transport/p2p.cc).
 constexpr std::int64_t kInside = kLl + kLl128 + kSimple;
-/// At the receiver of a connection between nodes that the NIC writes to directly, and at its sender, which has LL in the host's memory
-/// (src/transport/net.cc).
+/// Bytes of a connection between nodes: at its receiver, which the NIC writes to directly, and at its sender, which has LL in host
+/// memory (src/transport/net.cc).
 constexpr std::int64_t kReceiver = kInside, kSender = kLl128 + kSimple;
 
-/// Every graph that is found is used twice (src/graph/connect.cc, ncclTopoPostset), up to MAXCHANNELS.
+/// Channels that NCCL opens: it uses every graph that it finds twice (src/graph/connect.cc, ncclTopoPostset), up to MAXCHANNELS.
 std::int64_t channels(std::int64_t found, NcclArchitecture a) {
   return std::min<std::int64_t>(2 * found, a < NcclArchitecture::hopper ? 32 : 64);
 }
 
-/// One ring: from rank to rank inside the nodes, and into and out of each.
+/// Bytes of one ring on a node: from rank to rank inside it, and into and out of it.
 double ring(const NcclGroup& g) {
   const double inside = static_cast<double>(g.nodes == 1 ? g.here : g.here - 1) * kInside;
   return inside + (g.nodes == 1 ? 0 : kSender + kReceiver);
 }
 
-/// One tree: a chain through each node and a tree of nodes, every link in both directions.
+/// Bytes of one tree on a node: a chain through each node and a tree of nodes, every link in both directions.
 double tree(const NcclGroup& g) {
-  const double links = 2 * static_cast<double>(g.nodes - 1) / static_cast<double>(g.nodes);  // of a node, counted at both ends
+  const double links = 2 * static_cast<double>(g.nodes - 1) / static_cast<double>(g.nodes);  // a node's, counted at both ends
   return 2 * static_cast<double>(g.here - 1) * kInside + links * (kSender + kReceiver);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What NCCL's communicators hold on a device beside the framework's allocator: the buffers of their connections.
+// Device memory of NCCL's communicators, outside the framework's allocator: the buffers of their connections.
 
 #include <cstdint>
 #include <vector>
@@ -11,21 +11,21 @@
 
 namespace tandem::sim {
 
-/// A communicator, by what its connections depend on.
+/// The facts of a communicator that its connections depend on.
 struct NcclGroup {
   std::int64_t here = 1;      ///< ranks on a node
   std::int64_t nodes = 1;
-  std::int64_t channels = 1;  ///< that NCCL's search finds
+  std::int64_t channels = 1;  ///< channels that NCCL's search finds
 };
 
-/// Of one rank, on average over those of a node. Every channel has a ring and, before Hopper's days, trees: until 2.22 (June 2024) a
-/// communicator connected all it might use when it was made, since then what it uses (src/init.cc, runtimeConn), and of that only
-/// rings are counted here. Buffers of NVLS and of sends and receives beyond a pair's ring are left out.
+/// Bytes of one rank, averaged over the ranks of a node. Every channel has a ring and, before Hopper, trees. Until NCCL 2.22 (June
+/// 2024) a communicator connected all that it might use; since then it connects what it uses (src/init.cc, runtimeConn), of which
+/// only rings are counted. Buffers of NVLS, and of sends and receives beyond a pair's ring, are left out.
 Bytes nccl_buffers(const NcclGroup& group, NcclArchitecture architecture);
 
-/// Of all communicators of `rank`: those that its framework makes, as far as that is known, one for every other set of ranks in which its
-/// stage's tasks communicate, and one for each neighbour of the pipeline (PyTorch makes one of two ranks for sends and receives).
-/// Nothing where the library is not NCCL.
+/// Bytes of all communicators of `rank`: those that its framework is known to make (`of_stack`), one for every other set of ranks
+/// in which its stage's tasks communicate, and one for each pipeline neighbour (PyTorch makes one of two ranks for sends and
+/// receives). 0 if the library is not NCCL or ranks share devices.
 Bytes communicator_buffers(const Setup& setup, const Communications& communications, Rank rank,
                            const std::vector<Communicators>& of_stack);
 

@@ -16,21 +16,21 @@ namespace tandem::sim {
 
 namespace {
 
-constexpr std::int64_t kPadding = 4096;  ///< bytes of an allocation that no tensor has: more is a tensor that nobody touches
+constexpr std::int64_t kPadding = 4096;  ///< bytes of an allocation outside its tensors; more is a tensor that no task touches
 
-constexpr std::int64_t kPrecision = 2 << 20;  ///< bytes, of a search
+constexpr std::int64_t kPrecision = 2 << 20;  ///< bytes; of the search in needed_bytes()
 
-/// Times of a task: what is there ahead of what it writes comes and goes, then what it writes comes, then what it reads goes.
+/// Times of a task. 0 and 1: scratch ahead of its outputs is allocated and freed; 2: outputs are allocated; 3: inputs are freed.
 constexpr std::int64_t kTimes = 4;
 
-/// A tensor that comes, at an even time, or goes, at an odd one.
+/// A tensor is allocated (at an even time) or freed (at an odd time).
 struct Event {
   std::int64_t when;
   std::size_t tensor;
   bool comes() const { return when % 2 == 0; }
 };
 
-/// Tensors that come and go, in order.
+/// Tensors with their allocations and releases, in order.
 struct Traffic {
   std::vector<Bytes> bytes;
   std::vector<Pool> pools;
@@ -43,11 +43,11 @@ struct Traffic {
     if (s.ahead) add_at(s.bytes, Pool::computation, kTimes * s.first, kTimes * s.first + 1);
     else add(s.bytes, Pool::computation, s.first, s.last);
   }
-  /// By time, those of one time by tensor: that is how they were added. Times are small numbers, so they are counted.
+  /// Sorts events by time; those of one time keep their order. Times are small numbers, so it counts them.
   void sort() {
     std::int64_t last = 0;
     for (const Event& e : events) last = std::max(last, e.when);
-    std::vector<std::size_t> place(static_cast<std::size_t>(last) + 2, 0);  // by time: of the next event
+    std::vector<std::size_t> place(static_cast<std::size_t>(last) + 2, 0);  // by time: place of its next event
     for (const Event& e : events) ++place[static_cast<std::size_t>(e.when) + 1];
     std::partial_sum(place.begin(), place.end(), place.begin());
     std::vector<Event> sorted(events.size());
@@ -64,13 +64,13 @@ struct Traffic {
   }
 };
 
-/// One allocator a stream.
+/// One caching allocator for each stream.
 class Allocators {
  public:
   explicit Allocators(bool expandable) {
     for (std::size_t p = 0; p < kPools; ++p) each_.emplace_back(expandable);
   }
-  /// Of so much memory.
+  /// Limits all allocators together to `room` bytes.
   void limit(Bytes room) { room_ = room; }
   bool limited() const { return room_.has_value(); }
   CachingAllocator::Place allocate(Pool p, Bytes bytes) {
@@ -82,7 +82,7 @@ class Allocators {
     return one.allocate(bytes);
   }
   void release(Pool p, CachingAllocator::Place place) { of(p).release(place); }
-  /// Whether some allocation failed; it was given more than there is.
+  /// Whether some allocation exceeded the limit; it got its memory all the same.
   bool ran_short() const { return short_; }
   Bytes reserved() const {
     Bytes sum;
@@ -96,10 +96,10 @@ class Allocators {
 
   std::optional<Bytes> room_;
   bool short_ = false;
-  std::deque<CachingAllocator> each_;  ///< which stay where they are
+  std::deque<CachingAllocator> each_;  ///< a deque does not move them
 };
 
-/// A template's tensors: its scratch, which comes and goes with every instance, and those of the other slots.
+/// A template's tensors: its scratch, which every instance allocates and frees, and those of the other slots.
 struct TemplateTensors {
   Traffic scratch;
   std::vector<TensorSpans> slots;
@@ -110,7 +110,7 @@ struct TemplateTensors {
   }
 };
 
-/// A step's tensors.
+/// A step's tensors, and their allocation on allocators.
 class AllocatedStep {
  public:
   AllocatedStep(const TaskGraph& graph, const Program& program) : program_(program), tensors_(program_.allocations().size()) {
@@ -127,7 +127,7 @@ class AllocatedStep {
     there_.resize(slots_.bytes.size());
   }
 
-  /// What is there for the whole step, in the order in which it was declared.
+  /// Allocates the tensors that live for the whole step, in order of declaration.
   void begin(Allocators& allocators) const {
     for (const std::uint32_t a : lasting_) {
       const Allocation& one = program_.allocations()[a];
@@ -136,7 +136,7 @@ class AllocatedStep {
     begin_parameters(allocators);
   }
 
-  /// To the first instance behind one in which an allocation failed.
+  /// Runs the step; stops after an instance in which an allocation failed.
   void run(Allocators& allocators) {
     std::fill(there_.begin(), there_.end(), false);
     auto next = slots_.events.cbegin();
@@ -185,7 +185,7 @@ class AllocatedStep {
     apply(e, slots_, places_, allocators);
   }
 
-  /// Tensors of slots that are there, in the order in which they were declared.
+  /// The slots' tensors that are allocated now, in order of declaration.
   std::vector<std::size_t> there() const {
     std::vector<std::size_t> out;
     for (std::size_t t = 0; t < there_.size(); ++t)
@@ -193,15 +193,16 @@ class AllocatedStep {
     return out;
   }
 
-  /// What is there takes the names of what was there a period before, so that the same events are about it.
+  /// Gives the allocated tensors the indices of those that were allocated a period before, so that the same events apply to them.
   void rename(const std::vector<std::size_t>& now, const std::vector<std::size_t>& before) {
     renamed_.clear();
     for (const std::size_t t : now) renamed_.push_back(places_[t]), there_[t] = false;
     for (std::size_t k = 0; k < before.size(); ++k) places_[before[k]] = renamed_[k], there_[before[k]] = true;
   }
 
-  /// Before the weights became one tensor every parameter had one of its own (deepspeed/runtime/zero/stage2.py, branch big-science of
-  /// 2021, __init__: move_to_cpu and flatten; later versions empty the cache between the two), as large as its gradient.
+  /// Allocates and frees one tensor for each parameter, as large as its gradient: parameters had their own before they became one
+  /// (deepspeed/runtime/zero/stage2.py, branch big-science of 2021, __init__: move_to_cpu and flatten; later versions empty the
+  /// cache between the two).
   void begin_parameters(Allocators& allocators) const {
     Places places;
     for (const Bytes each : gradients_) places.push_back(allocators.allocate(Pool::computation, each));
@@ -214,8 +215,9 @@ class AllocatedStep {
     else allocators.release(pool, places[e.tensor]);
   }
 
-  /// `let_go` of the gradients of the passes. An allocator that runs short waits for the device first (synchronize_and_free_events of
-  /// release_cached_blocks), so with a limit nothing is in the way that only a stream keeps.
+  /// Allocates and frees the update's tensors; `let_go` frees the passes' gradients. An allocator that runs short waits for the
+  /// device first (synchronize_and_free_events of release_cached_blocks), so with a limit, tensors that only a stream keeps are
+  /// freed at once.
   void update(Allocators& allocators, const auto& let_go) const {
     Traffic passing;
     const std::vector<PassingTensor>& tensors = program_.passing().tensors;
@@ -231,11 +233,11 @@ class AllocatedStep {
     }
   }
 
-  /// Gradients that the framework lets go of: each is made by the first backward pass (stage_1_and_2.py,
-  /// independent_gradient_partition_epilogue ends with zero_grad, which sets them to none).
+  /// Whether an allocation holds gradients that the framework frees every step. The first backward pass makes them
+  /// (stage_1_and_2.py, independent_gradient_partition_epilogue ends with zero_grad, which sets them to none).
   bool passes(const Allocation& a) const { return !program_.passing().tensors.empty() && a.kind == MemoryKind::gradients; }
 
-  /// Reductions and the update touch gradients of many parameters as one.
+  /// Whether an instance touches gradients one by one: reductions and the update touch those of many parameters as one.
   static bool makes_gradients(const Instance& i) {
     return i.phase != Phase::reduce && i.phase != Phase::optimizer && i.phase != Phase::gather;
   }
@@ -264,7 +266,7 @@ class AllocatedStep {
     return offset < at->first + program_.allocations()[a].bytes.count() ? std::optional(a) : std::nullopt;
   }
 
-  /// What is there on both sides of the cut lies elsewhere behind it.
+  /// Moves the allocations that live across the cut to their offsets behind it.
   void move() {
     for (const ShortProgram::Moved& m : program_.moved()) here_.erase(offsets_[m.allocation]);
     for (const ShortProgram::Moved& m : program_.moved())
@@ -289,9 +291,9 @@ class AllocatedStep {
     }
   }
 
-  /// A tensor is there where the program has it: inside the first instance of its allocation from the first task that
-  /// touches it, inside the last one to the last. What neither touches (a receive's buffer before it is used, what was
-  /// sent until the sender knows) is there for all of it.
+  /// Adds the tensors of an allocation. A tensor lives from the first task that touches it in the allocation's first instance to
+  /// the last one in its last instance. If such an instance does not touch it (a receive's buffer before it is used, a sent tensor
+  /// until the sender knows), it lives through the whole instance.
   void close(std::uint32_t a) {
     const Allocation& allocation = program_.allocations()[a];
     const std::int64_t from = time(allocation.first, 0), to = time(allocation.last, tasks_ - 1);
@@ -304,7 +306,7 @@ class AllocatedStep {
     if (rest > kPadding) slots_.add(Bytes(rest), allocation.pool, from, to);
   }
 
-  /// Behind all tasks; those that are let go of are alone there.
+  /// The time behind all tasks, when only gradients are freed.
   std::int64_t gradients_end() const { return time(program_.size(), 0); }
 
   void close_gradients(std::uint32_t a) {
@@ -316,15 +318,15 @@ class AllocatedStep {
 
   const ShortProgram program_;
   std::vector<TemplateTensors> templates_;
-  std::int64_t tasks_ = 1;                      ///< most of a template
+  std::int64_t tasks_ = 1;                      ///< most tasks of a template
   std::vector<std::uint32_t> lasting_;          ///< allocations
   std::vector<std::uint32_t> transient_;        ///< allocations by first instance
-  std::vector<std::uint32_t> going_;            ///< the same by last instance
-  std::size_t next_ = 0, gone_ = 0;             ///< the first of them that are not here yet, or still are
-  std::map<std::int64_t, std::uint32_t> here_;  ///< by offset
+  std::vector<std::uint32_t> going_;            ///< allocations by last instance
+  std::size_t next_ = 0, gone_ = 0;             ///< first of transient_ not in here_ yet; first of going_ still in it
+  std::map<std::int64_t, std::uint32_t> here_;  ///< allocations at the visited instance, by offset
   std::vector<std::int64_t> offsets_;           ///< by allocation: where it lies at the instance that is visited
   std::vector<TensorSpans> tensors_;            ///< by allocation
-  std::vector<Bytes> gradients_;                ///< of parameters, where they pass
+  std::vector<Bytes> gradients_;                ///< bytes of each parameter's gradient, if the framework frees them
   Traffic slots_;
   Places places_, scratch_places_, renamed_;
   std::vector<bool> there_;                     ///< by tensor of slots_
@@ -337,7 +339,7 @@ Bytes reserved_bytes(const TaskGraph& graph, const Program& program) {
   Allocators allocators(program.memory.expandable_segments);
   step.begin(allocators);
   step.run(allocators);
-  return std::max(allocators.reserved(), program.memory.live_peak_bytes);  // where gradients pass, less may be alive than is counted
+  return std::max(allocators.reserved(), program.memory.live_peak_bytes);  // freed gradients may make it less
 }
 
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-// What a rank's step takes of its device, and whether that fits.
+// Device memory of a rank's step, and whether it fits.
 
 #include <optional>
 #include <vector>
@@ -11,34 +11,34 @@
 
 namespace tandem::sim {
 
-/// Whether a rank's tensors lie in one arena, which must be there: on a host, and where the stack says so.
+/// Whether a rank allocates all tensors as one arena: on a host, and if the stack says so.
 bool one_arena(const Plan& plan, const Device& device);
-/// Bytes that a stage's program needs beside `runtime`: live tensors, an arena of a host or a stack, or what a caching allocator was found to need
-/// where tensors are laid out near the device's end.
+/// Bytes that a stage's program needs beside `runtime`: the arena if one_arena(), the need of the simulated allocator if
+/// near_the_end(), else the live peak.
 Bytes needed_memory(const Plan& plan, const Setup& setup, const Program& program, Bytes runtime);
 /// Whether `arena` fills more than 7/8 of what `runtime` leaves of a device whose framework uses PyTorch's allocator. If so, that
 /// allocator is simulated.
 bool near_the_end(const Plan& plan, const Setup& setup, Bytes arena, Bytes runtime);
 
-/// Whether every stage's rank fits its device, as needed_memory() and RoleMemory have it, without how much those need that do not.
+/// Whether every stage's rank fits its device by needed_memory(). It is faster, because it does not find out how much is missing.
 bool fits_memory(const Plan& plan, const Setup& setup);
 
 /// Memory of the roles of one simulated step.
 class RoleMemory {
  public:
-  /// References are kept. `fits`: fits_memory() has said so.
+  /// Keeps the references. `fits`: fits_memory() returned true, so no allocator is simulated.
   RoleMemory(const Plan& plan, const Setup& setup, const SimulatedStep& simulated, bool fits = false);
 
-  /// The figures of memory of `role`; nothing else is filled in.
+  /// Returns a prediction of `role` with only its memory filled in.
   RolePrediction of(const Role& role);
-  /// Whether every device has room for the ranks of such a role that share it.
+  /// Whether a device has room for all ranks of such a role that share it.
   bool fits(const RolePrediction& role) const;
 
  private:
-  /// Of a stage, as far as it has been asked for.
+  /// Cached results of a stage.
   struct Stage {
-    std::optional<Bytes> communicators;  ///< their buffers
-    std::optional<Bytes> needed;         ///< beside the runtime
+    std::optional<Bytes> communicators;  ///< buffers of its communicators
+    std::optional<Bytes> needed;         ///< bytes needed beside the runtime
   };
 
   const Plan& plan_;

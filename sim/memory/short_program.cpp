@@ -11,7 +11,7 @@ bool alike(const Allocation& a, const Allocation& b) {
   return a.last - a.first == b.last - b.first && a.bytes == b.bytes && a.kind == b.kind && a.pool == b.pool && a.name == b.name;
 }
 
-/// Instances of a program and what comes with them.
+/// Instances of a program and the allocations that begin with them.
 class Instances {
  public:
   explicit Instances(const Program& program) : program_(program), begins_(program.instances.size() + 2, 0) {
@@ -39,7 +39,7 @@ class Instances {
   std::vector<std::uint32_t> order_;  ///< allocations by their first instance
 };
 
-/// What surely lies among `copied` neighbours of [begin, end), whichever these are.
+/// The part of [begin, end) that any `copied` consecutive instances in it contain.
 std::optional<Repetition> surely_copied(std::size_t begin, std::size_t end, std::size_t period, std::size_t copied) {
   const Repetition sure{end - copied, begin + copied, period};
   if (copied > end - begin || sure.begin + 2 * period > sure.end) return std::nullopt;
@@ -68,13 +68,13 @@ ShortProgram::ShortProgram(const Program& program) : program_(&program), cut_(pr
 }
 
 void ShortProgram::shorten(const Repetition& r) {
-  std::size_t longest = 0;  // of what comes and goes with instances that repeat
+  std::size_t longest = 0;  // instances that a repeated allocation lives
   for (const Allocation& a : program_->memory.allocations)
     if (a.first >= r.begin && a.first < r.end) longest = std::max<std::size_t>(longest, a.last - a.first + 1);
   const std::size_t cut = r.begin + ((longest + r.period - 1) / r.period + 1) * r.period;
   if (cut + r.period > r.end) return;
   const std::size_t left_out = (r.end - cut) / r.period * r.period;
-  // What came before the repetition is gone a period before the cut, or stays behind it.
+  // An allocation from before the repetition must end a period before the cut, or live beyond what is left out.
   for (const Allocation& a : program_->memory.allocations)
     if (a.first < r.begin && a.last >= cut - r.period && a.last < cut + left_out) return;
   cut_ = cut, period_ = r.period;
@@ -83,7 +83,7 @@ void ShortProgram::shorten(const Repetition& r) {
   moved_.clear();
 }
 
-/// Whether what crosses the cut is alike on both sides of what is left out.
+/// Leaves `instances` out. Returns whether the allocations that live across the cut are alike on both sides.
 bool ShortProgram::leave_out(std::size_t instances, std::size_t begin) {
   left_out_ = instances;
   const auto cut = static_cast<std::uint32_t>(cut_), out = static_cast<std::uint32_t>(instances);

@@ -1,5 +1,5 @@
 #pragma once
-// A stage's program without micro-batches in its middle that do what those before them did, for readers of its tensors.
+// A stage's program with repeated micro-batches in its middle left out, for code that reads its tensors.
 
 #include <cstddef>
 #include <optional>
@@ -9,23 +9,23 @@
 
 namespace tandem::sim {
 
-/// Instances from `begin` to `end` that repeat: each is what the one `period` before it was, for the next micro-batches. It touches their
-/// tensors alike, but these may lie in other places of the arena.
+/// Instances from `begin` to `end` that repeat: each does what the one `period` before it does, for the next micro-batches. It
+/// touches tensors alike, but these may lie elsewhere in the arena.
 struct Repetition {
   std::size_t begin = 0, end = 0, period = 0;
 };
 
-/// Those that the lowering copied in the middle of a program (Program::copied); nothing where it copied few.
+/// Finds the instances that the lowering copied in the middle of a program (Program::copied); nothing if they are few.
 std::optional<Repetition> find_repetition(const Program& program);
 
-/// The program, or what is left of it: a reader goes through the last period before the cut again and again in place of what was left out.
+/// The program, whole or shortened. A reader repeats the last period before the cut in place of the instances left out.
 class ShortProgram {
  public:
-  /// All of it where nothing repeats long enough.
+  /// Keeps the whole program if nothing repeats long enough.
   explicit ShortProgram(const Program& program);
 
   bool whole() const { return left_out_ == 0; }
-  /// Where instances are left out, and a period before: the same is alive at both, and came in the same order.
+  /// The instance where others are left out, and the one a period before. Alike tensors live at both, allocated in the same order.
   std::size_t cut() const { return cut_; }
   std::size_t period_before() const { return cut_ - period_; }
   std::size_t periods_left_out() const { return whole() ? 0 : left_out_ / period_; }
@@ -33,11 +33,11 @@ class ShortProgram {
   std::size_t size() const { return program_->instances.size() - left_out_; }
   const Instance& instance(std::size_t i) const { return program_->instances[i < cut_ ? i : i + left_out_]; }
   std::int64_t binding(std::size_t i, std::size_t slot) const { return program_->bindings[instance(i).binding + slot]; }
-  /// In the order of the program's, with its own numbers of instances.
+  /// Allocations in the program's order; they count the instances of the short program.
   const std::vector<Allocation>& allocations() const { return whole() ? program_->memory.allocations : allocations_; }
   const PassingTensors& passing() const { return program_->memory.passing; }
 
-  /// An allocation that is there on both sides of the cut, and where it lies behind it.
+  /// An allocation that lives across the cut, and its offset behind it.
   struct Moved {
     std::size_t allocation = 0;
     std::int64_t offset = 0;
