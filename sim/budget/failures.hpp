@@ -6,10 +6,10 @@ namespace tandem::sim {
 /// Failures come at random at a constant rate (a Poisson process), also while the job saves, restarts or does work again.
 /// All times are in seconds and not negative.
 struct FailureModel {
-  double failures_per_s = 0;  ///< of the whole job
+  double failures_per_s = 0;  ///< failures of the whole job
   double recovery_s = 0;      ///< detection and restart after a failure; a failure meanwhile starts it again
-  double save_s = 0;          ///< how long the job stands still for a checkpoint
-  double durable_s = 0;       ///< how much later the checkpoint is safe; 0: saved synchronously
+  double save_s = 0;          ///< how long the job pauses for a checkpoint
+  double durable_s = 0;       ///< how much later the checkpoint is safe; 0: it is saved synchronously
 };
 
 /// Shares of the wall-clock time; they add up to 1.
@@ -32,7 +32,7 @@ double young_interval_s(const FailureModel& model);
 /// Daly's higher-order estimate (2006, equation 37).
 double daly_interval_s(const FailureModel& model);
 
-/// Spare nodes with which at least `share` of the time no more are broken than are spare. `mean_broken` is failures per second times
+/// Number of spare nodes so that at least `share` of the time no more nodes are broken. `mean_broken` is failures per second times
 /// seconds of repair; the number of broken nodes is Poisson (an M/G/infinity queue). 0 <= share < 1.
 int spares_for(double mean_broken, double share);
 /// The share of time in which at most `spares` nodes are broken.

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kNextChip = 3;  ///< links of a route to a core of a neighbouring chip: up, across, down
 
-/// First core of every chip; empty where a chip has a core that is no member.
+/// The first core of every chip; empty if some chip has a core that is no member.
 std::vector<DeviceId> whole_chips(const Topology& topology, const std::vector<Rank>& members) {
   std::map<std::int64_t, std::int64_t> cores;
   for (const Rank r : members) ++cores[topology.device_of(r).value() / topology.cores_per_chip()];

@@ -1,5 +1,5 @@
 #pragma once
-// Hashes that stand for what a member of a partition sees of the others.
+// Hashes of the classes that a member of a partition is connected to (its colour in colour refinement).
 
 #include <compare>
 #include <cstdint>
@@ -19,25 +19,25 @@ inline std::uint64_t scramble(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Order matters.
+/// Adds a value to a hash; order matters.
 inline void then(Hash& h, std::uint64_t value) {
   h.a = scramble(h.a ^ value) + 0x9e3779b97f4a7c15;
   h.b = scramble(h.b + value * 0xff51afd7ed558ccd) + 0xc4ceb9fe1a85ec53;
 }
 
-/// Order does not matter. Items are scrambled already: they come from `then`.
+/// Adds an item to a sum; order does not matter. Items are scrambled already: they come from `then`.
 inline void gather(Hash& sum, const Hash& item) {
   sum.a += item.a;
   sum.b += item.b;
 }
 
-/// The opposite of `gather`.
+/// Undoes `gather`.
 inline void take_off(Hash& sum, const Hash& item) {
   sum.a -= item.a;
   sum.b -= item.b;
 }
 
-/// Two small numbers as one.
+/// Packs two small numbers into one.
 inline std::uint64_t both(std::uint64_t a, std::uint64_t b) { return a << 32 | (b & UINT32_MAX); }
 
 inline void then_hash(Hash& h, const Hash& other) {

@@ -7,7 +7,7 @@
 namespace tandem::sim {
 namespace {
 
-/// Orders messages: kind of collective (or -1), elements, type; of replayed rows their template and whether they go back.
+/// Port, kind of collective (-1: send), elements and type; of replayed rows also their template, and whether they are returned.
 using MessageKey = std::tuple<std::uint32_t, int, std::int64_t, DType, std::int32_t, bool>;
 
 class Builder {

@@ -11,7 +11,7 @@ constexpr Duration kNever = Duration::picoseconds(-1);
 
 EventQueue::EventQueue() : recent_(std::size_t{1} << kRecentBits, 0) { lines_.push_back({kNever, 0, {}}); }
 
-/// A line for a time that has none at hand.
+/// Begins a line for a time that has none in recent_.
 std::uint32_t EventQueue::begin_line(Duration at) {
   std::uint32_t line = static_cast<std::uint32_t>(lines_.size());
   if (free_.empty()) {
@@ -26,7 +26,7 @@ std::uint32_t EventQueue::begin_line(Duration at) {
   return recent_[place(at)] = line;
 }
 
-/// The first line is empty.
+/// Removes the first line, which is empty.
 void EventQueue::end_line() {
   const std::uint32_t first = heap_.front().line;
   std::pop_heap(heap_.begin(), heap_.end(), later);

@@ -13,11 +13,11 @@ namespace tandem::sim {
 struct Event {
   Duration at;
   std::uint32_t target;
-  std::uint32_t version;  ///< lets the target tell an event that has been overtaken
+  std::uint32_t version;  ///< lets the target recognise an event that is out of date
 };
 
-/// Pending events by time, those of one time in the order they were scheduled. Alike ranks make events of one time by the thousand:
-/// these stand in a line behind one entry of the heap, so that O(log n) is paid for a time rather than for an event.
+/// Pending events by time, those of one time in the order they were scheduled. Alike ranks make thousands of events of one time:
+/// these form a line behind one entry of the heap, so that O(log n) is paid for a time rather than for an event.
 class EventQueue {
  public:
   static constexpr std::uint32_t kNone = UINT32_MAX;
@@ -43,7 +43,7 @@ class EventQueue {
 
   /// Time of the first event; there must be one.
   Duration next() const { return heap_.front().at; }
-  /// Target of an event that comes a few after the first, for who wants to have its memory at hand; kNone where it is not near.
+  /// Target of the event kAhead places after the first, to prefetch its memory; kNone if it is in another line.
   std::uint32_t coming() const {
     if (heap_.empty()) return kNone;
     const Line& line = lines_[heap_.front().line];
@@ -55,21 +55,21 @@ class EventQueue {
   std::int64_t popped() const { return popped_; }
 
  private:
-  static constexpr std::uint32_t kAhead = 6;  ///< places from the first event to the one that is coming
+  static constexpr std::uint32_t kAhead = 6;  ///< places from the first event to the one of coming()
   static constexpr int kRecentBits = 10;
 
   struct Item {
     std::uint32_t target, version;
   };
-  /// Events of one time, but for those of lines that were begun earlier.
+  /// Events of one time. A time may have several lines, the earlier ones with the earlier events.
   struct Line {
     Duration at;
-    std::uint32_t taken = 0;  ///< of `items`
+    std::uint32_t taken = 0;  ///< number of `items` that were popped
     std::vector<Item> items;
   };
   struct Entry {
     Duration at;
-    std::uint64_t order;  ///< among all lines: of two of one time the earlier has the earlier events
+    std::uint64_t order;  ///< in which lines were begun: of two with one time, the earlier comes first
     std::uint32_t line;
   };
   static bool later(const Entry& a, const Entry& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; }
@@ -80,8 +80,8 @@ class EventQueue {
 
   std::vector<Entry> heap_;
   std::vector<Line> lines_;
-  std::vector<std::uint32_t> free_;  ///< lines that nobody stands in
-  /// By time scrambled: the last line begun for a time of this place. Only the last line of a time may take more.
+  std::vector<std::uint32_t> free_;  ///< unused lines
+  /// By hash of the time: the last line begun for a time with this hash. Only the last line of a time may take more events.
   std::vector<std::uint32_t> recent_;
   Duration now_;
   std::uint64_t begun_ = 0;

@@ -10,20 +10,20 @@ namespace {
 
 constexpr std::int64_t kNever = INT64_MAX;
 
-/// Communications of an instance that follow each other at one end, which one lane works. Computations are known by their positions
-/// in issue order.
+/// Communications of an instance that follow each other at one end, on one lane. Computations are named by their positions in
+/// issue order.
 struct Comms {
   PortEnd end = 0;
   std::uint8_t lane = 0;
-  std::int64_t after = -1;             ///< the last computation that has ended when the first of them starts
-  std::int64_t last_after = -1;        ///< the same of all of them
-  std::int64_t settled = kNever;       ///< the first computation that starts after the last of them has ended
-  std::int64_t first_settled = kNever; ///< the same of all of them
+  std::int64_t after = -1;             ///< the last computation that the first of them waits for
+  std::int64_t last_after = -1;        ///< the last computation that any of them waits for
+  std::int64_t settled = kNever;       ///< the first computation that waits for the last of them
+  std::int64_t first_settled = kNever; ///< the first computation that waits for any of them
 };
 
-/// Within a template, by task index; -1 and kNever where the template does not say.
+/// The communications of a template; positions are task indices, -1 and kNever if the template does not tell.
 struct TemplateComms {
-  /// Of a communication: where it is in `rows`. Of a computation nothing.
+  /// A communication's place in `rows`; row -1: a computation.
   struct Participant {
     std::int32_t row = -1;
     bool first = false, last = false;
@@ -87,7 +87,7 @@ class Study {
     const auto& tasks = graph_.templates[t].tasks;
     TemplateComms out;
     out.participants.resize(tasks.size());
-    std::size_t before = 0;  // the communication in front, when there is one
+    std::size_t before = 0;  // the communication before, if there is one
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       const auto& entry = communications_.entries[communications_.first_slot[t] + i];
       if (entry.message < 0) continue;
@@ -127,7 +127,7 @@ class Study {
     return participants[task];
   }
 
-  /// On a lane what comes after has not begun.
+  /// On a lane a later communication begins after the earlier ones, so what waits for it has waited for them.
   static void settle(std::vector<Comms>& rows) {
     std::array<std::int64_t, kStreams> known;
     known.fill(kNever);
@@ -149,21 +149,21 @@ Exclusion::Exclusion(const TaskGraph& graph, const Communications& communication
     : ends_(2 * communications.ports.size()), together_(graph.programs.size() * ends_ * ends_, 0) {
   const Study study(graph, communications, lanes);
   for (std::size_t s = 0; s < graph.programs.size(); ++s) {
-    // An end is always worked by one lane, and few ends occur.
+    // An end is always on one lane, and few ends occur.
     struct Seen {
       PortEnd end;
       std::uint8_t lane;
       std::int64_t settled;
     };
     std::vector<Seen> seen;
-    std::size_t before = SIZE_MAX;  // of the communications before, in `seen`
-    std::array<std::int64_t, kStreams> ended;  // the last computation that has, where a lane has got to
+    std::size_t before = SIZE_MAX;  // index in `seen` of the communications before
+    std::array<std::int64_t, kStreams> ended;  // by lane: the last computation that its communications so far waited for
     ended.fill(-1);
     for (const Comms& c : study.of_program(graph.programs[s])) {
       const std::int64_t after = std::max(ended[c.lane], c.after);
       ended[c.lane] = std::max(ended[c.lane], c.last_after);
       if (before < seen.size() && seen[before].end == c.end) {
-        // No lane goes back: nobody is beside it who was not beside the one before.
+        // A lane never goes back: all that run beside these ran beside the ones before.
         seen[before].settled = std::max(seen[before].settled, c.settled);
         continue;
       }

@@ -1,5 +1,5 @@
 #pragma once
-// Which communications of a stage never run at the same time. Two exclude each other on one lane, or if the later one waits for a
+// Which communications of a stage never run at the same time: those on one lane, and those where the later one waits for a
 // computation that waited for the earlier one.
 
 #include <array>
@@ -14,14 +14,14 @@ namespace tandem::sim {
 /// Lane by stream. Streams of one lane exclude each other; different lanes of a rank run at once.
 using LaneOfStream = std::array<std::uint8_t, kStreams>;
 
-/// A port seen from a rank: 2 * port + (1 for the receiving end).
+/// One end of a port: 2 * port + (1 for the receiving end).
 using PortEnd = std::uint32_t;
 
 class Exclusion {
  public:
   Exclusion(const TaskGraph& graph, const Communications& communications, const LaneOfStream& lanes);
 
-  /// Whether a rank of `stage` may be busy at both ends at once. Errs on the side of true.
+  /// Whether a rank of `stage` may communicate at both ends at once. May be true although it never does.
   bool at_once(StageId stage, PortEnd a, PortEnd b) const { return together_[(stage.index() * ends_ + a) * ends_ + b] != 0; }
 
  private:

@@ -52,7 +52,7 @@ void FairShare::open(std::span<const LinkUses> bundles) {
   open_ = touched_;
 }
 
-/// What a flow may have on the links that leave it least, which are `tight_`. Links that limit nobody any more are dropped.
+/// Returns the least share of a flow on any link, and sets `tight_` to the links with it. Drops links that limit nobody any more.
 Rate FairShare::tightest() {
   Rate least = kUnlimited;
   std::size_t kept = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// Max-min fair sharing of links by bundles of flows, in integers: rates depend on no order of summation, so a folded
-// and an unfolded simulation agree to the last bit.
+// Max-min fair sharing of links by bundles of flows, in integers: rates do not depend on an order of summation, so a
+// folded and an unfolded simulation agree to the last bit.
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace tandem::sim {
 
-/// What a link hands out per second, in thousandths of a byte, or of processor time in slices of kCoreRate.
+/// A rate: thousandths of a byte per second on a link; on a processor, parts of kCoreRate, its full rate.
 using Rate = std::int64_t;
 /// Rate x picoseconds. 128 bits: a terabyte at this grain passes 64.
 __extension__ typedef __int128 Work;
@@ -22,7 +22,7 @@ inline constexpr Rate kUnlimited = INT64_MAX;
 
 /// Rate of a bandwidth. Finite, positive, at most 9.2e15 bytes per second; anything faster counts as unlimited.
 Rate rate_of(Bandwidth bandwidth);
-/// Work of moving so many bytes.
+/// Work of moving `bytes`.
 Work work_of(Bytes bytes);
 /// Picoseconds that `work` takes at `rate`, rounded up. `rate` > 0.
 Duration time_of(Work work, Rate rate);
@@ -39,7 +39,7 @@ struct Capacity {
   }
 };
 
-/// A bundle sends `flows` flows over a link.
+/// The number of flows that a bundle sends over a link.
 struct LinkUse {
   std::uint32_t link;
   std::int32_t flows;
@@ -47,9 +47,9 @@ struct LinkUse {
 };
 using LinkUses = std::span<const LinkUse>;
 
-/// So much work of each flow of a bundle.
+/// The work of each flow of a bundle.
 struct Segment {
-  std::uint32_t uses = 0;  ///< names the bundle's link uses in a table beside
+  std::uint32_t uses = 0;  ///< index of the bundle's link uses in a separate table
   Work work = 0;
 };
 
@@ -80,12 +80,12 @@ class FairShare {
   std::size_t links() const { return capacities_.size(); }
 
  private:
-  /// Of a link: capacity and flows not yet fixed, and what each of them may have.
+  /// State of a link while solving: capacity and flows not fixed yet, and the share of each such flow.
   struct Left {
     Rate rate = 0;
     std::int64_t users = 0;
     Rate share = 0;
-    bool changed = true;               ///< `share` is not that of rate and users
+    bool changed = true;               ///< `share` is out of date
     std::uint32_t first = 0, end = 0;  ///< its bundles in `on_`
   };
   void open(std::span<const LinkUses> bundles);
@@ -94,11 +94,11 @@ class FairShare {
 
   std::vector<Capacity> capacities_;
   std::vector<Left> left_;
-  std::vector<std::uint32_t> touched_, open_, tight_;  ///< links: all, with capacity that limits somebody, with the least
+  std::vector<std::uint32_t> touched_, open_, tight_;  ///< links: used, still limiting, with the least share
   std::vector<std::uint32_t> on_;                      ///< bundles by link
 };
 
-/// The longer of two chains of segments, one after the other in each, when nobody else uses the links. `uses`: what segments name.
+/// Time of two chains that run at once, each segment by segment, if nobody else uses the links. `uses`: table of Segment::uses.
 template <class Links>
 Duration time_alone(const std::array<std::vector<Segment>, 2>& chains, const std::vector<std::vector<LinkUse>>& uses,
                     const Links& links) {

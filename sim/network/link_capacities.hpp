@@ -1,5 +1,5 @@
 #pragma once
-// Capacities of millions of links, of which few differ.
+// Capacities of millions of links with few distinct values.
 
 #include <cstdint>
 #include <map>
@@ -11,7 +11,7 @@ namespace tandem::sim {
 
 class LinkCapacities {
  public:
-  /// More links, after those that there are.
+  /// Adds `count` links behind the existing ones.
   void add(const Capacity& capacity, std::size_t count = 1) {
     const auto [at, fresh] = known_.try_emplace({capacity.rate, capacity.by_users}, static_cast<std::uint32_t>(kinds_.size()));
     if (fresh) kinds_.push_back(capacity);
@@ -21,7 +21,7 @@ class LinkCapacities {
 
   std::size_t size() const { return kind_of_.size(); }
   const Capacity& operator[](std::size_t link) const { return kinds_[kind_of_[link]]; }
-  /// By link: equal where capacities are, numbered by first links.
+  /// By link: index of its distinct capacity, numbered by first links.
   const std::vector<std::uint32_t>& kind_of() const { return kind_of_; }
   std::size_t kinds() const { return kinds_.size(); }
 

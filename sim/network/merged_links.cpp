@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint32_t kNone = UINT32_MAX;
 
-/// By link: a number that two links have in common just when the same flows of the same uses cross them.
+/// By link: a number. Two links have the same one exactly if the same flows of the same uses cross them.
 std::vector<std::uint32_t> alike(std::size_t links, const std::vector<std::vector<LinkUse>>& uses) {
   struct Crossed {
     std::uint32_t so_far;
@@ -31,7 +31,7 @@ std::vector<std::uint32_t> alike(std::size_t links, const std::vector<std::vecto
   return number;
 }
 
-/// By link: the one that stands for it, itself or a slower one.
+/// By link: the link that replaces it, itself or a slower one.
 std::vector<std::uint32_t> slowest(const std::vector<Capacity>& links, const std::vector<std::vector<LinkUse>>& uses) {
   const std::vector<std::uint32_t> number = alike(links.size(), uses);
   std::vector<std::uint32_t> best(links.empty() ? 0 : *std::max_element(number.begin(), number.end()) + 1, kNone),

@@ -44,7 +44,7 @@ class RingSearch {
   double built(std::int32_t id) const { return topology_.built(id).bytes_per_second(); }
   const Links& way(std::size_t i, std::size_t j) const { return ways_[i * n_ + j]; }
 
-  /// Only through members: the library does not see the other devices.
+  /// Finds the way between two members. Only members may forward: the library does not see other devices.
   void lay_way(std::size_t i, std::size_t j, DeviceId from, DeviceId to, const std::vector<Rank>& members, std::size_t most_links) {
     Links direct = topology_.route(from, to);
     if (direct.size() == 1) ways_[i * n_ + j] = std::move(direct);
@@ -71,7 +71,7 @@ class RingSearch {
       for (const std::int32_t l : way) free_.emplace(l, std::max(1, static_cast<int>(built(l) / cable + 0.5)));
   }
 
-  /// No more rings than every member has pairs of cables for.
+  /// Limits the number of rings to the pairs of cables that every member has.
   void count_most() {
     for (std::size_t i = 0; i < n_; ++i) {
       std::map<std::int32_t, int> out;
@@ -90,7 +90,7 @@ class RingSearch {
     return least;
   }
 
-  /// A cable each way of every link between two members; false, and nothing taken, where one is missing.
+  /// Takes a cable each way of every link between two members. Returns false, and takes nothing, if one is missing.
   bool take(std::size_t i, std::size_t j) {
     if (way(i, j).empty() || way(j, i).empty()) return false;
     for (const Links* links : {&way(i, j), &way(j, i)})
@@ -126,7 +126,7 @@ class RingSearch {
     }
   }
 
-  /// The path is a ring when its ends are joined, which the two of a pair are.
+  /// Closes the path to a ring by joining its ends; those of a pair are joined already.
   void close() {
     const bool pair = n_ == 2;
     if (!pair && !take(path_.back(), path_.front())) return;
@@ -143,7 +143,7 @@ class RingSearch {
     if (!pair) give_back(path_.back(), path_.front());
   }
 
-  /// The same ring once more.
+  /// Tries to take the same ring once more.
   void again() {
     ++steps_;
     if (over()) return;
@@ -156,8 +156,8 @@ class RingSearch {
   const Topology& topology_;
   std::size_t n_;
   std::vector<Links> ways_;              ///< from member to member
-  std::map<std::int32_t, int> free_;     ///< cables of a link
-  std::vector<std::size_t> path_;        ///< of the ring that is being laid
+  std::map<std::int32_t, int> free_;     ///< free cables of a link
+  std::vector<std::size_t> path_;        ///< members of the ring under construction
   std::vector<bool> visited_;
   Links used_, best_links_;
   int found_ = 0, best_ = 0, most_ = kMost, steps_ = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Collectives inside a cube mesh: the rings that a library finds over its links.
+// Collectives inside a cube mesh: the rings that NCCL finds over its links.
 
 #include <cstdint>
 #include <optional>
@@ -9,18 +9,18 @@
 
 namespace tandem::sim {
 
-/// Rings over all members of a group, each of which has a cable of every link that it crosses to itself.
+/// Rings over all members of a group. Every ring has one cable of each link that it crosses to itself.
 struct MeshRings {
-  std::int64_t rings = 0;           ///< directed
-  std::vector<std::int32_t> links;  ///< by id, once for every ring that crosses it
-  Duration hop;                     ///< latency of the longest way between neighbours
+  std::int64_t rings = 0;           ///< number of directed rings
+  std::vector<std::int32_t> links;  ///< ids, once for every ring that crosses the link
+  Duration hop;                     ///< latency of the slowest way between neighbours
 };
 
-/// As many rings as a search like NCCL's finds (src/graph/search.cc): every ring runs in both directions, the one found is tried
-/// again first, then members with most free cables between them, within a fixed number of steps. A link is as many cables as
-/// it was built of; the library does not know of one that a perturbation slows. Neighbours are joined
-/// directly; where no such ring is, one other device of the group may forward (PATH_NVB). Nothing where the node is no cube mesh,
-/// members share devices or are on several nodes, or no ring is there.
+/// Finds as many rings as a search like NCCL's (src/graph/search.cc). Every ring runs in both directions. The search tries the last
+/// found ring again first, then members with most free cables between them, within a fixed number of steps. A link has as many
+/// cables as it was built of: the library does not know of a perturbation. Neighbours are joined directly; if no such ring exists,
+/// one other device of the group may forward (PATH_NVB). Returns nothing if the node is no cube mesh, members share devices or are
+/// on several nodes, or no ring exists.
 std::optional<MeshRings> mesh_rings(const Topology& topology, const std::vector<Rank>& members);
 
 }  // namespace tandem::sim

@@ -90,14 +90,14 @@ inline void Network::share_out() {
   changed_.clear();
 }
 
-/// Books the work done since the rate was set.
+/// Subtracts the work done since the rate was set.
 inline void Network::settle(ActiveTransfer& t) {
   const std::int64_t elapsed = (queue_.now() - t.since).ps();
   if (t.rate != kUnlimited) t.remaining -= static_cast<Work>(t.rate) * elapsed;
   t.since = queue_.now();
 }
 
-/// Active transfers that share links, directly or through others, with `link`.
+/// Collects the active transfers that use `link` or share links with such ones, directly or through others.
 inline void Network::collect(std::uint32_t link) {
   component_.clear();
   open_.assign(1, link);

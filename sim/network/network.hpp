@@ -1,6 +1,6 @@
 #pragma once
-// Transfers that may contend: each runs through its segments at the max-min fair rate of the moment. All that starts and ends at
-// one time is shared out in one go, when time is about to go on: between, no byte moves.
+// Transfers that may contend: each runs through its segments at the current max-min fair rate. After all starts and ends of one
+// time, rates are computed once, when time is about to go on: in between no byte moves.
 
 #include <array>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tandem::sim {
 
-/// A fluid network. Latency is not its business: it tells when the last byte has left.
+/// A fluid network without latency: it tells when the last byte of a transfer has left.
 class Network {
  public:
   /// `uses`: the sets of links that segments name. `transfers`: how many there may be. `queue` must outlive the
@@ -23,25 +23,25 @@ class Network {
   /// Starts transfer `id`, which must be idle, at queue.now(). `segments` must outlive the transfer.
   void start(std::uint32_t id, std::span<const Segment> segments);
 
-  /// Whether the queue has an event to pop. Where the next one is later than now, rates are those of all that is under way.
+  /// Whether the queue has an event to pop. Computes rates anew first if the next event is later than now.
   bool pending();
 
-  /// Takes an event whose target is a transfer. True when the transfer has now ended; false when it goes on with its
-  /// next segment or the event was overtaken by a change of rate.
+  /// Handles an event whose target is a transfer. True if the transfer has now ended; false if it goes on with its next
+  /// segment, or if the event is out of date because the rate changed.
   bool take(const Event& event);
 
-  /// Brings near what the next event of a transfer will look at.
+  /// Prefetches what the next event of a transfer will read.
   void expect(std::uint32_t id) const { __builtin_prefetch(&transfers_[id]); }
 
  private:
-  /// One cache line: thousands are under way, and every event looks at another one.
+  /// One cache line: thousands are under way, and every event reads another one.
   struct alignas(64) ActiveTransfer {
     Work remaining = 0;
     Rate rate = 0;
-    Duration since;  ///< when `remaining` was true
+    Duration since;  ///< time for which `remaining` holds
     const Segment* segment = nullptr;  ///< under way; nullptr: idle
     std::uint32_t more = 0;            ///< segments after it
-    std::uint32_t first_use = 0, end_use = 0;  ///< of the segment, in `uses_`
+    std::uint32_t first_use = 0, end_use = 0;  ///< the segment's range in `uses_`
     std::uint32_t version = 0;
     std::uint32_t visit = 0;
   };
@@ -62,9 +62,9 @@ class Network {
   inline void collect(std::uint32_t link);
   inline void set_rate(std::uint32_t id, Rate rate);
 
-  std::vector<LinkUse> uses_;             ///< all sets in a row
+  std::vector<LinkUse> uses_;             ///< all sets, one after the other
   std::vector<std::uint32_t> first_use_;  ///< by set
-  std::vector<Rate> alone_;               ///< by set: the rate of who is alone on its links
+  std::vector<Rate> alone_;               ///< by set: rate of a transfer that is alone on its links
   std::vector<ActiveTransfer> transfers_;
   std::vector<OnLink> on_link_;
   std::vector<std::vector<std::uint32_t>> more_;  ///< by link
@@ -72,7 +72,7 @@ class Network {
   std::uint32_t visit_ = 0;
   FairShare fair_;
   EventQueue& queue_;
-  std::vector<std::uint32_t> changed_;         ///< links that somebody joined or left at this time
+  std::vector<std::uint32_t> changed_;         ///< links that a transfer joined or left at this time
   std::vector<std::uint32_t> component_, open_;  // scratch
   std::vector<LinkUses> bundles_;
   std::vector<Rate> rates_;

@@ -45,7 +45,7 @@ class QuotientBuilder {
     first_use_.push_back(static_cast<std::uint32_t>(out_.uses.size()));
   }
 
-  /// Flows of every transfer on the representative of each class of links, summed by the transfer's class.
+  /// Counts the flows of every transfer on the representative of each link class, summed by the transfer's class.
   void count_uses() {
     for (std::size_t w = 0; w < f_.transfer_map.transfers.size(); ++w)
       f_.transfer_map.each_use(w, [&](std::size_t u, const LinkUse& use) {
@@ -56,7 +56,7 @@ class QuotientBuilder {
     for (auto& uses : out_.uses) sum_up(uses);
   }
 
-  /// One entry a link, ascending.
+  /// Merges uses to one entry a link, ascending.
   static void sum_up(std::vector<LinkUse>& uses) {
     std::sort(uses.begin(), uses.end());
     std::size_t kept = 0;
@@ -79,7 +79,7 @@ class QuotientBuilder {
     }
   }
 
-  /// Whether some role that takes part in both never does so at once.
+  /// Whether two transfer classes never run at once, because some role takes part in both and never at once.
   bool take_turns(std::uint32_t a, std::uint32_t b) const {
     if (parties_[a].size() > parties_[b].size()) std::swap(a, b);
     const std::vector<Party> &few = parties_[a], &many = parties_[b];
@@ -93,7 +93,7 @@ class QuotientBuilder {
     return f_.setup.stage_of(Rank(static_cast<std::int32_t>(f_.folding.ranks.first[role])));
   }
 
-  /// Transfer classes by link: two that can be there at once contend.
+  /// Finds the transfer classes that contend: two that can use a link at once.
   void find_contention() {
     std::vector<std::vector<std::uint32_t>> users(out_.links.size());
     for (std::uint32_t c = 0; c < out_.transfer_classes; ++c)
@@ -108,7 +108,7 @@ class QuotientBuilder {
             contends_[list[i]] = contends_[list[j]] = true;
   }
 
-  /// What a stage's slots ask for, each thing once: a communication occurs in many templates.
+  /// Distinct tasks of a stage: a communication occurs in many templates, but is worked out once.
   struct Asked {
     std::uint32_t tmpl, slot;
     const Task* task;
@@ -159,7 +159,7 @@ class QuotientBuilder {
     return f_.transfer_map.shared_cores ? as_slot(computation(rank, alone), exchanges) : Slot{alone.ps()};
   }
 
-  /// Asked of the cost model once for all ranks of one speed; where rows of experts are replayed, each has its own.
+  /// Duration of a computation, worked out once for all ranks of one speed; with replayed rows of experts, for each rank.
   Duration duration(Rank rank, const Asked& asked, Durations& durations) const {
     durations.resize(f_.communications.entries.size());
     std::optional<Duration>& known = durations[asked.slot];
@@ -168,7 +168,7 @@ class QuotientBuilder {
     return *known;
   }
 
-  /// One role on links of its own needs no meeting and no network.
+  /// The slot of an exchange. If it has one party and links of its own, it is a plain duration.
   Slot as_slot(std::uint32_t id, std::vector<std::uint32_t>& exchanges) const {
     const Exchange& e = out_.exchanges[id];
     if (e.parties == 1 && !e.contends) return {e.alone.ps()};

@@ -1,7 +1,7 @@
 #pragma once
-// The folded simulation's network: one exchange for each class of transfers and message, one link for each class of links.
-// A representative's bundle carries the flows of its whole class on every link it crosses, so contention on the
-// quotient equals contention on the whole.
+// The network of the folded simulation: one exchange for each class of transfers and message, one link for each class of
+// links. A representative's bundle has the flows of its whole class on every link it crosses, so it contends as all
+// transfers would.
 
 #include <array>
 #include <compare>
@@ -16,33 +16,33 @@
 
 namespace tandem::sim {
 
-/// Something that takes time and that ranks may have to meet for: a communication, or a computation on a shared
+/// A task for which ranks may have to meet or share links: a communication, or a computation on a shared
 /// processor.
 struct Exchange {
   std::uint32_t transfer_class = 0;
   std::array<std::vector<Segment>, 2> chains;  ///< Segment::uses indexes Quotient::uses
-  Duration tail;
-  Duration alone;             ///< with nobody else on its links, tail included
-  std::uint32_t parties = 1;  ///< ends of roles that must arrive
-  bool contends = false;      ///< somebody else may be on its links at the same time
+  Duration tail;              ///< time after the last byte: latencies and overhead
+  Duration alone;             ///< time with nobody else on its links, tail included
+  std::uint32_t parties = 1;  ///< number of ends of roles that must arrive
+  bool contends = false;      ///< another exchange may use its links at the same time
 };
 
-/// What a task of a role is to the engine: an exchange, or a duration that nothing outside the role can change.
+/// A task of a role as the engine sees it: an exchange, or a duration that nothing outside the role can change.
 struct Slot {
   std::int64_t duration = 0;   ///< ps; meaningful when exchange < 0
-  std::int32_t exchange = -1;  ///< which of its role's exchanges
+  std::int32_t exchange = -1;  ///< index into RoleSlots::exchanges; -1: none
   auto operator<=>(const Slot&) const = default;
 };
 
-/// Roles of a stage that differ only in whom they meet have one table of slots.
+/// Slots of a role. Roles of a stage that differ only in whom they meet share a table.
 struct RoleSlots {
   std::uint32_t table = 0;
-  std::vector<std::uint32_t> exchanges;  ///< what Slot::exchange counts: indexes Quotient::exchanges
+  std::vector<std::uint32_t> exchanges;  ///< by Slot::exchange: index into Quotient::exchanges
 };
 
 struct Quotient {
-  std::vector<Capacity> links;             ///< one for all classes of links that carry the same flows
-  std::vector<std::vector<LinkUse>> uses;  ///< of all transfer classes in a row
+  std::vector<Capacity> links;             ///< one for all link classes that carry the same flows
+  std::vector<std::vector<LinkUse>> uses;  ///< of all transfer classes, one after the other
   std::vector<Exchange> exchanges;
   std::vector<std::vector<Slot>> tables;  ///< by slot of the communications; each of one stage
   std::vector<RoleSlots> roles;

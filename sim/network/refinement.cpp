@@ -11,17 +11,17 @@ namespace {
 
 constexpr std::uint32_t kNone = UINT32_MAX;
 
-/// Members of a class that see the same.
+/// Members of a class whose neighbours have the same classes.
 struct Group {
   std::uint32_t cls, members = 0;
   Hash sees;
 };
 
-/// Groups by class and what they see: an open-addressed table of group numbers that grows with the groups, for millions of members are
+/// Groups by class and hash: an open-addressed table of group numbers. It grows with the groups, because millions of members are
 /// often in a few.
 class GroupTable {
  public:
-  /// The group's number.
+  /// Counts a member; returns its group's number.
   std::uint32_t count(std::uint32_t cls, const Hash& sees) {
     if (2 * groups_.size() >= table_.size()) grow();
     std::uint32_t& g = table_[place(cls, sees)];
@@ -59,7 +59,7 @@ SplitClasses::SplitClasses(std::vector<std::uint32_t> of)
   for (const std::uint32_t c : of_) ++sizes_[c];
 }
 
-/// A class's name stays with the members that see what they saw; where there are none, with the most that see the same.
+/// A class's number stays with the members whose hash has not changed. If there are none, it stays with the largest group.
 template <class Sees>
 std::vector<Renamed> SplitClasses::split(const std::vector<std::uint32_t>& members, const Sees& sees) {
   GroupTable table;
@@ -125,7 +125,7 @@ Refinement::Refinement(const TransferMap& transfer_map, std::vector<std::uint32_
       links_touched_(links_.of().size()),
       flows_(links_.of().size(), Hash{0, 0}) {}
 
-/// Ranks and links follow from transfers: once these stay as they are, so do those.
+/// Classes of ranks and links follow from those of transfers, so it ends once no class of transfers is split.
 Folding Refinement::run() {
   touch_all();
   do split_ranks_and_links();
@@ -137,7 +137,7 @@ void Refinement::touch_all() {
   ranks_touched_.add_all();
   links_touched_.add_all();
   transfers_touched_.add_all();
-  // By their members at once: links then see their flows' last classes in the first round, where machines are regular.
+  // Split by members first: on regular machines links then see the final classes of their flows in the first round.
   transfers_.split(transfers_touched_.take(), [&](std::uint32_t t) { return members_of(t); });
   transfers_touched_.add_all();
   for (std::uint32_t t = 0; t < transfers_.of().size(); ++t) count_flows(t, transfers_.of()[t], true);
@@ -154,7 +154,7 @@ void Refinement::split_ranks_and_links() {
     for (std::uint32_t c = first_[l.member]; c < first_[l.member + 1]; ++c) transfers_touched_.add(crossing_[c]);
 }
 
-/// False when none was split.
+/// Returns false if no class was split.
 bool Refinement::split_transfers() {
   const auto sees = [&](std::uint32_t t) { return seen_by_transfer(t); };
   const std::vector<Renamed> renamed = transfers_.split(transfers_touched_.take(), sees);
@@ -167,7 +167,7 @@ bool Refinement::split_transfers() {
   return !renamed.empty();
 }
 
-/// Which transfers cross each link: asked for only where links differ after the first round.
+/// Lists the transfers that cross each link; only needed if links differ after the first round.
 void Refinement::find_crossings() {
   if (!first_.empty()) return;
   first_.assign(links_.of().size() + 1, 0);
@@ -181,7 +181,7 @@ void Refinement::find_crossings() {
   each_use([&](std::uint32_t t, std::size_t link) { crossing_[--first_[link]] = t; });
 }
 
-/// A link sees the flows that cross it, in no order: what a transfer adds to the sum can be taken off again.
+/// Adds a transfer's flows to its links' hash sums, or subtracts them. The sums do not depend on an order.
 void Refinement::count_flows(std::uint32_t transfer, std::uint32_t cls, bool crosses) {
   transfer_map_.each_use(transfer, [&](std::size_t u, const LinkUse& use) {
     Hash item;
@@ -192,7 +192,7 @@ void Refinement::count_flows(std::uint32_t transfer, std::uint32_t cls, bool cro
   });
 }
 
-/// A rank sees the transfer behind each of its ports.
+/// Hash of the classes of a rank's transfers, by port.
 Hash Refinement::seen_by_rank(std::uint32_t rank) const {
   Hash sees;
   for (const auto& transfers : transfer_map_.transfer_of)
@@ -200,7 +200,7 @@ Hash Refinement::seen_by_rank(std::uint32_t rank) const {
   return sees;
 }
 
-/// In order only where one sends to the other.
+/// Hash of the classes of a transfer's members; their order counts only in a send.
 Hash Refinement::members_of(std::uint32_t t) const {
   const bool directed = transfer_map_.pattern(t).directed;
   Hash members{0, 0};
@@ -212,7 +212,7 @@ Hash Refinement::members_of(std::uint32_t t) const {
   return members;
 }
 
-/// A transfer sees its members and, use by use, the links it crosses.
+/// Hash of the classes of a transfer's members and, use by use, of the links that it crosses.
 Hash Refinement::seen_by_transfer(std::uint32_t t) const {
   Hash links{0, 0};
   transfer_map_.each_use(t, [&](std::size_t u, const LinkUse& use) {

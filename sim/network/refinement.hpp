@@ -1,6 +1,6 @@
 #pragma once
-// Splits classes of ranks, transfers and links until the members of each see the same of the others. A round looks only at members
-// that see a class which the round before split: asymmetry that walks along a chain of nodes costs no more than the chain.
+// Colour refinement: splits classes of ranks, transfers and links until all members of a class have the same classes as neighbours.
+// A round looks only at neighbours of members that changed class in the round before, so a long chain of changes costs its length.
 
 #include <cstdint>
 #include <utility>
@@ -11,29 +11,29 @@
 
 namespace tandem::sim {
 
-/// A member that has another class than before.
+/// A member whose class has changed, and its class before.
 struct Renamed {
   std::uint32_t member, before;
 };
 
-/// A partition on its way.
+/// A partition while it is refined.
 class SplitClasses {
  public:
   /// `of`: class of each member, numbered from 0.
   explicit SplitClasses(std::vector<std::uint32_t> of);
 
   const std::vector<std::uint32_t>& of() const { return of_; }
-  /// Splits classes by what their members see now: `sees(member)`, a hash, of each of `members` once. The others see what they saw before,
-  /// none of these does. Returns the members that have a new class.
+  /// Splits the classes of `members` by `sees(member)`, a hash of the classes of a member's neighbours, called once for each. For
+  /// all other members this hash has not changed, and it differs from those of `members`. Returns the members with a new class.
   template <class Sees>
   std::vector<Renamed> split(const std::vector<std::uint32_t>& members, const Sees& sees);
-  /// Numbered by first members.
+  /// The classes, numbered by first members.
   Classes numbered() const;
 
  private:
   std::vector<std::uint32_t> of_;
   std::vector<std::uint32_t> sizes_;            ///< by class
-  std::vector<std::uint32_t> seen_, fullest_;   ///< by class: members that `split` was told of, the group of most of them
+  std::vector<std::uint32_t> seen_, fullest_;   ///< by class: members that `split` got; its largest group
 };
 
 /// A set of members that is filled anew in every round.
@@ -58,7 +58,7 @@ class Touched {
 
 class Refinement {
  public:
-  /// Classes of ranks and of transfers that are to be split; links of a capacity are a class. `transfer_map` must outlive it.
+  /// `ranks`, `transfers`: initial classes; links begin with a class for each capacity. `transfer_map` must outlive it.
   Refinement(const TransferMap& transfer_map, std::vector<std::uint32_t> ranks, std::vector<std::uint32_t> transfers);
 
   Folding run();
@@ -78,8 +78,8 @@ class Refinement {
   const TransferMap& transfer_map_;
   SplitClasses ranks_, transfers_, links_;
   Touched ranks_touched_, transfers_touched_, links_touched_;
-  std::vector<colour::Hash> flows_;           ///< by link: sum over what crosses it
-  std::vector<std::uint32_t> first_, crossing_;  ///< by link: its first in `crossing_`, transfers; empty until it is asked for
+  std::vector<colour::Hash> flows_;           ///< by link: hash sum over the flows that cross it
+  std::vector<std::uint32_t> first_, crossing_;  ///< transfers that cross each link; empty until needed
 };
 
 }  // namespace tandem::sim

@@ -12,7 +12,7 @@ using namespace colour;
 
 namespace {
 
-/// Equal numbers for equal keys, from 0 by first occurrence.
+/// Numbers keys from 0 by first occurrence; equal keys get equal numbers.
 template <class Key>
 std::vector<std::uint32_t> numbered(const std::vector<Key>& keys) {
   std::map<Key, std::uint32_t> known;

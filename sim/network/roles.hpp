@@ -1,7 +1,7 @@
 #pragma once
-// Roles: classes of ranks that no part of the simulation can tell apart, by colour refinement of ranks, transfers and links
-// together (the coarsest equitable partition; Grohe, Kersting, Mladenov and Selman, "Dimension Reduction via Colour
-// Refinement", ESA 2014). In such a partition one representative of each class behaves as all of them.
+// Roles: classes of ranks that behave alike, found by colour refinement of ranks, transfers and links together (the coarsest
+// equitable partition; Grohe, Kersting, Mladenov and Selman, "Dimension Reduction via Colour Refinement", ESA 2014). One
+// representative of each class is simulated for all of them.
 
 #include <cstdint>
 #include <vector>
@@ -22,8 +22,8 @@ struct Folding {
   Classes ranks, transfers, links;
 };
 
-/// `colours`: initial colour of every rank (its program, and whatever else sets it apart). A transfer starts with its port
-/// and what it costs, a link with its rate and latency.
+/// `colours`: initial colour of every rank (its program, and all else that sets it apart). A transfer's initial colour is its
+/// port and its work, a link's is its capacity.
 Folding fold(const TransferMap& transfer_map, const std::vector<std::uint64_t>& colours);
 
 }  // namespace tandem::sim

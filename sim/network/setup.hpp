@@ -15,16 +15,16 @@
 
 namespace tandem::sim {
 
-/// What is simulated. References must outlive the simulation.
+/// The inputs of a simulation. References must outlive it.
 struct Setup {
   const TaskGraph& graph;
   const Mesh& mesh;
   const Topology& topology;
   const CostModel& cost;
-  const Replay* replay = nullptr;  ///< rows of experts as a run had them; then `graph` is the replay's
+  const Replay* replay = nullptr;  ///< routing of a run to replay; then `graph` is the replay's
 
   StageId stage_of(Rank r) const { return StageId(mesh.coords(r)[Axis::pp]); }
-  /// Of the full speed of a device at which that of `rank` computes.
+  /// Share of its full speed at which the device of `rank` computes.
   double speed(Rank rank) const { return topology.speed(topology.device_of(rank)); }
   /// Time of a computation of template `t` on an idle device of `rank`.
   Duration duration(Rank rank, std::size_t t, const Task& task) const {
@@ -36,13 +36,13 @@ struct Setup {
 
 /// How to simulate it.
 struct Options {
-  bool unfolded = false;  ///< every rank its own role
-  /// Ranks that differ from others for a reason that neither graph nor machine shows (rows of a routing): ranks of different marks
-  /// never share a role. Empty, or one per rank.
+  bool unfolded = false;  ///< every rank is a role of its own
+  /// By rank, or empty: ranks with different marks never share a role. They mark differences that neither graph nor machine shows
+  /// (rows of a routing).
   std::vector<std::uint64_t> marks;
   bool singly = false;  ///< neither patterns nor runs: every task is walked (tests)
-  std::optional<Jitter> jitter = {};  ///< every rank is then its own role
-  /// Ranks do not wait for each other between steps; programs end with what validates their update.
+  std::optional<Jitter> jitter = {};  ///< if set, every rank is a role of its own
+  /// Ranks do not wait for each other between steps; every program ends with the validation of its update.
   bool steps_overlap = false;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Transfers of all ranks as values: who takes part, and which links each message uses.
+// Transfers of all ranks: who takes part, and which links each message uses.
 
 #include <array>
 #include <cstdint>
@@ -20,17 +20,17 @@ inline constexpr Rate kCoreRate = 720'720'000'000;
 /// Work of a computation that takes `alone` on an idle processor, on links of a core port.
 inline Work core_work(Duration alone) { return static_cast<Work>(alone.ps()) * kCoreRate; }
 
-/// NCCL's choice of an algorithm for a message, and another one that would take less, each alone on its links.
+/// NCCL's choice of an algorithm for a message, and a faster algorithm; seconds of each alone on its links.
 struct SlowChoice {
   NcclAlgorithm chosen, other;
   double chosen_s, other_s;
   double lost_s() const { return chosen_s - other_s; }
 };
-/// By message: of its transfers the one that loses most.
+/// By message: the choice that loses most among its transfers.
 using SlowChoices = std::map<std::uint32_t, SlowChoice>;
 
-/// One message over one transfer: two chains at most (one, unless the library pipelines its tiers), each running its
-/// segments in turn. Ends `tail` after the last byte of the later chain.
+/// One message over one transfer: at most two chains that run at once (two if the library pipelines its tiers), each with
+/// its segments in turn. It ends `tail` after the last byte of the later chain.
 struct TransferPlan {
   std::uint32_t message = 0;
   std::array<std::vector<Segment>, 2> chains;  ///< Segment::uses indexes Transfer::uses
@@ -46,13 +46,13 @@ struct Transfer {
   std::vector<TransferPlan> plans;         ///< ascending message
 };
 
-/// A transfer, and how far its links move on with each period of the topology.
+/// A transfer, and by how much its link ids grow with each period of the topology.
 struct TransferPattern {
   Transfer transfer;
   std::vector<std::vector<std::int32_t>> strides;  ///< as `transfer.uses`; empty in a map without period
 };
 
-/// A pattern whose ranks and links are moved on by so many periods.
+/// A pattern with its ranks and links shifted by `periods` periods.
 struct MovedTransfer {
   std::uint32_t pattern = 0;
   std::int32_t periods = 0;
@@ -62,16 +62,16 @@ struct MovedTransfer {
 struct TransferMap {
   std::vector<TransferPattern> patterns;  ///< in order of their first transfers
   std::vector<MovedTransfer> transfers;
-  /// Of the topology, where a device has one rank. 0: every transfer has a pattern of its own, for routes, rows of experts or shared
-  /// processors do not repeat, or only after the last device.
+  /// Devices after which the topology repeats, with one rank a device. 0: every transfer has a pattern of its own, because routes,
+  /// rows of experts or shared processors do not repeat, or only after the last device.
   std::int32_t period = 0;
   /// By 2 * port + receiver, then rank: index into transfers or -1.
   std::vector<std::vector<std::int32_t>> transfer_of;
-  LinkCapacities links;         ///< the topology's, then processors and nodes where ranks share them
+  LinkCapacities links;         ///< the topology's, then processors and nodes if ranks share them
   bool shared_cores = false;    ///< computation goes through the core port
   SlowChoices slow_choices;
 
-  /// With the ranks and links of one of those that have the pattern.
+  /// The pattern of a transfer, with the ranks and links of one of its transfers.
   const Transfer& pattern(std::size_t transfer) const { return patterns[transfers[transfer].pattern].transfer; }
   std::size_t members(std::size_t transfer) const { return pattern(transfer).members.size(); }
   std::size_t member(std::size_t transfer, std::size_t m) const {

@@ -82,7 +82,7 @@ class TransferMapper {
   }
 
  private:
-  /// Computing ranks of a node together: so many processors, each slowed down by the others' use of memory.
+  /// By number of computing ranks of a node: the rate of all of them, each slowed down by the others' use of memory.
   std::vector<Rate> node_capacity() const {
     std::vector<Rate> by_users;
     const std::int64_t cores = std::min(setup_.topology.devices_per_node(), setup_.topology.devices());
@@ -125,7 +125,7 @@ class TransferMapper {
     return {static_cast<std::uint32_t>(out_.patterns.size() - 1), periods};
   }
 
-  /// The pattern of those members that lie in the same places, but whose first device is in the first period.
+  /// Finds or makes the pattern: the same members shifted so that the first lies in the first period.
   MovedTransfer moved(std::uint32_t p, std::vector<Rank> members, const std::vector<std::uint32_t>& wanted) {
     const std::int32_t periods = std::min_element(members.begin(), members.end())->value() / out_.period;
     std::vector<std::int32_t> key{static_cast<std::int32_t>(p), static_cast<std::int32_t>(members.size())};
@@ -146,7 +146,7 @@ class TransferMapper {
     if (choice.lost_s() > worst.lost_s()) worst = choice;
   }
 
-  /// What any member sends over the transfer.
+  /// The messages that any member sends over the transfer, ascending.
   std::vector<std::uint32_t> messages(std::uint32_t p, const std::vector<Rank>& members) const {
     const std::size_t first = stages_[members[0].index()];
     const auto other_stage = [&](Rank r) { return stages_[r.index()] != first; };

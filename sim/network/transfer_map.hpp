@@ -1,6 +1,6 @@
 #pragma once
-// Every rank's communications laid over the topology: who takes part, which links are crossed how often. Built whole,
-// for all ranks, so that symmetry can be seen rather than assumed.
+// Maps every rank's communications to the topology: who takes part, and how often each link is crossed. It is built for
+// all ranks, so that symmetry is found rather than assumed.
 
 #include <vector>
 
@@ -11,12 +11,12 @@
 
 namespace tandem::sim {
 
-/// One transfer by itself: `members` carry `message` over `links` (the topology's, as in TransferMap).
+/// Plans one transfer by itself: `members` carry `message` over `links`, the topology's.
 Transfer plan_alone(const Setup& setup, const Message& message, std::vector<Rank> members, const LinkCapacities& links);
 /// Capacities of the topology's links.
 LinkCapacities capacities(const Topology& topology);
 
-/// Throws ContractError when a stage receives what its peer does not send.
+/// Throws InfeasibleError if the plan wants a hierarchical algorithm for a group with unequal numbers of ranks on its nodes.
 TransferMap make_transfer_map(const Setup& setup, const Communications& communications);
 
 }  // namespace tandem::sim

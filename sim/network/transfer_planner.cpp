@@ -19,8 +19,9 @@ InfeasibleError uneven_nodes(CollectiveKind kind, std::int64_t ranks) {
                                  "use another algorithm, or degrees that divide a node's devices"});
 }
 
-/// Seconds that switches on a route may take beyond NCCL's own step between nodes, which has them. Presets' routes are up to 1.5 us longer
-/// than that step (two crossings of leaf and spine at 0.33 us, NICs of 15 us); networks whose latency NCCL is told begin 18 us above it.
+/// Seconds that a route may take beyond NCCL's own step between nodes, which includes switches. Presets' routes are up to 1.5 us
+/// longer than that step (two crossings of leaf and spine at 0.33 us, NICs of 15 us). Networks that report a latency begin 18 us
+/// above it.
 constexpr double kSwitches = 2e-6;
 
 }  // namespace
@@ -140,7 +141,7 @@ void TransferPlanner::tune(TransferPlan& plan, const Collective& c) {
   task.ranks = static_cast<std::int64_t>(transfer_.members.size());
   task.nodes = nodes_;
   task.bytes = payload(c).count();
-  if (uniform(shape_) > 0) through_all(plan);  // rings of nodes of unlike size do go through all
+  if (uniform(shape_) > 0) through_all(plan);  // over nodes of unlike size rings go through all ranks already
   (nodes_ == 1 ? task.inside_s : task.across_s) = alone(plan.chains[0]);
   if (!plan.chains[1].empty()) task.inside_s = alone(plan.chains[0]), task.across_s = alone(plan.chains[1]);
   search(task);
@@ -243,7 +244,7 @@ const Footprint& TransferPlanner::footprint(const std::vector<Flow>& flows) {
     if (known.flows == flows) return known;
   Footprint print{flows, static_cast<std::uint32_t>(transfer_.uses.size()), false, {}};
   std::vector<std::int32_t> crossed;
-  crossed.reserve(8 * flows.size());  // links of a route between nodes, as a rule
+  crossed.reserve(8 * flows.size());  // a route between nodes has about 8 links
   for (const Flow& flow : flows) trace(flow, print, crossed);
   transfer_.uses.push_back(counted(crossed));
   prints_.push_back(std::move(print));

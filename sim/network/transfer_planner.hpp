@@ -1,6 +1,6 @@
 #pragma once
-// One transfer's messages laid over the links: phases and flows of the algorithm, the library's choice, what a ring around a torus or a
-// cube mesh takes.
+// Plans one transfer's messages on the links: phases and flows of an algorithm, NCCL's choice, and rings around a torus or a cube
+// mesh.
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace tandem::sim {
 
-/// The link behind the topology's that stands for a processor.
+/// Index of the link that stands for a processor; it follows the topology's links.
 std::size_t core_link(const Topology& topology, DeviceId d);
 
 /// Flows of a phase on the links they cross, shared by all messages of a transfer that use the same flows.
@@ -22,7 +22,7 @@ struct Footprint {
   std::vector<Flow> flows;
   std::uint32_t uses = 0;
   bool across = false;  ///< some flow leaves its node
-  Duration latency;     ///< of the longest route
+  Duration latency;     ///< latency of the slowest route
 };
 
 /// Plans how the messages of one transfer use the links.
@@ -32,23 +32,23 @@ class TransferPlanner {
       : setup_(setup), transfer_(transfer), links_(links), fit_(setup.cost.comm_fit()) {}
 
   TransferPlan make_plan(std::uint32_t id, const Message& message);
-  /// Of the message that was planned last; nothing where NCCL chose what takes least, or chose nothing.
+  /// NCCL's slow choice for the message planned last; nothing if it chose the fastest algorithm, or was not asked.
   const std::optional<SlowChoice>& slow() const { return slow_; }
 
  private:
-  /// A gather or a scatter of replayed rows is one of as many in equal shares.
+  /// The message's operation, with the rows of a replayed run.
   Op replayed(const Message& message) const;
   Expansion expansion_of(const Op& op);
 
-  /// Ranks that share a processor move bytes with it: whoever else computes there slows them down, and they him.
+  /// Whether processors that ranks share also move the bytes: communication and computation there slow each other down.
   bool hosts_carry() const { return setup_.topology.device().synchronous && setup_.topology.ranks_per_device() > 1; }
 
-  /// Work on the members' processors that takes `measured` when they have them to themselves, as in the measurement.
+  /// Adds work on the members' processors that takes `measured` if nothing else runs there, as in the measurement.
   void carry(TransferPlan& plan, Duration measured);
   std::uint32_t use_cores();
   void add(TransferPlan& plan, const CommPhase& phase, bool pipelined);
 
-  /// Several rings at once over all links between whole chips of a torus or devices of a cube mesh.
+  /// Several rings at once over all links between whole chips of a torus, or devices of a cube mesh (stations).
   struct Circuit {
     std::int64_t stations = 0, ways = 0;
     std::vector<std::int32_t> links;  ///< once for each way that crosses it
@@ -57,34 +57,34 @@ class TransferPlanner {
 
   std::optional<Circuit> circuit() const;
 
-  /// A piece of 1/stations goes round, each way out of a station taking its share of it.
+  /// Plans a collective on the circuit: pieces of 1/stations go round, split over the ways. Returns false if there is none.
   bool go_round(TransferPlan& plan, const Collective& c);
   static bool by_ring(const Collective& c);
 
-  /// The library's choice: its latencies in place of the links', and the rate of its algorithm and protocol.
+  /// Applies NCCL's choice: its latencies replace the links', and its algorithm and protocol scale the rate.
   void tune(TransferPlan& plan, const Collective& c);
   std::int64_t count_nodes() const;
 
-  /// Where tiers are pipelined, NCCL's ring still goes through all ranks: each sends 2(n-1)/n of the vector, wherever it sends to.
+  /// With pipelined tiers NCCL's ring still goes through all ranks: each sends 2(n-1)/n of the vector, inside or across nodes.
   void through_all(TransferPlan& plan) const;
   static void stretch(std::vector<Segment>& chain, double factor);
   void search(NcclTask& task);
   double alone(const std::vector<Segment>& chain) const { return time_alone({chain, {}}, transfer_.uses, links_).seconds(); }
 
-  /// Of the slowest route between nodes, beyond what the library's own model has for a step; switches apart.
+  /// Seconds of the slowest route between nodes beyond NCCL's own step; 0 if switches alone explain the difference.
   double network_latency() const;
 
-  /// What of a communication is not hidden behind the product that runs beside it.
+  /// Scales a plan to the share that the product beside it does not hide.
   void expose(TransferPlan& plan, double share);
 
-  /// Where devices share NICs, groups that have some of a node's devices, but several, choose theirs without knowing of the others.
+  /// Share of a link's rate between nodes. It is lower for groups of several but not all devices of nodes with shared NICs.
   double across_share() const;
 
-  /// Bytes as the links see them: a library that reaches a share of a link's rate occupies it for longer.
+  /// Bytes divided by the reached share of a link's rate: the library occupies the link for longer.
   Bytes loaded(Bytes of_flow, std::int64_t steps, bool across) const;
 
-  /// Bytes of a flow with which a phase of equal flows takes as long, alone on its links, as that of unequal rows does: until the
-  /// link with most rows for its bandwidth is through.
+  /// Bytes of a flow with which a phase of equal flows, alone on its links, takes as long as one of unequal rows: until the link
+  /// with most rows for its bandwidth has moved them.
   Bytes uneven(const CommPhase& phase, const Footprint& print) const;
   const Footprint& footprint(const std::vector<Flow>& flows);
   void trace(const Flow& flow, Footprint& print, std::vector<std::int32_t>& crossed) const;
@@ -96,10 +96,10 @@ class TransferPlanner {
   const LinkCapacities& links_;
   CommFit fit_;
   GroupShape shape_;
-  std::int64_t nodes_ = 0;              ///< that the members are on; 0: not counted yet
-  std::optional<NcclNode> node_;        ///< of the first member; nothing: not looked at yet
-  NcclGraphs graphs_;                   ///< that NCCL finds there
-  std::optional<ExchangedRows> rows_;   ///< of the message that is laid, where they are unequal
+  std::int64_t nodes_ = 0;              ///< number of nodes of the members; 0: not counted yet
+  std::optional<NcclNode> node_;        ///< node of the first member; nothing: not read yet
+  NcclGraphs graphs_;                   ///< channels that NCCL finds there
+  std::optional<ExchangedRows> rows_;   ///< unequal rows of the message being planned
   std::optional<SlowChoice> slow_;
   std::vector<Footprint> prints_;
   std::optional<Circuit> circuit_;

@@ -12,7 +12,8 @@
 namespace tandem::sim {
 namespace {
 
-/// When the last host that runs ahead has launched all; the step's end where hosts wait for their device, or compute themselves.
+/// When the last host has launched all operations, if hosts run ahead. The step's end if hosts wait for their device or compute
+/// themselves.
 std::int64_t launched(const SimulatedStep& simulated) {
   std::uint64_t operations = 0;
   for (const LaneProgram& p : simulated.lane_programs) {
@@ -22,7 +23,7 @@ std::int64_t launched(const SimulatedStep& simulated) {
   return static_cast<std::int64_t>(operations) * simulated.host.launch.ps();
 }
 
-/// All roles of a step, which ask each other what they waited for.
+/// All roles of a step. A role's breakdown asks others which part of its waits their hosts launched.
 class AllRoles final : public OtherRoles {
  public:
   AllRoles(const SimulatedStep& simulated, const TaskGraph& graph)
@@ -57,17 +58,17 @@ class AllRoles final : public OtherRoles {
   BreakdownTables tables_;
   LastArrivals arrivals_;
   std::int64_t launched_;                             ///< ps; no host launches from then on
-  std::vector<std::unique_ptr<RoleBreakdown>> roles_;  ///< those that were asked for
+  std::vector<std::unique_ptr<RoleBreakdown>> roles_;  ///< made when needed
 };
 
-/// By entry of `asked`, of the window that `window_of` names for a role.
+/// Breakdowns of the roles `asked`, each of the window that `window_of` returns.
 template <class WindowOf>
 std::vector<Breakdown> attribute(const SimulatedStep& simulated, const TaskGraph& graph, const std::vector<std::size_t>& asked,
                                  const WindowOf& window_of) {
   constexpr std::size_t kWorthAThread = 256;
   std::vector<Breakdown> out(asked.size());
   const std::size_t parts = std::clamp<std::size_t>(out.size() / kWorthAThread, 1, static_cast<std::size_t>(all_cores()));
-  // Neighbours ask each other most: what a thread has found out about them, others do not need.
+  // Neighbouring roles ask each other most, so threads need not share what they found.
   for_each_index(parts, {.most = static_cast<int>(parts)}, [&](std::size_t part) {
     AllRoles roles(simulated, graph);
     for (std::size_t i = out.size() * part / parts; i < out.size() * (part + 1) / parts; ++i)

@@ -1,5 +1,5 @@
 #pragma once
-// Where a role's step went: every picosecond of its compute stream, from the start of the step to its end, has one
+// Breakdown of a role's step: every picosecond of its compute stream, from the start of the step to its end, has one
 // name.
 
 #include <array>
@@ -17,26 +17,26 @@ enum class Share : std::uint8_t {
 };
 inline constexpr std::size_t kShares = 10;
 
-/// Picoseconds by Share; they add up to the time that was asked for exactly: a step alone, or from one step's end to the next one's.
+/// Picoseconds by Share. They add up exactly to the window: a step alone, or from one step's end to the next one's.
 struct Breakdown {
   std::array<std::int64_t, kShares> ps{};
-  std::int64_t credit_stall_ps = 0;  ///< idle time for which a sender was ready and a receive buffer was not
+  std::int64_t credit_stall_ps = 0;  ///< idle time in which a sender was ready but no receive buffer was free
 
   std::int64_t operator[](Share s) const { return ps[static_cast<std::size_t>(s)]; }
 };
 
-/// Attributes what lies between computations to what the next one waited for: a communication while it moved, the host while it
-/// launched, the bubble while it waited for others. Where these in turn waited for their host's launches, it is the launch.
+/// Attributes the time between computations to what the next one waited for: a communication while it moved, the host while it
+/// launched, the bubble while other roles were late. Time in which these waited for their own host's launches counts as launch.
 Breakdown break_down(const SimulatedStep& simulated, const TaskGraph& graph, std::size_t role);
-/// Of every role.
+/// Returns the breakdowns of all roles.
 std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGraph& graph);
-/// By entry of `roles`.
+/// Returns the breakdowns of `roles`, in their order.
 std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGraph& graph, const std::vector<std::size_t>& roles);
-/// Of `span` picoseconds of every role before `ends`, by role, instead of the whole step; they add up to `span`.
+/// By role: breaks down the `span` picoseconds before its `ends` instead of the whole step; shares add up to `span`.
 std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGraph& graph, const std::vector<std::int64_t>& ends,
                                   std::int64_t span);
 
-/// In seconds, under the names of `simulate --json`.
+/// Converts to seconds, under the names of `simulate --json`.
 TimeBreakdown in_seconds(const Breakdown& breakdown);
 
 }  // namespace tandem::sim

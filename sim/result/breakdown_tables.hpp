@@ -1,5 +1,5 @@
 #pragma once
-// What the breakdowns of all roles look up.
+// Look-up tables for the breakdowns of all roles.
 
 #include <array>
 #include <cstdint>
@@ -11,23 +11,23 @@
 
 namespace tandem::sim {
 
-/// Tables of a step and its graph, made as they are asked for. One thread at a time may use them.
+/// Tables of a step and its graph, made when needed. One thread at a time may use them.
 class BreakdownTables {
  public:
   BreakdownTables(const SimulatedStep& simulated, const TaskGraph& graph);
 
-  /// What of a pattern every instance that went so asks for.
+  /// Facts of a pattern that every instance with it reads.
   struct Way {
-    std::uint16_t first;                           ///< computation
-    bool closed;
-    std::int64_t first_ended, ended;               ///< ps from the start: the first computation, the last one
-    std::array<std::optional<Breakdown>, 2> rest;  ///< from the end of the first one on; of any instance, of the optimizer's
+    std::uint16_t first;                           ///< first computation
+    bool closed;                                   ///< Pattern::closed
+    std::int64_t first_ended, ended;               ///< ps from the start: end of the first computation, and of the last
+    std::array<std::optional<Breakdown>, 2> rest;  ///< after the first one; of the optimizer's: [1]
   };
   Way& way(PatternId id) { return ways_[id]; }
 
   /// By instance of a program: its first edge, and the total.
   const std::vector<std::uint32_t>& first_edges(const Program& program);
-  /// The edges of a program whose end the host waits for before it issues on; of those from one task the first.
+  /// The edges of a program from tasks that the host waits for before it issues more; only the first edge of each such task.
   const std::vector<Edge>& host_waits(const Program& program);
   bool host_waits(const Program& program, const Edge& e) const {
     return host_waits_[program.instances[e.from_instance].tmpl.index()];

@@ -8,7 +8,7 @@
 namespace tandem::sim {
 namespace {
 
-/// Sums over the computations of patterns, each worked out once.
+/// Sums of patterns' computations, each worked out once.
 class PatternSums {
  public:
   explicit PatternSums(const SimulatedStep& simulated) : simulated_(simulated), known_(simulated.patterns.size()) {}

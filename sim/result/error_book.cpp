@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr std::string_view kFolder = "topology/errors";
 constexpr double kHostBound = 0.1;
-constexpr int kEnough = 8;  // records of a situation for it to speak for itself
+constexpr int kEnough = 8;  // records from which a situation is used alone
 
 struct Vote {
   double error, weight;
@@ -66,7 +66,7 @@ Entries select(const ErrorBook& book, Wanted wanted) {
   return out;
 }
 
-/// Records by source.
+/// Number of records by source.
 std::map<std::string, int> sources_of(const Entries& entries) {
   std::map<std::string, int> out;
   for (const ErrorEntry* e : entries) out[e->source] += e->records;
@@ -97,7 +97,7 @@ int records(const Entries& entries) {
   return n;
 }
 
-/// By how much the spread of `sources` votes understates that of the next one: Student's prediction interval over the normal one.
+/// Ratio of Student's prediction interval to the normal one for `sources` votes: a few votes understate the spread of the next one.
 double widened(std::size_t sources) {
   if (sources < 2) return 1;
   const double n = static_cast<double>(sources), share = 1 - (1 - kRangeShare) / 2;
@@ -116,7 +116,7 @@ Entries on_device(const ErrorBook& book, const RangeQuestion& q) {
   return select(book, [&](const ErrorEntry& e) { return e.device == q.device && !is_left_out(e, q); });
 }
 
-/// Errors that a prediction may have, and the factor that widens them. Without votes: the device has no records.
+/// Errors that a prediction may have, and the factor that widens them. No votes: the device has no records.
 struct Errors {
   std::vector<Vote> votes;
   double wider = 1;

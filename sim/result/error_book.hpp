@@ -20,37 +20,37 @@ struct ErrorEntry {
   int records = 0;
   std::vector<double> quantiles;  ///< ascending, evenly spread over log(measured / predicted)
   std::vector<std::string> like{};  ///< PlanTraits::words of the records, each once, ascending; empty: not known
-  std::int64_t devices = 0;         ///< of the largest record
+  std::int64_t devices = 0;         ///< devices of the largest record
 };
 
-/// By how much ranges have to be wider than the errors of other sources for 80 % of a source's records to lie inside.
+/// Factor by which ranges must be wider than other sources' errors so that 80 % of a source's records lie inside.
 struct Widening {
   double factor = 1;
-  int records = 0, sources = 0;  ///< that it was found with
+  int records = 0, sources = 0;  ///< records and sources that it was found with
 };
 
 struct ErrorBook {
   std::string computed;           ///< when, and with which version
   std::vector<ErrorEntry> entries;
-  Widening seen, unseen;          ///< where the device has records like the plan, and where it has none
-  double unknown_low = 0, unknown_high = 0;  ///< log(measured / predicted) where a device has no records
+  Widening seen, unseen;          ///< for plans like the device's records, and unlike them
+  double unknown_low = 0, unknown_high = 0;  ///< log(measured / predicted) for a device without records
   std::string unknown_reason;
 };
 
 /// The share of outcomes that a range is meant to hold.
 inline constexpr double kRangeShare = 0.8;
 
-/// What tells predictions of one device apart by how far they are to be trusted: "host-bound" where the critical rank waits
-/// for launches a tenth of the step or more, else "one node" or "many nodes".
+/// The situation of a prediction, by which errors are kept: "host-bound" if the critical rank waits for launches a tenth of the
+/// step or more, else "one node" or "many nodes".
 std::string situation_of(const Prediction& prediction, const Topology& topology);
 
 /// Reads topology/errors/step_time.json. Throws ConfigError.
 ErrorBook load_error_book();
 
-/// The text of such a file.
+/// Returns the text of such a file.
 std::string to_json(const ErrorBook& book);
 
-/// What a range depends on besides the errors.
+/// The inputs of a range besides the errors.
 struct RangeQuestion {
   std::string device;     ///< Device::calibration
   std::string situation;  ///< see situation_of
@@ -59,8 +59,8 @@ struct RangeQuestion {
 };
 RangeQuestion range_question(const Prediction& prediction, const Topology& topology, const PlanTraits& traits);
 
-/// What of the plan no record on its device has ("experts", "more than 512 devices"); empty where some record has each, where the device
-/// has no records, and in a book that does not know.
+/// Features of the plan that no record on its device has ("experts", "more than 512 devices"). Empty if there are none, if the
+/// device has no records, or if the book does not list features.
 std::vector<std::string> unseen(const ErrorBook& book, const RangeQuestion& question);
 
 /// Ends of a range as log(measured / predicted), the lower one not above 0, the upper one not below.
@@ -71,20 +71,20 @@ struct LogRange {
   std::string wider;      ///< why it is wider than for plans like those measured; or empty
 };
 
-/// Where 80 % of measured step times would lie. Every source in the same situation on the same device has one vote, all sources on other
-/// devices together one more, and few votes make a range wider, as Student's prediction interval is wider than the normal one: what the
-/// next source does is not known from two. With fewer than eight records of the situation all of the device are taken; a device
-/// without any gets the book's wide default. The book's widening for plans like those measured, or unlike them, comes on top.
+/// The range that should hold 80 % of measured step times. Every source in the same situation on the same device has one vote; all
+/// sources on other devices together have one more. Few votes make a range wider, as Student's prediction interval is wider than
+/// the normal one. With fewer than eight records of the situation all of the device count; a device without any gets the book's
+/// wide default. The result is widened by the book's factor for plans like those measured, or unlike them.
 LogRange log_range(const ErrorBook& book, const RangeQuestion& question);
 
-/// The same around a step time, the prediction itself always inside.
+/// The range in seconds around the predicted step time, which always lies inside.
 StepRange step_range(const ErrorBook& book, const Prediction& prediction, const RangeQuestion& question);
 
-/// The share of outcomes, 0 to 1, with which a step takes at most `limit_s` seconds: by the errors that step_range rests on, widened
-/// alike. A device without records has normal errors of the logarithm, whose 80 % are the book's default.
+/// The probability that a step takes at most `limit_s` seconds, by the errors of step_range, widened likewise. A device without
+/// records has normally distributed log errors whose 80 % range is the book's default.
 double share_within(const ErrorBook& book, const Prediction& prediction, const RangeQuestion& question, double limit_s);
 
-/// Whether the book has an error of a prediction on this device.
+/// Whether the book has a record of this device.
 bool has_records(const ErrorBook& book, const Topology& topology);
 
 }  // namespace tandem::sim

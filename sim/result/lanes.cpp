@@ -5,7 +5,7 @@
 namespace tandem::sim {
 namespace {
 
-/// What computations take alone, asked of the cost model once for every task of a template.
+/// Durations of computations alone, taken from the cost model once for every task of a template.
 class AloneTimes {
  public:
   AloneTimes(const Setup& setup, Rank rank) : setup_(setup), rank_(rank), times_(setup.graph.templates.size()) {}

@@ -19,7 +19,7 @@ LastArrivals::LastArrivals(const SimulatedStep& simulated)
   }
 }
 
-/// As the role counts its exchanges; -1: none.
+/// Number of a task's exchange in the role's own list; -1: none.
 std::int32_t LastArrivals::exchange_of(std::size_t role, Place at) const {
   const std::uint32_t tmpl = simulated_.lane_program(role).starts[at.instance].tmpl;
   return simulated_.quotient.slots(role)[simulated_.communications.first_slot[tmpl] + at.task].exchange;
@@ -37,7 +37,7 @@ LastArrivals::Tasks LastArrivals::tasks_of_table(std::size_t role) const {
   return out;
 }
 
-/// Those of the role that are one exchange: the n-th of all its roles meet. Roles with one table of slots have one list.
+/// The role's tasks of one exchange: the n-th ones of all its roles meet. Roles with the same table of slots share the list.
 const std::vector<Place>& LastArrivals::tasks(std::size_t role, std::size_t number) {
   std::optional<Tasks>& known = tasks_[simulated_.quotient.roles[role].table];
   if (!known) known = tasks_of_table(role);
@@ -55,7 +55,7 @@ std::optional<LastArrival> LastArrivals::of(std::size_t role, Place at) {
   std::vector<Arrivals>& turns = known_[exchange];
   if (turns.empty()) turns.resize(own.size());
   Arrivals last;
-  if (turns.size() != own.size()) last = last_of(exchange, turn, own.size(), started);  // roles that do not meet each time
+  if (turns.size() != own.size()) last = last_of(exchange, turn, own.size(), started);  // not all roles take part in every turn
   else if (turns[turn].first == Arrivals::kUnknown || turns[turn].started != started)
     last = turns[turn] = last_of(exchange, turn, own.size(), started);
   else last = turns[turn];
@@ -66,7 +66,7 @@ std::optional<LastArrival> LastArrivals::of(std::size_t role, Place at) {
   return LastArrival{other, tasks(other, its_number)[turn]};
 }
 
-/// `turns`: of the roles that meet; others' are not theirs.
+/// `turns`: number of turns of the roles that meet; roles with other numbers take no part.
 LastArrivals::Arrivals LastArrivals::last_of(std::uint32_t exchange, std::size_t turn, std::size_t turns, std::int64_t started) {
   const std::vector<Party>& parties = parties_[exchange];
   Arrivals out{started, Arrivals::kNone, Arrivals::kNone};

@@ -1,5 +1,5 @@
 #pragma once
-// Whom an exchange waited for.
+// Finds the party that an exchange waited for.
 
 #include <cstdint>
 #include <optional>
@@ -20,22 +20,22 @@ class LastArrivals {
  public:
   explicit LastArrivals(const SimulatedStep& simulated);
 
-  /// The other party that came last to the exchange of task `at` of `role`. Nothing where the task exchanges nothing, or `role`
-  /// itself came last.
+  /// The other party that arrived last at the exchange of task `at` of `role`. Nothing if the task is no exchange, or if `role`
+  /// itself arrived last.
   std::optional<LastArrival> of(std::size_t role, Place at);
 
  private:
-  /// A role that takes part in an exchange, which is its own number `number`.
+  /// A role that takes part in an exchange, and the exchange's number in the role's own list.
   struct Party {
     std::uint32_t role, number;
   };
-  /// Of one turn of an exchange: the first two of its parties, in order, that came at `started`, of different roles.
+  /// One turn of an exchange: the first two of its parties, in order, that arrived at `started`; they have different roles.
   struct Arrivals {
     static constexpr std::uint32_t kUnknown = UINT32_MAX, kNone = UINT32_MAX - 1;
     std::int64_t started = 0;
     std::uint32_t first = kUnknown, second = kNone;
   };
-  /// By number of an exchange, as a table of slots counts: the tasks that are it, ascending.
+  /// By number of an exchange in a table of slots: its tasks, ascending.
   using Tasks = std::vector<std::vector<Place>>;
 
   const std::vector<Place>& tasks(std::size_t role, std::size_t number);

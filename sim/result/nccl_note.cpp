@@ -7,7 +7,7 @@
 namespace tandem::sim {
 namespace {
 
-/// Of a step: less is not worth a reader's time.
+/// Least share of a step that is worth a note.
 constexpr double kWorthTelling = 0.01;
 
 /// How often a program sends each message.
@@ -21,7 +21,7 @@ std::vector<std::int64_t> times_sent(const TaskGraph& graph, const Communication
   return out;
 }
 
-/// What a stage loses in a step when its collectives do not overlap, and the one of them that loses most.
+/// Time that a stage loses in a step if its collectives do not overlap, and the collective that loses most.
 struct Loss {
   double seconds = 0, most = 0;
   std::uint32_t message = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Where NCCL chooses an algorithm that costs a step time.
+// Notes if NCCL chooses an algorithm that makes a step slower.
 
 #include <string>
 
@@ -8,8 +8,8 @@
 
 namespace tandem::sim {
 
-/// Names the collective that loses most by NCCL's own choice of an algorithm, what it takes and what another algorithm would take. Empty
-/// where the step's collectives lose less than a hundredth of `step` by it.
+/// Names the collective that loses most by NCCL's choice of algorithm, its time, and the time of a faster algorithm. Empty if the
+/// step's collectives lose less than a hundredth of `step`.
 std::string nccl_note(const Setup& setup, const SimulatedStep& simulated, Duration step);
 
 }  // namespace tandem::sim

@@ -13,7 +13,7 @@
 namespace tandem::sim {
 namespace {
 
-/// 0.8, 0.25: as short as it can be within six digits.
+/// Text of a factor (0.8, 0.25), as short as possible within six digits.
 std::string share(double factor) {
   std::string text = number_text(factor, 6);
   while (text.ends_with('0')) text.pop_back();
@@ -48,13 +48,13 @@ StepSpread spread_of(const std::vector<double>& seconds) {
   return out;
 }
 
-/// Other seeds of a step. Any thread may simulate one.
+/// Simulates other seeds of a step, from any thread.
 class OtherSeeds {
  public:
   OtherSeeds(const DisturbedStep& step, const TellProgress& progress)
       : step_(step), progress_(progress), free_{&step.simulated} {}
 
-  /// Of seed number `n`, the step's own being 0. Steps that overlap are another graph, simulated from the start.
+  /// Step time of seed number `n`; the step's own is 0. Overlapping steps have another graph, so they are simulated from the start.
   double seconds(std::int64_t n) {
     tell();
     Options other = step_.options;
@@ -74,7 +74,7 @@ class OtherSeeds {
     if (progress_) progress_("seed " + std::to_string(begun_) + " of " + std::to_string(step_.options.jitter->seeds));
   }
 
-  /// Memory that no other thread uses meanwhile.
+  /// Takes a simulated step that no other thread uses.
   SimulatedStep& taken() {
     const std::lock_guard guard(mutex_);
     if (free_.empty()) return *more_.emplace_back(std::make_unique<SimulatedStep>(for_another_seed(step_.simulated)));

@@ -1,5 +1,5 @@
 #pragma once
-// What a perturbation costs: the same step without it, and under other seeds.
+// The cost of a perturbation: the step time without it, and under other seeds.
 
 #include "models/plan/perturbation.hpp"
 #include "reports/prediction/prediction.hpp"
@@ -9,10 +9,10 @@
 
 namespace tandem::sim {
 
-/// The step on `plain` and without jitter.
+/// Step time on `plain` without jitter.
 Duration undisturbed(const Setup& setup, const Options& options, const Topology& plain);
 
-/// A perturbed step that was simulated: how, and what it took. Other seeds take the place of `simulated`.
+/// A simulated perturbed step: its inputs and its time. Other seeds overwrite `simulated`.
 struct DisturbedStep {
   const Setup& setup;
   const Options& options;
@@ -20,8 +20,8 @@ struct DisturbedStep {
   SimulatedStep& simulated;
 };
 
-/// Step times of all seeds: the step's own and those that follow. `at_once`: seeds that are simulated on threads at the same time, each
-/// in memory of its own; the times do not depend on it. `progress` may be empty, and is never called by two threads at once.
+/// Spread of the step times of all seeds: the step's own and the following ones. `at_once` seeds are simulated at the same time,
+/// each on a thread with its own memory; the times do not depend on it. `progress` may be empty; two threads never call it at once.
 StepSpread spread_over_seeds(const DisturbedStep& step, int at_once, const TellProgress& progress);
 
 /// `plain` is the machine without the perturbation.

@@ -10,7 +10,7 @@
 namespace tandem::sim {
 namespace {
 
-/// Seconds by shape and type: all, and those that the law gave.
+/// Seconds of all products, and by type and shape of those without a measurement.
 struct Times {
   double all = 0;
   std::map<std::pair<DType, ProductShape>, double> by_law;
@@ -23,7 +23,7 @@ std::vector<double> instances_of(const TaskGraph& graph, const Program& program)
   return count;
 }
 
-/// Ranks of a stage are alike in shapes; where a run's rows of experts are replayed, its first rank stands for them.
+/// The first rank of every stage. Ranks of a stage have the same shapes; with replayed rows of experts the first stands for them.
 std::vector<Rank> first_ranks(const Setup& setup) {
   std::vector<Rank> out(setup.graph.programs.size(), Rank(-1));
   for (std::int32_t r = setup.mesh.world_size(); r-- > 0;) out[setup.stage_of(Rank(r)).index()] = Rank(r);

@@ -1,5 +1,5 @@
 #pragma once
-// How much of a step's matrix products a measured table knows.
+// The share of a step's matrix products that a measured table covers.
 
 #include <optional>
 
@@ -8,7 +8,7 @@
 
 namespace tandem::sim {
 
-/// Over the tasks of all ranks, each as long as it takes alone. Nothing where the device has no table of products.
+/// Counts the tasks of all ranks by their time alone. Nothing if the device has no table of products.
 std::optional<ProductCoverage> product_coverage(const Setup& setup);
 
 }  // namespace tandem::sim

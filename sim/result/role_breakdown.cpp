@@ -7,7 +7,7 @@
 namespace tandem::sim {
 namespace {
 
-/// What runs on the tensor stream stands in a layer's way: sums and gathers of tensor ranks, exchanges of context and expert ranks.
+/// The share of an operation on the tensor stream: a collective of tensor, context or expert ranks.
 Share share_in_layer(const Op& op) {
   const auto* collective = std::get_if<Collective>(&op);
   if (collective != nullptr && collective->group == Group::context) return Share::context_comm;
@@ -74,7 +74,7 @@ void RoleBreakdown::add(Share share, std::int64_t from, std::int64_t to) {
   if (to > from) out_.ps[static_cast<std::size_t>(share)] += to - from;
 }
 
-/// What others took, of which their launches are known.
+/// Adds a wait for other roles: `launching` of it as launch, the rest as bubble.
 void RoleBreakdown::add_wait(std::int64_t from, std::int64_t to, std::int64_t launching) {
   const std::int64_t length = std::min(to, window_.to) - std::max(from, window_.from);
   if (length <= 0) return;
@@ -82,7 +82,7 @@ void RoleBreakdown::add_wait(std::int64_t from, std::int64_t to, std::int64_t la
   out_.ps[static_cast<std::size_t>(Share::bubble)] += length - launching;
 }
 
-/// The instance's computations from task `t` on; the end of the last one.
+/// Adds the instance's computations from task `t` on. Returns the end of the last one.
 std::int64_t RoleBreakdown::computations(std::uint32_t i, std::uint16_t t, std::int64_t done) {
   const Template& tmpl = graph_.of(causes_.program().instances[i]);
   for (; t < tmpl.tasks.size(); ++t)
@@ -90,8 +90,8 @@ std::int64_t RoleBreakdown::computations(std::uint32_t i, std::uint16_t t, std::
   return done;
 }
 
-/// What led to its first computation is the instance's own. The rest is alike in all that went by a pattern in which
-/// nobody outside had a say, for then every cause lies behind that computation.
+/// Adds an instance with a pattern. The wait before its first computation is the instance's own. The rest is alike in all instances
+/// of a closed pattern, because every cause then lies behind that computation.
 std::int64_t RoleBreakdown::patterned(std::uint32_t i, const InstanceRecord& p, std::int64_t done) {
   BreakdownTables::Way& way = tables_.way(p.pattern);
   const bool optimizer = causes_.program().instances[i].phase == Phase::optimizer;
@@ -119,7 +119,7 @@ std::int64_t RoleBreakdown::computation(Place w, std::int64_t done) {
   return h.ended;
 }
 
-/// What follows the last computation: the role's own last communication, then the wait for the other roles.
+/// Adds the time after the last computation: the role's own last communication, then the wait for the other roles.
 void RoleBreakdown::tail(std::int64_t done) {
   const std::int64_t end = record_.end.ps();
   const std::int64_t from = std::max({done, end, window_.from});
@@ -129,7 +129,7 @@ void RoleBreakdown::tail(std::int64_t done) {
   explain(done, busy(done, end, w), w);
 }
 
-/// Names [lo, hi), at whose end `waiter` became ready, going back from cause to cause.
+/// Names the time in [lo, hi), at whose end `waiter` became ready, going back from cause to cause.
 void RoleBreakdown::explain(std::int64_t lo, std::int64_t hi, Place waiter) {
   while (hi > lo) {
     if (const auto cause = causes_.of(waiter, hi)) {
@@ -153,7 +153,7 @@ void RoleBreakdown::explain(std::int64_t lo, std::int64_t hi, Place waiter) {
   }
 }
 
-/// Names the time back from hi, when `w` ended, to when it was ready; returns that.
+/// Names the time from when `w` was ready to `hi`, when it ended. Returns the former.
 std::int64_t RoleBreakdown::busy(std::int64_t lo, std::int64_t hi, Place w) {
   const TaskSpan h = causes_.at(w);
   const Task& task = causes_.task(w);
@@ -170,7 +170,7 @@ void RoleBreakdown::waited(std::int64_t from, std::int64_t to, Place w) {
   if (from < window_.to && to > window_.from) add_wait(from, to, others_.launching_before(role_, w, from, to, window_));
 }
 
-/// A host that computes itself: its launches back to the end of what it ran before. `waiter` becomes that.
+/// For a host that computes itself: names its launches back to the end of the task that it ran before, which `waiter` becomes.
 std::int64_t RoleBreakdown::launches(std::int64_t lo, std::int64_t hi, Place& waiter) {
   const LaneProgram& lane_program = causes_.lane_program();
   std::uint32_t position = lane_program.starts[waiter.instance].base + waiter.task;

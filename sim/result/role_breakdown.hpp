@@ -8,34 +8,34 @@
 
 namespace tandem::sim {
 
-/// Picoseconds of a simulated step; time outside is not counted.
+/// A part of a simulated step, in picoseconds; time outside is not counted.
 struct Window {
   std::int64_t from, to;
 };
 
-/// What a role asks of the others: how long it waited for launches of their hosts. Picoseconds.
+/// How long a role waited for launches of other roles' hosts, in picoseconds.
 class OtherRoles {
  public:
-  /// What of [from, to), until when the exchange `w` of `role` waited for another role, that one's host launched.
+  /// Exchange `w` of `role` waited for another role in [from, to). Returns the part in which that role's host launched.
   virtual std::int64_t launching_before(std::size_t role, Place w, std::int64_t from, std::int64_t to, Window window) = 0;
-  /// What of [from, to), the end of the step, the host of the role that ends last launched.
+  /// The part of [from, to), the end of the step, in which the host of the role that ends last launched.
   virtual std::int64_t launching_at_end(std::int64_t from, std::int64_t to) = 0;
 
  protected:
   ~OtherRoles() = default;
 };
 
-/// One role of a step. References must outlive it.
+/// Breaks down one role of a step. References must outlive it.
 class RoleBreakdown {
  public:
   RoleBreakdown(const SimulatedStep& simulated, const TaskGraph& graph, std::size_t role, BreakdownTables& tables,
                 OtherRoles& others);
 
   Breakdown run(Window window);
-  /// What of [from, to), at whose end `w` became ready, the host launched, as far as it lies in `window`. Other roles ask, maybe
-  /// while this one asks them.
+  /// Task `w` became ready at `to`. Returns the part of [from, to), inside `window`, in which the host launched. Other roles call
+  /// this, maybe while this role asks them.
   std::int64_t launching(std::int64_t from, std::int64_t to, Place w, Window window);
-  /// The same up to the role's end.
+  /// Likewise from `from` to the role's end.
   std::int64_t launching_to_end(std::int64_t from);
 
  private:

@@ -41,7 +41,7 @@ bool RoleCauses::credited(Place w, std::int64_t at) const {
   });
 }
 
-/// On a lane none ends before the one in front of it.
+/// On a lane no task ends before the one in front of it.
 Place RoleCauses::last() const {
   std::optional<Place> found;
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
@@ -55,13 +55,13 @@ Place RoleCauses::last() const {
   return *found;
 }
 
-/// What the host waited for longest until it had issued all of an instance, where that is another task than before.
+/// The task that the host waited for longest until it had issued all of an instance, for every instance at which it changes.
 std::vector<RoleCauses::Waited> RoleCauses::host_waits() const {
   if (simulated_.host.synchronous || !lane_program_.host_waits) return {};
   const std::vector<Edge>& edges = tables_.host_waits(program_);  // ascending instance
   std::vector<Wait> waits;
   waits.reserve(edges.size());
-  for (const Edge& e : edges) waits.push_back(wait_of(e));  // all at once: most have to be fetched from far away
+  for (const Edge& e : edges) waits.push_back(wait_of(e));  // all at once, because most are cache misses
   std::vector<Waited> out;
   Wait longest;
   for (std::size_t i = 0; i < edges.size(); ++i) {

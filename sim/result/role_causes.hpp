@@ -1,5 +1,5 @@
 #pragma once
-// What let a task of a role go: the end of another task, or the host.
+// The cause that let a task of a role start: the end of another task, or the host.
 
 #include <cstdint>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace tandem::sim {
 
-/// Of one role. References must outlive it.
+/// Finds the causes of one role's tasks. References must outlive it.
 class RoleCauses {
  public:
   RoleCauses(const SimulatedStep& simulated, const TaskGraph& graph, std::size_t role, BreakdownTables& tables);
@@ -26,14 +26,14 @@ class RoleCauses {
   std::int64_t issued(Place w) const { return reader_.issued(w.instance, w.task); }
   std::size_t lane(Place w) const { return tables_.lane(task(w)); }
 
-  /// The dependency, or the task before on the lane, whose end at `hi` let `w` go.
+  /// The dependency, or the task before on the lane, that ended at `hi` and so let `w` start.
   std::optional<Place> of(Place w, std::int64_t hi) const;
-  /// The task that the host waited for longest before it issued `w` at `issued`: what came after its end is launching, what came
+  /// The task that the host waited for longest before it issued `w` at `issued`. Time after that task's end is launching, time
   /// before is not.
   std::optional<Place> host_waited_for(Place w, std::int64_t issued) const;
-  /// Whether a receive buffer that became free at `at` let `w` go.
+  /// Whether a receive buffer that became free at `at` let `w` start.
   bool credited(Place w, std::int64_t at) const;
-  /// The task that ended last; of several the one that was issued first.
+  /// The task that ended last; the first issued of several.
   Place last() const;
 
  private:
@@ -41,7 +41,7 @@ class RoleCauses {
     std::int64_t ended = -1;
     Place on{0, 0};
   };
-  /// From this instance on.
+  /// The longest wait of the host, from `instance` on.
   struct Waited {
     std::uint32_t instance;
     Wait longest;

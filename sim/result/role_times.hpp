@@ -1,5 +1,5 @@
 #pragma once
-// Where the roles' step went, and which of them the others wait for.
+// Breakdowns of the roles, and the critical role that the others wait for.
 
 #include <map>
 #include <optional>
@@ -11,12 +11,12 @@ namespace tandem::sim {
 
 struct RoleTimes {
   bool every = true;
-  std::map<std::size_t, Breakdown> breakdowns;  ///< by role: of every one, or of few
-  std::size_t critical = 0;                     ///< the role whose compute stream is busiest; of several the first
+  std::map<std::size_t, Breakdown> breakdowns;  ///< by role; of all roles or of few
+  std::size_t critical = 0;                     ///< the first of the roles whose compute stream is busiest
 };
 
-/// Of the step alone, or of a step among others. Unless `every`, breakdowns are those of the critical role and of every role that has
-/// a credit stall: the others would take longer than the simulation.
+/// Breaks down the step alone, or a step among others (`steady_state`). Unless `every`, only the critical role and roles with a
+/// credit stall may have breakdowns: all of them would take longer than the simulation.
 RoleTimes role_times(const Setup& setup, const SimulatedStep& simulated, const std::optional<SteadyState>& steady_state,
                      bool every);
 

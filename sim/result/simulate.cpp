@@ -75,7 +75,7 @@ void note_stalls(Prediction& out, const SimulatedStep& simulated, const std::map
                       " idles up to " + in_ms(breakdown.credit_stall_ps) + " a step while a sender is ready and no buffer is free");
 }
 
-/// Where devices wait for their hosts through most of the step: what would help then is no faster device.
+/// Adds a note if devices wait for their hosts for half of the step or more: a faster device would not help.
 void note_launches(Prediction& out, const Breakdown& critical, const Plan& plan, bool cuda) {
   const std::int64_t step = std::max<std::int64_t>(out.step_time.ps(), 1);
   const double share = static_cast<double>(critical[Share::launch]) / static_cast<double>(step);
@@ -84,8 +84,8 @@ void note_launches(Prediction& out, const Breakdown& critical, const Plan& plan,
                       " % of the time; what shortens it: " + fewer_launches(plan, cuda));
 }
 
-/// Where it fits only because the allocator gives back what lies free between tensors, or does not though what is alive would.
-/// One arena has no segments.
+/// Adds a note in two borderline cases: the plan fits only if free segments are returned, or it does not fit although its live
+/// tensors would. One arena has no segments.
 void note_tight(Prediction& out, const Plan& plan, const Topology& topology) {
   if (one_arena(plan, topology.device())) return;
   const auto on_device = [&](Bytes of_rank) { return of_rank.count() * topology.ranks_per_device(); };

@@ -13,25 +13,25 @@
 
 namespace tandem::sim {
 
-/// Called now and then with what a simulation is at, in a few words: by one thread at a time, not always the caller's.
+/// Called now and then with the progress of a simulation in a few words: by one thread at a time, not always the caller's.
 using TellProgress = std::function<void(const std::string& what)>;
 
 struct SimulateOptions {
   bool timeline = false;  ///< record spans of every role
   bool memory_over_time = false;
-  bool unfolded = false;  ///< every rank its own role (tests)
+  bool unfolded = false;  ///< every rank is a role of its own (tests)
   bool every_breakdown = true;  ///< RolePrediction::time_breakdown_s of all roles, not of the critical one alone
-  bool fits = false;      ///< fits_memory() has said so of the plan: its allocators are not simulated again
+  bool fits = false;      ///< fits_memory() returned true for the plan: its allocators are not simulated again
   std::vector<std::string> range_without;  ///< sources whose records the range must not rest on
-  const Routing* routing = nullptr;  ///< rows that experts get, rank by rank, as in a run; outlives the call
-  TellProgress progress;  ///< or empty
-  /// Seeds of a jitter that are simulated at the same time, on threads; fewer on fewer cores. Each takes memory for all times.
+  const Routing* routing = nullptr;  ///< rows that experts got in a run, by rank; outlives the call
+  TellProgress progress;  ///< may be empty
+  /// Seeds of a jitter that are simulated at the same time, on threads; fewer on fewer cores. Each needs memory for all times.
   int seeds_at_once = 2;
 };
 
-/// Predicts one optimizer step on `topology` as the plan's perturbation leaves it. Deterministic: equal inputs give byte-equal
-/// outputs. Throws InfeasibleError when the plan's ranks do not fit the topology or a lost link leaves traffic no way, ConfigError
-/// when the perturbation names what the topology does not have. A plan too large for memory is simulated all the same (`fits` is false).
+/// Predicts one optimizer step on `topology` with the plan's perturbation. Deterministic: equal inputs give byte-equal outputs.
+/// Throws InfeasibleError if the plan has more ranks than the topology, or if a lost link leaves traffic no way; ConfigError if the
+/// perturbation names unknown parts of it. A plan too large for memory is simulated all the same (`fits` is false).
 Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& topology,
                     const SimulateOptions& options = {});
 
