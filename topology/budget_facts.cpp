@@ -11,7 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Reads a data file with a reader that refuses keys that `read` did not ask for. Unverified facts are told by the file itself.
+/// Reads a data file with a reader that refuses keys that `read` does not read. Unverified facts are not collected: the file names
+/// them.
 template <class Read>
 void read_file(const std::string& folder, const std::string& name, const Read& read) {
   const std::string path = require_data_file(folder, name);

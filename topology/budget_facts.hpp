@@ -1,5 +1,5 @@
 #pragma once
-// What a training takes beside its steps, as data: topology/budget/power.json and failures.json, topology/errors/memory.json.
+// Facts on power, failures and memory errors, as data: topology/budget/power.json and failures.json, topology/errors/memory.json.
 
 #include <map>
 #include <optional>
@@ -15,22 +15,22 @@ struct DevicePower {
 
 struct PowerFacts {
   std::map<std::string, DevicePower> devices;  ///< by name of the device's preset
-  double pue = 1;
+  double pue = 1;                              ///< power usage effectiveness: power of the building / power of the machines
   std::map<std::string, double> grids;         ///< kg of CO2 a kWh, by name
 };
 
-/// What failures and storage are taken to be where nobody says better.
+/// Defaults for failures and storage.
 struct FailureFacts {
   double failures_per_device_day = 0;
   double detection_s = 0, restart_s = 0;
-  double storage_node_bytes_per_s = 0;         ///< of the storage, for each node of the job
+  double storage_node_bytes_per_s = 0;         ///< storage bandwidth for each node of the job
 };
 
 /// Throw ConfigError on a broken file.
 PowerFacts load_power_facts();
 FailureFacts load_failure_facts();
 
-/// By how much measured peak memory may be above the predicted: a share of the prediction. Throws ConfigError.
+/// Margin by which measured peak memory may exceed the prediction, as a share of the prediction. Throws ConfigError.
 double load_memory_error();
 
 }  // namespace tandem

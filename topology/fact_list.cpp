@@ -12,9 +12,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kLongest = 90;  // of a value or a note as shown
+constexpr std::size_t kLongest = 90;  // characters of a value that are shown
 
-/// Of a preset, or of a file as `file` names it.
+/// Path of a preset, or of a file that is named relative to `file`.
 std::string path_of(const std::string& folder, const std::string& name, const std::string& what, const std::string& file = "") {
   if (is_preset_path(name)) return beside(name, file);
   const std::string path = find_preset(folder, name);
@@ -40,7 +40,7 @@ std::string origin_of(const json& fact) {
   return (fact["verified"] == true ? "verified: " : "not verified: ") + sources_text(fact);
 }
 
-/// A text that is a number with its unit: "3.35 TB/s". Names and notes may begin with a digit, too.
+/// Whether a text is a number with its unit: "3.35 TB/s". Names and notes are excluded: they may begin with a digit, too.
 bool is_quantity(const json& at, const std::string& field) {
   const std::string key = field.substr(field.rfind('.') + 1);
   if (!at.is_string() || key == "name" || key == "notes" || key == "note") return false;
@@ -48,7 +48,8 @@ bool is_quantity(const json& at, const std::string& field) {
   return !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) != 0;
 }
 
-/// Facts are objects with a value; other objects hold facts; texts without a number and flags are none.
+/// Collects the facts below `at`. Facts are objects with a value, or bare numbers; other objects hold facts; other texts and flags
+/// are none.
 void collect(const json& at, const std::string& field, const FactOrigin& place, std::vector<FactOrigin>& out) {
   const bool fact = at.is_object() && at.contains("value");
   if (at.is_object() && !fact) {

@@ -1,12 +1,12 @@
 #pragma once
-// Every number that a cluster is made of, with where it comes from.
+// Lists every number of a cluster's presets with its origin.
 
 #include <string>
 #include <vector>
 
 namespace tandem {
 
-/// A fact, a fitted number or a bare one of a preset file.
+/// A fact, a fitted number, or a bare number of a preset file, with its origin.
 struct FactOrigin {
   std::string part;    ///< cluster, node, device or calibration
   std::string file;    ///< name of the file, without its folder

@@ -19,12 +19,12 @@ namespace {
 using nlohmann::json;
 
 constexpr double kTiny = std::numeric_limits<double>::min();
-// What no device or network is beyond: a number without its unit, or of another one, is.
+// Plausibility limits. A value beyond them usually has a missing or wrong unit.
 constexpr double kLongest = 1;    // s
 constexpr double kSlowest = 1e6;  // bytes/s
 constexpr double kLeast = 1e9;    // FLOP/s
 
-/// How a fact with this ending may be written.
+/// An example of a value for a key with this ending.
 std::string example_of(std::string_view key) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kExamples{
       {{"flops_per_s", "\"312 TFLOP/s\""}, {"bytes_per_s", "\"25 GB/s\""}, {"_bytes", "\"80 GiB\""}, {"_s", "\"2 us\""}}};
@@ -35,7 +35,7 @@ std::string example_of(std::string_view key) {
 
 bool is_fact(const json& value) { return value.is_object() && value.contains("value"); }
 
-/// A fitted number says what it was fitted on and makes no claim to be true.
+/// Whether a value is a fitted number: it names the data of the fit instead of a source.
 bool is_fitted(const json& value) {
   return is_fact(value) && value.contains("fitted_on") && value["fitted_on"].is_string();
 }
@@ -45,7 +45,7 @@ bool is_texts(const json& value) {
          (value.is_array() && std::all_of(value.begin(), value.end(), [](const json& v) { return v.is_string(); }));
 }
 
-/// A fitted number as fitted without the sources that are left out now, where it says so; else its value.
+/// The value of a fact. If it has values that were fitted without the sources left out now, the one of these.
 const json& value_in(const json& fact) {
   if (!fact.contains("without")) return fact["value"];
   std::vector<std::string> choices;
@@ -58,7 +58,7 @@ bool has_source(const json& value) {
   return value.contains("source") && is_texts(value["source"]) && value.contains("verified") && value["verified"].is_boolean();
 }
 
-/// Calls a parser of "25 GB/s" and puts file and field into its refusal.
+/// Calls a parser of "25 GB/s" and adds file and field to its error.
 template <class Parse>
 auto parse_at(const Parse& parse, const std::string& text, const std::string& file, const std::string& place) {
   try {

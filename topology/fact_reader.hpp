@@ -1,6 +1,6 @@
 #pragma once
-// Reads facts out of preset files. A fact is {"value": ..., "source": [ids], "verified": bool, "note": text}, a fitted
-// number {"value": ..., "fitted_on": text}; in a user's own file a bare value will do and counts as unverified.
+// Reads facts from preset files. A fact is {"value": ..., "source": [ids], "verified": bool, "note": text}, a fitted number
+// is {"value": ..., "fitted_on": text}. A user's own file may have bare values, which count as unverified.
 
 #include <set>
 #include <string>
@@ -12,15 +12,15 @@
 
 namespace tandem {
 
-/// One object of a preset file: every key must be asked for, and all numbers are checked finite and positive.
+/// Reads one object of a preset file. Every key must be read, and all numbers must be finite and not negative.
 class FactReader {
  public:
-  /// Objects outlive the reader. `unverified` collects facts without confirmation.
+  /// The references must outlive the reader. `unverified` collects facts that no source confirms.
   FactReader(const nlohmann::json& object, std::string file, std::string path, std::vector<std::string>& unverified);
 
   bool has(const std::string& key);
   FactReader object(const std::string& key);
-  const nlohmann::json& raw(const std::string& key);          ///< whatever stands there
+  const nlohmann::json& raw(const std::string& key);          ///< the value as it is
   const nlohmann::json& fact(const std::string& key);         ///< the fact's value
   std::string text(const std::string& key, const std::string& otherwise);
   bool flag(const std::string& key, bool otherwise);
@@ -30,9 +30,9 @@ class FactReader {
   Bytes bytes(const std::string& key);                        ///< number or "80 GiB"
   Bandwidth bandwidth(const std::string& key);                ///< number or "25 GB/s"; at least 1 MB/s
   FlopRate rate(const std::string& key);                      ///< number or "312 TFLOP/s"; at least 1 GFLOP/s
-  FlopRate rate(const std::string& key, const nlohmann::json& value, const std::string& of);  ///< one of several; `of` heads a refusal
+  FlopRate rate(const std::string& key, const nlohmann::json& value, const std::string& of);  ///< messages begin with `of`
   Duration duration(const std::string& key);                  ///< number or "2 us"; at most a second
-  /// Throws ConfigError naming the nearest known key if there is one that nobody asked for.
+  /// Throws ConfigError if the object has a key that was not read; names the nearest key that was.
   void finish() const;
   [[noreturn]] void refuse(const std::string& key, const std::string& reason, const std::string& remedy = "") const;
 

@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-/// Every device on one switch (or one memory): half of the hop's latency on each link. `star_path` knows the edges' order.
+/// Joins every device to one switch (or one memory), with half of the hop's latency on each link. `star_path` relies on the order.
 void add_star(Graph& g, const NodeFacts& node, const std::string& centre_name) {
   const std::int32_t centre = g.add_vertex();
   for (std::int32_t d = 0; d < g.devices; ++d) {
@@ -27,7 +27,7 @@ void add_full_mesh(Graph& g, const NodeFacts& node) {
       if (i != j) add_pair(g, i, j, {node.link, node.hop});
 }
 
-/// As many links between two devices as the matrix says.
+/// Adds as many links between two devices as the matrix says.
 void add_cube_mesh(Graph& g, const NodeFacts& node) {
   g.devices_forward = true;
   for (std::int32_t i = 0; i < g.devices; ++i)
@@ -36,7 +36,7 @@ void add_cube_mesh(Graph& g, const NodeFacts& node) {
         add_pair(g, i, j, {node.link * links, node.hop});
 }
 
-/// Links of a chip to its neighbours in one dimension; in one of two both ways lead to the same chip and are one link.
+/// Adds a chip's links to its neighbours in one dimension. If this has two chips, both ways lead to the same one and are one link.
 void add_chip_links(Graph& g, const NodeFacts& node, NodeFacts::ChipPlace at, std::size_t dimension) {
   const std::int64_t size = node.shape[dimension], here = at[dimension], from = node.chip(at);
   for (const std::int64_t step : {std::int64_t{1}, size - 1}) {
@@ -72,12 +72,12 @@ void add_scale_up(Graph& g, const NodeFacts& node) {
   throw ContractError("unknown kind of node");
 }
 
-/// Where a device's traffic leaves the node from: its chip in a torus, else itself.
+/// The vertex that is joined to a device's NIC: its chip in a torus, else the device.
 std::int32_t exit_of(const NodeGraph& n, const NodeFacts& node, std::int32_t device) {
   return node.kind == ScaleUp::torus ? static_cast<std::int32_t>(n.graph.devices + device / node.cores_per_chip) : device;
 }
 
-/// NICs that act as one: those of one device are joined, and a device never uses two.
+/// Number of NICs in the graph: a device's NICs count as one, and a device never uses two.
 std::int64_t nic_vertices(const NodeFacts& node) { return std::min(node.nics, node.devices); }
 
 bool joined(const Graph& g, std::int32_t from, std::int32_t to) {
@@ -132,7 +132,7 @@ ClusterLayout cluster_layout(const ClusterFacts& facts, const NodeGraph& node, s
   return layout;
 }
 
-/// What comes into a leaf from its NICs leaves it over the oversubscription.
+/// The bandwidth out of a leaf is the sum of its NICs' bandwidths divided by the oversubscription.
 ClusterLinks::ClusterLinks(const ClusterFacts& facts, const NodeGraph& node, const ClusterLayout& layout)
     : node_(node), layout_(layout) {
   if (layout.nics == 0) return;

@@ -1,6 +1,6 @@
 #pragma once
-// Devices, switches, chips and NICs as vertices, links as directed edges: what a cluster looks like before any route. A
-// node is a graph; links of a cluster are copies of a node's or the fabric's, found by their numbers.
+// Devices, switches, chips and NICs as vertices, links as directed edges: a cluster before any routing. Only one node is
+// stored as a graph. The links of a cluster are copies of a node's or the fabric's, found by their ids.
 
 #include <cstdint>
 #include <string>
@@ -31,29 +31,29 @@ struct Graph {
   }
 };
 
-/// Where a NIC sends and where it receives: two vertices, so that no route turns round in it.
+/// Vertices of a NIC: one sends and one receives, so that no route turns round in it.
 struct Nic {
   std::int32_t out, in;
 };
 
-/// One node with its NICs. Several NICs of one device are one with their bandwidths added.
+/// One node with its NICs. Several NICs of one device count as one with the sum of their bandwidths.
 struct NodeGraph {
   Graph graph;
   std::vector<Nic> nics;
   std::vector<std::int32_t> nic_of; ///< by device: index into `nics`; empty without NICs
 };
 
-/// `with_nics` false leaves out what only joins nodes.
+/// `with_nics`: with the NICs, which only join nodes.
 NodeGraph node_graph(const NodeFacts& node, bool with_nics);
 
 /// Whether every device of a node has one link to and one from a common centre, and no other way to a device.
 bool is_star(const NodeFacts& node);
-/// The edges from one device of a star to another: a search from each of its many devices would grow with their square.
+/// The edges from one device of a star to another. No search is needed: its cost would grow with the square of the devices.
 std::vector<std::int32_t> star_path(std::int32_t from, std::int32_t to);
 
-/// The first of two links that share a hop has half of its latency; the second has the rest.
+/// Latency of the first of two links that share a hop; the second has the rest.
 Duration half(Duration hop);
-/// Of a NIC as the graph has it.
+/// Bandwidth of a NIC of the graph, which may stand for several of the node.
 Bandwidth nic_bandwidth(const NodeFacts& node);
 
 /// How a cluster numbers the links of `nodes` equal nodes and of the fabric between them.
@@ -71,7 +71,7 @@ struct ClusterLayout {
     return rails ? node / nodes_per_leaf * nics + nic : node / nodes_per_leaf;
   }
   std::int64_t links() const { return to_spine(leaves); }
-  /// How far `link` moves on where every node moves on by `nodes_per_leaf`.
+  /// By how much the id of `link` grows if every node's number grows by `nodes_per_leaf`.
   std::int64_t stride(std::int64_t link) const {
     if (link < up(0, 0)) return nodes_per_leaf * node_links;
     return link < to_spine(0) ? 2 * nodes_per_leaf * nics : 2 * (rails ? nics : 1);

@@ -9,7 +9,7 @@ namespace {
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// Takes the digits at the front.
+/// Removes the digits at the front and returns them.
 std::string_view take_number(std::string_view& text) {
   std::size_t n = 0;
   while (n < text.size() && is_digit(text[n])) ++n;
@@ -30,7 +30,7 @@ bool matches(std::string_view pattern, std::string_view name) {
   return name.empty();
 }
 
-/// Names of each direction that is meant.
+/// The name of each direction that a name means.
 std::vector<std::string> directions(const std::string& name) {
   constexpr std::string_view kBoth = " <-> ";
   const std::size_t both = name.find(kBoth);
@@ -40,7 +40,7 @@ std::vector<std::string> directions(const std::string& name) {
   return {where + a + " to " + b, where + b + " to " + a};
 }
 
-/// A name with its numbers taken out.
+/// A link name split into words and numbers.
 struct Kind {
   std::vector<std::string> words;  ///< around the numbers
   std::vector<std::int64_t> low, high;

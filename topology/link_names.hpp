@@ -1,5 +1,5 @@
 #pragma once
-// How links are named by people: "node 0: NIC 2 to leaf" is one direction, "node 0: NIC 2 <-> leaf" both, '*' any number.
+// Names of links in plans: "node 0: NIC 2 to leaf" is one direction, "node 0: NIC 2 <-> leaf" both; '*' is any number.
 
 #include <cstdint>
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace tandem {
 
-/// Indices of the links that `name` means, ascending; empty when there are none.
+/// Ids of the links that match `name`, ascending; empty if there are none.
 std::vector<std::int32_t> links_named(const Topology& topology, const std::string& name);
 
-/// Every kind of name that the links have, numbers as the range they take: "node 0..3: device 0..7 to switch".
+/// Every kind of link name, with ranges for numbers: "node 0..3: device 0..7 to switch".
 std::vector<std::string> kinds_of_links(const Topology& topology);
 
 }  // namespace tandem

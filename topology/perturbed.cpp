@@ -89,8 +89,8 @@ class Perturbed final : public SameTopology {
     return std::none_of(way.begin(), way.end(), [&](std::int32_t l) { return lost_.contains(l); });
   }
 
-  /// Devices that may pass traffic of `end` on: those of its node where devices forward or NCCL would (PXN: over the node's
-  /// switch to another device and out of its NIC), itself first.
+  /// Devices that may forward traffic of `end`, itself first: those of its node if devices forward, or if NCCL would (PXN: over
+  /// the node's switch to another device and out of its NIC).
   std::vector<DeviceId> helpers(DeviceId end) const {
     std::vector<DeviceId> out{end};
     if (scale_up() != ScaleUp::crossbar && scale_up() != ScaleUp::cube_mesh) return out;
@@ -100,8 +100,8 @@ class Perturbed final : public SameTopology {
     return out;
   }
 
-  /// Among the ways through one device at either end the one that is shortest between the nodes (on one rail), then the shortest
-  /// whole, then the quickest, then by the nearest devices.
+  /// The best way without lost links through at most one other device at either end: fewest links between the nodes (on one rail),
+  /// then fewest in all, then least latency, then the nearest devices.
   std::optional<Route> detour(DeviceId from, DeviceId to) const {
     std::optional<Route> best;
     std::tuple<std::size_t, std::size_t, Duration, std::int32_t> least;

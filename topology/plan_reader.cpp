@@ -21,7 +21,7 @@ std::string text_at(const json& object, const char* key) {
   return there ? object[key].get<std::string>() : "";
 }
 
-/// The device of a cluster's file, from its own file where that is named; null where there is none.
+/// The device object of a cluster's file, read from its own file if the cluster names one; null if there is none.
 json device_in(const std::string& path) {
   const json cluster = read_json(path);
   if (!cluster.is_object() || !cluster.contains("device")) return {};
@@ -31,7 +31,7 @@ json device_in(const std::string& path) {
   return file.empty() ? json() : read_json(file);
 }
 
-/// The generation of the device presets with this calibration; empty where they have several.
+/// The generation of the device presets with this calibration; empty if they differ.
 std::string calibrated_generation(const std::string& calibration) {
   std::set<std::string> found;
   for (const std::string& name : calibration.empty() ? std::vector<std::string>() : preset_names(kDevices)) {
@@ -47,7 +47,7 @@ std::string generation_in(const std::string& path) {
   return own.empty() ? calibrated_generation(text_at(device, "calibration")) : own;
 }
 
-/// Errors are told where the cluster is built.
+/// Ignores errors: building the cluster reports them.
 std::string read_generation(const std::string& path) {
   if (path.empty()) return {};
   try {
@@ -57,7 +57,7 @@ std::string read_generation(const std::string& path) {
   }
 }
 
-/// Presets do not change while a program runs, unless TANDEM_PRESETS does.
+/// Cached generation of a preset. Presets do not change while a program runs, unless TANDEM_PRESETS does.
 const std::string& known_generation(const std::string& preset) {
   thread_local std::map<std::pair<std::string, std::string>, std::string> known;
   const char* own = std::getenv("TANDEM_PRESETS");

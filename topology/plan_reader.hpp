@@ -1,5 +1,5 @@
 #pragma once
-// Plans read with the facts of the cluster presets that they name.
+// Reads plans with the facts of the cluster presets that they name.
 
 #include <optional>
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace tandem {
 
-/// The generation of a cluster's devices ("hopper"), by the name of a preset or the path of a file. A device that names none has that of
-/// the device presets with its calibration. Empty where there is none, they differ, or the file cannot be read: building the cluster
-/// refuses such files with the reason.
+/// The generation of a cluster's devices ("hopper"); `cluster` is a preset's name or a file's path. A device that names none gets
+/// that of the device presets with its calibration. Empty if there is none, if these differ, or if the file cannot be read.
+/// Building the cluster reports such errors.
 std::string generation_of(const std::string& cluster);
 
-/// parse_plan and load_plan of models/plan/plan.hpp with generation_of. `stack` stands in place of what the file says.
+/// parse_plan and load_plan of models/plan/plan.hpp with generation_of. `stack` replaces the file's.
 Plan parse_plan(std::string_view text, const std::string& file, const std::optional<StackChoice>& stack = std::nullopt);
 Plan load_plan(const std::string& path, const std::optional<StackChoice>& stack = std::nullopt);
 

@@ -19,7 +19,7 @@ constexpr std::string_view kClusters = "topology/presets";
 constexpr std::string_view kNodes = "topology/presets/nodes";
 constexpr std::string_view kDevices = "topology/presets/devices";
 
-/// The plan's file is the caller's to fill in.
+/// Returns `path` if it can be read, else throws ConfigError; the caller adds the plan's file.
 std::string readable_cluster(const std::string& path) {
   const std::string why = why_unreadable(path);
   if (why.empty()) return path;
@@ -28,13 +28,13 @@ std::string readable_cluster(const std::string& path) {
                                 (path.starts_with('~') ? ", with the home folder written out" : "") + ", or a preset's name"});
 }
 
-/// Refuses the field of a file that names another file.
+/// Refuses a field that names a file which cannot be read.
 void require_readable(const FactReader& r, const std::string& key, const std::string& path) {
   if (const std::string why = why_unreadable(path); !why.empty())
     r.refuse(key, shortened(path) + ": " + why, "give the path of a file, from the folder of this one or from here, or a preset's name");
 }
 
-/// A part of a preset: an object in place, or the name of a file that holds it.
+/// Reads a part of a preset: an object in place, or a preset or file by name.
 template <class Read>
 void read_part(FactReader& parent, const std::string& key, std::string_view folder, std::vector<std::string>& unverified,
                const Read& read) {
@@ -55,7 +55,7 @@ void read_part(FactReader& parent, const std::string& key, std::string_view fold
 
 // ---- device ----
 
-constexpr Bytes kLeastMemory{1'000'000};  // less is a number without its unit
+constexpr Bytes kLeastMemory{1'000'000};  // less has a missing unit
 
 void read_peak(FactReader& r, Device& d) {
   const json& rates = r.fact("peak_flops_per_s");
@@ -69,7 +69,7 @@ void read_peak(FactReader& r, Device& d) {
   }
 }
 
-/// The name of a preset, or the path of a file from the folder of the one that says it.
+/// Reads a preset's name, or a path, which is relative to the folder of the file that has it.
 std::string name_or_path(FactReader& r, const std::string& key, const std::string& otherwise) {
   const std::string given = r.text(key, otherwise);
   if (given.empty() || !r.has(key)) return given;
@@ -139,7 +139,7 @@ void read_torus(FactReader& r, NodeFacts& n, bool three) {
 
 using LinkMatrix = std::vector<std::vector<int>>;
 
-/// Links go both ways, and none to the device itself.
+/// Whether the matrix is symmetric and no device has a link to itself.
 bool symmetric(const LinkMatrix& links) {
   for (std::size_t a = 0; a < links.size(); ++a)
     for (std::size_t b = 0; b <= a; ++b)
@@ -199,9 +199,9 @@ NcclSettings read_nccl(FactReader r) {
   return s;
 }
 
-constexpr std::int64_t kMostOfNode = 65'536, kMostOfMesh = 256, kMostOfTorus = 1024;  // a mesh has a link for every two, a torus a route
+constexpr std::int64_t kMostOfNode = 65'536, kMostOfMesh = 256, kMostOfTorus = 1024;  // a mesh has a link, a torus a route a pair
 
-/// So many devices or NICs, as a node may have.
+/// Reads a number of devices or NICs of a node; refuses more than `most`.
 std::int64_t of_node(FactReader& r, const std::string& key, std::int64_t most = kMostOfNode) {
   const std::int64_t n = r.whole(key, 1);
   if (n > most) r.refuse(key, "is more than a node can have", "use at most " + std::to_string(most));
@@ -277,7 +277,7 @@ void read_cluster(FactReader& r, ClusterFacts& facts) {
   throw InfeasibleError(Problem{"", "cluster." + field, value, reason, remedy});
 }
 
-/// The first devices of a cube mesh with the links between them.
+/// Keeps the first devices of a cube mesh with the links between them.
 void keep_devices(NodeFacts& n, std::int64_t wanted) {
   n.matrix.resize(static_cast<std::size_t>(wanted));
   for (auto& row : n.matrix) row.resize(static_cast<std::size_t>(wanted));
@@ -287,7 +287,7 @@ void keep_devices(NodeFacts& n, std::int64_t wanted) {
                "use more of them");
 }
 
-/// A job that fills parts of several nodes keeps to those parts, with their NICs, where its devices divide by them.
+/// Keeps only the part of each node, with its NICs, that a job over several nodes gets, if its devices divide the job's.
 void keep_job_devices(const ClusterSpec& cluster, NodeFacts& n) {
   if (n.devices_across == 0 || cluster.override.devices_per_node || cluster.devices <= n.devices) return;
   if (cluster.devices % n.devices_across != 0) return;
@@ -295,7 +295,7 @@ void keep_job_devices(const ClusterSpec& cluster, NodeFacts& n) {
   n.devices = n.devices_across;
 }
 
-/// Fewer devices of a node than it has may be used with the links between them; a torus has no half.
+/// Sets the number of devices of a node. Fewer than it has keep the links between them; a torus cannot have fewer.
 void set_devices(const ClusterSpec& cluster, NodeFacts& n) {
   keep_job_devices(cluster, n);
   const std::int64_t wanted = cluster.override.devices_per_node.value_or(n.devices > 0 ? n.devices : cluster.devices);
@@ -309,12 +309,12 @@ void set_devices(const ClusterSpec& cluster, NodeFacts& n) {
   n.devices = wanted;
 }
 
-/// Of what leaves a chip of a torus, the part that `link` has: there are two in every dimension.
+/// Share of one link in the bandwidth that leaves a chip of a torus, which has two links in every dimension.
 double torus_share(const NodeFacts& n, Bandwidth link) {
   return link.bytes_per_second() / (4 * n.link.bytes_per_second() + 2 * n.z_link.bytes_per_second());
 }
 
-/// The override is of a whole device: its links share it.
+/// Sets the links' bandwidth so that a device's links have the bandwidth `device` together.
 void set_scale_up(Bandwidth device, NodeFacts& n) {
   switch (n.kind) {
     case ScaleUp::crossbar:
@@ -364,8 +364,8 @@ ClusterFacts load_cluster(const std::string& preset) {
   return facts;
 }
 
-/// Less than the node has is fewer of its NICs where that comes out even: devices then share them, and a note says so, for nobody said which
-/// was meant. Else all are slower or faster.
+/// Sets the NICs' bandwidth to `total` together. If a whole number of the node's NICs has less, that many are kept, devices share
+/// them, and a note says so, because the plan does not say which was meant. Otherwise all NICs become slower or faster.
 void set_scale_out(Bandwidth total, NodeFacts& n, std::vector<std::string>& unverified) {
   const double of_these = total.bytes_per_second() / n.nic.bytes_per_second();
   const auto fewer = static_cast<std::int64_t>(std::llround(of_these));
@@ -378,7 +378,7 @@ void set_scale_out(Bandwidth total, NodeFacts& n, std::vector<std::string>& unve
   }
 }
 
-/// A node of fewer devices than NICs: nobody said that each of them has several.
+/// Adds a note if an override leaves fewer devices than NICs: each then has several, which the plan does not say.
 void note_kept_nics(const ClusterSpec& cluster, const NodeFacts& n, std::int64_t of, std::vector<std::string>& unverified) {
   const bool fewer = cluster.override.devices_per_node && n.devices < of;
   if (!fewer || cluster.override.scale_out_per_node || n.nics <= n.devices) return;

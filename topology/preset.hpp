@@ -1,5 +1,5 @@
 #pragma once
-// Cluster presets as they are read from files: facts with their sources, nothing derived yet.
+// Cluster presets as read from files: facts with their sources, before anything is derived.
 
 #include <array>
 #include <optional>
@@ -10,24 +10,24 @@
 
 namespace tandem {
 
-/// A node: devices, what joins them, NICs.
+/// A node: its devices, the links between them, its NICs.
 struct NodeFacts {
   ScaleUp kind = ScaleUp::crossbar;
   std::int64_t devices = 0;                ///< 0: as many as the plan asks for
-  std::int64_t devices_across = 0;         ///< of a node that a job over several nodes is given; 0: all
+  std::int64_t devices_across = 0;         ///< devices of each node that a job over several nodes gets; 0: all
   Bandwidth link;                          ///< crossbar, shared memory: of a device; full mesh: of a pair; torus, cube: of one link
-  Duration hop;                            ///< from device to device
+  Duration hop;                            ///< latency from device to device
   std::array<std::int64_t, 3> shape{1, 1, 1};  ///< torus: chips in x, y and z
-  Bandwidth z_link;                        ///< torus of three dimensions: of one link in z; `link` is of those in x and y
+  Bandwidth z_link;                        ///< torus of three dimensions: one link in z; `link` is in x and y
   std::int64_t cores_per_chip = 1;         ///< torus: devices that share a chip's ports
-  Bandwidth core_port;                     ///< torus: of a core to its chip
-  std::vector<std::vector<int>> matrix;    ///< cube mesh: links between two devices
+  Bandwidth core_port;                     ///< torus: between a core and its chip
+  std::vector<std::vector<int>> matrix;    ///< cube mesh: number of links between two devices
   std::vector<std::int32_t> ring;          ///< cube mesh: order of a ring
-  std::int64_t nics = 0;                   ///< of the node; 0: nodes cannot be joined
+  std::int64_t nics = 0;                   ///< NICs of the node; 0: nodes cannot be joined
   Bandwidth nic;
   Duration nic_latency;                    ///< from NIC to NIC under one switch, software included
-  NcclSettings nccl;                       ///< of the NICs' plugin
-  Bandwidth host_link;                     ///< between device and host, and NIC but in a full mesh, whose devices have ports; 0: not a limit
+  NcclSettings nccl;                       ///< settings of the network's plugin
+  Bandwidth host_link;                     ///< device to host, and to NIC but in a full mesh, whose devices have ports; 0: no limit
   HostProcessor host_processor = HostProcessor::other;
   bool rails = false;                      ///< NICs of equal position share leaf switches
 
@@ -36,14 +36,14 @@ struct NodeFacts {
   ChipPlace place(std::int64_t chip) const { return {chip % shape[0], chip / shape[0] % shape[1], chip / (shape[0] * shape[1])}; }
 };
 
-/// What joins the nodes.
+/// The network between the nodes.
 struct FabricFacts {
   std::int64_t nodes_per_leaf = 1;
   double oversubscription = 1;             ///< bandwidth into a leaf over bandwidth out of it
-  Duration switch_latency;                 ///< of one more switch on the way
+  Duration switch_latency;                 ///< latency of each further switch on the way
   std::int64_t max_nodes = 0;              ///< 0: no limit
-  std::optional<double> share;             ///< of a NIC's rate: what the library was measured to reach over this network
-  bool reduces = false;                    ///< its switches reduce, and NCCL is told to let them (SHARP, NCCL_COLLNET_ENABLE)
+  std::optional<double> share;             ///< measured share of a NIC's rate that the library reaches over this network
+  bool reduces = false;                    ///< its switches reduce, and NCCL is set to use that (SHARP, NCCL_COLLNET_ENABLE)
 };
 
 struct ClusterFacts {
@@ -53,15 +53,15 @@ struct ClusterFacts {
   std::vector<std::string> unverified;
 };
 
-/// The device preset of this name; nothing where there is none. Throws ConfigError on a broken file.
+/// The device preset of this name; nothing if there is none. Throws ConfigError on a broken file.
 std::optional<Device> find_device_preset(const std::string& name);
-/// The file of a cluster: a preset's, or `preset` itself where that is a path. Throws ConfigError with the field cluster.preset
-/// where it cannot be read.
+/// The file of a cluster: a preset's, or `preset` itself if it is a path. Throws ConfigError with the field cluster.preset
+/// if it cannot be read.
 std::string cluster_file(const std::string& preset);
 /// Reads a cluster preset by name, or a file when `preset` contains '/' or ends in ".json". Throws ConfigError.
 ClusterFacts load_cluster(const std::string& preset);
 
-/// Replaces facts by the plan's overrides and fixes the number of devices of a node. Throws InfeasibleError where the node
+/// Replaces facts by the plan's overrides and fixes the number of devices of a node. Throws InfeasibleError if the node
 /// cannot have that shape.
 void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts);
 

@@ -70,7 +70,7 @@ bool names(const Offer& offer, const std::string& cluster) {
   return std::find(offer.clusters.begin(), offer.clusters.end(), cluster) != offer.clusters.end();
 }
 
-/// Offers for the wanted cluster itself, cheaper ones first, then all others.
+/// Orders offers: those for the wanted cluster before all others, then by price.
 bool better(const Offer& a, const Offer& b, const std::string& cluster) {
   if (names(a, cluster) != names(b, cluster)) return names(a, cluster);
   return a.device_hour < b.device_hour;

@@ -4,7 +4,7 @@
 namespace tandem {
 namespace {
 
-/// Another topology in everything but its device's calibration.
+/// A topology that differs from another one only in its device's calibration.
 class Recalibrated final : public SameTopology {
  public:
   Recalibrated(std::shared_ptr<const Topology> other, std::string calibration)

@@ -29,7 +29,7 @@ constexpr std::int64_t kForward = std::int64_t{1} << 50;  // above any sum of ho
 constexpr std::int64_t kUnreached = std::numeric_limits<std::int64_t>::max();
 constexpr std::int32_t kNone = -1;
 
-/// Edge that leads to each vertex on the way from one source.
+/// By vertex: the edge that leads to it from one source.
 using Tree = std::vector<std::int32_t>;
 
 }  // namespace
@@ -44,7 +44,7 @@ struct Router::Impl {
     }
   }
 
-  /// A device that is not the source passes nothing on.
+  /// Weight of an edge on ways from `source`. Forwarding through a device costs kForward, more than any other way.
   std::int64_t weight(const BoostEdge& e, std::int32_t source) const {
     const auto from = static_cast<std::int32_t>(boost::source(e, boost));
     const bool forwards = !graph.devices_forward && from < graph.devices && from != source;
@@ -68,8 +68,8 @@ struct Router::Impl {
     return b == kNone || bandwidth(a) > bandwidth(b);
   }
 
-  /// Of several shortest ways into a vertex the widest link counts, then the first vertex it may come from: Dijkstra's own choice would
-  /// depend on the order of its queue.
+  /// Chooses among several shortest ways into a vertex the widest link, then the first vertex it may come from. Dijkstra's own
+  /// choice would depend on the order of its queue.
   Tree grow(std::int32_t source) const {
     const std::vector<std::int64_t> distance = distances(source);
     Tree tree(trees.size(), kNone);
@@ -91,7 +91,7 @@ struct Router::Impl {
   Graph graph;
   BoostGraph boost;
   std::mutex mutex;
-  std::vector<Tree> trees;  ///< by source, empty until asked for
+  std::vector<Tree> trees;  ///< by source, empty until needed
 };
 
 Router::Router(const Graph& graph) : impl_(std::make_unique<Impl>(graph)) {}
@@ -100,7 +100,7 @@ Router::~Router() = default;
 std::vector<std::int32_t> Router::path(std::int32_t from, std::int32_t to) const {
   const Tree& tree = impl_->tree(from);
   std::vector<std::int32_t> out;
-  out.reserve(4);  // few are longer
+  out.reserve(4);  // few paths are longer
   for (std::int32_t at = to; at != from;) {
     const std::int32_t edge = tree[static_cast<std::size_t>(at)];
     require(edge != kNone, "two vertices of a topology are not joined");
@@ -132,7 +132,7 @@ std::vector<std::int64_t> chips_between(const NodeFacts& node, std::int64_t from
   return chips;
 }
 
-/// Edges by their ends.
+/// Edges by their two vertices.
 class Edges {
  public:
   explicit Edges(const Graph& graph) {
@@ -159,7 +159,7 @@ std::vector<std::int32_t> torus_path(const NodeFacts& node, const Edges& edges, 
   return path;
 }
 
-/// Places of a plane, row by row, every other one backwards.
+/// Positions of a plane, row by row, every other row backwards.
 std::vector<NodeFacts::ChipPlace> snake(const NodeFacts& node, std::int64_t z) {
   std::vector<NodeFacts::ChipPlace> out;
   for (std::int64_t y = 0; y < node.shape[1]; ++y)

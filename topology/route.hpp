@@ -9,13 +9,13 @@
 
 namespace tandem {
 
-/// Paths as edge indices: fewest hops, then least latency, then the wider link. Devices forward only where the graph says so.
-/// Thread-safe; the tree of a source is computed when it is first asked for.
+/// Paths as edge indices: fewest hops, then least latency, then the wider link. Devices forward only if the graph says so.
+/// Thread-safe; the tree of a source is computed at its first use.
 class Router {
  public:
   explicit Router(const Graph& graph);
   ~Router();
-  /// Empty when `from` is `to`. Throws ContractError when there is no way.
+  /// Empty if `from` is `to`. Throws ContractError if there is no way.
   std::vector<std::int32_t> path(std::int32_t from, std::int32_t to) const;
 
  private:
@@ -23,12 +23,12 @@ class Router {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Dimension-ordered paths in a torus node, of edges: x first, then y, then z, the shorter way round, upwards where both are equal. By
-/// first device x devices of the node + last; empty from a device to itself.
+/// Dimension-ordered paths of edges in a torus node: x first, then y, then z, the shorter way round, upwards on a tie. Index: first
+/// device x devices of the node + last device; empty from a device to itself.
 std::vector<std::vector<std::int32_t>> torus_paths(const NodeFacts& node, const Graph& graph);
 
-/// Snake order of a torus node's devices, so that neighbours in it are neighbours in the torus and, with an even number of rows (of
-/// planes, where there are three dimensions), the ends meet.
+/// Snake order of a torus node's devices: consecutive devices are neighbours in the torus. With an even number of rows (of planes,
+/// if there are three dimensions) the ends are neighbours, too.
 std::vector<std::int32_t> torus_ring(const NodeFacts& node);
 
 }  // namespace tandem

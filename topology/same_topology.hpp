@@ -1,12 +1,12 @@
 #pragma once
-// What a topology made of another one says where it says nothing itself.
+// A base class for topologies that differ from another one in a few functions: it forwards all functions to the other.
 
 #include "topology/topology.hpp"
 
 namespace tandem {
 
-/// Another topology, which must outlive this one, in everything that a derived class does not override. Every question of
-/// `Topology` that has an answer of its own belongs here, so that no derived class forgets it.
+/// Forwards every function that a derived class does not override to another topology, which must outlive this one. All
+/// virtual functions of `Topology` with a default belong here, so that no derived class forgets one.
 class SameTopology : public Topology {
  public:
   explicit SameTopology(const Topology& other) : other_(other) {}

@@ -10,8 +10,8 @@
 namespace tandem {
 namespace {
 
-/// Equal nodes under a tree of leaf switches. Routes inside a node are looked up in one node's graph; routes between
-/// nodes are put together from them and the way NIC, leaf, (spine, leaf,) NIC.
+/// Equal nodes under a tree of leaf switches. Routes inside a node come from one node's graph. A route between nodes is
+/// put together from two such routes and the links NIC, leaf, (spine, leaf,) NIC.
 class ClusterTopology final : public Topology {
  public:
   ClusterTopology(ClusterFacts facts, const ClusterSpec& cluster)
@@ -66,7 +66,7 @@ class ClusterTopology final : public Topology {
             "a route is between devices of the topology");
     if (from == to) return {};
     std::vector<std::int32_t> out;
-    out.reserve(8);  // between nodes, as a rule
+    out.reserve(8);  // enough for most routes between nodes
     if (node_of(from) == node_of(to))
       append(out, node_of(from), inside(local(from), local(to)));
     else

@@ -1,5 +1,5 @@
 #pragma once
-// Where a plan runs: devices, links, switches and NICs as a graph with routes. Boost.Graph stays in route.cpp.
+// The cluster that a plan runs on: devices, links, switches and NICs as a graph with routes. Boost.Graph stays in route.cpp.
 
 #include <array>
 #include <cstdint>
@@ -17,21 +17,21 @@
 
 namespace tandem {
 
-/// One accelerator (or NeuronCore, or CPU core) as published. Facts only; fitted and measured numbers lie apart.
+/// One accelerator (or NeuronCore, or CPU core) as published. Facts only; fitted and measured numbers are in other files.
 struct Device {
   std::string name;
-  std::string generation;                ///< of its maker's devices: "hopper"; empty where its file does not say
-  std::string preset;                    ///< name of its file; empty where a cluster's file holds it
+  std::string generation;                ///< architecture of the device: "hopper"; empty if its file names none
+  std::string preset;                    ///< name of its file; empty if a cluster's file contains it
   std::map<DType, FlopRate> peak;        ///< dense matrix rate by compute type
   FlopRate vector_rate;                  ///< fp32 arithmetic outside the matrix engine
   Bytes memory;                          ///< as built
-  Bytes usable_memory;                   ///< of that, what the driver lets processes have; all of it where nothing else is known
+  Bytes usable_memory;                   ///< the part of `memory` that the driver leaves to processes; all if unknown
   Bandwidth memory_bandwidth;
   Bandwidth host_link;                   ///< each way between the device and its host's memory; 0: not published
   Duration host_launch;                  ///< host time of one asynchronous launch
-  bool synchronous = false;              ///< host computes itself: compute and tensor streams run inline in issue order
-  Bytes runtime_memory;                  ///< what a process' context takes beside the arena
-  Bytes library_memory;                  ///< workspaces that libraries keep of the framework's allocator
+  bool synchronous = false;              ///< the host computes itself: compute and tensor streams run in issue order
+  Bytes runtime_memory;                  ///< memory of a process's context, beside the arena
+  Bytes library_memory;                  ///< workspaces that libraries take from the framework's allocator
   std::int64_t compute_units = 1;        ///< processors that share the peak (SMs): the width of a wave of tiles
   std::string calibration;               ///< name of fitted efficiencies (topology/calibration), may be empty
   std::string measured;                  ///< name (topology/measured) or path of its measured products, may be empty
@@ -44,60 +44,60 @@ struct Link {
   Duration latency;
 };
 
-/// What the hosts compute with, as far as a collective library asks.
+/// Makers of the hosts' processors that a collective library tells apart.
 enum class HostProcessor : std::uint8_t { other, intel, amd };
 
-/// What a network's plugin tells NCCL.
+/// Settings that a network's plugin gives NCCL.
 struct NcclSettings {
   bool only_simple = false;                  ///< NCCL_PROTO=simple, for networks that deliver bytes in any order
-  std::optional<Duration> reported_latency;  ///< of a step between nodes, by which NCCL plans; nothing: what it takes
+  std::optional<Duration> reported_latency;  ///< latency of a step between nodes that NCCL plans with; nothing: the real one
   std::optional<Bytes> buffer;               ///< NCCL_BUFFSIZE
   std::optional<Bytes> nvls_chunk;           ///< NCCL_NVLS_CHUNKSIZE and NCCL_NVLSTREE_MAX_CHUNKSIZE
-  bool only_ring = false;                    ///< NCCL_ALGO=Ring, of the plan
-  bool no_nvls = false;                      ///< NCCL_ALGO=^NVLS (NVLSTree too), of the plan
+  bool only_ring = false;                    ///< NCCL_ALGO=Ring, set by the plan
+  bool no_nvls = false;                      ///< NCCL_ALGO=^NVLS (NVLSTree too), set by the plan
 };
 
 /// A whole cluster. Links are numbered from 0; none of them needs to be stored. Immutable.
 class Topology {
  public:
   virtual ~Topology() = default;
-  virtual const Device& device() const = 0;         ///< of every device (homogeneous)
+  virtual const Device& device() const = 0;         ///< all devices are alike
   virtual double speed(DeviceId) const { return 1; } ///< share of `device()`'s speed at which this one computes
   virtual ScaleUp scale_up() const = 0;
   virtual std::int64_t devices() const = 0;
   virtual std::int64_t devices_per_node() const = 0;
   virtual std::int64_t ranks_per_device() const = 0;
-  /// Processors that a device stands for, a rank computing with as many threads; 1 where devices are no processors.
+  /// Number of processors that a device stands for; a rank computes with as many threads. 1 if devices are no processors.
   virtual std::int64_t threads_per_rank() const { return 1; }
   virtual DeviceId device_of(Rank r) const = 0;     ///< placement: ranks fill devices in order
   std::int64_t node_of(DeviceId d) const { return d.value() / devices_per_node(); }
   virtual std::int32_t link_count() const = 0;
   virtual Link link(std::int32_t id) const = 0;
   virtual std::string link_name(std::int32_t id) const = 0;
-  /// Bandwidth that a link was built with, whatever slows it now.
+  /// Bandwidth that a link was built with, before any perturbation.
   virtual Bandwidth built(std::int32_t link) const { return this->link(link).bandwidth; }
   /// Links crossed from one device to another, in order; empty for a device to itself. Deterministic. NICs: a device uses
   /// the NIC(s) attached to it.
   virtual std::vector<std::int32_t> route(DeviceId from, DeviceId to) const = 0;
-  /// Whole nodes after which routes repeat, in devices: where both ends move on by so many, each link of their route moves on by its
-  /// `stride`, to a link of equal facts. 0: routes do not repeat.
+  /// Number of devices (whole nodes) after which routes repeat. If both ends of a route shift by it, each link's id grows by its
+  /// `stride`, and the new link has equal facts. 0: routes do not repeat.
   virtual std::int64_t period() const { return 0; }
   virtual std::int32_t stride(std::int32_t /*link*/) const { return 0; }
   /// Local devices of a node in the order a ring visits them, so that neighbours are joined by a link.
   virtual const std::vector<std::int32_t>& ring_order() const = 0;
-  /// Rate of one of the cables that a cube mesh's links are bundles of; 0 elsewhere.
+  /// Bandwidth of one cable of a cube mesh, whose links are bundles of cables; 0 elsewhere.
   virtual Bandwidth cable() const { return {}; }
-  /// How many devices of a node send and receive through one NIC; 1 where each has its own or none is needed.
+  /// How many devices of a node share one NIC; 1 if each has its own or none is needed.
   virtual std::int64_t devices_per_nic() const { return 1; }
   virtual HostProcessor host_processor() const { return HostProcessor::other; }
-  /// The network's switches reduce (SHARP), and the library is told to let them.
+  /// Whether the network's switches reduce (SHARP) and the library is set to use that.
   virtual bool network_reduces() const { return false; }
-  /// Share of a NIC's rate that the library was measured to reach over this network; stands in for what its device reaches elsewhere.
+  /// Measured share of a NIC's rate that the library reaches over this network; it replaces the share of the device's calibration.
   virtual std::optional<double> network_share() const { return std::nullopt; }
   virtual NcclSettings nccl_settings() const { return {}; }
   /// Consecutive devices that are one chip of a torus; 0 elsewhere.
   virtual std::int64_t cores_per_chip() const { return 0; }
-  /// How collectives of a kind go where the plan says so, else the library's choice.
+  /// The algorithm that the plan sets for collectives of a kind; nothing: the library chooses.
   virtual std::optional<Algorithm> algorithm(CollectiveKind) const { return std::nullopt; }
   /// Facts of the presets in use that no source confirms, one phrase each.
   virtual const std::vector<std::string>& unverified() const = 0;
@@ -108,16 +108,16 @@ class Topology {
 /// InfeasibleError (more devices than the preset can hold).
 std::shared_ptr<const Topology> make_topology(const ClusterSpec& cluster, const std::string& cost_table = {});
 
-/// The same topology whose device has another calibration (a name or a path); links and facts are shared with it.
+/// A copy of `topology` whose device has another calibration (a name or a path); it shares links and facts.
 std::shared_ptr<const Topology> recalibrated(std::shared_ptr<const Topology> topology, const std::string& calibration);
 
-/// `machine` with devices and links as a perturbation leaves them; it must outlive the result. Traffic that crossed a lost link
-/// goes another way where the library would: through other devices of its nodes and their NICs (NCCL's PXN), or over other links
-/// of a cube mesh. Throws ConfigError naming every rank, device and link that the machine does not have; `route` of the result
-/// throws InfeasibleError where no way is left.
+/// `machine` with the slow and lost parts of a perturbation; it must outlive the result. Traffic around a lost link goes as the
+/// library would send it: through other devices of its nodes and their NICs (NCCL's PXN), or over other links of a cube mesh.
+/// Throws ConfigError naming every rank, device and link that the machine does not have. `route` of the result throws
+/// InfeasibleError if no way is left.
 std::unique_ptr<const Topology> perturbed(const Topology& machine, const Perturbation& perturbation);
 
-/// Where a group's members sit and how a ring visits them: what models/ops/collective expands over.
+/// The nodes of a group's members and the order in which a ring visits them, for models/ops/collective.
 GroupShape shape_of(const Topology& topology, const std::vector<Rank>& members);
 
 }  // namespace tandem

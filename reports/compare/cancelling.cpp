@@ -9,7 +9,7 @@ namespace tandem {
 
 namespace {
 
-/// Less than this share of a step is no news.
+/// Least share of a step that is reported.
 constexpr double kNews = 0.1;
 
 std::vector<CompareLine> parts(const Comparison& c) {

@@ -1,5 +1,5 @@
 #pragma once
-// Errors of single operations that hide each other in the step.
+// Errors of single operations that cancel in the step.
 
 #include <optional>
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-/// Kinds of operation and waiting whose errors are of both signs, where each sign comes to a tenth of the step and to more than the
-/// step's own error.
+/// Finds kinds of operation (or waiting) whose errors cancel: the errors of each sign add up to a tenth of the step or more, and to
+/// more than the step's own error.
 std::optional<Cancelling> cancelling(const Comparison& comparison);
 
 /// "errors of single operations cancel: matmul +70.0 % ..., all_reduce -95.0 % ..., the step -3.1 %".

@@ -13,7 +13,7 @@ namespace tandem {
 
 namespace {
 
-/// A recorded step may differ from the median by this much before a reader is told.
+/// Largest difference of a recorded step from the median, as a share, without a note.
 constexpr double kUsual = 0.05;
 
 double relative_error(double simulated, double executed) {
@@ -32,7 +32,7 @@ std::vector<CompareLine> lines(const std::vector<JoinedTime>& times, Duration st
   return out;
 }
 
-/// What differs most first; of equals what takes longest.
+/// Sorts lines by difference, largest first; equal ones by time, longest first.
 std::vector<CompareLine> by_weight(std::vector<CompareLine> all) {
   const auto weight = [](const CompareLine& l) { return std::abs((l.simulated - l.executed).ps()); };
   std::sort(all.begin(), all.end(), [&](const CompareLine& a, const CompareLine& b) {
@@ -58,7 +58,7 @@ Duration covered(const SavedLane& lane) {
   return sum;
 }
 
-/// Mean over ranks of what is left of the step where no task of the rank runs.
+/// Mean time of a rank's step in which none of its tasks runs.
 Duration waiting(const SavedTimeline& t) {
   std::int64_t sum = 0, ranks = 0;
   for (const SavedLane& lane : t.lanes) {
@@ -69,7 +69,7 @@ Duration waiting(const SavedTimeline& t) {
   return Duration::picoseconds(ranks > 0 ? sum / ranks : 0);
 }
 
-/// A simulated step has no spread; a run without a history has one step.
+/// Step times of a timeline. A simulated step has no spread; a run without a history has one step.
 StepTimes times_of(const SavedTimeline& t) {
   const double step = t.step_time.seconds();
   if (t.performer == Performer::simulated) return {1, step, step, step};
@@ -91,7 +91,7 @@ std::int64_t peak_bytes(const SavedTimeline& t) {
   return most;
 }
 
-/// Of a run whose recorded step is not like the others.
+/// A note on a run whose recorded step differs from its median; else empty.
 std::string unusual_note(const SavedTimeline& t, const StepTimes& times) {
   const double step = t.step_time.seconds(), off = relative_error(step, times.median_s);
   if (!t.history || times.steps < 2 || std::abs(off) <= kUsual) return "";

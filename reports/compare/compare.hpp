@@ -1,5 +1,5 @@
 #pragma once
-// Prediction laid over measurement, or one run over another, task by task.
+// Compares a prediction with a measurement, or one run with another, task by task.
 
 #include <cstdint>
 #include <optional>
@@ -25,33 +25,33 @@ struct CompareLine {
 /// Step times over all recorded steps. A simulation has one, without a spread.
 struct TypicalStep {
   StepTimes first, second;
-  double error = 0;          ///< of the medians, relative to the second
-  double low = 0, high = 0;  ///< the same from end to end of the spreads
+  double error = 0;          ///< of the medians, relative to the second's
+  double low = 0, high = 0;  ///< least and largest error between the two spreads
 };
 
-/// Two kinds of operation whose errors hide each other in the step.
+/// Two kinds of operation whose errors cancel in the step.
 struct Cancelling {
   std::string over, under;   ///< the kind with the largest error of either sign
-  double over_share = 0, under_share = 0;  ///< of all such kinds, in shares of the second timeline's step; both positive
+  double over_share = 0, under_share = 0;  ///< sums of each sign, as shares of the second timeline's step; both positive
 };
 
-/// Two timelines of one model. Where both are of one performer, `simulated` stands for the first file and `executed` for the second,
-/// the baseline.
+/// A comparison of two timelines of one model. If both have the same performer, `simulated` means the first file and `executed` the
+/// second, the baseline.
 struct Comparison {
   Performer first = Performer::simulated, second = Performer::executed;
   CompareLine step;                                                 ///< the steps that the timelines hold; tasks = 0
   TypicalStep typical;
-  CompareLine waiting;                                              ///< of the step, per rank: no task of the rank runs; tasks = 0
-  std::vector<CompareLine> kinds, collectives;                      ///< what differs most first
-  std::vector<CompareLine> stages;                                  ///< ascending; none where the plans' stages differ
+  CompareLine waiting;                                              ///< mean over ranks: time without a running task; tasks = 0
+  std::vector<CompareLine> kinds, collectives;                      ///< largest difference first
+  std::vector<CompareLine> stages;                                  ///< ascending; none if the plans' stages differ
   std::vector<CompareLine> operations;                              ///< "block_forward: qkv", what differs most first
   std::int64_t joined = 0, only_simulated = 0, only_executed = 0;   ///< tasks over all ranks
   std::int64_t simulated_peak_bytes = 0, executed_peak_bytes = 0;   ///< arena of the heaviest rank
   double memory_error = 0;                                          ///< (simulated - executed) / executed
-  bool by_rank = true;                  ///< tasks are joined rank by rank; else the layouts differ, and means over ranks by name
-  std::vector<PlanDifference> differences;  ///< of the plans
+  bool by_rank = true;                  ///< tasks are joined rank by rank; else the layouts differ, and means are joined by name
+  std::vector<PlanDifference> differences;  ///< differences of the plans
   std::optional<Cancelling> cancelling;
-  std::vector<std::string> notes;       ///< what a reader should know
+  std::vector<std::string> notes;       ///< notes for the reader
 };
 
 /// Whether the comparison is of two runs, or of two simulations: a change against a baseline, not an error.
@@ -61,11 +61,11 @@ inline bool of_one_performer(const Comparison& c) { return c.first == c.second; 
 /// an executed timeline before a simulated one and on plans that differ in model, batch or sequence.
 Comparison compare(const std::string& first_path, const std::string& second_path);
 
-/// Whether two timelines may be laid over one another. Throws ConfigError, with their paths, as above.
+/// Throws ConfigError with the paths, as above, if two timelines cannot be compared.
 void require_comparable(const SavedTimeline& first, const SavedTimeline& second, const std::string& first_path,
                         const std::string& second_path);
 
-/// The same for timelines in memory that are comparable.
+/// Likewise for timelines in memory, which must be comparable.
 Comparison compare(const SavedTimeline& simulated, const SavedTimeline& executed);
 
 }  // namespace tandem

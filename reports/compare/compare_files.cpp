@@ -5,14 +5,14 @@ namespace tandem {
 
 namespace {
 
-/// A prediction is judged by a measurement, never the other way round.
+/// Throws ConfigError if an executed timeline is given before a simulated one.
 void require_order(const SavedTimeline& first, const SavedTimeline& second, const std::string& path) {
   if (first.performer != Performer::executed || second.performer != Performer::simulated) return;
   throw ConfigError(Problem{path, "performer", "executed", "the second timeline is a simulated one",
                             "give the simulated timeline first, the executed one second"});
 }
 
-/// What makes two plans one. A step from before the end of a batch ramp-up is of a plan with its own batch and no ramp-up.
+/// How to make two plans comparable. A step of a batch ramp-up equals one of a plan with that batch and no ramp-up.
 std::string remedy(const PlanDifference& d, const std::vector<PlanDifference>& all) {
   if (!d.field.starts_with("training.batch_rampup")) return "compare timelines of one model, batch and sequence length";
   for (const PlanDifference& other : all)

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-/// JSON has no infinity: an error against nothing executed is null.
+/// JSON has no infinity: an error relative to nothing is null.
 json number(double error) { return std::isfinite(error) ? json(error) : json(nullptr); }
 
 json number(const std::optional<double>& value) { return value ? json(*value) : json(nullptr); }

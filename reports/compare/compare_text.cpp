@@ -6,9 +6,9 @@ namespace tandem {
 
 namespace {
 
-constexpr std::size_t kOperations = 10;  ///< told in the text; --json and the page have all
+constexpr std::size_t kOperations = 10;  ///< shown in the text; --json and the page have all
 
-/// A share of the step that is empty is left out.
+/// A line of the table; an empty share of the step is left out.
 std::string row(const std::string& what, std::int64_t tasks, double first_s, double second_s, double error,
                 const std::string& share) {
   return padded(what, 28) + aligned(tasks ? std::to_string(tasks) : "", 10) + aligned(time_text(first_s), 13) +
@@ -26,7 +26,7 @@ std::string section(const std::string& title, const std::vector<CompareLine>& li
   return out;
 }
 
-/// Medians where a run has told more than one step.
+/// The medians, if a run has more than one recorded step.
 std::string medians(const TypicalStep& t) {
   if (t.first.steps < 2 && t.second.steps < 2) return "";
   std::string of = std::to_string(t.second.steps < 2 ? t.first.steps : t.second.steps);

@@ -1,5 +1,5 @@
 #pragma once
-// What the two sides of a comparison are called. Private to reports/compare.
+// Names of the two sides of a comparison. Private to reports/compare.
 
 #include <string>
 

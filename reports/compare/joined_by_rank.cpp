@@ -8,7 +8,7 @@ namespace tandem {
 
 namespace {
 
-/// What a span is called in every file: TaskKey without coordinates, names as numbers of one common table.
+/// The key by which spans of both files are joined: TaskKey without coordinates, with names as numbers of a common table.
 struct Key {
   std::int32_t name, layer, micro_batch, chunk, phase;
   auto operator<=>(const Key&) const = default;
@@ -19,7 +19,7 @@ struct Entry {
   const SavedSpan* span;
 };
 
-/// One number per name, the same in both files.
+/// Numbers names, the same in both files.
 class Numbers {
  public:
   std::int32_t of(const std::string& name) {
@@ -56,7 +56,7 @@ JoinedTime mean(const JoinedTime& sum, std::int64_t ranks) {
   return {sum.what, sum.tasks, Duration::picoseconds(sum.first.ps() / ranks), Duration::picoseconds(sum.second.ps() / ranks)};
 }
 
-/// Lines by name, in order of first appearance.
+/// Lines of the result by name, in order of first appearance.
 class Lines {
  public:
   std::size_t of(const std::string& what) {
@@ -65,7 +65,7 @@ class Lines {
     return at->second;
   }
   JoinedTime& operator[](std::size_t i) { return lines_[i]; }
-  /// Those that have tasks, a mean over so many ranks.
+  /// The lines with tasks, as means over `ranks` ranks.
   std::vector<JoinedTime> over(std::int64_t ranks) && {
     std::erase_if(lines_, [](const JoinedTime& line) { return line.tasks == 0; });
     for (JoinedTime& line : lines_) line = mean(line, ranks);
@@ -103,7 +103,7 @@ class Joiner {
     std::size_t kind, operation, collective;
   };
 
-  /// Ranks of the lane that one role stands for differ in nothing: they are joined once and counted as often.
+  /// Joins a lane's ranks. Those that belong to one role are alike, so they are joined once and counted as often.
   void join(const SavedLane& lane) {
     std::map<const SavedLane*, std::int64_t> ranks;
     for (const std::int32_t rank : lane.ranks) {
@@ -157,7 +157,7 @@ class Joiner {
   std::map<std::int32_t, const SavedLane*> role_of_;
   std::map<const SavedLane*, std::vector<Entry>> entries_;
   Lines kinds_, operations_, collectives_;
-  std::vector<Places> places_;  ///< of every task of the second timeline
+  std::vector<Places> places_;  ///< by task of the second timeline
   std::map<std::int32_t, JoinedTime> stages_;
   std::int64_t ranks_ = 0, joined_ = 0, only_first_ = 0, only_second_ = 0;
 };

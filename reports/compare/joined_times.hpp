@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-/// Sums of (ended - started), a mean per rank where it is said.
+/// Sums of (ended - started) over tasks.
 struct JoinedTime {
   std::string what;
   std::int64_t tasks = 0;  ///< over all ranks
@@ -22,14 +22,14 @@ struct JoinedTimes {
   std::int64_t joined = 0, only_first = 0, only_second = 0;        ///< tasks over all ranks
 };
 
-/// Task by task: rank by rank, by block, task, layer, micro-batch, chunk and phase. Times are of joined tasks, a mean over the ranks of
-/// `second`.
+/// Joins task by task: by rank, block, task, layer, micro-batch, chunk and phase. Times are those of joined tasks, as means over
+/// the ranks of `second`.
 JoinedTimes joined_by_rank(const SavedTimeline& first, const SavedTimeline& second);
 
-/// For plans of different layouts: all tasks of a name, a mean over each timeline's own ranks. `stages`: both have the same stages.
+/// Joins all tasks of a name, for plans with different layouts; means over each timeline's own ranks. `stages`: stages are equal.
 JoinedTimes joined_by_name(const SavedTimeline& first, const SavedTimeline& second, bool stages);
 
-/// What a task is counted under, for every task of a timeline: its kind, its operation, and the collective that it is ("" for none).
+/// The names that a task is counted under: its kind, its operation, and its collective ("" for none). By task of a timeline.
 struct TaskNames {
   std::string kind, operation, collective;
 };

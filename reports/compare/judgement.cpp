@@ -9,7 +9,7 @@ namespace tandem {
 
 namespace {
 
-/// The error lies somewhere from `low` to `high`.
+/// The verdict on an error that lies somewhere from `low` to `high`.
 Verdict judged(double low, double high, double tolerance, bool one_performer) {
   if (low > tolerance || (!one_performer && high < -tolerance)) return Verdict::outside;
   return high <= tolerance && (one_performer || low >= -tolerance) ? Verdict::within : Verdict::undecided;

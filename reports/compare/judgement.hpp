@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-/// Shares: 0.05 is 5 %. Nothing where it is not to be judged.
+/// Largest accepted errors as shares: 0.05 is 5 %. Nothing: not judged.
 struct Tolerances {
   std::optional<double> step_time, memory;
 };
@@ -29,14 +29,14 @@ struct Judgement {
 
 std::string_view name(Verdict verdict);
 
-/// The step time is judged by the medians of all recorded steps against their spread. Of one performer only more than the baseline is
-/// outside. Tasks without a counterpart are outside where the plans are one.
+/// Judges the step time by the medians of all recorded steps and their spread. With the same performer only a longer step than the
+/// baseline's is outside. Tasks without a counterpart are outside if the plans are equal.
 Judgement judge(const Comparison& comparison, const Tolerances& tolerances);
 
-/// What is outside or undecided, a line each.
+/// One line for every verdict that is outside or undecided.
 std::vector<std::string> reasons(const Comparison& comparison, const Judgement& judgement);
 
-/// Throws ConfigError where two runs are to be judged of which one has less than three steps that count: no spread is known.
+/// Throws ConfigError if two runs are to be judged and one has less than three steps that count: its spread is not known.
 void require_judgeable(const Comparison& comparison, const Tolerances& tolerances, const std::string& first_path,
                        const std::string& second_path);
 

@@ -18,7 +18,7 @@ json plan_of(const SavedTimeline& t) {
   return plan.is_object() ? plan : json::object();
 }
 
-/// "tandem@2026-11" of a saved plan; null where it says no stack.
+/// The stack of a saved plan ("tandem@2026-11"); null if it names none.
 json stack_of(const json& plan) {
   const json stack = plan.value("stack", json());
   if (!stack.is_object() || !stack.value("name", json()).is_string()) return nullptr;

@@ -1,5 +1,5 @@
 #pragma once
-// Where the plans of two timelines differ, and what of it matters to a comparison.
+// Differences between the plans of two timelines that matter to a comparison.
 
 #include <string>
 #include <vector>
@@ -8,26 +8,26 @@
 
 namespace tandem {
 
-/// One field that two plans do not have in common.
+/// One field that differs between two plans.
 struct PlanDifference {
   std::string field;          ///< "parallel.tensor"
-  std::string first, second;  ///< values as JSON, shortened; empty where a plan lacks the field
+  std::string first, second;  ///< values as JSON, shortened; empty if a plan lacks the field
 };
 
-/// Fields that decide a step's tasks and their times, ascending: model, parallel, training, the stack, the kind and number of devices.
-/// Names, notes and how long a run and its decay are do not.
+/// The differing fields that decide a step's tasks and times, ascending: model, parallel, training, the stack, the kind and number
+/// of devices. Names, notes, and the lengths of a run and its decay are left out.
 std::vector<PlanDifference> plan_differences(const SavedTimeline& first, const SavedTimeline& second);
 
-/// Whether the plan of another such field is another work, which no step time can be compared with: model, batch, sequence.
+/// Whether a difference makes the work of a step another one, so that step times cannot be compared: model, batch, sequence.
 bool changes_work(const PlanDifference& difference);
 
-/// Whether every rank has the same place and the same micro-batches in both plans, so that tasks join rank by rank.
+/// Whether every rank has the same coordinates and micro-batches in both plans, so that tasks can be joined rank by rank.
 bool same_places(const std::vector<PlanDifference>& differences);
 
 /// Whether both plans have the same stages.
 bool same_stages(const std::vector<PlanDifference>& differences);
 
-/// The command that makes a simulated timeline under the stack of the other one; empty where both have one stack.
+/// The command that simulates a timeline under the other one's stack; empty if the stacks are equal.
 std::string twin_text(const SavedTimeline& first, const SavedTimeline& second);
 
 }  // namespace tandem

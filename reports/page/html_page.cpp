@@ -10,7 +10,7 @@ namespace {
 
 std::string part(const std::string& file) { return read_text(require_data_file("reports/html", file)); }
 
-/// Text of a page: no character of it begins a tag.
+/// Escapes text for a page: no character of it begins a tag.
 std::string escaped(const std::string& text) {
   std::string out;
   for (char c : text) out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
@@ -27,14 +27,14 @@ void fill(std::string& page, const std::string& mark, const std::string& text) {
 
 std::string embedded_json(const std::string& json) {
   std::string out;
-  for (char c : json) out += c == '<' ? "\\u003c" : std::string(1, c);  // stands in texts only, where it may be an escape
+  for (char c : json) out += c == '<' ? "\\u003c" : std::string(1, c);  // '<' occurs only in strings, where escapes are allowed
   return out;
 }
 
 std::string html_page(const std::string& name, const std::string& title, const std::string& data) {
   std::string page = part("page.html");
   require(page.find(kPageMark) != page.npos, "a page's template lacks the mark of pages");
-  // From the last mark to the first: what is filled in lies behind those to come, and may have their texts in it.
+  // From the last mark to the first: filled-in text may contain marks, and lies behind all marks still to fill.
   fill(page, "@script@", part("charts.js") + part("timeline.js") + part(name + ".js"));
   fill(page, "@data@", embedded_json(data));
   fill(page, "@style@", part("style.css"));

@@ -14,9 +14,9 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t kTasks = 30'000;  ///< tasks that are drawn one by one
-constexpr std::size_t kSamples = 500;   ///< of a memory curve
+constexpr std::size_t kSamples = 500;   ///< most samples of a memory curve
 
-/// The highest of every few samples: no peak is lost.
+/// Keeps the highest of every few samples, so no peak is lost.
 std::vector<MemorySample> thinned(const std::vector<MemorySample>& all) {
   if (all.size() <= kSamples) return all;
   std::vector<MemorySample> out = {all.front()};
@@ -30,7 +30,7 @@ std::vector<MemorySample> thinned(const std::vector<MemorySample>& all) {
   return out;
 }
 
-/// "rank 5", "ranks 0 to 1,023, all alike", or "rank 64, one of 32 alike" where these are not neighbours.
+/// "rank 5", "ranks 0 to 1,023, all alike", or "rank 64, one of 32 alike" if they are not consecutive.
 std::string ranks_text(const std::vector<std::int32_t>& ranks) {
   const auto n = static_cast<std::int64_t>(ranks.size());
   if (n == 1) return "rank " + count_text(ranks.front());

@@ -1,5 +1,5 @@
 #pragma once
-// What pages about one step share, as JSON for reports/html: labels, timelines in boxes, memory.
+// Parts that pages about one step share, as JSON for reports/html: labels, timelines in boxes, memory.
 
 #include <cstdint>
 #include <string>
@@ -13,15 +13,15 @@
 
 namespace tandem {
 
-/// "ranks 64 to 95, all alike (pp1 dp0 tp0)", "rank 64, one of 32 alike (...)" where they are not neighbours, "rank 5 (...)". The place is that of
-/// the first; axes that the plan does not split are left out.
+/// "ranks 64 to 95, all alike (pp1 dp0 tp0)", "rank 64, one of 32 alike (...)" if they are not consecutive, "rank 5 (...)". The
+/// coordinates are the first rank's; axes that the plan does not split are left out.
 std::string ranks_label(const std::vector<std::int32_t>& ranks, const Coords& coords, const ParallelSpec& plan);
 
 /// {step_ns, phases[], tasks[], merged, lanes[]{role, streams[]{stream, boxes[]}}}; a box is [from, length (ns), phase, task, layer,
-/// micro-batch]. Only the lanes `chosen`; what is too much to be drawn task by task is merged.
+/// micro-batch]. Only the lanes `chosen`; tasks are merged if there are too many to draw.
 nlohmann::ordered_json drawn_timeline(const Timeline& timeline, const TaskGraph& graph, const std::vector<std::size_t>& chosen);
 
-/// Rows of [ns, bytes of every kind]; `runtime` is what the device itself holds. Long curves are thinned, peaks kept.
+/// Rows of [ns, bytes of every kind]; `runtime`: memory of the device's runtime. Long curves are thinned, peaks are kept.
 nlohmann::ordered_json memory_curve(const std::vector<MemorySample>& samples, Bytes runtime);
 
 /// Bytes by the name of their kind.
@@ -30,7 +30,7 @@ nlohmann::ordered_json memory_by_kind(const BytesByKind& bytes);
 /// Names of the kinds, in the order of a curve's columns.
 nlohmann::ordered_json memory_kinds();
 
-/// All kinds of a sample together.
+/// Sum over all kinds of a sample.
 Bytes total(const MemorySample& sample);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
 #pragma once
-// What a page about one plan shows, as JSON for reports/html/plan.js.
+// The data of a page about one plan, as JSON for reports/html/plan.js.
 
 #include <string>
 #include <vector>
@@ -13,13 +13,13 @@ struct PlanReport {
   const Plan& plan;
   const TaskGraph& graph;
   const Prediction& prediction;  ///< with timeline and memory over time
-  std::string device;            ///< its name
+  std::string device;            ///< name of the device
   Bytes device_memory;
-  std::vector<std::string> unverified;  ///< facts that no text states
+  std::vector<std::string> unverified;  ///< facts that no source states
 };
 
-/// JSON text. Of many roles some are shown, the critical and the heaviest among them; long curves are thinned, peaks
-/// kept.
+/// JSON text. If there are many roles, it has some of them, always the critical and the heaviest. Long curves are thinned,
+/// peaks are kept.
 std::string plan_report_json(const PlanReport& report);
 
 }  // namespace tandem

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t kLanes = 16;  ///< rows of ranks that a page shows; of two timelines half as many each
+constexpr std::size_t kLanes = 16;  ///< rows of ranks that a page shows; with two timelines half as many of each
 
 ordered_json shares_json(const TimeShares& shares) {
   ordered_json out = ordered_json::object();
@@ -69,7 +69,7 @@ void require_lanes(const RunSide& side) {
     throw ConfigError(Problem{side.file, "lanes", "[]", "holds no rank's step", "give a whole timeline"});
 }
 
-/// Lanes that stand for the first ranks of the lanes `shown` of the other timeline.
+/// Lanes of `of` with the first ranks of the lanes `shown` of the other timeline.
 std::vector<std::size_t> counterparts(const SavedTimeline& of, const SavedTimeline& other, const std::vector<std::size_t>& shown) {
   std::vector<std::size_t> out;
   for (std::size_t l = 0; l < of.lanes.size(); ++l) {

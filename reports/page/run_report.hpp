@@ -1,5 +1,5 @@
 #pragma once
-// What a page about a timeline file shows, or about a prediction beside its measurement, as JSON for reports/html/run.js.
+// The data of a page about a timeline file, or about a prediction beside its measurement, as JSON for reports/html/run.js.
 
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace tandem {
 
-/// A timeline file with the plan and the graph that it is of.
+/// A timeline file with its plan and graph.
 struct RunSide {
   const std::string& file;
   const SavedTimeline& timeline;
@@ -19,11 +19,11 @@ struct RunSide {
   const TaskGraph& graph;
 };
 
-/// JSON text: step, shares of time, timeline, memory and, where the file has one, the history of the run. Of many ranks some are
-/// shown. Throws ConfigError where the graph lacks a task of the file.
+/// JSON text: step, shares of time, timeline, memory and, if the file has one, the history of the run. If there are many ranks, it
+/// has some of them. Throws ConfigError if the graph lacks a task of the file.
 std::string run_report_json(const RunSide& run);
 
-/// The same of `second`, and of `first` for the ranks that are shown, with `comparison`, which is theirs.
+/// Likewise for `second`, and for the same ranks of `first`, with `comparison` of the two.
 std::string comparison_report_json(const RunSide& first, const RunSide& second, const Comparison& comparison);
 
 }  // namespace tandem

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array<const char*, 6> kBehind = {"tensor_comm", "context_comm", "expert_comm", "data_comm", "pipeline_comm", "host_copy"};
 
-/// Index into kBehind of what a task is when it does not compute.
+/// Index into kBehind of a task that is not on the compute stream.
 std::size_t behind(const SavedTask& t) {
   if (t.stream == "tensor") return t.group == "context" ? 1 : t.group == "expert" ? 2 : 0;
   if (t.stream == "data") return 3;

@@ -1,5 +1,5 @@
 #pragma once
-// Where the time of a step went, read off its spans.
+// Breakdown of a step's time, computed from its spans.
 
 #include <string>
 #include <utility>
@@ -10,10 +10,10 @@
 
 namespace tandem {
 
-/// What a lane did at each moment of the step, added up by what it was; the parts add up to the step time. Computing hides
-/// everything else: a part is a phase of the compute stream ("forward", "backward", ...), else what runs on another stream while
-/// nothing computes (of several the first of "tensor_comm", "context_comm", "expert_comm", "data_comm", "pipeline_comm",
-/// "host_copy"), else "waiting". In that order; parts without time are left out.
+/// Time of a lane's step by activity; the parts add up to the step time. Computation hides everything else: a moment counts as a
+/// phase of the compute stream ("forward", "backward", ...), else as what runs on another stream (the first of "tensor_comm",
+/// "context_comm", "expert_comm", "data_comm", "pipeline_comm", "host_copy"), else as "waiting". In that order; parts without time
+/// are left out.
 using TimeShares = std::vector<std::pair<std::string, Duration>>;
 TimeShares time_shares(const SavedTimeline& timeline, const SavedLane& lane);
 

@@ -10,7 +10,7 @@ namespace tandem {
 
 namespace {
 
-/// Boxes nearer than this share of a step are drawn together: less than a pixel before anyone zooms.
+/// Boxes nearer than 1 / kPixels of a step are drawn together: that is less than a pixel without zoom.
 constexpr std::int64_t kPixels = 4000;
 
 std::int64_t nanoseconds(Duration d) { return d.ps() / 1000; }

@@ -1,5 +1,5 @@
 #pragma once
-// A timeline made small enough to be drawn: neighbours that look alike are one box.
+// Makes a timeline small enough to draw: alike neighbours become one box.
 
 #include <cstdint>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-/// What a stream did from `from` to `to` (nanoseconds). `task` is an index into BoxedTimeline::tasks, -1 where several
-/// tasks were drawn together.
+/// One activity of a stream from `from` to `to` (nanoseconds). `task` is an index into BoxedTimeline::tasks, -1 if several
+/// tasks are drawn together.
 struct Box {
   std::int64_t from, to;
   std::int32_t phase, task, layer, micro_batch;
@@ -30,15 +30,15 @@ struct BoxedLane {
 struct BoxedTimeline {
   std::vector<std::string> tasks;
   std::vector<BoxedLane> lanes;
-  bool merged = false;  ///< tasks of one pass of a micro-batch were drawn together
+  bool merged = false;  ///< tasks of one pass of a micro-batch are drawn together
 };
 
-/// Boxes of the lanes `chosen`. Up to `most` tasks are shown one by one; beyond, tasks of one pass of one micro-batch
-/// that follow each other closely are one box.
+/// Boxes of the lanes `chosen`. Up to `most` tasks are drawn one by one. If there are more, tasks of one pass of one
+/// micro-batch that follow each other closely are one box.
 BoxedTimeline boxes(const Timeline& timeline, const TaskGraph& graph, const std::vector<std::size_t>& chosen,
                     std::size_t most);
 
-/// At most `limit` lanes: evenly picked by stage and rank, with those of `always` among them; ascending.
+/// Picks at most `limit` lanes evenly, always with those of `always`; ascending.
 std::vector<std::size_t> picked_lanes(std::size_t lanes, std::size_t limit, const std::vector<std::size_t>& always);
 
 }  // namespace tandem

@@ -74,7 +74,7 @@ std::string_view spelling(DType t) { return name(t); }
 std::string_view spelling(CollectiveKind k) { return name(k); }
 std::string_view spelling(Group g) { return name(g); }
 
-/// The enum value below `count` that is spelled so, or -1.
+/// The number of the enum value below `count` with this spelling, or -1.
 template <class E>
 int find_spelling(std::string_view text, int count) {
   for (int i = 0; i < count; ++i)
@@ -107,7 +107,7 @@ constexpr int values_of(DType) { return static_cast<int>(DType::int64) + 1; }
 constexpr int values_of(CollectiveKind) { return static_cast<int>(CollectiveKind::shift) + 1; }
 constexpr int values_of(Group) { return static_cast<int>(kGroups); }
 
-/// Fields that tables of earlier versions do not have: where one has its usual value, no table has it.
+/// Fields that tables of earlier versions lack. A field with its usual value is not written.
 constexpr std::string_view kLater[] = {"activation", "window",        "chunked",     "sinks",       "plain",      "scores",
                                        "value_dim",  "keeps_length",  "fast",        "slow",
                                        "normalize",  "weight_scale", "expert_groups", "kept_groups", "group_score", "choice_bias",
@@ -202,7 +202,7 @@ std::vector<Json> figure_entries(const CostTable& table) {
   return out;
 }
 
-/// What only accelerators have.
+/// JSON of the parts that only tables of accelerators have.
 std::string accelerator_text(const CostTable& t) {
   if (t.facts.empty()) return "";
   return "  \"facts\": " + Json(t.facts).dump() + ",\n  \"figures\": " + lines(figure_entries(t), "  ") + ",\n  \"copies\": " +
@@ -222,9 +222,9 @@ std::string text_of_table(const CostTable& t) {
 
 // ---- reading ----
 
-/// Elements or bytes that no device moves in one operation, a pebibyte. What is counted in them stays a 64-bit number.
+/// Largest number of elements or bytes of one operation, a pebibyte: sums of them stay within 64 bits.
 constexpr std::int64_t kMostWhole = std::int64_t{1} << 50;
-/// The same of an operation's five largest sizes multiplied: no FLOPs or bits of it are beyond 64 bits.
+/// Largest product of an operation's five largest sizes: its FLOPs and bits stay within 64 bits.
 constexpr double kMostWork = 0x1p56;
 
 /// One value of the file with its place, for messages.
@@ -297,7 +297,7 @@ void read(const Node& n, E& out) {
   out = static_cast<E>(found);
 }
 
-/// Sizes that no operation multiplies with its others.
+/// Whether an operation never multiplies this size with its others.
 bool stands_apart(std::string_view key) {
   return key == "global_tokens" || key == "global_queries" || key == "vocab_size" || key == "max_positions" || key == "original";
 }
@@ -389,7 +389,7 @@ std::string measured_table_path(std::string_view device) {
 }
 
 void save_cost_table(const CostTable& table, const std::string& path) {
-  make_folders(std::filesystem::path(path).parent_path().string());  // the write says so where that failed
+  make_folders(std::filesystem::path(path).parent_path().string());  // if that fails, the write reports it
   write_text(path, text_of_table(table));
 }
 

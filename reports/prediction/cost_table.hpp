@@ -1,6 +1,6 @@
 #pragma once
-// Measured times of one device, as `measure` writes and the simulator reads them. A table holds what was seen and
-// nothing else: how to read between its samples is the cost model's business.
+// Measured times of one device, as `tandem measure` writes and the simulator reads them. A table holds only measurements:
+// the cost model interpolates between them.
 
 #include <map>
 #include <optional>
@@ -13,11 +13,11 @@
 
 namespace tandem {
 
-/// The kernel that a product was timed with, for whoever runs the same product: of the card and the library that the table's facts name.
+/// The kernel that a product was timed with, so that others can run it on the card and library that the table's facts name.
 struct ProductKernel {
-  DType result = DType::fp32;          ///< of what the product writes
-  std::int64_t alignment = 0, vector_alignment = 0;  ///< bytes that divide the addresses of its matrices; of its bias or sums
-  std::string algorithm;               ///< in the library's own words; empty: no such kernel
+  DType result = DType::fp32;          ///< type of the product's result
+  std::int64_t alignment = 0, vector_alignment = 0;  ///< bytes that divide addresses: of its matrices; of its bias or sums
+  std::string algorithm;               ///< as the library names it; empty: no such kernel
 };
 
 /// One computation as it was timed: `seconds` is the time of one call on one device that nobody else used.
@@ -25,26 +25,26 @@ struct CostSample {
   Op op;
   DType dtype = DType::fp32;   ///< compute type
   double seconds = 0;
-  double sustained_s = 0;      ///< the same at the clocks of a device that has done nothing else for a second; 0: not measured
-  Bytes moved{};               ///< what a memory-bound kernel must read and write; 0: not stated
+  double sustained_s = 0;      ///< `seconds` in steady load, after a second of nothing else; 0: not measured
+  Bytes moved{};               ///< bytes that a memory-bound kernel must read and write; 0: not stated
   std::optional<ProductKernel> kernel{};
 };
 
-/// One copy as it was timed. kind: "device" (within its memory), "to_device" or "to_host" (pinned memory).
+/// The measured time of one copy. kind: "device" (within its memory), "to_device" or "to_host" (pinned memory).
 struct CopySample {
   std::string kind;
-  Bytes bytes;                 ///< copied: each is read once and written once
+  Bytes bytes;                 ///< bytes copied: each is read once and written once
   double seconds = 0;
 };
 
-/// One number about a device and how it came about.
+/// One number about a device, and how it was measured.
 struct Figure {
   std::string name;            ///< e.g. "power_limit"; may occur again with another `how`
   double value = 0;
   std::string unit, how;
 };
 
-/// One communication as it was timed: from the last rank's arrival to the last rank's leaving.
+/// The measured time of one communication, from the last rank's arrival to the last rank's end.
 struct CommSample {
   std::string kind;            ///< communication_name of the operation: "all_reduce", "all_gather", ..., "send"
   int ranks = 2;               ///< size of the group; 2 for a send
@@ -64,23 +64,23 @@ struct CostTable {
   double launch_s = 0;         ///< host time between two tasks of an empty program
   /// [k-1]: time of a computation when k ranks compute at once on cores of their own, over its time alone. At least {1}.
   std::vector<double> slowdown{1.0};
-  /// What else is known of an accelerator: its card, driver and library versions by name; figures; copies. Empty for processors.
+  /// More about an accelerator: its card, driver and library versions by name; figures; copies. Empty for processors.
   std::map<std::string, std::string> facts;
   std::vector<Figure> figures;
   std::vector<CopySample> copies;
-  /// Memory of the process beside the arenas, of one rank.
+  /// Memory of one rank's process beside the arenas.
   Bytes runtime_bytes;
 
   bool of_accelerator() const { return !facts.empty(); }
 };
 
-/// Where the measured table of a device of this machine lies: $TANDEM_MEASURED/<device>.json, else
-/// $XDG_DATA_HOME/tandem/measured, else ~/.local/share/tandem/measured. The file need not exist: `measure` writes there
-/// unless told otherwise and the cost model looks there.
+/// Path of the measured table of a device of this machine: $TANDEM_MEASURED/<device>.json, else
+/// $XDG_DATA_HOME/tandem/measured, else ~/.local/share/tandem/measured. The file need not exist: `tandem measure` writes it
+/// there by default, and the cost model reads it there.
 std::string measured_table_path(std::string_view device);
 
-/// Writes / reads a table (JSON, schema_version 1). Written beside and renamed. Throws ConfigError on a bad file, naming
-/// the entry that is wrong.
+/// Writes / reads a table (JSON, schema_version 1). Writing is atomic: a temporary file is renamed. Throws ConfigError on a
+/// bad file, naming the wrong entry.
 void save_cost_table(const CostTable& table, const std::string& path);
 CostTable load_cost_table(const std::string& path);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The fields of every operation by name, for whoever writes, reads or compares operations without caring which they are.
+// The fields of every operation by name, for code that writes, reads or compares operations of any kind.
 // Total: an alternative of Op without an overload does not compile.
 
 #include <array>
@@ -117,7 +117,7 @@ constexpr auto op_makers(std::index_sequence<I...>) {
 }
 }  // namespace detail
 
-/// One empty operation of each kind, by variant index.
+/// Returns an empty operation of the kind with this variant index.
 inline Op empty_op(std::size_t index) { return detail::op_makers(std::make_index_sequence<kOpKinds>{}).at(index)(); }
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
 #pragma once
-// What a plan is called above its tables and pages.
+// The title of a plan above its tables and pages.
 
 #include <algorithm>
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-/// Its own name, its model's, or that of its file.
+/// The plan's name, its model's, or its file's.
 inline std::string title(const Plan& plan) {
   if (!plan.name.empty()) return plan.name;
   return !plan.model.name.empty() ? plan.model.name : std::filesystem::path(plan.file).stem().string();
@@ -34,7 +34,7 @@ inline std::string devices_text(const std::string& generation) {
   return static_cast<char>(generation[0] >= 'a' && generation[0] <= 'z' ? generation[0] - 'a' + 'A' : generation[0]) + generation.substr(1) + " devices";
 }
 
-/// "stack megatron-core as of 2026-08", and where the plan names none, why it is that one.
+/// "stack megatron-core as of 2026-08"; if the plan names no stack, also why this one was chosen.
 inline std::string stack_text(const Plan& plan) {
   const std::string chosen = "stack " + plan.stack.name + (plan.stack.as_of.said() ? " as of " + text_of(plan.stack.as_of) : "");
   const auto& defaults = plan.stack.facts.defaults;

@@ -32,7 +32,7 @@ std::string range(const StepRange& r) {
 
 std::string signed_time(double seconds) { return (seconds < 0 ? "-" : "+") + time_text(std::abs(seconds)); }
 
-/// What the perturbation costs, and what it is.
+/// Lines on the perturbation: its cost and its changes.
 std::string disturbance(const Prediction& p) {
   if (!p.perturbation) return "";
   const PerturbationCost& cost = *p.perturbation;
@@ -67,7 +67,7 @@ std::string rates(const Prediction& p, const Plan& plan) {
          line("pipeline bubble", number_text(p.bubble_fraction * 100, 1) + " %");
 }
 
-/// The largest share first; what does not happen is left out.
+/// The breakdown of a step, the largest share first; shares of zero are left out.
 std::string where_time_goes(const RolePrediction& role, double step_s) {
   std::vector<std::pair<std::string, double>> parts(role.time_breakdown_s.begin(), role.time_breakdown_s.end());
   std::erase_if(parts, [](const auto& part) { return part.second <= 0; });
@@ -98,7 +98,7 @@ std::string memory(const Prediction& p, std::int64_t sharing) {
   return out + line("arena / live peak", bytes_text(role.arena_bytes.count()) + " / " + bytes_text(role.live_peak_bytes.count()));
 }
 
-/// Facts that no text states, by file: their names alone. `--json` and `explain` have what is known of each.
+/// Names of unverified facts, by file. `--json` and `explain` tell more about each.
 std::string unverified(const std::vector<std::string>& facts) {
   std::vector<std::pair<std::string, std::string>> files;
   for (const std::string& fact : facts) {

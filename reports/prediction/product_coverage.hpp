@@ -1,5 +1,5 @@
 #pragma once
-// How far a prediction's matrix products rest on measured shapes, and which of them do not.
+// The share of a prediction's matrix products with measured shapes, and the products without.
 
 #include <cstdint>
 #include <string>
@@ -12,15 +12,15 @@ struct UncoveredProduct {
   std::string product;  ///< "forward", "input gradient", "weight gradient", ...
   std::string type;     ///< compute type
   std::int64_t batch, m, n, k;
-  std::string accumulate;  ///< type of what it is added to in its own kernel, or "no"
-  double share;            ///< of the time of all products
+  std::string accumulate;  ///< type of the sum that its kernel adds to, or "no"
+  double share;            ///< share of the time of all products
 };
 
-/// `share` and those of `not_covered` add up to 1, where there are products.
+/// `share` and the shares of `not_covered` add up to 1 if there are products.
 struct ProductCoverage {
   std::string table, card, date, source;
-  std::int64_t shapes = 0;                    ///< that the table has
-  double share = 0;                           ///< of the products' time, over all ranks, that is measured
+  std::int64_t shapes = 0;                    ///< shapes that the table has
+  double share = 0;                           ///< measured share of the products' time over all ranks
   std::vector<UncoveredProduct> not_covered;  ///< most time first
 };
 

@@ -82,7 +82,7 @@ class Writer {
           ",\"tid\":" + std::to_string(tid) + ",\"args\":{" + args + "}");
   }
 
-  /// Whether ranks differ along an axis that few plans split.
+  /// Whether ranks differ along an axis.
   bool split(std::size_t axis) const {
     return std::any_of(timeline_.lanes.begin(), timeline_.lanes.end(), [&](const Lane& l) { return l.coords.at[axis] > 0; });
   }

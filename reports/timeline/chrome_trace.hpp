@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-/// Lanes a trace holds at most; beyond it only the first lane of every stage is written, and the trace says so.
+/// Most lanes of a trace. If there are more, only the first lane of every stage is written, and the trace says so.
 inline constexpr std::size_t kTraceLanes = 50;
 
 /// The trace as text. One process (pid) per lane, numbered by its first rank; one thread (tid) per stream: 0 compute, 10
@@ -16,7 +16,7 @@ inline constexpr std::size_t kTraceLanes = 50;
 /// ready and its wait is in args. Memory counters by kind; a flow arrow from every send to its receive. Times in us.
 std::string chrome_trace(const Timeline& timeline, const TaskGraph& graph);
 
-/// Writes it. Throws ConfigError when the file cannot be written.
+/// Writes this trace to a file. Throws ConfigError if it cannot be written.
 void save_chrome_trace(const Timeline& timeline, const TaskGraph& graph, const std::string& path);
 
 }  // namespace tandem

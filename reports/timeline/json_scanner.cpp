@@ -52,7 +52,7 @@ bool JsonScanner::fill() {
   return !block_.empty();
 }
 
-/// The next character that is not blank, which stays; -1 at the end.
+/// The next character that is not blank, without consuming it; -1 at the end.
 int JsonScanner::solid() {
   while (blank(peek())) ++at_;
   return peek();
@@ -111,7 +111,7 @@ bool JsonScanner::next_entry() {
   return true;
 }
 
-/// The number whose digits all lie in the block, and which ends as most do; false where it has to be looked at more closely.
+/// Fast path for a number whose digits all lie in the block; false if the general path must read it.
 bool JsonScanner::plain_whole(std::int64_t& value) {
   if (block_.size() - at_ < kDigits) return false;
   const char* from = block_.data() + at_;
@@ -157,7 +157,7 @@ std::string JsonScanner::string() {
   return parse_json(text, path_).get<std::string>();
 }
 
-/// A text with its quotes, escapes as they stand.
+/// Copies a string with its quotes; escapes are not decoded.
 void JsonScanner::copy_string(std::string* out, std::size_t max_bytes) {
   bool escaped = false;
   for (bool first = true;; first = false) {
@@ -176,7 +176,7 @@ void JsonScanner::copy_scalar(std::string* out) {
     if (out != nullptr && out->size() < kLongestName) *out += static_cast<char>(c);
 }
 
-/// The next value, bracket by bracket; what stands between brackets is for a parser to judge.
+/// Copies the next value and only matches its brackets; a parser checks the rest.
 void JsonScanner::copy(std::string* out, std::size_t max_bytes) {
   std::size_t inside = 0;
   do {
@@ -196,7 +196,7 @@ void JsonScanner::copy(std::string* out, std::size_t max_bytes) {
       ++at_;
       if (out != nullptr) *out += static_cast<char>(c);
     } else {
-      if (out != nullptr) *out += ' ';  // two values without a comma stay two
+      if (out != nullptr) *out += ' ';  // keeps two values apart that lack a comma
       copy_scalar(out);
     }
     if (out != nullptr && out->size() > max_bytes) refuse("", "is longer than " + std::to_string(max_bytes >> 20) + " MiB");

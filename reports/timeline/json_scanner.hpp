@@ -1,5 +1,5 @@
 #pragma once
-// Reads a JSON file value by value, in the order in which it stands. Holds a block of the file and no tree.
+// Reads a JSON file value by value, in order. It holds one block of the file and builds no tree.
 
 #include <array>
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace tandem {
 
-/// Every method throws ConfigError with the file, the field ("lanes[3].spans[17][7]"), the value and what stands in its place.
+/// Every method throws ConfigError with the file, the field ("lanes[3].spans[17][7]"), the value and the expected kind.
 class JsonScanner {
  public:
-  /// What the file should be.
+  /// The expected file.
   struct Wanted {
-    std::string kind;         ///< in messages: "a timeline"
-    std::string marker;       ///< must stand in the first 4 KiB
-    std::uint64_t max_bytes;  ///< of the file
-    std::string remedy;       ///< what would work
+    std::string kind;         ///< its name in messages: "a timeline"
+    std::string marker;       ///< text that the first 4 KiB must contain
+    std::uint64_t max_bytes;  ///< largest size of the file
+    std::string remedy;       ///< advice in messages
   };
 
-  /// Looks at the beginning and the size of the file, which is called `path` in messages.
+  /// Checks the beginning and the size of the file; messages call it `path`.
   JsonScanner(InputFile& file, const std::string& path, const Wanted& wanted);
 
   void begin_object();
-  /// The next key of the object into `key`; false at its end. A key that comes twice is refused.
+  /// Reads the next key of the object into `key`; false at its end. Throws on a repeated key.
   bool next_key(std::string& key);
   void begin_list();
   /// Whether the list has another entry.
@@ -35,10 +35,10 @@ class JsonScanner {
   std::int64_t whole();         ///< a whole number of 64 bits
   std::int32_t small_whole();   ///< one of 32 bits
   std::string string();
-  /// The text of the next value, at most `max_bytes` of it.
+  /// The text of the next value; throws if it has more than `max_bytes`.
   std::string raw(std::size_t max_bytes);
   void skip();
-  /// Nothing but blanks may come after the value.
+  /// Throws if anything but blanks follows the value.
   void end();
 
   /// Throws ConfigError about the value that is read, or about `field` of it.
@@ -49,7 +49,7 @@ class JsonScanner {
     bool list = false;
     std::int64_t entries = 0;
     std::string key;
-    std::vector<std::string> keys;  ///< of an object, so far
+    std::vector<std::string> keys;  ///< keys of an object so far
   };
   static constexpr std::size_t kDepth = 64;
 

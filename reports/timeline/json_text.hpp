@@ -1,5 +1,5 @@
 #pragma once
-// Writes long JSON straight into text: a timeline has millions of numbers and needs no tree of them.
+// Writes long JSON directly as text: a timeline has millions of numbers, and a tree of them is not needed.
 
 #include <charconv>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// The memory plan laid over the times at which things happened: what was alive when.
+// Live memory over time: the memory plan combined with the times of a timeline.
 
 #include <vector>
 

@@ -16,9 +16,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kLongestPart = std::size_t{512} << 20;  ///< text of everything but the lanes
+constexpr std::size_t kLongestPart = std::size_t{512} << 20;  ///< most bytes of text of all but the lanes
 
-/// A value of a part that is small enough for a tree, with its place for messages.
+/// A value of a part that is read as a tree, with its place for messages.
 class Part {
  public:
   Part(const json& value, const std::string& file, std::string field) : value_(value), file_(file), field_(std::move(field)) {}
@@ -51,7 +51,7 @@ class Part {
   void require_equal(double wanted) const {
     if (number() != wanted) refuse("is not what run.steps come to");
   }
-  /// What is no number is null.
+  /// A number; null is NaN.
   double number_or_none() const { return value_.is_null() ? std::numeric_limits<double>::quiet_NaN() : number(); }
 
  private:
@@ -67,7 +67,7 @@ SavedTask task(const Part& t) {
           t.at("stream").text(), t.at("group").text(), Bytes(t.at("payload_bytes").whole()), Flops(t.at("flops").whole())};
 }
 
-/// What a file says of its steps must be what the steps come to.
+/// The file's summary of step times must equal the one computed from its steps.
 void require_times(const Part& told, const StepTimes& times) {
   told.at("steps").require_equal(static_cast<double>(times.steps));
   told.at("median_s").require_equal(times.median_s);
@@ -140,7 +140,7 @@ class Reader {
     out_.performer = word == "simulated" ? Performer::simulated : Performer::executed;
   }
 
-  /// The next value as a tree; its defects are told with the key that it is of.
+  /// The next value as a tree; errors name its key.
   json tree(const std::string& key) {
     try {
       return parse_json(in_.raw(kLongestPart), path_, {kLongestPart, 64});

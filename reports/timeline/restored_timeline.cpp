@@ -12,7 +12,7 @@ namespace tandem {
 
 namespace {
 
-/// A task's name wherever it stands: TaskKey without coordinates.
+/// The key of a task: TaskKey without coordinates.
 struct Key {
   std::int32_t name, layer, micro_batch, chunk, phase;
   bool operator==(const Key&) const = default;
@@ -61,7 +61,7 @@ class Restorer {
   }
 
  private:
-  /// The places of one name, in issue order, and how many a lane has taken.
+  /// The tasks of one name in issue order, and how many of them a lane has used.
   struct Named {
     std::vector<Place> places;
     std::size_t used = 0;
@@ -95,9 +95,9 @@ class Restorer {
   const SavedTimeline& saved_;
   const TaskGraph& graph_;
   const std::string& file_;
-  std::vector<std::int32_t> phase_;  ///< of the file's phases
+  std::vector<std::int32_t> phase_;  ///< by phase of the file
   std::map<std::pair<std::string, std::string>, std::int32_t> names_;
-  std::vector<std::int32_t> task_names_;  ///< of the file's tasks
+  std::vector<std::int32_t> task_names_;  ///< by task of the file
   std::map<std::size_t, Places> places_;
 };
 

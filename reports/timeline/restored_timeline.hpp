@@ -1,5 +1,5 @@
 #pragma once
-// A saved timeline laid back over the graph of its plan.
+// Maps a saved timeline back to the graph of its plan.
 
 #include <string>
 #include <vector>
@@ -9,9 +9,9 @@
 
 namespace tandem {
 
-/// The timeline whose file form is `saved`, by the instances and tasks of `graph`, which is its plan's. Spans of equal name stand
-/// for the tasks of that name in issue order. Throws ConfigError (with `file` in it) where the graph lacks a task: a program that
-/// lowers the plan otherwise wrote the file. Only the lanes `chosen` have spans.
+/// Returns the timeline of `saved` with the instances and tasks of `graph`, its plan's graph. Spans of equal name belong to the
+/// tasks of that name in issue order. Throws ConfigError (naming `file`) if the graph lacks a task: another version of the lowering
+/// wrote the file. Only the lanes `chosen` have spans.
 Timeline restored(const SavedTimeline& saved, const TaskGraph& graph, const std::string& file,
                   const std::vector<std::size_t>& chosen);
 

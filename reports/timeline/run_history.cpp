@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-/// JSON has no NaN: a loss that left the numbers is null.
+/// JSON has no NaN or infinity: such a loss becomes null.
 json number(double v) { return std::isfinite(v) ? json(v) : json(nullptr); }
 
 }  // namespace

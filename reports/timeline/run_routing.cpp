@@ -14,8 +14,8 @@ namespace {
 using nlohmann::json;
 using Numbers = std::vector<RouterCounts>;
 
-/// Fields that decide which token meets which router on which rank; `model` as a whole does. Stages do not: a layer's
-/// router sees the same tokens wherever it lies.
+/// Fields that decide which token meets which router on which rank; so do all of `model`. Stages do not: a layer's router
+/// sees the same tokens on any stage.
 constexpr std::array<std::string_view, 7> kParallel{"tensor", "data",       "context",          "context_mode",
                                                     "expert", "rank_order", "sequence_parallel"};
 constexpr std::array<std::string_view, 3> kTraining{"seq_length", "micro_batch_size", "global_batch_size"};
@@ -70,7 +70,7 @@ class Comparison {
                             "give the file that `tandem train PLAN --timeline` wrote for this plan"});
 }
 
-/// A position on all axes but the pipeline's.
+/// Coordinates without the pipeline axis.
 Coords off_stage(Coords c) {
   c[Axis::pp] = 0;
   return c;

@@ -1,5 +1,5 @@
 #pragma once
-// The routing of a run: which experts its tokens chose, read from the timeline that the run left.
+// The routing of a run: which experts its tokens chose, read from the run's timeline.
 
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-/// The routing in the lanes of an executed timeline, one lane a rank of `mesh`.
+/// Reads the routing from an executed timeline with one lane for each rank of `mesh`.
 Routing routing_of(const Timeline& timeline, const Mesh& mesh);
 
 /// The routing of the executed run whose timeline is the file `path`, for the ranks of `plan`. The run's plan must have the same

@@ -18,7 +18,7 @@ std::string group_name(const Op& op) {
   return collective ? std::string(name(collective->group)) : std::string();
 }
 
-/// Collectives are told apart: an all-gather is not an all-reduce.
+/// The kind of an operation; collectives have a kind each, such as all_gather.
 std::string kind_of(const Op& op) { return std::string(is_communication(op) ? communication_name(op) : kind_name(op)); }
 
 SavedTask saved_task(const Template& block, const Task& task, Flops flops) {
@@ -26,7 +26,7 @@ SavedTask saved_task(const Template& block, const Task& task, Flops flops) {
           payload(task.op), flops};
 }
 
-/// Numbers template tasks, of as many FLOPs each, in order of first appearance.
+/// Numbers pairs of a template task and its FLOPs in order of first appearance.
 class TaskTable {
  public:
   TaskTable(const TaskGraph& graph, const Routing* routing, std::vector<SavedTask>& tasks)

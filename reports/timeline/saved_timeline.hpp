@@ -1,5 +1,5 @@
 #pragma once
-// A timeline as a file holds it: readable without the graph that made it.
+// A timeline as stored in a file: readable without its graph.
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@ namespace tandem {
 
 class InputFile;
 
-/// What all spans of one template task share. `group` is empty except for collectives.
+/// The facts that all spans of one template task share. `group` is empty except for collectives.
 struct SavedTask {
   std::string block, task, kind, stream, group;
   Bytes payload;
@@ -44,28 +44,28 @@ struct SavedTimeline {
   std::vector<std::string> phases;
   std::vector<SavedTask> tasks;
   std::vector<SavedLane> lanes;
-  std::optional<RunHistory> history{};    ///< of a training, where its timeline was written with one
-  /// Of a simulation: the measured table that it took times from, empty where there was none. Nothing where the file does not say.
+  std::optional<RunHistory> history{};    ///< history of a training, if it was saved
+  /// The measured table that a simulation used; empty: none. Nothing if the file does not say, or if it is no simulation.
   std::optional<std::string> measured_table{};
 };
 
-/// The file form of a timeline; tasks are listed once, in order of first appearance, and once for each number of FLOPs that
-/// `routing`, where given, makes of them. Throws ContractError when a span does not lie in the graph.
+/// Converts a timeline to its file form. Tasks are listed once, in order of first appearance; with `routing`, once for each number
+/// of FLOPs that they have. Throws ContractError if a span names no task of the graph.
 SavedTimeline saved(const Timeline& timeline, const TaskGraph& graph, const Routing* routing = nullptr);
 
-/// Writes it as read_timeline reads it, with its checksum. Written beside and renamed. Throws ConfigError when the file cannot be
-/// written.
+/// Writes a timeline with its checksum for read_timeline. Writing is atomic: a temporary file is renamed. Throws ConfigError if the
+/// file cannot be written.
 void write_timeline(const SavedTimeline& timeline, const std::string& path);
 
-/// Throws ConfigError when the file is missing, no timeline, of another schema_version or damaged. A file with a checksum must have
-/// that of its content; of one without, the numbers must fit each other. Reads the file once, as it comes; up to 4 GiB.
+/// Throws ConfigError if the file is missing, no timeline, of another schema_version or damaged. A checksum must match the content;
+/// without one, the numbers must be consistent. Reads the file once, from start to end; up to 4 GiB.
 SavedTimeline read_timeline(const std::string& path);
 
-/// The same of a file that is open; `path` is only used in messages.
+/// Likewise from an open file; `path` is only used in messages.
 SavedTimeline read_timeline(InputFile& file, const std::string& path);
 
-/// The checksum of a timeline's file: a digest of everything that is read of it, whatever blanks it is written with. One changed
-/// number changes it.
+/// The checksum of a timeline's file: a digest of all values that are read from it, whatever its blanks. Any changed number changes
+/// it.
 std::string checksum_text(const SavedTimeline& timeline);
 
 }  // namespace tandem

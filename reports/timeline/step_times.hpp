@@ -1,5 +1,5 @@
 #pragma once
-// How long the steps of a run took: their median and their spread.
+// Step times of a run: their median and spread.
 
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-/// Seconds. `low_s` to `high_s` holds the middle half of the steps; of fewer than eight steps it holds all.
+/// Seconds. `low_s` to `high_s` holds the middle half of the steps, or all if there are fewer than eight.
 struct StepTimes {
   std::int64_t steps = 0;
   double median_s = 0, low_s = 0, high_s = 0;
@@ -15,7 +15,7 @@ struct StepTimes {
   bool has_spread() const { return steps >= 3; }
 };
 
-/// Of the steps with the batch of the kept one, without the run's first where there are others: it warms up.
+/// Times of the steps with the kept step's batch. The run's first step is left out if there are others: it warms up.
 StepTimes step_times(const RunHistory& history);
 
 }  // namespace tandem

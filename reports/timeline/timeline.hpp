@@ -1,5 +1,5 @@
 #pragma once
-// What a run leaves behind, in one form for both performers.
+// The recorded times of a step, in one form for simulated and executed runs.
 
 #include <cstdint>
 #include <string>
@@ -24,11 +24,11 @@ struct Span {
 
 /// One rank's step, or one role's (a class of alike ranks) in a simulation.
 struct Lane {
-  Coords coords;                   ///< of the representative
+  Coords coords;                   ///< coordinates of the representative, the first of `ranks`
   std::vector<std::int32_t> ranks; ///< all ranks it stands for, ascending
   std::vector<Span> spans;         ///< in issue order
-  Bytes arena_bytes;               ///< per rank: as planned (simulated) or as allocated (executed)
-  std::vector<RouterCounts> routing;  ///< of the representative, where experts were chosen: executed, or replayed
+  Bytes arena_bytes;               ///< bytes per rank: planned (simulated) or allocated (executed)
+  std::vector<RouterCounts> routing;  ///< the representative's, if tokens chose experts: executed, or replayed
 };
 
 enum class Performer : std::uint8_t { simulated, executed };
@@ -41,10 +41,10 @@ struct Timeline {
   std::vector<Lane> lanes;         ///< ascending first rank
 };
 
-/// Writes a timeline (JSON, schema_version 1): every span with its TaskKey, stream, operation kind, payload and FLOPs, so
-/// that `read_timeline` (reports/timeline/saved_timeline.hpp) needs no graph. `routing`, where experts get unequal rows: FLOPs are those of
-/// the rows that they got. `history`, of a training: all its steps. Written beside and renamed. Throws ConfigError when the file
-/// cannot be written.
+/// Writes a timeline (JSON, schema_version 1): every span with its TaskKey, stream, operation kind, payload and FLOPs, so that
+/// `read_timeline` (reports/timeline/saved_timeline.hpp) needs no graph. With `routing`, FLOPs of experts are those of the rows
+/// that they got. `history`: all steps of a training. Writing is atomic: a temporary file is renamed. Throws ConfigError if the
+/// file cannot be written.
 void save_timeline(const Timeline& timeline, const TaskGraph& graph, const std::string& path, const Routing* routing = nullptr,
                    const RunHistory* history = nullptr);
 

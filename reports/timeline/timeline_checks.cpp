@@ -28,7 +28,7 @@ class Digest {
  public:
   void add(std::int64_t word) { hash_ = (hash_ ^ static_cast<std::uint64_t>(word)) * 1099511628211U; }
   void add(std::string_view text) { add(static_cast<std::int64_t>(fnv1a(text))); }
-  /// What is no number is written as null.
+  /// NaN and infinity are written as null.
   void add(double value) { add(std::isfinite(value) ? std::bit_cast<std::int64_t>(value) : std::int64_t{-1}); }
   void add(Duration time) { add(time.ps()); }
   std::uint64_t value() const { return hash_; }
@@ -82,7 +82,7 @@ std::int64_t summable(const SavedTimeline& t) {
 
 std::string lane_field(std::size_t lane, const std::string& rest) { return "lanes[" + std::to_string(lane) + "]." + rest; }
 
-/// What is wrong with a span: its column and value, and why; nothing where it is sound.
+/// The first error of a span: its column, value and reason; nothing if it is valid.
 struct Flaw {
   std::size_t column;
   std::int64_t value;
@@ -99,7 +99,7 @@ std::optional<Flaw> flaw(const SavedTimeline& t, const SavedSpan& s, std::int64_
   return std::nullopt;
 }
 
-/// The end of the last task, and where it stands.
+/// The end of the last task, and its place in the file.
 struct LastEnd {
   Duration at;
   std::string field;
@@ -115,7 +115,7 @@ LastEnd last_end(const SavedTimeline& t) {
   return last;
 }
 
-/// Steps that overlap are shorter than what one takes alone.
+/// Whether steps overlap: then the step time is less than one step alone takes.
 bool steps_overlap(const nlohmann::json& plan) {
   const nlohmann::json::json_pointer field("/parallel/optimizer_sync");
   return plan.contains(field) && plan.at(field) == "post_validated";

@@ -1,5 +1,5 @@
 #pragma once
-// Whether the numbers of a timeline file fit each other. Private to reports/timeline.
+// Checks whether the numbers of a timeline file are consistent. Private to reports/timeline.
 
 #include <string>
 
@@ -7,18 +7,18 @@
 
 namespace tandem {
 
-/// What no timeline may hold: indices of nothing, lanes without ranks, times that no sum could hold. Throws ConfigError.
+/// Throws ConfigError on invalid values: indices out of range, lanes without ranks, times whose sum could overflow.
 void require_sound(const SavedTimeline& timeline, const std::string& file);
 
-/// For a file without a checksum: the step ends with its last task, ranks are those of the plan, the kept step is one of the run's.
-/// Throws ConfigError.
+/// For a file without a checksum: throws ConfigError unless the step ends with its last task, ranks are the plan's, and the kept
+/// step is one of the run's.
 void require_consistent(const SavedTimeline& timeline, const std::string& file);
 
-/// Throws ConfigError that says where a timeline file is damaged, and what would work.
+/// Throws ConfigError that names the damaged place of a timeline file and a remedy.
 [[noreturn]] void refuse_timeline(const std::string& file, const std::string& field, const std::string& value,
                                   const std::string& reason);
 
-/// What would work in place of a file that is refused.
+/// The remedy in messages about refused files.
 extern const char* const kTimelineRemedy;
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
 #pragma once
-// Which receive belongs to which send: the arrows of a trace.
+// Finds the receive of every send: the arrows of a trace.
 
 #include <cstdint>
 #include <vector>
@@ -15,9 +15,9 @@ struct TraceFlow {
   Duration sent, received;           ///< inside the two tasks' slices: the send's start, the receive's middle
 };
 
-/// Pairs the k-th send of a lane towards a neighbour stage with the k-th receive there from it. The receiving lane is the
-/// one that differs from the sender only in the pipeline coordinate or, where a role's representative differs in more, the
-/// first lane of that stage.
+/// Pairs the k-th send of a lane to a neighbour stage with the k-th receive there from it. The receiving lane differs from the
+/// sender only in the pipeline coordinate. If there is no such lane, because a role's representative differs in more, it is
+/// the first lane of that stage.
 std::vector<TraceFlow> flows(const std::vector<const Lane*>& lanes, const TaskGraph& graph);
 
 }  // namespace tandem
