@@ -23,7 +23,7 @@ inline std::string degrees(const Plan& plan) {
          (p.expert > 1 ? ", experts over " + std::to_string(p.expert) : "");
 }
 
-/// What a device is where its maker's chip holds several.
+/// A remark for chips that hold several devices, else empty.
 inline std::string device_text(const Plan& plan) {
   return plan.cluster.generation.starts_with("trainium") ? " (a device is a NeuronCore, not a chip)" : "";
 }

@@ -18,11 +18,11 @@ class ClosedForm {
         cost_(cost),
         layers_(topology, cost), links_(topology, cost), runtime_(topology, cost), short_(topology, cost) {}
 
-  /// Of a validated plan that fits the cluster. Only plans on disturbed machines are outside.
+  /// Estimates a validated plan that fits the cluster. `outside` is set only for plans with a perturbation.
   Estimate estimate(const Plan& plan, MemoryEstimate by = MemoryEstimate::allocator) { return estimate(plan, quick(plan), by); }
-  /// The same, going on from what quick() says of the plan.
+  /// Likewise, beginning with the result of quick() for the plan.
   Estimate estimate(const Plan& plan, const Estimate& quick, MemoryEstimate by);
-  /// The same in microseconds, or outside: by recurrences alone. Its memory is within some percent where it fits with room.
+  /// Estimates in microseconds by recurrences alone; sets `outside` if they do not apply. With room, memory is a few percent off.
   Estimate quick(const Plan& plan);
   /// Memory of any plan by MemoryEstimate::live_peak. Lowers short plans, but does not simulate them.
   Bytes memory_alive(const Plan& plan) { return short_.memory_alive(plan); }

@@ -32,9 +32,9 @@ class ShortSteps {
   /// References outlive the object.
   ShortSteps(const Topology& topology, const CostModel& cost) : topology_(topology), cost_(cost) {}
 
-  /// Of a validated plan without a perturbation. Simulates what it has not simulated before: some milliseconds.
+  /// Estimates a validated plan without a perturbation. Simulates short plans that are not cached: some milliseconds.
   ReadStep of(const Plan& plan, MemoryEstimate by = MemoryEstimate::allocator) { return read(plan, Reads::all, by); }
-  /// Its memory alone, as MemoryEstimate::live_peak has it: short plans are lowered and not simulated.
+  /// Memory of a plan by MemoryEstimate::live_peak. Lowers short plans, but does not simulate them.
   Bytes memory_alive(const Plan& plan) { return read(plan, Reads::memory, MemoryEstimate::live_peak).memory; }
 
  private:
