@@ -152,6 +152,7 @@ Calibration load_calibration(const std::string& name) {
   FactReader r(file, path, "", c.unverified);
   r.text("describes", "");
   r.text("notes", "");
+  c.caveat = r.text("caveat", "");
   c.matmul = read_matmul(r.object("matmul"));
   read_attention(r, c);
   if (r.has("deterministic_dropout_attention")) c.deterministic_dropout_flash = read_flash(r.object("deterministic_dropout_attention"));

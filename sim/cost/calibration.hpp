@@ -66,6 +66,7 @@ struct Calibration {
   Duration kernel;                       ///< fixed device time of one kernel
   std::optional<Duration> launch;        ///< host time to launch one operation in frameworks; nothing: Device::host_launch
   CommFit comm;
+  std::string caveat;                    ///< what a comparison with other devices should know; empty: nothing
   std::vector<std::string> unverified;
 
   std::optional<FlashFit>& attention(AttentionKernel k) { return flash[static_cast<std::size_t>(k)]; }

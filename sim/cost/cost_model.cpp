@@ -28,6 +28,7 @@ class DeviceCosts final : public CostModel {
     for (auto& [type, rate] : device_.peak) rate = FlopRate::flops_per_second(rate.flops_per_second() / slowest_);
     device_.vector_rate = FlopRate::flops_per_second(device_.vector_rate.flops_per_second() / slowest_);
     if (device.calibration.empty()) notes_.push_back(kUncalibrated);
+    if (!calibration_.caveat.empty()) notes_.push_back(kCaveat + calibration_.caveat);
     for (const std::string& fact : calibration_.unverified) notes_.push_back("not verified: " + fact);
     if (table) use(*table);
   }

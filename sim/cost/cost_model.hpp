@@ -14,6 +14,9 @@
 
 namespace tandem::sim {
 
+/// Begins the note of what comparisons with other devices should know of a calibration.
+inline constexpr const char* kCaveat = "of its calibration: ";
+
 class ProductTable;
 
 /// Device time of operations. A processor's measured table is used if it has the kind, an accelerator's if it has exactly the

@@ -8,6 +8,7 @@
 #include "models/base/text.hpp"
 #include "models/base/threads.hpp"
 #include "reports/prediction/text.hpp"
+#include "sim/cost/cost_model.hpp"
 
 namespace tandem::planning {
 namespace {
@@ -73,10 +74,21 @@ void warn_of_single_devices(Answer& out) {
   out.warnings.push_back("the price of " + list_text(names) + " is what single devices cost: nodes with their network may cost more; --price takes yours");
 }
 
+/// What a comparison of devices should know of their calibrations.
+void warn_of_calibrations(Answer& out) {
+  std::set<std::string> said;
+  for (const auto* list : {&out.options, &out.too_large})
+    for (const Option& o : *list)
+      for (const std::string& note : o.assessment.prediction.notes)
+        if (note.starts_with(sim::kCaveat) && said.insert(note).second)
+          out.warnings.push_back(o.assessment.topology->device().name + ", " + note);
+}
+
 void add_warnings(Answer& out, const Request& request, const Facts& facts) {
   const Option* best = out.best();
   if (best == nullptr) return;
   warn_of_single_devices(out);
+  warn_of_calibrations(out);
   if (const auto& price = best->conditions.price; price && price->offer != nullptr) {
     const auto age = (facts.today - price->offer->date).count();
     const FailureChoice& own = request.failures;
