@@ -108,7 +108,7 @@ ImportedModel import_model(const std::string& path, std::int64_t sequence) {
   out.sources = table["source"].get<std::vector<std::string>>();
   if (table.contains("impossible"))
     throw InfeasibleError(Problem{out.file, "model_type", '"' + type.name + '"', "not implemented: " + table["impossible"].get<std::string>(),
-                                  "no plan comes near it; use gpt, llama, bloom, bert or t5"});
+                                  "no plan comes near it; write the nearest model's fields yourself: docs/reference/plan-fields.md"});
   Facts facts(config, type.inner, table, out.file, sequence);
   for (const char* size : {"layers", "hidden", "heads", "kv_heads", "head_dim", "vocab"}) facts.whole(size);  // one error per field
   out.fields = plan_fields_of(table, facts);

@@ -396,3 +396,17 @@ TEST_CASE("a plan takes a preset file of one's own by its path") {
   CHECK(plan("own.json").model.hidden_size == 32);
   CHECK_THROWS_AS(plan("mine.json"), ConfigError);  // a preset cannot name another preset
 }
+
+// state-spaces/mamba2-2.7b. A layer by hand: norm 2,560; in 2,560 x (5,120 + 5,376 + 80); convolution 5 x 5,376; decay, step and skip of
+// 80 heads; gated norm 5,120; out 5,120 x 2,560. The embedding of 50,288 rows is also the head.
+TEST_CASE("a model of Mamba 2 layers alone is read") {
+  Configs configs;
+  const ImportedModel model = configs.import(json{{"model_type", "mamba2"}, {"hidden_size", 2560}, {"num_heads", 80}, {"n_groups", 1},
+                                                  {"num_hidden_layers", 64}, {"vocab_size", 50288}, {"tie_word_embeddings", true}});
+  CHECK(refused(model).empty());
+  CHECK(model.counts.parameters == 2'702'599'680);
+  const json plan = {{"model", model.section()}, {"parallel", json::object()}, {"training", {{"seq_length", 2048}, {"micro_batch_size", 1}, {"global_batch_size", 1}}},
+                     {"cluster", {{"preset", "dgx-h100"}, {"devices", 1}}}};
+  const ModelSpec spec = parse_plan(plan.dump(), "mamba2.json").model;
+  CHECK(count_parameters(spec, spec.vocab_size).total == 2'702'599'680);
+}
