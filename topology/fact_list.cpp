@@ -67,7 +67,7 @@ void collect(const json& at, const std::string& field, const FactOrigin& place, 
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-/// A part of a cluster and the file that it stands in.
+/// A part of a cluster and the file that contains it.
 struct Part {
   nlohmann::json json;
   std::string file;

@@ -20,7 +20,7 @@ struct FactOrigin {
 /// files. Throws ConfigError when one of them cannot be read.
 std::vector<FactOrigin> facts_of(const std::string& cluster_preset);
 
-/// The text behind the id of a source (topology/sources.json); empty when there is none.
+/// The text of a source by its id (topology/sources.json); empty if there is none.
 std::string source_text(const std::string& id);
 
 }  // namespace tandem

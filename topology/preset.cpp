@@ -364,8 +364,8 @@ ClusterFacts load_cluster(const std::string& preset) {
   return facts;
 }
 
-/// Sets the NICs' bandwidth to `total` together. If a whole number of the node's NICs has less, that many are kept, devices share
-/// them, and a note says so, because the plan does not say which was meant. Otherwise all NICs become slower or faster.
+/// Sets the NICs' bandwidth to `total` together. If a smaller whole number of the node's NICs has it, only these are kept and
+/// shared. A note says so, because the plan does not say which was meant. Otherwise all NICs become slower or faster.
 void set_scale_out(Bandwidth total, NodeFacts& n, std::vector<std::string>& unverified) {
   const double of_these = total.bytes_per_second() / n.nic.bytes_per_second();
   const auto fewer = static_cast<std::int64_t>(std::llround(of_these));

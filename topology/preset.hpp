@@ -13,7 +13,7 @@ namespace tandem {
 /// A node: its devices, the links between them, its NICs.
 struct NodeFacts {
   ScaleUp kind = ScaleUp::crossbar;
-  std::int64_t devices = 0;                ///< 0: as many as the plan asks for
+  std::int64_t devices = 0;                ///< 0: the number in the plan
   std::int64_t devices_across = 0;         ///< devices of each node that a job over several nodes gets; 0: all
   Bandwidth link;                          ///< crossbar, shared memory: of a device; full mesh: of a pair; torus, cube: of one link
   Duration hop;                            ///< latency from device to device

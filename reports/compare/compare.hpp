@@ -25,7 +25,7 @@ struct CompareLine {
 /// Step times over all recorded steps. A simulation has one, without a spread.
 struct TypicalStep {
   StepTimes first, second;
-  double error = 0;          ///< of the medians, relative to the second's
+  double error = 0;          ///< error of the first median, relative to the second
   double low = 0, high = 0;  ///< least and largest error between the two spreads
 };
 
@@ -44,7 +44,7 @@ struct Comparison {
   CompareLine waiting;                                              ///< mean over ranks: time without a running task; tasks = 0
   std::vector<CompareLine> kinds, collectives;                      ///< largest difference first
   std::vector<CompareLine> stages;                                  ///< ascending; none if the plans' stages differ
-  std::vector<CompareLine> operations;                              ///< "block_forward: qkv", what differs most first
+  std::vector<CompareLine> operations;                              ///< "block_forward: qkv", largest difference first
   std::int64_t joined = 0, only_simulated = 0, only_executed = 0;   ///< tasks over all ranks
   std::int64_t simulated_peak_bytes = 0, executed_peak_bytes = 0;   ///< arena of the heaviest rank
   double memory_error = 0;                                          ///< (simulated - executed) / executed

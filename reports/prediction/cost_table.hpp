@@ -20,7 +20,7 @@ struct ProductKernel {
   std::string algorithm;               ///< as the library names it; empty: no such kernel
 };
 
-/// One computation as it was timed: `seconds` is the time of one call on one device that nobody else used.
+/// The measured time of one computation: `seconds` is one call on a device that nobody else used.
 struct CostSample {
   Op op;
   DType dtype = DType::fp32;   ///< compute type

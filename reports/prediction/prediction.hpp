@@ -67,7 +67,7 @@ struct Prediction {
   Bytes device_memory;                   ///< memory of one device
   bool fits = true;
   std::size_t heaviest_role = 0;         ///< index into roles: the most memory
-  std::size_t critical_role = 0;         ///< index into roles: whose breakdown is reported
+  std::size_t critical_role = 0;         ///< index into roles: the busiest compute stream
   std::vector<RolePrediction> roles;     ///< ascending first rank
   std::int64_t ranks = 0;
   std::optional<ProductCoverage> measured_products;  ///< if the device has a measured table of products

@@ -17,8 +17,8 @@ struct DeviceHours {
   double idle = 0;  ///< detection and restart; spares
 };
 
-/// Energy in kWh: (busy hours x busy watts + idle hours x idle watts) x `pue` / 1000. `pue` (power usage effectiveness) is what the
-/// building takes over what the machines take, at least 1.
+/// Energy in kWh: (busy hours x busy watts + idle hours x idle watts) x `pue` / 1000. `pue` (power usage effectiveness) is the
+/// power of the building divided by that of the machines, at least 1.
 double energy_kwh(const PowerDraw& draw, const DeviceHours& hours, double pue);
 
 /// Power in kW of the building while all `devices` are busy.

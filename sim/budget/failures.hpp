@@ -1,9 +1,9 @@
 #pragma once
-// Failures of a training and what checkpoints save of it: goodput, the best interval between checkpoints, spares.
+// Failures of a training and its checkpoints: goodput, the best interval between checkpoints, spares.
 
 namespace tandem::sim {
 
-/// Failures come at random at a constant rate (a Poisson process), also while the job saves, restarts or does work again.
+/// Failures occur at random at a constant rate (a Poisson process), also while the job saves, restarts or repeats work.
 /// All times are in seconds and not negative.
 struct FailureModel {
   double failures_per_s = 0;  ///< failures of the whole job

@@ -25,7 +25,7 @@ enum class Way : std::uint8_t {
 };
 
 struct Estimate {
-  Duration step_time;   ///< zero where `outside` is `layout`
+  Duration step_time;   ///< zero if `outside` is `layout`
   Bytes memory;         ///< memory of the rank that needs most, with the device's runtime
   Outside outside = Outside::nothing;
   Way way = Way::recurrences;

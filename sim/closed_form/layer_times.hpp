@@ -1,6 +1,6 @@
 #pragma once
-// Times and bytes of a layer, the embedding and the head on one rank. They are read off a simulated step of a small plan with the
-// same layers, and cached for every plan with these, whatever its pipeline, data parallelism or batch.
+// Times and bytes of a layer, the embedding and the head on one rank, read off a simulated step of a small plan. They are cached
+// for every plan with the same layers, whatever its pipeline, data parallelism or batch.
 
 #include <array>
 #include <cstdint>
@@ -39,7 +39,7 @@ struct LayerTimes {
   double computing = 1;             ///< share of computation in a layer's backward pass
   /// Host operations that issue a block's first task, and a tensor collective.
   std::int64_t first_launches = 1, collective_launches = 1;
-  bool update_recorded = false;  ///< the host records the whole update before it begins
+  bool update_recorded = false;  ///< no task of the update begins before the host has issued all of it
   ByOrder embed_backward, head_forward, head_backward;
   // Results of the lowering that do not depend on the stages.
   lowering::ModelRegions regions;

@@ -12,7 +12,7 @@
 namespace tandem::sim::closed_form {
 namespace {
 
-/// The lowering's sharding, without buckets if there is one data rank: nothing is reduced then.
+/// The lowering's sharding, without a limit on buckets if there is one data rank: nothing is reduced then.
 lowering::Sharding sharding_of(const Plan& plan, std::int64_t data) {
   lowering::Sharding z = lowering::sharding_of(plan);
   if (data == 1) z.bucket_bytes = Bytes(0);
@@ -161,7 +161,7 @@ void StepEstimate::fill_transfers() {
   times.after_arrival = times.gather = 0;
   if (p_ == 1) return;
   const Op send = Send{in_.layer.boundary_elements, dtypes_.compute, 1};
-  const bool whole_nodes = stride_ % in_.topology.devices_per_node() == 0;  // all neighbours lie alike
+  const bool whole_nodes = stride_ % in_.topology.devices_per_node() == 0;  // all neighbours have alike routes
   for (std::int64_t s = 0; s < p_; ++s) {
     const bool wraps_on = s == p_ - 1, wraps_back = s == 0;
     if (whole_nodes && s > 1 && !wraps_on) {

@@ -1,5 +1,5 @@
 #pragma once
-// One plan's step put together from the times of its parts.
+// Estimates one plan's step from the times of its parts.
 
 #include <vector>
 
@@ -160,14 +160,14 @@ class StepEstimate {
   const ScheduleKind kind_;
   const std::int64_t t_, d_, p_, v_, m_;   ///< tensor, data x context, pipeline, chunks, micro-batches
   const std::int64_t stride_;              ///< ranks of a stage
-  const std::int64_t with_experts_;        ///< ranks that hold all experts together
+  const std::int64_t with_experts_;        ///< number of ranks that together hold all experts
   const LayerKinds kinds_;
   const std::size_t only_kind_;            ///< kind of all layers; kLayerKinds: there are several
   lowering::ModelRegions regions_;
   const lowering::Sharding sharding_;
   const bool split_backward_, tied_;
   const bool uses_apart_;                  ///< a stage with both uses of a tied matrix has, and reduces, a gradient of each
-  const std::int64_t recompute_layers_;    ///< recomputed layers: so many first ones of a stage; 0: all, -1: none
+  const std::int64_t recompute_layers_;    ///< first layers of a stage that are recomputed; 0: all, -1: none
   const std::size_t order_;                ///< index of the last micro-batch in ByOrder
   const DTypes& dtypes_;
   ScheduleShape shape_;

@@ -36,7 +36,7 @@ bool StepEstimate::contended(Duration step) {
   if (d_ > 1) {
     if (in_.links.crowded(sums, data_groups(0), p_, stride_)) longer += way_ + gathered_first_;
     if (t_ > 1 && in_.links.meet(tensor, tensor_group, sums, data_groups(0))) longer += (beside_ + gathered_first_) / 4;
-    // Other chunks' passes, weight passes and tensor ranks' sums go on meanwhile, and all slow each other in turn.
+    // Other chunks' passes, weight passes and tensor ranks' sums overlap with reductions, and all slow each other.
     const bool sums_beside = t_ > 1 && (in_.shapes.sequence_parallel || in_.shapes.sum_beside_weights);
     const bool passes = v_ > 1 || split_backward_ || sums_beside;
     const double slowed = in_.cost.comm_fit().compute_slowdown * static_cast<double>(disturbed_);
@@ -54,7 +54,7 @@ bool StepEstimate::contended(Duration step) {
   // A gather can run ahead behind another micro-batch's pass and at the last turn. In the small plan of LayerTimes it cannot.
   if (in_.shapes.sequence_parallel)
     longer += (m_ + 1) * gather_time();
-  if (split_backward_ && in_.shapes.sequence_parallel && m_ < 2 * p_) longer += step.ps() / 100;  // sums beside few weight passes
+  if (split_backward_ && in_.shapes.sequence_parallel && m_ < 2 * p_) longer += step.ps() / 100;  // few weight passes hide sums
   return static_cast<double>(longer) > kContended * static_cast<double>(step.ps());
 }
 

@@ -130,7 +130,7 @@ std::string path_of(const std::string& name) {
   throw ConfigError(p);
 }
 
-/// Kernels without a law of their own take FlashAttention 2's time.
+/// Kernels without a fit of their own get FlashAttention 2's.
 void read_attention(FactReader& r, Calibration& c) {
   if (r.has("flash_attention")) c.flash.fill(read_flash(r.object("flash_attention")));
   const auto own = [&](const char* key, AttentionKernel kernel) {

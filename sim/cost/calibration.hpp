@@ -11,7 +11,7 @@
 
 namespace tandem::sim {
 
-/// One way a library cuts a product into pieces, and the rate it reaches relative to the best one.
+/// A tile size that a library cuts products into, and its rate relative to the best one.
 struct Tile {
   std::int64_t rows = 0, cols = 0;
   double rate = 1;
@@ -40,7 +40,7 @@ struct MatMulFit {
   double unaligned_share = 1;            ///< share of its rate that such a product reaches; batches have the vector rate
 };
 
-/// Flash attention: its share of the peak grows with the keys that a query sees, and is lower if there are few tiles of query rows
+/// Flash attention. Its share of the peak grows with the keys that a query sees. It is lower if there are few tiles of query rows
 /// for each compute unit.
 struct FlashFit {
   double forward_share = 1, backward_share = 1;  ///< of the compute type's peak; own kernel: of the vector rate

@@ -42,7 +42,7 @@ class CostModel {
   virtual std::vector<std::string> notes() const = 0;
 };
 
-/// Cost model of a device: its calibration (`Device::calibration`) and, where there is one, its measured table
+/// Cost model of a device: its calibration (`Device::calibration`) and, if there is one, its measured table
 /// (`Device::cost_table`, else `Device::measured`). Throws ConfigError on an unknown calibration, an unreadable table, or
 /// measured products of another device.
 /// `together`: number of devices that work in step; the slowest sets the pace (`Calibration::spread`).

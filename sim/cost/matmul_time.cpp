@@ -21,7 +21,7 @@ double rounded_seconds(const Gemm& g, const MatMulFit& fit, const MatMulEngine& 
   return flops / (e.peak * ceiling(fit, e));
 }
 
-/// Waves that `tiles` take on `units`, at least one.
+/// Number of waves of `tiles` on the compute units, at least one.
 double waves(double tiles, const MatMulFit& fit, const MatMulEngine& e) {
   const double w = tiles / static_cast<double>(e.units);
   return std::max(1.0, w + fit.wave_softening * (std::ceil(w) - w));
@@ -43,7 +43,7 @@ double tile_seconds(const Gemm& g, const Tile& t, std::int64_t parts, const MatM
   return waves(tiles, fit, e) * wave + split_seconds(g, parts, e);
 }
 
-/// The best tile wins, as the library's heuristics would have it; k is cut only while compute units stand idle.
+/// Seconds with the best tile, which the library's heuristics should choose. k is cut only while compute units are idle.
 double tiled_seconds(const Gemm& g, const MatMulFit& fit, const MatMulEngine& e) {
   double best = std::numeric_limits<double>::infinity();
   for (const Tile& t : fit.tiles)

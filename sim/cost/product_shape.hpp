@@ -10,7 +10,7 @@
 
 namespace tandem::sim {
 
-/// Which product of which layer: it says how the operands are stored.
+/// The role of a product in a layer, which decides how its operands are stored.
 enum class ProductKind : std::uint8_t {
   forward,          ///< of a linear layer: rows of activations times rows of the weight
   input_gradient,   ///< rows of gradients times the weight as it is stored

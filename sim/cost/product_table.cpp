@@ -68,7 +68,7 @@ void require_same(const std::string& path, const std::string& measured, const De
 class Shelf {
  public:
   std::shared_ptr<const ProductTable> take(const std::string& path, const std::string& name, const Device& device) {
-    const std::optional<std::int64_t> written = written_at(path);  // load_cost_table says why there is none
+    const std::optional<std::int64_t> written = written_at(path);  // if there is no file, load_cost_table throws
     const std::lock_guard lock(mutex_);
     Read& read = read_[{path, name}];
     if (!written || !read.table || read.written != written) {

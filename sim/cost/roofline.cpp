@@ -269,7 +269,7 @@ class Roofline {
     const double rate = peak.flops_per_second() * share;
     return flops * slower * (lists_keys(op) ? 1 : tile_waste(d, fit)) * head_factor(d.head_dim, fit) / rate;
   }
-  /// Whether an indexer chose the keys. Then a tile has the heads of one query, which see the same keys, so it computes no others
+  /// Whether an indexer chose the keys. Then a tile computes no other keys: it has the heads of one query, which see the same keys
   /// (deepseek-ai/FlashMLA: sparse attention kernels), or queries that chose the same block (arXiv 2606.13392 section 4).
   static bool lists_keys(const Op& op) {
     const auto* forward = std::get_if<FlashAttention>(&op);

@@ -23,13 +23,13 @@ Duration within_time_limit(double seconds);
 /// The time of a computation on a device that has `share` of its full speed. Throws beyond the limit.
 Duration slowed(Duration full, double share);
 
-/// Says that a step takes too long; names the batch.
+/// A step takes too long; the message names the batch.
 [[noreturn]] void refuse_step();
 
-/// Says that one message alone takes too long; names the cluster's links.
+/// One communication alone takes too long; the message names the cluster's links.
 [[noreturn]] void refuse_message();
 
-/// Says that a step of `undisturbed` seconds takes too long with the plan's perturbation.
+/// A step that takes `undisturbed` without the plan's perturbation takes too long with it.
 [[noreturn]] void refuse_perturbation(Duration undisturbed);
 
 }  // namespace tandem::sim

@@ -49,7 +49,7 @@ class Engine {
   Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host, Times memory = {});
 
   void add(Part part);
-  /// Runs until no role can go on.
+  /// Simulates until no role can go on.
   void run();
 
   struct Stuck {
@@ -86,7 +86,7 @@ class Engine {
   /// Which lanes of a role can go on. A wake-up that finds no open lane reads nothing else.
   struct Gates {
     std::array<std::uint32_t, kLanes> passed{};     ///< tasks of the lane at positions before this have ended
-    std::array<std::uint32_t, kLanes> waits_for{};  ///< position of a task whose end is not known yet
+    std::array<std::uint32_t, kLanes> waits_for{};  ///< position of the task it waits for, whose end is not known yet
     std::array<std::uint8_t, kLanes> waiting{};     ///< bits of the lanes that wait for a task of the lane
     std::uint8_t open = kAllLanes;                  ///< one bit a lane: it has not finished and waits for nobody
     bool listed = false;                            ///< the role is in `awake_`
@@ -136,18 +136,18 @@ class Engine {
   };
   struct Participant {
     std::uint32_t role, lane;
-    std::int64_t ready;
+    std::int64_t ready;  ///< ps: when it arrived
   };
   /// An exchange under way. It fills one cache line: thousands are under way, and consecutive events concern different ones.
   struct alignas(64) Pending {
-    std::int64_t first = 0, last = 0;
-    Duration tail, alone;
+    std::int64_t first = 0, last = 0;  ///< ps: first and last arrival
+    Duration tail, alone;              ///< see Exchange
     std::uint32_t participants = 0;  ///< index of its first in `participants_`
-    std::uint32_t arrived = 0, parties = 1;
+    std::uint32_t arrived = 0, parties = 1;  ///< participants so far, and needed
     std::uint32_t segments = 0;            ///< index of its first in `segments_`; one chain follows the other
     std::array<std::uint32_t, 2> count{};  ///< segments of each chain
     std::uint8_t running = 0;              ///< chains still moving bytes
-    bool contends = false;
+    bool contends = false;                 ///< others may use its links; else it takes `alone`
   };
   enum class Kind { stream, host, worker };  ///< a lane: a device's stream; of a synchronous device: lane 0, any other lane
   enum class Entry { waits, begun, passed };  ///< of an instance: not yet; simulated in runs or tasks; simulated by a pattern
@@ -156,10 +156,10 @@ class Engine {
     if (std::exchange(roles_[role].gates.listed, true)) return;
     awake_.push_back(role);
   }
-  void drain();
-  void set_free();
-  inline void advance(std::uint32_t role);
-  bool go(std::uint32_t role, std::size_t lane);
+  void drain();     ///< advances all roles in `awake_`
+  void set_free();  ///< ends the exchanges in `finished_`
+  inline void advance(std::uint32_t role);         ///< walks a role's open lanes until none can go on
+  bool go(std::uint32_t role, std::size_t lane);   ///< walks one open lane; returns whether it moved
   /// Inlined into its callers' loops: most walks cover one or two tasks, and calls took a tenth of the engine's instructions.
   template <Kind kind>
   [[gnu::always_inline]] inline bool walk(std::uint32_t role, std::size_t lane);
@@ -175,7 +175,7 @@ class Engine {
     return c.host_late + issue(c) - ready <= step.slack && c.edge->to > c.base + step.last;
   }
   inline void walk_run(RoleState& role, std::size_t lane, Cursor& c, std::int64_t ready);
-  void part(RoleState& role, std::uint32_t instance);
+  void part(RoleState& role, std::uint32_t instance);  ///< switches an instance from runs to single tasks
   bool next_instance(RoleState& role, std::size_t lane, Cursor& c) const;
   Entry enter(std::uint32_t role, std::size_t lane, Cursor& c);
   inline Entry begin_tasks(RoleState& role, Cursor& c, InstanceRecord& p);

@@ -1,5 +1,5 @@
 #pragma once
-// A stage's program as the engine walks it: each lane's tasks in order, with only those dependencies that the order
+// A stage's program in the engine's form: each lane's tasks in order, with only those dependencies that the order
 // does not already imply. Tasks of a program are numbered in issue order ("position").
 
 #include <array>
@@ -29,9 +29,9 @@ struct LaneDep {
 /// A task of a template on a lane.
 struct LaneTask {
   std::span<const LaneDep> deps;  ///< a part of LaneTemplate::deps
-  std::uint32_t slot = 0;
+  std::uint32_t slot = 0;         ///< see Communications
   std::uint32_t issued = 1;       ///< host operations of its instance up to this task, its own included
-  std::uint16_t task = 0;
+  std::uint16_t task = 0;         ///< index in the template
   std::uint32_t host = 1;         ///< host operations that issue it
   bool launch_only = false;       ///< the host thread only launches it here; it runs on another lane
 };

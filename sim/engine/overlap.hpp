@@ -16,7 +16,7 @@ inline constexpr std::int64_t kNoticed = 200;
 double memory_share(const Collective& c, std::int64_t ps, Bandwidth memory);
 
 /// Returns, for each role and computation, the extra time in ps that overlapping collectives cause: `slowdown` x (bytes that they
-/// moved meanwhile / memory bandwidth). `simulated` is a step without such delays. Empty when nothing overlaps.
+/// moved meanwhile / memory bandwidth). `simulated` is a step without such delays. Empty if nothing overlaps.
 std::vector<RoleDelays> overlap_delays(const SimulatedStep& simulated, const TaskGraph& graph, double slowdown, Bandwidth memory);
 
 }  // namespace tandem::sim

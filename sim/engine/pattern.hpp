@@ -43,7 +43,7 @@ struct TimedTemplate {
 struct Circumstances {
   static constexpr std::int64_t kIdle = std::numeric_limits<std::int64_t>::min();
   std::array<std::int64_t, kPatternLanes> issue{kIdle, kIdle};  ///< when the host begins to issue it; kIdle: the host is never late
-  std::int64_t tensor_free = 0;
+  std::int64_t tensor_free = 0;  ///< end of earlier tasks on the tensor lane
   std::vector<std::pair<std::uint16_t, std::int64_t>> after;    ///< (task, end of what it waits for), ends > 0 only
 
   bool plain() const { return issue[0] == kIdle && issue[1] == kIdle && tensor_free == 0 && after.empty(); }
@@ -53,7 +53,7 @@ struct Circumstances {
 struct Pattern {
   TimedTemplateId timed = -1;
   std::vector<std::int64_t> ended;                ///< by task
-  std::array<std::int64_t, kPatternLanes> free{};  ///< end of each lane's last task; of lane 0 where a lane has none
+  std::array<std::int64_t, kPatternLanes> free{};  ///< by lane: end of its last task
   bool closed = false;  ///< after the start it waited for nobody outside but the host
 };
 

@@ -39,13 +39,13 @@ struct Times {
 /// From the task at `position` of a role on, the host issues a lane's tasks `ps` later than if it never waited.
 struct HostLate {
   std::uint32_t position;
-  std::int64_t ps;
+  std::int64_t ps;  ///< delay by the host's waits
 };
 
-/// What happened to one role. Picoseconds from the start of the step.
+/// The times of one role. Picoseconds from the start of the step.
 struct Record {
   std::size_t first_instance = 0, roles = 1;  ///< index of its first in Times::instances; distance to the next
-  std::array<std::vector<HostLate>, kLanes> late;  ///< by lane, ascending; empty where its host never waits
+  std::array<std::vector<HostLate>, kLanes> late;  ///< by lane, ascending; empty if its host never waits
   Duration end;                        ///< end of the role's last task
 
   /// Picoseconds by which the host issues the task at `position` of a lane later than if it never waited.

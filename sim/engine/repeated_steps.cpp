@@ -53,7 +53,7 @@ Program repeat(const TaskGraph& graph, const Program& one, std::int64_t steps) {
   out.stage = one.stage;
   for (std::uint32_t step = 0; step < steps; ++step) {
     out.instances.insert(out.instances.end(), one.instances.begin(), one.instances.begin() + n);
-    for (const Edge& e : edges)  // of the first step's none comes from a step before
+    for (const Edge& e : edges)  // the first step has none from a step before
       if (step > 0 || e.from_instance >= n)
         out.edges.push_back({e.from_instance + step * n - n, e.to_instance + step * n - n, e.from_task, e.to_task, e.kind});
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Runs: tasks that follow each other on one lane and wait for nothing else. One table serves all roles with equal slots. It says
-// which templates have patterns, which tasks make a run, and where a record keeps their times.
+// Runs: consecutive tasks of a lane of which each waits only for the one before. One table serves all roles with equal slots. It
+// says which templates have patterns, which tasks make a run, and where a record keeps their times.
 
 #include <cstdint>
 #include <vector>

@@ -18,14 +18,14 @@ struct Role {
 struct SimulatedStep {
   std::vector<Role> roles;             ///< ascending first rank
   std::vector<Record> records;         ///< by role
-  Times times;                         ///< of all roles
+  Times times;                         ///< times of all roles
   std::vector<LaneProgram> lane_programs;  ///< by stage
   Communications communications;
   Quotient quotient;
   SlowChoices slow_choices;          ///< NCCL's choices that another algorithm would beat
   Patterns patterns;
   std::vector<RunTable> run_tables;  ///< by table of the quotient
-  std::vector<RoleDelays> delays;    ///< by role: see sim/engine/overlap; empty where nothing overlaps
+  std::vector<RoleDelays> delays;    ///< by role: see sim/engine/overlap; empty if nothing overlaps
   std::optional<JitterDelays> jitter;
   Host host;
   Duration step_time;

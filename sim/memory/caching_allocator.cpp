@@ -105,7 +105,7 @@ void CachingAllocator::release(Place place) {
   require(block != segment.blocks.end() && !block->second.free, "a tensor is freed that is not there");
   std::int64_t bytes = block->second.bytes;
   allocated_ -= Bytes(bytes);
-  auto first = block, end = std::next(block);  // what becomes one block
+  auto first = block, end = std::next(block);  // blocks to merge
   if (end != segment.blocks.end() && end->second.free) {
     free.erase({end->second.bytes, place.segment, end->first});
     bytes += end->second.bytes;

@@ -63,7 +63,7 @@ Bytes communicator_buffers(const Setup& setup, const Communications& communicati
   const auto nccl = setup.cost.comm_fit().nccl;
   if (!nccl || setup.topology.ranks_per_device() > 1) return Bytes(0);
   std::set<std::vector<Rank>> groups, pairs;
-  std::set<Group> listed;  // a group of the whole world has as many members
+  std::set<Group> listed;  // a group is listed once: listing members takes long for large ones
   for (const std::uint32_t t : communications.templates[setup.stage_of(rank).index()])
     for (std::uint32_t slot = communications.first_slot[t]; slot < communications.first_slot[t + 1]; ++slot) {
       const Communications::Entry& entry = communications.entries[slot];

@@ -23,7 +23,7 @@ struct NcclGroup {
 /// only rings are counted. Buffers of NVLS, and of sends and receives beyond a pair's ring, are left out.
 Bytes nccl_buffers(const NcclGroup& group, NcclArchitecture architecture);
 
-/// Bytes of all communicators of `rank`: those that its framework is known to make (`of_stack`), one for every other set of ranks
+/// Bytes of all communicators of `rank`. These are the known ones of its framework (`of_stack`), one for every other set of ranks
 /// in which its stage's tasks communicate, and one for each pipeline neighbour (PyTorch makes one of two ranks for sends and
 /// receives). 0 if the library is not NCCL or ranks share devices.
 Bytes communicator_buffers(const Setup& setup, const Communications& communications, Rank rank,

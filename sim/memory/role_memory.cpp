@@ -50,7 +50,7 @@ Bytes least_memory(const Plan& plan, const Device& device, const Program& progra
 bool fits_memory(const Plan& plan, const Setup& setup) {
   const Device& device = setup.topology.device();
   const Communications communications = list_communications(setup.graph);
-  std::vector<std::pair<const Program*, Bytes>> tight;  // and what it has room for
+  std::vector<std::pair<const Program*, Bytes>> tight;  // and the bytes it has room for
   for (std::size_t s = 0; s < setup.graph.programs.size(); ++s) {
     const Program& program = setup.graph.programs[s];
     Coords first = setup.mesh.coords(Rank(0));

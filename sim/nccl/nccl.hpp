@@ -24,14 +24,14 @@ enum class NcclProtocol : std::uint8_t { ll, ll128, simple };
 struct NcclGraphs {
   std::int64_t channels = 1;                 ///< number of rings, and of trees
   double ring = 0;
-  double tree_inside = 0, tree_across = 0;   ///< trees may go faster inside a node
+  double tree_inside = 0, tree_across = 0;   ///< trees may be faster inside a node
   std::int64_t heads = 1;                    ///< devices of a node that reduce in its switch (NVLS); 1: none does
   double head_inside = 0, head_across = 0;
 };
 
-/// A collective. `inside_s` and `across_s`: seconds of its bytes in a Simple ring through all ranks, at the rates of a device's
-/// links as if all ranks were on one node, and at those of a node's NICs if the group leaves its node. Each rank sends 2(n-1)/n of
-/// the vector in an all-reduce, half of that in a gather or a scatter.
+/// A collective. `inside_s` and `across_s` are seconds of its bytes in a Simple ring through all ranks. `inside_s` counts the rates
+/// of a device's links, as if all ranks were on one node; `across_s` those of a node's NICs, if the group leaves it. Each rank
+/// sends 2(n-1)/n of the vector in an all-reduce, half of that in a gather or a scatter.
 struct NcclTask {
   CollectiveKind kind = CollectiveKind::all_reduce;
   std::int64_t ranks = 2, nodes = 1;  ///< ranks of the group, and nodes that they are on
@@ -40,13 +40,13 @@ struct NcclTask {
   NcclGraphs graphs;
   std::int64_t nics = 1;              ///< NICs of a node that are next to the group's ranks
   bool switched = true;               ///< a node's devices are joined by switches
-  bool network_reduces = false;       ///< the network's switches reduce (SHARP), and NCCL is told to let them
+  bool network_reduces = false;       ///< the network's switches reduce (SHARP), and NCCL is set to use that
   HostProcessor processor = HostProcessor::other;  ///< the hosts': it posts to the network and bounds LL between nodes
   double network_latency_s = 0;       ///< latency of a step between nodes, beside NCCL's own
   std::optional<double> reported_latency_s;  ///< that latency as the network's plugin reports it to NCCL; nothing: the same
-  bool only_simple = false;           ///< NCCL is told to use no other protocol
-  bool only_ring = false;             ///< NCCL is told to use no other algorithm
-  bool no_nvls = false;               ///< NCCL is told not to reduce in the switches of nodes
+  bool only_simple = false;           ///< NCCL is set to use no other protocol
+  bool only_ring = false;             ///< NCCL is set to use no other algorithm
+  bool no_nvls = false;               ///< NCCL is set not to reduce in the switches of nodes
   std::int64_t buffer = 4 << 20;      ///< bytes of a connection's buffer in Simple
   std::optional<std::int64_t> nvls_chunk;    ///< most bytes of a chunk reduced in switches; nothing: NCCL's default
   std::optional<double> in_switch_share;  ///< share of a ring's rate that in-switch reductions reach; nothing: as NCCL plans

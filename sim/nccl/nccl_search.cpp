@@ -53,7 +53,7 @@ struct Rings {
   double rate = 0;
 };
 
-/// Channels of 25 GB/s and more are split, but from Hopper on not where there are over 4 of less than 50.
+/// Whether NCCL splits channels: those of 25 GB/s and more, but from Hopper on not if more than 4 have less than 50.
 bool split(NcclArchitecture a, const Rings& c) {
   if (c.rate < 25) return false;
   return a < NcclArchitecture::hopper || c.rate >= 50 || c.count <= 4;

@@ -24,7 +24,7 @@ class EventQueue {
 
   EventQueue();
 
-  /// Throws ContractError when `at` lies before now().
+  /// Throws ContractError if `at` is before now().
   void schedule(Duration at, std::uint32_t target, std::uint32_t version) {
     require(at >= now_, "an event was scheduled in the past");
     const std::uint32_t recent = recent_[place(at)];

@@ -27,7 +27,7 @@ Work work_of(Bytes bytes);
 /// Picoseconds that `work` takes at `rate`, rounded up. `rate` > 0.
 Duration time_of(Work work, Rate rate);
 
-/// A link's capacity. `by_users[k-1]`, where given, replaces `rate` while k flows use the link (the last entry for
+/// A link's capacity. `by_users[k-1]`, if given, replaces `rate` while k flows use the link (the last entry for
 /// more).
 struct Capacity {
   Rate rate = 0;
@@ -74,7 +74,7 @@ class FairShare {
   /// bundle that uses no link is unlimited.
   void solve(std::span<const LinkUses> bundles, std::span<Rate> rates);
 
-  /// Rate of a flow of one bundle that nobody shares links with.
+  /// Rate of a flow of a bundle that is alone on its links; at least 1.
   Rate alone(LinkUses bundle) const { return std::max<Rate>(rate_alone(bundle, capacities_), 1); }
 
   std::size_t links() const { return capacities_.size(); }

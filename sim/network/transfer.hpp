@@ -17,7 +17,7 @@ namespace tandem::sim {
 /// Rate of an idle processor. Divisible by every sharing degree up to 16, so that equal shares are exact.
 inline constexpr Rate kCoreRate = 720'720'000'000;
 
-/// Work of a computation that takes `alone` on an idle processor, on links of a core port.
+/// Work of a computation that takes `alone` on an idle processor; it is a flow on the link of a processor.
 inline Work core_work(Duration alone) { return static_cast<Work>(alone.ps()) * kCoreRate; }
 
 /// NCCL's choice of an algorithm for a message, and a faster algorithm; seconds of each alone on its links.
@@ -68,7 +68,7 @@ struct TransferMap {
   /// By 2 * port + receiver, then rank: index into transfers or -1.
   std::vector<std::vector<std::int32_t>> transfer_of;
   LinkCapacities links;         ///< the topology's, then processors and nodes if ranks share them
-  bool shared_cores = false;    ///< computation goes through the core port
+  bool shared_cores = false;    ///< ranks share processors: computations are transfers on the core port
   SlowChoices slow_choices;
 
   /// The pattern of a transfer, with the ranks and links of one of its transfers.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int32_t kNoTransfer = -1;
 
-/// Processors stand behind the topology's links, nodes behind the processors.
+/// Index of a node's link: the topology's links come first, then processors, then nodes.
 std::size_t node_link(const Topology& topology, DeviceId d) {
   return static_cast<std::size_t>(topology.link_count() + topology.devices() + topology.node_of(d));
 }

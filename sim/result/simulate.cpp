@@ -149,7 +149,7 @@ void fill_lanes(Prediction& out, const Plan& plan, const Setup& setup, const Sim
   if (wanted.timeline) out.timeline = std::move(timeline);
 }
 
-/// The step, and of steps that overlap what lies between two of them.
+/// A simulated step and, if steps overlap, their steady state.
 struct Outcome {
   std::optional<SteadyState> steady_state;
   SimulatedStep simulated;
