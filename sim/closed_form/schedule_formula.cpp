@@ -8,7 +8,7 @@
 namespace tandem::sim {
 namespace {
 
-constexpr std::size_t kTimesOfChunk = 6;  ///< entries in PassTimes::pass; the first is the first micro-batch's forward pass
+constexpr std::size_t kTimesOfChunk = 6;  ///< a chunk's entries in PassTimes::pass; [0]: the first micro-batch's forward pass
 
 }  // namespace
 

@@ -12,7 +12,7 @@
 namespace tandem::sim::closed_form {
 namespace {
 
-/// The lowering's sharding, without a limit on buckets if there is one data rank: nothing is reduced then.
+/// The lowering's sharding. With one data rank every region is a unit of its own: nothing is reduced, so none waits for another.
 lowering::Sharding sharding_of(const Plan& plan, std::int64_t data) {
   lowering::Sharding z = lowering::sharding_of(plan);
   if (data == 1) z.bucket_bytes = Bytes(0);

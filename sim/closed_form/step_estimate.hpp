@@ -19,7 +19,7 @@ struct Unit {
   std::int64_t moved = 0;           ///< scratch
   Replication replication = Replication::data;
   bool copy = false;                ///< a second gradient of parameters in another unit
-  bool word = false;                ///< it contains the word matrix
+  bool word = false;                ///< it contains the word embedding
 };
 
 /// Memory that is reused from plan to plan.
@@ -66,7 +66,7 @@ class StepEstimate {
   /// What one stage does behind its last pass, and when.
   struct Tail {
     std::int64_t reduced = 0;    ///< ps: when its gradients are reduced
-    std::int64_t word = 0;       ///< ps: when the gradient of its copy of the word matrix is
+    std::int64_t word = 0;       ///< ps: when the gradient of its copy of the word embedding is reduced
     std::int64_t gather = 0;     ///< ps that gathering its updated weights takes
     std::int64_t computed = 0;   ///< ps: when its computations end
     std::int64_t flat = 0, shard = 0;  ///< elements
@@ -173,7 +173,7 @@ class StepEstimate {
   ScheduleShape shape_;
   std::vector<StageParts> parts_;
   std::vector<std::size_t> parts_of_;      ///< by stage: index
-  ShardUnit word_unit_;                    ///< unit of a stage's copy of the word matrix
+  ShardUnit word_unit_;                    ///< unit of a stage's copy of the word embedding
   bool slowed_ = false;                    ///< the slowdown of computations by reductions is counted
   std::int64_t longer_ = 0;                ///< ps: this slowdown, summed over all stages
   std::int64_t beside_ = 0;                ///< ps: most of a stage's reductions that overlaps with its computation

@@ -26,7 +26,7 @@ bool is_switch(std::string_view field) {
   return field == "relative_buckets" || field == "capacity" || field == "bias_cols" || field == "window";
 }
 
-/// All fields of an operation that are no sizes. A rate or factor counts only as zero or not.
+/// All fields of an operation that are no sizes. Rates, factors and switches count only as zero or not.
 std::vector<std::int64_t> form_of(const Op& op) {
   std::vector<std::int64_t> form;
   Op copy = op;

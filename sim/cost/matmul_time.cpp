@@ -59,7 +59,8 @@ bool misaligned(std::int64_t elements, const MatMulFit& fit, const MatMulEngine&
   return elements * e.element_bits % (8 * fit.alignment_bytes) != 0;
 }
 
-/// Whether rows in memory miss the alignment. m, n or k is the row length of both operands and the result.
+/// Whether rows in memory miss the alignment. Rows of the result have n elements, of the first operand k (transposed: m), of the
+/// second n or k.
 bool unaligned(const Gemm& g, const MatMulFit& fit, const MatMulEngine& e) {
   return e.matrix_engine && fit.alignment_bytes > 0 && (misaligned(g.n, fit, e) || misaligned(g.trans_a ? g.m : g.k, fit, e));
 }
