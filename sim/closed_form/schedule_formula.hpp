@@ -80,7 +80,7 @@ class PassSchedules {
 
   /// Kind, stages, micro-batches, chunks, then costs and all other fields of the shape.
   using Key = std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t, std::vector<std::int32_t>>;
-  std::map<Key, ScheduleFormula> tapes_;
+  std::map<Key, ScheduleFormula> formulas_;
   std::unordered_map<std::vector<std::int64_t>, PassEnds, WordsHash> known_;
   std::size_t kept_ = 0;               ///< numbers in known_
   std::vector<std::int64_t> words_;    // scratch
