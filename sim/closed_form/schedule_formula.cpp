@@ -164,7 +164,8 @@ ScheduleFormula& PassSchedules::formula(ScheduleKind kind, const ScheduleShape& 
   std::vector<std::int32_t> costs;
   for (const PassCosts& c : shape.costs) costs.insert(costs.end(), {c.forward, c.backward, c.weight, c.held, c.deferred});
   costs.insert(costs.end(), {shape.transfer, shape.steps_overlap, shape.exchanges, shape.pairs});
-  return formulas_.try_emplace({kind, shape.stages, shape.micro_batches, shape.chunks, std::move(costs)}, kind, shape).first->second;
+  return formulas_
+      .try_emplace({kind, shape.stages, shape.micro_batches, shape.chunks, std::move(costs)}, kind, shape).first->second;
 }
 
 /// Least numbers of forward passes and of micro-batches a stage that are computed. With fewer, the schedule may not repeat itself
