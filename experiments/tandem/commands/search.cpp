@@ -54,7 +54,7 @@ class Searches {
     try {
       const Waiting waiting("searching");
       for (search::Search& s : searches_)
-        if (options_.pareto) peeled_.push_back(search::explore_front(s));
+        if (options_.pareto) searched_.push_back(search::explore_front(s));
         else s.explore();
     } catch (const Interrupted&) {
       keeper_->write(false);
@@ -93,7 +93,7 @@ class Searches {
   std::deque<search::Space> spaces_;
   std::deque<search::Search> searches_;
   std::optional<search::Keeper> keeper_;
-  std::vector<search::FrontSearch> peeled_;
+  std::vector<search::FrontSearch> searched_;
 };
 
 /// A shard has no answer: its file is what it makes.

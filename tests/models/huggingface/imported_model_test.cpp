@@ -407,6 +407,6 @@ TEST_CASE("a model of Mamba 2 layers alone is read") {
   CHECK(model.counts.parameters == 2'702'599'680);
   const json plan = {{"model", model.section()}, {"parallel", json::object()}, {"training", {{"seq_length", 2048}, {"micro_batch_size", 1}, {"global_batch_size", 1}}},
                      {"cluster", {{"preset", "dgx-h100"}, {"devices", 1}}}};
-  const ModelSpec spec = parse_plan(plan.dump(), "mamba2.json").model;
+  const ModelSpec spec = parse_plan(plan.dump(), "mamba2.json", {}).model;
   CHECK(count_parameters(spec, spec.vocab_size).total == 2'702'599'680);
 }

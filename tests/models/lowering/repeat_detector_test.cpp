@@ -4,11 +4,11 @@
 #include "tests/catch.hpp"
 
 using tandem::lowering::Point;
-using tandem::lowering::Recurrence;
+using tandem::lowering::RepeatDetector;
 
 TEST_CASE("what recurs is as long ago, or older than all that is") {
   Point near(10, 3), far(2, 1);
-  Recurrence r;
+  RepeatDetector r;
   const auto show = [&] {
     r.point(near);
     r.point(far);
@@ -28,7 +28,7 @@ TEST_CASE("what recurs is as long ago, or older than all that is") {
 
 TEST_CASE("what is newer than something that goes along does not stand still") {
   Point along(3, 0), still(9, 0);
-  Recurrence r;
+  RepeatDetector r;
   const auto show = [&] {
     r.point(along);
     r.point(still);
@@ -43,7 +43,7 @@ TEST_CASE("what is newer than something that goes along does not stand still") {
 
 TEST_CASE("another number, another distance, more or less is another state") {
   Point p(5, 0);
-  Recurrence r;
+  RepeatDetector r;
   r.take({8, 0});
   r.number(1);
   r.point(p);
