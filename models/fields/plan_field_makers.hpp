@@ -23,7 +23,6 @@ inline constexpr std::int64_t kMaxVocab = std::int64_t{1} << 26;
 inline constexpr std::int64_t kMaxSequence = std::int64_t{1} << 27;
 inline constexpr std::int64_t kMaxBatch = std::int64_t{1} << 31;
 inline constexpr std::int64_t kMaxDegree = std::int64_t{1} << 20;
-inline constexpr std::int64_t kMaxDevices = std::int64_t{1} << 22;
 inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;  // every JSON tool reads integers up to here exactly
 
 /// A maker's common part: `Get` is a generic lambda from Plan& (or const Plan&) to the member.

@@ -105,6 +105,7 @@ std::vector<PlanField> cluster_fields() {
       text({"cluster.notes", "For people."}, AT(cluster.notes)),
       text({"cluster.preset", "A machine of topology/presets, or the path of such a file."}, AT(cluster.preset)).must(),
       integer({"cluster.devices", "Devices the plan uses. On Trainium a device is a NeuronCore, not a chip."}, AT(cluster.devices), {1, kMaxDevices})
+          .otherwise("tensor x pipeline x data x context (/ ranks_per_device) where parallel.data is given, else required")
           .must(),
       integer({"cluster.threads_per_rank", "Threads with which a rank on processors computes; its device then stands for so many of them."},
               AT(cluster.threads_per_rank), kThreads),

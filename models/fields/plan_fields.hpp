@@ -18,6 +18,8 @@ namespace tandem {
 using Given = std::set<std::string, std::less<>>;
 using Problems = std::vector<Problem>;
 
+inline constexpr std::int64_t kMaxDevices = std::int64_t{1} << 22;  ///< of a cluster
+
 /// Why a value is refused and what would work.
 struct Refusal {
   std::string reason;

@@ -7,11 +7,29 @@
 namespace tandem {
 namespace {
 
+/// "auto", read as 0, is the same as leaving the field out.
+PlanField data_ranks() {
+  constexpr IntRange range{1, kMaxDegree};
+  PlanField f{"parallel.data",
+              "Replicas that share the batch.",
+              "auto: cluster.devices (x ranks_per_device) / (tensor x pipeline x context)",
+              false,
+              {},
+              {},
+              [range] { return nlohmann::json{{"anyOf", {{{"const", "auto"}}, schema_of(range)}}}; }};
+  f.read = [range](const nlohmann::json& v, Plan& p) -> std::optional<Refusal> {
+    if (v == "auto") return p.parallel.data = 0, std::nullopt;
+    return read_value(v, range, p.parallel.data);
+  };
+  f.write = [](const Plan& p) { return nlohmann::json(p.parallel.data); };
+  return f;
+}
+
 std::vector<PlanField> axis_fields() {
   return {
       integer({"parallel.tensor", "Ranks that share every matrix."}, AT(parallel.tensor), {1, kMaxDegree}),
       integer({"parallel.pipeline", "Stages that share the layers."}, AT(parallel.pipeline), {1, kMaxDegree}),
-      integer({"parallel.data", "Replicas that share the batch."}, AT(parallel.data), {1, kMaxDegree}),
+      data_ranks(),
       integer({"parallel.context", "Ranks that share every sequence."}, AT(parallel.context), {1, kMaxDegree}),
       integer({"parallel.expert", "Ranks that share the experts; divides data x context x tensor."},
               AT(parallel.expert), {1, kMaxDegree}),

@@ -147,6 +147,15 @@ void fill_types(TrainingSpec& t, const Filler& fill) {
   fill.set("training.dtypes.dispatch", t.dtypes.dispatch, activation_type(t.dtypes.compute));
 }
 
+/// Data ranks or devices, where the other is said. What does not follow is refused by check_derived_ranks.
+void fill_ranks(Plan& p, const Given& given) {
+  const ParallelSpec& q = p.parallel;
+  const bool data = given.contains("parallel.data"), devices = given.contains("cluster.devices");
+  const std::int64_t ranks = p.cluster.devices * p.cluster.ranks_per_device, others = q.tensor * q.pipeline * q.context;
+  if (devices && !data) p.parallel.data = std::max<std::int64_t>(1, derived_data(ranks, others));
+  if (data && !devices) p.cluster.devices = std::max<std::int64_t>(1, derived_devices(p));
+}
+
 /// Where layers do not divide there is no default: 0 chunks, which check_layout refuses.
 void fill_chunks(Plan& p, const Filler& fill) {
   if (!has_chunks(p.parallel.schedule)) return;
@@ -203,9 +212,19 @@ Given with_family_recipe(const Plan& plan, const Given& in_file) {
 
 }  // namespace
 
+std::int64_t derived_data(std::int64_t ranks, std::int64_t others) { return ranks % others == 0 ? ranks / others : 0; }
+
+std::int64_t derived_devices(const Plan& p) {
+  const ParallelSpec& q = p.parallel;
+  const std::int64_t others = q.tensor * q.pipeline * q.context, each = p.cluster.ranks_per_device;
+  if (others > kMaxDevices * each / q.data || others * q.data % each != 0) return 0;
+  return others * q.data / each;
+}
+
 bool stands_alone(std::string_view field) { return std::find(kAlone.begin(), kAlone.end(), field) != kAlone.end(); }
 
 void fill_defaults(Plan& plan, const Given& in_file) {
+  fill_ranks(plan, in_file);
   fill_precision(plan, Filler(in_file));  // what a stack does depends on it, too
   fill_family(plan.model, Filler(in_file));  // first: what a stack does depends on the model (positions, activation)
   choose_stack(plan, in_file);

@@ -17,7 +17,13 @@ struct PlanDraft {
 /// Reads a plan file's text. Throws as parse_plan does, but for what only a completed plan can show.
 PlanDraft read_draft(std::string_view text, const std::string& file, const PlanContext& context);
 
-/// The draft with every field filled in; nothing is checked.
+/// parallel.data where no plan says it: `ranks` over `others`, the product of the other degrees; 0 where that is no whole number.
+std::int64_t derived_data(std::int64_t ranks, std::int64_t others);
+
+/// cluster.devices where no plan says them: enough for the ranks of all degrees; 0 where that is no whole number or too many.
+std::int64_t derived_devices(const Plan& plan);
+
+/// The draft with every field filled in; nothing is checked. Data ranks or devices that do not follow stay 1.
 Plan completed(const PlanDraft& draft);
 
 /// What no software could do about a completed plan: contradictions, sizes and layouts that do not divide. The rules of its stack are

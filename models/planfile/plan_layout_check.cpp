@@ -51,23 +51,29 @@ std::string multiples_remedy(std::int64_t value, std::int64_t unit) {
   return below > 0 ? "use " + s(below) + " or " + s(below + unit) : "use " + s(unit);
 }
 
+std::string ranks_text(const ClusterSpec& c) {
+  const std::string product = c.ranks_per_device == 1 ? "" : product_text({c.devices, c.ranks_per_device}) + " = ";
+  return "gives " + product + s(c.devices * c.ranks_per_device) + " ranks";
+}
+
 void check_world(const Plan& p, const Reporter& fail) {
   const ParallelSpec& q = p.parallel;
   const std::int64_t ranks = p.cluster.devices * p.cluster.ranks_per_device, others = q.tensor * q.pipeline * q.context;
   const std::int64_t world = p.world_size();
   if (world == ranks) return;
-  const std::string has =
-      p.cluster.ranks_per_device == 1
-          ? "gives " + s(ranks) + " ranks"
-          : "gives " + product_text({p.cluster.devices, p.cluster.ranks_per_device}) + " = " + s(ranks) + " ranks";
   std::string remedy = ranks % others == 0 ? "set parallel.data to " + s(ranks / others) : "";
   if (world % p.cluster.ranks_per_device == 0) {
     remedy += (remedy.empty() ? "set " : ", or ") + ("cluster.devices to " + s(world / p.cluster.ranks_per_device));
   }
   fail("cluster.devices",
-       has + ", but tensor x pipeline x data x context = " + product_text({q.tensor, q.pipeline, q.data, q.context}) +
+       ranks_text(p.cluster) + ", but tensor x pipeline x data x context = " + product_text({q.tensor, q.pipeline, q.data, q.context}) +
            " = " + s(world),
        remedy);
+}
+
+/// Devices whose ranks the other degrees divide, next to those that the plan has.
+std::string devices_remedy(const ClusterSpec& c, std::int64_t others) {
+  return multiples_remedy(c.devices, others / std::gcd(others, c.ranks_per_device));
 }
 
 /// As many dimensions of an indexer's heads turn by position as of attention's: `what` names them.
@@ -370,6 +376,25 @@ void check_rampup(const Plan& p, std::int64_t unit, const Reporter& fail) {
 }
 
 }  // namespace
+
+void check_derived_ranks(const Plan& p, const Given& given, Problems& problems) {
+  const Reporter fail(p, problems);
+  const ParallelSpec& q = p.parallel;
+  const ClusterSpec& c = p.cluster;
+  const std::int64_t others = q.tensor * q.pipeline * q.context, ranks = p.world_size();
+  if (ranks == c.devices * c.ranks_per_device) return;
+  if (!given.contains("parallel.data"))
+    fail("cluster.devices",
+         ranks_text(c) + ", which tensor x pipeline x context = " + product_text({q.tensor, q.pipeline, q.context}) + " = " + s(others) +
+             " does not divide, so that parallel.data, left out, cannot follow",
+         devices_remedy(c, others) + ", or degrees whose product divides " + s(c.devices * c.ranks_per_device));
+  else if (!given.contains("cluster.devices"))
+    fail("parallel.data",
+         "gives tensor x pipeline x data x context = " + product_text({q.tensor, q.pipeline, q.data, q.context}) + " = " + s(ranks) +
+             " ranks, from which cluster.devices, left out, cannot follow: there are " + s(c.ranks_per_device) +
+             " ranks on a device (cluster.override.ranks_per_device), and at most " + s(kMaxDevices) + " devices",
+         "use a multiple of the ranks on a device, or give cluster.devices");
+}
 
 void check_layout(const Plan& p, Problems& problems) {
   const Reporter fail(p, problems);

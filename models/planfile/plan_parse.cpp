@@ -134,6 +134,7 @@ class PlanReader {
 
   PlanDraft draft() {
     throw_config();
+    if (plan.parallel.data == 0) plan.parallel.data = 1, own_.erase("parallel.data"), given_.erase("parallel.data");
     if (is_preset_path(plan.cluster.preset)) plan.cluster.preset = beside(plan.cluster.preset, file_);
     plan.cluster.generation = context_.generation ? context_.generation(plan.cluster.preset) : "";
     if (context_.stack) choose(*context_.stack);
@@ -142,10 +143,15 @@ class PlanReader {
   }
 
   Plan finish() {
-    Plan whole = completed(draft());
+    PlanDraft read = draft();
+    Plan whole = completed(read);
     whole.ineffective = ineffective_fields(whole, own_);
+    given_ = std::move(read.given);
     return whole;
   }
+
+  /// Of a plan that was finished.
+  const Given& given() const { return given_; }
 
   void throw_config() {
     if (untold_ > 0) problems.push_back({file_, "", "", "and " + std::to_string(untold_) + " more problems", "mend these first"});
@@ -318,7 +324,7 @@ class PlanReader {
   void require_fields(std::string_view part, bool present) {
     std::vector<std::string> missing;
     for (const PlanField& f : plan_fields()) {
-      if (f.required && f.path.starts_with(std::string(part) + ".") && !given_.contains(f.path))
+      if (f.required && f.path.starts_with(std::string(part) + ".") && !given_.contains(f.path) && !follows(f))
         missing.push_back(f.path);
     }
     if (missing.empty()) return;
@@ -327,8 +333,14 @@ class PlanReader {
       std::string what = find_field(path)->description;
       what.pop_back();
       what.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(what.front())));
+      if (path == "cluster.devices") what += ", or parallel.data, from which they follow";
       problems.push_back({file_, path, "", "is missing and has no default", "give it: " + what});
     }
+  }
+
+  /// cluster.devices are the product of the degrees where the plan says them all.
+  bool follows(const PlanField& f) const {
+    return f.path == "cluster.devices" && given_.contains("parallel.data") && plan.parallel.data > 0;
   }
 
   void missing_part(const std::string& part, std::vector<std::string> missing) {
@@ -346,12 +358,14 @@ class PlanReader {
   Problems not_done_;
 };
 
-void validate(const Plan& plan) {
+void validate(const Plan& plan, const Given& given) {
   Problems wrong;
   check_values(plan, wrong);
   check_limits(plan, wrong);
   if (!wrong.empty()) throw ConfigError(std::move(wrong));
   Problems infeasible;
+  check_derived_ranks(plan, given, infeasible);
+  if (!infeasible.empty()) throw InfeasibleError(std::move(infeasible));  // what follows counts on the ranks
   check_layout(plan, infeasible);
   check_batch(plan, infeasible);
   if (plan.stack.refuses)
@@ -375,7 +389,7 @@ Plan parse_plan(std::string_view text, const std::string& file, const PlanContex
   PlanReader reader(file, context);
   reader.read_document(parse_json(text, file));
   Plan plan = reader.finish();
-  validate(plan);
+  validate(plan, reader.given());
   return plan;
 }
 

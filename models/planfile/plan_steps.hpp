@@ -15,6 +15,9 @@ namespace tandem {
 /// Fills every field that is not in `given`; needs the required ones.
 void fill_defaults(Plan& plan, const Given& given);
 
+/// Why parallel.data or cluster.devices, left out, does not follow from the other. Exit code 4.
+void check_derived_ranks(const Plan& plan, const Given& given, Problems& problems);
+
 /// "field changes nothing: why" of every field in `given` that has no effect beside the others of the completed plan.
 std::vector<std::string> ineffective_fields(const Plan& plan, const Given& given);
 

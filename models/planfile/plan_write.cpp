@@ -80,7 +80,11 @@ std::string plan_json_schema() {
   for (const std::string part : {"model", "training"}) {
     object_schema(schema, part)["anyOf"] = {{{"required", {"preset"}}}, {{"required", required_of(part + ".")}}};
   }
-  object_schema(schema, "cluster")["required"] = required_of("cluster.");
+  // Devices are the product of the degrees where these, or a preset of them, say parallel.data.
+  object_schema(schema, "cluster")["required"] = {"preset"};
+  schema["anyOf"] = ordered_json::array({{{"properties", {{"cluster", {{"required", required_of("cluster.")}}}}}}});
+  for (const char* field : {"data", "preset"})
+    schema["anyOf"].push_back({{"required", {"parallel"}}, {"properties", {{"parallel", {{"required", {field}}}}}}});
   schema["required"] = {"model", "training", "cluster"};
   schema["properties"]["stack"]["type"] = {"string", "object"};  // "megatron-core" is {"name": "megatron-core"}
   return schema.dump(2);

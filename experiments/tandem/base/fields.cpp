@@ -5,6 +5,8 @@
 #include "models/base/text.hpp"
 #include "models/fields/plan_fields.hpp"
 #include "models/plan/plan.hpp"
+#include "models/planfile/plan_draft.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::study {
 
@@ -99,6 +101,13 @@ std::string fill_field(json& plan, const std::string& field) {
   if (field == "parallel.data") return fill_data(plan, others);
   plan["cluster"]["devices"] = others * degree(plan, "data");
   return "";
+}
+
+std::int64_t devices_by_degrees(json plan, const std::string& file) {
+  const json::json_pointer devices("/cluster/devices"), data("/parallel/data");
+  if (plan.contains(devices) || !plan.contains(data) || !plan[data].is_number_integer()) return 0;
+  plan["training"] = {{"seq_length", 1}, {"micro_batch_size", 1}, {"global_batch_size", 1}};
+  return derived_devices(read_draft(plan.dump(), file, PlanContext{generation_of}).plan);
 }
 
 }  // namespace tandem::study

@@ -1,6 +1,7 @@
 #pragma once
 // Access to fields of a plan's JSON by dotted name.
 
+#include <cstdint>
 #include <string>
 
 #include "models/base/json.hpp"
@@ -16,5 +17,9 @@ Problem unknown_field(const std::string& field);
 /// Derives parallel.data from cluster.devices and the other degrees, or cluster.devices from all degrees. Returns the reason if
 /// that is impossible, else "".
 std::string fill_field(nlohmann::json& plan, const std::string& field);
+
+/// Devices of a plan that leaves cluster.devices out and says parallel.data: what its degrees, and those of its preset, come to. 0 where
+/// they do not follow. Throws as reading the plan does; its `training` is not read.
+std::int64_t devices_by_degrees(nlohmann::json plan, const std::string& file);
 
 }  // namespace tandem::study

@@ -7,6 +7,7 @@
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/explain/explanation.hpp"
+#include "models/base/files.hpp"
 #include "models/plan/plan.hpp"
 #include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
@@ -56,7 +57,11 @@ json stack_defaults_json(const Plan& plan) {
   return out;
 }
 
-std::string to_json_text(const Plan& plan, const ParameterCount& parameters) {
+json derived_json(const DerivedRanks& derived) {
+  return derived.field.empty() ? json::array() : json{{{"field", derived.field}, {"from", derived.from}}};
+}
+
+std::string to_json_text(const Plan& plan, const DerivedRanks& derived, const ParameterCount& parameters) {
   const json out = {{"schema_version", 1},
                     {"plan", json::parse(to_json(plan, -1))},
                     {"parameters", parameters_json(parameters)},
@@ -65,6 +70,7 @@ std::string to_json_text(const Plan& plan, const ParameterCount& parameters) {
                     {"micro_batches", plan.micro_batches()},
                     {"global_batch_tokens", plan.global_batch_tokens()},
                     {"padded_vocab_size", plan.padded_vocab_size()},
+                    {"derived_fields", derived_json(derived)},
                     {"stack_defaults", stack_defaults_json(plan)},
                     {"stack_notes", plan.stack.facts.notes},
                     {"not_implemented", not_implemented(plan)}};
@@ -94,8 +100,9 @@ std::string split_text(const Plan& plan) {
   return out;
 }
 
-std::string summary(const Plan& plan, const ParameterCount& p) {
+std::string summary(const Plan& plan, const DerivedRanks& derived, const ParameterCount& p) {
   std::string out = "derived\n";
+  if (!derived.field.empty()) out += line(derived.field, derived.from + ": the plan leaves it out");
   out += line("ranks", count_text(plan.world_size()));
   out += line("layers per stage", split_text(plan));
   out += line("micro-batches", count_text(plan.micro_batches()) + " per pipeline and step");
@@ -123,14 +130,16 @@ ExitCode explain_one(const Options& o) {
 
 ExitCode explain(const Options& o) {
   if (!o.key.empty()) return explain_one(o);
-  const Plan plan = load_plan(o.plan, chosen_stack(o.stack));
+  const std::string text = read_text(o.plan);  // once: it may be a pipe
+  const Plan plan = parse_plan(text, o.plan, chosen_stack(o.stack));
+  const DerivedRanks derived = derived_ranks(plan, given_fields(text, o.plan));
   naming(o.plan, [&] { return load_cluster(plan.cluster.preset); });
   const ParameterCount parameters = count_parameters(plan.model, plan.padded_vocab_size());
   if (o.json)
-    print_json(to_json_text(plan, parameters));
+    print_json(to_json_text(plan, derived, parameters));
   else
     print(stack_text(plan) + "\nplan, every default filled in\n" + to_json(plan) + "\n" + stack_defaults_text(plan) +
-          summary(plan, parameters));
+          summary(plan, derived, parameters));
   return ExitCode::ok;
 }
 

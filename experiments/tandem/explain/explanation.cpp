@@ -175,8 +175,10 @@ FactOrigin origin_of(const ProductCoverage& c) {
 }  // namespace
 
 ExplainedCase make_case(const std::string& plan_path, const std::string& stack, const sim::TellProgress& progress) {
-  PreparedPlan r = prepare(plan_path, {}, stack);
+  const std::string text = read_text(plan_path);
+  PreparedPlan r = prepare_text(text, plan_path, stack);
   ExplainedCase c;
+  c.derived = derived_ranks(r.plan, given_fields(text, plan_path));
   c.topology = topology_of(r.plan, "");
   sim::SimulateOptions options;
   options.progress = progress;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/tandem/explain/derived_ranks.hpp"
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
 #include "reports/prediction/prediction.hpp"
@@ -23,6 +24,7 @@ struct ExplainedCase {
   std::vector<FactOrigin> facts;
   std::string result_json;  ///< what `simulate --json` prints
 };
+  DerivedRanks derived;
 
 /// Loads, lowers and simulates a plan file. `progress` may be empty. Throws ConfigError or InfeasibleError.
 ExplainedCase make_case(const std::string& plan_path, const std::string& stack, const sim::TellProgress& progress);

@@ -84,6 +84,7 @@ Explanation explain_plan_field(const ExplainedCase& c, const std::string& key) {
   out.filled = "from " + c.plan.file + ", its presets or the default";
   for (const StackDefault& d : c.plan.stack.facts.defaults)
     if (d.field == path) out.filled = "from the rule of " + stack_text(c.plan) + ": " + d.source;
+  if (!path.empty() && c.derived.field == path) out.filled = "left out, so derived: " + c.derived.from;
   out.range = "exact: an input";
   return out;
 }

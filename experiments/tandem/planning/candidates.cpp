@@ -119,7 +119,10 @@ bool sets(const PlanChoice& choice, const std::string& field) {
 }
 
 void set_batch(json& plan, const PlanChoice& choice) {
-  if (!plan.contains("cluster") || !plan["cluster"].is_object() || !plan["cluster"].contains("devices")) return;
+  const bool said = plan.contains("cluster") && plan["cluster"].is_object() && plan["cluster"].contains("devices");
+  if (!said && choice.sequences_per_device > 0)
+    throw ConfigError(Problem{choice.plan, "cluster.devices", "", "is left out, and --sequences-per-device counts on it", "give --devices N"});
+  if (!said) return;
   if (!plan["cluster"]["devices"].is_number_integer()) return;
   const auto devices = plan["cluster"]["devices"].get<std::int64_t>();
   if (choice.sequences_per_device > 0) study::set_field(plan, "training.global_batch_size", choice.sequences_per_device * devices);
@@ -131,7 +134,10 @@ std::string text_of(const json& value) { return value.is_string() ? value.get<st
 }  // namespace
 
 std::vector<CandidatePlan> candidates(const PlanChoice& choice) {
-  const json base = base_of(choice);
+  json base = base_of(choice);
+  // Other layouts are of the same devices, also where these follow from the degrees.
+  if (base.is_object() && !sets(choice, "parallel.data"))
+    if (const std::int64_t devices = study::devices_by_degrees(base, choice.plan); devices > 0) study::set_field(base, "cluster.devices", devices);
   const std::vector<Axis> axes = axes_of(choice);
   const std::size_t count = count_of(axes, choice.plan);
   std::vector<CandidatePlan> out;

@@ -35,6 +35,7 @@ class QuestionReader {
     read_subject();
     place_cluster();
     const std::vector<AxisRequest> automatic = take_automatic();
+    place_devices(automatic);
     const bool open = automatic.empty();
     if (open) for (const char* field : kOfOneLayout) study::set_field(document_, field, nullptr);
     fill_training();
@@ -92,11 +93,21 @@ class QuestionReader {
     if (!cluster.is_object()) return;
     if (!cluster.contains("preset"))
       throw ConfigError(Problem{out_.file, "--cluster", "", "is missing", "name a cluster preset, such as --cluster dgx-h100"});
-    if (!cluster.contains("devices"))
-      throw ConfigError(Problem{out_.file, "--devices", "", "is missing", "give the number of devices, such as --devices 64"});
   }
 
-  /// Removes fields with the value "auto" from the document.
+  /// Devices that the plan leaves out are the product of its degrees, unless one of these is searched or the cluster is another.
+  void place_devices(const std::vector<AxisRequest>& automatic) {
+    const json cluster = document_.value("cluster", json::object());
+    if (!cluster.is_object() || cluster.contains("devices")) return;
+    const bool known = request_.cluster.empty() && !names(automatic, "parallel.tensor") && !names(automatic, "parallel.pipeline") &&
+                       !names(automatic, "parallel.context");
+    const std::int64_t devices = known ? study::devices_by_degrees(document_, out_.file) : 0;
+    if (devices == 0)
+      throw ConfigError(Problem{out_.file, "--devices", "", "is missing", "give the number of devices, such as --devices 64"});
+    study::set_field(document_, "cluster.devices", devices);
+  }
+
+  /// Removes fields with the value "auto" from the document. parallel.data follows from the devices, so it makes no axis.
   std::vector<AxisRequest> take_automatic() {
     std::vector<AxisRequest> out;
     for (const char* part : {"parallel", "training"}) {
@@ -106,7 +117,7 @@ class QuestionReader {
         if (value == "auto" && key != "pipeline_split") found.push_back(key);
       for (const std::string& key : found) {
         document_[part].erase(key);
-        out.push_back({axis_field(std::string(part) + "." + key, out_.file), {}});
+        if (key != "data") out.push_back({axis_field(std::string(part) + "." + key, out_.file), {}});
       }
     }
     return out;
@@ -187,7 +198,7 @@ class QuestionReader {
   /// Refuses a field with "auto" for which there are no default values.
   void require_known(const std::vector<AxisRequest>& automatic, const std::vector<AxisRequest>& axes) const {
     for (const AxisRequest& a : automatic)
-      if (!names(axes, a.field) && a.field != "parallel.data" && a.field != "parallel.expert")
+      if (!names(axes, a.field) && a.field != "parallel.expert")
         throw ConfigError(Problem{out_.file, a.field, "\"auto\"", "has no values of its own to search",
                                   "give them: --axis " + a.field.substr(a.field.find('.') + 1) + "=VALUE,..."});
   }

@@ -31,9 +31,6 @@ constexpr std::array kDegrees{DegreeField{"parallel.tensor", &ParallelSpec::tens
                               DegreeField{"parallel.context", &ParallelSpec::context}, DegreeField{"parallel.data", &ParallelSpec::data}};
 constexpr std::size_t kData = 3;
 
-/// Default of parallel.data: `ranks` divided by the other degrees; 0 if that is not a whole number.
-std::int64_t data_left(std::int64_t ranks, std::int64_t others) { return ranks % others == 0 ? ranks / others : 0; }
-
 /// The stack of completed candidates.
 std::string stack_of(const Question& question) {
   PlanDraft draft = question.draft;
@@ -116,7 +113,7 @@ void Space::set(CandidateId id, PlanDraft& draft) const {
   for (std::size_t a = 0; a < chosen.size(); ++a) axes()[a].values[chosen[a]].set(draft.plan);
   if (!draft.given.insert("parallel.data").second) return;
   ParallelSpec& q = draft.plan.parallel;
-  q.data = data_left(draft.plan.cluster.devices * draft.plan.cluster.ranks_per_device, q.tensor * q.pipeline * q.context);
+  q.data = derived_data(draft.plan.cluster.devices * draft.plan.cluster.ranks_per_device, q.tensor * q.pipeline * q.context);
 }
 
 Plan Space::plan(CandidateId id) const {
@@ -132,7 +129,7 @@ bool Space::divides(CandidateId id) const {
   for (std::size_t i = 0; i < degrees.size(); ++i) degrees[i] = base.parallel.*kDegrees[i].member;
   for (const Degree& d : degrees_) degrees[d.which] = d.values[static_cast<std::size_t>(id / strides_[d.axis]) % d.values.size()];
   const std::int64_t others = degrees[0] * degrees[1] * degrees[2];
-  if (!data_said_) degrees[kData] = data_left(ranks, others);
+  if (!data_said_) degrees[kData] = derived_data(ranks, others);
   return degrees[kData] > 0 && others * degrees[kData] == ranks;
 }
 

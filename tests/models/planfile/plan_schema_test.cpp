@@ -49,8 +49,8 @@ bool valid_number(const json& s, double d) {
 bool valid_object(const json& s, const json& v) {
   const json properties = s.value("properties", json::object());
   for (const auto& [key, member] : v.items()) {
-    if (!properties.contains(key)) return s.value("additionalProperties", true);
-    if (!valid(properties[key], member)) return false;
+    if (!properties.contains(key) && !s.value("additionalProperties", true)) return false;
+    if (properties.contains(key) && !valid(properties[key], member)) return false;
   }
   const json required = s.value("required", json::array());
   return std::all_of(required.begin(), required.end(),
@@ -113,6 +113,18 @@ const json& schema() {
 
 }  // namespace
 
+TEST_CASE("the schema asks for devices where nothing says parallel.data") {
+  json plan = json::parse(kGoodPlan);
+  plan["cluster"].erase("devices");
+  CHECK(valid(schema(), plan));
+  plan["parallel"].erase("data");
+  CHECK_FALSE(valid(schema(), plan));
+  plan["parallel"]["preset"] = "fully-sharded";
+  CHECK(valid(schema(), plan));
+  plan.erase("parallel");
+  CHECK_FALSE(valid(schema(), plan));
+}
+
 TEST_CASE("the schema and the parser accept and refuse the same values of every field") {
   json good = json::parse(kGoodPlan);
   REQUIRE(valid(schema(), good));
@@ -122,7 +134,7 @@ TEST_CASE("the schema and the parser accept and refuse the same values of every 
   collect_leaves(schema(), "", leaves);
   CHECK(leaves.size() > 100);
   const std::vector<json> probes{
-      -1,     0, 1, 2.0, 3, 0.5, 1.5, 5'000'000'000, 1e20, true, "x", "1f1b", "fp8", json::array(), json::array({1}),
+      -1,     0, 1, 2.0, 3, 0.5, 1.5, 5'000'000'000, 1e20, true, "x", "auto", "1f1b", "fp8", json::array(), json::array({1}),
       nullptr};
   for (const std::string& path : leaves) {
     if (path.ends_with("preset") || path == "stack.name")

@@ -20,6 +20,23 @@ class Explain(WithFolder):
         text = run("explain", self.folder.plan(SMALL))[1]
         self.assertIn("layers per stage", text)
 
+    def test_data_ranks_and_devices_left_out_are_told_with_what_they_follow_from(self):
+        for field, plan, of in (("parallel.data", changed(SMALL, **{"parallel.data": None}), "cluster.devices 8 / (tensor 2 x pipeline 2 x context 1) = 2"),
+                                ("cluster.devices", changed(SMALL, **{"cluster.devices": None}), "tensor 2 x pipeline 2 x context 1 x data 2 = 8"),
+                                ("parallel.data", changed(SMALL, **{"parallel.data": "auto", "cluster.override": {"ranks_per_device": 2}}),
+                                 "cluster.devices 8 x ranks_per_device 2 / (tensor 2 x pipeline 2 x context 1) = 4")):
+            file = self.folder.plan(plan)
+            told = tandem_json("explain", file)
+            self.assertEqual(told["derived_fields"], [{"field": field, "from": of}])
+            part, name = field.split(".")
+            self.assertEqual(told["plan"][part][name], int(of.split(" = ")[1]))
+            self.assertIn(of + ": the plan leaves it out", run("explain", file)[1])
+            if "override" not in plan["cluster"]:  # simulated only
+                self.assertEqual(tandem_json("explain", file, "plan." + field)["filled"], "left out, so derived: " + of)
+        file = self.folder.plan(SMALL)
+        self.assertEqual(tandem_json("explain", file)["derived_fields"], [])
+        self.assertIn("its presets or the default", tandem_json("explain", file, "plan.parallel.data")["filled"])
+
     def test_the_printed_plan_is_a_plan_again(self):
         plan = tandem_json("explain", self.folder.plan(SMALL))["plan"]
         again = tandem_json("explain", self.folder.plan(plan, "again.json"))["plan"]

@@ -6,7 +6,7 @@ import math
 import time
 
 import tandem
-from tandem import SOURCE, WithFolder, run
+from tandem import SOURCE, WithFolder, changed, run
 
 PLANS = SOURCE / "experiments" / "plans"
 GPT3 = PLANS / "gpt3-175b-sc21-1024.json"
@@ -73,6 +73,13 @@ class Questions(WithFolder):
         super().setUp()
         self.plan = self.folder.plan(H100)
         self.step = tandem.tandem_json("simulate", self.plan)
+
+    def test_devices_or_data_ranks_left_out_change_no_answer(self):
+        for more in ((), ("--set", "parallel.tensor=1,2"), ("--devices", "64,128", "--sequences-per-device", 4)):
+            asked = (*more, "--tokens", "1e12")
+            answers = [plan(self.folder.plan(changed(H100, **{field: None}), "left.json"), *asked) for field in ("cluster.devices", "parallel.data")]
+            for answer in answers:
+                self.assertEqual([o["days"] for o in answer["options"]], [o["days"] for o in plan(self.plan, *asked)["options"]], more)
 
     def test_1_days_and_devices_for_a_deadline(self):
         answer = plan(self.plan, "--tokens", "1e12", "--goodput", 0.9, "--devices", "64,128,256", "--days", 40)

@@ -159,6 +159,13 @@ class Sweep(Studies):
         self.assertEqual((point["published"], point["predicted"]), (1.5, row["step_time_s"]))
         self.assertAlmostEqual(point["error"], row["step_time_s"] / 1.5 - 1)
 
+    def test_data_ranks_left_out_follow_the_devices_of_every_point(self):
+        axes = [{"field": "cluster.devices", "values": [4, 6, 8, 16]}]
+        result = self.sweep(self.study(fill=None, axes=axes, points=None, view=None, **{"base.training.global_batch_size": 24}))
+        self.assertEqual([r.get("layout", {}).get("data") for r in self.rows()], [1, None, 2, 4])
+        self.assertIn("does not divide", self.rows()[1]["reason"])
+        self.assertEqual(result["computed"], 4)
+
     def test_the_fill_of_devices_is_the_product_of_the_degrees(self):
         self.sweep(self.study(**{"fill": "cluster.devices", "base.cluster.devices": None, "base.parallel.data": 2}))
         self.assertEqual([r["layout"]["devices"] for r in self.rows() if "layout" in r], [4, 4, 8, 8])
