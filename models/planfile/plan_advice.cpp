@@ -1,5 +1,7 @@
 #include "models/planfile/plan_advice.hpp"
 
+#include <cmath>
+
 namespace tandem {
 namespace {
 
@@ -36,6 +38,12 @@ std::vector<std::string> plan_advice(const Plan& plan) {
   notes.insert(notes.end(), plan.ineffective.begin(), plan.ineffective.end());
   notes.insert(notes.end(), plan.stack.facts.notes.begin(), plan.stack.facts.notes.end());
   return notes;
+}
+
+std::string host_note(const Plan& plan, double share, bool cuda) {
+  if (!host_limits(share)) return "";
+  return "the host limits the step, not the device: it launches tasks for " + std::to_string(std::lround(share * 100)) +
+         " % of the time; what shortens it: " + fewer_launches(plan, cuda);
 }
 
 std::string fewer_launches(const Plan& plan, bool cuda) {

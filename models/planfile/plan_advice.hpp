@@ -12,7 +12,11 @@ namespace tandem {
 /// otherwise, then `plan.ineffective` and the stack's notes.
 std::vector<std::string> plan_advice(const Plan& plan);
 
+/// Whether launches that take `share` of a step limit it, so that no faster device would help.
+inline bool host_limits(double share) { return share >= 0.5; }
 /// What would have the host launch less; `cuda`: the devices have CUDA graphs.
 std::string fewer_launches(const Plan& plan, bool cuda);
+/// That with the share, as a note; empty where launches do not limit the step.
+std::string host_note(const Plan& plan, double share, bool cuda);
 
 }  // namespace tandem

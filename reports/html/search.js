@@ -40,7 +40,8 @@ function scale(values, from, to) {
 
 function describe(p) {
   return [spaceName(p), layout(p), `data ${p.at["parallel.data"]}`, ...data.objectives.map((o) => `${OBJECTIVES[o][0]}: ${OBJECTIVES[o][1](p[o])}`),
-    `80 % range: ${seconds(p.step_time_low_s)} to ${seconds(p.step_time_high_s)}`, p.step_time_wider && `wider: ${p.step_time_wider}`].filter(Boolean).join("\n");
+    `80 % range: ${seconds(p.step_time_low_s)} to ${seconds(p.step_time_high_s)}`, p.step_time_wider && `wider: ${p.step_time_wider}`,
+    ...p.notes].filter(Boolean).join("\n");
 }
 
 function scatter() {
@@ -78,6 +79,7 @@ section("Layouts on the front", sortableTable([
   { title: "MFU", text: (p) => percent(p.mfu), value: (p) => p.mfu },
   { title: "data", text: (p) => String(p.at["parallel.data"]), value: (p) => p.at["parallel.data"] },
   ...fields.filter((f) => f !== "parallel.data").map((f) => ({ title: short(f), text: (p) => String(p.at[f]), value: (p) => p.at[f] })),
+  ...(front.some((p) => p.notes.length > 0) ? [{ title: "notes", text: (p) => p.notes.join("; "), value: (p) => p.notes.join("; "), left: true }] : []),
 ], front, { column: 1, down: false }));
 
 section("What became of every candidate",

@@ -75,13 +75,10 @@ void note_stalls(Prediction& out, const SimulatedStep& simulated, const std::map
                       " idles up to " + in_ms(breakdown.credit_stall_ps) + " a step while a sender is ready and no buffer is free");
 }
 
-/// Adds a note if devices wait for their hosts for half of the step or more: a faster device would not help.
 void note_launches(Prediction& out, const Breakdown& critical, const Plan& plan, bool cuda) {
   const std::int64_t step = std::max<std::int64_t>(out.step_time.ps(), 1);
-  const double share = static_cast<double>(critical[Share::launch]) / static_cast<double>(step);
-  if (share < 0.5) return;
-  out.notes.push_back("the host limits the step, not the device: it launches tasks for " + std::to_string(std::lround(share * 100)) +
-                      " % of the time; what shortens it: " + fewer_launches(plan, cuda));
+  std::string note = host_note(plan, static_cast<double>(critical[Share::launch]) / static_cast<double>(step), cuda);
+  if (!note.empty()) out.notes.push_back(std::move(note));
 }
 
 /// Adds a note in two borderline cases: the plan fits only if free segments are returned, or it does not fit although its live

@@ -72,7 +72,7 @@ class Searches {
   }
   search::Search& first() { return searches_.front(); }
   const search::Request& first_request() const { return requests_.front(); }
-  std::vector<search::FrontSearch> take_peeled() { return std::move(searched_); }
+  std::vector<search::FrontSearch> take_searched() { return std::move(searched_); }
 
  private:
   void add(const std::string& cluster, std::int64_t devices) {
@@ -140,7 +140,7 @@ ExitCode tell_front(Searches& all, const Options& o) {
   const std::vector<search::Search*> searches = all.list();
   std::vector<search::Rates> rates;
   for (const search::Search* s : searches) rates.push_back(search::rates_of(s->judge().space(), o.price));
-  const search::ParetoFront front = search::pareto_front(searches, all.take_peeled(), std::move(rates));
+  const search::ParetoFront front = search::pareto_front(searches, all.take_searched(), std::move(rates));
   o.json ? print_json(search::to_json(searches, front)) : print(search::to_text(searches, front));
   tell_why(*searches.front(), front.answers.front(), o);
   if (front.points.empty()) return nothing_found(o, front.complete);

@@ -4,6 +4,7 @@
 
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "models/plan/mesh.hpp"
+#include "models/planfile/plan_advice.hpp"
 #include "models/planfile/plan_draft.hpp"
 #include "models/stack/resolve.hpp"
 #include "sim/memory/role_memory.hpp"
@@ -235,8 +236,17 @@ Simulated Judge::simulate(CandidateId id) const {
   options.seeds_at_once = 1;
   options.every_breakdown = false;
   const Prediction p = sim::simulate(plan, graph, *topology_, options);
+  const double launches = p.roles[p.critical_role].time_breakdown_s.at("launch") / std::max(p.step_time.seconds(), 1e-12);
   return {id,     p.step_time.ps(), p.range.low_s,    p.range.high_s, p.roles[neediest_role(p)].needed_bytes.count(),
-          lenience_.any_memory || p.fits, true,             p.tokens_per_s,   p.mfu};
+          lenience_.any_memory || p.fits, true,             p.tokens_per_s,   p.mfu, launches};
+}
+
+std::string Judge::host_note(const Simulated& s) const {
+  return tandem::host_note(space_.plan(s.id), s.launches, cost_->comm_fit().nccl.has_value());
+}
+
+std::string Judge::fewer_launches(CandidateId id) const {
+  return tandem::fewer_launches(space_.plan(id), cost_->comm_fit().nccl.has_value());
 }
 
 std::string Judge::why_wider(CandidateId id) const {

@@ -46,6 +46,7 @@ struct Simulated {
   bool fits = false;
   bool timed = false;             ///< false: it does not fit, so its time was not simulated
   double tokens_per_s = 0, mfu = 0;
+  double launches = 0;            ///< share of the step in which the critical rank waits for launches
 };
 
 /// Largest relative error of closed forms: of an estimate of time, and of its memory.
@@ -80,6 +81,10 @@ class Judge {
   const Topology& topology() const { return *topology_; }
   /// Why the range of a candidate's step time is wider than for plans like the measured ones; else empty.
   std::string why_wider(CandidateId id) const;
+  /// What a step that the host limits has to say, as `simulate` does; or empty.
+  std::string host_note(const Simulated& s) const;
+  /// What would shorten such a step.
+  std::string fewer_launches(CandidateId id) const;
   const Space& space() const { return space_; }
   std::int64_t room() const { return room_; }  ///< memory limit of a rank in bytes; kAnyRoom: no limit
 

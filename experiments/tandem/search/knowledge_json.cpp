@@ -66,7 +66,7 @@ void read_simulated(const Rows& rows, const Space& space, Knowledge& out) {
   for (std::size_t r = 0; r < rows.count(); ++r) {
     const CandidateId id = rows.below(r, 0, space.size());
     out.simulated[id] = {id, rows.at(r, 1), rows.real(r, 2), rows.real(r, 3), rows.at(r, 4),
-                         rows.at(r, 5) != 0, rows.at(r, 6) != 0, rows.real(r, 7), rows.real(r, 8)};
+                         rows.at(r, 5) != 0, rows.at(r, 6) != 0, rows.real(r, 7), rows.real(r, 8), rows.real(r, 9)};
   }
 }
 
@@ -98,7 +98,7 @@ ordered_json knowledge_json(const Knowledge& k) {
     add(found, f.id, f.floor_ps, f.estimate_ps, f.memory, f.memory_floor, static_cast<int>(f.outside), f.rough ? 1 : 0);
   for (const auto& [id, r] : k.refined) add(refined, id, r.estimate_ps, r.memory, static_cast<int>(r.outside), r.too_large ? 1 : 0);
   for (const auto& [id, s] : k.simulated)
-    add(simulated, id, s.time_ps, s.low_s, s.high_s, s.needed, s.fits ? 1 : 0, s.timed ? 1 : 0, s.tokens_per_s, s.mfu);
+    add(simulated, id, s.time_ps, s.low_s, s.high_s, s.needed, s.fits ? 1 : 0, s.timed ? 1 : 0, s.tokens_per_s, s.mfu, s.launches);
   return {{"facts", facts}, {"groups", groups}, {"found", found}, {"refined", refined}, {"simulated", simulated}};
 }
 
@@ -112,7 +112,7 @@ Knowledge read_knowledge(const json& kept, const Space& space, const std::string
   }
   read_found(Rows(kept.at("found"), 7, file, "found"), space, out);
   read_refined(Rows(kept.at("refined"), 5, file, "refined"), space, out);
-  read_simulated(Rows(kept.at("simulated"), 9, file, "simulated"), space, out);
+  read_simulated(Rows(kept.at("simulated"), 10, file, "simulated"), space, out);
   return out;
 }
 

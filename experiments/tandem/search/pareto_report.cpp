@@ -49,7 +49,8 @@ ordered_json point_json(const std::vector<Search*>& searches, const ParetoFront&
           {"cost", front.cost ? ordered_json(p.cost) : ordered_json()},
           {"energy_kwh", front.energy ? ordered_json(p.energy_kwh) : ordered_json()},
           {"tokens_per_s", p.step.tokens_per_s},
-          {"mfu", p.step.mfu}};
+          {"mfu", p.step.mfu},
+          {"notes", notes_json(searches[p.search]->judge(), p.step)}};
 }
 
 ordered_json space_json(const Search& search, const Answer& answer, const Rates& rates) {
@@ -99,6 +100,7 @@ std::string to_text(const std::vector<Search*>& searches, const ParetoFront& fro
   if (front.energy) head.push_back("Wh");
   for (const char* word : {"devices", "cluster", "dp", "layout"}) head.push_back(word);
   Table table(std::move(head));
+  HostLimited limited;
   for (std::size_t i = 0; i < front.points.size(); ++i) {
     const ParetoPoint& p = front.points[i];
     const Space& space = space_of(searches, p);
@@ -109,8 +111,9 @@ std::string to_text(const std::vector<Search*>& searches, const ParetoFront& fro
     row.insert(row.end(), {std::to_string(plan.cluster.devices), plan.cluster.preset, std::to_string(plan.parallel.data),
                            space.short_text(p.step.id)});
     table.add(std::move(row));
+    limited.add(i + 1, searches[p.search]->judge(), p.step);
   }
-  if (!front.points.empty()) out += table.text();
+  if (!front.points.empty()) out += table.text() + limited.text();
   if (!front.complete) out += "not all that could be on the front were simulated: --events N simulates more\n";
   for (std::size_t i = 0; i < searches.size(); ++i) {
     const ClusterSpec& c = searches[i]->judge().space().question().draft.plan.cluster;

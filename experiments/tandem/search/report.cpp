@@ -46,10 +46,6 @@ std::string best_text(const Space& space, const Answer& answer) {
   return table.text();
 }
 
-std::string rows_text(const std::vector<std::string>& rows) {
-  return (rows.size() == 1 ? "row " : "rows ") + list_text(rows);
-}
-
 /// Rows that fit only where the prediction of memory is not far too low, as `tandem plan` judges them.
 std::string tight_text(const Judge& judge, const Answer& answer) {
   static const double error = planning::load_facts().memory_error;
@@ -70,6 +66,12 @@ std::string wider_text(const Judge& judge, const Answer& answer) {
   std::string out;
   for (const auto& [why, of] : rows) out += "beyond the records, " + rows_text(of) + ": " + why + "\n";
   return out;
+}
+
+std::string host_text(const Judge& judge, const Answer& answer) {
+  HostLimited limited;
+  for (std::size_t i = 0; i < answer.best.size(); ++i) limited.add(i + 1, judge, answer.best[i]);
+  return limited.text();
 }
 
 /// Types that rows do not share, as where a stack keeps others with ZeRO than without: such rows train to other digits.
@@ -116,7 +118,8 @@ ordered_json row_json(const Judge& judge, const Answer& answer, const Simulated&
           {"difference", f.estimate_ps > 0 ? ordered_json(estimate / time - 1) : ordered_json()},
           {"needed_bytes", s.needed},
           {"tokens_per_s", s.tokens_per_s},
-          {"mfu", s.mfu}};
+          {"mfu", s.mfu},
+          {"notes", notes_json(judge, s)}};
 }
 
 std::string change_text(const Change& change) {
@@ -174,8 +177,8 @@ std::string to_text(const Search& search, const Answer& answer, const Changes& c
   for (const std::string& t : space.question().told) out += "chosen: " + t + "\n";
   const Judge& judge = search.judge();
   if (!answer.best.empty())
-    out += best_text(space, answer) + types_text(space, answer) + wider_text(judge, answer) + tight_text(judge, answer) +
-           off_text(answer);
+    out += best_text(space, answer) + types_text(space, answer) + wider_text(judge, answer) + host_text(judge, answer) +
+           tight_text(judge, answer) + off_text(answer);
   if (!answer.complete)
     out += "layouts that could be faster were not simulated: " + count_text(at(answer.counts, Outcome::left)) +
            " have no estimate, others one within its error; --events N simulates more\n";

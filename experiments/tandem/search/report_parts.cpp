@@ -1,9 +1,11 @@
 #include "experiments/tandem/search/report_parts.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "models/base/text.hpp"
+#include "models/planfile/plan_advice.hpp"
 #include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
 
@@ -41,6 +43,32 @@ std::string Table::text() const {
     out += "\n";
   }
   return out;
+}
+
+std::string rows_text(const std::vector<std::string>& rows) { return (rows.size() == 1 ? "row " : "rows ") + list_text(rows); }
+
+void HostLimited::add(std::size_t row, const Judge& judge, const Simulated& s) {
+  if (!host_limits(s.launches)) return;
+  Rows& of = by_remedy_[judge.fewer_launches(s.id)];
+  const std::int64_t percent = std::lround(100 * s.launches);
+  of.rows.push_back(std::to_string(row));
+  of.least = std::min(of.least, percent);
+  of.most = std::max(of.most, percent);
+}
+
+std::string HostLimited::text() const {
+  std::string out;
+  for (const auto& [remedy, of] : by_remedy_) {
+    const std::string share = (of.least == of.most ? "" : std::to_string(of.least) + " to ") + std::to_string(of.most) + " %";
+    out += "the host limits the step, not the device, " + rows_text(of.rows) + ": it launches tasks for " + share +
+           " of the time; what shortens it: " + remedy + "\n";
+  }
+  return out;
+}
+
+ordered_json notes_json(const Judge& judge, const Simulated& s) {
+  const std::string note = judge.host_note(s);
+  return note.empty() ? ordered_json::array() : ordered_json::array({note});
 }
 
 std::string counts_text(const Answer& answer) {

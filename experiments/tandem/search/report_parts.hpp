@@ -1,6 +1,8 @@
 #pragma once
 // What the reports of a search have in common.
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,26 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
   std::vector<std::size_t> widths_;
 };
+
+/// "row 3", "rows 1 and 2".
+std::string rows_text(const std::vector<std::string>& rows);
+
+/// Rows of a report whose step the host limits, one line for each thing that would shorten it.
+class HostLimited {
+ public:
+  void add(std::size_t row, const Judge& judge, const Simulated& s);
+  std::string text() const;
+
+ private:
+  struct Rows {
+    std::vector<std::string> rows;
+    std::int64_t least = 100, most = 0;  ///< of a step, %
+  };
+  std::map<std::string, Rows> by_remedy_;
+};
+
+/// What there is to say of one row alone.
+nlohmann::ordered_json notes_json(const Judge& judge, const Simulated& s);
 
 /// How many candidates are under each reason.
 std::string counts_text(const Answer& answer);

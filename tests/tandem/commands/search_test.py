@@ -47,6 +47,42 @@ class Search(Searching):
         for row in answer["best"]:
             self.assertEqual(row["at"]["parallel.tensor"] * 2 * row["at"]["parallel.data"], 8)
 
+    def test_data_ranks_that_say_auto_are_as_where_they_are_left_out(self):
+        answers = [self.search(self.small(**{"parallel.data": data}), *AXES) for data in ("auto", None)]
+        self.assertEqual(*answers)
+
+    def test_devices_left_out_are_the_product_of_the_degrees(self):
+        answers = [self.search(self.small(**{"cluster.devices": devices}), *AXES) for devices in (None, 8)]
+        self.assertEqual(*answers)
+        for changes in ({"parallel.tensor": "auto"}, {"parallel.data": None}):
+            code, out, err = run("search", self.small(**{"cluster.devices": None, **changes}))
+            self.assertEqual((code, out), (3, ""))
+            self.assertIn("--devices: is missing", err)
+
+    def test_a_row_that_the_host_limits_says_so_as_simulate_does(self):
+        plan = self.folder.plan({"model": {"preset": "gpt2-124m"}, "parallel": {"tensor": "auto"}, "cluster": {"preset": "dgx-h100", "devices": 8},
+                                 "training": {"seq_length": 128, "micro_batch_size": 1, "global_batch_size": 8}})
+        _, text, _ = run("search", plan, "--axis", "tensor=1,2,4")
+        rows = self.search(plan, "--axis", "tensor=1,2,4")["best"]
+        for row in rows:
+            alone = self.folder.plan({**json.loads(pathlib.Path(plan).read_text()), "parallel": {"tensor": row["at"]["parallel.tensor"]}}, "alone.json")
+            notes = [n for n in tandem_json("simulate", alone)["notes"] if n.startswith("the host limits")]
+            self.assertEqual(len(notes), 1)
+            self.assertEqual(row["notes"], notes)
+        lines = [line for line in text.splitlines() if line.startswith("the host limits the step, not the device, row")]
+        self.assertEqual(len(lines), 2)  # one remedy of rows with one tensor rank, another of the others
+        shares = [int(re.search(r"launches tasks for (\d+) %", row["notes"][0]).group(1)) for row in rows]
+        for share in (min(shares), max(shares)):
+            self.assertIn(f"{share} %", "".join(lines).replace(" to ", " % to "))
+        said = {row["at"]["parallel.tensor"]: row["notes"] for row in rows}
+        front = self.search(plan, "--axis", "tensor=1,2,4", "--pareto")["pareto"]
+        self.assertEqual([p["notes"] for p in front], [said[p["at"]["parallel.tensor"]] for p in front])
+        self.assertIn("the host limits the step, not the device, row", run("search", plan, "--axis", "tensor=1,2,4", "--pareto")[1])
+        slow = self.folder.plan({**json.loads(pathlib.Path(plan).read_text()), "model": {"preset": "llama3-8b", "num_layers": 4},
+                                 "training": {"seq_length": 8192, "micro_batch_size": 1, "global_batch_size": 8}}, "slow.json")
+        self.assertEqual([row["notes"] for row in self.search(slow, "--axis", "tensor=1,2")["best"]], [[], []])
+        self.assertNotIn("the host limits", run("search", slow, "--axis", "tensor=1,2")[1])
+
     def test_why_tells_the_reason_of_a_candidate(self):
         _, out, _ = run("search", self.small(), *AXES, "--why", "tensor=4,pipeline=2,zero=0,micro_batch_size=1,recompute=none,sequence_parallel=false")
         self.assertIn("why tensor=4", out)
