@@ -68,6 +68,7 @@ struct Prediction {
   bool fits = true;
   std::size_t heaviest_role = 0;         ///< index into roles: the most memory
   std::size_t critical_role = 0;         ///< index into roles: the busiest compute stream
+  TimeBreakdown kernels_s;               ///< the critical role's "compute": products, attention, other; they add up to it
   std::vector<RolePrediction> roles;     ///< ascending first rank
   std::int64_t ranks = 0;
   std::optional<ProductCoverage> measured_products;  ///< if the device has a measured table of products

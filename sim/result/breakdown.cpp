@@ -110,4 +110,11 @@ TimeBreakdown in_seconds(const Breakdown& breakdown) {
   return out;
 }
 
+TimeBreakdown kernels_in_seconds(const Breakdown& breakdown) {
+  constexpr const char* names[kKernels] = {"products", "attention", "other"};
+  TimeBreakdown out;
+  for (std::size_t i = 0; i < kKernels; ++i) out[names[i]] = static_cast<double>(breakdown.kernel_ps[i]) * 1e-12;
+  return out;
+}
+
 }  // namespace tandem::sim

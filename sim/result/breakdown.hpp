@@ -17,9 +17,14 @@ enum class Share : std::uint8_t {
 };
 inline constexpr std::size_t kShares = 10;
 
+/// Kernels of computations outside of the update. Attention includes the products of a score matrix.
+enum class Kernel : std::uint8_t { products, attention, other };
+inline constexpr std::size_t kKernels = 3;
+
 /// Picoseconds by Share. They add up exactly to the window: a step alone, or from one step's end to the next one's.
 struct Breakdown {
   std::array<std::int64_t, kShares> ps{};
+  std::array<std::int64_t, kKernels> kernel_ps{};  ///< Share::compute by Kernel
   std::int64_t credit_stall_ps = 0;  ///< idle time in which a sender was ready but no receive buffer was free
 
   std::int64_t operator[](Share s) const { return ps[static_cast<std::size_t>(s)]; }
@@ -38,5 +43,7 @@ std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGrap
 
 /// Converts to seconds, under the names of `simulate --json`.
 TimeBreakdown in_seconds(const Breakdown& breakdown);
+/// Share::compute in seconds: products, attention, other.
+TimeBreakdown kernels_in_seconds(const Breakdown& breakdown);
 
 }  // namespace tandem::sim

@@ -27,6 +27,24 @@ Share share_of(const Task& task) {
   return Share::compute;
 }
 
+template <class O>
+constexpr Kernel kKernel = Kernel::other;
+template <> constexpr Kernel kKernel<MatMul> = Kernel::products;
+template <> constexpr Kernel kKernel<GroupedMatMul> = Kernel::products;
+template <> constexpr Kernel kKernel<GroupedWeightGrad> = Kernel::products;
+template <> constexpr Kernel kKernel<AttentionScores> = Kernel::attention;
+template <> constexpr Kernel kKernel<AttentionSoftmax> = Kernel::attention;
+template <> constexpr Kernel kKernel<AttentionContext> = Kernel::attention;
+template <> constexpr Kernel kKernel<AttentionContextBackward> = Kernel::attention;
+template <> constexpr Kernel kKernel<AttentionSoftmaxBackward> = Kernel::attention;
+template <> constexpr Kernel kKernel<AttentionScoresBackward> = Kernel::attention;
+template <> constexpr Kernel kKernel<FlashAttention> = Kernel::attention;
+template <> constexpr Kernel kKernel<FlashAttentionBackward> = Kernel::attention;
+
+Kernel kernel_of(const Op& op) {
+  return std::visit([]<class O>(const O&) { return kKernel<O>; }, op);
+}
+
 }  // namespace
 
 RoleBreakdown::RoleBreakdown(const SimulatedStep& simulated, const TaskGraph& graph, std::size_t role, BreakdownTables& tables,
@@ -68,6 +86,14 @@ std::int64_t RoleBreakdown::launching_to_end(std::int64_t from) {
   return std::exchange(out_, out)[Share::launch];
 }
 
+/// A computation, from its start to its end.
+void RoleBreakdown::compute(Place w, std::int64_t from, std::int64_t to) {
+  if (causes_.program().instances[w.instance].phase == Phase::optimizer) return add(Share::optimizer, from, to);
+  add(Share::compute, from, to);
+  const std::int64_t length = std::min(to, window_.to) - std::max(from, window_.from);
+  if (length > 0) out_.kernel_ps[static_cast<std::size_t>(kernel_of(causes_.task(w).op))] += length;
+}
+
 void RoleBreakdown::add(Share share, std::int64_t from, std::int64_t to) {
   from = std::max(from, window_.from);
   to = std::min(to, window_.to);
@@ -97,7 +123,7 @@ std::int64_t RoleBreakdown::patterned(std::uint32_t i, const InstanceRecord& p, 
   const bool optimizer = causes_.program().instances[i].phase == Phase::optimizer;
   if (p.start > done) explain(done, p.start, {i, way.first});
   done = p.start + way.first_ended;
-  add(optimizer ? Share::optimizer : Share::compute, p.start, done);
+  compute({i, way.first}, p.start, done);
   const auto rest = static_cast<std::uint16_t>(way.first + 1);
   const std::int64_t end = p.start + way.ended;
   if (!way.closed || p.start < window_.from || end > window_.to) return computations(i, rest, done);
@@ -108,14 +134,14 @@ std::int64_t RoleBreakdown::patterned(std::uint32_t i, const InstanceRecord& p, 
     known = std::exchange(out_, before);
   }
   for (std::size_t share = 0; share < kShares; ++share) out_.ps[share] += known->ps[share];
+  for (std::size_t kernel = 0; kernel < kKernels; ++kernel) out_.kernel_ps[kernel] += known->kernel_ps[kernel];
   return end;
 }
 
 std::int64_t RoleBreakdown::computation(Place w, std::int64_t done) {
   const TaskSpan h = causes_.at(w);
   if (h.started > done) explain(done, h.started, w);
-  const bool optimizer = causes_.program().instances[w.instance].phase == Phase::optimizer;
-  add(optimizer ? Share::optimizer : Share::compute, h.started, h.ended);
+  compute(w, h.started, h.ended);
   return h.ended;
 }
 

@@ -39,6 +39,7 @@ class RoleBreakdown {
   std::int64_t launching_to_end(std::int64_t from);
 
  private:
+  void compute(Place w, std::int64_t from, std::int64_t to);
   void add(Share share, std::int64_t from, std::int64_t to);
   void add_wait(std::int64_t from, std::int64_t to, std::int64_t launching);
   std::int64_t computations(std::uint32_t i, std::uint16_t t, std::int64_t done);

@@ -125,6 +125,7 @@ void fill_roles(Prediction& out, const Setup& setup, const SimulatedStep& simula
   }
   out.critical_role = times.critical;
   const Breakdown& critical = times.breakdowns.at(times.critical);
+  out.kernels_s = kernels_in_seconds(critical);
   if (out.step_time > Duration{})
     out.bubble_fraction = static_cast<double>(critical[Share::bubble]) / static_cast<double>(out.step_time.ps());
   note_tight(out, plan, setup.topology);

@@ -212,6 +212,7 @@ Explanation explain_key(const ExplainedCase& c, const std::string& key) {
     out.formula = row->formula;
     out.filled = row->filled(c, asked.of_role || asked.key.find("[]") != std::string::npos ? asked.index : role_of(c, *row));
     out.range = range_text(c, *row, value);
+    if (key == "step_time_s") out.parts = step_parts(c.prediction);
     for (const FactOrigin& fact : c.facts)
       if (in_use(fact, row->facts)) out.facts.push_back(fact);
     out.sources = sources_of(out.facts);
@@ -225,7 +226,7 @@ Explanation explain_key(const ExplainedCase& c, const std::string& key) {
 
 std::string to_text(const Explanation& e) {
   const auto line = [](const std::string& what, const std::string& text) { return "  " + padded(what, 10) + text + "\n"; };
-  std::string out = e.key + " = " + e.text + "\n" + line("formula", e.formula) + line("here", e.filled) + line("range", e.range);
+  std::string out = e.key + " = " + e.text + "\n" + line("formula", e.formula) + line("here", e.filled) + to_text(e.parts) + line("range", e.range);
   for (const FactOrigin& f : e.facts)
     out += line("fact", f.file + ": " + f.field + " = " + f.value + "; " + f.origin);
   for (const auto& [id, text] : e.sources) out += line("source", id + ": " + text);
@@ -237,10 +238,12 @@ std::string to_json(const Explanation& e) {
   ordered_json facts = ordered_json::array();
   for (const FactOrigin& f : e.facts)
     facts.push_back({{"part", f.part}, {"file", f.file}, {"field", f.field}, {"value", f.value}, {"origin", f.origin}});
+  ordered_json parts = ordered_json::array();
+  for (const StepPart& p : e.parts) parts.push_back({{"part", p.name}, {"seconds", p.seconds}});
   ordered_json sources = ordered_json::object();
   for (const auto& [id, text] : e.sources) sources[id] = text;
   const ordered_json out = {{"schema_version", 1}, {"key", e.key}, {"value", ordered_json::parse(e.value)}, {"unit", e.unit},
-                            {"text", e.text}, {"formula", e.formula}, {"filled", e.filled}, {"range", e.range}, {"facts", facts}, {"sources", sources}};
+                            {"text", e.text}, {"formula", e.formula}, {"filled", e.filled}, {"parts", parts}, {"range", e.range}, {"facts", facts}, {"sources", sources}};
   return out.dump(2) + "\n";
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "experiments/tandem/explain/derived_ranks.hpp"
+#include "experiments/tandem/explain/step_parts.hpp"
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
 #include "reports/prediction/prediction.hpp"
@@ -22,9 +23,9 @@ struct ExplainedCase {
   std::shared_ptr<const Topology> topology;
   Prediction prediction;
   std::vector<FactOrigin> facts;
+  DerivedRanks derived;
   std::string result_json;  ///< what `simulate --json` prints
 };
-  DerivedRanks derived;
 
 /// Loads, lowers and simulates a plan file. `progress` may be empty. Throws ConfigError or InfeasibleError.
 ExplainedCase make_case(const std::string& plan_path, const std::string& stack, const sim::TellProgress& progress);
@@ -35,6 +36,7 @@ struct Explanation {
   std::string unit;   ///< "s", "byte", "tokens/s" ...; empty where the value has none
   std::string text;   ///< the value for people: "13337952256 (12.4 GiB)"
   std::string formula, filled, range;
+  std::vector<StepPart> parts;  ///< of the step's time; empty for other keys
   std::vector<FactOrigin> facts;
   std::vector<std::pair<std::string, std::string>> sources;  ///< ids that the facts name, and their texts
 };

@@ -1,6 +1,8 @@
 #include "sim/result/simulate.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -275,6 +277,36 @@ TEST_CASE("a timeline has a span for every task of every role, each in its order
       stream = s.ended;
     }
   }
+}
+
+TEST_CASE("the critical role's kernels take what its spans take, and add up to its computation") {
+  for (const char* training : {R"({"flash_attention": true})", R"({"recompute": "full"})"})
+    for (const char* experts : {R"({})", R"({"moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16}})"}) {
+      SmallPlan small = small_plan();
+      small.precision = "bf16";
+      const Plan plan = bent_plan(small, std::string(R"({"model": )") + experts + R"(, "training": )" + training + "}");
+      const TaskGraph graph = lower(plan);
+      const Prediction p = simulate(plan, graph, *a100(plan), with(&SimulateOptions::timeline));
+      const Lane& lane = p.timeline->lanes[p.critical_role];
+      const Program& program = graph.program(StageId(lane.coords[Axis::pp]));
+      std::map<std::string, std::int64_t> sums{{"products", 0}, {"attention", 0}, {"other", 0}};
+      for (const Span& s : lane.spans) {
+        const Instance& instance = program.instances[s.instance];
+        const Task& task = graph.of(instance).tasks[s.task];
+        if (task.stream != Stream::compute || instance.phase == Phase::optimizer) continue;
+        const std::string kind(kind_name(task.op));
+        const bool product = kind == "matmul" || kind == "grouped_matmul" || kind == "grouped_weight_grad";
+        const bool attention = kind.starts_with("attention_") || kind.starts_with("flash_attention");
+        sums[product ? "products" : attention ? "attention" : "other"] += (s.ended - s.started).ps();
+      }
+      REQUIRE(p.kernels_s.size() == sums.size());
+      for (const auto& [kernel, ps] : sums) {
+        CAPTURE(kernel);
+        CHECK(ps > 0);
+        CHECK(std::llround(p.kernels_s.at(kernel) * 1e12) == ps);
+      }
+      CHECK(sum(p.kernels_s) == Approx(p.roles[p.critical_role].time_breakdown_s.at("compute")).epsilon(1e-12));
+    }
 }
 
 TEST_CASE("every dependency of a timeline is kept") {

@@ -89,6 +89,22 @@ class ExplainKey(WithFolder):
         self.assertAlmostEqual(sum(shares), result["step_time_s"], places=5)
         self.assertEqual(numbers("ranks"), [2, 2, 2, 1])
 
+    def test_the_parts_of_a_step_add_up_to_it_to_the_picosecond(self):
+        for plan in (SMALL, self.A100, changed(self.A100, **{"training.flash_attention": True, "parallel.optimizer_sync": "post_validated",
+                                                             "parallel.schedule": "zb-h2", "training.recompute": "none"})):
+            file = self.folder.plan(plan)
+            result, told = tandem_json("simulate", file), tandem_json("explain", file, "step_time_s")
+            parts = {p["part"]: round(p["seconds"] * 1e12) for p in told["parts"]}
+            self.assertEqual(sum(parts.values()), round(result["step_time_s"] * 1e12))
+            shares = {name: round(seconds * 1e12) for name, seconds in result["time_breakdown_s"].items()}
+            self.assertEqual(sum(parts.get(p, 0) for p in ("matrix products", "attention", "other kernels")), shares["compute"])
+            self.assertEqual(parts.get("exposed: tensor ranks", 0), shares["tensor_comm"])
+            self.assertEqual(list(parts.values()), sorted(parts.values(), reverse=True))
+            lines = [line.split() for line in run("explain", file, "step_time_s")[1].splitlines() if line.startswith("  part")]
+            *rows, total = [round(float(line[-4]) * 1e12) for line in lines]
+            self.assertEqual((sum(rows), total), (round(result["step_time_s"] * 1e12),) * 2)
+        self.assertEqual(tandem_json("explain", file, "mfu")["parts"], [])
+
     def test_facts_come_with_their_source_and_a_role_can_be_asked_for(self):
         file = self.folder.plan(self.A100)
         facts = {(f["part"], f["field"]): f for f in tandem_json("explain", file, "step_time_s")["facts"]}

@@ -91,8 +91,9 @@ class JsonKeys(WithFolder):
 
     def test_of_an_explanation(self):
         plan = self.folder.plan({**ON_H100, "stack": {"name": "megatron-core", "as_of": "2099-01"}})
-        self.check("explain", tandem_json("explain", plan))
-        self.check("explain KEY", tandem_json("explain", plan, "mfu"))
+        derived = self.folder.plan(changed(SMALL, **{"parallel.data": None}), "derived.json")
+        self.check("explain", tandem_json("explain", plan), tandem_json("explain", derived))
+        self.check("explain KEY", tandem_json("explain", plan, "mfu"), tandem_json("explain", plan, "step_time_s"))
 
     def test_of_an_import(self):
         file = self.folder.file("config.json", json.dumps({"model_type": "qwen3", "use_cache": True, "shiny": 1, "text_config": None}))
