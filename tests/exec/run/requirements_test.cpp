@@ -51,7 +51,7 @@ TEST_CASE("an indexer is refused by its field where a backend has no kernels tha
 }
 
 TEST_CASE("experts whose activation is weighted are refused, for the rows that come back are not there") {
-  Plan plan = tests::bent_plan(tests::SmallPlan{}, R"({"model": {"moe": {"num_experts": 4, "experts_per_token": 2}}})");
+  Plan plan = tests::patched_plan(tests::SmallPlan{}, R"({"model": {"moe": {"num_experts": 4, "experts_per_token": 2}}})");
   CHECK_NOTHROW(require_supported(plan, lower(plan), *make_cpu_backend()));
   plan.training.fusion.weighted_activations = true;
   try {

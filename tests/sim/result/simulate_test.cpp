@@ -284,7 +284,7 @@ TEST_CASE("the critical role's kernels take what its spans take, and add up to i
     for (const char* experts : {R"({})", R"({"moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16}})"}) {
       SmallPlan small = small_plan();
       small.precision = "bf16";
-      const Plan plan = bent_plan(small, std::string(R"({"model": )") + experts + R"(, "training": )" + training + "}");
+      const Plan plan = patched_plan(small, std::string(R"({"model": )") + experts + R"(, "training": )" + training + "}");
       const TaskGraph graph = lower(plan);
       const Prediction p = simulate(plan, graph, *a100(plan), with(&SimulateOptions::timeline));
       const Lane& lane = p.timeline->lanes[p.critical_role];
