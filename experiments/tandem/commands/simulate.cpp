@@ -7,12 +7,14 @@
 #include "experiments/tandem/base/waiting.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/planning/budget.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
 #include "reports/timeline/chrome_trace.hpp"
 #include "reports/timeline/run_routing.hpp"
 #include "reports/timeline/saved_timeline.hpp"
 #include "sim/result/simulate.hpp"
+#include "topology/budget_facts.hpp"
 
 namespace tandem::program {
 
@@ -48,6 +50,11 @@ Prediction predict(const Options& o, const PreparedPlan& r, const Topology& topo
   return naming(o.plan, [&] { return sim::simulate(r.plan, r.graph, topology, options); });
 }
 
+/// Bytes that a device needs, by all ranks that share it.
+std::int64_t needed(const Prediction& p, const Plan& plan) {
+  return p.roles[neediest_role(p)].needed_bytes.count() * plan.cluster.ranks_per_device;
+}
+
 ExitCode simulate(const Options& o) {
   std::optional<Waiting> waiting("reading the plan");
   const PreparedPlan r = prepare(o.plan, o.perturb, o.stack);
@@ -57,6 +64,8 @@ ExitCode simulate(const Options& o) {
   const auto routing = o.routing.empty() ? std::nullopt : std::optional(read_routing(o.routing, r.plan));
   Prediction p = predict(o, r, *topology, routing ? &*routing : nullptr, *waiting);
   waiting.reset();
+  if (const double error = load_memory_error(); p.fits && planning::is_tight(needed(p, r.plan), p.device_memory.count(), error))
+    p.notes.push_back(planning::tight_note(error));
   if (const std::string note = own_presets_note(); !note.empty()) p.notes.push_back(note);
   const InterruptWatch watch;  // files in progress are completed
   write_files(o, r, *topology, p, routing ? &*routing : nullptr);

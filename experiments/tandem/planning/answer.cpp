@@ -108,7 +108,7 @@ void add_warnings(Answer& out, const Request& request, const Facts& facts) {
   if (!best->conditions.power)
     out.warnings.push_back("watts of " + best->assessment.topology->device().name + " are not known: give --watts");
   if (best->budget.memory == MemoryVerdict::tight)
-    out.warnings.push_back("memory is tight: predictions of memory were up to " + number_text(100 * facts.memory_error, 0) + " % below what was measured");
+    out.warnings.push_back(tight_note(facts.memory_error));
   const auto& energy = best->budget.energy;
   const auto limit = energy ? best->conditions.power->limit_kw : std::nullopt;
   if (limit && energy->peak_kw > *limit)

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "models/graph/segments.hpp"
+#include "reports/prediction/text.hpp"
 
 namespace tandem::planning {
 namespace {
@@ -91,8 +92,8 @@ EnergyBudget energy_of(const PowerCondition& power, const Budget& b, double devi
 
 MemoryVerdict verdict(const Assessment& a, double error) {
   if (!a.prediction.fits) return MemoryVerdict::too_large;
-  const double room = static_cast<double>(a.prediction.device_memory.count());
-  return static_cast<double>(a.needed_bytes()) * (1 + error) > room ? MemoryVerdict::tight : MemoryVerdict::fits;
+  const std::int64_t room = a.prediction.device_memory.count();
+  return is_tight(a.needed_bytes(), room, error) ? MemoryVerdict::tight : MemoryVerdict::fits;
 }
 
 double goodput_of(const Assessment& a, const FailureBudget& f) {
@@ -104,6 +105,10 @@ double goodput_of(const Assessment& a, const FailureBudget& f) {
 }
 
 }  // namespace
+
+std::string tight_note(double error) {
+  return "memory is tight: predictions of memory were up to " + number_text(100 * error, 0) + " % below what was measured";
+}
 
 Budget budget_of(const Assessment& a, const Conditions& c, const Facts& facts) {
   const Prediction& p = a.prediction;

@@ -29,6 +29,13 @@ struct EnergyBudget {
   std::optional<double> co2_kg;
 };
 
+/// Whether a plan that fits `room` bytes might not: measured memory was up to `error`, a share, above the predicted.
+inline bool is_tight(std::int64_t needed, std::int64_t room, double error) {
+  return static_cast<double>(needed) * (1 + error) > static_cast<double>(room);
+}
+/// What a tight plan is told.
+std::string tight_note(double error);
+
 enum class MemoryVerdict { fits, tight, too_large };
 
 struct Budget {
