@@ -51,8 +51,8 @@ Prediction predict(const Options& o, const PreparedPlan& r, const Topology& topo
 }
 
 /// Bytes that a device needs, by all ranks that share it.
-std::int64_t needed(const Prediction& p, const Plan& plan) {
-  return p.roles[neediest_role(p)].needed_bytes.count() * plan.cluster.ranks_per_device;
+std::int64_t needed(const Prediction& p, const Topology& topology) {
+  return p.roles[neediest_role(p)].needed_bytes.count() * topology.ranks_per_device();
 }
 
 ExitCode simulate(const Options& o) {
@@ -64,7 +64,7 @@ ExitCode simulate(const Options& o) {
   const auto routing = o.routing.empty() ? std::nullopt : std::optional(read_routing(o.routing, r.plan));
   Prediction p = predict(o, r, *topology, routing ? &*routing : nullptr, *waiting);
   waiting.reset();
-  if (const double error = load_memory_error(); p.fits && planning::is_tight(needed(p, r.plan), p.device_memory.count(), error))
+  if (const double error = load_memory_error(); p.fits && planning::is_tight(needed(p, *topology), p.device_memory.count(), error))
     p.notes.push_back(planning::tight_note(error));
   if (const std::string note = own_presets_note(); !note.empty()) p.notes.push_back(note);
   const InterruptWatch watch;  // files in progress are completed
