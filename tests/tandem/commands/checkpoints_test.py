@@ -101,11 +101,11 @@ class Checkpoints(WithFolder):
         folder, file = self.path("run"), self.path("run.safetensors")
         for place in (folder, file):
             self.assertEqual(self.train(2, "--save", place)[0], 0)
-            before = files_of(self.path())
+            before = files_of(self.folder.path)
             code, out, err = self.train(1, "--save", place)
             self.assertEqual((code, out), (3, ""), err)
             self.assertIn("--resume", err)
-            self.assertEqual(files_of(self.path()), before)
+            self.assertEqual(files_of(self.folder.path), before)
             self.assertEqual(self.train(3, "--resume", place, "--save", place)[0], 0)
         self.assertEqual(self.train(4, "--resume", pathlib.Path(folder, "step-00000002"), "--save", folder)[0], 0)
         code, _, err = self.train(1, "--save", self.folder.file("thesis.tex", "words"))

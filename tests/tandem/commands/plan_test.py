@@ -298,7 +298,7 @@ class Words(WithFolder):
         self.assertEqual((best["layout"]["data"], best["layout"]["zero_stage"]), (64, 3))
         for said, chosen in (((), True), (("--sequences-per-device", 2), False), (("--set", "training.global_batch_size=128"), False)):
             warnings = plan("llama3-8b", "--tokens", "1e12", "--cluster", "dgx-h200", "--devices", 64, *said)["warnings"]
-            self.assertEqual(any("one sequence a device" in w for w in warnings), chosen, warnings)
+            self.assertEqual(any("one sequence per device" in w for w in warnings), chosen, warnings)
         config = {"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
                   "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192, "rms_norm_eps": 1e-5,
                   "rope_theta": 500000.0, "hidden_act": "silu", "tie_word_embeddings": False}

@@ -259,8 +259,10 @@ class Train(WithFolder):
         before = pathlib.Path(saved).read_bytes()
         rest = tandem_json("train", self.folder.plan(ONE), "--data", TEXT, "--steps", done + 1, "--resume", saved)
         self.assertEqual([s["step"] for s in rest["steps"]], [done])
-        code, _, err = run(*arguments, "--steps", 8, "--save", saved)  # too few to stop at, but nothing to keep either
-        self.assertEqual((code, pathlib.Path(saved).read_bytes()), (7, before))
+        self.assertEqual(pathlib.Path(saved).read_bytes(), before)
+        other = self.path("other.safetensors")
+        code, _, err = run(*arguments, "--steps", 8, "--save", other)  # too few to stop at, but nothing to keep either
+        self.assertEqual((code, pathlib.Path(other).exists()), (7, False))
         self.assertIn("is not written", err)
 
     def test_gradients_that_a_loss_scale_drove_out_of_the_numbers_end_no_run(self):
@@ -284,14 +286,15 @@ class Train(WithFolder):
         err = run("train", self.folder.plan(COSINE), "--data", TEXT, "--steps", 6, "--resume", saved)[2]
         self.assertIn("decays over 10 steps, as in the run that was saved", err)
         self.assertEqual(self.rates(6, "--resume", saved, "--schedule-steps", 6)[1][1], self.rates(6)[5][1])
+        saved = self.path("short.safetensors")
         self.rates(4, "--save", saved)
         self.assertEqual([r[1] for r in self.rates(6, "--resume", saved)], [0, 0])  # the schedule ended with the run
         err = run("train", self.folder.plan(COSINE), "--data", TEXT, "--steps", 6, "--resume", saved, "--schedule-steps", 6)[2]
         self.assertIn("goes on with other hyper-parameters: training.decay_over from 4 to 6", err)
 
     def test_a_schedule_in_samples_or_tokens_is_kept_too(self):
-        saved = self.path("run.safetensors")
         for unit, each in (("samples", 8), ("tokens", 128)):
+            saved = self.path(f"{unit}.safetensors")
             plan = self.folder.plan(changed(COSINE, **{"training.learning_rate_unit": unit, "training.warmup": 2 * each}))
             rates = lambda *more: [s["learning_rate"] for s in tandem_json("train", plan, "--data", TEXT, *more)["steps"]]
             whole = rates("--steps", 6)
