@@ -331,7 +331,7 @@ class PlanReader {
     if (!present) return missing_part(std::string(part), missing);
     for (const std::string& path : missing) {
       std::string what = find_field(path)->description;
-      what.pop_back();
+      what.erase(what.find('.'));  // the first sentence
       what.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(what.front())));
       if (path == "cluster.devices") what += ", or parallel.data, from which they follow";
       problems.push_back({file_, path, "", "is missing and has no default", "give it: " + what});
