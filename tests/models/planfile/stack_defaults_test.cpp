@@ -149,6 +149,30 @@ TEST_CASE("Megatron-Core sums an input's gradient beside its matrix' before Blac
   CHECK_FALSE(beside("dgx-a100-80gb", "", kData));
 }
 
+TEST_CASE("vocabularies are padded by frameworks that pad them") {
+  for (const char* stack : {"megatron-core", "megatron-deepspeed"}) CHECK(of(stack, "", kData).padded_vocab_size() == 1024);
+  for (const char* stack : {"pytorch-fsdp", "torchtitan", "llm-foundry", "pytorch-ddp", "jax", "maxtext"})
+    CHECK(of(stack, "", kData).padded_vocab_size() == 1000);
+  CHECK(of("torchtitan").padded_vocab_size() == 1008);  // two tensor ranks
+}
+
+TEST_CASE("Gaudi's Megatron-DeepSpeed has fused attention since 2024, without ALiBi") {
+  const auto fused = [](const std::string& preset, const std::string& month, const std::string& text = kGoodPlan) {
+    return of("megatron-deepspeed", month, on(preset, text)).training.flash_attention;
+  };
+  CHECK(fused("hls-gaudi3", ""));
+  CHECK(fused("hls-gaudi2", "2024-03"));
+  CHECK_FALSE(fused("hls-gaudi2", "2023-12"));
+  CHECK_FALSE(fused("hls-gaudi1", ""));
+  CHECK_FALSE(fused("hls-gaudi2", "", with("model", "\"position_embedding\": \"alibi\"")));
+}
+
+TEST_CASE("devices without bf16 compute in fp16 unless the plan says otherwise") {
+  CHECK(read(on("dgx-1v", kUnnamed)).training.precision == "fp16");
+  CHECK(read(on("dgx-1v", with("training", "\"precision\": \"fp32\"", kUnnamed))).training.precision == "fp32");
+  CHECK(read(on("dgx-a100-80gb", kUnnamed)).training.precision == "bf16");
+}
+
 TEST_CASE("Megatron-LM of a month refuses what came later") {
   struct Came { const char *part, *member, *before, *since; };
   const auto [part, member, before, since] = GENERATE(

@@ -232,6 +232,21 @@ class Words(WithFolder):
             for key in ("days", "device_hours", "money"):
                 self.assertAlmostEqual(best[key][end] / best[key]["value"], factor, places=9)
 
+    def test_failures_are_those_of_chips(self):
+        trn2 = {**H100, "cluster": {"preset": "trn2.48xlarge", "devices": 64}}
+        rate = lambda *p: plan(*p, "--tokens", "1e12", "--price", 1)["best"]["failures"]["per_device_day"]
+        self.assertAlmostEqual(rate(self.folder.plan(trn2, "trn2.json")), rate(self.plan) / 4)  # four devices a chip
+        self.assertEqual(rate(self.folder.plan(trn2, "trn2.json"), "--failures", 0.5), 0.5)
+
+    def test_spot_devices_are_warned_of(self):
+        for more, warned in (((), True), (("--failures", 0.01), False)):
+            answer = plan(self.plan, "--tokens", "1e12", "--price-kind", "spot", *more)
+            self.assertEqual(any("spot" in w for w in answer["warnings"]), warned)
+
+    def test_a_comparison_with_b200_says_what_its_products_rest_on(self):
+        answer = plan(self.plan, "--tokens", "1e12", "--cluster", "dgx-h100,dgx-b200")
+        self.assertEqual(sum(w.startswith("B200") and "its calibration" in w for w in answer["warnings"]), 1, answer["warnings"])
+
     def test_the_probability_of_being_in_time_grows_with_the_days(self):
         days = plan(self.plan, "--tokens", "1e12")["best"]["days"]
         likely = [plan(self.plan, "--tokens", "1e12", "--days", days["value"] * f)["best"]["in_time"] for f in (0.5, 1, 2)]
