@@ -233,7 +233,7 @@ class Words(WithFolder):
                 self.assertAlmostEqual(best[key][end] / best[key]["value"], factor, places=9)
 
     def test_failures_are_those_of_chips(self):
-        trn2 = {**H100, "cluster": {"preset": "trn2.48xlarge", "devices": 64}}
+        trn2 = tandem.changed(H100, **{"cluster.preset": "trn2.48xlarge", "parallel.data": 8, "parallel.tensor": 8})
         rate = lambda *p: plan(*p, "--tokens", "1e12", "--price", 1)["best"]["failures"]["per_device_day"]
         self.assertAlmostEqual(rate(self.folder.plan(trn2, "trn2.json")), rate(self.plan) / 4)  # four devices a chip
         self.assertEqual(rate(self.folder.plan(trn2, "trn2.json"), "--failures", 0.5), 0.5)
