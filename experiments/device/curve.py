@@ -191,6 +191,7 @@ def by_tandem(tandem, plan_file, folder, steps, backend):
     """Returns the state after the first step, and the report of a run of all steps."""
     command = [tandem, "train", str(plan_file), "--data", str(TEXT), "--backend", backend, "--json", "--schedule-steps", str(steps)]
     state = folder / "first.safetensors"
+    state.unlink(missing_ok=True)  # of an earlier run: train replaces none
     for more in (["--steps", "1", "--save", str(state)], ["--steps", str(steps)]):
         done = subprocess.run([*command, *more], capture_output=True, text=True, check=False)
         if done.returncode != 0:
