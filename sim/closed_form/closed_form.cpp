@@ -62,8 +62,9 @@ Estimate ClosedForm::quick(const Plan& plan) {
   return closed_form::StepEstimate({plan, shapes, topology_, cost_, layer, links_, schedules_, runtime_, scratch_}).estimate();
 }
 
-Duration ClosedForm::passes(const Plan& plan) {
+Duration ClosedForm::passes(const Plan& plan, const closed_form::ModulePasses& modules) {
   Plan bare = plan;
+  bare.model.mtp = {};
   bare.parallel.zero_stage = bare.parallel.zero_group = 0;
   bare.parallel.overlap_param_gather = false;
   bare.parallel.offload = {};
@@ -71,7 +72,7 @@ Duration ClosedForm::passes(const Plan& plan) {
   if (!known_layout(bare, shapes, topology_)) return {};
   const LayerTimes& layer = layers_.of(bare);
   closed_form::StepEstimate step({bare, shapes, topology_, cost_, layer, links_, schedules_, runtime_, scratch_});
-  return Duration::picoseconds(step.passes());
+  return Duration::picoseconds(step.passes(modules));
 }
 
 }  // namespace tandem::sim

@@ -27,8 +27,8 @@ class ClosedForm {
   /// Memory of any plan by MemoryEstimate::live_peak. Lowers short plans, but does not simulate them.
   Bytes memory_alive(const Plan& plan) { return short_.memory_alive(plan); }
   /// A lower bound of the step time: the end of the last pass if gradients and weights take no time to travel, without ZeRO and
-  /// offloading. Zero if recurrences do not cover the plan.
-  Duration passes(const Plan& plan);
+  /// offloading. MTP modules add `modules` to the last stage. Zero if recurrences do not cover the layers.
+  Duration passes(const Plan& plan, const closed_form::ModulePasses& modules = {});
 
  private:
   const Topology& topology_;

@@ -79,8 +79,8 @@ Estimate StepEstimate::estimate() {
   return e;
 }
 
-std::int64_t StepEstimate::passes() {
-  fill_passes();
+std::int64_t StepEstimate::passes(const ModulePasses& modules) {
+  fill_passes(modules);
   fill_transfers();
   in_.scratch.times.earliest.clear();
   const PassEnds& ends = in_.schedules.evaluate(kind_, shape_, in_.scratch.times);
@@ -144,14 +144,18 @@ std::int64_t StepEstimate::pass(const ChunkParts& chunks, const lowering::ChunkP
          (c.first ? layer.embed_backward[order].ps : 0) + (c.last ? layer.head_backward[order].ps + layer.metrics.ps : 0);
 }
 
-void StepEstimate::fill_passes() {
+void StepEstimate::fill_passes(const ModulePasses& modules) {
+  const auto more = [&](const lowering::ChunkPart& c, Phase phase) {
+    return !c.last ? 0 : phase == Phase::forward ? modules.forward : phase == Phase::backward ? modules.backward : 0;
+  };
   auto& passes = in_.scratch.times.pass;
   passes.resize(static_cast<std::size_t>(p_ * v_ * 6));
   std::size_t i = 0;
   for (const ChunkParts& chunks : stages_)
     for (const lowering::ChunkPart& c : chunks)
       for (const Phase phase : {Phase::forward, Phase::backward, Phase::weight})
-        for (const std::size_t order : {std::size_t{0}, std::size_t{1}}) passes[i++] = pass(chunks, c, phase, order);
+        for (const std::size_t order : {std::size_t{0}, std::size_t{1}})
+          passes[i++] = pass(chunks, c, phase, order) + more(c, phase);
 }
 
 void StepEstimate::fill_transfers() {

@@ -42,6 +42,11 @@ struct Parts {
   Scratch& scratch;
 };
 
+/// ps per micro-batch that MTP modules add to the last stage's passes.
+struct ModulePasses {
+  std::int64_t forward = 0, backward = 0;
+};
+
 /// The chunks of a stage, ascending.
 using ChunkParts = std::vector<lowering::ChunkPart>;
 
@@ -51,7 +56,7 @@ class StepEstimate {
 
   Estimate estimate();
   /// When the last pass of all stages ends, ps: a lower bound of the step time.
-  std::int64_t passes();
+  std::int64_t passes(const ModulePasses& modules);
 
  private:
   /// Optimizer states of a stage in host memory. Unit by unit they are copied to the device, updated and copied back.
@@ -75,7 +80,7 @@ class StepEstimate {
 
   // The pipeline.
   std::vector<PassWork> work() const;
-  void fill_passes();
+  void fill_passes(const ModulePasses& modules = {});
   void fill_transfers();
   std::int64_t gather_time();
   std::int64_t pass(const ChunkParts& chunks, const lowering::ChunkPart& c, Phase phase, std::size_t order) const;

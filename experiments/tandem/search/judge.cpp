@@ -157,16 +157,21 @@ GroupView Judge::group(std::int64_t group) const {
 
 std::int64_t Judge::passes_floor(std::int64_t group) const {
   Lease tools(*this);
-  const Plan& plan = tools->plans.of(group * space_.members());
+  const CandidateId first = group * space_.members();
+  const Plan& plan = tools->plans.of(first);
   if (disturbed_) return 0;
-  return static_cast<std::int64_t>(static_cast<double>(tools->form.passes(plan).ps()) * (1 - kTimeError));
+  const LayerFloor& layer = floor_of(first, plan, *tools);
+  const Duration passes = tools->form.passes(plan, {layer.module_forward, layer.module_backward});
+  return static_cast<std::int64_t>(static_cast<double>(passes.ps()) * (1 - kTimeError));
 }
 
-/// True if a plan with ZeRO 2 or 3 or offloading cannot fit: the plan without them needs too much, even less most_saved().
+/// True if a plan with ZeRO 2 or 3, offloading or MTP modules cannot fit: the plan without them needs too much, even less most_saved().
 bool Judge::surely_large(const Plan& plan, sim::ClosedForm& form) const {
   const OffloadSpec& offload = plan.parallel.offload;
-  if (plan.parallel.zero_stage < 2 && !offload.optimizer && !offload.parameters) return false;
+  const bool modules = plan.model.mtp.num_layers > 0;
+  if (plan.parallel.zero_stage < 2 && !offload.optimizer && !offload.parameters && !modules) return false;
   Plan plain = plan;
+  plain.model.mtp = {};
   if (plain.parallel.zero_stage > 1) plain.parallel.zero_stage = 1, plain.parallel.zero_group = 0;
   plain.parallel.offload = {};
   const sim::Estimate e = form.quick(plain);

@@ -113,6 +113,8 @@ LayerFloor FloorTable::read(const Plan& small) const {
     const std::int64_t ps = computation(block.tasks, compute, cost_);
     if (i.layer >= small.model.total_layers()) {  // an MTP module counts with the head
       out.head += ps;
+      if (i.phase == Phase::forward) out.module_forward += ps;
+      else if (i.phase != Phase::weight) out.module_backward += ps;
     } else if (i.layer >= 0) {
       Passes& p = layers[static_cast<std::size_t>(i.layer)];
       if (i.phase == Phase::forward) p.forward += ps, take_least(kept, kept_bytes(block)), take_least(output, output_bytes(block));
@@ -149,7 +151,8 @@ const LayerFloor& FloorTable::of(const Plan& plan) {
   if (kinds.size() > 1) {
     const LayerFloor other = read(kinds.back());
     for (auto part : {&LayerFloor::forward, &LayerFloor::backward, &LayerFloor::again, &LayerFloor::back, &LayerFloor::embedding,
-                      &LayerFloor::head, &LayerFloor::elements, &LayerFloor::kept, &LayerFloor::output})
+                      &LayerFloor::head, &LayerFloor::module_forward, &LayerFloor::module_backward, &LayerFloor::elements,
+                      &LayerFloor::kept, &LayerFloor::output})
       (*floor).*part = std::min((*floor).*part, other.*part);
   }
   return *known_.emplace(std::move(key), std::move(floor)).first->second;

@@ -18,7 +18,8 @@ namespace tandem::search {
 struct LayerFloor {
   std::int64_t forward = 0, backward = 0, again = 0;  ///< ps a micro-batch; `again`: recomputation; `backward`: + weight gradients
   std::int64_t back = 0;                              ///< ps: the part of `backward` for which the previous stage waits
-  std::int64_t embedding = 0, head = 0;               ///< ps per micro-batch, both passes
+  std::int64_t embedding = 0, head = 0;               ///< ps per micro-batch, both passes; `head`: + MTP modules
+  std::int64_t module_forward = 0, module_backward = 0;  ///< ps per micro-batch: the MTP modules' part of `head`, no weight passes
   std::int64_t elements = 0;                          ///< parameters
   std::int64_t kept = 0;                              ///< bytes per micro-batch, until the backward pass; without recomputation
   std::int64_t output = 0;                            ///< of these, the next layer's input: all that is kept with recomputation
