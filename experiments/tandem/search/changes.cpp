@@ -19,10 +19,10 @@ namespace {
 constexpr std::int64_t kMostTimes = 64;     ///< largest multiple of the devices
 constexpr std::size_t kMostClusters = 3;
 
-/// Fields that determine a rank's memory. The last two are no default axes.
+/// Fields that determine a rank's memory. Those that are switched on are no default axes.
 constexpr std::array kOfMemory{"parallel.tensor", "parallel.pipeline", "parallel.context", "parallel.expert",
                                "training.micro_batch_size", "parallel.sequence_parallel", "training.recompute", "parallel.zero_stage"};
-constexpr std::array kOffload{"parallel.offload.optimizer", "parallel.offload.parameters"};
+constexpr std::array kSwitchedOn{"training.flash_attention", "parallel.offload.optimizer", "parallel.offload.parameters"};
 
 /// Values of a field that the question lacks.
 struct Untried {
@@ -164,7 +164,7 @@ class Finder {
     const std::int64_t per_node = make_topology(plan_.cluster)->devices_per_node();
     for (const AxisRequest& axis : default_axes(space_.question().draft.plan, per_node))
       if (std::find(kOfMemory.begin(), kOfMemory.end(), axis.field) != kOfMemory.end()) add(out, axis.field, axis.values);
-    for (const char* field : kOffload) add(out, field, {"true"});
+    for (const char* field : kSwitchedOn) add(out, field, {"true"});
     return out;
   }
 

@@ -33,10 +33,10 @@ struct Changes {
   std::vector<Change> found;       ///< fewest device seconds first
 };
 
-/// Tries values of one field that the question lacks: degrees, micro-batch, sequence parallelism, recomputation, sharding,
-/// offloading (with the question's most memory-saving values). If no single one helps, tries two fields. Also finds how often the
-/// devices must be doubled, and the three smallest devices with more memory that suffice. For these it tries without ZeRO 2 and 3
-/// first, if the question has ZeRO 0 or 1. `space` must be `request`'s, and nothing in it may fit. Throws program::Interrupted.
+/// Tries values of one field that the question lacks: degrees, micro-batch, sequence parallelism, recomputation, sharding, flash
+/// attention, offloading (with the question's most memory-saving values). If no single one helps, tries two fields. Also finds how
+/// often the devices must be doubled, and the three smallest devices with more memory that suffice. For these it tries without ZeRO 2
+/// and 3 first, if the question has ZeRO 0 or 1. `space` must be `request`'s, and nothing in it may fit. Throws program::Interrupted.
 Changes find_changes(const Request& request, const Space& space, const SearchOptions& options);
 
 }  // namespace tandem::search

@@ -133,6 +133,7 @@ double over(double value, double base) { return value / base - 1; }
 /// What would fit, each priced against the fastest layout that does not.
 std::string changes_text(const Search& search, const Answer& answer, const Changes& c) {
   if (!c.asked) return "";
+  if (std::string devices = devices_text(search, answer); !devices.empty()) return devices;
   if (!c.possible) return "no layout could run, whatever the memory:\n" + obstacles_text(search, answer);
   const Placed& u = c.unlimited;
   std::string out = "nothing fits " + bytes_text(u.room) + "; were memory no limit: " + time_text(seconds(u.step.time_ps)) + " a step with " +

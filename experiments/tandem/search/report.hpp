@@ -25,6 +25,9 @@ std::string page_json(const std::vector<Search*>& searches, const ParetoFront& f
 /// in words. Throws ConfigError where it names no axis, no value of one, or too many candidates.
 std::string why_text(const Search& search, const Answer& answer, const std::string& where);
 
+/// Where no degrees go into the number of devices: what they need; else empty.
+std::string devices_text(const Search& search, const Answer& answer);
+
 /// Where no layout could run: a line for each reason but memory, with what is wrong with the first candidate that has it.
 std::string obstacles_text(const Search& search, const Answer& answer);
 

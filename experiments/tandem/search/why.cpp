@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 
 #include "experiments/tandem/search/report.hpp"
 #include "models/base/text.hpp"
@@ -75,6 +76,48 @@ std::string why_text(const Search& search, const Answer& answer, const std::stri
     out += (counts[f] == 1 ? "    " : "    such as ") + space.text(first[f].id) + (first[f].reason.empty() ? "" : ": " + first[f].reason) + "\n";
   }
   return out;
+}
+
+namespace {
+
+/// A degree's values, by its axis or by the plan.
+std::vector<std::int64_t> values_of(const Space& space, const std::string& field, std::int64_t said) {
+  const std::ptrdiff_t axis = space.axis_of(field);
+  if (axis < 0) return {said};
+  std::vector<std::int64_t> out;
+  for (const AxisValue& v : space.axes()[static_cast<std::size_t>(axis)].values) out.push_back(std::stoll(v.text));
+  return out;
+}
+
+std::string or_text(const std::vector<std::int64_t>& numbers) {
+  std::vector<std::string> words;
+  for (const std::int64_t n : numbers) words.push_back(count_text(n));
+  return list_text(words, "or");
+}
+
+}  // namespace
+
+std::string devices_text(const Search& search, const Answer& answer) {
+  if (at(answer.counts, Outcome::devices) < answer.candidates) return "";
+  const Space& space = search.judge().space();
+  const Plan& plan = space.question().draft.plan;
+  const std::int64_t each = plan.cluster.ranks_per_device;
+  std::int64_t least = 1;
+  std::string out, names;
+  for (const auto& [name, said] : {std::pair("tensor", plan.parallel.tensor), std::pair("pipeline", plan.parallel.pipeline),
+                                   std::pair("context", plan.parallel.context), std::pair("data", plan.parallel.data)}) {
+    const std::string field = "parallel." + std::string(name);
+    if (field == "parallel.data" && space.axis_of(field) < 0 && !space.question().draft.given.contains(field)) continue;
+    const std::vector<std::int64_t> values = values_of(space, field, said);
+    least *= *std::min_element(values.begin(), values.end());
+    names += (names.empty() ? "" : " x ") + std::string(name);
+    std::vector<std::int64_t> devices;
+    for (const std::int64_t v : values) devices.push_back(v / std::gcd(v, each));
+    if (std::any_of(devices.begin(), devices.end(), [&](std::int64_t n) { return plan.cluster.devices % n == 0; })) continue;
+    out += "  " + std::string(name) + " " + or_text(values) + " needs a multiple of " + or_text(devices) + " devices\n";
+  }
+  if (out.empty()) out = "  no " + names + " goes into " + count_text(plan.cluster.devices * each) + " ranks: the least is " + count_text(least) + "\n";
+  return "no layout goes into the number of devices, " + count_text(plan.cluster.devices) + ":\n" + out;
 }
 
 std::string obstacles_text(const Search& search, const Answer& answer) {
