@@ -17,7 +17,7 @@ std::string_view meaning(Outcome outcome) {
       "does not fit the memory",
       "slower than the last row, by a lower bound",
       "refused by the stack",
-      "left out, --events reached",
+      "left out: --events reached, or interrupted",
       "estimated by the closed form",
       "simulated by events",
   };

@@ -16,7 +16,7 @@ enum class Outcome : std::uint8_t {
   too_large,  ///< exceeds the device's memory
   bounded,    ///< its lower bound on time exceeds the limit
   stack,      ///< the framework refuses it
-  left,       ///< not simulated, because the allowed number of simulations was reached
+  left,       ///< not simulated: the allowed number was reached, or the search was interrupted
   estimated,  ///< in closed form
   simulated,  ///< by the event simulation
 };

@@ -270,6 +270,25 @@ Answer Search::answer() const {
   return out;
 }
 
+Answer Search::answer_so_far(std::int64_t rows) const {
+  Answer out = answer_from(known_.simulated, kNoLimit);
+  out.complete = false, out.interrupted = true;
+  at(out.counts, Outcome::left) += std::exchange(at(out.counts, Outcome::bounded), 0);
+  const auto most = static_cast<std::size_t>(rows);
+  if (out.best.size() > most) out.best.resize(most);
+  for (const Found& f : found())
+    if (f.estimated() && known_.simulated.count(f.id) == 0) out.estimated.push_back(f);
+  std::sort(out.estimated.begin(), out.estimated.end(),
+            [](const Found& a, const Found& b) { return std::pair(a.estimate_ps, a.id) < std::pair(b.estimate_ps, b.id); });
+  if (out.estimated.size() > most) out.estimated.resize(most);
+  return out;
+}
+
+std::int64_t Search::settled_groups() const {
+  const auto refused = [](const GroupFact& f) { return f.known && f.outcome != Outcome::bounded; };
+  return std::count_if(known_.facts.begin(), known_.facts.end(), refused) + static_cast<std::int64_t>(known_.groups.size());
+}
+
 Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int64_t limit_ps, Position end) const {
   Answer out;
   out.candidates = space_.size();

@@ -37,6 +37,8 @@ struct Answer {
   Position end = kEnd;              ///< the first candidate whose bound was not refined
   std::int64_t limit_ps = kNoLimit; ///< step time of the last of the best; slower candidates do not count
   bool complete = true;             ///< false: --events was reached, so a better candidate may be missing
+  bool interrupted = false;         ///< candidates that explore() had not reached are missing, too
+  std::vector<Found> estimated;     ///< if interrupted: the best estimates without a simulation, fastest first
 };
 
 class Search {
@@ -50,6 +52,11 @@ class Search {
   void explore();
   /// The answer for the whole space. Call it after explore(), if there are no other shards.
   Answer answer() const;
+  /// The answer from what is known after an interruption: at most `rows` simulated, fitting candidates and as many estimates. All
+  /// others are left out.
+  Answer answer_so_far(std::int64_t rows) const;
+  /// The number of groups that are refused or estimated.
+  std::int64_t settled_groups() const;
   /// The answer from these simulations and the refined bounds before `end`, valid up to `limit_ps`. All fitting ones are rows.
   Answer answer_from(std::map<CandidateId, Simulated> simulated, std::int64_t limit_ps, Position end = kEnd) const;
 
