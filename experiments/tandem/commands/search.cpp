@@ -183,7 +183,9 @@ void add_question(CLI::App& c, Options& o) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27));
   c.add_option("--global-batch", o.request.batch, "sequences of a step [the plan's, else some 4 M tokens]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
-  c.add_option("--axis", o.request.axes, "values of a field, \"tensor=1,2,4\"; may be given again, once for a field")
+  c.add_option("--axis", o.request.axes, "values of a plan field, \"tensor=1,2,4\"; may be given again, once for a field. NAME is the last word of a field of parallel or "
+                 "training: tensor, virtual_pipeline, token_dispatcher, micro_batch_size, flash_attention, recompute, ... VALUE is as in a "
+                 "plan file, a list as JSON. For a field that is not searched by default, the axis widens the search")
       ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name("NAME=VALUE,...");
   add_stack_option(c, o.request.stack);
   c.add_flag("--any-stack", o.search.any_stack, "do not refuse what the stack cannot run");

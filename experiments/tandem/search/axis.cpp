@@ -82,6 +82,8 @@ std::string axis_field(const std::string& name, const std::string& file) {
                             meant.empty() ? "name a field such as tensor, pipeline or recompute" : "did you mean \"" + meant + "\"?"});
 }
 
+std::string word_of(const std::string& json_text) { return text_of(json::parse(json_text)); }
+
 AxisRequest read_axis(const std::string& text) {
   const std::size_t middle = text.find('=');
   if (middle == 0 || middle == std::string::npos || middle + 1 == text.size())

@@ -1,9 +1,11 @@
 #include "experiments/tandem/search/default_axes.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "models/base/text.hpp"
+#include "models/fields/plan_fields.hpp"
 
 namespace tandem::search {
 
@@ -11,6 +13,7 @@ namespace {
 
 constexpr std::int64_t kMostMicroBatch = 8, kMostContext = 16, kMostChunks = 12;
 constexpr std::int64_t kLongSequence = 8192;  ///< sequences from this length on are worth splitting
+constexpr std::size_t kFewChunkCounts = 4;    ///< fewer that divide the layers are too few to choose from
 
 AxisRequest axis(const char* field, const std::vector<std::int64_t>& values) {
   AxisRequest out{field, {}};
@@ -45,7 +48,35 @@ std::vector<std::int64_t> micro_batches(const Plan& p) {
   return out;
 }
 
+/// Chunks of a stage. Counts that divide the layers, or the layers with the embedding and the head as one each, can make chunks of one
+/// size. Where few divide the layers, small counts are offered too, whose chunks differ by a layer.
+std::vector<std::int64_t> chunk_counts(std::int64_t layers) {
+  const std::int64_t most = std::min(kMostChunks, std::max<std::int64_t>(1, layers / 2));
+  std::vector<std::int64_t> out = at_most(divisors(layers), most);
+  if (out.size() < kFewChunkCounts)
+    for (std::int64_t n = 2; n <= static_cast<std::int64_t>(kFewChunkCounts); ++n) out.push_back(n);
+  for (const std::int64_t n : divisors(layers + 2)) out.push_back(n);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return at_most(std::move(out), most);
+}
+
+/// All values of a flag or of a field with names, as JSON.
+AxisRequest every_value(const char* field) {
+  const nlohmann::json schema = find_field(field)->schema();
+  AxisRequest out{field, {"false", "true"}};
+  if (!schema.contains("enum")) return out;
+  out.values.clear();
+  for (const nlohmann::json& value : schema["enum"]) out.values.push_back(value.dump());
+  return out;
+}
+
 }  // namespace
+
+std::vector<AxisRequest> more_axes(const Plan& p) {
+  if (p.model.moe.num_experts == 0) return {};
+  return {every_value("parallel.token_dispatcher"), every_value("parallel.overlap_experts")};
+}
 
 std::vector<AxisRequest> default_axes(const Plan& p, std::int64_t per_node) {
   const std::int64_t devices = p.cluster.devices, layers = p.model.total_layers();
@@ -56,7 +87,7 @@ std::vector<AxisRequest> default_axes(const Plan& p, std::int64_t per_node) {
   if (p.model.moe.num_experts > 0) out.push_back(axis("parallel.expert", common(devices, p.model.moe.num_experts, devices)));
   out.push_back(axis("training.micro_batch_size", micro_batches(p)));
   out.push_back({"parallel.schedule", {"\"1f1b\"", "\"interleaved\""}});
-  out.push_back(axis("parallel.virtual_pipeline", at_most(divisors(layers), std::min(kMostChunks, std::max<std::int64_t>(1, layers / 2)))));
+  out.push_back(axis("parallel.virtual_pipeline", chunk_counts(layers)));
   out.push_back({"parallel.sequence_parallel", {"false", "true"}});
   out.push_back({"training.recompute", {"\"none\"", "\"selective\"", "\"full\""}});
   out.push_back(axis("parallel.zero_stage", {0, 1, 2, 3}));

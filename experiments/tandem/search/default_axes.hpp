@@ -12,4 +12,7 @@ namespace tandem::search {
 /// recomputation, sequence parallelism. Only values that the model, batch and devices allow. `per_node`: devices per node.
 std::vector<AxisRequest> default_axes(const Plan& draft, std::int64_t per_node);
 
+/// Fields that may matter to the plan and that no default axis varies, with all their values: how rows reach experts.
+std::vector<AxisRequest> more_axes(const Plan& draft);
+
 }  // namespace tandem::search

@@ -79,6 +79,7 @@ ordered_json front_json(const std::vector<Search*>& searches, const ParetoFront&
           {"global_batch_size", plan.training.global_batch_size},
           {"seq_length", plan.training.seq_length},
           {"chosen", first.question().told},
+          {"not_searched", first.question().unsearched},
           {"objectives", objectives},
           {"left_out", left_out(searches, front)},
           {"complete", front.complete},

@@ -46,6 +46,7 @@ class QuestionReader {
       const bool wanted = open || names(automatic, axis.field);
       if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
     }
+    if (open) tell_unsearched(chosen);
     order(chosen, per_node);
     require_known(automatic, chosen);
     for (const AxisRequest& axis : chosen) out_.axes.push_back(make_axis(axis));
@@ -176,6 +177,16 @@ class QuestionReader {
       out.push_back(std::move(axis));
     }
     return out;
+  }
+
+  /// Fields that matter to the model, and that neither an axis nor the plan says.
+  void tell_unsearched(const std::vector<AxisRequest>& chosen) {
+    for (const AxisRequest& axis : more_axes(out_.draft.plan)) {
+      if (names(chosen, axis.field) || out_.draft.given.contains(axis.field)) continue;
+      std::string text = axis.field.substr(axis.field.find('.') + 1) + "=";
+      for (const std::string& v : axis.values) text += (text.back() == '=' ? "" : ",") + word_of(v);
+      out_.unsearched.push_back(std::move(text));
+    }
   }
 
   /// The document's draft, with values for required fields.

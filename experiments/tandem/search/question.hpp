@@ -27,6 +27,7 @@ struct Question {
   PlanDraft draft;                   ///< parsed from the document
   std::vector<Axis> axes;
   std::vector<std::string> told;     ///< automatic choices, one sentence each
+  std::vector<std::string> unsearched;  ///< axes that --axis would add: "token_dispatcher=alltoall,deepep"
 };
 
 /// Reads everything that a request names. Throws ConfigError and InfeasibleError.

@@ -175,7 +175,7 @@ ordered_json changes_json(const Changes& c) {
 std::string to_text(const Search& search, const Answer& answer, const Changes& changes) {
   const Space& space = search.judge().space();
   std::string out = title(space);
-  for (const std::string& t : space.question().told) out += "chosen: " + t + "\n";
+  out += question_text(space.question());
   const Judge& judge = search.judge();
   if (!answer.best.empty())
     out += best_text(space, answer) + types_text(space, answer) + wider_text(judge, answer) + host_text(judge, answer) +
@@ -198,6 +198,7 @@ std::string to_json(const Search& search, const Answer& answer, const Changes& c
       {"devices", plan.cluster.devices},
       {"stack", plan.stack.name + "@" + text_of(plan.stack.as_of)},
       {"chosen", space.question().told},
+      {"not_searched", space.question().unsearched},
       {"candidates", answer.candidates},
       {"counts", counts_json(answer)},
       {"complete", answer.complete},

@@ -71,6 +71,23 @@ ordered_json notes_json(const Judge& judge, const Simulated& s) {
   return note.empty() ? ordered_json::array() : ordered_json::array({note});
 }
 
+std::string question_text(const Question& question) {
+  std::string out, names, axes;
+  for (const std::string& t : question.told) out += "chosen: " + t + "\n";
+  for (const std::string& axis : question.unsearched) {
+    names += (names.empty() ? "" : ", ") + axis.substr(0, axis.find('='));
+    axes += " --axis " + axis;
+  }
+  return out + (names.empty() ? "" : "not searched: " + names + ";" + axes + " would search them\n");
+}
+
+std::string interrupted_text(const std::vector<const Search*>& searches) {
+  std::int64_t settled = 0, groups = 0;
+  for (const Search* s : searches) settled += s->settled_groups(), groups += s->judge().space().groups();
+  return "interrupted: " + count_text(settled) + " of " + count_text(groups) +
+         " groups looked at; a better layout may be among the others\n";
+}
+
 std::string counts_text(const Answer& answer) {
   std::string out = count_text(answer.candidates) + (answer.candidates == 1 ? " candidate\n" : " candidates\n");
   for (std::size_t f = 0; f < kFates; ++f)

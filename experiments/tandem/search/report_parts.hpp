@@ -51,6 +51,12 @@ class HostLimited {
 /// What there is to say of one row alone.
 nlohmann::ordered_json notes_json(const Judge& judge, const Simulated& s);
 
+/// What was chosen that nobody said, and what was not searched; a line each.
+std::string question_text(const Question& question);
+
+/// How far searches had come when they were interrupted.
+std::string interrupted_text(const std::vector<const Search*>& searches);
+
 /// How many candidates are under each reason.
 std::string counts_text(const Answer& answer);
 nlohmann::ordered_json counts_json(const Answer& answer);
