@@ -2,7 +2,7 @@
 
 const OBJECTIVES = {
   step_time_s: ["step time", seconds], needed_bytes: ["memory of the neediest rank", bytes],
-  cost: ["cost of a step", (v) => number(v)], energy_kwh: ["energy of a step", (v) => `${number(1000 * v)} Wh`],
+  cost: ["cost of a step", (v) => (v === null ? "–" : number(v))], energy_kwh: ["energy of a step", (v) => (v === null ? "–" : `${number(1000 * v)} Wh`)],
 };
 const front = data.pareto, others = data.others, spaces = data.spaces;
 const spaceName = (p) => `${number(p.devices)} of ${p.cluster}`;
@@ -10,14 +10,14 @@ const spaceOf = (p) => spaces.findIndex((s) => s.cluster === p.cluster && s.devi
 const fields = [...new Set(front.flatMap((p) => Object.keys(p.at)))].filter((f) => new Set([...front, ...others].map((p) => String(p.at[f]))).size > 1);
 const short = (field) => words(field.replace(/^(parallel|training)\./, ""));
 const layout = (p) => fields.filter((f) => p.at[f] !== undefined).map((f) => `${short(f)} ${p.at[f]}`).join(", ");
-const best = (key) => front.reduce((a, b) => (b[key] < a[key] ? b : a));
+const best = (key) => front.filter((p) => p[key] !== null).reduce((a, b) => (b[key] < a[key] ? b : a), front[0]);
 
 // ---- head ----
 
 page.append(make("h1", {}, `${data.model}: Pareto front`),
   make("p", {}, `Global batch ${number(data.global_batch_size)} x ${number(data.seq_length)} tokens. Each layout below was simulated and fits. None is better than another in ${data.objectives.map((o) => OBJECTIVES[o][0]).join(", ")} at once.`),
   ...[...data.chosen.map((t) => `Chosen: ${t}.`), ...data.left_out].map((t) => make("p", { class: "soft" }, t)),
-  ...(data.complete ? [] : [make("p", { class: "bad" }, "Not all that could be on the front were simulated: --events N simulates more.")]),
+  ...(data.complete ? [] : [make("p", { class: "bad" }, data.interrupted ? "The search was interrupted: better layouts may be missing." : "Not all that could be on the front were simulated: --events N simulates more.")]),
   cards([["layouts on the front", number(front.length)], ["simulated layouts that are not", number(others.length)],
     ...data.objectives.map((o) => [`least ${OBJECTIVES[o][0]}`, OBJECTIVES[o][1](best(o)[o])])]));
 
@@ -46,7 +46,8 @@ function describe(p) {
 
 function scatter() {
   const width = Math.max(320, Math.min(1350, innerWidth - 40)), height = 420, left = 84, bottom = 44;
-  const all = [...others, ...front];
+  const placed = (points) => points.filter((p) => p[state.x] !== null && p[state.y] !== null);
+  const all = placed([...others, ...front]);
   const x = scale(all.map((p) => p[state.x]), left, width - 18), y = scale(all.map((p) => p[state.y]), height - bottom, 12);
   const [xName, xShow] = OBJECTIVES[state.x], [yName, yShow] = OBJECTIVES[state.y];
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${yName} over ${xName}` });
@@ -55,9 +56,9 @@ function scatter() {
   for (const v of x.marks(width > 700 ? 9 : 4))
     svg.append(make("text", { class: "soft", x: x.at(v), y: height - bottom + 18, "text-anchor": "middle" }, xShow(v)));
   svg.append(make("text", { class: "soft", x: (left + width - 18) / 2, y: height - 6, "text-anchor": "middle" }, xName), make("text", { class: "soft", x: 8, y: 12 }, yName));
-  for (const p of others)
+  for (const p of placed(others))
     svg.append(make("circle", { cx: x.at(p[state.x]), cy: y.at(p[state.y]), r: 3, fill: "none", stroke: colour(spaceOf(p)), "stroke-opacity": 0.5, ...tipped(`not on the front\n${describe(p)}`) }));
-  for (const p of front)
+  for (const p of placed(front))
     svg.append(make("circle", { cx: x.at(p[state.x]), cy: y.at(p[state.y]), r: 5, fill: colour(spaceOf(p)), ...tipped(describe(p)) }));
   return svg;
 }

@@ -20,7 +20,7 @@ namespace {
 volatile std::sig_atomic_t interrupts = 0, told = 1;
 
 constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP};  // Ctrl-C, time limit of a batch system, closed terminal
-constexpr char kNotice[] = "interrupted: finishing what is running and keeping its results; interrupt again to end at once\n";
+constexpr char kNotice[] = "interrupted: finishing what is running; interrupt again to end at once\n";
 constexpr char kEnd[] = "interrupted\n";
 
 /// Signals ignored under `nohup` stay ignored.

@@ -10,10 +10,14 @@
 
 namespace tandem::program {
 
-/// After two seconds, shows every half second on a terminal what is being done and for how long. Silent elsewhere.
+/// What Waiting does where stderr is no terminal.
+enum class Elsewhere { silent, lines };
+
+/// After two seconds, shows every half second on a terminal what is being done and for how long. Elsewhere it is silent, or logs a line
+/// every ten seconds.
 class Waiting {
  public:
-  explicit Waiting(std::string what);
+  explicit Waiting(std::string what, Elsewhere elsewhere = Elsewhere::silent);
   ~Waiting();
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
@@ -22,6 +26,8 @@ class Waiting {
 
  private:
   void tell();
+  void log_lines();
+  std::string line() const;
 
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::mutex mutex_;

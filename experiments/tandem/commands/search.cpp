@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <optional>
 
@@ -47,22 +48,16 @@ class Searches {
   Searches(const Searches&) = delete;
   Searches& operator=(const Searches&) = delete;
 
-  /// Finds out what the answer needs; what is known is kept when it ends, whole or interrupted.
-  void explore() {
+  /// Finds out what the answer needs; false where it was interrupted. --keep keeps what is known either way.
+  bool explore() {
     if (!options_.merge.empty()) search::merge(options_.merge, list());
     if (keeper_->resume()) log("tandem: goes on from " + options_.keep);
-    try {
-      const Waiting waiting("searching");
-      for (search::Search& s : searches_)
-        if (options_.pareto) searched_.push_back(search::explore_front(s));
-        else s.explore();
-    } catch (const Interrupted&) {
-      keeper_->write(false);
-      log(options_.keep.empty() ? "tandem: nothing is kept; --keep FILE would"
+    const bool whole = explored();
+    keeper_->write(whole);
+    if (!whole)
+      log(options_.keep.empty() ? "tandem: this search cannot go on later; one with --keep FILE can"
                                 : "tandem: " + options_.keep + " keeps what is known; the same command goes on from it");
-      throw;
-    }
-    keeper_->write(true);
+    return whole;
   }
 
   std::vector<search::Search*> list() {
@@ -72,16 +67,55 @@ class Searches {
   }
   search::Search& first() { return searches_.front(); }
   const search::Request& first_request() const { return requests_.front(); }
-  std::vector<search::FrontSearch> take_searched() { return std::move(searched_); }
+  /// What fronts were made of, those that were interrupted too.
+  std::vector<search::FrontSearch> take_fronts() {
+    fronts_.resize(searches_.size(), search::FrontSearch{{}, false, true});
+    return std::move(fronts_);
+  }
 
  private:
+  bool explored() {
+    waiting_.emplace(progress(), Elsewhere::lines);
+    bool whole = true;
+    try {
+      for (search::Search& s : searches_)
+        if (options_.pareto) fronts_.push_back(search::explore_front(s));
+        else s.explore();
+    } catch (const Interrupted&) {
+      whole = false;
+    }
+    waiting_.reset();
+    return whole;
+  }
+
+  void learned() {
+    constexpr std::chrono::milliseconds kPause{400};  // a terminal shows no more
+    keeper_->learned();
+    const auto now = std::chrono::steady_clock::now();
+    if (!waiting_ || now - told_ < kPause) return;
+    told_ = now;
+    waiting_->at(progress());
+  }
+
+  std::string progress() const {
+    std::int64_t settled = 0, groups = 0, sharp = 0;
+    std::size_t simulated = 0;
+    for (const search::Search& s : searches_) {
+      settled += s.settled_groups(), groups += s.judge().space().groups();
+      simulated += s.knowledge().simulated.size();
+      for (const search::GroupFact& f : s.knowledge().facts) sharp += f.sharp ? 1 : 0;
+    }
+    return "searching: " + count_text(settled) + " of " + count_text(groups) + " groups looked at, bounds of " + count_text(sharp) +
+           " sharpened, " + count_text(static_cast<std::int64_t>(simulated)) + " layouts simulated";
+  }
+
   void add(const std::string& cluster, std::int64_t devices) {
     search::Request request = options_.request;
     request.cluster = cluster, request.devices = devices, request.compared = options_.devices;
     search::SearchOptions options = options_.search;
     options.jobs = interruptible(options_.jobs);
     options.shard = options_.shard.index, options.shards = options_.shard.of;
-    options.learned = [this] { keeper_->learned(); };
+    options.learned = [this] { learned(); };
     requests_.push_back(request);
     spaces_.emplace_back(search::read_question(request));
     searches_.emplace_back(spaces_.back(), options);
@@ -93,7 +127,9 @@ class Searches {
   std::deque<search::Space> spaces_;
   std::deque<search::Search> searches_;
   std::optional<search::Keeper> keeper_;
-  std::vector<search::FrontSearch> searched_;
+  std::vector<search::FrontSearch> fronts_;
+  std::optional<Waiting> waiting_;  ///< while it explores
+  std::chrono::steady_clock::time_point told_;
 };
 
 /// A shard has no answer: its file is what it makes.
@@ -120,36 +156,70 @@ ExitCode nothing_found(const Options& o, bool complete) {
   return ExitCode::nothing;
 }
 
+void tell_answer(const search::Search& search, const search::Answer& answer, const search::Changes& changes, const Options& o) {
+  o.json ? print_json(search::to_json(search, answer, changes)) : print(search::to_text(search, answer, changes));
+}
+
+void export_plan(const search::Space& space, search::CandidateId id, const std::string& path) {
+  if (!path.empty()) write_text(path, space.document(id));
+}
+
+/// The best that an interrupted search has found.
+ExitCode tell_interrupted(const search::Search& search, const Options& o) {
+  const search::Answer answer = search.answer_so_far(o.search.best);
+  tell_answer(search, answer, {}, o);
+  if (!answer.best.empty()) export_plan(search.judge().space(), answer.best.front().id, place_when_interrupted(o.out));
+  return ExitCode::interrupted;
+}
+
+ExitCode tell_nothing_fits(Searches& all, const search::Answer& answer, const Options& o) {
+  const search::Search& search = all.first();
+  log("tandem: nothing fits; looking for changes with which something would");
+  search::Changes changes;
+  bool whole = true;
+  try {
+    const Waiting waiting("trying changes", Elsewhere::lines);
+    changes = search::find_changes(all.first_request(), search.judge().space(), search.options());
+  } catch (const Interrupted&) {
+    log("tandem: not all changes were tried");
+    whole = false;
+  }
+  tell_answer(search, answer, changes, o);
+  tell_why(search, answer, o);
+  return whole ? nothing_found(o, answer.complete) : ExitCode::interrupted;
+}
+
 ExitCode tell(Searches& all, const Options& o) {
   const search::Search& search = all.first();
   const search::Answer answer = search.answer();
-  search::Changes changes;
-  if (answer.best.empty()) {
-    log("tandem: nothing fits; looking for changes with which something would");
-    const Waiting waiting("trying changes");
-    changes = search::find_changes(all.first_request(), search.judge().space(), search.options());
-  }
-  o.json ? print_json(search::to_json(search, answer, changes)) : print(search::to_text(search, answer, changes));
+  if (answer.best.empty()) return tell_nothing_fits(all, answer, o);
+  tell_answer(search, answer, {}, o);
   tell_why(search, answer, o);
-  if (answer.best.empty()) return nothing_found(o, answer.complete);
-  if (!o.out.empty()) write_text(o.out, search.judge().space().document(answer.best.front().id));
+  export_plan(search.judge().space(), answer.best.front().id, o.out);
   return ExitCode::ok;
 }
 
-ExitCode tell_front(Searches& all, const Options& o) {
-  const std::vector<search::Search*> searches = all.list();
+/// What the places cost. Says before the search which objectives some of them do not have.
+std::vector<search::Rates> rates_of_places(const std::vector<search::Search*>& searches, const Options& o) {
   std::vector<search::Rates> rates;
   for (const search::Search* s : searches) rates.push_back(search::rates_of(s->judge().space(), o.price));
-  const search::ParetoFront front = search::pareto_front(searches, all.take_searched(), std::move(rates));
+  for (const std::string& text : search::left_out(searches, rates)) log("tandem: " + text);
+  return rates;
+}
+
+ExitCode tell_front(Searches& all, std::vector<search::Rates> rates, bool whole, const Options& o) {
+  const std::vector<search::Search*> searches = all.list();
+  const search::ParetoFront front = search::pareto_front(searches, all.take_fronts(), std::move(rates));
   o.json ? print_json(search::to_json(searches, front)) : print(search::to_text(searches, front));
-  tell_why(*searches.front(), front.answers.front(), o);
-  if (front.points.empty()) return nothing_found(o, front.complete);
+  if (whole) tell_why(*searches.front(), front.answers.front(), o);
+  if (front.points.empty()) return whole ? nothing_found(o, front.complete) : ExitCode::interrupted;
+  const auto path = [&](const std::string& asked) { return whole ? asked : place_when_interrupted(asked); };
   const search::ParetoPoint& best = front.points.front();
   const search::Space& space = searches[best.search]->judge().space();
-  if (!o.out.empty()) write_text(o.out, space.document(best.step.id));
+  export_plan(space, best.step.id, path(o.out));
   if (!o.page.empty())
-    write_text(o.page, html_page("search", title(space.plan(0)) + ", Pareto front – Tandem", search::page_json(searches, front)));
-  return ExitCode::ok;
+    write_text(path(o.page), html_page("search", title(space.plan(0)) + ", Pareto front – Tandem", search::page_json(searches, front)));
+  return whole ? ExitCode::ok : ExitCode::interrupted;
 }
 
 /// Several places make a front; the fastest layout of each is another question.
@@ -168,9 +238,11 @@ ExitCode search_plans(const Options& o) {
   if (is_preset_path(o.request.subject)) inputs.push_back(o.request.subject);
   prepare_outputs({o.out, o.keep, o.page}, inputs);
   Searches all(o);
-  all.explore();
-  if (o.shard.of > 1) return end_shard(all, o);
-  return o.pareto ? tell_front(all, o) : tell(all, o);
+  std::vector<search::Rates> rates = o.pareto ? rates_of_places(all.list(), o) : std::vector<search::Rates>{};
+  const bool whole = all.explore();
+  if (o.shard.of > 1) return whole ? end_shard(all, o) : ExitCode::interrupted;
+  if (o.pareto) return tell_front(all, std::move(rates), whole, o);
+  return whole ? tell(all, o) : tell_interrupted(all.first(), o);
 }
 
 void add_question(CLI::App& c, Options& o) {

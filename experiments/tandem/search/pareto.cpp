@@ -46,6 +46,10 @@ std::vector<const Found*> front_of(std::vector<const Found*> rest) {
   return out;
 }
 
+std::optional<double> times(double factor, const std::optional<double>& rate) {
+  return rate ? std::optional(factor * *rate) : std::nullopt;
+}
+
 bool no_worse(const ParetoPoint& a, const ParetoPoint& b) {
   const auto x = a.figures(), y = b.figures();
   for (std::size_t i = 0; i < x.size(); ++i)
@@ -68,6 +72,23 @@ Rates rates_of(const Space& space, const planning::PriceChoice& price) {
   if (c.price) out.price = c.price->device_hour, out.currency = c.price->currency;
   else out.no_price = planning::no_price(request, facts, a).message();
   if (c.power) out.kilowatts = sim::energy_kwh(c.power->draw, {1, 0}, c.power->pue);
+  return out;
+}
+
+std::vector<std::string> left_out(const std::vector<Search*>& searches, const std::vector<Rates>& rates) {
+  const bool cost = std::any_of(rates.begin(), rates.end(), [](const Rates& r) { return r.price.has_value(); });
+  const bool energy = std::any_of(rates.begin(), rates.end(), [](const Rates& r) { return r.kilowatts.has_value(); });
+  std::vector<std::string> out;
+  const auto add = [&](bool others, const std::string& what, const Plan& plan, const std::string& why) {
+    std::string text = what + " is left out" + (others ? " of rows on " + plan.cluster.preset : "") + ": " + why;
+    if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(std::move(text));  // once for all numbers of devices
+  };
+  for (std::size_t i = 0; i < searches.size(); ++i) {
+    const Plan& plan = searches[i]->judge().space().question().draft.plan;
+    if (!rates[i].price) add(cost, "cost", plan, rates[i].no_price);
+    if (!rates[i].kilowatts)
+      add(energy, "energy", plan, "the watts of " + searches[i]->judge().topology().device().name + " are not known");
+  }
   return out;
 }
 
@@ -100,16 +121,18 @@ FrontSearch explore_front(Search& search) {
 ParetoFront pareto_front(const std::vector<Search*>& searches, std::vector<FrontSearch> searched, std::vector<Rates> rates) {
   ParetoFront out;
   out.rates = std::move(rates);
-  for (const Rates& r : out.rates) out.cost = out.cost && r.price, out.energy = out.energy && r.kilowatts;
+  for (const Rates& r : out.rates) out.cost = out.cost || r.price, out.energy = out.energy || r.kilowatts;
   std::vector<ParetoPoint> all;
   for (std::size_t i = 0; i < searches.size(); ++i) {
     out.complete = out.complete && searched[i].complete;
-    out.answers.push_back(searches[i]->answer_from(std::move(searched[i].simulated), kNoLimit));
+    out.interrupted = out.interrupted || searched[i].interrupted;
+    out.answers.push_back(searched[i].interrupted ? searches[i]->answer_so_far(kNoLimit)
+                                                  : searches[i]->answer_from(std::move(searched[i].simulated), kNoLimit));
     const auto devices = static_cast<double>(searches[i]->judge().space().question().draft.plan.cluster.devices);
     for (const Simulated& s : out.answers.back().best) {
       const double device_hours = static_cast<double>(s.time_ps) / kPsPerHour * devices;
       const Rates& rates_here = out.rates[i];
-      all.push_back({i, s, out.cost ? device_hours * *rates_here.price : 0, out.energy ? device_hours * *rates_here.kilowatts : 0});
+      all.push_back({i, s, times(device_hours, rates_here.price), times(device_hours, rates_here.kilowatts)});
     }
   }
   const auto key = [](const ParetoPoint& p) { return std::tuple(p.figures(), p.search, p.step.id); };

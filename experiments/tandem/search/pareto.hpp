@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -21,6 +22,9 @@ struct Rates {
   std::string no_price;          ///< why there is no price
 };
 
+/// A sentence for each place and objective that is not known of it; once for places of one cluster.
+std::vector<std::string> left_out(const std::vector<Search*>& searches, const std::vector<Rates>& rates);
+
 /// Rates of a space's devices, from topology/budget and the user's options. Throws ConfigError.
 Rates rates_of(const Space& space, const planning::PriceChoice& price);
 
@@ -28,11 +32,13 @@ Rates rates_of(const Space& space, const planning::PriceChoice& price);
 struct ParetoPoint {
   std::size_t search = 0;
   Simulated step;
-  double cost = 0, energy_kwh = 0;   ///< of the step; 0 if it is no objective
+  std::optional<double> cost, energy_kwh;   ///< of the step; nothing if the place's rate is unknown
 
-  /// Step time, memory, cost and energy; less is better.
+  /// Step time, memory, cost and energy; less is better. An unknown one is infinite.
   std::array<double, 4> figures() const {
-    return {static_cast<double>(step.time_ps), static_cast<double>(step.needed), cost, energy_kwh};
+    constexpr double kUnknown = std::numeric_limits<double>::infinity();
+    return {static_cast<double>(step.time_ps), static_cast<double>(step.needed), cost.value_or(kUnknown),
+            energy_kwh.value_or(kUnknown)};
   }
 };
 
@@ -41,8 +47,9 @@ struct ParetoFront {
   std::vector<ParetoPoint> others;   ///< simulated and fitting, but dominated by one of `points`
   std::vector<Answer> answers;       ///< by search
   std::vector<Rates> rates;          ///< by search
-  bool cost = true, energy = true;   ///< objectives; false if a cluster's rate is unknown
-  bool complete = true;              ///< false: a search reached its limit --events
+  bool cost = false, energy = false; ///< objectives; false if all clusters' rates are unknown
+  bool complete = true;              ///< false: a search reached its limit --events, or was interrupted
+  bool interrupted = false;
 };
 
 /// Estimates the search's whole shard. Then simulates the front of the estimates, then that of the remaining ones, until none of
@@ -51,6 +58,7 @@ struct ParetoFront {
 struct FrontSearch {
   std::map<CandidateId, Simulated> simulated;
   bool complete = true;
+  bool interrupted = false;          ///< all that the search has simulated counts
 };
 FrontSearch explore_front(Search& search);
 

@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "experiments/tandem/search/report.hpp"
 #include "experiments/tandem/search/report_parts.hpp"
@@ -24,18 +27,18 @@ std::string objectives_text(const ParetoFront& front) {
   return list_text(names);
 }
 
-/// A sentence for each omitted objective.
-std::vector<std::string> left_out(const std::vector<Search*>& searches, const ParetoFront& front) {
-  std::vector<std::string> out;
-  for (std::size_t i = 0; i < searches.size(); ++i) {
-    if (!front.cost && !front.rates[i].price) out.push_back("cost is left out: " + front.rates[i].no_price);
-    if (!front.energy && !front.rates[i].kilowatts)
-      out.push_back("energy is left out: the watts of " + searches[i]->judge().topology().device().name + " are not known");
-  }
-  return out;
+/// "USD a step": the currency where all prices have one.
+std::string cost_title(const ParetoFront& front) {
+  std::set<std::string> currencies;
+  for (const Rates& r : front.rates)
+    if (r.price) currencies.insert(r.currency);
+  const bool one = currencies.size() == 1 && !currencies.begin()->empty();
+  return (one ? *currencies.begin() : "cost") + " a step";
 }
 
-ordered_json point_json(const std::vector<Search*>& searches, const ParetoFront& front, const ParetoPoint& p) {
+ordered_json figure_json(const std::optional<double>& figure) { return figure ? ordered_json(*figure) : ordered_json(); }
+
+ordered_json point_json(const std::vector<Search*>& searches, const ParetoPoint& p) {
   const Space& space = space_of(searches, p);
   const ClusterSpec& cluster = space.question().draft.plan.cluster;
   return {{"cluster", cluster.preset},
@@ -46,8 +49,8 @@ ordered_json point_json(const std::vector<Search*>& searches, const ParetoFront&
           {"step_time_high_s", p.step.high_s},
           {"step_time_wider", searches[p.search]->judge().why_wider(p.step.id)},
           {"needed_bytes", p.step.needed},
-          {"cost", front.cost ? ordered_json(p.cost) : ordered_json()},
-          {"energy_kwh", front.energy ? ordered_json(p.energy_kwh) : ordered_json()},
+          {"cost", figure_json(p.cost)},
+          {"energy_kwh", figure_json(p.energy_kwh)},
           {"tokens_per_s", p.step.tokens_per_s},
           {"mfu", p.step.mfu},
           {"notes", notes_json(searches[p.search]->judge(), p.step)}};
@@ -71,7 +74,7 @@ ordered_json front_json(const std::vector<Search*>& searches, const ParetoFront&
   const Plan plan = first.plan(0);
   ordered_json spaces = ordered_json::array(), points = spaces, objectives = {"step_time_s", "needed_bytes"};
   for (std::size_t i = 0; i < searches.size(); ++i) spaces.push_back(space_json(*searches[i], front.answers[i], front.rates[i]));
-  for (const ParetoPoint& p : front.points) points.push_back(point_json(searches, front, p));
+  for (const ParetoPoint& p : front.points) points.push_back(point_json(searches, p));
   if (front.cost) objectives.push_back("cost");
   if (front.energy) objectives.push_back("energy_kwh");
   return {{"schema_version", 1},
@@ -81,8 +84,9 @@ ordered_json front_json(const std::vector<Search*>& searches, const ParetoFront&
           {"chosen", first.question().told},
           {"not_searched", first.question().unsearched},
           {"objectives", objectives},
-          {"left_out", left_out(searches, front)},
+          {"left_out", left_out(searches, front.rates)},
           {"complete", front.complete},
+          {"interrupted", front.interrupted},
           {"spaces", spaces},
           {"pareto", points}};
 }
@@ -92,30 +96,35 @@ ordered_json front_json(const std::vector<Search*>& searches, const ParetoFront&
 std::string to_text(const std::vector<Search*>& searches, const ParetoFront& front) {
   std::string out;
   for (const Search* s : searches) out += title(s->judge().space());
-  for (const std::string& t : searches.front()->judge().space().question().told) out += "chosen: " + t + "\n";
-  for (const std::string& t : left_out(searches, front)) out += t + "\n";
+  out += question_text(searches.front()->judge().space().question());
   out += count_text(static_cast<std::int64_t>(front.points.size())) + " layouts of which none is better than another in " + objectives_text(front) +
          " at once:\n";
   std::vector<std::string> head{"", "step", "memory"};
-  if (front.cost) head.push_back("cost");
-  if (front.energy) head.push_back("Wh");
+  if (front.cost) head.push_back(cost_title(front));
+  if (front.energy) head.push_back("Wh a step");
   for (const char* word : {"devices", "cluster", "dp", "layout"}) head.push_back(word);
   Table table(std::move(head));
   HostLimited limited;
-  for (std::size_t i = 0; i < front.points.size(); ++i) {
+  const std::size_t rows = std::min(front.points.size(), static_cast<std::size_t>(searches.front()->options().best));
+  for (std::size_t i = 0; i < rows; ++i) {
     const ParetoPoint& p = front.points[i];
     const Space& space = space_of(searches, p);
     const Plan plan = space.plan(p.step.id);
     std::vector<std::string> row{std::to_string(i + 1), time_text(seconds(p.step.time_ps)), bytes_text(p.step.needed)};
-    if (front.cost) row.push_back(money_text(p.cost));
-    if (front.energy) row.push_back(number_text(1000 * p.energy_kwh, 1));
+    if (front.cost) row.push_back(p.cost ? money_text(*p.cost) : "-");
+    if (front.energy) row.push_back(p.energy_kwh ? number_text(1000 * *p.energy_kwh, 1) : "-");
     row.insert(row.end(), {std::to_string(plan.cluster.devices), plan.cluster.preset, std::to_string(plan.parallel.data),
                            space.short_text(p.step.id)});
     table.add(std::move(row));
     limited.add(i + 1, searches[p.search]->judge(), p.step);
   }
-  if (!front.points.empty()) out += table.text() + limited.text();
-  if (!front.complete) out += "not all that could be on the front were simulated: --events N simulates more\n";
+  if (!front.points.empty()) out += table.text();
+  if (rows < front.points.size())
+    out += "and " + count_text(static_cast<std::int64_t>(front.points.size() - rows)) +
+           " more, slower: --best N shows more, --json and --page all\n";
+  out += limited.text();
+  if (front.interrupted) out += interrupted_text({searches.begin(), searches.end()});
+  else if (!front.complete) out += "not all that could be on the front were simulated: --events N simulates more\n";
   for (std::size_t i = 0; i < searches.size(); ++i) {
     const ClusterSpec& c = searches[i]->judge().space().question().draft.plan.cluster;
     out += (searches.size() > 1 ? count_text(c.devices) + " of " + c.preset + ": " : std::string()) + counts_text(front.answers[i]);
@@ -133,7 +142,7 @@ std::string page_json(const std::vector<Search*>& searches, const ParetoFront& f
   out["reasons"] = ordered_json::object();
   for (std::size_t f = 0; f < kFates; ++f) out["reasons"][std::string(name(static_cast<Outcome>(f)))] = meaning(static_cast<Outcome>(f));
   out["others"] = ordered_json::array();
-  for (const ParetoPoint& p : front.others) out["others"].push_back(point_json(searches, front, p));
+  for (const ParetoPoint& p : front.others) out["others"].push_back(point_json(searches, p));
   return out.dump();
 }
 

@@ -46,6 +46,15 @@ std::string best_text(const Space& space, const Answer& answer) {
   return table.text();
 }
 
+/// Where the search was interrupted: layouts that it had estimated, best first.
+std::string estimated_text(const Space& space, const Answer& answer) {
+  if (answer.estimated.empty()) return answer.best.empty() ? "no layout was estimated yet\n" : "";
+  Table table({"estimate", "memory", "layout"});
+  for (const Found& f : answer.estimated)
+    table.add({time_text(seconds(f.estimate_ps)), f.memory > 0 ? bytes_text(f.memory) : "-", space.short_text(f.id)});
+  return "estimated, not simulated:\n" + table.text();
+}
+
 /// Rows that fit only where the prediction of memory is not far too low, as `tandem plan` judges them.
 std::string tight_text(const Judge& judge, const Answer& answer) {
   static const double error = planning::load_facts().memory_error;
@@ -122,6 +131,12 @@ ordered_json row_json(const Judge& judge, const Answer& answer, const Simulated&
           {"notes", notes_json(judge, s)}};
 }
 
+ordered_json estimated_json(const Space& space, const Answer& answer) {
+  ordered_json out = ordered_json::array();
+  for (const Found& f : answer.estimated) out.push_back({{"at", at_json(space, f.id)}, {"estimate_s", seconds(f.estimate_ps)}});
+  return out;
+}
+
 std::string change_text(const Change& change) {
   std::string out;
   for (const auto& [field, value] : change.fields) out += (out.empty() ? "" : ", ") + field.substr(field.find('.') + 1) + " " + value;
@@ -180,7 +195,9 @@ std::string to_text(const Search& search, const Answer& answer, const Changes& c
   if (!answer.best.empty())
     out += best_text(space, answer) + types_text(space, answer) + wider_text(judge, answer) + host_text(judge, answer) +
            tight_text(judge, answer) + off_text(answer);
-  if (!answer.complete)
+  if (answer.interrupted)
+    out += estimated_text(space, answer) + interrupted_text({&search});
+  else if (!answer.complete)
     out += "layouts that could be faster were not simulated: " + count_text(at(answer.counts, Outcome::left)) +
            " have no estimate, others one within its error; --events N simulates more\n";
   return out + changes_text(search, answer, changes) + counts_text(answer);
@@ -202,8 +219,10 @@ std::string to_json(const Search& search, const Answer& answer, const Changes& c
       {"candidates", answer.candidates},
       {"counts", counts_json(answer)},
       {"complete", answer.complete},
+      {"interrupted", answer.interrupted},
       {"device_memory_bytes", search.judge().room()},
       {"best", rows},
+      {"estimated", estimated_json(space, answer)},
       {"unlimited", changes.possible ? placed_json(changes.unlimited) : ordered_json()},
       {"changes", changes_json(changes)},
   };
