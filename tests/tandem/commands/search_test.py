@@ -99,6 +99,29 @@ class Search(Searching):
         answer = self.search(self.small(**{"model.num_layers": 8}), "--axis", "schedule=interleaved", "--axis", "virtual_pipeline=1,2", "--axis", "pipeline=2")
         self.assertEqual({row["at"]["parallel.virtual_pipeline"] for row in answer["best"]}, {2})
 
+    def test_layers_that_no_chunks_divide_are_interleaved_where_that_is_fastest(self):
+        plan = {"model": {"preset": "llama2-7b", "num_layers": 31}, "cluster": {"preset": "dgx-h100", "devices": 32},
+                "training": {"seq_length": 2048, "global_batch_size": 64}}
+        answer = self.search(self.folder.plan(plan), "--axis", "pipeline=4", "--axis", "tensor=1", "--axis", "micro_batch_size=1",
+                             "--axis", "zero=1", "--axis", "recompute=none")
+        best = answer["best"][0]["at"]
+        self.assertEqual(best["parallel.schedule"], "interleaved")
+        self.assertGreater(best["parallel.virtual_pipeline"], 1)
+        plain = self.search(self.folder.plan(plan), *ONE_LAYOUT[:2], "--axis", "pipeline=4", *ONE_LAYOUT[4:])["best"][0]
+        self.assertLess(answer["best"][0]["step_time_s"], plain["step_time_s"])
+
+    def test_fields_of_experts_that_are_not_searched_are_named(self):
+        place = ("gpt-1.3b-moe128", "--cluster", "dgx-h100", "--devices", 16, "--global-batch", 32, "--seq-length", 1024, *ONE_LAYOUT,
+                 "--axis", "expert=16")
+        _, out, err = run("search", *place)
+        self.assertIn("not searched: token_dispatcher, overlap_experts; --axis token_dispatcher=alltoall,deepep --axis overlap_experts=false,true", out + err)
+        self.assertEqual(self.search(*place, "--axis", "overlap_experts=false,true")["not_searched"], ["token_dispatcher=alltoall,deepep"])
+
+    def test_the_help_says_what_an_axis_may_name(self):
+        _, out, _ = run("search", "--help")
+        for word in ("virtual_pipeline", "flash_attention", "token_dispatcher", "a list as JSON", "widens the search"):
+            self.assertIn(word, " ".join(out.split()))
+
     # Nodes of four devices behind one slow NIC, where the last chunk of a mixture's pipeline waits for its experts.
     SLOW = {"name": "slow", "fabric": {"nodes_per_leaf": 32, "oversubscription": 1, "switch_latency_s": "0.33 us"},
             "node": {"kind": "crossbar", "devices": 4, "scale_up": {"device_bytes_per_s": "25 GB/s", "hop_latency_s": "5 us"},
@@ -243,6 +266,36 @@ class Parts(Searching):
         self.assertEqual(out.decode(), whole[1])
         self.assertEqual(codes[0], 130, "it ended before it was interrupted")
 
+    def interrupted(self, *arguments):
+        """Exit code, stdout and stderr of a search of minutes that is ended when it has said for the first time how far it is."""
+        process = subprocess.Popen([PROGRAM, "search", "deepseek-v3", "--cluster", "dgx-h100", "--devices", "1024", "--global-batch", "8192",
+                                    "--seq-length", "4096", "--axis", "token_dispatcher=alltoall,deepep", "--axis",
+                                    "overlap_experts=false,true", "--jobs", "1", *arguments],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        said = process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, said + err
+
+    def test_an_interrupted_search_prints_what_it_has_found(self):
+        code, out, err = self.interrupted()
+        self.assertEqual(code, 130, err)
+        self.assertRegex(err, r"tandem: searching: [\d,]+ of [\d,]+ groups looked at, bounds of [\d,]+ sharpened, \d+ layouts simulated, 1\d\.\d s\n")
+        self.assertRegex(out, r"interrupted: [\d,]+ of [\d,]+ groups looked at; a better layout may be among the others\n")
+        self.assertIn("--keep FILE", err)
+        self.assertNotIn("keeping", err)
+        self.assertNotIn("--events N", out)
+        file = self.path("kept.json")
+        code, out, err = self.interrupted("--pareto", "--json", "--keep", file)
+        self.assertEqual(code, 130, err)
+        self.assertIn(f"{file} keeps what is known", err)
+        answer = json.loads(out)
+        self.assertEqual((answer["interrupted"], answer["complete"]), (True, False))
+        space = answer["spaces"][0]
+        self.assertEqual(sum(space["counts"].values()), space["candidates"])
+        self.assertGreater(space["counts"]["left"], 0)
+
     def refused(self, *arguments):
         code, out, err = run("search", *arguments)
         self.assertEqual((code, out), (3, ""), err)
@@ -335,6 +388,27 @@ class Changes(Searching):
         for c in answer["changes"]:
             self.assertLessEqual(c["needed_bytes"], c["device_memory_bytes"])
 
+    def test_attention_without_a_score_matrix_is_a_change(self):
+        axes = [word for field, value in self.AXES.items() for word in ("--axis", f"{field}={value}")]
+        plan = self.folder.plan({"model": {"preset": "llama2-7b"}, "cluster": {"preset": "dgx-h100", "devices": 16}, "stack": "tandem",
+                                 "training": {"seq_length": 4096, "global_batch_size": 32, "flash_attention": False}})
+        answer = json.loads(run("search", plan, *axes, "--json")[1])
+        changes = [c for c in answer["changes"] if "training.flash_attention" in c["change"]]
+        self.assertTrue(changes, answer["changes"])
+        for c in changes:
+            self.assertTrue(c["change"]["training.flash_attention"])
+            self.assertLessEqual(c["needed_bytes"], c["device_memory_bytes"])
+
+    def test_degrees_that_no_devices_fit_are_told(self):
+        place = ("llama3-8b", "--cluster", "dgx-h100", "--devices", 8, "--global-batch", 64)
+        for axes, said in ((("--axis", "tensor=16"), "tensor 16 needs a multiple of 16 devices"),
+                           (("--axis", "pipeline=3,5"), "pipeline 3 or 5 needs a multiple of 3 or 5 devices"),
+                           (("--axis", "tensor=4", "--axis", "pipeline=4"), "no tensor x pipeline x context goes into 8 ranks: the least is 16")):
+            code, out, _ = run("search", *place, *axes)
+            self.assertEqual(code, 5)
+            self.assertIn("no layout goes into the number of devices, 8:\n  " + said + "\n", out)
+            self.assertNotIn("whatever the memory", out)
+
     def test_the_text_prices_each_change(self):
         axes = [word for field, value in self.AXES.items() for word in ("--axis", f"{field}={value}")]
         _, out, _ = run("search", *self.QUESTION, *axes)
@@ -396,6 +470,35 @@ class Pareto(Searching):
         self.assertEqual(answer["objectives"], ["step_time_s", "needed_bytes", "energy_kwh"])
         self.assertRegex(answer["left_out"][0], "cost is left out: .*no price is known")
         self.assertEqual({p["cost"] for p in answer["pareto"]}, {None})
+
+    def test_a_place_without_a_price_keeps_the_figures_of_the_others(self):
+        self.folder.file("slow.json", json.dumps(Search.SLOW))
+        question = (*self.QUESTION, "--cluster", f"dgx-h100,{self.folder.path / 'slow.json'}", "--devices", "8")
+        code, out, err = run("search", *question, "--json")
+        self.assertEqual(code, 0, err)
+        answer = json.loads(out)
+        self.assertEqual(answer["objectives"], ["step_time_s", "needed_bytes", "cost", "energy_kwh"])
+        known = {(p["cluster"] == "dgx-h100", p["cost"] is not None, p["energy_kwh"] is not None) for p in answer["pareto"]}
+        self.assertIn((True, True, True), known)
+        self.assertLessEqual(known, {(True, True, True), (False, False, False)})
+        self.assertEqual(len(answer["left_out"]), 2)
+        for line in answer["left_out"]:
+            self.assertEqual(err.count(line), 1)
+        front = [tuple(float("inf") if p[o] is None else p[o] for o in answer["objectives"]) for p in answer["pareto"]]
+        for one in front:  # a place whose cost is not known beats no layout of which it is
+            self.assertFalse([other for other in front if other != one and all(a <= b for a, b in zip(other, one))], one)
+        alone = self.search(*self.QUESTION, "--cluster", "dgx-h100", "--devices", "8")["pareto"]
+        self.assertEqual([p for p in answer["pareto"] if p["cluster"] == "dgx-h100"], alone)
+        self.assertNotIn("is left out", run("search", *question)[1])
+
+    def test_the_table_has_the_best_rows_and_counts_the_others(self):
+        whole = len(self.search(*self.QUESTION, *self.PLACES)["pareto"])
+        self.assertGreater(whole, 2)
+        _, out, _ = run("search", *self.QUESTION, *self.PLACES, "--best", 2)
+        self.assertRegex(out, r"step +memory +USD a step +Wh a step +devices")
+        self.assertRegex(out, r"\n +2 .*\n" + f"and {whole - 2} more, slower")
+        self.assertEqual(len(self.search(*self.QUESTION, *self.PLACES, "--best", 2)["pareto"]), whole)
+        self.assertRegex(run("search", *self.QUESTION, *self.PLACES, "--price", 3)[1], r"memory +cost a step")
 
     def test_shards_of_a_front_merge_to_the_bytes_of_one_process(self):
         files = [self.path(f"{i}.json") for i in range(2)]

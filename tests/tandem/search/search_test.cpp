@@ -11,6 +11,7 @@
 #include "models/stack/resolve.hpp"
 #include "tests/catch.hpp"
 #include "tests/tandem/search/spaces.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace tandem;
 using namespace tandem::search;
@@ -59,6 +60,33 @@ TEST_CASE("Bounds on time and memory are below what events say") {
       CHECK(view.memory_floors[static_cast<std::size_t>(id % space.members())] <= s.needed);
     }
   }
+}
+
+TEST_CASE("Bounds of plans with an MTP module are below what events say, and come near it") {
+  const TemporaryFolder folder;
+  const std::string model = folder.file("mtp.json", R"({"model": {"family": "llama", "num_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
+    "ffn_hidden_size": 11008, "vocab_size": 32000, "mtp": {"num_layers": 1}}})");
+  const Space space = space_of({model, "dgx-a100-80gb", 8, 32,
+                                {"tensor=1,2", "pipeline=1,4", "virtual_pipeline=1,2", "schedule=1f1b,interleaved", "zero_stage=0,1,2",
+                                 "recompute=none,full", "micro_batch_size=1", "sequence_parallel=false"}, 4096});
+  const Judge judge(space, {});
+  int large = 0, near = 0, timed = 0;
+  for (CandidateId id = 0; id < space.size(); ++id) {
+    const GroupView view = judge.group(id / space.members());
+    if (view.outcome != Outcome::bounded) continue;
+    INFO(space.text(id));
+    const Simulated s = judge.simulate(id);
+    const CandidateView c = judge.candidate(id);
+    large += c.outcome == Outcome::too_large ? 1 : 0;
+    if (c.outcome == Outcome::too_large) CHECK(!s.fits);
+    if (!s.timed) continue;
+    const std::int64_t floor = judge.passes_floor(id / space.members());
+    CHECK(floor <= s.time_ps);
+    near += static_cast<double>(floor) > 0.8 * static_cast<double>(s.time_ps) ? 1 : 0, ++timed;
+  }
+  CHECK(large > 0);
+  CHECK(timed > 0);
+  CHECK(2 * near > timed);
 }
 
 TEST_CASE("A search over DualPipeV, with and without pairs of passes, finds what brute force finds, and its bounds hold") {
@@ -224,6 +252,58 @@ TEST_CASE("The Pareto front is the one that simulating every candidate finds") {
     CHECK(front.points.size() == found.size());
     CHECK(front.others.size() + front.points.size() < static_cast<std::size_t>(space.size()));
   }
+}
+
+/// The values of an axis in an open search.
+std::vector<std::string> values_of(const std::string& model, const std::string& field) {
+  const Space space = space_of({model, "dgx-h100", 1024, 1024, {}});
+  std::vector<std::string> out;
+  for (const AxisValue& v : space.axes()[static_cast<std::size_t>(space.axis_of(field))].values) out.push_back(v.text);
+  return out;
+}
+
+TEST_CASE("Any number of layers is searched in several chunks") {
+  const auto chunks = [](const std::string& model) { return values_of(model, "parallel.virtual_pipeline"); };
+  const auto has = [](const std::vector<std::string>& all, const char* one) {
+    return std::find(all.begin(), all.end(), one) != all.end();
+  };
+  for (const char* few : {"2", "3", "4"}) CHECK(has(chunks("deepseek-v3"), few));  // 61 layers, a prime
+  CHECK(has(chunks("llama3-405b"), "8"));  // 126 layers; with embedding and head as one each, 16 stages x 8
+  CHECK(chunks("llama3-8b") == std::vector<std::string>{"1", "2", "4", "8"});
+  for (const char* model : {"deepseek-v3", "llama3-405b", "gpt2-124m"}) CHECK(chunks(model).size() <= 9);
+}
+
+TEST_CASE("A search says which fields of experts it leaves alone, unless the axes or the model do") {
+  const auto unsearched = [](const char* model, std::vector<std::string> axes) {
+    return space_of({model, "dgx-h100", 64, 64, std::move(axes)}).question().unsearched;
+  };
+  CHECK(unsearched("llama3-8b", {}).empty());
+  CHECK(unsearched("gpt-1.3b-moe128", {}) == std::vector<std::string>{"token_dispatcher=alltoall,deepep", "overlap_experts=false,true"});
+  CHECK(unsearched("gpt-1.3b-moe128", {"token_dispatcher=deepep"}) == std::vector<std::string>{"overlap_experts=false,true"});
+}
+
+TEST_CASE("A search that is stopped answers with what it has simulated, and leaves the rest out") {
+  const Space space = space_of(kSpaces.front());
+  SearchOptions o = options(2);
+  bool stop = false;
+  const Search* running = nullptr;
+  o.learned = [&] { stop = running->knowledge().simulated.size() >= 2; };
+  o.jobs.stop = [&] { return stop; };
+  Search search(space, o);
+  running = &search;
+  REQUIRE_THROWS_AS(search.explore(), program::Interrupted);
+  const Answer answer = search.answer_so_far(2);
+  CHECK(answer.interrupted);
+  CHECK(!answer.complete);
+  REQUIRE(answer.best.size() == 2);
+  for (const auto& [id, s] : search.knowledge().simulated)
+    if (s.fits && id != answer.best[0].id && id != answer.best[1].id) CHECK(s.time_ps >= answer.best[1].time_ps);
+  CHECK(at(answer.counts, Outcome::bounded) == 0);
+  CHECK(at(answer.counts, Outcome::left) > 0);
+  CHECK(search.settled_groups() > 0);
+  CHECK(search.settled_groups() < space.groups());
+  const auto slower = [](const Found& a, const Found& b) { return a.estimate_ps < b.estimate_ps; };
+  CHECK(std::is_sorted(answer.estimated.begin(), answer.estimated.end(), slower));
 }
 
 TEST_CASE("A search where nothing fits says so and still counts every candidate") {
