@@ -263,9 +263,9 @@ ExitCode train(const Options& o, exec::World& world) {
     place_ranks(world, make_mesh(plan).world_size(), o.plan);
     require_launch_order(device, world, graphs->whole().graph);
     if (!speaks) return;
-    require_own_place(o.save, o.resume);
     permit_replacing(o.save, o.resume);  // only a checkpoint may replace an earlier one
     prepare_outputs({o.trace, o.timeline, exec::names_one_file(o.save) ? o.save : "", o.algorithms}, {});
+    require_own_place(o.save, o.resume);
   });
   if (!o.save.empty()) exec::prepare_folder(o.save, world);
   log("stack " + plan.stack.name + " as of " + text_of(plan.stack.as_of) + ": the runtime performs every plan as its own stack");

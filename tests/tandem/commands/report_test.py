@@ -39,7 +39,7 @@ class Report(WithFolder):
         plan, out = self.folder.plan(changed(SMALL, name=None), "mine.json"), self.path("page.html")
         self.assertEqual(run("report", plan, "--out", out)[0], 0)
         self.assertEqual(Page(out).title, "mine – Tandem")
-        self.assertTrue(run("simulate", plan)[1].splitlines()[1].startswith("mine: tensor 2"))
+        self.assertTrue(run("simulate", plan)[1].splitlines()[1].startswith("mine, "))
 
     def page(self, subject, *arguments):
         out = self.folder.path / "pages" / "page.html"

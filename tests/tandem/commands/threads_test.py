@@ -85,7 +85,7 @@ class Hosts(WithFolder):
             self.assertIn(code, (0, 7), err)  # never by a signal
             if code != 0:
                 continue  # too little for the training itself
-            code, _, err = self.limited(limit, *train, "--save", self.path("run"), "--save-every", 1)
+            code, _, err = self.limited(limit, *train, "--save", self.path(f"run{quarter}"), "--save-every", 1)
             if code == 0:
                 saved += 1
                 if saved == 12:  # what a thread reserves makes more memory less at times
