@@ -2,6 +2,7 @@
 // What people should know about a plan that can be done: beside its fields that change nothing (Plan::ineffective).
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/plan/plan.hpp"
@@ -18,5 +19,9 @@ inline bool host_limits(double share) { return share >= 0.5; }
 std::string fewer_launches(const Plan& plan, bool cuda);
 /// That with the share, as a note; empty where launches do not limit the step.
 std::string host_note(const Plan& plan, double share, bool cuda);
+
+/// Whether a calibration's fact, as "FILE: FIELD" or FIELD, is of an attention kernel that the plan does not run. FlashAttention 2 stands in
+/// for kernels without facts of their own.
+bool is_of_unused_kernel(std::string_view fact, const Plan& plan);
 
 }  // namespace tandem

@@ -108,7 +108,8 @@ void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const S
   if (setup.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
   if (const std::string note = nccl_note(setup, simulated, out.step_time); !note.empty()) out.notes.push_back(note);
   for (const std::string& fact : setup.topology.unverified()) out.notes.push_back("not verified: " + fact);
-  for (const std::string& note : setup.cost.notes()) out.notes.push_back(note);
+  for (const std::string& note : setup.cost.notes())
+    if (!is_of_unused_kernel(note, plan)) out.notes.push_back(note);
 }
 
 void fill_roles(Prediction& out, const Setup& setup, const SimulatedStep& simulated, const RoleTimes& times, const Plan& plan,
