@@ -61,7 +61,7 @@ class Large(WithFolder):
                 self.check_told(*arguments)
 
     def test_a_search_tells_a_terminal_that_it_works(self):
-        self.check_told("search", "deepseek-v3", "--cluster", "dgx-h100", "--devices", "2048", said=r"searching, [\d.]+ s")
+        self.check_told("search", "deepseek-v3", "--cluster", "dgx-h100", "--devices", "2048", said=r"searching: [\d,]+ of [\d,]+ groups looked at, .*, [\d.]+ s")
 
     def test_a_long_simulation_tells_a_pipe_nothing(self):
         quiet = self.simulate(LONG, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

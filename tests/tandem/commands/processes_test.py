@@ -95,9 +95,9 @@ class Processes(WithFolder):
         return ends[0]
 
     def test_processes_train_the_bits_of_threads_over_mpi_and_over_gloo(self):
-        for shape, processes, launch in layouts(LAYOUTS):
+        for i, (shape, processes, launch) in enumerate(layouts(LAYOUTS)):
             with self.subTest(shape=shape, processes=processes, launch=launch):
-                plan, one, other = self.folder.plan(plan_of(shape), "layout.json"), self.path("threads"), self.path("processes")
+                plan, one, other = self.folder.plan(plan_of(shape), "layout.json"), self.path(f"threads{i}"), self.path(f"processes{i}")
                 arguments = (plan, "--data", TEXT, "--steps", 3, "--json", "--save")
                 code, alone, err = run("train", *arguments, one)
                 self.assertEqual(code, 0, err)
