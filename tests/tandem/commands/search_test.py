@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Searches from the command line: rows, counts, exports, refusals."""
+"""Searches from the command line: rows, counts, exports, shards, refusals."""
 import json
 import pathlib
 import re
@@ -8,13 +8,28 @@ import subprocess
 import time
 
 import tandem
-from report_test import Page
-from tandem import PROGRAM, SMALL, SOURCE, WithFolder, changed, run, tandem_json
+from tandem import PROGRAM, SMALL, WithFolder, changed, run, tandem_json
 
 AXES = ("--axis", "virtual_pipeline=1", "--axis", "schedule=1f1b", "--axis", "zero=0,1", "--axis", "context=1")
 
 ONE_LAYOUT = ("--axis", "tensor=1", "--axis", "pipeline=1", "--axis", "context=1", "--axis", "micro_batch_size=1", "--axis", "schedule=1f1b",
               "--axis", "virtual_pipeline=1", "--axis", "zero=1", "--axis", "recompute=none", "--axis", "sequence_parallel=false")
+
+# Nodes of four devices behind one slow NIC, where the last chunk of a mixture's pipeline waits for its experts.
+SLOW = {"name": "slow", "fabric": {"nodes_per_leaf": 32, "oversubscription": 1, "switch_latency_s": "0.33 us"},
+        "node": {"kind": "crossbar", "devices": 4, "scale_up": {"device_bytes_per_s": "25 GB/s", "hop_latency_s": "5 us"},
+                 "scale_out": {"nics": 1, "nic_bytes_per_s": "12.5 GB/s", "latency_s": "20 us", "rails": False}},
+        "device": {"name": "H100 PCIe", "generation": "hopper", "calibration": "h100", "compute_units": 114, "memory_bytes": "900 GiB",
+                   "peak_flops_per_s": {"bf16": "756 TFLOP/s", "fp32": "51 TFLOP/s"}, "vector_flops_per_s": "51 TFLOP/s",
+                   "memory_bytes_per_s": "2.0 TB/s", "host_launch_s": "5 us"}}
+MIXTURE = {"model": {"family": "llama", "num_layers": 10, "hidden_size": 5120, "num_attention_heads": 128, "head_dim": 192, "value_dim": 128,
+                     "ffn_hidden_size": 12288, "vocab_size": 102400, "latent": {"kv_rank": 512, "query_rank": 1536, "rotary_dim": 64},
+                     "moe": {"num_experts": 160, "experts_per_token": 6, "ffn_hidden_size": 1536, "num_shared_experts": 2,
+                             "first_dense_layers": 1}},
+           "parallel": {"tensor": 4, "pipeline": 2, "expert": 4, "virtual_pipeline": 4, "schedule": "interleaved",
+                        "sequence_parallel": True, "zero_stage": "auto"},
+           "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 16}, "cluster": {"preset": "slow.json", "devices": 8}}
+
 
 class Searching(WithFolder):
     def search(self, *arguments):
@@ -122,29 +137,15 @@ class Search(Searching):
         for word in ("virtual_pipeline", "flash_attention", "token_dispatcher", "a list as JSON", "widens the search"):
             self.assertIn(word, " ".join(out.split()))
 
-    # Nodes of four devices behind one slow NIC, where the last chunk of a mixture's pipeline waits for its experts.
-    SLOW = {"name": "slow", "fabric": {"nodes_per_leaf": 32, "oversubscription": 1, "switch_latency_s": "0.33 us"},
-            "node": {"kind": "crossbar", "devices": 4, "scale_up": {"device_bytes_per_s": "25 GB/s", "hop_latency_s": "5 us"},
-                     "scale_out": {"nics": 1, "nic_bytes_per_s": "12.5 GB/s", "latency_s": "20 us", "rails": False}},
-            "device": {"name": "H100 PCIe", "generation": "hopper", "calibration": "h100", "compute_units": 114, "memory_bytes": "900 GiB",
-                       "peak_flops_per_s": {"bf16": "756 TFLOP/s", "fp32": "51 TFLOP/s"}, "vector_flops_per_s": "51 TFLOP/s",
-                       "memory_bytes_per_s": "2.0 TB/s", "host_launch_s": "5 us"}}
-    MIXTURE = {"model": {"family": "llama", "num_layers": 10, "hidden_size": 5120, "num_attention_heads": 128, "head_dim": 192, "value_dim": 128,
-                         "ffn_hidden_size": 12288, "vocab_size": 102400, "latent": {"kv_rank": 512, "query_rank": 1536, "rotary_dim": 64},
-                         "moe": {"num_experts": 160, "experts_per_token": 6, "ffn_hidden_size": 1536, "num_shared_experts": 2,
-                                 "first_dense_layers": 1}},
-               "parallel": {"tensor": 4, "pipeline": 2, "expert": 4, "virtual_pipeline": 4, "schedule": "interleaved",
-                            "sequence_parallel": True, "zero_stage": "auto"},
-               "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 16}, "cluster": {"preset": "slow.json", "devices": 8}}
 
     def test_a_mixture_behind_a_slow_network_is_estimated_and_answered(self):
-        self.folder.file("slow.json", json.dumps(self.SLOW))
-        row = self.search(self.folder.plan(self.MIXTURE), "--axis", "zero=0")["best"][0]
+        self.folder.file("slow.json", json.dumps(SLOW))
+        row = self.search(self.folder.plan(MIXTURE), "--axis", "zero=0")["best"][0]
         self.assertAlmostEqual(row["estimate_s"] / row["step_time_s"], 1, delta=0.01)
 
     def test_an_estimate_that_is_far_too_long_loses_no_answer(self):
-        self.folder.file("slow.json", json.dumps(self.SLOW))
-        plan = self.folder.plan(changed(self.MIXTURE, model={"family": "llama", "num_layers": 2, "hidden_size": 5120, "num_attention_heads": 32, "ffn_hidden_size": 12288, "vocab_size": 256000},
+        self.folder.file("slow.json", json.dumps(SLOW))
+        plan = self.folder.plan(changed(MIXTURE, model={"family": "llama", "num_layers": 2, "hidden_size": 5120, "num_attention_heads": 32, "ffn_hidden_size": 12288, "vocab_size": 256000},
                                         parallel={"tensor": 2, "pipeline": 2, "data": 2, "sequence_parallel": True, "overlap_grad_reduce": False, "zero_stage": "auto"},
                                         **{"training.micro_batch_size": 4, "training.global_batch_size": 64}))
         row = self.search(plan, "--axis", "zero=1")["best"][0]
@@ -329,202 +330,6 @@ class Parts(Searching):
         pathlib.Path(rest).unlink()
         b = self.shards(plan, 3)[1]
         self.assertIn(f"{b}: shards = 3: {moved} is one of 2", self.refused(plan, *AXES, "--merge", moved, b))
-
-
-class Changes(Searching):
-    """Where nothing fits, beside every changed plan simulated by itself."""
-    AXES = {"parallel.tensor": "1", "parallel.pipeline": "1", "parallel.context": "1", "training.micro_batch_size": "2",
-            "parallel.schedule": "1f1b", "parallel.virtual_pipeline": "1", "parallel.sequence_parallel": "false",
-            "training.recompute": "none", "parallel.zero_stage": "1"}
-    UNTRIED = {"parallel.tensor": (2, 4), "parallel.pipeline": (2, 4), "training.micro_batch_size": (1, 4, 8),
-               "parallel.sequence_parallel": (True,), "training.recompute": ("selective", "full"), "parallel.zero_stage": (0, 2, 3),
-               "parallel.offload.optimizer": (True,), "parallel.offload.parameters": (True,)}
-    QUESTION = ("llama2-7b", "--cluster", "dgx-a100-80gb", "--devices", 4, "--global-batch", 32, "--seq-length", 4096,
-                "--stack", "megatron-core")
-
-    def simulated(self, changes):
-        """(step time, whether it fits) of the question's plan with these fields, None where it cannot be."""
-        plan = {"model": {"preset": "llama2-7b"}, "cluster": {"preset": "dgx-a100-80gb", "devices": 4}, "stack": "megatron-core",
-                "training": {"seq_length": 4096, "global_batch_size": 32}, "parallel": {"offload": {}}}
-        values = {"parallel.tensor": 1, "parallel.pipeline": 1, "training.micro_batch_size": 2, "parallel.sequence_parallel": False,
-                  "training.recompute": "none", "parallel.zero_stage": 1, "cluster.devices": 4, "cluster.preset": "dgx-a100-80gb", **changes}
-        values["parallel.data"] = values["cluster.devices"] // (values["parallel.tensor"] * values["parallel.pipeline"])
-        code, out, _ = run("simulate", self.folder.plan(changed(plan, **values)), "--json")
-        if code not in (0, 4) or not out:
-            return None
-        whole = json.loads(out)
-        return whole["step_time_s"], whole["fits"]
-
-    def fastest(self, field, values):
-        """The value of a field with the fastest step that fits, and that step; None where none fits."""
-        steps = [(self.simulated({field: value}), value) for value in values]
-        fitting = [(step[0], value) for step, value in steps if step is not None and step[1]]
-        return min(fitting, key=lambda f: f[0], default=None)
-
-    def test_the_changes_are_those_that_simulating_each_finds(self):
-        axes = [word for field, value in self.AXES.items() for word in ("--axis", f"{field}={value}")]
-        code, out, err = run("search", *self.QUESTION, *axes, "--json")
-        self.assertEqual(code, 5, err)
-        answer = json.loads(out)
-        self.assertEqual(answer["best"], [])
-        step, fits = self.simulated({})
-        self.assertFalse(fits)
-        self.assertEqual(answer["unlimited"]["step_time_s"], step)
-        found = {next(iter(c["change"])): c for c in answer["changes"] if len(c["change"]) == 1}
-        for field, values in self.UNTRIED.items():
-            expected = self.fastest(field, values)
-            self.assertEqual(field in found, expected is not None, (field, expected))
-            if expected is not None:
-                self.assertEqual((found[field]["step_time_s"], found[field]["change"][field]), expected)
-                self.assertAlmostEqual(found[field]["time_over_unlimited"], expected[0] / step - 1)
-        self.assertTrue({"training.recompute", "parallel.tensor"} <= set(found), found)
-        more = [(devices, self.simulated({"cluster.devices": devices})) for devices in (8, 16, 32, 64, 128, 256)]
-        enough = [(devices, one[0]) for devices, one in more if one is not None and one[1]]
-        self.assertEqual("cluster.devices" in found, bool(enough))
-        if enough:
-            self.assertEqual((found["cluster.devices"]["devices"], found["cluster.devices"]["step_time_s"]), enough[0])
-        costs = [c["step_time_s"] * c["devices"] for c in answer["changes"]]
-        self.assertEqual(costs, sorted(costs))
-        for c in answer["changes"]:
-            self.assertLessEqual(c["needed_bytes"], c["device_memory_bytes"])
-
-    def test_attention_without_a_score_matrix_is_a_change(self):
-        axes = [word for field, value in self.AXES.items() for word in ("--axis", f"{field}={value}")]
-        plan = self.folder.plan({"model": {"preset": "llama2-7b"}, "cluster": {"preset": "dgx-h100", "devices": 16}, "stack": "tandem",
-                                 "training": {"seq_length": 4096, "global_batch_size": 32, "flash_attention": False}})
-        answer = json.loads(run("search", plan, *axes, "--json")[1])
-        changes = [c for c in answer["changes"] if "training.flash_attention" in c["change"]]
-        self.assertTrue(changes, answer["changes"])
-        for c in changes:
-            self.assertTrue(c["change"]["training.flash_attention"])
-            self.assertLessEqual(c["needed_bytes"], c["device_memory_bytes"])
-
-    def test_degrees_that_no_devices_fit_are_told(self):
-        place = ("llama3-8b", "--cluster", "dgx-h100", "--devices", 8, "--global-batch", 64)
-        for axes, said in ((("--axis", "tensor=16"), "tensor 16 needs a multiple of 16 devices"),
-                           (("--axis", "pipeline=3,5"), "pipeline 3 or 5 needs a multiple of 3 or 5 devices"),
-                           (("--axis", "tensor=4", "--axis", "pipeline=4"), "no tensor x pipeline x context goes into 8 ranks: the least is 16")):
-            code, out, _ = run("search", *place, *axes)
-            self.assertEqual(code, 5)
-            self.assertIn("no layout goes into the number of devices, 8:\n  " + said + "\n", out)
-            self.assertNotIn("whatever the memory", out)
-
-    def test_the_text_prices_each_change(self):
-        axes = [word for field, value in self.AXES.items() for word in ("--axis", f"{field}={value}")]
-        _, out, _ = run("search", *self.QUESTION, *axes)
-        self.assertRegex(out, r"nothing fits 79\.\d GiB; were memory no limit: [\d.]+ s a step with [\d.]+ GiB\n")
-        self.assertRegex(out, r"recompute full +[\d.]+ s +\+[\d.]+ % +\+[\d.]+ % +[\d.]+ GiB")
-
-    def test_two_changes_are_told_where_one_is_not_enough(self):
-        axes = {**self.AXES, "parallel.tensor": "1", "training.micro_batch_size": "8", "parallel.zero_stage": "0"}
-        plan = self.folder.plan({"model": {"preset": "llama2-7b"}, "cluster": {"preset": "dgx-a100-80gb", "devices": 1},
-                                 "training": {"seq_length": 4096, "global_batch_size": 8, "micro_batch_size": 8}})
-        words = [word for field, value in axes.items() for word in ("--axis", f"{field}={value}")]
-        code, out, err = run("search", plan, *words, "--json", "--any-stack")
-        self.assertEqual(code, 5, err)
-        pairs = [c for c in json.loads(out)["changes"] if not next(iter(c["change"])).startswith("cluster.")]
-        self.assertTrue(pairs, out)
-        self.assertEqual({len(c["change"]) for c in pairs}, {2})
-
-
-class Pareto(Searching):
-    QUESTION = ("gpt-1.3b", "--seq-length", 1024, "--global-batch", 32, "--axis", "schedule=1f1b", "--axis", "virtual_pipeline=1",
-                "--axis", "micro_batch_size=1,2", "--axis", "zero=0,1", "--axis", "pipeline=1,2", "--pareto")
-    PLACES = ("--cluster", "dgx-h100,dgx-a100-80gb", "--devices", "8,16")
-
-    def test_no_layout_of_the_front_is_beaten(self):
-        answer = self.search(*self.QUESTION, *self.PLACES)
-        self.assertEqual(answer["objectives"], ["step_time_s", "needed_bytes", "cost", "energy_kwh"])
-        front = [tuple(p[o] for o in answer["objectives"]) for p in answer["pareto"]]
-        for one in front:
-            self.assertFalse([other for other in front if other != one and all(a <= b for a, b in zip(other, one))], one)
-        self.assertEqual(len(set(front)), len(front))
-        self.assertEqual(len(answer["spaces"]), 4)
-        for space in answer["spaces"]:
-            self.assertEqual(sum(space["counts"].values()), space["candidates"])
-
-    def test_cost_and_energy_are_those_of_the_price_and_the_watts(self):
-        def watts(device):
-            facts = power["devices"][device]
-            return (facts["busy_w"]["value"] + facts["host_busy_w"]["value"]) * power["pue"]["value"]
-
-        power = json.loads((SOURCE / "topology" / "budget" / "power.json").read_text(encoding="utf-8"))
-        answer = self.search(*self.QUESTION, *self.PLACES, "--price", "dgx-h100=4,dgx-a100-80gb=1.5")
-        prices = {"dgx-h100": 4, "dgx-a100-80gb": 1.5}
-        kilowatts = {"dgx-h100": watts("h100-sxm5-80gb") / 1000, "dgx-a100-80gb": watts("a100-sxm4-80gb") / 1000}
-        for p in answer["pareto"]:
-            hours = p["step_time_s"] / 3600 * p["devices"]
-            self.assertAlmostEqual(p["cost"], hours * prices[p["cluster"]])
-            self.assertAlmostEqual(p["energy_kwh"], hours * kilowatts[p["cluster"]])
-
-    def test_the_front_of_places_is_that_of_their_fronts_together(self):
-        whole = self.search(*self.QUESTION, *self.PLACES)
-        single = [p for cluster in ("dgx-h100", "dgx-a100-80gb") for devices in (8, 16)
-                  for p in self.search(*self.QUESTION, "--cluster", cluster, "--devices", devices)["pareto"]]
-        figures = {tuple(p[o] for o in whole["objectives"]) for p in single}
-        front = {one for one in figures if not any(other != one and all(a <= b for a, b in zip(other, one)) for other in figures)}
-        self.assertEqual({tuple(p[o] for o in whole["objectives"]) for p in whole["pareto"]}, front)
-
-    def test_an_objective_that_is_not_known_is_left_out_with_a_word(self):
-        answer = self.search(*self.QUESTION[:-1], "--pareto", "--cluster", "dgx-h100", "--devices", 8, "--price-kind", "spot", "--provider", "nobody")
-        self.assertEqual(answer["objectives"], ["step_time_s", "needed_bytes", "energy_kwh"])
-        self.assertRegex(answer["left_out"][0], "cost is left out: .*no price is known")
-        self.assertEqual({p["cost"] for p in answer["pareto"]}, {None})
-
-    def test_a_place_without_a_price_keeps_the_figures_of_the_others(self):
-        self.folder.file("slow.json", json.dumps(Search.SLOW))
-        question = (*self.QUESTION, "--cluster", f"dgx-h100,{self.folder.path / 'slow.json'}", "--devices", "8")
-        code, out, err = run("search", *question, "--json")
-        self.assertEqual(code, 0, err)
-        answer = json.loads(out)
-        self.assertEqual(answer["objectives"], ["step_time_s", "needed_bytes", "cost", "energy_kwh"])
-        known = {(p["cluster"] == "dgx-h100", p["cost"] is not None, p["energy_kwh"] is not None) for p in answer["pareto"]}
-        self.assertIn((True, True, True), known)
-        self.assertLessEqual(known, {(True, True, True), (False, False, False)})
-        self.assertEqual(len(answer["left_out"]), 2)
-        for line in answer["left_out"]:
-            self.assertEqual(err.count(line), 1)
-        front = [tuple(float("inf") if p[o] is None else p[o] for o in answer["objectives"]) for p in answer["pareto"]]
-        for one in front:  # a place whose cost is not known beats no layout of which it is
-            self.assertFalse([other for other in front if other != one and all(a <= b for a, b in zip(other, one))], one)
-        alone = self.search(*self.QUESTION, "--cluster", "dgx-h100", "--devices", "8")["pareto"]
-        self.assertEqual([p for p in answer["pareto"] if p["cluster"] == "dgx-h100"], alone)
-        self.assertNotIn("is left out", run("search", *question)[1])
-
-    def test_the_table_has_the_best_rows_and_counts_the_others(self):
-        whole = len(self.search(*self.QUESTION, *self.PLACES)["pareto"])
-        self.assertGreater(whole, 2)
-        _, out, _ = run("search", *self.QUESTION, *self.PLACES, "--best", 2)
-        self.assertRegex(out, r"step +memory +USD a step +Wh a step +devices")
-        self.assertRegex(out, r"\n +2 .*\n" + f"and {whole - 2} more, slower")
-        self.assertEqual(len(self.search(*self.QUESTION, *self.PLACES, "--best", 2)["pareto"]), whole)
-        self.assertRegex(run("search", *self.QUESTION, *self.PLACES, "--price", 3)[1], r"memory +cost a step")
-
-    def test_shards_of_a_front_merge_to_the_bytes_of_one_process(self):
-        files = [self.path(f"{i}.json") for i in range(2)]
-        for i, file in enumerate(files):
-            self.assertEqual(run("search", *self.QUESTION, *self.PLACES, "--shard", f"{i}/2", "--keep", file)[0], 0)
-        for form in ((), ("--json",)):
-            whole = run("search", *self.QUESTION, *self.PLACES, *form)
-            self.assertEqual(whole[0], 0)
-            self.assertEqual(run("search", *self.QUESTION, *self.PLACES, *form, "--merge", *files), whole)
-
-    def test_the_page_has_the_figures_of_the_front_and_asks_nothing(self):
-        page = self.path("page.html")
-        answer = self.search(*self.QUESTION, *self.PLACES, "--page", page)
-        made = Page(page)
-        self.assertEqual(made.asked, [])
-        drawn = json.loads(made.data)
-        self.assertEqual(drawn["pareto"], answer["pareto"])
-        self.assertTrue(drawn["others"])
-        self.assertIn("Pareto front", made.title)
-
-    def test_several_places_need_a_front(self):
-        for arguments, code, said in ((self.PLACES, 3, "add --pareto"), (("--cluster", "dgx-h100", "--devices", 8, "--page", "x.html"), 2, "--pareto"),
-                                      (("--cluster", "dgx-h100", "--devices", 8, "--price", 3), 2, "--pareto")):
-            got, _, err = run("search", *self.QUESTION[:-1], *arguments)
-            self.assertEqual(got, code, err)
-            self.assertIn(said, err)
 
 
 if __name__ == "__main__":
