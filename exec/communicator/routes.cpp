@@ -171,7 +171,7 @@ MessageSteps of(const Seat& s, const RoomOf& room) {
 
 }  // namespace
 
-MessageSteps itinerary(const Exchange& x, std::size_t index, const RoomOf& room, std::size_t window) {
+MessageSteps message_steps(const Exchange& x, std::size_t index, const RoomOf& room, std::size_t window) {
   const Seat seat{x.op, x.members[index], x.members.size(), index, window};
   return x.op.row > 0 ? of_rows(seat, room) : of(seat, room);
 }

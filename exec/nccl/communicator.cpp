@@ -172,7 +172,7 @@ void NcclCommunicator::perform_by_library(const Call& call) {
 }
 
 void NcclCommunicator::perform_by_messages(const Call& call) {
-  const MessageSteps way = itinerary(call.exchange, call.index, [&](std::size_t bytes) {
+  const MessageSteps way = message_steps(call.exchange, call.index, [&](std::size_t bytes) {
     if (call.line.comm != nullptr) require(bytes <= call.line.room.size(), "a fold of more bytes than were foreseen");
     return call.line.room.data();
   });

@@ -177,7 +177,7 @@ class ProcessCommunicator final : public Communicator {
       return room.data();
     };
     const std::size_t window = window_of_members(party.members.size());
-    const MessageSteps way = itinerary(x, index, grown, window);
+    const MessageSteps way = message_steps(x, index, grown, window);
     Traffic traffic(e_);
     const std::int64_t last = gather_members(traffic, x, party, way);
     const Waiting waiting{rank_, channel, others_of(party), call_text(x.op)};

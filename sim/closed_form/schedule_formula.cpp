@@ -16,7 +16,7 @@ constexpr std::size_t kTimesOfChunk = 6;  ///< a chunk's entries in PassTimes::p
 /// sender's and the receiver's streams, each in its own order, so every possible order gives the same times.
 class ScheduleFormula::Writer {
  public:
-  Writer(ScheduleFormula& formula, ScheduleKind kind, const ScheduleShape& shape) : tape_(formula), shape_(shape) {
+  Writer(ScheduleFormula& formula, ScheduleKind kind, const ScheduleShape& shape) : formula_(formula), shape_(shape) {
     for (auto& events : make_events(kind, shape)) {
       Stage& stage = stages_.emplace_back();
       stage.events = std::move(events);
@@ -36,7 +36,7 @@ class ScheduleFormula::Writer {
     }
     for (const Stage& s : stages_) require(s.next == s.events.size() && s.sends.empty() && s.receives.empty(), "a schedule is stuck");
     count_held();
-    tape_.registers_.resize(static_cast<std::size_t>(registers_));
+    formula_.registers_.resize(static_cast<std::size_t>(registers_));
   }
 
  private:
@@ -74,10 +74,10 @@ class ScheduleFormula::Writer {
         PassTimes::index(static_cast<std::int64_t>(s), shape_.chunks, a.chunk, a.phase, a.micro_batch > 0));
     const std::int32_t out = registers_++;
     const auto part = static_cast<std::int32_t>(static_cast<std::int64_t>(s) * shape_.chunks + a.chunk);
-    tape_.steps_.push_back({static_cast<std::int32_t>(s), -1, time, in, -1, out});
+    formula_.steps_.push_back({static_cast<std::int32_t>(s), -1, time, in, -1, out});
     stage.ends[stage.next] = stage.made[key(a)] = out;
-    if (a.phase != Phase::forward) tape_.gradient_[static_cast<std::size_t>(part)] = out;
-    if (a.phase == Phase::backward) tape_.backward_[static_cast<std::size_t>(part)] = out;
+    if (a.phase != Phase::forward) formula_.gradient_[static_cast<std::size_t>(part)] = out;
+    if (a.phase == Phase::backward) formula_.backward_[static_cast<std::size_t>(part)] = out;
     return true;
   }
 
@@ -96,7 +96,7 @@ class ScheduleFormula::Writer {
     const bool forward = e.action.phase == Phase::forward;
     const auto time = static_cast<std::int32_t>(forward ? s : stages_.size() + s);
     const std::int32_t out = registers_++;
-    tape_.steps_.push_back(
+    formula_.steps_.push_back(
         {static_cast<std::int32_t>(s), static_cast<std::int32_t>(t), time, from.made.at(key(e.action)), credit, out});
     to.arrivals[key(r.action)] = out;
     from.sends.pop_front();
@@ -115,11 +115,11 @@ class ScheduleFormula::Writer {
         if (e.action.phase == Phase::forward) most = std::max(most, ++now);
         if (e.action.phase == (split ? Phase::weight : Phase::backward)) --now;
       }
-      tape_.held_.push_back(most);
+      formula_.held_.push_back(most);
     }
   }
 
-  ScheduleFormula& tape_;
+  ScheduleFormula& formula_;
   const ScheduleShape& shape_;
   std::vector<Stage> stages_;
   std::int32_t registers_ = 0;

@@ -50,11 +50,6 @@ Prediction predict(const Options& o, const PreparedPlan& r, const Topology& topo
   return naming(o.plan, [&] { return sim::simulate(r.plan, r.graph, topology, options); });
 }
 
-/// Bytes that a device needs, by all ranks that share it.
-std::int64_t needed(const Prediction& p, const Topology& topology) {
-  return p.roles[neediest_role(p)].needed_bytes.count() * topology.ranks_per_device();
-}
-
 ExitCode simulate(const Options& o) {
   std::optional<Waiting> waiting("reading the plan");
   const PreparedPlan r = prepare(o.plan, o.perturb, o.stack);
@@ -64,7 +59,8 @@ ExitCode simulate(const Options& o) {
   const auto routing = o.routing.empty() ? std::nullopt : std::optional(read_routing(o.routing, r.plan));
   Prediction p = predict(o, r, *topology, routing ? &*routing : nullptr, *waiting);
   waiting.reset();
-  if (const double error = load_memory_error(); p.fits && planning::is_tight(needed(p, *topology), p.device_memory.count(), error))
+  const std::int64_t needed = planning::needed_on_device(p, topology->ranks_per_device());
+  if (const double error = load_memory_error(); p.fits && planning::is_tight(needed, p.device_memory.count(), error))
     p.notes.push_back(planning::tight_note(error));
   if (const std::string note = own_presets_note(); !note.empty()) p.notes.push_back(note);
   const InterruptWatch watch;  // files in progress are completed

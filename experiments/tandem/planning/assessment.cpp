@@ -52,9 +52,11 @@ double Assessment::checkpoint_bytes() const {
   return static_cast<double>(count_parameters(plan.model, plan.model.vocab_size).total) * each / 8;
 }
 
-std::int64_t Assessment::needed_bytes() const {
-  return prediction.roles[neediest_role(prediction)].needed_bytes.count() * plan.cluster.ranks_per_device;
+std::int64_t needed_on_device(const Prediction& prediction, std::int64_t ranks_per_device) {
+  return prediction.roles[neediest_role(prediction)].needed_bytes.count() * ranks_per_device;
 }
+
+std::int64_t Assessment::needed_bytes() const { return needed_on_device(prediction, plan.cluster.ranks_per_device); }
 
 Assessment assess(const CandidatePlan& candidate, const std::string& stack) {
   Assessment out;

@@ -11,6 +11,9 @@
 
 namespace tandem::planning {
 
+/// Bytes that all ranks that share a device need, on the device whose rank needs most.
+std::int64_t needed_on_device(const Prediction& prediction, std::int64_t ranks_per_device);
+
 struct Assessment {
   CandidatePlan candidate;
   std::string refusal;        ///< why there is no prediction; else empty

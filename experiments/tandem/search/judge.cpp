@@ -62,13 +62,13 @@ class Judge::Lease {
   std::unique_ptr<Tools> tools_;
 };
 
-Judge::Judge(const Space& space, SkippedChecks lenience)
+Judge::Judge(const Space& space, SkippedChecks skipped)
     : space_(space),
-      lenience_(lenience),
+      skipped_(skipped),
       disturbed_(space.question().draft.plan.cluster.perturbation.any()),
       topology_(program::topology_of(space.question().draft.plan, "")),
       cost_(sim::make_cost_model(*topology_)),
-      room_(lenience.any_memory ? kAnyRoom : topology_->device().usable_memory.count() / topology_->ranks_per_device()),
+      room_(skipped.any_memory ? kAnyRoom : topology_->device().usable_memory.count() / topology_->ranks_per_device()),
       floors_(*topology_, *cost_) {
   std::int64_t left = space.groups();
   for (; outer_axes_ < space.axes().size() && left > 1; ++outer_axes_)
@@ -124,7 +124,7 @@ bool Judge::shards_over_one(CandidateId id, const Plan& plan, const sim::Estimat
 }
 
 std::string Judge::refusal_of_stack(const Plan& plan) const {
-  if (lenience_.any_stack) return "";
+  if (skipped_.any_stack) return "";
   const std::vector<Problem> problems = stack_problems(plan, plan.stack.name, plan.stack.as_of);
   return problems.empty() ? "" : text_of(problems.front());
 }
@@ -233,7 +233,7 @@ Simulated Judge::simulate(CandidateId id) const {
   live += topology_->device().runtime_memory.count();
   if (live > room_) return {.id = id, .needed = live};
   sim::SimulateOptions options;
-  options.fits = !lenience_.any_memory;
+  options.fits = !skipped_.any_memory;
   if (options.fits) {
     const Mesh mesh = make_mesh(plan);
     if (!sim::fits_memory(plan, {graph, mesh, *topology_, *cost_})) return {.id = id, .needed = live};
@@ -243,7 +243,7 @@ Simulated Judge::simulate(CandidateId id) const {
   const Prediction p = sim::simulate(plan, graph, *topology_, options);
   const double launches = p.roles[p.critical_role].time_breakdown_s.at("launch") / std::max(p.step_time.seconds(), 1e-12);
   return {id,     p.step_time.ps(), p.range.low_s,    p.range.high_s, p.roles[neediest_role(p)].needed_bytes.count(),
-          lenience_.any_memory || p.fits, true,             p.tokens_per_s,   p.mfu, launches};
+          skipped_.any_memory || p.fits, true,             p.tokens_per_s,   p.mfu, launches};
 }
 
 std::string Judge::host_note(const Simulated& s) const {

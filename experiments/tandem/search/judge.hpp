@@ -66,7 +66,7 @@ struct SkippedChecks {
 class Judge {
  public:
   /// `space` must outlive the judge.
-  Judge(const Space& space, SkippedChecks lenience);
+  Judge(const Space& space, SkippedChecks skipped);
   ~Judge();
 
   GroupView group(std::int64_t group) const;
@@ -100,7 +100,7 @@ class Judge {
   bool is_of_members(const std::string& field) const;
 
   const Space& space_;
-  const SkippedChecks lenience_;
+  const SkippedChecks skipped_;
   const bool disturbed_;          ///< the cluster has a perturbation
   std::shared_ptr<const Topology> topology_;
   std::unique_ptr<sim::CostModel> cost_;

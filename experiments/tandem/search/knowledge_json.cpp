@@ -45,7 +45,7 @@ void read_facts(const Rows& rows, const Space& space, Knowledge& out) {
   for (std::size_t r = 0; r < rows.count(); ++r)
     out.facts[static_cast<std::size_t>(rows.below(r, 0, space.groups()))] = {
         rows.at(r, 2), static_cast<std::int32_t>(rows.below(r, 3, space.members() + 1)),
-        static_cast<Outcome>(rows.below(r, 1, static_cast<std::int64_t>(kFates))), true, rows.at(r, 4) != 0};
+        static_cast<Outcome>(rows.below(r, 1, static_cast<std::int64_t>(kOutcomes))), true, rows.at(r, 4) != 0};
 }
 
 constexpr auto kOutsides = static_cast<std::int64_t>(sim::Outside::offloaded) + 1;
@@ -105,10 +105,10 @@ ordered_json knowledge_json(const Knowledge& k) {
 Knowledge read_knowledge(const json& kept, const Space& space, const std::string& file) {
   Knowledge out;
   read_facts(Rows(kept.at("facts"), 5, file, "facts"), space, out);
-  const Rows groups(kept.at("groups"), 1 + kFates, file, "groups");
+  const Rows groups(kept.at("groups"), 1 + kOutcomes, file, "groups");
   for (std::size_t r = 0; r < groups.count(); ++r) {
     Counts& counts = out.groups[groups.below(r, 0, space.groups())];
-    for (std::size_t f = 0; f < kFates; ++f) counts[f] = groups.below(r, 1 + f, space.members() + 1);
+    for (std::size_t f = 0; f < kOutcomes; ++f) counts[f] = groups.below(r, 1 + f, space.members() + 1);
   }
   read_found(Rows(kept.at("found"), 7, file, "found"), space, out);
   read_refined(Rows(kept.at("refined"), 5, file, "refined"), space, out);

@@ -3,13 +3,13 @@
 namespace tandem::search {
 
 std::string_view name(Outcome outcome) {
-  constexpr std::array<std::string_view, kFates> names{"devices", "layout", "unlowered", "same",      "too_large",
+  constexpr std::array<std::string_view, kOutcomes> names{"devices", "layout", "unlowered", "same",      "too_large",
                                                        "bounded", "stack",  "left",      "estimated", "simulated"};
   return names[static_cast<std::size_t>(outcome)];
 }
 
 std::string_view meaning(Outcome outcome) {
-  constexpr std::array<std::string_view, kFates> words{
+  constexpr std::array<std::string_view, kOutcomes> words{
       "degrees do not go into the devices",
       "layout or batch does not divide",
       "not implemented",

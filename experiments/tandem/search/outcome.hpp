@@ -20,8 +20,8 @@ enum class Outcome : std::uint8_t {
   estimated,  ///< in closed form
   simulated,  ///< by the event simulation
 };
-inline constexpr std::size_t kFates = 10;
-using Counts = std::array<std::int64_t, kFates>;
+inline constexpr std::size_t kOutcomes = 10;
+using Counts = std::array<std::int64_t, kOutcomes>;
 
 std::string_view name(Outcome outcome);    ///< key in JSON
 std::string_view meaning(Outcome outcome); ///< a line for people

@@ -140,7 +140,7 @@ std::string page_json(const std::vector<Search*>& searches, const ParetoFront& f
   ordered_json out = front_json(searches, front);
   out["what"] = "tandem search report";
   out["reasons"] = ordered_json::object();
-  for (std::size_t f = 0; f < kFates; ++f) out["reasons"][std::string(name(static_cast<Outcome>(f)))] = meaning(static_cast<Outcome>(f));
+  for (std::size_t f = 0; f < kOutcomes; ++f) out["reasons"][std::string(name(static_cast<Outcome>(f)))] = meaning(static_cast<Outcome>(f));
   out["others"] = ordered_json::array();
   for (const ParetoPoint& p : front.others) out["others"].push_back(point_json(searches, p));
   return out.dump();

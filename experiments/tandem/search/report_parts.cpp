@@ -90,7 +90,7 @@ std::string interrupted_text(const std::vector<const Search*>& searches) {
 
 std::string counts_text(const Answer& answer) {
   std::string out = count_text(answer.candidates) + (answer.candidates == 1 ? " candidate\n" : " candidates\n");
-  for (std::size_t f = 0; f < kFates; ++f)
+  for (std::size_t f = 0; f < kOutcomes; ++f)
     if (answer.counts[f] > 0) out += "  " + padded(meaning(static_cast<Outcome>(f)), 46) + aligned(count_text(answer.counts[f]), 12) + "\n";
   return out;
 }
@@ -110,7 +110,7 @@ ordered_json at_json(const Space& space, CandidateId id) {
 
 ordered_json counts_json(const Answer& answer) {
   ordered_json out;
-  for (std::size_t f = 0; f < kFates; ++f) out[std::string(name(static_cast<Outcome>(f)))] = answer.counts[f];
+  for (std::size_t f = 0; f < kOutcomes; ++f) out[std::string(name(static_cast<Outcome>(f)))] = answer.counts[f];
   return out;
 }
 

@@ -305,12 +305,12 @@ Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int6
     }
     at(out.counts, Outcome::too_large) += fact.large;
     if (known == known_.groups.end() || fact.floor_ps > out.limit_ps) at(out.counts, Outcome::bounded) += open;
-    else for (std::size_t f = 0; f < kFates; ++f) out.counts[f] += known->second[f];
+    else for (std::size_t f = 0; f < kOutcomes; ++f) out.counts[f] += known->second[f];
   }
   for (const Found& f : known_.found) {
     if (group_floor(f) > out.limit_ps) continue;
     const Outcome was = f.estimated() ? Outcome::estimated : Outcome::simulated;  // as counted with its group
-    const Outcome now = fate_of(f, out);
+    const Outcome now = outcome_of(f, out);
     if (now == Outcome::left) out.complete = false;
     --at(out.counts, was), ++at(out.counts, now);
     const auto s = out.simulated.find(f.id);
@@ -331,7 +331,7 @@ Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int6
 }
 
 /// The outcome of a found candidate, from the limit and from its simulation or refinement.
-Outcome Search::fate_of(const Found& f, const Answer& answer) const {
+Outcome Search::outcome_of(const Found& f, const Answer& answer) const {
   if (f.rough && f.least_ps() > answer.limit_ps) return Outcome::bounded;
   if (f.rough && Position{f.least_ps(), f.id} >= answer.end) return Outcome::left;
   const std::optional<Found> whole = known_.whole(f);
@@ -355,7 +355,7 @@ Outcome Search::outcome(CandidateId id, const Answer& answer, std::string& reaso
   reason = c.reason;
   if (c.outcome != Outcome::estimated && c.outcome != Outcome::simulated) return c.outcome;
   const auto found = std::find_if(known_.found.begin(), known_.found.end(), [&](const Found& f) { return f.id == id; });
-  return fate_of(*found, answer);
+  return outcome_of(*found, answer);
 }
 
 }  // namespace tandem::search

@@ -96,7 +96,7 @@ class Search {
   std::int64_t frontier();
   std::int64_t estimated_limit() const;
   Walk walk(std::int64_t frontier) const;
-  Outcome fate_of(const Found& f, const Answer& answer) const;
+  Outcome outcome_of(const Found& f, const Answer& answer) const;
   void learned() const;
   bool stopped() const { return options_.jobs.stop && options_.jobs.stop(); }
 

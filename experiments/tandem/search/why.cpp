@@ -62,7 +62,7 @@ std::string why_text(const Search& search, const Answer& answer, const std::stri
   if (asked > kMostAsked)
     throw ConfigError(Problem{"", "--why", where, "names " + count_text(asked) + " candidates", "name more fields, for at most " + count_text(kMostAsked)});
   Counts counts{};
-  std::array<Example, kFates> first;
+  std::array<Example, kOutcomes> first;
   for (CandidateId id = 0; id < space.size(); ++id) {
     if (!matches(space.choice(id), want)) continue;
     std::string reason;
@@ -70,7 +70,7 @@ std::string why_text(const Search& search, const Answer& answer, const std::stri
     if (at(counts, outcome)++ == 0) first[static_cast<std::size_t>(outcome)] = {id, std::move(reason)};
   }
   std::string out = "why " + where + ": " + count_text(asked) + (asked == 1 ? " candidate\n" : " candidates\n");
-  for (std::size_t f = 0; f < kFates; ++f) {
+  for (std::size_t f = 0; f < kOutcomes; ++f) {
     if (counts[f] == 0) continue;
     out += "  " + padded(meaning(static_cast<Outcome>(f)), 46) + aligned(count_text(counts[f]), 12) + "\n";
     out += (counts[f] == 1 ? "    " : "    such as ") + space.text(first[f].id) + (first[f].reason.empty() ? "" : ": " + first[f].reason) + "\n";

@@ -62,7 +62,7 @@ Buffers by_messages(const Case& c, std::size_t window, std::size_t& most) {
   std::vector<std::vector<std::byte>> rooms(c.members);
   std::vector<MessageSteps> ways;
   for (std::size_t j = 0; j < c.members; ++j)
-    ways.push_back(itinerary({c.op, all}, j, [&](std::size_t bytes) {
+    ways.push_back(message_steps({c.op, all}, j, [&](std::size_t bytes) {
       rooms[j].resize(bytes);
       most = std::max(most, bytes);
       return rooms[j].data();
