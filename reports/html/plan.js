@@ -67,8 +67,8 @@ section("Memory of the roles at their peaks",
 
 const notes = [data.measured_products, ...p.notes].filter((n) => n && !n.startsWith("not verified: "));  // those have a part of their own
 if (notes.length) section("Notes", make("ul", {}, notes.map((n) => make("li", {}, n))));
-section("Facts that no text states",
+section("Unverified numbers",
   data.unverified.length
-    ? [make("p", { class: "soft" }, "The prediction rests on these numbers too; they are assumptions."), make("ul", {}, data.unverified.map((f) => make("li", {}, f)))]
-    : make("p", {}, "Every fact about the cluster and its devices that the prediction uses is stated by a source."));
+    ? [make("p", { class: "soft" }, "The prediction also rests on these numbers, which no source confirms."), make("ul", {}, data.unverified.map((f) => make("li", {}, f)))]
+    : make("p", {}, "A source confirms every number about the cluster and its devices that the prediction uses."));
 section("The plan", make("p", { class: "soft" }, "Completed: every default is printed."), make("details", {}, make("summary", {}, "show"), make("pre", {}, JSON.stringify(data.plan, null, 2))));
