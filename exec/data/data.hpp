@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "exec/data/masked_example.hpp"
+#include "exec/data/token_file.hpp"
 
 namespace tandem::exec {
 
@@ -39,24 +41,15 @@ struct TextPart {
   double begin = 0, end = 1;
 };
 
-/// A text file, read once for all its users.
-struct TextFile {
-  std::string path;
-  std::string bytes;
-};
+/// Tokens of a file, or of a part of it. Throws ConfigError if it has fewer than seq_length + 1 tokens.
+std::unique_ptr<TokenSource> open_tokens(std::shared_ptr<const TokenFile> file, std::int64_t seq_length, std::uint64_t seed,
+                                         const TextPart& part = {});
 
-/// Throws ConfigError, before reading, if the file cannot be read, is no regular file, or exceeds half of the host's memory.
-std::shared_ptr<const TextFile> read_text_file(const std::string& path);
+/// The same of the file at a path (read_token_file).
+std::unique_ptr<TokenSource> open_tokens(const std::string& path, std::int64_t seq_length, std::uint64_t seed,
+                                         const TextPart& part = {});
 
-/// Byte tokens (vocabulary 256) of a text file, or of a part of it. Throws ConfigError if it cannot be read or has fewer than
-/// seq_length + 1 bytes.
-std::unique_ptr<TokenSource> open_byte_text(const std::string& path, std::int64_t seq_length, std::uint64_t seed,
-                                            const TextPart& part = {});
-
-std::unique_ptr<TokenSource> open_byte_text(std::shared_ptr<const TextFile> file, std::int64_t seq_length, std::uint64_t seed,
-                                            const TextPart& part = {});
-
-/// Conditional entropy in nats of a byte given the previous one: the loss of a bigram model on this text.
-double bigram_entropy(const TextFile& file);
+/// Conditional entropy in nats of a byte given the previous one: the loss of a bigram model on this text. Nothing for token ids.
+std::optional<double> bigram_entropy(const TokenFile& file);
 
 }  // namespace tandem::exec

@@ -80,13 +80,13 @@ std::string evaluation_line(const exec::EvaluationResult& e) {
 /// Training and evaluation data. By default the latter is the end of the text.
 struct Data {
   std::unique_ptr<exec::TokenSource> training, evaluation;
-  double bigram_entropy = 0;  ///< of the whole --data file, in nats per byte
+  std::optional<double> bigram_entropy;  ///< of a text of bytes, the whole --data file, in nats per byte
 };
 
 Data open_data(const Options& o, const Plan& plan, double held_out) {
-  const auto text = exec::read_text_file(o.data);
+  const auto text = exec::read_token_file(o.data);
   const auto open = [&](const auto& file, const exec::TextPart& part) {
-    return exec::open_byte_text(file, plan.sequence_tokens(), plan.training.seed, part);
+    return exec::open_tokens(file, plan.sequence_tokens(), plan.training.seed, part);
   };
   const auto data = [&](std::unique_ptr<exec::TokenSource> evaluation) {
     return Data{open(text, {0, 1 - held_out}), std::move(evaluation), exec::bigram_entropy(*text)};
@@ -311,7 +311,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("train", "Really train a plan");
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
-  command->add_option("--data", o->data, "text file, read as byte tokens")->required();
+  command->add_option("--data", o->data, "text file, read as byte tokens, or token ids: a .bin of Megatron-LM with its .idx, or of llm.c")->required();
   command->add_option("--steps", o->steps, "optimizer steps [the plan's training.steps, which is 1 where it says nothing]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--schedule-steps", o->schedule_steps, "steps over which the learning rate decays [with --resume those of the run that was saved, else the plan's training.decay_over, or --steps]")
        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));

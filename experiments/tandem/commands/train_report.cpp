@@ -110,7 +110,7 @@ std::string to_text(const TrainReport& r) {
   if (!r.evaluations.empty())
     out += line("evaluation loss", loss_text(r.evaluations.front().loss, 4) + " -> " +
                                        loss_text(r.evaluations.back().loss, 4));
-  out += line("bigram entropy of data", number_text(r.bigram_entropy_nats, 4) + " nats");
+  if (r.bigram_entropy_nats) out += line("bigram entropy of data", number_text(*r.bigram_entropy_nats, 4) + " nats");
   out += line("step time, median", time_text(r.median_step_time_s));
   out += line("throughput", number_text(r.tokens_per_s, 0) + " tokens/s");
   out += line("matrix FLOPs", number_text(static_cast<double>(r.flops) * 1e-9, 3) + " GFLOP");
@@ -143,7 +143,7 @@ std::string to_json(const TrainReport& r) {
                     {"host_arena_bytes", r.host_arena_bytes},
                     {"workspace_bytes", r.workspace_bytes},
                     {"device_bytes", r.device_bytes},
-                    {"data_bigram_entropy_nats", r.bigram_entropy_nats},
+                    {"data_bigram_entropy_nats", r.bigram_entropy_nats ? json(*r.bigram_entropy_nats) : json(nullptr)},
                     {"failure", failure_json(r.failure)}};
   return out.dump(2) + "\n";
 }

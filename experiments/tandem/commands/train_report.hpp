@@ -32,7 +32,7 @@ struct TrainReport {
   std::int64_t device_bytes = 0;                  ///< device memory in use by all processes, as the driver reports it; 0 on the CPU
   std::int64_t peak_memory_bytes = 0;             ///< largest of any rank: most bytes that its backend had allocated at once
   std::optional<exec::RankFailure> failure;       ///< what ended the run; its rank is invalid if all ranks failed
-  double bigram_entropy_nats = 0;                 ///< of the data; only a lower loss means more than a bigram table
+  std::optional<double> bigram_entropy_nats;      ///< of a text of bytes; only a lower loss means more than a bigram table
 };
 
 /// The figures by which a run's rates are computed.

@@ -231,7 +231,7 @@ TEST_CASE("Pairs of a byte text come from the text") {
   const std::string path = tests::source_dir() + "/experiments/data/kjv-new-testament.txt";
   std::ifstream in(path, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(in)), {});
-  const auto source = open_byte_text(path, 32, 1);
+  const auto source = open_tokens(path, 32, 1);
   CHECK(source->sequences() == static_cast<std::int64_t>((text.size() - 1) / 32));
   Plan p = bert(32);
   p.model.vocab_size = 257;

@@ -68,7 +68,7 @@ TEST_CASE("A permutation leaves few points in place and depends on its key") {
 
 TEST_CASE("Every epoch covers every window of the text once, each in another order") {
   const SavedText file("epoch", ramp(3 * 41 + 3));  // 41 windows of 3 and a tail of two that no window reaches
-  const auto data = open_byte_text(file.path(), 3, 7);
+  const auto data = open_tokens(file.path(), 3, 7);
   std::vector<std::vector<std::int32_t>> orders;
   for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
     auto& order = orders.emplace_back();
@@ -85,7 +85,7 @@ TEST_CASE("Every epoch covers every window of the text once, each in another ord
 }
 
 TEST_CASE("The same seed and index give the same tokens, another seed another order") {
-  const auto a = open_byte_text(kText, 64, 1), b = open_byte_text(kText, 64, 1), c = open_byte_text(kText, 64, 2);
+  const auto a = open_tokens(kText, 64, 1), b = open_tokens(kText, 64, 1), c = open_tokens(kText, 64, 2);
   bool differs = false;
   for (std::int64_t i : {0, 1, 1000, 123456789}) {
     CHECK(sequence(*a, i, 64) == sequence(*b, i, 64));
@@ -95,7 +95,7 @@ TEST_CASE("The same seed and index give the same tokens, another seed another or
 }
 
 TEST_CASE("Threads may read sequences at once", "[tsan]") {
-  const auto data = open_byte_text(kText, 32, 1);
+  const auto data = open_tokens(kText, 32, 1);
   std::vector<std::vector<std::int32_t>> got(4);
   std::vector<std::thread> threads;
   for (auto& g : got) threads.emplace_back([&] { for (std::int64_t i = 0; i < 50; ++i) g = sequence(*data, i, 32); });
@@ -105,33 +105,33 @@ TEST_CASE("Threads may read sequences at once", "[tsan]") {
 
 TEST_CASE("Bytes above 127 are tokens above 127") {
   const SavedText file("high", std::string("\xff\x80\x00", 3));
-  const auto data = open_byte_text(file.path(), 2, 0);
+  const auto data = open_tokens(file.path(), 2, 0);
   CHECK(data->vocab_size() == 256);
   CHECK(sequence(*data, 0, 2) == std::vector<std::int32_t>{255, 128, 0});
 }
 
 TEST_CASE("A text that is missing, a folder or too short is refused with its name") {
-  CHECK_THROWS_AS(open_byte_text("no_such_text.txt", 4, 0), ConfigError);
-  CHECK_THROWS_AS(open_byte_text(tests::source_dir(), 4, 0), ConfigError);
+  CHECK_THROWS_AS(open_tokens("no_such_text.txt", 4, 0), ConfigError);
+  CHECK_THROWS_AS(open_tokens(tests::source_dir(), 4, 0), ConfigError);
   const SavedText file("short", "four");
   try {
-    open_byte_text(file.path(), 4, 0);
+    open_tokens(file.path(), 4, 0);
     FAIL("not refused");
   } catch (const ConfigError& e) {
     CHECK(e.problems().at(0).file == file.path());
     CHECK(e.problems().at(0).remedy.find("at least 5 bytes") != std::string::npos);
   }
-  CHECK_NOTHROW(open_byte_text(file.path(), 3, 0));
+  CHECK_NOTHROW(open_tokens(file.path(), 3, 0));
 }
 
 TEST_CASE("Bigram entropy is zero when each byte decides the next, and ln 2 for a fair coin after each") {
   const SavedText fixed("fixed", "abababababab");
-  CHECK(bigram_entropy(*read_text_file(fixed.path())) == 0);
+  CHECK(*bigram_entropy(*read_token_file(fixed.path())) == 0);
   // The cycle "aabb" repeated: after a comes a or b equally often, after b too (closed: it ends where it began).
   std::string text;
   for (int i = 0; i < 100; ++i) text += "aabb";
   const SavedText coin("coin", text + "a");
-  CHECK(bigram_entropy(*read_text_file(coin.path())) == Approx(std::log(2.0)).epsilon(1e-14));  // rounding of one log and 4 products
+  CHECK(*bigram_entropy(*read_token_file(coin.path())) == Approx(std::log(2.0)).epsilon(1e-14));  // rounding of one log and 4 products
 }
 
 TEST_CASE("Bigram entropy of the carried text equals a count by another route") {
@@ -145,7 +145,7 @@ TEST_CASE("Bigram entropy of the carried text equals a count by another route") 
   double entropy = 0;
   for (const auto& [pair, c] : pairs) entropy -= c / n * std::log(c / n);
   for (const auto& [first, c] : firsts) entropy += c / n * std::log(c / n);
-  CHECK(bigram_entropy(*read_text_file(kText)) == Approx(entropy).epsilon(1e-12));  // sums of about a thousand terms
+  CHECK(*bigram_entropy(*read_token_file(kText)) == Approx(entropy).epsilon(1e-12));  // sums of about a thousand terms
   CHECK(text.size() == 949740);
 
 }
