@@ -140,6 +140,7 @@ class FolderKeeper final : public Keeper {
 
   void make_folder() {
     tell_removed(remove_leftover_folders(options().path));
+    tell_removed(remove_leftovers(latest_file(options().path)));
     written_ = step_name(facts_.steps) + "." + std::to_string(getpid()) + ".new";
     const std::string folder = options().path + "/" + written_;
     remove_folder(folder);

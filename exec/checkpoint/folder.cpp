@@ -17,7 +17,6 @@
 namespace tandem::exec {
 namespace {
 
-constexpr const char* kLatest = "latest";
 constexpr std::string_view kStep = "step-";
 
 /// Number of steps in a checkpoint folder's name; -1 for other names.
@@ -41,8 +40,8 @@ std::vector<std::string> checkpoints_in(const std::string& path) {
 /// The checkpoint that `latest` names; else the one with the most steps; empty if there is none.
 std::string latest_of(const std::string& path) {
   const std::vector<std::string> found = checkpoints_in(path);
-  if (is_regular_file(path + "/" + kLatest)) {
-    std::string named = InputFile(path + "/" + kLatest).whole(256);
+  if (is_regular_file(latest_file(path))) {
+    std::string named = InputFile(latest_file(path)).whole(256);
     named.erase(named.find_last_not_of('\n') + 1);
     if (std::find(found.begin(), found.end(), named) != found.end()) return named;
   }
@@ -79,7 +78,7 @@ class FolderState final : public SavedState {
 };
 
 void make_latest(const std::string& path, const std::string& name) {
-  const std::string file = path + "/" + kLatest;
+  const std::string file = latest_file(path);
   permit_replacing(file, file);  // a run may resume from the folder that it saves into
   write_text(file, name + "\n");
 }
@@ -92,6 +91,8 @@ void remove_checkpoint(const std::string& folder) {
 }
 
 }  // namespace
+
+std::string latest_file(const std::string& path) { return path + "/latest"; }
 
 std::string step_name(std::int64_t steps) {
   char text[40];

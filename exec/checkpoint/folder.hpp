@@ -19,6 +19,9 @@ std::vector<std::string> checkpoint_names(const std::string& path);
 /// Opens a folder of checkpoints (its latest one) or a single checkpoint folder. Throws ConfigError.
 Checkpoint open_folder(const std::string& path);
 
+/// The file in a folder of checkpoints that names the latest one.
+std::string latest_file(const std::string& path);
+
 /// Renames the complete checkpoint `written`, a folder inside `path`, to its final name and makes it the latest. A checkpoint that
 /// had this name is removed. Then removes older ones (fewer steps) until `keep` are left. Throws ConfigError, also if another folder
 /// has the name.

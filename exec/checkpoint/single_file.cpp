@@ -96,7 +96,11 @@ json read_header(const std::string& path, InputFile& file, std::size_t& length) 
   length = static_cast<std::size_t>(said);
   const std::string_view head = file.head(kHeaderWord + length);
   if (head.size() < kHeaderWord + length) refuse(path, "is cut short");
-  return parse_json(head.substr(kHeaderWord), path, {kLargestHeader, 64});
+  try {
+    return parse_json(head.substr(kHeaderWord), path, {kLargestHeader, 64});
+  } catch (const ConfigError&) {  // a checkpoint is no text to mend
+    refuse(path, "is cut short or damaged: its header is no JSON");
+  }
 }
 
 struct Entry {

@@ -1,5 +1,6 @@
 #include "exec/communicator/thread_communicator.hpp"
 
+#include <exception>
 #include <algorithm>
 
 #include "exec/communicator/call_text.hpp"
@@ -115,8 +116,14 @@ TimePoint ThreadCommunicator::run(const Collective& op, const Party& party, cons
       for (std::size_t i = 0; i < members.size(); ++i) share(meeting, i, world_->engine());
   });
   if (!small(op, members.size())) {
-    share(meeting, index, world_->engine());
+    std::exception_ptr failed;  // thrown behind the meeting, which the others cannot leave without this rank
+    try {
+      share(meeting, index, world_->engine());
+    } catch (...) {
+      failed = std::current_exception();
+    }
     meeting.place.meet();
+    if (failed) std::rethrow_exception(failed);
   }
   count(op, received_by(meeting, index));
   return full;

@@ -52,13 +52,15 @@ bool loops_back(const std::string& address) { return address.starts_with("127.")
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-Addresses look_up(const char* host, int port, int flags) {
+/// `why`, if not null: why the name has no address, or empty.
+Addresses look_up(const char* host, int port, int flags, std::string* why = nullptr) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_family = host == nullptr ? AF_INET6 : AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags;
-  if (getaddrinfo(host, std::to_string(port).c_str(), &hints, &found) != 0) found = nullptr;
-  return {found, freeaddrinfo};
+  const int failed = getaddrinfo(host, std::to_string(port).c_str(), &hints, &found);
+  if (why != nullptr) *why = failed == 0 ? "" : gai_strerror(failed);
+  return {failed == 0 ? found : nullptr, freeaddrinfo};
 }
 
 /// Listens on all addresses of this host. Returns an invalid socket if the port is taken.
@@ -136,7 +138,7 @@ void TcpGathering::connect() {
 }
 
 bool TcpGathering::try_connect() {
-  const Addresses found = look_up(spec_.address.c_str(), spec_.port, 0);
+  const Addresses found = look_up(spec_.address.c_str(), spec_.port, 0, &unknown_host_);
   for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) {
     Socket s(socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol));
     if (s.get() < 0) continue;
@@ -161,7 +163,8 @@ void TcpGathering::wait(int descriptor, short events) const {
 void TcpGathering::give_up() const {
   if (spec_.process != 0)
     throw CommError(place() + " gives no answer within " + seconds_text(timeout_) +
-                    ": process 0 is not there, or its port cannot be reached; see MASTER_ADDR, --port and --timeout");
+                    (unknown_host_.empty() ? ": process 0 is not there, or its port cannot be reached" : ": its host's name has no address (" + unknown_host_ + ")") +
+                    "; see MASTER_ADDR, --port and --timeout");
   std::vector<std::string> missing;
   for (std::size_t p = 1; p < others_.size(); ++p)
     if (others_[p].get() < 0) missing.push_back(std::to_string(p));

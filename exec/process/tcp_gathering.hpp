@@ -50,6 +50,7 @@ class TcpGathering {
   const LaunchSpec spec_;
   const std::chrono::milliseconds timeout_;
   const Deadline deadline_;
+  std::string unknown_host_;    ///< why process 0's host has no address; empty: it has one
   std::vector<Socket> others_;  ///< at process 0: by process; elsewhere: only the connection to process 0
 };
 

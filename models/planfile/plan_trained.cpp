@@ -73,7 +73,7 @@ void require_vocabulary(const Plan& plan, std::int64_t tokens) {
   const std::int64_t needed = tokens + (bert ? 1 : 0);
   if (needed <= plan.model.vocab_size) return;
   throw ConfigError(Problem{plan.file, "model.vocab_size", std::to_string(plan.model.vocab_size),
-                            "the data has " + std::to_string(tokens) + " different tokens" + (bert ? ", and the mask is one more" : ""),
+                            "the data's tokens are numbers from 0 to " + std::to_string(tokens - 1) + (bert ? ", and the mask is one more" : ""),
                             "set model.vocab_size to at least " + std::to_string(needed)});
 }
 

@@ -59,6 +59,7 @@ class DeviceCosts final : public CostModel {
   }
   CommFit comm_fit() const override { return calibration_.comm; }
   const ProductTable* products() const override { return products_.get(); }
+  std::vector<std::string> unmeasured() const override { return measured_ ? measured_->missing() : std::vector<std::string>{}; }
   std::vector<std::string> notes() const override { return notes_; }
   /// Lets `threads` processors share each computation of a rank.
   void share(std::int64_t threads) {
@@ -80,7 +81,6 @@ class DeviceCosts final : public CostModel {
     launch_ = Duration::seconds(table.launch_s);
     slowdown_.clear();
     for (double factor : table.slowdown) slowdown_.push_back(std::max(1.0, factor));
-    for (const std::string& kind : measured_->missing()) notes_.push_back("not measured, roofline used: " + kind);
   }
 
   Device device_;

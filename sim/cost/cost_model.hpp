@@ -38,6 +38,8 @@ class CostModel {
   virtual CommFit comm_fit() const = 0;
   /// The measured matrix products of an accelerator; null if it has none.
   virtual const ProductTable* products() const { return nullptr; }
+  /// Kinds of computation that the device's table, if it has one, does not hold: the roofline gives their times.
+  virtual std::vector<std::string> unmeasured() const { return {}; }
   /// Notes for the reader of a prediction: unverified facts, missing tables.
   virtual std::vector<std::string> notes() const = 0;
 };

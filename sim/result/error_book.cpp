@@ -20,6 +20,8 @@ using nlohmann::json;
 
 constexpr std::string_view kFolder = "topology/errors";
 constexpr double kHostBound = 0.1;
+constexpr std::string_view kHostBoundName = "host-bound";
+constexpr double kLeastLeft = 0.2;
 constexpr int kEnough = 8;  // records from which a situation is used alone
 
 struct Vote {
@@ -29,7 +31,7 @@ using Entries = std::vector<const ErrorEntry*>;
 
 ErrorEntry entry(const json& e) {
   return {e.at("device"), e.at("situation"), e.at("source"), e.at("records"), e.at("log_measured_over_predicted"),
-          e.value("like", std::vector<std::string>{}), e.value("devices", std::int64_t{0})};
+          e.value("like", std::vector<std::string>{}), e.value("devices", std::int64_t{0}), e.value("host_share", 0.0)};
 }
 
 Widening widening(const json& file, const char* key) {
@@ -73,12 +75,18 @@ std::map<std::string, int> sources_of(const Entries& entries) {
   return out;
 }
 
+/// The error, as log(measured / predicted), of a step that waits `ratio` times as large a share for the host. The same factor is
+/// wrong in that share; what is left of the step is at least kLeastLeft.
+double rescaled(double error, double ratio) { return std::log(std::max(kLeastLeft, 1 + ratio * std::expm1(error))); }
+
 /// Shares `weight` evenly over sources, and a source's share over its entries by their records.
-void add_votes(std::vector<Vote>& votes, const Entries& entries, double weight) {
+void add_votes(std::vector<Vote>& votes, const Entries& entries, double weight, double host_share) {
   const auto sources = sources_of(entries);
   for (const ErrorEntry* e : entries) {
     const double share = static_cast<double>(e->records) / sources.at(e->source) / static_cast<double>(sources.size());
-    for (double q : e->quantiles) votes.push_back({q, weight * share / static_cast<double>(e->quantiles.size())});
+    const bool by_share = e->situation == kHostBoundName && e->host_share > 0 && host_share > 0;
+    for (double q : e->quantiles)
+      votes.push_back({by_share ? rescaled(q, host_share / e->host_share) : q, weight * share / static_cast<double>(e->quantiles.size())});
   }
 }
 
@@ -137,8 +145,8 @@ Errors errors_of(const ErrorBook& book, const RangeQuestion& q) {
   const Entries others = select(book, [&](const ErrorEntry& e) { return e.device != q.device && !is_left_out(e, q); });
   const std::size_t sources = sources_of(alike).size();
   Errors out;
-  add_votes(out.votes, alike, static_cast<double>(sources));
-  add_votes(out.votes, others, 1);
+  add_votes(out.votes, alike, static_cast<double>(sources), q.host_share);
+  add_votes(out.votes, others, 1, q.host_share);
   out.reason = reason_of(q, unseen(book, q));
   const Widening& more = out.reason.empty() ? book.seen : book.unseen;
   out.wider = widened(sources + (others.empty() ? 0 : 1)) * more.factor;
@@ -150,10 +158,14 @@ Errors errors_of(const ErrorBook& book, const RangeQuestion& q) {
 
 }  // namespace
 
-std::string situation_of(const Prediction& p, const Topology& topology) {
+double host_share(const Prediction& p) {
   const TimeBreakdown& parts = p.roles[p.critical_role].time_breakdown_s;
   const auto launch = parts.find("launch");
-  if (launch != parts.end() && launch->second >= kHostBound * p.step_time.seconds()) return "host-bound";
+  return launch == parts.end() || p.step_time.seconds() <= 0 ? 0 : launch->second / p.step_time.seconds();
+}
+
+std::string situation_of(const Prediction& p, const Topology& topology) {
+  if (host_share(p) >= kHostBound) return std::string(kHostBoundName);
   return topology.devices() > topology.devices_per_node() ? "many nodes" : "one node";
 }
 
@@ -176,10 +188,11 @@ std::string to_json(const ErrorBook& book) {
   out += "  \"computed\": " + json(book.computed).dump() + ",\n  \"entries\": [\n";
   for (std::size_t i = 0; i < book.entries.size(); ++i) {
     const ErrorEntry& e = book.entries[i];
-    const nlohmann::ordered_json row = {{"device", e.device},   {"situation", e.situation},
-                                        {"source", e.source},   {"records", e.records},
-                                        {"devices", e.devices}, {"like", e.like},
-                                        {"log_measured_over_predicted", e.quantiles}};
+    nlohmann::ordered_json row = {{"device", e.device},   {"situation", e.situation},
+                                  {"source", e.source},   {"records", e.records},
+                                  {"devices", e.devices}, {"like", e.like},
+                                  {"log_measured_over_predicted", e.quantiles}};
+    if (e.host_share > 0) row["host_share"] = e.host_share;
     out += "    " + row.dump() + (i + 1 < book.entries.size() ? ",\n" : "\n");
   }
   const nlohmann::ordered_json unknown = {
@@ -189,7 +202,7 @@ std::string to_json(const ErrorBook& book) {
 }
 
 RangeQuestion range_question(const Prediction& p, const Topology& topology, const PlanTraits& traits) {
-  return {topology.device().calibration, situation_of(p, topology), traits};
+  return {topology.device().calibration, situation_of(p, topology), traits, {}, host_share(p)};
 }
 
 std::vector<std::string> unseen(const ErrorBook& book, const RangeQuestion& q) {

@@ -21,6 +21,7 @@ struct ErrorEntry {
   std::vector<double> quantiles;  ///< ascending, evenly spread over log(measured / predicted)
   std::vector<std::string> like{};  ///< PlanTraits::words of the records, each once, ascending; empty: not known
   std::int64_t devices = 0;         ///< devices of the largest record
+  double host_share = 0;            ///< of host-bound records: mean share of the step that waits for launches; 0: not known
 };
 
 /// Factor by which ranges must be wider than other sources' errors so that 80 % of a source's records lie inside.
@@ -44,6 +45,9 @@ inline constexpr double kRangeShare = 0.8;
 /// step or more, else "one node" or "many nodes".
 std::string situation_of(const Prediction& prediction, const Topology& topology);
 
+/// Share of the step, 0 to 1, that the critical rank waits for launches.
+double host_share(const Prediction& prediction);
+
 /// Reads topology/errors/step_time.json. Throws ConfigError.
 ErrorBook load_error_book();
 
@@ -56,6 +60,7 @@ struct RangeQuestion {
   std::string situation;  ///< see situation_of
   PlanTraits traits;
   std::vector<std::string> without{};  ///< sources whose records the range must not rest on
+  double host_share = 0;               ///< see host_share()
 };
 RangeQuestion range_question(const Prediction& prediction, const Topology& topology, const PlanTraits& traits);
 
@@ -74,7 +79,8 @@ struct LogRange {
 /// The range that should hold 80 % of measured step times. Every source in the same situation on the same device has one vote; all
 /// sources on other devices together have one more. Few votes make a range wider, as Student's prediction interval is wider than
 /// the normal one. With fewer than eight records of the situation all of the device count; a device without any gets the book's
-/// wide default. The result is widened by the book's factor for plans like those measured, or unlike them.
+/// wide default. Host-bound records' errors are taken for errors of what waits for the host, so they count in proportion to that share
+/// of the step. The result is widened by the book's factor for plans like those measured, or unlike them.
 LogRange log_range(const ErrorBook& book, const RangeQuestion& question);
 
 /// The range in seconds around the predicted step time, which always lies inside.

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "models/base/threads.hpp"
@@ -98,6 +100,15 @@ void note_tight(Prediction& out, const Plan& plan, const Topology& topology) {
                         "tensors, in pieces too small (training.expandable_segments avoids it)");
 }
 
+/// Notes on the graph's kinds of computation that no table holds.
+void note_unmeasured(std::vector<std::string>& notes, const Setup& setup) {
+  std::set<std::string_view> kinds;
+  for (const auto& t : setup.graph.templates)
+    for (const Task& task : t.tasks) kinds.insert(kind_name(task.op));
+  for (const std::string& kind : setup.cost.unmeasured())
+    if (kinds.count(kind) > 0) notes.push_back("not measured, roofline used: " + kind);
+}
+
 void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const SimulatedStep& simulated) {
   out.notes.push_back(std::to_string(out.ranks) + (out.ranks == 1 ? " rank" : " ranks") + " simulated as " +
                       std::to_string(simulated.roles.size()) + (simulated.roles.size() == 1 ? " role" : " roles"));
@@ -108,6 +119,7 @@ void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const S
   if (setup.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
   if (const std::string note = nccl_note(setup, simulated, out.step_time); !note.empty()) out.notes.push_back(note);
   for (const std::string& fact : setup.topology.unverified()) out.notes.push_back("not verified: " + fact);
+  note_unmeasured(out.notes, setup);
   for (const std::string& note : setup.cost.notes())
     if (!is_of_unused_kernel(note, plan)) out.notes.push_back(note);
 }

@@ -242,12 +242,17 @@ TEST_CASE("a run of another model, batch or layout is refused by field, and so i
 }
 
 TEST_CASE("more rows than planned for are an error that names the bound") {
-  const Plan plan = plan_of({1, 1, 2, 2, 0, 1.0});
-  std::string message;
-  try {
-    run(plan);
-  } catch (const DeviceError& e) {
-    message = e.what();
+  // One thread moves a small exchange for all ranks; of a large one each rank moves its share, and one of them fails alone.
+  for (const std::int64_t seq_length : {0, 512}) {
+    Plan plan = plan_of({1, 1, 2, 2, 0, 1.0});
+    if (seq_length > 0) plan.training.seq_length = seq_length;
+    CAPTURE(plan.training.seq_length);
+    std::string message;
+    try {
+      run(plan);
+    } catch (const DeviceError& e) {
+      message = e.what();
+    }
+    CHECK(message.find("raise model.moe.rows_bound") != std::string::npos);
   }
-  CHECK(message.find("raise model.moe.rows_bound") != std::string::npos);
 }

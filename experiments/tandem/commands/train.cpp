@@ -160,12 +160,13 @@ void write_files(const Options& o, GraphCache& graphs, const exec::RunResult& re
   const auto& kept = result.steps.at(static_cast<std::size_t>(step - result.steps.front().step));
   const auto& [plan, graph] = graphs.of(Segment::Kind::train, kept.global_batch_size);
   const Timeline timeline = timeline_of(result);
+  if (!o.timeline.empty()) {  // first, as nothing else keeps what was measured
+    const bool unequal = depends_on_routing(plan);
+    const auto routing = unequal ? std::optional(routing_of(timeline, make_mesh(plan))) : std::nullopt;
+    const RunHistory history = history_of(result, step);
+    save_timeline(timeline, graph, o.timeline, unequal ? &*routing : nullptr, &history);
+  }
   if (!o.trace.empty()) save_chrome_trace(timeline, graph, o.trace);
-  if (o.timeline.empty()) return;
-  const bool unequal = depends_on_routing(plan);
-  const auto routing = unequal ? std::optional(routing_of(timeline, make_mesh(plan))) : std::nullopt;
-  const RunHistory history = history_of(result, step);
-  save_timeline(timeline, graph, o.timeline, unequal ? &*routing : nullptr, &history);
 }
 
 struct Training {
@@ -206,7 +207,7 @@ StepScale step_scale(const Prepared& in, const exec::RunResult& result) {
 
 void prepare(const Options& o, exec::World& world, Prepared& out) {
   Plan settled = trained_plan(o);
-  naming(o.plan, [&] { return require_lowerable(settled), true; });
+  naming(o.plan, [&] { return require_trainable(settled), require_lowerable(settled), true; });
   out.resumed = open_checkpoint(o.resume, settled);
   const ResumeOptions options{o.resume, o.data, o.schedule_steps, o.eval_every > 0, !o.eval_data.empty()};
   settle_schedule(settled, options, out.resumed);
@@ -280,6 +281,7 @@ ExitCode train(const Options& o, exec::World& world) {
     TrainReport report = summarise(step_scale(in, result), result);
     report.bigram_entropy_nats = data.bigram_entropy;
     report.failure = failure;
+    report.unsaved = saves.unsaved();
     o.json ? print_json(to_json(report)) : print(to_text(report));
   };
   if (speaks)

@@ -144,6 +144,7 @@ std::string to_json(const TrainReport& r) {
                     {"workspace_bytes", r.workspace_bytes},
                     {"device_bytes", r.device_bytes},
                     {"data_bigram_entropy_nats", r.bigram_entropy_nats ? json(*r.bigram_entropy_nats) : json(nullptr)},
+                    {"unsaved", r.unsaved ? json(*r.unsaved) : json(nullptr)},
                     {"failure", failure_json(r.failure)}};
   return out.dump(2) + "\n";
 }

@@ -31,6 +31,7 @@ struct TrainReport {
   std::int64_t workspace_bytes = 0;               ///< largest of any rank: device memory of libraries, outside the arena
   std::int64_t device_bytes = 0;                  ///< device memory in use by all processes, as the driver reports it; 0 on the CPU
   std::int64_t peak_memory_bytes = 0;             ///< largest of any rank: most bytes that its backend had allocated at once
+  std::optional<std::string> unsaved;             ///< why the last checkpoint was not written
   std::optional<exec::RankFailure> failure;       ///< what ended the run; its rank is invalid if all ranks failed
   std::optional<double> bigram_entropy_nats;      ///< of a text of bytes; only a lower loss means more than a bigram table
 };
@@ -50,7 +51,7 @@ std::string loss_text(double value, int digits);
 
 /// JSON with schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops, model_flops_per_s, mfu,
 /// bytes_sent{kind}, collectives[], arena_bytes, host_arena_bytes, workspace_bytes, device_bytes, data_bigram_entropy_nats,
-/// failure{rank step during reason} (null if none failed).
+/// unsaved (null if the last checkpoint was written), failure{rank step during reason} (null if none failed).
 std::string to_json(const TrainReport& report);
 
 /// The run's timeline with each lane's allocated memory filled in.

@@ -26,6 +26,15 @@ void SaveLog::lost(std::exception_ptr error) {
   failed_ = std::move(error);
 }
 
+std::optional<std::string> SaveLog::unsaved() const {
+  if (!failed_) return path_.empty() || watch_.finite() ? std::nullopt : std::optional(refusal());
+  try {
+    std::rethrow_exception(failed_);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
 void SaveLog::finish() const {
   if (failed_) std::rethrow_exception(failed_);
   if (!path_.empty() && !watch_.finite()) throw DeviceError(refusal() + "; " + remedy(plan_, kept_ > 0 ? path_ : ""));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "exec/checkpoint/checkpoint.hpp"
@@ -29,6 +30,8 @@ class SaveLog {
   bool wanted();
   void kept(std::int64_t steps) { kept_ = steps; }
   void lost(std::exception_ptr error);
+  /// Why the last checkpoint was not written; nothing if it was, or none was wanted.
+  std::optional<std::string> unsaved() const;
   /// Throws if the last checkpoint could not be written, or was skipped because of non-finite values.
   void finish() const;
 

@@ -38,6 +38,9 @@ struct Records {
   std::vector<double> errors;
   std::set<std::string> like;
   std::int64_t devices = 0;
+  double host_shares = 0;  ///< sum over host-bound records
+
+  double mean_host_share() const { return std::round(host_shares / static_cast<double>(errors.size()) * kDigits) / kDigits; }
 };
 
 std::map<Place, Records> by_place(const std::vector<JudgedRecord>& records) {
@@ -48,6 +51,7 @@ std::map<Place, Records> by_place(const std::vector<JudgedRecord>& records) {
     place.errors.push_back(error_of(r));
     place.like.insert(r.plan.traits.words.begin(), r.plan.traits.words.end());
     place.devices = std::max(place.devices, r.plan.traits.devices);
+    if (r.situation == "host-bound") place.host_shares += r.host_share;
   }
   return out;
 }
@@ -90,7 +94,7 @@ void widen(sim::ErrorBook& book, const std::vector<JudgedRecord>& records) {
   Reaches seen, unseen;
   for (const JudgedRecord& r : records) {
     if (!is_usable(r)) continue;
-    const sim::LogRange range = log_range(book, {r.plan.calibration, r.situation, r.plan.traits, unused(r.measured)});
+    const sim::LogRange range = log_range(book, {r.plan.calibration, r.situation, r.plan.traits, unused(r.measured), r.host_share});
     if (range.known) (range.wider.empty() ? seen : unseen)[r.measured.set].push_back(reach(error_of(r), range));
   }
   book.seen = widening(seen), book.unseen = widening(unseen);
@@ -112,7 +116,7 @@ sim::ErrorBook error_book(const std::vector<JudgedRecord>& records, const sim::E
   out.entries.clear();
   for (const auto& [place, found] : by_place(records))
     out.entries.push_back({std::get<0>(place), std::get<1>(place), std::get<2>(place), static_cast<int>(found.errors.size()),
-                           thinned(found.errors), {found.like.begin(), found.like.end()}, found.devices});
+                           thinned(found.errors), {found.like.begin(), found.like.end()}, found.devices, found.mean_host_share()});
   out.seen = out.unseen = {};
   widen(out, records);
   return out;

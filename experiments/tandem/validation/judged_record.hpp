@@ -34,6 +34,7 @@ struct JudgedRecord {
   std::optional<double> peak_memory_bytes;  ///< of the measured kind and rank
   double flops = 0;                         ///< matrix FLOPs of a step on all devices, recomputation included
   std::string situation;                    ///< see sim::situation_of
+  double host_share = 0;                    ///< see sim::host_share
   bool fits = true;
   std::string refused;
   std::vector<std::string> unverified;      ///< facts used without a confirming source

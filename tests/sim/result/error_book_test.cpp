@@ -174,3 +174,16 @@ TEST_CASE("a device without records has normal errors with the default's 80 %") 
   CHECK(share_within(book(), seconds(10), range_question(seconds(10), topology, {}), 10 * std::exp(-0.4)) == Approx(0.1));
   CHECK(share_within(book(), seconds(10), range_question(seconds(10), topology, {}), 10) == Approx(0.5));
 }
+
+TEST_CASE("Host-bound records' errors count in proportion to what waits for the host") {
+  ErrorBook b = book();
+  const std::string device = "hosted";
+  // Measured steps take twice the predicted time, where half of the step waits: the waiting is three times as long as predicted.
+  b.entries.push_back({device, "host-bound", "a", 10, {std::log(2.0)}, {}, 8, 0.5});
+  b.entries.erase(std::remove_if(b.entries.begin(), b.entries.end(), [&](const ErrorEntry& e) { return e.device != device; }), b.entries.end());
+  const auto high = [&](double share) { return log_range(b, {device, "host-bound", {}, {}, share}).high; };
+  CHECK(high(0.5) == Approx(std::log(2.0)));
+  CHECK(high(0.1) == Approx(std::log(1.2)));  // a tenth of the step takes three times as long
+  CHECK(high(1.0) == Approx(std::log(3.0)));
+  CHECK(high(0) == Approx(std::log(2.0)));  // an unknown share: as the records
+}
