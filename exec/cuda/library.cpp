@@ -7,10 +7,12 @@
 namespace tandem::exec::cuda {
 
 Library::Library(const std::string& file) : file_(file) {
-  handle_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // RTLD_NODELETE: cuDNN's frontend keeps addresses of functions for the rest of the process (cudnn_frontend_shim.h).
+  constexpr int kHow = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
+  handle_ = dlopen(file.c_str(), kHow);
   if (handle_) return;
   problem_ = dlerror();
-  handle_ = dlopen((std::string(TANDEM_CUDA_LIBRARIES) + "/" + file).c_str(), RTLD_NOW | RTLD_LOCAL);
+  handle_ = dlopen((std::string(TANDEM_CUDA_LIBRARIES) + "/" + file).c_str(), kHow);
 }
 
 Library::~Library() {

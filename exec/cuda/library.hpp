@@ -5,7 +5,7 @@
 
 namespace tandem::exec::cuda {
 
-/// A library, open as long as this object lives. Searched on the loader's path, then in the CUDA toolkit of the build.
+/// An open library. Searched on the loader's path, then in the CUDA toolkit of the build. Once loaded, it stays in memory.
 class Library {
  public:
   /// `file`: e.g. "libnccl.so.2". If it is not found, the object stays closed.
