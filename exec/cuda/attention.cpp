@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -138,12 +139,21 @@ struct CudnnAttention::State {
   const Plan& plan(Plans& plans, const AttentionShape& shape, Build build) {
     if (const auto known = plans.find(shape); known != plans.end()) return known->second;
     Plan made{build(), ""};
-    std::int64_t bytes = 0;
-    auto built = made.graph.build(cudnn.handle(), {fe::HeurMode_t::A});
-    if (built.is_good()) built = made.graph.get_workspace_size(bytes);
-    if (built.is_bad()) made.refused = "cuDNN: " + built.get_message();
-    else grow(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)));
+    const std::int64_t bytes = built(made);
+    if (made.refused.empty()) grow(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)));
     return plans.emplace(shape, std::move(made)).first->second;
+  }
+  /// Builds the plan. Returns the bytes of its workspace, or sets `refused`. The frontend throws if it does not find libcudart.
+  std::int64_t built(Plan& made) const {
+    std::int64_t bytes = 0;
+    try {
+      auto done = made.graph.build(cudnn.handle(), {fe::HeurMode_t::A});
+      if (done.is_good()) done = made.graph.get_workspace_size(bytes);
+      if (done.is_bad()) made.refused = "cuDNN: " + done.get_message();
+    } catch (const std::exception& e) {
+      made.refused = std::string("cuDNN: ") + e.what();
+    }
+    return bytes;
   }
 
   void grow(std::size_t bytes) {
