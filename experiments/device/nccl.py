@@ -1,21 +1,20 @@
 #!/usr/bin/env python3
 """NCCL on a machine with one GPU, in under 90 seconds: correctness, never times. See run.sh nccl."""
 import argparse
-import datetime
-import glob
 import json
-import os
 import signal
 import socket
-import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+import machine
+from machine import ROOT
+
 STEPS = 3
 LIMIT = 60  # seconds of one training
+PART = 6 * 60  # seconds of all: what is not begun by then is left out
 SHAPES = {1: [{}], 2: [{"tensor": 2}, {"pipeline": 2}, {"data": 2, "zero_stage": 1}], 4: [{"tensor": 2, "pipeline": 2}]}
 LOOSE = 1e-3  # relative, of losses where NCCL adds up: fp32 sums in another order over three steps
 
@@ -27,14 +26,8 @@ def plan_of(ranks, shape, deterministic):
             "parallel": shape, "cluster": {"preset": "dgx-h100", "devices": ranks}}
 
 
-def library_folders():
-    """Returns the folder of NCCL in PyTorch's wheels, in case the loader does not find it."""
-    return [str(Path(found).parent) for root in sys.path if root for found in glob.glob(f"{root}/nvidia/nccl/lib/libnccl.so.2")]
-
-
 def environment(**more):
-    folders = ":".join(filter(None, [*library_folders(), os.environ.get("LD_LIBRARY_PATH", "")]))
-    return os.environ | {"LD_LIBRARY_PATH": folders, "NO_COLOR": "1"} | more
+    return machine.surroundings() | {"NO_COLOR": "1"} | more
 
 
 def start(program, plan, arguments, ranks):
@@ -43,24 +36,15 @@ def start(program, plan, arguments, ranks):
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     command = [program, "train", plan, "--data", str(ROOT / "README.md"), "--backend", "cuda", "--launch", "env", "--timeout", "30", *arguments]
-    return [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                             env=environment(RANK=str(r), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
-                                             TANDEM_SHARE_DEVICE="1", NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1"))
+    return [machine.start(command, environment(RANK=str(r), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                                               TANDEM_SHARE_DEVICE="1", NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1"))
             for r in range(ranks)]
 
 
 def finish(processes):
     """Returns (exit code, stdout, stderr) of each process; the exit code is None if it had to be killed."""
-    ends, until = [], time.monotonic() + LIMIT
-    for p in processes:
-        try:
-            out, err = p.communicate(timeout=max(1, until - time.monotonic()))
-            ends.append((p.returncode, out, err))
-        except subprocess.TimeoutExpired:
-            p.kill()
-            out, err = p.communicate()
-            ends.append((None, out, err))
-    return ends
+    until = time.monotonic() + LIMIT
+    return [machine.finish(p, max(1, until - time.monotonic())) for p in processes]
 
 
 def steps_of(out):
@@ -75,8 +59,7 @@ def train(case, folder, comm, **options):
     arguments = ["--steps", str(options.get("steps", STEPS)), "--json"]
     if comm == "loopback":
         command = [options["program"], "train", str(plan), "--data", str(ROOT / "README.md"), "--backend", "cuda", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False, env=environment())
-        return [(done.returncode, done.stdout, done.stderr)]
+        return [machine.ended(command, environment(), LIMIT)]
     return finish(start(options["program"], str(plan), [*arguments, "--comm", comm], ranks))
 
 
@@ -97,9 +80,12 @@ def kill(folder, program):
     plan = folder / "plan.json"
     plan.write_text(json.dumps(plan_of(2, {"data": 2}, True)), encoding="utf-8")
     processes = start(program, str(plan), ["--steps", "1000000", "--comm", "nccl"], 2)
+    late = threading.Timer(LIMIT, processes[0].kill)  # ends the wait for a step that does not come
+    late.start()
     for line in processes[0].stderr:
         if line.startswith("step"):
             break
+    late.cancel()
     processes[1].send_signal(signal.SIGKILL)
     killed = time.monotonic()
     ends = finish(processes)
@@ -120,17 +106,20 @@ def main():
             print(ranks, "processes,", shape, "0 bits off" if deterministic else f"within {LOOSE}")
         return
     args.out.mkdir(parents=True, exist_ok=True)
-    program, results = str(args.build / "tandem"), []
+    program, results, until = str(args.build / "tandem"), [], time.monotonic() + PART
     jobs = [lambda: compare((2, {"data": 2}, True), args.out, program, "staged")]
     jobs += [lambda case=case: compare(case, args.out, program, "nccl") for case in cases]
     jobs += [lambda: kill(args.out, program)]
     names = ["staged"] + [f"{ranks} {shape} {'deterministic' if d else 'fast'}" for ranks, shape, d in cases] + ["kill"]
     for name, job in zip(names, jobs):
         begin = time.monotonic()
-        results.append({"name": name, **job(), "took": round(time.monotonic() - begin, 1)})
+        try:
+            found = job() if begin < until else {"good": False, "ends": "not begun: no time left"}
+        except Exception as e:  # one case must not lose the others
+            found = {"good": False, "ends": repr(e)}
+        results.append({"name": name, **found, "took": round(time.monotonic() - begin, 1)})
         print(f"{name}: {'good' if results[-1]['good'] else 'BAD'}, {results[-1]['took']} s", flush=True)
-        (args.out / "nccl.json").write_text(json.dumps({"date": datetime.date.today().isoformat(), "results": results}, indent=2) + "\n",
-                                            encoding="utf-8")
+        (args.out / "nccl.json").write_text(json.dumps(machine.facts(args.build) | {"results": results}, indent=2) + "\n", encoding="utf-8")
     sys.exit(0 if all(r["good"] for r in results) else 1)
 
 

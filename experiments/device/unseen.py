@@ -7,6 +7,8 @@ import tarfile
 import threading
 import time
 
+from machine import ended
+
 STEPS = 12
 WARM_UP = 4  # the first ones time products and capture a graph
 
@@ -46,10 +48,10 @@ CASES = {
 }
 
 
-def plan_of(name):
+def plan_of(name, cluster="dgx-h100"):
     model, seq, micro, batches, more = CASES[name]
     training = {"seq_length": seq, "micro_batch_size": micro, "global_batch_size": micro * batches, "precision": "bf16", "learning_rate": 1e-4}
-    return {"name": name, "model": model, "training": training | more, "cluster": {"preset": "dgx-h100", "devices": 1}}
+    return {"name": name, "model": model, "training": training | more, "cluster": {"preset": cluster, "devices": 1}}
 
 
 def driver_bytes():
@@ -76,39 +78,36 @@ class Watch(threading.Thread):
         return self.most
 
 
-def one(name, folder, train, environment, left):
+def one(name, folder, train, environment, left, cluster):
     """Returns a plan's record; `train(plan, *arguments)` is the command."""
     plan, timeline = folder / f"{name}.plan.json", folder / f"{name}.timeline.json"
-    plan.write_text(json.dumps(plan_of(name)), encoding="utf-8")
+    plan.write_text(json.dumps(plan_of(name, cluster)), encoding="utf-8")
     before, watch, begin = driver_bytes(), Watch(), time.monotonic()
     watch.start()
-    command = train(plan, "--steps", str(STEPS), "--timeline", str(timeline))
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=left, check=False)
-    except subprocess.TimeoutExpired:
-        return {"name": name, "exit": None, "end": f"ended after {left:.0f} s"}
+        code, out, err = ended(train(plan, "--steps", str(STEPS), "--timeline", str(timeline)), environment, left)
     finally:
         most = watch.end()
-    record = {"name": name, "plan": plan_of(name), "exit": done.returncode, "seconds": round(time.monotonic() - begin, 1)}
-    if done.returncode != 0:
-        return record | {"end": (done.stdout + done.stderr)[-1500:]}
-    report = json.loads(done.stdout)
+    record = {"name": name, "plan": plan_of(name, cluster), "exit": code, "seconds": round(time.monotonic() - begin, 1)}
+    if code != 0:
+        return record | {"end": (out + err)[-1500:]}
+    report = json.loads(out)
     times = [s["step_time_s"] for s in report["steps"][WARM_UP:-1]]  # the last one is recorded task by task
     return record | {"step_time_s": statistics.median(times), "fastest_s": min(times), "slowest_s": max(times),
                      "recorded_step_s": report["steps"][-1]["step_time_s"], "losses": [s["loss"] for s in report["steps"]],
-                     "driver_bytes_before": before, "driver_bytes": most, "notes": done.stderr[-600:],
+                     "driver_bytes_before": before, "driver_bytes": most, "notes": err[-600:],
                      **{k: report[k] for k in ("arena_bytes", "device_bytes", "workspace_bytes", "model_flops_per_s", "mfu") if k in report}}
 
 
-def measure(out, train, environment, until, only=None):
-    """Returns the records of all cases. Packs their timelines into out/timelines.tar.xz."""
+def measure(out, train, environment, until, chosen, cluster):
+    """Yields the records of the cases that `chosen(name)` is true of. Packs their timelines into out/timelines.tar.xz."""
     folder = out / "unseen"
     folder.mkdir(exist_ok=True)
     for name in CASES:
-        if only and only not in name:
+        if not chosen(name):
             continue
         left = until - time.monotonic()
-        record = one(name, folder, train, environment, left) if left > 5 else {"name": name, "exit": None, "end": "no time left"}
+        record = one(name, folder, train, environment, left, cluster) if left > 5 else {"name": name, "exit": None, "end": "no time left"}
         print(f"{name}: exit {record['exit']}, {record.get('seconds')} s, step {1e3 * record.get('step_time_s', float('nan')):.2f} ms", flush=True)
         yield record
     with tarfile.open(out / "timelines.tar.xz", "w:xz", preset=1) as packed:

@@ -1,0 +1,73 @@
+"""The machine that parts run on, and programs that end with all that they started."""
+import datetime
+import glob
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def first_line(command):
+    """Returns the first line that a command prints; empty if it is missing or fails."""
+    if shutil.which(command[0]) is None:
+        return ""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip().splitlines()[0] if done.returncode == 0 and done.stdout.strip() else ""
+
+
+def facts(build):
+    card, _, driver = first_line(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]).partition(", ")
+    commit = build / "commit"
+    return {"card": card, "driver": driver, "date": datetime.date.today().isoformat(),
+            "commit": commit.read_text(encoding="utf-8").strip() if commit.exists() else ""}
+
+
+def cluster():
+    """Returns the preset of this card's cluster; that of an H100 where there is none."""
+    words = first_line(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]).lower().split()
+    return next(("dgx-" + w for w in words if w in ("h100", "h200")), "dgx-h100")
+
+
+def libraries():
+    """Returns the folders of CUDA libraries that PyTorch installs among Python's packages."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = list(spec.submodule_search_locations) if spec else []
+    return sorted({os.path.dirname(p) for root in roots for p in glob.glob(root + "/*/lib/*.so*")})
+
+
+def surroundings():
+    path = ":".join([*libraries(), os.environ.get("LD_LIBRARY_PATH", "")]).strip(":")
+    return os.environ | {"LD_LIBRARY_PATH": path, "TANDEM_PRESETS": str(ROOT), "TANDEM_SOURCE": str(ROOT)}
+
+
+def start(command, environment):
+    """Starts a program in a session of its own, with its output in pipes."""
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+                            start_new_session=True)
+
+
+def finish(program, seconds):
+    """Waits. Returns exit code, stdout and stderr. After `seconds` the code is None, and the program's whole session is killed: what
+    a killed program started would keep its pipes and the device."""
+    try:
+        out, err = program.communicate(timeout=seconds)
+        return program.returncode, out, err
+    except subprocess.TimeoutExpired:
+        os.killpg(program.pid, signal.SIGKILL)
+        try:
+            out, err = program.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            out, err = "", ""  # what left the session keeps the pipes
+        return None, out, err + f"\nended after {seconds:.0f} s"
+
+
+def ended(command, environment, seconds):
+    """Runs a program: see finish(). A program that is not there has exit code 127."""
+    try:
+        return finish(start(command, environment), seconds)
+    except OSError as e:
+        return 127, "", str(e)

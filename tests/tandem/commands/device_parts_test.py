@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""The parts that a machine with a GPU runs: what they keep, what they end, and whose faults they count. Needs no GPU."""
+import json
+import os
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+SOURCE = Path(os.environ["TANDEM_SOURCE"])
+sys.path.insert(0, str(SOURCE / "experiments" / "device"))
+import machine  # noqa: E402
+import run  # noqa: E402
+
+# As compute-sanitizer of CUDA 12 and 13 prints them for programs without line information, and older ones with it.
+RACES = """========= COMPUTE-SANITIZER
+========= Error: Race reported between Write access at void tandem::exec::cuda::kernel_of<tandem::exec::device::NormKernel, int>(T1)+0x90
+=========     and Read access at void tandem::exec::cuda::kernel_of<tandem::exec::device::NormKernel, int>(T1)+0xc0 [4 hazards]
+=========
+========= Warning: Race reported between Read access at cudnn_sdpa(const unsigned int *, int)+0x260
+=========     and Write access at cudnn_sdpa(const unsigned int *, int)+0x200 [294291 hazards]
+========= Error: Race reported between Write access at 0x100 in /a/block_error.cu:16:sumKernel(int *, int *)
+========= RACECHECK SUMMARY: 3 hazards displayed (2 errors, 1 warning)
+"""
+READS = """========= Invalid __global__ read of size 4 bytes
+=========     at void tandem::exec::cuda::kernel_of<tandem::exec::device::LossKernel, int>(T1)+0x210 in /a/loss.hpp:41
+=========     by thread (31,0,0) in block (1,0,0)
+=========     Access at 0x7f3c7ec000fc is out of bounds
+=========     Saved host backtrace up to driver entry point at kernel launch time
+=========         Host Frame: main in main.cpp:12 [0x1234] in tandem
+========= ERROR SUMMARY: 1 error
+"""
+
+
+class Parts(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def faults(self, text):
+        log = self.folder / "log"
+        log.write_text(text, encoding="utf-8")
+        return run.faults_in(log)
+
+    def test_races_are_counted_by_kernel_with_and_without_line_information(self):
+        found = self.faults(RACES)
+        self.assertEqual(list(found["own"].values()), [1])
+        self.assertIn("NormKernel", list(found["own"])[0])
+        self.assertEqual(sum(found["libraries"].values()), 2)
+        self.assertEqual(found["told"], ["RACECHECK SUMMARY: 3 hazards displayed (2 errors, 1 warning)"])
+
+    def test_an_access_is_counted_once_in_the_kernel_that_makes_it(self):
+        found = self.faults(READS)
+        self.assertEqual(list(found["own"].values()), [1])
+        self.assertIn("LossKernel", list(found["own"])[0])
+        self.assertEqual(found["libraries"], {})
+
+    def test_a_part_with_own_faults_has_not_ended_well(self):
+        self.assertTrue(run.well({"exit": 0, "own": {}}))
+        self.assertFalse(run.well({"exit": 0, "own": {"kernel": 1}}))
+
+    def test_what_a_late_program_started_ends_with_it(self):
+        begin = time.monotonic()
+        code, out, err = machine.ended(["sh", "-c", "echo begun; sleep 60 & wait"], None, 1)
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertEqual((code, out), (None, "begun\n"))
+        self.assertIn("ended after 1 s", err)
+
+    def test_a_program_that_is_not_there_is_an_exit_code(self):
+        self.assertEqual(machine.ended([str(self.folder / "none")], None, 1)[0], 127)
+
+    def test_half_an_output_is_a_failure_and_no_exception(self):
+        result = run.run("half", ["sh", "-c", "echo '{\"steps\": ['"], {}, 10)
+        self.assertEqual(result["exit"], 1)
+        self.assertIn("no JSON", result["end"])
+
+    def test_results_are_kept_one_by_one_and_only_those_that_failed_are_run_again(self):
+        file, made = self.folder / "kernels.json", []
+
+        def results_of(part, build, out, chosen, until):
+            for name in ("one", "two", "three"):
+                if chosen(name):
+                    made.append(name)
+                    yield {"name": name, "exit": 0 if name != "two" or len(made) > 3 else 1}
+                    self.assertEqual(json.loads(file.read_text(encoding="utf-8"))["results"][-1]["name"], name)
+
+        before, run.results_of = run.results_of, results_of
+        try:
+            self.assertFalse(run.perform("kernels", self.folder, self.folder, None, 10))
+            self.assertTrue(run.perform("kernels", self.folder, self.folder, None, 10))
+        finally:
+            run.results_of = before
+        self.assertEqual(made, ["one", "two", "three", "two"])
+
+    def test_without_time_nothing_begins(self):
+        self.assertIn("not begun", run.run("late", ["sh", "-c", "exit 0"], {}, 1)["end"])
+
+
+if __name__ == "__main__":
+    unittest.main()
