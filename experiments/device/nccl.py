@@ -5,6 +5,7 @@ import json
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from machine import ROOT
 
 STEPS = 3
 LIMIT = 60  # seconds of one training
-PART = 6 * 60  # seconds of all: what is not begun by then is left out
+PART = 6 * 60  # seconds of all
 SHAPES = {1: [{}], 2: [{"tensor": 2}, {"pipeline": 2}, {"data": 2, "zero_stage": 1}], 4: [{"tensor": 2, "pipeline": 2}]}
 LOOSE = 1e-3  # relative, of losses where NCCL adds up: fp32 sums in another order over three steps
 
@@ -98,6 +99,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, prog="run.sh nccl")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--build", type=Path, default=ROOT / "build-device")
+    parser.add_argument("--seconds", type=float, default=PART, help="what is not begun by then is left out [%(default)s]")
     parser.add_argument("--dry", action="store_true", help="print the cases and run nothing")
     args = parser.parse_args()
     cases = [(ranks, shape, True) for ranks, shapes in SHAPES.items() for shape in shapes] + [(2, {"data": 2}, False)]
@@ -106,10 +108,11 @@ def main():
             print(ranks, "processes,", shape, "0 bits off" if deterministic else f"within {LOOSE}")
         return
     args.out.mkdir(parents=True, exist_ok=True)
-    program, results, until = str(args.build / "tandem"), [], time.monotonic() + PART
-    jobs = [lambda: compare((2, {"data": 2}, True), args.out, program, "staged")]
-    jobs += [lambda case=case: compare(case, args.out, program, "nccl") for case in cases]
-    jobs += [lambda: kill(args.out, program)]
+    folder = Path(tempfile.mkdtemp(prefix="tandem-nccl-"))
+    program, results, until = str(args.build / "tandem"), [], time.monotonic() + args.seconds
+    jobs = [lambda: compare((2, {"data": 2}, True), folder, program, "staged")]
+    jobs += [lambda case=case: compare(case, folder, program, "nccl") for case in cases]
+    jobs += [lambda: kill(folder, program)]
     names = ["staged"] + [f"{ranks} {shape} {'deterministic' if d else 'fast'}" for ranks, shape, d in cases] + ["kill"]
     for name, job in zip(names, jobs):
         begin = time.monotonic()

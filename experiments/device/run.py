@@ -6,7 +6,10 @@ import json
 import re
 import statistics
 import sys
+import tarfile
+import tempfile
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
@@ -16,6 +19,9 @@ from machine import ROOT, cluster, ended, facts, surroundings
 HERE = Path(__file__).resolve().parent
 LIMIT = 8 * 60  # seconds of a part
 LEAST = 3       # seconds: with less time left nothing begins
+WORK = Path(tempfile.gettempdir()) / "tandem-device"  # plans, lists and logs, which nobody reads later
+# Parts of `all`, in order, and their shares of its time; what one leaves goes to the later ones.
+SHARES = {"test": 0.3, "nccl": 0.15, "sanitize": 0.15, "bench": 0.3, "kernels": 0.1}
 TEXT = ROOT / "experiments/data/kjv-new-testament.txt"
 TRAIN_GPT = ROOT / "experiments/corpus/measured/train_gpt.py"
 SLOW = ['~"A table measured*"', '~"A measurement that*"']  # of the host, half a minute
@@ -37,13 +43,13 @@ def train(build, plan, *more):
     return [str(build / "tandem"), "train", str(plan), "--data", str(TEXT), "--backend", "cuda", "--json", *more]
 
 
-def tests_of(build, out, program, spec, size):
+def tests_of(build, program, spec, size):
     """Yields (name, command, environment) for groups of `size` tests, from the program's own list."""
     _, listed, _ = ended([str(build / program), "-#", spec, "--list-test-names-only"], surroundings(), 60)
     names = [n.strip() for n in listed.splitlines() if n.strip()]
-    (out / "tests").mkdir(parents=True, exist_ok=True)
+    (WORK / "tests").mkdir(parents=True, exist_ok=True)
     for i in range(0, len(names), size):
-        file = out / "tests" / f"{program}-{TESTS.index((program, spec, size))}-{i:03d}"
+        file = WORK / "tests" / f"{program}-{TESTS.index((program, spec, size))}-{i:03d}"
         file.write_text("".join(n.replace(",", "\\,") + "\n" for n in names[i:i + size]), encoding="utf-8")
         yield (names[i] if size == 1 else file.name, [str(build / program), "--input-file", str(file)],
                {"TANDEM_TEST_BACKEND": "cuda", "OMP_NUM_THREADS": "2"})
@@ -52,15 +58,15 @@ def tests_of(build, out, program, spec, size):
 def commands(part, build, out):
     """(name, command, environment) of a part; the plans of `bench` are written when it runs."""
     if part == "test":
-        return [c for program, spec, size in TESTS for c in tests_of(build, out, program, spec, size)]
+        return [c for program, spec, size in TESTS for c in tests_of(build, program, spec, size)]
     if part == "unseen":
-        return [(name, train(build, out / "unseen" / f"{name}.plan.json"), {}) for name in unseen.CASES]
+        return [(name, train(build, WORK / "unseen" / f"{name}.plan.json"), {}) for name in unseen.CASES]
     if part == "curve":
         return [("curve", [sys.executable, str(HERE / "curve.py"), str(build / "tandem"), str(out / "curve_losses.json"), "--steps", "2000"], {})]
     if part == "sanitize":
         programs = [(plan, train(build, HERE / f"plans/{plan}.json", "--steps", "2")) for plan in ("tiny-gpt", "tiny-moe")]
         programs.append(("new-kernels", [str(build / "test_exec"), "-#", NEW_TESTS]))
-        return [(f"{kind} {what}", ["compute-sanitizer", "--print-limit", "100000", "--log-file", str(out / f"{kind}-{what}.log"), "--tool", kind, *program],
+        return [(f"{kind} {what}", ["compute-sanitizer", "--print-limit", "100000", "--log-file", str(WORK / f"{kind}-{what}.log"), "--tool", kind, *program],
                  {"TANDEM_TEST_BACKEND": "cuda"})
                 for kind in ("memcheck", "initcheck", "racecheck") for what, program in programs]
     if part == "kernels":
@@ -68,7 +74,9 @@ def commands(part, build, out):
     if part == "measure":
         table = out / "cost_table.json"
         return [("cost_table", [str(build / "tandem"), "measure", "--device", "cuda", "--seconds", "240", "--output", str(table)], {})]
-    return [(name, train(build, out / "plans" / f"{name}.json", "--steps", str(STEPS)), {}) for name, _ in CASES]
+    if part == "nccl":
+        return [("nccl", [sys.executable, str(HERE / "nccl.py"), "--out", str(out), "--build", str(build)], {})]
+    return [(name, train(build, WORK / "plans" / f"{name}.json", "--steps", str(STEPS)), {}) for name, _ in CASES]
 
 
 def run(name, command, environment, left):
@@ -99,9 +107,9 @@ def own_plan(theirs):
     return plan
 
 
-def pytorch(out, name, left):
+def pytorch(name, left):
     """Measures a case with PyTorch. Returns its record, or None, and the end of its output."""
-    file = out / f"pytorch-{name}.jsonl"
+    file = WORK / f"pytorch-{name}.jsonl"
     file.unlink(missing_ok=True)
     _, text, told = ended([sys.executable, str(TRAIN_GPT), str(file), "--names", name], None, left)
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
@@ -119,14 +127,14 @@ def plans_of_cases():
 def beside_pytorch(build, out, chosen, until):
     """Runs each case by Tandem and then by PyTorch."""
     plans = plans_of_cases()
-    (out / "plans").mkdir(exist_ok=True)
+    (WORK / "plans").mkdir(parents=True, exist_ok=True)
     for name, wanted in CASES:
         if not chosen(name):
             continue
-        (out / "plans" / f"{name}.json").write_text(json.dumps(plans[name], indent=2) + "\n", encoding="utf-8")
+        (WORK / "plans" / f"{name}.json").write_text(json.dumps(plans[name], indent=2) + "\n", encoding="utf-8")
         command = next(c for n, c, _ in commands("bench", build, out) if n == name)
         result = run(name, command, {}, until - time.monotonic())
-        theirs, told = pytorch(out, name, max(LEAST, until - time.monotonic())) if "report" in result else (None, "")
+        theirs, told = pytorch(name, max(LEAST, until - time.monotonic())) if "report" in result else (None, "")
         result["wanted"] = wanted
         if theirs:
             times = [s["step_time_s"] for s in result["report"]["steps"][4:]]
@@ -175,17 +183,21 @@ def results_of(part, build, out, chosen, until):
     if part == "bench":
         yield from beside_pytorch(build, out, chosen, until)
     elif part == "unseen":
-        yield from unseen.measure(out, lambda plan, *more: train(build, plan, *more), surroundings(), until, chosen, cluster())
+        yield from unseen.measure(WORK, out, lambda plan, *more: train(build, plan, *more), surroundings(), until, chosen, cluster())
     elif part == "test":
         yield from tested(todo, until)
     else:
         for name, command, environment in todo:
             result = run(name, command, environment, until - time.monotonic())
             if part == "sanitize":
-                result |= faults_in(out / f"{name.replace(' ', '-')}.log")
+                result |= faults_in(WORK / f"{name.replace(' ', '-')}.log")
                 print(f"{name}: in Tandem's kernels {result['own']}, in libraries' {result['libraries']}, {result['told']}", flush=True)
             print(f"{name}: exit {result['exit']}, {result['seconds']} s", flush=True)
             yield result
+    if part == "sanitize":
+        with tarfile.open(out / "sanitize.tar.xz", "w:xz", preset=1) as packed:
+            for log in sorted(WORK.glob("*check-*.log")):
+                packed.add(log, log.name)
 
 
 def tested(todo, until):
@@ -218,9 +230,28 @@ def perform(part, build, out, only, seconds):
     return all(map(well, results))
 
 
+def perform_all(build, out, only, seconds):
+    """Runs the parts of SHARES. A part that breaks does not end the others."""
+    until, good = time.monotonic() + seconds, True
+    for i, part in enumerate(SHARES):
+        left, rest = until - time.monotonic(), sum(list(SHARES.values())[i:])
+        try:
+            if part == "nccl":
+                code, told, err = ended([*commands(part, build, out)[0][1], "--seconds", str(left * SHARES[part] / rest)], None, left)
+                print(told + (err[-1500:] if code != 0 else ""), flush=True)
+                good = good and code == 0
+            else:
+                good = perform(part, build, out, only, left * SHARES[part] / rest) and good
+        except (Exception, SystemExit):
+            good = False
+            print(f"{part}: {traceback.format_exc()}", flush=True)
+        print(f"== {part}: {left - (until - time.monotonic()):.0f} s", flush=True)
+    return good
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, prog="run.sh")
-    parser.add_argument("part", choices=["test", "bench", "kernels", "measure", "unseen", "curve", "sanitize"])
+    parser.add_argument("part", choices=["all", "test", "bench", "kernels", "measure", "unseen", "curve", "sanitize"])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--build", type=Path, default=ROOT / "build-device")
     parser.add_argument("--only", help="what of the part has this in its name, or one of these with commas between them")
@@ -229,15 +260,19 @@ def main():
     args = parser.parse_args()
     if args.dry:
         args.out.mkdir(parents=True, exist_ok=True)
-        for _, command, environment in commands(args.part, args.build, args.out):
+        for _, command, environment in (c for part in (SHARES if args.part == "all" else [args.part]) for c in commands(part, args.build, args.out)):
             print(*(f"{key}={value}" for key, value in environment.items()), *command)
         return
     needed = {"test": ["tandem", *(t[0] for t in TESTS)], "sanitize": ["tandem", "test_exec"], "kernels": ["bench_device_kernels"]}
+    needed["all"] = [*needed["test"], *needed["kernels"]]
     missing = [p for p in needed.get(args.part, ["tandem"]) if not (args.build / p).exists()]
     if missing:
         sys.exit(f"run.sh: {args.build / missing[0]} is not there: build it with experiments/device/build.sh, or name its folder with --build")
-    args.out.mkdir(parents=True, exist_ok=True)
-    sys.exit(0 if perform(args.part, args.build, args.out, args.only, args.seconds) else 1)
+    for folder in (args.out, WORK):
+        folder.mkdir(parents=True, exist_ok=True)
+    good = perform_all(args.build, args.out, args.only, args.seconds) if args.part == "all" else \
+        perform(args.part, args.build, args.out, args.only, args.seconds)
+    sys.exit(0 if good else 1)
 
 
 if __name__ == "__main__":

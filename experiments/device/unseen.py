@@ -99,9 +99,9 @@ def one(name, folder, train, environment, left, cluster):
                      **{k: report[k] for k in ("arena_bytes", "device_bytes", "workspace_bytes", "model_flops_per_s", "mfu") if k in report}}
 
 
-def measure(out, train, environment, until, chosen, cluster):
+def measure(work, out, train, environment, until, chosen, cluster):
     """Yields the records of the cases that `chosen(name)` is true of. Packs their timelines into out/timelines.tar.xz."""
-    folder = out / "unseen"
+    folder = work / "unseen"
     folder.mkdir(exist_ok=True)
     for name in CASES:
         if not chosen(name):
