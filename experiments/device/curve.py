@@ -16,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from machine import cluster
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 TEXT = ROOT / "experiments/data/kjv-new-testament.txt"
 BITS = (1 << 64) - 1
@@ -181,7 +183,7 @@ def by_pytorch(plan, saved, steps, device):
 
 
 def default_plan(steps):
-    return {"model": {"preset": "gpt2-124m"}, "cluster": {"preset": "dgx-h100", "devices": 1},
+    return {"model": {"preset": "gpt2-124m"}, "cluster": {"preset": cluster(), "devices": 1},
             "training": {"seq_length": 1024, "micro_batch_size": 16, "global_batch_size": 16, "precision": "bf16", "steps": steps, "learning_rate": 6e-4,
                          "min_learning_rate": 6e-5, "warmup": min(100, steps // 4), "learning_rate_decay": "cosine", "beta1": 0.9, "beta2": 0.95,
                          "epsilon": 1e-8, "weight_decay": 0.1, "clip_grad": 1.0}}
