@@ -117,6 +117,14 @@ def model_of(plan, torch):
     return Gpt2
 
 
+def copy_all(torch, to, sources):
+    """Copies tensors, in few kernels where PyTorch has such."""
+    if hasattr(torch, "_foreach_copy_"):
+        return torch._foreach_copy_(to, sources)
+    for t, s in zip(to, sources):
+        t.copy_(s)
+
+
 class Masters:
     """AdamW with fp32 master weights, gradients and moments. Weight decay applies only to matrices."""
 
@@ -139,18 +147,16 @@ class Masters:
 
     def copy(self):
         with self.torch.no_grad():
-            for w, m in zip(self.weights, self.main):
-                w.copy_(m)
+            copy_all(self.torch, [w.data for w in self.weights], self.main)
 
     def step(self, rate):
         torch = self.torch
-        for w, m in zip(self.weights, self.main):
-            m.grad.copy_(w.grad)
+        grads = [m.grad for m in self.main]
+        copy_all(torch, grads, [w.grad for w in self.weights])
+        for w in self.weights:
             w.grad = None
-        norm = torch.linalg.vector_norm(torch.stack([m.grad.norm() for m in self.main]))
-        factor = torch.clamp(self.clip / norm, max=1.0)
-        for m in self.main:
-            m.grad.mul_(factor)
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
+        torch._foreach_mul_(grads, torch.clamp(self.clip / norm, max=1.0))
         for group in self.adam.param_groups:
             group["lr"] = rate
         self.adam.step()
