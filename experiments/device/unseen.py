@@ -2,12 +2,11 @@
 import json
 import re
 import statistics
-import subprocess
 import tarfile
 import threading
 import time
 
-from machine import ended
+from machine import ended, first_line
 
 STEPS = 12
 WARM_UP = 4  # the first ones time products and capture a graph
@@ -56,8 +55,7 @@ def plan_of(name, cluster="dgx-h100"):
 
 def driver_bytes():
     """Device memory in use by all processes, as the driver reports it."""
-    done = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True, check=False)
-    found = re.match(r"\d+", done.stdout)
+    found = re.match(r"\d+", first_line(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]))
     return int(found.group()) << 20 if found else None
 
 
