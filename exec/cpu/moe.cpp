@@ -46,7 +46,8 @@ std::vector<std::int64_t> choices(const MoeDims& d, const RouterRule& r, const T
       for (std::int64_t j = 0; j < d.top_k; ++j) {
         std::int64_t best = -1;
         for (std::int64_t e = 0; e < d.experts; ++e)
-          if (taken[static_cast<std::size_t>(e)] == 0 && (best < 0 || keys[e] > keys[best])) best = e;
+          if (taken[static_cast<std::size_t>(e)] == 0 && (best < 0 || comparable_key(keys[e]) > comparable_key(keys[best])))
+            best = e;
         chosen[static_cast<std::size_t>(t * d.top_k + j)] = best;
         taken[static_cast<std::size_t>(best)] = 1;
       }

@@ -37,9 +37,12 @@ TANDEM_HD inline const A* keys_of(const RouterRule& r, const A* scores, const Ty
 template <class A>
 TANDEM_HD inline std::int64_t next_choice(const A* keys, std::int64_t experts, std::int64_t last) {
   std::int64_t best = -1;
+  const A before = last < 0 ? A{0} : comparable_key(keys[last]);
+  A most = A{0};
   for (std::int64_t e = 0; e < experts; ++e) {
-    const bool left = last < 0 || keys[e] < keys[last] || (keys[e] == keys[last] && e > last);
-    if (left && (best < 0 || keys[e] > keys[best])) best = e;
+    const A key = comparable_key(keys[e]);
+    const bool left = last < 0 || key < before || (key == before && e > last);
+    if (left && (best < 0 || key > most)) best = e, most = key;
   }
   return best;
 }

@@ -1,6 +1,7 @@
 #pragma once
 // Choice of experts for one token. A token's "keys" are the experts' scores by which the router chooses.
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -12,6 +13,12 @@ namespace tandem::exec {
 template <class A>
 TANDEM_HD inline A sigmoid_score(A logit) {
   return A{1} / (A{1} + exp_saturating(-logit));
+}
+
+/// A key as it is compared. NaN is the lowest, so that every token gets its number of experts.
+template <class A>
+TANDEM_HD inline A comparable_key(A key) {
+  return std::isnan(key) ? -std::numeric_limits<A>::infinity() : key;
 }
 
 /// True if a token's expert weights are divided by their sum.

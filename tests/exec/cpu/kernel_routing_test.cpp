@@ -1,4 +1,5 @@
 // Routing by sigmoids, within groups of experts and with a balancing bias, against plain loops and slopes.
+#include <algorithm>
 #include <numeric>
 
 #include "tests/exec/cpu/kernel_harness.hpp"
@@ -143,6 +144,24 @@ TEST_CASE("the lower group and the lower expert win a tie") {
   const auto out = kernels.run(TopKRouter{d, rule}, {real({1, 2, 2, 1, 0, 0, 1, 1})},
                                {result(8), result(2), integer_result(2), integer_result(4)});
   CHECK(as_integers(out[3]) == std::vector<int>{0, 1, 1, 0});
+}
+
+TEST_CASE("a token whose scores are no numbers still goes to as many different experts") {
+  Kernels kernels;
+  const Case c = GENERATE(from_range(cases()));
+  Values input = logits();
+  const Routed before = c.route(kernels, input);
+  constexpr std::size_t kToken = 4;
+  const auto first = input.begin() + kToken * kExperts;
+  std::fill(first, first + kExperts, std::nan(""));
+  const Routed after = c.route(kernels, input);
+  CHECK(std::accumulate(after.counts.begin(), after.counts.end(), 0) == kTokens * c.top_k);
+  std::vector<int> changed = after.counts;
+  for (std::size_t e = 0; e < changed.size(); ++e) changed[e] -= before.counts[e];
+  CHECK(std::count_if(changed.begin(), changed.end(), [](int n) { return n > 1 || n < -1; }) == 0);  // each expert once
+  std::vector<int> rows = after.slots;
+  std::sort(rows.begin(), rows.end());
+  for (int i = 0; i < static_cast<int>(rows.size()); ++i) CHECK(rows[static_cast<std::size_t>(i)] == i);
 }
 
 TEST_CASE("the gradient of every routing equals slopes with the choices held, the balancing loss included") {
