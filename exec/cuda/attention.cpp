@@ -163,10 +163,17 @@ struct CudnnAttention::State {
     workspace = Buffer(bytes);
   }
 
-  template <class Build>
-  bool run(Plans& plans, const AttentionCall& call, Build build) {
+  const Plan& forward_plan(const AttentionShape& shape) {
+    return plan(forward, shape, [&] { return Builder(shape).forward(); });
+  }
+  const Plan& backward_plan(const AttentionShape& shape) {
+    return plan(backward, shape, [&] { return Builder(shape).backward(deterministic); });
+  }
+
+  template <class PlanOf>
+  bool run(const AttentionCall& call, PlanOf plan_of) {
     if (cudnn.handle() == nullptr) return reason = cudnn.problem(), false;
-    const Plan& p = plan(plans, call.shape, build);
+    const Plan& p = plan_of(call.shape);
     if (!p.refused.empty()) return reason = p.refused, false;
     auto at = addresses(call.at);
     if (auto result = p.graph.execute(cudnn.handle(), at, workspace.data()); result.is_bad())
@@ -181,11 +188,19 @@ CudnnAttention::~CudnnAttention() = default;
 CudnnAttention::CudnnAttention(CudnnAttention&&) noexcept = default;
 
 bool CudnnAttention::forward(const AttentionCall& call) {
-  return state_->run(state_->forward, call, [&] { return Builder(call.shape).forward(); });
+  return state_->run(call, [&](const AttentionShape& shape) -> const State::Plan& { return state_->forward_plan(shape); });
 }
 
 bool CudnnAttention::backward(const AttentionCall& call) {
-  return state_->run(state_->backward, call, [&] { return Builder(call.shape).backward(state_->deterministic); });
+  return state_->run(call, [&](const AttentionShape& shape) -> const State::Plan& { return state_->backward_plan(shape); });
+}
+
+void CudnnAttention::prepare_forward(const AttentionCall& call) {
+  if (state_->cudnn.handle() != nullptr) state_->forward_plan(call.shape);
+}
+
+void CudnnAttention::prepare_backward(const AttentionCall& call) {
+  if (state_->cudnn.handle() != nullptr) state_->backward_plan(call.shape);
 }
 
 const std::string& CudnnAttention::reason() const { return state_->reason; }

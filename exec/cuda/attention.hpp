@@ -29,6 +29,9 @@ class CudnnAttention {
   /// why. Throws DeviceError.
   bool forward(const device::AttentionCall& call);
   bool backward(const device::AttentionCall& call);
+  /// Plans a call's shape, so that the call neither loads kernels nor allocates memory. Throws DeviceError.
+  void prepare_forward(const device::AttentionCall& call);
+  void prepare_backward(const device::AttentionCall& call);
   const std::string& reason() const;
   /// Device memory that all planned shapes share, in bytes.
   std::size_t workspace_bytes() const;

@@ -20,6 +20,8 @@ CudnnAttention::CudnnAttention(CudnnAttention&&) noexcept = default;
 
 bool CudnnAttention::forward(const device::AttentionCall&) { return false; }
 bool CudnnAttention::backward(const device::AttentionCall&) { return false; }
+void CudnnAttention::prepare_forward(const device::AttentionCall&) {}
+void CudnnAttention::prepare_backward(const device::AttentionCall&) {}
 const std::string& CudnnAttention::reason() const { return state_->reason; }
 std::size_t CudnnAttention::workspace_bytes() const { return 0; }
 

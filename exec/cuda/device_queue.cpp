@@ -1,6 +1,7 @@
 #include "exec/cuda/device_queue.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 #include "exec/cuda/launch.hpp"
@@ -55,11 +56,28 @@ void DeviceMark::wait() {
   device::throw_of(shared_.found());
 }
 
+/// Plans what libraries do.
+struct DeviceQueue::Planner {
+  DeviceQueue& q;
+
+  void operator()(const device::Product& p) const { q.products_.prepare(p, q.stream_); }
+  void operator()(const device::FlashKernel& kernel) const {
+    if (device::beyond_libraries(kernel).empty()) q.attention_.prepare_forward(device::calls_of(kernel).front());
+  }
+  void operator()(const device::FlashGradKernels& kernels) const {
+    if (device::beyond_libraries(kernels).empty()) q.attention_.prepare_backward(device::calls_of(kernels).front());
+  }
+  void operator()(const auto&) const {}
+};
+
 void DeviceQueue::prepare(const Launch& launch) {
   const device::WorkContext around{shared_.pieces.of(launch), &shared_.found(), room(device::room_bytes(launch))};
-  if (!device::is_product(launch.op) || counted_rows(launch.op)) return;  // counted shapes are known only during the step
-  for (const device::Work& work : device::works_of(launch, around))
-    if (const auto* product = std::get_if<device::Product>(&work)) products_.prepare(*product, stream_);
+  retired_.clear();
+  const bool attends =
+      std::holds_alternative<FlashAttention>(launch.op) || std::holds_alternative<FlashAttentionBackward>(launch.op);
+  if (!attends && !device::is_product(launch.op)) return;
+  if (counted_rows(launch.op)) return;  // counted shapes are known only during the step
+  for (const device::Work& work : device::works_of(launch, around)) std::visit(Planner{*this}, work);
 }
 
 void DeviceQueue::run(const Launch& launch) {
@@ -97,7 +115,7 @@ void DeviceQueue::finish() {
 
 std::byte* DeviceQueue::room(std::int64_t bytes) {
   if (static_cast<std::int64_t>(room_.size()) < bytes) {
-    stream_.wait();
+    if (room_.size() > 0) retired_.push_back(std::move(room_));
     room_ = Buffer(static_cast<std::size_t>(bytes));
   }
   return room_.data();

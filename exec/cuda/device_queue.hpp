@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "exec/backend/queue.hpp"
 #include "exec/backend/update_rows.hpp"
@@ -56,7 +57,9 @@ class DeviceQueue final : public Queue {
   const std::set<std::string>& own_attention() const { return own_attention_; }
   /// Scratch memory in bytes: of matrix products, of attention, and of other operations.
   std::int64_t workspace_bytes() const {
-    return static_cast<std::int64_t>(products_.workspace_bytes() + attention_.workspace_bytes() + room_.size());
+    std::size_t bytes = products_.workspace_bytes() + attention_.workspace_bytes() + room_.size();
+    for (const Buffer& old : retired_) bytes += old.size();
+    return static_cast<std::int64_t>(bytes);
   }
 
  private:
@@ -66,6 +69,7 @@ class DeviceQueue final : public Queue {
   std::byte* room(std::int64_t bytes);
   /// Performs an operation's works one after the other.
   struct Performer;
+  struct Planner;
 
   const RankShared& shared_;
   Stream stream_;
@@ -74,6 +78,7 @@ class DeviceQueue final : public Queue {
   std::set<std::string> own_attention_;
   Staging staging_;
   Buffer room_;
+  std::vector<Buffer> retired_;  ///< rooms that were too small. cudaFree() would wait for NCCL, which may wait for this thread
   Event idle_{cudaEventBlockingSync | cudaEventDisableTiming};
   std::int64_t flops_ = 0;
 };

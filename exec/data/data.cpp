@@ -17,7 +17,8 @@ namespace {
 /// Numbers of a file's first token in a part of it and of the first one behind.
 std::pair<std::int64_t, std::int64_t> part_of(const TokenFile& file, const TextPart& part) {
   require(0 <= part.begin && part.begin <= part.end && part.end <= 1, "a part of a text lies within it");
-  const auto at = [size = static_cast<double>(file.count())](double fraction) { return static_cast<std::int64_t>(size * fraction); };
+  const auto size = static_cast<double>(file.count());
+  const auto at = [size](double fraction) { return static_cast<std::int64_t>(size * fraction); };
   return {at(part.begin), at(part.end)};
 }
 

@@ -146,7 +146,8 @@ void TokenFile::read(std::int64_t first, std::span<std::int32_t> tokens) const {
 
 std::string_view TokenFile::stored(std::int64_t first, std::int64_t last) const {
   const std::size_t each = size_of(type);
-  return std::string_view(bytes).substr(header + static_cast<std::size_t>(first) * each, static_cast<std::size_t>(last - first) * each);
+  const auto begin = header + static_cast<std::size_t>(first) * each, size = static_cast<std::size_t>(last - first) * each;
+  return std::string_view(bytes).substr(begin, size);
 }
 
 std::shared_ptr<const TokenFile> read_token_file(const std::string& path) {

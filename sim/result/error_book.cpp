@@ -85,8 +85,8 @@ void add_votes(std::vector<Vote>& votes, const Entries& entries, double weight, 
   for (const ErrorEntry* e : entries) {
     const double share = static_cast<double>(e->records) / sources.at(e->source) / static_cast<double>(sources.size());
     const bool by_share = e->situation == kHostBoundName && e->host_share > 0 && host_share > 0;
-    for (double q : e->quantiles)
-      votes.push_back({by_share ? rescaled(q, host_share / e->host_share) : q, weight * share / static_cast<double>(e->quantiles.size())});
+    const double each = weight * share / static_cast<double>(e->quantiles.size());
+    for (double q : e->quantiles) votes.push_back({by_share ? rescaled(q, host_share / e->host_share) : q, each});
   }
 }
 
