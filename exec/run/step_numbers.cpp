@@ -1,5 +1,6 @@
 #include "exec/run/step_numbers.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace tandem::exec {
@@ -12,12 +13,15 @@ StepTable step_table(const Segment& segment, std::int64_t index) {
 }
 
 StepTable with_update(StepTable table, const OptimizerSpec& optimizer, const RunProgress& progress, const ScaleState& scale) {
-  const auto t = static_cast<double>(progress.step + 1 - scale.skipped);
+  RunProgress updated = progress;  // a skipped step moves neither the schedule nor Adam's bias correction
+  updated.step -= scale.skipped;
+  updated.samples = std::max<std::int64_t>(0, progress.samples - scale.skipped * progress.step_samples);
+  const auto t = static_cast<double>(updated.step + 1);
   table.loss_scale = scale.loss_scale;
   table.inverse_scale = 1 / scale.loss_scale;
   table.good_steps = scale.good_steps;
   table.bad_steps = scale.bad_steps;
-  table.learning_rate = learning_rate(optimizer.learning_rate, progress);
+  table.learning_rate = learning_rate(optimizer.learning_rate, updated);
   table.bias_correction1 = 1 - std::pow(optimizer.beta1, t);
   table.bias_correction2 = 1 - std::pow(optimizer.beta2, t);
   return table;

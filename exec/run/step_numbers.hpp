@@ -14,7 +14,8 @@ namespace tandem::exec {
 /// A table for step `index` of a segment: its step number and first sample.
 StepTable step_table(const Segment& segment, std::int64_t index);
 
-/// Adds the values that the update reads: learning rate, Adam's bias corrections and loss scale.
+/// Adds the values that the update reads: learning rate, Adam's bias corrections and loss scale. Skipped updates do not move the
+/// learning rate's schedule (Megatron-LM and DeepSpeed: their schedulers step with the update); in samples each counts as this step's.
 StepTable with_update(StepTable table, const OptimizerSpec& optimizer, const RunProgress& progress, const ScaleState& scale);
 
 /// The loss scale after a step. All ranks compute the same value because all see the same gradient norm.

@@ -1,8 +1,10 @@
 #include <cmath>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "exec/run/learning_rate.hpp"
+#include "exec/run/step_numbers.hpp"
 #include "models/base/error.hpp"
 #include "tests/catch.hpp"
 
@@ -100,4 +102,23 @@ TEST_CASE("A learning rate in an unknown unit is a contract error") {
   auto s = schedule(DecayShape::constant, 0, 0);
   s.unit = "hours";
   CHECK_THROWS_AS(rate(s, 0), ContractError);
+}
+
+TEST_CASE("A skipped update moves neither the schedule nor Adam's bias correction") {
+  OptimizerSpec optimizer;
+  optimizer.learning_rate = schedule(DecayShape::linear, 4, 0);
+  for (const char* unit : {"steps", "samples", "tokens"}) {
+    optimizer.learning_rate.unit = unit;
+    optimizer.learning_rate.warmup = std::string(unit) == "steps" ? 4 : std::string(unit) == "samples" ? 16 : 128;
+    const auto table = [&](std::int64_t step, std::int64_t skipped) {
+      ScaleState scale;
+      scale.skipped = skipped;
+      return with_update({}, optimizer, {step, 10, 4 * step, 4, 40, 8}, scale);
+    };
+    for (const std::int64_t step : {1, 3, 6}) {
+      CHECK(table(step + 2, 2).learning_rate == table(step, 0).learning_rate);
+      CHECK(table(step + 2, 2).bias_correction1 == table(step, 0).bias_correction1);
+    }
+    CHECK(table(0, 0).learning_rate == 2);  // a quarter of the peak, 8, at the first of four warm-up steps
+  }
 }
