@@ -39,8 +39,8 @@ json deciding(json plan) {
 
 /// Fields that may change on resume but affect what the model learns.
 constexpr const char* kHyperParameters[] = {
-    "learning_rate", "min_learning_rate", "learning_rate_decay", "learning_rate_unit", "warmup", "decay_power", "beta1", "beta2", "epsilon",
-    "weight_decay", "momentum", "dropout/hidden", "dropout/attention", "clip_grad", "global_batch_size", "batch_rampup/start",
+    "learning_rate", "min_learning_rate", "learning_rate_decay", "learning_rate_unit", "warmup", "decay_start", "decay_power", "beta1", "beta2",
+    "epsilon", "weight_decay", "momentum", "dropout/hidden", "dropout/attention", "clip_grad", "global_batch_size", "batch_rampup/start",
     "batch_rampup/increment", "batch_rampup/samples"};
 
 std::string dotted(const std::string& pointer) {

@@ -40,8 +40,9 @@ double learning_rate(const LearningRate& schedule, const RunProgress& p) {
   if (before < schedule.warmup)
     return schedule.peak * std::min(1.0, static_cast<double>(after) / static_cast<double>(schedule.warmup));
   const auto end = schedule.decay_over > 0 ? schedule.decay_over : run;
-  const auto length = std::max<std::int64_t>(end - schedule.warmup, 1);
-  const double x = std::min(1.0, static_cast<double>(before - schedule.warmup) / static_cast<double>(length));
+  const auto start = std::max(schedule.warmup, schedule.decay_start);
+  const auto length = std::max<std::int64_t>(end - start, 1);
+  const double x = std::clamp(static_cast<double>(before - start) / static_cast<double>(length), 0.0, 1.0);
   return schedule.minimum + (schedule.peak - schedule.minimum) * remaining(schedule, x);
 }
 

@@ -304,6 +304,7 @@ struct LearningRate {
   std::string unit = "steps";            ///< steps, samples or tokens
   std::int64_t warmup = 0;
   std::int64_t decay_over = 0;           ///< 0: length of the run
+  std::int64_t decay_start = 0;          ///< the rate stays at its peak until then; 0: end of the warm-up
   double power = 1;                      ///< polynomial
 };
 

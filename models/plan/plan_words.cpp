@@ -104,8 +104,8 @@ void append(Words& words, const Dropout& x) {
 }
 
 void append(Words& words, const LearningRate& x) {
-  const auto& [peak, minimum, decay, unit, warmup, decay_over, power] = x;
-  all(words, peak, minimum, decay, unit, warmup, decay_over, power);
+  const auto& [peak, minimum, decay, unit, warmup, decay_over, decay_start, power] = x;
+  all(words, peak, minimum, decay, unit, warmup, decay_over, decay_start, power);
 }
 
 void append(Words& words, const OptimizerSpec& x) {

@@ -129,6 +129,7 @@ std::vector<Ineffective> table(const Plan& p) {
       {"training.loss_scale.", !p.training.scales_loss(), "training.dtypes.compute is not fp16"},
       {"training.stochastic_rounding", !p.training.rounds_states(), "weights and moments have copies of more than 16 bits"},
       {"training.momentum", o.kind != OptimizerKind::sgd, "training.optimizer is not sgd"},
+      {"training.decay_start", o.learning_rate.decay == DecayShape::constant, "training.learning_rate_decay is constant"},
       {"training.decay_power", o.learning_rate.decay != DecayShape::polynomial, "training.learning_rate_decay is not polynomial"},
   };
 }

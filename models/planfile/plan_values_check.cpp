@@ -85,6 +85,14 @@ void check_learning_rate(const Plan& p, const Reporter& fail) {
     fail("training.decay_over", "the decay would end inside the warm-up of " + std::to_string(r.warmup) + " " + r.unit,
          "use at least " + std::to_string(r.warmup) + ", or 0 for the run's length");
   }
+  if (r.decay_start > 0 && r.decay_start < r.warmup) {
+    fail("training.decay_start", "the decay would begin inside the warm-up of " + std::to_string(r.warmup) + " " + r.unit,
+         "use at least " + std::to_string(r.warmup) + ", or 0 for the warm-up's end");
+  }
+  if (r.decay_over > 0 && r.decay_start > r.decay_over) {
+    fail("training.decay_start", "is behind the end of the decay, training.decay_over " + std::to_string(r.decay_over),
+         "use at most that");
+  }
 }
 
 void check_rampup(const Plan& p, const Reporter& fail) {

@@ -122,3 +122,10 @@ TEST_CASE("A skipped update moves neither the schedule nor Adam's bias correctio
     CHECK(table(0, 0).learning_rate == 2);  // a quarter of the peak, 8, at the first of four warm-up steps
   }
 }
+
+TEST_CASE("The rate stays at its peak until decay_start, then decays over what is left") {
+  LearningRate s = schedule(DecayShape::linear, 2, 0);  // 8 down to 2
+  s.decay_start = 6;
+  const std::vector<double> want{4, 8, 8, 8, 8, 8, 8, 6.5, 5, 3.5};
+  for (std::int64_t step = 0; step < 10; ++step) CHECK(rate(s, step) == want[static_cast<std::size_t>(step)]);
+}
