@@ -46,7 +46,7 @@ PlanField algorithm(Place place, Get get) {
 /// Left out of the output where NCCL may choose.
 PlanField nccl_algo() {
   PlanField f = word({"cluster.override.nccl_algo",
-                      "NCCL_ALGO: rings alone, or all but reductions in switches; the stack may say."},
+                      "NCCL_ALGO: rings alone, or all but reductions in switches; default: the stack's."},
                      AT(cluster.override.nccl_algo), kNcclAlgorithms);
   f.fallback = "NCCL's choice";
   f.write = [](const Plan& p) {
@@ -57,7 +57,7 @@ PlanField nccl_algo() {
 }
 
 PlanField stack_month() {
-  PlanField f{"stack.as_of", "Month of the framework's code, \"2024-07\": its habits are those of that time.",
+  PlanField f{"stack.as_of", "Month of the framework's code, \"2024-07\": its defaults and rules are those of that month.",
               "the newest code that the stack's file was read from", false, {}, {}, [] {
                 return nlohmann::json{{"type", "string"}, {"pattern", "^(199[0-9]|2[0-9]{3})-(0[1-9]|1[0-2])$"}};
               }};
@@ -73,7 +73,7 @@ PlanField stack_month() {
 
 PlanField stack_rules() {
   static constexpr std::array<std::string_view, 2> kNames{"note", "refuse"};
-  PlanField f{"stack.rules", "Whether what the framework cannot run is refused, or told in a note and simulated all the same.",
+  PlanField f{"stack.rules", "Whether a plan that the framework cannot run is refused, or simulated with a note.",
               "refuse where the plan names the stack, else note", false, {}, {}, [] { return schema_of_choice(kNames); }};
   f.read = [](const nlohmann::json& v, Plan& p) {
     std::size_t index = 0;
@@ -119,12 +119,12 @@ std::vector<PlanField> cluster_fields() {
                     [] { return schema_of(kOversubscription); }),
       maybe<std::int64_t>({"cluster.override.devices_per_node", "Devices of a node."},
                           AT(cluster.override.devices_per_node), read_per_node, [] { return schema_of(kPerNode); }),
-      algorithm({"cluster.override.algorithms.all_reduce", "How every all-reduce goes, whatever the library would choose."},
+      algorithm({"cluster.override.algorithms.all_reduce", "Algorithm of every all-reduce, instead of the library's choice."},
                 AT(cluster.override.algorithms.all_reduce)),
-      algorithm({"cluster.override.algorithms.all_gather", "How every all-gather goes."}, AT(cluster.override.algorithms.all_gather)),
-      algorithm({"cluster.override.algorithms.reduce_scatter", "How every reduce-scatter goes."},
+      algorithm({"cluster.override.algorithms.all_gather", "Algorithm of every all-gather, instead of the library's choice."}, AT(cluster.override.algorithms.all_gather)),
+      algorithm({"cluster.override.algorithms.reduce_scatter", "Algorithm of every reduce-scatter, instead of the library's choice."},
                 AT(cluster.override.algorithms.reduce_scatter)),
-      algorithm({"cluster.override.algorithms.all_to_all", "How every all-to-all goes."}, AT(cluster.override.algorithms.all_to_all)),
+      algorithm({"cluster.override.algorithms.all_to_all", "Algorithm of every all-to-all, instead of the library's choice."}, AT(cluster.override.algorithms.all_to_all)),
       nccl_algo(),
       integer({"cluster.override.ranks_per_device", "Ranks that share a device."}, AT(cluster.ranks_per_device),
               kPerNode),

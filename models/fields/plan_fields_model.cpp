@@ -21,7 +21,7 @@ std::vector<PlanField> expert_fields() {
               AT(model.moe.num_shared_experts), {0, kMaxExperts}),
       integer({"model.moe.first_dense_layers", "Layers at the front that stay dense."},
               AT(model.moe.first_dense_layers), {0, kMaxLayers}),
-      integer({"model.moe.layer_frequency", "Every so many layers one has experts."}, AT(model.moe.layer_frequency),
+      integer({"model.moe.layer_frequency", "One layer in this many has experts."}, AT(model.moe.layer_frequency),
               {1, kMaxLayers}),
       number({"model.moe.capacity_factor", "Tokens an expert takes, as a multiple of an even share; 0 drops none."},
              AT(model.moe.capacity_factor), {0, 1e6}),
@@ -52,11 +52,10 @@ std::vector<PlanField> expert_fields() {
       flag({"model.moe.shared_gate", "A learned sigmoid of each token scales what the shared experts give."},
            AT(model.moe.shared_gate)),
       number({"model.moe.balance_rate",
-              "Balances experts without a loss: each step moves a bias of every expert by so much towards the mean load. Only the "
-              "choice reads it; 0: there is none."},
+              "Step by which each expert's bias moves towards equal load; only the choice of experts uses the bias; 0: no bias."},
              AT(model.moe.balance_rate), {0, 1e6}),
       number({"model.moe.rows_bound",
-              "Dropless experts on several ranks: rows a rank has room for, as a multiple of an even share."},
+              "Dropless experts on several ranks: capacity of a rank in rows, as a multiple of an even share."},
              AT(model.moe.rows_bound), {1, 1e6}),
   };
 }
@@ -68,7 +67,7 @@ std::vector<PlanField> window_fields() {
       flag({"model.window.chunked", "A query sees the keys of its own chunk of model.window.size positions, not the last ones."},
            AT(model.window.chunked)),
       letters({"model.window.layers",
-               "A letter a layer, again from the first: w has the window, f sees all keys. wwwwwf: every sixth layer sees all."},
+               "One letter per layer, repeated from the first: w has the window, f sees all keys. wwwwwf: every sixth layer sees all."},
               AT(model.window.layers), "wf"),
       number({"model.window.rope_theta",
               "Base of the rotary frequencies of layers with the window, whose positions are then not stretched; 0: as in others."},
@@ -95,7 +94,7 @@ std::vector<PlanField> latent_fields() {
               AT(model.latent.kv_rank), {0, kMaxHidden}),
       integer({"model.latent.query_rank", "Width of the row that queries come from; 0: they come from the state."},
               AT(model.latent.query_rank), {0, kMaxHidden}),
-      integer({"model.latent.rotary_dim", "Dimensions of model.head_dim that turn by position; of keys they are common to all heads."},
+      integer({"model.latent.rotary_dim", "Dimensions of model.head_dim that are rotated by position (RoPE); keys share them over all heads."},
               AT(model.latent.rotary_dim), {2, kMaxHeads}),
   };
 }
@@ -110,7 +109,7 @@ std::vector<PlanField> indexer_fields() {
                "score matrices in memory, slower access to chosen keys, and kernels that attend to compressed rows instead, whose "
                "products are (2 kv_rank + rotary_dim) / (head_dim + value_dim) times as large."},
               AT(model.indexer.heads), {0, kMaxHeads}),
-      integer({"model.indexer.head_dim", "Width of one of them and of their key, of which as many turn by position as of attention's heads."},
+      integer({"model.indexer.head_dim", "Width of one of them and of their key, of which as many dimensions are rotated by position as of attention's heads."},
               AT(model.indexer.head_dim), {1, kMaxHeads}),
       integer({"model.indexer.topk", "Keys that a query of attention sees at most: those of the best scores."}, AT(model.indexer.topk),
               {1, kMaxSequence}),
@@ -118,7 +117,7 @@ std::vector<PlanField> indexer_fields() {
                "Above 1: neighbouring keys that are chosen together, by the best score among them (MiniMax-M3). A query's own block always is."},
               AT(model.indexer.block_size), {1, kMaxSequence}),
       letters({"model.indexer.layers",
-               "A letter a layer, again from the first: i has the indexer, f sees all keys. A module of multi-token prediction has the last one's."},
+               "One letter per layer, repeated from the first: i has the indexer, f sees all keys. A module of multi-token prediction has the last one's."},
               AT(model.indexer.layers), "if"),
   };
 }
@@ -142,7 +141,7 @@ std::vector<PlanField> recurrence_fields() {
               AT(model.recurrence.conv_width), {1, 64}),
       flag({"model.recurrence.conv_bias", "That convolution has a bias."}, AT(model.recurrence.conv_bias)),
       letters({"model.recurrence.layers",
-               "A letter a layer, again from the first: r has the recurrence, a has attention. rrra: every fourth layer has attention."},
+               "One letter per layer, repeated from the first: r has the recurrence, a has attention. rrra: every fourth layer has attention."},
               AT(model.recurrence.layers), "ra"),
   };
 }
@@ -197,7 +196,7 @@ std::vector<PlanField> style_fields() {
       choice({"model.normalization", "Kind of normalization."}, AT(model.normalization))
           .otherwise("layernorm; llama, t5: rmsnorm"),
       choice({"model.norm_placement",
-              "Before attention and MLP (pre), behind the residual addition (post), there with the residual taken before it "
+              "Before attention and MLP (pre), after the residual addition (post), there with the residual taken before it "
               "(post_add), before attention and MLP and behind each of them (sandwich), or only behind each of them (behind)."},
              AT(model.norm_placement))
           .otherwise("pre; bert: post"),
@@ -209,7 +208,7 @@ std::vector<PlanField> style_fields() {
       choice({"model.position_embedding", "How positions enter; none: not at all."}, AT(model.position_embedding))
           .otherwise("learned; llama: rope; bloom: alibi; t5: relative"),
       number({"model.rope_theta", "Base of the rotary frequencies."}, AT(model.rope_theta), {0, 1e12, true, false}),
-      number({"model.rotary_fraction", "Share of a head's dimensions that turn, from the first one on."}, AT(model.rotary_fraction),
+      number({"model.rotary_fraction", "Share of a head's dimensions that are rotated by position (RoPE), from the first one on."}, AT(model.rotary_fraction),
              {0, 1, true, false}),
       word({"model.rope_scaling.type", "Stretching of rotary positions."}, AT(model.rope_scaling.type), kRopeScalings,
            "none"),
@@ -218,9 +217,9 @@ std::vector<PlanField> style_fields() {
       integer({"model.rope_scaling.original_max_position_embeddings", "Longest sequence before the stretching; llama3 and yarn."},
               AT(model.rope_scaling.original_max_position_embeddings), {1, kMaxSequence})
           .otherwise("4096; llama3: 8192"),
-      number({"model.rope_scaling.beta_fast", "yarn: pairs that turn more often in the original length keep their angles."},
+      number({"model.rope_scaling.beta_fast", "yarn: pairs with more rotations than this in the original length keep their angles."},
              AT(model.rope_scaling.beta_fast), {0, 1e6, true, false}),
-      number({"model.rope_scaling.beta_slow", "yarn: pairs that turn less often in the original length are stretched whole."},
+      number({"model.rope_scaling.beta_slow", "yarn: pairs with fewer rotations than this in the original length are interpolated fully."},
              AT(model.rope_scaling.beta_slow), {0, 1e6, true, false}),
       number({"model.rope_scaling.mscale_all_dim",
               "yarn in latent attention: scores are multiplied by (1 + 0.1 mscale_all_dim ln factor)^2; 0: by nothing."},
@@ -234,7 +233,7 @@ std::vector<PlanField> style_fields() {
       flag({"model.output_bias", "Logits have a bias."}, AT(model.output_bias)),
       choice({"model.qk_norm",
               "RMS norm of queries and keys: none; before their positions enter, of every head or of all heads as one row; or of every "
-              "head behind the turn by its position, without a weight (turned)."},
+              "head after its rotation by position, without a weight (turned)."},
              AT(model.qk_norm)),
       flag({"model.value_norm", "RMS norm of every head of values, without a weight."}, AT(model.value_norm)),
       flag({"model.tie_kv", "The values of a head are its keys, normed like these but without their norm's weight and positions."},
@@ -248,7 +247,7 @@ std::vector<PlanField> style_fields() {
             "A sigmoid of the layer's input scales what attention gives, column by column (Qwen3-Next). Simulated only."},
            AT(model.attention_gate)),
       letters({"model.sublayers",
-               "A letter a layer, again from the first: b has a mixer (attention or a recurrence) and an MLP or experts, m the mixer alone, f "
+               "One letter per layer, repeated from the first: b has a mixer (attention or a recurrence) and an MLP or experts, m the mixer alone, f "
                "the MLP or experts alone (Nemotron-H). Simulated only, but for b."},
               AT(model.sublayers), "bmf"),
       flag({"model.embedding_norm", "The embedding's output is normalized."}, AT(model.embedding_norm))

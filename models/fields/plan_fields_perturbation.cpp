@@ -132,7 +132,7 @@ std::vector<PlanField> perturbation_fields() {
       of_jitter(number({at + "jitter.relative", "Standard deviation of a log-normal factor of mean 1 on every computation of every rank."},
                        AT(cluster.perturbation.jitter.relative), {0, 1}))
           .otherwise("0"),
-      of_jitter(integer({at + "jitter.seed", "What the factors are drawn from."}, AT(cluster.perturbation.jitter.seed), {0, kMaxCount}))
+      of_jitter(integer({at + "jitter.seed", "Seed of the factors."}, AT(cluster.perturbation.jitter.seed), {0, kMaxCount}))
           .otherwise("1"),
       of_jitter(integer({at + "jitter.seeds", "Seeds that mean and spread of the step time are given over, from `seed` on."},
                         AT(cluster.perturbation.jitter.seeds), {1, 1000}))

@@ -21,7 +21,7 @@ nlohmann::json schema_of_sets() {
 
 /// A file of models/stacks/fusions, or of the same folder of TANDEM_PRESETS.
 PlanField fusion() {
-  PlanField f{"training.fusion", "Which operations are one kernel and which several: the habit of a kind of framework.", "that of the stack",
+  PlanField f{"training.fusion", "Set of fused kernels of a framework.", "that of the stack",
               false, {}, {}, schema_of_sets};
   f.read = [](const nlohmann::json& v, Plan& p) -> std::optional<Refusal> {
     if (!v.is_string()) return Refusal{"must be a string, not " + kind_text(v), "use " + list_text(fusion_set_names(), "or")};
@@ -68,9 +68,9 @@ std::vector<PlanField> precision_fields() {
                    AT(training.dtypes.compute), kComputeTypes),
       element_type({"training.dtypes.weights", "Weights as the forward pass reads them."}, AT(training.dtypes.weights),
                    kStoredTypes),
-      element_type({"training.dtypes.gradients", "Accumulated gradients; the stack may say."}, AT(training.dtypes.gradients),
+      element_type({"training.dtypes.gradients", "Accumulated gradients; default: the stack's."}, AT(training.dtypes.gradients),
                    kStoredTypes),
-      element_type({"training.dtypes.gradient_reduce", "What the data-parallel reduction carries; the stack may say."},
+      element_type({"training.dtypes.gradient_reduce", "What the data-parallel reduction carries; default: the stack's."},
                    AT(training.dtypes.gradient_reduce), kStoredTypes),
       dispatch_type(),
       element_type({"training.dtypes.master", "The optimizer's weights; equal to weights there is no second copy."},
@@ -89,7 +89,7 @@ PlanField scaling(PlanField f, const std::string& otherwise) {
 std::vector<PlanField> rounding_fields() {
   PlanField stochastic =
       flag({"training.stochastic_rounding",
-            "Weights and moments that are kept in 16 bits alone are rounded at random, in the mean to their value."},
+            "Weights and moments stored only in 16 bits are rounded stochastically (unbiased)."},
            AT(training.stochastic_rounding));
   stochastic.write = [](const Plan& p) {
     return p.training.rounds_states() ? nlohmann::json(p.training.stochastic_rounding) : nlohmann::json();
@@ -100,11 +100,11 @@ std::vector<PlanField> rounding_fields() {
               "4294967296"),
       scaling(number({"training.loss_scale.minimum", "Smallest factor; a power of two."}, AT(training.loss_scale.minimum), {0x1p-24, 0x1p100}),
               "1"),
-      scaling(integer({"training.loss_scale.window", "Steps in a row with finite gradients behind which the factor doubles."},
+      scaling(integer({"training.loss_scale.window", "Steps in a row with finite gradients after which the factor doubles."},
                       AT(training.loss_scale.window), {1, kMaxCount}),
               "1000"),
       scaling(integer({"training.loss_scale.hysteresis",
-                       "Steps without finite gradients since the factor last grew, the last of which and all later ones halve it."},
+                       "Steps with non-finite gradients, since the factor last grew, that are tolerated before it is halved."},
                       AT(training.loss_scale.hysteresis), {1, kMaxCount}),
               "2"),
       std::move(stochastic).otherwise("true"),
@@ -148,15 +148,15 @@ std::vector<PlanField> memory_fields() {
       fp8_activation_inputs(),
       flag({"training.recompute_early_stop",
             "Layers run again only as far as the backward pass reads what they write, not their last product, unless a dropout with a mask follows "
-            "it; the stack may say."},
+            "it; default: the stack's."},
            AT(training.recompute_early_stop)),
-      flag({"training.flash_attention", "Attention in one kernel that keeps no score matrix; the stack may say."},
+      flag({"training.flash_attention", "Attention in one kernel that keeps no score matrix; default: the stack's."},
            AT(training.flash_attention)),
       choice({"training.attention_kernel",
-              "Whose kernel that is: flash1 and flash2 are FlashAttention's versions, triton is flash-attn's in Triton, tuned one for the "
+              "Kernel of attention without a score matrix: flash1 and flash2 are FlashAttention's versions, triton is flash-attn's in Triton, tuned one for the "
               "device's generation (cuDNN's, FlashAttention 3), own is Tandem's."},
              AT(training.attention_kernel))
-          .otherwise("that of training.fusion; the stack may say"),
+          .otherwise("that of training.fusion; default: the stack's"),
       fusion(),
       choice({"training.cuda_graphs",
               "What a device's host launches as one captured graph: each layer's passes, or a step's whole forward and backward pass."},
@@ -164,19 +164,19 @@ std::vector<PlanField> memory_fields() {
       flag({"training.deterministic", "Only kernels and collectives that give the same bits in every run; on CPUs Tandem's own always do."},
            AT(training.deterministic)),
       flag({"training.fill_uninitialized_memory",
-            "Where deterministic: every tensor is filled before it is written, as PyTorch does unless told otherwise; the stack may say."},
+            "Where deterministic: every tensor is filled before it is written, as PyTorch does by default; default: the stack's."},
            AT(training.fill_uninitialized_memory)),
       flag({"training.launch_blocking",
             "Every launch returns when the device is done (CUDA_LAUNCH_BLOCKING): what a collective has read is free at once. Memory as "
-            "reserved, which validate judges, depends on it; what it costs in time is not known to the simulator."},
+            "reserved, which validate judges, depends on it; its time cost is not simulated."},
            AT(training.launch_blocking)),
       flag({"training.expandable_segments",
             "The framework's allocator expands a segment in place of taking another one (PYTORCH_CUDA_ALLOC_CONF); memory as "
-            "reserved, which validate judges, depends on it, what simulate prints does not. The stack may say."},
+            "reserved, which validate judges, depends on it, what simulate prints does not. Default: the stack's."},
            AT(training.expandable_segments)),
-      number({"training.dropout.hidden", "Probability behind the embedding, attention and MLP; the stack may say."},
+      number({"training.dropout.hidden", "Probability after the embedding, attention and MLP; default: the stack's."},
              AT(training.dropout.hidden), {0, 1, false, true}),
-      number({"training.dropout.attention", "Probability on attention weights; the stack may say."}, AT(training.dropout.attention),
+      number({"training.dropout.attention", "Probability on attention weights; default: the stack's."}, AT(training.dropout.attention),
              {0, 1, false, true}),
   };
 }
@@ -227,7 +227,7 @@ std::vector<PlanField> run_fields() {
       rampup({"training.batch_rampup.samples", "Samples over which the whole ramp runs."}, &BatchRampup::samples),
       number({"training.clip_grad", "Largest global norm of the gradient; 0 is off."}, AT(training.clip_grad),
              {0, 1e300}),
-      integer({"training.seed", "Names every random number of the run."}, AT(training.seed), {0, kMaxCount}),
+      integer({"training.seed", "Seed of all random numbers of the run."}, AT(training.seed), {0, kMaxCount}),
       integer({"training.steps", "Optimizer steps of a run."}, AT(training.steps), {1, std::int64_t{1} << 40}),
   };
 }

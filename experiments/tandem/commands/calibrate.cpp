@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kFooter =
     "Fits those numbers of a calibration that carry \"fit\": {\"low\", \"high\"} to the step times of grades A and B measured on\n"
-    "its devices, so that the mean over sets of the mean absolute log error is least. A set (a file) has one vote. Nothing is\n"
+    "its devices. It minimises the mean over sets (files) of the mean absolute log error. Nothing is\n"
     "fitted for a model, a plan or a set. Afterwards write the table of errors anew: tandem validate FILE... --write-errors F.";
 
 constexpr int kTellEvery = 10;
@@ -117,18 +117,18 @@ void add_calibrate(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("calibrate", "Fit a device's few constants to measured step times");
   command->footer(kFooter);
   command->add_option("DEVICE", o->device, "name in topology/calibration (a100, h100 ...), or a path as a device preset names it")->required();
-  command->add_option("FILE", o->files, "measurement files (JSON lines); records of other devices are passed over")->required();
-  add_list(*command, "--only", o->filter.sets, "fit to these sets only");
+  command->add_option("FILE", o->files, "measurement files (JSON lines); records of other devices are skipped")->required();
+  add_list(*command, "--only", o->filter.sets, "use these sets only");
   add_list(*command, "--without", o->filter.without, "leave these sets out");
   add_pairs(*command, "--cluster", o->filter.clusters, "SET=PRESET",
             "run this set's plans on another cluster than they name; may be given again");
-  command->add_option("--per-source", o->fit.per_source, "records of a set that the search looks at, spread evenly; 0: all [12]")
+  command->add_option("--per-source", o->fit.per_source, "records per set used in the search, evenly spread; 0: all [12]")
       ->check(CLI::Range(0, 1'000'000));
   command->add_option("--jobs", o->fit.jobs.most, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
   command->add_option("-o,--output", o->output, "the new calibration file [DEVICE.fitted.json here, or beside DEVICE where that is a path]");
   command->add_flag("--write", o->write, "overwrite: the device's own calibration file, or what -o names");
   CLI::Option* each = command->add_flag("--without-each", o->without_each,
-                                        "keep the numbers, and write beside each what fits without a source come to (validate --leave-out)");
+                                        "keep the constants; write beside each its value fitted without each source (for validate --leave-out)");
   command->add_flag("--json", o->json, "one JSON object on stdout")->excludes(each);
   command->callback([o, &exit] {
     Progress bar(1);

@@ -40,11 +40,11 @@ ExitCode compare_files(const Options& o) {
 void add_compare(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("compare", "Compare a simulated timeline with an executed one, or two runs, task by task; layouts may differ");
-  command->add_option("SIM", o->first, "timeline of `tandem simulate --timeline`; or of the newer of two runs or simulations")->required();
-  command->add_option("RUN", o->second, "timeline of `tandem train --timeline`; or of the one that is the baseline")->required();
+  command->add_option("SIM", o->first, "timeline of `tandem simulate --timeline`, or the newer of two runs or simulations")->required();
+  command->add_option("RUN", o->second, "timeline of `tandem train --timeline`, or the baseline")->required();
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->add_option("--html", o->html, "write a page: both timelines, where the time goes, memory, loss, every operation");
-  command->add_option("--tolerance", o->tolerance, "largest error of the step time, 0.15 or 15%, or how much slower than the baseline: medians against the spread of the runs' steps; beyond it exit 6")
+  command->add_option("--tolerance", o->tolerance, "largest error of the step time (0.15 or 15%); for two runs, largest slowdown of the median, given the spread of steps; beyond it exit 6")
       ->transform(share());
   command->add_option("--memory-tolerance", o->memory_tolerance, "the same for peak memory")->transform(share());
   command->callback([o, &exit] { exit = compare_files(*o); });

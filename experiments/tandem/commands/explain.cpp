@@ -147,7 +147,7 @@ ExitCode explain(const Options& o) {
 
 void add_explain(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("explain", "Print a plan with every default, or why a value of its prediction is what it is");
+  CLI::App* command = app.add_subcommand("explain", "Print a plan with every default, or explain a value of its prediction");
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
   command->add_option("KEY", o->key, "a key of `simulate --json`, dotted (step_time_s, memory_bytes.weights, roles[2].arena_bytes, "
                                      "plan.model.pad_vocab_to): formula, values, sources of the facts, range");

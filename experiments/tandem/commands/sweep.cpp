@@ -77,7 +77,7 @@ ExitCode sweep_study(const Options& o) {
 void add_sweep(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command =
-      app.add_subcommand("sweep", "Predict every plan of a study; plans that its folder has already are not predicted again");
+      app.add_subcommand("sweep", "Predict every plan of a study; continues where an earlier sweep stopped");
   command->add_option("STUDY", o->study, "study file (JSON): a base plan and the values that its fields take")
       ->required();
   command->add_option("--out", o->out, "folder for results.jsonl, results.csv and study.json [out/NAME]");

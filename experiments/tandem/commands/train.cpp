@@ -314,35 +314,35 @@ void add_train(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("train", "Really train a plan");
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
   command->add_option("--data", o->data, "text file, read as byte tokens, or token ids: a .bin of Megatron-LM with its .idx, or of llm.c")->required();
-  command->add_option("--steps", o->steps, "optimizer steps [the plan's training.steps, which is 1 where it says nothing]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
+  command->add_option("--steps", o->steps, "optimizer steps [the plan's training.steps, default 1]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--schedule-steps", o->schedule_steps, "steps over which the learning rate decays [with --resume those of the run that was saved, else the plan's training.decay_over, or --steps]")
        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
-  CLI::Option* every = command->add_option("--eval-every", o->eval_every, "evaluate after every N-th step [never; what a resumed run held out stays held out]")
+  CLI::Option* every = command->add_option("--eval-every", o->eval_every, "evaluate after every N-th step [never]; a resumed run keeps its held-out text")
                            ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--eval-steps", o->eval_steps, "global batches of an evaluation [1]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
       ->needs(every);
   command->add_option("--eval-data", o->eval_data, "text to evaluate on [the last tenth of --data, which is not trained on]")
       ->needs(every);
-  CLI::Option* save = command->add_option("--save", o->save, "checkpoint to write after the last step, also when interrupted: a folder of checkpoints, or one file if the name ends in .safetensors or is that of a file");
-  command->add_option("--save-every", o->save_every, "and after every N-th step [never]")
+  CLI::Option* save = command->add_option("--save", o->save, "checkpoint to write after the last step, also when interrupted: a folder of checkpoints, or one file if the name ends in .safetensors or names an existing file");
+  command->add_option("--save-every", o->save_every, "also write a checkpoint after every N-th step [never]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
       ->needs(save);
   command->add_option("--keep", o->keep, "checkpoints that stay in the folder, the new one included [2]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
       ->needs(save);
-  command->add_option("--resume", o->resume, "checkpoint to go on from (a file, a folder's latest one, or one of a folder's), under this or another layout; --steps counts its steps too");
+  command->add_option("--resume", o->resume, "checkpoint to resume (a file, a folder's latest one, or one of a folder's), under this or another layout; --steps includes its steps");
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->add_option("--trace", o->trace, "write a Chrome trace of one step for Perfetto");
   command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py");
   command->add_option("--timeline-step", o->timeline_step, "the step that is kept, counted from 0 [the last]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}));
-  command->add_option("--backend", o->device.backend, "what computes [cpu]; cpu-async: the same kernels, each stream on a thread of its own; cuda: a CUDA device for each process, which its ranks share")->check(CLI::IsMember({"cpu", "cpu-async", "cuda"}));
-  command->add_option("--comm", o->device.comm, "what moves bytes between ranks [auto: nccl between processes with --backend cuda, else threads]; threads: memory that ranks share, and what --launch names between processes; nccl: NCCL, one rank a process; staged: from the device to the host, there as threads, and back")->check(CLI::IsMember({"auto", "threads", "nccl", "staged"}));
-  command->add_option("--algorithms", o->algorithms, "with --backend cuda: file of the fastest algorithms of products; those that it lacks are timed before the first step and kept in it at the end, as a cost table that simulate reads [of the card and library, in ~/.cache/tandem/algorithms]; a deterministic plan uses none");
+  command->add_option("--backend", o->device.backend, "what computes [cpu]; cpu-async: the same kernels, each stream on a thread of its own; cuda: one CUDA device per process, shared by its ranks")->check(CLI::IsMember({"cpu", "cpu-async", "cuda"}));
+  command->add_option("--comm", o->device.comm, "what moves bytes between ranks [auto: nccl between processes with --backend cuda, else threads]; threads: shared memory within a process, --launch's carrier between processes; nccl: NCCL, one rank per process; staged: copies through host memory")->check(CLI::IsMember({"auto", "threads", "nccl", "staged"}));
+  command->add_option("--algorithms", o->algorithms, "with --backend cuda: file of the fastest cuBLASLt algorithms [of the card and library, in ~/.cache/tandem/algorithms]; missing ones are timed before the first step and added at the end; simulate --cost-table reads it; deterministic plans do not use it");
   command->add_option("--launch", o->launch.launch, "where ranks run [threads: all in this process]; mpi: in the processes that mpirun or srun starts, over MPI; env: in those that torchrun or srun starts, over Gloo")->check(CLI::IsMember({"threads", "mpi", "env"}));
   CLI::Option* timeout = command->add_option("--timeout", o->launch.timeout_s, "seconds that ranks of several processes wait for each other before the run ends [600]")->check(CLI::Range(0.1, 1e6));
-  CLI::Option* port = command->add_option("--port", o->launch.port, "with --launch env: where process 0 waits for the others [MASTER_PORT, and the next one where torchrun holds that]")->check(CLI::Range(1, 65'535));
+  CLI::Option* port = command->add_option("--port", o->launch.port, "with --launch env: where process 0 waits for the others [MASTER_PORT, and the next one if torchrun uses that]")->check(CLI::Range(1, 65'535));
   command->callback([o, timeout, port, &exit] {
     require_processes(*o, *timeout, *port);
     require_device(*o);
