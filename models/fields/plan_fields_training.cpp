@@ -104,7 +104,7 @@ std::vector<PlanField> rounding_fields() {
                       AT(training.loss_scale.window), {1, kMaxCount}),
               "1000"),
       scaling(integer({"training.loss_scale.hysteresis",
-                       "Steps with non-finite gradients, since the factor last grew, that are tolerated before it is halved."},
+                       "The factor is halved from this many steps with non-finite gradients on, counted since it last grew."},
                       AT(training.loss_scale.hysteresis), {1, kMaxCount}),
               "2"),
       std::move(stochastic).otherwise("true"),
