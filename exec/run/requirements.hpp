@@ -5,13 +5,15 @@
 
 #include "exec/backend/backend.hpp"
 #include "exec/state/saved_state.hpp"
+#include "models/graph/segments.hpp"
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
 
 namespace tandem::exec {
 
-/// Throws ConfigError if the resumed state already has `steps` steps or more. nullptr: nothing is resumed, so it passes.
-void require_steps_left(const SavedState* resume, std::int64_t steps);
+/// Throws ConfigError if the resumed state already has `steps` steps or more, and no evaluation is due right after them. nullptr:
+/// nothing is resumed, so it passes.
+void require_steps_left(const SavedState* resume, std::int64_t steps, const EvaluationRhythm& evaluation);
 
 /// Throws InfeasibleError if the backend cannot perform one of the graph's computations with its operand types.
 void require_supported(const Plan& plan, const TaskGraph& graph, const Backend& backend);

@@ -405,7 +405,7 @@ RunResult run_script(const Plan& plan, const RunInput& in, const std::function<G
   const auto& [data, options, world] = in;
   require_trainable(plan);
   require_vocabulary(plan, data.vocab_size());
-  require_steps_left(options.resume, options.steps);
+  require_steps_left(options.resume, options.steps, options.evaluation);
   if (options.evaluation_data != nullptr) require_vocabulary(plan, options.evaluation_data->vocab_size());
   const Script script(plan, graph_of, data, options);
   if (!world.several()) world.place(script.mesh().world_size());

@@ -32,6 +32,8 @@ struct EvaluationRhythm {
   std::int64_t every = 0;    ///< steps between evaluations; 0: none
   std::int64_t batches = 1;  ///< full global batches of one evaluation, the same ones every time
 };
+/// Whether an evaluation follows `steps` optimizer steps.
+inline bool due_after(std::int64_t steps, const EvaluationRhythm& rhythm) { return rhythm.every > 0 && steps % rhythm.every == 0; }
 /// `training` with an evaluation after every `rhythm.every`-th step. A segment with an evaluation in its middle is split.
 std::vector<Segment> with_evaluations(const Plan& plan, const std::vector<Segment>& training, const EvaluationRhythm& rhythm);
 

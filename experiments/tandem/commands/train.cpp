@@ -208,7 +208,7 @@ StepScale step_scale(const Prepared& in, const exec::RunResult& result) {
 void prepare(const Options& o, exec::World& world, Prepared& out) {
   Plan settled = trained_plan(o);
   naming(o.plan, [&] { return require_trainable(settled), require_lowerable(settled), true; });
-  out.resumed = open_checkpoint(o.resume, settled);
+  out.resumed = open_checkpoint(o.resume, settled, {o.eval_every, o.eval_steps});
   const ResumeOptions options{o.resume, o.data, o.schedule_steps, o.eval_every > 0, !o.eval_data.empty()};
   settle_schedule(settled, options, out.resumed);
   out.held_out = held_out(options, out.resumed);
@@ -293,7 +293,8 @@ ExitCode train(const Options& o, exec::World& world) {
   if (device.cuda.choices) keep_algorithms(o, *device.cuda.choices);
   saves.finish();
   if (numbers.hopeless()) throw DeviceError(o.plan + ": " + numbers.text() + "; " + remedy(plan, ""));
-  return result.steps.back().step + 1 < options.steps ? ExitCode::interrupted : ExitCode::ok;
+  const bool stopped = !result.steps.empty() && result.steps.back().step + 1 < options.steps;
+  return stopped ? ExitCode::interrupted : ExitCode::ok;
 }
 
 /// Refuses device options without that device.

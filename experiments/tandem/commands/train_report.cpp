@@ -103,6 +103,7 @@ TrainReport summarise(const StepScale& scale, const exec::RunResult& result) {
 }
 
 std::string to_text(const TrainReport& r) {
+  if (r.steps.empty() && !r.evaluations.empty()) return "evaluated, loss " + loss_text(r.evaluations.back().loss, 4) + "\n";
   if (r.steps.empty()) return "no step was finished\n";
   std::string out = "trained " + count_text(static_cast<std::int64_t>(r.steps.size())) + " steps, loss " +
                     loss_text(r.steps.front().loss, 4) + " -> " + loss_text(r.steps.back().loss, 4) + "\n";

@@ -50,15 +50,16 @@ void settle_end(Plan& plan, const ResumeOptions& options, const exec::Checkpoint
 
 }  // namespace
 
-std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const Plan& plan) {
+std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const Plan& plan, const EvaluationRhythm& evaluation) {
   if (path.empty()) return std::nullopt;
   exec::Checkpoint checkpoint = exec::load_checkpoint(path);
   exec::require_resumable(checkpoint, plan);
   const std::int64_t steps = plan.training.steps;
-  if (checkpoint.state->facts().steps < steps) return checkpoint;
-  throw ConfigError(Problem{path, "steps", std::to_string(checkpoint.state->facts().steps),
-                            "the run has " + std::to_string(steps) + " in all, so none is left",
-                            "give more --steps: they count from the first one of the run"});
+  const std::int64_t done = checkpoint.state->facts().steps;
+  if (done < steps || (done == steps && due_after(steps, evaluation))) return checkpoint;
+  throw ConfigError(Problem{path, "steps", std::to_string(done), "the run has " + std::to_string(steps) + " in all, so none is left",
+                            "give more --steps: they count from the first one of the run; or --steps " + std::to_string(done) +
+                                " --eval-every " + std::to_string(done) + " to evaluate the checkpoint"});
 }
 
 void settle_schedule(Plan& plan, const ResumeOptions& options, const std::optional<exec::Checkpoint>& resumed) {

@@ -20,7 +20,7 @@ struct ResumeOptions {
 
 /// The checkpoint to resume, after checking that `plan` continues it with a step left; nullopt if none is given. Throws
 /// ConfigError.
-std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const Plan& plan);
+std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const Plan& plan, const EvaluationRhythm& evaluation);
 
 /// Sets the end of the plan's learning rate decay: the command's, else the plan's, else the saved run's. Logs what is taken from
 /// the saved run, and in one line the changed hyper-parameters.

@@ -84,6 +84,19 @@ class Train(WithFolder):
         code, _, err = run("train", plan, *train, *evaluate)
         self.assertEqual((code, err.count("\nevaluation after step ")), (0, 2))
 
+    def test_a_finished_checkpoint_is_evaluated_without_a_further_step(self):
+        plan, saved = self.folder.plan(SMALL), self.path("done.safetensors")
+        other = self.folder.file("other.txt", TEXT.read_bytes()[:20000])
+        train = ("--data", TEXT, "--steps", 4)
+        evaluate = ("--eval-every", 4, "--eval-steps", 2, "--eval-data", other)
+        trained = tandem_json("train", plan, *train, *evaluate, "--save", saved)
+        alone = tandem_json("train", plan, *train, *evaluate, "--resume", saved)
+        self.assertEqual((alone["steps"], len(alone["evaluations"])), ([], 1))
+        self.assertEqual(alone["evaluations"], trained["evaluations"])
+        code, _, err = run("train", plan, *train, "--resume", saved)
+        self.assertEqual(code, 3)
+        self.assertIn("--steps 4 --eval-every 4 to evaluate the checkpoint", err)
+
     def test_the_evaluations_data_can_be_bad_too(self):
         plan, missing = self.folder.plan(SMALL), self.path("missing.txt")
         code, _, err = run("train", plan, "--data", TEXT, "--steps", 1, "--eval-every", 1, "--eval-data", missing)
