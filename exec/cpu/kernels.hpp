@@ -45,6 +45,26 @@ template <class T>
 void compute(const IndexTopK& op, Call& call);
 template <class T>
 void compute(const IndexTopKBackward& op, Call& call);
+// recurrence/short_conv.cpp
+template <class T>
+void compute(const ShortConv& op, Call& call);
+template <class T>
+void compute(const ShortConvBackward& op, Call& call);
+// recurrence/recurrence.cpp
+template <class T>
+void compute(const Recurrence& op, Call& call);
+// recurrence/recurrence_backward.cpp
+template <class T>
+void compute(const RecurrenceBackward& op, Call& call);
+// recurrence/gates.cpp
+template <class T>
+void compute(const GatedNorm& op, Call& call);
+template <class T>
+void compute(const GatedNormBackward& op, Call& call);
+template <class T>
+void compute(const SigmoidGate& op, Call& call);
+template <class T>
+void compute(const SigmoidGateBackward& op, Call& call);
 // moves.cpp
 template <class T>
 void compute(const SplitKv& op, Call& call);

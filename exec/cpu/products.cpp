@@ -1,5 +1,6 @@
 // Operations that consist of matrix products.
 #include <algorithm>
+#include <array>
 
 #include "exec/cpu/attention.hpp"
 #include "exec/cpu/column_sums.hpp"
@@ -49,9 +50,41 @@ void with_factors(const Call& call, Body body) {
   body(T{});
 }
 
+// A thread's scratch memory for a matrix that is stored in blocks of columns.
+template <class T>
+T* joined_room(std::int64_t elements) {
+  thread_local KeptRoom<T> room;
+  return room.at_least(elements);
+}
+
+// Calls body(block's first column, its columns, start of row r in it) for each block of each row of a [rows, cols] matrix.
+template <class F>
+void each_block_row(const Call& call, const ColumnBlocks& blocks, std::int64_t rows, std::int64_t cols, F body) {
+  const std::array widths{blocks.first, blocks.second, cols - blocks.first - blocks.second};
+  each_row(call, rows, cols, [&](std::int64_t r) {
+    std::int64_t col = 0;
+    for (const std::int64_t width : widths) {
+      body(r * cols + col, width, rows * col + r * width);
+      col += width;
+    }
+  });
+}
+
+// The stored A, as one matrix.
+template <class F>
+const F* stored_a(const MatMul& op, const Call& call) {
+  const F* a = call.in<F>(0);
+  if (!op.blocks.any() || op.trans_b) return a;
+  F* const whole = joined_room<F>(op.m * op.k);
+  each_block_row(call, op.blocks, op.trans_a ? op.k : op.m, op.trans_a ? op.m : op.k,
+                 [=](std::int64_t to, std::int64_t n, std::int64_t from) { std::copy_n(a + from, n, whole + to); });
+  return whole;
+}
+
 template <class T, class F>
 Product<T, F> product_of(const MatMul& op, const Call& call) {
-  const Factor<F> a{call.in<F>(0), op.trans_a ? op.m : op.k, op.trans_a}, b{call.in<F>(1), op.trans_b ? op.k : op.n, op.trans_b};
+  const Factor<F> a{stored_a<F>(op, call), op.trans_a ? op.m : op.k, op.trans_a};
+  const Factor<F> b{call.in<F>(1), op.trans_b ? op.k : op.n, op.trans_b};
   return {op.m, op.n, op.k, a, b, nullptr, op.n};
 }
 
@@ -155,20 +188,26 @@ void activate(const MatMul& op, Call& call) {
 
 template <class T, class F>
 void matmul(const MatMul& op, Call& call) {
-  if (op.sums) write_column_sums(call, call.in<F>(0), op.k, op.m, call.out<T>(1));
+  if (op.sums) write_column_sums(call, stored_a<F>(op, call), op.k, op.m, call.out<T>(1));
   if (op.accumulate) return matmul_added<T, F>(op, call);
   Product<T, F> product = product_of<T, F>(op, call);
-  product.c = call.out<T>(0);
+  const bool parted = op.blocks.any() && op.trans_b;
+  T* const c = call.out<T>(0);
+  product.c = parted ? joined_room<T>(op.m * op.n) : c;
   product.add = op.bias;
   if (op.bias)
     each_row(call, op.m, op.n, [&](std::int64_t r) { std::copy_n(call.in<T>(2), op.n, product.c + r * op.n); });
   book_and_share(product, call);
+  if (parted)
+    each_block_row(call, op.blocks, op.m, op.n,
+                   [=, whole = product.c](auto from, auto n, auto to) { std::copy_n(whole + from, n, c + to); });
   activate<T>(op, call);
 }
 
 template <class T>
 void compute(const MatMul& op, Call& call) {
   require(!op.accumulate || op.activation == ProductActivation::none, "a product that accumulates has no activation");
+  require(!op.blocks.any() || op.activation == ProductActivation::none, "a product in blocks of columns has no activation");
   require(!op.sums || op.trans_a, "a product that gives sums has them of a matrix that is stored transposed");
   with_factors<T>(call, [&]<class F>(F) { matmul<T, F>(op, call); });
 }

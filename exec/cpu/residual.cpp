@@ -23,7 +23,11 @@ void each_masked_run(const Op& op, const KernelContext& context, F body) {
 
 template <class T>
 void compute(const BiasGrad& op, Call& call) {
-  write_column_sums(call, call.in<T>(0), op.rows, op.cols, call.out<T>(0));
+  std::int64_t col = 0;
+  for (const std::int64_t width : {op.blocks.first, op.blocks.second, op.cols - op.blocks.first - op.blocks.second}) {
+    if (width > 0) write_column_sums(call, call.in<T>(0) + op.rows * col, op.rows, width, call.out<T>(0) + col);
+    col += width;
+  }
 }
 
 template <class T>

@@ -2,12 +2,11 @@
 
 #include <utility>
 
+#include "exec/measure/grid_sizes.hpp"
 #include "models/ops/simulated_only.hpp"
 
 namespace tandem::exec {
 namespace {
-
-using Sizes = std::vector<std::int64_t>;
 
 /// Routing by scores plus a balancing bias, so that keys differ from scores.
 constexpr RouterRule kBalancedRouting{.scores = RouterScores::sigmoid, .bias = true};
@@ -16,9 +15,10 @@ constexpr RouterRule kBalancedRouting{.scores = RouterScores::sigmoid, .bias = t
 template <class T>
 struct Kind {};
 
-class Grid {
+class Grid : GridSizes {
  public:
-  Grid(bool quick, DType dtype) : quick_(quick), dtype_(dtype), narrow_(bits(dtype) == 16), total_(narrow_ ? DType::fp32 : dtype) {}
+  Grid(bool quick, DType dtype)
+      : GridSizes(quick), dtype_(dtype), narrow_(bits(dtype) == 16), total_(narrow_ ? DType::fp32 : dtype) {}
 
   std::vector<Op> all() {
     add_kinds(std::make_index_sequence<kOpKinds>{});
@@ -358,6 +358,33 @@ class Grid {
     indexers([&](auto d) { ops_.push_back(IndexTopKBackward{d}); });
   }
 
+  void add(Kind<ShortConv>) {
+    recurrences([&](auto d) { ops_.push_back(ShortConv{d, 4, false}); });
+  }
+  void add(Kind<ShortConvBackward>) {
+    recurrences([&](auto d) { ops_.push_back(ShortConvBackward{d, 4, false}); });
+  }
+  void add(Kind<Recurrence>) {
+    recurrences([&](auto d) { ops_.push_back(Recurrence{d}); });
+  }
+  void add(Kind<RecurrenceBackward>) {
+    recurrences([&](auto d) { ops_.push_back(RecurrenceBackward{d}); });
+  }
+  void add(Kind<GatedNorm>) {
+    gated_norms([&](const GatedNorm& o) { ops_.push_back(o); });
+  }
+  void add(Kind<GatedNormBackward>) {
+    gated_norms([&](const GatedNorm& o) {
+      ops_.push_back(GatedNormBackward{o.rows, o.parts, o.cols, o.same_weights, o.gate_first});
+    });
+  }
+  void add(Kind<SigmoidGate>) {
+    matrices([&](auto r, auto c) { ops_.push_back(SigmoidGate{r * c}); });
+  }
+  void add(Kind<SigmoidGateBackward>) {
+    matrices([&](auto r, auto c) { ops_.push_back(SigmoidGateBackward{r * c}); });
+  }
+
   template <SimulatedOnly O>
   void add(Kind<O>) {}
 
@@ -367,114 +394,7 @@ class Grid {
   void add(Kind<Send>) {}
   void add(Kind<Recv>) {}
 
-  template <class F>
-  void matrices(F f) {
-    const Sizes rows = quick_ ? Sizes{32, 256, 2048} : Sizes{16, 64, 256, 1024, 4096};
-    const Sizes cols = quick_ ? Sizes{32, 192, 1024} : Sizes{16, 48, 128, 256, 768, 2048};
-    for (const auto r : rows)
-      for (const auto c : cols)
-        if (r * c <= kMostElements) f(r, c);
-  }
-
-  template <class F>
-  void attention(F f) {
-    const Sizes seqs = quick_ ? Sizes{32, 128, 256} : Sizes{16, 32, 64, 128, 256, 512};
-    const Sizes dims = quick_ ? Sizes{16, 64} : Sizes{8, 16, 32, 64, 128};
-    for (const auto& [batch, heads] : {std::pair{1, 2}, {2, 2}, {1, 8}, {4, 4}, {8, 8}})
-      for (const auto s : seqs)
-        for (const auto d : dims)
-          if (batch * heads * s * s <= kMostElements) f(AttentionDims{batch, heads, s, d});
-  }
-
-  // Coarser grids, for simpler or rarer operations.
-  template <class F>
-  void few_matrices(F f) {
-    for (const std::int64_t r : {16, 256, 4096})
-      for (const std::int64_t c : {32, 128, 512}) f(r, c);
-  }
-  template <class F>
-  void few_attentions(F f) {
-    for (const auto& [batch, heads] : {std::pair{1, 2}, {4, 4}})
-      for (const std::int64_t s : {32, 128, 256})
-        for (const std::int64_t d : {16, 64}) f(AttentionDims{batch, heads, s, d});
-  }
-  /// Attention in which a window of a quarter of the keys is visible. Other windows are predicted by FLOPs.
-  template <class F>
-  void windows(F f) {
-    few_attentions([&](AttentionDims d) {
-      d.window = d.seq / 4;
-      f(d);
-    });
-  }
-  template <class Flash>
-  static Flash with_sinks(Flash op) {
-    op.sinks = true;
-    return op;
-  }
-  template <class Flash>
-  static Flash with_cap(Flash op) {
-    op.soft_cap = 50;
-    return op;
-  }
-  template <class Flash>
-  static Flash with_list(Flash op) {
-    op.chosen = true;
-    return op;
-  }
-  /// Indexers that choose a quarter of the keys.
-  template <class F>
-  void indexers(F f) {
-    few_attentions([&](AttentionDims d) { f(IndexDims{d.batch, d.heads, d.seq, d.head_dim, d.seq / 4}); });
-  }
-  static AttentionDims both_ways(AttentionDims d) {
-    d.causal = false;
-    return d;
-  }
-  template <class F>
-  void experts(F f) {
-    for (const std::int64_t tokens : {64, 512, 2048})
-      for (const std::int64_t hidden : {32, 256})
-        for (const std::int64_t experts : {4, 16})
-          for (const std::int64_t top_k : {1, 2})
-            for (const std::int64_t capacity : {std::int64_t{0}, tokens * top_k / experts})
-              f(MoeDims{tokens, hidden, experts, top_k, capacity});
-  }
-  template <class F>
-  void groups(F f) {
-    for (const std::int64_t experts : {2, 8})
-      for (const std::int64_t m : {16, 64, 256})
-        for (const std::int64_t n : {64, 256})
-          for (const std::int64_t k : {64, 256}) {
-            f(experts, experts, m, n, k, false);
-            f(std::int64_t{1}, experts, experts * m, n, k, true);
-          }
-  }
-  template <class F>
-  void biases(F f) {
-    for (const std::int64_t experts : {2, 8})
-      for (const std::int64_t m : {16, 64, 256})
-        for (const std::int64_t n : {64, 256, 1024}) {
-          f(experts, experts, m, n, false);
-          f(std::int64_t{1}, experts, experts * m, n, true);
-        }
-  }
-
-  template <class F>
-  void sequences(F f) {
-    for (const std::int64_t b : {1, 4, 16})
-      for (const std::int64_t s : {32, 128, 512})
-        for (const std::int64_t h : {32, 128, 512})
-          if (b * s * h <= kMostElements) f(b, s, h);
-  }
-
-  Sizes vectors(std::int64_t largest) const {
-    Sizes sizes;
-    for (std::int64_t n = 256; n <= largest; n *= quick_ ? 8 : 2) sizes.push_back(n);
-    return sizes;
-  }
-
-  static constexpr std::int64_t kMostProducts = std::int64_t{1} << 28, kMostElements = std::int64_t{1} << 21;
-  bool quick_;
+  static constexpr std::int64_t kMostProducts = std::int64_t{1} << 28;
   DType dtype_;
   bool narrow_;   ///< weights are narrow, with wide master copies; gradients and states are wide
   DType total_;   ///< type of gradients and states

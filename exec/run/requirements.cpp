@@ -1,5 +1,6 @@
 #include "exec/run/requirements.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,12 +35,29 @@ void require_supported(const Plan& plan, const Task& task, const Backend& backen
                                 "choose another precision or backend"});
 }
 
-/// Reports a missing indexer kernel by the plan field that asks for it, not by its precision.
-void require_indexer(const Plan& plan, const Task& task, const Backend& backend) {
-  if (!std::holds_alternative<IndexTopK>(task.op) || backend.supports(task.op, {task.dtype, {}, {}}).possible) return;
-  throw InfeasibleError(Problem{plan.file, "model.indexer.heads", std::to_string(plan.model.indexer.heads),
-                                "the " + std::string(backend.name()) + " backend has no kernels that choose keys",
-                                "use --backend cpu, or set model.indexer.heads to 0 for attention to all keys"});
+/// The plan field that asks for an operation which not all backends have.
+struct AskedFor {
+  std::string field, value, lacks, instead;
+};
+std::optional<AskedFor> asked_for(const Op& op, const ModelSpec& m) {
+  if (std::holds_alternative<IndexTopK>(op))
+    return AskedFor{"model.indexer.heads", std::to_string(m.indexer.heads), "that choose keys",
+                    "set model.indexer.heads to 0 for attention to all keys"};
+  if (std::holds_alternative<Recurrence>(op))
+    return AskedFor{"model.recurrence.heads", std::to_string(m.recurrence.heads), "of a recurrence",
+                    "set model.recurrence.heads to 0 for attention in every layer"};
+  if (std::holds_alternative<SigmoidGate>(op))
+    return AskedFor{"model.attention_gate", "true", "of a gate of attention's output", "set model.attention_gate to false"};
+  return std::nullopt;
+}
+
+/// Reports a missing kernel by that field, not by the precision.
+void require_asked_for(const Plan& plan, const Task& task, const Backend& backend) {
+  const std::optional<AskedFor> asked = asked_for(task.op, plan.model);
+  if (!asked || backend.supports(task.op, {task.dtype, {}, {}}).possible) return;
+  throw InfeasibleError(Problem{plan.file, asked->field, asked->value,
+                                "the " + std::string(backend.name()) + " backend has no kernels " + asked->lacks,
+                                "use --backend cpu, or " + asked->instead});
 }
 
 }  // namespace
@@ -47,7 +65,7 @@ void require_indexer(const Plan& plan, const Task& task, const Backend& backend)
 void require_supported(const Plan& plan, const TaskGraph& graph, const Backend& backend) {
   if (const auto problem = unkept_rows(plan)) throw InfeasibleError(*problem);
   for (const auto& t : graph.templates)
-    for (const auto& task : t.tasks) require_indexer(plan, task, backend);
+    for (const auto& task : t.tasks) require_asked_for(plan, task, backend);
   for (const auto& t : graph.templates)
     for (const auto& task : t.tasks) require_supported(plan, task, backend);
 }

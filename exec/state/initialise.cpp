@@ -80,11 +80,26 @@ void write(const Param& p, std::span<const BlockPlace> places, const Values& val
   });
 }
 
+/// Initial values of a recurrence, by their index: see Param::Init.
+double recurrent(Param::Init init, const RandomStream& stream, std::uint64_t index) {
+  constexpr double kFastestDecay = 16, kShortestStep = 0.001, kLongestStep = 0.1;
+  if (init == Param::Init::log_index) return std::log(static_cast<double>(index + 1));
+  const double u = stream.uniform(index);
+  if (init == Param::Init::log_uniform) return std::log(kFastestDecay * (1 - u));  // never of 0
+  const double step = kShortestStep * std::pow(kLongestStep / kShortestStep, u);
+  return step + std::log(-std::expm1(-step));  // softplus turns it into `step`
+}
+
 /// Initial values [first, first + out.size()) of the whole parameter.
 void draw(const Param& p, const Plan& plan, std::uint64_t first, std::span<double> out) {
   if (p.init == Param::Init::ones || p.init == Param::Init::zeros)
     return std::fill(out.begin(), out.end(), p.init == Param::Init::ones ? 1.0 : 0.0);
-  fill_normals(RandomStream::initial(plan.training.seed, p.init_id), first, out);
+  const RandomStream stream = RandomStream::initial(plan.training.seed, p.init_id);
+  if (p.init == Param::Init::log_uniform || p.init == Param::Init::log_index || p.init == Param::Init::log_step) {
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = recurrent(p.init, stream, first + i);
+    return;
+  }
+  fill_normals(stream, first, out);
   const double sigma = deviation(p, plan.model);
   for (double& value : out) value *= sigma;
 }

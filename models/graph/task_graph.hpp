@@ -115,12 +115,16 @@ struct Param {
   int shard_dim = -1;          ///< dimension (0 or 1) cut over tensor ranks (experts: expert tensor ranks); -1: replicated
   bool decay = false;          ///< weight decay applies
   bool in_norm = true;         ///< counts in the global norm (a tied copy does not)
-  enum class Init : std::uint8_t { normal, normal_scaled, ones, zeros } init = Init::normal;
+  /// Beyond normal numbers and constants, what transformers gives a recurrence (_init_weights in modeling_qwen3_next.py and
+  /// modeling_nemotron_h.py): the logarithm of a number within 0 and 16, that of the row's number from 1 on, and what softplus
+  /// turns into exp(u), u uniform within log(0.001) and log(0.1).
+  enum class Init : std::uint8_t { normal, normal_scaled, ones, zeros, log_uniform, log_index, log_step } init = Init::normal;
   std::int32_t init_id = 0;    ///< seed of the initial values: tied copies have the same
   Replication replication = Replication::data;
   /// Tensor rank r's share starts at first + (r / repeat) * outer + (r % repeat) * inner along shard_dim. inner = 0 with
   /// repeat > 1: `repeat` ranks hold the same share.
   std::int64_t first = 0, repeat = 1, outer = 0, inner = 0;
+  bool continues = false;      ///< further rows of the parameter before it, which are cut by themselves
   /// Rows of one expert; expert rank e holds experts [e*n, (e+1)*n), stacked along the rows. 0: not an expert's.
   std::int64_t expert_rows = 0;
   bool vocabulary = false;     ///< one row for each word; local rows at or beyond full_rows are padding

@@ -8,6 +8,13 @@
 
 namespace tandem {
 
+/// The columns of a matrix that is stored as up to three matrices, one behind the other: the columns of the first two; the last
+/// one has the rest. 0: one less.
+struct ColumnBlocks {
+  std::int64_t first = 0, second = 0;
+  bool any() const { return first > 0; }
+};
+
 /// C[m,n] = op(A) op(B) (+ bias over columns). op(A) is [m,k], op(B) is [k,n]; trans_x means x is stored transposed.
 /// `accumulate`: C, of type `total`, += op(A) op(B), so a weight gradient is accumulated over micro-batches in the product's
 /// kernel. The product is complete before it is added. `sums`: also writes the row sums of op(A), which are the bias gradient
@@ -24,10 +31,11 @@ struct MatMul {
   DType total = DType::fp32;   ///< type of C with `accumulate`, else unused
   bool sums = false;
   ProductActivation activation = ProductActivation::none;
+  ColumnBlocks blocks{};       ///< of C with `trans_b`, else of A as stored
 };
 
 /// Column sums. in: dy[rows,cols]; out: dbias[cols]
-struct BiasGrad { std::int64_t rows, cols; };
+struct BiasGrad { std::int64_t rows, cols; ColumnBlocks blocks{}; };
 
 /// `rms`: RMSNorm (arXiv 1910.07467), without mean (0 in stats) and beta. `plain`: layer norm without beta.
 /// in: x[rows,cols], gamma, [beta where it has_beta]; out: y, stats[rows,2] (mean, 1/std)

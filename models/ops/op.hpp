@@ -67,7 +67,7 @@ Bytes traffic(const Op& op, DType compute);
 Bytes payload(const Op& op);
 /// True for Collective, Send and Recv. False for HostCopy, which one rank performs alone.
 bool is_communication(const Op& op);
-/// True for operations without a kernel in any backend: block-level indexers, recurrences and gates of attention's output.
+/// True for operations without a kernel in any backend: block-level indexers.
 bool is_simulated_only(const Op& op);
 
 }  // namespace tandem

@@ -4,16 +4,14 @@
 #include <type_traits>
 
 #include "models/ops/indexer.hpp"
-#include "models/ops/recurrence.hpp"
 
 namespace tandem {
 
 template <class O, class... Kinds>
 inline constexpr bool kOneOf = (std::is_same_v<O, Kinds> || ...);
 
-/// Operations of block-level indexers, of recurrences, and of gates of attention's output.
+/// Operations of block-level indexers.
 template <class O>
-concept SimulatedOnly = kOneOf<O, IndexBlocks, IndexBlocksBackward, ShortConv, ShortConvBackward, Recurrence, RecurrenceBackward,
-                               GatedNorm, GatedNormBackward, SigmoidGate, SigmoidGateBackward>;
+concept SimulatedOnly = kOneOf<O, IndexBlocks, IndexBlocksBackward>;
 
 }  // namespace tandem

@@ -159,7 +159,7 @@ struct WindowSpec {
   bool own_values = false;               ///< these layers have separate values although tie_kv is set
 };
 
-/// Layers with a recurrence in place of attention (models/ops/recurrence.hpp). Simulated only.
+/// Layers with a recurrence in place of attention (models/ops/recurrence.hpp).
 struct RecurrenceSpec {
   RecurrenceRule rule = RecurrenceRule::gated_delta;
   std::int64_t heads = 0;                ///< value heads; 0: no layer has a recurrence

@@ -44,13 +44,6 @@ void require_kernels(const Plan& plan) {
   if (m.indexer.blocks())
     fail("model.indexer.block_size", std::to_string(m.indexer.block_size), "has no kernels that choose blocks of keys",
          "set model.indexer.heads to 0 to train attention to all keys");
-  if (m.recurrence.heads > 0)
-    fail("model.recurrence.heads", std::to_string(m.recurrence.heads), "has no kernels of a recurrence",
-         "set model.recurrence.heads to 0 to train attention in every layer");
-  if (m.sublayers.find_first_not_of('b') != std::string::npos)
-    fail("model.sublayers", m.sublayers, "was not checked with layers of one sublayer", "set model.sublayers to b to train both in every layer");
-  if (m.attention_gate)
-    fail("model.attention_gate", "true", "has no kernels of a gate of attention's output", "set model.attention_gate to false to train without it");
   if (plan.training.fp8_activation_inputs)
     fail("training.fp8_activation_inputs", "true", "has no kernels that write 8 bits", "set it to false to keep them as they are");
 }

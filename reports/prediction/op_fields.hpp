@@ -56,8 +56,8 @@ template <class F> void fields(ShortConv& o, F&& f) { fields(o.dims, f); f("taps
 template <class F> void fields(ShortConvBackward& o, F&& f) { fields(o.dims, f); f("taps", o.taps); f("bias", o.bias); }
 template <class F> void fields(Recurrence& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(RecurrenceBackward& o, F&& f) { fields(o.dims, f); }
-template <class F> void fields(GatedNorm& o, F&& f) { f("rows", o.rows); f("parts", o.parts); f("cols", o.cols); f("same_weights", o.same_weights); f("epsilon", o.epsilon); }
-template <class F> void fields(GatedNormBackward& o, F&& f) { f("rows", o.rows); f("parts", o.parts); f("cols", o.cols); f("same_weights", o.same_weights); }
+template <class F> void fields(GatedNorm& o, F&& f) { f("rows", o.rows); f("parts", o.parts); f("cols", o.cols); f("same_weights", o.same_weights); f("epsilon", o.epsilon); f("gate_first", o.gate_first); }
+template <class F> void fields(GatedNormBackward& o, F&& f) { f("rows", o.rows); f("parts", o.parts); f("cols", o.cols); f("same_weights", o.same_weights); f("gate_first", o.gate_first); }
 template <class F> void fields(SigmoidGate& o, F&& f) { f("elements", o.elements); }
 template <class F> void fields(SigmoidGateBackward& o, F&& f) { f("elements", o.elements); }
 template <class F> void fields(IndexBlocks& o, F&& f) { fields(o.dims, f); }

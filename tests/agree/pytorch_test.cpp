@@ -22,7 +22,7 @@ double single() {
 const char* const kDense[] = {"gpt", "llama", "qwen3", "bloom", "bert/post", "bert/pre", "bert/post_add",
                               "window/sliding", "window/chunked", "latent/compressed", "latent/direct", "blocks/sandwich",
                               "blocks/one_norm", "blocks/two_norms", "blocks/behind", "blocks/capped", "blocks/phi", "mtp/dense",
-                              "mtp/tied", "mtp/biased", "window/heads", "gemma/dense", "sparse/chosen", "sparse/all"};
+                              "mtp/tied", "mtp/biased", "window/heads", "gemma/dense", "sparse/chosen", "sparse/all", "hybrid/delta", "hybrid/mamba"};
 const char* const kExperts[] = {"moe/mixtral", "moe/switch", "moe/shared", "moe/deepseek", "moe/unscaled", "moe/llama4", "moe/qwen2",
                                "window/gpt-oss", "mtp/deepseek", "window/mimo", "gemma/moe", "sparse/deepseek"};
 

@@ -51,6 +51,9 @@ std::string lacks_norm(const Norm& op) {
 }
 std::string lacks(const HeadNorm& op) { return lacks_norm(op); }
 std::string lacks(const HeadNormBackward& op) { return lacks_norm(op); }
+std::string lacks_blocks(const ColumnBlocks& blocks) { return blocks.any() ? "of a matrix in blocks of columns" : ""; }
+std::string lacks(const MatMul& op) { return lacks_blocks(op.blocks); }
+std::string lacks(const BiasGrad& op) { return lacks_blocks(op.blocks); }
 std::string lacks(const Accumulate& a) {
   const bool counts = a.overwrite && a.source == DType::int32 && a.destination == DType::int32;
   return counts || (is_real(a.source) && is_real(a.destination)) ? "" : "between these types";

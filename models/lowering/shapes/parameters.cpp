@@ -112,14 +112,32 @@ void add_kv_copies(std::vector<Param>& out, std::int64_t tensor, const Param& wh
   queries.rows = q;
   keys.rows = kv;
   keys.offset += q * whole.cols;
-  queries.full_rows = keys.full_rows = group * (tensor / ranks);
+  queries.full_rows = keys.full_rows = whole.first + group * (tensor / ranks);
   queries.repeat = keys.repeat = ranks;
   queries.outer = keys.outer = group;
   queries.inner = q;
   keys.inner = 0;
-  keys.first = ranks * q;
+  keys.first += ranks * q;
   if (q > 0) out.push_back(std::move(queries));
   out.push_back(std::move(keys));
+}
+
+/// Splits a parameter into its blocks of rows, which tensor ranks cut one by one. The last one may have rows of keys.
+void add_blocks(std::vector<Param>& out, std::int64_t tensor, Param whole, const ParamSpec& spec) {
+  const std::int64_t before = spec.blocks.first + spec.blocks.second, last = whole.rows - before;
+  if (spec.kv_copies > 0) whole.full_rows -= (spec.kv_ranks - 1) * spec.kv_copies * (tensor / spec.kv_ranks);
+  std::int64_t at = 0;
+  for (const std::int64_t rows : {spec.blocks.first, spec.blocks.second, last}) {
+    if (rows == 0) continue;
+    Param p = whole;
+    p.rows = p.outer = rows;
+    p.first = at * tensor;
+    p.offset += at * p.cols;
+    p.continues = at > 0;
+    if (at == before && spec.kv_copies > 0) add_kv_copies(out, tensor, p, spec);
+    else out.push_back(std::move(p));
+    at += rows;
+  }
 }
 
 void add_params(StageParams& out, const Shapes& s, const StageRegion& r, const std::vector<std::int32_t>& before) {
@@ -127,7 +145,8 @@ void add_params(StageParams& out, const Shapes& s, const StageRegion& r, const s
   std::vector<Param> mine;
   for (const ParamSpec& spec : r.layout.specs()) {
     const Param p = param_of(s, r, spec, index++);
-    if (spec.kv_copies > 0) add_kv_copies(mine, s.tensor, p, spec);
+    if (spec.blocks.any() && s.tensor > 1) add_blocks(mine, s.tensor, p, spec);
+    else if (spec.kv_copies > 0) add_kv_copies(mine, s.tensor, p, spec);
     else mine.push_back(p);
   }
   std::stable_sort(mine.begin(), mine.end(), [](const Param& a, const Param& b) { return a.offset < b.offset; });

@@ -94,10 +94,11 @@ void add_recurrence(Specs& list, const Shapes& s) {
   const RecurrenceDims d = s.recurrence_dims();
   const bool mamba = d.rule == RecurrenceRule::mamba2;
   add_column(list, s, "recurrence_in", d.width(), false);
+  list.back().blocks = s.input_blocks();
   list.push_back({"recurrence_conv.weight", d.mixed(), s.recurrence.taps, Cut::rows});
   if (s.recurrence.conv_bias) list.push_back({"recurrence_conv.bias", d.mixed(), 1, Cut::rows, Init::zeros});
-  list.push_back({"recurrence_decay", d.heads, 1, Cut::rows});
-  list.push_back({"recurrence_step", d.heads, 1, Cut::rows});
+  list.push_back({"recurrence_decay", d.heads, 1, Cut::rows, mamba ? Init::log_index : Init::log_uniform});
+  list.push_back({"recurrence_step", d.heads, 1, Cut::rows, mamba ? Init::log_step : Init::ones});
   if (mamba) list.push_back({"recurrence_skip", d.heads, 1, Cut::rows, Init::ones});
   list.push_back({"recurrence_norm.weight", mamba ? d.values() : d.value_dim, 1, mamba ? Cut::rows : Cut::none, Init::ones, !mamba});
   list.back().of_heads = !mamba;
@@ -108,7 +109,7 @@ void add_attention(Specs& list, const Shapes& s) {
   else add_column(list, s, "qkv", s.input_columns(), s.qkv_bias);
   if (s.indexer.here()) add_indexer(list, s);
   for (ParamSpec& p : list)
-    if (p.name.starts_with("qkv")) share_keys(p, s, s.pair_made());
+    if (p.name.starts_with("qkv")) share_keys(p, s, s.pair_made()), p.blocks = s.input_blocks();
   if (s.sinks) list.push_back({"sinks", s.heads, 1, Cut::rows});
 }
 

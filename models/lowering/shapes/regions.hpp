@@ -26,6 +26,7 @@ struct ParamSpec {
   std::int64_t expert_rows = 0;       ///< rows of one expert; 0: not a parameter of experts
   std::int64_t kv_copies = 0;         ///< last rows (keys, or keys and values) that several tensor ranks hold alike
   std::int64_t kv_ranks = 1;          ///< number of those tensor ranks
+  ColumnBlocks blocks{};              ///< rows in blocks, each cut by itself
   bool vocabulary = false;            ///< one row for each word; last rows may be padding
   bool of_heads = false;              ///< used on the rank's own heads: partial without sequence parallelism, too
   double sign_step = 0;               ///< above 0: w -= sign_step * sign(gradient) in place of the optimizer's update

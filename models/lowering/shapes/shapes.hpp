@@ -2,6 +2,7 @@
 // Sizes of tensors on one rank, computed from the plan once. Later lowering passes read these sizes instead of the plan.
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "models/lowering/shapes/fusion.hpp"
@@ -203,6 +204,13 @@ struct Shapes : HeadShape {
   std::int64_t input_columns() const {
     return kind.has_recurrence() ? recurrence_dims().width() : qkv_made() + (attention_gate ? attention : 0);
   }
+  /// The matrices that the product gives: queries, keys and values of a recurrence, its gate, its scalars; or a gate and qkv.
+  ColumnBlocks input_blocks() const {
+    if (kind.has_recurrence()) return {recurrence_dims().mixed(), recurrence_dims().values()};
+    return {attention_gate ? attention : 0, 0};
+  }
+  /// The same for a matrix by its name.
+  ColumnBlocks blocks_of(std::string_view name) const { return name == input_matrix() ? input_blocks() : ColumnBlocks{}; }
   /// Elements of queries, keys and normed values before their norms. 0: they have no norms.
   std::int64_t unnormed() const { return norms_qk() ? head_norm().elements() : 0; }
   HeadNorm head_norm() const { return {attention_dims(), norm_epsilon, qk_norm == QkNorm::turned, normed_values()}; }

@@ -52,7 +52,9 @@ void BlockActivations::column(const std::string& name, const Value& x, std::int6
   const bool bias = !later && w_.block.layout().has(name + ".bias");
   if (bias) in.push_back(w_.block(name + ".bias"));
   const std::int64_t rows = y.elements / width;
-  b_.add(name + part, MatMul{rows, width, x.elements / rows, false, true, bias}, std::move(in), {y});
+  MatMul op{rows, width, x.elements / rows, false, true, bias};
+  op.blocks = s_.blocks_of(name);
+  b_.add(name + part, op, std::move(in), {y});
 }
 
 Value BlockActivations::activation_bias(const std::string& name) const {

@@ -269,8 +269,9 @@ Value BlockBackward::summed(const Summed& sum) {
 Value BlockBackward::sum_input(const std::string& name, const Value& dy, std::int64_t width, const Value& to) {
   const bool direct = to.elements > 0 && !s_.sequence_parallel;
   const Value partial = direct ? to : scratch(s_.tokens * s_.hidden);
-  const auto dgrad = b_.add(name + "_dgrad", MatMul{s_.tokens, s_.hidden, width, false, false, false},
-                            {dy, weights_.block(name + ".weight")}, {partial});
+  MatMul product{s_.tokens, s_.hidden, width};
+  product.blocks = s_.blocks_of(name);
+  const auto dgrad = b_.add(name + "_dgrad", product, {dy, weights_.block(name + ".weight")}, {partial});
   return summed(tensor_sum(b_, s_, partial, name + "_dgrad", dgrad, to));
 }
 
@@ -278,10 +279,12 @@ void BlockBackward::column_weights(const std::string& name, const Value& dy, con
   const bool bias = sink_.has(name + ".bias");
   const std::int64_t rows = dy.elements / width, inner = input.elements / rows;
   sink_.open(name + ".weight", bias ? name + ".bias" : name + ".weight", gradient_type());
-  const auto wgrad = b_.add(name + "_wgrad", MatMul{width, inner, rows, true, false, false}, {dy, input},
-                            {sink_.part(name + ".weight")});
+  const ColumnBlocks blocks = s_.blocks_of(name);
+  MatMul product{width, inner, rows, true};
+  product.blocks = blocks;
+  const auto wgrad = b_.add(name + "_wgrad", product, {dy, input}, {sink_.part(name + ".weight")});
   if (has_reduced_ && !s_.sum_beside_weights) b_.depend(wgrad, reduced_);
-  if (bias) b_.add(name + "_bias_grad", BiasGrad{rows, width}, {dy}, {sink_.part(name + ".bias")});
+  if (bias) b_.add(name + "_bias_grad", BiasGrad{rows, width, blocks}, {dy}, {sink_.part(name + ".bias")});
 }
 
 void BlockBackward::input_weights(const Value& din) {

@@ -29,7 +29,7 @@ GatedNorm BlockActivations::recurrence_norm() const {
   const RecurrenceDims d = s_.recurrence_dims();
   const bool delta = d.rule == RecurrenceRule::gated_delta;
   const std::int64_t parts = delta ? d.heads : d.key_heads;
-  return {d.rows(), parts, d.values() / parts, delta, s_.norm_epsilon};
+  return {d.rows(), parts, d.values() / parts, delta, s_.norm_epsilon, !delta};
 }
 
 void BlockActivations::recurrence() {
@@ -54,7 +54,7 @@ Value BlockBackward::recurrence(const Value& dcontext) {
   GradientSink& early = early_sink();
   const GatedNorm norm = a_.recurrence_norm();
   early.open("recurrence_norm.weight", "recurrence_norm.weight", gradient_type());
-  b_.add("recurrence_norm_backward", GatedNormBackward{norm.rows, norm.parts, norm.cols, norm.same_weights},
+  b_.add("recurrence_norm_backward", GatedNormBackward{norm.rows, norm.parts, norm.cols, norm.same_weights, norm.gate_first},
          {dcontext, t.out, t.in.part(mixed, values), weights_.block("recurrence_norm.weight"), t.stats},
          {dy, dgate, early.part("recurrence_norm.weight")});
   early.close("recurrence_norm");

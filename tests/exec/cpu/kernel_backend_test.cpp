@@ -1,29 +1,16 @@
 #include <utility>
 
 #include "models/graph/memory_plan.hpp"
-#include "tests/exec/cpu/kernel_harness.hpp"
+#include "tests/exec/cpu/recurrence_cases.hpp"
 
 namespace tandem::exec::test {
 namespace {
-
-// An operation with the sizes of its operands, to run without knowing what it does.
-struct Call {
-  Op op;
-  std::vector<Operand> inputs;
-  std::vector<Operand> outputs;
-};
 
 constexpr std::int64_t kSeq = 5, kTokens = 3 * kSeq, kCols = 37, kElements = kTokens * kCols;
 const AttentionDims kDims{3, 7, kSeq, 11};
 constexpr std::int64_t kQkv = kTokens * 7 * 3 * 11, kContext = kTokens * 7 * 11, kSquare = 3 * 7 * kSeq * kSeq;
 const VocabDims kVocab{kTokens, kCols, kCols - 4};
 
-Operand random(std::int64_t n, unsigned seed) { return real(random_values(n, seed)); }
-Operand positive(std::int64_t n, unsigned seed) {
-  Values v = random_values(n, seed);
-  for (double& x : v) x = 1 + 0.5 * x;
-  return real(v);
-}
 /// The exact sum 2^-18 so many times: 1056 bits above the lowest.
 Operand one_word(std::int64_t sums = 1) {
   Values v(static_cast<std::size_t>(sums * kExactWords), 0.0);
@@ -259,7 +246,8 @@ std::vector<Call> layerwise_calls() {
 std::vector<Call> all_calls() {
   std::vector<Call> all;
   for (const auto& some : {linear_calls(), attention_calls(), embedding_and_loss_calls(), expert_calls(), optimizer_calls(),
-                           layerwise_calls()}) {
+                           layerwise_calls(), recurrence_calls(RecurrenceRule::gated_delta, kSeq),
+                           recurrence_calls(RecurrenceRule::mamba2, kSeq), recurrence_calls(RecurrenceRule::gated_delta, 70)}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;
@@ -394,8 +382,8 @@ TEST_CASE("every operation in floats agrees with doubles") {
     INFO(kind_name(c.op));
     const auto in_float = with_sums_as_numbers(c, run(c, DType::fp32));
     const auto in_double = with_sums_as_numbers(c, run(c, DType::fp64));
-    // A few dozen roundings of 6e-8 each, relative to the largest element; inputs are exact in floats.
-    for (std::size_t i = 0; i < in_float.size(); ++i) check_close(in_float[i], in_double[i], 2e-6);
+    // Inputs are exact in floats.
+    for (std::size_t i = 0; i < in_float.size(); ++i) check_close(in_float[i], in_double[i], c.in_floats);
   }
 }
 

@@ -68,3 +68,24 @@ TEST_CASE("Every data and context rank starts equal and optimizer state starts a
     for (const auto& t : w.gather(name))
       for (const auto v : t.values) REQUIRE(v == 0);
 }
+
+TEST_CASE("A recurrence starts with decays and steps within their ranges, at the same values in every layout") {
+  Param p = cut("decay", 2000, 1, -1, 1);
+  const auto within = [&](Param::Init init, double low, double high, auto meaning) {
+    p.init = init;
+    double least = high, most = low;
+    for (const double v : initial_values(p, plan())) least = std::min(least, meaning(v)), most = std::max(most, meaning(v));
+    CHECK(least > low);
+    CHECK(most < high);
+    return std::pair(least, most);
+  };
+  // Of 2,000 uniform numbers the extremes are beyond the outer hundredth but once in 5e8.
+  const auto [slow, fast] = within(Param::Init::log_uniform, 0, 16, [](double v) { return std::exp(v); });
+  CHECK((slow < 0.16 && fast > 15.84));
+  const auto softplus = [](double v) { return std::log1p(std::exp(v)); };
+  const auto [brief, longest] = within(Param::Init::log_step, 0.001 * (1 - 1e-12), 0.1, softplus);
+  CHECK((brief < 0.00105 && longest > 0.095));
+  p.init = Param::Init::log_index;
+  CHECK(initial_values(p, plan())[0] == 0);
+  CHECK(initial_values(p, plan())[7] == std::log(8.0));
+}

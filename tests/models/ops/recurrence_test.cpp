@@ -59,9 +59,15 @@ TEST_CASE("a recurrence moves its operands, and states of chunks") {
   CHECK(traffic(GatedNorm{256, 4, 16, true, 1e-5}, DType::bf16).count() == 2 * 3 * 256 * 64);
 }
 
-TEST_CASE("no backend has kernels of a recurrence") {
+TEST_CASE("pairs of positions are those of chunks, of which the last one may be short") {
+  const RecurrenceDims d{RecurrenceRule::gated_delta, 2, 4, 64 + 10, 2, 8, 16};
+  CHECK(d.pairs() == 2 * (64 * 64 + 10 * 10));
+  CHECK(d.chunked_flops() - d.needed_flops() == d.pairs() * (6 * 4 * 8 + 4 * 4 * 16));
+}
+
+TEST_CASE("only block-level indexers have no kernels") {
   const RecurrenceDims d{RecurrenceRule::gated_delta, 1, 4, 64, 2, 8, 16};
+  CHECK(is_simulated_only(IndexBlocks{}));
   for (const Op& op : {Op(Recurrence{d}), Op(RecurrenceBackward{d}), Op(ShortConv{d, 4, false}), Op(SigmoidGate{64})})
-    CHECK(is_simulated_only(op));
-  CHECK(!is_simulated_only(MatMul{4, 4, 4}));
+    CHECK(!is_simulated_only(op));
 }
