@@ -51,8 +51,8 @@ double seconds_per_call(const std::function<void()>& call) {
 class Bench {
  public:
   Bench() {
-    for (int i = 0; i < 5; ++i) inputs_.push_back(backend_->allocate(kOperandBytes));
-    for (int i = 0; i < 4; ++i) outputs_.push_back(backend_->allocate(kOperandBytes));
+    for (int i = 0; i < 6; ++i) inputs_.push_back(backend_->allocate(kOperandBytes));
+    for (int i = 0; i < 5; ++i) outputs_.push_back(backend_->allocate(kOperandBytes));
     integers_ = backend_->allocate(kOperandBytes);
     integers_->fill(0, kOperandBytes, std::byte{0});
     context_.table = exec::table_address(*backend_);
@@ -167,6 +167,25 @@ std::vector<Case> attention_cases() {
   return cases;
 }
 
+std::vector<Case> recurrence_cases() {
+  std::vector<Case> cases;
+  for (const RecurrenceRule rule : {RecurrenceRule::gated_delta, RecurrenceRule::mamba2}) {
+    const RecurrenceDims d{rule, 1, 8, 512, 4, 64, 64};
+    const bool delta = rule == RecurrenceRule::gated_delta;
+    const std::string shape = delta ? "8x512x64x64 delta" : "8x512x64x64 mamba2";
+    cases.push_back({shape, Recurrence{d}});
+    cases.push_back({shape, RecurrenceBackward{d}});
+    cases.push_back({shape, ShortConv{d, 4, false}});
+    cases.push_back({shape, ShortConvBackward{d, 4, false}});
+    const std::int64_t parts = delta ? d.heads : d.key_heads, cols = d.values() / parts;
+    cases.push_back({shape, GatedNorm{d.rows(), parts, cols, delta, 1e-5, !delta}});
+    cases.push_back({shape, GatedNormBackward{d.rows(), parts, cols, delta, !delta}});
+  }
+  cases.push_back({"512x512", SigmoidGate{512 * 512}});
+  cases.push_back({"512x512", SigmoidGateBackward{512 * 512}});
+  return cases;
+}
+
 std::vector<Case> row_cases(std::int64_t rows, std::int64_t cols) {
   const std::string shape = std::to_string(rows) + "x" + std::to_string(cols);
   const auto site = DropoutSite::mlp_output;
@@ -203,7 +222,7 @@ std::vector<Case> row_cases(std::int64_t rows, std::int64_t cols) {
 
 int main() {
   std::vector<Case> cases = linear_cases();
-  for (const auto& more : {attention_cases(), row_cases(128, 256), row_cases(2048, 768)}) {
+  for (const auto& more : {attention_cases(), recurrence_cases(), row_cases(128, 256), row_cases(2048, 768)}) {
     cases.insert(cases.end(), more.begin(), more.end());
   }
   Bench bench;
