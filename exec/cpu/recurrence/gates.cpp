@@ -1,4 +1,6 @@
 // RMS norms with a SiLU gate, and sigmoid gates. Rows are shared among threads, gradients of weights by columns.
+#include <type_traits>
+
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/root_mean.hpp"
 #include "exec/cpu/split.hpp"
@@ -27,29 +29,43 @@ std::int64_t first_weight(const Op& op, std::int64_t part) {
   return op.same_weights ? 0 : part % op.parts * op.cols;
 }
 
+// Calls body(gate_first) with a constant, so that its loops vectorise.
+template <class F>
+void with_order(bool gate_first, F body) {
+  gate_first ? body(std::true_type()) : body(std::false_type());
+}
+
 // The number that the norm reads.
-template <class T>
-T normed(bool gate_first, T x, T gate) {
-  return gate_first ? x * Silu::value(gate) : x;
+template <bool gate_first, class T>
+T normed(T x, T gate) {
+  if constexpr (gate_first) return x * Silu::value(gate);
+  return x;
+}
+// The factor of the weight and the norm: the gate, unless the norm has it.
+template <bool gate_first, class T>
+T behind(T gate) {
+  if constexpr (gate_first) return T{1};
+  return Silu::value(gate);
 }
 
 // y = w norm(x) silu(g): with a = dy w silu(g), dx = r (a - xhat mean(a xhat)), dg = dy w xhat silu'(g).
 // y = w norm(u), u = x silu(g): du = r (dy w - uhat mean(dy w uhat)), dx = du silu(g), dg = du x silu'(g).
-template <class T>
-void part_backward(bool gate_first, const Part<T>& p, const T* dy, T r, T* dx, T* dgate) {
+template <bool gate_first, class T>
+void part_backward(const Part<T>& p, const T* dy, T r, T* dx, T* dgate) {
   const T *x = p.x, *g = p.gate, *w = p.weight;
-  const auto at = [=](std::int64_t c) { return gate_first ? dy[c] * w[c] : dy[c] * w[c] * Silu::value(g[c]); };
-  const T mean =
-      lane_sum<T>(p.cols, [=](std::int64_t c) { return at(c) * (normed(gate_first, x[c], g[c]) * r); }) / static_cast<T>(p.cols);
+  const T mean = lane_sum<T>(p.cols, [=](std::int64_t c) {
+                   return dy[c] * w[c] * behind<gate_first>(g[c]) * (normed<gate_first>(x[c], g[c]) * r);
+                 }) / static_cast<T>(p.cols);
   each(p.cols, [=](std::int64_t c) {
-    const T hat = normed(gate_first, x[c], g[c]) * r, d = r * (at(c) - hat * mean);
+    const T hat = normed<gate_first>(x[c], g[c]) * r, up = dy[c] * w[c];
+    const T d = r * (up * behind<gate_first>(g[c]) - hat * mean), slope = Silu::derivative(g[c]);
     dx[c] = gate_first ? d * Silu::value(g[c]) : d;
-    dgate[c] = (gate_first ? d * x[c] : dy[c] * w[c] * hat) * Silu::derivative(g[c]);
+    dgate[c] = (gate_first ? d * x[c] : up * hat) * slope;
   });
 }
 
 // Sums over rows, and over parts with the same weights, in order.
-template <class T>
+template <bool gate_first, class T>
 void weight_gradient(const GatedNormBackward& op, Call& call) {
   const T *dy = call.in<T>(0), *x = call.in<T>(1), *gate = call.in<T>(2), *rms = call.in<T>(4);
   T* const sum = call.out<T>(2);
@@ -58,9 +74,9 @@ void weight_gradient(const GatedNormBackward& op, Call& call) {
     for (std::int64_t part = 0; part < op.rows * op.parts; ++part) {
       const std::int64_t from = std::max(first, first_weight(op, part)), to = std::min(end, first_weight(op, part) + op.cols);
       const std::int64_t at = part * op.cols + from - first_weight(op, part);
-      each(std::max<std::int64_t>(0, to - from), [=, r = rms[part], whole = op.gate_first](std::int64_t c) {
-        const T hat = normed(whole, x[at + c], gate[at + c]) * r;
-        sum[from + c] += dy[at + c] * (whole ? hat : hat * Silu::value(gate[at + c]));
+      each(std::max<std::int64_t>(0, to - from), [=, r = rms[part], total = sum + from](std::int64_t c) {
+        const T g = gate[at + c];
+        total[c] += dy[at + c] * (normed<gate_first>(x[at + c], g) * r) * behind<gate_first>(g);
       });
     }
   });
@@ -72,13 +88,15 @@ template <class T>
 void compute(const GatedNorm& op, Call& call) {
   const T *x = call.in<T>(0), *gate = call.in<T>(1), *weight = call.in<T>(2);
   T *y = call.out<T>(0), *rms = call.out<T>(1);
-  each_part(op, call, [&](std::int64_t part, std::int64_t at) {
-    const T *w = weight + first_weight(op, part), *g = gate + at, *in = x + at;
-    T* out = y + at;
-    const bool whole = op.gate_first;
-    each(op.cols, [=](std::int64_t c) { out[c] = normed(whole, in[c], g[c]); });
-    const T r = rms[part] = inverse_root(out, op.cols, op.epsilon);
-    each(op.cols, [=](std::int64_t c) { out[c] = out[c] * r * w[c] * (whole ? T{1} : Silu::value(g[c])); });
+  with_order(op.gate_first, [&](auto order) {
+    constexpr bool gate_first = decltype(order)::value;
+    each_part(op, call, [&](std::int64_t part, std::int64_t at) {
+      const T *w = weight + first_weight(op, part), *g = gate + at, *in = x + at;
+      T* out = y + at;
+      each(op.cols, [=](std::int64_t c) { out[c] = normed<gate_first>(in[c], g[c]); });
+      const T r = rms[part] = inverse_root(out, op.cols, op.epsilon);
+      each(op.cols, [=](std::int64_t c) { out[c] = out[c] * r * w[c] * behind<gate_first>(g[c]); });
+    });
   });
 }
 
@@ -86,10 +104,13 @@ template <class T>
 void compute(const GatedNormBackward& op, Call& call) {
   const T *dy = call.in<T>(0), *x = call.in<T>(1), *gate = call.in<T>(2), *weight = call.in<T>(3), *rms = call.in<T>(4);
   T *dx = call.out<T>(0), *dgate = call.out<T>(1);
-  weight_gradient<T>(op, call);
-  each_part(op, call, [&](std::int64_t part, std::int64_t at) {
-    const Part<T> p{x + at, gate + at, weight + first_weight(op, part), op.cols};
-    part_backward(op.gate_first, p, dy + at, rms[part], dx + at, dgate + at);
+  with_order(op.gate_first, [&](auto order) {
+    constexpr bool gate_first = decltype(order)::value;
+    weight_gradient<gate_first, T>(op, call);
+    each_part(op, call, [&](std::int64_t part, std::int64_t at) {
+      const Part<T> p{x + at, gate + at, weight + first_weight(op, part), op.cols};
+      part_backward<gate_first>(p, dy + at, rms[part], dx + at, dgate + at);
+    });
   });
 }
 
