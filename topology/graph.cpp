@@ -65,6 +65,7 @@ void add_scale_up(Graph& g, const NodeFacts& node) {
   switch (node.kind) {
     case ScaleUp::crossbar: return add_star(g, node, "switch");
     case ScaleUp::shared_memory: return add_star(g, node, "memory");
+    case ScaleUp::pcie: return add_star(g, node, "host bridge");
     case ScaleUp::full_mesh: return add_full_mesh(g, node);
     case ScaleUp::cube_mesh: return add_cube_mesh(g, node);
     case ScaleUp::torus: return add_torus(g, node);
@@ -117,7 +118,9 @@ NodeGraph node_graph(const NodeFacts& node, bool with_nics) {
   return n;
 }
 
-bool is_star(const NodeFacts& node) { return node.kind == ScaleUp::crossbar || node.kind == ScaleUp::shared_memory; }
+bool is_star(const NodeFacts& node) {
+  return node.kind == ScaleUp::crossbar || node.kind == ScaleUp::shared_memory || node.kind == ScaleUp::pcie;
+}
 
 std::vector<std::int32_t> star_path(std::int32_t from, std::int32_t to) { return {2 * from, 2 * to + 1}; }
 

@@ -110,9 +110,9 @@ ScaleUp read_kind(FactReader& r) {
   using enum ScaleUp;
   const std::string kind = r.text("kind", "");
   if (kind == kTorus2d || kind == kTorus3d) return torus;
-  for (ScaleUp s : {crossbar, full_mesh, cube_mesh, shared_memory})
+  for (ScaleUp s : {crossbar, full_mesh, cube_mesh, shared_memory, pcie})
     if (kind == name(s)) return s;
-  r.refuse("kind", "must be crossbar, full_mesh, torus2d, torus3d, cube_mesh or shared_memory");
+  r.refuse("kind", "must be crossbar, full_mesh, torus2d, torus3d, cube_mesh, shared_memory or pcie");
 }
 
 template <class T>
@@ -176,11 +176,18 @@ void read_cube(FactReader& r, NodeFacts& n) {
   if (!names_each_once(n.ring)) r.refuse("ring", "must name every device of the node once", "number them from 0");
 }
 
+double reached_share(FactReader& r) {
+  const double share = r.number("reached_share", 0);
+  if (share <= 0 || share > 1) r.refuse("reached_share", "must be above 0 and at most 1");
+  return share;
+}
+
 void read_scale_up(FactReader r, NodeFacts& n, bool three) {
   n.link = r.bandwidth(n.kind == ScaleUp::full_mesh                                ? "pair_bytes_per_s"
                        : n.kind == ScaleUp::torus || n.kind == ScaleUp::cube_mesh ? "link_bytes_per_s"
                                                                                     : "device_bytes_per_s");
   n.hop = r.duration("hop_latency_s");
+  if (r.has("reached_share")) n.link_share = reached_share(r);
   if (n.kind == ScaleUp::torus) read_torus(r, n, three);
   if (n.kind == ScaleUp::cube_mesh) read_cube(r, n);
   r.finish();
@@ -241,12 +248,6 @@ void read_node(FactReader& r, ClusterFacts& facts) {
 }
 
 // ---- cluster ----
-
-double reached_share(FactReader& r) {
-  const double share = r.number("reached_share", 0);
-  if (share <= 0 || share > 1) r.refuse("reached_share", "must be above 0 and at most 1");
-  return share;
-}
 
 void read_fabric(FactReader r, FabricFacts& f) {
   f.nodes_per_leaf = r.whole("nodes_per_leaf", 1);
@@ -318,6 +319,7 @@ double torus_share(const NodeFacts& n, Bandwidth link) {
 void set_scale_up(Bandwidth device, NodeFacts& n) {
   switch (n.kind) {
     case ScaleUp::crossbar:
+    case ScaleUp::pcie:
     case ScaleUp::shared_memory: n.link = device; return;
     case ScaleUp::full_mesh: n.link = device * (1.0 / static_cast<double>(std::max<std::int64_t>(1, n.devices - 1))); return;
     case ScaleUp::torus: {

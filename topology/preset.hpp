@@ -15,8 +15,9 @@ struct NodeFacts {
   ScaleUp kind = ScaleUp::crossbar;
   std::int64_t devices = 0;                ///< 0: the number in the plan
   std::int64_t devices_across = 0;         ///< devices of each node that a job over several nodes gets; 0: all
-  Bandwidth link;                          ///< crossbar, shared memory: of a device; full mesh: of a pair; torus, cube: of one link
+  Bandwidth link;                          ///< crossbar, shared memory, PCIe: of a device; full mesh: of a pair; torus, cube: of one link
   Duration hop;                            ///< latency from device to device
+  std::optional<double> link_share;        ///< measured share of the links' rate that the library reaches inside this node
   std::array<std::int64_t, 3> shape{1, 1, 1};  ///< torus: chips in x, y and z
   Bandwidth z_link;                        ///< torus of three dimensions: one link in z; `link` is in x and y
   std::int64_t cores_per_chip = 1;         ///< torus: devices that share a chip's ports

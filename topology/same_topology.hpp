@@ -32,6 +32,7 @@ class SameTopology : public Topology {
   HostProcessor host_processor() const override { return other_.host_processor(); }
   bool network_reduces() const override { return other_.network_reduces(); }
   std::optional<double> network_share() const override { return other_.network_share(); }
+  std::optional<double> link_share() const override { return other_.link_share(); }
   NcclSettings nccl_settings() const override { return other_.nccl_settings(); }
   std::int64_t cores_per_chip() const override { return other_.cores_per_chip(); }
   std::optional<Algorithm> algorithm(CollectiveKind k) const override { return other_.algorithm(k); }

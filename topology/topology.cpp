@@ -58,6 +58,7 @@ class ClusterTopology final : public Topology {
   HostProcessor host_processor() const override { return facts_.node.host_processor; }
   bool network_reduces() const override { return facts_.fabric.reduces; }
   std::optional<double> network_share() const override { return facts_.fabric.share; }
+  std::optional<double> link_share() const override { return facts_.node.link_share; }
   NcclSettings nccl_settings() const override { return facts_.node.nccl; }
   const std::vector<std::string>& unverified() const override { return facts_.unverified; }
 

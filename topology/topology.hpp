@@ -94,6 +94,8 @@ class Topology {
   virtual bool network_reduces() const { return false; }
   /// Measured share of a NIC's rate that the library reaches over this network; it replaces the share of the device's calibration.
   virtual std::optional<double> network_share() const { return std::nullopt; }
+  /// The same inside a node.
+  virtual std::optional<double> link_share() const { return std::nullopt; }
   virtual NcclSettings nccl_settings() const { return {}; }
   /// Consecutive devices that are one chip of a torus; 0 elsewhere.
   virtual std::int64_t cores_per_chip() const { return 0; }

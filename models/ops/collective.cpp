@@ -336,7 +336,8 @@ Algorithm inside_algorithm(ScaleUp scale_up) {
   switch (scale_up) {
     case ScaleUp::crossbar:
     case ScaleUp::cube_mesh:
-    case ScaleUp::shared_memory: return Algorithm::ring;
+    case ScaleUp::shared_memory:
+    case ScaleUp::pcie: return Algorithm::ring;
     case ScaleUp::full_mesh: return Algorithm::direct;
     case ScaleUp::torus: return Algorithm::two_way_ring;
   }
@@ -365,6 +366,7 @@ std::string_view name(ScaleUp s) {
     case ScaleUp::torus: return "torus";
     case ScaleUp::cube_mesh: return "cube_mesh";
     case ScaleUp::shared_memory: return "shared_memory";
+    case ScaleUp::pcie: return "pcie";
   }
   throw ContractError("unknown kind of node");
 }

@@ -22,7 +22,7 @@ enum class Algorithm : std::uint8_t {
 std::string_view name(Algorithm a);
 
 /// How the devices of a node are connected.
-enum class ScaleUp : std::uint8_t { crossbar, full_mesh, torus, cube_mesh, shared_memory };
+enum class ScaleUp : std::uint8_t { crossbar, full_mesh, torus, cube_mesh, shared_memory, pcie };
 std::string_view name(ScaleUp s);
 
 std::string_view name(CollectiveKind k);

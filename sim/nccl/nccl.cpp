@@ -16,6 +16,7 @@ using ByProtocol = std::array<double, kProtocols>;  ///< LL, LL128, Simple
 // Microseconds.
 constexpr ByProtocol kRingBase{6.6, 14.0, 8.4}, kTreeBase{6.8, 14.0, 8.4};
 constexpr ByProtocol kRingInside{0.6, 1.9, 3.4}, kTreeInside{0.6, 1.25, 4.0};
+constexpr ByProtocol kRingPcie{1.0, 2.5, 5.7}, kTreePcie{1.0, 1.9, 4.0};
 constexpr ByProtocol kRingAcross{2.7, 4.0, 14.0}, kTreeAcross{5.0, 8.5, 14.0};
 constexpr double kNvlsInside = 25.0;
 
@@ -127,8 +128,8 @@ bool on_plateau(const NcclTask& t) { return t.bytes / (2 * t.graphs.channels * t
 Row ring(const NcclTask& t, const Bus& over, NcclProtocol p, NcclArchitecture a) {
   const bool all_reduce = t.kind == CollectiveKind::all_reduce;
   const double across = steps(t.kind, t.nodes);
-  double us = at(kRingBase, p) + (steps(t.kind, t.ranks) - across) * std::max(at(kRingInside, p), posting(t, p)) +
-              across * step_across(t, kRingAcross, p);
+  const double inside = std::max(at(t.pcie ? kRingPcie : kRingInside, p), posting(t, p));
+  double us = at(kRingBase, p) + (steps(t.kind, t.ranks) - across) * inside + across * step_across(t, kRingAcross, p);
   if (p == NcclProtocol::simple && t.nodes > 1 && all_reduce && on_plateau(t))
     us *= a == NcclArchitecture::volta ? kRingSimpleStretchVolta : kRingSimpleStretch;
   double bus = over.ring * at(kRingRate, p);
@@ -171,7 +172,7 @@ double tree_fill(const NcclTask& t, NcclProtocol p) {
 
 /// A tree all-reduce, up and down: a rank's links carry the whole vector each way.
 Row tree(const NcclTask& t, const Bus& over, NcclProtocol p, NcclArchitecture a) {
-  const double inside = std::max(0.0, per_node(t) - 1) * at(kTreeInside, p);
+  const double inside = std::max(0.0, per_node(t) - 1) * at(t.pcie ? kTreePcie : kTreeInside, p);
   const double us = at(kTreeBase, p) + 2 * (inside + levels(t) * step_across(t, kTreeAcross, p));
   const auto channels = static_cast<double>(t.graphs.channels);
   double bus = std::min(over.tree * kTreeRate, channels * by_nodes(of(kTreeChannel, a), t));
@@ -287,6 +288,7 @@ void each_choice(const NcclTask& task, NcclArchitecture architecture, Offer offe
   const Bus plan = planned_bus(task), real = real_bus(task);
   for (const NcclProtocol p : {NcclProtocol::ll, NcclProtocol::ll128, NcclProtocol::simple}) {
     if (task.only_simple && p != NcclProtocol::simple) continue;
+    if (task.pcie && p == NcclProtocol::ll128) continue;
     offer_row(ring(told, plan, p, architecture), ring(task, real, p, architecture), task.last_copy_s);
     if (task.kind == CollectiveKind::all_reduce && !task.only_ring)
       offer_row(planned_tree(told, plan, p, architecture), tree(task, real, p, architecture), tree_fill(task, p));

@@ -40,6 +40,7 @@ struct NcclTask {
   NcclGraphs graphs;
   std::int64_t nics = 1;              ///< NICs of a node that are next to the group's ranks
   bool switched = true;               ///< a node's devices are joined by switches
+  bool pcie = false;                  ///< a node's devices are joined over PCIe, on which NCCL does not use LL128
   bool network_reduces = false;       ///< the network's switches reduce (SHARP), and NCCL is set to use that
   HostProcessor processor = HostProcessor::other;  ///< the hosts': it posts to the network and bounds LL between nodes
   double network_latency_s = 0;       ///< latency of a step between nodes, beside NCCL's own

@@ -19,6 +19,7 @@ NcclNode nccl_node(const Topology& t, const std::vector<Rank>& members, std::int
   const auto built = [&](std::int32_t link) { return t.built(link).bytes_per_second(); };
   NcclNode node;
   node.ranks = static_cast<std::int64_t>(here.size());
+  node.pcie = t.scale_up() == ScaleUp::pcie && node.ranks > 1;
   if (rings > 0 && !outside) {
     node.rings = rings;
     double cable = built(ring_links.front());

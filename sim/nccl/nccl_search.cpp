@@ -27,8 +27,10 @@ std::span<const double> rates(NcclArchitecture a, bool across) {
   return across ? std::span<const double>(kAcross) : kInside;
 }
 
-/// Ratio of the rate that NCCL counts for an NVLink to its built rate: 20 of 25 GB/s, 20.6 of 25, 40.1 of 50 (src/graph/topo.h).
-double counted(NcclArchitecture a) {
+/// Ratio of the rate that NCCL counts for a link to its built rate. PCIe: 12 of 15.75 GB/s for 16 lanes of 8 GT/s (topo.cc).
+/// NVLink: 20 of 25 GB/s, 20.6 of 25, 40.1 of 50 (src/graph/topo.h).
+double counted(NcclArchitecture a, bool pcie) {
+  if (pcie) return 12 / 15.75;
   return a == NcclArchitecture::hopper ? 20.6 / 25 : a == NcclArchitecture::blackwell ? 40.1 / 50 : 20.0 / 25;
 }
 
@@ -121,7 +123,7 @@ NcclGraphs in_bytes(NcclGraphs g) {
 }  // namespace
 
 NcclGraphs nccl_search(const NcclNode& node, NcclArchitecture architecture) {
-  const Counted c{node, architecture, node.links * counted(architecture) / 1e9, node.nic / 1e9};
+  const Counted c{node, architecture, node.links * counted(architecture, node.pcie) / 1e9, node.nic / 1e9};
   NcclGraphs g;
   if (node.rings > 0) {
     g.channels = node.rings;

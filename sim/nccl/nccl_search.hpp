@@ -15,6 +15,7 @@ struct NcclNode {
   std::int64_t rings = 0;   ///< rings of a cube mesh, each over one cable of `links`; 0: a switch joins the devices
   std::int64_t nics = 0;    ///< NICs next to the group's ranks; 0: the group stays in its node
   double nic = 0;           ///< rate of one NIC
+  bool pcie = false;        ///< devices are joined over PCIe
 };
 
 /// Rings: tries NCCL's list of rates from the highest that a path carries down to half of the best. The most bandwidth wins; ties

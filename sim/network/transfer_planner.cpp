@@ -185,6 +185,7 @@ void TransferPlanner::search(NcclTask& task) {
   task.processor = setup_.topology.host_processor();
   task.network_reduces = setup_.topology.network_reduces();
   task.switched = setup_.topology.scale_up() == ScaleUp::crossbar;
+  task.pcie = node_->pcie;
 }
 
 std::int64_t TransferPlanner::count_nodes() const {
@@ -219,8 +220,12 @@ double TransferPlanner::across_share() const {
   return share * (some ? fit_.shared_nic_share : 1);
 }
 
+double TransferPlanner::inside_share() const {
+  return setup_.topology.link_share().value_or(fit_.inside_share) * fit_.in_step_share;
+}
+
 Bytes TransferPlanner::loaded(Bytes of_flow, std::int64_t steps, bool across) const {
-  const double share = across ? across_share() : fit_.inside_share * fit_.in_step_share;
+  const double share = across ? across_share() : inside_share();
   const std::int64_t bytes = steps * of_flow.count();
   return share == 1 ? Bytes(bytes) : Bytes(std::llround(static_cast<double>(bytes) / share));
 }

@@ -79,6 +79,7 @@ class TransferPlanner {
 
   /// Share of a link's rate between nodes. It is lower for groups of several but not all devices of nodes with shared NICs.
   double across_share() const;
+  double inside_share() const;
 
   /// Bytes divided by the reached share of a link's rate: the library occupies the link for longer.
   Bytes loaded(Bytes of_flow, std::int64_t steps, bool across) const;

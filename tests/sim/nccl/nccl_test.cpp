@@ -125,6 +125,17 @@ TEST_CASE("where the network reduces, NCCL's choice is the least of its table to
   CHECK(chosen.contains(nvls));
 }
 
+TEST_CASE("over PCIe NCCL has slower steps, no LL128 and no reduction in switches") {
+  using enum NcclAlgorithm;
+  const auto set = [](NcclTask& t) { t.pcie = t.ranks > t.nodes, t.switched = false; };
+  CHECK(check_all(kAllReduce, set) == std::set{ring, tree});
+  CHECK(check_all(kGather, set) == std::set{ring, pat});
+  NcclTask t = task(kAllReduce, 8, 1, 1 << 20);
+  CHECK(nccl_choice(t, NcclArchitecture::ampere).protocol == NcclProtocol::ll128);  // so there was something to leave out
+  set(t);
+  CHECK(nccl_choice(t, NcclArchitecture::ampere).protocol != NcclProtocol::ll128);
+}
+
 TEST_CASE("a network's plugin may allow Simple alone and say of its steps what NCCL plans by") {
   using enum NcclAlgorithm;
   const auto set = [](NcclTask& t) { t.only_simple = true, t.network_latency_s = 18e-6, t.reported_latency_s = 75e-6; };
@@ -179,6 +190,8 @@ TEST_CASE("channels are what NCCL's search finds") {
   CHECK((rack.channels == 16 && rack.ring == 45.1e9));
   CHECK(nccl_search({72, 900e9, 0, 0, 0}, blackwell).heads == 32);
   equal(nccl_search({8, 150e9, 6, 0, 0}, volta), {6, 20, 20, 20});          // a cube mesh' own rings
+  equal(nccl_search({.ranks = 8, .links = 31.5e9, .pcie = true}, ampere), {2, 12, 12, 12});   // PCIe 4.0 counts as 24 GB/s
+  equal(nccl_search({.ranks = 8, .links = 63e9, .pcie = true}, hopper), {2, 24, 24, 24});     // PCIe 5.0 as 48
   equal(nccl_search({1, 0, 0, 1, 0.01e9}, ampere), {1, 0.1, 0.1, 0.1});     // slower than all rates it knows
 }
 

@@ -79,3 +79,14 @@ TEST_CASE("what a network's plugin tells NCCL reaches its choice") {
   node["scale_out"].erase("nccl");
   CHECK(seconds(64) == Approx(before + 61.2e-6).epsilon(0.01));   // LL: 6.8 + 2 (7 x 0.6 + 5 + 18)
 }
+
+TEST_CASE("a node may say what share of its links the library reaches, which replaces the calibration's") {
+  const std::int64_t bytes = std::int64_t{1} << 30;
+  const auto on = [&](const std::string& share) {
+    return all_reduce_s(R"({"kind": "pcie", "devices": 8, "scale_up": {"device_bytes_per_s": "31.5 GB/s", "hop_latency_s": "5.7 us")" +
+                            share + "}}", "", 8, bytes);
+  };
+  const double ring = static_cast<double>(bytes) * 2 * 7 / 8 / 31.5e9;
+  CHECK(on(R"(, "reached_share": 0.44)") == Approx(ring / 0.44).epsilon(0.01));
+  CHECK(on("") == Approx(ring / 0.8).epsilon(0.01));  // of NVLinks, on A100
+}

@@ -49,6 +49,8 @@ struct Row {
 };
 inline constexpr Row kRing{{6.6, 14, 8.4}, {0.6, 1.9, 3.4}, {2.7, 4, 14}};
 inline constexpr Row kTree{{6.8, 14, 8.4}, {0.6, 1.25, 4}, {5, 8.5, 14}};
+// hwLatencies of NCCL_HW_PCI: steps inside a node over PCIe.
+inline constexpr double kRingPci[3] = {1.0, 2.5, 5.7}, kTreePci[3] = {1.0, 1.9, 4.0};
 inline constexpr double kTreeCorrection[3][24] = {
     {1.0, 1.0, 1.0, 1.0, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1.0, 1.0, 1.0, 1.0, 1.0},
     {1.0, 1.0, 1.0, 1.0, 1.0, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1.0, 1.0, 1.0},
@@ -120,7 +122,10 @@ class Table {
   static constexpr int kSimple = 2;
 
   void fill(const Bus& b) {
-    for (int p = t_.only_simple ? kSimple : 0; p < 3; ++p) ring(b.ring, p), tree(b.tree, p);
+    for (int p = t_.only_simple ? kSimple : 0; p < 3; ++p) {
+      if (p == 1 && t_.pcie) continue;  // typeIntra <= PATH_NVB
+      ring(b.ring, p), tree(b.tree, p);
+    }
     pat(b.tree);
     if (t_.kind == kAllReduce) in_network(b.collnet);
   }
@@ -140,7 +145,7 @@ class Table {
     if (p == 1) bw = std::min(bw * .92, graphs_.channels * kRingLl128Max[a_]);
     const double overhead = t_.nodes == 1 ? 0 : (t_.processor == HostProcessor::amd ? 2.0 : 1.0) * (p == kSimple ? 3 : 1);
     const double steps_across = nodes_ == 1 ? 0 : t_.kind == kAllReduce ? 2 * (nodes_ - 1) : nodes_ - 1;
-    double latency = kRing.base[p] + (nsteps_ - steps_across) * std::max(kRing.inside[p], overhead) +
+    double latency = kRing.base[p] + (nsteps_ - steps_across) * std::max((t_.pcie ? kRingPci : kRing.inside)[p], overhead) +
                      steps_across * inter(kRing.across[p], p);
     const auto of_all = static_cast<std::int64_t>(2 * graphs_.channels) * t_.ranks;
     if (p == kSimple && t_.nodes > 1 && t_.kind == kAllReduce && t_.bytes / of_all >= 64) latency *= a_ == 0 ? 1.9 : 1.4;
@@ -154,7 +159,7 @@ class Table {
     if (p == 1) bw = std::min(bw * (t_.nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0), graphs_.channels * kTreeLl128Max[a_][index2_]);
     if (!real_ && size_ >= 0 && size_ < 23) bw *= kTreeCorrection[p][size_];
     offer(NcclAlgorithm::tree, p, bw * .5,
-          kTree.base[p] + 2 * ((ppn_ - 1) * kTree.inside[p] + log2i_ * inter(kTree.across[p], p)) +
+          kTree.base[p] + 2 * ((ppn_ - 1) * (t_.pcie ? kTreePci : kTree.inside)[p] + log2i_ * inter(kTree.across[p], p)) +
               (real_ ? 1e6 * waited(p) : 0));
   }
 
