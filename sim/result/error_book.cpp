@@ -22,6 +22,7 @@ constexpr std::string_view kFolder = "topology/errors";
 constexpr double kHostBound = 0.1;
 constexpr std::string_view kHostBoundName = "host-bound";
 constexpr double kLeastLeft = 0.2;
+constexpr std::string_view kDeviceWord = "device ";
 constexpr int kEnough = 8;  // records from which a situation is used alone
 
 struct Vote {
@@ -201,6 +202,12 @@ std::string to_json(const ErrorBook& book) {
   return out + "  ],\n  \"wider\": " + wider.dump() + ",\n  \"unknown_device\": " + unknown.dump() + "\n}\n";
 }
 
+PlanTraits traits_on(const Plan& plan, const Topology& topology) {
+  PlanTraits out = traits_of(plan);
+  if (!topology.device().preset.empty()) out.words.push_back(std::string(kDeviceWord) + topology.device().preset);
+  return out;
+}
+
 RangeQuestion range_question(const Prediction& p, const Topology& topology, const PlanTraits& traits) {
   return {topology.device().calibration, situation_of(p, topology), traits, {}, host_share(p)};
 }
@@ -211,8 +218,10 @@ std::vector<std::string> unseen(const ErrorBook& book, const RangeQuestion& q) {
   std::int64_t most = 0;
   for (const ErrorEntry* e : on_device(book, q)) seen.insert(e->like.begin(), e->like.end()), most = std::max(most, e->devices);
   if (seen.empty()) return out;
+  const auto is_device = [](const std::string& word) { return word.starts_with(kDeviceWord); };
+  const bool lists_devices = std::any_of(seen.begin(), seen.end(), is_device);  // older tables do not
   for (const std::string& word : q.traits.words)
-    if (!seen.contains(word)) out.push_back(word);
+    if (!seen.contains(word) && (lists_devices || !is_device(word))) out.push_back(word);
   if (most > 0 && q.traits.devices > most) out.push_back("more than " + std::to_string(most) + " devices");
   return out;
 }

@@ -19,7 +19,7 @@ struct ErrorEntry {
   std::string source;             ///< name of the set of measurements
   int records = 0;
   std::vector<double> quantiles;  ///< ascending, evenly spread over log(measured / predicted)
-  std::vector<std::string> like{};  ///< PlanTraits::words of the records, each once, ascending; empty: not known
+  std::vector<std::string> like{};  ///< words of traits_on of the records, each once, ascending; empty: not known
   std::int64_t devices = 0;         ///< devices of the largest record
   double host_share = 0;            ///< of host-bound records: mean share of the step that waits for launches; 0: not known
 };
@@ -54,6 +54,9 @@ ErrorBook load_error_book();
 /// Returns the text of such a file.
 std::string to_json(const ErrorBook& book);
 
+/// Traits of a plan and, if its device is a preset, "device h100-sxm5-80gb": several presets share a calibration.
+PlanTraits traits_on(const Plan& plan, const Topology& topology);
+
 /// The inputs of a range besides the errors.
 struct RangeQuestion {
   std::string device;     ///< Device::calibration
@@ -64,8 +67,8 @@ struct RangeQuestion {
 };
 RangeQuestion range_question(const Prediction& prediction, const Topology& topology, const PlanTraits& traits);
 
-/// Features of the plan that no record on its device has ("experts", "more than 512 devices"). Empty if there are none, if the
-/// device has no records, or if the book does not list features.
+/// Features of the plan that no record on its device has ("experts", "more than 512 devices", "device h20-96gb"). Empty if there are
+/// none, if the device has no records, or if the book does not list features.
 std::vector<std::string> unseen(const ErrorBook& book, const RangeQuestion& question);
 
 /// Ends of a range as log(measured / predicted), the lower one not above 0, the upper one not below.

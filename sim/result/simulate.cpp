@@ -211,7 +211,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   fill_roles(out, setup, simulated, role_times(setup, simulated, steady_state, wanted.every_breakdown), plan, wanted.fits);
   note_machine(out, plan, setup, simulated);
   out.measured_products = product_coverage(setup);
-  RangeQuestion question = range_question(out, topology, traits_of(plan));
+  RangeQuestion question = range_question(out, topology, traits_on(plan, topology));
   question.without = wanted.range_without;
   out.range = step_range(load_error_book(), out, question);
   if (question.situation == "host-bound")

@@ -75,7 +75,7 @@ Ranged step_of(const Prediction& p, const Conditions& c) {
 double probability(double wanted_days, const Budget& b, const Assessment& a, const Conditions& c, const Facts& facts) {
   const Prediction& p = a.prediction;
   if (c.measured_factor) return b.days.value <= wanted_days ? 1 : 0;
-  return sim::share_within(facts.errors, p, sim::range_question(p, *a.topology, traits_of(a.plan)),
+  return sim::share_within(facts.errors, p, sim::range_question(p, *a.topology, sim::traits_on(a.plan, *a.topology)),
                            wanted_days / b.days.value * p.step_time.seconds());
 }
 

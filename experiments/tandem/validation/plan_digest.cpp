@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/result/error_book.hpp"
+
 namespace tandem::program {
 
 namespace {
@@ -54,7 +56,7 @@ PlanDigest digest(const Plan& plan, const Topology& topology) {
   out.task = without_layout(whole).dump();
   out.devices = plan.cluster.devices;
   out.calibration = topology.device().calibration;
-  out.traits = traits_of(plan);
+  out.traits = sim::traits_on(plan, topology);
   return out;
 }
 

@@ -109,6 +109,28 @@ TEST_CASE("a source has one vote whatever its records and situations, and a pred
   CHECK(range_of(b, seconds(10, 9), two_nodes_of("known")).high_s == near(10 * std::exp(0.3 * kOfTwo)));
 }
 
+TEST_CASE("a card without records is told from those that share its calibration") {
+  const auto topology = two_nodes_of("known");
+  ErrorBook b = book();
+  b.unseen = {2, 9, 3};
+  const PlanTraits traits{{"device of-china"}, 4};
+  CHECK(range_of(b, seconds(10), topology, {}, traits).wider.empty());  // the table has no cards
+  for (ErrorEntry& e : b.entries) e.like = {"device first"}, e.devices = 4;
+  CHECK(range_of(b, seconds(10), topology, {}, traits).wider == "no record on known has device of-china");
+  CHECK(range_of(b, seconds(10), topology, {}, {{"device first"}, 4}).wider.empty());
+}
+
+TEST_CASE("the shipped errors know which cards they are of") {
+  const ErrorBook shipped = load_error_book();
+  const auto wider = [&](const char* calibration, const char* device) {
+    return log_range(shipped, {calibration, "one node", {{std::string("device ") + device}, 8}}).wider;
+  };
+  CHECK(wider("h100", "h100-sxm5-80gb").empty());
+  CHECK(wider("h100", "h800-sxm5-80gb") == "no record on h100 has device h800-sxm5-80gb");
+  CHECK(wider("a100", "a100-pcie-80gb") == "no record on a100 has device a100-pcie-80gb");
+  CHECK(!log_range(shipped, {"rtx4090", "one node", {{"device rtx-4090-24gb"}, 8}}).known);
+}
+
 TEST_CASE("a range is wider for what no record on the device has, and says so") {
   ErrorBook b = book();
   b.entries.pop_back();
