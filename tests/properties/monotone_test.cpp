@@ -1,6 +1,8 @@
 // What is faster makes no step slower, and more memory makes no plan less fitting.
 
 #include <cmath>
+#include <set>
+#include <string>
 
 #include "sim/result/simulate.hpp"
 #include "tests/properties/findings.hpp"
@@ -53,7 +55,7 @@ void speed_device_up(const StackPlan& of, Findings& findings) {
 /// With the algorithm of collectives fixed where a library chooses one.
 void speed_network_up(const StackPlan& of, Findings& findings) {
   const std::string& generation = of.plan.cluster.generation;
-  const bool nccl = generation == "volta" || generation == "ampere" || generation == "hopper" || generation == "blackwell";
+  const bool nccl = std::set<std::string>{"volta", "ampere", "ada", "hopper", "blackwell", "blackwell-rtx"}.contains(generation);
   const auto with = [&](const char* bandwidth) {
     json changed = of.document;
     changed["cluster"]["override"]["scale_out_per_node"] = bandwidth;

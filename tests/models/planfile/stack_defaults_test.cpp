@@ -31,6 +31,7 @@ const std::string kInterleaved = with("parallel", "\"schedule\": \"interleaved\"
 TEST_CASE("a plan that names no stack has the framework most used on its device, which refuses nothing") {
   const auto stack = [](const std::string& preset) { return read(on(preset, kUnnamed)).stack; };
   for (const char* preset : {"dgx-1v", "dgx-a100-80gb", "dgx-h100", "gb200-nvl72"}) CHECK(stack(preset).name == "megatron-core");
+  for (const char* preset : {"pcie-rtx-4090", "g6e.48xlarge", "pcie-rtx-pro-6000"}) CHECK(stack(preset).name == "pytorch-fsdp");
   CHECK(stack("hls-gaudi2").name == "megatron-deepspeed");
   CHECK(stack("trn1.32xlarge").name == "neuronx");
   CHECK(stack("cpu-host").name == "tandem");
@@ -83,6 +84,19 @@ TEST_CASE("a rule holds from the month of `since` on and no longer in that of `u
   CHECK(set("2024-01", "dgx-h100") == "transformer-engine-2024");
   CHECK(set("2025-04", "dgx-h100") == "transformer-engine");
   CHECK(set("2025-04", "dgx-1v") == "megatron");
+  CHECK(set("2025-04", "pcie-l40s") == "transformer-engine-ampere");  // FlashAttention 2 below compute capability 9.0
+  CHECK(set("2025-04", "pcie-rtx-pro-6000") == "transformer-engine");
+}
+
+TEST_CASE("Ada and RTX Blackwell have flash attention in every framework, and no mxfp8 in Transformer Engine") {
+  for (const char* preset : {"pcie-rtx-4090", "pcie-rtx-pro-6000"})
+    for (const char* stack : {"tandem", "megatron-core", "pytorch-fsdp"}) {
+      INFO(preset << " " << stack);
+      CHECK(of(stack, "", on(preset, kData)).training.flash_attention);
+    }
+  const std::string mxfp8 = with("training", "\"precision\": \"mxfp8\"");
+  CHECK_THROWS_AS(of("megatron-core", "", on("pcie-rtx-pro-6000", mxfp8)), InfeasibleError);
+  CHECK_NOTHROW(of("megatron-core", "", on("dgx-b200", mxfp8)));
 }
 
 TEST_CASE("plans of Megatron-LM drop 10 % unless they say what they drop, LLaMAs nothing") {
