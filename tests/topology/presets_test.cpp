@@ -104,17 +104,25 @@ TEST_CASE("every cluster preset builds, with rates, memory and routes") {
                              "p6-b200.48xlarge", "p6-b300.48xlarge", "p6e-gb200.36xlarge", "nd96asr_v4", "nd96amsr_a100_v4",
                              "nd96isr_h100_v5", "a3-highgpu-8g", "a3-megagpu-8g", "a3-ultragpu-8g", "hls-gaudi1h", "dl1.24xlarge",
                              "trn1n.32xlarge", "trn2-ultraserver", "trn3-gen1-ultraserver", "trn3-gen2-ultraserver", "dgx-b300",
-                             "meta-24k", "meta-rsc", "imbue-h100", "spectrum-x-4k", "alibaba-hpn"})
+                             "meta-24k", "meta-rsc", "imbue-h100", "spectrum-x-4k", "alibaba-hpn", "hgx-h800", "hgx-a800", "hgx-h20-96gb",
+                             "hgx-h20-141gb", "alps-gh200", "isambard-ai", "jupiter-gh200", "jean-zay-h100", "a4-highgpu-8g",
+                             "nd96isr_h200_v5", "nd128isr_ndr_gb200_v6", "bm.gpu.h100.8", "bm.gpu.h200.8", "bm.gpu.b200.8",
+                             "bm.gpu.gb200.4", "bm.gpu.a100-v2.8", "bm.gpu.l40s.4", "g5.48xlarge", "g6.48xlarge", "g6e.48xlarge",
+                             "pcie-h100-80gb", "pcie-h100-nvl-94gb", "pcie-a100-80gb", "pcie-a100-40gb", "pcie-l40s", "pcie-rtx-4090",
+                             "pcie-rtx-6000-ada", "pcie-rtx-pro-6000", "pcie-a40", "pcie-rtx-a6000"})
     REQUIRE(std::find(names.begin(), names.end(), needed) != names.end());
   for (const std::string& name : names) {
     INFO(name);
-    const auto t = make_topology(cluster(name, 64));
+    const bool alone = name.starts_with("pcie-");  // nodes without a network
+    const std::int32_t last = alone ? 7 : 63;
+    const auto t = make_topology(cluster(name, last + 1));
     CHECK(!t->device().peak.empty());
+    CHECK(!t->device().generation.empty());
     CHECK(t->device().memory > Bytes(1 << 30));
     CHECK(t->device().memory_bandwidth.bytes_per_second() >= 1e10);
     CHECK(t->device().vector_rate.flops_per_second() > 0);
-    CHECK(narrowest(*t, 0, 63) > 1e9);
-    CHECK(narrowest(*t, 0, 63) < 1e12);
+    CHECK(narrowest(*t, 0, last) > 1e9);
+    CHECK(narrowest(*t, 0, last) < 1e12);
   }
 }
 
@@ -167,6 +175,25 @@ TEST_CASE("a device's rate inside an UltraServer, told otherwise, is shared by i
     const auto link = t->route(DeviceId(0), DeviceId(to))[1];
     CHECK(t->link(link).bandwidth.bytes_per_second() == Approx(rate));
   }
+}
+
+TEST_CASE("cards on PCIe are joined by the host's bridges, with a measured share of their links, and have no network") {
+  const auto t = make_topology(cluster("pcie-rtx-4090", 8));
+  CHECK(t->scale_up() == ScaleUp::pcie);
+  CHECK(t->route(DeviceId(0), DeviceId(7)).size() == 2);
+  CHECK(t->link_name(t->route(DeviceId(0), DeviceId(7))[0]) == "node 0: device 0 to host bridge");
+  CHECK(t->link_share() == 0.44);
+  CHECK(!make_topology(cluster("dgx-h100", 8))->link_share());
+  CHECK_THROWS_AS(make_topology(cluster("pcie-rtx-4090", 16)), InfeasibleError);
+}
+
+TEST_CASE("rates of consumers' tensor cores are those with fp32 sums") {
+  const auto bf16 = [](const char* preset) {
+    return make_topology(cluster(preset, 8))->device().peak.at(DType::bf16).flops_per_second();
+  };
+  CHECK(bf16("pcie-rtx-4090") == Approx(128 * 512 * 2.52e9).epsilon(0.01));  // multiprocessors x FLOPs at half rate x Hz
+  CHECK(bf16("g5.48xlarge") == Approx(80 * 512 * 1.71e9).epsilon(0.01));
+  CHECK(bf16("pcie-l40s") == Approx(142 * 1024 * 2.52e9).epsilon(0.02));  // full rate
 }
 
 TEST_CASE("cards of a box without links between them are joined by its network alone") {

@@ -57,6 +57,15 @@ TEST_CASE("pairs of devices get the bandwidth their datasheets say") {
       {"trn1.32xlarge", 32, 0, 2, 48e9},       // one NeuronLink of four
       {"trn2.48xlarge", 128, 0, 64, 25e9},     // one EFA NIC for each chip
       {"trn1.32xlarge", 64, 0, 32, 12.5e9},    // one EFA NIC for two chips
+      {"hgx-h800", 8, 0, 7, 200e9},            // NVLink of 400 GB/s both ways
+      {"hgx-h800", 16, 0, 8, 50e9},            // one NDR NIC
+      {"hgx-a800", 8, 0, 7, 200e9},
+      {"hgx-h20-96gb", 8, 0, 7, 450e9},        // as H100
+      {"alps-gh200", 4, 0, 3, 150e9},          // six NVLink 4 to each of three
+      {"alps-gh200", 8, 0, 4, 25e9},           // one Slingshot NIC
+      {"bm.gpu.h100.8", 16, 0, 8, 50e9},       // two NICs of 200 Gb/s
+      {"g6e.48xlarge", 16, 0, 8, 12.5e9},      // one NIC for two cards
+      {"pcie-rtx-4090", 8, 0, 7, 31.5e9},      // PCIe 4.0 x16
       {"dgx-1v", 8, 0, 3, 50e9},               // a double NVLink 2
       {"dgx-1v", 8, 0, 2, 25e9},               // a single one
   }));
