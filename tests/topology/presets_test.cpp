@@ -109,7 +109,7 @@ TEST_CASE("every cluster preset builds, with rates, memory and routes") {
                              "nd96isr_h200_v5", "nd128isr_ndr_gb200_v6", "bm.gpu.h100.8", "bm.gpu.h200.8", "bm.gpu.b200.8",
                              "bm.gpu.gb200.4", "bm.gpu.a100-v2.8", "bm.gpu.l40s.4", "g5.48xlarge", "g6.48xlarge", "g6e.48xlarge",
                              "pcie-h100-80gb", "pcie-h100-nvl-94gb", "pcie-a100-80gb", "pcie-a100-40gb", "pcie-l40s", "pcie-rtx-4090",
-                             "pcie-rtx-6000-ada", "pcie-rtx-pro-6000", "pcie-a40", "pcie-rtx-a6000"})
+                             "pcie-rtx-5090", "pcie-rtx-6000-ada", "pcie-rtx-pro-6000", "pcie-a40", "pcie-rtx-a6000"})
     REQUIRE(std::find(names.begin(), names.end(), needed) != names.end());
   for (const std::string& name : names) {
     INFO(name);
