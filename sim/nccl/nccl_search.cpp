@@ -133,7 +133,7 @@ NcclGraphs nccl_search(const NcclNode& node, NcclArchitecture architecture) {
   const Rings found = rings(c);
   g.channels = found.count, g.ring = found.rate;
   trees(c, g);
-  if (architecture >= NcclArchitecture::hopper) heads(c, g);
+  if (architecture >= NcclArchitecture::hopper && !node.pcie) heads(c, g);
   return in_bytes(g);
 }
 

@@ -130,10 +130,15 @@ TEST_CASE("over PCIe NCCL has slower steps, no LL128 and no reduction in switche
   const auto set = [](NcclTask& t) { t.pcie = t.ranks > t.nodes, t.switched = false; };
   CHECK(check_all(kAllReduce, set) == std::set{ring, tree});
   CHECK(check_all(kGather, set) == std::set{ring, pat});
-  NcclTask t = task(kAllReduce, 8, 1, 1 << 20);
-  CHECK(nccl_choice(t, NcclArchitecture::ampere).protocol == NcclProtocol::ll128);  // so there was something to leave out
-  set(t);
-  CHECK(nccl_choice(t, NcclArchitecture::ampere).protocol != NcclProtocol::ll128);
+  std::set<NcclProtocol> over_nvlink, over_pcie;
+  for (std::int64_t bytes = 1024; bytes < std::int64_t{1} << 30; bytes *= 2) {
+    NcclTask t = task(kAllReduce, 8, 1, bytes);
+    over_nvlink.insert(nccl_choice(t, NcclArchitecture::ampere).protocol);
+    set(t);
+    over_pcie.insert(nccl_choice(t, NcclArchitecture::ampere).protocol);
+  }
+  CHECK(over_nvlink.contains(NcclProtocol::ll128));  // so there was something to leave out
+  CHECK(over_pcie == std::set{NcclProtocol::ll, NcclProtocol::simple});
 }
 
 TEST_CASE("a network's plugin may allow Simple alone and say of its steps what NCCL plans by") {
