@@ -106,7 +106,7 @@ CommFit read_comm(FactReader r) {
   if (r.has("shared_nic_share")) c.shared_nic_share = share(r, "shared_nic_share");
   if (r.has("nccl_architecture")) {
     c.nccl = nccl_architecture(r.text("nccl_architecture", ""));
-    if (!c.nccl) r.refuse("nccl_architecture", "must be volta, ampere, hopper or blackwell");
+    if (!c.nccl) r.refuse("nccl_architecture", "must be volta, ampere, hopper, blackwell, cdna2 or cdna3");
   }
   if (r.has("compute_slowdown")) c.compute_slowdown = r.number("compute_slowdown", 0);
   if (r.has("chunked_exposed")) c.chunked_exposed = r.number("chunked_exposed", 0);

@@ -5,13 +5,13 @@
 #include <bit>
 
 #include "models/base/error.hpp"
-#include "models/ops/collective_bytes.hpp"
+#include "sim/nccl/nccl_rows.hpp"
+#include "sim/nccl/rccl.hpp"
 
 namespace tandem::sim {
 namespace {
 
-constexpr std::size_t kProtocols = 3;
-using ByProtocol = std::array<double, kProtocols>;  ///< LL, LL128, Simple
+using namespace rows;
 
 // Microseconds.
 constexpr ByProtocol kRingBase{6.6, 14.0, 8.4}, kTreeBase{6.8, 14.0, 8.4};
@@ -56,23 +56,7 @@ constexpr std::array<std::array<double, 23>, kProtocols> kTreeBySize{{
     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9},
 }};
 
-/// Bytes of a tree's chunk: an eighth of the protocol's buffer without its flags (src/init.cc, src/enqueue.cc).
-constexpr std::int64_t kLlChunk = 32768, kLl128Chunk = 576000, kSteps = 8;
-/// Bytes on a link for a byte of the vector: LL has a flag for every word, LL128 for every 15.
-constexpr ByProtocol kOnLink{2, 16.0 / 15, 1};
-
 constexpr std::int64_t kNvlsHeads = 32;  ///< devices of a node that reduce, at most (NCCL_MAX_NVLS_ARITY)
-
-double at(const ByProtocol& values, NcclProtocol p) { return values[static_cast<std::size_t>(p)]; }
-
-double steps(CollectiveKind kind, std::int64_t ranks) { return static_cast<double>(ring_steps(kind, ranks)); }
-
-double levels(const NcclTask& t) { return static_cast<double>(std::bit_width(static_cast<std::uint64_t>(t.nodes)) - 1); }
-/// Bytes that a rank of a ring sends.
-double bus_bytes(const NcclTask& t) {
-  return wire_bytes(t.kind, Bytes(t.bytes), t.ranks);
-}
-double per_node(const NcclTask& t) { return static_cast<double>(t.ranks) / static_cast<double>(t.nodes); }
 
 double by_nodes(const ByNodes& values, const NcclTask& t) {
   return values[static_cast<std::size_t>(std::min<std::int64_t>(t.nodes, 3) - 1)];
@@ -86,41 +70,9 @@ double step_across(const NcclTask& t, const ByProtocol& own, NcclProtocol p) {
   return at(t.ranks == t.nodes ? kTreeAcross : own, p) + (p == NcclProtocol::simple ? 2 : 1) * t.network_latency_s * 1e6;
 }
 
-/// Microseconds of posting to the network in each step of a ring that leaves its node.
-double posting(const NcclTask& t, NcclProtocol p) {
-  if (t.nodes == 1) return 0;
-  return (t.processor == HostProcessor::amd ? 2.0 : 1.0) * (p == NcclProtocol::simple ? 3 : 1);
-}
-
 double most_by_ll(const NcclTask& t, NcclArchitecture a) {
   return t.nodes == 1 ? of(kLlInside, a) : by_nodes(t.processor == HostProcessor::amd ? kLlAcrossAmd : kLlAcross, t);
 }
-
-/// Bus bandwidths, bytes/s. A tree between two nodes carries the vector once each way, so its links inside nodes may run at twice
-/// the rate of its NICs. So may all if the network reduces.
-struct Bus {
-  double ring, tree, collnet;
-};
-
-Bus planned_bus(const NcclTask& t) {
-  const NcclGraphs& g = t.graphs;
-  const auto channels = static_cast<double>(g.channels);
-  return {channels * g.ring, channels * (t.nodes <= 2 ? g.tree_inside : g.tree_across), channels * g.tree_inside};
-}
-
-Bus real_bus(const NcclTask& t) {
-  if (t.ring_s() == 0) return planned_bus(t);
-  const double once = bus_bytes(t) / std::max(t.inside_s, t.across_s / 2);
-  return {bus_bytes(t) / t.ring_s(), t.nodes <= 2 ? once : bus_bytes(t) / t.ring_s(), once};
-}
-
-/// An algorithm and protocol with the vector's bytes/s (NCCL's algBw) and its latency.
-struct Row {
-  NcclAlgorithm algorithm;
-  NcclProtocol protocol;
-  double bytes_s;
-  double latency_s;
-};
 
 /// Whether each channel and rank of a Simple ring has at least 64 bytes. NCCL opens every ring that it has found twice.
 bool on_plateau(const NcclTask& t) { return t.bytes / (2 * t.graphs.channels * t.ranks) >= 64; }
@@ -143,31 +95,6 @@ double tree_by_size(const NcclTask& t, NcclProtocol p) {
   const auto& rates = kTreeBySize[static_cast<std::size_t>(p)];
   const auto power = static_cast<std::size_t>(std::bit_width(lines));
   return power == 0 || power > rates.size() ? 1 : rates[power - 1];
-}
-
-/// Bytes of a chunk of a channel's part of the vector. LL128 fits them to the part (calcCollChunking in src/enqueue.cc).
-std::int64_t tree_chunk(const NcclTask& t, NcclProtocol p) {
-  if (p == NcclProtocol::ll) return kLlChunk;
-  if (p == NcclProtocol::simple) return t.buffer / kSteps;
-  std::int64_t chunk = kLl128Chunk;
-  const std::int64_t part = t.bytes / (2 * t.graphs.channels);
-  const double stages = 1 + levels(t) + 0.1 * per_node(t);
-  const auto shrink = [&](double chunks, std::int64_t least) {
-    while (static_cast<double>(part / chunk) < stages * chunks / per_node(t) && chunk > least) chunk /= 2;
-  };
-  shrink(64, 131072), shrink(16, 32768);
-  return chunk;
-}
-
-/// Seconds until a tree's stages are filled. Each stage, along the chains of two nodes and the levels between, up and down, waits
-/// for one chunk of every channel. The slowest is left out: its time is that of the bytes.
-double tree_fill(const NcclTask& t, NcclProtocol p) {
-  if (t.bytes == 0) return 0;
-  const auto bytes = static_cast<double>(t.bytes);
-  const double round = std::min(1.0, static_cast<double>(2 * t.graphs.channels * tree_chunk(t, p)) / bytes);
-  const double of_bus = round * at(kOnLink, p) * bytes / bus_bytes(t);
-  const double inside = t.inside_s * of_bus, across = t.across_s * of_bus;
-  return 2 * (std::max(0.0, per_node(t) - 1) * inside + levels(t) * across) - std::max(inside, across);
 }
 
 /// A tree all-reduce, up and down: a rank's links carry the whole vector each way.
@@ -279,9 +206,7 @@ void each_choice(const NcclTask& task, NcclArchitecture architecture, Offer offe
   require(task.ranks > 1 && task.nodes > 0 && task.nodes <= task.ranks, "a collective has ranks on nodes");
   require(task.graphs.channels > 0 && task.nics > 0, "NCCL has a channel and, between nodes, a NIC");
   const auto offer_row = [&](const Row& planned, const Row& real, double more_s = 0) {
-    const auto bytes = static_cast<double>(task.bytes);
-    const double rate = bytes > 0 ? task.ring_s() * real.bytes_s / bytes : 1;
-    offer({real.algorithm, real.protocol, rate, real.latency_s + more_s}, planned.latency_s + bytes / planned.bytes_s);
+    offer(chosen(task, real, more_s), planned.latency_s + static_cast<double>(task.bytes) / planned.bytes_s);
   };
   NcclTask told = task;
   told.network_latency_s = task.reported_latency_s.value_or(task.network_latency_s);
@@ -318,6 +243,8 @@ std::optional<NcclArchitecture> nccl_architecture(std::string_view name) {
   if (name == "ampere") return NcclArchitecture::ampere;
   if (name == "hopper") return NcclArchitecture::hopper;
   if (name == "blackwell") return NcclArchitecture::blackwell;
+  if (name == "cdna2") return NcclArchitecture::cdna2;
+  if (name == "cdna3") return NcclArchitecture::cdna3;
   return std::nullopt;
 }
 
@@ -327,6 +254,7 @@ std::string_view name(NcclAlgorithm a) {
 }
 
 NcclChoice nccl_choice(const NcclTask& task, NcclArchitecture architecture) {
+  if (is_rccl(architecture)) return rccl_choice(task, architecture);
   std::optional<NcclChoice> best;
   double least = 0;
   each_choice(task, architecture, [&](const NcclChoice& c, double planned_s) {
@@ -336,6 +264,7 @@ NcclChoice nccl_choice(const NcclTask& task, NcclArchitecture architecture) {
 }
 
 NcclChoice nccl_fastest(const NcclTask& task, NcclArchitecture architecture) {
+  if (is_rccl(architecture)) return rccl_fastest(task, architecture);
   std::optional<NcclChoice> best;
   each_choice(task, architecture, [&](const NcclChoice& c, double) {
     if (!best || c.seconds(task) < best->seconds(task)) best = c;

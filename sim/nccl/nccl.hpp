@@ -12,8 +12,8 @@
 
 namespace tandem::sim {
 
-/// The GPU generations that NCCL's tuning model tells apart.
-enum class NcclArchitecture : std::uint8_t { volta, ampere, hopper, blackwell };
+/// The GPU generations that NCCL's tuning model tells apart, and those of RCCL (`rccl`): MI200, MI300 and later.
+enum class NcclArchitecture : std::uint8_t { volta, ampere, hopper, blackwell, cdna2, cdna3 };
 std::optional<NcclArchitecture> nccl_architecture(std::string_view name);
 
 enum class NcclAlgorithm : std::uint8_t { ring, tree, nvls, nvls_tree, pat, collnet_direct, collnet_chain };

@@ -27,8 +27,9 @@ NcclNode nccl_node(const Topology& t, const std::vector<Rank>& members, std::int
     node.links = cable * static_cast<double>(node.rings);
     return node;
   }
+  const bool own_links = t.scale_up() == ScaleUp::full_mesh;  // to every other device of the node
   for (const DeviceId d : here)
-    if (d != first && node.links == 0) node.links = built(t.route(first, d).front());
+    if (d != first && (node.links == 0 || own_links)) node.links += built(t.route(first, d).front());
   if (!outside) return node;
   std::set<std::int32_t> nics;
   for (const DeviceId d : here) {

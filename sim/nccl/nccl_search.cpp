@@ -4,6 +4,8 @@
 #include <array>
 #include <span>
 
+#include "sim/nccl/rccl.hpp"
+
 namespace tandem::sim {
 namespace {
 
@@ -123,6 +125,7 @@ NcclGraphs in_bytes(NcclGraphs g) {
 }  // namespace
 
 NcclGraphs nccl_search(const NcclNode& node, NcclArchitecture architecture) {
+  if (is_rccl(architecture)) return rccl_graphs(node, architecture);
   const Counted c{node, architecture, node.links * counted(architecture, node.pcie) / 1e9, node.nic / 1e9};
   NcclGraphs g;
   if (node.rings > 0) {
