@@ -179,4 +179,28 @@ std::optional<MeshRings> mesh_rings(const Topology& topology, const std::vector<
   return {};
 }
 
+std::optional<MeshRings> rings_of_nodes(const Topology& topology, const std::vector<Rank>& members) {
+  if (topology.scale_up() != ScaleUp::cube_mesh) return {};
+  std::map<std::int64_t, std::vector<Rank>> nodes;
+  for (const Rank r : members) nodes[topology.node_of(topology.device_of(r))].push_back(r);
+  const auto places = [&](const std::vector<Rank>& ranks) {
+    std::vector<std::int64_t> out;
+    for (const Rank r : ranks)
+      out.push_back(static_cast<std::int64_t>(topology.device_of(r).index()) % topology.devices_per_node());
+    return out;
+  };
+  const auto link = [&](const std::vector<Rank>& r) {
+    return topology.route(topology.device_of(r[0]), topology.device_of(r[1])).front();
+  };
+  const std::vector<Rank>& first = nodes.begin()->second;
+  const auto alike = [&](const auto& node) { return places(node.second) == places(first); };
+  const auto rings = mesh_rings(topology, first);
+  if (!rings || !std::all_of(nodes.begin(), nodes.end(), alike)) return {};
+  MeshRings all = *rings;
+  all.links.clear();
+  for (const auto& [node, ranks] : nodes)  // a node's links have the first one's numbers, all later by as much
+    for (const std::int32_t l : rings->links) all.links.push_back(l + link(ranks) - link(first));
+  return all;
+}
+
 }  // namespace tandem::sim

@@ -23,4 +23,7 @@ struct MeshRings {
 /// on several nodes, or no ring exists.
 std::optional<MeshRings> mesh_rings(const Topology& topology, const std::vector<Rank>& members);
 
+/// The rings of every node of a group over several cube meshes, if each has as many. Returns nothing if a node has one member.
+std::optional<MeshRings> rings_of_nodes(const Topology& topology, const std::vector<Rank>& members);
+
 }  // namespace tandem::sim

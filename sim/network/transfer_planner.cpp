@@ -8,7 +8,6 @@
 #include "models/ops/collective_bytes.hpp"
 #include "sim/nccl/nccl_node.hpp"
 #include "sim/network/chip_rings.hpp"
-#include "sim/network/mesh_rings.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -87,7 +86,11 @@ std::uint32_t TransferPlanner::use_cores() {
   std::vector<std::int32_t> cores;
   for (const Rank r : transfer_.members)
     cores.push_back(static_cast<std::int32_t>(core_link(setup_.topology, setup_.topology.device_of(r))));
-  transfer_.uses.push_back(counted(cores));
+  return use(std::move(cores));
+}
+
+std::uint32_t TransferPlanner::use(std::vector<std::int32_t> links) {
+  transfer_.uses.push_back(counted(links));
   return static_cast<std::uint32_t>(transfer_.uses.size() - 1);
 }
 
@@ -119,11 +122,7 @@ bool TransferPlanner::go_round(TransferPlan& plan, const Collective& c) {
   const std::int64_t steps = ring_steps(c.kind, circuit_->stations);
   const std::int64_t parts = circuit_->stations * circuit_->ways;
   const Bytes piece((payload(c).count() + parts - 1) / parts);
-  if (!round_) {
-    std::vector<std::int32_t> links = circuit_->links;
-    transfer_.uses.push_back(counted(links));
-    round_ = static_cast<std::uint32_t>(transfer_.uses.size() - 1);
-  }
+  if (!round_) round_ = use(circuit_->links);
   plan.tail += steps * circuit_->hop;
   plan.chains[0].push_back({*round_, work_of(loaded(piece, steps, false))});
   return true;
@@ -141,7 +140,7 @@ void TransferPlanner::tune(TransferPlan& plan, const Collective& c) {
   task.ranks = static_cast<std::int64_t>(transfer_.members.size());
   task.nodes = nodes_;
   task.bytes = payload(c).count();
-  if (uniform(shape_) > 0) through_all(plan);  // over nodes of unlike size rings go through all ranks already
+  if (uniform(shape_) > 0) through_all(plan, c);  // over nodes of unlike size rings go through all ranks already
   (nodes_ == 1 ? task.inside_s : task.across_s) = alone(plan.chains[0]);
   if (!plan.chains[1].empty()) task.inside_s = alone(plan.chains[0]), task.across_s = alone(plan.chains[1]);
   search(task);
@@ -162,12 +161,20 @@ void TransferPlanner::tune(TransferPlan& plan, const Collective& c) {
   for (auto& chain : plan.chains) stretch(chain, 1 / choice.rate);
 }
 
-void TransferPlanner::through_all(TransferPlan& plan) const {
+void TransferPlanner::through_all(TransferPlan& plan, const Collective& c) {
   if (plan.chains[1].empty()) return;
   const auto ranks = static_cast<double>(transfer_.members.size()), nodes = static_cast<double>(nodes_);
   const auto passed = [](double stations) { return (stations - 1) / stations; };
-  stretch(plan.chains[0], passed(ranks) / passed(ranks / nodes));
   stretch(plan.chains[1], passed(ranks) / passed(nodes));
+  // In a mesh the links that a ring's exit leaves idle belong to other rings: two nodes of 8 MI300X reach 8/7 of one's rate.
+  const bool meshed = setup_.topology.scale_up() == ScaleUp::full_mesh;
+  stretch(plan.chains[0], passed(ranks) / (meshed ? 1 : passed(ranks / nodes)));
+  if (!node_rings_known_) node_rings_ = rings_of_nodes(setup_.topology, transfer_.members);
+  node_rings_known_ = true;
+  if (!node_rings_) return;
+  if (!round_) round_ = use(node_rings_->links);
+  const double of_ring = wire_bytes(c.kind, payload(c), transfer_.members.size()) / static_cast<double>(node_rings_->rings);
+  plan.chains[0] = {{*round_, work_of(loaded(Bytes(std::llround(of_ring * passed(ranks / nodes))), 1, false))}};
 }
 
 void TransferPlanner::stretch(std::vector<Segment>& chain, double factor) {

@@ -9,6 +9,7 @@
 #include "models/ops/collective.hpp"
 #include "sim/nccl/nccl_search.hpp"
 #include "sim/network/communications.hpp"
+#include "sim/network/mesh_rings.hpp"
 #include "sim/network/setup.hpp"
 #include "sim/network/transfer.hpp"
 
@@ -46,6 +47,8 @@ class TransferPlanner {
   /// Adds work on the members' processors that takes `measured` if nothing else runs there, as in the measurement.
   void carry(TransferPlan& plan, Duration measured);
   std::uint32_t use_cores();
+  /// Adds links to the transfer's uses, once for every flow; returns their place.
+  std::uint32_t use(std::vector<std::int32_t> links);
   void add(TransferPlan& plan, const CommPhase& phase, bool pipelined);
 
   /// Several rings at once over all links between whole chips of a torus, or devices of a cube mesh (stations).
@@ -66,7 +69,7 @@ class TransferPlanner {
   std::int64_t count_nodes() const;
 
   /// With pipelined tiers NCCL's ring still goes through all ranks: each sends 2(n-1)/n of the vector, inside or across nodes.
-  void through_all(TransferPlan& plan) const;
+  void through_all(TransferPlan& plan, const Collective& c);
   static void stretch(std::vector<Segment>& chain, double factor);
   void search(NcclTask& task);
   double alone(const std::vector<Segment>& chain) const { return time_alone({chain, {}}, transfer_.uses, links_).seconds(); }
@@ -105,7 +108,9 @@ class TransferPlanner {
   std::vector<Footprint> prints_;
   std::optional<Circuit> circuit_;
   bool circuit_known_ = false;
-  std::optional<std::uint32_t> round_;  ///< the circuit's links among the transfer's uses
+  std::optional<std::uint32_t> round_;  ///< the circuit's links, or those of the nodes' rings, among the transfer's uses
+  std::optional<MeshRings> node_rings_; ///< rings inside the nodes of a group over several cube meshes
+  bool node_rings_known_ = false;
   std::optional<std::uint32_t> cores_;  ///< the members' processors among the transfer's uses
 };
 

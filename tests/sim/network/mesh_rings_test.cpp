@@ -28,10 +28,10 @@ std::vector<Rank> first(std::int32_t count) {
   return out;
 }
 
-/// Cables of 25 GB/s that every ring would have to itself.
-bool fits(const Topology& t, const MeshRings& rings) {
+/// Cables of 25 GB/s, or others, that every ring would have to itself.
+bool fits(const Topology& t, const MeshRings& rings, double cable = 25e9) {
   std::map<std::int32_t, double> crossed;
-  for (const std::int32_t l : rings.links) crossed[l] += 25e9;
+  for (const std::int32_t l : rings.links) crossed[l] += cable;
   return std::all_of(crossed.begin(), crossed.end(), [&](const auto& c) {
     return c.second <= t.link(c.first).bandwidth.bytes_per_second() + 1;
   });
@@ -84,6 +84,31 @@ TEST_CASE("no rings where there is no mesh, between nodes or without a way, and 
   REQUIRE(rings);
   CHECK(rings->rings == 4);
   CHECK(fits(*broken, *rings));
+}
+
+TEST_CASE("eight GCDs of a node of Frontier have four rings, on each of two nodes") {
+  const auto t = machine("frontier", 16);
+  const auto rings = mesh_rings(*t, first(8));
+  REQUIRE(rings);
+  CHECK(rings->rings == 4);  // 125 GB/s and more are accepted of 4 x 50
+  CHECK(fits(*t, *rings, 50e9));
+  const auto both = rings_of_nodes(*t, first(16));
+  REQUIRE(both);
+  CHECK(both->rings == 4);
+  CHECK(both->links.size() == 2 * rings->links.size());
+  CHECK(fits(*t, *both, 50e9));
+  std::set<std::int32_t> second;  // the same rings between the second node's devices
+  for (std::int32_t from = 8; from < 16; ++from)
+    for (std::int32_t to = 8; to < 16; ++to) {
+      if (from == to) continue;
+      const auto way = t->route(DeviceId(from), DeviceId(to));
+      if (way.size() == 1) second.insert(way[0]);
+    }
+  CHECK(std::all_of(both->links.begin() + static_cast<std::ptrdiff_t>(rings->links.size()), both->links.end(),
+                    [&](std::int32_t l) { return second.contains(l); }));
+  CHECK_FALSE(rings_of_nodes(*t, {Rank(0), Rank(8)}));
+  CHECK_FALSE(rings_of_nodes(*t, {Rank(0), Rank(1), Rank(8), Rank(10)}));
+  CHECK_FALSE(rings_of_nodes(*machine("mi300x-8x400g", 16), first(16)));
 }
 
 TEST_CASE("a slow link is a link to the library, whose rings all wait for it") {
