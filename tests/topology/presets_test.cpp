@@ -109,7 +109,8 @@ TEST_CASE("every cluster preset builds, with rates, memory and routes") {
                              "nd96isr_h200_v5", "nd128isr_ndr_gb200_v6", "bm.gpu.h100.8", "bm.gpu.h200.8", "bm.gpu.b200.8",
                              "bm.gpu.gb200.4", "bm.gpu.a100-v2.8", "bm.gpu.l40s.4", "g5.48xlarge", "g6.48xlarge", "g6e.48xlarge",
                              "pcie-h100-80gb", "pcie-h100-nvl-94gb", "pcie-a100-80gb", "pcie-a100-40gb", "pcie-l40s", "pcie-rtx-4090",
-                             "pcie-rtx-5090", "pcie-rtx-6000-ada", "pcie-rtx-pro-6000", "pcie-a40", "pcie-rtx-a6000"})
+                             "pcie-rtx-5090", "pcie-rtx-6000-ada", "pcie-rtx-pro-6000", "pcie-a40", "pcie-rtx-a6000",
+                             "frontier", "lumi-g", "mi300x-8x400g", "mi325x-8x400g", "mi355x-8x400g", "nd96isr_mi300x_v5", "bm.gpu.mi300x.8"})
     REQUIRE(std::find(names.begin(), names.end(), needed) != names.end());
   for (const std::string& name : names) {
     INFO(name);
@@ -209,6 +210,28 @@ TEST_CASE("Meta's pods are joined at a seventh of what is inside them") {
   for (const std::int32_t link : t->route(DeviceId(0), DeviceId(3072)))
     to_spine = std::max(to_spine, t->link(link).bandwidth.bytes_per_second());
   CHECK(to_spine == Approx(3072 * 50e9 / 7));
+}
+
+TEST_CASE("a rank on Frontier is half of a card, whose halves are joined by four links and have a NIC together") {
+  const auto t = make_topology(cluster("frontier", 256 * 8));
+  CHECK(t->devices_per_node() == 8);
+  CHECK(t->device().memory == Bytes(std::int64_t{64} << 30));
+  CHECK(narrowest(*t, 0, 1) == Approx(4 * 50e9));
+  CHECK(narrowest(*t, 0, 2) == Approx(50e9));
+  CHECK(narrowest(*t, 2, 4) == Approx(2 * 50e9));
+  CHECK(t->route(DeviceId(0), DeviceId(7)).size() > 1);
+  CHECK(narrowest(*t, 0, 8) == Approx(25e9));
+  CHECK(t->route(DeviceId(0), DeviceId(8))[1] == t->route(DeviceId(1), DeviceId(8))[1]);
+  CHECK_THROWS_AS(make_topology(cluster("frontier", 9409 * 8)), InfeasibleError);
+}
+
+TEST_CASE("an MI300X has a link to each other on its node and a NIC") {
+  const auto t = make_topology(cluster("mi300x-8x400g", 16));
+  for (std::int32_t to = 1; to < 8; ++to) {
+    CHECK(narrowest(*t, 0, to) == Approx(64e9));
+    CHECK(t->route(DeviceId(0), DeviceId(to)) != t->route(DeviceId(0), DeviceId(to % 7 + 1)));
+  }
+  CHECK(narrowest(*t, 0, 8) == Approx(50e9));
 }
 
 TEST_CASE("unverified facts are named, verified ones are not") {
