@@ -151,6 +151,24 @@ TEST_CASE("deterministic mode of Megatron-LM has what its code sets at that time
                     Catch::Contains("cross-entropy unfused"));
 }
 
+TEST_CASE("AMD's devices have the stacks, layers and attention kernels of their ports") {
+  struct Case {
+    const char *preset, *stack, *set;
+    AttentionKernel kernel;
+  };
+  const auto c = GENERATE(values<Case>({{"mi300x-8x400g", "megatron-core", "transformer-engine", AttentionKernel::tuned},
+                                        {"mi355x-8x400g", "megatron-core", "transformer-engine", AttentionKernel::tuned},
+                                        {"frontier", "megatron-deepspeed", "megatron-2021", AttentionKernel::flash2}}));
+  CAPTURE(c.preset);
+  const Plan plan = read(on(c.preset, kUnnamed));
+  CHECK(plan.stack.name == c.stack);
+  CHECK(plan.training.fusion.name == c.set);
+  CHECK(plan.training.attention_kernel == c.kernel);
+  const Plan eager = of("pytorch-fsdp", "", on(c.preset));
+  CHECK(eager.training.flash_attention);
+  CHECK(eager.training.attention_kernel == AttentionKernel::triton);
+}
+
 TEST_CASE("Megatron-Core sums an input's gradient beside its matrix' before Blackwell, since September 2021") {
   const auto beside = [](const std::string& preset, const std::string& month, const std::string& text = kGoodPlan) {
     return of("megatron-core", month, on(preset, text)).parallel.overlap_tensor_sum;
