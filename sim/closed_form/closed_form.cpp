@@ -44,7 +44,7 @@ const char* name(Outside o) {
 }
 
 Estimate ClosedForm::estimate(const Plan& plan, const Estimate& e, MemoryEstimate by) {
-  require_cuda(plan, topology_.device(), cost_.comm_fit());
+  require_cuda(plan, topology_, cost_.comm_fit());
   const double share = static_cast<double>(e.memory.count()) / static_cast<double>(topology_.device().usable_memory.count());
   const bool tight = share > kTight.first && share < kTight.second;
   const bool read_off = by == MemoryEstimate::allocator && (tight || one_arena(plan, topology_.device()));

@@ -1,5 +1,5 @@
 #pragma once
-// Refuses plan fields that only NVIDIA's GPUs have.
+// Refuses what only NVIDIA's GPUs have.
 
 #include "models/plan/plan.hpp"
 #include "sim/cost/cost_model.hpp"
@@ -7,8 +7,8 @@
 
 namespace tandem::sim {
 
-/// Throws InfeasibleError if the plan has CUDA graphs or chooses NCCL's algorithms, but the device's library is not NCCL
-/// (`CommFit::nccl`): such a device has neither.
-void require_cuda(const Plan& plan, const Device& device, const CommFit& fit);
+/// Throws InfeasibleError if the plan has CUDA graphs or chooses NCCL's algorithms, but the device's library is neither NCCL nor
+/// RCCL (`CommFit::nccl`), or if switches reduce where it is RCCL, which has rings and trees alone.
+void require_cuda(const Plan& plan, const Topology& topology, const CommFit& fit);
 
 }  // namespace tandem::sim

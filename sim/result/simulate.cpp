@@ -193,7 +193,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   const Topology& topology = changed ? *changed : plain;
   const Mesh mesh = make_mesh(plan);
   const std::unique_ptr<CostModel> cost = make_cost_model(topology);
-  require_cuda(plan, topology.device(), cost->comm_fit());
+  require_cuda(plan, topology, cost->comm_fit());
   const auto replay = wanted.routing == nullptr ? std::nullopt : std::optional<Replay>(std::in_place, graph, *wanted.routing);
   const Setup setup{replay ? replay->graph() : graph, mesh, topology, *cost, replay ? &*replay : nullptr};
   Options options{wanted.unfolded, replay ? replay->marks() : std::vector<std::uint64_t>{}};

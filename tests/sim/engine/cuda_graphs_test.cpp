@@ -99,6 +99,13 @@ TEST_CASE("a device without CUDA has no graphs and no NCCL to tell anything") {
                     Catch::Contains("training.cuda_graphs") && Catch::Contains("no CUDA graphs"));
 }
 
+TEST_CASE("RCCL has no reductions in switches to leave out or to use") {
+  auto text = nlohmann::json::parse(R"({"stack": "tandem", "cluster": {"preset": "mi300x-8x400g", "override": {"nccl_algo": "ring"}}})");
+  CHECK_NOTHROW(step(plan_of(text.dump())));
+  text["cluster"]["override"]["nccl_algo"] = "^nvls";
+  CHECK_THROWS_WITH(step(plan_of(text.dump())), Catch::Contains("cluster.override.nccl_algo") && Catch::Contains("RCCL"));
+}
+
 TEST_CASE("a deterministic step is longer by its fills, its attention and its rings, and no larger") {
   const std::string model = R"({"model": {"hidden_size": 4096, "num_attention_heads": 32, "num_layers": 8},
     "training": {"seq_length": 8192, "global_batch_size": 2}, "parallel": {"tensor": 8, "overlap_tensor_sum": false}})";
