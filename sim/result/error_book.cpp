@@ -228,7 +228,11 @@ std::vector<std::string> unseen(const ErrorBook& book, const RangeQuestion& q) {
 
 LogRange log_range(const ErrorBook& book, const RangeQuestion& q) {
   Errors errors = errors_of(book, q);
-  if (errors.votes.empty()) return {book.unknown_low, book.unknown_high, false, book.unknown_reason, book.unknown_reason};
+  if (errors.votes.empty()) {
+    const std::string none = q.device.empty() ? "no published step time on this device" : "no record on " + q.device;
+    const std::string reason = none + ": " + book.unknown_reason;
+    return {book.unknown_low, book.unknown_high, false, reason, reason};
+  }
   const double tail = (1 - kRangeShare) / 2;
   const double low = errors.wider * quantile(errors.votes, tail), high = errors.wider * quantile(errors.votes, 1 - tail);
   return {std::min(low, 0.0), std::max(high, 0.0), true, errors.basis, errors.reason};
