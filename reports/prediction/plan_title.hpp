@@ -31,7 +31,11 @@ inline std::string device_text(const Plan& plan) {
 /// "Hopper devices", "CPUs".
 inline std::string devices_text(const std::string& generation) {
   if (generation == "cpu") return "CPUs";
-  return static_cast<char>(generation[0] >= 'a' && generation[0] <= 'z' ? generation[0] - 'a' + 'A' : generation[0]) + generation.substr(1) + " devices";
+  const std::size_t capitals = generation.starts_with("cdna") ? generation.size() : 1;  // an abbreviation
+  std::string text = generation;
+  std::transform(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(capitals), text.begin(),
+                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  return text + " devices";
 }
 
 /// "stack megatron-core as of 2026-08"; if the plan names no stack, also why this one was chosen.

@@ -56,7 +56,7 @@ double excess(const Option& o) {
 }
 
 std::string unpublished(const Option& o) {
-  return "no step time was ever published of " + o.assessment.topology->device().name + ": its ranges are a wide default";
+  return "no record on " + o.assessment.topology->device().name + ": its ranges are a wide default";
 }
 
 /// Warns if a provider only rents single devices: nodes with their network may be unavailable or cost more.

@@ -46,6 +46,12 @@ TEST_CASE("Columns are filled and never cut") {
   CHECK(aligned("abcde", 4) == "abcde");
 }
 
+TEST_CASE("Generations are written as their makers do") {
+  CHECK(devices_text("hopper") == "Hopper devices");
+  CHECK(devices_text("cdna3") == "CDNA3 devices");
+  CHECK(devices_text("cpu") == "CPUs");
+}
+
 TEST_CASE("Only a plan that names no stack is told that it names none") {
   const Plan silent = parse_plan(R"({"model": {"preset": "gpt2-345m"}, "parallel": {"data": 8},
       "training": {"seq_length": 512, "micro_batch_size": 1, "global_batch_size": 8},

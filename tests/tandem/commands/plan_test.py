@@ -278,7 +278,7 @@ class Words(WithFolder):
     def test_a_device_without_published_step_times_says_so_first(self):
         code, out, _ = run("plan", self.plan, "--tokens", "1e12", "--cluster", "hls-gaudi3")
         self.assertEqual(code, 0)
-        self.assertTrue(out.startswith("warning: no step time was ever published of"), out)
+        self.assertTrue(out.startswith("warning: no record on"), out)
 
     def test_bad_input_is_one_clear_error(self):
         cases = ((("--tokens", "-1"), 2, "-1 is no number above 0"), (("--tokens", "nan"), 2, "nan"),
