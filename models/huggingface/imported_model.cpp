@@ -50,7 +50,9 @@ void count_part(const json& part, Facts& facts, TrueCounts& counts, FeatureParam
   const auto flops = [&](const char* key) { return part.contains(key) ? facts.number(part[key].get<std::string>()) : 0.0; };
   const double forward = static_cast<double>(times) * (2.0 * static_cast<double>(each("active")) + flops("flops"));
   counts.forward_flops += forward;
-  counts.training_flops += part.contains("training") ? static_cast<double>(times) * flops("training") : 3 * forward;
+  const double training = part.contains("training") ? static_cast<double>(times) * flops("training") : 3 * forward;
+  counts.training_flops += training;
+  if (beside) counts.mtp_training_flops += training;
   if (part.contains("feature")) of_features.emplace_back(part["feature"].get<std::string>(), parameters);
 }
 

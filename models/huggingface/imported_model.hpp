@@ -31,6 +31,7 @@ struct TrueCounts {
   std::int64_t mtp_parameters = 0;     ///< additional parameters of the plan's MTP modules
   double forward_flops = 0;            ///< matrix products per token at `sequence`, mean over a causal sequence, with MTP modules
   double training_flops = 0;           ///< forward and backward: three times as many where gradients flow
+  double mtp_training_flops = 0;       ///< the part of them in MTP modules
   std::int64_t sequence = 0;
   std::vector<std::string> uncounted;  ///< parts of the model that no formula here counts
   bool text_complete = true;           ///< no uncounted part belongs to the language model

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "models/plan/active_parameters.hpp"
 #include "models/plan/plan.hpp"
 
 namespace tandem {
@@ -131,6 +132,13 @@ LayerKind plain_kind(const ModelSpec& m) {
   return m.kind(0);
 }
 
+/// Parameters of routed experts that a token is not sent to.
+std::int64_t unused_experts(const ModelSpec& m) {
+  std::int64_t layers = 0;
+  for (std::int64_t l = 0; l < m.num_layers; ++l) layers += m.has_experts(l) ? 1 : 0;
+  return layers == 0 ? 0 : layers * (m.moe.num_experts - m.moe.experts_per_token) * mlp(m, m.moe.ffn_hidden_size);
+}
+
 /// Parameters of one MTP module: two norms, its matrix, a block like the last layer and a final norm.
 std::int64_t mtp_module(const ModelSpec& m) {
   return 3 * norm(m) + 2 * m.hidden_size * m.hidden_size + layer(m, m.kind(m.num_layers));
@@ -157,6 +165,11 @@ ParameterCount count_parameters(const ModelSpec& m, std::int64_t padded_vocab_si
   c.total = blocks + c.mtp + c.embedding + c.head;
   c.total_padded = blocks + c.mtp + embedding(m, padded_vocab_size) + relative_tables(m) + head(m, padded_vocab_size);
   return c;
+}
+
+std::int64_t active_parameters(const ModelSpec& m) {
+  const ParameterCount count = count_parameters(m, m.vocab_size);
+  return count.total - count.mtp - unused_experts(m);
 }
 
 }  // namespace tandem

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <string>
 
+#include "models/plan/active_parameters.hpp"
 #include "models/plan/plan.hpp"
+#include "reports/prediction/text.hpp"
 
 namespace tandem {
 
@@ -21,6 +23,12 @@ inline std::string degrees(const Plan& plan) {
   return "tensor " + std::to_string(p.tensor) + " x pipeline " + std::to_string(p.pipeline) + " x data " + std::to_string(p.data) +
          (p.context > 1 ? " x context " + std::to_string(p.context) : "") +
          (p.expert > 1 ? ", experts over " + std::to_string(p.expert) : "");
+}
+
+/// "12,879,925,248 active of a token, 12,748,853,248 without the embedding": for a mixture of experts.
+inline std::string active_text(const ModelSpec& model) {
+  const std::int64_t active = active_parameters(model), embedding = count_parameters(model, model.vocab_size).embedding;
+  return count_text(active) + " active of a token, " + count_text(active - embedding) + " without the embedding";
 }
 
 /// A remark for chips that hold several devices, else empty.

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/error.hpp"
+#include "models/plan/active_parameters.hpp"
 #include "models/plan/plan.hpp"
 #include "reports/prediction/prediction.hpp"
 #include "reports/prediction/step_rates.hpp"
@@ -100,6 +101,7 @@ std::string to_json(const Prediction& p, const Plan& plan) {
   out["time_breakdown_s"] = p.roles[p.critical_role].time_breakdown_s;
   if (p.perturbation) out["perturbation"] = perturbation_json(*p.perturbation, p.step_time);
   out["ranks"] = p.ranks;
+  if (has_active_parameters(plan.model)) out["active_parameters"] = active_parameters(plan.model);
   out["roles"] = json::array();
   for (const RolePrediction& r : p.roles) out["roles"].push_back(role_json(r));
   if (p.measured_products) out["measured_products"] = products_json(*p.measured_products);

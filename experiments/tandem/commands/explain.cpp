@@ -62,18 +62,19 @@ json derived_json(const DerivedRanks& derived) {
 }
 
 std::string to_json_text(const Plan& plan, const DerivedRanks& derived, const ParameterCount& parameters) {
-  const json out = {{"schema_version", 1},
-                    {"plan", json::parse(to_json(plan, -1))},
-                    {"parameters", parameters_json(parameters)},
-                    {"layers_per_stage", plan.layers_per_stage()},
-                    {"world_size", plan.world_size()},
-                    {"micro_batches", plan.micro_batches()},
-                    {"global_batch_tokens", plan.global_batch_tokens()},
-                    {"padded_vocab_size", plan.padded_vocab_size()},
-                    {"derived_fields", derived_json(derived)},
-                    {"stack_defaults", stack_defaults_json(plan)},
-                    {"stack_notes", plan.stack.facts.notes},
-                    {"not_implemented", not_implemented(plan)}};
+  json out = {{"schema_version", 1},
+              {"plan", json::parse(to_json(plan, -1))},
+              {"parameters", parameters_json(parameters)},
+              {"layers_per_stage", plan.layers_per_stage()},
+              {"world_size", plan.world_size()},
+              {"micro_batches", plan.micro_batches()},
+              {"global_batch_tokens", plan.global_batch_tokens()},
+              {"padded_vocab_size", plan.padded_vocab_size()},
+              {"derived_fields", derived_json(derived)},
+              {"stack_defaults", stack_defaults_json(plan)},
+              {"stack_notes", plan.stack.facts.notes},
+              {"not_implemented", not_implemented(plan)}};
+  if (has_active_parameters(plan.model)) out["active_parameters"] = active_parameters(plan.model);
   return out.dump(2) + "\n";
 }
 
@@ -109,6 +110,7 @@ std::string summary(const Plan& plan, const DerivedRanks& derived, const Paramet
   out += line("tokens per step", count_text(plan.global_batch_tokens()));
   out += line("vocabulary, padded", count_text(plan.padded_vocab_size()));
   out += line("parameters", count_text(p.total) + " (" + count_text(p.total_padded) + " with the padded vocabulary)");
+  if (has_active_parameters(plan.model)) out += line("", active_text(plan.model));
   out += line("  per layer", count_text(p.per_layer));
   out += line("  embedding", count_text(p.embedding));
   out += line("  head", count_text(p.head));

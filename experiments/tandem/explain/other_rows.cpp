@@ -2,6 +2,7 @@
 
 #include "experiments/tandem/explain/rows.hpp"
 #include "models/base/json.hpp"
+#include "models/plan/active_parameters.hpp"
 #include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
 
@@ -49,6 +50,15 @@ std::vector<Row> other_rows() {
       {"schema_version", "version of these keys; it changes when one of them changes its meaning",
        [](const ExplainedCase&, std::size_t) { return std::string("1"); }, RangeKind::exact, {}},
       {"ranks", "parallel.tensor x parallel.pipeline x parallel.data x parallel.context", product, RangeKind::exact, {}},
+      {"active_parameters", "all parameters but those of MTP modules and of the routed experts that a token is not sent to",
+       [](const ExplainedCase& c, std::size_t) {
+         const MoeSpec& moe = c.plan.model.moe;
+         const ParameterCount count = count_parameters(c.plan.model, c.plan.model.vocab_size);
+         return std::to_string(moe.experts_per_token) + " of " + std::to_string(moe.num_experts) + " routed experts; " +
+                count_text(count.total) + " parameters, " + count_text(count.mtp) + " of MTP modules; " +
+                count_text(active_parameters(c.plan.model) - count.embedding) + " active without the embedding";
+       },
+       RangeKind::exact, {}},
       {"roles", "classes of ranks with the same program, neighbours and links, in order of their first rank", count_of_roles, RangeKind::exact, {}},
       {"roles[]", "one class of ranks that cannot be told apart", count_of_roles, RangeKind::exact, {}},
       {"coords", "place of the role's first rank on each axis of the mesh",

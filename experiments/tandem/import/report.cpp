@@ -8,6 +8,7 @@
 #include "experiments/tandem/import/plan_flops.hpp"
 #include "models/base/text.hpp"
 #include "models/plan/plan.hpp"
+#include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem::import {
@@ -205,6 +206,7 @@ Import make_import(const std::string& path, std::int64_t sequence, bool approxim
   plan.erase("parallel");
   const ModelSpec spec = spec_of(plan, out.model);
   out.plan_parameters = count_parameters(spec, spec.vocab_size).total;
+  if (has_active_parameters(spec)) out.mixture = spec;
   if (has_forward_flops(spec.family)) out.plan_flops = training_flops(spec, out.model.counts.sequence);
   return out;
 }
@@ -224,10 +226,12 @@ std::string to_text(const Import& import) {
   out += "\n  " + padded("of the plan", 22) + count_text(import.plan_parameters);
   const auto error_text = [&](double plan, double model) { return m.counts.text_complete ? " (" + share_text(plan, model) + ")\n" : "\n"; };
   out += error_text(static_cast<double>(import.plan_parameters), counted);
+  if (import.mixture) out += "  " + padded("of the plan", 22) + active_text(*import.mixture) + "\n";
   if (import.plan_flops) {
+    const double mtp = m.counts.mtp_training_flops;
     out += "FLOPs of a token, forward and backward, at " + count_text(m.counts.sequence) + " tokens\n  " + padded("of the model", 22) +
-           flops_text(model_flops(import)) + "\n  " + padded("of the plan", 22) + flops_text(*import.plan_flops) +
-           error_text(*import.plan_flops, model_flops(import));
+           flops_text(model_flops(import) - mtp) + (mtp > 0 ? "\n  " + padded("of its MTP modules", 22) + flops_text(mtp) : "") + "\n  " +
+           padded("of the plan", 22) + flops_text(*import.plan_flops) + error_text(*import.plan_flops, model_flops(import));
   }
   return out + list_line("not counted in the model", m.counts.uncounted);
 }
@@ -237,7 +241,8 @@ std::string to_json(const Import& import, const ordered_json& document) {
   const double text = counted_parameters(import), plan = static_cast<double>(import.plan_parameters);
   ordered_json flops = nullptr;
   if (import.plan_flops)
-    flops = {{"sequence", m.counts.sequence}, {"model", model_flops(import)}, {"plan", *import.plan_flops},
+    flops = {{"sequence", m.counts.sequence}, {"model", model_flops(import) - m.counts.mtp_training_flops},
+             {"mtp_modules", m.counts.mtp_training_flops}, {"plan", *import.plan_flops},
              {"relative_error", m.counts.text_complete ? ordered_json(*import.plan_flops / model_flops(import) - 1) : ordered_json()}};
   const ordered_json out = {
       {"schema_version", 1}, {"file", m.file}, {"model_type", m.model_type}, {"sources", m.sources},
@@ -245,6 +250,7 @@ std::string to_json(const Import& import, const ordered_json& document) {
       {"fields", fields_json(import)}, {"ignored", m.ignored}, {"unknown", m.unknown}, {"features", features_json(import)},
       {"parameters", {{"model", m.counts.parameters}, {"language_model", m.counts.text_parameters}, {"mtp_modules", m.counts.mtp_parameters}, {"plan", import.plan_parameters},
                       {"relative_error", m.counts.text_complete ? ordered_json(plan / text - 1) : ordered_json()}}},
+      {"active_parameters", import.mixture ? ordered_json(active_parameters(*import.mixture)) : ordered_json()},
       {"flops_per_token", flops}, {"not_counted", m.counts.uncounted}, {"document", import.refused ? ordered_json() : document}};
   return out.dump(2) + "\n";
 }

@@ -6,6 +6,7 @@
 
 #include "models/base/json.hpp"
 #include "models/huggingface/imported_model.hpp"
+#include "models/plan/plan.hpp"
 
 namespace tandem::import {
 
@@ -21,6 +22,7 @@ struct Import {
   bool approximate = false;
   bool refused = false;                 ///< it has features that a plan cannot express, and no approximation was allowed
   std::int64_t plan_parameters = 0;
+  std::optional<ModelSpec> mixture;     ///< the plan's model, if it has experts
   std::optional<double> plan_flops;     ///< if there is a closed form for the family
   nlohmann::ordered_json document() const;                        ///< a preset file
   nlohmann::ordered_json document(const PlanRequest& plan) const; ///< a plan file; a preset file if no cluster is named

@@ -7,6 +7,7 @@
 
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
+#include "models/plan/active_parameters.hpp"
 #include "models/plan/plan.hpp"
 #include "tests/catch.hpp"
 #include "topology/plan_reader.hpp"
@@ -109,4 +110,32 @@ TEST_CASE("layers with experts are counted where they stand") {
 TEST_CASE("the demo's model is the sum of its tensors") {
   const std::int64_t h = 128, f = 512, layer = (3 * h * h + 3 * h) + (h * h + h) + (f * h + f) + (h * f + h) + 4 * h;
   CHECK(counted(load_model("gpt-small-demo"), "all") == 4 * layer + 256 * h + 128 * h + 2 * h);
+}
+
+TEST_CASE("active parameters are what publishers of mixtures of experts print") {
+  struct Published {
+    const char* preset;
+    double active;  // in units of `rounded_to`
+    double rounded_to;
+    bool embedding;
+  };
+  // Mixtral: mistral.ai/news/mixtral-of-experts and mixtral-8x22b. OLMoE: arXiv 2409.02060, table 1. gpt-oss: arXiv 2508.10925, table 1,
+  // which counts the output matrix and not the embedding. DeepSeek-V3: arXiv 2412.19437, abstract.
+  const Published p = GENERATE(Published{"mixtral-8x7b", 129, 1e8, true}, Published{"mixtral-8x22b", 39, 1e9, true},
+                               Published{"olmoe-1b-7b", 13, 1e8, true}, Published{"gpt-oss-120b", 513, 1e7, false},
+                               Published{"gpt-oss-20b", 361, 1e7, false}, Published{"deepseek-v3", 37, 1e9, false});
+  INFO(p.preset);
+  const ModelSpec m = load_model(p.preset);
+  const std::int64_t embedding = count_parameters(m, m.vocab_size).embedding;
+  CHECK(std::round(static_cast<double>(active_parameters(m) - (p.embedding ? 0 : embedding)) / p.rounded_to) == p.active);
+}
+
+TEST_CASE("all parameters of a dense model are active, and modules of multi-token prediction never are") {
+  const ModelSpec dense = load_model("llama3-8b");
+  CHECK(active_parameters(dense) == count_parameters(dense, dense.vocab_size).total);
+  ModelSpec with = load_model("deepseek-v3");
+  with.mtp.num_layers = 0;
+  const std::int64_t without = active_parameters(with);
+  with.mtp.num_layers = 2;
+  CHECK(active_parameters(with) == without);
 }

@@ -72,6 +72,21 @@ class ExplainKey(WithFolder):
                     self.assertEqual(float(told["text"].split()[0]), value, key)
                 self.assertEqual(told["value"], value, key)  # a number is a number
 
+    def test_active_parameters_of_a_mixture_are_told_wherever_its_parameters_are(self):
+        file = self.folder.plan(changed(SMALL, **{"model.family": "llama", "model.moe": {"num_experts": 4, "experts_per_token": 1},
+                                                  "cluster": {"preset": "dgx-h100", "devices": 8}, "training.precision": "bf16"}))
+        told = tandem_json("explain", file)
+        idle = 2 * 3 * 3 * 24 * 40  # two layers, three of four experts, three matrices
+        active = told["parameters"]["total"] - idle
+        self.assertEqual(told["active_parameters"], active)
+        self.assertEqual(tandem_json("simulate", file)["active_parameters"], active)
+        one = tandem_json("explain", file, "active_parameters")
+        self.assertEqual(one["value"], active)
+        self.assertIn(f"1 of 4 routed experts; {told['parameters']['total']:,} parameters", one["filled"])
+        for command in (("explain", file), ("simulate", file), ("plan", file, "--tokens", "1e9")):
+            self.assertIn(f"{active:,} active of a token, {active - told['parameters']['embedding']:,} without the embedding", run(*command)[1])
+        self.assertNotIn("active_parameters", tandem_json("explain", self.folder.plan(SMALL)))
+
     def test_the_values_filled_in_give_the_value(self):
         file = self.folder.plan(self.A100)
         result = tandem_json("simulate", file)

@@ -175,6 +175,45 @@ class Import(WithFolder):
         self.assertIn(f"left out: {LATE_NORMS} (head_dim = 32), 128 parameters", err)
         self.assertIn(f"without {LATE_NORMS}", json.loads(out)["notes"])
 
+    def test_a_mixture_tells_what_one_token_uses_and_what_its_mtp_modules_cost(self):
+        mixture = {**SPARSE, "model_type": "deepseek_v3", "num_nextn_predict_layers": 1}
+        told, without = (tandem_json("import", self.config(fields)) for fields in (mixture, {**mixture, "num_nextn_predict_layers": 0}))
+        idle = 2 * (4 - 2) * 3 * 64 * 32  # two layers, two of four experts, three matrices
+        for one in (told, without):
+            self.assertEqual(one["active_parameters"], one["parameters"]["model"] - idle)
+        flops = told["flops_per_token"]
+        self.assertEqual(flops["model"], without["flops_per_token"]["plan"])
+        self.assertAlmostEqual(flops["model"] + flops["mtp_modules"], flops["plan"])
+        self.assertGreater(flops["mtp_modules"], 0)
+        self.assertAlmostEqual(flops["relative_error"], 0)
+        err = run("import", self.config(mixture))[2]
+        self.assertRegex(err, r"FLOPs of a token.*\n  of the model .*\n  of its MTP modules .*\n  of the plan ")
+        self.assertIn(f"  {told['active_parameters']:,} active of a token".strip(), err)
+        self.assertIsNone(tandem_json("import", self.config(LLAMA))["active_parameters"])
+
+    def test_dots_routes_by_sigmoids_whatever_its_file_calls_them(self):
+        dots = {**SPARSE, "model_type": "dots1", "head_dim": 16, "num_key_value_heads": 4, "scoring_func": "noaux_tc"}
+        told = tandem_json("import", self.config(dots))
+        self.assertEqual((told["status"], told["document"]["model"]["moe"]["router_scores"]), ("read", "sigmoid"))
+        self.assertIn("scoring_func", told["ignored"])
+
+    def test_a_hidden_size_that_its_heads_do_not_divide_is_refused_as_transformers_does(self):
+        for kind in ("llama", "arcee"):
+            code, _, err = run("import", self.config({**LLAMA, "model_type": kind, "num_attention_heads": 6}))
+            self.assertEqual(code, 4, err)
+            self.assertIn("a hidden size that is no multiple of the heads", err)
+        told = tandem_json("import", self.path("config.json"), "--approximate")
+        self.assertEqual(told["document"]["model"]["head_dim"], 64 // 6)
+        self.assertEqual(run("import", self.config({**LLAMA, "num_attention_heads": 6, "head_dim": 16}))[0], 0)
+
+    def test_a_tower_that_the_file_does_not_describe_is_said_to_be_by_defaults(self):
+        text = {**LLAMA, "model_type": "llama4_text", "num_key_value_heads": 2, "head_dim": 16, "intermediate_size_mlp": 96,
+                "num_local_experts": 2, "num_experts_per_tok": 1}
+        for more, said in (({}, True), ({"vision_config": {"hidden_size": 64}}, False)):
+            err = run("import", self.config({"model_type": "llama4", "text_config": text, **more}), "--approximate")[2]
+            self.assertIn("a tower for pictures", err)
+            self.assertEqual("sizes of the tower for pictures, which the file leaves out" in err, said, err)
+
     def test_unknown_types_and_what_is_no_configuration_are_bad_input(self):
         for fields, reason in (({**LLAMA, "model_type": "lama"}, 'model_type = "lama": is no model type that is known here; the nearest is "llama"'),
                                ({"hidden_size": 4}, "model_type: is missing"), ([1], "must be an object, not a list"),
