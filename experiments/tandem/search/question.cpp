@@ -85,9 +85,9 @@ class QuestionReader {
 
   void place_cluster() {
     if (!request_.cluster.empty()) {
-      document_.erase("cluster");
-      study::set_field(document_, "cluster.preset", request_.cluster.ends_with(".json") || request_.cluster.find('/') != std::string::npos
-                                                        ? json(absolute_path(request_.cluster)) : json(request_.cluster));
+      const std::string named = is_preset_path(request_.cluster) ? absolute_path(request_.cluster) : request_.cluster;
+      tell_kept(named);
+      study::set_field(document_, "cluster.preset", named);
     }
     if (request_.devices > 0) study::set_field(document_, "cluster.devices", request_.devices);
     const json cluster = document_.value("cluster", json::object());
@@ -96,12 +96,20 @@ class QuestionReader {
       throw ConfigError(Problem{out_.file, "--cluster", "", "is missing", "name a cluster preset, such as --cluster dgx-h100"});
   }
 
-  /// Devices that the plan leaves out are the product of its degrees, unless one of these is searched or the cluster is another.
+  /// Says which facts of the plan's cluster are kept on another preset.
+  void tell_kept(const std::string& named) {
+    const json cluster = document_.value("cluster", json::object());
+    if (!cluster.is_object() || !cluster.contains("preset") || cluster["preset"] == named) return;
+    for (const char* part : {"override", "perturbation"})
+      if (cluster.contains(part) && !cluster[part].empty())
+        out_.told.push_back("the plan's cluster." + std::string(part) + " on " + request_.cluster + ", too: " + shortened(cluster[part].dump(), 160));
+  }
+
+  /// Devices that the plan leaves out are the product of its degrees, unless one of these is searched.
   void place_devices(const std::vector<AxisRequest>& automatic) {
     const json cluster = document_.value("cluster", json::object());
     if (!cluster.is_object() || cluster.contains("devices")) return;
-    const bool known = request_.cluster.empty() && !names(automatic, "parallel.tensor") && !names(automatic, "parallel.pipeline") &&
-                       !names(automatic, "parallel.context");
+    const bool known = !names(automatic, "parallel.tensor") && !names(automatic, "parallel.pipeline") && !names(automatic, "parallel.context");
     const std::int64_t devices = known ? study::devices_by_degrees(document_, out_.file) : 0;
     if (devices == 0)
       throw ConfigError(Problem{out_.file, "--devices", "", "is missing", "give the number of devices, such as --devices 64"});

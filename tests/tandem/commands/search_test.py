@@ -74,6 +74,21 @@ class Search(Searching):
             self.assertEqual((code, out), (3, ""))
             self.assertIn("--devices: is missing", err)
 
+    def test_another_cluster_keeps_the_plans_devices_and_changes(self):
+        slow = {"preset": "dgx-h100", "devices": 16, "override": {"scale_out_per_node": "2 GB/s", "devices_per_node": 4}}
+        plan = changed(SMALL, **{"cluster": slow, "training.precision": "bf16", "training.global_batch_size": 16})
+        named = self.search(self.folder.plan(plan), *ONE_LAYOUT, "--cluster", "dgx-h200")
+        written = self.search(self.folder.plan(changed(plan, **{"cluster.preset": "dgx-h200"})), *ONE_LAYOUT)
+        self.assertEqual(named["best"], written["best"])
+        self.assertEqual(sum("cluster.override on dgx-h200" in text for text in named["chosen"]), 1, named["chosen"])
+        self.assertEqual(written["chosen"], [])
+        self.assertEqual(self.search(self.folder.plan(plan), *ONE_LAYOUT, "--cluster", "dgx-h100")["chosen"], [])
+        fast = self.search(self.folder.plan(changed(plan, **{"cluster.override": None})), *ONE_LAYOUT, "--cluster", "dgx-h200")
+        self.assertLess(fast["best"][0]["step_time_s"], named["best"][0]["step_time_s"])
+        disturbed = changed(plan, **{"cluster.perturbation": {"slow_devices": [{"rank": 0, "factor": 0.5}]}})
+        told = self.search(self.folder.plan(disturbed), *ONE_LAYOUT, "--cluster", "dgx-h200")
+        self.assertEqual(sum("cluster.perturbation on dgx-h200" in text for text in told["chosen"]), 1, told["chosen"])
+
     def test_a_row_that_the_host_limits_says_so_as_simulate_does(self):
         plan = self.folder.plan({"model": {"preset": "gpt2-124m"}, "parallel": {"tensor": "auto"}, "cluster": {"preset": "dgx-h100", "devices": 8},
                                  "training": {"seq_length": 128, "micro_batch_size": 1, "global_batch_size": 8}})
