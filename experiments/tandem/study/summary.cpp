@@ -67,12 +67,9 @@ std::vector<json> ranking(const json& rows, const std::optional<Goal>& goal) {
 
 json best_of(const std::vector<json>& ranked) { return ranked.empty() ? json() : ranked.front(); }
 
-/// The peak may exceed the device's memory although a plan fits, because the allocator returns free segments. For plans that do not
-/// fit, the needed bytes are shown instead.
+/// What the neediest rank needs, which decides whether the plan fits, as in `simulate` and `plan`.
 std::string memory_text(const json& row) {
-  const auto peak = row["peak_memory_bytes"].get<std::int64_t>(), device = row["device_memory_bytes"].get<std::int64_t>();
-  if (row["fits"] == false) return bytes_text(row["needed_bytes"].get<std::int64_t>()) + " of " + bytes_text(device);
-  return bytes_text(peak) + " of " + bytes_text(device) + (row["fits"] == true && peak > device ? " (fits once free segments are given back)" : "");
+  return bytes_text(row["needed_bytes"].get<std::int64_t>()) + " of " + bytes_text(row["device_memory_bytes"].get<std::int64_t>());
 }
 
 /// The cost of a row's whole training: "25.2 days, 154,900 device hours, cost 387,250".

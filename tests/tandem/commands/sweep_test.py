@@ -214,7 +214,7 @@ class Resuming(Studies):
         place = lambda row: f"parallel.tensor {row['at']['parallel.tensor']}, batch {row['at']['batch']}"
         at = next(i for i, line in enumerate(lines) if line.startswith("best "))
         self.assertTrue(lines[at].startswith("best by model FLOP/s per device: " + place(rows[0]) + ": "), lines[at])
-        self.assertIn(" GiB", lines[at].split(" per device, ")[1])
+        self.assertTrue(lines[at].split(" per device, ")[1].startswith(f"{rows[0]['needed_bytes'] / 2**10:.0f} KiB of "), lines[at])
         self.assertEqual(lines[at + 1], "next best")
         for line, row in zip(lines[at + 2:], rows[1:5]):
             self.assertTrue(line.strip().startswith(place(row)), line)
