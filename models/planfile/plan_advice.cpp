@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "models/base/text.hpp"
+
 namespace tandem {
 namespace {
 
@@ -38,6 +40,17 @@ std::vector<std::string> plan_advice(const Plan& plan) {
   notes.insert(notes.end(), plan.ineffective.begin(), plan.ineffective.end());
   notes.insert(notes.end(), plan.stack.facts.notes.begin(), plan.stack.facts.notes.end());
   return notes;
+}
+
+std::string memory_advice(const Plan& plan) {
+  const ParallelSpec& p = plan.parallel;
+  std::vector<std::string> ways;
+  if (plan.training.recompute != Recompute::full) ways.emplace_back("recompute more (training.recompute)");
+  if (plan.training.micro_batch_size > 1) ways.emplace_back("take smaller micro-batches (training.micro_batch_size)");
+  if (p.zero_stage < 3 && p.data > 1 && p.pipeline == 1) ways.emplace_back("shard more (parallel.zero_stage)");
+  ways.emplace_back(p.tensor > 1 || p.pipeline > 1 ? "split it further" : "split it by tensor or pipeline");
+  ways.emplace_back("let `tandem search` find a layout that fits");
+  return list_text(ways, "or");
 }
 
 std::string host_note(const Plan& plan, double share, bool cuda) {

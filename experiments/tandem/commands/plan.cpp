@@ -10,6 +10,7 @@
 #include "experiments/tandem/planning/answer_text.hpp"
 #include "experiments/tandem/planning/changes.hpp"
 #include "models/base/threads.hpp"
+#include "models/planfile/plan_advice.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem::program {
@@ -21,7 +22,7 @@ struct Options {
   bool json = false;
 };
 
-constexpr double kMostTokens = 1e18, kMostDays = 1e6;  // keeps all results finite
+constexpr double kMostTokens = 1e18, kMostDays = 1e6, kMostMoney = 1e18;  // keeps all results finite
 
 std::string no_plan(const planning::Answer& a) {
   std::string out;
@@ -35,12 +36,18 @@ ExitCode finish(const Options& o, const planning::Answer& a) {
   o.json ? print_json(to_json(a)) : print(to_text(a));
   if (a.options.empty()) {
     print_error(file + ": " + (a.too_large.size() > 1 ? "none of the plans fits" : "the plan does not fit") + " the memory of " +
-                a.best()->assessment.topology->device().name + "; split it further");
+                a.best()->assessment.topology->device().name + "; " + memory_advice(a.best()->assessment.plan));
     return ExitCode::infeasible;
   }
   if (a.options.size() > 1 && !in_time(*a.best())) {
     print_error(file + ": no plan that fits is done in " + number_text(*o.request.days, 1) + " days; the fastest takes " +
                 number_text(a.best()->budget.days.value, 1));
+    return ExitCode::nothing;
+  }
+  if (a.options.size() > 1 && !in_budget(*a.best())) {
+    const std::string done = o.request.days ? " and is done in " + number_text(*o.request.days, 1) + " days" : "";
+    print_error(file + ": no plan that fits" + done + " costs at most " + number_text(*o.request.budget, 0) + "; the cheapest costs " +
+                number_text(a.best()->budget.money->value, 0));
     return ExitCode::nothing;
   }
   return ExitCode::ok;
@@ -138,6 +145,8 @@ void add_plan(CLI::App& app, ExitCode& exit) {
   add_choice(*command, o->request.choice);
   command->add_option("--tokens", o->request.tokens, "tokens to train on, e.g. 2e12")->required()->check(within(0, kMostTokens, false));
   command->add_option("--days", o->request.days, "days that it may take: with which probability it does")->check(within(0, kMostDays, false));
+  command->add_option("--budget", o->request.budget, "money that it may cost, in the currency of the price: with which probability it does")
+      ->check(within(0, kMostMoney, false));
   command->add_option("--step-time", o->request.step_s, "measured seconds of a step of the one plan: all figures rest on it, and --what-if scales it by what is simulated [simulated]")
       ->check(within(0, 1e6, false));
   add_price(*command, o->request.price);
@@ -146,7 +155,7 @@ void add_plan(CLI::App& app, ExitCode& exit) {
   add_changes(*command, o->request);
   command->add_option("--jobs", o->request.jobs, "plans at a time [processors]")->check(CLI::Range(1, 1024));
   command->add_flag("--json", o->json, "one JSON object on stdout");
-  command->footer("Ranges hold 80 % of outcomes and come from the errors of earlier predictions. The best of several plans is the cheapest that meets --days.");
+  command->footer("Ranges hold 80 % of outcomes and come from the errors of earlier predictions. The best of several plans is the cheapest that meets --days and --budget.");
   command->callback([o, &exit] { exit = plan(*o); });
 }
 

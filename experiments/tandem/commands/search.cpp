@@ -10,6 +10,7 @@
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/price_arguments.hpp"
+#include "experiments/tandem/planning/conditions.hpp"
 #include "experiments/tandem/search/kept.hpp"
 #include "experiments/tandem/search/report.hpp"
 #include "models/base/output.hpp"
@@ -202,7 +203,12 @@ ExitCode tell(Searches& all, const Options& o) {
 /// What the places cost. Says before the search which objectives some of them do not have.
 std::vector<search::Rates> rates_of_places(const std::vector<search::Search*>& searches, const Options& o) {
   std::vector<search::Rates> rates;
-  for (const search::Search* s : searches) rates.push_back(search::rates_of(s->judge().space(), o.price));
+  std::vector<std::string> clusters;
+  for (const search::Search* s : searches) {
+    rates.push_back(search::rates_of(s->judge().space(), o.price));
+    clusters.push_back(rates.back().cluster);
+  }
+  planning::require_price_clusters(o.price, clusters);
   for (const std::string& text : search::left_out(searches, rates)) log("tandem: " + text);
   return rates;
 }

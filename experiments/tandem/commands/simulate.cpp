@@ -10,6 +10,7 @@
 #include "experiments/tandem/planning/budget.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
+#include "models/planfile/plan_advice.hpp"
 #include "reports/timeline/chrome_trace.hpp"
 #include "reports/timeline/run_routing.hpp"
 #include "reports/timeline/saved_timeline.hpp"
@@ -68,7 +69,7 @@ ExitCode simulate(const Options& o) {
   o.json ? print_json(to_json(p, r.plan)) : print(to_text(p, r.plan));
   if (p.fits || o.allow_oversize) return ExitCode::ok;
   print_error(o.plan + ": the plan does not fit the memory of " + topology->device().name +
-              "; split it further, or accept it with --allow-oversize");
+              "; " + memory_advice(r.plan) + "; or accept it with --allow-oversize");
   return ExitCode::infeasible;
 }
 

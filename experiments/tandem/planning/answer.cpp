@@ -1,6 +1,7 @@
 #include "experiments/tandem/planning/answer.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "experiments/tandem/base/interrupt.hpp"
@@ -22,8 +23,25 @@ void require_one_plan(const Request& request, std::size_t plans) {
                               "give the plan that was measured, and --what-if for changes of it"});
 }
 
+/// The clusters of all plans and of their changes, each once.
+std::vector<std::string> clusters_of(const Request& request, const std::vector<CandidatePlan>& plans) {
+  const nlohmann::json::json_pointer preset("/cluster/preset");
+  std::vector<std::string> out;
+  const auto add = [&](const std::string& cluster) {
+    if (std::find(out.begin(), out.end(), cluster) == out.end()) out.push_back(cluster);
+  };
+  for (const CandidatePlan& plan : plans) {
+    const auto document = nlohmann::json::parse(plan.text);
+    if (document.contains(preset) && document[preset].is_string()) add(document[preset]);
+  }
+  for (const auto& [name, value] : request.what_if)
+    if (name == "cluster.preset") add(value);
+  return out;
+}
+
 std::vector<Assessment> assessments(const Request& request) {
   const std::vector<CandidatePlan> plans = candidates(request.choice);
+  require_price_clusters(request.price, clusters_of(request, plans));
   require_one_plan(request, plans.size());
   std::vector<Assessment> out(plans.size());
   const auto work = [&](std::size_t i) { out[i] = assess(plans[i], request.choice.stack); };
@@ -43,8 +61,9 @@ Option option_of(const Request& request, const Facts& facts, Assessment assessme
 
 double merit(const Option& o) { return o.budget.money ? o.budget.money->value : o.budget.device_hours.value; }
 
-/// Order: in time first, then those with a price, then the cheapest; late plans by speed.
+/// Order: in time and within the budget first, then in time, then those with a price, then the cheapest; late plans by speed.
 bool better(const Option& a, const Option& b) {
+  if (meets_limits(a) != meets_limits(b)) return meets_limits(a);
   if (in_time(a) != in_time(b)) return in_time(a);
   if (!in_time(a)) return a.budget.days.value < b.budget.days.value;
   if (a.budget.money.has_value() != b.budget.money.has_value()) return a.budget.money.has_value();
@@ -84,11 +103,38 @@ void warn_of_calibrations(Answer& out) {
           out.warnings.push_back(o.assessment.topology->device().name + ", " + note);
 }
 
+/// Says why plans have no money or energy, each reason once.
+void warn_of_unknowns(Answer& out, const Request& request, const Facts& facts) {
+  std::set<std::string> said;
+  const auto warn = [&](const std::string& text) {
+    if (said.insert(text).second) out.warnings.push_back(text);
+  };
+  const auto reasons = [&](const Option& o) {
+    if (!o.conditions.price) {
+      const Problem problem = no_price(request, facts, o.assessment);
+      warn(problem.reason + ": " + problem.remedy);
+    }
+    if (!o.conditions.power) warn("watts of " + o.assessment.topology->device().name + " are not known: give --watts");
+  };
+  if (out.options.empty()) reasons(*out.best());
+  for (const Option& o : out.options) reasons(o);
+}
+
+/// Warns if only some of the compared plans use measured products.
+void warn_of_measured(Answer& out) {
+  std::set<std::string> said;
+  for (const Option& o : out.options)
+    if (const std::string note = measured_note(out.best()->assessment, o.assessment); !note.empty() && said.insert(note).second)
+      out.warnings.push_back(note);
+}
+
 void add_warnings(Answer& out, const Request& request, const Facts& facts) {
   const Option* best = out.best();
   if (best == nullptr) return;
   warn_of_single_devices(out);
   warn_of_calibrations(out);
+  warn_of_measured(out);
+  warn_of_unknowns(out, request, facts);
   if (const auto& price = best->conditions.price; price && price->offer != nullptr) {
     const auto age = (facts.today - price->offer->date).count();
     const FailureChoice& own = request.failures;
@@ -98,15 +144,9 @@ void add_warnings(Answer& out, const Request& request, const Facts& facts) {
       out.warnings.push_back("the price is " + std::to_string(age) + " days old (" + price->offer->date_text + "): look it up at " +
                              price->offer->source + ", or give --price");
   }
-  if (!best->conditions.price) {
-    const Problem problem = no_price(request, facts, best->assessment);
-    out.warnings.push_back(problem.reason + ": " + problem.remedy);
-  }
   const std::string& wider = best->assessment.prediction.range.wider;
   if (best->budget.published && !best->conditions.measured_factor && !wider.empty())
     out.warnings.push_back("beyond the records: " + wider);
-  if (!best->conditions.power)
-    out.warnings.push_back("watts of " + best->assessment.topology->device().name + " are not known: give --watts");
   if (best->budget.memory == MemoryVerdict::tight)
     out.warnings.push_back(tight_note(facts.memory_error));
   const auto& energy = best->budget.energy;
@@ -121,6 +161,17 @@ void add_warnings(Answer& out, const Request& request, const Facts& facts) {
 const Option* Answer::best() const {
   if (!options.empty()) return &options.front();
   return too_large.empty() ? nullptr : &too_large.front();
+}
+
+const Option* Answer::fewest_devices() const {
+  const auto devices = [](const Option& o) { return o.assessment.devices(); };
+  const auto alike = [&](const Option& o) { return devices(o) == devices(options.front()); };
+  const bool limited = !options.empty() && (options.front().conditions.days || options.front().conditions.budget);
+  if (!limited || std::all_of(options.begin(), options.end(), alike)) return nullptr;
+  const Option* fewest = nullptr;
+  for (const Option& o : options)
+    if (meets_limits(o) && (fewest == nullptr || devices(o) < devices(*fewest))) fewest = &o;
+  return fewest;
 }
 
 Answer answer(const Request& request, const Facts& facts) {
@@ -138,6 +189,7 @@ Answer answer(const Request& request, const Facts& facts) {
   const auto nearer = [](const Option& a, const Option& b) { return excess(a) < excess(b); };
   std::stable_sort(out.too_large.begin(), out.too_large.end(), nearer);
   if (out.best() == nullptr) return out;
+  if (request.budget && !out.best()->conditions.price) throw ConfigError(no_price(request, facts, out.best()->assessment));
   const ChangeMaker maker(request, facts, *out.best());
   for (const auto& [name, value] : request.what_if) out.what_if.push_back(maker.change(name, value));
   if (request.tornado) out.tornado = maker.tornado();

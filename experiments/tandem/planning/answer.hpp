@@ -18,9 +18,12 @@ struct Answer {
   std::vector<std::string> warnings;
 
   const Option* best() const;                 ///< else the first of too_large; null if no plan was predicted
+  /// The plan with the fewest devices that meets --days and --budget. Null if none is given, none meets them, or all plans have
+  /// equally many devices.
+  const Option* fewest_devices() const;
 };
 
-/// Simulates the plans and ranks them: those in time first, then by cost, or by device hours without prices. Throws ConfigError
+/// Simulates the plans and ranks them: those in time and within the budget first, then by cost, or by device hours without prices. Throws ConfigError
 /// like `candidates`, `conditions_of`, `budget_of` and `what_if`, and if a wanted price is unknown.
 Answer answer(const Request& request, const Facts& facts);
 

@@ -25,6 +25,10 @@ ordered_json layout(const Plan& plan) {
           {"zero_stage", plan.parallel.zero_stage}, {"stack", plan.stack.name}};
 }
 
+ordered_json active(const ModelSpec& model) {
+  return has_active_parameters(model) ? ordered_json(active_parameters(model)) : ordered_json();
+}
+
 ordered_json money(const Option& o, const Budget& b) {
   if (!b.money || !o.conditions.price) return nullptr;
   const PriceCondition& p = *o.conditions.price;
@@ -78,6 +82,7 @@ ordered_json option(const Option& o) {
   const Budget& b = o.budget;
   return {{"at", o.assessment.candidate.at},
           {"layout", layout(o.assessment.plan)},
+          {"active_parameters", active(o.assessment.plan.model)},
           {"steps", b.steps},
           {"step_time_s", ranged(b.step_s)},
           {"measured", o.conditions.measured_factor.has_value()},
@@ -85,6 +90,7 @@ ordered_json option(const Option& o) {
           {"range_basis", o.assessment.prediction.range.basis},
           {"days", ranged(b.days)},
           {"in_time", optional(b.in_time)},
+          {"in_budget", optional(b.in_budget)},
           {"device_hours", ranged(b.device_hours)},
           {"spare_devices", b.spare_devices},
           {"money", money(o, b)},
@@ -100,6 +106,9 @@ ordered_json change(const Change& c) {
           {"days", c.budget.days.value},
           {"money", c.budget.money ? ordered_json(c.budget.money->value) : ordered_json()},
           {"goodput", c.budget.goodput},
+          {"tokens_per_step", c.tokens_per_step},
+          {"step_time_s", c.budget.step_s.value},
+          {"note", c.note},
           {"fits", c.budget.memory != MemoryVerdict::too_large}};
 }
 
@@ -107,6 +116,8 @@ ordered_json change(const Change& c) {
 
 std::string to_json(const Answer& a) {
   ordered_json out = {{"schema_version", 1}, {"tokens", a.best()->conditions.tokens}, {"best", option(*a.best())}};
+  const Option* fewest = a.fewest_devices();
+  out["fewest_devices"] = fewest == nullptr ? ordered_json() : ordered_json(std::llround(fewest->assessment.devices()));
   ordered_json options = ordered_json::array(), refused = ordered_json::array(), what_if = ordered_json::array(),
                tornado = ordered_json::array();
   for (const auto* list : {&a.options, &a.too_large})

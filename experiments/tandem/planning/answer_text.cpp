@@ -23,6 +23,14 @@ std::string figure(double value) {
   return rounded < 9e15 ? count_text(std::llround(rounded)) : number_text(rounded, 0);
 }
 
+/// The unit of times: days, or hours where the best plan takes less than a day.
+struct Span {
+  std::string name;
+  double in_a_day = 1;
+  double of(double days) const { return days * in_a_day; }
+};
+Span span_of(const Budget& best) { return best.days.value < 1 ? Span{"hours", 24} : Span{"days", 1}; }
+
 std::string ranged(const Ranged& r, const std::string& unit = "") {
   return figure(r.value) + unit + (r.low < r.high ? " (" + figure(r.low) + " to " + figure(r.high) + ")" : "");
 }
@@ -49,7 +57,8 @@ std::string rate_text(double bytes_per_s) {
 }
 
 std::string headline(const Plan& plan) {
-  return stack_text(plan) + "\n" + title(plan) + ", on " + plan.cluster.preset + device_text(plan) + ": " + degrees(plan) + "\n";
+  const std::string active = has_active_parameters(plan.model) ? ", " + active_text(plan.model) : "";
+  return stack_text(plan) + "\n" + title(plan) + active + ", on " + plan.cluster.preset + device_text(plan) + ": " + degrees(plan) + "\n";
 }
 
 std::string step_text(const Option& o) {
@@ -59,15 +68,22 @@ std::string step_text(const Option& o) {
   return time_text(step.value) + " each (" + (o.conditions.measured_factor ? simulated : range) + ")";
 }
 
+/// "24 steps", "1 step", "238,400 steps".
+std::string steps_text(double steps) {
+  return (steps < 1000 ? number_text(steps, 0) : figure(steps)) + (steps == 1 ? " step" : " steps");
+}
+
 std::string tokens_line(const Option& o) {
   const Budget& b = o.budget;
-  return line("tokens", figure(o.conditions.tokens) + " in " + figure(std::ceil(b.steps)) + " steps of " +
+  return line("tokens", figure(o.conditions.tokens) + " in " + steps_text(b.steps) + " of " +
                             (b.full_steps < b.steps ? "up to " : "") + count_text(o.assessment.plan.global_batch_tokens()) + ", " + step_text(o));
 }
 
 std::string days_line(const Option& o) {
   const Budget& b = o.budget;
-  return line("days", ranged(b.days) + (b.in_time ? "; in " + figure(*o.conditions.days) + " days with a probability of " + likelihood(*b.in_time) : ""));
+  const Span span = span_of(b);
+  const Ranged whole{span.of(b.days.value), span.of(b.days.low), span.of(b.days.high)};
+  return line(span.name, ranged(whole) + (b.in_time ? "; in " + figure(*o.conditions.days) + " days with a probability of " + likelihood(*b.in_time) : ""));
 }
 
 std::string devices_line(const Option& o) {
@@ -94,6 +110,7 @@ std::string money_line(const Option& o) {
   if (p.offer != nullptr)
     out += ", " + kind_text(*p.offer) + ", " + p.offer->provider + " " + p.offer->instance + ", " + p.offer->date_text +
            (p.offer->list_price ? ", list price" : ", as quoted");
+  if (o.budget.in_budget) out += "; within " + figure(*o.conditions.budget) + unit + " with a probability of " + likelihood(*o.budget.in_budget);
   return line("money", out);
 }
 
@@ -122,8 +139,10 @@ std::string checkpoint_line(const Option& o) {
   const FailureBudget& f = o.budget.failures;
   if (c.goodput) return "";
   const double bytes = o.assessment.checkpoint_bytes(), save = c.save_s + c.durable_s;
-  std::string out = bytes_text(std::llround(bytes)) + (std::isfinite(f.interval_s) ? " every " + span_text(f.interval_s) : ", without failures none is needed");
-  if (!c.interval_s && std::isfinite(f.interval_s) && c.save_s > 0)
+  std::string out = bytes_text(std::llround(bytes)) + (f.saves_at_end                  ? " once, at the end"
+                                                         : std::isfinite(f.interval_s) ? " every " + span_text(f.interval_s)
+                                                                                       : ", without failures none is needed");
+  if (!c.interval_s && std::isfinite(f.interval_s) && c.save_s > 0 && !f.saves_at_end)
     out += " (best; Young " + span_text(f.young_s) + ", Daly " + span_text(f.daly_s) + ")";
   if (save > 0) out += ", " + time_text(save) + (c.durable_s > 0 ? " in the background" : " a save") + " at " + rate_text(bytes / save);
   return line("checkpoint", out + "; data " + rate_text(o.assessment.prediction.tokens_per_s * kDataBytesPerToken));
@@ -149,13 +168,22 @@ std::vector<const Option*> best_of_each(const std::vector<Option>& options) {
   return out;
 }
 
-std::string option_line(const Option& o, std::size_t width) {
+/// What a reader of a row must know of its device.
+std::string device_mark(const Option& o) {
+  const std::int64_t cores = o.assessment.topology->cores_per_chip();
+  return cores > 1 ? "  a device is 1/" + std::to_string(cores) + " of a chip" : "";
+}
+
+std::string option_line(const Option& o, std::size_t width, const Span& span, bool fewest) {
   const Budget& b = o.budget;
-  std::string out = "  " + padded(o.assessment.candidate.at, width) + aligned(figure(b.days.value), 8) + aligned(money_short(b), 14) +
+  std::string out = "  " + padded(o.assessment.candidate.at, width) + aligned(figure(span.of(b.days.value)), 8);
+  out += aligned(money_short(b), 14) +
                     aligned(b.energy ? figure(b.energy->kwh.value / 1000) : "-", 9) + aligned(percent(b.goodput), 9);
   if (b.in_time) out += aligned(likelihood(*b.in_time), 11);
+  if (o.conditions.budget) out += aligned(b.in_budget ? likelihood(*b.in_budget) : "-", 11);
   const char* verdicts[] = {"", "  tight", "  too large"};
-  return out + verdicts[static_cast<std::size_t>(b.memory)] + (b.published ? "" : "  no published step time") + "\n";
+  return out + verdicts[static_cast<std::size_t>(b.memory)] + (b.published ? "" : "  no published step time") + device_mark(o) +
+         (fewest ? "  fewest devices that meet the limits" : "") + "\n";
 }
 
 std::string options_text(const Answer& a) {
@@ -163,11 +191,14 @@ std::string options_text(const Answer& a) {
   std::vector<const Option*> shown = best_of_each(a.options);
   const bool grouped = shown.size() < a.options.size();
   shown.resize(std::min(kShownOptions, shown.size()));
+  const Span span = span_of(a.best()->budget);
+  const Option* fewest = a.fewest_devices();
   std::size_t width = 30;
   for (const Option* o : shown) width = std::max(width, o->assessment.candidate.at.size());
-  std::string out = padded(grouped ? "best of each cluster and size" : "plans, best first", width + 2) + aligned("days", 8) + aligned("money", 14) +
-                    aligned("MWh", 9) + aligned("goodput", 9) + (a.best()->budget.in_time ? aligned("in time", 11) : "") + "\n";
-  for (const Option* o : shown) out += option_line(*o, width);
+  std::string out = padded(grouped ? "best of each cluster and size" : "plans, best first", width + 2) + aligned(span.name, 8) + aligned("money", 14) +
+                    aligned("MWh", 9) + aligned("goodput", 9) + (a.best()->budget.in_time ? aligned("in time", 11) : "") +
+                    (a.best()->conditions.budget ? aligned("in budget", 11) : "") + "\n";
+  for (const Option* o : shown) out += option_line(*o, width, span, o == fewest);
   if (a.options.size() > shown.size()) out += "  and " + std::to_string(a.options.size() - shown.size()) + " more that fit\n";
   std::map<std::string, std::size_t> unfit;
   for (const Option& o : a.too_large) ++unfit[o.assessment.plan.cluster.preset];
@@ -185,28 +216,31 @@ std::string refused_text(const Answer& a) {
   return out;
 }
 
-std::string change_text(const Change& c, const Budget& before) {
+std::string change_text(const Change& c, const Budget& before, const Span& span) {
   const auto beside = [](double now, double then) { return figure(now) + " (" + percent_text(now / then - 1) + ")"; };
-  return beside(c.budget.days.value, before.days.value) + " days" +
-         (c.budget.money && before.money ? ", money " + beside(c.budget.money->value, before.money->value) : "") + ", goodput " +
-         percent(c.budget.goodput);
+  std::string out = beside(span.of(c.budget.days.value), span.of(before.days.value)) + " " + span.name;
+  if (c.budget.money) out += ", money " + (before.money ? beside(c.budget.money->value, before.money->value) : figure(c.budget.money->value));
+  out += ", goodput " + percent(c.budget.goodput);
+  return c.of_plan ? out + ", steps of " + count_text(c.tokens_per_step) + " tokens in " + time_text(c.budget.step_s.value) : out;
 }
 
 std::string what_if_text(const Answer& a) {
   std::string out;
   for (const Change& c : a.what_if)
-    out += "what if " + c.name + " = " + c.value + ": " + change_text(c, a.best()->budget) +
-           (c.budget.memory == MemoryVerdict::too_large ? ", DOES NOT FIT" : "") + "\n";
+    out += "what if " + c.name + " = " + c.value + ": " + change_text(c, a.best()->budget, span_of(a.best()->budget)) +
+           (c.budget.memory == MemoryVerdict::too_large ? ", DOES NOT FIT" : "") + (c.note.empty() ? "" : "; " + c.note) + "\n";
   return out;
 }
 
 std::string tornado_text(const Answer& a) {
   if (a.tornado.empty()) return "";
-  std::string out = padded("what matters most", 20) + aligned("low", 12) + aligned("high", 12) + aligned("days", 20) + aligned("money", 28) + "\n";
+  const Span span = span_of(a.best()->budget);
+  std::string out = padded("what matters most", 20) + aligned("low", 12) + aligned("high", 12) + aligned(span.name, 20) + aligned("money", 28) + "\n";
   for (const Sensitivity& s : a.tornado) {
     const Budget &l = s.low.budget, &h = s.high.budget;
     out += "  " + padded(s.input, 18) + aligned(s.low.value, 12) + aligned(s.high.value, 12) +
-           aligned(figure(l.days.value) + " to " + figure(h.days.value), 20) + aligned(money_short(l) + " to " + money_short(h), 28) + "\n";
+           aligned(figure(span.of(l.days.value)) + " to " + figure(span.of(h.days.value)), 20) +
+           aligned(money_short(l) + " to " + money_short(h), 28) + "\n";
   }
   return out;
 }

@@ -71,6 +71,14 @@ Assessment assess(const CandidatePlan& candidate, const std::string& stack) {
   return out;
 }
 
+std::string measured_note(const Assessment& a, const Assessment& b) {
+  const bool of_a = a.prediction.measured_products.has_value(), of_b = b.prediction.measured_products.has_value();
+  if (of_a == of_b) return "";
+  const Assessment &measured = of_a ? a : b, &computed = of_a ? b : a;
+  return "matrix products of " + measured.topology->device().name + " are measured, those of " + computed.topology->device().name +
+         " are computed from its rates";
+}
+
 CandidatePlan with_network(const Assessment& a, double factor) {
   if (!a.refusal.empty()) throw ConfigError(Problem{a.candidate.file, "", "", a.refusal, ""});
   ClusterFacts facts = load_cluster(a.plan.cluster.preset);

@@ -32,6 +32,9 @@ struct Assessment {
 /// Simulates a plan. An impossible plan gets a refusal; ConfigError is thrown only if the input is no plan. `stack`: see --stack.
 Assessment assess(const CandidatePlan& candidate, const std::string& stack);
 
+/// A note if only one of two plans uses measured products, else empty.
+std::string measured_note(const Assessment& a, const Assessment& b);
+
 /// The plan with its NICs' rate multiplied by `factor`. Throws ConfigError if nodes have no network, or there is no prediction.
 CandidatePlan with_network(const Assessment& assessment, double factor);
 

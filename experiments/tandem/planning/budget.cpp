@@ -31,11 +31,14 @@ double interval_of(const FailureCondition& c, const sim::FailureModel& m) {
   return sim::best_interval_s(m);
 }
 
-FailureBudget failures_of(const FailureCondition& c, double devices) {
+/// `work_s`: seconds of all steps. A training that is shorter than the interval saves once, when it ends.
+FailureBudget failures_of(const FailureCondition& c, double devices, double work_s) {
   const sim::FailureModel m = model_of(c, devices);
   FailureBudget out;
   if (m.failures_per_s > 0) out.mtbf_hours = 1 / m.failures_per_s / kSecondsPerHour;
   out.interval_s = interval_of(c, m);
+  out.saves_at_end = std::isfinite(out.interval_s) && work_s < out.interval_s;
+  if (out.saves_at_end) out.interval_s = std::max(work_s, m.durable_s - m.save_s);
   out.young_s = sim::young_interval_s(m), out.daly_s = sim::daly_interval_s(m);
   out.shares = c.goodput ? sim::TimeShares{*c.goodput, 0, 1 - *c.goodput, 0} : sim::time_shares(m, out.interval_s);
   if (c.repair_hours > 0 || c.spares) {
@@ -46,20 +49,23 @@ FailureBudget failures_of(const FailureCondition& c, double devices) {
   return out;
 }
 
+/// The last step trains a whole batch. A count that lies above a whole number by rounding alone is that number.
+double whole_steps(double steps) { return std::ceil(steps * (1 - 1e-12)); }
+
 /// Sets steps and full_steps. Step times of a ramp-up lie on a line between those of its first and of the full batch, as all
 /// micro-batches take the same time.
 void count_steps(const Assessment& a, double tokens, Budget& out) {
   const TrainingSpec& t = a.plan.training;
   const auto full = static_cast<double>(t.global_batch_size), first = static_cast<double>(t.batch_rampup.start);
   const double samples = tokens / (a.prediction.tokens_per_s * a.prediction.step_time.seconds()) * full;
-  out.steps = out.full_steps = samples / full;
+  out.steps = out.full_steps = whole_steps(samples / full);
   if (first == 0 || first == full) return;
   out.steps = out.full_steps = 0;
   for (const Segment& s : segments(a.plan, std::numeric_limits<std::int32_t>::max())) {
     const auto batch = static_cast<double>(s.global_batch_size);
     const double left = (samples - static_cast<double>(s.first_sample)) / batch;
     if (left <= 0) return;
-    const double steps = batch == full ? left : std::min(left, static_cast<double>(s.steps));
+    const double steps = batch == full ? whole_steps(left) : std::min(whole_steps(left), static_cast<double>(s.steps));
     out.steps += steps;
     out.full_steps += steps * (1 - (1 - a.first_step_share) * (full - batch) / (full - first));
   }
@@ -72,11 +78,12 @@ Ranged step_of(const Prediction& p, const Conditions& c) {
   return scaled(c.measured_factor ? measured : simulated, c.measured_factor.value_or(1) * c.step_factor);
 }
 
-double probability(double wanted_days, const Budget& b, const Assessment& a, const Conditions& c, const Facts& facts) {
+/// The probability that days or money, which grow with the step time, are at most `share` of what is predicted.
+double probability(double share, const Assessment& a, const Conditions& c, const Facts& facts) {
   const Prediction& p = a.prediction;
-  if (c.measured_factor) return b.days.value <= wanted_days ? 1 : 0;
-  return sim::share_within(facts.errors, p, sim::range_question(p, *a.topology, sim::traits_on(a.plan, *a.topology)),
-                           wanted_days / b.days.value * p.step_time.seconds());
+  if (c.measured_factor) return share >= 1 ? 1 : 0;
+  const sim::RangeQuestion question = sim::range_question(p, *a.topology, sim::traits_on(a.plan, *a.topology));
+  return sim::share_within(facts.errors, p, question, share * p.step_time.seconds());
 }
 
 EnergyBudget energy_of(const PowerCondition& power, const Budget& b, double devices) {
@@ -115,14 +122,15 @@ Budget budget_of(const Assessment& a, const Conditions& c, const Facts& facts) {
   Budget out;
   count_steps(a, c.tokens, out);
   out.step_s = step_of(p, c);
-  out.failures = failures_of(c.failures, a.devices());
+  out.failures = failures_of(c.failures, a.devices(), out.step_s.value * out.full_steps);
   out.goodput = goodput_of(a, out.failures);
   out.days = scaled(out.step_s, out.full_steps / out.goodput / kSecondsPerDay);
   out.failures.expected = out.days.value * kHoursPerDay / out.failures.mtbf_hours;
   out.device_hours = scaled(out.days, kHoursPerDay * a.devices());
   out.spare_devices = static_cast<double>(out.failures.spares * a.topology->devices_per_node());
-  if (c.days) out.in_time = probability(*c.days, out, a, c, facts);
+  if (c.days) out.in_time = probability(*c.days / out.days.value, a, c, facts);
   if (c.price) out.money = scaled(out.device_hours, c.price->device_hour * (1 + out.spare_devices / a.devices()));
+  if (c.budget && out.money) out.in_budget = probability(*c.budget / out.money->value, a, c, facts);
   if (c.power) out.energy = energy_of(*c.power, out, a.devices());
   out.memory = verdict(a, facts.memory_error);
   out.published = c.measured_factor || sim::has_records(facts.errors, *a.topology);

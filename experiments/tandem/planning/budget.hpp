@@ -21,6 +21,7 @@ struct FailureBudget {
   double available = 1;        ///< fraction of time in which enough nodes are available
   double interval_s = 0, young_s = 0, daly_s = 0;
   int spares = 0;              ///< nodes
+  bool saves_at_end = false;   ///< the training is shorter than the interval: one save, when it ends
 };
 
 struct EnergyBudget {
@@ -39,7 +40,7 @@ std::string tight_note(double error);
 enum class MemoryVerdict { fits, tight, too_large };
 
 struct Budget {
-  double steps = 0;
+  double steps = 0;                      ///< whole steps
   double full_steps = 0;                 ///< steps of the full batch that take as long; fewer than `steps` with a ramp-up
   Ranged step_s;
   double goodput = 1;
@@ -47,6 +48,7 @@ struct Budget {
   double spare_devices = 0;
   std::optional<double> in_time;         ///< probability, 0 to 1, of finishing within the wanted days
   std::optional<Ranged> money;           ///< including spares
+  std::optional<double> in_budget;       ///< probability, 0 to 1, of costing at most the wanted money
   std::optional<EnergyBudget> energy;
   FailureBudget failures;
   MemoryVerdict memory = MemoryVerdict::fits;

@@ -35,8 +35,8 @@ void require_field(const std::string& field, const std::string& flag) {
 /// Requires a cluster and devices if the input has none.
 void require_place(const PlanChoice& choice) {
   if (!choice.clusters.empty() && !choice.devices.empty()) return;
-  throw ConfigError(Problem{choice.plan, "", "", "is a model, and no plan: it has neither cluster nor devices",
-                            "give --cluster and --devices, or a plan file"});
+  const std::string lacks = choice.clusters.empty() ? choice.devices.empty() ? "--cluster and --devices" : "--cluster" : "--devices";
+  throw ConfigError(Problem{choice.plan, lacks, "", "is missing: this is a model, and no plan", "give " + lacks + ", or a plan file"});
 }
 
 json model_plan(const json& model) {

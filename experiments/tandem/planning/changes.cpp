@@ -23,12 +23,12 @@ double positive(const std::string& name, const std::string& text) {
   throw ConfigError(Problem{"--what-if", name, "", "is no change that is known here", "there are " + list_text(names) + ", and all plan fields such as parallel.tensor"});
 }
 
-/// Sets a condition by name. Returns false if the name is unknown, or the option lacks the condition.
+/// Sets a condition by name. Returns false if the name is unknown. A price that is not known becomes the given one.
 bool set(Conditions& c, const std::string& name, double value) {
   if (name == "failures") c.failures.per_device_day = value;
   else if (name == "restart") c.failures.detection_s = 0, c.failures.restart_s = value;
   else if (name == "save") (c.failures.durable_s > 0 ? c.failures.durable_s : c.failures.save_s) = value;
-  else if (name == "price" && c.price) c.price->device_hour = value;
+  else if (name == "price") c.price = PriceCondition{value, c.price ? c.price->currency : "", c.price ? c.price->offer : nullptr};
   else if (name == "step_time") c.step_factor *= value;
   else return false;
   return true;
@@ -63,16 +63,20 @@ std::vector<std::pair<std::string, std::string>> change_names() {
 }
 
 Change ChangeMaker::with(const std::string& name, const std::string& value, const Conditions& conditions) const {
-  return {name, value, budget_of(option_.assessment, conditions, facts_)};
+  return {name, value, budget_of(option_.assessment, conditions, facts_), option_.assessment.plan.global_batch_tokens(), false, ""};
 }
 
 Change ChangeMaker::resimulated(const std::string& name, const std::string& value, const CandidatePlan& plan) const {
   const Assessment a = assess(plan, request_.choice.stack);
   if (!a.refusal.empty()) throw InfeasibleError(Problem{"--what-if", name, value, a.refusal, ""});
   Conditions c = conditions_of(request_, facts_, a);
-  if (!c.price) c.price = option_.conditions.price;
+  // A price is of a device: another one has its own, or none that is known.
+  const bool same = a.topology->device().name == option_.assessment.topology->device().name;
+  if (!c.price && same) c.price = option_.conditions.price;
   c.measured_factor = option_.conditions.measured_factor;  // scales the simulated change to the measured plan
-  return {name, value, budget_of(a, c, facts_)};
+  std::string note = measured_note(option_.assessment, a);
+  if (!c.price && option_.conditions.price) note = no_price(request_, facts_, a).reason + (note.empty() ? "" : "; " + note);
+  return {name, value, budget_of(a, c, facts_), a.plan.global_batch_tokens(), name.find('.') != name.npos, std::move(note)};
 }
 
 Change ChangeMaker::change(const std::string& name, const std::string& value) const {

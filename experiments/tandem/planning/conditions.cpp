@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
@@ -25,23 +26,17 @@ std::vector<PriceKind> wanted_kinds(const PriceChoice& choice) {
   return out;
 }
 
-/// Refuses prices of unknown clusters, which would otherwise be ignored silently.
-void require_clusters(const PriceChoice& choice) {
-  for (const auto& [cluster, unused] : choice.device_hour) {
-    if (cluster.empty() || is_preset_path(cluster) || !find_preset("topology/presets", cluster).empty()) continue;
-    Problem p = unknown_preset("topology/presets", cluster, "cluster preset");
-    p.file = "--price";
-    throw ConfigError(p);
-  }
+/// Whether a price's cluster is this plan's. Of files the name decides, as plans may be read from another folder.
+bool is_priced(const std::string& key, const std::string& preset) {
+  if (!is_preset_path(key) || !is_preset_path(preset)) return key == preset;
+  return std::filesystem::path(key).filename() == std::filesystem::path(preset).filename();
 }
 
 std::optional<PriceCondition> price_of(const PriceChoice& choice, const Facts& facts, const Assessment& a) {
-  require_clusters(choice);
   const std::vector<PriceKind> kinds = wanted_kinds(choice);
-  for (const std::string& key : {a.plan.cluster.preset, std::string()}) {
-    const auto own = choice.device_hour.find(key);
-    if (own != choice.device_hour.end()) return PriceCondition{own->second, "", nullptr};
-  }
+  for (const auto& [cluster, price] : choice.device_hour)
+    if (is_priced(cluster, a.plan.cluster.preset)) return PriceCondition{price, "", nullptr};
+  if (const auto own = choice.device_hour.find(""); own != choice.device_hour.end()) return PriceCondition{own->second, "", nullptr};
   const Offer* offer = cheapest(facts.prices, {a.topology->device().preset, a.plan.cluster.preset, kinds, choice.provider});
   if (offer == nullptr) return std::nullopt;
   return PriceCondition{offer->device_hour, facts.prices.currency, offer};
@@ -105,6 +100,7 @@ Conditions conditions_of(const Request& request, const Facts& facts, const Asses
   Conditions out;
   out.tokens = request.tokens;
   out.days = request.days;
+  out.budget = request.budget;
   if (request.step_s) out.measured_factor = *request.step_s / a.prediction.step_time.seconds();
   out.price = price_of(request.price, facts, a);
   out.failures = failures_of(request.failures, facts, a);
@@ -114,6 +110,19 @@ Conditions conditions_of(const Request& request, const Facts& facts, const Asses
     if (!request.power.grid.empty()) out.power->carbon_kg_per_kwh = carbon_of(request.power.grid, facts);
   }
   return out;
+}
+
+void require_price_clusters(const PriceChoice& choice, const std::vector<std::string>& clusters) {
+  for (const auto& [cluster, price] : choice.device_hour) {
+    if (cluster.empty()) continue;
+    if (!is_preset_path(cluster) && find_preset("topology/presets", cluster).empty()) {
+      Problem p = unknown_preset("topology/presets", cluster, "cluster preset");
+      p.file = "--price";
+      throw ConfigError(p);
+    }
+    if (std::none_of(clusters.begin(), clusters.end(), [&](const std::string& c) { return is_priced(cluster, c); }))
+      throw ConfigError(Problem{"--price", cluster, "", "no plan is on this cluster", "they are on " + list_text(clusters)});
+  }
 }
 
 Problem no_price(const Request& request, const Facts& facts, const Assessment& a) {

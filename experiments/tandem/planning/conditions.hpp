@@ -48,7 +48,7 @@ struct PowerCondition {
 
 struct Conditions {
   double tokens = 0;
-  std::optional<double> days;
+  std::optional<double> days, budget;
   std::optional<PriceCondition> price;   ///< nullopt: no offer
   FailureCondition failures;
   std::optional<PowerCondition> power;   ///< nullopt: power is not known
@@ -58,6 +58,9 @@ struct Conditions {
 
 /// The conditions of one plan. Throws ConfigError: unknown kind of price or grid; idle or host watts without known busy watts.
 Conditions conditions_of(const Request& request, const Facts& facts, const Assessment& assessment);
+
+/// Refuses a price for a cluster that is no preset, or that is not among those of the plans. Throws ConfigError.
+void require_price_clusters(const PriceChoice& choice, const std::vector<std::string>& clusters);
 
 /// The problem of a device without an offer. It names the kinds of prices that the device has, and --price.
 Problem no_price(const Request& request, const Facts& facts, const Assessment& assessment);

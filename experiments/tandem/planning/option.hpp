@@ -18,6 +18,9 @@ struct Option {
 struct Change {
   std::string name, value;
   Budget budget;
+  std::int64_t tokens_per_step = 0;
+  bool of_plan = false;       ///< a field of the plan is changed
+  std::string note;           ///< what limits the comparison; else empty
 };
 
 /// One input at its low and its high value, all others unchanged.
@@ -30,5 +33,8 @@ struct Sensitivity {
 
 /// True if the plan is expected to finish within the wanted days, or if none are wanted.
 bool in_time(const Option& option);
+/// True if the plan is expected to cost at most the wanted money, or if no limit is set. Without a price it is false.
+bool in_budget(const Option& option);
+inline bool meets_limits(const Option& option) { return in_time(option) && in_budget(option); }
 
 }  // namespace tandem::planning

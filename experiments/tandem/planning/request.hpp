@@ -55,6 +55,7 @@ struct Request {
   PlanChoice choice;
   double tokens = 0;
   std::optional<double> days;
+  std::optional<double> budget;     ///< money that it may cost, in the currency of the prices
   std::optional<double> step_s;     ///< measured step time of the only plan; replaces the simulated one
   PriceChoice price;
   FailureChoice failures;

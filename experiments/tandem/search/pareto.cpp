@@ -69,6 +69,7 @@ Rates rates_of(const Space& space, const planning::PriceChoice& price) {
   request.price = price;
   const planning::Conditions c = planning::conditions_of(request, facts, a);
   Rates out;
+  out.cluster = a.plan.cluster.preset;
   if (c.price) out.price = c.price->device_hour, out.currency = c.price->currency;
   else out.no_price = planning::no_price(request, facts, a).message();
   if (c.power) out.kilowatts = sim::energy_kwh(c.power->draw, {1, 0}, c.power->pue);
@@ -79,15 +80,14 @@ std::vector<std::string> left_out(const std::vector<Search*>& searches, const st
   const bool cost = std::any_of(rates.begin(), rates.end(), [](const Rates& r) { return r.price.has_value(); });
   const bool energy = std::any_of(rates.begin(), rates.end(), [](const Rates& r) { return r.kilowatts.has_value(); });
   std::vector<std::string> out;
-  const auto add = [&](bool others, const std::string& what, const Plan& plan, const std::string& why) {
-    std::string text = what + " is left out" + (others ? " of rows on " + plan.cluster.preset : "") + ": " + why;
+  const auto add = [&](bool others, const std::string& what, const std::string& cluster, const std::string& why) {
+    std::string text = what + " is left out" + (others ? " of rows on " + cluster : "") + ": " + why;
     if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(std::move(text));  // once for all numbers of devices
   };
   for (std::size_t i = 0; i < searches.size(); ++i) {
-    const Plan& plan = searches[i]->judge().space().question().draft.plan;
-    if (!rates[i].price) add(cost, "cost", plan, rates[i].no_price);
+    if (!rates[i].price) add(cost, "cost", rates[i].cluster, rates[i].no_price);
     if (!rates[i].kilowatts)
-      add(energy, "energy", plan, "the watts of " + searches[i]->judge().topology().device().name + " are not known");
+      add(energy, "energy", rates[i].cluster, "the watts of " + searches[i]->judge().topology().device().name + " are not known");
   }
   return out;
 }

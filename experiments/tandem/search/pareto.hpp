@@ -16,6 +16,7 @@ namespace tandem::search {
 
 /// Price and power of a device; nullopt if unknown.
 struct Rates {
+  std::string cluster;
   std::optional<double> price;   ///< per device hour
   std::string currency;          ///< empty for the user's own price
   std::optional<double> kilowatts;  ///< of a busy device, including its share of host and building

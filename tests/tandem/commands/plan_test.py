@@ -43,7 +43,7 @@ class Published(WithFolder):
         best = plan(PLANS / "megatron-1t-3072.json", "--tokens", "450e9", "--failures", 0, "--step-time", step)["best"]
         self.near(step, 102.6, 0.001)
         self.near(best["days"]["value"], 84, 0.03)
-        self.assertAlmostEqual(best["days"]["value"], 450e9 / (3072 * 2048) * step / 86400, places=6)
+        self.assertAlmostEqual(best["days"]["value"], math.ceil(450e9 / (3072 * 2048)) * step / 86400, places=6)
         self.assertEqual(best["days"]["low"], best["days"]["high"])
 
     def test_llama2_70b_takes_1720000_device_hours(self):
@@ -84,7 +84,7 @@ class Questions(WithFolder):
     def test_1_days_and_devices_for_a_deadline(self):
         answer = plan(self.plan, "--tokens", "1e12", "--goodput", 0.9, "--devices", "64,128,256", "--days", 40)
         alone = plan(self.plan, "--tokens", "1e12", "--goodput", 0.9)["best"]["days"]["value"]
-        self.assertAlmostEqual(alone, 1e12 / self.step["tokens_per_s"] / 0.9 / 86400)
+        self.assertAlmostEqual(alone, math.ceil(1e12 / (256 * 8192)) * self.step["step_time_s"] / 0.9 / 86400)
         at = {o["layout"]["devices"]: o["days"]["value"] for o in answer["options"]}
         in_time = [n for n, days in at.items() if days <= 40]
         self.assertEqual(answer["best"]["layout"]["devices"], min(in_time))
@@ -210,6 +210,114 @@ class Questions(WithFolder):
         self.assertAlmostEqual(sways["price"]["low"]["money"], 0.9 * money, places=3)
         self.assertAlmostEqual(sways["step_time"]["high"]["money"], answer["best"]["money"]["high"], places=3)
         self.assertLessEqual({"failures", "restart", "save", "network"}, set(sways))
+
+
+class Limits(WithFolder):
+    """Limits of money and time, short trainings, and what comparisons must say."""
+
+    def setUp(self):
+        super().setUp()
+        self.plan = self.folder.plan(H100)
+
+    def test_money_is_within_a_budget_with_the_probability_of_the_days_that_it_pays(self):
+        asked = ("--tokens", "1e12", "--price", 2)
+        best = plan(self.plan, *asked)["best"]
+        self.assertIsNone(best["in_budget"])
+        for share in (0.9, 1, 1.2):
+            both = plan(self.plan, *asked, "--budget", best["money"]["value"] * share, "--days", best["days"]["value"] * share)["best"]
+            self.assertAlmostEqual(both["in_budget"], both["in_time"])
+        self.assertIn("within 1,000,000 with a probability of", run("plan", self.plan, *asked, "--budget", 1e6)[1])
+        answer = plan(self.plan, *asked, "--devices", "64,128", "--budget", 1, code=5)
+        self.assertLess(answer["best"]["in_budget"], 0.01)
+        self.assertIn("costs at most 1; the cheapest costs", run("plan", self.plan, *asked, "--devices", "64,128", "--budget", 1)[2])
+        code, _, error = run("plan", self.plan, "--tokens", "1e12", "--cluster", "trn2.48xlarge", "--set", "parallel.tensor=8", "--budget", 1e6)
+        self.assertEqual((code, "give --price" in error), (3, True), error)
+
+    def test_the_fewest_devices_within_days_and_budget_are_marked(self):
+        asked = ("--tokens", "1e12", "--price", 2, "--devices", "64,128,256", "--goodput", 0.9)
+        at = {o["layout"]["devices"]: o for o in plan(self.plan, *asked)["options"]}
+        days, money = at[128]["days"]["value"] * 1.001, at[128]["money"]["value"] * 1.001
+        both = (*asked, "--days", days, "--budget", money)
+        answer = plan(self.plan, *both)
+        self.assertEqual((answer["fewest_devices"], answer["best"]["layout"]["devices"]), (128, 128))
+        marked = [line for line in run("plan", self.plan, *both)[1].splitlines() if "fewest devices that meet the limits" in line]
+        self.assertEqual([line.split()[1] for line in marked], ["128"])
+        self.assertIsNone(plan(self.plan, *asked)["fewest_devices"])
+        self.assertIsNone(plan(self.plan, *asked, "--days", days / 10, code=5)["fewest_devices"])
+
+    def test_another_device_has_its_own_price_or_none(self):
+        answer = plan(self.plan, "--tokens", "1e12", "--what-if", "cluster.preset=trn2.48xlarge", "--what-if", "cluster.preset=nd96isr_h100_v5")
+        other, same = answer["what_if"]
+        self.assertIsNone(other["money"])
+        self.assertIn("no price is known of logical NeuronCore of Trainium2", other["note"])
+        self.assertIsNotNone(same["money"])
+        own = plan(self.plan, "--tokens", "1e12", "--what-if", "cluster.preset=trn2.48xlarge", "--price", "dgx-h100=2,trn2.48xlarge=1")
+        self.assertAlmostEqual(own["what_if"][0]["money"] / own["what_if"][0]["days"], 64 * 24, places=3)
+
+    def test_a_price_of_no_compared_cluster_is_refused(self):
+        for arguments in (("plan", self.plan, "--tokens", "1e12"), ("search", self.plan, "--pareto", "--axis", "tensor=1")):
+            code, out, error = run(*arguments, "--price", "dgx-h200=2")
+            self.assertEqual((code, out), (3, ""))
+            self.assertIn("--price: dgx-h200: no plan is on this cluster; they are on dgx-h100", error)
+
+    def test_a_price_that_is_not_known_can_be_asked_for(self):
+        trn2 = self.folder.plan(changed(H100, **{"cluster.preset": "trn2.48xlarge", "parallel.data": 8, "parallel.tensor": 8}), "trn2.json")
+        told = plan(trn2, "--tokens", "1e12", "--what-if", "price=2")
+        self.assertIsNone(told["best"]["money"])
+        self.assertAlmostEqual(told["what_if"][0]["money"], 2 * told["best"]["device_hours"]["value"], places=3)
+
+    def test_every_row_without_money_or_energy_has_its_reason_and_parts_of_chips_are_marked(self):
+        clusters = ("--cluster", "dgx-h100,dgx-b300,trn2.48xlarge", "--set", "parallel.tensor=8")
+        answer = plan(self.plan, "--tokens", "1e12", *clusters)
+        for o in answer["options"]:
+            name = {"dgx-h100": "H100", "dgx-b300": "B300", "trn2.48xlarge": "logical NeuronCore of Trainium2"}[o["layout"]["cluster"]]
+            for part, said in (("money", "no price is known of " + name), ("energy", "watts of " + name)):
+                self.assertEqual(any(said in w for w in answer["warnings"]), o[part] is None, (part, name, answer["warnings"]))
+        rows = run("plan", self.plan, "--tokens", "1e12", *clusters)[1].splitlines()
+        self.assertEqual([row.split()[1] for row in rows if "a device is 1/4 of a chip" in row], ["trn2.48xlarge"])
+
+    def test_products_that_are_measured_on_one_side_alone_are_told(self):
+        answer = plan(self.plan, "--tokens", "1e12", "--what-if", "cluster.preset=dgx-a100-80gb", "--what-if", "parallel.zero_stage=2")
+        self.assertRegex(answer["what_if"][0]["note"], "matrix products of H100.* are measured, those of A100.* are computed from its rates")
+        self.assertEqual(answer["what_if"][1]["note"], "")
+        compared = plan(self.plan, "--tokens", "1e12", "--cluster", "dgx-h100,dgx-a100-80gb")
+        self.assertEqual(sum("matrix products of H100" in w for w in compared["warnings"]), 1)
+
+    def test_a_change_tells_its_tokens_and_seconds_of_a_step(self):
+        long = self.folder.plan(changed(H100, **{"training.seq_length": 16384}), "long.json")
+        answer = plan(self.plan, "--tokens", "1e12", "--what-if", "training.seq_length=16384", "--what-if", "failures=1")
+        self.assertEqual([c["tokens_per_step"] for c in answer["what_if"]], [256 * 16384, 256 * 8192])
+        self.assertAlmostEqual(answer["what_if"][0]["step_time_s"], tandem.tandem_json("simulate", long, "--allow-oversize")["step_time_s"])
+        self.assertIn("steps of 4,194,304 tokens in ", run("plan", self.plan, "--tokens", "1e12", "--what-if", "training.seq_length=16384")[1])
+
+    def test_a_short_training_has_whole_steps_one_save_and_hours(self):
+        step = tandem.tandem_json("simulate", self.plan)["step_time_s"]
+        best = plan(self.plan, "--tokens", "1e8", "--failures", 1e-9, "--save", 30)["best"]
+        self.assertEqual(best["steps"], math.ceil(1e8 / (256 * 8192)))
+        self.assertAlmostEqual(best["days"]["value"] * 86400, best["steps"] * step + 30, places=2)
+        text = run("plan", self.plan, "--tokens", "1e8")[1]
+        self.assertRegex(text, r"tokens +100,000,000 in 48 steps of 2,097,152")
+        self.assertRegex(text, r"\n  hours +0\.\d+ \(")
+        self.assertIn(" once, at the end,", text)
+        self.assertNotIn("\n  days ", text)
+
+    def test_a_plan_that_does_not_fit_is_told_what_would_help(self):
+        large = changed(H100, **{"model.preset": "llama3-70b", "training.recompute": "none", "training.micro_batch_size": 2})
+        for command in (("simulate",), ("plan", "--tokens", "1e12")):
+            code, _, error = run(command[0], self.folder.plan(large, "large.json"), *command[1:])
+            self.assertEqual(code, 4)
+            for way in ("training.recompute", "training.micro_batch_size", "parallel.zero_stage", "split it by tensor or pipeline", "tandem search"):
+                self.assertIn(way, error)
+        split = changed(large, **{"training.recompute": "full", "training.micro_batch_size": 1, "parallel.tensor": 2, "parallel.data": 32,
+                                  "parallel.zero_stage": 0})
+        error = run("simulate", self.folder.plan(split, "split.json"))[2]
+        self.assertIn("shard more (parallel.zero_stage), split it further or let", error)
+        self.assertNotIn("training.recompute", error)
+
+    def test_what_a_model_lacks_is_named(self):
+        for given, lacks in ((("--cluster", "dgx-h100"), "--devices"), (("--devices", 8), "--cluster"), ((), "--cluster and --devices")):
+            error = run("plan", "llama3-8b", "--tokens", "1e12", *given)[2]
+            self.assertIn(f"llama3-8b: {lacks}: is missing", error)
 
 
 class Words(WithFolder):
