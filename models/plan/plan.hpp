@@ -376,6 +376,8 @@ struct ClusterOverride {
   std::optional<Bandwidth> scale_up_per_device;
   std::optional<double> oversubscription;
   std::optional<std::int64_t> devices_per_node;
+  std::optional<Bytes> memory_bytes;             ///< of a device, as built
+  std::optional<Bandwidth> memory_bytes_per_s;   ///< of a device's memory
   CollectiveAlgorithms algorithms;
   std::string nccl_algo;                 ///< algorithms that NCCL may choose from: ring, ^nvls; empty: all
 };
