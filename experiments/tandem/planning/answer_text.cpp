@@ -253,7 +253,7 @@ std::string to_text(const Answer& a) {
   std::string out;
   // A warning that nothing was measured comes first.
   std::vector<std::string> warnings = a.warnings;
-  if (!warnings.empty() && warnings.front().starts_with("no step time")) {
+  if (!warnings.empty() && warnings.front().starts_with("no record on")) {
     out += "warning: " + warnings.front() + "\n";
     warnings.erase(warnings.begin());
   }

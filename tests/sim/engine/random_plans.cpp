@@ -44,7 +44,7 @@ std::string PlanGenerator::text() {
                 {"recompute", pick<const char*>({"none", "selective", "full"})}, {"recompute_early_stop", one_in(2)},
                 {"flash_attention", one_in(2)}};
   Json cluster{{"preset", pick<const char*>({"dgx-a100-80gb", "dgx-a100-80gb", "dgx-1v", "dgx-h100", "dgx-b200", "gb200-nvl72", "hls-gaudi2",
-                                             "trn1.32xlarge", "cpu-host"})},
+                                             "trn1.32xlarge", "cpu-host", "mi300x-8x400g", "frontier"})},
                {"devices", others * at(parallel, "data")}};
   const std::string preset = cluster["preset"];
   if (preset == "dgx-1v") training["precision"] = "fp16";
