@@ -10,6 +10,7 @@
 #include "sim/result/simulate.hpp"
 #include "tests/catch.hpp"
 #include "topology/plan_reader.hpp"
+#include "topology/same_topology.hpp"
 
 using namespace tandem;
 using namespace tandem::sim;
@@ -21,6 +22,12 @@ constexpr const char* kSmall = R"({"stack": "megatron-core",
   "parallel": {}, "training": {"seq_length": 512, "micro_batch_size": 1, "global_batch_size": 8, "precision": "bf16",
     "flash_attention": true, "dropout": {"hidden": 0, "attention": 0}},
   "cluster": {"preset": "dgx-h100"}})";
+
+/// The switches of its network reduce.
+struct Reducing : SameTopology {
+  using SameTopology::SameTopology;
+  bool network_reduces() const override { return true; }
+};
 
 Plan plan_of(const std::string& patch) {
   auto text = nlohmann::json::parse(kSmall);
@@ -104,6 +111,16 @@ TEST_CASE("RCCL has no reductions in switches to leave out or to use") {
   CHECK_NOTHROW(step(plan_of(text.dump())));
   text["cluster"]["override"]["nccl_algo"] = "^nvls";
   CHECK_THROWS_WITH(step(plan_of(text.dump())), Catch::Contains("cluster.override.nccl_algo") && Catch::Contains("RCCL"));
+  text["cluster"]["override"].erase("nccl_algo");
+  for (const char* preset : {"mi300x-8x400g", "frontier", "dgx-h100"}) {
+    text["cluster"]["preset"] = preset;
+    const Plan plan = plan_of(text.dump());
+    const auto topology = make_topology(plan.cluster);
+    const Reducing reducing(*topology);
+    CHECK_NOTHROW(simulate(plan, lower(plan), *topology));
+    if (std::string(preset) == "dgx-h100") CHECK_NOTHROW(simulate(plan, lower(plan), reducing));
+    else CHECK_THROWS_WITH(simulate(plan, lower(plan), reducing), Catch::Contains("fabric.reduces"));
+  }
 }
 
 TEST_CASE("a deterministic step is longer by its fills, its attention and its rings, and no larger") {
