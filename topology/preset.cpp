@@ -7,6 +7,7 @@
 #include "models/base/files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
+#include "models/base/quantity.hpp"
 #include "models/base/text.hpp"
 #include "topology/fact_reader.hpp"
 
@@ -388,6 +389,22 @@ void note_kept_nics(const ClusterSpec& cluster, const NodeFacts& n, std::int64_t
                        " NICs of the node; scale_out_per_node says what they have)");
 }
 
+/// Another memory of the device. What the driver keeps to itself stays the same.
+void set_memory(const ClusterSpec& cluster, Device& d, std::vector<std::string>& unverified) {
+  if (const auto& wanted = cluster.override.memory_bytes) {
+    const Bytes kept = d.memory - d.usable_memory;
+    if (*wanted - kept < kLeastMemory)
+      infeasible("override.memory_bytes", text_of(*wanted), "the driver of " + d.name + " keeps " + text_of(kept), "give more");
+    d.memory = *wanted, d.usable_memory = *wanted - kept;
+  }
+  const auto& rate = cluster.override.memory_bytes_per_s;
+  if (!rate || *rate == d.memory_bandwidth) return;
+  d.memory_bandwidth = *rate;
+  if (d.measured.empty() && d.cost_table.empty()) return;
+  d.measured.clear(), d.cost_table.clear();
+  unverified.push_back("cluster.override.memory_bytes_per_s (no time measured on " + d.name + " is used, as its own memory is in it)");
+}
+
 void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts) {
   NodeFacts& n = facts.node;
   const std::int64_t whole = n.devices;
@@ -395,6 +412,7 @@ void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts) {
   note_kept_nics(cluster, n, whole, facts.unverified);
   if (cluster.override.scale_up_per_device) set_scale_up(*cluster.override.scale_up_per_device, n);
   if (cluster.override.scale_out_per_node && n.nics > 0) set_scale_out(*cluster.override.scale_out_per_node, n, facts.unverified);
+  set_memory(cluster, facts.device, facts.unverified);
   facts.device.host_link = n.host_link;
   if (cluster.override.oversubscription) facts.fabric.oversubscription = *cluster.override.oversubscription;
   n.nccl.only_ring = cluster.override.nccl_algo == "ring";

@@ -15,6 +15,7 @@ namespace {
 constexpr NumberRange kOversubscription{1, 1e6};
 constexpr IntRange kPerNode{1, kMaxDegree};
 constexpr IntRange kThreads{1, 1024};
+constexpr IntRange kDeviceMemory{1 << 20, std::int64_t{1} << 50};
 
 std::vector<PlanField> build_table() {
   std::vector<PlanField> all = top_fields();
@@ -25,6 +26,7 @@ std::vector<PlanField> build_table() {
 }
 
 auto read_bandwidth = [](const nlohmann::json& v, Bandwidth& out) { return read_value(v, out); };
+auto read_memory = [](const nlohmann::json& v, Bytes& out) { return read_value(v, kDeviceMemory, out); };
 auto read_oversubscription = [](const nlohmann::json& v, double& out) { return read_value(v, kOversubscription, out); };
 auto read_algorithm = [](const nlohmann::json& v, Algorithm& out) {
   std::size_t index = 0;
@@ -114,6 +116,10 @@ std::vector<PlanField> cluster_fields() {
       maybe<Bandwidth>(
           {"cluster.override.scale_up_per_device", "Bandwidth of a device inside its node, one direction."},
           AT(cluster.override.scale_up_per_device), read_bandwidth, schema_of_bandwidth),
+      maybe<Bytes>({"cluster.override.memory_bytes", "Memory of a device, as built; its driver takes as much of it as before."},
+                   AT(cluster.override.memory_bytes), read_memory, [] { return schema_of_size(kDeviceMemory); }),
+      maybe<Bandwidth>({"cluster.override.memory_bytes_per_s", "Bandwidth of a device's memory."},
+                       AT(cluster.override.memory_bytes_per_s), read_bandwidth, schema_of_bandwidth),
       maybe<double>({"cluster.override.oversubscription", "How much less the network's core carries than its edge."},
                     AT(cluster.override.oversubscription), read_oversubscription,
                     [] { return schema_of(kOversubscription); }),

@@ -114,6 +114,25 @@ TEST_CASE("overrides of bandwidth are divided over NICs and links") {
   REQUIRE(up("trn1.32xlarge", 32) == 42e9);  // two cores of a chip over four links
 }
 
+TEST_CASE("another memory keeps what the driver takes, and no measured time of the device") {
+  ClusterSpec spec = cluster("dgx-h100", 8);
+  const Device own = make_topology(spec)->device();
+  spec.override.memory_bytes = own.memory * 2;
+  const auto larger = make_topology(spec);
+  REQUIRE(larger->device().usable_memory == own.usable_memory + own.memory);
+  REQUIRE(larger->device().measured == own.measured);
+  spec.override.memory_bytes_per_s = own.memory_bandwidth;
+  REQUIRE(make_topology(spec)->unverified() == larger->unverified());
+  spec.override.memory_bytes_per_s = own.memory_bandwidth * 2;
+  const auto faster = make_topology(spec);
+  REQUIRE(faster->device().memory_bandwidth == own.memory_bandwidth * 2);
+  REQUIRE(!own.measured.empty());
+  REQUIRE(faster->device().measured.empty());
+  REQUIRE(faster->unverified().size() == larger->unverified().size() + 1);
+  spec.override.memory_bytes = own.memory - own.usable_memory;
+  REQUIRE_THROWS_AS(make_topology(spec), InfeasibleError);
+}
+
 TEST_CASE("fewer devices of a node may be used where links stay in place") {
   ClusterSpec spec = cluster("dgx-a100-80gb", 8);
   const auto t = on_half_nodes(spec);

@@ -74,9 +74,9 @@ Assessment assess(const CandidatePlan& candidate, const std::string& stack) {
 std::string measured_note(const Assessment& a, const Assessment& b) {
   const bool of_a = a.prediction.measured_products.has_value(), of_b = b.prediction.measured_products.has_value();
   if (of_a == of_b) return "";
-  const Assessment &measured = of_a ? a : b, &computed = of_a ? b : a;
-  return "matrix products of " + measured.topology->device().name + " are measured, those of " + computed.topology->device().name +
-         " are computed from its rates";
+  const std::string measured = (of_a ? a : b).topology->device().name, computed = (of_a ? b : a).topology->device().name;
+  if (measured == computed) return "matrix products of one plan are measured, those of the other are computed from the device's rates";
+  return "matrix products of " + measured + " are measured, those of " + computed + " are computed from its rates";
 }
 
 CandidatePlan with_network(const Assessment& a, double factor) {

@@ -314,6 +314,19 @@ class Limits(WithFolder):
         self.assertIn("shard more (parallel.zero_stage), split it further or let", error)
         self.assertNotIn("training.recompute", error)
 
+    def test_another_memory_of_the_devices_can_be_asked_for(self):
+        small = self.folder.plan(changed(H100, **{"model.preset": "llama3-70b", "parallel.zero_stage": 3, "training.recompute": "none"}), "small.json")
+        answer = plan(small, "--tokens", "1e12", "--what-if", "cluster.override.memory_bytes=320 GiB",
+                      "--what-if", "cluster.override.memory_bytes_per_s=33.5 TB/s", "--what-if", "cluster.override.memory_bytes_per_s=1.675 TB/s", code=4)
+        large, fast, slow = answer["what_if"]
+        self.assertEqual((answer["best"]["memory"]["verdict"], large["fits"], fast["fits"]), ("too large", True, False))
+        self.assertLess(fast["days"], slow["days"])
+        self.assertIn("matrix products of one plan are measured, those of the other are computed", fast["note"])
+        notes = tandem.tandem_json("simulate", self.folder.plan(changed(H100, **{"cluster.override": {"memory_bytes_per_s": "6.7 TB/s"}})))["notes"]
+        self.assertTrue(any("no time measured on H100" in note for note in notes), notes)
+        code, _, error = run("simulate", self.folder.plan(changed(H100, **{"cluster.override": {"memory_bytes": "160 Gb"}})))
+        self.assertEqual((code, "cluster.override.memory_bytes" in error), (3, True), error)
+
     def test_what_a_model_lacks_is_named(self):
         for given, lacks in ((("--cluster", "dgx-h100"), "--devices"), (("--devices", 8), "--cluster"), ((), "--cluster and --devices")):
             error = run("plan", "llama3-8b", "--tokens", "1e12", *given)[2]
