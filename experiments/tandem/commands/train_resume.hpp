@@ -6,6 +6,7 @@
 #include <string>
 
 #include "exec/checkpoint/checkpoint.hpp"
+#include "models/graph/segments.hpp"
 #include "models/plan/plan.hpp"
 
 namespace tandem::program {
