@@ -80,6 +80,8 @@ std::string precision(const std::string& name) { return R"({"training": {"precis
 
 const std::string kLlama = R"({"model": {"family": "llama"}})", kExperts = R"({"model": {"moe": {"num_experts": 4, "experts_per_token": 2}}})";
 
+const std::string kRecurrence = R"({"model": {"attention_gate": true, "recurrence": {"heads": 4, "key_heads": 2, "key_dim": 6, "value_dim": 5, "layers": "ra"}}})";
+
 std::vector<std::pair<std::string, Plan>> plans() {
   const std::string dropout = R"({"training": {"dropout": {"hidden": 0.1, "attention": 0.1}}})";
   return {{"gpt", patched({precision("fp32")})},
@@ -90,6 +92,7 @@ std::vector<std::pair<std::string, Plan>> plans() {
           {"llama", patched({kLlama, precision("fp32")})},
           {"llama, flash", patched({kLlama, precision("fp32"), R"({"training": {"flash_attention": true}})"})},
           {"llama, bf16, zero 3", patched({kLlama, precision("bf16"), R"({"parallel": {"data": 2, "zero_stage": 3}})"})},
+          {"recurrence", patched({kLlama, precision("fp32"), kRecurrence})},
           {"experts", patched({kExperts, precision("fp32")})},
           {"lamb", patched({precision("fp32"), R"({"training": {"optimizer": "lamb"}})"})},
           {"sgd", patched({precision("fp32"), R"({"training": {"optimizer": "sgd", "momentum": 0.9}})"})},

@@ -146,6 +146,28 @@ TEST_CASE("tensor ranks share a recurrence's heads, and pipelines and data ranks
   }
 }
 
+TEST_CASE("tensor ranks cut each matrix of a layer's first product by itself") {
+  using Rows = std::vector<std::vector<std::int64_t>>;  // of each block: start of both ranks' shares, rows, whether it continues
+  const auto rows = [](const json& model, const std::string& name, std::int64_t full) {
+    Rows found;
+    const TaskGraph graph = graph_of(plan_of(model, {{"tensor", 2}}));
+    for (const Param& p : graph.programs[0].params)
+      if (p.name == name) {
+        CHECK(p.full_rows == full);
+        found.push_back({p.share(0), p.share(1), p.rows, p.continues});
+      }
+    return found;
+  };
+  const std::int64_t scalars = kMixed + kValues;
+  CHECK(rows(recurrence("gated_delta"), "layer0.recurrence_in.weight", scalars + 2 * kHeads) ==
+        Rows{{0, kMixed / 2, kMixed / 2, 0},
+             {kMixed, kMixed + kValues / 2, kValues / 2, 1},
+             {scalars, scalars + kHeads, kHeads, 1}});
+  // One head of keys and values for both ranks, behind the queries of its group.
+  CHECK(rows({{"attention_gate", true}, {"num_kv_heads", 1}}, "layer0.qkv.weight", 2 * kHidden + 16) ==
+        Rows{{0, kHidden / 2, kHidden / 2, 0}, {kHidden, 3 * kHidden / 2, kHidden / 2, 1}, {2 * kHidden, 2 * kHidden, 16, 1}});
+}
+
 TEST_CASE("recurrences, single sublayers and gates are lowered in every schedule, with sharding and recomputation") {
   int lowered = 0;
   const json models[] = {recurrence("gated_delta"), recurrence("mamba2"), single(), {{"attention_gate", true}}};
