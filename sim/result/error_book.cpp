@@ -21,7 +21,6 @@ using nlohmann::json;
 constexpr std::string_view kFolder = "topology/errors";
 constexpr double kHostBound = 0.1;
 constexpr std::string_view kHostBoundName = "host-bound";
-constexpr double kLeastLeft = 0.2;
 constexpr std::string_view kDeviceWord = "device ";
 constexpr int kEnough = 8;  // records from which a situation is used alone
 
@@ -76,9 +75,9 @@ std::map<std::string, int> sources_of(const Entries& entries) {
   return out;
 }
 
-/// The error, as log(measured / predicted), of a step that waits `ratio` times as large a share for the host. The same factor is
-/// wrong in that share; what is left of the step is at least kLeastLeft.
-double rescaled(double error, double ratio) { return std::log(std::max(kLeastLeft, 1 + ratio * std::expm1(error))); }
+/// The error, as log(measured / predicted), of a step that waits `ratio` times as large a share for the host: the same factor is
+/// wrong in that share. A larger share than the records' has their error.
+double rescaled(double error, double ratio) { return std::log1p(std::min(ratio, 1.0) * std::expm1(error)); }
 
 /// Shares `weight` evenly over sources, and a source's share over its entries by their records.
 void add_votes(std::vector<Vote>& votes, const Entries& entries, double weight, double host_share) {

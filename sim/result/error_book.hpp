@@ -83,7 +83,7 @@ struct LogRange {
 /// sources on other devices together have one more. Few votes make a range wider, as Student's prediction interval is wider than
 /// the normal one. With fewer than eight records of the situation all of the device count; a device without any gets the book's
 /// wide default. Host-bound records' errors are taken for errors of what waits for the host, so they count in proportion to that share
-/// of the step. The result is widened by the book's factor for plans like those measured, or unlike them.
+/// of the step, where it is smaller than the records'. The result is widened by the book's factor for plans like those measured, or unlike them.
 LogRange log_range(const ErrorBook& book, const RangeQuestion& question);
 
 /// The range in seconds around the predicted step time, which always lies inside.
