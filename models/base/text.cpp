@@ -45,9 +45,9 @@ std::string nearest(std::string_view word, std::span<const std::string> known) {
     if (d < fewest && d < k.size()) fewest = d, best = k;
   }
   if (!best.empty()) return best;
-  const auto part = std::find_if(known.begin(), known.end(),
-                                 [&](const std::string& k) { return contains(k, word) || contains(word, k); });
-  return part == known.end() ? std::string() : *part;
+  for (const std::string& k : known)  // of names that have the word in them, the one with least beside it
+    if ((contains(k, word) || contains(word, k)) && (best.empty() || k.size() < best.size())) best = k;
+  return best;
 }
 
 std::string list_text(std::span<const std::string> words, std::string_view last) {

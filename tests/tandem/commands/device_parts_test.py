@@ -8,7 +8,7 @@ import time
 import unittest
 from pathlib import Path
 
-SOURCE = Path(os.environ["TANDEM_SOURCE"])
+SOURCE = Path(os.environ.get("TANDEM_SOURCE", ".")).resolve()
 sys.path.insert(0, str(SOURCE / "experiments" / "device"))
 import machine  # noqa: E402
 import run  # noqa: E402
