@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """The parts that a machine with a GPU runs: what they keep, what they end, and whose faults they count. Needs no GPU."""
 import json
-import os
 import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
-SOURCE = Path(os.environ.get("TANDEM_SOURCE", ".")).resolve()
+SOURCE = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(SOURCE / "experiments" / "device"))
 import machine  # noqa: E402
 import run  # noqa: E402
