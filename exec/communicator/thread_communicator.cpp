@@ -1,7 +1,7 @@
 #include "exec/communicator/thread_communicator.hpp"
 
-#include <exception>
 #include <algorithm>
+#include <exception>
 
 #include "exec/communicator/call_text.hpp"
 #include "exec/communicator/collective_share.hpp"

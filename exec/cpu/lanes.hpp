@@ -42,6 +42,11 @@ inline T lane_sum(std::int64_t n, Term term) {
   return lane_fold(n, T{0}, term, [](T a, T b) { return a + b; });
 }
 
+template <class T>
+inline T dot(std::int64_t n, const T* a, const T* b) {
+  return lane_sum<T>(n, [=](std::int64_t i) { return a[i] * b[i]; });
+}
+
 /// The largest term, at least `start`. NaN terms are ignored.
 template <class T, class Term>
 inline T lane_max(std::int64_t n, T start, Term term) {

@@ -1,6 +1,5 @@
 // Operations that consist of matrix products.
 #include <algorithm>
-#include <array>
 
 #include "exec/cpu/attention.hpp"
 #include "exec/cpu/column_sums.hpp"
@@ -12,6 +11,7 @@
 #include "exec/cpu/split.hpp"
 #include "exec/cpu/team_product.hpp"
 #include "exec/shared/activations.hpp"
+#include "models/ops/column_blocks.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -60,8 +60,7 @@ T* joined_room(std::int64_t elements) {
 // Calls body(block's first column, its columns, start of row r in it) for each block of each row of a [rows, cols] matrix.
 template <class F>
 void each_block_row(const Call& call, const ColumnBlocks& blocks, std::int64_t rows, std::int64_t cols, F body) {
-  const std::array widths{blocks.first, blocks.second, cols - blocks.first - blocks.second};
-  each_row(call, rows, cols, [&](std::int64_t r) {
+  each_row(call, rows, cols, [&, widths = widths_of(blocks, cols)](std::int64_t r) {
     std::int64_t col = 0;
     for (const std::int64_t width : widths) {
       body(r * cols + col, width, rows * col + r * width);
@@ -82,18 +81,17 @@ const F* stored_a(const MatMul& op, const Call& call) {
 }
 
 template <class T, class F>
-Product<T, F> product_of(const MatMul& op, const Call& call) {
-  const Factor<F> a{stored_a<F>(op, call), op.trans_a ? op.m : op.k, op.trans_a};
+Product<T, F> product_of(const MatMul& op, const F* a, const Call& call) {
   const Factor<F> b{call.in<F>(1), op.trans_b ? op.k : op.n, op.trans_b};
-  return {op.m, op.n, op.k, a, b, nullptr, op.n};
+  return {op.m, op.n, op.k, {a, op.trans_a ? op.m : op.k, op.trans_a}, b, nullptr, op.n};
 }
 
 // Adds a finished product to the old result. It is computed separately, so its bits equal those of a product that overwrites. Hence
 // the sum over n micro-batches is equal in sequence and on n ranks.
 template <class T, class F>
-void matmul_added(const MatMul& op, Call& call) {
+void matmul_added(const MatMul& op, const F* a, Call& call) {
   require(!op.bias, "a product that accumulates has no bias");
-  Product<T, F> product = product_of<T, F>(op, call);
+  Product<T, F> product = product_of<T, F>(op, a, call);
   product.c = product_room<T>(op.m * op.n);
   book_and_share(product, call);
   add_product(product.c, op.m * op.n, op.total, call);
@@ -188,9 +186,10 @@ void activate(const MatMul& op, Call& call) {
 
 template <class T, class F>
 void matmul(const MatMul& op, Call& call) {
-  if (op.sums) write_column_sums(call, stored_a<F>(op, call), op.k, op.m, call.out<T>(1));
-  if (op.accumulate) return matmul_added<T, F>(op, call);
-  Product<T, F> product = product_of<T, F>(op, call);
+  const F* const a = stored_a<F>(op, call);
+  if (op.sums) write_column_sums(call, a, op.k, op.m, call.out<T>(1));
+  if (op.accumulate) return matmul_added<T, F>(op, a, call);
+  Product<T, F> product = product_of<T, F>(op, a, call);
   const bool parted = op.blocks.any() && op.trans_b;
   T* const c = call.out<T>(0);
   product.c = parted ? joined_room<T>(op.m * op.n) : c;

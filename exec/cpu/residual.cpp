@@ -4,6 +4,7 @@
 #include "exec/cpu/column_sums.hpp"
 #include "exec/cpu/dropout.hpp"
 #include "exec/cpu/kernels.hpp"
+#include "models/ops/column_blocks.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -24,7 +25,7 @@ void each_masked_run(const Op& op, const KernelContext& context, F body) {
 template <class T>
 void compute(const BiasGrad& op, Call& call) {
   std::int64_t col = 0;
-  for (const std::int64_t width : {op.blocks.first, op.blocks.second, op.cols - op.blocks.first - op.blocks.second}) {
+  for (const std::int64_t width : widths_of(op.blocks, op.cols)) {
     if (width > 0) write_column_sums(call, call.in<T>(0) + op.rows * col, op.rows, width, call.out<T>(0) + col);
     col += width;
   }

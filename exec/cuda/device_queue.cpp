@@ -62,10 +62,12 @@ struct DeviceQueue::Planner {
 
   void operator()(const device::Product& p) const { q.products_.prepare(p, q.stream_); }
   void operator()(const device::FlashKernel& kernel) const {
-    if (device::beyond_libraries(kernel).empty()) q.attention_.prepare_forward(device::calls_of(kernel).front());
+    if (!device::beyond_libraries(kernel).empty()) return;
+    for (const device::AttentionCall& call : device::calls_of(kernel)) q.attention_.prepare_forward(call);
   }
   void operator()(const device::FlashGradKernels& kernels) const {
-    if (device::beyond_libraries(kernels).empty()) q.attention_.prepare_backward(device::calls_of(kernels).front());
+    if (!device::beyond_libraries(kernels).empty()) return;
+    for (const device::AttentionCall& call : device::calls_of(kernels)) q.attention_.prepare_backward(call);
   }
   void operator()(const auto&) const {}
 };

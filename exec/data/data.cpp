@@ -14,7 +14,7 @@
 namespace tandem::exec {
 namespace {
 
-/// Numbers of a file's first token in a part of it and of the first one behind.
+/// Indices of the first token of a part and of the first one after it.
 std::pair<std::int64_t, std::int64_t> part_of(const TokenFile& file, const TextPart& part) {
   require(0 <= part.begin && part.begin <= part.end && part.end <= 1, "a part of a text lies within it");
   const auto size = static_cast<double>(file.count());

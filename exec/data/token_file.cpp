@@ -71,7 +71,7 @@ TokenType type_of(const std::string& index, int code) {
     case 5: return TokenType::int64;
     case 8: return TokenType::uint16;
     default:
-      throw ConfigError(Problem{index, "type of token ids", std::to_string(code), "is no whole number's in Megatron-LM's data sets",
+      throw ConfigError(Problem{index, "type of token ids", std::to_string(code), "is no type of whole numbers in Megatron-LM's data sets",
                                 "make the data set again with whole numbers (codes 1 to 5 and 8)"});
   }
 }

@@ -18,11 +18,10 @@ struct TokenFile {
   std::string path;
   std::string bytes;
   TokenType type = TokenType::byte;
-  std::size_t header = 0;  ///< bytes before the first token
+  std::size_t header = 0;         ///< bytes before the first token
+  std::int64_t vocab_size = 256;  ///< of a text of bytes; else one more than the largest id
 
   std::int64_t count() const;
-  /// Number of different tokens: 256 for a text, else one more than the largest id.
-  std::int64_t vocab_size = 256;
   /// Writes the tokens from number `first` on. Thread-safe.
   void read(std::int64_t first, std::span<std::int32_t> tokens) const;
   /// The bytes of tokens `first` to `last` - 1.
@@ -35,7 +34,7 @@ struct TokenFile {
 /// - a file of llm.c: a header of 1,024 bytes, then ids of 2 or 4 bytes (karpathy/llm.c: dev/data/data_common.py)
 /// - any other file: a text of bytes.
 /// Throws ConfigError if a file cannot be read, is no regular file, exceeds half of the host's memory, is damaged, holds no token
-/// ids, or is a .bin that says of no type.
+/// ids, or is a .bin without a type of ids.
 std::shared_ptr<const TokenFile> read_token_file(const std::string& path);
 
 }  // namespace tandem::exec

@@ -18,8 +18,8 @@ struct RunProgress {
 };
 
 /// Learning rate of step `progress.step`. During warm-up it is peak * done / warmup, where `done` includes this step. Then it stays
-/// there until decay_start, and falls from peak to minimum over (decay_start, decay_over]; the work done before this step counts. Throws ContractError for a unit other
-/// than steps, samples or tokens.
+/// at its peak until decay_start, and falls from peak to minimum over (decay_start, decay_over]; the work done before this step counts.
+/// Throws ContractError for a unit other than steps, samples or tokens.
 double learning_rate(const LearningRate& schedule, const RunProgress& progress);
 
 }  // namespace tandem::exec

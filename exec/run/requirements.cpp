@@ -10,8 +10,7 @@
 namespace tandem::exec {
 
 void require_steps_left(const SavedState* resume, std::int64_t steps, const EvaluationRhythm& evaluation) {
-  if (resume == nullptr || resume->facts().steps < steps) return;
-  if (resume->facts().steps == steps && due_after(steps, evaluation)) return;
+  if (resume == nullptr || goes_on(resume->facts().steps, steps, evaluation)) return;
   throw ConfigError(Problem{"", "training.steps", std::to_string(steps),
                             "the state to resume has " + std::to_string(resume->facts().steps) + " steps behind it",
                             "give more steps: they count from the beginning of the run"});

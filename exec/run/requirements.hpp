@@ -11,8 +11,8 @@
 
 namespace tandem::exec {
 
-/// Throws ConfigError if the resumed state already has `steps` steps or more, and no evaluation is due right after them. nullptr:
-/// nothing is resumed, so it passes.
+/// Throws ConfigError if a run of `steps` steps does not go on from the resumed state (goes_on). nullptr: nothing is resumed, so it
+/// passes.
 void require_steps_left(const SavedState* resume, std::int64_t steps, const EvaluationRhythm& evaluation);
 
 /// Throws InfeasibleError if the backend cannot perform one of the graph's computations with its operand types.

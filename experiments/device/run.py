@@ -179,15 +179,15 @@ def earlier(file):
 
 def results_of(part, build, out, chosen, until):
     """Yields results as they are made."""
-    todo = [c for c in commands(part, build, out) if chosen(c[0])] if part not in ("bench", "unseen") else []
+    jobs = [c for c in commands(part, build, out) if chosen(c[0])] if part not in ("bench", "unseen") else []
     if part == "bench":
         yield from beside_pytorch(build, out, chosen, until)
     elif part == "unseen":
         yield from unseen.measure(WORK, out, lambda plan, *more: train(build, plan, *more), surroundings(), until, chosen, cluster())
     elif part == "test":
-        yield from tested(todo, until)
+        yield from tested(jobs, until)
     else:
-        for name, command, environment in todo:
+        for name, command, environment in jobs:
             result = run(name, command, environment, until - time.monotonic())
             if part == "sanitize":
                 result |= faults_in(WORK / f"{name.replace(' ', '-')}.log")
@@ -200,10 +200,10 @@ def results_of(part, build, out, chosen, until):
                 packed.add(log, log.name)
 
 
-def tested(todo, until):
+def tested(jobs, until):
     """Yields the results of tests, several of which run at a time."""
     with ThreadPoolExecutor(TESTERS) as crew:
-        for ending in as_completed([crew.submit(lambda c=c: run(*c, until - time.monotonic())) for c in todo]):
+        for ending in as_completed([crew.submit(lambda c=c: run(*c, until - time.monotonic())) for c in jobs]):
             result = ending.result()
             if result["exit"] not in (0, None):
                 print(f"{result['name']}: exit {result['exit']}\n{result['end'][-1200:]}", flush=True)

@@ -50,7 +50,7 @@ std::vector<Segment> with_evaluations(const Plan& plan, const std::vector<Segmen
     for (std::int64_t begin = s.first_step; begin < last;) {
       const std::int64_t end = std::min(last, (begin / rhythm.every + 1) * rhythm.every);
       all.push_back(part_of(s, begin, end));
-      if (end % rhythm.every == 0)
+      if (due_after(end, rhythm))
         all.push_back({Segment::Kind::evaluate, plan.training.global_batch_size, rhythm.batches, end, 0});
       begin = end;
     }

@@ -34,6 +34,10 @@ struct EvaluationRhythm {
 };
 /// Whether an evaluation follows `steps` optimizer steps.
 inline bool due_after(std::int64_t steps, const EvaluationRhythm& rhythm) { return rhythm.every > 0 && steps % rhythm.every == 0; }
+/// Whether a run of `steps` optimizer steps goes on after `done` of them: with a step, or with an evaluation.
+inline bool goes_on(std::int64_t done, std::int64_t steps, const EvaluationRhythm& rhythm) {
+  return done < steps || (done == steps && due_after(done, rhythm));
+}
 /// `training` with an evaluation after every `rhythm.every`-th step. A segment with an evaluation in its middle is split.
 std::vector<Segment> with_evaluations(const Plan& plan, const std::vector<Segment>& training, const EvaluationRhythm& rhythm);
 

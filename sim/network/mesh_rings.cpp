@@ -198,7 +198,7 @@ std::optional<MeshRings> rings_of_nodes(const Topology& topology, const std::vec
   if (!rings || !std::all_of(nodes.begin(), nodes.end(), alike)) return {};
   MeshRings all = *rings;
   all.links.clear();
-  for (const auto& [node, ranks] : nodes)  // a node's links have the first one's numbers, all later by as much
+  for (const auto& [node, ranks] : nodes)  // links of each node have the first one's numbers plus a constant
     for (const std::int32_t l : rings->links) all.links.push_back(l + link(ranks) - link(first));
   return all;
 }

@@ -19,8 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kFolder = "topology/errors";
-constexpr double kHostBound = 0.1;
-constexpr std::string_view kHostBoundName = "host-bound";
+constexpr double kHostBoundShare = 0.1;
 constexpr std::string_view kDeviceWord = "device ";
 constexpr int kEnough = 8;  // records from which a situation is used alone
 
@@ -84,7 +83,7 @@ void add_votes(std::vector<Vote>& votes, const Entries& entries, double weight, 
   const auto sources = sources_of(entries);
   for (const ErrorEntry* e : entries) {
     const double share = static_cast<double>(e->records) / sources.at(e->source) / static_cast<double>(sources.size());
-    const bool by_share = e->situation == kHostBoundName && e->host_share > 0 && host_share > 0;
+    const bool by_share = e->situation == kHostBound && e->host_share > 0 && host_share > 0;
     const double each = weight * share / static_cast<double>(e->quantiles.size());
     for (double q : e->quantiles) votes.push_back({by_share ? rescaled(q, host_share / e->host_share) : q, each});
   }
@@ -165,7 +164,7 @@ double host_share(const Prediction& p) {
 }
 
 std::string situation_of(const Prediction& p, const Topology& topology) {
-  if (host_share(p) >= kHostBound) return std::string(kHostBoundName);
+  if (host_share(p) >= kHostBoundShare) return std::string(kHostBound);
   return topology.devices() > topology.devices_per_node() ? "many nodes" : "one node";
 }
 

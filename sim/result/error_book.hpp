@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/plan/plan_traits.hpp"
@@ -41,7 +42,8 @@ struct ErrorBook {
 /// The share of outcomes that a range is meant to hold.
 inline constexpr double kRangeShare = 0.8;
 
-/// The situation of a prediction, by which errors are kept: "host-bound" if the critical rank waits for launches a tenth of the
+inline constexpr std::string_view kHostBound = "host-bound";
+/// The situation of a prediction, by which errors are kept: kHostBound if the critical rank waits for launches a tenth of the
 /// step or more, else "one node" or "many nodes".
 std::string situation_of(const Prediction& prediction, const Topology& topology);
 
@@ -82,8 +84,9 @@ struct LogRange {
 /// The range that should hold 80 % of measured step times. Every source in the same situation on the same device has one vote; all
 /// sources on other devices together have one more. Few votes make a range wider, as Student's prediction interval is wider than
 /// the normal one. With fewer than eight records of the situation all of the device count; a device without any gets the book's
-/// wide default. Host-bound records' errors are taken for errors of what waits for the host, so they count in proportion to that share
-/// of the step, where it is smaller than the records'. The result is widened by the book's factor for plans like those measured, or unlike them.
+/// wide default. Errors of host-bound records are taken for errors of the time that waits for the host. So they count in proportion
+/// to that share of the step, if it is smaller than the records'. The result is widened by the book's factor for plans like those
+/// measured, or unlike them.
 LogRange log_range(const ErrorBook& book, const RangeQuestion& question);
 
 /// The range in seconds around the predicted step time, which always lies inside.

@@ -214,7 +214,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   RangeQuestion question = range_question(out, topology, traits_on(plan, topology));
   question.without = wanted.range_without;
   out.range = step_range(load_error_book(), out, question);
-  if (question.situation == "host-bound")
+  if (question.situation == kHostBound)
     out.notes.push_back("launches by the host take a tenth of the step or more: the range is that of such steps");
   fill_lanes(out, plan, setup, simulated, wanted);
   if (perturbation.any())

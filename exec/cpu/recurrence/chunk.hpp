@@ -7,12 +7,14 @@
 // mamba2: delta = u v. gated_delta: (I + A) delta = b V - b exp(G) K S, A[i,j] = b[i] D[i,j] k[i] k[j] for j < i; with
 // T = (I + A)^-1, delta = T (b V) - (T (b exp(G) K)) S.
 
+#include <algorithm>
 #include <cmath>
 
 #include "exec/cpu/call.hpp"
 #include "exec/cpu/gemm/gemm.hpp"
 #include "exec/cpu/lanes.hpp"
 #include "exec/cpu/room.hpp"
+#include "exec/shared/activations.hpp"
 #include "exec/shared/vector_math.hpp"
 
 namespace tandem::exec::cpu {
@@ -26,10 +28,6 @@ struct ChunkPlace {
 template <class T>
 T softplus(T x) {
   return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
-}
-template <class T>
-T sigmoid(T x) {
-  return T{1} / (T{1} + std::exp(-x));
 }
 
 /// The operands of a recurrence, and products of one thread.
@@ -170,7 +168,7 @@ class ChunkScan {
       h.amount.data()[i] = u;
       h.log_decay.data()[i] = rate * u;
       h.sums.data()[i] = sum += rate * u;
-      if (of_.delta()) h.learn.data()[i] = sigmoid(s[1]);
+      if (of_.delta()) h.learn.data()[i] = Silu::sigmoid(s[1]);
     }
     for (std::int64_t i = 0; i < c.count; ++i) {
       T* row = h.decays.data() + i * c.count;

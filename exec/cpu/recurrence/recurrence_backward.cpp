@@ -38,11 +38,6 @@ struct HeadGradients {
         keys(delta ? n * d.key_dim : 0), inverse(delta ? n * n : 0) {}
 };
 
-template <class T>
-T dot(std::int64_t n, const T* a, const T* b) {
-  return lane_sum<T>(n, [=](std::int64_t i) { return a[i] * b[i]; });
-}
-
 // One sequence and key head at a time.
 template <class T>
 class BackwardScan {
@@ -254,7 +249,7 @@ class BackwardScan {
       const std::int64_t at = of_.scalar(of_.row(c) + i, number);
       later += g_.sums.data()[i];  // log-decay i is in the sums of all later positions
       decay += later * h.log_decay.data()[i];
-      const T d = (g_.amount.data()[i] + rate * later) * sigmoid(of_.scalars[at] + of_.step[number]);
+      const T d = (g_.amount.data()[i] + rate * later) * Silu::sigmoid(of_.scalars[at] + of_.step[number]);
       to_.dscalars[at] = d;
       step += d;
       if (!of_.delta()) continue;

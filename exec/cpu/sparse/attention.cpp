@@ -35,7 +35,7 @@ struct Pairs {
   }
   // to[j] = scale * dot(query, key_j) for the keys of a list. `keys`: the key rows of the query's head.
   void scores(const T* query, const HeadRows& keys, List list, T* to) const {
-    for (std::size_t j = 0; j < list.size(); ++j) to[j] = scale * dot(query, kv + keys.at(list[j]), dims.head_dim);
+    for (std::size_t j = 0; j < list.size(); ++j) to[j] = scale * dot(dims.head_dim, query, kv + keys.at(list[j]));
   }
 };
 
@@ -131,14 +131,14 @@ class Backward {
   void row(const Head& at, std::int64_t i, List list, T* p) const {
     const std::int64_t n = length(list), dim = pairs_.dims.head_dim, wide = pairs_.dims.value_width();
     const T *q = pairs_.q + at.query.at(i), *dc = dcontext_ + at.context.at(i);
-    const T total = dot(context_ + at.context.at(i), dc, wide), stat = stats_[pairs_.statistic(at.sequence, at.head, i)];
+    const T total = dot(wide, context_ + at.context.at(i), dc), stat = stats_[pairs_.statistic(at.sequence, at.head, i)];
     T* dq = dq_ + at.query.at(i);
     std::fill_n(dq, dim, T{0});
     pairs_.scores(q, at.key, list, p);
     each(n, [=](std::int64_t j) { p[j] = exp_saturating(p[j] - stat); });
     for (std::size_t j = 0; j < list.size(); ++j) {
       const std::int64_t key = at.key.at(list[j]), value = at.value.at(list[j]);
-      const T ds = pairs_.scale * p[j] * (dot(dc, pairs_.kv + value, wide) - total);
+      const T ds = pairs_.scale * p[j] * (dot(wide, dc, pairs_.kv + value) - total);
       add_scaled(wide, p[j], dc, dkv_ + value);
       add_scaled(dim, ds, pairs_.kv + key, dq);
       add_scaled(dim, ds, q, dkv_ + key);

@@ -25,11 +25,6 @@ class KeyLists {
   std::int64_t listed_;
 };
 
-template <class T>
-T dot(const T* a, const T* b, std::int64_t n) {
-  return lane_sum<T>(n, [=](std::int64_t i) { return a[i] * b[i]; });
-}
-
 /// to += factor from
 template <class T>
 void add_scaled(std::int64_t n, T factor, const T* from, T* to) {

@@ -151,7 +151,7 @@ class Learner {
     std::fill_n(ds, n, T{0});
     for (std::int64_t h = 0; h < heads; ++h) {
       T* p = slopes + h * listed;
-      for (std::size_t j = 0; j < list.size(); ++j) p[j] = dot(q_ + (row * heads + h) * dim, k_ + keys.at(list[j]), dim);
+      for (std::size_t j = 0; j < list.size(); ++j) p[j] = dot(dim, q_ + (row * heads + h) * dim, k_ + keys.at(list[j]));
       each(n, [=, w = w_[row * heads + h]](std::int64_t j) { ds[j] += w * (p[j] > 0 ? p[j] : T{0}); });
     }
     score_gradients(target_ + row * listed, n, ds);

@@ -19,8 +19,8 @@ struct ResumeOptions {
   bool other_eval_data = false;      ///< --eval-data, too
 };
 
-/// The checkpoint to resume, after checking that `plan` continues it with a step left; nullopt if none is given. Throws
-/// ConfigError.
+/// The checkpoint to resume, after checking that `plan` continues it and that a step or an evaluation is left; nullopt if none is
+/// given. Throws ConfigError.
 std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const Plan& plan, const EvaluationRhythm& evaluation);
 
 /// Sets the end of the plan's learning rate decay: the command's, else the plan's, else the saved run's. Logs what is taken from

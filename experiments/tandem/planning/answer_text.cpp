@@ -177,8 +177,8 @@ std::string device_mark(const Option& o) {
 std::string option_line(const Option& o, std::size_t width, const Span& span, bool fewest) {
   const Budget& b = o.budget;
   std::string out = "  " + padded(o.assessment.candidate.at, width) + aligned(figure(span.of(b.days.value)), 8);
-  out += aligned(money_short(b), 14) +
-                    aligned(b.energy ? figure(b.energy->kwh.value / 1000) : "-", 9) + aligned(percent(b.goodput), 9);
+  out += aligned(money_short(b), 14) + aligned(b.energy ? figure(b.energy->kwh.value / 1000) : "-", 9);
+  out += aligned(percent(b.goodput), 9);
   if (b.in_time) out += aligned(likelihood(*b.in_time), 11);
   if (o.conditions.budget) out += aligned(b.in_budget ? likelihood(*b.in_budget) : "-", 11);
   const char* verdicts[] = {"", "  tight", "  too large"};

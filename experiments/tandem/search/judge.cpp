@@ -241,9 +241,8 @@ Simulated Judge::simulate(CandidateId id) const {
   options.seeds_at_once = 1;
   options.every_breakdown = false;
   const Prediction p = sim::simulate(plan, graph, *topology_, options);
-  const double launches = p.roles[p.critical_role].time_breakdown_s.at("launch") / std::max(p.step_time.seconds(), 1e-12);
   return {id,     p.step_time.ps(), p.range.low_s,    p.range.high_s, p.roles[neediest_role(p)].needed_bytes.count(),
-          skipped_.any_memory || p.fits, true,             p.tokens_per_s,   p.mfu, launches};
+          skipped_.any_memory || p.fits, true,             p.tokens_per_s,   p.mfu, sim::host_share(p)};
 }
 
 std::string Judge::host_note(const Simulated& s) const {

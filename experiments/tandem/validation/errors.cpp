@@ -51,7 +51,7 @@ std::map<Place, Records> by_place(const std::vector<JudgedRecord>& records) {
     place.errors.push_back(error_of(r));
     place.like.insert(r.plan.traits.words.begin(), r.plan.traits.words.end());
     place.devices = std::max(place.devices, r.plan.traits.devices);
-    if (r.situation == "host-bound") place.host_shares += r.host_share;
+    if (r.situation == sim::kHostBound) place.host_shares += r.host_share;
   }
   return out;
 }

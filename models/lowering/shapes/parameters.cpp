@@ -4,6 +4,7 @@
 #include <array>
 
 #include "models/base/error.hpp"
+#include "models/ops/column_blocks.hpp"
 
 namespace tandem::lowering {
 namespace {
@@ -124,17 +125,17 @@ void add_kv_copies(std::vector<Param>& out, std::int64_t tensor, const Param& wh
 
 /// Splits a parameter into its blocks of rows, which tensor ranks cut one by one. The last one may have rows of keys.
 void add_blocks(std::vector<Param>& out, std::int64_t tensor, Param whole, const ParamSpec& spec) {
-  const std::int64_t before = spec.blocks.first + spec.blocks.second, last = whole.rows - before;
+  const auto widths = widths_of(spec.blocks, whole.rows);
   if (spec.kv_copies > 0) whole.full_rows -= (spec.kv_ranks - 1) * spec.kv_copies * (tensor / spec.kv_ranks);
   std::int64_t at = 0;
-  for (const std::int64_t rows : {spec.blocks.first, spec.blocks.second, last}) {
+  for (const std::int64_t rows : widths) {
     if (rows == 0) continue;
     Param p = whole;
     p.rows = p.outer = rows;
     p.first = at * tensor;
     p.offset += at * p.cols;
     p.continues = at > 0;
-    if (at == before && spec.kv_copies > 0) add_kv_copies(out, tensor, p, spec);
+    if (at + widths.back() == whole.rows && spec.kv_copies > 0) add_kv_copies(out, tensor, p, spec);
     else out.push_back(std::move(p));
     at += rows;
   }
