@@ -105,15 +105,22 @@ Function with(Kernels& kernels, const Scan& s, std::size_t operand) {
 
 }  // namespace
 
+namespace {
+
+/// Relative to the largest element: 50 roundings of a float, a few hundred of a double.
+constexpr double kInFloats = 3e-6, kInDoubles = 1e-13;
+
+}  // namespace
+
 TEST_CASE("a recurrence in chunks is the recurrence position by position, in one chunk and over several") {
   const RecurrenceRule rule = GENERATE(RecurrenceRule::gated_delta, RecurrenceRule::mamba2);
   const std::int64_t seq = GENERATE(1, 7, 64, 65, 128, 300);
   Kernels kernels;
   const Scan s(rule, 2, seq);
   const Values expected = by_positions(s);
-  check_close(s.forward(kernels), expected, 1e-13);
+  check_close(s.forward(kernels), expected, kInDoubles);
   Kernels floats(DType::fp32);
-  check_close(s.forward(floats), expected, 3e-6);
+  check_close(s.forward(floats), expected, kInFloats);
 }
 
 TEST_CASE("gradients of a recurrence equal slopes along every axis") {
@@ -146,7 +153,7 @@ TEST_CASE("heads that forget at once or never stay finite") {
   Kernels kernels(type);
   Scan s(rule, 1, 200);
   std::fill(s.in[2].begin(), s.in[2].end(), decay);
-  check_close(s.forward(kernels), by_positions(s), type == DType::fp32 ? 1e-4 : 1e-12);
+  check_close(s.forward(kernels), by_positions(s), type == DType::fp32 ? kInFloats : kInDoubles);
   for (const Values& gradient : s.backward(kernels)) CHECK(std::isfinite(largest(gradient)));
 }
 
