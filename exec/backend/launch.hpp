@@ -20,6 +20,7 @@ struct KernelContext {
   std::int64_t seq_length = 0;         ///< tokens of a whole sequence, in the encoder or decoder that holds the layer
   std::int32_t tensor_rank = 0, tensor_size = 1;
   std::int32_t expert_tensor_rank = 0;  ///< rank among those that shard the weights of the same experts
+  std::int32_t expert_rank = 0;         ///< rank among those that have different experts
   std::int32_t context_rank = 0, context_size = 1;
   StepTable* table = nullptr;          ///< the rank's step table, in the backend's memory
 };

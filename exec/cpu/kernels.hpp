@@ -167,6 +167,8 @@ void compute(const TopKRouterBackward& op, Call& call);
 template <class T>
 void compute(const BalanceGrad& op, Call& call);
 template <class T>
+void compute(const ExpertSlots& op, Call& call);
+template <class T>
 void compute(const MoeDispatch& op, Call& call);
 template <class T>
 void compute(const MoeDispatchBackward& op, Call& call);

@@ -1,10 +1,12 @@
 // Mixture of experts: routing, dispatch and combine (Shazeer et al., arXiv 1701.06538; Fedus et al., arXiv 2101.03961).
+#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <vector>
 
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/split.hpp"
+#include "exec/communicator/slices.hpp"
 #include "exec/shared/routing.hpp"
 
 namespace tandem::exec::cpu {
@@ -215,6 +217,31 @@ void compute(const BalanceGrad& op, Call& call) {
 }
 
 template <class T>
+void compute(const ExpertSlots& op, Call& call) {
+  const MoeDims& d = op.dims;
+  const std::int32_t *slots = call.in<std::int32_t>(0), *counts = call.in<std::int32_t>(1);
+  std::int32_t *placed = call.out<std::int32_t>(0), *here = call.out<std::int32_t>(1);
+  const std::int64_t first = call.context().expert_rank * d.here, choices = d.tokens * d.top_k;
+  std::int64_t row = 0;
+  std::vector<std::int64_t> end(static_cast<std::size_t>(d.experts)), shift = end;
+  for (std::int64_t m = 0; m < op.members; ++m, counts += d.experts, slots += choices, placed += choices, here += d.here) {
+    std::partial_sum(counts, counts + d.experts, end.begin());
+    for (std::int64_t e = first; e < first + d.here; ++e) {
+      const auto at = static_cast<std::size_t>(e);
+      shift[at] = row - (end[at] - counts[e]);
+      here[e - first] = counts[e];
+      row += counts[e];
+    }
+    require_room(row, d.rows());
+    for (std::int64_t i = 0; i < choices; ++i) {
+      const std::int64_t e = std::upper_bound(end.begin(), end.end(), slots[i]) - end.begin();
+      const bool mine = e >= first && e < first + d.here;
+      placed[i] = mine ? static_cast<std::int32_t>(slots[i] + shift[static_cast<std::size_t>(e)]) : -1;
+    }
+  }
+}
+
+template <class T>
 void compute(const MoeDispatch& op, Call& call) {
   const std::int64_t hidden = op.dims.hidden;
   const T *x = call.in<T>(0), *weights = op.weighted ? call.in<T>(2) : nullptr;
@@ -272,6 +299,7 @@ void compute(const MoeCombineBackward& op, Call& call) {
 TANDEM_KERNEL(TopKRouter);
 TANDEM_KERNEL(TopKRouterBackward);
 TANDEM_KERNEL(BalanceGrad);
+TANDEM_KERNEL(ExpertSlots);
 TANDEM_KERNEL(MoeDispatch);
 TANDEM_KERNEL(MoeDispatchBackward);
 TANDEM_KERNEL(MoeCombine);

@@ -9,6 +9,7 @@ TANDEM_LAUNCH(SlotsKernel);
 TANDEM_LAUNCH(RouterGradKernel);
 TANDEM_LAUNCH(ScaleGradKernel);
 TANDEM_LAUNCH(BalanceGradKernel);
+TANDEM_LAUNCH(ExpertSlotsKernel);
 TANDEM_LAUNCH(DispatchKernel);
 TANDEM_LAUNCH(CombineKernel);
 TANDEM_LAUNCH(CombineGradKernel);

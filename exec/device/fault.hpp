@@ -7,7 +7,7 @@
 
 namespace tandem::exec::device {
 
-enum class FaultKind : std::uint32_t { none, token, target, slot };
+enum class FaultKind : std::uint32_t { none, token, target, slot, room };
 
 /// Lies in memory that the host can read. Of several faults any one is kept.
 struct Fault {

@@ -16,6 +16,8 @@ inline void throw_of(const Fault& fault) {
     case FaultKind::token: throw DeviceError("token " + number + " is outside the embedding table");
     case FaultKind::target: throw DeviceError("target " + number + " is outside the vocabulary");
     case FaultKind::slot: throw DeviceError("row " + number + " is beyond the experts' rows");
+    case FaultKind::room:
+      throw DeviceError("experts of this rank get " + number + " rows, more than are planned for: raise model.moe.rows_bound");
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "exec/backend/step_table.hpp"
 #include "exec/device/chunk.hpp"
+#include "exec/device/fault.hpp"
 #include "exec/device/typed.hpp"
 #include "exec/shared/routing.hpp"
 
@@ -161,6 +162,50 @@ struct SlotsKernel {
     block.each(kThreads, [&](std::int64_t part) {
       std::int64_t row = before[part];
       each_of(part, [&](std::int64_t i) { slots[i] = row < before[kThreads] ? static_cast<std::int32_t>(row) : -1, ++row; });
+    });
+  }
+};
+
+/// ExpertSlots. One block per member. If the rows have no room, no choice has a row.
+struct ExpertSlotsKernel {
+  Form form;
+  const std::int32_t *slots, *counts;
+  std::int32_t *placed, *here;
+  MoeDims dims;
+  std::int64_t members, first_expert, room;
+  Fault* fault;
+
+  Grid grid() const { return {members, sizeof(std::int64_t) * static_cast<std::size_t>(2 * dims.experts)}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    auto* end = reinterpret_cast<std::int64_t*>(block.shared());  ///< of each expert's slots at the member
+    auto* row = end + dims.experts;                               ///< first row here of each of this rank's experts
+    const std::int64_t member = block.index(), choices = dims.tokens * dims.top_k;
+    const std::int32_t* mine = counts + member * dims.experts;
+    const auto rows_of = [&](std::int64_t first, std::int64_t last) {
+      return static_cast<std::int64_t>(block.template sum<double>((last - first) * dims.here, [&](std::int64_t i) {
+        return static_cast<double>(counts[(first + i / dims.here) * dims.experts + first_expert + i % dims.here]);
+      }));
+    };
+    const std::int64_t before = rows_of(0, member), all = before + rows_of(member, members);
+    const bool fits = all <= room;
+    block.each(1, [&](std::int64_t) {
+      if (!fits) fault->set(FaultKind::room, all);
+      for (std::int64_t e = 0, sum = 0; e < dims.experts; ++e) end[e] = sum += mine[e];
+      for (std::int64_t e = 0, sum = before; e < dims.here; sum += mine[first_expert + e], ++e) row[e] = sum;
+    });
+    block.each(dims.here, [&](std::int64_t e) { here[member * dims.here + e] = fits ? mine[first_expert + e] : 0; });
+    block.each(choices, [&](std::int64_t i) {
+      const std::int64_t slot = slots[member * choices + i];
+      std::int64_t low = 0, high = dims.experts;
+      while (low < high) {
+        const std::int64_t middle = (low + high) / 2;
+        if (end[middle] <= slot) low = middle + 1;
+        else high = middle;
+      }
+      const std::int64_t e = low - first_expert;
+      const bool placed_here = fits && e >= 0 && e < dims.here;
+      placed[member * choices + i] = placed_here ? static_cast<std::int32_t>(row[e] + slot - (end[low] - mine[low])) : -1;
     });
   }
 };

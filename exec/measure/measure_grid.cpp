@@ -298,6 +298,14 @@ class Grid : GridSizes {
   void add(Kind<BalanceGrad>) {
     experts([&](auto d) { ops_.push_back(BalanceGrad{d, 1}); });
   }
+  void add(Kind<ExpertSlots>) {
+    experts([&](MoeDims d) {
+      if (d.capacity > 0) return;
+      d.room = d.rows();
+      d.here = d.experts / 2;
+      ops_.push_back(ExpertSlots{d, 2});
+    });
+  }
   void add(Kind<MoeDispatch>) {
     experts([&](auto d) { ops_.push_back(MoeDispatch{d}); });
   }

@@ -255,6 +255,10 @@ class Sizes {
     return {with(in, o.routing.expert_scale, each), with({probs}, o.routing.expert_scale, each)};
   }
   OperandSizes operator()(const BalanceGrad& o) const { return {{ids(o.dims.experts)}, {v(o.dims.experts)}}; }
+  OperandSizes operator()(const ExpertSlots& o) const {
+    return {{ids(o.members * choices(o.dims)), ids(o.members * o.dims.experts)},
+            {ids(o.members * choices(o.dims)), ids(o.members * o.dims.here)}};
+  }
   OperandSizes operator()(const MoeDispatch& o) const {
     return {with({tokens(o.dims), ids(choices(o.dims))}, o.weighted, v(choices(o.dims))), {expert_rows(o.dims)}};
   }

@@ -46,6 +46,7 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
   rank_context_.seed = run.plan.training.seed;
   rank_context_.tensor_rank = coords_[Axis::tp];
   rank_context_.expert_tensor_rank = static_cast<std::int32_t>(positions_[static_cast<std::size_t>(Group::expert_tensor)]);
+  rank_context_.expert_rank = static_cast<std::int32_t>(positions_[static_cast<std::size_t>(Group::expert)]);
   rank_context_.tensor_size = static_cast<std::int32_t>(run.mesh.size(Axis::tp));
   rank_context_.context_rank = coords_[Axis::cp];
   rank_context_.context_size = static_cast<std::int32_t>(run.mesh.size(Axis::cp));

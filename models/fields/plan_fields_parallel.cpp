@@ -95,8 +95,8 @@ std::vector<PlanField> sharding_fields() {
             "Rows of experts travel for one micro-batch while another computes: a forward and a backward pass at once, layer by layer."},
            AT(parallel.overlap_experts)),
       choice({"parallel.token_dispatcher",
-              "How tokens reach the ranks of their experts: a row for each expert (alltoall), or once to each rank and once between two "
-              "nodes (deepep)."},
+              "How tokens reach the ranks of their experts: a row for each expert (alltoall), once to each rank and once between two "
+              "nodes (deepep), or every token to every rank (allgather)."},
              AT(parallel.token_dispatcher)),
       flag({"parallel.scatter_p2p", "Tensor ranks send a share each to the next stage, which gathers; default: the stack's."},
            AT(parallel.scatter_p2p)),

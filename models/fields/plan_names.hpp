@@ -63,7 +63,7 @@ struct Spelling<ScheduleKind> {
 };
 template <>
 struct Spelling<TokenDispatcher> {
-  static constexpr std::array<std::string_view, 2> names{"alltoall", "deepep"};
+  static constexpr std::array<std::string_view, 3> names{"alltoall", "deepep", "allgather"};
 };
 template <>
 struct Spelling<ContextMode> {

@@ -18,8 +18,9 @@ bool is_block(const Template& t) { return std::find(kBlocks.begin(), kBlocks.end
 
 bool is_experts(const Task& t) {
   const auto any = [&]<class... Ops>(std::type_identity<Ops>...) { return (std::holds_alternative<Ops>(t.op) || ...); };
-  return any(std::type_identity<MoeDispatch>(), std::type_identity<MoeDispatchBackward>(), std::type_identity<MoeCombine>(),
-             std::type_identity<MoeCombineBackward>(), std::type_identity<GroupedMatMul>(), std::type_identity<GroupedWeightGrad>(),
+  return any(std::type_identity<ExpertSlots>(), std::type_identity<MoeDispatch>(), std::type_identity<MoeDispatchBackward>(),
+             std::type_identity<MoeCombine>(), std::type_identity<MoeCombineBackward>(),
+             std::type_identity<GroupedMatMul>(), std::type_identity<GroupedWeightGrad>(),
              std::type_identity<GroupedBias>(), std::type_identity<GroupedBiasGrad>());
 }
 

@@ -9,10 +9,15 @@
 namespace tandem {
 
 /// Sizes of one layer's routing on one rank. capacity: most rows that an expert takes from one rank's tokens; 0: dropless.
+/// A rank that gathered the tokens of several ranks has rows for its own experts' choices alone: room for `room`, `here` experts.
 struct MoeDims {
   std::int64_t tokens, hidden, experts, top_k, capacity;
-  /// Rows sent to experts: `capacity` for each expert, or one for each choice of each token.
-  std::int64_t rows() const { return capacity > 0 ? experts * capacity : tokens * top_k; }
+  std::int64_t room = 0, here = 0;
+  bool by_element = false;  ///< only the simulator reads it: a stack that moves rows by single elements, twice
+  /// Rows for experts: `room`, or `capacity` for each expert, or one for each choice of each token.
+  std::int64_t rows() const { return room > 0 ? room : capacity > 0 ? experts * capacity : tokens * top_k; }
+  /// Rows that the plan expects to be used.
+  std::int64_t used_rows() const { return room > 0 ? tokens * top_k * here / experts : rows(); }
 };
 /// How logits become chosen experts and weights. Experts are chosen by their keys: the score plus, with `bias`, a bias per expert.
 struct RouterRule {
@@ -52,6 +57,11 @@ struct BalanceGrad {
   std::int64_t micro_batches;  ///< as in TopKRouterBackward
   double scale() const;
 };
+/// Finds this rank's experts among the choices of all `members` that it gathered tokens from, `dims` each (dropless). A choice of
+/// one of its `here` experts gets its row in order of (member, expert, token), as an exchange would bring it; others get slot -1.
+/// DeviceError if they are more than dims.room. in: slots[members, tokens, top_k], counts[members, experts] (int32, of TopKRouter);
+/// out: slots[members, tokens, top_k], counts[members, here] (int32)
+struct ExpertSlots { MoeDims dims; std::int64_t members; };
 /// Copies tokens' rows to their slots; unused rows are 0. `weighted`: multiplies rows by their weights here, not in MoeCombine.
 /// in: x[tokens, hidden], slots, [weights when weighted]; out: rows[dims.rows(), hidden]
 struct MoeDispatch { MoeDims dims; bool weighted = false; };

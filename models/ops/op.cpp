@@ -16,7 +16,7 @@ constexpr std::string_view kKindNames[kOpKinds] = {
       "unpack_columns", "head_norm", "head_norm_backward", "row_norm_sums", "row_norm", "row_norm_dots", "row_norm_backward", "latent_heads", "latent_heads_backward", "index_topk", "index_target", "index_topk_backward", "index_blocks", "index_blocks_backward",
       "short_conv", "short_conv_backward", "recurrence", "recurrence_backward", "gated_norm", "gated_norm_backward", "sigmoid_gate", "sigmoid_gate_backward", "rotary", "bias_dropout_add", "bias_dropout_add_backward", "bias_dropout_add_norm", "embedding", "embedding_backward",
       "position_dropout", "position_dropout_backward", "take_first", "take_first_backward", "vocab_max", "vocab_exp_sum",
-      "cross_entropy", "accumulate", "fill", "top_k_router", "top_k_router_backward", "balance_grad", "moe_dispatch", "moe_dispatch_backward",
+      "cross_entropy", "accumulate", "fill", "top_k_router", "top_k_router_backward", "balance_grad", "expert_slots", "moe_dispatch", "moe_dispatch_backward",
       "moe_combine", "moe_combine_backward", "grouped_matmul", "grouped_weight_grad", "grouped_bias", "grouped_bias_grad", "grad_norm", "clip_coefficient", "adamw",
       "sgd", "tensor_norms", "layerwise_moments", "layerwise_apply", "collective", "send", "recv", "host_copy"};
 static_assert(!kKindNames[kOpKinds - 1].empty(), "an operation has no name");

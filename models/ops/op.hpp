@@ -41,10 +41,10 @@ using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwis
                         GatedNormBackward, SigmoidGate, SigmoidGateBackward, Rotary, BiasDropoutAdd,
                         BiasDropoutAddBackward, BiasDropoutAddNorm, Embedding, EmbeddingBackward, PositionDropout,
                         PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum, CrossEntropy,
-                        Accumulate, Fill, TopKRouter, TopKRouterBackward, BalanceGrad, MoeDispatch, MoeDispatchBackward,
-                        MoeCombine, MoeCombineBackward, GroupedMatMul, GroupedWeightGrad, GroupedBias, GroupedBiasGrad, GradNorm,
-                        ClipCoefficient, AdamW, Sgd, TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv,
-                        HostCopy>;
+                        Accumulate, Fill, TopKRouter, TopKRouterBackward, BalanceGrad, ExpertSlots, MoeDispatch,
+                        MoeDispatchBackward, MoeCombine, MoeCombineBackward, GroupedMatMul, GroupedWeightGrad, GroupedBias,
+                        GroupedBiasGrad, GradNorm, ClipCoefficient, AdamW, Sgd, TensorNorms, LayerwiseMoments, LayerwiseApply,
+                        Collective, Send, Recv, HostCopy>;
 
 /// Builds a total visitor from one lambda (or function) per alternative.
 template <class... F>

@@ -94,6 +94,13 @@ Count softmax_work(SoftmaxPart part, Count whole) {
 Count position_rows(const auto& o) { return o.rows > 0 ? o.rows : o.batch * o.seq; }
 Count logits(const VocabDims& d) { return d.rows * d.cols; }
 Count choices(const MoeDims& d) { return d.tokens * d.top_k; }
+/// What moving an element by gather or scatter_add costs a thread, in FLOPs of the device's vector rate: index_select moves 21e6 of
+/// 16 bits in 136 us on a card whose other copies reach 2.3 TB/s, an H100 by that (pytorch/pytorch issue 151612), of 67 TFLOP/s.
+constexpr Count kElementMove = 430;
+/// Of rows that move twice in one operation.
+Count moves(const MoeDims& d) { return d.by_element ? 2 * kElementMove * d.used_rows() * d.hidden : 0; }
+/// Choices that have a row on this rank.
+Count placed(const MoeDims& d) { return d.room > 0 ? d.used_rows() : choices(d); }
 /// FLOPs per router score: a sum with the bias, a comparison within its group and one with the kept groups.
 Count key_work(const RouterRule& r) { return r.bias + 2 * r.grouped(); }
 Count scale_work(const MoeDims& d, const RouterRule& r) { return r.expert_scale ? d.tokens * d.top_k : 0; }
@@ -128,7 +135,8 @@ Flops matrix_flops(const Op& op) {
                         SigmoidGateBackward, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, BiasDropoutAddNorm,
                         Embedding, EmbeddingBackward, PositionDropout, PositionDropoutBackward, TakeFirst, TakeFirstBackward,
                         VocabMax, VocabExpSum, CrossEntropy, Accumulate, Fill, TopKRouter, TopKRouterBackward, BalanceGrad,
-                        MoeDispatch, MoeDispatchBackward, MoeCombine, MoeCombineBackward, GroupedBias, GroupedBiasGrad, GradNorm,
+                        ExpertSlots, MoeDispatch, MoeDispatchBackward, MoeCombine, MoeCombineBackward, GroupedBias,
+                        GroupedBiasGrad, GradNorm,
                         ClipCoefficient, AdamW, Sgd, TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv,
                         HostCopy>{}},
       op));
@@ -205,10 +213,11 @@ Flops vector_flops(const Op& op) {
             return (5 + o.dims.top_k + key_work(o.routing)) * o.dims.tokens * o.dims.experts + 3 * scale_work(o.dims, o.routing);
           },
           [](const BalanceGrad& o) { return 3 * o.dims.experts; },
-          [](const MoeDispatch& o) { return o.weighted ? choices(o.dims) * o.dims.hidden : 0; },
-          [](const MoeDispatchBackward& o) { return (o.weighted ? 4 : 1) * choices(o.dims) * o.dims.hidden; },
-          [](const MoeCombine& o) { return (o.weighted ? 2 : 1) * choices(o.dims) * o.dims.hidden; },
-          [](const MoeCombineBackward& o) { return o.weighted ? 3 * choices(o.dims) * o.dims.hidden : 0; },
+          [](const ExpertSlots& o) { return o.members * choices(o.dims); },
+          [](const MoeDispatch& o) { return (o.weighted ? placed(o.dims) * o.dims.hidden : 0) + moves(o.dims); },
+          [](const MoeDispatchBackward& o) { return (o.weighted ? 4 : 1) * placed(o.dims) * o.dims.hidden + moves(o.dims); },
+          [](const MoeCombine& o) { return (o.weighted ? 2 : 1) * placed(o.dims) * o.dims.hidden + moves(o.dims); },
+          [](const MoeCombineBackward& o) { return (o.weighted ? 3 * placed(o.dims) * o.dims.hidden : 0) + moves(o.dims); },
           [](const GroupedWeightGrad& o) { return o.accumulate ? o.experts * o.n * o.k : 0; },
           [](const GroupedBias& o) { return o.rows() * o.n; },
           [](const GroupedBiasGrad& o) { return o.rows() * o.n; },

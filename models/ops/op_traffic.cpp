@@ -154,13 +154,16 @@ class TrafficOf {
     return e(3 * probs(o.dims) + 2 * choices(o.dims) + bias(o) + 2 * scale(o)) + choice_ids(o.dims);
   }
   Bytes operator()(const BalanceGrad& o) const { return e(o.dims.experts) + bytes_of(DType::int32, o.dims.experts); }
-  Bytes operator()(const MoeDispatch& o) const { return e(tokens(o.dims) + rows(o.dims) + weights_of(o)) + slots(o.dims); }
+  Bytes operator()(const ExpertSlots& o) const {
+    return bytes_of(DType::int32, o.members * (2 * choices(o.dims) + o.dims.experts + o.dims.here));
+  }
+  Bytes operator()(const MoeDispatch& o) const { return e(read_tokens(o.dims) + rows(o.dims) + weights_of(o)) + slots(o.dims); }
   Bytes operator()(const MoeDispatchBackward& o) const {
-    return e((o.weighted ? 2 : 1) * tokens(o.dims) + rows(o.dims) + 2 * weights_of(o)) + slots(o.dims);
+    return e(tokens(o.dims) + (o.weighted ? read_tokens(o.dims) : 0) + rows(o.dims) + 2 * weights_of(o)) + slots(o.dims);
   }
   Bytes operator()(const MoeCombine& o) const { return e(tokens(o.dims) + rows(o.dims) + weights_of(o)) + slots(o.dims); }
   Bytes operator()(const MoeCombineBackward& o) const {
-    return e(tokens(o.dims) + (o.weighted ? 2 : 1) * rows(o.dims) + 2 * weights_of(o)) + slots(o.dims);
+    return e(read_tokens(o.dims) + (o.weighted ? 2 : 1) * rows(o.dims) + 2 * weights_of(o)) + slots(o.dims);
   }
   Bytes operator()(const GroupedMatMul& o) const {
     return e(o.rows() * (o.k + o.n) + o.experts * o.k * o.n) + ragged_ids(o);
@@ -245,7 +248,10 @@ class TrafficOf {
   static std::int64_t rows(const auto& o) { return o.rows > 0 ? o.rows : o.batch * o.seq; }
 
   static std::int64_t tokens(const MoeDims& d) { return d.tokens * d.hidden; }
-  static std::int64_t rows(const MoeDims& d) { return d.rows() * d.hidden; }
+  /// Rows that move by element are written and read once more between two orders.
+  static std::int64_t rows(const MoeDims& d) { return (d.by_element ? 3 : 1) * d.used_rows() * d.hidden; }
+  /// Tokens with an expert here, at most all.
+  static std::int64_t read_tokens(const MoeDims& d) { return std::min(tokens(d), d.room > 0 ? rows(d) : tokens(d)); }
   static std::int64_t probs(const MoeDims& d) { return d.tokens * d.experts; }
   static std::int64_t choices(const MoeDims& d) { return d.tokens * d.top_k; }
   static std::int64_t weights_of(const auto& o) { return o.weighted ? choices(o.dims) : 0; }

@@ -34,8 +34,8 @@ enum class ParallelResidual : std::uint8_t { none, one_norm, two_norms };
 /// 2, arXiv 2501.00656 section 2.1); both before rotary embedding. turned: one per head after it, without a weight (Llama 4).
 enum class QkNorm : std::uint8_t { none, head, row, turned };
 enum class PositionEmbedding : std::uint8_t { learned, rope, alibi, relative, none };
-/// How a token reaches its experts: one row per expert, or one copy per rank and one between two nodes (DeepEP).
-enum class TokenDispatcher : std::uint8_t { alltoall, deepep };
+/// How a token reaches its experts: a row per expert, a copy per rank and one between two nodes (DeepEP), or a copy to every rank.
+enum class TokenDispatcher : std::uint8_t { alltoall, deepep, allgather };
 enum class ContextMode : std::uint8_t { ring, all_gather, ulysses };
 enum class OptimizerSync : std::uint8_t { global, post_validated };
 /// Copies that a framework makes around the collectives of ZeRO 3's units (models/lowering/templates/unit_copies.hpp).

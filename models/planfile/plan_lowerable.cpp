@@ -155,6 +155,7 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
   // Ranks of a stage that hold every expert once: a sharding group is made of whole such sets (Megatron-LM:
   // megatron/core/parallel_state.py asserts that the data ranks of experts divide by the number of optimizer instances).
   const std::int64_t set = q.expert * q.expert_tensor, group_ranks = q.zero_group * q.context * q.tensor;
+  const bool gathers_tokens = q.token_dispatcher == TokenDispatcher::allgather;
   const bool windows = p.model.window.size > 0 && p.model.window.size < p.training.seq_length;
   return {
       {could_be_cut_alike ? "parallel.expert_tensor" : "parallel.expert", apart && q.tensor > 1 && !q.sequence_parallel,
@@ -173,6 +174,10 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
        "schedules 1f1b, interleaved and dualpipe-v with overlap_experts, whose passes take turns: false, or one of these"},
       {"parallel.zero_stage", folds(q.schedule) && q.zero_stage > 1,
        "dualpipe-v with zero_stage 0 and 1: some of its backward passes have both halves"},
+      {"parallel.overlap_experts", p.runs_pairs() && gathers_tokens,
+       "overlap_experts with token_dispatcher alltoall and deepep, whose rows travel: false, or one of these"},
+      {"parallel.token_dispatcher", p.model.moe.num_experts > 0 && gathers_tokens && p.model.moe.capacity_factor > 0,
+       "allgather with experts that drop no tokens: model.moe.capacity_factor 0, or alltoall"},
       {"parallel.overlap_experts", p.runs_pairs() && q.zero_stage > 1, "overlap_experts with zero_stage 0 and 1"},
       {"training.optimizer", q.offload.optimizer && p.training.optimizer.kind != OptimizerKind::adamw,
        "adamw where parallel.offload.optimizer is true"},

@@ -238,6 +238,7 @@ void for_lists(Each each) {
   each("caching_allocator", &StackFile::caching_allocator);
   each("arena", &StackFile::arena);
   each("weighted_experts", &StackFile::weighted_experts);
+  each("rows_by_element", &StackFile::rows_by_element);
   each("remainder_last", &StackFile::remainder_last);
   each("ends_are_layers", &StackFile::ends_are_layers);
   each("rules", &StackFile::rules);

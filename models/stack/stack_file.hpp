@@ -87,7 +87,8 @@ struct StackFile {
   std::vector<HostEntry> host_operations;
   std::vector<GraphsEntry> cuda_graphs;
   std::vector<WideEntry> wide_tensors;
-  std::vector<StackEntry> whole_between_micro_batches, caching_allocator, arena, remainder_last, ends_are_layers, weighted_experts;
+  std::vector<StackEntry> whole_between_micro_batches, caching_allocator, arena, remainder_last, ends_are_layers, weighted_experts,
+      rows_by_element;
   std::vector<RuleEntry> rules;
   bool stood_in = false;                ///< own host operations are left out and another stack's are used
 };

@@ -95,7 +95,8 @@ std::int64_t StepEstimate::beside_exchanges() {
     return collective(kind, group, in_.layer.boundary_elements, dtypes_.compute);
   };
   if (context > 1) count(exchange(CollectiveKind::all_gather, Group::context), {0, t_, context, 1, t_});
-  if (experts > 1) count(exchange(CollectiveKind::all_to_all, Group::expert), expert_group());
+  const CollectiveKind rows = in_.shapes.gathers_tokens() ? CollectiveKind::all_gather : CollectiveKind::all_to_all;
+  if (experts > 1) count(exchange(rows, Group::expert), expert_group());
   return longer;
 }
 

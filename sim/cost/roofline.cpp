@@ -129,6 +129,7 @@ class Roofline {
   double operator()(const TopKRouter& o) const { return activation_kernel(o); }
   double operator()(const TopKRouterBackward& o) const { return activation_kernel(o); }
   double operator()(const BalanceGrad& o) const { return activation_kernel(o); }
+  double operator()(const ExpertSlots& o) const { return activation_kernel(o); }
   double operator()(const MoeDispatch& o) const { return activation_kernel(o); }
   double operator()(const MoeDispatchBackward& o) const { return activation_kernel(o); }
   double operator()(const MoeCombine& o) const { return activation_kernel(o); }

@@ -26,6 +26,7 @@ struct Layout {
   int tensor = 1, pipeline = 1, data = 1, expert = 1, zero_stage = 0;
   double rows_bound = 4;
   std::string schedule = "1f1b";
+  std::string dispatcher = "alltoall";
 };
 
 Plan plan_of(const Layout& l) {
@@ -37,7 +38,7 @@ Plan plan_of(const Layout& l) {
         {"ffn_hidden_size", 40}, {"vocab_size", 37}, {"pad_vocab_to", 16}, {"moe", moe}}},
       {"parallel",
        {{"tensor", l.tensor}, {"pipeline", l.pipeline}, {"data", l.data}, {"expert", l.expert}, {"zero_stage", l.zero_stage},
-        {"sequence_parallel", l.tensor > 1}, {"schedule", l.schedule}}},
+        {"sequence_parallel", l.tensor > 1}, {"schedule", l.schedule}, {"token_dispatcher", l.dispatcher}}},
       {"training",
        {{"seq_length", 8}, {"micro_batch_size", kMicroBatch}, {"global_batch_size", kMicroBatches * kMicroBatch},
         {"precision", "fp64"}, {"dropout", {{"hidden", 0.1}, {"attention", 0.1}}}, {"clip_grad", 0.5}}},
@@ -66,8 +67,11 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 TEST_CASE("dropless experts on several ranks train like one rank", "[emulated]") {
   const exec::RunResult one = run(plan_of({}));
   for (const Layout& l : {Layout{1, 1, 2, 2, 0}, Layout{1, 1, 4, 4, 3}, Layout{2, 2, 2, 2, 1, 4, "zb-h1"}, Layout{2, 1, 4, 2, 2},
-                          Layout{2, 1, 1, 1, 0}, Layout{4, 1, 1, 1, 0}, Layout{4, 1, 2, 2, 3}}) {
-    INFO("tp" << l.tensor << " pp" << l.pipeline << " dp" << l.data << " ep" << l.expert << " zero " << l.zero_stage);
+                          Layout{2, 1, 1, 1, 0}, Layout{4, 1, 1, 1, 0}, Layout{4, 1, 2, 2, 3}, Layout{1, 1, 2, 2, 0, 4, "1f1b", "allgather"},
+                          Layout{1, 1, 4, 4, 3, 4, "1f1b", "allgather"}, Layout{2, 2, 2, 2, 1, 4, "zb-h1", "allgather"},
+                          Layout{2, 1, 4, 2, 2, 4, "1f1b", "allgather"}, Layout{4, 1, 1, 1, 0, 4, "1f1b", "allgather"},
+                          Layout{4, 1, 2, 2, 3, 4, "1f1b", "allgather"}}) {
+    INFO(l.dispatcher << "tp" << l.tensor << " pp" << l.pipeline << " dp" << l.data << " ep" << l.expert << " zero " << l.zero_stage);
     const exec::RunResult many = run(plan_of(l));
     for (std::size_t s = 0; s < one.steps.size(); ++s) {
       CHECK(std::abs(many.steps[s].loss / one.steps[s].loss - 1) <= 1e-12);
@@ -94,8 +98,10 @@ TEST_CASE("what the experts of all ranks multiply together is what was planned f
 
 TEST_CASE("with the routing that a step left every rank's FLOPs and received bytes are simulated exactly", "[emulated]") {
   for (const Layout& l : {Layout{1, 1, 2, 2, 0}, Layout{1, 1, 4, 4, 3}, Layout{1, 1, 4, 2, 1}, Layout{2, 2, 2, 2, 1, 4, "zb-h1"},
-                          Layout{2, 1, 4, 2, 2}, Layout{1, 2, 4, 4, 0, 4, "gpipe"}, Layout{4, 1, 2, 2, 0}}) {
-    INFO("tp" << l.tensor << " pp" << l.pipeline << " dp" << l.data << " ep" << l.expert << " zero " << l.zero_stage);
+                          Layout{2, 1, 4, 2, 2}, Layout{1, 2, 4, 4, 0, 4, "gpipe"}, Layout{4, 1, 2, 2, 0},
+                          Layout{1, 1, 4, 4, 3, 4, "1f1b", "allgather"}, Layout{2, 1, 4, 2, 2, 4, "1f1b", "allgather"},
+                          Layout{2, 2, 2, 2, 1, 4, "zb-h1", "allgather"}}) {
+    INFO(l.dispatcher << "tp" << l.tensor << " pp" << l.pipeline << " dp" << l.data << " ep" << l.expert << " zero " << l.zero_stage);
     const Plan plan = plan_of(l);
     CHECK(tests::check_replayed_books(plan, lower(plan)) > 0);  // else the test would not see unequal numbers at all
   }

@@ -164,6 +164,7 @@ Works works(const LayerwiseApply& op, const Operands& at);
 Works works(const TopKRouter& op, const Operands& at);
 Works works(const TopKRouterBackward& op, const Operands& at);
 Works works(const BalanceGrad& op, const Operands& at);
+Works works(const ExpertSlots& op, const Operands& at);
 Works works(const MoeDispatch& op, const Operands& at);
 Works works(const MoeDispatchBackward& op, const Operands& at);
 Works works(const MoeCombine& op, const Operands& at);

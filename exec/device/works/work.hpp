@@ -44,8 +44,8 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           SoftmaxGradKernel, FlashKernel, FlashGradKernels, SinkGradKernel, NormSumKernel,
                           CarryKernel, ClipKernel, AdamWKernel, SgdKernel,
                           TensorNormsKernel, CarrySumsKernel, LayerwiseMomentsKernel, LayerwiseApplyKernel, RouterKernel,
-                          ChoiceCountsKernel, SlotsKernel, RouterGradKernel, ScaleGradKernel, BalanceGradKernel, DispatchKernel,
-                          CombineKernel, CombineGradKernel, JoinRowsKernel, ExpertBiasKernel, ExpertBiasGradKernel,
+                          ChoiceCountsKernel, SlotsKernel, RouterGradKernel, ScaleGradKernel, BalanceGradKernel, ExpertSlotsKernel,
+                          DispatchKernel, CombineKernel, CombineGradKernel, JoinRowsKernel, ExpertBiasKernel, ExpertBiasGradKernel,
                           ChosenAttentionKernel, ChosenQueryGradKernel, ChosenKeyGradKernel, IndexTargetKernel,
                           ChooseKeysKernel, IndexQueryGradKernel, IndexKeyGradKernel, Product, Clearing>;
 

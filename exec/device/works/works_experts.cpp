@@ -127,6 +127,12 @@ Works works(const BalanceGrad& op, const Operands& at) {
   return {BalanceGradKernel{at.form({gradient}), integers(at.in(0)), gradient, d.experts, d.tokens * d.top_k, op.scale()}};
 }
 
+Works works(const ExpertSlots& op, const Operands& at) {
+  auto *placed = as<std::int32_t>(at.out(0)), *here = as<std::int32_t>(at.out(1));
+  return {ExpertSlotsKernel{Form::doubles, integers(at.in(0)), integers(at.in(1)), placed, here, op.dims, op.members,
+                            at.context().expert_rank * op.dims.here, op.dims.rows(), at.around().fault}};
+}
+
 Works works(const MoeDispatch& op, const Operands& at) {
   const Typed x = at.in(0), rows = at.out(0);
   Works all = cleared_rows(op.dims, rows);

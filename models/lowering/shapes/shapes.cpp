@@ -179,6 +179,7 @@ void set_experts(Shapes& s, const Plan& plan) {
   s.experts_here = e.num_experts / s.expert_ranks;
   s.top_k = e.experts_per_token;
   s.copies = copies_of(plan);
+  s.token_dispatcher = plan.parallel.token_dispatcher;
   s.capacity = plan.expert_capacity();
   s.expert_ffn = e.ffn_hidden_size / s.expert_tensor;
   s.expert_fc1 = s.gated ? 2 * s.expert_ffn : s.expert_ffn;
@@ -202,6 +203,16 @@ std::int64_t Shapes::row_room(std::int64_t shares) const {
   // A token visits an expert at most once, so no rank can receive more rows.
   const std::int64_t most = shares * expert_ranks * rows * std::min(top_k, experts_here);
   return std::min(most, static_cast<std::int64_t>(std::ceil(rows_bound * static_cast<double>(sent))));
+}
+
+MoeDims Shapes::dispatch_dims() const {
+  MoeDims d = moe_dims();
+  d.by_element = fusion.rows_by_element;
+  if (!gathers_tokens()) return d;
+  d.tokens *= members();
+  d.room = expert_rows();
+  d.here = experts_here;
+  return d;
 }
 
 Rotary Shapes::rotation(bool inverse) const {

@@ -133,6 +133,7 @@ struct Shapes : HeadShape {
   // Mixture of experts; experts == 0: none.
   std::int64_t experts, experts_here, top_k, capacity, expert_ffn, expert_fc1, shared_ffn, shared_fc1, expert_ranks, expert_tensor;
   double rows_bound, aux_loss;
+  TokenDispatcher token_dispatcher = TokenDispatcher::alltoall;
   bool weigh_inputs;            ///< router weights multiply the experts' input, not their output
   bool shared_gate;             ///< a sigmoid of each token scales the shared experts' output
   bool branch_norms;            ///< shared and routed experts have their own norms, before and after
@@ -258,6 +259,11 @@ struct Shapes : HeadShape {
   std::int64_t mtp_targets(std::int64_t module) const { return global_sequences * (seq * context - module); }
   /// Sizes for router, dispatch and combine, which work on the rows between blocks.
   MoeDims moe_dims() const { return {rows, hidden, experts, top_k, capacity}; }
+  /// Sizes for dispatch and combine: of all members' tokens where a rank gathers these, with rows for its own experts alone.
+  MoeDims dispatch_dims() const;
+  /// Number of ranks whose tokens may reach this rank's experts, and whether it gathers all of these tokens.
+  std::int64_t members() const { return expert_ranks * row_shares(); }
+  bool gathers_tokens() const { return token_dispatcher == TokenDispatcher::allgather && members() > 1; }
   /// Whether each rank of a stage has its own rows. It then sends and receives only these.
   bool own_rows() const { return sequence_parallel || tensor == 1; }
   /// Number of tensor ranks that split the routing of a context rank's tokens.

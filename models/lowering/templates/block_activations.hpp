@@ -119,6 +119,14 @@ class BlockActivations {
   Value to_experts(const Value& sent, const std::string& name, Value all = {});
   /// The way back: reduce-scatters gathered partial sums to the rank's share, then exchanges rows, into `to`.
   Value to_tokens(const Value& made, const std::string& name, Value to = {});
+  /// Of a rank that gathers all members' tokens: `v` of all members, and its sums over members on the way back, this rank's part.
+  void gather_members(const Value& v, const std::string& name, const Value& all);
+  std::uint16_t sum_members(const Value& all, const std::string& name, const Value& to);
+  /// `v` of all members where a rank gathers these, else `v`.
+  Value of_members(const Value& v, const std::string& name);
+  /// Rows of choices in dispatch and combine, and their weights.
+  Value placed() const { return s_.gathers_tokens() ? t_.moe.placed : t_.moe.slots; }
+  Value choice_weights() const { return s_.gathers_tokens() ? t_.moe.all_weights : t_.moe.weights; }
   bool ragged() const { return s_.capacity == 0; }
   /// Number of row groups with one expert each, and rows of a group. Ragged: source ranks, and all planned rows.
   std::int64_t groups() const { return s_.row_shares() * s_.expert_ranks * (ragged() ? 1 : s_.experts_here); }
@@ -145,7 +153,8 @@ class BlockActivations {
   Value activation_input(Kept& t, Value& wide, std::int64_t elements, const std::string& name,
                          const std::function<void(const Value&)>& product);
   bool norms_inputs() const { return s_.placement == NormPlacement::pre && !s_.bare_inputs; }
-  bool rows_travel() const { return s_.expert_ranks * s_.row_shares() > 1; }
+  bool rows_travel() const { return s_.members() > 1 && !s_.gathers_tokens(); }
+  void place_choices();
   enum class Way : std::uint8_t { to_experts, to_tokens };
   void exchange(const Value& v, Way way, const std::string& name, const Value& to);
   void over_row_shares(CollectiveKind kind, const Value& v, const std::string& name, const Value& to);

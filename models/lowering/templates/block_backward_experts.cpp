@@ -39,26 +39,30 @@ void BlockBackward::branches(const Value& d, const Value& residual, const Value&
 /// Complete gradient of the experts' input; `dweights`: of the router weights.
 Value BlockBackward::expert_branch(const Value& d, Value& dweights) {
   MoeSaved& m = a_.at().moe;
-  const MoeDims dims = s_.moe_dims();
+  const MoeDims dims = s_.dispatch_dims(), own = s_.moe_dims();
+  const bool gathers = s_.gathers_tokens();
   if (!m.dispatched.ready || !m.fc1.ready) a_.expert_fc1(expert_input());
   const bool early = s_.weigh_inputs;
-  const Value drows = scratch(dims.rows() * s_.hidden);
-  dweights = b_.scratch(s_.numerics.router, dims.tokens * dims.top_k);
+  const Value drows = scratch(dims.rows() * s_.hidden), dy = a_.of_members(d, "combine_gradient"), placed = a_.placed();
+  dweights = b_.scratch(s_.numerics.router, own.tokens * own.top_k);
+  const Value all_dweights = gathers ? b_.scratch(s_.numerics.router, dims.tokens * dims.top_k) : dweights;
   // A framework that weighs activations reads their input again for the weights' gradients, not the rows: taken for as many bytes.
   const Value rows = s_.fusion.weighted_activations ? m.fc1 : m.returned;
-  const auto combine = early ? b_.add("combine_backward", MoeCombineBackward{dims, false}, {d, m.slots}, {drows})
-                             : b_.add("combine_backward", MoeCombineBackward{dims}, {d, rows, m.slots, m.weights},
-                                      {drows, dweights});
-  // Under sequence parallelism returned rows are complete.
+  const auto combine = early ? b_.add("combine_backward", MoeCombineBackward{dims, false}, {dy, placed}, {drows})
+                             : b_.add("combine_backward", MoeCombineBackward{dims}, {dy, rows, placed, a_.choice_weights()},
+                                      {drows, all_dweights});
+  // Under sequence parallelism returned rows are complete, or become so with the sum over members.
   const auto complete = [&](std::uint16_t task) {
+    if (gathers) task = a_.sum_members(all_dweights, "dweights", dweights);
     if (!s_.sequence_parallel) tensor_all_reduce(b_, s_, dweights, "dweights", task);
   };
   if (!early) complete(combine);
   const Value back = expert_rows(drows);
-  const Value dx = rows_scratch();
-  auto last = early ? b_.add("dispatch_backward", MoeDispatchBackward{dims, true}, {back, m.slots, expert_input(), m.weights},
-                             {dx, dweights})
-                    : b_.add("dispatch_backward", MoeDispatchBackward{dims}, {back, m.slots}, {dx});
+  const Value dx = rows_scratch(), all_dx = gathers ? scratch(dims.tokens * s_.hidden) : dx;
+  auto last = early ? b_.add("dispatch_backward", MoeDispatchBackward{dims, true},
+                             {back, placed, a_.of_members(expert_input(), "tokens"), a_.choice_weights()}, {all_dx, all_dweights})
+                    : b_.add("dispatch_backward", MoeDispatchBackward{dims}, {back, placed}, {all_dx});
+  if (gathers) last = a_.sum_members(all_dx, "dispatch_backward", dx);
   if (early) complete(last);
   if (s_.shared_ffn > 0 && !s_.branch_norms) last = shared_experts(d, dx);
   if (!s_.sequence_parallel) tensor_all_reduce(b_, s_, dx, "experts_dgrad", last);

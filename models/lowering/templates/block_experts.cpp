@@ -1,7 +1,9 @@
 // A mixture of experts in place of the MLP: router, dispatch, the experts' matrices. Experts are spread over the expert group
 // and cut over tensor ranks like an MLP, or over `expert_tensor` neighbours of a stage. Under sequence parallelism a rank
 // routes and sends its own rows. Ranks that share experts' matrices gather received rows before the products and scatter the
-// sums after them, as Megatron-Core's MoEAlltoAllTokenDispatcher does. Without it every tensor rank has all tokens' rows.
+// sums after them, as Megatron-Core's MoEAlltoAllTokenDispatcher does. Without it every tensor rank has all tokens' rows. Under
+// token_dispatcher allgather no rows travel: ranks gather all tokens, take the rows of their own experts, and scatter sums of
+// their outputs, as its MoEAllGatherTokenDispatcher does.
 
 #include "models/lowering/templates/block_activations.hpp"
 
@@ -23,17 +25,63 @@ void BlockActivations::route(const Value& input) {
   if (s_.routing.bias) scored.push_back(w_.block("router.balance"));
   if (s_.routing.expert_scale) scored.push_back(w_.block("expert_scale"));
   b_.add("top_k", TopKRouter{s_.moe_dims(), s_.routing}, std::move(scored), {m.probs, m.weights, m.slots, m.counts});
-  if (s_.unequal_rows())
+  if (s_.gathers_tokens()) place_choices();
+  else if (s_.unequal_rows())
     b_.add("counts_all_to_all",
            Collective{CollectiveKind::all_to_all, Group::expert, m.counts.elements, DType::int32, Reduce::sum}, {m.counts},
            {m.arrived}, Stream::tensor);
-  if (m.gathered.kept())
+  if (m.gathered.kept() && !s_.gathers_tokens())
     b_.add("counts_all_gather", Collective{CollectiveKind::all_gather, s_.row_group(), m.gathered.elements, DType::int32},
            {s_.unequal_rows() ? m.arrived : m.counts}, {m.gathered}, Stream::tensor);
   if (!m.load.kept()) return;
   b_.add("load", copy_of(m.load), {m.counts}, {m.load});
   b_.add("load_all_reduce", Collective{CollectiveKind::all_reduce, Group::tensor, m.load.elements, DType::int32}, {m.load},
          {m.load}, Stream::tensor);
+}
+
+void BlockActivations::place_choices() {
+  MoeSaved& m = t_.moe;
+  const MoeDims all = s_.dispatch_dims(), own = s_.moe_dims();
+  gather_members(m.weights, "weights", m.all_weights);
+  const Value slots = of_members(m.slots, "slots"), counts = of_members(m.counts, "counts");
+  MoeDims of_one = all;
+  of_one.tokens = own.tokens;
+  b_.add("place_choices", ExpertSlots{of_one, s_.members()}, {slots, counts}, {m.placed, s_.row_shares() > 1 ? m.gathered : m.arrived});
+}
+
+void BlockActivations::gather_members(const Value& v, const std::string& name, const Value& all) {
+  const std::int64_t shares = s_.row_shares();
+  Value part = v;
+  if (s_.expert_ranks > 1) {
+    const Value to = shares > 1 ? all.share(s_.row_group(), shares) : all;
+    b_.add(name + "_all_gather", Collective{CollectiveKind::all_gather, Group::expert, to.elements, v.dtype}, {v}, {to}, Stream::tensor);
+    part = to;
+  }
+  if (shares > 1)
+    b_.add(name + "_share_all_gather", Collective{CollectiveKind::all_gather, s_.row_group(), all.elements, v.dtype}, {part}, {all},
+           Stream::tensor);
+}
+
+std::uint16_t BlockActivations::sum_members(const Value& all, const std::string& name, const Value& to) {
+  const std::int64_t shares = s_.row_shares();
+  Value part = all;
+  std::uint16_t last = 0;
+  if (shares > 1) {
+    part = s_.expert_ranks > 1 ? all.share(s_.row_group(), shares) : to;
+    last = b_.add(name + "_share_reduce_scatter", Collective{CollectiveKind::reduce_scatter, s_.row_group(), all.elements, all.dtype}, {all},
+           {part}, Stream::tensor);
+  }
+  if (s_.expert_ranks > 1)
+    last = b_.add(name + "_reduce_scatter", Collective{CollectiveKind::reduce_scatter, Group::expert, part.elements, all.dtype}, {part},
+                  {to}, Stream::tensor);
+  return last;
+}
+
+Value BlockActivations::of_members(const Value& v, const std::string& name) {
+  if (!s_.gathers_tokens()) return v;
+  const Value all = b_.scratch(v.dtype, s_.members() * v.elements);
+  gather_members(v, name, all);
+  return all;
 }
 
 /// Exchanges rows over the expert group (all-to-all).
@@ -96,9 +144,9 @@ Value BlockActivations::dispatched(const Value& input) {
   if (t.ready) return t;
   const Value rows = start(t, s_.expert_rows() * s_.hidden);
   const Value sent = rows_travel() ? b_.scratch(s_.dtypes.compute, s_.moe_dims().rows() * s_.hidden) : rows;
-  std::vector<Value> in{input, t_.moe.slots};
-  if (s_.weigh_inputs) in.push_back(t_.moe.weights);
-  b_.add("dispatch", MoeDispatch{s_.moe_dims(), s_.weigh_inputs}, std::move(in), {sent});
+  std::vector<Value> in{of_members(input, "tokens"), placed()};
+  if (s_.weigh_inputs) in.push_back(choice_weights());
+  b_.add("dispatch", MoeDispatch{s_.dispatch_dims(), s_.weigh_inputs}, std::move(in), {sent});
   return to_experts(sent, "dispatch", rows);
 }
 
@@ -128,7 +176,7 @@ Value BlockActivations::expert_activated(const Value& input) {
 }
 
 void BlockActivations::experts_return(const Value& input) {
-  const Value a = expert_activated(input), back = start(t_.moe.returned, s_.moe_dims().rows() * s_.hidden);
+  const Value a = expert_activated(input), back = start(t_.moe.returned, s_.dispatch_dims().rows() * s_.hidden);
   const Value made = rows_travel() ? b_.scratch(s_.dtypes.compute, s_.expert_rows() * s_.hidden) : back;
   hold_wide(b_.add("experts.fc2",
                    GroupedMatMul{groups(), s_.experts_here, group_rows(), s_.hidden, s_.expert_ffn, true, ragged()},

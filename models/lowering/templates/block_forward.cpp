@@ -141,9 +141,12 @@ class BlockForward {
 
 /// Output of the experts. Returned rows are complete under sequence parallelism, else partial sums.
 std::uint16_t BlockForward::combine(const Value& out) {
-  std::vector<Value> in{a_.at().moe.returned, a_.at().moe.slots};
-  if (!s_.weigh_inputs) in.push_back(a_.at().moe.weights);
-  return b_.add("combine", MoeCombine{s_.moe_dims(), !s_.weigh_inputs}, std::move(in), {out});
+  std::vector<Value> in{a_.at().moe.returned, a_.placed()};
+  if (!s_.weigh_inputs) in.push_back(a_.choice_weights());
+  const MoeDims d = s_.dispatch_dims();
+  const Value all = s_.gathers_tokens() ? b_.scratch(out.dtype, d.tokens * d.hidden) : out;
+  const std::uint16_t last = b_.add("combine", MoeCombine{d, !s_.weigh_inputs}, std::move(in), {all});
+  return s_.gathers_tokens() ? a_.sum_members(all, "combine", out) : last;
 }
 
 /// The shared experts' output is a partial sum, too.

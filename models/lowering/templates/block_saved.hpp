@@ -22,6 +22,7 @@ struct MoeSaved {
   Kept probs, weights, slots, counts, logits, dispatched, fc1, activated, returned;
   Kept arrived;   ///< rows of each expert of this rank from each rank, where numbers are unequal
   Kept gathered;  ///< the same of every rank that shares their matrices, where each has rows of its own and numbers are unequal
+  Kept placed, all_weights;  ///< where a rank gathers all tokens: their rows among its experts' own, and the weights of all choices
   Kept gate, shared;  ///< logits of the gate of shared experts, and what it scales
   // With norms of both branches: what experts and the router read, what both branches gave, and the statistics of these norms.
   Kept n, n_stats, router_n, router_stats, experts_out, experts_stats, shared_out, shared_stats;
@@ -291,13 +292,18 @@ struct BlockSaved {
     moe.counts = keep_inputs(DType::int32, d.experts);
     if (s_.unequal_rows()) moe.arrived = keep_inputs(DType::int32, d.experts);
     if (shares && d.capacity == 0) moe.gathered = keep_inputs(DType::int32, s_.row_shares() * d.experts);
+    if (s_.gathers_tokens()) {
+      const MoeDims all = s_.dispatch_dims();
+      moe.placed = keep_inputs(DType::int32, all.tokens * all.top_k);
+      moe.all_weights = keep_for(s_.weigh_inputs, true, all.tokens * all.top_k, s_.numerics.router);
+    }
     if (s_.token_shares() > 1 && s_.aux_loss > 0) moe.load = keep_inputs(DType::int32, d.experts);
     moe.dispatched = keep_operand(s_.keep.dispatched, s_.expert_rows() * d.hidden);
     moe.fc1 = keep_activation_input(s_.keep.expert_fc1, s_.keep.expert_activated, s_.expert_rows() * s_.expert_fc1);
     const std::int64_t wide = s_.expert_rows() * s_.expert_ffn;
     if (unweighted() > 0 && s_.keep.expert_activated) hold(s_.dtypes.compute, unweighted() * wide);
     moe.activated = keep_operand(s_.keep.expert_activated, wide);
-    moe.returned = keep(!s_.weigh_inputs && !s_.fusion.weighted_activations, d.rows() * d.hidden);
+    moe.returned = keep(!s_.weigh_inputs && !s_.fusion.weighted_activations, s_.dispatch_dims().rows() * d.hidden);
     if (s_.branch_norms) save_branches();
     moe.gate = keep(s_.shared_gate, s_.rows);
     moe.shared = keep(s_.shared_gate, s_.rows * s_.hidden);

@@ -163,7 +163,11 @@ std::vector<Call> expert_calls() {
       integers({0, 9, 1, 10, 2, 11, 3, 12, 4, 13, 5, 14, 6, 15, 7, 16, 8, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29});
   const Operand counts = integers({9, 9, 0, 2, 5, 5, 0}), logits = random(kTokens * 7, 1), weights = random(2 * kTokens, 2);
   const std::int64_t rows = dims.rows() * dims.hidden;
-  return {{TopKRouter{dims}, {logits}, {result(kTokens * 7), result(2 * kTokens), integer_result(2 * kTokens), integer_result(7)}},
+  MoeDims gathered = dims;
+  gathered.here = 3;
+  gathered.room = dims.rows();
+  return {{ExpertSlots{gathered, 1}, {slots, counts}, {integer_result(2 * kTokens), integer_result(3)}},
+          {TopKRouter{dims}, {logits}, {result(kTokens * 7), result(2 * kTokens), integer_result(2 * kTokens), integer_result(7)}},
           {TopKRouterBackward{dims, 0.01, 4},
            {weights, positive(kTokens * 7, 3), weights, slots, counts, logits},
            {result(kTokens * 7)}},

@@ -70,3 +70,73 @@ TEST_CASE("the type of dispatch is that of activations unless a plan says it, an
   CHECK(plan_of(json::object(), {{"dispatch", "fp8"}}).ineffective ==
         std::vector<std::string>{"training.dtypes.dispatch changes nothing: tokens travel as activations unless parallel.token_dispatcher is deepep"});
 }
+
+namespace {
+
+std::vector<Collective> gathers(const TaskGraph& graph, CollectiveKind kind) {
+  std::vector<Collective> found;
+  for (const Template& t : graph.templates)
+    for (const Task& task : t.tasks)
+      if (const auto* c = std::get_if<Collective>(&task.op); c != nullptr && c->kind == kind && c->group == Group::expert)
+        found.push_back(*c);
+  return found;
+}
+
+std::size_t forward(const TaskGraph& graph, const std::vector<Collective>& all) {
+  const auto is_forward = [](const Template& t) { return t.name == "block_forward"; };
+  const auto found = std::find_if(graph.templates.begin(), graph.templates.end(), is_forward);
+  REQUIRE(found != graph.templates.end());
+  return static_cast<std::size_t>(std::count_if(found->tasks.begin(), found->tasks.end(), [&](const Task& t) {
+    const auto* c = std::get_if<Collective>(&t.op);
+    return c != nullptr && c->group == Group::expert && c->kind == all.front().kind;
+  }));
+}
+
+}  // namespace
+
+TEST_CASE("a rank that gathers all tokens gathers each once a layer, sends no rows, and sums whole states") {
+  const TaskGraph graph = lower(plan_of({{"token_dispatcher", "allgather"}}));
+  graph.check();
+  CHECK(exchanges(graph).empty());
+  const std::vector<Collective> in = gathers(graph, CollectiveKind::all_gather);
+  const std::vector<Collective> out = gathers(graph, CollectiveKind::reduce_scatter);
+  REQUIRE(!in.empty());
+  REQUIRE(!out.empty());
+  constexpr std::int64_t kRanks = 4, kTokens = 16, kHidden = 32;
+  CHECK(forward(graph, in) == 4);   // weights, slots, counts, tokens
+  CHECK(forward(graph, out) == 1);  // sums of what the experts gave
+  const auto states = [](const Collective& c) { return c.elements == kRanks * kTokens * kHidden && c.dtype == DType::bf16; };
+  CHECK(std::any_of(in.begin(), in.end(), states));
+  CHECK(std::all_of(out.begin(), out.end(), [&](const Collective& c) { return states(c) || c.elements == kRanks * kTokens * 2; }));
+}
+
+TEST_CASE("gathered tokens need experts that drop none, and rows that wait for no other micro-batch") {
+  CHECK_THROWS_WITH(lower(plan_of({{"token_dispatcher", "allgather"}, {"overlap_experts", true}})),
+                    Catch::Contains("parallel.overlap_experts") && Catch::Contains("alltoall and deepep"));
+  json moe = json::parse(to_json(plan_of(json::object())));
+  moe["model"]["moe"]["capacity_factor"] = 1.25;
+  moe["parallel"]["token_dispatcher"] = "allgather";
+  CHECK_THROWS_WITH(lower(parse_plan(moe.dump(), "gathered.json")),
+                    Catch::Contains("parallel.token_dispatcher") && Catch::Contains("model.moe.capacity_factor 0"));
+}
+
+TEST_CASE("Megatron-Core moved gathered rows by single elements until September 2024, which costs time and changes no task") {
+  const auto at = [](const char* month) {
+    json plan = json::parse(to_json(plan_of({{"token_dispatcher", "allgather"}})));
+    plan["stack"] = {{"name", "megatron-core"}, {"as_of", month}};
+    return lower(parse_plan(plan.dump(), "dated.json"));
+  };
+  const TaskGraph before = at("2024-08"), after = at("2024-09");
+  const auto moves = [](const TaskGraph& graph) {
+    std::int64_t sum = 0;
+    for (const Template& t : graph.templates)
+      for (const Task& task : t.tasks)
+        if (std::holds_alternative<MoeDispatch>(task.op) || std::holds_alternative<MoeCombine>(task.op))
+          sum += vector_flops(task.op).count();
+    return sum;
+  };
+  CHECK(moves(before) > 50 * moves(after));
+  REQUIRE(before.templates.size() == after.templates.size());
+  for (std::size_t t = 0; t < before.templates.size(); ++t)
+    CHECK(before.templates[t].tasks.size() == after.templates[t].tasks.size());
+}

@@ -36,7 +36,10 @@ std::string FamilyPlans::text() {
   if (!fsdp && parallel["zero_stage"] == 1) parallel["overlap_param_gather"] = pick({true, false});
   if (fsdp && pick({true, false, false})) parallel["zero_group"] = pick({2, 8});
   if (schedule == "1f1b" || schedule == "interleaved") parallel["overlap_p2p"] = pick({true, false});
-  if (experts) parallel["expert"] = pick({1, 2, 4, 8});
+  if (experts) {
+    parallel["expert"] = pick({1, 2, 4, 8});
+    parallel["token_dispatcher"] = pick({"alltoall", "alltoall", "allgather"});
+  }
   if (ring) parallel["context_mode"] = pick({"ring", "all_gather", "ulysses"});
   Json training{{"seq_length", pick({1024, 2048, 4096}) * (ring ? 2 : 1)}, {"micro_batch_size", micro},
                 {"global_batch_size", static_cast<std::int64_t>(micro) * batches * data}, {"precision", "bf16"},
