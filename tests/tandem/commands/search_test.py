@@ -144,8 +144,8 @@ class Search(Searching):
         place = ("gpt-1.3b-moe128", "--cluster", "dgx-h100", "--devices", 16, "--global-batch", 32, "--seq-length", 1024, *ONE_LAYOUT,
                  "--axis", "expert=16")
         _, out, err = run("search", *place)
-        self.assertIn("not searched: token_dispatcher, overlap_experts; --axis token_dispatcher=alltoall,deepep --axis overlap_experts=false,true", out + err)
-        self.assertEqual(self.search(*place, "--axis", "overlap_experts=false,true")["not_searched"], ["token_dispatcher=alltoall,deepep"])
+        self.assertIn("not searched: token_dispatcher, overlap_experts; --axis token_dispatcher=alltoall,deepep,allgather --axis overlap_experts=false,true", out + err)
+        self.assertEqual(self.search(*place, "--axis", "overlap_experts=false,true")["not_searched"], ["token_dispatcher=alltoall,deepep,allgather"])
 
     def test_the_help_says_what_an_axis_may_name(self):
         _, out, _ = run("search", "--help")
@@ -285,7 +285,7 @@ class Parts(Searching):
     def interrupted(self, *arguments):
         """Exit code, stdout and stderr of a search of minutes that is ended when it has said for the first time how far it is."""
         process = subprocess.Popen([PROGRAM, "search", "deepseek-v3", "--cluster", "dgx-h100", "--devices", "1024", "--global-batch", "8192",
-                                    "--seq-length", "4096", "--axis", "token_dispatcher=alltoall,deepep", "--axis",
+                                    "--seq-length", "4096", "--axis", "token_dispatcher=alltoall,deepep,allgather", "--axis",
                                     "overlap_experts=false,true", "--jobs", "1", *arguments],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
