@@ -91,6 +91,10 @@ std::int32_t integer(const Op& op, const OperandSize& operand, std::size_t i) {
       [&](const auto& o) -> std::int32_t {
         if constexpr (requires { o.ragged; })
           return share(i, o.m, o.experts);
+        else if constexpr (requires { o.dims.top_k; o.members; })  // equal operands of each member
+          return operand.elements == o.members * o.dims.experts
+                     ? share(i % static_cast<std::size_t>(o.dims.experts), o.dims.tokens * o.dims.top_k, o.dims.experts)
+                     : slot(i % static_cast<std::size_t>(o.dims.tokens * o.dims.top_k), o.dims.tokens * o.dims.top_k);
         else if constexpr (requires { o.dims.top_k; })
           return operand.elements == o.dims.experts ? share(i, o.dims.tokens * o.dims.top_k, o.dims.experts)
                                                     : slot(i, o.dims.rows());
