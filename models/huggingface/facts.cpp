@@ -60,6 +60,10 @@ json Facts::default_of(const std::string& path) const {
 }
 
 json Facts::in_file(const std::string& path) {
+  // A model with a tower ties its head as its own configuration says, whatever that of its language model does
+  // (huggingface/transformers 5.24: modeling_utils.py, tie_weights and get_expanded_tied_weights_keys).
+  if (!inner_name_.empty() && path == "tie_word_embeddings")
+    if (const json* value = found(config_, path)) return remember(path, *value);
   const std::string inside = inner_name_.empty() ? path : inner_name_ + "." + path;
   if (const json* value = found(inner_, path)) return remember(inside, *value);
   const json* value = inner_name_.empty() ? nullptr : found(config_, path);

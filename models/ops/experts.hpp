@@ -62,7 +62,7 @@ struct BalanceGrad {
 /// DeviceError if they are more than dims.room. in: slots[members, tokens, top_k], counts[members, experts] (int32, of TopKRouter);
 /// out: slots[members, tokens, top_k], counts[members, here] (int32)
 struct ExpertSlots { MoeDims dims; std::int64_t members; };
-/// Copies tokens' rows to their slots; unused rows are 0. `weighted`: multiplies rows by their weights here, not in MoeCombine.
+/// Copies tokens' rows to their slots; unused rows of a capacity are 0. `weighted`: multiplies by the weights here, not in MoeCombine.
 /// in: x[tokens, hidden], slots, [weights when weighted]; out: rows[dims.rows(), hidden]
 struct MoeDispatch { MoeDims dims; bool weighted = false; };
 /// in: drows, slots, [x, weights when weighted]; out: dx[tokens, hidden] (sum over choices, ascending),

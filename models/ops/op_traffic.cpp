@@ -251,7 +251,9 @@ class TrafficOf {
   /// Rows that move by element are written and read once more between two orders.
   static std::int64_t rows(const MoeDims& d) { return (d.by_element ? 3 : 1) * d.used_rows() * d.hidden; }
   /// Tokens with an expert here, at most all.
-  static std::int64_t read_tokens(const MoeDims& d) { return std::min(tokens(d), d.room > 0 ? rows(d) : tokens(d)); }
+  static std::int64_t read_tokens(const MoeDims& d) {
+    return d.room > 0 ? std::min(tokens(d), d.used_rows() * d.hidden) : tokens(d);
+  }
   static std::int64_t probs(const MoeDims& d) { return d.tokens * d.experts; }
   static std::int64_t choices(const MoeDims& d) { return d.tokens * d.top_k; }
   static std::int64_t weights_of(const auto& o) { return o.weighted ? choices(o.dims) : 0; }

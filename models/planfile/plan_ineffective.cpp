@@ -20,7 +20,9 @@ struct Ineffective {
 std::vector<Ineffective> table(const Plan& p) {
   const bool rotary = p.model.position_embedding == PositionEmbedding::rope;
   const bool experts = p.model.moe.num_experts > 0, offloads = p.parallel.offload.optimizer || p.parallel.offload.parameters;
-  const bool shared_experts = p.parallel.token_dispatcher == TokenDispatcher::allgather && p.parallel.expert_tensor > 1;
+  const bool allgather = p.parallel.token_dispatcher == TokenDispatcher::allgather;
+  const bool shares_rows = p.parallel.sequence_parallel && p.parallel.expert_tensor > 1;
+  const bool gathers_tokens = allgather && (shares_rows || p.training.fusion.rows_by_element);
   const bool latent = p.model.latent.kv_rank > 0;
   const OptimizerSpec& o = p.training.optimizer;
   const std::string& scaling = p.model.rope_scaling.type;
@@ -88,7 +90,7 @@ std::vector<Ineffective> table(const Plan& p) {
       {"parallel.overlap_experts", !experts, "model.moe.num_experts is 0"},
       {"parallel.overlap_experts", experts && p.parallel.expert == 1, "parallel.expert is 1: no rows travel"},
       {"parallel.token_dispatcher", !experts, "model.moe.num_experts is 0"},
-      {"parallel.token_dispatcher", experts && p.parallel.expert == 1 && !shared_experts,
+      {"parallel.token_dispatcher", experts && p.parallel.expert == 1 && !gathers_tokens,
        "parallel.expert is 1: no rows travel"},
       {"training.dtypes.dispatch", !p.sends_copies(), "tokens travel as activations unless parallel.token_dispatcher is deepep"},
       {"parallel.overlap_tensor_sum", p.parallel.tensor == 1, "parallel.tensor is 1"},

@@ -18,7 +18,7 @@ Typed scales_of(const RouterRule& rule, const Operands& at, std::size_t first) {
   return at.in_if(rule.expert_scale, first + (rule.bias ? 1 : 0));
 }
 
-/// With a capacity, unused rows must be 0. Without one, every row is used.
+/// With a capacity, unused rows must be 0. Without one, no product reads them.
 Works cleared_rows(const MoeDims& d, const Typed& rows) {
   if (d.capacity == 0) return {};
   return {Clearing{rows.address, bytes_of(rows.type, d.rows() * d.hidden).count(), std::byte{0}}};

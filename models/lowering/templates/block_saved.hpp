@@ -290,7 +290,7 @@ struct BlockSaved {
     const bool shares = s_.row_shares() > 1;
     moe.slots = keep_inputs(DType::int32, d.tokens * d.top_k);
     moe.counts = keep_inputs(DType::int32, d.experts);
-    if (s_.unequal_rows()) moe.arrived = keep_inputs(DType::int32, d.experts);
+    if (s_.unequal_rows() && !(s_.gathers_tokens() && shares)) moe.arrived = keep_inputs(DType::int32, d.experts);
     if (shares && d.capacity == 0) moe.gathered = keep_inputs(DType::int32, s_.row_shares() * d.experts);
     if (s_.gathers_tokens()) {
       const MoeDims all = s_.dispatch_dims();

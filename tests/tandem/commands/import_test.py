@@ -32,7 +32,7 @@ GEMMA = {"model_type": "gemma4_text", "hidden_size": 64, "intermediate_size": 96
          "vocab_size": 256, "max_position_embeddings": 128, "sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"],
          "hidden_size_per_layer_input": 0, "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 40,
          "rms_norm_eps": 1e-6}
-LATE_NORMS = "norms of queries and keys (QK norm) other than RMS norms of heads or rows"
+LATE_NORMS = "norms of queries and keys (QK norm) behind the rotation, or other than RMS norms of heads or rows"
 
 
 class Import(WithFolder):
@@ -53,6 +53,60 @@ class Import(WithFolder):
             self.assertEqual(one["parameters"]["total"], 2 * (4 * 64 * 64 + 3 * 64 * 96 + 2 * 64) + 2 * 256 * 64 + 64)
         sections = [{k: v for k, v in one["plan"]["model"].items() if k != "name"} for one in told]
         self.assertEqual(*sections)
+
+    def parameters(self, fields):
+        return tandem_json("import", self.config(fields))["parameters"]
+
+    def test_layers_are_read_in_the_words_of_old_and_new_transformers(self):
+        granite = {"model_type": "granitemoehybrid", "hidden_size": 64, "intermediate_size": 96, "shared_intermediate_size": 96,
+                   "num_local_experts": 0, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256, "mamba_n_heads": 4,
+                   "mamba_d_state": 8, "num_hidden_layers": 3}
+        for model, key, words in ((granite, "layer_types", {"m": ("mamba", "linear_attention"), "a": ("attention", "full_attention")}),
+                                  ({k: v for k, v in HYBRID.items() if k != "hybrid_override_pattern"}, "layers_block_type",
+                                   {"m": ("mamba", "linear_attention"), "a": ("attention", "full_attention"), "f": ("mlp", "mlp")})):
+            pattern = "mam" if key == "layer_types" else "mfaf"
+            old, new = ({**model, key: [words[c][i] for c in pattern]} for i in (0, 1))
+            self.assertEqual(self.parameters(old), self.parameters(new))
+            code, _, err = run("import", self.config({**model, key: [words[c][0] for c in pattern[:-1]] + ["hyena"]}))
+            self.assertEqual(code, 4, err)
+            self.assertIn("layers of other kinds than Mamba 2", err)
+
+    def test_layers_with_experts_can_be_a_list_of_their_indices(self):
+        model = {"model_type": "llama4_text", "hidden_size": 64, "intermediate_size": 32, "intermediate_size_mlp": 96, "head_dim": 16,
+                 "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256, "num_local_experts": 4}
+        by_step = self.parameters({**model, "interleave_moe_layer_step": 1})
+        self.assertEqual(self.parameters({**model, "moe_layers": [0, 1, 2, 3]}), by_step)
+        code, _, err = run("import", self.config({**model, "moe_layers": [1, 3]}))
+        self.assertEqual(code, 4, err)
+        self.assertIn("experts in layers at irregular places", err)
+
+    def test_a_model_with_a_tower_ties_its_head_as_its_own_configuration_says(self):
+        text = {**LLAMA, "model_type": "qwen3_vl_text", "head_dim": 16, "num_key_value_heads": 2}
+        tied, apart = (self.parameters({"model_type": "qwen3_vl", "tie_word_embeddings": outer,
+                                        "text_config": {**text, "tie_word_embeddings": not outer}})["language_model"] for outer in (True, False))
+        self.assertEqual(apart - tied, 256 * 64)
+
+    def test_what_a_class_has_where_the_file_has_nothing(self):
+        def section(kind, **fields):
+            return tandem_json("import", self.config({"model_type": kind, **fields}))["document"]["model"]
+        self.assertEqual(section("qwen3_moe")["moe"]["num_experts"], 128)
+        self.assertEqual(section("qwen3_vl_moe_text")["moe"]["num_experts"], 60)
+        self.assertNotIn("normalize_weights", section("qwen3_next")["moe"])
+        self.assertEqual(section("mistral4")["moe"].get("weight_scale", 1), 1)
+        self.assertEqual(section("glm4_moe_lite")["moe"]["first_dense_layers"], 1)
+        self.assertEqual(section("exaone4")["window"]["layers"], "wwwf")
+
+    def test_fields_that_change_parameters_are_read_or_refused_and_never_passed_over(self):
+        opt = {"model_type": "opt", "hidden_size": 64, "ffn_dim": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 256,
+               "word_embed_proj_dim": 64, "max_position_embeddings": 128}
+        mpt = {"model_type": "mpt", "d_model": 64, "n_heads": 4, "n_layers": 2, "vocab_size": 256, "max_seq_len": 128}
+        self.assertEqual(self.parameters({**mpt, "tie_word_embeddings": False})["plan"] - self.parameters(mpt)["plan"], 256 * 64)
+        for fields, named in (({**opt, "layer_norm_elementwise_affine": False}, "norms without"),
+                              ({**opt, "_remove_final_layer_norm": True}, "parameters, its plan"),
+                              ({**GEMMA, "per_layer_config": {"01": {"head_dim": 32}}}, "per_layer_config")):
+            code, out, err = run("import", self.config(fields))
+            self.assertEqual((code, out), (4, ""), err)
+            self.assertIn(named, err)
 
     def test_a_whole_plan_can_be_simulated(self):
         code, _, err = run("import", self.config(LLAMA), "--seq-length", 64, "--cluster", "dgx-h100", "--devices", 8, "--out", self.path("p.json"))
