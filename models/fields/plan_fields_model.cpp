@@ -162,7 +162,7 @@ std::vector<PlanField> shape_fields() {
       choice({"model.family", "Architecture family; it only sets defaults."}, AT(model.family)),
       integer({"model.num_layers", "Transformer layers; of the encoder for t5."}, AT(model.num_layers), {1, kMaxLayers})
           .must(),
-      integer({"model.num_decoder_layers", "Layers of the decoder; t5 only."}, AT(model.num_decoder_layers),
+      integer({"model.num_decoder_layers", "Layers of the decoder; t5 only, at least 1."}, AT(model.num_decoder_layers),
               {0, kMaxLayers})
           .otherwise("0; t5: model.num_layers"),
       integer({"model.hidden_size", "Width of the residual stream."}, AT(model.hidden_size), {1, kMaxHidden}).must(),

@@ -39,7 +39,7 @@ std::vector<PlanField> size_fields() {
       integer({"training.seq_length", "Tokens of a sequence; of the encoder for t5."}, AT(training.seq_length),
               {1, kMaxSequence})
           .must(),
-      integer({"training.decoder_seq_length", "Tokens of a decoder sequence; t5 only."},
+      integer({"training.decoder_seq_length", "Tokens of a decoder sequence; t5 only, at least 1."},
               AT(training.decoder_seq_length), {0, kMaxSequence})
           .otherwise("0; t5: training.seq_length"),
       integer({"training.micro_batch_size", "Sequences of one micro-batch, on each data rank."},

@@ -15,7 +15,12 @@ namespace tandem {
 namespace {
 
 void check_decoder(const Plan& p, const Reporter& fail) {
-  if (p.model.family == Family::t5) return;
+  if (p.model.family == Family::t5) {
+    const std::string remedy = "leave it out, or use at least 1";
+    if (p.model.num_decoder_layers < 1) fail("model.num_decoder_layers", "the t5 family has a decoder", remedy);
+    if (p.training.decoder_seq_length < 1) fail("training.decoder_seq_length", "the t5 family has a decoder", remedy);
+    return;
+  }
   const std::string remedy = "leave it out, or set model.family to t5";
   if (p.model.num_decoder_layers > 0) fail("model.num_decoder_layers", "only the t5 family has a decoder", remedy);
   if (p.training.decoder_seq_length > 0)
