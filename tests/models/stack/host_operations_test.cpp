@@ -109,6 +109,22 @@ TEST_CASE("the table of every stack is read") {
   }
 }
 
+TEST_CASE("a stack whose host works for each parameter under AdamW does so under SGD, and no less under LAMB") {
+  int with = 0;
+  for (const std::string& name : preset_names("models/stacks")) {
+    INFO(name);
+    const HostOperations host = tests::under(parse_plan(kGoodPlan, "good.json"), name).stack.facts.host_operations;
+    const auto of = [&](std::string_view kind) { return host.of(kind, 100); };
+    const std::int64_t adamw = of("adamw"), lamb = of("layerwise_moments") + of("layerwise_apply");
+    CHECK(lamb >= adamw);
+    if (!host.per_parameter.contains("adamw")) continue;
+    ++with;
+    CHECK(of("sgd") > 100);
+    CHECK(of("sgd") <= adamw);
+  }
+  CHECK(with >= 3);
+}
+
 TEST_CASE("where the update is recorded its first task has all operations behind the last pass, and passes keep theirs") {
   const std::string form = R"([{"otherwise": 2, "per_parameter": {"adamw": 3}, "source": "s", "verified": true)";
   const auto lowered = [](const std::string& entries) {
