@@ -35,7 +35,8 @@ std::string sources_text(const json& fact) {
 
 std::string origin_of(const json& fact) {
   if (!fact.is_object()) return "no source given";
-  if (fact.contains("fitted_on")) return "fitted on " + fact["fitted_on"].get<std::string>();
+  const bool placeholder = fact.contains("placeholder") && fact["placeholder"] == true;
+  if (fact.contains("fitted_on")) return (placeholder ? "not verified: placeholder, " : "fitted on ") + fact["fitted_on"].get<std::string>();
   if (!fact.contains("verified")) return "no source given";
   return (fact["verified"] == true ? "verified: " : "not verified: ") + sources_text(fact);
 }

@@ -99,7 +99,8 @@ const json& FactReader::raw(const std::string& key) {
 FactReader FactReader::object(const std::string& key) { return {raw(key), file_, place(key), unverified_}; }
 
 void FactReader::note_unverified(const std::string& key, const json& fact) {
-  if (is_fitted(fact) || (is_fact(fact) && fact.value("verified", false))) return;
+  const auto flagged = [&](const char* flag) { return is_fact(fact) && fact.contains(flag) && fact[flag] == true; };
+  if (is_fitted(fact) ? !flagged("placeholder") : flagged("verified")) return;
   const std::string note = is_fact(fact) ? fact.value("note", "") : "";
   const std::string line =
       file_.substr(file_.rfind('/') + 1) + ": " + place(key) + (note.empty() ? "" : " (" + note + ")");

@@ -1,6 +1,7 @@
 #pragma once
 // Reads facts from preset files. A fact is {"value": ..., "source": [ids], "verified": bool, "note": text}, a fitted number
-// is {"value": ..., "fitted_on": text}. A user's own file may have bare values, which count as unverified.
+// is {"value": ..., "fitted_on": text}, which "placeholder": true makes unverified. A user's own file may have bare values,
+// which count as unverified.
 
 #include <set>
 #include <string>

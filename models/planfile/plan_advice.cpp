@@ -66,8 +66,10 @@ std::string fewer_launches(const Plan& plan, bool cuda) {
   return text;
 }
 
-bool is_of_unused_kernel(std::string_view fact, const Plan& plan) {
+bool is_unused_fact(std::string_view fact, const Plan& plan) {
   const TrainingSpec& t = plan.training;
+  if (fact.find("communication.") != fact.npos) return plan.world_size() == 1;
+  if (fact.find("fp4_ceiling") != fact.npos) return bits(t.dtypes.compute) > 4;
   const auto is_of = [&](std::string_view kernel) { return fact.find(std::string(kernel) + "_attention.") != fact.npos; };
   for (const AttentionKernel k : {AttentionKernel::flash1, AttentionKernel::triton, AttentionKernel::tuned, AttentionKernel::own})
     if (is_of(name(k))) return !t.flash_attention || t.attention_kernel != k;

@@ -23,8 +23,8 @@ std::string fewer_launches(const Plan& plan, bool cuda);
 /// That with the share, as a note; empty where launches do not limit the step.
 std::string host_note(const Plan& plan, double share, bool cuda);
 
-/// Whether a calibration's fact, as "FILE: FIELD" or FIELD, is of an attention kernel that the plan does not run. FlashAttention 2 stands in
-/// for kernels without facts of their own.
-bool is_of_unused_kernel(std::string_view fact, const Plan& plan);
+/// Whether a calibration's fact, as "FILE: FIELD" or FIELD, is of an attention kernel, of collectives or of 4-bit products that the plan
+/// does not have. FlashAttention 2 stands in for kernels without facts of their own.
+bool is_unused_fact(std::string_view fact, const Plan& plan);
 
 }  // namespace tandem

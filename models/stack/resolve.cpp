@@ -83,6 +83,19 @@ void note_rules(Plan& plan) {
     plan.stack.facts.notes.push_back(p.field + ": " + p.reason + "; stack.rules is note, so it is simulated all the same");
 }
 
+/// Where the stack's fusion set depends on the precision, plans of two precisions differ in more than their types.
+void note_fusion(Plan& plan, const StackFile& stack) {
+  const auto& chosen = plan.stack.facts.defaults;
+  const bool is_default = std::any_of(chosen.begin(), chosen.end(), [](const StackDefault& d) { return d.field == "training.fusion"; });
+  if (!is_default || plan.training.precision == "bf16") return;
+  Plan wide = plan;
+  wide.training.precision = "bf16";
+  const FusionEntry *own = entry_for(stack.fusion, plan), *other = entry_for(stack.fusion, wide);
+  if (own == nullptr || other == nullptr || own->set == other->set) return;
+  plan.stack.facts.notes.push_back("training.fusion: stack " + plan.stack.name + " has " + own->set + " in " + plan.training.precision + " and " +
+                                   other->set + " in bf16; name one to compare precisions alone");
+}
+
 void note_date(Plan& plan) {
   const StackFacts& facts = plan.stack.facts;
   if (plan.stack.as_of <= facts.read_until) return;
@@ -201,6 +214,7 @@ void resolve_stack(Plan& plan) {
   if (const PiecesEntry* pieces = entry_for(stack->collectives_in_pieces, plan)) facts.exposed_pieces = pieces->exposed;
   facts.arena = entry_for(stack->arena, plan) != nullptr;
   note_rules(plan);
+  note_fusion(plan, *stack);
   if (plan.training.cuda_graphs != CudaGraphs::none && !facts.graph_launches.said())
     facts.notes.push_back("training.cuda_graphs: stack " + plan.stack.name + " says nothing of CUDA graphs; a launch is taken for one host operation");
   note_date(plan);

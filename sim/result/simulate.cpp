@@ -121,7 +121,7 @@ void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const S
   for (const std::string& fact : setup.topology.unverified()) out.notes.push_back("not verified: " + fact);
   note_unmeasured(out.notes, setup);
   for (const std::string& note : setup.cost.notes())
-    if (!is_of_unused_kernel(note, plan)) out.notes.push_back(note);
+    if (!is_unused_fact(note, plan)) out.notes.push_back(note);
 }
 
 void fill_roles(Prediction& out, const Setup& setup, const SimulatedStep& simulated, const RoleTimes& times, const Plan& plan,

@@ -1,10 +1,12 @@
 #include "topology/fact_list.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "models/base/error.hpp"
 #include "models/base/presets.hpp"
 #include "tests/catch.hpp"
+#include "topology/fact_reader.hpp"
 
 using namespace tandem;
 
@@ -31,6 +33,17 @@ TEST_CASE("a cluster's numbers are listed part by part with value, file and sour
   CHECK(find(facts, "calibration", "memory_share").origin.substr(0, 10) == "fitted on ");
   CHECK(find(facts, "node", "scale_out.nics").value == "8");
   CHECK(find(facts, "cluster", "fabric.nodes_per_leaf").file == "dgx-a100-80gb.json");
+}
+
+TEST_CASE("a fitted number that is a placeholder is not verified, in lists and in notes, and other fitted ones are") {
+  CHECK(find(facts_of("dgx-b200"), "calibration", "communication.overhead_s").origin.starts_with("not verified: placeholder, "));
+  CHECK(find(facts_of("dgx-h100"), "calibration", "communication.overhead_s").origin.starts_with("fitted on "));
+  std::vector<std::string> unverified;
+  const auto facts = nlohmann::json::parse(R"({"a": {"value": 1, "fitted_on": "x", "placeholder": true}, "b": {"value": 1, "fitted_on": "x"},
+                                               "c": {"value": 1, "fitted_on": "x", "placeholder": false}})");
+  FactReader reader(facts, "own.json", "", unverified);
+  for (const char* key : {"a", "b", "c"}) reader.fact(key);
+  CHECK(unverified == std::vector<std::string>{"own.json: a"});
 }
 
 TEST_CASE("every number of every preset that ships has an origin, and an unknown preset is refused") {

@@ -69,6 +69,7 @@ void set_origin(ordered_json& fact, const std::string& fitted_on) {
   fact.erase("verified");
   fact.erase("without");
   fact["fitted_on"] = fitted_on;
+  fact.erase("placeholder");
 }
 
 }  // namespace

@@ -157,7 +157,7 @@ std::vector<std::pair<std::string, std::string>> sources_of(const std::vector<Fa
 /// Facts of the presets, then what the plan and this machine put in their place.
 std::vector<FactOrigin> facts_in_use(const Plan& plan, const Topology& topology) {
   std::vector<FactOrigin> out = facts_of(plan.cluster.preset);
-  std::erase_if(out, [&](const FactOrigin& fact) { return is_of_unused_kernel(fact.field, plan); });
+  std::erase_if(out, [&](const FactOrigin& fact) { return is_unused_fact(fact.field, plan); });
   const json cluster = json::parse(to_json(plan, -1)).at("cluster");
   if (cluster.contains("override"))
     for (const auto& [key, value] : cluster.at("override").items())

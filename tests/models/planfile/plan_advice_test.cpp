@@ -32,15 +32,19 @@ TEST_CASE("offloaded states are told to be updated on the device") {
   CHECK(told("offloaded states ", "\"zero_stage\": 1") == 0);
 }
 
-TEST_CASE("facts of attention kernels that a plan does not run are not in use") {
+TEST_CASE("facts of kernels, collectives and types that a plan does not have are not in use") {
   const auto plan = [](const std::string& training) {
     return parse_plan(with("training", training), "plan.json");
   };
   const Plan flash = plan(R"("flash_attention": true, "attention_kernel": "triton")"), scores = plan(R"("flash_attention": false)");
-  CHECK_FALSE(is_of_unused_kernel("h100.json: triton_attention.fill", flash));
-  CHECK_FALSE(is_of_unused_kernel("flash_attention.fill", flash));
-  CHECK_FALSE(is_of_unused_kernel("h100.json: matmul.tile", scores));
+  CHECK_FALSE(is_unused_fact("h100.json: triton_attention.fill", flash));
+  CHECK_FALSE(is_unused_fact("flash_attention.fill", flash));
+  CHECK_FALSE(is_unused_fact("h100.json: matmul.tile", scores));
   for (const char* field : {"flash1_attention.fill", "not verified: h100.json: tuned_attention.fill (one)", "own_attention.fill"})
-    CHECK(is_of_unused_kernel(field, flash));
-  for (const char* field : {"triton_attention.fill", "flash_attention.fill"}) CHECK(is_of_unused_kernel(field, scores));
+    CHECK(is_unused_fact(field, flash));
+  for (const char* field : {"triton_attention.fill", "flash_attention.fill"}) CHECK(is_unused_fact(field, scores));
+  const Plan alone = parse_plan(bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"data\": 1", bent("\"devices\": 8", "\"devices\": 1")), "plan.json");
+  CHECK(is_unused_fact("b200.json: communication.overhead_s", alone));
+  CHECK_FALSE(is_unused_fact("b200.json: communication.overhead_s", flash));
+  CHECK(is_unused_fact("gb200.json: matmul.fp4_ceiling (4-bit products)", flash));
 }

@@ -73,6 +73,18 @@ TEST_CASE("a month later than the code that was read is told") {
   CHECK(later.stack.facts.notes.front().find("2027-01 is later than the code") != std::string::npos);
 }
 
+TEST_CASE("a fusion set that a stack has for the plan's precision and not for bf16 is told") {
+  const auto notes = [](const std::string& members, const std::string& stack) {
+    return of(stack, "2025-08", with("training", members, on("dgx-h100", kData))).stack.facts.notes;
+  };
+  const auto narrow = notes(R"("precision": "fp8")", "pytorch-fsdp");
+  REQUIRE(narrow.size() == 1);
+  CHECK(narrow.front() == "training.fusion: stack pytorch-fsdp has compiled-blocks in fp8 and eager in bf16; name one to compare precisions alone");
+  CHECK(notes(R"("precision": "bf16")", "pytorch-fsdp").empty());
+  CHECK(notes(R"("precision": "fp8", "fusion": "compiled-blocks")", "pytorch-fsdp").empty());
+  CHECK(notes(R"("precision": "fp8")", "megatron-core").empty());
+}
+
 TEST_CASE("a rule holds from the month of `since` on and no longer in that of `until`") {
   const auto overlaps = [](const std::string& month) { return of("megatron-core", month, kInterleaved).parallel.overlap_p2p; };
   CHECK_FALSE(overlaps("2023-09"));
@@ -269,6 +281,24 @@ TEST_CASE("DeepSpeed sums gradients of bf16 weights in bf16 under ZeRO since the
   CHECK(of("megatron-deepspeed", "2024-03", gaudi).training.dtypes.gradients == DType::fp32);  // BF16_Optimizer
   CHECK(gradients("2023-01", 1) == DType::fp32);
   CHECK(gradients("2022-03", 1) == DType::fp32);
+}
+
+TEST_CASE("DeepSpeed's gradients in 8 and 4 bits are those of its bf16 engine") {
+  const auto dtypes = [](const std::string& precision, const std::string& preset, const char* stage) {
+    const std::string text = with("training", "\"precision\": \"" + precision + "\"", on(preset, with("parallel", "\"zero_stage\": " + std::string(stage))));
+    const std::string noted = R"("stack": {"name": "megatron-deepspeed", "as_of": "2024-03", "rules": "note"})";
+    return read(with_top(noted, text)).training.dtypes;
+  };
+  for (const char* stage : {"0", "1"}) {
+    for (const char* precision : {"fp8", "fp8_block", "mxfp8", "nvfp4"}) {
+      INFO(precision << ", ZeRO " << stage);
+      const DTypes narrow = dtypes(precision, "dgx-b200", stage), wide = dtypes("bf16", "dgx-b200", stage);
+      CHECK((narrow.gradients == wide.gradients && narrow.gradient_reduce == wide.gradient_reduce));
+      CHECK(narrow.gradient_reduce == DType::bf16);
+    }
+    const DTypes gaudi = dtypes("fp8", "hls-gaudi2", stage);
+    CHECK((gaudi.gradients == DType::fp32 && gaudi.gradient_reduce == DType::bf16));
+  }
 }
 
 TEST_CASE("DeepSpeed's engine of pipelines refers to the logits of two micro-batches, where it runs") {
