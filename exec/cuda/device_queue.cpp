@@ -77,7 +77,7 @@ void DeviceQueue::prepare(const Launch& launch) {
   retired_.clear();
   const bool attends =
       std::holds_alternative<FlashAttention>(launch.op) || std::holds_alternative<FlashAttentionBackward>(launch.op);
-  if (!attends && !device::is_product(launch.op)) return;
+  if (!attends && !device::has_products(launch.op)) return;
   if (counted_rows(launch.op)) return;  // counted shapes are known only during the step
   for (const device::Work& work : device::works_of(launch, around)) std::visit(Planner{*this}, work);
 }

@@ -117,6 +117,12 @@ struct SquaredRelu {
   }
 };
 
+/// ln(1 + e^x).
+template <class T>
+TANDEM_HD inline T softplus(T x) {
+  return (x > T{0} ? x : T{0}) + std::log1p(std::exp(-std::abs(x)));
+}
+
 struct Tanh {
   template <class T>
   TANDEM_HD static T value(T x) {

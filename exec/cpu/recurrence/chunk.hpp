@@ -24,12 +24,6 @@ struct ChunkPlace {
   std::int64_t sequence, first, count;
 };
 
-/// ln(1 + e^x).
-template <class T>
-T softplus(T x) {
-  return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
-}
-
 /// The operands of a recurrence, and products of one thread.
 template <class T>
 struct ScanOperands {

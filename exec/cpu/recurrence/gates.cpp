@@ -4,7 +4,7 @@
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/root_mean.hpp"
 #include "exec/cpu/split.hpp"
-#include "exec/shared/activations.hpp"
+#include "exec/shared/gated_norm.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -35,32 +35,16 @@ void with_order(bool gate_first, F body) {
   gate_first ? body(std::true_type()) : body(std::false_type());
 }
 
-// The number that the norm reads.
-template <bool gate_first, class T>
-T normed(T x, T gate) {
-  if constexpr (gate_first) return x * Silu::value(gate);
-  return x;
-}
-// The factor of the weight and the norm: the gate, unless the norm has it.
-template <bool gate_first, class T>
-T behind(T gate) {
-  if constexpr (gate_first) return T{1};
-  return Silu::value(gate);
-}
-
-// y = w norm(x) silu(g): with a = dy w silu(g), dx = r (a - xhat mean(a xhat)), dg = dy w xhat silu'(g).
-// y = w norm(u), u = x silu(g): du = r (dy w - uhat mean(dy w uhat)), dx = du silu(g), dg = du x silu'(g).
 template <bool gate_first, class T>
 void part_backward(const Part<T>& p, const T* dy, T r, T* dx, T* dgate) {
   const T *x = p.x, *g = p.gate, *w = p.weight;
   const T mean = lane_sum<T>(p.cols, [=](std::int64_t c) {
-                   return dy[c] * w[c] * behind<gate_first>(g[c]) * (normed<gate_first>(x[c], g[c]) * r);
+                   return dy[c] * w[c] * behind_norm<gate_first>(g[c]) * (normed<gate_first>(x[c], g[c]) * r);
                  }) / static_cast<T>(p.cols);
   each(p.cols, [=](std::int64_t c) {
-    const T hat = normed<gate_first>(x[c], g[c]) * r, up = dy[c] * w[c];
-    const T d = r * (up * behind<gate_first>(g[c]) - hat * mean), slope = Silu::derivative(g[c]);
-    dx[c] = gate_first ? d * Silu::value(g[c]) : d;
-    dgate[c] = (gate_first ? d * x[c] : up * hat) * slope;
+    const GatedNormGradient<T> d = gated_norm_gradient<gate_first>(x[c], g[c], dy[c] * w[c], r, mean);
+    dx[c] = d.dx;
+    dgate[c] = d.dgate;
   });
 }
 
@@ -76,7 +60,7 @@ void weight_gradient(const GatedNormBackward& op, Call& call) {
       const std::int64_t at = part * op.cols + from - first_weight(op, part);
       each(std::max<std::int64_t>(0, to - from), [=, r = rms[part], total = sum + from](std::int64_t c) {
         const T g = gate[at + c];
-        total[c] += dy[at + c] * (normed<gate_first>(x[at + c], g) * r) * behind<gate_first>(g);
+        total[c] += dy[at + c] * (normed<gate_first>(x[at + c], g) * r) * behind_norm<gate_first>(g);
       });
     }
   });
@@ -95,7 +79,7 @@ void compute(const GatedNorm& op, Call& call) {
       T* out = y + at;
       each(op.cols, [=](std::int64_t c) { out[c] = normed<gate_first>(in[c], g[c]); });
       const T r = rms[part] = inverse_root(out, op.cols, op.epsilon);
-      each(op.cols, [=](std::int64_t c) { out[c] = out[c] * r * w[c] * behind<gate_first>(g[c]); });
+      each(op.cols, [=](std::int64_t c) { out[c] = out[c] * r * w[c] * behind_norm<gate_first>(g[c]); });
     });
   });
 }

@@ -55,6 +55,8 @@ class Operands {
 
 using Works = std::vector<Work>;
 
+/// The type of numbers in scratch memory.
+inline DType number_of(DType compute) { return compute == DType::fp64 ? DType::fp64 : DType::fp32; }
 /// True for an fp32 operand of a 16-bit product. It is rounded first, into scratch memory after that of the sums.
 inline bool is_rounded(const Launch& launch, std::size_t i) {
   return i < launch.in.size() && bits(launch.compute) == 16 && launch.in[i].dtype == DType::fp32;
@@ -62,7 +64,12 @@ inline bool is_rounded(const Launch& launch, std::size_t i) {
 inline std::int64_t operand_elements(const MatMul& op, std::size_t i) { return i == 0 ? op.m * op.k : op.k * op.n; }
 /// Size in bytes of a part of an operation's scratch memory, a multiple of 256.
 inline std::int64_t room_of(DType type, std::int64_t elements) { return parts(bytes_of(type, elements).count(), 256) * 256; }
-inline std::int64_t sums_room(const MatMul& op) { return op.sums ? parts(column_room(op.k, op.m, 1), 256) * 256 : 0; }
+/// Bytes for the column sums of a matrix, a block of columns at a time.
+std::int64_t block_sums_room(const ColumnBlocks& blocks, std::int64_t rows, std::int64_t cols);
+inline std::int64_t sums_room(const MatMul& op) { return op.sums ? parts(block_sums_room(op.blocks, op.k, op.m), 256) * 256 : 0; }
+/// Bytes for rounded operands, and behind them for a first operand whose blocks are joined.
+std::int64_t rounded_room(const MatMul& op, const Launch& launch);
+std::int64_t joined_room(const MatMul& op, DType compute);
 
 /// Gradients of a norm's input (if `rows` has dx), weight and shift (if present). Uses norm_room bytes of scratch memory.
 Works norm_gradients(const Operands& at, const NormGradRows& rows, Typed dgamma, Typed dbeta);
@@ -160,6 +167,20 @@ Works works(const Sgd& op, const Operands& at);
 Works works(const TensorNorms& op, const Operands& at);
 Works works(const LayerwiseMoments& op, const Operands& at);
 Works works(const LayerwiseApply& op, const Operands& at);
+// works_recurrence.cpp
+std::size_t scan_shared_bytes(const RecurrenceDims& d, DType compute);
+std::int64_t recurrence_room(const Recurrence& op, DType compute);
+std::int64_t recurrence_room(const RecurrenceBackward& op, DType compute);
+std::int64_t recurrence_room(const ShortConvBackward& op, DType compute);
+std::int64_t recurrence_room(const GatedNormBackward& op);
+Works works(const Recurrence& op, const Operands& at);
+Works works(const RecurrenceBackward& op, const Operands& at);
+Works works(const ShortConv& op, const Operands& at);
+Works works(const ShortConvBackward& op, const Operands& at);
+Works works(const GatedNorm& op, const Operands& at);
+Works works(const GatedNormBackward& op, const Operands& at);
+Works works(const SigmoidGate& op, const Operands& at);
+Works works(const SigmoidGateBackward& op, const Operands& at);
 // works_experts.cpp
 Works works(const TopKRouter& op, const Operands& at);
 Works works(const TopKRouterBackward& op, const Operands& at);

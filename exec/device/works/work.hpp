@@ -14,6 +14,7 @@
 #include "exec/device/experts.hpp"
 #include "exec/device/flash.hpp"
 #include "exec/device/fold.hpp"
+#include "exec/device/gated_norm.hpp"
 #include "exec/device/head_norm.hpp"
 #include "exec/device/latent.hpp"
 #include "exec/device/layerwise.hpp"
@@ -27,6 +28,8 @@
 #include "exec/device/router.hpp"
 #include "exec/device/row_norm.hpp"
 #include "exec/device/row_order.hpp"
+#include "exec/device/scan_gradients.hpp"
+#include "exec/device/short_conv.hpp"
 #include "exec/device/sparse.hpp"
 #include "exec/device/update.hpp"
 
@@ -47,7 +50,11 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           ChoiceCountsKernel, SlotsKernel, RouterGradKernel, ScaleGradKernel, BalanceGradKernel, ExpertSlotsKernel,
                           DispatchKernel, CombineKernel, CombineGradKernel, JoinRowsKernel, ExpertBiasKernel, ExpertBiasGradKernel,
                           ChosenAttentionKernel, ChosenQueryGradKernel, ChosenKeyGradKernel, IndexTargetKernel,
-                          ChooseKeysKernel, IndexQueryGradKernel, IndexKeyGradKernel, Product, Clearing>;
+                          ChooseKeysKernel, IndexQueryGradKernel, IndexKeyGradKernel, ScanKeysKernel, ScanGatesKernel,
+                          ScanFactorsKernel, ScanStatesKernel, ScanOutputKernel, ScanStateGradKernel, ScanPairsKernel,
+                          ScanHeadGradKernel, ScanKeyGradKernel, ScanVectorsKernel, ShortConvKernel, ShortConvInputGradKernel,
+                          ShortConvWeightGradKernel, GatedNormKernel, GatedNormGradKernel, GatedNormWeightGradKernel,
+                          SigmoidGateKernel, Product, Clearing>;
 
 /// Shared by all operations of a rank.
 struct WorkContext {
@@ -59,8 +66,8 @@ struct WorkContext {
 /// Whether `works_of` supports the operation. `most_shared`: shared memory per block, in bytes.
 Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared);
 
-/// True if an operation consists of products and kernels after them.
-bool is_product(const Op& op);
+/// True if products with operands in memory are among an operation's works, so that it needs planning.
+bool has_products(const Op& op);
 
 /// Scratch bytes of an operation. With counted rows but no Launch::rows: for equally many rows per expert.
 std::int64_t room_bytes(const Launch& launch);

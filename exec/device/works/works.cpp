@@ -51,9 +51,6 @@ std::string lacks_norm(const Norm& op) {
 }
 std::string lacks(const HeadNorm& op) { return lacks_norm(op); }
 std::string lacks(const HeadNormBackward& op) { return lacks_norm(op); }
-std::string lacks_blocks(const ColumnBlocks& blocks) { return blocks.any() ? "of a matrix in blocks of columns" : ""; }
-std::string lacks(const MatMul& op) { return lacks_blocks(op.blocks); }
-std::string lacks(const BiasGrad& op) { return lacks_blocks(op.blocks); }
 std::string lacks(const Accumulate& a) {
   const bool counts = a.overwrite && a.source == DType::int32 && a.destination == DType::int32;
   return counts || (is_real(a.source) && is_real(a.destination)) ? "" : "between these types";
@@ -104,6 +101,7 @@ std::string missing(const Op& op) {
 }
 
 std::size_t shared_bytes(const Op& op, DType compute);
+bool is_product(const Op& op);
 
 }  // namespace
 
@@ -117,6 +115,13 @@ HiddenRows Operands::rows(std::int64_t local_seq, std::int64_t rows, bool shard)
   return {SequenceMap(c.context_size, local_seq), shard ? c.tensor_rank * rows : 0, c.first_sequence, c.context_rank};
 }
 
+bool has_products(const Op& op) {
+  return is_product(op) || std::holds_alternative<Recurrence>(op) || std::holds_alternative<RecurrenceBackward>(op);
+}
+
+namespace {
+
+/// True if an operation consists of products and kernels after them.
 bool is_product(const Op& op) {
   return std::holds_alternative<MatMul>(op) || std::holds_alternative<AttentionScores>(op) ||
          std::holds_alternative<AttentionContext>(op) || std::holds_alternative<AttentionContextBackward>(op) ||
@@ -124,6 +129,8 @@ bool is_product(const Op& op) {
          std::holds_alternative<IndexTopK>(op) || std::holds_alternative<GroupedMatMul>(op) ||
          std::holds_alternative<GroupedWeightGrad>(op);
 }
+
+}  // namespace
 
 Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared) {
   if (!is_real(types.compute)) return {false, in_type(op, types.compute)};
@@ -149,6 +156,8 @@ std::size_t shared_bytes(const Op& op, DType compute) {
   if (const auto* o = std::get_if<FlashAttentionBackward>(&op); o != nullptr && o->chosen)
     return numbers_bytes(form, o->dims.listed_keys());
   if (const auto* o = std::get_if<IndexTopKBackward>(&op)) return numbers_bytes(form, 2 * o->dims.listed());
+  if (const auto* o = std::get_if<Recurrence>(&op)) return scan_shared_bytes(o->dims, compute);
+  if (const auto* o = std::get_if<RecurrenceBackward>(&op)) return scan_shared_bytes(o->dims, compute);
   if (const auto* o = std::get_if<FlashAttention>(&op)) return FlashKernel::bytes(form, o->dims.head_dim, o->dims.value_width());
   if (const auto* o = std::get_if<FlashAttentionBackward>(&op))
     return FlashKeyGradKernel::bytes(form, o->dims.head_dim, o->dims.value_width());
@@ -164,17 +173,6 @@ std::int64_t pairs(const AttentionPlace& p) {
 
 }  // namespace
 
-namespace {
-
-std::int64_t rounded_bytes(const MatMul& op, const Launch& launch) {
-  std::int64_t bytes = 0;
-  for (const std::size_t i : {0, 1})
-    if (is_rounded(launch, i)) bytes += room_of(launch.compute, operand_elements(op, i));
-  return bytes;
-}
-
-}  // namespace
-
 std::int64_t room_bytes(const Launch& launch) {
   const Op& op = launch.op;
   if (const auto* o = std::get_if<TopKRouter>(&op)) return chosen_room(o->dims);
@@ -184,10 +182,14 @@ std::int64_t room_bytes(const Launch& launch) {
   if (const auto* o = std::get_if<GroupedWeightGrad>(&op)) return experts_room(*o, launch);
   if (const auto* o = std::get_if<IndexTopK>(&op)) return index_room(*o, launch.compute);
   if (const auto* o = std::get_if<IndexTopKBackward>(&op)) return index_room(*o, launch.compute);
+  if (const auto* o = std::get_if<Recurrence>(&op)) return recurrence_room(*o, launch.compute);
+  if (const auto* o = std::get_if<RecurrenceBackward>(&op)) return recurrence_room(*o, launch.compute);
+  if (const auto* o = std::get_if<ShortConvBackward>(&op)) return recurrence_room(*o, launch.compute);
+  if (const auto* o = std::get_if<GatedNormBackward>(&op)) return recurrence_room(*o);
   if (const auto* o = std::get_if<CrossEntropy>(&op)) return o->dims.rows * static_cast<std::int64_t>(sizeof(double));
   if (const auto* o = std::get_if<EmbeddingBackward>(&op)) return parts(o->vocab_rows * 4, 8) * 8;
-  if (const auto* o = std::get_if<BiasGrad>(&op)) return column_room(o->rows, o->cols, 1);
-  if (const auto* o = std::get_if<MatMul>(&op)) return sums_room(*o) + rounded_bytes(*o, launch);
+  if (const auto* o = std::get_if<BiasGrad>(&op)) return block_sums_room(o->blocks, o->rows, o->cols);
+  if (const auto* o = std::get_if<MatMul>(&op)) return sums_room(*o) + rounded_room(*o, launch) + joined_room(*o, launch.compute);
   if (const auto* o = std::get_if<BiasDropoutAddBackward>(&op)) return o->bias ? column_room(o->rows, o->cols, 1) : 0;
   if (const auto* o = std::get_if<HeadNormBackward>(&op))
     return o->plain ? 0 : head_norm_room(head_rows(*o).count(), o->dims.head_dim);

@@ -3,6 +3,7 @@
 #include "exec/device/works/operands.hpp"
 #include "exec/device/works/product_parts.hpp"
 #include "exec/device/product_shape.hpp"
+#include "models/ops/column_blocks.hpp"
 
 namespace tandem::exec::device {
 namespace {
@@ -12,6 +13,10 @@ Typed partials(const Operands& at) { return partial_sums(at.compute(), at.around
 
 Works sums_of_columns(const Operands& at, Typed dy, Typed sums, std::int64_t rows, std::int64_t cols) {
   return column_sums(at.compute(), dy, sums, {rows, cols, at.around().room});
+}
+
+Typed behind(const Typed& t, std::int64_t elements) {
+  return t.here() ? Typed{t.address + bytes_of(t.type, elements).count(), t.type} : t;
 }
 
 /// Operands of a product in its type, and the kernels that round wider ones.
@@ -48,6 +53,7 @@ DropoutAdd dropout_add(const BiasDropoutAdd& op, const Operands& at) {
 
 /// Puts the activation into the product's kernel if that supports the types, else into a kernel after it.
 void activate(const MatMul& op, const Operands& at, Works& all) {
+  require(!op.blocks.any(), "a product in blocks of columns has no activation");
   require(!op.accumulate, "a product that accumulates has no activation");
   const bool gradient = op.activation == ProductActivation::gelu_gradient;
   const Typed c = at.out(0), x = gradient ? at.in(op.bias ? 3 : 2) : c, y = gradient ? c : at.out(op.sums ? 2 : 1);
@@ -61,30 +67,106 @@ void activate(const MatMul& op, const Operands& at, Works& all) {
   product.beside = x.address;
 }
 
+/// Operands of a product, or of a part of one.
+struct Multiplied {
+  Typed a, b, bias, c, sums;
+};
+Works multiply(const MatMul& op, const Operands& at, const Multiplied& of) {
+  GemmShape shape = shape_of(op, at.compute(), of.c.type);
+  shape.activation = ProductActivation::none;
+  shape.bias = op.bias && of.bias.type == of.c.type;  // cuBLASLt adds a bias of the result's type
+  shape.sums = op.sums && of.sums.type == of.c.type;
+  Product product{shape, of.b.address, of.a.address, of.c.address, shape.bias ? of.bias.address : shape.sums ? of.sums.address : nullptr};
+  product.room = at.around().room;
+  Works all{product};
+  if (op.bias && !shape.bias) all.push_back(BiasKernel{at.form({of.c}), of.bias, of.c, op.m, op.n});
+  if (op.sums && !shape.sums) append(all, sums_of_columns(at, of.a, of.sums, op.k, op.m));
+  return all;
+}
+
+/// A's blocks as one matrix, in scratch memory behind the rest.
+Works joined(const MatMul& op, const Operands& at, Multiplied& of) {
+  const Typed whole{at.around().room + sums_room(op) + rounded_room(op, at.launch()), of.a.type};
+  Works all;
+  std::int64_t col = 0;
+  for (const std::int64_t width : widths_of(op.blocks, op.k)) {
+    if (width > 0)
+      all.push_back(CopyKernel{Form::floats, of.a, whole, op.m, 1, width, {op.m * col, width, 0}, {col, op.k, 0}});
+    col += width;
+  }
+  of.a = whole;
+  return all;
+}
+
+/// A product per block of C's columns or, for a weight's gradient, of A's. Otherwise A's columns are summed over, as one matrix.
+Works in_blocks(MatMul op, const Operands& at, Multiplied of) {
+  const ColumnBlocks blocks = op.blocks;
+  if (!op.trans_b && !op.trans_a) {
+    Works all = joined(op, at, of);
+    append(all, multiply(op, at, of));
+    return all;
+  }
+  Works all;
+  std::int64_t col = 0;
+  for (const std::int64_t width : widths_of(blocks, op.trans_b ? op.n : op.m)) {
+    MatMul part = op;
+    Multiplied here = of;
+    if (op.trans_b) {
+      part.n = width;
+      here.b = behind(of.b, col * op.k), here.bias = behind(of.bias, col), here.c = behind(of.c, op.m * col);
+    } else {
+      part.m = width;
+      here.a = behind(of.a, op.k * col), here.c = behind(of.c, col * op.n), here.sums = behind(of.sums, col);
+    }
+    if (width > 0) append(all, multiply(part, at, here));
+    col += width;
+  }
+  return all;
+}
+
 }  // namespace
+
+std::int64_t block_sums_room(const ColumnBlocks& blocks, std::int64_t rows, std::int64_t cols) {
+  if (!blocks.any()) return column_room(rows, cols, 1);
+  std::int64_t most = 0;
+  for (const std::int64_t width : widths_of(blocks, cols))
+    if (width > 0) most = std::max(most, column_room(rows, width, 1));
+  return most;
+}
+
+std::int64_t joined_room(const MatMul& op, DType compute) {
+  return op.blocks.any() && !op.trans_a && !op.trans_b ? room_of(compute, op.m * op.k) : 0;
+}
+
+std::int64_t rounded_room(const MatMul& op, const Launch& launch) {
+  std::int64_t bytes = 0;
+  for (const std::size_t i : {0, 1})
+    if (is_rounded(launch, i)) bytes += room_of(launch.compute, operand_elements(op, i));
+  return bytes;
+}
 
 Works works(const MatMul& op, const Operands& at) {
   require(!op.accumulate || !op.bias, "a product that accumulates has no bias");
   require(!op.sums || (op.trans_a && !op.bias),
           "a product that gives sums has them of a matrix that is stored transposed, and no bias");
   const auto [a, b, before] = factors_of(op, at);
-  const Typed bias = at.in_if(op.bias, 2), c = at.out(0);
-  GemmShape shape = shape_of(op, at.compute(), c.type);
-  shape.activation = ProductActivation::none;
-  shape.bias = op.bias && bias.type == c.type;  // cuBLASLt adds a bias of the result's type
-  const Typed sums = at.out_if(op.sums, 1);
-  shape.sums = op.sums && sums.type == c.type;
-  Product product{shape, b.address, a.address, c.address, shape.bias ? bias.address : shape.sums ? sums.address : nullptr};
-  product.room = at.around().room;
-  Works all{product};
-  if (op.bias && !shape.bias) all.push_back(BiasKernel{at.form({c}), bias, c, op.m, op.n});
-  if (op.sums && !shape.sums) append(all, sums_of_columns(at, a, sums, op.k, op.m));
+  const Multiplied of{a, b, at.in_if(op.bias, 2), at.out(0), at.out_if(op.sums, 1)};
+  Works all = op.blocks.any() ? in_blocks(op, at, of) : multiply(op, at, of);
   if (op.activation != ProductActivation::none) activate(op, at, all);
   all.insert(all.begin(), before.begin(), before.end());
   return all;
 }
 
-Works works(const BiasGrad& op, const Operands& at) { return sums_of_columns(at, at.in(0), at.out(0), op.rows, op.cols); }
+Works works(const BiasGrad& op, const Operands& at) {
+  Works all;
+  std::int64_t col = 0;
+  for (const std::int64_t width : widths_of(op.blocks, op.cols)) {
+    if (width > 0)
+      append(all, sums_of_columns(at, behind(at.in(0), op.rows * col), behind(at.out(0), col), op.rows, width));
+    col += width;
+  }
+  return all;
+}
 
 Works works(const LayerNorm& op, const Operands& at) {
   const Typed x = at.in(0), y = at.out(0);

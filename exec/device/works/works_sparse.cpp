@@ -11,7 +11,6 @@ namespace {
 constexpr std::int64_t kProductBytes = std::int64_t{64} << 20;  // of an indexer's products at a time
 
 const std::int32_t* integers(const Typed& t) { return as<const std::int32_t>(t); }
-DType number_of(DType compute) { return compute == DType::fp64 ? DType::fp64 : DType::fp32; }
 std::byte* moved(const Typed& t, std::int64_t elements) { return t.address + bytes_of(t.type, elements).count(); }
 
 ChosenLayout layout_of(const AttentionDims& d) {

@@ -1,0 +1,371 @@
+#pragma once
+// The forward pass of a recurrence in chunks of positions (formulas: exec/cpu/recurrence/chunk.hpp). Products between the positions of
+// chunks are batched matrix products on scratch memory; the kernels here do the rest. Only ScanStatesKernel goes through chunks in order.
+//
+// A lane is a key head of a sequence. Scratch matrices are row-major: [lane, chunk] or [lane, value head of the key head, chunk]. Positions
+// behind a sequence's end have zero keys, values and log-decays, so all chunks have one size.
+
+#include <cmath>
+
+#include "exec/device/chunk.hpp"
+#include "exec/device/rows.hpp"
+#include "exec/device/typed.hpp"
+#include "exec/shared/activations.hpp"
+
+namespace tandem::exec::device {
+
+inline constexpr int kScanTeam = 32, kScanPieces = 4;
+inline constexpr std::int64_t kScanSlab = 32;  ///< columns of keys in shared memory at a time
+
+/// A chunk of a value head.
+struct ScanChunk {
+  std::int64_t index;              ///< among [lane, value head, chunk]
+  std::int64_t keys;               ///< index among [lane, chunk]
+  std::int64_t sequence, head;     ///< head: among all value heads
+  std::int64_t first, count;       ///< positions of the sequence
+};
+
+/// Sizes, and the lanes that a kernel processes.
+struct ScanSizes {
+  std::int64_t seq, key_heads, per_key, key_dim, value_dim;
+  std::int64_t length, chunks;  ///< positions of a chunk; chunks of a sequence
+  std::int64_t first, lanes;
+  bool delta;
+
+  TANDEM_HD std::int64_t heads() const { return key_heads * per_key; }
+  TANDEM_HD std::int64_t mixed() const { return 2 * key_heads * key_dim + heads() * value_dim; }
+  TANDEM_HD std::int64_t group() const { return 2 * key_dim + per_key * value_dim; }  ///< columns of a key head
+  TANDEM_HD std::int64_t key_chunks() const { return lanes * chunks; }
+  TANDEM_HD std::int64_t head_chunks() const { return key_chunks() * per_key; }
+  TANDEM_HD std::int64_t sequence(std::int64_t lane) const { return (first + lane) / key_heads; }
+  TANDEM_HD std::int64_t key_head(std::int64_t lane) const { return (first + lane) % key_heads; }
+  TANDEM_HD std::int64_t count(std::int64_t chunk) const {
+    const std::int64_t rest = seq - chunk * length;
+    return rest < length ? rest : length;
+  }
+  TANDEM_HD ScanChunk chunk(std::int64_t lane, std::int64_t member, std::int64_t c) const {
+    return {(lane * per_key + member) * chunks + c, lane * chunks + c, sequence(lane), key_head(lane) * per_key + member, c * length, count(c)};
+  }
+  TANDEM_HD ScanChunk chunk(std::int64_t index) const {
+    return chunk(index / chunks / per_key, index / chunks % per_key, index % chunks);
+  }
+  TANDEM_HD std::int64_t row(const ScanChunk& c, std::int64_t i) const { return c.sequence * seq + c.first + i; }
+  /// Offset in x of a value head's values at position i of a chunk.
+  TANDEM_HD std::int64_t value(const ScanChunk& c, std::int64_t i) const {
+    return row(c, i) * mixed() + c.head / per_key * group() + 2 * key_dim + c.head % per_key * value_dim;
+  }
+  TANDEM_HD std::int64_t output(const ScanChunk& c, std::int64_t i) const { return (row(c, i) * heads() + c.head) * value_dim; }
+  TANDEM_HD std::int64_t scalar(const ScanChunk& c, std::int64_t i) const {
+    return (row(c, i) * heads() + c.head) * (delta ? 2 : 1);
+  }
+};
+
+/// Scratch memory in the kernels' arithmetic type. N: positions of a chunk.
+struct ScanRoom {
+  // [lane, chunk]
+  std::byte *q, *k;                ///< [N, key_dim]
+  std::byte* lengths;              ///< [N, {q, k}]: 1 / length, with the delta rule
+  std::byte *queries_keys, *pairs; ///< Q K^T; K K^T with the delta rule
+  // [lane, value head, chunk]
+  std::byte *sums, *amount, *learn;  ///< G, u and b, per position
+  std::byte* inverse;                ///< T
+  std::byte *keys, *values;          ///< b exp(G) K and b V; later their gradients
+  std::byte* reads;                  ///< T keys; later its gradient
+  std::byte* added;                  ///< delta, [N, value_dim]
+  std::byte* grown;                  ///< exp(G) Q; later the gradient of it
+  std::byte* scores;                 ///< D * Q K^T; later T^T dT
+  std::byte* states;                 ///< before each chunk, [key_dim, value_dim]
+  std::byte* y;                      ///< [N, value_dim], without mamba2's skip
+};
+
+/// Calls body(d) for dimensions [0, n), which a team's threads share.
+template <class Team, class F>
+TANDEM_HD inline void each_dim(const Team& team, std::int64_t n, F body) {
+  constexpr std::int64_t kOnce = kScanTeam * kScanPieces;
+  for (std::int64_t first = 0; first < n; first += kOnce)
+    team.template each<kScanPieces>(n - first < kOnce ? n - first : kOnce, [&](Slot s) { body(first + s.i); });
+}
+template <class A, class Team, class F>
+TANDEM_HD inline A sum_dims(const Team& team, std::int64_t n, F term) {
+  constexpr std::int64_t kOnce = kScanTeam * kScanPieces;
+  A total = A{0};
+  for (std::int64_t first = 0; first < n; first += kOnce)
+    total += team.template sum<A, kScanPieces>(n - first < kOnce ? n - first : kOnce, A{0}, [&](Slot s) { return term(first + s.i); });
+  return total;
+}
+
+/// c[i, j] += sum over k of a(i, k) b(k, j), for c[m, n] in shared memory. A thread adds up kRows x kCols elements in registers.
+template <int kRows, int kCols, class A, class Block, class First, class Second>
+TANDEM_HD inline void add_product(Block& block, std::int64_t m, std::int64_t n, std::int64_t inner, A* c, First a, Second b) {
+  const std::int64_t rows = parts(m, kRows), cols = parts(n, kCols);
+  block.each(rows * cols, [&](std::int64_t t) {
+    const std::int64_t i = t / cols, j = t % cols;  // adjacent threads read adjacent columns
+    A sums[kRows][kCols] = {};
+    for (std::int64_t k = 0; k < inner; ++k) {
+      A left[kRows], right[kCols];
+      TANDEM_UNROLL
+      for (int r = 0; r < kRows; ++r) left[r] = i + r * rows < m ? a(i + r * rows, k) : A{0};
+      TANDEM_UNROLL
+      for (int s = 0; s < kCols; ++s) right[s] = j + s * cols < n ? b(k, j + s * cols) : A{0};
+      TANDEM_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        TANDEM_UNROLL
+        for (int s = 0; s < kCols; ++s) sums[r][s] += left[r] * right[s];
+      }
+    }
+    TANDEM_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      TANDEM_UNROLL
+      for (int s = 0; s < kCols; ++s)
+        if (i + r * rows < m && j + s * cols < n) c[(i + r * rows) * n + j + s * cols] += sums[r][s];
+    }
+  });
+}
+
+/// Queries and keys of chunks. With the delta rule they have unit length, and queries a factor. One warp per row of a head.
+struct ScanKeysKernel {
+  Form form;
+  Typed x;
+  ScanSizes sizes;
+  ScanRoom room;
+
+  TANDEM_HD std::int64_t items() const { return 2 * sizes.key_chunks() * sizes.length; }
+  Grid grid() const { return {parts(items(), kThreads / kScanTeam)}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    constexpr std::int64_t kItems = kThreads / kScanTeam;
+    const std::int64_t first = block.index() * kItems, end = first + kItems < items() ? first + kItems : items();
+    block.template teams<kScanTeam>(first, end, [&](const auto& team, std::int64_t item) { take<S>(team, item / 2, item % 2 == 1); });
+  }
+
+ private:
+  template <class S, class Team>
+  TANDEM_HD void take(const Team& team, std::int64_t row, bool key) const {
+    using A = typename S::Number;
+    const std::int64_t dim = sizes.key_dim, at = row / sizes.length, position = at % sizes.chunks * sizes.length + row % sizes.length;
+    const std::int64_t lane = at / sizes.chunks;
+    A* to = reinterpret_cast<A*>(key ? room.k : room.q) + row * dim;
+    if (position >= sizes.seq) return each_dim(team, dim, [&](std::int64_t d) { to[d] = A{0}; });
+    const std::int64_t from =
+        (sizes.sequence(lane) * sizes.seq + position) * sizes.mixed() + sizes.key_head(lane) * sizes.group() + (key ? dim : 0);
+    A scale = A{1};
+    if (sizes.delta) {
+      const A squares = sum_dims<A>(team, dim, [&](std::int64_t d) { return S::get(x, from + d) * S::get(x, from + d); });
+      const A inverse = A{1} / std::sqrt(squares + static_cast<A>(1e-6));
+      team.one([&] { reinterpret_cast<A*>(room.lengths)[2 * row + (key ? 1 : 0)] = inverse; });
+      scale = key ? inverse : inverse / std::sqrt(static_cast<A>(dim));
+    }
+    each_dim(team, dim, [&](std::int64_t d) { to[d] = S::get(x, from + d) * scale; });
+  }
+};
+
+/// G, u and b. One block per chunk of a value head.
+struct ScanGatesKernel {
+  Form form;
+  Typed scalars, decay, step;
+  ScanSizes sizes;
+  ScanRoom room;
+
+  static constexpr int kBlockThreads = 128;
+  Grid grid() const {
+    return {sizes.head_chunks(), static_cast<std::size_t>(sizes.length) * (form == Form::doubles ? sizeof(double) : sizeof(float))};
+  }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    const ScanChunk c = sizes.chunk(block.index());
+    const std::int64_t n = sizes.length, to = c.index * n;
+    A* sum = reinterpret_cast<A*>(block.shared());
+    const A rate = -std::exp(load<A>(decay, c.head));
+    block.each(n, [&](std::int64_t i) {
+      const bool there = i < c.count;
+      const A u = there ? softplus(load<A>(scalars, sizes.scalar(c, i)) + load<A>(step, c.head)) : A{0};
+      reinterpret_cast<A*>(room.amount)[to + i] = u;
+      if (sizes.delta)
+        reinterpret_cast<A*>(room.learn)[to + i] = there ? Silu::sigmoid(load<A>(scalars, sizes.scalar(c, i) + 1)) : A{0};
+      sum[i] = rate * u;
+    });
+    block.each(1, [&](std::int64_t) {
+      for (std::int64_t i = 1; i < n; ++i) sum[i] += sum[i - 1];
+    });
+    block.each(n, [&](std::int64_t i) { reinterpret_cast<A*>(room.sums)[to + i] = sum[i]; });
+  }
+};
+
+/// What chunks' products read: exp(G) Q and D * Q K^T; with the delta rule T, b exp(G) K and b V, else u V. One block per chunk of a
+/// value head. `dy`, if it is there, is copied to `dy_to`.
+struct ScanFactorsKernel {
+  Form form;
+  Typed x, dy;
+  ScanSizes sizes;
+  ScanRoom room;
+  std::byte* dy_to;
+
+  Grid grid() const {
+    const std::int64_t n = sizes.length, numbers = 3 * n + (sizes.delta ? 2 * n * n : 0);
+    return {sizes.head_chunks(), static_cast<std::size_t>(numbers) * (form == Form::doubles ? sizeof(double) : sizeof(float))};
+  }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    const ScanChunk c = sizes.chunk(block.index());
+    const std::int64_t n = sizes.length, dim = sizes.key_dim, wide = sizes.value_dim;
+    A *sum = reinterpret_cast<A*>(block.shared()), *growth = sum + n, *factor = growth + n, *system = factor + n;
+    const A *q = reinterpret_cast<const A*>(room.q) + c.keys * n * dim, *k = reinterpret_cast<const A*>(room.k) + c.keys * n * dim;
+    const A* const factors = reinterpret_cast<const A*>(sizes.delta ? room.learn : room.amount);
+    block.each(n, [&](std::int64_t i) {
+      sum[i] = reinterpret_cast<const A*>(room.sums)[c.index * n + i];
+      growth[i] = exp_short(sum[i]);
+      factor[i] = factors[c.index * n + i];
+    });
+    if (sizes.delta) {
+      invert(block, c, sum, factor, system);
+      A* const keys = reinterpret_cast<A*>(room.keys) + c.index * n * dim;
+      block.each(n * dim, [&](std::int64_t i) { keys[i] = factor[i / dim] * growth[i / dim] * k[i]; });
+    }
+    A* const grown = reinterpret_cast<A*>(room.grown) + c.index * n * dim;
+    block.each(n * dim, [&](std::int64_t i) { grown[i] = growth[i / dim] * q[i]; });
+    A* const values = reinterpret_cast<A*>(sizes.delta ? room.values : room.added) + c.index * n * wide;
+    block.each(n * wide, [&](std::int64_t i) {
+      const std::int64_t row = i / wide;
+      values[i] = row < c.count ? factor[row] * S::get(x, sizes.value(c, row) + i % wide) : A{0};
+    });
+    const A* const products = reinterpret_cast<const A*>(room.queries_keys) + c.keys * n * n;
+    A* const scores = reinterpret_cast<A*>(room.scores) + c.index * n * n;
+    block.each(n * n, [&](std::int64_t i) {
+      const std::int64_t row = i / n, col = i % n;
+      scores[i] = col <= row ? exp_short(sum[row] - sum[col]) * products[i] : A{0};
+    });
+    if (!dy.here()) return;
+    A* const gradient = reinterpret_cast<A*>(dy_to) + c.index * n * wide;
+    block.each(n * wide, [&](std::int64_t i) {
+      const std::int64_t row = i / wide;
+      gradient[i] = row < c.count ? S::get(dy, sizes.output(c, row) + i % wide) : A{0};
+    });
+  }
+
+ private:
+  /// T = (I + A)^-1, A[i,j] = b[i] D[i,j] k[i] k[j] below the diagonal. A thread solves for a column.
+  template <class A, class Block>
+  TANDEM_HD void invert(Block& block, const ScanChunk& c, const A* sum, const A* learn, A* system) const {
+    const std::int64_t n = sizes.length;
+    const A* const pairs = reinterpret_cast<const A*>(room.pairs) + c.keys * n * n;
+    A* const solved = system + n * n;
+    block.each(n * n, [&](std::int64_t at) {
+      const std::int64_t i = at / n, j = at % n;
+      system[at] = j < i ? learn[i] * exp_short(sum[i] - sum[j]) * pairs[at] : A{0};
+    });
+    block.each(n, [&](std::int64_t col) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        A value = i == col ? A{1} : A{0};
+        for (std::int64_t j = col; j < i; ++j) value -= system[i * n + j] * solved[j * n + col];
+        solved[i * n + col] = value;
+      }
+    });
+    A* const inverse = reinterpret_cast<A*>(room.inverse) + c.index * n * n;
+    block.each(n * n, [&](std::int64_t at) { inverse[at] = solved[at]; });
+  }
+};
+
+/// Columns of a value head's state that a block has, so that its shared memory is small: the state, what positions add, and keys.
+struct ScanColumns {
+  Form form;
+  std::int64_t key_dim, length, value_dim;
+
+  constexpr std::size_t bytes(std::int64_t columns) const {
+    const auto numbers = static_cast<std::size_t>(key_dim * columns + length * (columns + kScanSlab + 1));
+    return numbers * (form == Form::doubles ? sizeof(double) : sizeof(float));
+  }
+  /// Columns do not read each other, so their number changes no result.
+  constexpr std::int64_t each() const {
+    constexpr std::size_t kMost = std::size_t{96} << 10;
+    std::int64_t columns = 32;
+    while (columns > 1 && (bytes(columns) > kMost || columns / 2 >= value_dim)) columns /= 2;
+    return columns;
+  }
+  constexpr std::int64_t blocks() const { return parts(value_dim, each()); }
+};
+
+/// States before all chunks, and with the delta rule what chunks add. One block per some columns of a value head.
+struct ScanStatesKernel {
+  Form form;
+  ScanSizes sizes;
+  ScanRoom room;
+
+  TANDEM_HD ScanColumns columns() const { return {form, sizes.key_dim, sizes.length, sizes.value_dim}; }
+  Grid grid() const { return {sizes.lanes * sizes.per_key * columns().blocks(), columns().bytes(columns().each())}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    const std::int64_t n = sizes.length, dim = sizes.key_dim, wide = sizes.value_dim, each = columns().each();
+    const std::int64_t blocks = columns().blocks(), of = block.index() / blocks, first = block.index() % blocks * each;
+    const std::int64_t width = wide - first < each ? wide - first : each;
+    A *state = reinterpret_cast<A*>(block.shared()), *added = state + dim * width, *slab = added + n * width, *ends = slab + n * kScanSlab;
+    block.each(dim * width, [&](std::int64_t i) { state[i] = A{0}; });
+    for (std::int64_t number = 0; number < sizes.chunks; ++number) {
+      const ScanChunk c = sizes.chunk(of / sizes.per_key, of % sizes.per_key, number);
+      A* const states = reinterpret_cast<A*>(room.states) + c.index * dim * wide + first;
+      block.each(dim * width, [&](std::int64_t i) { states[i / width * wide + i % width] = state[i]; });
+      A* const values = reinterpret_cast<A*>(room.added) + c.index * n * wide + first;
+      block.each(n * width, [&](std::int64_t i) { added[i] = values[i / width * wide + i % width]; });
+      if (sizes.delta) {
+        const A* const reads = reinterpret_cast<const A*>(room.reads) + c.index * n * dim;
+        for (std::int64_t k = 0; k < dim; k += kScanSlab) {
+          const std::int64_t here = dim - k < kScanSlab ? dim - k : kScanSlab;
+          block.each(n * here, [&](std::int64_t i) { slab[i] = -reads[i / here * dim + k + i % here]; });
+          add_product<4, 2>(block, n, width, here, added, [&](std::int64_t i, std::int64_t d) { return slab[i * here + d]; },
+                            [&](std::int64_t d, std::int64_t e) { return state[(k + d) * width + e]; });
+        }
+        block.each(n * width, [&](std::int64_t i) { values[i / width * wide + i % width] = added[i]; });
+      }
+      if (number + 1 < sizes.chunks) pass(block, c, width, Shared<A>{state, added, slab, ends});
+    }
+  }
+
+ private:
+  template <class A>
+  struct Shared {
+    A *state, *added, *slab, *ends;
+  };
+  /// S' = exp(G[last]) S + (exp(G[last] - G) K)^T delta.
+  template <class A, class Block>
+  TANDEM_HD void pass(Block& block, const ScanChunk& c, std::int64_t width, const Shared<A>& at) const {
+    const std::int64_t n = sizes.length, dim = sizes.key_dim;
+    const A* const sum = reinterpret_cast<const A*>(room.sums) + c.index * n;
+    const A* const keys = reinterpret_cast<const A*>(room.k) + c.keys * n * dim;
+    block.each(n, [&](std::int64_t i) { at.ends[i] = exp_short(sum[n - 1] - sum[i]); });
+    const A factor = exp_short(sum[n - 1]);
+    block.each(dim * width, [&](std::int64_t i) { at.state[i] *= factor; });
+    for (std::int64_t k = 0; k < dim; k += kScanSlab) {
+      const std::int64_t here = dim - k < kScanSlab ? dim - k : kScanSlab;
+      block.each(n * here, [&](std::int64_t i) { at.slab[i] = at.ends[i / here] * keys[i / here * dim + k + i % here]; });
+      add_product<2, 2>(block, here, width, n, at.state + k * width, [&](std::int64_t d, std::int64_t i) { return at.slab[i * here + d]; },
+                        [&](std::int64_t i, std::int64_t e) { return at.added[i * width + e]; });
+    }
+  }
+};
+
+/// y in its place, with mamba2's skip.
+struct ScanOutputKernel {
+  Form form;
+  Typed x, skip, y;
+  ScanSizes sizes;
+  ScanRoom room;
+
+  TANDEM_HD std::int64_t elements() const { return sizes.lanes * sizes.seq * sizes.per_key * sizes.value_dim; }
+  Grid grid() const { return chunks(elements()); }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    each_in_chunk(block, elements(), [&](std::int64_t at) {
+      const Cell dim = cell_of(at, sizes.value_dim), member = cell_of(dim.row, sizes.per_key), place = cell_of(member.row, sizes.seq);
+      const std::int64_t i = place.col % sizes.length;
+      const ScanChunk c = sizes.chunk(place.row, member.col, place.col / sizes.length);
+      A value = reinterpret_cast<const A*>(room.y)[(c.index * sizes.length + i) * sizes.value_dim + dim.col];
+      if (skip.here()) value += load<A>(skip, c.head) * S::get(x, sizes.value(c, i) + dim.col);
+      S::put(y, sizes.output(c, i) + dim.col, value);
+    });
+  }
+};
+
+}  // namespace tandem::exec::device
