@@ -42,11 +42,6 @@ std::optional<AskedFor> asked_for(const Op& op, const ModelSpec& m) {
   if (std::holds_alternative<IndexTopK>(op))
     return AskedFor{"model.indexer.heads", std::to_string(m.indexer.heads), "that choose keys",
                     "set model.indexer.heads to 0 for attention to all keys"};
-  if (std::holds_alternative<Recurrence>(op))
-    return AskedFor{"model.recurrence.heads", std::to_string(m.recurrence.heads), "of a recurrence",
-                    "set model.recurrence.heads to 0 for attention in every layer"};
-  if (std::holds_alternative<SigmoidGate>(op))
-    return AskedFor{"model.attention_gate", "true", "of a gate of attention's output", "set model.attention_gate to false"};
   return std::nullopt;
 }
 

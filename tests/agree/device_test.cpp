@@ -135,6 +135,20 @@ TEST_CASE("attention to keys that an indexer chose trains with a device's kernel
       check_alike({patch_of(tests::Dim::model, "latent"), patch_of(tests::Dim::indexer, keys), parallel});
 }
 
+TEST_CASE("recurrences beside attention with a gate train with a device's kernels as with the CPU's, over several chunks too") {
+  const std::string delta = R"({"model": {"family": "llama", "num_kv_heads": 1, "qk_norm": "head", "attention_gate": true, "qkv_bias": true,
+    "recurrence": {"heads": 8, "key_heads": 4, "key_dim": 3, "value_dim": 5, "conv_width": 3, "layers": "rrra"}}})";
+  const std::string mamba = R"({"model": {"family": "llama", "num_kv_heads": 2, "sublayers": "mfmf",
+    "recurrence": {"rule": "mamba2", "heads": 8, "key_heads": 4, "key_dim": 3, "value_dim": 5, "conv_width": 3, "conv_bias": true,
+                   "layers": "rraa"}}})";
+  for (const std::string& model : {delta, mamba})
+    for (const char* layout : {"{}", R"({"parallel": {"tensor": 4, "sequence_parallel": true}})",
+                               R"({"parallel": {"data": 2, "zero_stage": 3}, "training": {"recompute": "full"}})"})
+      check_alike({model, layout});
+  check_alike({delta, R"({"training": {"seq_length": 150}})"});
+  check_alike({mamba, R"({"training": {"seq_length": 150}})"});
+}
+
 TEST_CASE("data ranks are micro-batches bit for bit with experts whose rows come from several ranks") {
   // An expert's product is added to its gradient once, complete, whichever ranks its rows come from.
   for (const char* capacity : {"0", "2"}) {

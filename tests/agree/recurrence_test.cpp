@@ -40,18 +40,18 @@ void check(const std::string& model) {
 
 }  // namespace
 
-TEST_CASE("gated DeltaNet beside attention with a gate trains like one rank in any layout, and as simulated") {
+TEST_CASE("gated DeltaNet beside attention with a gate trains like one rank in any layout, and as simulated", "[emulated]") {
   check(R"({"model": {"family": "llama", "num_kv_heads": 1, "qk_norm": "head", "attention_gate": true, "qkv_bias": true,
                       "recurrence": {"heads": 8, "key_heads": 4, "key_dim": 3, "value_dim": 5, "conv_width": 3, "layers": "rrra"}}})");
 }
 
-TEST_CASE("Mamba 2 in layers of one sublayer trains like one rank in any layout, and as simulated") {
+TEST_CASE("Mamba 2 in layers of one sublayer trains like one rank in any layout, and as simulated", "[emulated]") {
   check(R"({"model": {"family": "llama", "num_kv_heads": 2, "sublayers": "mfmf",
                       "recurrence": {"rule": "mamba2", "heads": 8, "key_heads": 4, "key_dim": 3, "value_dim": 5, "conv_width": 3,
                                      "conv_bias": true, "layers": "rraa"}}})");
 }
 
-TEST_CASE("sequences of several chunks train like one rank") {
+TEST_CASE("sequences of several chunks train like one rank", "[emulated]") {
   const std::string model = R"({"model": {"family": "llama", "recurrence": {"heads": 4, "key_heads": 2, "key_dim": 3, "value_dim": 5, "layers": "ra"}},
                                "training": {"seq_length": 150}})";
   const auto one = tests::train(plan_of(model, "{}", 2), 2);

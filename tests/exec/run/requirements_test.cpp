@@ -50,30 +50,21 @@ TEST_CASE("an indexer is refused by its field where a backend has no kernels tha
   }
 }
 
-TEST_CASE("recurrences and gates of attention's output are refused by their field on CUDA, and have kernels on CPUs") {
-  const auto check = [](const std::string& model, const std::string& field, const std::string& lacks) {
-    const Plan plan = tests::patched_plan(tests::SmallPlan{}, R"({"model": {"family": "llama", )" + model + "}}");
-    CHECK_NOTHROW(require_supported(plan, lower(plan), *make_cpu_backend()));
-    try {
-      require_supported(plan, lower(plan), Device(true));
-      FAIL("a device had kernels of " + field);
-    } catch (const InfeasibleError& e) {
-      CHECK(e.problems().front().field == field);
-      CHECK(e.problems().front().reason == "the cuda backend has no kernels " + lacks);
+TEST_CASE("recurrences and gates of attention's output have kernels on CPUs and on CUDA, in every precision") {
+  for (const char* precision : {"fp64", "fp32", "tf32", "bf16", "fp16"})
+    for (const char* model : {R"("attention_gate": true)", R"("recurrence": {"heads": 4, "key_dim": 4, "value_dim": 4, "rule": "gated_delta"})",
+                              R"("recurrence": {"heads": 4, "key_dim": 4, "value_dim": 4, "rule": "mamba2", "conv_bias": true})"}) {
+      const Plan plan = tests::patched_plan(tests::SmallPlan{}, R"({"model": {"family": "llama", )" + std::string(model) +
+                                                                    R"(}, "training": {"precision": ")" + precision + R"("}})");
+      INFO(precision << " " << model);
+      CHECK_NOTHROW(require_supported(plan, lower(plan), Device(true)));
+      if (precision != std::string("tf32")) CHECK_NOTHROW(require_supported(plan, lower(plan), *make_cpu_backend()));
     }
-  };
-  for (const char* rule : {"gated_delta", "mamba2"})
-    check(R"("recurrence": {"heads": 4, "key_dim": 4, "value_dim": 4, "rule": ")" + std::string(rule) + "\"}", "model.recurrence.heads",
-          "of a recurrence");
-  check(R"("attention_gate": true)", "model.attention_gate", "of a gate of attention's output");
 }
 
-TEST_CASE("a product in blocks of columns is refused by CUDA's kernels") {
-  MatMul product{8, 8, 8, false, true};
-  CHECK(Device(true).supports(product, {DType::fp32, {}, {}}).possible);
-  product.blocks = {4, 2};
-  CHECK(Device(true).supports(product, {DType::fp32, {}, {}}).reason == "matmul of a matrix in blocks of columns");
-  CHECK_FALSE(Device(true).supports(BiasGrad{8, 8, {4, 2}}, {DType::fp32, {}, {}}).possible);
+TEST_CASE("a recurrence whose states exceed a device's shared memory is refused with the bytes") {
+  const RecurrenceDims d{RecurrenceRule::gated_delta, 1, 1, 64, 1, 30000, 4};
+  CHECK(Device(true).supports(Recurrence{d}, {DType::fp64, {}, {}}).reason.find("bytes of shared memory") != std::string::npos);
 }
 
 TEST_CASE("experts whose activation is weighted are refused, for the rows that come back are not there") {
