@@ -13,6 +13,8 @@ TANDEM_LAUNCH(ColumnFoldKernel);
 TANDEM_LAUNCH(RowReduceKernel);
 TANDEM_LAUNCH(HeadNormKernel);
 TANDEM_LAUNCH(HeadNormGradKernel);
+TANDEM_LAUNCH(LongHeadNormKernel);
+TANDEM_LAUNCH(LongHeadNormGradKernel);
 TANDEM_LAUNCH(RowSumsKernel);
 TANDEM_LAUNCH(RowNormKernel);
 TANDEM_LAUNCH(RowNormWeightsKernel);

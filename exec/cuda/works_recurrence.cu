@@ -1,8 +1,8 @@
 // Instantiates the kernels of layers with a recurrence, and of gates.
 #include "exec/cuda/launch.cuh"
-#include "exec/device/gated_norm.hpp"
-#include "exec/device/scan_gradients.hpp"
-#include "exec/device/short_conv.hpp"
+#include "exec/device/recurrence/gated_norm.hpp"
+#include "exec/device/recurrence/scan_gradients.hpp"
+#include "exec/device/recurrence/short_conv.hpp"
 
 TANDEM_LAUNCH(ScanKeysKernel);
 TANDEM_LAUNCH(ScanGatesKernel);

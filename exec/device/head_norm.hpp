@@ -8,7 +8,8 @@
 
 namespace tandem::exec::device {
 
-inline constexpr std::int64_t kMostOfHead = 256;  ///< largest head size that a warp can keep
+/// Largest head sizes that a warp keeps: usual ones, and with four times the registers longer ones.
+inline constexpr std::int64_t kMostOfHead = 256, kMostOfLongHead = 1024;
 
 /// Query and key heads (and value heads, if normed) of all tokens, ordered (token, group, {queries, k, v}). Gives each row's offset
 /// in qkv and in the kept copy.
@@ -28,14 +29,15 @@ struct HeadRows {
 };
 
 /// qkv[head] = norm of the head; kept = its old value. `tied`: value heads become the normed keys before their weight.
-struct HeadNormKernel {
+template <std::int64_t kMost>
+struct HeadNormOf {
   Form form;
   Typed qkv, of_queries, of_keys, kept;  ///< of_queries, of_keys: weights, if there are any
   HeadRows rows;
   double epsilon;
   bool tied = false;
 
-  static constexpr int kTeam = 32, kPieces = kMostOfHead / kTeam;
+  static constexpr int kTeam = 32, kPieces = kMost / kTeam;
   static constexpr std::int64_t kRows = 4 * kThreads / kTeam;  ///< per block
   Grid grid() const { return {parts(rows.count(), kRows)}; }
   template <class S, class Block>
@@ -78,14 +80,15 @@ constexpr std::int64_t head_norm_room(std::int64_t rows, std::int64_t dim) {
 /// dqkv[head] = gradient of the norm's input: rstd (g - xhat mean(g xhat)) with g = dy gamma. With weights, `partials` [slab,
 /// {queries, keys}, dim] gets each block's part of their gradients, for ColumnFoldKernel. With `dkept` the result goes there, and a
 /// key's g includes the gradient of its tied value.
-struct HeadNormGradKernel {
+template <std::int64_t kMost>
+struct HeadNormGradOf {
   Form form;
   Typed dqkv, kept, of_queries, of_keys, partials;
   HeadRows rows;
   double epsilon;
   Typed dkept = {};
 
-  static constexpr int kTeam = 32, kPieces = kMostOfHead / kTeam, kTeams = kThreads / kTeam;
+  static constexpr int kTeam = 32, kPieces = kMost / kTeam, kTeams = kThreads / kTeam;
   Grid grid() const {
     const std::size_t number = form == Form::doubles ? sizeof(double) : sizeof(float);
     return {head_norm_slabs(rows.count()), static_cast<std::size_t>(kTeams * 2 * rows.dim) * number};
@@ -154,5 +157,10 @@ struct HeadNormGradKernel {
     return gamma.here() ? load<A>(gamma, i) : A{1};
   }
 };
+
+using HeadNormKernel = HeadNormOf<kMostOfHead>;
+using LongHeadNormKernel = HeadNormOf<kMostOfLongHead>;
+using HeadNormGradKernel = HeadNormGradOf<kMostOfHead>;
+using LongHeadNormGradKernel = HeadNormGradOf<kMostOfLongHead>;
 
 }  // namespace tandem::exec::device

@@ -15,7 +15,7 @@
 namespace tandem::exec::device {
 
 inline constexpr int kPairTeam = 32, kPairPieces = 24;
-inline constexpr std::int64_t kMostOfPair = std::int64_t{kPairTeam} * kPairPieces;  ///< largest head size
+inline constexpr std::int64_t kPairOnce = std::int64_t{kPairTeam} * kPairPieces;    ///< dimensions multiplied at a time
 inline constexpr std::int64_t kPairsAtOnce = 256;                                   ///< pairs added to a key's gradient at a time
 
 /// Dot product of two rows.
@@ -23,7 +23,14 @@ template <class S, class Team>
 TANDEM_HD inline typename S::Number pair_dot(const Team& team, const Typed& a, std::int64_t at, const Typed& b, std::int64_t bt,
                                              std::int64_t n) {
   using A = typename S::Number;
-  return team.template sum<A, kPairPieces>(n, A{0}, [&](Slot s) { return S::get(a, at + s.i) * S::get(b, bt + s.i); });
+  const auto part = [&](std::int64_t first) {
+    const std::int64_t rest = n - first < kPairOnce ? n - first : kPairOnce;
+    return team.template sum<A, kPairPieces>(
+        rest, A{0}, [&](Slot s) { return S::get(a, at + first + s.i) * S::get(b, bt + first + s.i); });
+  };
+  A total = part(0);
+  for (std::int64_t first = kPairOnce; first < n; first += kPairOnce) total += part(first);
+  return total;
 }
 
 /// Order of a sequence's keys: by position, or context rank after context rank (SequenceMap).

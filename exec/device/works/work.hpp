@@ -14,7 +14,6 @@
 #include "exec/device/experts.hpp"
 #include "exec/device/flash.hpp"
 #include "exec/device/fold.hpp"
-#include "exec/device/gated_norm.hpp"
 #include "exec/device/head_norm.hpp"
 #include "exec/device/latent.hpp"
 #include "exec/device/layerwise.hpp"
@@ -24,12 +23,13 @@
 #include "exec/device/norm_sum.hpp"
 #include "exec/device/pointwise.hpp"
 #include "exec/device/product.hpp"
+#include "exec/device/recurrence/gated_norm.hpp"
+#include "exec/device/recurrence/scan_gradients.hpp"
+#include "exec/device/recurrence/short_conv.hpp"
 #include "exec/device/residual.hpp"
 #include "exec/device/router.hpp"
 #include "exec/device/row_norm.hpp"
 #include "exec/device/row_order.hpp"
-#include "exec/device/scan_gradients.hpp"
-#include "exec/device/short_conv.hpp"
 #include "exec/device/sparse.hpp"
 #include "exec/device/update.hpp"
 
@@ -40,7 +40,8 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           NormGradKernel, ColumnSumsKernel, ColumnFoldKernel, RowReduceKernel, EmbeddingKernel, FirstTokenKernel,
                           EmbeddingGradKernel, VocabMaxKernel, VocabSumsKernel, LossKernel, LossSumKernel, CopyKernel,
                           CommonColumnsKernel, CommonColumnsGradKernel,
-                          HeadNormKernel, HeadNormGradKernel, RowSumsKernel, RowNormKernel, RowNormWeightsKernel,
+                          HeadNormKernel, LongHeadNormKernel, HeadNormGradKernel, LongHeadNormGradKernel, RowSumsKernel,
+                          RowNormKernel, RowNormWeightsKernel,
                           RowNormGradKernel, SoftCapKernel, RowGateKernel, RowGateGradKernel,
                           LatentHeadsKernel, LatentHeadsGradKernel, RotaryKernel, RowOrderKernel, BucketsKernel,
                           SoftmaxKernel, BucketGradKernel,

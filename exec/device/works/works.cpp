@@ -8,8 +8,6 @@
 namespace tandem::exec::device {
 namespace {
 
-constexpr std::int64_t kLongestHead = 256;
-
 bool is_narrow(DType t) { return t == DType::bf16 || t == DType::fp16; }
 bool is_float(DType t) { return t == DType::fp32 || t == DType::tf32; }
 bool is_real(DType t) { return t == DType::fp64 || is_float(t) || is_narrow(t); }
@@ -25,21 +23,19 @@ template <class Op>
 constexpr bool kHasWorks = requires(const Op& op, const Operands& at) { works(op, at); };
 
 /// The feature of an operation that its works lack; empty: none.
-constexpr const char* kLongPair = "of chosen keys with heads of more than 768 dimensions";
 std::string lacks_chosen(const AttentionDims& d) {
-  if (d.share == AttentionShare::heads) return "of chosen keys, with heads shared by context ranks";
-  return std::max(d.head_dim, d.value_width()) > kMostOfPair ? kLongPair : "";
+  return d.share == AttentionShare::heads ? "of chosen keys, with heads shared by context ranks" : "";
 }
 template <class Flash>
 std::string lacks_flash(const Flash& op) {
+  if (!op.chosen) return "";
   const bool plain = op.ring_step < 0 && !op.alibi && !op.sinks && op.dropout == 0 && op.soft_cap == 0;
-  if (op.chosen) return plain ? lacks_chosen(op.dims) : "of chosen keys with bias, sinks, dropout, a cap or a ring";
-  return std::max(op.dims.head_dim, op.dims.value_width()) > kLongestHead ? "with heads of more than 256 dimensions" : "";
+  return plain ? lacks_chosen(op.dims) : "of chosen keys with bias, sinks, dropout, a cap or a ring";
 }
 std::string lacks(const FlashAttention& op) { return lacks_flash(op); }
 std::string lacks(const FlashAttentionBackward& op) { return lacks_flash(op); }
 std::string lacks(const IndexTarget& op) { return lacks_chosen(op.dims); }
-std::string lacks_index(const IndexDims& d) { return d.block > 0 ? "of blocks" : d.head_dim > kMostOfPair ? kLongPair : ""; }
+std::string lacks_index(const IndexDims& d) { return d.block > 0 ? "of blocks" : ""; }
 std::string lacks(const IndexTopK& op) { return lacks_index(op.dims); }
 std::string lacks(const IndexTopKBackward& op) { return lacks_index(op.dims); }
 std::string lacks(const Rotary& op) {
@@ -47,7 +43,7 @@ std::string lacks(const Rotary& op) {
 }
 template <class Norm>
 std::string lacks_norm(const Norm& op) {
-  return std::max(op.dims.head_dim, op.dims.value_width()) > kMostOfHead ? "of heads of more than 256 dimensions" : "";
+  return std::max(op.dims.head_dim, op.dims.value_width()) > kMostOfLongHead ? "of heads of more than 1024 dimensions" : "";
 }
 std::string lacks(const HeadNorm& op) { return lacks_norm(op); }
 std::string lacks(const HeadNormBackward& op) { return lacks_norm(op); }

@@ -8,13 +8,22 @@ namespace {
 /// The heads of a row norm.
 HeadRows heads_of(const AttentionDims& d) { return {d.batch * d.seq, d.groups(), d.per_group(), d.head_dim, d.group_width()}; }
 
+/// A kernel whose warps keep heads of that length.
+template <class Usual, class Long, class... Operands>
+Work for_heads(const HeadRows& rows, const Operands&... operands) {
+  if (std::max(rows.dim, rows.value) > kMostOfHead) return Long{operands...};
+  return Usual{operands...};
+}
+
 }  // namespace
 
 Works works(const HeadNorm& op, const Operands& at) {
   const bool tied = op.values == NormedValues::of_keys;
   const Typed qkv = at.out(0), kept = tied ? at.in(0) : at.out(1);
   const Typed of_queries = at.in_if(!op.plain, 1), of_keys = at.in_if(!op.plain, 2);
-  return {HeadNormKernel{at.form({qkv, kept}), qkv, of_queries, of_keys, kept, head_rows(op), op.epsilon, tied}};
+  const HeadRows rows = head_rows(op);
+  const Form form = at.form({qkv, kept});
+  return {for_heads<HeadNormKernel, LongHeadNormKernel>(rows, form, qkv, of_queries, of_keys, kept, rows, op.epsilon, tied)};
 }
 
 Works works(const HeadNormBackward& op, const Operands& at) {
@@ -22,12 +31,15 @@ Works works(const HeadNormBackward& op, const Operands& at) {
   const Typed dqkv = tied ? at.in(0) : at.out(0), kept = at.in(1), dkept = tied ? at.out(0) : Typed{};
   const Form form = at.form({dqkv, kept, dkept});
   const HeadRows rows = head_rows(op);
-  if (op.plain) return {HeadNormGradKernel{form, dqkv, kept, {}, {}, {}, rows, op.epsilon, dkept}};
+  const auto gradient = [&](Typed of_queries, Typed of_keys, Typed partials) {
+    return for_heads<HeadNormGradKernel, LongHeadNormGradKernel>(rows, form, dqkv, kept, of_queries, of_keys, partials, rows,
+                                                                 op.epsilon, dkept);
+  };
+  if (op.plain) return {gradient({}, {}, {})};
   const std::int64_t slabs = head_norm_slabs(rows.count());
   ColumnFoldKernel last = column_fold(at.compute(), at.around().room, slabs, op.dims.head_dim);
   last.sets = 2, last.first = at.out(1), last.second = at.out(2);
-  const Typed partials = partial_sums(at.compute(), at.around().room);
-  return {HeadNormGradKernel{form, dqkv, kept, at.in(2), at.in(3), partials, rows, op.epsilon, dkept}, last};
+  return {gradient(at.in(2), at.in(3), partial_sums(at.compute(), at.around().room)), last};
 }
 
 Works works(const RowNormSums& op, const Operands& at) {

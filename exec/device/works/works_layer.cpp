@@ -76,7 +76,8 @@ Works multiply(const MatMul& op, const Operands& at, const Multiplied& of) {
   shape.activation = ProductActivation::none;
   shape.bias = op.bias && of.bias.type == of.c.type;  // cuBLASLt adds a bias of the result's type
   shape.sums = op.sums && of.sums.type == of.c.type;
-  Product product{shape, of.b.address, of.a.address, of.c.address, shape.bias ? of.bias.address : shape.sums ? of.sums.address : nullptr};
+  std::byte* const vector = shape.bias ? of.bias.address : shape.sums ? of.sums.address : nullptr;
+  Product product{shape, of.b.address, of.a.address, of.c.address, vector};
   product.room = at.around().room;
   Works all{product};
   if (op.bias && !shape.bias) all.push_back(BiasKernel{at.form({of.c}), of.bias, of.c, op.m, op.n});

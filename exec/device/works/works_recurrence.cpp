@@ -124,7 +124,8 @@ struct ScanInputs {
   Typed x, scalars, decay, step, skip;
 };
 ScanInputs scan_inputs(const RecurrenceDims& d, const Operands& at, std::size_t first) {
-  return {at.in(first), at.in(first + 1), at.in(first + 2), at.in(first + 3), at.in_if(d.rule == RecurrenceRule::mamba2, first + 4)};
+  const bool skips = d.rule == RecurrenceRule::mamba2;
+  return {at.in(first), at.in(first + 1), at.in(first + 2), at.in(first + 3), at.in_if(skips, first + 4)};
 }
 
 /// The works of some lanes.
@@ -167,7 +168,8 @@ class SliceWorks {
     of_keys(square(grads_.score_sums), k(), {grads_.dq, s_.length, s_.key_dim});
     of_keys(square(grads_.score_sums).across(), q(), dk);
     if (s_.delta) of_keys(square(grads_.pair_sums), k(), dk, true);
-    works_.push_back(ScanHeadGradKernel{form_, in.x, in.scalars, in.decay, in.step, in.skip, dx, dscalars, s_, room_, grads_, sequences});
+    works_.push_back(ScanHeadGradKernel{form_, in.x, in.scalars, in.decay, in.step, in.skip, dx, dscalars, s_, room_, grads_,
+                                        sequences});
     works_.push_back(ScanKeyGradKernel{form_, dx, s_, room_, grads_});
   }
 
@@ -194,7 +196,8 @@ class SliceWorks {
   void of_keys(const Matrices& first, const Matrices& second, const Matrices& out, bool accumulate = false) const {
     products_.add(s_.key_chunks(), first, second, out, 1, accumulate);
   }
-  void of_heads(const Matrices& first, const Matrices& second, const Matrices& out, double alpha = 1, bool accumulate = false) const {
+  void of_heads(const Matrices& first, const Matrices& second, const Matrices& out, double alpha = 1,
+                bool accumulate = false) const {
     products_.add(s_.head_chunks(), first, second, out, alpha, accumulate);
   }
 

@@ -62,6 +62,24 @@ TEST_CASE("every computation of the plans that a machine with a GPU runs has a k
   }
 }
 
+TEST_CASE("every computation of models with recurrences, gates and long heads has a kernel") {
+  for (const char* precision : {"fp64", "fp32", "tf32", "bf16", "fp16"})
+    for (const char* model : {R"("qk_norm": "head", "attention_gate": true, "recurrence": {"heads": 8, "key_heads": 4, "key_dim": 128,
+                                 "value_dim": 128, "layers": "rrra"})",
+                              R"("sublayers": "mfmf", "recurrence": {"rule": "mamba2", "heads": 8, "key_heads": 2, "key_dim": 256,
+                                 "value_dim": 64, "conv_bias": true, "layers": "rraa"})",
+                              R"("qk_norm": "head", "head_dim": 512)"})
+      for (const char* parallel : {R"("data": 1)", R"("tensor": 2, "sequence_parallel": true)"}) {
+        const bool ranks = std::string(parallel).find("2") != std::string::npos;
+        const std::string json = R"({"model": {"family": "llama", "num_layers": 4, "hidden_size": 24, "num_attention_heads": 4,)"
+                                 R"( "ffn_hidden_size": 40, "vocab_size": 37, )" + std::string(model) + R"(}, "parallel": {)" + parallel +
+                                 R"(}, "training": {"seq_length": 8, "micro_batch_size": 1, "global_batch_size": 8, "precision": ")" +
+                                 precision + R"("}, "cluster": {"preset": "cpu-host", "devices": )" + (ranks ? "2" : "1") + "}}";
+        INFO(json);
+        CHECK(refused(lower(parse_plan(json, "test.json"))) == std::set<std::string>{});
+      }
+}
+
 TEST_CASE("every computation of dropless experts has a kernel, whichever ranks share them") {
   for (const char* precision : {"fp64", "fp32", "tf32", "bf16", "fp16"})
     for (const char* capacity : {"0", "2"})
@@ -93,7 +111,11 @@ TEST_CASE("what a device has no kernel for is refused by name and type") {
   CHECK(reason(chosen, DType::bf16) == "");
   chosen.sinks = true;
   CHECK(reason(chosen, DType::bf16) == "flash_attention of chosen keys with bias, sinks, dropout, a cap or a ring");
-  CHECK(reason(IndexTopK{{1, 1, 4, 800, 2}}, DType::bf16) == "index_topk of chosen keys with heads of more than 768 dimensions");
+  IndexTopK blocks{{1, 1, 4, 800, 2}};
+  CHECK(reason(blocks, DType::bf16) == "");
+  blocks.dims.block = 2;
+  CHECK(reason(blocks, DType::bf16) == "index_topk of blocks");
+  CHECK(reason(HeadNorm{{1, 1, 4, 1025}, 1e-5}, DType::bf16) == "head_norm of heads of more than 1024 dimensions");
   CHECK(reason(FlashAttentionBackward{{1, 1, 4, 256}, 0, false}, DType::fp64) ==
         "flash_attention_backward in fp64 with heads that long: 200960 bytes of shared memory are more than this device's 166912");
 }

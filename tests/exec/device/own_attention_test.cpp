@@ -78,7 +78,7 @@ TEST_CASE("the lowering names Tandem's kernel of attention where libraries have 
   CHECK(own(none, {{"precision", "fp16"}}).own == 0);
   CHECK(own(none, {{"dropout", {{"hidden", 0.1}, {"attention", 0.0}}}}).own == 0);
   for (const Seen& all : {own(none, {{"dropout", {{"hidden", 0.0}, {"attention", 0.1}}}}), own(none, {{"precision", "fp32"}}),
-                          own({{"position_embedding", "alibi"}}), own({{"head_dim", 20}}), own({{"value_dim", 8}}), own({{"window", {{"size", 8}}}}),
+                          own({{"position_embedding", "alibi"}}), own({{"head_dim", 20}}), own({{"head_dim", 320}}), own({{"value_dim", 8}}), own({{"window", {{"size", 8}}}}),
                           own({{"attention_soft_cap", 50.0}})}) {
     CHECK(all.own >= 2);
     CHECK(all.library == 0);

@@ -1,47 +1,12 @@
 // Memory-bound kernels of a device at sizes that take each of their ways: rows of warps and of blocks, rows too long to keep,
 // lengths that 16 bytes do not divide. The oracle is the CPU's kernel in fp64 on the same numbers.
-#include "tests/emulated/emulated_backend.hpp"
-#include "tests/exec/cpu/kernel_harness.hpp"
+#include "tests/exec/device/beside.hpp"
 
 namespace tandem::exec::test {
 namespace {
 
 using Kind = Operand::Kind;
 using Operands = std::vector<Operand>;
-/// Operands, given the kind that statistics and gradients of parameters have.
-using Make = std::function<Operands(Kind)>;
-
-/// Multiples of 1/128 in [-1, 1): exact in bf16, so all types compute from the same numbers.
-Values short_values(std::int64_t n, unsigned seed) {
-  Values v = random_values(n, seed);
-  for (double& x : v) x = std::round(x * 127) / 128;
-  return v;
-}
-
-class Beside {
- public:
-  explicit Beside(DType dtype) : dtype_(dtype), device_(dtype) {
-    device_.backend = tests::make_emulated_backend();
-    device_.context.table = table_address(*device_.backend);
-    exact_.backend = make_cpu_backend();
-    exact_.context.table = table_address(*exact_.backend);
-    for (Kernels* k : {&device_, &exact_}) k->context.layer = 3, k->context.seq_length = 8;
-  }
-  /// Results within what a type's rounding allows: 1e-5 of the largest in fp32, 1e-2 in bf16.
-  std::vector<Values> check(const Op& op, const Make& in, const Make& out) {
-    const auto actual = device_.run(op, in(Kind::fp32), out(Kind::fp32));
-    const auto expected = exact_.run(op, in(Kind::compute), out(Kind::compute));
-    REQUIRE(actual.size() == expected.size());
-    for (std::size_t i = 0; i < actual.size(); ++i) check_close(actual[i], expected[i], dtype_ == DType::bf16 ? 1e-2 : 1e-5);
-    return actual;
-  }
-
- private:
-  DType dtype_;
-  Kernels device_, exact_;
-};
-
-Operand zeros(Kind kind, std::int64_t n) { return in_type(kind, unwritten(n)); }
 
 }  // namespace
 
@@ -114,7 +79,7 @@ TEST_CASE("sums of columns add every row once, however rows and columns are part
 
 TEST_CASE("norms of heads and their gradients are right for heads of any length, and many of them") {
   for (const DType dtype : {DType::fp32, DType::bf16})
-    for (const std::int64_t dim : {4, 33, 64, 128, 256})
+    for (const std::int64_t dim : {4, 33, 64, 128, 256, 512, 1000})
       for (const std::int64_t groups : {1, 3}) {
         CAPTURE(name(dtype), dim, groups);
         Beside both(dtype);
@@ -161,71 +126,47 @@ TEST_CASE("norms of heads without weights, and of rows of heads over ranks, are 
       }
 }
 
-TEST_CASE("recurrences, short convolutions and gates are right for heads of many sizes, and so are their gradients") {
-  for (const DType dtype : {DType::fp32, DType::bf16})
-    for (const RecurrenceDims& d :
-         {RecurrenceDims{RecurrenceRule::gated_delta, 2, 4, 150, 2, 40, 24}, RecurrenceDims{RecurrenceRule::mamba2, 1, 3, 300, 1, 129, 33},
-          RecurrenceDims{RecurrenceRule::gated_delta, 1, 4, 70, 2, 300, 7}, RecurrenceDims{RecurrenceRule::mamba2, 3, 2, 5, 2, 1, 70}}) {
-      CAPTURE(name(dtype), d.seq, d.key_dim);
-      Beside both(dtype);
-      const bool skips = d.rule == RecurrenceRule::mamba2;
-      const std::int64_t mixed = d.rows() * d.mixed(), scalars = d.rows() * d.scalars(), n = d.rows() * d.values(), h = d.heads;
-      const Values x = short_values(mixed, 1), s = short_values(scalars, 2), decay = short_values(h, 3), step = short_values(h, 4),
-                   skip = short_values(h, 5), dy = short_values(n, 6), w = short_values(d.mixed() * 4, 7), bias = short_values(d.mixed(), 8);
-      const auto operands = [&](Operands all) {
-        for (const Values& v : {x, s, decay, step}) all.push_back(real(v));
-        if (skips) all.push_back(real(skip));
-        return all;
-      };
-      both.check(Recurrence{d}, [&](Kind) { return operands({}); }, [&](Kind) { return Operands{result(n)}; });
-      both.check(RecurrenceBackward{d}, [&](Kind) { return operands({real(dy)}); }, [&](Kind kind) {
-        Operands out{result(mixed), result(scalars), zeros(kind, h), zeros(kind, h)};
-        if (skips) out.push_back(zeros(kind, h));
-        return out;
-      });
-      both.check(ShortConv{d, 4, true}, [&](Kind) { return Operands{real(x), real(w), real(bias)}; },
-                 [&](Kind) { return Operands{result(mixed)}; });
-      both.check(ShortConvBackward{d, 4, false}, [&](Kind) { return Operands{real(x), real(x), real(w)}; },
-                 [&](Kind kind) { return Operands{result(mixed), zeros(kind, d.mixed() * 4)}; });
-    }
+TEST_CASE("attention to chosen keys and the indexer are right for heads longer than a warp multiplies at a time") {
+  const std::int64_t dim = 1600, batch = 2, seq = 5, heads = 2, listed = 3;
+  AttentionDims d{batch, heads, seq, dim};
+  d.window = listed;
+  FlashAttention forward{d, 0, false};
+  FlashAttentionBackward backward{d, 0, false};
+  forward.chosen = backward.chosen = true;
+  const IndexDims indexer{batch, heads, seq, dim, listed};
+  std::vector<int> lists;
+  for (std::int64_t s = 0; s < batch; ++s) lists.insert(lists.end(), {0, -1, -1, 0, 1, -1, 0, 1, 2, 0, 2, 3, 1, 2, 4});
+  const std::int64_t tokens = batch * seq, n = tokens * heads * dim;
+  const Values qkv = short_values(3 * n, 1), dy = short_values(n, 2), q = short_values(n, 3), k = short_values(tokens * dim, 4),
+               w = short_values(tokens * heads, 5), target(static_cast<std::size_t>(tokens * listed), 0.5);
+  Beside both(DType::fp32);
+  const auto made = both.check(forward, [&](Kind) { return Operands{real(qkv), real(qkv), integers(lists)}; },
+                               [&](Kind) { return Operands{result(n), result(tokens * heads)}; });
+  both.check(backward,
+             [&](Kind) {
+               return Operands{real(dy), real(qkv), real(qkv), real(made[0]), real(made[1]), integers(lists)};
+             },
+             [&](Kind) { return Operands{result(3 * n), same_as(0)}; });
+  both.check(IndexTopKBackward{indexer, 4},
+             [&](Kind) {
+               return Operands{real(target), real(q), real(k), real(w), integers(lists)};
+             },
+             [&](Kind) { return Operands{result(n), result(tokens * dim), result(tokens * heads)}; });
 }
 
-TEST_CASE("norms with a gate and gates alone are right for rows of many lengths, and so are their gradients") {
-  for (const DType dtype : {DType::fp32, DType::bf16})
-    for (const std::int64_t cols : {1, 128, 600})
-      for (const bool same : {false, true}) {
-        CAPTURE(name(dtype), cols, same);
-        Beside both(dtype);
-        const std::int64_t rows = 70, parts = 3, n = rows * parts * cols;
-        const GatedNorm op{rows, parts, cols, same, 1e-3, !same};
-        const Values x = short_values(n, 1), gate = short_values(n, 2), w = short_values(op.weights(), 3), dy = short_values(n, 4);
-        const Values stats = both.check(op, [&](Kind) { return Operands{real(x), real(gate), real(w)}; }, [&](Kind kind) {
-                                   return Operands{result(n), zeros(kind, rows * parts)};
-                                 })[1];
-        both.check(GatedNormBackward{rows, parts, cols, same, !same},
-                   [&](Kind kind) { return Operands{real(dy), real(x), real(gate), real(w), in_type(kind, stats)}; },
-                   [&](Kind kind) { return Operands{result(n), result(n), zeros(kind, op.weights())}; });
-        both.check(SigmoidGate{n}, [&](Kind) { return Operands{real(x), real(gate)}; }, [&](Kind) { return Operands{result(n)}; });
-        both.check(SigmoidGateBackward{n}, [&](Kind) { return Operands{real(dy), real(x), real(gate)}; },
-                   [&](Kind) { return Operands{result(n), result(n)}; });
-      }
-}
-
-TEST_CASE("products in blocks of columns are those of the whole matrix in every type, also where operands are rounded first") {
-  for (const DType dtype : {DType::fp32, DType::bf16}) {
-    CAPTURE(name(dtype));
-    Beside both(dtype);
-    const std::int64_t rows = 70, cols = 37, inner = 24;
-    MatMul forward{rows, cols, inner, false, true, true}, input{rows, inner, cols}, weight{cols, inner, rows, true};
-    weight.sums = true;
-    forward.blocks = input.blocks = weight.blocks = {17, 12};
-    const Values x = short_values(rows * inner, 1), w = short_values(cols * inner, 2), b = short_values(cols, 3), dy = short_values(rows * cols, 4);
-    both.check(forward, [&](Kind kind) { return Operands{real(x), in_type(kind, w), in_type(kind, b)}; },
-               [&](Kind) { return Operands{result(rows * cols)}; });
-    both.check(input, [&](Kind kind) { return Operands{in_type(kind, dy), real(w)}; }, [&](Kind) { return Operands{result(rows * inner)}; });
-    both.check(weight, [&](Kind) { return Operands{real(dy), real(x)}; },
-               [&](Kind kind) { return Operands{zeros(kind, cols * inner), zeros(kind, cols)}; });
-    both.check(BiasGrad{rows, cols, {17, 12}}, [&](Kind) { return Operands{real(dy)}; }, [&](Kind kind) { return Operands{zeros(kind, cols)}; });
+TEST_CASE("attention with heads longer than libraries take is right where they fit into shared memory") {
+  for (const std::int64_t dim : {320, 512}) {
+    const AttentionDims d{1, 2, 37, dim};
+    const std::int64_t n = d.batch * d.heads * d.seq * dim;
+    const Values qkv = short_values(3 * n, 1), dy = short_values(n, 2);
+    Beside both(DType::fp32);
+    const auto made = both.check(FlashAttention{d, 0, true}, [&](Kind) { return Operands{real(qkv), real(qkv)}; },
+                                 [&](Kind) { return Operands{result(n), result(d.heads * d.seq)}; });
+    both.check(FlashAttentionBackward{d, 0, true},
+               [&](Kind) {
+                 return Operands{real(dy), real(qkv), real(qkv), real(made[0]), real(made[1])};
+               },
+               [&](Kind) { return Operands{result(3 * n), same_as(0)}; });
   }
 }
 

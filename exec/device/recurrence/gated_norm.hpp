@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "exec/device/columns.hpp"
+#include "exec/device/long_rows.hpp"
 #include "exec/device/typed.hpp"
 #include "exec/shared/gated_norm.hpp"
 
@@ -18,40 +19,16 @@ struct GatedNormRows {
   TANDEM_HD std::int64_t first_weight(std::int64_t part) const { return part % sets * cols; }
 };
 
-/// A norm that a warp processes, kGatedPieces elements of each thread at a time.
-inline constexpr int kGatedTeam = 32, kGatedPieces = 8;
-template <class Team, class F>
-TANDEM_HD inline void each_gated(const Team& team, std::int64_t n, F body) {
-  constexpr std::int64_t kOnce = kGatedTeam * kGatedPieces;
-  for (std::int64_t first = 0; first < n; first += kOnce)
-    team.template each<kGatedPieces>(n - first < kOnce ? n - first : kOnce, [&](Slot s) { body(first + s.i); });
-}
-template <class A, class Team, class F>
-TANDEM_HD inline A sum_gated(const Team& team, std::int64_t n, F term) {
-  constexpr std::int64_t kOnce = kGatedTeam * kGatedPieces;
-  A total = A{0};
-  for (std::int64_t first = 0; first < n; first += kOnce)
-    total += team.template sum<A, kGatedPieces>(n - first < kOnce ? n - first : kOnce, A{0}, [&](Slot s) { return term(first + s.i); });
-  return total;
-}
-/// Calls body(team, part) for the block's norms, one per warp.
-template <class Block, class F>
-TANDEM_HD inline void each_norm(Block& block, std::int64_t count, F body) {
-  constexpr std::int64_t kNorms = kThreads / kGatedTeam;
-  const std::int64_t first = block.index() * kNorms;
-  block.template teams<kGatedTeam>(first, first + kNorms < count ? first + kNorms : count, body);
-}
-
 struct GatedNormKernel {
   Form form;
   GatedNormRows of;
   Typed y;
   double epsilon;
 
-  Grid grid() const { return {parts(of.count, kThreads / kGatedTeam)}; }
+  Grid grid() const { return {parts(of.count, kRowsAtOnce)}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    each_norm(block, of.count, [&](const auto& team, std::int64_t part) {
+    each_row(block, of.count, [&](const auto& team, std::int64_t part) {
       of.gate_first ? norm<S, true>(team, part) : norm<S, false>(team, part);
     });
   }
@@ -61,15 +38,16 @@ struct GatedNormKernel {
   TANDEM_HD void norm(const Team& team, std::int64_t part) const {
     using A = typename S::Number;
     const std::int64_t at = part * of.cols, weights = of.first_weight(part);
-    const A squares = sum_gated<A>(team, of.cols, [&](std::int64_t c) {
+    const A squares = sum_long<A>(team, of.cols, [&](std::int64_t c) {
       const A u = normed<gate_first>(S::get(of.x, at + c), S::get(of.gate, at + c));
       return u * u;
     });
     const A r = A{1} / std::sqrt(squares / static_cast<A>(of.cols) + static_cast<A>(epsilon));
     team.one([&] { store(of.rms, part, r); });
-    each_gated(team, of.cols, [&](std::int64_t c) {
+    each_long(team, of.cols, [&](std::int64_t c) {
       const A g = S::get(of.gate, at + c);
-      S::put(y, at + c, normed<gate_first>(S::get(of.x, at + c), g) * r * load<A>(of.weight, weights + c) * behind_norm<gate_first>(g));
+      const A scaled = normed<gate_first>(S::get(of.x, at + c), g) * r * load<A>(of.weight, weights + c);
+      S::put(y, at + c, scaled * behind_norm<gate_first>(g));
     });
   }
 };
@@ -80,10 +58,10 @@ struct GatedNormGradKernel {
   GatedNormRows of;
   Typed dy, dx, dgate;
 
-  Grid grid() const { return {parts(of.count, kThreads / kGatedTeam)}; }
+  Grid grid() const { return {parts(of.count, kRowsAtOnce)}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    each_norm(block, of.count, [&](const auto& team, std::int64_t part) {
+    each_row(block, of.count, [&](const auto& team, std::int64_t part) {
       of.gate_first ? gradient<S, true>(team, part) : gradient<S, false>(team, part);
     });
   }
@@ -95,11 +73,11 @@ struct GatedNormGradKernel {
     const std::int64_t at = part * of.cols, weights = of.first_weight(part);
     const A r = load<A>(of.rms, part);
     const auto up = [&](std::int64_t c) { return S::get(dy, at + c) * load<A>(of.weight, weights + c); };
-    const A mean = sum_gated<A>(team, of.cols, [&](std::int64_t c) {
+    const A mean = sum_long<A>(team, of.cols, [&](std::int64_t c) {
                      const A g = S::get(of.gate, at + c);
                      return up(c) * behind_norm<gate_first>(g) * (normed<gate_first>(S::get(of.x, at + c), g) * r);
                    }) / static_cast<A>(of.cols);
-    each_gated(team, of.cols, [&](std::int64_t c) {
+    each_long(team, of.cols, [&](std::int64_t c) {
       const auto d = gated_norm_gradient<gate_first>(S::get(of.x, at + c), S::get(of.gate, at + c), up(c), r, mean);
       S::put(dx, at + c, d.dx);
       S::put(dgate, at + c, d.dgate);

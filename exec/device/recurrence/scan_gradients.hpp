@@ -1,7 +1,7 @@
 #pragma once
 // The backward pass of a recurrence in chunks (formulas: exec/cpu/recurrence/recurrence_backward.cpp). It follows scan.hpp's kernels.
 
-#include "exec/device/scan.hpp"
+#include "exec/device/recurrence/scan.hpp"
 
 namespace tandem::exec::device {
 
@@ -138,7 +138,7 @@ struct ScanHeadGradKernel {
     rows.sums = reinterpret_cast<A*>(block.shared());
     rows.amount = rows.sums + n, rows.learn = rows.amount + n, rows.skip = rows.learn + n, rows.end = rows.skip + n;
     rows.later = rows.end + n;
-    block.template teams<kScanTeam>(0, n, [&](const auto& team, std::int64_t i) { of_position<S>(team, c, i, rows); });
+    block.template teams<kRowTeam>(0, n, [&](const auto& team, std::int64_t i) { of_position<S>(team, c, i, rows); });
     if (sizes.delta) of_columns(block, c, rows);
     of_end(block, c, rows);
     const A* const dvalues = of<A>(sizes.delta ? room.values : to.dadded, c, wide);
@@ -173,19 +173,19 @@ struct ScanHeadGradKernel {
     const A *const sum = of<A>(room.sums, c, 1), *const dend = of<A>(to.dends, c, dim) + i * dim;
     const A* const k = reinterpret_cast<const A*>(room.k) + (c.keys * n + i) * dim;
     const auto value = [&](std::int64_t e) { return i < c.count ? S::get(x, sizes.value(c, i) + e) : A{0}; };
-    A sums = sum_dims<A>(team, wide, [&](std::int64_t e) { return dy[e] * y[e] - added[e] * dadded[e]; });
-    const A end = exp_short(sum[n - 1] - sum[i]) * sum_dims<A>(team, dim, [&](std::int64_t d) { return k[d] * dend[d]; });
+    A sums = sum_long<A>(team, wide, [&](std::int64_t e) { return dy[e] * y[e] - added[e] * dadded[e]; });
+    const A end = exp_short(sum[n - 1] - sum[i]) * sum_long<A>(team, dim, [&](std::int64_t d) { return k[d] * dend[d]; });
     A amount = A{0}, learn = A{0}, skipped = A{0};
     if (sizes.delta) {
       const A b = of<A>(room.learn, c, 1)[i], grown = exp_short(sum[i]);
       const A *const dkeys = of<A>(room.keys, c, dim) + i * dim, *const dvalues = of<A>(room.values, c, wide) + i * wide;
-      const A along = grown * sum_dims<A>(team, dim, [&](std::int64_t d) { return k[d] * dkeys[d]; });
-      const A row = sum_dims<A>(team, i, [&](std::int64_t j) { return pair(c, i, j, sum); });
-      learn = sum_dims<A>(team, wide, [&](std::int64_t e) { return value(e) * dvalues[e]; }) + along - row;
+      const A along = grown * sum_long<A>(team, dim, [&](std::int64_t d) { return k[d] * dkeys[d]; });
+      const A row = sum_long<A>(team, i, [&](std::int64_t j) { return pair(c, i, j, sum); });
+      learn = sum_long<A>(team, wide, [&](std::int64_t e) { return value(e) * dvalues[e]; }) + along - row;
       sums += b * (along - row);
     } else {
-      amount = sum_dims<A>(team, wide, [&](std::int64_t e) { return value(e) * dadded[e]; });
-      skipped = sum_dims<A>(team, wide, [&](std::int64_t e) { return value(e) * dy[e]; });
+      amount = sum_long<A>(team, wide, [&](std::int64_t e) { return value(e) * dadded[e]; });
+      skipped = sum_long<A>(team, wide, [&](std::int64_t e) { return value(e) * dy[e]; });
     }
     team.one([&] {
       rows.sums[i] = sums;
@@ -259,12 +259,10 @@ struct ScanKeyGradKernel {
   ScanGradRoom to;
 
   TANDEM_HD std::int64_t items() const { return 2 * sizes.key_chunks() * sizes.length; }
-  Grid grid() const { return {parts(items(), kThreads / kScanTeam)}; }
+  Grid grid() const { return {parts(items(), kRowsAtOnce)}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    constexpr std::int64_t kItems = kThreads / kScanTeam;
-    const std::int64_t first = block.index() * kItems, end = first + kItems < items() ? first + kItems : items();
-    block.template teams<kScanTeam>(first, end, [&](const auto& team, std::int64_t item) { give<S>(team, item / 2, item % 2 == 1); });
+    each_row(block, items(), [&](const auto& team, std::int64_t item) { give<S>(team, item / 2, item % 2 == 1); });
   }
 
  private:
@@ -278,13 +276,13 @@ struct ScanKeyGradKernel {
     for (std::int64_t m = 0; m < sizes.per_key; ++m) add(team, sizes.chunk(lane, m, at % sizes.chunks).index, i, key, d);
     const std::int64_t out =
         (sizes.sequence(lane) * sizes.seq + position) * sizes.mixed() + sizes.key_head(lane) * sizes.group() + (key ? dim : 0);
-    if (!sizes.delta) return each_dim(team, dim, [&](std::int64_t e) { S::put(dx, out + e, d[e]); });
+    if (!sizes.delta) return each_long(team, dim, [&](std::int64_t e) { S::put(dx, out + e, d[e]); });
     // dx = factor inverse (dy - unit (unit dy)), where y = factor unit.
     const A* const y = reinterpret_cast<const A*>(key ? room.k : room.q) + row * dim;
     const A factor = key ? A{1} : A{1} / std::sqrt(static_cast<A>(dim));
-    const A along = sum_dims<A>(team, dim, [&](std::int64_t e) { return y[e] * d[e]; }) / (factor * factor);
+    const A along = sum_long<A>(team, dim, [&](std::int64_t e) { return y[e] * d[e]; }) / (factor * factor);
     const A scale = factor * reinterpret_cast<const A*>(room.lengths)[2 * row + (key ? 1 : 0)];
-    each_dim(team, dim, [&](std::int64_t e) { S::put(dx, out + e, scale * (d[e] - y[e] * along)); });
+    each_long(team, dim, [&](std::int64_t e) { S::put(dx, out + e, scale * (d[e] - y[e] * along)); });
   }
   /// Adds what value head chunk `index` gives. A thread has the same dimensions in every call.
   template <class Team, class A>
@@ -294,15 +292,15 @@ struct ScanKeyGradKernel {
     const A grown = exp_short(sum[i]);
     if (!key) {
       const A* const of_grown = reinterpret_cast<const A*>(room.grown) + row;
-      return each_dim(team, dim, [&](std::int64_t e) { d[e] += grown * of_grown[e]; });
+      return each_long(team, dim, [&](std::int64_t e) { d[e] += grown * of_grown[e]; });
     }
     const A decay = exp_short(sum[n - 1] - sum[i]);
     const A* const of_end = reinterpret_cast<const A*>(to.dends) + row;
-    each_dim(team, dim, [&](std::int64_t e) { d[e] += decay * of_end[e]; });
+    each_long(team, dim, [&](std::int64_t e) { d[e] += decay * of_end[e]; });
     if (!sizes.delta) return;
     const A factor = reinterpret_cast<const A*>(room.learn)[index * n + i] * grown;
     const A* const of_keys = reinterpret_cast<const A*>(room.keys) + row;
-    each_dim(team, dim, [&](std::int64_t e) { d[e] += factor * of_keys[e]; });
+    each_long(team, dim, [&](std::int64_t e) { d[e] += factor * of_keys[e]; });
   }
 };
 

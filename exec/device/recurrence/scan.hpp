@@ -7,14 +7,12 @@
 
 #include <cmath>
 
-#include "exec/device/chunk.hpp"
-#include "exec/device/rows.hpp"
+#include "exec/device/long_rows.hpp"
 #include "exec/device/typed.hpp"
 #include "exec/shared/activations.hpp"
 
 namespace tandem::exec::device {
 
-inline constexpr int kScanTeam = 32, kScanPieces = 4;
 inline constexpr std::int64_t kScanSlab = 32;  ///< columns of keys in shared memory at a time
 
 /// A chunk of a value head.
@@ -44,7 +42,8 @@ struct ScanSizes {
     return rest < length ? rest : length;
   }
   TANDEM_HD ScanChunk chunk(std::int64_t lane, std::int64_t member, std::int64_t c) const {
-    return {(lane * per_key + member) * chunks + c, lane * chunks + c, sequence(lane), key_head(lane) * per_key + member, c * length, count(c)};
+    const std::int64_t keys = lane * chunks + c, index = (lane * per_key + member) * chunks + c;
+    return {index, keys, sequence(lane), key_head(lane) * per_key + member, c * length, count(c)};
   }
   TANDEM_HD ScanChunk chunk(std::int64_t index) const {
     return chunk(index / chunks / per_key, index / chunks % per_key, index % chunks);
@@ -77,22 +76,6 @@ struct ScanRoom {
   std::byte* states;                 ///< before each chunk, [key_dim, value_dim]
   std::byte* y;                      ///< [N, value_dim], without mamba2's skip
 };
-
-/// Calls body(d) for dimensions [0, n), which a team's threads share.
-template <class Team, class F>
-TANDEM_HD inline void each_dim(const Team& team, std::int64_t n, F body) {
-  constexpr std::int64_t kOnce = kScanTeam * kScanPieces;
-  for (std::int64_t first = 0; first < n; first += kOnce)
-    team.template each<kScanPieces>(n - first < kOnce ? n - first : kOnce, [&](Slot s) { body(first + s.i); });
-}
-template <class A, class Team, class F>
-TANDEM_HD inline A sum_dims(const Team& team, std::int64_t n, F term) {
-  constexpr std::int64_t kOnce = kScanTeam * kScanPieces;
-  A total = A{0};
-  for (std::int64_t first = 0; first < n; first += kOnce)
-    total += team.template sum<A, kScanPieces>(n - first < kOnce ? n - first : kOnce, A{0}, [&](Slot s) { return term(first + s.i); });
-  return total;
-}
 
 /// c[i, j] += sum over k of a(i, k) b(k, j), for c[m, n] in shared memory. A thread adds up kRows x kCols elements in registers.
 template <int kRows, int kCols, class A, class Block, class First, class Second>
@@ -130,32 +113,30 @@ struct ScanKeysKernel {
   ScanRoom room;
 
   TANDEM_HD std::int64_t items() const { return 2 * sizes.key_chunks() * sizes.length; }
-  Grid grid() const { return {parts(items(), kThreads / kScanTeam)}; }
+  Grid grid() const { return {parts(items(), kRowsAtOnce)}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    constexpr std::int64_t kItems = kThreads / kScanTeam;
-    const std::int64_t first = block.index() * kItems, end = first + kItems < items() ? first + kItems : items();
-    block.template teams<kScanTeam>(first, end, [&](const auto& team, std::int64_t item) { take<S>(team, item / 2, item % 2 == 1); });
+    each_row(block, items(), [&](const auto& team, std::int64_t item) { take<S>(team, item / 2, item % 2 == 1); });
   }
 
  private:
   template <class S, class Team>
   TANDEM_HD void take(const Team& team, std::int64_t row, bool key) const {
     using A = typename S::Number;
-    const std::int64_t dim = sizes.key_dim, at = row / sizes.length, position = at % sizes.chunks * sizes.length + row % sizes.length;
-    const std::int64_t lane = at / sizes.chunks;
+    const std::int64_t dim = sizes.key_dim, at = row / sizes.length, lane = at / sizes.chunks;
+    const std::int64_t position = at % sizes.chunks * sizes.length + row % sizes.length;
     A* to = reinterpret_cast<A*>(key ? room.k : room.q) + row * dim;
-    if (position >= sizes.seq) return each_dim(team, dim, [&](std::int64_t d) { to[d] = A{0}; });
+    if (position >= sizes.seq) return each_long(team, dim, [&](std::int64_t d) { to[d] = A{0}; });
     const std::int64_t from =
         (sizes.sequence(lane) * sizes.seq + position) * sizes.mixed() + sizes.key_head(lane) * sizes.group() + (key ? dim : 0);
     A scale = A{1};
     if (sizes.delta) {
-      const A squares = sum_dims<A>(team, dim, [&](std::int64_t d) { return S::get(x, from + d) * S::get(x, from + d); });
+      const A squares = sum_long<A>(team, dim, [&](std::int64_t d) { return S::get(x, from + d) * S::get(x, from + d); });
       const A inverse = A{1} / std::sqrt(squares + static_cast<A>(1e-6));
       team.one([&] { reinterpret_cast<A*>(room.lengths)[2 * row + (key ? 1 : 0)] = inverse; });
       scale = key ? inverse : inverse / std::sqrt(static_cast<A>(dim));
     }
-    each_dim(team, dim, [&](std::int64_t d) { to[d] = S::get(x, from + d) * scale; });
+    each_long(team, dim, [&](std::int64_t d) { to[d] = S::get(x, from + d) * scale; });
   }
 };
 
@@ -300,7 +281,8 @@ struct ScanStatesKernel {
     const std::int64_t n = sizes.length, dim = sizes.key_dim, wide = sizes.value_dim, each = columns().each();
     const std::int64_t blocks = columns().blocks(), of = block.index() / blocks, first = block.index() % blocks * each;
     const std::int64_t width = wide - first < each ? wide - first : each;
-    A *state = reinterpret_cast<A*>(block.shared()), *added = state + dim * width, *slab = added + n * width, *ends = slab + n * kScanSlab;
+    A *state = reinterpret_cast<A*>(block.shared()), *added = state + dim * width;
+    A *slab = added + n * width, *ends = slab + n * kScanSlab;
     block.each(dim * width, [&](std::int64_t i) { state[i] = A{0}; });
     for (std::int64_t number = 0; number < sizes.chunks; ++number) {
       const ScanChunk c = sizes.chunk(of / sizes.per_key, of % sizes.per_key, number);
@@ -339,7 +321,8 @@ struct ScanStatesKernel {
     for (std::int64_t k = 0; k < dim; k += kScanSlab) {
       const std::int64_t here = dim - k < kScanSlab ? dim - k : kScanSlab;
       block.each(n * here, [&](std::int64_t i) { at.slab[i] = at.ends[i / here] * keys[i / here * dim + k + i % here]; });
-      add_product<2, 2>(block, here, width, n, at.state + k * width, [&](std::int64_t d, std::int64_t i) { return at.slab[i * here + d]; },
+      add_product<2, 2>(block, here, width, n, at.state + k * width,
+                        [&](std::int64_t d, std::int64_t i) { return at.slab[i * here + d]; },
                         [&](std::int64_t i, std::int64_t e) { return at.added[i * width + e]; });
     }
   }
@@ -358,7 +341,8 @@ struct ScanOutputKernel {
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
     each_in_chunk(block, elements(), [&](std::int64_t at) {
-      const Cell dim = cell_of(at, sizes.value_dim), member = cell_of(dim.row, sizes.per_key), place = cell_of(member.row, sizes.seq);
+      const Cell dim = cell_of(at, sizes.value_dim), member = cell_of(dim.row, sizes.per_key);
+      const Cell place = cell_of(member.row, sizes.seq);
       const std::int64_t i = place.col % sizes.length;
       const ScanChunk c = sizes.chunk(place.row, member.col, place.col / sizes.length);
       A value = reinterpret_cast<const A*>(room.y)[(c.index * sizes.length + i) * sizes.value_dim + dim.col];

@@ -1,0 +1,48 @@
+#pragma once
+// A device's kernels, emulated on the host, beside the CPU's in fp64 on the same numbers.
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "tests/emulated/emulated_backend.hpp"
+#include "tests/exec/cpu/kernel_harness.hpp"
+
+namespace tandem::exec::test {
+
+/// Operands, given the kind that statistics and gradients of parameters have.
+using Make = std::function<std::vector<Operand>(Operand::Kind)>;
+
+/// Multiples of 1/128 in [-1, 1): exact in bf16, so all types compute from the same numbers.
+inline Values short_values(std::int64_t n, unsigned seed) {
+  Values v = random_values(n, seed);
+  for (double& x : v) x = std::round(x * 127) / 128;
+  return v;
+}
+
+class Beside {
+ public:
+  explicit Beside(DType dtype) : dtype_(dtype), device_(dtype) {
+    device_.backend = tests::make_emulated_backend();
+    device_.context.table = table_address(*device_.backend);
+    exact_.backend = make_cpu_backend();
+    exact_.context.table = table_address(*exact_.backend);
+    for (Kernels* k : {&device_, &exact_}) k->context.layer = 3, k->context.seq_length = 8;
+  }
+  /// Results within what a type's rounding allows: 1e-5 of the largest in fp32, 1e-2 in bf16.
+  std::vector<Values> check(const Op& op, const Make& in, const Make& out) {
+    const auto actual = device_.run(op, in(Operand::Kind::fp32), out(Operand::Kind::fp32));
+    const auto expected = exact_.run(op, in(Operand::Kind::compute), out(Operand::Kind::compute));
+    REQUIRE(actual.size() == expected.size());
+    for (std::size_t i = 0; i < actual.size(); ++i) check_close(actual[i], expected[i], dtype_ == DType::bf16 ? 1e-2 : 1e-5);
+    return actual;
+  }
+
+ private:
+  DType dtype_;
+  Kernels device_, exact_;
+};
+
+inline Operand zeros(Operand::Kind kind, std::int64_t n) { return in_type(kind, unwritten(n)); }
+
+}  // namespace tandem::exec::test
