@@ -109,6 +109,32 @@ void add_llama(std::vector<Case>& all, std::int64_t rows) {
   all.push_back({shape_of(rows, d.qkv_width()), PackColumns{rows, d.qkv_width(), 2}, {bf16(qkv)}, {bf16(qkv)}});
 }
 
+/// A layer with a recurrence, by its operations in order. Their bytes are those of operands, without scratch memory.
+void add_recurrence(std::vector<Case>& all, const RecurrenceDims& d) {
+  const std::string shape = shape_of(d.rows(), d.mixed());
+  const std::int64_t mixed = d.rows() * d.mixed(), values = d.rows() * d.values(), scalars = d.rows() * d.scalars(), taps = 4;
+  std::vector<Size> in{bf16(mixed), bf16(scalars), bf16(d.heads), bf16(d.heads)},
+      out{bf16(mixed), bf16(scalars), fp32(d.heads), fp32(d.heads)};
+  if (d.rule == RecurrenceRule::mamba2) in.push_back(bf16(d.heads)), out.push_back(fp32(d.heads));
+  std::vector<Size> back = in;
+  back.insert(back.begin(), bf16(values));
+  const GatedNorm norm{d.rows(), d.heads, d.value_dim, true, 1e-6};
+  all.push_back({shape, ShortConv{d, taps, false}, {bf16(mixed), bf16(d.mixed() * taps)}, {bf16(mixed)}});
+  all.push_back({shape, Recurrence{d}, in, {bf16(values)}});
+  all.push_back({shape, norm, {bf16(values), bf16(values), bf16(norm.weights())}, {bf16(values), fp32(d.rows() * d.heads)}});
+  all.push_back({shape,
+                 GatedNormBackward{d.rows(), d.heads, d.value_dim, true},
+                 {bf16(values), bf16(values), bf16(values), bf16(norm.weights()), fp32(d.rows() * d.heads)},
+                 {bf16(values), bf16(values), fp32(norm.weights())}});
+  all.push_back({shape, RecurrenceBackward{d}, back, out});
+  all.push_back({shape,
+                 ShortConvBackward{d, taps, false},
+                 {bf16(mixed), bf16(mixed), bf16(d.mixed() * taps)},
+                 {bf16(mixed), fp32(d.mixed() * taps)}});
+  all.push_back({shape, SigmoidGate{values}, {bf16(values), bf16(values)}, {bf16(values)}});
+  all.push_back({shape, SigmoidGateBackward{values}, {bf16(values), bf16(values), bf16(values)}, {bf16(values), bf16(values)}});
+}
+
 void add_ends(std::vector<Case>& all, std::int64_t rows, std::int64_t h, std::int64_t vocab) {
   const std::int64_t n = rows * h, logits = rows * vocab;
   const std::string shape = shape_of(rows, vocab), hidden = shape_of(rows, h);
@@ -149,6 +175,8 @@ std::vector<Case> cases() {
   add_gelu(all, 16384, 3072);
   add_gelu(all, 8192, 8192);
   add_llama(all, 8192);
+  add_recurrence(all, {RecurrenceRule::gated_delta, 1, 32, 4096, 16, 128, 128});  // Qwen3-Next 80B
+  add_recurrence(all, {RecurrenceRule::mamba2, 1, 128, 4096, 8, 128, 64});        // Nemotron-H 8B
   add_ends(all, 16384, 768, 50304);
   add_ends(all, 8192, 4096, 128256);
   add_update(all, 124475904);
