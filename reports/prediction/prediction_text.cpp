@@ -53,6 +53,13 @@ std::string utilisation(const std::string& what, double share, double tflops) {
   return share > 0 ? ", " + what + " " + number_text(share * 100, 1) + " % of " + number_text(tflops / share, 1) : "";
 }
 
+/// Whether launches, the critical rank's own or its partners', take a share of its step that is shown, a tenth of a percent.
+bool books_launches(const Prediction& p) {
+  const auto& parts = p.roles[p.critical_role].time_breakdown_s;
+  const auto launch = parts.find("launch");
+  return launch != parts.end() && launch->second >= 0.0005 * p.step_time.seconds();
+}
+
 std::string rates(const Prediction& p, const Plan& plan) {
   const std::string peak = p.mfu > 0 ? " (" + std::string(name(plan.training.dtypes.compute)) + ")\n" : "\n";
   const double devices = static_cast<double>(plan.cluster.devices);
@@ -65,7 +72,7 @@ std::string rates(const Prediction& p, const Plan& plan) {
          utilisation("MFU", p.mfu, p.model_tflops_per_device) + peak + "  " + padded("hardware FLOP rate", 26) +
          number_text(p.hardware_tflops_per_device, 2) + " TFLOP/s per device" +
          utilisation("HFU", p.hfu, p.hardware_tflops_per_device) + peak +
-         line("pipeline bubble", number_text(p.bubble_fraction * 100, 1) + " %");
+         line("pipeline bubble", number_text(p.bubble_fraction * 100, 1) + " %" + (books_launches(p) ? " (without waiting for launches)" : ""));
 }
 
 /// The breakdown of a step, the largest share first; shares of zero are left out.

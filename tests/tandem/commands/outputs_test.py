@@ -181,6 +181,19 @@ class Outputs(WithFolder):
         told = sum(note.startswith("not verified: ") for note in result["notes"])
         self.assertEqual(sum(line.count(",") + 1 for line in lines if line.startswith("not verified in ")), told)
 
+    def test_the_bubble_is_told_without_waiting_for_launches_where_there_are_any(self):
+        told = set()
+        for sequence in (64, 8192):  # many small kernels, and large ones
+            plan = self.folder.plan({"model": {"preset": "llama3-8b"}, "parallel": {"data": 8, "zero_stage": 3}, "stack": "torchtitan",
+                                     "training": {"seq_length": sequence, "micro_batch_size": 1, "global_batch_size": 8},
+                                     "cluster": {"preset": "dgx-h200", "devices": 8}})
+            result = json.loads(run("simulate", "--json", plan)[1])
+            launch = result["time_breakdown_s"]["launch"] / result["step_time_s"] >= 0.0005
+            line = next(line for line in run("simulate", plan)[1].splitlines() if "pipeline bubble" in line)
+            self.assertEqual(line.endswith("% (without waiting for launches)"), launch, line)
+            told.add(launch)
+        self.assertEqual(told, {True, False})
+
 
 if __name__ == "__main__":
     tandem.main()
