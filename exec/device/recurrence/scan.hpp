@@ -77,12 +77,19 @@ struct ScanRoom {
   std::byte* y;                      ///< [N, value_dim], without mamba2's skip
 };
 
+/// Offset of element `i` of a matrix of `cols` columns whose rows are `stride` apart.
+TANDEM_HD inline std::int64_t strided(std::int64_t i, std::int64_t cols, std::int64_t stride) {
+  const Cell at = cell_of(i, cols);
+  return at.row * stride + at.col;
+}
+
 /// c[i, j] += sum over k of a(i, k) b(k, j), for c[m, n] in shared memory. A thread adds up kRows x kCols elements in registers.
 template <int kRows, int kCols, class A, class Block, class First, class Second>
 TANDEM_HD inline void add_product(Block& block, std::int64_t m, std::int64_t n, std::int64_t inner, A* c, First a, Second b) {
   const std::int64_t rows = parts(m, kRows), cols = parts(n, kCols);
   block.each(rows * cols, [&](std::int64_t t) {
-    const std::int64_t i = t / cols, j = t % cols;  // adjacent threads read adjacent columns
+    const Cell at = cell_of(t, cols);
+    const std::int64_t i = at.row, j = at.col;  // adjacent threads read adjacent columns
     A sums[kRows][kCols] = {};
     for (std::int64_t k = 0; k < inner; ++k) {
       A left[kRows], right[kCols];
@@ -202,26 +209,26 @@ struct ScanFactorsKernel {
     if (sizes.delta) {
       invert(block, c, sum, factor, system);
       A* const keys = reinterpret_cast<A*>(room.keys) + c.index * n * dim;
-      block.each(n * dim, [&](std::int64_t i) { keys[i] = factor[i / dim] * growth[i / dim] * k[i]; });
+      block.each(n * dim, [&](std::int64_t i) { keys[i] = factor[cell_of(i, dim).row] * growth[cell_of(i, dim).row] * k[i]; });
     }
     A* const grown = reinterpret_cast<A*>(room.grown) + c.index * n * dim;
-    block.each(n * dim, [&](std::int64_t i) { grown[i] = growth[i / dim] * q[i]; });
+    block.each(n * dim, [&](std::int64_t i) { grown[i] = growth[cell_of(i, dim).row] * q[i]; });
     A* const values = reinterpret_cast<A*>(sizes.delta ? room.values : room.added) + c.index * n * wide;
     block.each(n * wide, [&](std::int64_t i) {
-      const std::int64_t row = i / wide;
-      values[i] = row < c.count ? factor[row] * S::get(x, sizes.value(c, row) + i % wide) : A{0};
+      const Cell at = cell_of(i, wide);
+      values[i] = at.row < c.count ? factor[at.row] * S::get(x, sizes.value(c, at.row) + at.col) : A{0};
     });
     const A* const products = reinterpret_cast<const A*>(room.queries_keys) + c.keys * n * n;
     A* const scores = reinterpret_cast<A*>(room.scores) + c.index * n * n;
     block.each(n * n, [&](std::int64_t i) {
-      const std::int64_t row = i / n, col = i % n;
-      scores[i] = col <= row ? exp_short(sum[row] - sum[col]) * products[i] : A{0};
+      const Cell at = cell_of(i, n);
+      scores[i] = at.col <= at.row ? exp_short(sum[at.row] - sum[at.col]) * products[i] : A{0};
     });
     if (!dy.here()) return;
     A* const gradient = reinterpret_cast<A*>(dy_to) + c.index * n * wide;
     block.each(n * wide, [&](std::int64_t i) {
-      const std::int64_t row = i / wide;
-      gradient[i] = row < c.count ? S::get(dy, sizes.output(c, row) + i % wide) : A{0};
+      const Cell at = cell_of(i, wide);
+      gradient[i] = at.row < c.count ? S::get(dy, sizes.output(c, at.row) + at.col) : A{0};
     });
   }
 
@@ -232,9 +239,9 @@ struct ScanFactorsKernel {
     const std::int64_t n = sizes.length;
     const A* const pairs = reinterpret_cast<const A*>(room.pairs) + c.keys * n * n;
     A* const solved = system + n * n;
-    block.each(n * n, [&](std::int64_t at) {
-      const std::int64_t i = at / n, j = at % n;
-      system[at] = j < i ? learn[i] * exp_short(sum[i] - sum[j]) * pairs[at] : A{0};
+    block.each(n * n, [&](std::int64_t e) {
+      const Cell at = cell_of(e, n);
+      system[e] = at.col < at.row ? learn[at.row] * exp_short(sum[at.row] - sum[at.col]) * pairs[e] : A{0};
     });
     block.each(n, [&](std::int64_t col) {
       for (std::int64_t i = 0; i < n; ++i) {
@@ -287,18 +294,18 @@ struct ScanStatesKernel {
     for (std::int64_t number = 0; number < sizes.chunks; ++number) {
       const ScanChunk c = sizes.chunk(of / sizes.per_key, of % sizes.per_key, number);
       A* const states = reinterpret_cast<A*>(room.states) + c.index * dim * wide + first;
-      block.each(dim * width, [&](std::int64_t i) { states[i / width * wide + i % width] = state[i]; });
+      block.each(dim * width, [&](std::int64_t i) { states[strided(i, width, wide)] = state[i]; });
       A* const values = reinterpret_cast<A*>(room.added) + c.index * n * wide + first;
-      block.each(n * width, [&](std::int64_t i) { added[i] = values[i / width * wide + i % width]; });
+      block.each(n * width, [&](std::int64_t i) { added[i] = values[strided(i, width, wide)]; });
       if (sizes.delta) {
         const A* const reads = reinterpret_cast<const A*>(room.reads) + c.index * n * dim;
         for (std::int64_t k = 0; k < dim; k += kScanSlab) {
           const std::int64_t here = dim - k < kScanSlab ? dim - k : kScanSlab;
-          block.each(n * here, [&](std::int64_t i) { slab[i] = -reads[i / here * dim + k + i % here]; });
+          block.each(n * here, [&](std::int64_t i) { slab[i] = -reads[k + strided(i, here, dim)]; });
           add_product<4, 2>(block, n, width, here, added, [&](std::int64_t i, std::int64_t d) { return slab[i * here + d]; },
                             [&](std::int64_t d, std::int64_t e) { return state[(k + d) * width + e]; });
         }
-        block.each(n * width, [&](std::int64_t i) { values[i / width * wide + i % width] = added[i]; });
+        block.each(n * width, [&](std::int64_t i) { values[strided(i, width, wide)] = added[i]; });
       }
       if (number + 1 < sizes.chunks) pass(block, c, width, Shared<A>{state, added, slab, ends});
     }
@@ -320,7 +327,7 @@ struct ScanStatesKernel {
     block.each(dim * width, [&](std::int64_t i) { at.state[i] *= factor; });
     for (std::int64_t k = 0; k < dim; k += kScanSlab) {
       const std::int64_t here = dim - k < kScanSlab ? dim - k : kScanSlab;
-      block.each(n * here, [&](std::int64_t i) { at.slab[i] = at.ends[i / here] * keys[i / here * dim + k + i % here]; });
+      block.each(n * here, [&](std::int64_t i) { at.slab[i] = at.ends[cell_of(i, here).row] * keys[k + strided(i, here, dim)]; });
       add_product<2, 2>(block, here, width, n, at.state + k * width,
                         [&](std::int64_t d, std::int64_t i) { return at.slab[i * here + d]; },
                         [&](std::int64_t i, std::int64_t e) { return at.added[i * width + e]; });

@@ -42,18 +42,18 @@ struct ScanStateGradKernel {
       const A* const keys = reinterpret_cast<const A*>(room.k) + c.keys * n * dim;
       A* const kept = reinterpret_cast<A*>(to.dadded) + c.index * n * wide + first;
       block.each(n, [&](std::int64_t i) { ends[i] = exp_short(sum[n - 1] - sum[i]); });
-      block.each(n * width, [&](std::int64_t i) { dadded[i] = kept[i / width * wide + i % width]; });
+      block.each(n * width, [&](std::int64_t i) { dadded[i] = kept[strided(i, width, wide)]; });
       for (std::int64_t k = 0; k < dim; k += kScanSlab) {
         const std::int64_t here = dim - k < kScanSlab ? dim - k : kScanSlab;
-        block.each(n * here, [&](std::int64_t i) { slab[i] = ends[i / here] * keys[i / here * dim + k + i % here]; });
+        block.each(n * here, [&](std::int64_t i) { slab[i] = ends[cell_of(i, here).row] * keys[k + strided(i, here, dim)]; });
         add_product<4, 2>(block, n, width, here, dadded, [&](std::int64_t i, std::int64_t d) { return slab[i * here + d]; },
                           [&](std::int64_t d, std::int64_t e) { return dstate[(k + d) * width + e]; });
       }
-      block.each(n * width, [&](std::int64_t i) { kept[i / width * wide + i % width] = dadded[i]; });
+      block.each(n * width, [&](std::int64_t i) { kept[strided(i, width, wide)] = dadded[i]; });
       A* const states = reinterpret_cast<A*>(to.dstates) + c.index * dim * wide + first;
       const A factor = exp_short(sum[n - 1]);
       block.each(dim * width, [&](std::int64_t i) {
-        A& place = states[i / width * wide + i % width];
+        A& place = states[strided(i, width, wide)];
         const A of_output = place;
         place = dstate[i];
         dstate[i] = factor * dstate[i] + of_output;
@@ -74,7 +74,7 @@ struct ScanStateGradKernel {
     const A* const reads = reinterpret_cast<const A*>(room.reads) + c.index * n * dim;
     for (std::int64_t k = 0; k < dim; k += kScanSlab) {
       const std::int64_t here = dim - k < kScanSlab ? dim - k : kScanSlab;
-      block.each(n * here, [&](std::int64_t i) { at.slab[i] = -reads[i / here * dim + k + i % here]; });
+      block.each(n * here, [&](std::int64_t i) { at.slab[i] = -reads[k + strided(i, here, dim)]; });
       add_product<2, 2>(block, here, width, n, at.dstate + k * width,
                         [&](std::int64_t d, std::int64_t i) { return at.slab[i * here + d]; },
                         [&](std::int64_t i, std::int64_t e) { return at.dadded[i * width + e]; });
@@ -97,7 +97,8 @@ struct ScanPairsKernel {
     A* const scores = reinterpret_cast<A*>(to.score_sums) + block.index() * n * n;
     A* const pairs = reinterpret_cast<A*>(to.pair_sums) + block.index() * n * n;
     block.each(n * n, [&](std::int64_t at) {
-      const std::int64_t row = at / n, col = at % n, late = row > col ? row : col, early = row > col ? col : row;
+      const Cell pair_at = cell_of(at, n);
+      const std::int64_t row = pair_at.row, col = pair_at.col, late = row > col ? row : col, early = row > col ? col : row;
       A score = A{0}, pair = A{0};
       for (std::int64_t m = 0; m < sizes.per_key; ++m) {
         const std::int64_t index = sizes.chunk(lane, m, number).index;
@@ -143,11 +144,11 @@ struct ScanHeadGradKernel {
     of_end(block, c, rows);
     const A* const dvalues = of<A>(sizes.delta ? room.values : to.dadded, c, wide);
     const A *const factors = of<A>(sizes.delta ? room.learn : room.amount, c, 1), *const dy = of<A>(to.dy, c, wide);
-    block.each(c.count * wide, [&](std::int64_t at) {
-      const std::int64_t i = at / wide;
-      A d = factors[i] * dvalues[at];
-      if (skip.here()) d += load<A>(skip, c.head) * dy[at];
-      S::put(dx, sizes.value(c, i) + at % wide, d);
+    block.each(c.count * wide, [&](std::int64_t e) {
+      const Cell at = cell_of(e, wide);
+      A d = factors[at.row] * dvalues[e];
+      if (skip.here()) d += load<A>(skip, c.head) * dy[e];
+      S::put(dx, sizes.value(c, at.row) + at.col, d);
     });
     put_scalars(block, c, rows);
   }

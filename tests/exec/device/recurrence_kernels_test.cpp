@@ -40,6 +40,21 @@ TEST_CASE("recurrences, short convolutions and gates are right for heads of many
     }
 }
 
+TEST_CASE("heads that take turns in scratch memory are right, and so are their gradients") {
+  const RecurrenceDims d{RecurrenceRule::gated_delta, 2, 20, 2, 20, 1000, 1000};  // 16 MB of states per head, beyond 512 MiB in all
+  const std::int64_t mixed = d.rows() * d.mixed(), scalars = d.rows() * d.scalars(), n = d.rows() * d.values(), h = d.heads;
+  const Values x = short_values(mixed, 1), s = short_values(scalars, 2), decay = short_values(h, 3), step = short_values(h, 4),
+               dy = short_values(n, 5);
+  Beside both(DType::fp64);
+  both.check(Recurrence{d}, [&](Kind) { return Operands{real(x), real(s), real(decay), real(step)}; },
+             [&](Kind) { return Operands{result(n)}; });
+  both.check(RecurrenceBackward{d},
+             [&](Kind) {
+               return Operands{real(dy), real(x), real(s), real(decay), real(step)};
+             },
+             [&](Kind) { return Operands{result(mixed), result(scalars), result(h), result(h)}; });
+}
+
 TEST_CASE("norms with a gate and gates alone are right for rows of many lengths, and so are their gradients") {
   for (const DType dtype : {DType::fp32, DType::bf16})
     for (const std::int64_t cols : {1, 128, 600})
