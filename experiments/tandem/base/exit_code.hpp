@@ -13,7 +13,8 @@ enum class ExitCode : int {
   nothing = 5,      ///< nothing found: no plan of a sweep fits
   tolerance = 6,    ///< a comparison outside tolerance
   world = 7,        ///< a device or rank failed, the host lacks memory or threads, or a training is not finite
-  interrupted = 130,///< by the user or a batch system; results so far are kept
+  interrupted = 130,///< by the user or a batch system; what is done is kept, if it makes a result
+  unread = 141,     ///< standard output was closed before all was written, as by `| head`; the work itself succeeded
 };
 
 }  // namespace tandem::program

@@ -36,7 +36,7 @@ bool colour() {
   return stderr_is_terminal() && !(refused && *refused);
 }
 
-std::atomic<bool> silent = false;
+std::atomic<bool> silent = false, closed = false;
 
 void write_err(const std::string& text) {
   if (silent) return;
@@ -46,12 +46,18 @@ void write_err(const std::string& text) {
 
 }  // namespace
 
+ExitCode delivered(ExitCode code) { return code == ExitCode::ok && closed ? ExitCode::unread : code; }
+
 bool keep_silent(bool wanted) { return silent.exchange(wanted); }
 
 void print_json(const std::string& text) {
   if (silent) return;
   const std::size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
   if (written == text.size() && std::fflush(stdout) == 0) return;
+  if (errno == EPIPE) {
+    closed = true;
+    return;
+  }
   throw ConfigError(Problem{"standard output", "", "", std::string("cannot be written: ") + std::strerror(errno), ""});
 }
 

@@ -6,14 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "experiments/tandem/base/exit_code.hpp"
+
 namespace tandem::program {
 
 /// If `silent`, this process prints nothing, because another one prints for all that a launcher started. Returns the previous
 /// setting. Thread-safe.
 bool keep_silent(bool silent);
 
+/// `code`, or ExitCode::unread in place of ok if the reader of stdout has closed its pipe before all was written.
+ExitCode delivered(ExitCode code);
+
 /// Prints to stdout. Control characters except line breaks become "\x1b", so that names from files cannot control a terminal.
-/// Throws ConfigError if writing fails (full disk). A closed pipe ends the program.
+/// Throws ConfigError if writing fails (full disk). If the reader has closed its pipe, does nothing but make delivered() say so.
 void print(const std::string& text);
 
 /// Prints JSON to stdout, whose own escapes stay unchanged.

@@ -33,6 +33,7 @@ void ask_for_large_pages() {
 
 int main(int argc, char** argv) {
   ask_for_large_pages();
+  std::signal(SIGPIPE, SIG_IGN);  // a dead peer and a closed pipe are then errors where bytes are written; the program starts no children
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then reported as an error, and no half-written file is left
   return static_cast<int>(tandem::program::run(argc, argv));
 }

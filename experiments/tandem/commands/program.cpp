@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <iostream>
 #include <new>
+#include <sstream>
 #include <vector>
 
 #include "experiments/tandem/base/interrupt.hpp"
@@ -26,6 +26,8 @@ constexpr const char* kFooter =
     "  5 nothing found (no plan of a sweep or search fits); 6 comparison outside tolerance;\n"
     "  7 a device or a rank failed, the host has no memory or thread left, or a training is not finite;\n"
     "  130 interrupted (Ctrl-C, SIGTERM, SIGHUP); results so far are kept\n"
+    "  (measure, calibrate: if they are enough for a file);\n"
+    "  141 the reader of stdout has closed it; all else was done\n"
     "Data goes to stdout, messages and progress to stderr. NO_COLOR is respected.";
 
 constexpr std::size_t kHelpColumn = 32;      // column of an option's description
@@ -34,7 +36,9 @@ constexpr std::size_t kLongestUsage = 1000;  // limit in bytes on a quoted argum
 /// CLI11 also throws for --help and --version. These print to stdout and are no errors.
 ExitCode report(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
-    app.exit(error);
+    std::ostringstream text;
+    app.exit(error, text, text);
+    print(text.str());
     return ExitCode::ok;
   }
   const std::vector<CLI::App*> given = app.get_subcommands();
@@ -116,7 +120,7 @@ ExitCode run(int argc, const char* const* argv) {
   end_without_memory();
   guard_inputs();
   try {
-    return parse_and_run(argc, argv);
+    return delivered(parse_and_run(argc, argv));
   } catch (...) {
     return tell_error(std::current_exception());
   }

@@ -135,7 +135,7 @@ ExitCode in_processes(const LaunchOptions& w, const std::function<ExitCode(exec:
   keep_silent(!world->control().first());
   if (world->several()) log(host_text(*world));
   const ExitCode code = conclude(*world, train);
-  return static_cast<ExitCode>(world->leave(static_cast<int>(code)));
+  return static_cast<ExitCode>(world->leave(static_cast<int>(delivered(code))));
 }
 
 void prepare_together(exec::World& world, const std::function<void()>& prepare) {

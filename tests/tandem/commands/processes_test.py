@@ -141,6 +141,21 @@ class Processes(WithFolder):
             self.assertIn(f"process {victim} (rank {victim} on ", told[0][1])
             self.assertIn("has died", told[0][1])
 
+    def test_a_survivor_that_writes_to_a_dead_process_reports_it(self):
+        """It is stopped while the other one dies, so that its next bytes go to a closed connection."""
+        for _ in range(3):
+            survivor, victim = start_env(2, (self.plan, "--data", TEXT, "--steps", 1000000, "--timeout", 10, "--json"))
+            self.wait_for_step(survivor)
+            survivor.send_signal(signal.SIGSTOP)
+            time.sleep(0.1)
+            victim.kill()
+            victim.wait()
+            survivor.send_signal(signal.SIGCONT)
+            code, out, err = finish([survivor], timeout=30)[0]
+            self.assertEqual((code, len(errors(err))), (7, 1), err)
+            self.assertIn("process 1 (rank", errors(err)[0])
+            self.assertRegex(json.loads(out)["failure"]["reason"], r"process 1 .*has died")
+
     def test_a_killed_process_ends_a_run_over_mpi_with_its_name(self):
         run_of_all = subprocess.Popen(mpi_command(2, self.plan, "--data", TEXT, "--steps", 1000000), stdout=subprocess.PIPE,
                                       stderr=subprocess.PIPE, env=dict(os.environ, TANDEM_MEASURED=NOTHING_MEASURED, NO_COLOR="1"))
