@@ -114,12 +114,21 @@ std::int64_t vocabulary_of(const TokenFile& file) {
 }
 
 /// The type of ids behind a header of llm.c, by its first two numbers: of GPT-2's tokens, of LLaMA 3's. Nothing for other files.
-std::optional<TokenType> llmc_type(const std::string& bytes) {
+/// The header's third number is that of the tokens: a file of another size is damaged.
+std::optional<TokenType> llmc_type(const std::string& path, const std::string& bytes) {
   if (bytes.size() < kLlmcHeader) return std::nullopt;
   const auto magic = load<std::uint32_t>(bytes.data()), version = load<std::uint32_t>(bytes.data() + 4);
-  if (magic == 20240520 && version == 1) return TokenType::uint16;
-  if (magic == 20240801 && version == 7) return TokenType::int32;
-  return std::nullopt;
+  std::optional<TokenType> type;
+  if (magic == 20240520 && version == 1) type = TokenType::uint16;
+  if (magic == 20240801 && version == 7) type = TokenType::int32;
+  if (!type) return type;
+  const std::uint64_t tokens = load<std::uint32_t>(bytes.data() + 8), takes = tokens * size_of(*type);
+  const std::uint64_t there = bytes.size() - kLlmcHeader;
+  if (takes != there)
+    throw ConfigError(Problem{path, "tokens", std::to_string(tokens),
+                              "the tokens of its header take " + std::to_string(takes) + " bytes, the file has " + std::to_string(there),
+                              "make the data set again, or copy it whole"});
+  return type;
 }
 
 /// PREFIX of a data set whose .bin and .idx exist; empty if `path` names none.
@@ -155,7 +164,7 @@ std::shared_ptr<const TokenFile> read_token_file(const std::string& path) {
   TokenFile file;
   file.path = prefix.empty() ? path : prefix + ".bin";
   file.bytes = whole(file.path);
-  const std::optional<TokenType> llmc = prefix.empty() ? llmc_type(file.bytes) : std::nullopt;
+  const std::optional<TokenType> llmc = prefix.empty() ? llmc_type(file.path, file.bytes) : std::nullopt;
   const bool text = prefix.empty() && !llmc;
   if (text && path.ends_with(".bin"))
     throw ConfigError(Problem{path, "data", "", "does not say the type of its token ids",

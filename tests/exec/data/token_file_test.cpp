@@ -46,10 +46,11 @@ std::string index_of(const std::vector<std::int32_t>& lengths, std::uint8_t code
   return out;
 }
 
-std::string llmc(std::uint32_t magic, std::uint32_t version, const std::string& tokens) {
+std::string llmc(std::uint32_t magic, std::uint32_t version, std::uint32_t count, const std::string& tokens) {
   std::string out;
   put(out, magic);
   put(out, version);
+  put(out, count);
   return out + std::string(1024 - out.size(), '\0') + tokens;
 }
 
@@ -111,10 +112,22 @@ TEST_CASE("Every type of whole numbers gives the same tokens") {
 
 TEST_CASE("Files of llm.c are read behind their header") {
   const tests::TemporaryFolder folder;
-  write_file(folder.at("gpt2.bin"), llmc(20240520, 1, ids<std::uint16_t>(kTokens)));
-  write_file(folder.at("llama3.bin"), llmc(20240801, 7, ids<std::int32_t>({128000, 1, 2})));
+  write_file(folder.at("gpt2.bin"), llmc(20240520, 1, 6, ids<std::uint16_t>(kTokens)));
+  write_file(folder.at("llama3.bin"), llmc(20240801, 7, 3, ids<std::int32_t>({128000, 1, 2})));
   CHECK(all(*read_token_file(folder.at("gpt2.bin"))) == std::vector<std::int32_t>(kTokens.begin(), kTokens.end()));
   CHECK(all(*read_token_file(folder.at("llama3.bin"))) == std::vector<std::int32_t>{128000, 1, 2});
+}
+
+TEST_CASE("A file of llm.c that lacks tokens of its header, or has more, is refused") {
+  const tests::TemporaryFolder folder;
+  const std::string path = folder.at("gpt2.bin"), whole = llmc(20240520, 1, 6, ids<std::uint16_t>(kTokens));
+  for (const std::string& wrong : {whole.substr(0, whole.size() - 2), whole.substr(0, whole.size() - 1), whole + '\0',
+                                   whole.substr(0, 1024)}) {
+    write_file(path, wrong);
+    const Problem p = refusal(path);
+    CHECK((p.file == path && p.field == "tokens" && p.value == "6"));
+    CHECK(p.reason == "the tokens of its header take 12 bytes, the file has " + std::to_string(wrong.size() - 1024));
+  }
 }
 
 TEST_CASE("Token ids without a type, of a wrong type, damaged or out of range are refused") {
