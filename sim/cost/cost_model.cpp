@@ -8,6 +8,7 @@
 #include "models/base/presets.hpp"
 #include "sim/cost/calibration.hpp"
 #include "sim/cost/cost_table.hpp"
+#include "sim/cost/measured_note.hpp"
 #include "sim/cost/product_table.hpp"
 #include "sim/cost/roofline.hpp"
 #include "sim/cost/slowest.hpp"
@@ -97,13 +98,19 @@ class DeviceCosts final : public CostModel {
 /// The name of a table in messages: its name, or its file without folders.
 std::string shown(const std::string& table) { return table.substr(table.rfind('/') + 1); }
 
-/// Costs from a measured table. An accelerator's launches and memory-bound kernels are not those of a framework, so only its
+/// Names the table that costs are taken from, as predictions by one machine's table hold for that machine.
+std::string table_note(const CostTable& table, const std::string& place) {
+  const std::string of = table.host + (table.host.empty() || table.date.empty() ? "" : ", ") + table.date;
+  return std::string(kMeasuredTable) + place + (of.empty() ? "" : " (" + of + ")") + ": costs are its measurements of this host, where it has them";
+}
+
+/// Costs from a measured table at `place`. An accelerator's launches and memory-bound kernels are not those of a framework, so only its
 /// products are used.
 std::unique_ptr<DeviceCosts> with_table(const Device& device, std::int64_t together, const CostTable& table,
-                                      const std::string& name) {
+                                        const std::string& place) {
   if (table.of_accelerator())
-    return std::make_unique<DeviceCosts>(device, together, std::make_shared<const ProductTable>(table, name));
-  return std::make_unique<DeviceCosts>(device, together, table, std::vector<std::string>{});
+    return std::make_unique<DeviceCosts>(device, together, std::make_shared<const ProductTable>(table, shown(place)));
+  return std::make_unique<DeviceCosts>(device, together, table, std::vector{table_note(table, place)});
 }
 
 std::unique_ptr<DeviceCosts> device_costs(const Device& device, std::int64_t together) {
@@ -113,7 +120,7 @@ std::unique_ptr<DeviceCosts> device_costs(const Device& device, std::int64_t tog
   if (device.cost_table.empty()) return std::make_unique<DeviceCosts>(device, together, std::nullopt, std::vector<std::string>{});
   const bool named = !is_preset_path(device.cost_table);
   const std::string path = named ? measured_table_path(device.cost_table) : device.cost_table;
-  if (!named || file_exists(path)) return with_table(device, together, load_cost_table(path), shown(path));
+  if (!named || file_exists(path)) return with_table(device, together, load_cost_table(path), path);
   const std::error_code reason = file_state(path).reason;
   const std::string why = reason ? " (" + reason.message() + ")" : "";
   const std::string note = "no measured table " + path + why + ": costs are a roofline of unverified facts; run `tandem measure`";

@@ -24,6 +24,7 @@
 #include "sim/result/nccl_note.hpp"
 #include "sim/result/perturbation_cost.hpp"
 #include "sim/result/product_coverage.hpp"
+#include "sim/result/replaced_facts.hpp"
 #include "sim/result/role_times.hpp"
 #include "sim/result/steady_state.hpp"
 
@@ -31,6 +32,7 @@ namespace tandem::sim {
 namespace {
 
 constexpr double kTera = 1e12;
+constexpr std::string_view kUnverified = "not verified: ";
 
 void require_room(const Plan& plan, const Topology& topology) {
   const std::int64_t room = topology.devices() * topology.ranks_per_device();
@@ -118,10 +120,15 @@ void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const S
   for (const std::string& note : plan_advice(plan)) out.notes.push_back(note);
   if (setup.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
   if (const std::string note = nccl_note(setup, simulated, out.step_time); !note.empty()) out.notes.push_back(note);
-  for (const std::string& fact : setup.topology.unverified()) out.notes.push_back("not verified: " + fact);
+  const ReplacedFacts replaced(setup);
+  for (const std::string& fact : setup.topology.unverified())
+    if (!replaced.hold(fact)) out.notes.push_back(std::string(kUnverified) + fact);
   note_unmeasured(out.notes, setup);
+  const auto is_replaced = [&](std::string_view note) {
+    return note.starts_with(kUnverified) && replaced.hold(note.substr(kUnverified.size()));
+  };
   for (const std::string& note : setup.cost.notes())
-    if (!is_unused_fact(note, plan)) out.notes.push_back(note);
+    if (!is_unused_fact(note, plan) && !is_replaced(note)) out.notes.push_back(note);
 }
 
 void fill_roles(Prediction& out, const Setup& setup, const SimulatedStep& simulated, const RoleTimes& times, const Plan& plan,

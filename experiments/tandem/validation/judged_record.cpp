@@ -9,6 +9,7 @@
 
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/validation/plan_digest.hpp"
+#include "sim/cost/measured_note.hpp"
 #include "sim/memory/reserved_memory.hpp"
 #include "sim/memory/workspaces.hpp"
 #include "sim/result/error_book.hpp"
@@ -97,6 +98,7 @@ void predict(JudgedRecord& out) {
   out.fits = p.fits;
   for (const std::string& note : p.notes)
     if (note.starts_with(kUnverified)) out.unverified.push_back(note.substr(kUnverified.size()));
+    else if (note.starts_with(sim::kMeasuredTable)) out.measured_tables.push_back(note);
 }
 
 }  // namespace

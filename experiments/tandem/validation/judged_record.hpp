@@ -38,6 +38,7 @@ struct JudgedRecord {
   bool fits = true;
   std::string refused;
   std::vector<std::string> unverified;      ///< facts used without a confirming source
+  std::vector<std::string> measured_tables; ///< notes about tables of this machine that the prediction used
 
   bool counts() const { return measured.grade != "C"; }
   bool timed() const { return step_time_s && measured.step_time_s && *measured.step_time_s > 0; }

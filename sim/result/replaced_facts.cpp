@@ -1,0 +1,58 @@
+#include "sim/result/replaced_facts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <variant>
+
+namespace tandem::sim {
+namespace {
+
+/// Fields of calibrations and devices that only roofline() and the time of a launch read.
+constexpr std::array kOfComputations = {"matmul.", "flash_attention.", "flash1_attention.", "triton_attention.", "tuned_attention.",
+                                        "own_attention.", "deterministic_dropout_attention.", "spread", "memory_share", "stream_factor",
+                                        "cast_bytes", "kernel_s", "launch_s", "vector_flops_per_s", "host_launch_s"};
+/// Fields of calibrations and nodes that only transfers over links read.
+constexpr std::array kOfCommunications = {"communication.", "scale_up.", "scale_out."};
+/// They slow computations down by the memory traffic of collectives, measured or not.
+constexpr std::array kOfOverlap = {"communication.compute_slowdown", "memory_bytes_per_s"};
+
+/// The field of "FILE: FIELD (NOTE)", without the name of a part that stands inside the cluster's file.
+std::string_view field_of(std::string_view fact) {
+  if (const std::size_t colon = fact.find(": "); colon != fact.npos) fact.remove_prefix(colon + 2);
+  fact = fact.substr(0, fact.find(' '));
+  for (const std::string_view part : {"device.", "node."})
+    if (fact.starts_with(part)) fact.remove_prefix(part.size());
+  return fact;
+}
+
+template <std::size_t N>
+bool any(const std::array<const char*, N>& names, std::string_view field) {
+  return std::ranges::any_of(names, [&](std::string_view n) { return n.ends_with('.') ? field.starts_with(n) : field == n; });
+}
+
+/// The planner times copies of experts by links.
+bool measured(const CostModel& cost, const Op& op) {
+  const auto* collective = std::get_if<Collective>(&op);
+  return (collective == nullptr || collective->copies.experts == 0) && cost.communication(op, 2).has_value();
+}
+
+}  // namespace
+
+ReplacedFacts::ReplacedFacts(const Setup& setup) {
+  if (setup.cost.products() != nullptr) return;  // only products are measured then
+  computations_ = communications_ = true;
+  for (const Template& t : setup.graph.templates)
+    for (const Task& task : t.tasks)
+      if (!is_communication(task.op)) computations_ = computations_ && setup.cost.covered(task.op, task.dtype);
+      else communications_ = communications_ && measured(setup.cost, task.op);
+  communications_ = communications_ && computations_;  // else a device without a table would count where nothing communicates
+  overlap_ = setup.cost.comm_fit().compute_slowdown > 0;
+}
+
+bool ReplacedFacts::hold(std::string_view fact) const {
+  const std::string_view field = field_of(fact);
+  if (any(kOfOverlap, field)) return computations_ && !overlap_;
+  return (computations_ && any(kOfComputations, field)) || (communications_ && any(kOfCommunications, field));
+}
+
+}  // namespace tandem::sim

@@ -1,0 +1,24 @@
+#pragma once
+// Facts of presets and calibrations that a processor's measured table stands in for.
+
+#include <string_view>
+
+#include "sim/network/setup.hpp"
+
+namespace tandem::sim {
+
+/// Judges by the step's own operations: a table replaces the facts of computations only if it has every computation of the step,
+/// and those of communications only if it has every communication. `setup` is read by the constructor alone.
+class ReplacedFacts {
+ public:
+  explicit ReplacedFacts(const Setup& setup);
+
+  /// `fact` is "FILE: FIELD" or "FILE: FIELD (NOTE)", as FactReader writes it. True if no time of the step depends on it. Facts that
+  /// also give memory (memory_bytes) or utilisation (peak_flops_per_s) are never replaced.
+  bool hold(std::string_view fact) const;
+
+ private:
+  bool computations_ = false, communications_ = false, overlap_ = false;
+};
+
+}  // namespace tandem::sim
