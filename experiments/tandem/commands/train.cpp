@@ -277,8 +277,13 @@ ExitCode train(const Options& o, exec::World& world) {
   exec::RunOptions options = run_options(o, in);
   options.resume = resumed ? resumed->state.get() : nullptr;
   options.keeper = keeper.get();
+  const std::int64_t done = resumed ? resumed->state->facts().steps : 0;
+  const auto ended_early = [&](const exec::RunResult& r) {
+    return done + static_cast<std::int64_t>(r.steps.size()) < options.steps;
+  };
   const auto tell = [&](const exec::RunResult& result, const std::optional<exec::RankFailure>& failure) {
     TrainReport report = summarise(step_scale(in, result), result);
+    report.interrupted = !failure && ended_early(result);
     report.bigram_entropy_nats = data.bigram_entropy;
     report.failure = failure;
     report.unsaved = saves.unsaved();
@@ -293,8 +298,7 @@ ExitCode train(const Options& o, exec::World& world) {
   if (device.cuda.choices) keep_algorithms(o, *device.cuda.choices);
   saves.finish();
   if (numbers.hopeless()) throw DeviceError(o.plan + ": " + numbers.text() + "; " + remedy(plan, ""));
-  const bool stopped = !result.steps.empty() && result.steps.back().step + 1 < options.steps;
-  return stopped ? ExitCode::interrupted : ExitCode::ok;
+  return ended_early(result) ? ExitCode::interrupted : ExitCode::ok;
 }
 
 /// Refuses device options without that device.

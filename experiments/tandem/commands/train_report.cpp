@@ -15,11 +15,11 @@ namespace {
 
 using nlohmann::json;
 
-double median_time(const std::vector<exec::StepResult>& steps) {
+std::optional<double> median_time(const std::vector<exec::StepResult>& steps) {
   std::vector<double> times;
   for (std::size_t i = steps.size() > 1 ? 1 : 0; i < steps.size(); ++i)
     if (steps[i].global_batch_size == steps.back().global_batch_size) times.push_back(steps[i].step_time_s);
-  if (times.empty()) return 0;
+  if (times.empty()) return std::nullopt;
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
   return *middle;
@@ -44,6 +44,9 @@ void add_books(const exec::RankBooks& rank, TrainReport& out, Lines& lines) {
 
 /// JSON has no NaN: non-finite values become null.
 json number(double v) { return std::isfinite(v) ? json(v) : json(nullptr); }
+
+template <class T>
+json value(const std::optional<T>& v) { return v ? json(*v) : json(nullptr); }
 
 json step_json(const exec::StepResult& s) {
   return {{"step", s.step},
@@ -89,10 +92,10 @@ TrainReport summarise(const StepScale& scale, const exec::RunResult& result) {
   out.steps = result.steps;
   out.evaluations = result.evaluations;
   out.median_step_time_s = median_time(result.steps);
-  if (out.median_step_time_s > 0) {
-    out.tokens_per_s = static_cast<double>(out.steps.back().global_batch_size * scale.tokens) / out.median_step_time_s;
-    out.model_flops_per_s = scale.model_flops / out.median_step_time_s;
-    if (scale.peak_flops_per_s) out.mfu = out.model_flops_per_s / *scale.peak_flops_per_s;
+  if (out.median_step_time_s.value_or(0) > 0) {
+    out.tokens_per_s = static_cast<double>(out.steps.back().global_batch_size * scale.tokens) / *out.median_step_time_s;
+    out.model_flops_per_s = scale.model_flops / *out.median_step_time_s;
+    if (scale.peak_flops_per_s) out.mfu = *out.model_flops_per_s / *scale.peak_flops_per_s;
   }
   Lines lines;
   for (const exec::RankBooks& rank : result.ranks) add_books(rank, out, lines);
@@ -112,10 +115,11 @@ std::string to_text(const TrainReport& r) {
     out += line("evaluation loss", loss_text(r.evaluations.front().loss, 4) + " -> " +
                                        loss_text(r.evaluations.back().loss, 4));
   if (r.bigram_entropy_nats) out += line("bigram entropy of data", number_text(*r.bigram_entropy_nats, 4) + " nats");
-  out += line("step time, median", time_text(r.median_step_time_s));
-  out += line("throughput", number_text(r.tokens_per_s, 0) + " tokens/s");
+  if (r.median_step_time_s) out += line("step time, median", time_text(*r.median_step_time_s));
+  if (r.tokens_per_s) out += line("throughput", number_text(*r.tokens_per_s, 0) + " tokens/s");
   out += line("matrix FLOPs", number_text(static_cast<double>(r.flops) * 1e-9, 3) + " GFLOP");
-  out += line("model FLOPs", number_text(r.model_flops_per_s * 1e-12, 3) + " TFLOP/s" +
+  if (r.model_flops_per_s)
+    out += line("model FLOPs", number_text(*r.model_flops_per_s * 1e-12, 3) + " TFLOP/s" +
                                  (r.mfu ? ", " + number_text(*r.mfu * 100, 1) + " % of the devices' peak" : ""));
   for (const auto& [kind, bytes] : r.bytes_sent) out += line("bytes, " + kind, bytes_text(bytes));
   out += line("arena, heaviest rank", bytes_text(r.arena_bytes));
@@ -132,20 +136,21 @@ std::string to_json(const TrainReport& r) {
   const json out = {{"schema_version", 1},
                     {"steps", std::move(steps)},
                     {"evaluations", evaluations_json(r.evaluations)},
-                    {"step_time_s", r.median_step_time_s},
-                    {"tokens_per_s", r.tokens_per_s},
+                    {"step_time_s", value(r.median_step_time_s)},
+                    {"tokens_per_s", value(r.tokens_per_s)},
                     {"peak_memory_bytes", r.peak_memory_bytes},
                     {"flops", r.flops},
-                    {"model_flops_per_s", r.model_flops_per_s},
-                    {"mfu", r.mfu ? json(*r.mfu) : json()},
+                    {"model_flops_per_s", value(r.model_flops_per_s)},
+                    {"mfu", value(r.mfu)},
                     {"bytes_sent", r.bytes_sent},
                     {"collectives", std::move(collectives)},
                     {"arena_bytes", r.arena_bytes},
                     {"host_arena_bytes", r.host_arena_bytes},
                     {"workspace_bytes", r.workspace_bytes},
                     {"device_bytes", r.device_bytes},
-                    {"data_bigram_entropy_nats", r.bigram_entropy_nats ? json(*r.bigram_entropy_nats) : json(nullptr)},
-                    {"unsaved", r.unsaved ? json(*r.unsaved) : json(nullptr)},
+                    {"data_bigram_entropy_nats", value(r.bigram_entropy_nats)},
+                    {"interrupted", r.interrupted},
+                    {"unsaved", value(r.unsaved)},
                     {"failure", failure_json(r.failure)}};
   return out.dump(2) + "\n";
 }

@@ -19,10 +19,11 @@ struct TrainReport {
   };
   std::vector<exec::StepResult> steps;
   std::vector<exec::EvaluationResult> evaluations;
-  double median_step_time_s = 0;                  ///< steps of the last batch size; not the first step, if possible
-  double tokens_per_s = 0;                        ///< tokens of that batch per median step time
+  /// Of the steps of the last batch size, without the first step if possible; nullopt without steps, as are the rates.
+  std::optional<double> median_step_time_s;
+  std::optional<double> tokens_per_s;             ///< tokens of that batch per median step time
   std::int64_t flops = 0;                         ///< in matrix products
-  double model_flops_per_s = 0;                   ///< all ranks, without recomputation, in the median step
+  std::optional<double> model_flops_per_s;        ///< all ranks, without recomputation, in the median step
   std::optional<double> mfu;                      ///< of the devices' published peak; nullopt if that is not known
   std::map<std::string, std::int64_t> bytes_sent; ///< payload by kind: all_reduce ..., send
   std::vector<Collective> collectives;
@@ -32,6 +33,7 @@ struct TrainReport {
   std::int64_t device_bytes = 0;                  ///< device memory in use by all processes, as the driver reports it; 0 on the CPU
   std::int64_t peak_memory_bytes = 0;             ///< largest of any rank: most bytes that its backend had allocated at once
   std::optional<std::string> unsaved;             ///< why the last checkpoint was not written
+  bool interrupted = false;                       ///< by the user or a batch system, before the last step
   std::optional<exec::RankFailure> failure;       ///< what ended the run; its rank is invalid if all ranks failed
   std::optional<double> bigram_entropy_nats;      ///< of a text of bytes; only a lower loss means more than a bigram table
 };
@@ -51,7 +53,7 @@ std::string loss_text(double value, int digits);
 
 /// JSON with schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops, model_flops_per_s, mfu,
 /// bytes_sent{kind}, collectives[], arena_bytes, host_arena_bytes, workspace_bytes, device_bytes, data_bigram_entropy_nats,
-/// unsaved (null if the last checkpoint was written), failure{rank step during reason} (null if none failed).
+/// interrupted, unsaved (null if the last checkpoint was written), failure{rank step during reason} (null if none failed).
 std::string to_json(const TrainReport& report);
 
 /// The run's timeline with each lane's allocated memory filled in.

@@ -20,6 +20,7 @@
 #include "models/base/presets.hpp"
 #include "models/base/threads.hpp"
 #include "models/stack/stack_file.hpp"
+#include "reports/prediction/text.hpp"
 
 namespace tandem::program {
 
@@ -35,6 +36,7 @@ struct Options {
   MeasurementFilter filter;
   std::vector<std::string> leave_out;
   std::string html, csv, errors;
+  std::optional<double> tolerance;
   int jobs = all_cores();
   bool json = false;
 };
@@ -111,10 +113,19 @@ bool all_refused(const std::vector<JudgedRecord>& records) {
   return true;
 }
 
+/// What the command ends with where all records were judged. Tells each of the sets, whose errors are beyond the tolerance.
+ExitCode verdict_on(const Summary& summary, const std::vector<const SetSummary*>& sets) {
+  const auto text = [](double share) { return number_text(share * 100, 1) + " %"; };
+  for (const SetSummary* s : sets)
+    print_error(s->name + ": mean absolute error of step times " + text(*s->time.mape) + " is outside " + text(*summary.tolerance));
+  return sets.empty() ? ExitCode::ok : ExitCode::tolerance;
+}
+
 ExitCode validate_files(const Options& o) {
   std::vector<Measurement> measurements = read_measurements(o.files, o.filter);
   if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);
   require_known_sets(o.options, measurements);
+  const std::size_t given = measurements.size();
   if (!o.leave_out.empty()) std::ranges::copy(left_out(measurements, o.leave_out), std::back_inserter(measurements));
   if (!o.errors.empty()) permit_replacing(o.errors, find_preset("topology/errors", "step_time"));  // the book is updated in place
   read_inputs(measurements, o.jobs);
@@ -127,11 +138,14 @@ ExitCode validate_files(const Options& o) {
   if (!whole && records.empty()) return ExitCode::interrupted;
   Judged judged = split(std::move(records));
   add_baseline(judged.usual);
-  const Summary summary = summarise(judged.usual, o.options);
+  Summary summary = summarise(judged.usual, o.options);
+  summary.records_given = given, summary.interrupted = !whole;
   write_files(whole ? o : of_a_part(o), summary, judged);
   const bool refused = whole && all_refused(judged.usual);
+  if (whole && !refused) summary.tolerance = o.tolerance;
+  const auto beyond = outside(summary);  // before anything is printed, as it refuses a tolerance without an error to judge
   print_report(o, summary, std::move(judged));
-  return !whole ? ExitCode::interrupted : refused ? ExitCode::input : ExitCode::ok;
+  return !whole ? ExitCode::interrupted : refused ? ExitCode::input : verdict_on(summary, beyond);
 }
 
 }  // namespace
@@ -149,6 +163,9 @@ void add_validate(CLI::App& app, ExitCode& exit) {
             "run this set's plans on another cluster than they name; may be given again");
   add_list(*command, "--leave-out", o->leave_out,
            "predict records of these sources also without defaults, constants and errors of theirs; each: every source in turn");
+  command->add_option("--tolerance", o->tolerance,
+                      "largest mean absolute error of step times of a set (0.15 or 15%), its column \"mean\"; not of sets --apart; beyond it exit 6")
+      ->transform(share());
   command->add_option("--jobs", o->jobs, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
   command->add_option("--html", o->html, "write one page: predicted against measured, tables, every record");
   command->add_option("--csv", o->csv, "write a line for every record");

@@ -128,6 +128,12 @@ std::string to_json(const Summary& summary, const std::vector<JudgedRecord>& rec
   out["grade_c"] = errors_json(summary.grade_c);
   out["memory_outcomes"] = fits_json(summary.fits);
   out["unverified"] = summary.unverified;
+  out["measured_tables"] = summary.measured_tables;
+  out["interrupted"] = summary.interrupted;
+  out["records_given"] = summary.records_given;
+  out["tolerance"] = value(summary.tolerance);
+  out["outside"] = ordered_json::array();
+  for (const SetSummary* s : outside(summary)) out["outside"].push_back(s->name);
   if (left_out != nullptr) out["left_out"] = left_out_json(*left_out);
   std::string text = out.dump(2);
   text.erase(text.size() - 2);  // removes the closing brace; the records go before it

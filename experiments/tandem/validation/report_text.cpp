@@ -134,8 +134,10 @@ std::string doubtful(const std::vector<JudgedRecord>& records) {
 }
 
 std::string sources(const Summary& v) {
-  if (v.unverified.empty()) return "";
-  return "\n" + std::to_string(v.unverified.size()) + " facts in use are not verified in a source (--json lists them)\n";
+  std::string out;
+  for (const std::string& table : v.measured_tables) out += "\n" + table + "\n";
+  if (v.unverified.empty()) return out;
+  return out + "\n" + std::to_string(v.unverified.size()) + " facts in use are not verified in a source (--json lists them)\n";
 }
 
 std::string left_out_row(const LeftOutSource& s) {

@@ -185,14 +185,26 @@ void require_known_sets(const SummaryOptions& options, const std::vector<Measure
   for (const auto& names : options.pools) require_known("--pool", names, sets);
 }
 
+std::vector<const SetSummary*> outside(const Summary& summary) {
+  std::vector<const SetSummary*> out;
+  if (!summary.tolerance) return out;
+  const auto judged = [](const SetSummary& s) { return !s.apart && s.time.mape; };
+  if (std::ranges::none_of(summary.sets, judged))
+    throw ConfigError(Problem{"", "--tolerance", "", "no set has a predicted and measured step time of grades A and B to judge", "give others, or leave it out"});
+  for (const SetSummary& s : summary.sets)
+    if (judged(s) && *s.time.mape > *summary.tolerance) out.push_back(&s);
+  return out;
+}
+
 Summary summarise(const std::vector<JudgedRecord>& records, const SummaryOptions& options) {
   NamedLists sets;
   RecordList grade_c;
-  std::set<std::string> unverified;
+  std::set<std::string> unverified, tables;
   for (const JudgedRecord& r : records) {
     RecordList& set = list_of(sets, r.measured.set);
     (r.counts() ? set : grade_c).push_back(&r);
     unverified.insert(r.unverified.begin(), r.unverified.end());
+    tables.insert(r.measured_tables.begin(), r.measured_tables.end());
   }
   Summary out;
   for (const auto& [name, members] : sets) {
@@ -206,6 +218,8 @@ Summary summarise(const std::vector<JudgedRecord>& records, const SummaryOptions
   out.over_sets.coverage_of_records = coverage(not_apart(sets, options.apart));
   out.grade_c = time_errors(grade_c);
   out.unverified.assign(unverified.begin(), unverified.end());
+  out.measured_tables.assign(tables.begin(), tables.end());
+  out.records_given = records.size();
   return out;
 }
 

@@ -52,7 +52,15 @@ struct Summary {
   ErrorSummary grade_c;             ///< all records of grade C
   FitsTable fits;                   ///< of all sets
   std::vector<std::string> unverified;  ///< facts used without a confirming source, each once, alphabetical
+  std::vector<std::string> measured_tables;  ///< notes about tables of this machine that were used, each once, alphabetical
+  std::optional<double> tolerance;  ///< largest allowed `time.mape` of a set, as a fraction
+  std::size_t records_given = 0;    ///< more than were judged if interrupted
+  bool interrupted = false;
 };
+
+/// The sets, not apart, with a mean absolute error of step times beyond the tolerance; none without a tolerance. Throws ConfigError
+/// if there is a tolerance and no step time to judge.
+std::vector<const SetSummary*> outside(const Summary& summary);
 
 /// Options of a summary.
 struct SummaryOptions {

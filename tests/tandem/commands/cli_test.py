@@ -25,7 +25,7 @@ class CommandLine(WithFolder):
     def test_help_documents_every_exit_code(self):
         out = run("--help")[1]
         for code in ("0 ok", "1 internal", "2 bad command line", "3 bad or unreadable", "4 plan infeasible", "5 nothing",
-                     "6 comparison", "7 a device", "130 interrupted"):
+                     "6 comparison", "7 a device", "130 interrupted", "141 the reader"):
             self.assertIn(code, out)
             for command in ("simulate", "validate", "calibrate"):
                 self.assertIn(code, run(command, "--help")[1])
@@ -304,6 +304,32 @@ class Measure(WithFolder):
         self.assertEqual(code, 0)
         self.assertIn("was measured in fp32; the plan computes in fp64", err)
         self.assertNotIn("was measured in", run("simulate", plan, environment=place)[2])
+
+    def test_a_table_of_this_machine_is_named_and_the_facts_that_it_replaces_are_not(self):
+        place, plan = {"TANDEM_MEASURED": self.path("measured")}, self.folder.plan(SMALL)
+        code, out, err = run("measure", "--quick", "--json", environment=place)
+        self.assertEqual(code, 0, err)
+        file, host = json.loads(out)["file"], json.loads(out)["host"]
+        date = json.loads(pathlib.Path(file).read_text(encoding="utf-8"))["date"]
+        note = f"measured table {file} ({host}, {date}): "
+        notes = json.loads(run("simulate", plan, "--json", environment=place)[1])["notes"]
+        self.assertEqual(len([n for n in notes if n.startswith(note)]), 1, notes)
+        self.assertIn("note: " + note, run("simulate", plan, environment=place)[1])
+        unverified = lambda notes: sorted(n.split(": ")[2].split(" ")[0] for n in notes if n.startswith("not verified: "))
+        self.assertEqual(unverified(notes), ["memory_bytes", "peak_flops_per_s"])  # of `fits` and of `mfu`
+        without = tandem_json("simulate", plan)["notes"]
+        self.assertIn("matmul.ceiling", unverified(without))
+        self.assertFalse([n for n in without if n.startswith("measured table")])
+        # nothing was measured in fp64, so the roofline's facts stay
+        double = self.folder.plan(changed(SMALL, **{"training.precision": "fp64"}), "double.json")
+        self.assertIn("matmul.ceiling", unverified(json.loads(run("simulate", double, "--json", environment=place)[1])["notes"]))
+        record = {"plan": SMALL, "measured": {"step_time_s": 2.0}}
+        records = self.folder.file("mine.jsonl", "\n".join(json.dumps({"id": i} | record) for i in "ab"))
+        told = json.loads(run("validate", records, "--json", environment=place)[1])
+        self.assertEqual([t.startswith(note) for t in told["measured_tables"]], [True])
+        self.assertFalse([f for f in told["unverified"] if "matmul" in f])
+        self.assertEqual(run("validate", records, environment=place)[1].count(note), 1)
+        self.assertEqual(tandem_json("validate", records)["measured_tables"], [])
 
     def test_a_table_written_to_its_own_place_is_found_there(self):
         place, plan = {"TANDEM_MEASURED": self.path("measured")}, self.folder.plan(SMALL)

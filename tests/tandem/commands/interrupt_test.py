@@ -93,8 +93,10 @@ class Interrupts(WithFolder):
         time.sleep(1)
         code, out, err = self.end(process)
         self.assertEqual(code, 130, err)
-        records = json.loads(out)["records"]
+        told = json.loads(out)
+        records = told["records"]
         self.assertTrue(0 < len(records) < count, len(records))
+        self.assertEqual((told["interrupted"], told["records_given"]), (True, count))
         self.assertIn(f"{len(records)} of {count} records were judged", err)
         return records, err
 
@@ -115,6 +117,17 @@ class Interrupts(WithFolder):
         part = pathlib.Path(self.path("table.interrupted.csv"))
         self.assertEqual(len(part.read_text(encoding="utf-8").splitlines()), len(records) + 1)
         self.assertIn(str(part), err)
+
+    def test_train_says_that_it_was_interrupted(self):
+        plan = self.folder.plan(SMALL)
+        whole = tandem_json("train", plan, "--data", TEXT, "--steps", 2)
+        self.assertFalse(whole["interrupted"])
+        process = self.start("train", plan, "--data", TEXT, "--steps", 1000000, "--json")
+        self.wait_for_line(process, "step")
+        code, out, err = self.end(process)
+        self.assertEqual(code, 130, err)
+        self.assertTrue(json.loads(out)["interrupted"])
+        self.assertIsNone(json.loads(out)["failure"])
 
     def calibration(self):
         """A device with four constants, far from what made the records' times."""

@@ -93,6 +93,10 @@ class Train(WithFolder):
         alone = tandem_json("train", plan, *train, *evaluate, "--resume", saved)
         self.assertEqual((alone["steps"], len(alone["evaluations"])), ([], 1))
         self.assertEqual(alone["evaluations"], trained["evaluations"])
+        rates = ("step_time_s", "tokens_per_s", "model_flops_per_s")  # there is no step that they could be of
+        self.assertEqual([alone[key] for key in rates], [None, None, None])
+        self.assertTrue(all(trained[key] > 0 for key in rates))
+        self.assertFalse(alone["interrupted"])
         code, _, err = run("train", plan, *train, "--resume", saved)
         self.assertEqual(code, 3)
         self.assertIn("--steps 4 --eval-every 4 to evaluate the checkpoint", err)

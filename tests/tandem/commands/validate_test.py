@@ -3,6 +3,9 @@
 import csv
 import json
 import pathlib
+import shutil
+import subprocess
+import unittest
 
 import tandem
 from tandem import SMALL, WithFolder, changed, run, tandem_json
@@ -32,6 +35,29 @@ class Validate(WithFolder):
         for words in ("r0", "model.position_embedding", "no record has a prediction: all 2 were refused"):
             self.assertIn(words, err)
         self.assertIn("some-set", out)
+
+    def test_a_mean_error_of_a_set_beyond_the_tolerance_exits_6(self):
+        predicted = tandem_json("simulate", self.folder.plan(SMALL))["step_time_s"]
+
+        def of(name, *errors):
+            lines = [json.dumps({"id": f"r{e}", "plan": SMALL, "measured": {"step_time_s": predicted / (1 + e)}}) for e in errors]
+            return self.folder.file(name, "\n".join(lines))
+
+        worse, better = of("worse.jsonl", 0.3, -0.1), of("better.jsonl", 0.1, 0.1)  # mean absolute errors of 20 % and 10 %
+        for share, outside in (("20.1%", []), ("0.199", ["worse"]), ("9.9%", ["worse", "better"])):
+            code, out, err = run("validate", worse, better, "--json", "--tolerance", share)
+            self.assertEqual((code, json.loads(out)["outside"]), (6 if outside else 0, outside), err)
+            self.assertEqual(err.count(" is outside "), len(outside), err)
+        self.assertIn("worse: mean absolute error of step times 20.0 % is outside 15.0 %", run("validate", worse, "--tolerance", "15%")[2])
+        self.assertEqual(run("validate", worse, better, "--tolerance", "15%", "--apart", "worse")[0], 0)
+        code, out, err = run("validate", worse, "--tolerance", "15%", "--apart", "worse")
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("--tolerance: no set has a predicted and measured step time", err)
+        self.assertEqual(run("validate", self.records("plan.json"), "--tolerance", "5%")[0], 3)  # all refused: nothing was judged
+
+    def test_a_validation_says_how_many_records_it_was_given(self):
+        told = tandem_json("validate", self.records(SMALL, "plan.json"))
+        self.assertEqual((told["interrupted"], told["records_given"], told["tolerance"], told["outside"]), (False, 2, None, []))
 
     def test_what_cannot_have_been_measured_is_refused_with_line_and_field(self):
         good = {"id": "r", "plan": SMALL, "measured": {"step_time_s": 2.0}}
@@ -90,6 +116,15 @@ class Validate(WithFolder):
         self.assertIn("model.position_embedding", rows[1]["refused"])
         with open(page, encoding="utf-8") as text:
             self.assertIn('"id":"r1"', text.read())
+
+    @unittest.skipUnless(shutil.which("node"), "no node")
+    def test_the_pages_memory_axis_is_in_megabytes_or_gigabytes_by_size(self):
+        page = (tandem.SOURCE / "experiments" / "tandem" / "validation" / "page.html").read_text(encoding="utf-8")
+        line = next(line for line in page.splitlines() if line.startswith("const memoryText"))
+        shown = subprocess.run(["node", "-e", line + "for (const v of [2e7, 9.9e8, 1e9, 8e10]) console.log(memoryText(v));"],
+                               capture_output=True, text=True, check=True).stdout
+        self.assertEqual(shown.splitlines(), ["20 MB", "990 MB", "1 GB", "80 GB"])
+        self.assertIn("memoryText, \"peak memory\"", page)
 
     def test_no_id_of_a_record_can_break_the_page(self):
         record = {"id": "<!--<script>", "plan": SMALL, "measured": {"step_time_s": 2.0}}
