@@ -288,7 +288,7 @@ void add_pareto(CLI::App& c, Options& o) {
 
 /// Searches that are spread over processes or time.
 void add_parts(CLI::App& c, Options& o) {
-  CLI::Option* keep = c.add_option("--keep", o.keep, "file that keeps the progress of the search; if it exists, the search goes on from it");
+  CLI::Option* keep = c.add_option("--keep", o.keep, "file that keeps the progress of the search, written at its first simulated layout, every 15 s, when interrupted and at the end; if it exists, the search goes on from it");
   CLI::Option* shard =
       c.add_option_function<std::string>("--shard", [&o](const std::string& text) { o.shard = search::read_shard(text); },
                                          "search one of N parts, I from 0 to N - 1, into the file of --keep")

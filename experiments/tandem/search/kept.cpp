@@ -151,7 +151,10 @@ bool Keeper::resume() {
 }
 
 void Keeper::learned() {
-  if (path_.empty() || std::chrono::steady_clock::now() - written_ < kBetweenWrites) return;
+  if (path_.empty()) return;
+  const bool begins = !begun_ && std::ranges::any_of(searches_, [](const Search* s) { return !s->knowledge().simulated.empty(); });
+  if (!begins && std::chrono::steady_clock::now() - written_ < kBetweenWrites) return;
+  begun_ = begun_ || begins;
   write(false);
 }
 

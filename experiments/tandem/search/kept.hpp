@@ -27,7 +27,7 @@ class Keeper {
   /// Loads the file; returns false if there is none. Throws ConfigError if it is not of this program, these questions and this
   /// shard.
   bool resume();
-  /// Writes the file if some time has passed since the last write.
+  /// Writes the file at the first simulated candidate, and if some time has passed since the last write.
   void learned();
   void write(bool finished);
 
@@ -35,6 +35,7 @@ class Keeper {
   std::string path_;
   Shard shard_;
   std::vector<Search*> searches_;
+  bool begun_ = false;  ///< the file holds a simulated candidate
   std::chrono::steady_clock::time_point written_ = std::chrono::steady_clock::now();
 };
 

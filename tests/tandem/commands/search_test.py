@@ -282,6 +282,19 @@ class Parts(Searching):
         self.assertEqual(out.decode(), whole[1])
         self.assertEqual(codes[0], 130, "it ended before it was interrupted")
 
+    def test_the_first_simulated_layouts_are_kept_at_once(self):
+        file = self.folder.path / "kept.json"
+        process = subprocess.Popen([PROGRAM, "search", "llama2-70b", "--cluster", "dgx-h100", "--devices", "256", "--global-batch", "1024",
+                                    "--jobs", "1", "--keep", str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.kill)
+        while not file.exists() and process.poll() is None:
+            time.sleep(0.01)
+        process.kill()
+        self.assertEqual(process.wait(), -signal.SIGKILL, "it ended by itself")
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        self.assertTrue(kept["spaces"][0]["knowledge"]["simulated"])
+        self.assertFalse(kept["finished"])
+
     def interrupted(self, *arguments):
         """Exit code, stdout and stderr of a search of minutes that is ended when it has said for the first time how far it is."""
         process = subprocess.Popen([PROGRAM, "search", "deepseek-v3", "--cluster", "dgx-h100", "--devices", "1024", "--global-batch", "8192",
