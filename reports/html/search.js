@@ -2,7 +2,7 @@
 
 const OBJECTIVES = {
   step_time_s: ["step time", seconds], needed_bytes: ["memory of the neediest rank", bytes],
-  cost: ["cost of a step", (v) => (v === null ? "–" : number(v))], energy_kwh: ["energy of a step", (v) => (v === null ? "–" : `${number(1000 * v)} Wh`)],
+  cost: ["cost of a step", (v) => (v === null ? "–" : `${number(v)} ${data.currency}`.trim())], energy_kwh: ["energy of a step", (v) => (v === null ? "–" : `${number(1000 * v)} Wh`)],
 };
 const front = data.pareto, others = data.others, spaces = data.spaces;
 const spaceName = (p) => `${number(p.devices)} of ${p.cluster}`;

@@ -27,13 +27,18 @@ std::string objectives_text(const ParetoFront& front) {
   return list_text(names);
 }
 
-/// "USD a step": the currency where all prices have one.
-std::string cost_title(const ParetoFront& front) {
+/// The currency of all prices; empty if they have several, or none is named.
+std::string currency_of(const ParetoFront& front) {
   std::set<std::string> currencies;
   for (const Rates& r : front.rates)
     if (r.price) currencies.insert(r.currency);
-  const bool one = currencies.size() == 1 && !currencies.begin()->empty();
-  return (one ? *currencies.begin() : "cost") + " a step";
+  return currencies.size() == 1 ? *currencies.begin() : "";
+}
+
+/// "USD a step".
+std::string cost_title(const ParetoFront& front) {
+  const std::string currency = currency_of(front);
+  return (currency.empty() ? "cost" : currency) + " a step";
 }
 
 ordered_json figure_json(const std::optional<double>& figure) { return figure ? ordered_json(*figure) : ordered_json(); }
@@ -139,6 +144,7 @@ std::string to_json(const std::vector<Search*>& searches, const ParetoFront& fro
 std::string page_json(const std::vector<Search*>& searches, const ParetoFront& front) {
   ordered_json out = front_json(searches, front);
   out["what"] = "tandem search report";
+  out["currency"] = currency_of(front);
   out["reasons"] = ordered_json::object();
   for (std::size_t f = 0; f < kOutcomes; ++f) out["reasons"][std::string(name(static_cast<Outcome>(f)))] = meaning(static_cast<Outcome>(f));
   out["others"] = ordered_json::array();

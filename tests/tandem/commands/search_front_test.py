@@ -195,6 +195,9 @@ class Pareto(Searching):
         self.assertEqual(drawn["pareto"], answer["pareto"])
         self.assertTrue(drawn["others"])
         self.assertIn("Pareto front", made.title)
+        self.assertEqual({drawn["currency"]}, {s["currency"] for s in answer["spaces"]})
+        self.assertEqual(drawn["currency"], "USD")
+        self.assertIn("number(v)} ${data.currency}", made.text)
 
     def test_several_places_need_a_front(self):
         for arguments, code, said in ((self.PLACES, 3, "add --pareto"), (("--cluster", "dgx-h100", "--devices", 8, "--page", "x.html"), 2, "--pareto"),
