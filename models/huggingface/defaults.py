@@ -49,7 +49,8 @@ def defaults(cls, fields):
     spelled = getattr(cls, "attribute_map", {})
     found = {}
     for field in sorted(fields):
-        value = getattr(cls, "default_theta", None) if field == "rope_theta" else getattr(cls, spelled.get(field, field), None)
+        named = field if hasattr(cls, field) else spelled.get(field, field)
+        value = getattr(cls, "default_theta", None) if field == "rope_theta" else getattr(cls, named, None)
         if isinstance(value, (bool, int, float, str, list)):
             found[field] = value
         elif isinstance(value, dict) and field.endswith(("attn_config", "ffn_config")):
@@ -75,7 +76,9 @@ def text_of(table):
             entries = ",\n".join(f"    {json.dumps(name)}: {json.dumps(entry)}" for name, entry in value.items())
             parts.append(f"  {json.dumps(part)}: {{\n{entries}\n  }}" if entries else f"  {json.dumps(part)}: {{}}")
         else:
-            parts.append(f"  {json.dumps(part)}: {json.dumps(value)}")
+            break_lines = isinstance(value, list) and len(value) > 1
+            text = "[" + f",\n{' ' * 13}".join(map(json.dumps, value)) + "]" if break_lines else json.dumps(value)
+            parts.append(f"  {json.dumps(part)}: {text}")
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
@@ -91,7 +94,9 @@ def main():
         parts = ("facts", "plan", "weights", "features")
         fields = {f for part in parts for text in expressions(table.get(part, {})) for f in FIELD.findall(text)}
         inherited = completed(own["like"]).get("defaults", {}) if own["like"][0].islower() else {}
-        own["defaults"] = {**dict.fromkeys(sorted(fields & inherited.keys())), **defaults(cls, fields)}
+        found = {**dict.fromkeys(sorted(fields & inherited.keys())), **defaults(cls, fields)}
+        order = [f for f in own.get("defaults", {}) if f in found]  # a new field is a new line, and nothing else
+        own["defaults"] = {f: found[f] for f in dict.fromkeys([*order, *found])}
         own.pop("spellings", None)
         if others := spellings(cls, fields):
             own["spellings"] = others

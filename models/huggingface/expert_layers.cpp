@@ -13,7 +13,10 @@ using Layers = std::vector<bool>;
 constexpr std::int64_t kMostLayers = 100'000;
 
 bool is_expert_entry(const json& entry) {
-  if (entry.is_string()) return entry == "sparse" || entry == "moe";
+  if (entry == "sparse" || entry == "moe" || entry == "hash_moe") return true;
+  if (entry.is_string() && entry != "dense" && entry != "mlp")
+    throw ConfigError(Problem{"", "mlp_layer_types", value_text(entry), "is no kind of MLP that is known here", "use sparse or dense"});
+  if (entry.is_string()) return false;
   if (entry.is_boolean()) return entry.get<bool>();
   return entry.is_number() && entry.get<double>() > 0;
 }
@@ -23,12 +26,11 @@ Layers layers_with_experts(Facts& f) {
   if (n > kMostLayers) throw ConfigError(Problem{"", "num_hidden_layers", std::to_string(n), "is too large", "give at most 100000"});
   Layers out(static_cast<std::size_t>(n));
   if (f.whole("experts") == 0) return out;
-  const json indices = f.has("moe_indices") ? f.fact("moe_indices") : json();
-  const json list = f.fact("moe_list"), except = f.fact("moe_except"), last = f.fact("moe_last");
+  const json list = f.fact("moe_list"), except = f.fact("moe_except"), last = f.fact("moe_last"), places = f.fact("moe_places");
   const std::int64_t first = f.whole("moe_first"), step = std::max<std::int64_t>(1, f.whole("moe_step")), offset = f.whole("moe_offset");
   for (std::int64_t i = 0; i < n; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    if (indices.is_array()) out[at] = std::find(indices.begin(), indices.end(), json(i)) != indices.end();
+    if (places.is_array()) out[at] = std::find(places.begin(), places.end(), json(i)) != places.end();
     else if (list.is_array()) out[at] = at < list.size() && is_expert_entry(list[at]);
     else out[at] = i >= first && (i + offset) % step == 0 && (!last.is_number_integer() || i <= last.get<std::int64_t>());
     if (except.is_array() && std::find(except.begin(), except.end(), json(i)) != except.end()) out[at] = false;

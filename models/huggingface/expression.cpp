@@ -134,6 +134,42 @@ json placed(const std::vector<json>& a) {
   return all.empty() ? json() : json(shortest_period(all));
 }
 
+/// Letters of `a[0]` layers: `a[2]` for the first `a[1]` of them, `a[3]` for the others.
+json parted(const std::vector<json>& a) {
+  for (const json& n : {a[0], a[1]})
+    if (!whole(n) || n.get<std::int64_t>() < 0 || n.get<std::int64_t>() > 100000) fail(n, "must be a whole number from 0 to 100000");
+  std::string all;
+  for (std::int64_t l = 0; l < a[0].get<std::int64_t>(); ++l) all += a[l < a[1].get<std::int64_t>() ? 2 : 3].get<std::string>();
+  return all.empty() ? json() : json(shortest_period(all));
+}
+
+/// The layer of a key of single layers' sizes, "05"; none for what is no index.
+std::optional<std::size_t> layer_of(const std::string& key) {
+  std::size_t layer = 0;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), layer);
+  return error == std::errc() && end == key.data() + key.size() ? std::optional(layer) : std::nullopt;
+}
+
+/// Whether `a[0]`, sizes of single layers by their index, gives all layers of kind `a[2]` in the list `a[1]` the same sizes,
+/// only those named behind, and no other layer any.
+json regular(const std::vector<json>& a) {
+  const json &sizes = a[0], &kinds = a[1];
+  if (!sizes.is_object() || !kinds.is_array()) return false;
+  for (const auto& [key, own] : sizes.items()) {
+    const std::optional<std::size_t> layer = layer_of(key);
+    if (!layer || *layer >= kinds.size() || kinds[*layer] != a[2] || !own.is_object() || own != *sizes.begin()) return false;
+    for (const auto& [name, value] : own.items())
+      if (std::find(a.begin() + 3, a.end(), json(name)) == a.end()) return false;
+  }
+  return sizes.empty() || static_cast<std::ptrdiff_t>(sizes.size()) == std::count(kinds.begin(), kinds.end(), a[2]);
+}
+
+/// The size `name` that single layers have; null where they have none of this name.
+json own_size(const json& sizes, const json& name) {
+  if (!sizes.is_object() || sizes.empty() || !sizes.begin()->is_object()) return {};
+  return sizes.begin()->value(name.get<std::string>(), json());
+}
+
 /// Letters of a period of `n` layers, of which only the last one sees all keys.
 json one_full_in(const json& n) {
   if (!whole(n) || n.get<std::int64_t>() < 1 || n.get<std::int64_t>() > 1000) fail(n, "must be a whole number from 1 to 1000");
@@ -154,6 +190,10 @@ std::optional<json> plain_call(const std::string& name, const std::vector<json>&
   if (name == "index_letters" && a.size() == 2) return letters(a[0], a[1], 'i');
   if (name == "spelled" && a.size() > 1) return spelled(a);
   if (name == "placed" && a.size() == 4) return placed(a);
+  if (name == "parted" && a.size() == 4) return parted(a);
+  if (name == "regular" && a.size() > 3) return regular(a);
+  if (name == "own_size" && a.size() == 2) return own_size(a[0], a[1]);
+  if (name == "starts" && a.size() == 2) return a[0].is_string() && a[0].get<std::string>().starts_with(a[1].get<std::string>());
   if (name == "one_full_in" && a.size() == 1) return one_full_in(a[0]);
   if (name == "multiples" && a.size() == 3) return multiples(a);
   if (name == "length" && a.size() == 1) return entries(a[0]);

@@ -60,14 +60,20 @@ json Facts::default_of(const std::string& path) const {
 }
 
 json Facts::in_file(const std::string& path) {
-  // A model with a tower ties its head as its own configuration says, whatever that of its language model does
-  // (huggingface/transformers 5.24: modeling_utils.py, tie_weights and get_expanded_tied_weights_keys).
-  if (!inner_name_.empty() && path == "tie_word_embeddings")
-    if (const json* value = found(config_, path)) return remember(path, *value);
   const std::string inside = inner_name_.empty() ? path : inner_name_ + "." + path;
   if (const json* value = found(inner_, path)) return remember(inside, *value);
   const json* value = inner_name_.empty() ? nullptr : found(config_, path);
   return value == nullptr ? json(json::value_t::discarded) : remember(path, *value);
+}
+
+json Facts::at_place(const std::string& path, bool outer) {
+  const std::string name = outer || inner_name_.empty() ? path : inner_name_ + "." + path;
+  if (const json* value = found(outer ? config_ : inner_, path)) return remember(name, *value);
+  const auto classes = table_.find("outer_defaults");
+  const bool own = outer && classes != table_.end();
+  json value = own ? classes->value(path, json()) : default_of(path);
+  note(name, value, true);
+  return value;
 }
 
 json Facts::remember(const std::string& path, const json& value) {
@@ -76,7 +82,17 @@ json Facts::remember(const std::string& path, const json& value) {
   return value;
 }
 
+json Facts::current_names(const std::string& path, json value) const {
+  const auto lists = table_.find("layer_lists"), renamed = table_.find("renamed");
+  if (!value.is_array() || lists == table_.end() || renamed == table_.end() || !lists->contains(path)) return value;
+  for (json& name : value)
+    if (name.is_string() && renamed->contains(name.get_ref<const std::string&>())) name = (*renamed)[name.get<std::string>()];
+  return value;
+}
+
 json Facts::field(const std::string& path) {
+  for (const bool outer : {true, false})
+    if (path.starts_with(outer ? "outer." : "inner.")) return at_place(path.substr(6), outer);
   json value = in_file(path);
   const auto all = table_.find("spellings");
   if (value.is_discarded() && all != table_.end() && all->contains(path)) {
@@ -84,7 +100,7 @@ json Facts::field(const std::string& path) {
     for (const json& other : others)
       if (value.is_discarded()) value = in_file(other.get<std::string>());
   }
-  if (!value.is_discarded()) return value;
+  if (!value.is_discarded()) return current_names(path, std::move(value));
   value = default_of(path);
   note(inner_name_.empty() ? path : inner_name_ + "." + path, value, true);
   return value;

@@ -53,7 +53,11 @@ class Facts : public Names {
  private:
   /// A field as the file has it; discarded where it has none.
   nlohmann::json in_file(const std::string& path);
+  /// `$outer.NAME` and `$inner.NAME`: a field of the document alone or of its language model alone, else the default of its class.
+  nlohmann::json at_place(const std::string& path, bool outer);
   nlohmann::json remember(const std::string& path, const nlohmann::json& value);
+  /// A list of layers with the names of their kinds that are current: transformers renamed some of them.
+  nlohmann::json current_names(const std::string& path, nlohmann::json value) const;
   nlohmann::json default_of(const std::string& path) const;
   void note(const std::string& path, const nlohmann::json& value, bool by_default);
   /// Facts about the layers that hold experts, as one object (expert_layers.hpp).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "models/base/text.hpp"
 #include "models/fields/plan_fields.hpp"
@@ -13,6 +14,13 @@ namespace {
 
 using nlohmann::json;
 
+/// Entries of a list; the characters of a text, each as one.
+std::vector<json> entries_of(const json& list) {
+  std::vector<json> out(list.begin(), list.is_array() ? list.end() : list.begin());
+  if (list.is_string())
+    for (const char c : list.get_ref<const std::string&>()) out.push_back(std::string(1, c));
+  return out;
+}
 
 std::vector<ImportedField> plan_fields_of(const json& table, Facts& facts) {
   std::vector<ImportedField> out;
@@ -73,6 +81,24 @@ std::vector<MissingFeature> features_of(const json& table, Facts& facts, TrueCou
   return out;
 }
 
+/// Adds a refused feature for each kind of layers that no expression of the table reads: it would be taken for attention.
+void refuse_other_layers(const json& table, Facts& facts, ImportedModel& out) {
+  if (!table.contains("layer_lists")) return;
+  const json& known = table["layer_kinds"];
+  for (const auto& [list, why] : table["layer_lists"].items()) {
+    if (why.is_null()) continue;
+    const Traced layers = facts.value("$" + list);
+    std::set<std::string> others;
+    for (const json& kind : entries_of(layers.value()))
+      if (!kind.is_string() || known.value(kind.get<std::string>(), json()).is_null()) others.insert(value_text(kind));
+    for (const std::string& kind : others)
+      out.features.push_back({"layers of the kind " + kind, layers.from, "attention to all earlier tokens", true, 0});
+    if (others.empty()) continue;
+    out.counts.uncounted.push_back("layers of other kinds");
+    out.counts.text_complete = false;
+  }
+}
+
 /// Whether a dotted path has `key` among its parts.
 bool has_part(const std::string& path, const std::string& key) {
   return ("." + path + ".").find("." + key + ".") != std::string::npos;
@@ -119,6 +145,7 @@ ImportedModel import_model(const std::string& path, std::int64_t sequence) {
     if (part.is_object()) count_part(part, facts, out.counts, of_features);
   out.counts.sequence = facts.sequence();
   out.features = features_of(table, facts, out.counts, of_features);
+  refuse_other_layers(table, facts, out);
   sort_unread(table, facts, out);
   return out;
 }

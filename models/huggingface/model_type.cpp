@@ -12,7 +12,10 @@ namespace {
 using nlohmann::json;
 
 constexpr int kDeepest = 8;  ///< tables that stand behind one another
-constexpr const char* kParts[] = {"facts", "defaults", "plan", "weights", "features", "ignored", "spellings"};
+constexpr const char* kParts[] = {"facts",    "defaults",    "outer_defaults", "plan",       "weights",
+                                  "features", "ignored",     "spellings",      "layer_lists", "layer_kinds", "renamed"};
+
+constexpr const char* kRemedy = "name a type with the same layers, or write the model's fields yourself: docs/reference/plan-fields.md";
 
 /// A table that only others are like has a name in capitals: no model type is spelled so.
 bool is_base(const std::string& name) { return !name.empty() && name.front() >= 'A' && name.front() <= 'Z'; }
@@ -41,8 +44,10 @@ json table_of(const std::string& type, const std::string& file, const std::strin
   if (std::find(known.begin(), known.end(), type) != known.end()) return completed(type, 0);
   require_data_file(kTypesFolder, "Decoder.json");  // an installation without tables says so
   const std::string meant = nearest(type, known);
+  // Other families have names as near: "xglm" is no "glm". A typing error seldom hits the first letter, or two of a short name.
+  const bool near = !meant.empty() && meant.front() == type.front() && edit_distance(type, meant) <= 1 + type.size() / 8;
   throw ConfigError(Problem{file, field, '"' + shortened(type) + '"', "is no model type that is known here",
-                            (meant.empty() ? "" : "the nearest is \"" + meant + "\"; ") + "known are " + list_text(known)});
+                            (near ? "the nearest is \"" + meant + "\"; " : "") + kRemedy + "; known are " + list_text(known)});
 }
 
 ModelType with_table(ModelType type, json table) {

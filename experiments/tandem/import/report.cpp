@@ -189,18 +189,13 @@ ModelSpec spec_of(const ordered_json& plan, const huggingface::ImportedModel& mo
   }
 }
 
-/// Throws InfeasibleError if a model that can be read whole has other parameters than its plan: a field that is not known here
-/// changes it.
-void require_equal_counts(const Import& import) {
-  const huggingface::ImportedModel& m = import.model;
-  if (import.approximate || import.refused || !m.counts.text_complete) return;
+/// Adds a refused feature if the counts differ and no feature says why: a rule is missing in the model type's table.
+void refuse_other_counts(Import& import) {
+  huggingface::ImportedModel& m = import.model;
   const std::int64_t counted = m.counts.text_parameters + m.counts.mtp_parameters;
-  if (counted == import.plan_parameters) return;
-  throw InfeasibleError(Problem{m.file, "model_type", m.model_type,
-                                "the model has " + count_text(counted) + " parameters, its plan " + count_text(import.plan_parameters),
-                                "a field that is not known here changes the model" +
-                                    (m.unknown.empty() ? std::string() : " (" + list_text(m.unknown) + ")") +
-                                    "; --approximate takes the plan as it is"});
+  if (!m.counts.text_complete || !huggingface::refusals(m).empty() || counted == import.plan_parameters) return;
+  m.features.push_back({"a plan of " + count_text(import.plan_parameters) + " parameters for a model of " + count_text(counted), {},
+                        "the plan as it is", true, counted - import.plan_parameters});
 }
 
 }  // namespace
@@ -215,12 +210,12 @@ Import make_import(const std::string& path, std::int64_t sequence, bool approxim
   Import out;
   out.model = huggingface::import_model(path, sequence);
   out.approximate = approximate;
-  out.refused = !approximate && !huggingface::refusals(out.model).empty();
   ordered_json plan = out.document(PlanRequest{"cpu-host", 1});
   plan.erase("parallel");
   const ModelSpec spec = spec_of(plan, out.model);
   out.plan_parameters = count_parameters(spec, spec.vocab_size).total;
-  require_equal_counts(out);
+  refuse_other_counts(out);
+  out.refused = !approximate && !huggingface::refusals(out.model).empty();
   if (has_active_parameters(spec)) out.mixture = spec;
   if (has_forward_flops(spec.family)) out.plan_flops = training_flops(spec, out.model.counts.sequence);
   return out;
