@@ -375,7 +375,7 @@ TEST_CASE("a plan takes a configuration in place of a preset, and refuses what i
     plan("q/config.json");
     FAIL("QK norm was passed over");
   } catch (const InfeasibleError& e) {
-    CHECK(e.problems().front().reason == "not implemented: norms of queries and keys (QK norm) behind the rotation, or other than RMS norms of heads or rows");
+    CHECK(e.problems().front().reason == "not implemented: norms of queries and keys (QK norm) other than RMS norms of heads or rows");
     CHECK(e.problems().front().file == configs.at("q/config.json"));
   }
   CHECK_THROWS_AS(plan("gone/config.json"), ConfigError);
