@@ -101,11 +101,11 @@ struct GatedNormWeightGradKernel {
     const Slabs all = slabs();
     const std::int64_t slab = block.index() % all.count, begin = block.index() / all.count * kThreads;
     block.each(weights() - begin < kThreads ? weights() - begin : kThreads, [&](std::int64_t i) {
-      const std::int64_t col = begin + i;
+      const std::int64_t col = begin + i, part = col / of.cols;
       A sum = A{0};
       for (std::int64_t row = all.first(slab); row < all.first(slab + 1); ++row) {
         const std::int64_t at = row * weights() + col;
-        const A g = S::get(of.gate, at), x = S::get(of.x, at), r = load<A>(of.rms, at / of.cols);
+        const A g = S::get(of.gate, at), x = S::get(of.x, at), r = load<A>(of.rms, row * of.sets + part);
         sum += S::get(dy, at) * (of.gate_first ? normed<true>(x, g) * r : x * r * behind_norm<false>(g));
       }
       reinterpret_cast<A*>(partials)[slab * weights() + col] = sum;

@@ -17,7 +17,7 @@ struct ShortConvRows {
   template <class S>
   TANDEM_HD typename S::Number sum(std::int64_t row, std::int64_t col) const {
     using A = typename S::Number;
-    const std::int64_t position = row % seq, missing = taps - 1 - position;
+    const std::int64_t missing = taps - 1 - cell_of(row, seq).col;
     A z = bias.here() ? load<A>(bias, col) : A{0};
     for (std::int64_t j = missing > 0 ? missing : 0; j < taps; ++j)
       z += load<A>(weight, col * taps + j) * S::get(x, (row - taps + 1 + j) * cols + col);
@@ -58,7 +58,7 @@ struct ShortConvInputGradKernel {
     using A = typename S::Number;
     each_in_chunk(block, of.elements(), [&](std::int64_t i) {
       const Cell at = cell_of(i, of.cols);
-      const std::int64_t later = of.seq - 1 - at.row % of.seq;
+      const std::int64_t later = of.seq - 1 - cell_of(at.row, of.seq).col;
       A sum = A{0};
       for (std::int64_t back = 0; back < of.taps && back <= later; ++back)
         sum += load<A>(of.weight, at.col * of.taps + of.taps - 1 - back) * reinterpret_cast<const A*>(slopes)[i + back * of.cols];
@@ -89,8 +89,10 @@ struct ShortConvWeightGradKernel {
       for (std::int64_t j = 0; j < of.taps; ++j) {
         const std::int64_t back = of.taps - 1 - j;
         A sum = A{0};
-        for (std::int64_t row = first; row < end; ++row)
-          if (row % of.seq >= back) sum += d[row * of.cols] * S::get(of.x, (row - back) * of.cols + col);
+        for (std::int64_t row = first, position = first % of.seq; row < end; ++row) {
+          if (position >= back) sum += d[row * of.cols] * S::get(of.x, (row - back) * of.cols + col);
+          position = position + 1 < of.seq ? position + 1 : 0;
+        }
         reinterpret_cast<A*>(weights)[(slab * of.cols + col) * of.taps + j] = sum;
       }
       if (!of.bias.here()) return;
