@@ -184,7 +184,7 @@ class Pareto(Searching):
         for form in ((), ("--json",)):
             whole = run("search", *self.QUESTION, *self.PLACES, *form)
             self.assertEqual(whole[0], 0)
-            self.assertEqual(run("search", *self.QUESTION, *self.PLACES, *form, "--merge", *files), whole)
+            self.assertEqual(run("search", *self.QUESTION, *self.PLACES, *form, "--merge", *files)[:2], whole[:2])  # a slow one also tells progress
 
     def test_the_page_has_the_figures_of_the_front_and_asks_nothing(self):
         page = self.path("page.html")
