@@ -3,7 +3,8 @@
 
     defaults.py [TYPE...]
 
-Needs an installed `transformers`. A config.json leaves out what equals the default of its class, so a table needs the defaults of all
+Needs an installed `transformers`. `class_rope`: stretched positions of the class, for a file that has neither `rope_parameters` nor
+`rope_scaling`. A config.json leaves out what equals the default of its class, so a table needs the defaults of all
 fields that its expressions read. Types that transformers does not have keep what their file says. Without arguments: all types.
 """
 import json
@@ -18,6 +19,9 @@ FIELD = re.compile(r"\$([A-Za-z_]\w*)")
 # Tables of language models inside others, by the class that describes them there; types that are spelled as another class.
 INSIDE = {"qwen2_vl_text": "qwen2_vl", "qwen2_5_vl_text": "qwen2_5_vl"}
 AS = {"kimi_k2": "deepseek_v3", "kimi_k25_text": "deepseek_v3", "minimax_m3": "minimax_m3_vl_text"}
+
+# A file has modules of multi-token prediction only if it says so, whatever the class has: older versions wrote files without.
+UNSAID = {"num_nextn_predict_layers"}
 
 
 def completed(name):
@@ -44,17 +48,30 @@ def configuration(name):
     return CONFIG_MAPPING[name] if name in CONFIG_MAPPING else None
 
 
+def positions(cls):
+    """Rotary positions that the class has where a file has none; those of layers without a window if kinds of layers differ."""
+    said = getattr(cls(), "rope_parameters", None) or {}
+    return said.get("full_attention", said)
+
+
+def attribute(cls, field):
+    """The value of the class' own attribute, under the first of its names that has one."""
+    spelled = getattr(cls, "attribute_map", {})
+    names = [field, spelled.get(field, field), *(other for other, name in spelled.items() if name == field)]
+    return next((value for name in names if (value := getattr(cls, name, None)) is not None), None)
+
+
 def defaults(cls, fields):
     """Values of the class' own attributes: an explicit null of a file is kept as it is, so null is no default."""
-    spelled = getattr(cls, "attribute_map", {})
     found = {}
-    for field in sorted(fields):
-        named = field if hasattr(cls, field) else spelled.get(field, field)
-        value = getattr(cls, "default_theta", None) if field == "rope_theta" else getattr(cls, named, None)
+    for field in sorted(fields - UNSAID):
+        value = positions(cls).get("rope_theta", getattr(cls, "default_theta", None)) if field == "rope_theta" else attribute(cls, field)
         if isinstance(value, (bool, int, float, str, list)):
             found[field] = value
         elif isinstance(value, dict) and field.endswith(("attn_config", "ffn_config")):
             found[field] = value
+    if positions(cls).get("rope_type") in ("linear", "yarn", "llama3"):
+        found["class_rope"] = positions(cls)
     return found
 
 

@@ -170,6 +170,12 @@ json own_size(const json& sizes, const json& name) {
   return sizes.begin()->value(name.get<std::string>(), json());
 }
 
+/// A number, or that of which all entries of a list are; null where they differ.
+json same(const json& of) {
+  if (!of.is_array() || of.empty()) return of.is_array() ? json() : of;
+  return std::count(of.begin(), of.end(), of.front()) == static_cast<std::ptrdiff_t>(of.size()) ? of.front() : json();
+}
+
 /// Letters of a period of `n` layers, of which only the last one sees all keys.
 json one_full_in(const json& n) {
   if (!whole(n) || n.get<std::int64_t>() < 1 || n.get<std::int64_t>() > 1000) fail(n, "must be a whole number from 1 to 1000");
@@ -193,6 +199,7 @@ std::optional<json> plain_call(const std::string& name, const std::vector<json>&
   if (name == "parted" && a.size() == 4) return parted(a);
   if (name == "regular" && a.size() > 3) return regular(a);
   if (name == "own_size" && a.size() == 2) return own_size(a[0], a[1]);
+  if (name == "same" && a.size() == 1) return same(a[0]);
   if (name == "starts" && a.size() == 2) return a[0].is_string() && a[0].get<std::string>().starts_with(a[1].get<std::string>());
   if (name == "one_full_in" && a.size() == 1) return one_full_in(a[0]);
   if (name == "multiples" && a.size() == 3) return multiples(a);

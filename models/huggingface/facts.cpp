@@ -56,7 +56,10 @@ void Facts::note(const std::string& path, const json& value, bool by_default) {
 
 json Facts::default_of(const std::string& path) const {
   const auto all = table_.find("defaults");
-  return all != table_.end() && all->contains(path) ? (*all)[path] : json();
+  if (all == table_.end()) return {};
+  if (all->contains(path)) return (*all)[path];
+  const json* inside = found(*all, path);
+  return inside == nullptr ? json() : *inside;
 }
 
 json Facts::in_file(const std::string& path) {

@@ -8,53 +8,22 @@
 #include "models/huggingface/model_type.hpp"
 #include "models/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/models/huggingface/configs.hpp"
 #include "tests/source_dir.hpp"
-#include "tests/temporary_folder.hpp"
 
 using namespace tandem;
 using huggingface::ImportedModel;
 using nlohmann::json;
+using tests::Configs;
+using tests::kSmall;
+using tests::refused;
+using tests::with;
 
 namespace {
 
 const json& fixtures() {
   static const json all = read_json(tests::source_dir() + "/tests/fixtures/huggingface.json");
   return all;
-}
-
-class Configs : public tests::TemporaryFolder {
- public:
-  ImportedModel import(const std::string& text, std::int64_t sequence = 0) {
-    file("config.json", text);
-    return huggingface::import_model(at("config.json"), sequence);
-  }
-  ImportedModel import(const json& config, std::int64_t sequence = 0) { return import(config.dump(), sequence); }
-
-  /// "field: reason" of the first problem; empty where it is read.
-  std::string refusal(const json& config) {
-    try {
-      import(config);
-      return "";
-    } catch (const ConfigError& e) {
-      CHECK(e.problems().front().file == at("config.json"));
-      return e.problems().front().field + ": " + e.problems().front().reason;
-    }
-  }
-};
-
-const json kSmall = {{"model_type", "llama"}, {"hidden_size", 64}, {"num_hidden_layers", 2}, {"num_attention_heads", 4},
-                     {"intermediate_size", 96}, {"vocab_size", 128}, {"max_position_embeddings", 256}};
-
-json with(json config, const json& changes) {
-  config.update(changes);
-  return config;
-}
-
-std::vector<std::string> refused(const ImportedModel& model) {
-  std::vector<std::string> out;
-  for (const huggingface::MissingFeature& f : model.features)
-    if (f.refused) out.push_back(f.name);
-  return out;
 }
 
 }  // namespace

@@ -103,11 +103,15 @@ class Import(WithFolder):
         mpt = {"model_type": "mpt", "d_model": 64, "n_heads": 4, "n_layers": 2, "vocab_size": 256, "max_seq_len": 128}
         self.assertEqual(self.parameters({**mpt, "tie_word_embeddings": False})["plan"] - self.parameters(mpt)["plan"], 256 * 64)
         for fields, named in (({**opt, "layer_norm_elementwise_affine": False}, "norms without"),
-                              ({**opt, "_remove_final_layer_norm": True}, "none behind the last"),
-                              ({**GEMMA, "per_layer_config": {"01": {"head_dim": 32}}}, "per_layer_config")):
+                              ({**opt, "_remove_final_layer_norm": True}, "none behind the last")):
             code, out, err = run("import", self.config(fields))
             self.assertEqual((code, out), (4, ""), err)
             self.assertIn(named, err)
+
+    def test_sizes_of_single_layers_are_those_of_full_attention(self):
+        by_layer = {k: v for k, v in GEMMA.items() if k not in ("num_global_key_value_heads", "global_head_dim")}
+        by_layer["per_layer_config"] = {"01": {"head_dim": 16, "num_key_value_heads": 2}}
+        self.assertEqual(self.parameters(by_layer), self.parameters(GEMMA))
 
     def test_a_whole_plan_can_be_simulated(self):
         code, _, err = run("import", self.config(LLAMA), "--seq-length", 64, "--cluster", "dgx-h100", "--devices", 8, "--out", self.path("p.json"))

@@ -1,0 +1,176 @@
+// Configurations as transformers 5.24 writes them, and keys that change parameters.
+#include <nlohmann/json.hpp>
+
+#include "models/base/presets.hpp"
+#include "tests/catch.hpp"
+#include "tests/models/huggingface/configs.hpp"
+#include "tests/source_dir.hpp"
+
+using namespace tandem;
+using huggingface::ImportedModel;
+using nlohmann::json;
+using tests::Configs;
+using tests::kSmall;
+using tests::refused;
+using tests::with;
+using Names = std::vector<std::string>;
+
+namespace {
+
+json published(const std::string& name) {
+  for (const json& f : read_json(tests::source_dir() + "/tests/fixtures/huggingface.json"))
+    if (f["name"] == name) return f["config"];
+  return {};
+}
+
+json renamed(json layers, const json& names) {
+  for (json& layer : layers) layer = names.value(layer.get<std::string>(), layer);
+  return layers;
+}
+
+const json kNewNames = {{"mamba", "linear_attention"}, {"attention", "full_attention"}};
+
+}  // namespace
+
+TEST_CASE("layers are read by their names of transformers 5.24 and by those before") {
+  Configs configs;
+  const json granite = published("granite-4.0-h-small");
+  REQUIRE(granite["layer_types"][0] == "mamba");
+  const json saved = with(granite, {{"layer_types", renamed(granite["layer_types"], kNewNames)}});
+  CHECK(configs.import(saved).section() == configs.import(granite).section());
+  CHECK(configs.import(saved).counts.parameters == 32207337984);  // as transformers builds both
+  const json old = with(kSmall, {{"model_type", "nemotron_h"}, {"layers_block_type", {"mamba", "mlp", "attention", "mamba", "moe"}}});
+  const json fresh = with(old, {{"layers_block_type", renamed(old["layers_block_type"], kNewNames)}});
+  const json letters = with(kSmall, {{"model_type", "nemotron_h"}, {"hybrid_override_pattern", "M-*ME"}});
+  CHECK(configs.import(old).section()["recurrence"]["layers"] == "raa");
+  for (const json& config : {fresh, letters}) {
+    CHECK(configs.import(config).section() == configs.import(old).section());
+    CHECK(configs.import(config).counts.parameters == configs.import(old).counts.parameters);
+  }
+}
+
+TEST_CASE("a kind of layers that no rule reads is refused by its name") {
+  Configs configs;
+  const json layers = {"full_attention", "conv"};
+  for (const char* type : {"llama", "qwen2", "granitemoehybrid", "qwen3_next"}) {
+    INFO(type);
+    const ImportedModel model = configs.import(with(kSmall, {{"model_type", type}, {"layer_types", layers}}));
+    CHECK(refused(model).back() == "layers of the kind \"conv\"");
+    CHECK_FALSE(model.counts.text_complete);
+  }
+  CHECK(refused(configs.import(with(kSmall, {{"layer_types", {"full_attention", "full_attention"}}}))).empty());
+  CHECK(refused(configs.import(with(kSmall, {{"model_type", "nemotron_h"}, {"hybrid_override_pattern", "M-*x"}}))).back() ==
+        "layers of the kind \"x\"");
+  CHECK(configs.refusal(with(kSmall, {{"model_type", "hy_v3"}, {"num_experts", 4}, {"mlp_layer_types", {"dense", "shared"}}})) ==
+        "mlp_layer_types: is no kind of MLP that is known here");
+}
+
+TEST_CASE("indices of Llama 4's layers with experts are read as its step is") {
+  Configs configs;
+  const json step = published("maverick");
+  json list = step;
+  for (int layer = 1; layer < 48; layer += 2) list["text_config"]["moe_layers"].push_back(layer);
+  CHECK(configs.import(list).counts.text_parameters == 400711848960);
+  CHECK(configs.import(list).section() == configs.import(step).section());
+  CHECK(refused(configs.import(list)) == Names{"experts in layers at irregular places"});
+}
+
+TEST_CASE("Gemma 4's sizes of single layers are read as those of all layers without a window, and refused otherwise") {
+  Configs configs;
+  const json old = published("gemma4-31b");
+  json fresh = old;
+  json& text = fresh["text_config"];
+  const json sizes = {{"head_dim", text["global_head_dim"]}, {"num_key_value_heads", text["num_global_key_value_heads"]}};
+  for (const char* key : {"global_head_dim", "num_global_key_value_heads"}) text.erase(key);
+  for (const char* layer : {"05", "11", "17", "23", "29", "35", "41", "47", "53", "59"}) text["per_layer_config"][layer] = sizes;
+  CHECK(configs.import(fresh).section() == configs.import(old).section());
+  CHECK(configs.import(fresh).counts.text_parameters == 30697345280);
+  const auto changed = [&](const char* layer, const json& own) {
+    json config = fresh;
+    config["text_config"]["per_layer_config"][layer] = own;
+    return refused(configs.import(config));
+  };
+  const Names why = {"sizes of single layers other than heads and key heads of all layers without a window"};
+  CHECK(changed("05", {{"head_dim", 256}}) == why);
+  CHECK(changed("06", sizes) == why);
+  CHECK(changed("99", sizes) == why);
+  CHECK(changed("05", {{"intermediate_size", 8}}) == why);
+  CHECK(refused(configs.import(with(kSmall, {{"per_layer_config", {{"1", {{"head_dim", 8}}}}}}))) == Names{"sizes of single layers"});
+}
+
+// transformers 5.24, ForConditionalGeneration of each on the meta device: whether lm_head is the embedding.
+TEST_CASE("the document says whether a model with a tower ties its matrices, and its class where it does not") {
+  Configs configs;
+  const auto ties = [&](const char* type, const char* inner, const json& outer, const json& said, const char* version = "5.24.0") {
+    json text = with(kSmall, {{"model_type", inner}, {"num_key_value_heads", 2}});
+    if (!said.is_null()) text["tie_word_embeddings"] = said;
+    json config = {{"model_type", type}, {"text_config", text}, {"transformers_version", version}};
+    if (!outer.is_null()) config["tie_word_embeddings"] = outer;
+    return configs.import(config).section()["tie_embeddings"].get<bool>();
+  };
+  const json none;
+  CHECK(ties("mistral3", "mistral", none, none));           // the outer class' default
+  CHECK(ties("mistral3", "mistral", none, false));
+  CHECK_FALSE(ties("mistral3", "mistral", false, true));
+  CHECK_FALSE(ties("gemma3", "gemma3_text", false, none));
+  CHECK_FALSE(ties("qwen3_vl", "qwen3_vl_text", none, true));
+  CHECK(ties("qwen3_vl", "qwen3_vl_text", true, false));
+  CHECK(ties("qwen2_5_vl", "qwen2_5_vl_text", none, true)); // classes that ask both
+  CHECK(ties("llava", "llama", none, true));
+  CHECK_FALSE(ties("llava", "llama", none, none));
+  // Version 4 asked the language model: Mistral Small 3.1 has an output matrix of its own.
+  CHECK_FALSE(ties("mistral3", "mistral", none, none, "4.50.0.dev0"));
+  CHECK(ties("qwen3_vl", "qwen3_vl_text", none, true, "4.57.1"));
+  CHECK(ties("gemma3", "gemma3_text", none, none, "4.50.0"));
+}
+
+TEST_CASE("keys that change parameters are read or refused by name") {
+  Configs configs;
+  const json base = with(kSmall, {{"num_key_value_heads", 2}});
+  const auto named = [&](const json& changes) { return refused(configs.import(with(base, changes))); };
+  CHECK(named({{"model_type", "opt"}, {"ffn_dim", 96}, {"layer_norm_elementwise_affine", false}}) == Names{"norms without weights"});
+  CHECK(named({{"model_type", "opt"}, {"ffn_dim", 96}, {"_remove_final_layer_norm", true}}) ==
+        Names{"layers with norms before them and none behind the last"});
+  const json mpt = {{"model_type", "mpt"}, {"n_heads", 4}, {"n_layers", 2}, {"d_model", 64}};
+  CHECK(configs.import(with(mpt, {{"tie_word_embeddings", false}})).counts.parameters - configs.import(mpt).counts.parameters == 50368 * 64);
+  CHECK(named({{"model_type", "bamba"}, {"mlp_bias", true}, {"attn_layer_indices", {1}}}) == Names{"biases in some linear layers and not in others"});
+  const json qwen = {{"model_type", "qwen2_moe"}, {"num_experts", 4}, {"moe_intermediate_size", 32}, {"shared_expert_intermediate_size", 64}};
+  CHECK(named(with(qwen, {{"qkv_bias", false}})).empty());
+  CHECK(configs.import(with(base, qwen)).counts.parameters - configs.import(with(base, with(qwen, {{"qkv_bias",
+        false}}))).counts.parameters ==
+        2 * (64 + 2 * 2 * 16));
+  const json mixed = {{"attention_bias", true}, {"layer_types", {"linear_attention", "full_attention"}}};
+  CHECK(named(with(mixed, {{"model_type", "qwen3_5_text"}})) == Names{"biases in some linear layers and not in others"});
+  for (const char* type : {"qwen3_next", "qwen3_5_moe_text"})
+    CHECK(named(with(mixed, {{"model_type", type}})) == Names{"biases in experts and elsewhere differently"});
+}
+
+TEST_CASE("windows behind the first layers are said by letters") {
+  Configs configs;
+  const json base = with(kSmall, {{"num_key_value_heads", 2}, {"num_hidden_layers", 8}, {"use_sliding_window", true}, {"sliding_window", 32},
+                                  {"max_window_layers", 4}});
+  for (const char* type : {"qwen2", "qwen3"})
+    CHECK(configs.import(with(base, {{"model_type", type}})).section()["window"] == json{{"size", 32}, {"layers", "ffffwwww"}});
+  CHECK(configs.import(with(base, {{"model_type", "qwen2"}, {"max_window_layers", 0}})).section()["window"]["layers"] == "w");
+  CHECK(!configs.import(with(base, {{"model_type", "qwen2"}, {"max_window_layers", 8}})).section().contains("window"));
+}
+
+TEST_CASE("norms of queries and keys behind their rotation are told, and the plan has them before") {
+  Configs configs;
+  const ImportedModel model = configs.import(with(kSmall, {{"model_type", "hunyuan_v1_dense"}, {"head_dim", 16}}));
+  CHECK(refused(model).empty());
+  CHECK(model.section()["qk_norm"] == "head");
+  CHECK(model.features.front().name == "norms of queries and keys behind their rotation");
+}
+
+TEST_CASE("keys that were read or change nothing are not called unknown") {
+  Configs configs;
+  const auto unknown = [&](const json& changes) { return configs.import(with(kSmall, changes)).unknown; };
+  CHECK(unknown({{"model_type", "granite"}, {"attention_multiplier", 0.01}, {"embedding_multiplier", 12}, {"logits_scaling", 8},
+                 {"residual_multiplier", 0.2}}).empty());
+  CHECK(unknown({{"model_type", "falcon"}, {"new_decoder_architecture", true}, {"multi_query", true}, {"parallel_attn", true}}) ==
+        Names{"intermediate_size"});
+  CHECK(unknown({{"model_type", "smollm3"}, {"no_rope_layer_interval", 4}}).empty());
+  CHECK(unknown({{"model_type", "phi3"}, {"original_max_position_embeddings", 256}}).empty());
+  CHECK(unknown({{"shiny", 1}}) == Names{"shiny"});
+}
