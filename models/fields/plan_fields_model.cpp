@@ -129,7 +129,7 @@ std::vector<PlanField> recurrence_fields() {
              AT(model.recurrence.rule)),
       integer({"model.recurrence.heads",
                "Linear attention or state spaces: heads of values in layers that have a recurrence in place of attention; 0: no layer has. "
-               "Trained on CPUs only. Predicted kernels have the rate of attention's, which no source measures of them."},
+               "Predicted kernels have the rate of attention's, which no source measures of them."},
               AT(model.recurrence.heads), {0, kMaxHeads}),
       integer({"model.recurrence.key_heads", "Heads of queries and keys, each for equally many heads of values."},
               AT(model.recurrence.key_heads), {0, kMaxHeads})
@@ -244,7 +244,7 @@ std::vector<PlanField> style_fields() {
       flag({"model.attention_sinks", "A learned score of every query head joins its softmax and takes no value."},
            AT(model.attention_sinks)),
       flag({"model.attention_gate",
-            "A sigmoid of the layer's input scales what attention gives, column by column (Qwen3-Next). Trained on CPUs only."},
+            "A sigmoid of the layer's input scales what attention gives, column by column (Qwen3-Next)."},
            AT(model.attention_gate)),
       letters({"model.sublayers",
                "One letter per layer, repeated from the first: b has a mixer (attention or a recurrence) and an MLP or experts, m the mixer alone, f "

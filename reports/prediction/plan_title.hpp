@@ -54,7 +54,11 @@ inline std::string stack_text(const Plan& plan) {
   if (named) return chosen;
   if (plan.cluster.generation.empty())
     return chosen + " (not named by the plan, and its cluster's device names no generation; --stack NAME[@YYYY-MM] changes it)";
-  return chosen + " (not named by the plan: the framework most used on " + devices_text(plan.cluster.generation) + "; --stack NAME[@YYYY-MM] changes it)";
+  const std::string devices = devices_text(plan.cluster.generation);
+  // Tandem's own stack claims CPUs alone.
+  const bool unclaimed = plan.stack.name == "tandem" && plan.cluster.generation != "cpu";
+  return chosen + " (not named by the plan: " + (unclaimed ? "no stack claims " : "the framework most used on ") + devices +
+         "; --stack NAME[@YYYY-MM] changes it)";
 }
 
 }  // namespace tandem

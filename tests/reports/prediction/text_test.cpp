@@ -57,6 +57,10 @@ TEST_CASE("Only a plan that names no stack is told that it names none") {
       "training": {"seq_length": 512, "micro_batch_size": 1, "global_batch_size": 8},
       "cluster": {"preset": "dgx-h100", "devices": 8}})", "silent.json");
   CHECK(stack_text(silent).find("(not named by the plan: the framework most used on Hopper devices; --stack") != std::string::npos);
+  Plan strange = silent;
+  strange.stack.name = "tandem";
+  strange.cluster.generation = "acme1";
+  CHECK(stack_text(strange).find("(not named by the plan: no stack claims Acme1 devices; --stack") != std::string::npos);
   const Plan again = parse_plan(to_json(silent), "completed.json");  // names the stack, with "rules": "note"
   CHECK_FALSE(again.stack.refuses);
   CHECK(stack_text(again) == "stack megatron-core as of " + text_of(silent.stack.as_of));
