@@ -82,6 +82,10 @@ const std::string kLlama = R"({"model": {"family": "llama"}})", kExperts = R"({"
 
 const std::string kRecurrence = R"({"model": {"attention_gate": true, "recurrence": {"heads": 4, "key_heads": 2, "key_dim": 6, "value_dim": 5, "layers": "ra"}}})";
 
+const std::string kMamba = R"({"model": {"sublayers": "mf", "recurrence": {"rule": "mamba2", "heads": 4, "key_heads": 2, "key_dim": 6, "value_dim": 5,
+                                                                      "conv_bias": true, "layers": "rraa"}}})";
+const std::string kGathered = R"({"parallel": {"data": 2, "expert": 2, "token_dispatcher": "allgather"}})";
+
 std::vector<std::pair<std::string, Plan>> plans() {
   const std::string dropout = R"({"training": {"dropout": {"hidden": 0.1, "attention": 0.1}}})";
   return {{"gpt", patched({precision("fp32")})},
@@ -93,7 +97,9 @@ std::vector<std::pair<std::string, Plan>> plans() {
           {"llama, flash", patched({kLlama, precision("fp32"), R"({"training": {"flash_attention": true}})"})},
           {"llama, bf16, zero 3", patched({kLlama, precision("bf16"), R"({"parallel": {"data": 2, "zero_stage": 3}})"})},
           {"recurrence", patched({kLlama, precision("fp32"), kRecurrence})},
+          {"recurrence of one sublayer, bf16", patched({kLlama, precision("bf16"), kMamba})},
           {"experts", patched({kExperts, precision("fp32")})},
+          {"experts that gather tokens", patched({kExperts, precision("fp32"), kGathered})},
           {"lamb", patched({precision("fp32"), R"({"training": {"optimizer": "lamb"}})"})},
           {"sgd", patched({precision("fp32"), R"({"training": {"optimizer": "sgd", "momentum": 0.9}})"})},
           {"tensor and sequence", patched({precision("fp32"), R"({"parallel": {"tensor": 2, "sequence_parallel": true}})"})}};
