@@ -118,6 +118,7 @@ TEST_CASE("the document says whether a model with a tower ties its matrices, and
   CHECK(ties("qwen2_5_vl", "qwen2_5_vl_text", none, true)); // classes that ask both
   CHECK(ties("llava", "llama", none, true));
   CHECK_FALSE(ties("llava", "llama", none, none));
+  CHECK_FALSE(ties("llava_next", "llama", none, true));
   // Version 4 asked the language model: Mistral Small 3.1 has an output matrix of its own.
   CHECK_FALSE(ties("mistral3", "mistral", none, none, "4.50.0.dev0"));
   CHECK(ties("qwen3_vl", "qwen3_vl_text", none, true, "4.57.1"));
@@ -139,6 +140,15 @@ TEST_CASE("keys that change parameters are read or refused by name") {
   CHECK(configs.import(with(base, qwen)).counts.parameters - configs.import(with(base, with(qwen, {{"qkv_bias",
         false}}))).counts.parameters ==
         2 * (64 + 2 * 2 * 16));
+  const ImportedModel bert = configs.import(json{{"model_type", "bert"}, {"tie_word_embeddings", false}});
+  CHECK(refused(bert) == Names{"an encoder with an output matrix of its own"});
+  CHECK(bert.counts.parameters == 133577846);  // BertForPreTraining of transformers 5.24
+  CHECK(named({{"model_type", "gemma3_text"}, {"use_bidirectional_attention", true}}).back() == "attention to later tokens, too");
+  CHECK(named({{"model_type", "hunyuan_v1_dense"}, {"use_cla", true}}) ==
+        Names{"layers that share keys and values, which transformers does not build"});
+  const json experts = {{"model_type", "hunyuan_v1_moe"}, {"num_experts", 4}};
+  CHECK(configs.import(with(base, with(experts, {{"moe_topk", {2, 2}}}))).section()["moe"]["experts_per_token"] == 2);
+  CHECK(named(with(experts, {{"moe_topk", {2, 1}}})) == Names{"experts that differ by layer"});
   const json mixed = {{"attention_bias", true}, {"layer_types", {"linear_attention", "full_attention"}}};
   CHECK(named(with(mixed, {{"model_type", "qwen3_5_text"}})) == Names{"biases in some linear layers and not in others"});
   for (const char* type : {"qwen3_next", "qwen3_5_moe_text"})
