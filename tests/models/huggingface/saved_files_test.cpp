@@ -49,6 +49,20 @@ TEST_CASE("layers are read by their names of transformers 5.24 and by those befo
   }
 }
 
+TEST_CASE("DeepSeek-V4's lists of layers count what its numbers do") {
+  Configs configs;
+  const json old = published("deepseek-ai/DeepSeek-V4-Flash");
+  json fresh = old;
+  for (const char* key : {"compress_ratios", "num_hash_layers"}) fresh.erase(key);
+  for (int layer = 0; layer < 43; ++layer) {
+    const int ratio = old["compress_ratios"][static_cast<std::size_t>(layer)];
+    fresh["layer_types"].push_back(ratio == 4 ? "compressed_sparse_attention" : ratio == 128 ? "heavily_compressed_attention" : "sliding_attention");
+    fresh["mlp_layer_types"].push_back(layer < 3 ? "hash_moe" : "moe");
+  }
+  CHECK(configs.import(fresh).counts.parameters == 284332230231);  // as transformers builds both
+  CHECK(refused(configs.import(fresh)) == refused(configs.import(old)));
+}
+
 TEST_CASE("a kind of layers that no rule reads is refused by its name") {
   Configs configs;
   const json layers = {"full_attention", "conv"};
