@@ -3,10 +3,9 @@
 
 #include <cstdint>
 #include <numeric>
-#include <string>
 
-#include "models/base/error.hpp"
 #include "models/ops/op.hpp"
+#include "models/ops/row_room.hpp"
 
 namespace tandem::exec {
 
@@ -37,12 +36,6 @@ inline std::int64_t rows_for(const std::int32_t* counts, std::int64_t each, std:
 /// Number of rows for all members before `member`.
 inline std::int64_t rows_before(const std::int32_t* counts, std::int64_t each, std::size_t member) {
   return std::accumulate(counts, counts + static_cast<std::int64_t>(member) * each, std::int64_t{0});
-}
-
-inline void require_room(std::int64_t rows, std::int64_t room) {
-  if (rows > room)
-    throw DeviceError("experts of this rank get " + std::to_string(rows) + " rows, and " + std::to_string(room) +
-                      " are planned for: raise model.moe.rows_bound");
 }
 
 }  // namespace tandem::exec

@@ -6,8 +6,8 @@
 
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/split.hpp"
-#include "exec/communicator/slices.hpp"
 #include "exec/shared/routing.hpp"
+#include "models/ops/row_room.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
