@@ -176,16 +176,36 @@ json same(const json& of) {
   return std::count(of.begin(), of.end(), of.front()) == static_cast<std::ptrdiff_t>(of.size()) ? of.front() : json();
 }
 
-/// Letters of a period of `n` layers, of which only the last one sees all keys.
-json one_full_in(const json& n) {
+/// Letters of a period of `n` layers, of which only the last one differs.
+json one_in(const json& n, const json& others, const json& last) {
   if (!whole(n) || n.get<std::int64_t>() < 1 || n.get<std::int64_t>() > 1000) fail(n, "must be a whole number from 1 to 1000");
-  return std::string(static_cast<std::size_t>(n.get<std::int64_t>() - 1), 'w') + 'f';
+  std::string out;
+  for (std::int64_t i = 1; i < n.get<std::int64_t>(); ++i) out += others.get<std::string>();
+  return out + last.get<std::string>();
+}
+
+/// The words of a list by the pairs of an old and a new word behind it. Null if a word has no pair.
+json reworded(const std::vector<json>& a) {
+  json out = json::array();
+  for (const json& word : a.front().is_array() ? a.front() : json::array({a.front()})) {
+    std::size_t i = 1;
+    while (i + 1 < a.size() && a[i] != word) i += 2;
+    if (i + 1 >= a.size()) return {};
+    out.push_back(a[i + 1]);
+  }
+  return out;
 }
 
 /// Length of a list, or of a text in characters.
 json entries(const json& of) {
   if (of.is_string()) return static_cast<std::int64_t>(of.get_ref<const std::string&>().size());
   return of.is_array() ? static_cast<std::int64_t>(of.size()) : std::int64_t{0};
+}
+
+/// Entry `at` of a list, counted from 0; null where it has none, or is no list.
+json entry(const json& of, const json& at) {
+  if (!of.is_array() || !whole(at) || at.get<std::int64_t>() < 0 || at.get<std::size_t>() >= of.size()) return {};
+  return of[at.get<std::size_t>()];
 }
 
 /// Calls a function that needs no environment; nothing if `name` is not such a function.
@@ -201,7 +221,10 @@ std::optional<json> plain_call(const std::string& name, const std::vector<json>&
   if (name == "own_size" && a.size() == 2) return own_size(a[0], a[1]);
   if (name == "same" && a.size() == 1) return same(a[0]);
   if (name == "starts" && a.size() == 2) return a[0].is_string() && a[0].get<std::string>().starts_with(a[1].get<std::string>());
-  if (name == "one_full_in" && a.size() == 1) return one_full_in(a[0]);
+  if (name == "one_full_in" && a.size() == 1) return one_in(a[0], "w", "f");
+  if (name == "one_in" && a.size() == 3) return one_in(a[0], a[1], a[2]);
+  if (name == "reworded" && a.size() > 1) return reworded(a);
+  if (name == "entry" && a.size() == 2) return entry(a[0], a[1]);
   if (name == "multiples" && a.size() == 3) return multiples(a);
   if (name == "length" && a.size() == 1) return entries(a[0]);
   if (name == "round" && a.size() == 1) return rounded(a[0]);

@@ -20,6 +20,7 @@ void add_search(CLI::App& app, ExitCode& exit);
 void add_report(CLI::App& app, ExitCode& exit);
 void add_calibrate(CLI::App& app, ExitCode& exit);
 void add_import(CLI::App& app, ExitCode& exit);
+void add_export(CLI::App& app, ExitCode& exit);
 void add_plan(CLI::App& app, ExitCode& exit);
 void add_schema(CLI::App& app, ExitCode& exit);
 

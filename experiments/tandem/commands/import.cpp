@@ -3,16 +3,21 @@
 
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/import/log_measurements.hpp"
+#include "experiments/tandem/import/plan_report.hpp"
 #include "experiments/tandem/import/report.hpp"
+#include "models/arguments/imported_plan.hpp"
+#include "models/base/files.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::program {
 
 namespace {
 
 struct Options {
-  std::string config, out;
+  std::string input, out, record, framework = "megatron-core";
   import::PlanRequest plan;
   std::int64_t sequence = 0;
   bool approximate = false, json = false;
@@ -26,40 +31,78 @@ void require_cluster(const std::string& name) {
   throw ConfigError(p);
 }
 
+/// Whether the file is no JSON and has options, or the arguments that a program printed.
+bool has_arguments(const std::string& path, std::string& text) {
+  if (is_folder(path) || file_state(path).kind == FileKind::absent || path.ends_with(".json")) return false;
+  text = read_text(path);
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  return begin != std::string::npos && text[begin] != '{' && arguments::looks_like_arguments(text);
+}
+
+/// Writes the plan, or prints it where no file and no report on stdout is wanted.
+void write_document(const Options& o, const std::string& text) {
+  if (!o.out.empty()) write_text(o.out, text);
+  else if (!o.json) print_json(text);
+}
+
+ExitCode import_options(const Options& o, const std::string& text) {
+  if (o.plan.cluster.empty())
+    throw ConfigError(Problem{"--cluster", "", "", "is missing: arguments do not say which devices there are",
+                              "name a preset, such as dgx-h100; topology/presets/README.md lists them"});
+  const arguments::Table table = arguments::read_table(o.framework);
+  const arguments::ImportedPlan made = arguments::import_arguments(text, o.input, table, {o.plan.cluster, o.plan.devices});
+  const auto record = o.record.empty() ? nlohmann::ordered_json()
+                                       : import::measurement_record(*made.document, import::measurements_of(text), o.input);
+  prepare_outputs({o.out, o.record}, {o.input});
+  if (o.json) print_json(import::to_json(made, o.approximate));
+  else log(import::to_text(made, o.approximate));
+  if (!o.approximate && !arguments::refusals(made).empty()) throw InfeasibleError(arguments::refusals(made));
+  const std::string document = made.document->dump(2) + "\n";
+  parse_plan(document, o.out.empty() ? o.input : o.out);  // a plan that cannot run is refused here
+  write_document(o, document);
+  if (!o.record.empty()) write_text(o.record, record.dump() + "\n");
+  return ExitCode::ok;
+}
+
 ExitCode import_config(const Options& o) {
-  require_cluster(o.plan.cluster);
-  const import::Import made = import::make_import(o.config, o.sequence, o.approximate);
+  const import::Import made = import::make_import(o.input, o.sequence, o.approximate);
   const nlohmann::ordered_json document = made.document(o.plan);
   prepare_outputs({o.out}, {});  // all inputs have been read by now
   if (o.json) print_json(import::to_json(made, document));
   else log(import::to_text(made));
   if (made.refused) throw InfeasibleError(huggingface::refusals(made.model));
-  const std::string text = document.dump(2) + "\n";
-  if (!o.out.empty()) write_text(o.out, text);
-  else if (!o.json) print_json(text);
+  write_document(o, document.dump(2) + "\n");
   return ExitCode::ok;
+}
+
+ExitCode import_file(const Options& o) {
+  require_cluster(o.plan.cluster);
+  std::string text;
+  if (has_arguments(o.input, text)) return import_options(o, text);
+  if (o.record.empty()) return import_config(o);
+  throw ConfigError(Problem{o.input, "--record", o.record, "needs a log: this file has no arguments", "give the log that Megatron-LM printed"});
 }
 
 }  // namespace
 
 void add_import(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("import", "Turn a model's Hugging Face config.json into a plan's model");
-  command->add_option("CONFIG", o->config, "config.json, or a folder that has one")->required();
+  CLI::App* command = app.add_subcommand("import", "Turn a model's Hugging Face config.json, or Megatron-LM's arguments, into a plan");
+  command->add_option("FILE", o->input, "config.json, or a folder that has one; or a text with Megatron-LM's options, or its log")->required();
   command->add_option("--out", o->out, "write the preset or plan there [stdout]");
   CLI::Option* cluster = command->add_option("--cluster", o->plan.cluster, "write a whole plan, on this cluster preset [the model alone]");
-  command->add_option("--devices", o->plan.devices, "devices of that plan: data-parallel, weights and states sharded (zero_stage 3)")
+  command->add_option("--devices", o->plan.devices, "devices of that plan [arguments: those that they start]; of a config.json, they are data-parallel, weights and states sharded (zero_stage 3) [1]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
-      ->capture_default_str()
       ->needs(cluster);
+  command->add_option("--record", o->record, "of a log: write the plan with the median of its step times, a record for validate [none]");
   command->add_option("--seq-length", o->sequence,
                       "tokens of a training sequence; attention windows that hold all of it are left out [counts: at most 4096; windows: the longest sequence of the model]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27));
   command->add_flag("--approximate", o->approximate, "leave out what a plan cannot say, and tell the error in parameters and FLOPs");
   command->add_flag("--json", o->json, "one JSON object on stdout: origins, features, counts, and the preset or plan as `document`");
   command->footer("A feature that a plan cannot say is refused by name (exit 4). An unknown model type is bad input (exit 3). The report goes to\n"
-                  "stderr. A plan can name the same file itself: \"model\": {\"preset\": \"path/config.json\"}.");
-  command->callback([o, &exit] { exit = import_config(*o); });
+                  "stderr. Let a script print its options: docs/coming-from.md, \"Read your arguments\". A plan can name the same file itself: \"model\": {\"preset\": \"path/config.json\"}.");
+  command->callback([o, &exit] { exit = import_file(*o); });
 }
 
 }  // namespace tandem::program

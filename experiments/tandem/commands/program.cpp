@@ -77,6 +77,7 @@ void fill(CLI::App& app, ExitCode& exit) {
   add_report(app, exit);
   add_calibrate(app, exit);
   add_import(app, exit);
+  add_export(app, exit);
   add_plan(app, exit);
   add_schema(app, exit);
   complete_footers(app);

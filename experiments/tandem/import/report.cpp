@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "experiments/tandem/import/origins.hpp"
 #include "experiments/tandem/import/plan_flops.hpp"
 #include "models/base/text.hpp"
 #include "models/plan/plan.hpp"
@@ -15,62 +16,9 @@ namespace tandem::import {
 namespace {
 
 using huggingface::FieldValue;
-using huggingface::ImportedField;
 using huggingface::MissingFeature;
+using huggingface::ImportedField;
 using nlohmann::ordered_json;
-
-/// The origin of a plan field's value.
-enum class Origin { used, defaulted, derived, architecture };
-
-/// A value made from at most this many fields may be called a copy of one of them. With more, equality may be chance.
-constexpr std::ptrdiff_t kFewFields = 4;
-
-/// The field with the plan's value, if any. Fields of the file come before defaults.
-const FieldValue* same_value(const ImportedField& f) {
-  const auto there = [](const FieldValue& v) { return v.text != "null"; };
-  if (std::count_if(f.value.from.begin(), f.value.from.end(), there) > kFewFields) return nullptr;
-  const FieldValue* found = nullptr;
-  for (const FieldValue& v : f.value.from)
-    if (v.text == value_text(f.value.value()) && (found == nullptr || found->by_default)) found = &v;
-  return found;
-}
-
-Origin origin_of(const ImportedField& f) {
-  if (f.value.from.empty()) return Origin::architecture;
-  const FieldValue* same = same_value(f);
-  if (same == nullptr) return Origin::derived;
-  return same->by_default ? Origin::defaulted : Origin::used;
-}
-
-const char* name(Origin origin) {
-  switch (origin) {
-    case Origin::used: return "used";
-    case Origin::defaulted: return "defaulted";
-    case Origin::derived: return "derived";
-    case Origin::architecture: return "architecture";
-  }
-  return "";
-}
-
-std::string from_text(const ImportedField& f) {
-  if (const FieldValue* same = same_value(f)) return same->field;
-  std::vector<std::string> out;
-  for (const FieldValue& v : f.value.from)
-    if (v.text != "null" || f.value.from.size() == 1) out.push_back(v.field + " " + v.text + (v.by_default ? " (default)" : ""));
-  return list_text(out);
-}
-
-/// A line for each field of this origin, under a title.
-std::string fields_text(const Import& import, Origin origin, const std::string& title) {
-  std::string out;
-  for (const ImportedField& f : import.model.fields) {
-    if (origin_of(f) != origin) continue;
-    const std::string value = value_text(f.value.value());
-    const std::string from = origin == Origin::architecture ? value : padded(value, 14) + "  " + shortened(from_text(f), 90);
-    out += "  " + padded(f.path, 52) + from + "\n";
-  }
-  return out.empty() ? "" : title + "\n" + out;
-}
 
 /// "+0.44 %": the plan's excess.
 std::string share_text(double plan, double model) {
@@ -91,44 +39,6 @@ double counted_parameters(const Import& import) {
 }
 
 double model_flops(const Import& import) { return import.model.counts.training_flops; }
-
-std::string because(const MissingFeature& f) {
-  std::vector<std::string> out;
-  for (const FieldValue& v : f.fields) out.push_back(v.field + " = " + v.text);
-  return list_text(out);
-}
-
-std::string features_text(const Import& import) {
-  std::string out;
-  for (const MissingFeature& f : import.model.features) {
-    out += std::string("  ") + (f.refused ? import.approximate ? "left out: " : "refused: " : "told: ") + f.name;
-    if (!f.fields.empty()) out += " (" + shortened(because(f), 90) + ")";
-    if (f.parameters > 0) out += ", " + count_text(f.parameters) + " parameters";
-    out += "; instead: " + f.instead + "\n";
-  }
-  return out.empty() ? "" : "what a plan cannot say\n" + out;
-}
-
-std::string list_line(const std::string& title, const std::vector<std::string>& names) {
-  return names.empty() ? "" : title + ": " + list_text(names) + "\n";
-}
-
-ordered_json fields_json(const Import& import) {
-  ordered_json out = ordered_json::array();
-  for (const ImportedField& f : import.model.fields) {
-    ordered_json from = ordered_json::array();
-    for (const FieldValue& v : f.value.from) from.push_back({{"field", v.field}, {"value", v.text}, {"by_default", v.by_default}});
-    out.push_back({{"field", f.path}, {"value", f.value.value()}, {"origin", name(origin_of(f))}, {"from", from}});
-  }
-  return out;
-}
-
-ordered_json features_json(const Import& import) {
-  ordered_json out = ordered_json::array();
-  for (const MissingFeature& f : import.model.features)
-    out.push_back({{"name", f.name}, {"because", because(f)}, {"refused", f.refused}, {"instead", f.instead}, {"parameters", f.parameters}});
-  return out;
-}
 
 /// Inserts `value`, keeping the order of the plan's fields.
 void put(ordered_json& object, std::string_view path, const nlohmann::json& value) {
@@ -157,12 +67,13 @@ std::string notes_of(const Import& import) {
 }
 
 ordered_json layout_of(const Import& import, const PlanRequest& plan) {
+  const std::int64_t devices = std::max<std::int64_t>(1, plan.devices);
   return {{"name", import.model.name},
           {"notes", notes_of(import)},
           {"model", section_of(import)},
-          {"parallel", {{"data", plan.devices}, {"zero_stage", plan.devices > 1 ? 3 : 0}}},
-          {"training", {{"seq_length", import.model.counts.sequence}, {"micro_batch_size", 1}, {"global_batch_size", plan.devices}}},
-          {"cluster", {{"preset", plan.cluster}, {"devices", plan.devices}}}};
+          {"parallel", {{"data", devices}, {"zero_stage", devices > 1 ? 3 : 0}}},
+          {"training", {{"seq_length", import.model.counts.sequence}, {"micro_batch_size", 1}, {"global_batch_size", devices}}},
+          {"cluster", {{"preset", plan.cluster}, {"devices", devices}}}};
 }
 
 /// Converts problems of the plan's fields to problems of the configuration's fields that they came from.
@@ -225,11 +136,11 @@ std::string to_text(const Import& import) {
   const huggingface::ImportedModel& m = import.model;
   const double counted = counted_parameters(import);
   std::string out = m.file + ": model type " + m.model_type + "; " + list_text(m.sources) + "\n";
-  out += fields_text(import, Origin::used, "used");
-  out += fields_text(import, Origin::defaulted, "left out by the file: the default of transformers' class");
-  out += fields_text(import, Origin::derived, "derived");
-  out += fields_text(import, Origin::architecture, "fixed by the model type");
-  out += list_line("ignored", m.ignored) + list_line("not known here, ignored", m.unknown) + features_text(import);
+  out += fields_text(m.fields, Origin::used, "used");
+  out += fields_text(m.fields, Origin::defaulted, "left out by the file: the default of transformers' class");
+  out += fields_text(m.fields, Origin::derived, "derived");
+  out += fields_text(m.fields, Origin::architecture, "fixed by the model type");
+  out += list_line("ignored", m.ignored) + list_line("not known here, ignored", m.unknown) + features_text(m.features, import.approximate);
   out += "parameters\n  " + padded("of the model", 22) + count_text(m.counts.parameters);
   if (m.counts.text_parameters != m.counts.parameters) out += " (" + count_text(m.counts.text_parameters) + " of the language model)";
   if (m.counts.mtp_parameters > 0) out += "\n  " + padded("of its MTP modules", 22) + count_text(m.counts.mtp_parameters);
@@ -257,7 +168,7 @@ std::string to_json(const Import& import, const ordered_json& document) {
   const ordered_json out = {
       {"schema_version", 1}, {"file", m.file}, {"model_type", m.model_type}, {"sources", m.sources},
       {"status", import.refused ? "refused" : huggingface::refusals(m).empty() ? "read" : "approximated"},
-      {"fields", fields_json(import)}, {"ignored", m.ignored}, {"unknown", m.unknown}, {"features", features_json(import)},
+      {"fields", fields_json(m.fields)}, {"ignored", m.ignored}, {"unknown", m.unknown}, {"features", features_json(m.features)},
       {"parameters", {{"model", m.counts.parameters}, {"language_model", m.counts.text_parameters}, {"mtp_modules", m.counts.mtp_parameters}, {"plan", import.plan_parameters},
                       {"relative_error", m.counts.text_complete ? ordered_json(plan / text - 1) : ordered_json()}}},
       {"active_parameters", import.mixture ? ordered_json(active_parameters(*import.mixture)) : ordered_json()},

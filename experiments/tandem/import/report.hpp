@@ -13,7 +13,7 @@ namespace tandem::import {
 /// Asks for a whole plan instead of a model preset.
 struct PlanRequest {
   std::string cluster;       ///< empty: make a model preset
-  std::int64_t devices = 1;
+  std::int64_t devices = 0;  ///< 0: not said
 };
 
 /// A model and the plan made from it. FLOPs are those of a token's forward and backward pass.

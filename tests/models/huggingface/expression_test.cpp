@@ -103,3 +103,14 @@ TEST_CASE("an expression that cannot be read is refused where it stops making se
   CHECK(refusal("$a 2") == "cannot be read at \"2\"");
   CHECK(refusal("") == "cannot be read at \"\"");
 }
+
+TEST_CASE("letters, words and entries of lists") {
+  CHECK(value("one_in(4, 'r', 'a')") == "rrra");
+  CHECK(value("one_in(1, 'r', 'a')") == "a");
+  CHECK(value("reworded($list, 1, 'one', 2, 'two')") == json({"one", "two", "one"}));
+  CHECK(value("reworded($text, 'xy', 'z')") == json({"z"}));
+  CHECK(value("reworded($list, 1, 'one')").is_null());
+  CHECK(value("entry($list, 1)") == 2);
+  CHECK(value("entry($list, 3)").is_null());
+  CHECK(value("entry($text, 0)").is_null());
+}

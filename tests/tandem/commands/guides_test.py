@@ -65,7 +65,7 @@ class Guides(unittest.TestCase):
     def follow(self, name):
         root, printed = self.place(), ""
         for language, content, before in blocks((SOURCE / "docs" / name).read_text(encoding="utf-8")):
-            if language == "json":
+            if language == "json" or FILE.search(before):
                 (root / FILE.search(before).group(1)).write_text(content)
             elif language == "console":
                 printed = self.run_lines(root, content.strip().split("\n"))

@@ -1,0 +1,44 @@
+#pragma once
+// Reads a framework's arguments from a text: options as given to a program, or the block of arguments that it prints when it starts.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "models/base/json.hpp"
+
+namespace tandem::arguments {
+
+/// Arguments by name, and how the text spelled them.
+struct Arguments {
+  std::shared_ptr<nlohmann::json> values;  ///< an object, by name in the framework's program: "num_layers"
+  std::string program;                     ///< "pretrain_gpt.py"; empty if the text names none
+  bool printed = false;                    ///< read from a block that the program printed, with its defaults
+};
+
+/// Name of an argument in its program, and whether the option makes it false ("--disable-bias-linear": add_bias_linear).
+struct ArgumentName {
+  std::string name;
+  bool switches_off = false;
+};
+
+/// The argument of an option, given without its dashes: "num-layers".
+using ArgumentNames = std::function<ArgumentName(const std::string& option)>;
+
+/// Whether a text looks like arguments: it has an option or a printed block.
+bool looks_like_arguments(std::string_view text);
+
+/// Reads options ("--num-layers 96 --swiglu"), with quotes, backslashes and comments as a shell reads them, or the last printed
+/// block ("num_layers ......... 96"). A text value becomes null, a boolean, a number, a list or a text. The last of equal options
+/// counts. Throws ConfigError for a text without arguments, an open quote, or an unexpanded `$NAME`.
+Arguments read_arguments(std::string_view text, const ArgumentNames& names, const std::string& file);
+
+/// The value of one word: None, True, 12, 1e-4, [1, 2], ([0]*3+[1]*58), 128,0, or a text.
+nlohmann::json argument_value(const std::string& word);
+
+/// Layers of each pipeline chunk of a layout such as "Et*3|(tt|)*29,m|L" (Megatron-LM: PipelineParallelLayerLayout): the number of
+/// `t` between bars. Null for a text that is no layout.
+nlohmann::json layout_layers(const std::string& layout);
+
+}  // namespace tandem::arguments

@@ -1,0 +1,32 @@
+#pragma once
+// Converts a plan to a framework's options.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/arguments/table.hpp"
+#include "models/plan/plan.hpp"
+
+namespace tandem::arguments {
+
+/// Options of a program and of its launcher, each with its value; empty for a switch.
+struct ExportedOptions {
+  using Option = std::pair<std::string, std::string>;
+  std::vector<Option> launcher;  ///< "--nnodes", "8"
+  std::vector<Option> options;
+  std::string program;
+
+  /// The command, an option a line, each line but the last with a backslash behind it.
+  std::string command() const;
+};
+
+/// Options that say `plan`. `devices_per_node`: of its cluster.
+ExportedOptions export_plan(const Plan& plan, const Table& table, std::int64_t devices_per_node);
+
+/// Fields in which a plan read from `options` would differ from `plan`, as "field: ours, theirs": what the framework's options do
+/// not say. Names and notes are left out. `context`: as for parsing.
+std::vector<std::string> unsaid_fields(const Plan& plan, const ExportedOptions& options, const Table& table,
+                                       const PlanContext& context);
+
+}  // namespace tandem::arguments

@@ -1,0 +1,38 @@
+#pragma once
+// Converts a framework's arguments to a plan, and lists what a plan cannot say.
+
+#include <string>
+#include <vector>
+
+#include "models/arguments/table.hpp"
+#include "models/huggingface/imported_model.hpp"
+
+namespace tandem::arguments {
+
+/// What a plan needs beside the arguments.
+struct PlanNeeds {
+  std::string cluster;        ///< a preset's name or path
+  std::int64_t devices = 0;   ///< 0: as many as the arguments start
+};
+
+struct ImportedPlan {
+  std::string file;
+  std::string stack;
+  std::vector<std::string> sources;
+  bool printed = false;                              ///< a program printed the arguments, with its own defaults
+  std::vector<huggingface::ImportedField> fields;    ///< in the order of the plan's fields
+  std::vector<huggingface::MissingFeature> features;
+  std::vector<std::string> ignored;                  ///< arguments that change no operation
+  std::vector<std::string> unsaid;                   ///< arguments that no plan's field says, not at their default
+  std::vector<std::string> unknown;                  ///< arguments that the framework does not have, with the nearest option
+  std::shared_ptr<const nlohmann::ordered_json> document;  ///< a plan file
+};
+
+/// Reads the arguments in `text`, which came from `file`. Throws ConfigError for a text without arguments, or one that lacks what
+/// a plan needs; InfeasibleError for another program than the table's. Features that a plan cannot say are left to the caller.
+ImportedPlan import_arguments(const std::string& text, const std::string& file, const Table& table, const PlanNeeds& needs);
+
+/// One problem for each refused feature.
+std::vector<Problem> refusals(const ImportedPlan& plan);
+
+}  // namespace tandem::arguments

@@ -1,0 +1,93 @@
+#include "models/arguments/stage_layers.hpp"
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "models/arguments/argument_text.hpp"
+#include "models/base/error.hpp"
+
+namespace tandem::arguments {
+namespace {
+
+using nlohmann::json;
+
+std::int64_t whole(const json& v, const char* what) {
+  if (v.is_number_integer() && v.get<std::int64_t>() >= 0 && v.get<std::int64_t>() <= 100'000) return v.get<std::int64_t>();
+  throw ConfigError(Problem{"", "", value_text(v), std::string(what) + " must be a whole number from 0 to 100000", "give one"});
+}
+
+/// `layers` in `parts` equal parts.
+std::int64_t divided(std::int64_t layers, std::int64_t parts, const char* what) {
+  if (parts > 0 && layers >= 0 && layers % parts == 0) return layers / parts;
+  throw ConfigError(Problem{"", "", std::to_string(layers), std::string(what) + " do not divide into " + std::to_string(parts) + " equal parts",
+                            "give a number of layers, stages and chunks that divide"});
+}
+
+/// The chunks of stages with so many layers each.
+std::vector<std::int64_t> chunks_of(const std::vector<std::int64_t>& stages, std::int64_t chunks) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t c = 0; c < chunks; ++c)
+    for (const std::int64_t layers : stages) out.push_back(divided(layers, chunks, "a stage's layers"));
+  return out;
+}
+
+json stage_layers(const std::vector<json>& a) {
+  const std::int64_t layers = whole(a[0], "layers"), stages = whole(a[1], "stages"), chunks = whole(a[2], "chunks");
+  std::int64_t left = layers, others = stages;
+  for (const json& end : {a[3], a[4]})
+    if (!end.is_null()) left -= whole(end, "a stage's layers"), --others;
+  std::vector<std::int64_t> each(static_cast<std::size_t>(stages), others > 0 ? divided(left, others, "the layers of the other stages") : 0);
+  if (each.empty()) return json::array();
+  if (!a[3].is_null()) each.front() = whole(a[3], "a stage's layers");
+  if (!a[4].is_null()) each.back() = whole(a[4], "a stage's layers");
+  return chunks_of(each, chunks);
+}
+
+json ends_as_layers(const std::vector<json>& a) {
+  const std::int64_t layers = whole(a[0], "layers"), parts = whole(a[1], "stages") * whole(a[2], "chunks");
+  const std::int64_t embedding = a[3] == true ? 1 : 0, loss = a[4] == true ? 1 : 0;
+  const std::int64_t each = divided(layers + embedding + loss, parts, "layers with the ends");
+  std::vector<std::int64_t> out(static_cast<std::size_t>(parts), each);
+  out.front() -= embedding;
+  out.back() -= loss;
+  return out;
+}
+
+/// `mtp` modules stand on the last chunk.
+json layout_text(const json& layers, const json& mtp) {
+  std::string out = "E";
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::int64_t n = whole(layers[i], "a chunk's layers");
+    out += i > 0 ? "|" : "";
+    if (n > 0) out += n > 1 ? "t*" + std::to_string(n) : "t";
+  }
+  return out + std::string(static_cast<std::size_t>(whole(mtp, "modules of multi-token prediction")), 'm') + "L";
+}
+
+/// The values with `between` between them.
+json joined(const std::vector<json>& a, const char* between) {
+  std::string out;
+  for (const json& v : a) out += (out.empty() ? "" : between) + value_text(v);
+  return out;
+}
+
+/// "([0]*3+[1]*58)": zeros, and ones up to `all`.
+json zeros_and_ones(const json& zeros, const json& all) {
+  const std::int64_t n = whole(zeros, "layers"), ones = whole(all, "layers") - n;
+  return "([0]*" + std::to_string(n) + "+[1]*" + std::to_string(ones) + ")";
+}
+
+}  // namespace
+
+json stage_call(const std::string& name, const std::vector<json>& a) {
+  if (name == "stage_layers" && a.size() == 5) return stage_layers(a);
+  if (name == "ends_as_layers" && a.size() == 5) return ends_as_layers(a);
+  if (name == "layout_layers" && a.size() == 1) return a[0].is_string() ? layout_layers(a[0].get<std::string>()) : json();
+  if (name == "layout_text" && a.size() == 2) return a[0].is_array() ? layout_text(a[0], a[1]) : json();
+  if (name == "zeros_and_ones" && a.size() == 2) return zeros_and_ones(a[0], a[1]);
+  if (name == "comma_text") return joined(a, ",");
+  if (name == "list") return json(a);
+  throw ContractError("a framework's table calls a function that is not there");
+}
+
+}  // namespace tandem::arguments

@@ -1,0 +1,35 @@
+#pragma once
+// A framework's table: how its arguments say a plan, and a plan its arguments.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/arguments/argument_text.hpp"
+
+namespace tandem::arguments {
+
+/// Folder of the tables, for find_preset.
+inline constexpr const char* kFolder = "models/arguments";
+
+struct Table {
+  std::string stack;                               ///< the stack that a plan gets
+  std::shared_ptr<const nlohmann::json> document;  ///< keys: models/arguments/README.md; `defaults` has those of all options
+  std::shared_ptr<const nlohmann::json> options;   ///< option without its dashes: [name in the program, default]
+
+  /// The argument of an option; of one that is unknown, its name with underscores.
+  ArgumentName argument(const std::string& option) const;
+  /// Whether the framework has an argument of this name.
+  bool has(const std::string& name) const;
+  /// The known option most likely meant by an argument's name, with its dashes. Empty if none is near.
+  std::string nearest_option(const std::string& name) const;
+  std::vector<std::string> sources() const;
+};
+
+/// Throws ConfigError for an unknown framework; the message lists the known ones.
+Table read_table(const std::string& framework);
+
+/// Frameworks that have a table, sorted.
+std::vector<std::string> known_frameworks();
+
+}  // namespace tandem::arguments

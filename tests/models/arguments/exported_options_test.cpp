@@ -1,0 +1,89 @@
+#include "models/arguments/exported_options.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tests/catch.hpp"
+#include "tests/models/arguments/cases.hpp"
+#include "tests/source_dir.hpp"
+#include "topology/plan_reader.hpp"
+
+using namespace tandem;
+using nlohmann::json;
+
+namespace {
+
+const arguments::Table& table() {
+  static const arguments::Table read = arguments::read_table("megatron-core");
+  return read;
+}
+
+Plan plan_of(const json& changes) {
+  json document = {{"stack", "megatron-core"},
+                   {"model", {{"num_layers", 8}, {"hidden_size", 1024}, {"num_attention_heads", 16}, {"vocab_size", 50257}}},
+                   {"training", {{"seq_length", 2048}, {"micro_batch_size", 1}, {"global_batch_size", 64}}},
+                   {"cluster", {{"preset", "dgx-h100"}, {"devices", 32}}}};
+  document.merge_patch(changes);
+  return parse_plan(document.dump(), "plan.json");
+}
+
+std::vector<std::string> unsaid(const Plan& plan) {
+  return arguments::unsaid_fields(plan, arguments::export_plan(plan, table(), 8), table(), PlanContext{generation_of});
+}
+
+}  // namespace
+
+TEST_CASE("a plan is exported as the command that starts it") {
+  const Plan plan = plan_of({{"parallel", {{"tensor", 2}, {"pipeline", 4}, {"zero_stage", 1}, {"sequence_parallel", true}}},
+                             {"training", {{"recompute", "full"}, {"clip_grad", 0.5}}}});
+  const std::string command = arguments::export_plan(plan, table(), 8).command();
+  CHECK(command.starts_with("torchrun --nnodes 4 --nproc-per-node 8 pretrain_gpt.py \\\n  --num-layers 8 \\\n"));
+  for (const char* line : {"--tensor-model-parallel-size 2", "--pipeline-model-parallel-size 4", "--sequence-parallel", "--use-distributed-optimizer",
+                           "--recompute-granularity full", "--recompute-method uniform", "--recompute-num-layers 1", "--bf16", "--clip-grad 0.5",
+                           "--make-vocab-size-divisible-by 128", "--global-batch-size 64"})
+    CHECK(command.find(std::string("  ") + line + " \\\n") != std::string::npos);
+  CHECK(command.find("--swiglu") == std::string::npos);
+}
+
+TEST_CASE("what options say comes back") {
+  const std::vector<json> all = {
+      {{"model", {{"activation", "swiglu"}, {"normalization", "rmsnorm"}, {"position_embedding", "rope"}, {"rope_theta", 5e5}, {"linear_bias", false},
+                  {"num_kv_heads", 4}, {"tie_embeddings", false}, {"qk_norm", "head"}}}},
+      {{"model", {{"window", {{"size", 128}, {"layers", "wf"}}}, {"attention_sinks", true}}}},
+      {{"model", {{"latent", {{"kv_rank", 512}, {"query_rank", 768}, {"rotary_dim", 64}}}, {"head_dim", 192}, {"position_embedding", "rope"}}}},
+      {{"model", {{"moe", {{"num_experts", 16}, {"experts_per_token", 4}, {"ffn_hidden_size", 512}, {"num_shared_experts", 2}, {"first_dense_layers", 1},
+                           {"router_scores", "sigmoid"}, {"weight_scale", 2.5}, {"expert_groups", 4}, {"groups_per_token", 2}, {"group_score", "top2"},
+                           {"balance_rate", 1e-3}}}, {"mtp", {{"num_layers", 1}}}}},
+       {"parallel", {{"expert", 8}, {"token_dispatcher", "deepep"}}}},
+      {{"parallel", {{"pipeline", 4}, {"pipeline_split", {1, 3, 3, 1}}}}},
+      {{"parallel", {{"pipeline", 2}, {"virtual_pipeline", 2}, {"schedule", "interleaved"}, {"overlap_p2p", false}}}},
+      {{"parallel", {{"tensor", 2}, {"sequence_parallel", true}, {"tensor_overlap", true}, {"rank_order", "tp-cp-ep-pp-dp"}}}},
+      {{"parallel", {{"context", 2}, {"context_mode", "ulysses"}, {"zero_stage", 1}, {"zero_group", 8}}}},
+      {{"parallel", {{"zero_stage", 3}, {"overlap_grad_reduce", true}, {"overlap_param_gather", true}}}},
+      {{"parallel", {{"zero_stage", 1}, {"offload", {{"optimizer", true}, {"ratio", 0.5}}}}}},
+      {{"training", {{"precision", "fp8_block"}, {"dropout", {{"hidden", 0}, {"attention", 0}}}}}},
+      {{"training", {{"precision", "fp16"}, {"loss_scale", {{"initial", 65536}}}, {"dtypes", {{"gradients", "fp32"}, {"gradient_reduce", "fp32"}}}}}},
+      {{"training", {{"recompute", "selective"}, {"recompute_modules", {"core_attention", "mlp"}}, {"attention_kernel", "flash2"}, {"flash_attention", true}}}},
+      {{"training", {{"learning_rate_decay", "cosine"}, {"decay_over", 500}, {"warmup", 10}, {"steps", 400}, {"min_learning_rate", 1e-5}}}},
+      {{"training", {{"learning_rate_unit", "samples"}, {"learning_rate_decay", "linear"}, {"decay_over", 5000}, {"steps", 100}}}},
+      {{"training", {{"learning_rate_decay", "linear"}, {"decay_start", 300}, {"steps", 400}}}},
+      {{"training", {{"batch_rampup", {{"start", 32}, {"increment", 32}, {"samples", 640}}}, {"optimizer", "sgd"}, {"momentum", 0.9}}}},
+  };
+  for (const json& changes : all) {
+    CAPTURE(changes.dump());
+    CHECK(unsaid(plan_of(changes)) == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("a field that no option says is named with both values") {
+  CHECK(unsaid(plan_of({{"model", {{"logit_soft_cap", 30}}}})) == std::vector<std::string>{"model.logit_soft_cap: 30.0, read back as 0.0"});
+  const std::vector<std::string> bubbles = unsaid(plan_of({{"parallel", {{"pipeline", 4}, {"schedule", "zb-h1"}}}}));
+  CHECK(std::find(bubbles.begin(), bubbles.end(), "parallel.schedule: \"zb-h1\", read back as \"1f1b\"") != bubbles.end());
+}
+
+TEST_CASE("example plans of Megatron-LM are exported whole") {
+  for (const char* name : {"gpt3-175b-1024", "llama2-13b-a100-32", "llama2-70b-a100-1024", "llama3-405b-16384", "megatron-1t-3072"}) {
+    CAPTURE(name);
+    CHECK(unsaid(load_plan(tests::source_dir() + "/experiments/plans/" + name + ".json")) == std::vector<std::string>{});
+  }
+}

@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "models/base/error.hpp"
+#include "tests/catch.hpp"
+#include "tests/models/arguments/cases.hpp"
+
+using namespace tandem;
+using namespace tandem::tests;
+using nlohmann::json;
+
+namespace {
+
+/// A plan's field by its path; null if the plan does not say it.
+json said(const std::string& more, std::string path, std::int64_t devices = 0) {
+  std::replace(path.begin(), path.end(), '.', '/');
+  const json document = json::parse(imported(some_options(more), devices).document->dump());
+  const json::json_pointer pointer("/" + path);
+  return document.contains(pointer) ? document[pointer] : json();
+}
+
+std::string refused(const std::string& more) {
+  const std::vector<Problem> problems = arguments::refusals(imported(some_options(more)));
+  return problems.empty() ? "" : problems.front().message();
+}
+
+}  // namespace
+
+TEST_CASE("arguments of GPT-3 175B give its plan") {
+  const json got = json::parse(imported("--nproc_per_node 8 --nnodes 128 --num-layers 96 --hidden-size 12288 --num-attention-heads 96 --seq-length 2048 "
+                                        "--max-position-embeddings 2048 --micro-batch-size 1 --global-batch-size 1536 --train-iters 500000 "
+                                        "--adam-beta2 0.95 --init-method-std 0.006 --fp16 --lr 6e-5 --lr-decay-style cosine --min-lr 6e-6 "
+                                        "--lr-warmup-fraction .001 --lr-decay-iters 430000 --tensor-model-parallel-size 8 "
+                                        "--pipeline-model-parallel-size 16 --vocab-size 50257").document->dump());
+  CHECK(got["cluster"] == json({{"preset", "dgx-h100"}, {"devices", 1024}}));
+  CHECK(got["stack"] == "megatron-core");
+  CHECK(got["model"]["ffn_hidden_size"] == 49152);
+  CHECK(got["model"]["pad_vocab_to"] == 1024);
+  CHECK(got["parallel"]["zero_stage"] == 0);
+  CHECK(got["training"]["precision"] == "fp16");
+  CHECK(got["training"]["warmup"] == 430);
+  CHECK(got["training"]["dropout"]["hidden"] == 0.1);
+  CHECK(got["training"]["weight_decay"] == 0.01);
+}
+
+TEST_CASE("options say the fields of docs/coming-from.md") {
+  CHECK(said("--swiglu", "model.activation") == "swiglu");
+  CHECK(said("--swiglu", "model.ffn_hidden_size") == 2688);  // floor(8 x 1024 / 3 / 64) x 64
+  CHECK(said("--group-query-attention --num-query-groups 4", "model.num_kv_heads") == 4);
+  CHECK(said("--num-query-groups 4", "model.num_kv_heads").is_null());
+  CHECK(said("--disable-bias-linear --add-qkv-bias", "model.linear_bias") == false);
+  CHECK(said("--disable-bias-linear --add-qkv-bias", "model.qkv_bias") == true);
+  CHECK(said("--window-size 127,0 --window-attn-skip-freq 4", "model.window.size") == 128);
+  CHECK(said("--window-size 127,0 --window-attn-skip-freq 4", "model.window.layers") == "wwwf");
+  CHECK(said("--num-experts 8 --moe-layer-freq ([0]*1+[1]*7)", "model.moe.first_dense_layers") == 1);
+  CHECK(said("--num-experts 8", "parallel.token_dispatcher") == "allgather");
+  CHECK(said("--num-experts 8 --moe-router-load-balancing-type none --moe-aux-loss-coeff 0.1", "model.moe.aux_loss") == 0);
+  CHECK(said("--multi-latent-attention --qk-layernorm", "model.head_dim") == 192);
+  CHECK(said("--use-distributed-optimizer", "parallel.zero_stage") == 1);
+  CHECK(said("--use-megatron-fsdp --use-distributed-optimizer", "parallel.zero_stage") == 3);
+  CHECK(said("--sequence-parallel", "parallel.sequence_parallel") == false);  // one tensor rank
+  CHECK(said("--context-parallel-size 2 --cp-comm-type a2a", "parallel.context_mode") == "ulysses");
+  CHECK(said("--num-distributed-optimizer-instances 4", "parallel.zero_group") == 2);
+  CHECK(said("--recompute-activations", "training.recompute") == "selective");
+  CHECK(said("--recompute-granularity selective --recompute-modules core_attn moe_act", "training.recompute_modules") == json({"core_attention", "moe_activation"}));
+  CHECK(said("--fp8-format hybrid --fp8-recipe blockwise", "training.precision") == "fp8_block");
+  CHECK(said("--grad-reduce-in-bf16", "training.dtypes.gradients") == "bf16");
+  CHECK(said("--attention-backend unfused", "training.flash_attention") == false);
+  CHECK(said("--train-samples 6400", "training.steps") == 100);
+  CHECK(said("--lr 1e-4 --lr-decay-style WSD --lr-wsd-decay-style linear --train-iters 1000 --lr-wsd-decay-iters 100", "training.decay_start") == 900);
+  CHECK(said("", "cluster.devices", 16) == 16);
+}
+
+TEST_CASE("layers of stages are split as options say") {
+  const std::string stages = "--pipeline-model-parallel-size 4 ";
+  CHECK(said(stages, "parallel.pipeline_split").is_null());
+  CHECK(said(stages + "--decoder-first-pipeline-num-layers 1 --decoder-last-pipeline-num-layers 1", "parallel.pipeline_split") == json({1, 3, 3, 1}));
+  CHECK(said("--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --num-layers 6 "
+             "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split", "parallel.pipeline_split") == json({1, 2, 2, 1}));
+  CHECK(said(stages + "--pipeline-model-parallel-layout Ett|t*3|tt|tL", "parallel.pipeline_split") == json({2, 3, 2, 1}));
+  CHECK(said("--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 2", "parallel.virtual_pipeline") == 2);
+  CHECK(said("--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 2", "parallel.schedule") == "interleaved");
+  CHECK_THROWS_AS(said(stages + "--decoder-first-pipeline-num-layers 1", "parallel.pipeline"), ConfigError);  // 7 layers on 3 stages
+}
+
+TEST_CASE("what no plan says is refused, told, ignored or unknown by name") {
+  CHECK(refused("--hybrid-layer-pattern M-M*").find("not implemented: a pattern of Mamba and other layers") != std::string::npos);
+  CHECK(refused("--optimizer muon").find("optimizer = \"muon\"") != std::string::npos);
+  CHECK(refused("--recompute-granularity selective --recompute-modules shared_experts").find("recomputation of one of these modules") != std::string::npos);
+  CHECK(refused("--delay-wgrad-compute").empty());
+  const arguments::ImportedPlan got = imported(some_options("--delay-wgrad-compute --log-interval 1 --moe-z-loss-coeff 1e-3 --hiden-dropout 0 --use-ring-exchange-p2p"));
+  CHECK(got.features.size() == 1);
+  CHECK(got.ignored == std::vector<std::string>{"log_interval", "moe_z_loss_coeff"});
+  CHECK(got.unsaid == std::vector<std::string>{"use_ring_exchange_p2p"});
+  CHECK(got.unknown == std::vector<std::string>{"hiden_dropout (the nearest is --hidden-dropout)"});
+}
+
+TEST_CASE("other programs and missing facts are refused") {
+  CHECK_THROWS_AS(imported("pretrain_t5.py " + some_options().substr(some_options().find("--num-layers"))), InfeasibleError);
+  const auto problem = [](const std::string& options) {
+    try {
+      imported(options);
+      return std::string();
+    } catch (const ConfigError& e) {
+      return e.problems().front().message();
+    }
+  };
+  CHECK(problem("--num-layers 8").find("nothing says on how many devices the program runs; give --devices N") != std::string::npos);
+  CHECK(problem("--world-size 8 --num-layers 8").find("vocab_size: is missing") != std::string::npos);
+}

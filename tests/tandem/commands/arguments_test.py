@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Megatron-LM's options and logs become plans and records, and plans become options."""
+import json
+import pathlib
+
+import tandem
+from tandem import WithFolder, run, tandem_json
+
+OPTIONS = """torchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py --num-layers 8 --hidden-size 1024 --num-attention-heads 16
+  --seq-length 2048 --max-position-embeddings 2048 --vocab-size 50257 --micro-batch-size 1 --global-batch-size 64 --bf16
+  --tensor-model-parallel-size 2 --use-distributed-optimizer --save /checkpoints --delay-wgrad-compute\n"""
+
+
+def printed(values, times):
+    """A log: the block of arguments and lines of iterations."""
+    block = "".join(f"[rank0]:  {name} {'.' * (48 - len(name))} {value}\n" for name, value in sorted(values.items()))
+    lines = "".join(f" iteration {i + 1}/ 9 | elapsed time per iteration (ms): {ms} | lm loss: 1.0\n" for i, ms in enumerate(times))
+    return f"------------- arguments -------------\n{block}------------- end of arguments -------------\n{lines}"
+
+
+LOG = {"num_layers": 8, "hidden_size": 1024, "num_attention_heads": 16, "seq_length": 2048, "max_position_embeddings": 2048,
+       "padded_vocab_size": 50304, "micro_batch_size": 1, "global_batch_size": 64, "bf16": True, "world_size": 16, "kv_channels": 64,
+       "tensor_model_parallel_size": 2, "use_distributed_optimizer": True, "num_query_groups": 1, "attention_backend": "AttnBackend.auto",
+       "adlr_autoresume_interval": 1000, "data_parallel_size": 8, "params_dtype": "torch.bfloat16"}
+
+
+class Arguments(WithFolder):
+    def test_options_become_a_plan_that_is_simulated_and_goes_back(self):
+        options = self.folder.file("run.args", OPTIONS)
+        code, out, err = run("import", options, "--cluster", "dgx-h100", "--out", self.path("run.json"))
+        self.assertEqual((code, out), (0, ""), err)
+        self.assertRegex(err, r"used\n(.*\n)*  parallel\.tensor +2 +tensor_model_parallel_size\n")
+        self.assertRegex(err, r"left out: the framework's default\n(.*\n)*  training\.dropout\.hidden +0\.1 +hidden_dropout\n")
+        self.assertIn("changes no operation: save\n", err)
+        self.assertIn("  told: weight gradients put off until the exchange of tokens (delay_wgrad_compute = true)", err)
+        self.assertEqual(tandem_json("simulate", self.path("run.json"))["plan"]["parallel"]["data"], 8)
+        code, out, err = run("export", self.path("run.json"), "--to", "megatron-core")
+        self.assertEqual((code, err), (0, ""))
+        self.assertTrue(out.startswith("torchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py \\\n  --num-layers 8 \\\n"), out)
+        told = tandem_json("export", self.path("run.json"), "--to", "megatron-core")
+        self.assertIn({"option": "--tensor-model-parallel-size", "value": "2"}, told["options"])
+        self.assertEqual((told["unsaid"], told["command"]), ([], out))
+        again = tandem_json("import", self.folder.file("again.args", out), "--cluster", "dgx-h100")["document"]
+        first = json.loads(pathlib.Path(self.path("run.json")).read_text())
+        for section in ("parallel", "training"):
+            self.assertEqual({**again[section], **first[section]}, again[section])
+
+    def test_a_log_becomes_a_plan_and_a_record(self):
+        log = self.folder.file("train.log", printed(LOG, [9000, 410, 400, 430]) + "[Rank 1] memory (MB) | max allocated: 2048.0 |\n")
+        code, _, err = run("import", log, "--cluster", "dgx-h100", "--out", self.path("run.json"), "--record", self.path("runs.jsonl"))
+        self.assertEqual(code, 0, err)
+        self.assertNotIn("adlr_autoresume_interval", err)  # it has its default
+        record = json.loads(pathlib.Path(self.path("runs.jsonl")).read_text())
+        self.assertEqual(record["measured"], {"step_time_s": 0.41, "peak_memory_bytes": 2 << 30, "peak_memory_kind": "allocated"})
+        judged = tandem_json("validate", self.path("runs.jsonl"))["records"]
+        self.assertEqual([(r["id"], r["measured_step_time_s"]) for r in judged], [("train", 0.41)])
+
+    def test_what_cannot_be_said_is_refused_by_name(self):
+        options = self.folder.file("run.args", OPTIONS + "--optimizer muon --hiden-dropout 0")
+        code, _, err = run("import", options, "--cluster", "dgx-h100")
+        self.assertEqual(code, 4)
+        self.assertIn('optimizer = "muon": not implemented: this optimizer', err)
+        self.assertIn("no argument of the framework that is known here: hiden_dropout (the nearest is --hidden-dropout)", err)
+        code, out, _ = run("import", options, "--cluster", "dgx-h100", "--approximate")
+        self.assertEqual((code, json.loads(out)["training"]["optimizer"]), (0, "adamw"))
+        plan = json.loads(out)
+        plan["model"]["logit_soft_cap"] = 30
+        code, out, err = run("export", self.folder.file("plan.json", json.dumps(plan)), "--to", "megatron-core")
+        self.assertEqual((code, out), (4, ""))
+        self.assertIn("model.logit_soft_cap = 30.0, read back as 0.0: no option of megatron-core says it", err)
+        code, out, err = run("export", self.path("plan.json"), "--to", "megatron-core", "--approximate")
+        self.assertEqual(code, 0)
+        self.assertIn("no option of megatron-core says model.logit_soft_cap", err)
+
+    def test_bad_inputs_are_refused(self):
+        for text, more, code, part in ((OPTIONS, [], 3, "--cluster: is missing"),
+                                       ("#!/bin/sh\n" + OPTIONS, ["--cluster", "dgx-h100"], 3, "begins a script, which only its shell can read"),
+                                       (OPTIONS, ["--cluster", "dgx-h100", "--record", self.path("r")], 3, "nothing was measured"),
+                                       (OPTIONS.replace("gpt.py", "t5.py"), ["--cluster", "dgx-h100"], 4, "program = pretrain_t5.py"),
+                                       (OPTIONS.replace("-size 64", "-size 60"), ["--cluster", "dgx-h100"], 4, "training.global_batch_size")):
+            with self.subTest(part):
+                got, _, err = run("import", self.folder.file("bad.args", text), *more)
+                self.assertEqual(got, code, err)
+                self.assertIn(part, err)
+
+
+if __name__ == "__main__":
+    tandem.main()
