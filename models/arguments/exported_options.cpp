@@ -1,5 +1,6 @@
 #include "models/arguments/exported_options.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -37,14 +38,45 @@ std::string words_of(const json& value) {
   return out;
 }
 
-std::vector<ExportedOptions::Option> evaluated(const json& rows, TableFacts& facts) {
-  std::vector<ExportedOptions::Option> out;
+using Values = std::vector<std::pair<std::string, json>>;
+
+/// Options that say something, with their values.
+Values evaluated(const json& rows, TableFacts& facts) {
+  Values out;
   for (const json& row : rows) {
-    const json value = facts.value(row.at(1).get<std::string>()).value();
-    if (value.is_null() || value == false) continue;
-    out.emplace_back(row.at(0).get<std::string>(), value == true ? "" : words_of(value));
+    json value = facts.value(row.at(1).get<std::string>()).value();
+    if (!value.is_null()) out.emplace_back(row.at(0).get<std::string>(), std::move(value));
   }
   return out;
+}
+
+std::vector<ExportedOptions::Option> as_options(const Values& values) {
+  std::vector<ExportedOptions::Option> out;
+  for (const auto& [name, value] : values)
+    if (value != false) out.emplace_back(name, value == true ? "" : words_of(value));
+  return out;
+}
+
+std::string command_of(const ExportedOptions& made) {
+  const auto line = [](const ExportedOptions::Option& o) { return o.first + (o.second.empty() ? "" : " " + o.second); };
+  std::string out = "torchrun";
+  for (const ExportedOptions::Option& o : made.launcher) out += " " + line(o);
+  out += " " + made.program;
+  for (const ExportedOptions::Option& o : made.options) out += " \\\n  " + line(o);
+  return out + "\n";
+}
+
+void put(nlohmann::ordered_json& object, std::string_view path, const json& value) {
+  const std::size_t dot = path.find('.');
+  const std::string key(path.substr(0, dot));
+  if (dot == std::string_view::npos) object[key] = value;
+  else put(object[key], path.substr(dot + 1), value);
+}
+
+std::string file_of(const Values& values) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  for (const auto& [path, value] : values) put(out, path, value);
+  return out.dump(2) + "\n";
 }
 
 /// Fields and values of a completed plan, dotted.
@@ -63,6 +95,22 @@ bool beside(const std::string& path) {
          (path.starts_with("cluster.") && path != "cluster.devices");
 }
 
+bool any_covers(const std::vector<std::string>& patterns, const std::string& path) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& p) {
+    return p.ends_with('*') ? path.starts_with(p.substr(0, p.size() - 1)) : p == path;
+  });
+}
+
+/// Adds the plan's own fields where a file never says them.
+void put_elsewhere(nlohmann::ordered_json& document, const Plan& plan, const std::vector<std::string>& elsewhere) {
+  std::vector<std::pair<std::string, json>> fields;
+  const json ours = json::parse(to_json(plan));
+  collect(ours, "", fields);
+  document.erase("model");
+  for (const auto& [path, value] : fields)
+    if (any_covers(elsewhere, path)) put(document, path, value);
+}
+
 /// Writes what can be said in two ways in one: shared experts of one width are one of all their widths together, and stages
 /// that are split by themselves have so many layers.
 void in_one_way(Plan& plan) {
@@ -73,30 +121,31 @@ void in_one_way(Plan& plan) {
 
 }  // namespace
 
-std::string ExportedOptions::command() const {
-  const auto line = [](const Option& o) { return o.first + (o.second.empty() ? "" : " " + o.second); };
-  std::string out = "torchrun";
-  for (const Option& o : launcher) out += " " + line(o);
-  out += " " + program;
-  for (const Option& o : options) out += " \\\n  " + line(o);
-  return out + "\n";
-}
-
 ExportedOptions export_plan(const Plan& plan, const Table& table, std::int64_t devices_per_node) {
   const json config = facts_of(plan, devices_per_node);
   const json exported = table.document->at("export");
   TableFacts facts(config, "", exported, plan.file, 0);
   ExportedOptions out;
-  out.launcher = evaluated(exported.at("launcher"), facts);
-  out.options = evaluated(exported.at("options"), facts);
   out.program = exported.at("program").get<std::string>();
+  out.elsewhere = exported.value("elsewhere", std::vector<std::string>());
+  const Values values = evaluated(exported.at("options"), facts);
+  if (table.reads_json()) {
+    for (const auto& [path, value] : values) out.options.emplace_back(path, value.dump());
+    out.text = file_of(values);
+  } else {
+    out.launcher = as_options(evaluated(exported.at("launcher"), facts));
+    out.options = as_options(values);
+    out.text = command_of(out);
+  }
   return out;
 }
 
 std::vector<std::string> unsaid_fields(const Plan& plan, const ExportedOptions& options, const Table& table,
                                        const PlanContext& context) {
-  const ImportedPlan read = import_arguments(options.command(), plan.file, table, {plan.cluster.preset, 0});
-  nlohmann::ordered_json document = *read.document;
+  const bool whole = !table.reads_json();
+  const PlanNeeds needs{plan.cluster.preset, whole ? 0 : plan.cluster.devices, whole ? "" : "model", plan.training.seq_length};
+  nlohmann::ordered_json document = *import_arguments(options.text, plan.file, table, needs).document;
+  if (!whole) put_elsewhere(document, plan, options.elsewhere);
   document["stack"] = {{"name", table.stack}, {"as_of", text_of(plan.stack.as_of)}, {"rules", "note"}};
   Plan again = parse_plan(document.dump(), plan.file, context), here = plan;
   in_one_way(again), in_one_way(here);
@@ -109,10 +158,11 @@ std::vector<std::string> unsaid_fields(const Plan& plan, const ExportedOptions& 
   for (const auto& [path, value] : ours) {
     const json there = other.value(path, json());
     other.erase(path);
-    if (!beside(path) && there != value) out.push_back(path + ": " + value.dump() + ", read back as " + there.dump());
+    if (beside(path) || any_covers(options.elsewhere, path) || there == value) continue;
+    out.push_back(path + ": " + value.dump() + ", read back as " + there.dump());
   }
   for (const auto& [path, value] : other.items())
-    if (!beside(path)) out.push_back(path + ": left out, read back as " + value.dump());
+    if (!beside(path) && !any_covers(options.elsewhere, path)) out.push_back(path + ": left out, read back as " + value.dump());
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/arguments/table_facts.hpp"
+#include "models/base/json.hpp"
 #include "models/base/text.hpp"
 #include "models/fields/plan_fields.hpp"
 
@@ -33,6 +34,14 @@ bool any_covers(const json& patterns, const std::string& name) {
   return false;
 }
 
+/// The value at a dotted path; null pointer if there is none.
+const json* at_path(const json& object, const std::string& path) {
+  const std::size_t dot = path.find('.');
+  const auto found = object.is_object() ? object.find(path.substr(0, dot)) : object.end();
+  if (!object.is_object() || found == object.end()) return nullptr;
+  return dot == std::string::npos ? &*found : at_path(*found, path.substr(dot + 1));
+}
+
 /// Whether a printed argument says nothing: it has its default, or is off.
 bool says_nothing(const Table& table, const std::string& name, const json& value) {
   return value.is_null() || value == false || (table.has(name) && table.document->at("defaults")[name] == value);
@@ -40,7 +49,8 @@ bool says_nothing(const Table& table, const std::string& name, const json& value
 
 void sort_unread(const Table& table, const TableFacts& facts, const Arguments& arguments, ImportedPlan& out) {
   for (const std::string& name : facts.unread()) {
-    if (arguments.values->contains(name) && says_nothing(table, name, (*arguments.values)[name])) continue;
+    const json* value = at_path(*arguments.values, name);
+    if (value != nullptr && says_nothing(table, name, *value)) continue;
     if (arguments.printed && any_covers(table.document->at("printed"), name)) continue;
     if (any_covers(table.document->at("ignored"), name)) out.ignored.push_back(name);
     else if (table.has(name) || arguments.printed) out.unsaid.push_back(name);
@@ -51,9 +61,46 @@ void sort_unread(const Table& table, const TableFacts& facts, const Arguments& a
   }
 }
 
+/// Takes out fields that the caller of the framework fills in, and names them.
+void take_out_auto(json& object, const std::string& prefix, std::vector<std::string>& taken) {
+  for (auto it = object.begin(); it != object.end();) {
+    if (it->is_object()) take_out_auto(*it, prefix + it.key() + ".", taken);
+    if (*it != "auto") {
+      ++it;
+      continue;
+    }
+    taken.push_back(prefix + it.key() + " (auto)");
+    it = object.erase(it);
+  }
+}
+
+/// The fields of a JSON file. Those that are "auto" are left to the reader.
+Arguments read_document(const std::string& text, const std::string& file, std::vector<std::string>& taken) {
+  Arguments out{std::make_shared<json>(parse_json(text, file)), "", false};
+  take_out_auto(*out.values, "", taken);
+  return out;
+}
+
+/// What the table needs that is not there: the vocabulary of options, the model of a JSON file.
+void require_model(const Table& table, TableFacts& facts, const std::string& file, const PlanNeeds& needs) {
+  const json& plan = table.document->at("plan");
+  if (table.reads_json()) {
+    if (needs.model.empty())
+      throw ConfigError(Problem{"--model", "", "", "is missing: " + file + " does not say the model",
+                                "name a preset, or the path of a config.json"});
+    if (needs.sequence == 0)
+      throw ConfigError(Problem{"--seq-length", "", "", "is missing: " + file + " does not say it", "give the tokens of a training sequence"});
+    if (facts.value(plan.at("training.micro_batch_size").get<std::string>()).value().is_null())
+      throw ConfigError(Problem{file, "train_micro_batch_size_per_gpu", "", "is missing",
+                                "give it, or train_batch_size; of \"auto\", the number that the Trainer fills in"});
+  } else if (facts.value(plan.at("model.vocab_size").get<std::string>()).value().is_null()) {
+    throw ConfigError(Problem{file, "vocab_size", "", "is missing: the tokenizer decides it, and Tandem reads none", "add --vocab-size N to the options"});
+  }
+}
+
 /// Throws InfeasibleError if the text names a program that the table does not know.
 void require_program(const Arguments& arguments, const Table& table, const std::string& file) {
-  const json& programs = table.document->at("programs");
+  const json programs = table.document->value("programs", json::array());
   if (arguments.program.empty() || std::find(programs.begin(), programs.end(), json(arguments.program)) != programs.end()) return;
   throw InfeasibleError(Problem{file, "program", arguments.program, "not implemented: arguments of other programs than " +
                                 list_text(programs.get<std::vector<std::string>>()), "write the plan with the tables of docs/coming-from.md"});
@@ -73,7 +120,9 @@ std::string base_name(const std::string& file) {
 
 void add_document(ImportedPlan& out, const PlanNeeds& needs, std::int64_t devices) {
   ordered_json document = {{"name", base_name(out.file)}, {"notes", "Read from " + out.file + "."}, {"stack", out.stack}};
+  if (!needs.model.empty()) document["model"] = {{"preset", needs.model}};
   for (const huggingface::ImportedField& f : out.fields) put(document, f.path, f.value.value());
+  if (needs.sequence > 0) put(document, "training.seq_length", needs.sequence);
   document["cluster"] = {{"preset", needs.cluster}, {"devices", devices}};
   out.document = std::make_shared<const ordered_json>(std::move(document));
 }
@@ -81,7 +130,9 @@ void add_document(ImportedPlan& out, const PlanNeeds& needs, std::int64_t device
 }  // namespace
 
 ImportedPlan import_arguments(const std::string& text, const std::string& file, const Table& table, const PlanNeeds& needs) {
-  Arguments arguments = read_arguments(text, [&](const std::string& option) { return table.argument(option); }, file);
+  std::vector<std::string> automatic;
+  const auto named = [&](const std::string& option) { return table.argument(option); };
+  Arguments arguments = table.reads_json() ? read_document(text, file, automatic) : read_arguments(text, named, file);
   require_program(arguments, table, file);
   if (needs.devices > 0) (*arguments.values)["world_size"] = needs.devices;
   ImportedPlan out{file, table.stack, table.sources(), arguments.printed, {}, {}, {}, {}, {}, {}};
@@ -89,9 +140,7 @@ ImportedPlan import_arguments(const std::string& text, const std::string& file, 
   const huggingface::Traced devices = facts.value("devices");
   if (!devices.value().is_number_integer())
     throw ConfigError(Problem{file, "world_size", "", "is missing: nothing says on how many devices the program runs", "give --devices N"});
-  if (facts.value(table.document->at("plan").at("model.vocab_size").get<std::string>()).value().is_null())
-    throw ConfigError(Problem{file, "vocab_size", "", "is missing: the tokenizer decides it, and Tandem reads none",
-                              "add --vocab-size N to the options"});
+  require_model(table, facts, file, needs);
   for (const PlanField& f : plan_fields()) {
     const auto expression = table.document->at("plan").find(f.path);
     if (expression == table.document->at("plan").end()) continue;
@@ -105,6 +154,7 @@ ImportedPlan import_arguments(const std::string& text, const std::string& file, 
                             !feature.value("told", false), 0});
   }
   sort_unread(table, facts, arguments, out);
+  out.unsaid.insert(out.unsaid.end(), automatic.begin(), automatic.end());
   add_document(out, needs, devices.value().get<std::int64_t>());
   return out;
 }

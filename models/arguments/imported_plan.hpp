@@ -13,6 +13,8 @@ namespace tandem::arguments {
 struct PlanNeeds {
   std::string cluster;        ///< a preset's name or path
   std::int64_t devices = 0;   ///< 0: as many as the arguments start
+  std::string model = {};     ///< of a framework whose file does not say it: a preset's name or path
+  std::int64_t sequence = 0;  ///< likewise: tokens of a sequence
 };
 
 struct ImportedPlan {

@@ -1,5 +1,6 @@
 #include "models/arguments/stage_layers.hpp"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -87,6 +88,8 @@ json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "zeros_and_ones" && a.size() == 2) return zeros_and_ones(a[0], a[1]);
   if (name == "comma_text") return joined(a, ",");
   if (name == "list") return json(a);
+  if (name == "power_of_two" && a.size() == 1) return std::ldexp(1.0, static_cast<int>(whole(a[0], "an exponent")));
+  if (name == "exponent_of_two" && a.size() == 1) return a[0].is_number() ? json(std::lround(std::log2(a[0].get<double>()))) : json();
   throw ContractError("a framework's table calls a function that is not there");
 }
 

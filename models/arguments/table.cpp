@@ -27,6 +27,14 @@ bool takes_away(const std::string& option, const std::string& argument) {
 
 }  // namespace
 
+bool Table::reads_json() const { return document->contains("recognised_by"); }
+
+bool Table::recognises(const json& file) const {
+  if (!reads_json() || !file.is_object()) return false;
+  const json& keys = document->at("recognised_by");
+  return std::any_of(keys.begin(), keys.end(), [&](const json& key) { return file.contains(key.get<std::string>()); });
+}
+
 ArgumentName Table::argument(const std::string& option) const {
   if (options->contains(option)) {
     const std::string name = (*options)[option][0].get<std::string>();
@@ -40,8 +48,8 @@ bool Table::has(const std::string& name) const { return document->at("defaults")
 std::string Table::nearest_option(const std::string& name) const {
   std::vector<std::string> known;
   for (const auto& [option, argument] : options->items()) known.push_back(option);
-  const std::string meant = nearest(with(name, '_', '-'), known);
-  return meant.empty() ? "" : "--" + meant;
+  const std::string meant = nearest(reads_json() ? name : with(name, '_', '-'), known);
+  return meant.empty() || reads_json() ? meant : "--" + meant;
 }
 
 std::vector<std::string> Table::sources() const { return document->at("source").get<std::vector<std::string>>(); }

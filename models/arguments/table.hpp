@@ -17,6 +17,10 @@ struct Table {
   std::shared_ptr<const nlohmann::json> document;  ///< keys: models/arguments/README.md; `defaults` has those of all options
   std::shared_ptr<const nlohmann::json> options;   ///< option without its dashes: [name in the program, default]
 
+  /// Whether the framework is configured by a JSON file and not by options. Such a file does not say the model.
+  bool reads_json() const;
+  /// Whether a JSON document is such a configuration.
+  bool recognises(const nlohmann::json& document) const;
   /// The argument of an option; of one that is unknown, its name with underscores.
   ArgumentName argument(const std::string& option) const;
   /// Whether the framework has an argument of this name.

@@ -28,7 +28,7 @@ ordered_json as_json(const std::vector<arguments::ExportedOptions::Option>& opti
 
 std::string to_json(const Options& o, const arguments::ExportedOptions& made, const std::vector<std::string>& unsaid) {
   const ordered_json out = {{"schema_version", 1}, {"to", o.to}, {"launcher", as_json(made.launcher)}, {"program", made.program},
-                            {"options", as_json(made.options)}, {"unsaid", unsaid}, {"command", made.command()}};
+                            {"options", as_json(made.options)}, {"unsaid", unsaid}, {"elsewhere", made.elsewhere}, {"text", made.text}};
   return out.dump(2) + "\n";
 }
 
@@ -49,8 +49,9 @@ ExitCode export_plan(const Options& o) {
   if (o.json) print_json(to_json(o, made, unsaid));
   if (!unsaid.empty() && !o.approximate) throw InfeasibleError(refusals(o, unsaid));
   for (const std::string& field : unsaid) log("no option of " + o.to + " says " + field);
-  if (!o.out.empty()) write_text(o.out, made.command());
-  else if (!o.json) print(made.command());
+  if (!made.elsewhere.empty()) log("yours to say in your program: " + list_text(made.elsewhere));
+  if (!o.out.empty()) write_text(o.out, made.text);
+  else if (!o.json) print(made.text);
   return ExitCode::ok;
 }
 
@@ -58,10 +59,10 @@ ExitCode export_plan(const Options& o) {
 
 void add_export(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("export", "Print a plan as the command that starts it in another framework");
+  CLI::App* command = app.add_subcommand("export", "Print a plan as another framework's command or configuration");
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
   command->add_option("--to", o->to, "framework")->required()->check(CLI::IsMember(arguments::known_frameworks()));
-  command->add_option("--out", o->out, "write the command there [stdout]");
+  command->add_option("--out", o->out, "write it there [stdout]");
   add_stack_option(*command, o->stack);
   command->add_flag("--approximate", o->approximate, "leave out what no option says, and tell it");
   command->add_flag("--json", o->json, "one JSON object on stdout: options, and fields that no option says");

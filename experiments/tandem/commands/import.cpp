@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
@@ -17,7 +18,7 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string input, out, record, framework = "megatron-core";
+  std::string input, out, record, model;
   import::PlanRequest plan;
   std::int64_t sequence = 0;
   bool approximate = false, json = false;
@@ -31,12 +32,20 @@ void require_cluster(const std::string& name) {
   throw ConfigError(p);
 }
 
-/// Whether the file is no JSON and has options, or the arguments that a program printed.
-bool has_arguments(const std::string& path, std::string& text) {
-  if (is_folder(path) || file_state(path).kind == FileKind::absent || path.ends_with(".json")) return false;
+/// The framework whose arguments the file has: options, a log, or a configuration. Nothing for another file.
+std::optional<arguments::Table> table_for(const std::string& path, std::string& text) {
+  if (is_folder(path) || file_state(path).kind == FileKind::absent) return std::nullopt;
   text = read_text(path);
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  return begin != std::string::npos && text[begin] != '{' && arguments::looks_like_arguments(text);
+  if (begin == std::string::npos) return std::nullopt;
+  const bool object = text[begin] == '{';
+  if (!object && !arguments::looks_like_arguments(text)) return std::nullopt;
+  const auto document = object ? nlohmann::json::parse(text, nullptr, false) : nlohmann::json();
+  for (const std::string& framework : arguments::known_frameworks()) {
+    arguments::Table table = arguments::read_table(framework);
+    if (object ? table.recognises(document) : !table.reads_json()) return table;
+  }
+  return std::nullopt;
 }
 
 /// Writes the plan, or prints it where no file and no report on stdout is wanted.
@@ -45,12 +54,12 @@ void write_document(const Options& o, const std::string& text) {
   else if (!o.json) print_json(text);
 }
 
-ExitCode import_options(const Options& o, const std::string& text) {
+ExitCode import_options(const Options& o, const arguments::Table& table, const std::string& text) {
   if (o.plan.cluster.empty())
     throw ConfigError(Problem{"--cluster", "", "", "is missing: arguments do not say which devices there are",
                               "name a preset, such as dgx-h100; topology/presets/README.md lists them"});
-  const arguments::Table table = arguments::read_table(o.framework);
-  const arguments::ImportedPlan made = arguments::import_arguments(text, o.input, table, {o.plan.cluster, o.plan.devices});
+  const arguments::PlanNeeds needs{o.plan.cluster, o.plan.devices, o.model, table.reads_json() ? o.sequence : 0};
+  const arguments::ImportedPlan made = arguments::import_arguments(text, o.input, table, needs);
   const auto record = o.record.empty() ? nlohmann::ordered_json()
                                        : import::measurement_record(*made.document, import::measurements_of(text), o.input);
   prepare_outputs({o.out, o.record}, {o.input});
@@ -78,7 +87,7 @@ ExitCode import_config(const Options& o) {
 ExitCode import_file(const Options& o) {
   require_cluster(o.plan.cluster);
   std::string text;
-  if (has_arguments(o.input, text)) return import_options(o, text);
+  if (const auto table = table_for(o.input, text)) return import_options(o, *table, text);
   if (o.record.empty()) return import_config(o);
   throw ConfigError(Problem{o.input, "--record", o.record, "needs a log: this file has no arguments", "give the log that Megatron-LM printed"});
 }
@@ -87,13 +96,14 @@ ExitCode import_file(const Options& o) {
 
 void add_import(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("import", "Turn a model's Hugging Face config.json, or Megatron-LM's arguments, into a plan");
-  command->add_option("FILE", o->input, "config.json, or a folder that has one; or a text with Megatron-LM's options, or its log")->required();
+  CLI::App* command = app.add_subcommand("import", "Turn a Hugging Face config.json, Megatron-LM's arguments, or DeepSpeed's configuration into a plan");
+  command->add_option("FILE", o->input, "config.json, or a folder that has one; a text with Megatron-LM's options, or its log; a ds_config.json of DeepSpeed")->required();
   command->add_option("--out", o->out, "write the preset or plan there [stdout]");
   CLI::Option* cluster = command->add_option("--cluster", o->plan.cluster, "write a whole plan, on this cluster preset [the model alone]");
   command->add_option("--devices", o->plan.devices, "devices of that plan [arguments: those that they start]; of a config.json, they are data-parallel, weights and states sharded (zero_stage 3) [1]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
       ->needs(cluster);
+  command->add_option("--model", o->model, "with a ds_config.json: the model, a preset or the path of a config.json");
   command->add_option("--record", o->record, "of a log: write the plan with the median of its step times, a record for validate [none]");
   command->add_option("--seq-length", o->sequence,
                       "tokens of a training sequence; attention windows that hold all of it are left out [counts: at most 4096; windows: the longest sequence of the model]")

@@ -36,7 +36,7 @@ std::vector<std::string> unsaid(const Plan& plan) {
 TEST_CASE("a plan is exported as the command that starts it") {
   const Plan plan = plan_of({{"parallel", {{"tensor", 2}, {"pipeline", 4}, {"zero_stage", 1}, {"sequence_parallel", true}}},
                              {"training", {{"recompute", "full"}, {"clip_grad", 0.5}}}});
-  const std::string command = arguments::export_plan(plan, table(), 8).command();
+  const std::string command = arguments::export_plan(plan, table(), 8).text;
   CHECK(command.starts_with("torchrun --nnodes 4 --nproc-per-node 8 pretrain_gpt.py \\\n  --num-layers 8 \\\n"));
   for (const char* line : {"--tensor-model-parallel-size 2", "--pipeline-model-parallel-size 4", "--sequence-parallel", "--use-distributed-optimizer",
                            "--recompute-granularity full", "--recompute-method uniform", "--recompute-num-layers 1", "--bf16", "--clip-grad 0.5",
@@ -86,4 +86,27 @@ TEST_CASE("example plans of Megatron-LM are exported whole") {
     CAPTURE(name);
     CHECK(unsaid(load_plan(tests::source_dir() + "/experiments/plans/" + name + ".json")) == std::vector<std::string>{});
   }
+}
+
+TEST_CASE("a plan's ZeRO, types, optimizer and batches become a configuration of DeepSpeed") {
+  const arguments::Table deepspeed = arguments::read_table("deepspeed");
+  const auto exported = [&](const json& changes) {
+    json all = {{"stack", "megatron-deepspeed"}, {"training", {{"flash_attention", true}}}};
+    all.merge_patch(changes);
+    const Plan plan = plan_of(all);
+    const arguments::ExportedOptions made = arguments::export_plan(plan, deepspeed, 8);
+    return std::pair(json::parse(made.text), arguments::unsaid_fields(plan, made, deepspeed, PlanContext{generation_of}));
+  };
+  const auto [file, unsaid] = exported({{"parallel", {{"zero_stage", 3}, {"offload", {{"optimizer", true}, {"ratio", 0.5}}}}},
+                                        {"training", {{"warmup", 10}, {"learning_rate_decay", "linear"}, {"decay_over", 100}, {"steps", 100}}}});
+  CHECK(unsaid == std::vector<std::string>{});
+  CHECK(file["train_batch_size"] == 64);
+  CHECK(file["gradient_accumulation_steps"] == 2);
+  CHECK(file["bf16"] == json{{"enabled", true}});
+  CHECK(file["zero_optimization"]["stage"] == 3);
+  CHECK(file["zero_optimization"]["offload_optimizer"] == json({{"device", "cpu"}, {"ratio", 0.5}}));
+  CHECK(file["scheduler"]["type"] == "WarmupDecayLR");
+  CHECK(exported({{"training", {{"precision", "fp16"}, {"loss_scale", {{"initial", 4096}}}}}, {"parallel", {{"zero_stage", 1}}}}).first["fp16"]["initial_scale_power"] == 12);
+  CHECK(exported({{"training", {{"optimizer", "sgd"}, {"momentum", 0.9}}}, {"parallel", {{"zero_stage", 1}}}}).second == std::vector<std::string>{});
+  CHECK(exported({{"training", {{"min_learning_rate", 1e-5}}}}).second == std::vector<std::string>{"training.min_learning_rate: 1e-05, read back as 0.0"});
 }

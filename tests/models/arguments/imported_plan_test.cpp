@@ -108,3 +108,37 @@ TEST_CASE("other programs and missing facts are refused") {
   CHECK(problem("--num-layers 8").find("nothing says on how many devices the program runs; give --devices N") != std::string::npos);
   CHECK(problem("--world-size 8 --num-layers 8").find("vocab_size: is missing") != std::string::npos);
 }
+
+TEST_CASE("a configuration of DeepSpeed is read beside a model") {
+  const arguments::Table table = arguments::read_table("deepspeed");
+  const auto read = [&](const json& file) { return arguments::import_arguments(file.dump(), "ds.json", table, {"dgx-h100", 16, "llama3-8b", 4096}); };
+  const json file = {{"train_micro_batch_size_per_gpu", 2}, {"gradient_accumulation_steps", 4}, {"fp16", {{"enabled", true}, {"initial_scale_power", 12}}},
+                     {"zero_optimization", {{"stage", 2}, {"reduce_bucket_size", 1000}, {"overlap_comm", false}, {"offload_optimizer", {{"device", "cpu"}}}}},
+                     {"optimizer", {{"type", "Adam"}, {"params", {{"lr", 1e-4}, {"betas", {0.8, 0.99}}}}}}, {"gradient_clipping", "auto"}, {"zero_optimisation", 3}};
+  CHECK(table.recognises(file));
+  CHECK_FALSE(table.recognises(json{{"model_type", "llama"}}));
+  const arguments::ImportedPlan got = read(file);
+  const json plan = json::parse(got.document->dump());
+  CHECK(plan["model"]["preset"] == "llama3-8b");
+  CHECK(plan["training"]["global_batch_size"] == 128);  // 2 x 4 x 16
+  CHECK(plan["training"]["seq_length"] == 4096);
+  CHECK(plan["training"]["precision"] == "fp16");
+  CHECK(plan["training"]["loss_scale"]["initial"] == 4096);
+  CHECK(plan["training"]["beta2"] == 0.99);
+  CHECK(plan["training"]["clip_grad"] == 1.0);
+  CHECK(plan["parallel"]["zero_stage"] == 2);
+  CHECK(plan["parallel"]["overlap_grad_reduce"] == false);
+  CHECK(plan["parallel"]["bucket_bytes"] == 2000);
+  CHECK(plan["parallel"]["offload"]["optimizer"] == true);
+  CHECK(got.unsaid == std::vector<std::string>{"gradient_clipping (auto)"});
+  CHECK(got.unknown == std::vector<std::string>{"zero_optimisation"});
+  const auto refused_feature = [&](json more) {
+    json all = file;
+    all.merge_patch(more);
+    const std::vector<Problem> problems = arguments::refusals(read(all));
+    return problems.empty() ? "" : problems.front().reason;
+  };
+  CHECK(refused_feature({{"zero_optimization", {{"zero_quantized_weights", true}}}}) == "not implemented: ZeRO++");
+  CHECK(refused_feature({{"optimizer", {{"type", "Muon"}}}}) == "not implemented: this optimizer");
+  CHECK_THROWS_AS(read({{"train_batch_size", "auto"}}), ConfigError);
+}

@@ -39,7 +39,7 @@ class Arguments(WithFolder):
         self.assertTrue(out.startswith("torchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py \\\n  --num-layers 8 \\\n"), out)
         told = tandem_json("export", self.path("run.json"), "--to", "megatron-core")
         self.assertIn({"option": "--tensor-model-parallel-size", "value": "2"}, told["options"])
-        self.assertEqual((told["unsaid"], told["command"]), ([], out))
+        self.assertEqual((told["unsaid"], told["text"]), ([], out))
         again = tandem_json("import", self.folder.file("again.args", out), "--cluster", "dgx-h100")["document"]
         first = json.loads(pathlib.Path(self.path("run.json")).read_text())
         for section in ("parallel", "training"):
@@ -71,6 +71,20 @@ class Arguments(WithFolder):
         code, out, err = run("export", self.path("plan.json"), "--to", "megatron-core", "--approximate")
         self.assertEqual(code, 0)
         self.assertIn("no option of megatron-core says model.logit_soft_cap", err)
+
+    def test_a_configuration_of_deepspeed_needs_a_model_and_comes_back(self):
+        config = self.folder.file("ds.json", json.dumps({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": True},
+                                                         "zero_optimization": {"stage": 2, "reduce_bucket_size": "auto"}}))
+        rest = ["--cluster", "dgx-h100", "--devices", "8", "--out", self.path("zero.json")]
+        for more, part in (([], "--model: is missing"), (["--model", "llama3-8b"], "--seq-length: is missing")):
+            code, _, err = run("import", config, *more, *rest)
+            self.assertEqual(code, 3)
+            self.assertIn(part, err)
+        code, _, err = run("import", config, "--model", "llama3-8b", "--seq-length", "2048", *rest)
+        self.assertEqual(code, 0, err)
+        self.assertIn("no field of a plan says it: zero_optimization.reduce_bucket_size (auto)\n", err)
+        told = tandem_json("export", self.path("zero.json"), "--to", "deepspeed")
+        self.assertEqual((told["unsaid"], json.loads(told["text"])["zero_optimization"]["stage"]), ([], 2))
 
     def test_bad_inputs_are_refused(self):
         for text, more, code, part in ((OPTIONS, [], 3, "--cluster: is missing"),
