@@ -13,7 +13,7 @@ namespace {
 struct Gap {
   std::string_view field;
   bool open;                ///< this plan asks for it
-  std::string_view lowers;  ///< what this version does lower
+  std::string lowers;       ///< what this version does lower
   std::string more = {};    ///< behind that
 };
 
@@ -206,7 +206,7 @@ std::string bare_value(const Plan& p, std::string_view field) {
 Problem not_implemented(const Plan& plan, const Gap& gap) {
   const std::string field(gap.field), value = bare_value(plan, gap.field);
   return {plan.file, field, value, "not implemented: " + field + " " + value,
-          "this version lowers " + std::string(gap.lowers) + gap.more};
+          "this version lowers " + gap.lowers + gap.more};
 }
 
 }  // namespace
