@@ -72,7 +72,7 @@ def decision_problems(path, text):
 
 def markdown(root):
     """Markdown files of the project and their texts, without the generated reference."""
-    for path in style.files(root):
+    for path in style.all_files(root):
         if path.suffix == ".md" and path.parts[:2] != GENERATED:
             yield path, (root / path).read_text(encoding="utf-8")
 

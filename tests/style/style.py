@@ -4,7 +4,7 @@
     style.py ROOT
 
 Fails on: an include against the direction table, a circle between subfolders, a knot of more than 4 units, a folder of more than
-45 code files, a third party or threads outside their home, a folder without README.md, a path that leaves the project, a line of C++ with more
+45 code files, a third party or threads outside their home, a folder without README.md (see `needs_readme`), a path that leaves the project, a line of C++ with more
 than 132 characters of code, more than 50 reads of plan fields past the lowering, two types of one name in one namespace, a call
 of std::filesystem that touches the disk outside models/base or may throw, a file opened or a text printed past the one place for
 it. Prints function and file sizes; they never fail.
@@ -78,20 +78,25 @@ DOORS = {
                [r"experiments/tandem/base/terminal\.cpp"],
                "print through experiments/tandem/base/terminal.hpp, which escapes control characters"),
 }
+SCRIPTS = {".cpp", ".hpp", ".cu", ".py", ".sh", ".cmake"}  # a folder with one of them holds more than data
 SOURCES = {".cpp", ".hpp", ".cu", ".py", ".sh", ".cmake", ".txt", ".json", ".md"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.MULTILINE)
 NAMESPACE = re.compile(r"^namespace ([\w:]+ )?\{|^\}  // namespace( [\w:]+)?$|^(?:struct|class|union) (?:alignas\(\w+\) )?(\w+)(?: final)?(?: : [^;{]*?)? ?\{", re.MULTILINE)
 OUTSIDE = re.compile(r"(?<![\w.$}])/(?:work|root|home|tmp|mnt|opt)/[\w.-]+|(?<![\w./])\.\./(?:\.\./)*shared\b")
 
 
-def files(root):
-    """Every text file of the project, build trees, outputs and hidden folders left out; in sorted order."""
+def all_files(root):
+    """Every file of the project, build trees, outputs and hidden folders left out; in sorted order."""
     for path in sorted(root.rglob("*")):
         parts = path.relative_to(root).parts
         if parts[0].startswith((".", "build")) or parts[0] == "out" or "__pycache__" in parts:
             continue
-        if path.is_file() and (path.suffix in SOURCES or path.name == "Makefile"):
+        if path.is_file():
             yield path.relative_to(root)
+
+
+def is_text(path):
+    return path.suffix in SOURCES or path.name == "Makefile"
 
 
 def include_problems(path, text):
@@ -270,18 +275,27 @@ def test_name_problems(path, text):
             if re.search(r"[\[\];]", name)]
 
 
-def readme_problems(root, paths):
-    folders = {p.parent for p in paths if p.suffix in {".cpp", ".hpp", ".py", ".json"} and p.parent != Path(".")}
-    return [f"{folder}: has no README.md" for folder in sorted(folders) if needs_readme(root, folder)]
+def readme_problems(root, names):
+    """Folders without a README that need one. `names`: paths of all files of the project, of any kind."""
+    kept = {}
+    for path in names:
+        kept.setdefault(path.parent, set()).add(path.suffix)
+    return [f"{folder}: has no README.md, and {folder.parent}/README.md does not name `{folder.name}/`"
+            if is_data(folder, kept[folder]) else f"{folder}: has no README.md"
+            for folder in sorted(kept) if needs_readme(root, folder, kept[folder])]
 
 
-def needs_readme(root, folder):
-    """Folders of sources need one; folders of tests or of nothing but data may be described by a folder above."""
-    if (root / folder / "README.md").exists():
+def is_data(folder, suffixes):
+    return len(folder.parts) > 1 and not suffixes & SCRIPTS
+
+
+def needs_readme(root, folder, suffixes):
+    """Not the root, a folder of tests that mirrors a folder of sources, or a folder of data that the README above names."""
+    mirrors = folder.parts[:1] == ("tests",) and (root / folder.relative_to("tests")).is_dir()
+    if folder == Path(".") or mirrors or (root / folder / "README.md").exists():
         return False
-    code = folder.parts[0] != "tests" and any(p.suffix in {".cpp", ".hpp", ".py"} for p in (root / folder).iterdir())
-    above = [p for p in folder.parents if p != Path(".")]
-    return code or not any((root / p / "README.md").exists() for p in above)
+    above = root / folder.parent / "README.md"
+    return not (is_data(folder, suffixes) and above.exists() and f"`{folder.name}/`" in above.read_text(encoding="utf-8"))
 
 
 def code_only(text):
@@ -351,8 +365,9 @@ def report(root, sources):
 
 
 def check(root):
-    paths = list(files(root))
-    problems = readme_problems(root, paths)
+    names = list(all_files(root))
+    paths = [p for p in names if is_text(p)]
+    problems = readme_problems(root, names)
     where, sources = {}, []
     for path in paths:
         text = (root / path).read_text(encoding="utf-8", errors="replace")

@@ -140,6 +140,29 @@ class Places(unittest.TestCase):
             (root / "models" / "README.md").write_text("what it is\n")
             self.assertEqual(style.check(root)[0], [])
 
+    def test_a_folder_of_data_needs_a_readme_unless_the_one_above_names_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            (root / "models" / "presets").mkdir(parents=True)
+            (root / "models" / "README.md").write_text("`presets/old/` is something else\n")
+            (root / "models" / "presets" / "a.json").write_text("{}\n")
+            self.assertEqual(style.check(root)[0],
+                             ["models/presets: has no README.md, and models/README.md does not name `presets/`"])
+            (root / "models" / "README.md").write_text("| `presets/` | models |\n")
+            self.assertEqual(style.check(root)[0], [])
+            (root / "models" / "presets" / "make.py").write_text("pass\n")
+            self.assertEqual(style.check(root)[0], ["models/presets: has no README.md"])
+
+    def test_a_folder_of_tests_needs_a_readme_unless_it_mirrors_a_folder_of_sources(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for name in ("models", "tests", "tests/models", "tests/attack"):
+                (root / name).mkdir()
+                (root / name / "a.py").write_text("pass\n")
+            for name in ("models", "tests"):
+                (root / name / "README.md").write_text("`models/` and `attack/`\n")
+            self.assertEqual(style.check(root)[0], ["tests/attack: has no README.md"])
+
 
 def structure(*files):
     """Problems of sources given as (path, included paths)."""
