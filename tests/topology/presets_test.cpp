@@ -9,8 +9,10 @@
 #include "models/base/error.hpp"
 #include "models/base/presets.hpp"
 #include "tests/catch.hpp"
+#include "tests/readme_keys.hpp"
 #include "tests/source_dir.hpp"
 #include "tests/topology/clusters.hpp"
+#include "topology/preset.hpp"
 
 using namespace tandem;
 using nlohmann::json;
@@ -25,23 +27,26 @@ json read(const fs::path& file) {
   return json::parse(in);
 }
 
-bool has_origin(const json& fact, const std::set<std::string>& sources) {
-  if (fact.contains("fitted_on")) return fact["fitted_on"].is_string() && !fact["fitted_on"].get<std::string>().empty();
-  if (!fact.contains("source") || fact["source"].empty() || !fact.contains("verified")) return false;
+/// What a fact lacks to say where its number is from; empty if nothing.
+std::string lack_of(const json& fact, const std::set<std::string>& sources) {
+  if (fact.contains("fitted_on")) return fact["fitted_on"].is_string() && !fact["fitted_on"].get<std::string>().empty() ? "" : "a text in fitted_on";
+  if (!fact.contains("source") || fact["source"].empty()) return "source, or fitted_on";
   for (const json& s : fact["source"])
-    if (!sources.contains(s.get<std::string>())) return false;
-  return fact["verified"].is_boolean();
+    if (!sources.contains(s.get<std::string>())) return "the source " + s.get<std::string>() + " in topology/sources.json";
+  return fact.contains("verified") && fact["verified"].is_boolean() ? "" : "verified, true or false";
 }
 
-/// Places of numbers that stand outside a fact with an origin.
-void collect_orphans(const json& value, const std::string& place, const std::set<std::string>& sources,
+/// Numbers without an origin: JSON pointer, and what is missing.
+void collect_orphans(const json& value, const json::json_pointer& place, const std::set<std::string>& sources,
                      std::vector<std::string>& orphans) {
   if (value.is_object() && value.contains("value")) {
-    if (!has_origin(value, sources)) orphans.push_back(place);
-  } else if (value.is_structured()) {
-    for (const auto& [key, child] : value.items()) collect_orphans(child, place + "/" + key, sources, orphans);
+    if (const std::string lack = lack_of(value, sources); !lack.empty()) orphans.push_back(place.to_string() + " lacks " + lack);
+  } else if (value.is_object()) {
+    for (const auto& [key, child] : value.items()) collect_orphans(child, place / key, sources, orphans);
+  } else if (value.is_array()) {
+    for (std::size_t i = 0; i < value.size(); ++i) collect_orphans(value[i], place / i, sources, orphans);
   } else if (value.is_number()) {
-    orphans.push_back(place);
+    orphans.push_back(place.to_string() + R"( lacks an object {"value", "source", "verified"} around the number)");
   }
 }
 
@@ -50,7 +55,7 @@ std::vector<std::string> orphans_of(const json& file) {
   const json sources = read(kTopology / "sources.json");
   for (const auto& [id, text] : sources.items()) ids.insert(id);
   std::vector<std::string> orphans;
-  collect_orphans(file, "", ids, orphans);
+  collect_orphans(file, json::json_pointer(), ids, orphans);
   return orphans;
 }
 
@@ -81,19 +86,24 @@ TEST_CASE("every number of every preset names its source and whether it was veri
   for (const char* folder : {"presets", "calibration"})
     for (const auto& entry : fs::recursive_directory_iterator(kTopology / folder)) {
       if (entry.path().extension() != ".json") continue;
-      INFO(entry.path());
-      CHECK(orphans_of(read(entry.path())).empty());
+      for (const std::string& orphan : orphans_of(read(entry.path()))) FAIL_CHECK(entry.path().string() << ": " << orphan);
       ++files;
     }
   REQUIRE(files > 30);
 }
 
 TEST_CASE("a number without a source is found") {
-  REQUIRE(orphans_of(json::parse(R"({"a": {"value": 1, "source": ["nccl"], "verified": true}})")).empty());
-  REQUIRE(orphans_of(json::parse(R"({"a": 1})")).size() == 1);
-  REQUIRE(orphans_of(json::parse(R"({"a": {"value": 1, "verified": true}})")).size() == 1);
-  REQUIRE(orphans_of(json::parse(R"({"a": {"value": 1, "source": ["nobody"], "verified": true}})")).size() == 1);
-  REQUIRE(orphans_of(json::parse(R"({"a": {"value": 1, "source": ["nccl"]}})")).size() == 1);
+  const auto orphan = [](const char* text) {
+    const auto found = orphans_of(json::parse(text));
+    return found.size() == 1 ? found[0] : std::to_string(found.size());
+  };
+  CHECK(orphan(R"({"a": {"value": 1, "source": ["nccl"], "verified": true}})") == "0");
+  CHECK(orphan(R"({"a": {"b": 1}})") == R"(/a/b lacks an object {"value", "source", "verified"} around the number)");
+  CHECK(orphan(R"({"a": ["x", 1]})").starts_with("/a/1 lacks an object"));
+  CHECK(orphan(R"({"a": {"value": 1, "verified": true}})") == "/a lacks source, or fitted_on");
+  CHECK(orphan(R"({"a": {"value": 1, "source": ["nobody"], "verified": true}})") == "/a lacks the source nobody in topology/sources.json");
+  CHECK(orphan(R"({"a": {"value": 1, "source": ["nccl"]}})") == "/a lacks verified, true or false");
+  CHECK(orphan(R"({"a": {"value": 1, "fitted_on": ""}})") == "/a lacks a text in fitted_on");
 }
 
 TEST_CASE("every cluster preset builds, with rates, memory and routes") {
@@ -124,6 +134,22 @@ TEST_CASE("every cluster preset builds, with rates, memory and routes") {
     CHECK(t->device().vector_rate.flops_per_second() > 0);
     CHECK(narrowest(*t, 0, last) > 1e9);
     CHECK(narrowest(*t, 0, last) < 1e12);
+  }
+}
+
+TEST_CASE("the README of presets names every key that a cluster, a node or a device may have") {
+  const std::set<std::string> named = tests::keys_named_in((kTopology / "presets/README.md").string());
+  std::set<std::string> accepted;
+  for (const std::string& name : preset_names("topology/presets")) {
+    json whole = read(kTopology / "presets" / (name + ".json"));
+    for (const std::string part : {"node", "device"})
+      whole[part] = read(kTopology / "presets" / (part + "s") / (whole[part].get<std::string>() + ".json"));
+    accepted.merge(tests::accepted_keys(whole, [](const std::string& path) { load_cluster(path); }));
+  }
+  for (const char* key : {"shape", "link_matrix", "pair_bytes_per_s", "protocol", "max_nodes", "runtime_bytes"}) CHECK(accepted.contains(key));
+  for (const std::string& key : accepted) {
+    INFO(key);
+    CHECK(named.contains(key));
   }
 }
 
