@@ -70,6 +70,15 @@ auto parse_at(const Parse& parse, const std::string& text, const std::string& fi
   }
 }
 
+/// A shipped file's path below "topology", which says whether it is of a device, a node, a cluster or a calibration; any other file's
+/// as it is.
+std::string told_file(const std::string& file) {
+  constexpr std::string_view kFolder = "topology/";
+  const std::size_t at = file.rfind(kFolder);
+  const bool below = at != file.npos && (at == 0 || file[at - 1] == '/');
+  return below ? file.substr(at + kFolder.size()) : file;
+}
+
 }  // namespace
 
 FactReader::FactReader(const json& object, std::string file, std::string path, std::vector<std::string>& unverified)
@@ -102,8 +111,7 @@ void FactReader::note_unverified(const std::string& key, const json& fact) {
   const auto flagged = [&](const char* flag) { return is_fact(fact) && fact.contains(flag) && fact[flag] == true; };
   if (is_fitted(fact) ? !flagged("placeholder") : flagged("verified")) return;
   const std::string note = is_fact(fact) ? fact.value("note", "") : "";
-  const std::string line =
-      file_.substr(file_.rfind('/') + 1) + ": " + place(key) + (note.empty() ? "" : " (" + note + ")");
+  const std::string line = told_file(file_) + ": " + place(key) + (note.empty() ? "" : " (" + note + ")");
   if (std::find(unverified_.begin(), unverified_.end(), line) == unverified_.end()) unverified_.push_back(line);
 }
 

@@ -16,7 +16,8 @@ namespace tandem {
 /// Reads one object of a preset file. Every key must be read, and all numbers must be finite and not negative.
 class FactReader {
  public:
-  /// The references must outlive the reader. `unverified` collects facts that no source confirms.
+  /// The references must outlive the reader. `unverified` collects facts that no source confirms, each once: "FILE: FIELD" or
+  /// "FILE: FIELD (NOTE)". FILE is relative to the data folder's "topology" if it lies there ("presets/devices/h100.json").
   FactReader(const nlohmann::json& object, std::string file, std::string path, std::vector<std::string>& unverified);
 
   bool has(const std::string& key);

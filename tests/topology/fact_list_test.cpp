@@ -46,6 +46,23 @@ TEST_CASE("a fitted number that is a placeholder is not verified, in lists and i
   CHECK(unverified == std::vector<std::string>{"own.json: a"});
 }
 
+TEST_CASE("a note about an unverified fact tells files of one name in different folders apart") {
+  const auto facts = nlohmann::json::parse(R"({"a": 1})");
+  const auto told = [&](const std::string& file) {
+    std::vector<std::string> unverified;
+    FactReader reader(facts, file, "", unverified);
+    reader.fact("a");
+    reader.fact("a");
+    REQUIRE(unverified.size() == 1);
+    return unverified[0];
+  };
+  CHECK(told("/data/topology/presets/devices/acme.json") == "presets/devices/acme.json: a");
+  CHECK(told("topology/presets/nodes/acme.json") == "presets/nodes/acme.json: a");
+  CHECK(told("/topology/data/topology/calibration/acme.json") == "calibration/acme.json: a");
+  CHECK(told("my_topology/acme.json") == "my_topology/acme.json: a");
+  CHECK(told("./acme.json") == "./acme.json: a");
+}
+
 TEST_CASE("every number of every preset that ships has an origin, and an unknown preset is refused") {
   for (const std::string& name : preset_names("topology/presets"))
     for (const FactOrigin& f : facts_of(name)) CHECK((f.origin != "no source given" || name + f.part + "." + f.field == ""));
