@@ -39,7 +39,19 @@ struct List {
   [[noreturn]] void refuse(const json& value, const std::string& reason, const std::string& remedy = "see models/stacks/README.md") const {
     throw ConfigError(Problem{path, key, value_text(value), reason, remedy});
   }
+  /// Refuses a key that is not among the known ones. A newer version's data may have it.
+  [[noreturn]] void refuse_key(const std::string& found, const json& value, const std::string& reason, const std::vector<std::string>& known) const {
+    const std::string meant = nearest(found, known);
+    refuse(value, reason, (meant.empty() ? "see models/stacks/README.md" : "did you mean \"" + meant + "\"?") +
+                              std::string("; or this program is older than the file: use the version of Tandem that it was written for"));
+  }
 };
+
+std::vector<std::string> texts_of(const std::initializer_list<const Keys*>& sets) {
+  std::vector<std::string> out;
+  for (const Keys* keys : sets) out.insert(out.end(), keys->begin(), keys->end());
+  return out;
+}
 
 std::optional<Month> month_at(const json& entry, const char* key, const List& list) {
   if (!entry.contains(key)) return std::nullopt;
@@ -55,7 +67,8 @@ void read_frame(const json& entry, const Keys& needed, const Keys& optional, con
   for (const std::string_view key : needed)
     if (!entry.contains(key)) list.refuse(entry, "an entry lacks " + std::string(key));
   for (const auto& [key, value] : entry.items())
-    if (!needed.contains(key) && !optional.contains(key) && !kFrame.contains(key)) list.refuse(key, "is no key of an entry");
+    if (!needed.contains(key) && !optional.contains(key) && !kFrame.contains(key))
+      list.refuse_key(key, key, "is no key of an entry", texts_of({&needed, &optional, &kFrame}));
   if (!entry.contains("source")) list.refuse(entry, "an entry lacks source");
   if (!entry.contains("verified") && !optional.contains("verified")) list.refuse(entry, "an entry lacks verified");
   if (!entry["source"].is_string() || entry["source"].get<std::string>().empty()) list.refuse(entry["source"], "source must be a string");
@@ -249,10 +262,12 @@ void check_keys(const json& file, const std::string& path) {
   for_lists([&](const char* key, auto) { known.insert(key); });
   if (!file.is_object()) List{path, ""}.refuse(file, "must be an object");
   for (const auto& [key, value] : file.items())
-    if (!known.contains(key)) List{path, key.c_str()}.refuse(value, "is no key of a stack's file");
+    if (!known.contains(key)) List{path, key.c_str()}.refuse_key(key, value, "is no key of a stack's file", texts_of({&known}));
 }
 
 void read_head(const json& file, StackFile& out) {
+  if (file.contains("name") && file["name"] != out.name)
+    List{out.path, "name"}.refuse(file["name"], "is not the name of the file", "write \"" + out.name + "\", or rename the file");
   const List head{out.path, "read_until"};
   const json read = file.value("read_until", json());
   if (!read.is_object() || !read.contains("as_of") || !read.contains("commit") || !read["commit"].is_string())
@@ -350,12 +365,18 @@ std::shared_ptr<const StackFile> load_current(const std::string& name) {
   return known.stack;
 }
 
+/// The one stack whose `default_on` has the generation. Throws ConfigError if there are several: else the order of names would choose.
 std::string claimed_stack(const std::string& generation) {
+  std::shared_ptr<const StackFile> chosen;
   for (const std::string& name : preset_names(kFolder)) {
-    const auto stack = load_stack(name);
-    if (std::find(stack->default_on.begin(), stack->default_on.end(), generation) != stack->default_on.end()) return name;
+    auto stack = load_stack(name);
+    if (std::find(stack->default_on.begin(), stack->default_on.end(), generation) == stack->default_on.end()) continue;
+    if (chosen != nullptr)
+      List{stack->path, "default_on"}.refuse(generation, "is in default_on of " + chosen->path + " too",
+                                             "leave it in one of the two files, or name a stack in the plan");
+    chosen = std::move(stack);
   }
-  return std::string(kOwnStack);
+  return chosen == nullptr ? std::string(kOwnStack) : chosen->name;
 }
 
 }  // namespace
