@@ -40,7 +40,8 @@ struct List {
     throw ConfigError(Problem{path, key, value_text(value), reason, remedy});
   }
   /// Refuses a key that is not among the known ones. A newer version's data may have it.
-  [[noreturn]] void refuse_key(const std::string& found, const json& value, const std::string& reason, const std::vector<std::string>& known) const {
+  [[noreturn]] void refuse_key(const std::string& found, const json& value, const std::string& reason,
+                               const std::vector<std::string>& known) const {
     const std::string meant = nearest(found, known);
     refuse(value, reason, (meant.empty() ? "see models/stacks/README.md" : "did you mean \"" + meant + "\"?") +
                               std::string("; or this program is older than the file: use the version of Tandem that it was written for"));
