@@ -172,8 +172,12 @@ void JsonScanner::copy_string(std::string* out, std::size_t max_bytes) {
 }
 
 void JsonScanner::copy_scalar(std::string* out) {
-  for (int c = peek(); c != -1 && !blank(c) && c != ',' && c != ']' && c != '}' && c != ':'; ++at_, c = peek())
-    if (out != nullptr && out->size() < kLongestName) *out += static_cast<char>(c);
+  std::size_t bytes = 0;  // of this scalar: `out` may hold a whole table before it
+  for (int c = peek(); c != -1 && !blank(c) && c != ',' && c != ']' && c != '}' && c != ':'; ++at_, c = peek()) {
+    if (out == nullptr) continue;
+    if (++bytes > kLongestName) refuse("", "is longer than " + std::to_string(kLongestName) + " bytes");
+    *out += static_cast<char>(c);
+  }
 }
 
 /// Copies the next value and only matches its brackets; a parser checks the rest.

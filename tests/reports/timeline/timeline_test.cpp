@@ -39,6 +39,45 @@ TEST_CASE("A timeline read back holds what was written, without the graph") {
   CHECK(s.ended == Duration::nanoseconds(35));
 }
 
+TEST_CASE("A timeline whose table of tasks is longer than 64 KiB is read whole") {
+  constexpr std::int64_t kTasks = 3000;
+  TaskGraph graph = fixture::graph();
+  Timeline written = fixture::timeline(Performer::simulated);
+  std::vector<Task>& tasks = graph.templates[0].tasks;
+  for (std::int64_t i = 1; i <= kTasks; ++i) {
+    written.lanes[0].spans.push_back(fixture::span(0, static_cast<std::uint16_t>(tasks.size()), 90, 90 + i, 91 + i));
+    tasks.push_back(fixture::task("more", MatMul{i, 3, 5}, Stream::compute));
+  }
+  written.step_time = fixture::ns(kTasks + 100);
+  const TemporaryFile file("many_tasks");
+  save_timeline(written, graph, file.path());
+  const std::string text = read_text(file.path());
+  const std::size_t table = text.find("\"tasks\":");
+  REQUIRE(text.find("\"lanes\":", table) - table > std::size_t{1} << 16);
+
+  const SavedTimeline read = read_timeline(file.path());
+  std::int64_t flops = 0;
+  for (const SavedTask& t : read.tasks)
+    if (t.task == "more") flops += t.flops.count();
+  CHECK(flops == 2 * 3 * 5 * kTasks * (kTasks + 1) / 2);
+}
+
+TEST_CASE("A number of more digits than any has is refused, not cut") {
+  const TemporaryFile file("digits");
+  save_timeline(fixture::timeline(Performer::simulated), fixture::graph(), file.path());
+  std::string text = read_text(file.path());
+  const std::size_t at = text.find("\"flops\":60");
+  REQUIRE(at != std::string::npos);
+  text.replace(at, 10, "\"flops\":60." + std::string(std::size_t{1} << 16, '0'));
+  write_text(file.path(), text);
+  try {
+    read_timeline(file.path());
+    FAIL("accepted");
+  } catch (const ConfigError& e) {
+    CHECK(e.problems().front().reason == "is longer than 65536 bytes");
+  }
+}
+
 TEST_CASE("Saving the same timeline twice gives the same bytes") {
   const TemporaryFile a("bytes"), b("bytes");
   save_timeline(fixture::timeline(Performer::simulated), fixture::graph(), a.path());
