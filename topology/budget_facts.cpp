@@ -53,7 +53,7 @@ FailureFacts load_failure_facts() {
     out.failures_per_device_day = r.number("failures_per_device_day", 0);
     out.detection_s = r.number("detection_seconds", 0);
     out.restart_s = r.number("restart_seconds", 0);
-    out.storage_node_bytes_per_s = r.bandwidth("storage_node_bytes_per_s").bytes_per_second();
+    out.storage_device_bytes_per_s = r.bandwidth("storage_device_bytes_per_s").bytes_per_second();
   });
   return out;
 }

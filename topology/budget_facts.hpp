@@ -23,7 +23,7 @@ struct PowerFacts {
 struct FailureFacts {
   double failures_per_device_day = 0;
   double detection_s = 0, restart_s = 0;
-  double storage_node_bytes_per_s = 0;         ///< storage bandwidth for each node of the job
+  double storage_device_bytes_per_s = 0;       ///< storage bandwidth for each accelerator of the job
 };
 
 /// Throw ConfigError on a broken file.

@@ -99,13 +99,13 @@ void add_failures(CLI::App& c, planning::FailureChoice& o) {
   number("--detection", o.detection_s, 1e7, "seconds until a failure is known [topology/budget/failures.json]");
   number("--restart", o.restart_s, 1e7, "seconds from there to the first step [topology/budget/failures.json]");
   auto* save = number("--save", o.save_s, 1e7, "seconds of a checkpoint [its bytes over the storage's rate]");
-  c.add_option("--storage", o.storage_bytes_per_s, "bytes a second of the storage, for the whole job [topology/budget/failures.json, by node]")
+  c.add_option("--storage", o.storage_bytes_per_s, "bytes a second of the storage, for the whole job [topology/budget/failures.json, by device]")
       ->check(within(0, 1e18, false))
       ->excludes(save);
   c.add_flag("--async-save", o.async, "the job goes on while a checkpoint is written");
   c.add_option("--interval", o.interval_s, "seconds of work between checkpoints [the best]")->check(within(0, 1e9, false));
   c.add_option("--repair", o.repair_hours, "hours until a broken node is back [another is at hand]")->check(within(0, 1e6, true));
-  c.add_option("--spares", o.spares, "spare nodes, paid like others [with --repair, what 99 % of the time needs]")
+  c.add_option("--spares", o.spares, "spare nodes (whole racks where a rack is one), paid like others [with --repair, what 99 % of the time needs]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20));
   c.add_option("--goodput", o.goodput, "share of time whose steps count, in place of all of this")->check(within(0, 1, false));
 }

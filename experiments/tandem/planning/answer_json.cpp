@@ -92,6 +92,8 @@ ordered_json option(const Option& o) {
           {"in_time", optional(b.in_time)},
           {"in_budget", optional(b.in_budget)},
           {"device_hours", ranged(b.device_hours)},
+          {"nodes", o.assessment.nodes()},
+          {"devices_per_node", o.assessment.built_per_node},
           {"spare_devices", b.spare_devices},
           {"money", money(o, b)},
           {"energy", energy(o, b)},

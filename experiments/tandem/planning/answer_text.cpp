@@ -86,13 +86,23 @@ std::string days_line(const Option& o) {
   return line(span.name, ranged(whole) + (b.in_time ? "; in " + figure(*o.conditions.days) + " days with a probability of " + likelihood(*b.in_time) : ""));
 }
 
+/// " in 64 nodes of 8", or " in 16 nodes (64 of the 72 devices of each)"; nothing of a single node that is full.
+std::string nodes_text(const Assessment& a) {
+  const std::int64_t used = std::min(a.topology->devices_per_node(), a.plan.cluster.devices);
+  const std::int64_t nodes = a.nodes(), built = a.built_per_node;
+  if (nodes == 1 && used == built) return "";
+  const std::string count = " in " + count_text(nodes) + (nodes == 1 ? " node" : " nodes");
+  if (used == built) return count + " of " + count_text(built);
+  return count + " (" + count_text(used) + " of the " + count_text(built) + " devices of " + (nodes == 1 ? "it)" : "each)");
+}
+
 std::string devices_line(const Option& o) {
   const Budget& b = o.budget;
-  const std::string spares = b.failures.spares > 0 ? " and " + count_text(std::llround(b.spare_devices)) + " spare (" +
-                                                         std::to_string(b.failures.spares) + " nodes)"
-                                                   : "";
-  return line("devices", count_text(o.assessment.plan.cluster.devices) + " x " + o.assessment.topology->device().name + spares + ", " +
-                             ranged(b.device_hours) + " device hours");
+  const int nodes = b.failures.spares;
+  const std::string spares =
+      nodes > 0 ? " and " + count_text(std::llround(b.spare_devices)) + " spare (" + count_text(nodes) + (nodes == 1 ? " whole node)" : " whole nodes)") : "";
+  return line("devices", count_text(o.assessment.plan.cluster.devices) + " x " + o.assessment.topology->device().name + nodes_text(o.assessment) +
+                             spares + ", " + ranged(b.device_hours) + " device hours");
 }
 
 std::string kind_text(const Offer& offer) {

@@ -1,7 +1,6 @@
 #include "experiments/tandem/planning/assessment.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "models/base/quantity.hpp"
@@ -30,6 +29,7 @@ void predict(Assessment& a, const std::string& stack) {
   require_lowerable(a.plan);
   const TaskGraph graph = lower(a.plan);
   a.topology = program::topology_of(a.plan, "");
+  a.built_per_node = std::max(a.topology->devices_per_node(), load_cluster(a.plan.cluster.preset).node.devices);
   sim::SimulateOptions options;
   options.seeds_at_once = 1;  // the plans use the threads
   a.prediction = sim::simulate(a.plan, graph, *a.topology, options);
@@ -42,7 +42,7 @@ void predict(Assessment& a, const std::string& stack) {
 
 }  // namespace
 
-double Assessment::nodes() const { return std::ceil(devices() / static_cast<double>(topology->devices_per_node())); }
+std::int64_t Assessment::nodes() const { return (plan.cluster.devices - 1) / topology->devices_per_node() + 1; }
 
 double Assessment::checkpoint_bytes() const {
   const auto& types = plan.training.dtypes;

@@ -20,10 +20,11 @@ struct Assessment {
   Plan plan;
   Prediction prediction;
   std::shared_ptr<const Topology> topology;
+  std::int64_t built_per_node = 0;  ///< devices that a whole node has, of which the job may use fewer
   double first_step_share = 1;  ///< step time of a ramp-up's first batch over that of the full batch; 1 without a ramp-up
 
   double devices() const { return static_cast<double>(plan.cluster.devices); }
-  double nodes() const;
+  std::int64_t nodes() const;               ///< that the job occupies; an NVLink rack is one
   /// Bytes of weights, master weights and moments in a checkpoint.
   double checkpoint_bytes() const;
   std::int64_t needed_bytes() const;      ///< device memory of all ranks that share a device

@@ -42,18 +42,22 @@ std::optional<PriceCondition> price_of(const PriceChoice& choice, const Facts& f
   return PriceCondition{offer->device_hour, facts.prices.currency, offer};
 }
 
+/// Devices of an accelerator. Published rates of failures and storage are those of a whole one with its share of the host.
+double devices_per_accelerator(const Assessment& a) {
+  return static_cast<double>(std::max<std::int64_t>(1, a.topology->cores_per_chip()));
+}
+
 /// Seconds per save: given, or the checkpoint's bytes divided by the storage's rate.
 double save_seconds(const FailureChoice& choice, const Facts& facts, const Assessment& a) {
   if (choice.save_s) return *choice.save_s;
-  return a.checkpoint_bytes() / choice.storage_bytes_per_s.value_or(facts.failures.storage_node_bytes_per_s * a.nodes());
+  const double own_rate = facts.failures.storage_device_bytes_per_s * a.devices() / devices_per_accelerator(a);
+  return a.checkpoint_bytes() / choice.storage_bytes_per_s.value_or(own_rate);
 }
 
 FailureCondition failures_of(const FailureChoice& choice, const Facts& facts, const Assessment& a) {
   FailureCondition out;
-  // The published rate is that of a whole accelerator with its share of the host.
-  const auto devices = static_cast<double>(std::max<std::int64_t>(1, a.topology->cores_per_chip()));
-  out.per_device_day = choice.mtbf_hours ? kHoursPerDay / *choice.mtbf_hours
-                                         : choice.per_device_day.value_or(facts.failures.failures_per_device_day / devices);
+  const double own_rate = facts.failures.failures_per_device_day / devices_per_accelerator(a);
+  out.per_device_day = choice.mtbf_hours ? kHoursPerDay / *choice.mtbf_hours : choice.per_device_day.value_or(own_rate);
   out.detection_s = choice.detection_s.value_or(facts.failures.detection_s);
   out.restart_s = choice.restart_s.value_or(facts.failures.restart_s);
   (choice.async ? out.durable_s : out.save_s) = save_seconds(choice, facts, a);

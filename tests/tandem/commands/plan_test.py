@@ -382,6 +382,20 @@ class Words(WithFolder):
             self.assertIn(" EUR ", out)
             self.assertEqual("days old" in out, warned)
 
+    def test_storage_goes_by_accelerators_and_spares_by_whole_racks(self):
+        # Llama 3, section 3.3.1: 2 TB/s for 16,000 H100. A core of Trainium2 is a quarter of a chip.
+        wide = changed(H100, **{"cluster.devices": 256, "parallel.data": 256, "parallel.zero_stage": 3})
+        for cluster, devices, per_node, nodes, share in (("dgx-h100", 256, 8, 32, 1), ("gb300-nvl72", 256, 72, 4, 1),
+                                                         ("trn2-ultraserver", 256, 256, 1, 4), ("trn2.48xlarge", 256, 64, 4, 4)):
+            with self.subTest(cluster=cluster):
+                path = self.folder.plan(changed(wide, **{"cluster.preset": cluster, "cluster.devices": devices}))
+                best = plan(path, "--tokens", "1e12", "--repair", 24, "--spares", 1)["best"]
+                rate = best["checkpoint"]["bytes"] / best["checkpoint"]["save_s"]
+                self.assertAlmostEqual(rate / (2e12 / 16000 * devices / share), 1)
+                self.assertEqual((best["nodes"], best["devices_per_node"]), (nodes, per_node))
+        out = run("plan", self.folder.plan(changed(wide, **{"cluster.preset": "gb300-nvl72"})), "--tokens", "1e12", "--repair", 24, "--spares", 1)[1]
+        self.assertIn("in 4 nodes (64 of the 72 devices of each) and 64 spare (1 whole node)", out)
+
     def test_the_price_of_a_single_device_is_a_warning_where_nodes_are_needed(self):
         today = datetime.date.today().isoformat()
         for sold, devices, warned in ((1, 16, True), (1, 8, False), (8, 16, False)):
