@@ -58,6 +58,17 @@ std::vector<double> scaled(std::vector<double> a, double factor) {
 
 double largest_stage(const std::vector<double>& point) { return *std::max_element(point.begin() + 1, point.end()); }
 
+bool extrapolates_batches(const lowering::ShortPlan& s) { return !s.whole() && !of_layers(s.growths.back()); }
+
+/// The same plan with all its layers; only micro-batches are left out.
+lowering::ShortPlan with_all_layers(lowering::ShortPlan s) {
+  while (!s.whole() && of_layers(s.growths.front())) {
+    s.plan = s.grown(s.growths.front(), s.growths.front().times);
+    s.growths.erase(s.growths.begin());
+  }
+  return s;
+}
+
 }  // namespace
 
 void ShortSteps::write_key(const lowering::ShortPlan& s, Reads reads) {
@@ -140,7 +151,7 @@ ShortSteps::Known ShortSteps::read(const lowering::ShortPlan& s, Reads reads) co
     }
     out.slopes.push_back(std::move(slope));
   }
-  if (s.whole() || of_layers(s.growths.back())) return out;
+  if (!extrapolates_batches(s)) return out;
   const lowering::Growth& batches = s.growths.back();
   const lowering::ShortPlan longer{s.grown(batches, far_of(batches)), {}};
   for (std::size_t i = 0; i + 1 < s.growths.size(); ++i) {
@@ -161,27 +172,47 @@ const ShortSteps::Known& ShortSteps::known(const lowering::ShortPlan& s, Reads r
 }
 
 /// The short plan of a level; the plan itself after the last level, or if it costs less.
-lowering::ShortPlan ShortSteps::shortened(const Plan& plan, int level) {
-  if (level < kLevels)
-    if (lowering::ShortPlan s = lowering::shorten(plan, level); worth(s, plan)) return s;
+lowering::ShortPlan ShortSteps::shortened(const Plan& plan, int level, Reads reads) {
+  if (level < kLevels) {
+    lowering::ShortPlan s = lowering::shorten(plan, level);
+    if (reads == Reads::memory) s = with_all_layers(std::move(s));
+    if (worth(s, plan)) return s;
+  }
   return {plan, {}};
 }
 
-ReadStep ShortSteps::read(const Plan& plan, Reads reads, MemoryEstimate by) {
+ShortSteps::Sum ShortSteps::sum(const lowering::ShortPlan& s, const Known& known) {
+  Sum out{known.base, Point(known.base.size(), 0)};
+  const bool batches = extrapolates_batches(s);
+  for (std::size_t i = 0; i < s.growths.size(); ++i) {
+    const auto times = static_cast<double>(s.growths[i].times), further = times - static_cast<double>(far_of(s.growths[i]));
+    add(out.point, known.slopes[i].far, 1);
+    add(out.point, known.slopes[i].each, further);
+    for (std::size_t k = 0; k < out.unsure.size(); ++k) out.unsure[k] += further * std::abs(known.slopes[i].change[k]);
+    if (batches && i < known.together.size())
+      add(out.point, known.together[i], times * static_cast<double>(s.growths.back().times));
+  }
+  return out;
+}
+
+ReadStep ShortSteps::of(const Plan& plan, MemoryEstimate by) {
   for (int level = 0;; ++level) {
-    const lowering::ShortPlan s = shortened(plan, level);
-    const Known& known = this->known(s, reads);
-    Point sum = known.base, unsure(sum.size(), 0);
-    const bool batches = !s.whole() && !of_layers(s.growths.back());
-    for (std::size_t i = 0; i < s.growths.size(); ++i) {
-      const auto times = static_cast<double>(s.growths[i].times), further = times - static_cast<double>(far_of(s.growths[i]));
-      add(sum, known.slopes[i].far, 1);
-      add(sum, known.slopes[i].each, further);
-      for (std::size_t k = 0; k < unsure.size(); ++k) unsure[k] += further * std::abs(known.slopes[i].change[k]);
-      if (batches && i < known.together.size()) add(sum, known.together[i], times * static_cast<double>(s.growths.back().times));
-    }
-    if (!s.whole() && (unsure.front() > kTime * sum.front() || largest_stage(unsure) > kMemory * largest_stage(sum))) continue;
-    return {std::llround(sum.front()), memory(plan, known, sum, by), s.whole()};
+    const lowering::ShortPlan s = shortened(plan, level, Reads::all);
+    const Known& known = this->known(s, Reads::all);
+    if (s.whole()) return {std::llround(known.base.front()), memory(plan, known, known.base, by), true};
+    const Sum sum = this->sum(s, known);
+    if (sum.unsure.front() <= kTime * sum.point.front()) return {std::llround(sum.point.front()), memory(plan, by), false};
+  }
+}
+
+/// Keeps all layers. Memory is the largest of several moments, such as the loss and the end of a backward pass, and each grows by
+/// another amount with a layer. So with more layers another moment may decide.
+Bytes ShortSteps::memory(const Plan& plan, MemoryEstimate by) {
+  for (int level = 0;; ++level) {
+    const lowering::ShortPlan s = shortened(plan, level, Reads::memory);
+    const Known& known = this->known(s, Reads::memory);
+    const Sum sum = this->sum(s, known);
+    if (s.whole() || largest_stage(sum.unsure) <= kMemory * largest_stage(sum.point)) return memory(plan, known, sum.point, by);
   }
 }
 

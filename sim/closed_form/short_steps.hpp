@@ -33,9 +33,9 @@ class ShortSteps {
   ShortSteps(const Topology& topology, const CostModel& cost) : topology_(topology), cost_(cost) {}
 
   /// Estimates a validated plan without a perturbation. Simulates short plans that are not cached: some milliseconds.
-  ReadStep of(const Plan& plan, MemoryEstimate by = MemoryEstimate::allocator) { return read(plan, Reads::all, by); }
-  /// Memory of a plan by MemoryEstimate::live_peak. Lowers short plans, but does not simulate them.
-  Bytes memory_alive(const Plan& plan) { return read(plan, Reads::memory, MemoryEstimate::live_peak).memory; }
+  ReadStep of(const Plan& plan, MemoryEstimate by = MemoryEstimate::allocator);
+  /// Memory of a plan by MemoryEstimate::live_peak. Lowers plans of few micro-batches, but does not simulate them.
+  Bytes memory_alive(const Plan& plan) { return memory(plan, MemoryEstimate::live_peak); }
 
  private:
   /// What is read off a short plan: its memory, or its time too.
@@ -56,8 +56,14 @@ class ShortSteps {
   };
   using Key = std::vector<std::int64_t>;
 
-  static lowering::ShortPlan shortened(const Plan& plan, int level);
-  ReadStep read(const Plan& plan, Reads reads, MemoryEstimate by);
+  /// The point of a whole plan, and by how much it may be wrong.
+  struct Sum {
+    Point point, unsure;
+  };
+
+  static lowering::ShortPlan shortened(const Plan& plan, int level, Reads reads);
+  static Sum sum(const lowering::ShortPlan& s, const Known& known);
+  Bytes memory(const Plan& plan, MemoryEstimate by);
   const Known& known(const lowering::ShortPlan& s, Reads reads);
   Known read(const lowering::ShortPlan& s, Reads reads) const;
   Point simulated(const Plan& plan, const TaskGraph& graph, Reads reads) const;
