@@ -56,6 +56,19 @@ TEST_CASE("a stack is a name, or a name with a month, and prints so that it read
     CHECK_THROWS_WITH(of("megatron-core", month), Catch::Contains("stack.as_of") && Catch::Contains("2024-07"));
 }
 
+TEST_CASE("DeepSpeed reduces 5e8 elements at once, of whatever type it reduces them in") {
+  const auto bytes = [](const std::string& training, const std::string& parallel = "") {
+    const std::string text = with("training", training);
+    return of("megatron-deepspeed", "", parallel.empty() ? text : with("parallel", parallel, text)).parallel.bucket_bytes.count();
+  };
+  CHECK(bytes("\"precision\": \"bf16\"") == 1'000'000'000);
+  CHECK(bytes("\"precision\": \"fp16\"") == 1'000'000'000);
+  CHECK(bytes("\"precision\": \"fp32\"") == 2'000'000'000);
+  CHECK(bytes("\"precision\": \"bf16\", \"dtypes\": {\"gradient_reduce\": \"fp32\"}") == 2'000'000'000);
+  CHECK(bytes("\"precision\": \"bf16\"", "\"bucket_bytes\": 300000000") == 300'000'000);
+  CHECK(of("tandem").parallel.bucket_bytes.count() == 160'000'000);
+}
+
 TEST_CASE("a stack from the command line takes the place of the plan's") {
   const StackChoice choice = parse_stack_choice("megatron-core@2022-03");
   const Plan plan = parse_plan(kGoodPlan, "plan.json", choice);
