@@ -47,6 +47,7 @@ std::string remedy_of(const RuleEntry& entry, const Plan& plan) {
 
 void add(HostOperations& all, const MoreOperations& more) {
   for (const auto& [kind, n] : more.tasks) all.tasks.try_emplace(kind, all.otherwise).first->second += n;
+  for (const auto& [kind, n] : more.per_parameter) all.per_parameter[kind] += n;
 }
 
 HostOperations host_operations(const StackFile& stack, const Plan& plan) {

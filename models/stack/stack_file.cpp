@@ -186,8 +186,9 @@ void read(const json& entry, const List& list, HostEntry& out) {
   const json more = entry.value("more", json::array());
   if (!more.is_array()) list.refuse(more, "more is no list");
   for (const json& m : more) {
-    read_frame(m, {"tasks"}, {}, list, out.more.emplace_back());
+    read_frame(m, {}, {"tasks", "per_parameter"}, list, out.more.emplace_back());
     out.more.back().tasks = counts(m, "tasks", list);
+    out.more.back().per_parameter = counts(m, "per_parameter", list);
     if (rests_on_left_out(out.more.back().source)) out.more.pop_back();
   }
 }

@@ -51,7 +51,7 @@ struct NarrowEntry : StackEntry {
   NarrowProducts of;
 };
 struct MoreOperations : StackEntry {
-  std::map<std::string, std::int64_t, std::less<>> tasks;
+  std::map<std::string, std::int64_t, std::less<>> tasks, per_parameter;
 };
 struct HostEntry : StackEntry {
   HostOperations of;

@@ -61,7 +61,7 @@ TEST_CASE("what an entry adds under conditions joins its counts, of kinds that i
   const tests::OddStack stack("host_operations", R"([{"otherwise": 2, "tasks": {"matmul": 7}, "source": "s", "verified": true, "more": [
     {"tasks": {"matmul": 3, "collective": 4}, "when": {"training.precision": {"allowed": ["fp8"]}},
      "source": "s", "verified": true},
-    {"tasks": {"matmul": 1}, "source": "s", "verified": true}]}])");
+    {"tasks": {"matmul": 1}, "per_parameter": {"adamw": 3}, "source": "s", "verified": true}]}])");
   Plan plan = odd_plan();
   const Op product = MatMul{}, collective = Collective{}, update = AdamW{};
   const auto of = [&](const Op& op) { return tests::under(plan, "odd").stack.facts.host_operations.of(kind_name(op), 0); };
@@ -72,6 +72,7 @@ TEST_CASE("what an entry adds under conditions joins its counts, of kinds that i
   CHECK(of(product) == 11);
   CHECK(of(collective) == 6);
   CHECK(of(update) == 2);
+  CHECK(tests::under(plan, "odd").stack.facts.host_operations.of("adamw", 10) == 32);
 }
 
 TEST_CASE("a stack that says nothing of its host has one operation for a task") {
@@ -123,6 +124,25 @@ TEST_CASE("a stack whose host works for each parameter under AdamW does so under
     CHECK(of("sgd") <= adamw);
   }
   CHECK(with >= 3);
+}
+
+// Calls of PyTorch 2.15 under torch.utils._python_dispatch, in the second step: without foreach 1, 2, 3 or 4 for each of five
+// parameters, with foreach as many for all. The profiler's record of the step is one more.
+TEST_CASE("an update by SGD has the calls of torch/optim/sgd.py, with and without decay and momentum") {
+  const auto [decay, momentum, calls] = GENERATE(table<double, double, std::int64_t>(
+      {{0, 0, 1}, {0.1, 0, 2}, {0, 0.9, 3}, {0.1, 0.9, 4}}));
+  Plan plan = parse_plan(kGoodPlan, "good.json");
+  plan.training.optimizer.weight_decay = decay, plan.training.optimizer.momentum = momentum;
+  const auto of = [&](const char* stack) {
+    const HostOperations host = tests::under(plan, stack).stack.facts.host_operations;
+    return host.of("sgd", 100) - host.of("sgd", 0);
+  };
+  for (const char* stack : {"neuronx", "neuron-megatron"}) CHECK(of(stack) == 100 * calls);  // XLA's tensors have no foreach
+  constexpr std::int64_t kAround = 4;  // the step, its record, the function, the sorting by device and type
+  for (const char* stack : {"pytorch-ddp", "pytorch-fsdp", "torchtitan"}) {
+    CHECK(of(stack) == 0);
+    CHECK(tests::under(plan, stack).stack.facts.host_operations.of("sgd", 100) == kAround + calls);
+  }
 }
 
 TEST_CASE("where the update is recorded its first task has all operations behind the last pass, and passes keep theirs") {
