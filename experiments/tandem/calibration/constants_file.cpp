@@ -88,7 +88,9 @@ std::string ConstantsFile::with(const std::vector<double>& values, const std::st
   ordered_json file = ordered_json::parse(text_);
   std::size_t next = 0;
   walk(file, "", [&](const std::string&, ordered_json& value, ordered_json& fact) {
-    value = values[next++];
+    const std::size_t i = next++;
+    if (values[i] == constants_[i].value) return;
+    value = values[i];
     if (!fitted_on.empty()) set_origin(fact, fitted_on);
   });
   return pretty(file) + "\n";

@@ -21,8 +21,8 @@ class ConstantsFile {
 
   const std::string& path() const { return path_; }
   const std::vector<Constant>& constants() const { return constants_; }
-  /// The file's text with new `values` of the constants, in their order. A non-empty `fitted_on` becomes their recorded origin.
-  /// Everything else is unchanged.
+  /// The file's text with new `values` of the constants, in their order. A non-empty `fitted_on` becomes the recorded origin of
+  /// those that differ from the file's. Everything else is unchanged, also the constants with the same value.
   std::string with(const std::vector<double>& values, const std::string& fitted_on = "") const;
 
   /// The file's text with further values of each constant, keyed by the sources left out of their fit. Replaces earlier ones.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
@@ -23,6 +24,7 @@ constexpr int kRounds = 12;  // largest number of linear models
 constexpr int kEighth = kSteps / 8;
 constexpr int kReach = 32;   // initial distance up to which a linear model is trusted
 constexpr int kNear = 16;    // the same for fits without a source, which begin at the best fit to all
+constexpr double kUnfelt = 5e-4;  // least mean change of a source's times by an eighth of a range: less prints as 0.0 %
 
 /// Rounds to four digits: a fit knows no more, and a file should say no more.
 double rounded(double v) {
@@ -97,12 +99,32 @@ int distance(const Point& a, const Point& b) {
   return most;
 }
 
+/// A source, and how far its step times change (mean) when a constant moves by an eighth of its range.
+struct Felt {
+  std::size_t source = 0;
+  double change = 0;
+};
+
 /// Predicts errors near a point without simulation: errors at the point, and their change per step of each constant.
 struct LinearModel {
   Point at;
   BySource errors;
   std::vector<BySource> slopes;  ///< by constant
 
+  /// The source that feels constant `i` most.
+  Felt felt_most(std::size_t i) const {
+    Felt out;
+    for (std::size_t s = 0; s < slopes[i].size(); ++s)
+      if (const double change = kEighth * mean_absolute(slopes[i][s]); change > out.change) out = {s, change};
+    return out;
+  }
+  /// The constants on which no source's step times depend. The records say nothing about them.
+  std::vector<std::size_t> unfelt() const {
+    std::vector<std::size_t> out;
+    for (std::size_t i = 0; i < slopes.size(); ++i)
+      if (felt_most(i).change < kUnfelt) out.push_back(i);
+    return out;
+  }
   double cost(const Point& p, const Without& without) const {
     BySource moved = errors;
     for (std::size_t i = 0; i < p.size(); ++i)
@@ -110,10 +132,14 @@ struct LinearModel {
         for (std::size_t r = 0; r < moved[s].size(); ++r) moved[s][r] += slopes[i][s][r] * (p[i] - at[i]);
     return cost_of(moved, without);
   }
-  /// The best point within `reach` steps of every constant.
-  Point best(int reach, const Without& without) const {
+  /// The best point within `reach` steps of every constant. Constants that no source feels keep their place, as do those `held`.
+  Point best(int reach, const Without& without, std::vector<std::size_t> held = {}) const {
+    std::ranges::copy(unfelt(), std::back_inserter(held));
+    const auto holds = [&](const Point& p) {
+      return std::all_of(held.begin(), held.end(), [&](std::size_t i) { return p[i] == at[i]; });
+    };
     return pattern_search(at, {kSteps, kSteps / 4}, [&](const Point& p) {
-      return distance(p, at) <= reach ? cost(p, without) : std::numeric_limits<double>::infinity();
+      return distance(p, at) <= reach && holds(p) ? cost(p, without) : std::numeric_limits<double>::infinity();
     });
   }
 };
@@ -129,15 +155,9 @@ class Search {
     best_ = start_;
   }
 
-  /// Moves from linear model to linear model. If the simulator does not confirm a step, the step is rejected and the next model is
-  /// trusted half as far; likewise after a short step.
   const Point& best() {
-    for (int reach = kReach, round = 0; reach > 1 && round < kRounds; ++round) {
-      const Point next = linear(best_, std::max(1, reach / 4)).best(reach, {});
-      const bool better = cost_of(sampled(next), {}) < cost_of(sampled(best_), {});
-      if (!better || distance(best_, next) <= reach / 2) reach /= 2;
-      if (better) best_ = next;
-    }
+    descend(best_, {});
+    put_back_unfelt();
     return best_;
   }
   /// The best point near the model's, without some sources, if the simulator confirms that it is better; else the model's own.
@@ -157,9 +177,11 @@ class Search {
   }
   std::vector<double> values(const Point& p) const {
     std::vector<double> out;
-    for (std::size_t i = 0; i < p.size(); ++i) out.push_back(value_at(constants_[i], p[i]));
+    for (std::size_t i = 0; i < p.size(); ++i) out.push_back(value(i, p[i]));
     return out;
   }
+  /// Constant `i` at a step of its range. At the start it is the file's own value, which may lie between two steps.
+  double value(std::size_t i, int step) const { return step == start_[i] ? constants_[i].value : value_at(constants_[i], step); }
   /// Mean absolute log error over all records of a source.
   double error(const std::vector<double>& values, const Source& s) { return mean_absolute(evaluator_.errors(values, s.all)); }
   const std::vector<Source>& sources() const { return sources_; }
@@ -177,6 +199,27 @@ class Search {
     for (std::size_t s = 0; s < out.size(); ++s)
       for (std::size_t r = 0; r < out[s].size(); ++r) out[s][r] = (out[s][r] - here[s][r]) / (moved[i] - at[i]);
     return out;
+  }
+  double cost(const Point& p) { return cost_of(sampled(p), {}); }
+  /// Moves `at` from linear model to linear model. If the simulator does not confirm a step, the step is rejected and the next model
+  /// is trusted half as far; likewise after a short step. Constants `held` stay.
+  void descend(Point& at, const std::vector<std::size_t>& held) {
+    for (int reach = kReach, round = 0; reach > 1 && round < kRounds; ++round) {
+      const Point next = linear(at, std::max(1, reach / 4)).best(reach, {}, held);
+      const bool better = cost(next) < cost(at);
+      if (!better || distance(at, next) <= reach / 2) reach /= 2;
+      if (better) at = next;
+    }
+  }
+  /// A constant may have moved where it was felt, to a point where it no longer is. It returns to the start if the others explain
+  /// the records as well without it.
+  void put_back_unfelt() {
+    const std::vector<std::size_t> unfelt = linear(best_, kNear / 4).unfelt();
+    Point back = best_;
+    for (const std::size_t i : unfelt) back[i] = start_[i];
+    if (back == best_) return;
+    descend(back, unfelt);
+    if (cost(back) < cost(best_) + kUnfelt) best_ = back;
   }
   /// Log errors of the sampled records of each source. Simulates them if needed.
   const BySource& sampled(const Point& p) {
@@ -207,15 +250,15 @@ ConstantFit constant_fit(const Search& search, const LinearModel& model, const s
   const Constant& c = search.constants()[i];
   ConstantFit out;
   out.before = c;
-  out.fitted = out.least = out.most = value_at(c, model.at[i]);
+  out.fitted = out.least = out.most = search.value(i, model.at[i]);
   for (const Point& p : fits) {
-    out.least = std::min(out.least, value_at(c, p[i]));
-    out.most = std::max(out.most, value_at(c, p[i]));
+    out.least = std::min(out.least, search.value(i, p[i]));
+    out.most = std::max(out.most, search.value(i, p[i]));
   }
-  out.at_border = model.at[i] == 0 || model.at[i] == kSteps;
-  for (std::size_t s = 0; s < search.sources().size(); ++s)
-    if (const double change = kEighth * mean_absolute(model.slopes[i][s]); change > out.felt)
-      out.felt = change, out.felt_by = search.sources()[s].set;
+  const Felt felt = model.felt_most(i);
+  out.felt = felt.change;
+  if (felt.change > 0) out.felt_by = search.sources()[felt.source].set;
+  out.at_border = felt.change >= kUnfelt && (model.at[i] == 0 || model.at[i] == kSteps);
   return out;
 }
 
@@ -336,7 +379,7 @@ Fit fit_device(const ConstantsFile& file, const FitCases& cases, const FitOption
     out = fit_to_sample(file, cases, wider);
     out.evaluations += tried;
   }
-  if (out.stopped ? out.after >= out.before : out.after > out.before) keep_before(out);
+  if (out.after >= out.before) keep_before(out);
   return out;
 }
 
@@ -358,11 +401,16 @@ std::vector<FitWithout> fit_without_each(const ConstantsFile& file, const FitCas
   return out;
 }
 
+int moved(const Fit& fit) {
+  return static_cast<int>(std::count_if(fit.constants.begin(), fit.constants.end(),
+                                        [](const ConstantFit& c) { return c.fitted != c.before.value; }));
+}
+
 std::string fitted_on(const Fit& fit, const std::string& date) {
   std::string sets;
   for (const SourceFit& s : fit.sources) sets += (sets.empty() ? "" : ", ") + s.set + " " + std::to_string(s.records);
   std::string out = (fit.stopped ? "interrupted after " + std::to_string(fit.evaluations) + " sets of constants: " : std::string()) +
-                    "step times of " + std::to_string(fit.records) + " records (" + sets + "), each source one vote, " + date +
+                    "step times of " + std::to_string(fit.records) + (fit.records == 1 ? " record (" : " records (") + sets + "), each source one vote, " + date +
                     ": mean error " + number_text(100 * fit.after, 1) + " %";
   if (fit.left_out) out += ", of a source left out " + number_text(100 * *fit.left_out, 1) + " %";
   return out;

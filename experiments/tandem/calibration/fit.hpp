@@ -24,7 +24,7 @@ struct ConstantFit {
   Constant before;
   double fitted = 0;
   double least = 0, most = 0;        ///< over the fits that leave out a source, and this fit
-  bool at_border = false;            ///< at the border of its range, which suggests that a term is missing
+  bool at_border = false;            ///< felt, and at the border of its range, which suggests that a term is missing
   std::string felt_by;               ///< the source whose step times depend most on it
   double felt = 0;                   ///< their mean relative change when the constant moves by an eighth of its range
 };
@@ -52,7 +52,8 @@ struct FitOptions {
 /// confirms progress. All models and plans share one set of constants. Reported errors cover all
 /// records. If the result is worse on them than the old constants, the sample was misleading: the
 /// search repeats with twice the records per source, up to all. If nothing is better, constants
-/// stay. Throws ConfigError without records of this device, FitStopped if stopped before any try.
+/// stay. So does a constant that no source feels (less than 0.05 % of its step times).
+/// Throws ConfigError without records of this device, FitStopped if stopped before any try.
 Fit fit_device(const ConstantsFile& file, const FitCases& cases, const FitOptions& options);
 
 /// Constants fitted without some sources.
@@ -69,7 +70,10 @@ using OneSource = std::map<std::string, std::string>;
 std::vector<FitWithout> fit_without_each(const ConstantsFile& file, const FitCases& cases, const OneSource& together,
                                          const FitOptions& options);
 
-/// The text of `fitted_on` beside every fitted number.
+/// The number of constants whose value differs from the file's.
+int moved(const Fit& fit);
+
+/// The text of `fitted_on` beside every number that the fit changed.
 std::string fitted_on(const Fit& fit, const std::string& date);
 
 std::string to_text(const Fit& fit);

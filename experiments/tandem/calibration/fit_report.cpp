@@ -46,6 +46,9 @@ std::string to_text(const Fit& fit) {
   const std::string looked =
       fit.per_source > 0 ? ", on up to " + std::to_string(fit.per_source) + " records of a source" : ", on all records";
   if (fit.stopped) out += "interrupted: errors are of the records that the search looked at, before: as it began\n";
+  if (fit.records < moved(fit))
+    out += std::to_string(fit.records) + (fit.records == 1 ? " record moved " : " records moved ") + std::to_string(moved(fit)) +
+           " constants: fewer records than constants do not determine them. Give more records, or take \"fit\" from constants to keep\n";
   if (fit.kept) out += "nothing better than the constants as they were was found: they stay\n";
   return out + std::to_string(fit.evaluations) + " sets of constants tried" + looked +
          ". felt: change of step times when the constant moves an eighth of its range.\n";
@@ -62,7 +65,7 @@ std::string to_json(const Fit& fit) {
     sources.push_back({{"name", s.set}, {"records", s.records}, {"before", s.before}, {"fitted", s.after}, {"left_out", value(s.left_out)}});
   const ordered_json out = {{"schema_version", 1}, {"constants", constants}, {"sources", sources},
                             {"records", fit.records}, {"refused", fit.refused}, {"evaluations", fit.evaluations},
-                            {"per_source", fit.per_source}, {"kept", fit.kept}, {"interrupted", fit.stopped},
+                            {"per_source", fit.per_source}, {"moved", moved(fit)}, {"kept", fit.kept}, {"interrupted", fit.stopped},
                             {"mean_before", fit.before}, {"mean_fitted", fit.after}, {"mean_left_out", value(fit.left_out)}};
   return out.dump(2) + "\n";
 }
