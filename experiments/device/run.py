@@ -27,7 +27,7 @@ TRAIN_GPT = ROOT / "experiments/corpus/measured/train_gpt.py"
 SLOW = ['~"A table measured*"', '~"A measurement that*"']  # of the host, half a minute
 # Files of test_exec with the kernels that were written last, which come first.
 NEW = ["kernel_recurrence_test", "kernel_indexer_test", "kernel_latent_test", "kernel_relative_bias_test", "kernel_row_norm_test", "kernel_caps_test", "kernel_head_norm_test",
-       "kernel_context_test", "kernel_routing_test", "kernel_sign_step_test", "kernel_layerwise_test", "kernel_window_test", "kernel_moe_test",
+       "kernel_context_test", "kernel_routing_test", "kernel_expert_slots_test", "kernel_sign_step_test", "kernel_layerwise_test", "kernel_window_test", "kernel_moe_test",
        "wide_kernels_test", "recurrence_kernels_test", "own_attention_test"]
 NEW_TESTS, OLD_TESTS = ",".join(f"[#{f}]~[cpu]" for f in NEW), "~[cpu]" + "".join(f"~[#{f}]" for f in NEW) + "".join(SLOW)
 # Test programs, their tests, and the tests per process: few, so that a crash does not affect all others.
