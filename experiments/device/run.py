@@ -21,7 +21,7 @@ LIMIT = 8 * 60  # seconds of a part
 LEAST = 3       # seconds: with less time left nothing begins
 WORK = Path(tempfile.gettempdir()) / "tandem-device"  # plans, lists and logs, which nobody reads later
 # Parts of `all`, in order, and their shares of its time; what one leaves goes to the later ones.
-SHARES = {"test": 0.3, "nccl": 0.15, "sanitize": 0.15, "bench": 0.3, "kernels": 0.1}
+SHARES = {"test": 0.3, "new": 0.1, "nccl": 0.1, "sanitize": 0.15, "bench": 0.25, "kernels": 0.1}
 TEXT = ROOT / "experiments/data/kjv-new-testament.txt"
 TRAIN_GPT = ROOT / "experiments/corpus/measured/train_gpt.py"
 SLOW = ['~"A table measured*"', '~"A measurement that*"']  # of the host, half a minute
@@ -60,7 +60,10 @@ def tests_of(build, program, spec, size):
 def commands(part, build, out):
     """(name, command, environment) of a part; the plans of `bench` are written when it runs."""
     if part == "test":
-        return [c for program, spec, size in TESTS for c in tests_of(build, program, spec, size)]
+        ring = ("ring", [sys.executable, str(HERE / "ring.py"), "--build", str(build)], {})
+        return [ring, *(c for program, spec, size in TESTS for c in tests_of(build, program, spec, size))]
+    if part == "new":
+        return [(plan.stem, train(build, plan, "--steps", "3"), {}) for plan in sorted((HERE / "plans/new").glob("*.json"))]
     if part == "unseen":
         return [(name, train(build, WORK / "unseen" / f"{name}.plan.json"), {}) for name in unseen.CASES]
     if part == "curve":
@@ -256,7 +259,7 @@ def perform_all(build, out, only, seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, prog="run.sh")
-    parser.add_argument("part", choices=["all", "test", "bench", "kernels", "measure", "unseen", "curve", "sanitize"])
+    parser.add_argument("part", choices=["all", "test", "new", "bench", "kernels", "measure", "unseen", "curve", "sanitize"])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--build", type=Path, default=ROOT / "build-device")
     parser.add_argument("--only", help="what of the part has this in its name, or one of these with commas between them")
