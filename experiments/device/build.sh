@@ -3,6 +3,8 @@
 # it in a tenth of the size: the programs share most of their code.
 set -eu
 cd "$(dirname "$0")/../.."
+trap '[ $? = 0 ] || echo "build.sh: failed. It needs the network, the CUDA toolkit and packages.txt, which a machine that only runs the parts
+lacks: build elsewhere, copy programs.tar.xz, and give it to run.sh with --programs" >&2' EXIT
 cmake -S . -B "$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTANDEM_CUDA=ON -DTANDEM_CPU_ARCH=x86-64-v3 \
   -DCMAKE_CUDA_ARCHITECTURES=90-real -DTANDEM_FETCH_CUDNN_FRONTEND=ON -DTANDEM_MPI=OFF -DTANDEM_GLOO=ON -DTANDEM_ONEDNN=OFF \
   -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags -DCMAKE_BUILD_RPATH='$ORIGIN/lib'

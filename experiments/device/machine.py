@@ -2,10 +2,13 @@
 import datetime
 import glob
 import importlib.util
+import lzma
 import os
 import shutil
 import signal
 import subprocess
+import sys
+import tarfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -24,6 +27,21 @@ def facts(build):
     commit = build / "commit"
     return {"card": card, "driver": driver, "date": datetime.date.today().isoformat(),
             "commit": commit.read_text(encoding="utf-8").strip() if commit.exists() else ""}
+
+
+def unpack(build, programs):
+    """Unpacks build.sh's programs into `build` if it has none. `programs`: their file, or None, for one in `build` or beside it."""
+    if (build / "tandem").exists():
+        return
+    file = programs or next((f for f in (build / "programs.tar.xz", build.parent / "programs.tar.xz") if f.exists()), None)
+    if file is None:
+        return
+    build.mkdir(parents=True, exist_ok=True)
+    try:
+        with tarfile.open(file) as packed:
+            packed.extractall(build, filter="data")
+    except (OSError, tarfile.TarError, lzma.LZMAError, EOFError) as e:
+        sys.exit(f"run.sh: {file} cannot be unpacked into {build}: {e}")
 
 
 def cluster():

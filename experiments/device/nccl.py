@@ -99,6 +99,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, prog="run.sh nccl")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--build", type=Path, default=ROOT / "build-device")
+    parser.add_argument("--programs", type=Path, help="programs.tar.xz of build.sh, to unpack into --build if that lacks programs [there or beside it]")
     parser.add_argument("--seconds", type=float, default=PART, help="what is not begun by then is left out [%(default)s]")
     parser.add_argument("--dry", action="store_true", help="print the cases and run nothing")
     args = parser.parse_args()
@@ -107,6 +108,7 @@ def main():
         for ranks, shape, deterministic in cases:
             print(ranks, "processes,", shape, "0 bits off" if deterministic else f"within {LOOSE}")
         return
+    machine.unpack(args.build, args.programs)
     args.out.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="tandem-nccl-"))
     program, results, until = str(args.build / "tandem"), [], time.monotonic() + args.seconds

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import unseen
-from machine import ROOT, cluster, ended, facts, surroundings
+from machine import ROOT, cluster, ended, facts, surroundings, unpack
 
 HERE = Path(__file__).resolve().parent
 LIMIT = 8 * 60  # seconds of a part
@@ -262,10 +262,12 @@ def main():
     parser.add_argument("part", choices=["all", "test", "new", "bench", "kernels", "measure", "unseen", "curve", "sanitize"])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--build", type=Path, default=ROOT / "build-device")
+    parser.add_argument("--programs", type=Path, help="programs.tar.xz of build.sh, to unpack into --build if that lacks programs [there or beside it]")
     parser.add_argument("--only", help="what of the part has this in its name, or one of these with commas between them")
     parser.add_argument("--seconds", type=float, default=LIMIT, help="what is not begun by then is left out [%(default)s]")
     parser.add_argument("--dry", action="store_true", help="print the commands and run nothing")
     args = parser.parse_args()
+    unpack(args.build, args.programs)
     if args.dry:
         args.out.mkdir(parents=True, exist_ok=True)
         for _, command, environment in (c for part in (SHARES if args.part == "all" else [args.part]) for c in commands(part, args.build, args.out)):
@@ -275,7 +277,8 @@ def main():
     needed["all"] = [*needed["test"], *needed["kernels"]]
     missing = [p for p in needed.get(args.part, ["tandem"]) if not (args.build / p).exists()]
     if missing:
-        sys.exit(f"run.sh: {args.build / missing[0]} is not there: build it with experiments/device/build.sh, or name its folder with --build")
+        sys.exit(f"run.sh: {args.build / missing[0]} is not there: name the folder of programs with --build, or give programs.tar.xz, which "
+                 "experiments/device/build.sh makes on a machine with network, with --programs")
     for folder in (args.out, WORK):
         folder.mkdir(parents=True, exist_ok=True)
     good = perform_all(args.build, args.out, args.only, args.seconds) if args.part == "all" else \
