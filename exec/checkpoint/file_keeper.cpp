@@ -92,7 +92,8 @@ class SingleFileKeeper final : public Keeper {
 /// Saves in the background, one save at a time.
 class FolderKeeper final : public Keeper {
  public:
-  using Keeper::Keeper;
+  FolderKeeper(KeeperOptions options, World& world)
+      : Keeper(std::move(options), world), latest_(control().first() ? latest_name(this->options().path) : "") {}
 
   void keep(const StateMoment& moment) override {
     finish();
@@ -198,9 +199,11 @@ class FolderKeeper final : public Keeper {
     out.add(text_of(manifest));
     out.close();
     synchronise_folder(folder);
-    publish(options().path, written_, facts_.steps, options().keep);
+    publish(options().path, written_, facts_.steps, options().keep, latest_);
+    latest_ = step_name(facts_.steps);
   }
 
+  std::string latest_;         ///< name of the latest checkpoint, in process 0
   bool begun_ = false;
   StateFacts facts_;
   std::vector<SavedTensor> tensors_;

@@ -40,11 +40,7 @@ std::vector<std::string> checkpoints_in(const std::string& path) {
 /// The checkpoint that `latest` names; else the one with the most steps; empty if there is none.
 std::string latest_of(const std::string& path) {
   const std::vector<std::string> found = checkpoints_in(path);
-  if (is_regular_file(latest_file(path))) {
-    std::string named = InputFile(latest_file(path)).whole(256);
-    named.erase(named.find_last_not_of('\n') + 1);
-    if (std::find(found.begin(), found.end(), named) != found.end()) return named;
-  }
+  if (const std::string named = latest_name(path); std::find(found.begin(), found.end(), named) != found.end()) return named;
   return found.empty() ? "" : found.back();
 }
 
@@ -94,6 +90,13 @@ void remove_checkpoint(const std::string& folder) {
 
 std::string latest_file(const std::string& path) { return path + "/latest"; }
 
+std::string latest_name(const std::string& path) {
+  if (!is_regular_file(latest_file(path))) return "";
+  std::string named = InputFile(latest_file(path)).whole(256);
+  named.erase(named.find_last_not_of('\n') + 1);
+  return named;
+}
+
 std::string step_name(std::int64_t steps) {
   char text[40];
   std::snprintf(text, sizeof text, "step-%08lld", static_cast<long long>(steps));
@@ -128,8 +131,13 @@ Checkpoint open_folder(const std::string& path) {
   return {std::move(state), std::move(run), fnv1a(text)};
 }
 
-void publish(const std::string& path, const std::string& written, std::int64_t steps, std::int64_t keep) {
+void publish(const std::string& path, const std::string& written, std::int64_t steps, std::int64_t keep,
+             const std::string& before) {
   const std::string name = step_name(steps);
+  // A lock keeps other runs away, but some network file systems have none.
+  if (const std::string now = latest_name(path); !now.empty() && now != before)
+    throw ConfigError(Problem{latest_file(path), "", "", "names " + now + ", which this run has not saved: another run saves there",
+                              "give each run a folder of its own"});
   if (file_exists(path + "/" + name) && !complete(path + "/" + name))
     throw ConfigError(Problem{path + "/" + name, "", "", "is in the way of a checkpoint and is none", "move it away"});
   if (const std::error_code why = exchange_folder(path + "/" + written, path + "/" + name)) refuse_writing(path + "/" + name, why.value());

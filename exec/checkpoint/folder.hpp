@@ -21,10 +21,12 @@ Checkpoint open_folder(const std::string& path);
 
 /// The file in a folder of checkpoints that names the latest one.
 std::string latest_file(const std::string& path);
+/// What that file says now; empty if it does not exist.
+std::string latest_name(const std::string& path);
 
 /// Renames the complete checkpoint `written`, a folder inside `path`, to its final name and makes it the latest. A checkpoint that
 /// had this name is removed. Then removes older ones (fewer steps) until `keep` are left. Throws ConfigError, also if another folder
-/// has the name.
-void publish(const std::string& path, const std::string& written, std::int64_t steps, std::int64_t keep);
+/// has the name, and if latest_name() is neither empty nor `before`: another run has saved there.
+void publish(const std::string& path, const std::string& written, std::int64_t steps, std::int64_t keep, const std::string& before);
 
 }  // namespace tandem::exec

@@ -18,6 +18,7 @@
 #include "experiments/tandem/commands/train_report.hpp"
 #include "experiments/tandem/commands/train_resume.hpp"
 #include "experiments/tandem/commands/train_saves.hpp"
+#include "models/base/files.hpp"
 #include "models/base/input.hpp"
 #include "models/base/threads.hpp"
 #include "models/graph/stage_flops.hpp"
@@ -252,11 +253,18 @@ void keep_algorithms(const Options& o, exec::device::ProductChoices& choices) {
   }
 }
 
+bool goes_on_in_place(const Options& o) { return !o.resume.empty() && !o.save.empty() && file_exists(o.save); }
+
 ExitCode train(const Options& o, exec::World& world) {
   std::set_new_handler(nullptr);  // the runtime handles it, or reports the rank
   Prepared in;
   const bool speaks = world.control().first();
-  prepare_together(world, [&] { require_available(o, world), prepare(o, world, in); });
+  std::unique_ptr<FileLock> lock;
+  prepare_together(world, [&] {
+    require_available(o, world);
+    if (speaks && goes_on_in_place(o)) lock = lock_place(o.save);  // before its checkpoint is opened, which another run may replace
+    prepare(o, world, in);
+  });
   require_same(o, in, world);
   auto& [resumed, graphs, data, share, device, peak] = in;
   const Plan& plan = graphs->plan();
@@ -266,6 +274,7 @@ ExitCode train(const Options& o, exec::World& world) {
     if (!speaks) return;
     permit_replacing(o.save, o.resume);  // only a checkpoint may replace an earlier one
     prepare_outputs({o.trace, o.timeline, exec::names_one_file(o.save) ? o.save : "", o.algorithms}, {});
+    if (!lock) lock = lock_place(o.save);
     require_own_place(o.save, o.resume);
   });
   if (!o.save.empty()) exec::prepare_folder(o.save, world);

@@ -5,6 +5,7 @@
 #include "experiments/tandem/base/terminal.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
+#include "models/base/output.hpp"
 
 namespace tandem::program {
 
@@ -43,6 +44,17 @@ void SaveLog::finish() const {
 std::string SaveLog::refusal() const {
   const std::string left = kept_ > 0 ? "stays that of " + std::to_string(kept_) + " steps" : "is not written";
   return path_ + ": " + left + ": " + watch_.text();
+}
+
+std::unique_ptr<FileLock> lock_place(const std::string& save) {
+  if (save.empty()) return nullptr;
+  if (exec::names_one_file(save)) {
+    const OutputPlace place = output_place(save);
+    return place.in_place ? nullptr : std::make_unique<FileLock>(place.path + ".lock", save);
+  }
+  if (const std::error_code why = make_folders(save))
+    throw ConfigError(Problem{save, "", "", "cannot be written: " + why.message(), "give another folder"});
+  return std::make_unique<FileLock>(save + "/lock", save);
 }
 
 void require_own_place(const std::string& save, const std::string& resume) {

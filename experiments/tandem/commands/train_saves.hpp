@@ -11,6 +11,7 @@
 #include "exec/process/world.hpp"
 #include "exec/state/state_keeper.hpp"
 #include "experiments/tandem/commands/finite_watch.hpp"
+#include "models/base/file_lock.hpp"
 
 namespace tandem::program {
 
@@ -44,6 +45,10 @@ class SaveLog {
   std::int64_t kept_ = 0;  ///< steps of the last checkpoint of this run; 0: none
   std::exception_ptr failed_;
 };
+
+/// Keeps other runs away from the place that `save` names, with a file `lock` in the folder, which is made, or SAVE.lock beside a
+/// file. Returns nullptr if nothing is saved, or not to a file. Throws ConfigError if another run has the place.
+std::unique_ptr<FileLock> lock_place(const std::string& save);
 
 /// Throws ConfigError if `save` names a file, or a folder with checkpoints, that the run does not resume: a run replaces only what it
 /// resumed.

@@ -88,6 +88,25 @@ TEST_CASE("a folder keeps the last checkpoints, and the latest counts") {
   CHECK(names_in(folder).contains("step-00000005"));
 }
 
+TEST_CASE("a folder that another run has saved into takes no further checkpoint of this one") {
+  const tests::TemporaryFolder place;
+  const fs::path folder = place.path() / "run";
+  train_into(folder, plan_of(), {2, 1, 2});
+  const std::string path = folder.string();
+  REQUIRE(latest_name(path) == "step-00000002");
+  fs::copy(folder / "step-00000002", folder / "step-00000003.1.new");
+  std::string said;
+  try {
+    publish(path, "step-00000003.1.new", 3, 2, "step-00000001");
+  } catch (const ConfigError& e) {
+    said = e.what();
+  }
+  CHECK(said.find("names step-00000002, which this run has not saved: another run saves there") != std::string::npos);
+  CHECK(names_in(folder) == std::set<std::string>{"latest", "step-00000001", "step-00000002", "step-00000003.1.new"});
+  publish(path, "step-00000003.1.new", 3, 2, "step-00000002");
+  CHECK(latest_name(path) == "step-00000003");
+}
+
 TEST_CASE("what is not a whole checkpoint, and what is somebody else's, is passed over and stays") {
   const tests::TemporaryFolder place;
   const fs::path folder = place.path() / "run";

@@ -117,6 +117,40 @@ class Checkpoints(WithFolder):
         self.assertIn("in the way", err)
         self.assertEqual(pathlib.Path(folder, "step-00000006", "mine.txt").read_text(), "mine")
 
+    def saving(self, place, *more):
+        """A long run that saves behind every step, once it has done one."""
+        process = subprocess.Popen([tandem.PROGRAM, "train", self.plan, "--data", str(TEXT), "--steps", "1000000", "--save", place,
+                                    "--save-every", "1", *more], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if line.startswith("step "):
+                return process
+        self.fail("the run has ended")
+
+    def test_a_place_has_one_run_at_a_time_and_a_killed_one_gives_it_free(self):
+        for place, lock in ((self.path("run"), self.path("run/lock")), (self.path("run.safetensors"), self.path("run.safetensors.lock"))):
+            with self.subTest(place=place):
+                first = self.saving(place)
+                for more in ((), ("--resume", place)):
+                    code, out, err = self.train(1000000, "--save", place, *more)
+                    self.assertEqual((code, out), (3, ""), err)
+                    self.assertIn(f"{place}: is in use: process {first.pid} on ", err)
+                first.kill()
+                first.communicate(timeout=60)
+                self.assertTrue(os.path.exists(lock))
+                second = self.saving(place, "--resume", place)
+                second.send_signal(signal.SIGTERM)
+                second.communicate(timeout=60)
+                self.assertEqual(second.returncode, 130)
+                self.assertFalse(os.path.exists(lock))
+
+    def test_runs_begun_at_once_save_into_one_place_one_after_the_other(self):
+        for place in (self.path("both"), self.path("both.safetensors")):
+            runs = [subprocess.Popen([tandem.PROGRAM, "train", self.plan, "--data", str(TEXT), "--steps", "40", "--save", place,
+                                      "--save-every", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+            said = [process.communicate(timeout=120)[1] for process in runs]
+            self.assertEqual(sorted(process.returncode for process in runs), [0, 3], said)
+            self.assertEqual(self.train(41, "--resume", place)[0], 0)
+
     def test_what_holds_no_checkpoint_is_refused_and_what_is_in_the_way_told(self):
         empty = self.path("empty")
         os.mkdir(empty)

@@ -230,16 +230,6 @@ class Train(WithFolder):
         self.assertIn(f"removed {left}", err)
         self.assertFalse(pathlib.Path(left).exists())
 
-    def test_two_runs_that_save_the_same_file_leave_a_whole_one(self):
-        plan, saved = self.folder.plan(SMALL), self.path("same.safetensors")
-        self.assertEqual(run("train", plan, "--data", TEXT, "--steps", 1, "--save", saved)[0], 0)
-        runs = [subprocess.Popen([tandem.PROGRAM, "train", plan, "--data", str(TEXT), "--steps", "40", "--resume", saved, "--save", saved,
-                                  "--save-every", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-        for process in runs:
-            err = process.communicate(timeout=120)[1]
-            self.assertEqual(process.returncode, 0, err)
-            self.assertNotIn("cannot be written", err)
-        self.assertEqual(run("train", plan, "--data", TEXT, "--steps", 41, "--resume", saved)[0], 0)
 
     def test_a_loss_that_leaves_the_numbers_is_null_and_its_updates_are_told_to_be_skipped(self):
         plan = self.folder.plan(changed(SMALL, **{"training.learning_rate": 1e6, "training.clip_grad": 0}))
