@@ -80,6 +80,7 @@ std::string evaluation_line(const exec::EvaluationResult& e) {
 
 /// Training and evaluation data. By default the latter is the end of the text.
 struct Data {
+  std::shared_ptr<const exec::TokenFile> text;
   std::unique_ptr<exec::TokenSource> training, evaluation;
   std::optional<double> bigram_entropy;  ///< of a text of bytes, the whole --data file, in nats per byte
 };
@@ -90,7 +91,7 @@ Data open_data(const Options& o, const Plan& plan, double held_out) {
     return exec::open_tokens(file, plan.sequence_tokens(), plan.training.seed, part);
   };
   const auto data = [&](std::unique_ptr<exec::TokenSource> evaluation) {
-    return Data{open(text, {0, 1 - held_out}), std::move(evaluation), exec::bigram_entropy(*text)};
+    return Data{text, open(text, {0, 1 - held_out}), std::move(evaluation), exec::bigram_entropy(*text)};
   };
   if (o.eval_every == 0) return data(nullptr);
   return data(o.eval_data.empty() ? open(text, {1 - held_out, 1}) : open(o.eval_data, {}));
@@ -105,11 +106,6 @@ Plan trained_plan(const Options& o) {
   return plan;
 }
 
-void tell_other_text(const Options& o, const std::optional<exec::Checkpoint>& resumed, const exec::TokenSource& data) {
-  if (resumed && resumed->run.data != data.fingerprint())
-    log(o.resume + ": was trained on another text than " + o.data + " (or another part of it)");
-}
-
 /// The inputs of a training; equal in every process.
 struct Prepared {
   std::optional<exec::Checkpoint> resumed;
@@ -119,6 +115,22 @@ struct Prepared {
   DeviceOptions device;
   std::optional<double> peak_flops_per_s;
 };
+
+/// Warns if the resumed run was trained on another text, or may have been trained on what is evaluated.
+void tell_other_text(const Options& o, const Prepared& in) {
+  if (!in.resumed) return;
+  const exec::SavedRun& run = in.resumed->run;
+  const double before = run.held_out.value_or(0);
+  const Plan& plan = in.graphs->plan();
+  const auto fingerprint = [&](double held_out) {
+    return exec::open_tokens(in.data.text, plan.sequence_tokens(), plan.training.seed, {0, 1 - held_out})->fingerprint();
+  };
+  if (run.data != in.data.training->fingerprint() && (before >= in.held_out || run.data != fingerprint(before)))
+    log(o.resume + ": was trained on another text than " + o.data + " (or another part of it)");
+  if (o.eval_every > 0 && before < in.held_out)
+    log(o.resume + (run.held_out ? ": held no text out" : ": does not say whether it held text out") + ": the evaluated part of " + o.data +
+        " may have been trained on; give --eval-data");
+}
 
 /// Options, equal in every process. Only process 0 calls callbacks that print or write.
 exec::RunOptions run_options(const Options& o, const Prepared& in) {
@@ -221,7 +233,7 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
   out.peak_flops_per_s = peak_flops(out.device, world, topology->device(), step_work(plan).compute);
   out.data = open_data(o, plan, out.held_out);
   require_vocabulary(plan, out.data.training->vocab_size());
-  tell_other_text(o, out.resumed, *out.data.training);
+  tell_other_text(o, out);
   require_step_exists(o, plan.training.steps, out.resumed ? out.resumed->state->facts().steps : 0);
 }
 

@@ -326,6 +326,19 @@ class Train(WithFolder):
         self.assertNotIn("another text", err)
         self.assertNotIn("older version", err)
 
+    def test_an_evaluation_on_text_that_a_resumed_run_may_have_trained_on_is_told(self):
+        saved, evaluate, note = self.path("run.safetensors"), ("--eval-every", 6), "held no text out: the evaluated part of"
+        self.rates(4, "--save", saved)
+        resume = ("train", self.folder.plan(COSINE), "--data", TEXT, "--steps", 6, "--resume", saved)
+        err = run(*resume, *evaluate)[2]
+        self.assertIn(f"{saved}: {note} {TEXT} may have been trained on; give --eval-data", err)
+        self.assertNotIn("another text", err)  # it is the same one
+        other = self.folder.file("other.txt", TEXT.read_bytes()[:20000])
+        for more in ((), (*evaluate, "--eval-data", other)):
+            self.assertNotIn("may have been trained on", run(*resume, *more)[2])
+        err = run("train", self.folder.plan(COSINE), "--data", other, "--steps", 6, "--resume", saved, *evaluate)[2]
+        self.assertIn("another text", err)
+
     def test_a_checkpoint_that_says_nothing_of_held_out_text_is_told_in_a_line(self):
         saved = self.path("run.safetensors")
         self.rates(4, "--save", saved)
