@@ -202,7 +202,8 @@ std::vector<PlanField> optimizer_fields() {
       number({"training.beta1", "Decay of the first moment."}, AT(training.optimizer.beta1), {0, 1, false, true}),
       number({"training.beta2", "Decay of the second moment."}, AT(training.optimizer.beta2), {0, 1, false, true}),
       number({"training.epsilon", "Added to the root of the second moment."}, AT(training.optimizer.epsilon), {0, 1}),
-      number({"training.weight_decay", "Decoupled; biases and normalization weights have none."},
+      number({"training.weight_decay", "Of adamw decoupled; of sgd added to the gradient, as PyTorch's; of lamb and lans within the step that the trust ratio scales. "
+              "Biases and normalization weights have none."},
              AT(training.optimizer.weight_decay), {0, 1e6}),
       number({"training.momentum", "Momentum of sgd."}, AT(training.optimizer.momentum), {0, 1, false, true}),
   };
