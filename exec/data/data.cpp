@@ -29,7 +29,7 @@ class Windows final : public TokenSource {
       : file_(std::move(file)), seq_length_(seq_length), seed_(seed) {
     require(seq_length >= 1, "a sequence has at least one token");
     std::tie(first_, last_) = part_of(*file_, part);
-    const std::string unit = file_->type == TokenType::byte ? " bytes" : " tokens";
+    const std::string unit = file_->holds_bytes() ? " bytes" : " tokens";
     if (last_ - first_ < seq_length + 1)
       throw ConfigError(Problem{file_->path, "data", std::to_string(last_ - first_) + unit,
                                 std::string(part.end - part.begin < 1 ? "the part of the text that is read" : "the text") +
@@ -74,7 +74,7 @@ std::unique_ptr<TokenSource> open_tokens(const std::string& path, std::int64_t s
 }
 
 std::optional<double> bigram_entropy(const TokenFile& file) {
-  if (file.type != TokenType::byte) return std::nullopt;
+  if (!file.holds_bytes()) return std::nullopt;
   const std::string_view bytes = file.bytes;
   if (bytes.size() < 2) throw ConfigError(Problem{file.path, "data", "", "the text has no pair of bytes", ""});
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };

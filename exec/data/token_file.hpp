@@ -21,6 +21,8 @@ struct TokenFile {
   std::size_t header = 0;         ///< bytes before the first token
   std::int64_t vocab_size = 256;  ///< of a text of bytes; else one more than the largest id
 
+  /// True for a text, and for a data set whose ids are bytes.
+  bool holds_bytes() const { return type == TokenType::byte; }
   std::int64_t count() const;
   /// Writes the tokens from number `first` on. Thread-safe.
   void read(std::int64_t first, std::span<std::int32_t> tokens) const;

@@ -85,6 +85,14 @@ struct Data {
   std::optional<double> bigram_entropy;  ///< of a text of bytes, the whole --data file, in nats per byte
 };
 
+/// Throws ConfigError if one of the files is a text of bytes and the other holds token ids: numbers that mean other things.
+void require_same_tokens(const Options& o, const exec::TokenFile& trained, const exec::TokenFile& evaluated) {
+  const auto kind = [](const exec::TokenFile& file) { return file.holds_bytes() ? "a text of bytes" : "token ids"; };
+  if (trained.holds_bytes() != evaluated.holds_bytes())
+    throw ConfigError(Problem{o.eval_data, "--eval-data", "", std::string("holds ") + kind(evaluated) + ", and " + o.data + " " + kind(trained),
+                              "give a text in the tokens of --data"});
+}
+
 Data open_data(const Options& o, const Plan& plan, double held_out) {
   const auto text = exec::read_token_file(o.data);
   const auto open = [&](const auto& file, const exec::TextPart& part) {
@@ -94,7 +102,10 @@ Data open_data(const Options& o, const Plan& plan, double held_out) {
     return Data{text, open(text, {0, 1 - held_out}), std::move(evaluation), exec::bigram_entropy(*text)};
   };
   if (o.eval_every == 0) return data(nullptr);
-  return data(o.eval_data.empty() ? open(text, {1 - held_out, 1}) : open(o.eval_data, {}));
+  if (o.eval_data.empty()) return data(open(text, {1 - held_out, 1}));
+  const auto evaluated = exec::read_token_file(o.eval_data);
+  require_same_tokens(o, *text, *evaluated);
+  return data(open(evaluated, {}));
 }
 
 /// The plan to train. Optimizers that validate after the update would roll back, which the runtime cannot do.

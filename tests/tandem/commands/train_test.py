@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import signal
+import struct
 import subprocess
 import time
 
@@ -106,6 +107,17 @@ class Train(WithFolder):
         code, _, err = run("train", plan, "--data", TEXT, "--steps", 1, "--eval-every", 1, "--eval-data", missing)
         self.assertEqual(code, 3)
         self.assertIn(missing, err)
+
+    def test_bytes_are_not_evaluated_beside_token_ids_nor_ids_beside_bytes(self):
+        ids = [7 * i % 200 for i in range(400)]
+        header = struct.pack("<3I", 20240520, 1, len(ids)).ljust(1024, b"\0")  # as llm.c writes GPT-2's tokens
+        tokens = self.folder.file("ids.bin", header + struct.pack(f"<{len(ids)}H", *ids))
+        evaluate = ("train", self.folder.plan(SMALL), "--steps", 1, "--eval-every", 1)
+        self.assertEqual(run(*evaluate, "--data", tokens, "--eval-data", tokens)[0], 0)
+        for data, other, said in ((tokens, TEXT, "holds a text of bytes, and"), (TEXT, tokens, "holds token ids, and")):
+            code, out, err = run(*evaluate, "--data", data, "--eval-data", other)
+            self.assertEqual((code, out), (3, ""), err)
+            self.assertIn(f"{other}: --eval-data: {said} {data}", err)
 
     def test_a_batch_ramps_up_and_its_simulation_is_of_the_full_one(self):
         ramp = {"start": 2, "increment": 2, "samples": 6}
