@@ -20,6 +20,8 @@ static_assert(std::endian::native == std::endian::little, "token files are littl
 constexpr std::size_t kMostBytes = std::size_t{1} << 40;  // the real limit is the host's memory
 constexpr std::string_view kIndexMagic("MMIDIDX\0\0", 9);
 constexpr std::size_t kIndexHeader = 34;  // magic, version, type of ids, numbers of sequences and documents
+constexpr std::uint64_t kListed = 12;  // of a sequence: its length as int32 and its place in bytes as int64
+constexpr std::uint64_t kDocument = 8;  // its first sequence, as int64
 constexpr std::size_t kLlmcHeader = 1024;
 
 std::size_t size_of(TokenType type) {
@@ -87,8 +89,13 @@ TokenType read_index(const std::string& index, std::size_t size) {
   const char* at = text.data() + kIndexMagic.size();
   if (const auto version = load<std::uint64_t>(at); version != 1) damaged("version", std::to_string(version), "is not 1, the only one there is");
   const TokenType type = type_of(index, load<std::uint8_t>(at + 8));
-  const auto sequences = load<std::uint64_t>(at + 9);
-  if (sequences > (text.size() - kIndexHeader) / 4) damaged("number of sequences", std::to_string(sequences), "is more than its " + std::to_string(text.size()) + " bytes can list");
+  const auto sequences = load<std::uint64_t>(at + 9), documents = load<std::uint64_t>(at + 17);
+  const std::uint64_t lists = text.size() - kIndexHeader;
+  const auto require_listed = [&](const char* what, std::uint64_t count, std::uint64_t most) {
+    if (count > most) damaged(what, std::to_string(count), "is more than its " + std::to_string(text.size()) + " bytes can list");
+  };
+  require_listed("number of sequences", sequences, lists / kListed);
+  require_listed("number of documents", documents, (lists - kListed * sequences) / kDocument);
   std::uint64_t tokens = 0;
   for (std::uint64_t i = 0; i < sequences; ++i)
     tokens += static_cast<std::uint64_t>(std::max(0, load<std::int32_t>(text.data() + kIndexHeader + 4 * i)));

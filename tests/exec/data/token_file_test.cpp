@@ -149,6 +149,13 @@ TEST_CASE("Token ids without a type, of a wrong type, damaged or out of range ar
   many[25] = '\x7f';
   write_file(index, many);
   CHECK(refusal(prefix).field == "number of sequences");
+  for (std::size_t size = 34; size < good.size(); ++size) {  // cut anywhere in its lists, of lengths, of places and of documents
+    write_file(index, good.substr(0, size));
+    const bool of_sequences = size < 34 + 2 * 12;
+    CHECK(refusal(prefix).field == (of_sequences ? "number of sequences" : "number of documents"));
+  }
+  write_file(index, good);
+  CHECK_NOTHROW(read_token_file(prefix));
   write_file(prefix + ".bin", ids<std::int32_t>({1, -2, 3}));
   write_file(index, index_of({3}, 4, 4));
   CHECK(refusal(prefix).value == "-2");
