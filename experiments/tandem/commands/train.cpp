@@ -365,9 +365,9 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("--save-every", o->save_every, "also write a checkpoint after every N-th step [never]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
       ->needs(save);
-  command->add_option("--keep", o->keep, "checkpoints that stay in the folder, the new one included [2]")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
-      ->needs(save);
+  CLI::Option* keep = command->add_option("--keep", o->keep, "checkpoints that stay in the folder, the new one included [2]; those of more steps, which a run left behind that goes on from an earlier one, always stay")
+                          ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
+                          ->needs(save);
   command->add_option("--resume", o->resume, "checkpoint to resume (a file, a folder's latest one, or one of a folder's), under this or another layout; --steps includes its steps");
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->add_option("--trace", o->trace, "write a Chrome trace of one step for Perfetto");
@@ -380,7 +380,8 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("--launch", o->launch.launch, "where ranks run [threads: all in this process]; mpi: in the processes that mpirun or srun starts, over MPI; env: in those that torchrun or srun starts, over Gloo")->check(CLI::IsMember({"threads", "mpi", "env"}));
   CLI::Option* timeout = command->add_option("--timeout", o->launch.timeout_s, "seconds that ranks of several processes wait for each other before the run ends [600]")->check(CLI::Range(0.1, 1e6));
   CLI::Option* port = command->add_option("--port", o->launch.port, "with --launch env: where process 0 waits for the others [MASTER_PORT, and the next one if torchrun uses that]")->check(CLI::Range(1, 65'535));
-  command->callback([o, timeout, port, &exit] {
+  command->callback([o, timeout, port, keep, &exit] {
+    if (keep->count() > 0 && exec::names_one_file(o->save)) throw CLI::ValidationError("--keep", "needs a folder in --save, which names one file");
     require_processes(*o, *timeout, *port);
     require_device(*o);
     exit = in_processes(o->launch, [&](exec::World& world) { return train(*o, world); });

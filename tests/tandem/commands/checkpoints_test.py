@@ -159,8 +159,10 @@ class Checkpoints(WithFolder):
         self.assertIn("holds no complete checkpoint", err)
         code, out, err = self.train(2, "--save", self.path("plan.json/run"))
         self.assertEqual((code, out), (3, ""), err)
-        code, out, err = self.train(2, "--keep", 3)
-        self.assertEqual((code, out), (2, ""), err)
+        for more in ((), ("--save", self.path("one.safetensors"))):
+            code, out, err = self.train(2, "--keep", 3, *more)
+            self.assertEqual((code, out), (2, ""), err)
+        self.assertIn("--keep: needs a folder in --save", err)
 
 
 if __name__ == "__main__":
