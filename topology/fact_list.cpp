@@ -6,6 +6,7 @@
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
+#include "topology/fact_reader.hpp"
 
 namespace tandem {
 namespace {
@@ -66,8 +67,6 @@ void collect(const json& at, const std::string& field, const FactOrigin& place, 
   out.push_back(std::move(found));
 }
 
-std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 /// A part of a cluster and the file that contains it.
 struct Part {
   nlohmann::json json;
@@ -81,11 +80,11 @@ class Reader {
     const json& at = parent.at(key);
     const std::string path = at.is_string() ? path_of("topology/presets/" + key + "s", at, key + " preset", parent_path) : parent_path;
     Part found{at.is_string() ? read_json(path) : at, path};
-    collect(found.json, at.is_string() ? "" : key, {key, file_name(path), "", "", ""}, facts);
+    collect(found.json, at.is_string() ? "" : key, {key, told_file(path), "", "", ""}, facts);
     return found;
   }
   void whole(const json& file, const std::string& path, const std::string& part) {
-    collect(file, "", {part, file_name(path), "", "", ""}, facts);
+    collect(file, "", {part, told_file(path), "", "", ""}, facts);
   }
   std::vector<FactOrigin> facts;
 };

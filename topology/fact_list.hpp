@@ -9,7 +9,7 @@ namespace tandem {
 /// A fact, a fitted number, or a bare number of a preset file, with its origin.
 struct FactOrigin {
   std::string part;    ///< cluster, node, device or calibration
-  std::string file;    ///< name of the file, without its folder
+  std::string file;    ///< told_file(): "presets/devices/h100.json"
   std::string field;   ///< dotted, e.g. "scale_out.nic_bytes_per_s"
   std::string value;   ///< as written
   std::string origin;  ///< "verified: id, id", "not verified: id", "fitted on ..." or "no source given"

@@ -70,16 +70,14 @@ auto parse_at(const Parse& parse, const std::string& text, const std::string& fi
   }
 }
 
-/// A shipped file's path below "topology", which says whether it is of a device, a node, a cluster or a calibration; any other file's
-/// as it is.
-std::string told_file(const std::string& file) {
-  constexpr std::string_view kFolder = "topology/";
-  const std::size_t at = file.rfind(kFolder);
-  const bool below = at != file.npos && (at == 0 || file[at - 1] == '/');
-  return below ? file.substr(at + kFolder.size()) : file;
-}
-
 }  // namespace
+
+std::string told_file(const std::string& path) {
+  constexpr std::string_view kFolder = "topology/";
+  const std::size_t at = path.rfind(kFolder);
+  const bool below = at != path.npos && (at == 0 || path[at - 1] == '/');
+  return below ? path.substr(at + kFolder.size()) : path;
+}
 
 FactReader::FactReader(const json& object, std::string file, std::string path, std::vector<std::string>& unverified)
     : json_(object), file_(std::move(file)), path_(std::move(path)), unverified_(unverified) {

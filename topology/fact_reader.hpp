@@ -13,11 +13,14 @@
 
 namespace tandem {
 
+/// A file for messages: its path below a folder "topology", such as "presets/devices/h100.json"; else the path as it is.
+std::string told_file(const std::string& path);
+
 /// Reads one object of a preset file. Every key must be read, and all numbers must be finite and not negative.
 class FactReader {
  public:
   /// The references must outlive the reader. `unverified` collects facts that no source confirms, each once: "FILE: FIELD" or
-  /// "FILE: FIELD (NOTE)". FILE is relative to the data folder's "topology" if it lies there ("presets/devices/h100.json").
+  /// "FILE: FIELD (NOTE)", with told_file().
   FactReader(const nlohmann::json& object, std::string file, std::string path, std::vector<std::string>& unverified);
 
   bool has(const std::string& key);

@@ -24,7 +24,7 @@ TEST_CASE("a cluster's numbers are listed part by part with value, file and sour
   const auto facts = facts_of("dgx-a100-80gb");
   const FactOrigin& memory = find(facts, "device", "memory_bytes");
   CHECK(memory.value == "85899345920");
-  CHECK(memory.file == "a100-sxm4-80gb.json");
+  CHECK(memory.file == "presets/devices/a100-sxm4-80gb.json");
   CHECK(memory.sources == std::vector<std::string>{"llman", "stas_acc"});
   CHECK(!source_text("stas_acc").empty());
   CHECK(source_text("nobody").empty());
@@ -32,7 +32,7 @@ TEST_CASE("a cluster's numbers are listed part by part with value, file and sour
   CHECK(find(facts, "device", "runtime_bytes").origin == "not verified: bigscience_prequel");
   CHECK(find(facts, "calibration", "memory_share").origin.substr(0, 10) == "fitted on ");
   CHECK(find(facts, "node", "scale_out.nics").value == "8");
-  CHECK(find(facts, "cluster", "fabric.nodes_per_leaf").file == "dgx-a100-80gb.json");
+  CHECK(find(facts, "cluster", "fabric.nodes_per_leaf").file == "presets/dgx-a100-80gb.json");
 }
 
 TEST_CASE("a fitted number that is a placeholder is not verified, in lists and in notes, and other fitted ones are") {
@@ -61,6 +61,7 @@ TEST_CASE("a note about an unverified fact tells files of one name in different 
   CHECK(told("/topology/data/topology/calibration/acme.json") == "calibration/acme.json: a");
   CHECK(told("my_topology/acme.json") == "my_topology/acme.json: a");
   CHECK(told("./acme.json") == "./acme.json: a");
+  CHECK(told_file("topology/measured/acme.json") == "measured/acme.json");
 }
 
 TEST_CASE("every number of every preset that ships has an origin, and an unknown preset is refused") {

@@ -164,7 +164,10 @@ class ExplainKey(WithFolder):
         own["fabric"]["switch_latency_s"] = "1 us"
         self.folder.file("own.json", json.dumps(own))
         file = self.folder.plan(changed(self.A100, **{"cluster.preset": "./own.json"}))
-        facts = {(f["file"], f["field"]): f for f in tandem_json("explain", file, "step_time_s")["facts"]}
+        told = tandem_json("explain", file, "step_time_s")["facts"]
+        self.assertEqual({f["file"] for f in told if f["part"] == "device"}, {self.folder.path.as_posix() + "/./own.json"})
+        self.assertEqual({f["file"] for f in told if f["part"] == "node"}, {"presets/nodes/dgx-a100.json"})
+        facts = {(f["file"].split("/")[-1], f["field"]): f for f in told}
         self.assertEqual(facts["own.json", "device.memory_bytes_per_s"]["value"], '"2.5 TB/s"')
         self.assertEqual(facts["own.json", "device.memory_bytes_per_s"]["origin"], "no source given")
         self.assertIn(("own.json", "device.peak_flops_per_s"), {(f, k[:len("device.peak_flops_per_s")]) for f, k in facts})

@@ -132,7 +132,7 @@ class OwnCluster(WithFolder):
         (self.folder.path / "own.json").write_text(json.dumps(self.cluster | {"node": "node.json", "device": "device.json"}))
         plan = self.folder.plan(changed(PLAN, **{"cluster.preset": "own.json"}))
         facts = tandem_json("explain", plan, "step_time_s")["facts"]
-        self.assertIn(("device", "device.json"), {(f["part"], f["file"]) for f in facts})
+        self.assertIn(("device", (self.folder.path / "device.json").as_posix()), {(f["part"], f["file"]) for f in facts})
 
     def test_every_mistake_in_a_file_is_named_with_file_field_and_remedy(self):
         for part, key, value, words in (
