@@ -150,6 +150,13 @@ ImportedModel import_model(const std::string& path, std::int64_t sequence) {
   return out;
 }
 
+void refuse_other_counts(ImportedModel& model, std::int64_t plan_parameters) {
+  const std::int64_t counted = model.counts.text_parameters + model.counts.mtp_parameters;
+  if (!model.counts.text_complete || !refusals(model).empty() || counted == plan_parameters) return;
+  const std::string counts = "a plan of " + std::to_string(plan_parameters) + " parameters for a model of " + std::to_string(counted);
+  model.features.push_back({counts, {}, "the plan as it is", true, counted - plan_parameters});
+}
+
 std::vector<Problem> refusals(const ImportedModel& model) {
   std::vector<Problem> out;
   for (const MissingFeature& f : model.features) {

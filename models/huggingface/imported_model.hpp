@@ -58,6 +58,10 @@ struct ImportedModel {
 /// field. Throws InfeasibleError for types without a similar plan. Other unsupported features are left to the caller.
 ImportedModel import_model(const std::string& path, std::int64_t sequence = 0);
 
+/// Adds a refused feature if the plan's count differs and no feature says why: then the model type's table lacks a rule.
+/// `plan_parameters`: those of the plan, with the vocabulary of the file.
+void refuse_other_counts(ImportedModel& model, std::int64_t plan_parameters);
+
 /// One problem for each refused feature.
 std::vector<Problem> refusals(const ImportedModel& model);
 

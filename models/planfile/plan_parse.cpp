@@ -257,10 +257,21 @@ class PlanReader {
   }
 
   json imported(const std::string& file) const {
-    const huggingface::ImportedModel model = huggingface::import_model(file, sequence_);
+    huggingface::ImportedModel model = huggingface::import_model(file, sequence_);
+    if (huggingface::refusals(model).empty()) huggingface::refuse_other_counts(model, parameters_of(model));
     Problems refused = huggingface::refusals(model);
     if (!refused.empty()) throw InfeasibleError(std::move(refused));
     return {{"model", model.section()}};
+  }
+
+  /// Parameters of the file's own model: the plan may replace fields of it. Throws ConfigError or InfeasibleError for its fields.
+  static std::int64_t parameters_of(const huggingface::ImportedModel& model) {
+    const PlanContext context{[](const std::string&) { return std::string("cpu"); }};
+    PlanReader reader("", context);
+    reader.plan.training.seq_length = std::max<std::int64_t>(1, model.counts.sequence);
+    reader.read_preset_file({{"model", model.section()}}, model.file, "model");
+    const ModelSpec read = reader.finish().model;
+    return count_parameters(read, read.vocab_size).total;
   }
 
   /// A preset that cannot be read is one problem, not also one for each field it would have given.

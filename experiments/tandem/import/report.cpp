@@ -100,15 +100,6 @@ ModelSpec spec_of(const ordered_json& plan, const huggingface::ImportedModel& mo
   }
 }
 
-/// Adds a refused feature if the counts differ and no feature says why: a rule is missing in the model type's table.
-void refuse_other_counts(Import& import) {
-  huggingface::ImportedModel& m = import.model;
-  const std::int64_t counted = m.counts.text_parameters + m.counts.mtp_parameters;
-  if (!m.counts.text_complete || !huggingface::refusals(m).empty() || counted == import.plan_parameters) return;
-  m.features.push_back({"a plan of " + count_text(import.plan_parameters) + " parameters for a model of " + count_text(counted), {},
-                        "the plan as it is", true, counted - import.plan_parameters});
-}
-
 }  // namespace
 
 ordered_json Import::document() const {
@@ -125,7 +116,7 @@ Import make_import(const std::string& path, std::int64_t sequence, bool approxim
   plan.erase("parallel");
   const ModelSpec spec = spec_of(plan, out.model);
   out.plan_parameters = count_parameters(spec, spec.vocab_size).total;
-  refuse_other_counts(out);
+  huggingface::refuse_other_counts(out.model, out.plan_parameters);
   out.refused = !approximate && !huggingface::refusals(out.model).empty();
   if (has_active_parameters(spec)) out.mixture = spec;
   if (has_forward_flops(spec.family)) out.plan_flops = training_flops(spec, out.model.counts.sequence);

@@ -352,6 +352,41 @@ TEST_CASE("a plan takes a configuration in place of a preset, and refuses what i
   CHECK(plan("q/config.json").model.window.size == 63);
 }
 
+TEST_CASE("a plan refuses a configuration whose model has other parameters than the plan's") {
+  Configs configs;
+  for (const char* folder : {"own/models/huggingface/types", "m"}) std::filesystem::create_directories(configs.path() / folder);
+  const auto extra = [&](const char* parameters) {  // a type like LLaMA whose table counts a part that no plan has
+    configs.file("own/models/huggingface/types/odd.json",
+                 json{{"like", "llama"}, {"source", {"this test"}}, {"weights", {{"extra", {{"parameters", parameters}}}}}}.dump());
+  };
+  extra("7");
+  configs.file("m/config.json", with(kSmall, {{"model_type", "odd"}}).dump());
+  setenv("TANDEM_PRESETS", configs.at("own").c_str(), 1);
+  const auto refusal = [&](const json& overrides) {
+    json document = {{"model", {{"preset", "m/config.json"}}},
+                     {"training", {{"seq_length", 64}, {"micro_batch_size", 1}, {"global_batch_size", 1}}},
+                     {"cluster", {{"preset", "cpu-host"}, {"devices", 1}}}};
+    document["model"].update(overrides);
+    try {
+      parse_plan(document.dump(), configs.at("plan.json"), PlanContext{[](const std::string&) { return std::string("cpu"); }});
+    } catch (const InfeasibleError& e) {
+      return e.problems().front();
+    }
+    return Problem{};
+  };
+  const std::int64_t counted = huggingface::import_model(configs.at("m/config.json")).counts.text_parameters;
+  const Problem odd = refusal(json::object());
+  CHECK(odd.file == configs.at("m/config.json"));
+  CHECK(odd.field == "model_type");
+  CHECK(odd.reason ==
+        "not implemented: a plan of " + std::to_string(counted - 7) + " parameters for a model of " + std::to_string(counted));
+  CHECK(refusal({{"num_layers", 1}}).reason == odd.reason);  // of the file's model, whatever the plan makes of it
+  extra("0");
+  CHECK(refusal(json::object()).reason.empty());
+  CHECK(refusal({{"num_layers", 1}}).reason.empty());
+  unsetenv("TANDEM_PRESETS");
+}
+
 TEST_CASE("a plan takes a preset file of one's own by its path") {
   Configs configs;
   configs.file("mine.json", json{{"model", {{"preset", "gpt2-124m"}}}}.dump());
