@@ -12,6 +12,9 @@
 #include "models/planfile/plan_advice.hpp"
 #include "reports/prediction/cost_table.hpp"
 #include "reports/prediction/text.hpp"
+#include "sim/cost/cost_model.hpp"
+#include "sim/network/setup.hpp"
+#include "sim/result/replaced_facts.hpp"
 #include "sim/result/simulate.hpp"
 
 namespace tandem::program {
@@ -154,10 +157,13 @@ std::vector<std::pair<std::string, std::string>> sources_of(const std::vector<Fa
                                 ", and the plan's fields behind \"plan.\""});
 }
 
-/// Facts of the presets, then what the plan and this machine put in their place.
-std::vector<FactOrigin> facts_in_use(const Plan& plan, const Topology& topology) {
+/// Facts of the presets that some value of the prediction depends on, then what the plan and this machine put in place of others.
+std::vector<FactOrigin> facts_in_use(const Plan& plan, const TaskGraph& graph, const Topology& topology) {
   std::vector<FactOrigin> out = facts_of(plan.cluster.preset);
-  std::erase_if(out, [&](const FactOrigin& fact) { return is_unused_fact(fact.field, plan); });
+  const Mesh mesh = make_mesh(plan);
+  const auto cost = sim::make_cost_model(topology);
+  const sim::ReplacedFacts replaced(sim::Setup{graph, mesh, topology, *cost});
+  std::erase_if(out, [&](const FactOrigin& fact) { return is_unused_fact(fact.field, plan) || replaced.hold(fact.field); });
   const json cluster = json::parse(to_json(plan, -1)).at("cluster");
   if (cluster.contains("override"))
     for (const auto& [key, value] : cluster.at("override").items())
@@ -166,7 +172,8 @@ std::vector<FactOrigin> facts_in_use(const Plan& plan, const Topology& topology)
   if (table.empty()) return out;
   const std::string path = table.find('/') != std::string::npos ? table : measured_table_path(table);
   if (file_exists(path))
-    out.push_back({"calibration", path, "measured table", "times of operations", "measured by `tandem measure`, before the roofline"});
+    out.push_back({"calibration", path, "measured table", "times of operations",
+                   "measured by `tandem measure`; presets' facts give what it lacks"});
   return out;
 }
 
@@ -186,7 +193,7 @@ ExplainedCase make_case(const std::string& plan_path, const std::string& stack, 
   options.progress = progress;
   c.prediction = naming(plan_path, [&] { return sim::simulate(r.plan, r.graph, *c.topology, options); });
   c.result_json = to_json(c.prediction, r.plan);
-  c.facts = facts_in_use(r.plan, *c.topology);
+  c.facts = facts_in_use(r.plan, r.graph, *c.topology);
   if (c.prediction.measured_products) c.facts.push_back(origin_of(*c.prediction.measured_products));
   c.plan = std::move(r.plan);
   c.graph = std::move(r.graph);

@@ -320,6 +320,10 @@ class Measure(WithFolder):
         without = tandem_json("simulate", plan)["notes"]
         self.assertIn("matmul.ceiling", unverified(without))
         self.assertFalse([n for n in without if n.startswith("measured table")])
+        facts = lambda where: {f["field"] for f in json.loads(run("explain", plan, "step_time_s", "--json", environment=where)[1])["facts"]}
+        replaced = {"matmul.ceiling", "memory_share", "kernel_s"}
+        self.assertEqual(facts(place) & (replaced | {"measured table"}), {"measured table"})
+        self.assertEqual(facts({}) & (replaced | {"measured table"}), replaced)
         # nothing was measured in fp64, so the roofline's facts stay
         double = self.folder.plan(changed(SMALL, **{"training.precision": "fp64"}), "double.json")
         self.assertIn("matmul.ceiling", unverified(json.loads(run("simulate", double, "--json", environment=place)[1])["notes"]))
