@@ -23,7 +23,7 @@ struct ScanChunk {
   std::int64_t first, count;       ///< positions of the sequence
 };
 
-/// Sizes, and the lanes that a kernel processes.
+/// Sizes of a recurrence; a kernel processes `lanes` lanes from `first` on. `per_key`: value heads of a key head.
 struct ScanSizes {
   std::int64_t seq, key_heads, per_key, key_dim, value_dim;
   std::int64_t length, chunks;  ///< positions of a chunk; chunks of a sequence
@@ -255,6 +255,48 @@ struct ScanFactorsKernel {
   }
 };
 
+/// Some columns of a value head's state, which goes through the chunks, and what positions add to it, in shared memory. `F` below
+/// is [N, key_dim]; `factor(i, e)` gives its element of row i, where e is the element's offset in a matrix of that size.
+template <class A>
+struct ScanSlice {
+  std::int64_t length, key_dim;
+  std::int64_t head, first, width;  ///< head: among [lane, value head of the key head]; first column; columns
+  A *state, *added;                 ///< [key_dim, width]; [N, width]
+  A *slab, *ends;                   ///< [N, kScanSlab]: columns of F; [N]
+
+  /// added += F state.
+  template <class Block, class Factor>
+  TANDEM_HD void add_to_positions(Block& block, Factor factor) const {
+    slabs(block, factor, [&](std::int64_t k, std::int64_t here) {
+      add_product<4, 2>(block, length, width, here, added, [&](std::int64_t i, std::int64_t d) { return slab[i * here + d]; },
+                        [&](std::int64_t d, std::int64_t e) { return state[(k + d) * width + e]; });
+    });
+  }
+  /// state += F^T added.
+  template <class Block, class Factor>
+  TANDEM_HD void add_to_state(Block& block, Factor factor) const {
+    slabs(block, factor, [&](std::int64_t k, std::int64_t here) {
+      add_product<2, 2>(block, here, width, length, state + k * width,
+                        [&](std::int64_t d, std::int64_t i) { return slab[i * here + d]; },
+                        [&](std::int64_t i, std::int64_t e) { return added[i * width + e]; });
+    });
+  }
+
+ private:
+  /// Calls use(first column, columns) for every kScanSlab columns of F, which then are in `slab`.
+  template <class Block, class Factor, class Use>
+  TANDEM_HD void slabs(Block& block, Factor factor, Use use) const {
+    for (std::int64_t k = 0; k < key_dim; k += kScanSlab) {
+      const std::int64_t here = key_dim - k < kScanSlab ? key_dim - k : kScanSlab;
+      block.each(length * here, [&](std::int64_t i) {
+        const Cell at = cell_of(i, here);
+        slab[i] = factor(at.row, at.row * key_dim + k + at.col);
+      });
+      use(k, here);
+    }
+  }
+};
+
 /// Columns of a value head's state that a block has, so that its shared memory is small: the state, what positions add, and keys.
 struct ScanColumns {
   Form form;
@@ -272,6 +314,19 @@ struct ScanColumns {
     return columns;
   }
   constexpr std::int64_t blocks() const { return parts(value_dim, each()); }
+  Grid grid(std::int64_t heads) const { return {heads * blocks(), bytes(each())}; }
+
+  /// The columns of a block of this grid. The state is zero.
+  template <class A, class Block>
+  TANDEM_HD ScanSlice<A> slice(Block& block) const {
+    const std::int64_t columns = each(), of_head = blocks();
+    const std::int64_t head = block.index() / of_head, first = block.index() % of_head * columns;
+    const std::int64_t width = value_dim - first < columns ? value_dim - first : columns;
+    A *state = reinterpret_cast<A*>(block.shared()), *added = state + key_dim * width;
+    A *slab = added + length * width, *ends = slab + length * kScanSlab;
+    block.each(key_dim * width, [&](std::int64_t i) { state[i] = A{0}; });
+    return {length, key_dim, head, first, width, state, added, slab, ends};
+  }
 };
 
 /// States before all chunks, and with the delta rule what chunks add. One block per some columns of a value head.
@@ -281,57 +336,38 @@ struct ScanStatesKernel {
   ScanRoom room;
 
   TANDEM_HD ScanColumns columns() const { return {form, sizes.key_dim, sizes.length, sizes.value_dim}; }
-  Grid grid() const { return {sizes.lanes * sizes.per_key * columns().blocks(), columns().bytes(columns().each())}; }
+  Grid grid() const { return columns().grid(sizes.lanes * sizes.per_key); }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
-    const std::int64_t n = sizes.length, dim = sizes.key_dim, wide = sizes.value_dim, each = columns().each();
-    const std::int64_t blocks = columns().blocks(), of = block.index() / blocks, first = block.index() % blocks * each;
-    const std::int64_t width = wide - first < each ? wide - first : each;
-    A *state = reinterpret_cast<A*>(block.shared()), *added = state + dim * width;
-    A *slab = added + n * width, *ends = slab + n * kScanSlab;
-    block.each(dim * width, [&](std::int64_t i) { state[i] = A{0}; });
+    const std::int64_t n = sizes.length, dim = sizes.key_dim, wide = sizes.value_dim;
+    const ScanSlice<A> at = columns().template slice<A>(block);
     for (std::int64_t number = 0; number < sizes.chunks; ++number) {
-      const ScanChunk c = sizes.chunk(of / sizes.per_key, of % sizes.per_key, number);
-      A* const states = reinterpret_cast<A*>(room.states) + c.index * dim * wide + first;
-      block.each(dim * width, [&](std::int64_t i) { states[strided(i, width, wide)] = state[i]; });
-      A* const values = reinterpret_cast<A*>(room.added) + c.index * n * wide + first;
-      block.each(n * width, [&](std::int64_t i) { added[i] = values[strided(i, width, wide)]; });
+      const ScanChunk c = sizes.chunk(at.head / sizes.per_key, at.head % sizes.per_key, number);
+      A* const states = reinterpret_cast<A*>(room.states) + c.index * dim * wide + at.first;
+      block.each(dim * at.width, [&](std::int64_t i) { states[strided(i, at.width, wide)] = at.state[i]; });
+      A* const values = reinterpret_cast<A*>(room.added) + c.index * n * wide + at.first;
+      block.each(n * at.width, [&](std::int64_t i) { at.added[i] = values[strided(i, at.width, wide)]; });
       if (sizes.delta) {
         const A* const reads = reinterpret_cast<const A*>(room.reads) + c.index * n * dim;
-        for (std::int64_t k = 0; k < dim; k += kScanSlab) {
-          const std::int64_t here = dim - k < kScanSlab ? dim - k : kScanSlab;
-          block.each(n * here, [&](std::int64_t i) { slab[i] = -reads[k + strided(i, here, dim)]; });
-          add_product<4, 2>(block, n, width, here, added, [&](std::int64_t i, std::int64_t d) { return slab[i * here + d]; },
-                            [&](std::int64_t d, std::int64_t e) { return state[(k + d) * width + e]; });
-        }
-        block.each(n * width, [&](std::int64_t i) { values[strided(i, width, wide)] = added[i]; });
+        at.add_to_positions(block, [&](std::int64_t, std::int64_t e) { return -reads[e]; });
+        block.each(n * at.width, [&](std::int64_t i) { values[strided(i, at.width, wide)] = at.added[i]; });
       }
-      if (number + 1 < sizes.chunks) pass(block, c, width, Shared<A>{state, added, slab, ends});
+      if (number + 1 < sizes.chunks) pass(block, c, at);
     }
   }
 
  private:
-  template <class A>
-  struct Shared {
-    A *state, *added, *slab, *ends;
-  };
   /// S' = exp(G[last]) S + (exp(G[last] - G) K)^T delta.
   template <class A, class Block>
-  TANDEM_HD void pass(Block& block, const ScanChunk& c, std::int64_t width, const Shared<A>& at) const {
+  TANDEM_HD void pass(Block& block, const ScanChunk& c, const ScanSlice<A>& at) const {
     const std::int64_t n = sizes.length, dim = sizes.key_dim;
     const A* const sum = reinterpret_cast<const A*>(room.sums) + c.index * n;
     const A* const keys = reinterpret_cast<const A*>(room.k) + c.keys * n * dim;
     block.each(n, [&](std::int64_t i) { at.ends[i] = exp_short(sum[n - 1] - sum[i]); });
     const A factor = exp_short(sum[n - 1]);
-    block.each(dim * width, [&](std::int64_t i) { at.state[i] *= factor; });
-    for (std::int64_t k = 0; k < dim; k += kScanSlab) {
-      const std::int64_t here = dim - k < kScanSlab ? dim - k : kScanSlab;
-      block.each(n * here, [&](std::int64_t i) { at.slab[i] = at.ends[cell_of(i, here).row] * keys[k + strided(i, here, dim)]; });
-      add_product<2, 2>(block, here, width, n, at.state + k * width,
-                        [&](std::int64_t d, std::int64_t i) { return at.slab[i * here + d]; },
-                        [&](std::int64_t i, std::int64_t e) { return at.added[i * width + e]; });
-    }
+    block.each(dim * at.width, [&](std::int64_t i) { at.state[i] *= factor; });
+    at.add_to_state(block, [&](std::int64_t i, std::int64_t e) { return at.ends[i] * keys[e]; });
   }
 };
 

@@ -26,58 +26,32 @@ struct ScanStateGradKernel {
   ScanGradRoom to;
 
   TANDEM_HD ScanColumns columns() const { return {form, sizes.key_dim, sizes.length, sizes.value_dim}; }
-  Grid grid() const { return {sizes.lanes * sizes.per_key * columns().blocks(), columns().bytes(columns().each())}; }
+  Grid grid() const { return columns().grid(sizes.lanes * sizes.per_key); }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
-    const std::int64_t n = sizes.length, dim = sizes.key_dim, wide = sizes.value_dim, each = columns().each();
-    const std::int64_t blocks = columns().blocks(), of = block.index() / blocks, first = block.index() % blocks * each;
-    const std::int64_t width = wide - first < each ? wide - first : each;
-    A *dstate = reinterpret_cast<A*>(block.shared()), *dadded = dstate + dim * width, *slab = dadded + n * width;
-    A* const ends = slab + n * kScanSlab;
-    block.each(dim * width, [&](std::int64_t i) { dstate[i] = A{0}; });
+    const std::int64_t n = sizes.length, dim = sizes.key_dim, wide = sizes.value_dim;
+    const ScanSlice<A> at = columns().template slice<A>(block);  // of the gradients of the state and of what positions add
     for (std::int64_t number = sizes.chunks - 1; number >= 0; --number) {
-      const ScanChunk c = sizes.chunk(of / sizes.per_key, of % sizes.per_key, number);
+      const ScanChunk c = sizes.chunk(at.head / sizes.per_key, at.head % sizes.per_key, number);
       const A* const sum = reinterpret_cast<const A*>(room.sums) + c.index * n;
       const A* const keys = reinterpret_cast<const A*>(room.k) + c.keys * n * dim;
-      A* const kept = reinterpret_cast<A*>(to.dadded) + c.index * n * wide + first;
-      block.each(n, [&](std::int64_t i) { ends[i] = exp_short(sum[n - 1] - sum[i]); });
-      block.each(n * width, [&](std::int64_t i) { dadded[i] = kept[strided(i, width, wide)]; });
-      for (std::int64_t k = 0; k < dim; k += kScanSlab) {
-        const std::int64_t here = dim - k < kScanSlab ? dim - k : kScanSlab;
-        block.each(n * here, [&](std::int64_t i) { slab[i] = ends[cell_of(i, here).row] * keys[k + strided(i, here, dim)]; });
-        add_product<4, 2>(block, n, width, here, dadded, [&](std::int64_t i, std::int64_t d) { return slab[i * here + d]; },
-                          [&](std::int64_t d, std::int64_t e) { return dstate[(k + d) * width + e]; });
-      }
-      block.each(n * width, [&](std::int64_t i) { kept[strided(i, width, wide)] = dadded[i]; });
-      A* const states = reinterpret_cast<A*>(to.dstates) + c.index * dim * wide + first;
+      A* const kept = reinterpret_cast<A*>(to.dadded) + c.index * n * wide + at.first;
+      block.each(n, [&](std::int64_t i) { at.ends[i] = exp_short(sum[n - 1] - sum[i]); });
+      block.each(n * at.width, [&](std::int64_t i) { at.added[i] = kept[strided(i, at.width, wide)]; });
+      at.add_to_positions(block, [&](std::int64_t i, std::int64_t e) { return at.ends[i] * keys[e]; });
+      block.each(n * at.width, [&](std::int64_t i) { kept[strided(i, at.width, wide)] = at.added[i]; });
+      A* const states = reinterpret_cast<A*>(to.dstates) + c.index * dim * wide + at.first;
       const A factor = exp_short(sum[n - 1]);
-      block.each(dim * width, [&](std::int64_t i) {
-        A& place = states[strided(i, width, wide)];
+      block.each(dim * at.width, [&](std::int64_t i) {
+        A& place = states[strided(i, at.width, wide)];
         const A of_output = place;
-        place = dstate[i];
-        dstate[i] = factor * dstate[i] + of_output;
+        place = at.state[i];
+        at.state[i] = factor * at.state[i] + of_output;
       });
-      if (sizes.delta && number > 0) from_reads(block, c, width, Shared<A>{dstate, dadded, slab});
-    }
-  }
-
- private:
-  template <class A>
-  struct Shared {
-    A *dstate, *dadded, *slab;
-  };
-  /// delta = T b V - reads S.
-  template <class A, class Block>
-  TANDEM_HD void from_reads(Block& block, const ScanChunk& c, std::int64_t width, const Shared<A>& at) const {
-    const std::int64_t n = sizes.length, dim = sizes.key_dim;
-    const A* const reads = reinterpret_cast<const A*>(room.reads) + c.index * n * dim;
-    for (std::int64_t k = 0; k < dim; k += kScanSlab) {
-      const std::int64_t here = dim - k < kScanSlab ? dim - k : kScanSlab;
-      block.each(n * here, [&](std::int64_t i) { at.slab[i] = -reads[k + strided(i, here, dim)]; });
-      add_product<2, 2>(block, here, width, n, at.dstate + k * width,
-                        [&](std::int64_t d, std::int64_t i) { return at.slab[i * here + d]; },
-                        [&](std::int64_t i, std::int64_t e) { return at.dadded[i * width + e]; });
+      if (!sizes.delta || number == 0) continue;
+      const A* const reads = reinterpret_cast<const A*>(room.reads) + c.index * n * dim;
+      at.add_to_state(block, [&](std::int64_t, std::int64_t e) { return -reads[e]; });  // delta = T b V - reads S
     }
   }
 };
