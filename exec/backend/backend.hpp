@@ -53,7 +53,7 @@ class Backend {
   virtual ~Backend() = default;
   /// The backend's name, for error messages.
   virtual std::string_view name() const = 0;
-  /// True if its queues run ahead of the host: run() returns before the work has ended, and only marks order the queues.
+  /// True if its queues run ahead of the host: run() returns before the work has ended, and only marks (events) order the queues.
   virtual bool asynchronous() const = 0;
   /// True if the host must fill Launch::rows before it issues. If a launch has no rows, its queue reads them and blocks.
   virtual bool needs_rows() const { return false; }

@@ -161,7 +161,7 @@ class CpuBackend final : public Backend {
 
   std::unique_ptr<Memory> allocate(std::size_t bytes) override { return cpu::allocate(bytes, book_); }
   std::unique_ptr<Memory> allocate_host(std::size_t bytes) override {
-    return cpu::allocate(bytes, std::make_shared<cpu::MemoryBook>());
+    return cpu::allocate(bytes, std::make_shared<cpu::AllocatedBytes>());
   }
   Memory& step_table() override { return *table_; }
   void load_pieces(std::span<const PieceRow> rows) override { pieces_ = {{rows.begin(), rows.end()}, {}}; }
@@ -179,8 +179,8 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  std::shared_ptr<cpu::MemoryBook> book_ = std::make_shared<cpu::MemoryBook>();
-  std::unique_ptr<Memory> table_ = cpu::allocate(sizeof(StepTable), std::make_shared<cpu::MemoryBook>());
+  std::shared_ptr<cpu::AllocatedBytes> book_ = std::make_shared<cpu::AllocatedBytes>();
+  std::unique_ptr<Memory> table_ = cpu::allocate(sizeof(StepTable), std::make_shared<cpu::AllocatedBytes>());
   CpuQueue::Pieces pieces_;
   cpu::Team team_;
   std::vector<CpuQueue> queues_ = std::vector<CpuQueue>(kStreams, CpuQueue(pieces_, team_));

@@ -10,7 +10,7 @@ std::unique_ptr<Backend> make_cpu_backend(std::int64_t threads = 1);
 /// As above, but shares even the smallest loops between threads (for tests).
 std::unique_ptr<Backend> make_eager_cpu_backend(std::int64_t threads);
 
-/// By stream: what its queue calls around every operation; Stream::host: the host after each wait, one thread at a time. Optional.
+/// Delays for tests: for a stream, what its queue calls around every operation; for Stream::host, what the host calls after waits.
 using Disturbance = std::function<std::function<void()>(Stream)>;
 
 /// "NAME-async": the kernels of `inner` behind queues with a thread each. Streams overlap and only marks order them, as on a

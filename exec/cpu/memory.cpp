@@ -17,7 +17,7 @@ constexpr std::align_val_t kAlignment{static_cast<std::size_t>(kArenaAlignment)}
 
 class HostMemory final : public Memory {
  public:
-  HostMemory(std::byte* data, std::size_t bytes, std::shared_ptr<MemoryBook> book)
+  HostMemory(std::byte* data, std::size_t bytes, std::shared_ptr<AllocatedBytes> book)
       : data_(data), bytes_(bytes), book_(std::move(book)) {
     book_->live += static_cast<std::int64_t>(bytes_);
     book_->peak = std::max(book_->peak, book_->live);
@@ -55,12 +55,12 @@ class HostMemory final : public Memory {
 
   std::byte* data_;
   std::size_t bytes_;
-  std::shared_ptr<MemoryBook> book_;
+  std::shared_ptr<AllocatedBytes> book_;
 };
 
 }  // namespace
 
-std::unique_ptr<Memory> allocate(std::size_t bytes, std::shared_ptr<MemoryBook> book) {
+std::unique_ptr<Memory> allocate(std::size_t bytes, std::shared_ptr<AllocatedBytes> book) {
   void* data = ::operator new(bytes, kAlignment, std::nothrow);
   if (data == nullptr) throw DeviceError("the host has no " + std::to_string(bytes) + " bytes of memory left");
   return std::make_unique<HostMemory>(static_cast<std::byte*>(data), bytes, std::move(book));

@@ -8,12 +8,12 @@
 
 namespace tandem::exec::cpu {
 
-/// Bytes that a backend has allocated, now and at most. Outlives the backend while any of its memory lives.
-struct MemoryBook {
+/// Counts the bytes that a backend has allocated, now and at most so far. Shared, because memory may outlive its backend.
+struct AllocatedBytes {
   std::int64_t live = 0, peak = 0;
 };
 
 /// Uninitialised memory aligned to kArenaAlignment. `book` counts it until it is freed. Throws DeviceError.
-std::unique_ptr<Memory> allocate(std::size_t bytes, std::shared_ptr<MemoryBook> book);
+std::unique_ptr<Memory> allocate(std::size_t bytes, std::shared_ptr<AllocatedBytes> book);
 
 }  // namespace tandem::exec::cpu

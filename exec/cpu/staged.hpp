@@ -62,7 +62,7 @@ class Staged {
   std::vector<T> room_;
 };
 
-/// Writes `from` to the tensor unless it is there already. Rounds to nearest, or by `random` from element `first` of the piece on.
+/// Stores results, unless `from` is the tensor's memory. Rounds to nearest, or by `random`, where `first` is the element's number.
 template <class T>
 void put(const T* from, const Elements& to, const Rounding* random, std::int64_t first) {
   if (to.tensor.dtype == kTypeOf<T>) {

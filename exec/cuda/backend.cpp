@@ -148,7 +148,7 @@ class CudaBackend final : public Backend {
   ProductMeans products_;
   std::size_t most_shared_;
   std::shared_ptr<Transfers> transfers_ = std::make_shared<Transfers>();
-  std::shared_ptr<MemoryBook> book_ = std::make_shared<MemoryBook>(), table_book_ = std::make_shared<MemoryBook>();
+  std::shared_ptr<AllocatedBytes> book_ = std::make_shared<AllocatedBytes>(), table_book_ = std::make_shared<AllocatedBytes>();
   std::unique_ptr<Memory> table_ = cuda::allocate(sizeof(StepTable), transfers_, table_book_);
   std::vector<std::unique_ptr<Memory>> piece_memory_;
   RankShared shared_;

@@ -10,7 +10,7 @@ namespace {
 
 class DeviceMemory final : public Memory {
  public:
-  DeviceMemory(std::size_t bytes, std::shared_ptr<Transfers> transfers, std::shared_ptr<MemoryBook> book)
+  DeviceMemory(std::size_t bytes, std::shared_ptr<Transfers> transfers, std::shared_ptr<AllocatedBytes> book)
       : buffer_(std::max<std::size_t>(bytes, 1)), bytes_(bytes), transfers_(std::move(transfers)), book_(std::move(book)) {
     book_->add(static_cast<std::int64_t>(bytes_));
   }
@@ -51,7 +51,7 @@ class DeviceMemory final : public Memory {
   Buffer buffer_;
   std::size_t bytes_;
   std::shared_ptr<Transfers> transfers_;
-  std::shared_ptr<MemoryBook> book_;
+  std::shared_ptr<AllocatedBytes> book_;
 };
 
 class PinnedMemory final : public Memory {
@@ -84,13 +84,13 @@ static_assert(kArenaAlignment <= 256, "cudaMalloc aligns to 256 bytes");
 
 std::unique_ptr<Memory> allocate_pinned(std::size_t bytes) { return std::make_unique<PinnedMemory>(bytes); }
 
-void MemoryBook::add(std::int64_t bytes) {
+void AllocatedBytes::add(std::int64_t bytes) {
   std::lock_guard lock(mutex);
   live += bytes;
   peak = std::max(peak, live);
 }
 
-std::unique_ptr<Memory> allocate(std::size_t bytes, std::shared_ptr<Transfers> transfers, std::shared_ptr<MemoryBook> book) {
+std::unique_ptr<Memory> allocate(std::size_t bytes, std::shared_ptr<Transfers> transfers, std::shared_ptr<AllocatedBytes> book) {
   return std::make_unique<DeviceMemory>(bytes, std::move(transfers), std::move(book));
 }
 

@@ -10,8 +10,8 @@
 
 namespace tandem::exec::cuda {
 
-/// Bytes allocated now, and at most. Shared, because memory may outlive its backend.
-struct MemoryBook {
+/// Counts the bytes that a backend has allocated, now and at most so far. Shared, because memory may outlive its backend.
+struct AllocatedBytes {
   std::mutex mutex;
   std::int64_t live = 0, peak = 0;
   void add(std::int64_t bytes);
@@ -23,8 +23,8 @@ struct Transfers {
   Stream stream;
 };
 
-/// Aligned to 256 bytes. Throws DeviceError if device memory runs out.
-std::unique_ptr<Memory> allocate(std::size_t bytes, std::shared_ptr<Transfers> transfers, std::shared_ptr<MemoryBook> book);
+/// Allocates memory aligned to 256 bytes; `book` counts it until it is freed. Throws DeviceError if device memory runs out.
+std::unique_ptr<Memory> allocate(std::size_t bytes, std::shared_ptr<Transfers> transfers, std::shared_ptr<AllocatedBytes> book);
 
 /// Pinned host memory, which the device can copy from and to. Throws DeviceError if host memory runs out.
 std::unique_ptr<Memory> allocate_pinned(std::size_t bytes);

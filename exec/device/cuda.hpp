@@ -40,8 +40,8 @@ std::vector<std::unique_ptr<Communicator>> make_cuda_communicators(int world);
 /// Staging in pinned host memory. Throws like require_cuda_device.
 StagingArea& cuda_staging_area();
 
-/// The devices that CUDA_VISIBLE_DEVICES allows, by its names; else all devices of this host. It does not use CUDA, which would fix
-/// the variable's present value for this process.
+/// The devices that CUDA_VISIBLE_DEVICES allows, by its names; else all devices of this host. It does not call CUDA, whose
+/// first call fixes the variable's value for the process.
 std::vector<std::string> visible_cuda_devices();
 
 }  // namespace tandem::exec

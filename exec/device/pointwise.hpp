@@ -8,7 +8,7 @@
 
 namespace tandem::exec::device {
 
-/// Calls body(f) with the function's class from exec/shared/activations.
+/// Calls body(f), where f is the object of exec/shared/activations that computes `kind`.
 template <class F>
 TANDEM_HD inline void with_activation(PointwiseKind kind, F body) {
   switch (kind) {

@@ -7,11 +7,11 @@
 
 namespace tandem::exec::device {
 
-/// The columns of a row that belong to head groups: `cols` columns from `first` on, of each group's `width`.
+/// Some columns of rows of `groups` groups of heads, each `width` columns wide: of each group, `cols` columns from `first` on.
 struct GroupColumns {
   std::int64_t groups, width, first, cols;
 
-  /// each(): elements per row. cell(): offset of element `i` of the packed rows, if it is in row `row`.
+  /// each(): columns chosen per row. cell(): offset in the whole rows of element `i` of the chosen ones, packed; `row` is its row.
   TANDEM_HD std::int64_t each() const { return groups * cols; }
   TANDEM_HD std::int64_t cell(std::int64_t row, std::int64_t i) const {
     return (row * groups + i / cols % groups) * width + first + i % cols;

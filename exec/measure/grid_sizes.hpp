@@ -11,7 +11,7 @@ namespace tandem::exec {
 
 using Sizes = std::vector<std::int64_t>;
 
-/// Each function calls f with sizes of one kind. `quick`: fewer.
+/// Grids of sizes. Each function calls f once for every size of one kind of operation. `quick`: a coarser grid.
 class GridSizes {
  protected:
   explicit GridSizes(bool quick) : quick_(quick) {}
@@ -75,7 +75,7 @@ class GridSizes {
   void indexers(F f) {
     few_attentions([&](AttentionDims d) { f(IndexDims{d.batch, d.heads, d.seq, d.head_dim, d.seq / 4}); });
   }
-  /// Two value heads for each key head.
+  /// Recurrences of both rules with two value heads for each key head.
   template <class F>
   void recurrences(F f) {
     for (const RecurrenceRule rule : {RecurrenceRule::gated_delta, RecurrenceRule::mamba2})
@@ -83,7 +83,7 @@ class GridSizes {
         for (const std::int64_t seq : {64, 512})
           for (const std::int64_t dim : {16, 64}) f(RecurrenceDims{rule, 1, heads, seq, heads / 2, dim, dim});
   }
-  /// As the two rules have them.
+  /// Norms with gates of both recurrence rules: one weight for all parts and the gate after the norm, or the reverse.
   template <class F>
   void gated_norms(F f) {
     for (const bool whole : {false, true})

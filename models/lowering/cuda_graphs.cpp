@@ -11,8 +11,8 @@
 namespace tandem::lowering {
 namespace {
 
-constexpr std::array<std::string_view, 7> kBlocks{"block_forward", "block_again", "block_backward", "block_weights",
-                                                  "decoder_forward", "decoder_again", "decoder_backward"};
+constexpr std::array<std::string_view, 7> kBlocks{"block_forward", "block_recompute", "block_backward", "block_weights",
+                                                  "decoder_forward", "decoder_recompute", "decoder_backward"};
 
 bool is_block(const Template& t) { return std::find(kBlocks.begin(), kBlocks.end(), t.name) != kBlocks.end(); }
 

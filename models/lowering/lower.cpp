@@ -40,7 +40,7 @@ BlockTemplates block_templates(const Shapes& s, bool always_first, TemplateLibra
   };
   BlockTemplates t;
   t.forward = library.add(block_forward(s));
-  t.again = s.early_stop ? library.add(block_again(s)) : t.forward;
+  t.again = s.early_stop ? library.add(block_recompute(s)) : t.forward;
   t.backward = backward(s.defer_weights ? BackwardPart::input : BackwardPart::whole);
   if (s.defer_weights) t.weights = backward(BackwardPart::weights);
   return t;

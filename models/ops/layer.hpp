@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-/// The columns of a matrix that is stored as up to three matrices, one behind the other: the columns of the first two; the last
-/// one has the rest. 0: one less.
+/// How a matrix is cut by columns into up to three matrices that lie in memory one after another, each row by row: columns of the
+/// first and of the second; the third has the rest. A part of 0 columns does not exist. Both 0: the matrix is whole.
 struct ColumnBlocks {
   std::int64_t first = 0, second = 0;
   bool any() const { return first > 0; }
@@ -31,10 +31,10 @@ struct MatMul {
   DType total = DType::fp32;   ///< type of C with `accumulate`, else unused
   bool sums = false;
   ProductActivation activation = ProductActivation::none;
-  ColumnBlocks blocks{};       ///< of C with `trans_b`, else of A as stored
+  ColumnBlocks blocks{};       ///< cuts C if `trans_b`, else A as stored
 };
 
-/// Column sums. in: dy[rows,cols]; out: dbias[cols]
+/// Column sums. `blocks` cuts dy. in: dy[rows,cols]; out: dbias[cols]
 struct BiasGrad { std::int64_t rows, cols; ColumnBlocks blocks{}; };
 
 /// `rms`: RMSNorm (arXiv 1910.07467), without mean (0 in stats) and beta. `plain`: layer norm without beta.

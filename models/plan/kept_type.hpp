@@ -7,7 +7,8 @@
 
 namespace tandem {
 
-/// Type of "weights", "master" or another optimizer buffer. With unit copies (ZeRO 3) weights have the master's type.
+/// `buffer`: "weights", "master", or any other name for a moment of the optimizer. Under ZeRO 3 with parallel.unit_copies the
+/// weights that a rank stores are the master's, from which units are copied: "weights" then has the master's type.
 DType kept_type(const Plan& plan, std::string_view buffer);
 
 }  // namespace tandem

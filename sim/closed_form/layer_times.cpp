@@ -37,7 +37,8 @@ PartTime* part(LayerTimes& out, const Instance& i, const std::string& name) {
   const std::size_t order = i.micro_batch == 0 ? 0 : 1;
   if (i.layer >= 0) {
     BlockTimes& block = out.blocks[out.small_kinds[static_cast<std::size_t>(i.layer)]];
-    if (name == "block_forward" || name == "block_again") return i.phase == Phase::recompute ? &block.recompute : &block.forward;
+    if (name == "block_recompute") return &block.recompute;
+    if (name == "block_forward") return i.phase == Phase::recompute ? &block.recompute : &block.forward;
     if (i.phase == Phase::weight) return &block.weight[order];
     if (i.phase == Phase::backward) return &block.backward[order];
   }
@@ -84,8 +85,8 @@ void read_times(LayerTimes& out, const SimulatedStep& simulated, const TaskGraph
   if (open != nullptr) open->ps = end - since;
   std::int64_t backward = 0;
   for (const BlockTimes& b : out.blocks) backward += b.backward[1].ps;
-  out.computing = static_cast<double>(busy) / static_cast<double>(std::max<std::int64_t>(1, backward));
-  out.sums = ((embed[2] - head[2]) - (embed[1] - head[1])) / static_cast<std::int64_t>(out.small_kinds.size());
+  out.computing_share = static_cast<double>(busy) / static_cast<double>(std::max<std::int64_t>(1, backward));
+  out.tensor_sum = ((embed[2] - head[2]) - (embed[1] - head[1])) / static_cast<std::int64_t>(out.small_kinds.size());
 }
 
 void read_memory(LayerTimes& out, const TaskGraph& graph) {

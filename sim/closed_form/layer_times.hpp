@@ -35,8 +35,10 @@ struct LayerTimes {
   std::array<BlockTimes, kLayerKinds> blocks;
   PartTime embed_forward;
   PartTime metrics;                 ///< metrics, after the backward pass of the stage with the head
-  std::int64_t sums = 0;            ///< extra ps of a layer in the last micro-batch: tensor ranks sum replicated gradients
-  double computing = 1;             ///< share of computation in a layer's backward pass
+  /// Extra ps of each layer's backward pass in the last micro-batch: tensor ranks all-reduce gradients of parameters that each of
+  /// them holds whole (norms, biases).
+  std::int64_t tensor_sum = 0;
+  double computing_share = 1;       ///< share of a layer's backward pass in which it computes; it waits for collectives otherwise
   /// Host operations that issue a block's first task, and a tensor collective.
   std::int64_t first_launches = 1, collective_launches = 1;
   bool update_recorded = false;  ///< no task of the update begins before the host has issued all of it

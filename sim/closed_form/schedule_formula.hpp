@@ -15,9 +15,9 @@ namespace tandem::sim {
 
 /// Times of a schedule's passes and transfers, ps.
 struct PassTimes {
-  /// By (stage x chunks + chunk) x 3 + {forward, backward, weight}, x 2 + (1 for all micro-batches but the first).
+  /// One time for each stage, chunk, kind of pass, and first or later micro-batch, at `index`.
   std::vector<std::int64_t> pass;
-  /// Forward transfers by sender, then backward ones.
+  /// One time for each sending stage: forward transfers of all stages, then backward ones.
   std::vector<std::int64_t> transfer;
   /// By stage x chunks + chunk: earliest end of the first micro-batch's forward pass. Empty: no limit.
   std::vector<std::int64_t> earliest;

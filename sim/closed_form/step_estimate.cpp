@@ -322,7 +322,7 @@ StepEstimate::Tail StepEstimate::tail(std::int64_t s, const PassEnds& ends, std:
   Tail t;
   std::int64_t n = 0;
   for (const lowering::ChunkPart& c : stages_[static_cast<std::size_t>(s)]) n += c.layers + (c.first ? 1 : 0);
-  const std::int64_t sums = split_backward_ ? 0 : n * in_.layer.sums;
+  const std::int64_t sums = split_backward_ ? 0 : n * in_.layer.tensor_sum;
   late += sums;
   t.computed = ends.stage[static_cast<std::size_t>(s)] + late + added_uses() +
                in_.layer.collective_launches * in_.cost.launch().ps();
@@ -334,7 +334,7 @@ StepEstimate::Tail StepEstimate::tail(std::int64_t s, const PassEnds& ends, std:
   else
     for (Unit& u : in_.scratch.units) u.ready = u.word && tied_before_weights() ? u.ready : t.computed;
   t.reduced = send_units(s);
-  const double slowdown = in_.cost.comm_fit().compute_slowdown * in_.layer.computing;
+  const double slowdown = in_.cost.comm_fit().compute_slowdown * in_.layer.computing_share;
   const auto longer = [&](std::int64_t when) { return std::llround(slowdown * static_cast<double>(memory_until(when))); };
   const std::int64_t more = longer(t.computed);
   if (!slowed_) longer_ += more;

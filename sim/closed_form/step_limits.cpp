@@ -87,7 +87,7 @@ std::int64_t StepEstimate::beside_exchanges() {
     if (d_ > 1 && in_.links.meet(op, group, sums, data_groups(0))) longer += beside_;
     if (p_ > 1 && in_.links.meet(op, group, send, neighbours)) longer += transfers / 3;
     const std::int64_t groups = stride_ * p_ / (group.size() * group.groups);
-    const double sending = 1 - in_.layer.computing;
+    const double sending = 1 - in_.layer.computing_share;
     if (groups > 1 && in_.links.crowded(op, group, groups, group.size() * group.groups))
       longer += std::llround(sending * static_cast<double>(in_.scratch.passes));
   };

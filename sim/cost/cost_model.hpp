@@ -14,7 +14,7 @@
 
 namespace tandem::sim {
 
-/// Begins the note of what comparisons with other devices should know of a calibration.
+/// Prefix of the note that shows a calibration's `caveat`.
 inline constexpr const char* kCaveat = "of its calibration: ";
 
 class ProductTable;

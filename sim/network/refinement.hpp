@@ -48,7 +48,7 @@ class Touched {
   }
   void add_all();
   bool all() const { return list_.size() == is_.size(); }
-  /// Empties it.
+  /// Returns the members and empties the set.
   std::vector<std::uint32_t> take();
 
  private:

@@ -31,7 +31,7 @@ class Replay {
   Op timed(Rank rank, std::size_t t, const Op& op) const;
   /// Rows that an exchange of template `t` moves between `members`.
   ExchangedRows exchanged(std::size_t t, const Op& op, std::span<const Rank> members) const;
-  /// By rank: a mark, equal for ranks whose experts get the same numbers of rows everywhere.
+  /// By rank, for Options::marks: equal if the ranks' experts get equal numbers of rows in every layer and micro-batch.
   std::vector<std::uint64_t> marks() const;
 
  private:

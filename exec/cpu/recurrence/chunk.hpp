@@ -110,14 +110,14 @@ class ChunkKeys {
 
  private:
   T query_factor() const { return T{1} / std::sqrt(static_cast<T>(of_.dims.key_dim)); }
-  /// to = factor inverse x, inverse = 1 / length, with the delta rule.
+  /// Copies a row of queries or keys. With the delta rule: inverse = 1 / |x|, to = factor * inverse * x.
   void take(const T* x, T factor, T* to, T& inverse) const {
     const std::int64_t n = of_.dims.key_dim;
     if (!of_.delta()) return void(std::copy_n(x, n, to));
     inverse = T{1} / std::sqrt(lane_sum<T>(n, [=](std::int64_t d) { return x[d] * x[d]; }) + static_cast<T>(1e-6));
     each(n, [=, scale = factor * inverse](std::int64_t d) { to[d] = x[d] * scale; });
   }
-  /// dx = factor inverse (dy - unit (unit dy)), where y = factor unit.
+  /// Gradient of `take` from its output y: dx = factor * inverse * (dy - unit (unit . dy)), where unit = y / factor.
   void give(const T* y, T factor, T inverse, const T* dy, T* dx) const {
     const std::int64_t n = of_.dims.key_dim;
     if (!of_.delta()) return void(std::copy_n(dy, n, dx));

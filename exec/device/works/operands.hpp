@@ -67,7 +67,7 @@ inline std::int64_t room_of(DType type, std::int64_t elements) { return parts(by
 /// Bytes for the column sums of a matrix, a block of columns at a time.
 std::int64_t block_sums_room(const ColumnBlocks& blocks, std::int64_t rows, std::int64_t cols);
 inline std::int64_t sums_room(const MatMul& op) { return op.sums ? parts(block_sums_room(op.blocks, op.k, op.m), 256) * 256 : 0; }
-/// Bytes for rounded operands, and behind them for a first operand whose blocks are joined.
+/// Scratch bytes after those of the sums: for operands that are rounded, then for a first operand whose ColumnBlocks are joined.
 std::int64_t rounded_room(const MatMul& op, const Launch& launch);
 std::int64_t joined_room(const MatMul& op, DType compute);
 

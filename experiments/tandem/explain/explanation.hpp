@@ -44,8 +44,8 @@ struct Explanation {
 /// Every key that can be asked for, dotted, in the order of the result; lists of objects as "roles[]".
 std::vector<std::string> explainable_keys(const ExplainedCase& c);
 
-/// `key` is one of these; "roles[3].arena_bytes" asks for one role ("roles[]" is the first). Throws ConfigError that lists the
-/// keys when there is none of that name.
+/// Explains one of explainable_keys(). A number chooses an entry of a list: "roles[3].arena_bytes"; "roles[]" is the first. Throws
+/// ConfigError that lists the keys if there is none of that name.
 Explanation explain_key(const ExplainedCase& c, const std::string& key);
 
 std::string to_text(const Explanation& e);

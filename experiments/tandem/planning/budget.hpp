@@ -34,7 +34,7 @@ struct EnergyBudget {
 inline bool is_tight(std::int64_t needed, std::int64_t room, double error) {
   return static_cast<double>(needed) * (1 + error) > static_cast<double>(room);
 }
-/// What a tight plan is told.
+/// The note that a tight plan gets.
 std::string tight_note(double error);
 
 enum class MemoryVerdict { fits, tight, too_large };

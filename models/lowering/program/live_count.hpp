@@ -24,7 +24,7 @@ struct TemplateTensors {
   std::vector<std::int64_t> ahead;    ///< bytes of scratch just before the task writes its outputs, by task
   std::int64_t most_scratch = 0;      ///< maximum of both lists
   std::vector<TensorSpans> slots;
-  /// Bytes of slot `s` not allocated yet when `task` runs; `behind`: bytes already freed then.
+  /// Bytes of slot `s` that are not allocated yet when `task` runs. `behind`: bytes of it that are freed by then.
   std::int64_t before(std::size_t s, std::int64_t task) const;
   std::int64_t behind(std::size_t s, std::int64_t task) const;
 };

@@ -198,8 +198,8 @@ std::uint16_t BlockForward::shared_experts(const Value& out) {
 Template block_forward(const Shapes& s) {
   return BlockForward(s, s.is_decoder() ? "decoder_forward" : "block_forward").write();
 }
-Template block_again(const Shapes& s) {
-  return BlockForward(s, s.is_decoder() ? "decoder_again" : "block_again").write_kept();
+Template block_recompute(const Shapes& s) {
+  return BlockForward(s, s.is_decoder() ? "decoder_recompute" : "block_recompute").write_kept();
 }
 
 }  // namespace tandem::lowering

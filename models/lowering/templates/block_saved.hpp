@@ -2,58 +2,60 @@
 // What a transformer block keeps for its backward pass, laid out alike in forward, recompute and backward. A tensor that is
 // not kept is empty here and computed again where it is needed.
 //
-// Where a schedule splits the backward pass it is in two slots: what only the input's gradient reads is free when that is there
-// (arXiv 2401.10241, table 1: a backward pass leaves M_W of M_B), what the weights' gradients read stays until their pass.
+// A schedule that splits the backward pass needs two slots. Tensors that only the input's gradient reads are freed after that part;
+// tensors that the weights' gradients read stay until theirs (arXiv 2401.10241, table 1: the first part leaves M_W of M_B).
 
 #include "models/lowering/shapes/core_dims.hpp"
 #include "models/lowering/templates/template_builder.hpp"
 
 namespace tandem::lowering {
 
-/// A tensor of the forward pass: `elements` is 0 where it is not kept; `ready` once some task of this template has written
-/// it, or from the start where an earlier instance has.
+/// A tensor of the forward pass. `elements` is 0 if it is not kept. `ready`: it can be read, because a task of this template or an
+/// earlier template has written it.
 struct Kept : Value {
   bool ready = false;
   bool kept() const { return elements > 0; }
 };
 
-/// Of a layer of experts.
+/// What a layer of experts keeps.
 struct MoeSaved {
   Kept probs, weights, slots, counts, logits, dispatched, fc1, activated, returned;
-  Kept arrived;   ///< rows of each expert of this rank from each rank, where numbers are unequal
-  Kept gathered;  ///< the same of every rank that shares their matrices, where each has rows of its own and numbers are unequal
-  Kept placed, all_weights;  ///< where a rank gathers all tokens: their rows among its experts' own, and the weights of all choices
-  Kept gate, shared;  ///< logits of the gate of shared experts, and what it scales
-  // With norms of both branches: what experts and the router read, what both branches gave, and the statistics of these norms.
+  Kept arrived;   ///< number of rows for each of this rank's experts from each rank, if the numbers differ
+  Kept gathered;  ///< `arrived` of all ranks with slices of the same experts, if each has rows of its own and the numbers differ
+  Kept placed, all_weights;  ///< if a rank gathers all tokens: places of their rows among its experts'; weights of all choices
+  Kept gate, shared;  ///< logits of the shared experts' gate, and the output that it scales
+  // With norms of both branches: inputs of experts and router, outputs of both branches, and the statistics of these norms.
   Kept n, n_stats, router_n, router_stats, experts_out, experts_stats, shared_out, shared_stats;
-  Kept load;      ///< choices of each expert by all tensor ranks, where each has rows of its own and there is an auxiliary loss
+  Kept load;      ///< how often all tensor ranks chose each expert, if each has rows of its own and there is an auxiliary loss
 };
 
-/// Of a decoder's attention to the encoder's output; x is what it is added to.
+/// What a decoder's attention to the encoder's output keeps; `x` is the residual stream that its result is added to.
 struct CrossSaved {
   Kept x, norm_stats, n, q, kv, scores, probs, dropped, stats, context;
 };
 
-/// Of latent attention: what was compressed, its norms' statistics and outputs, and what all heads' keys have in common.
+/// What latent attention keeps of compressed queries, keys and values. `turned`: the heads' common part of keys, after rotary
+/// embedding.
 struct LatentSaved {
   Kept q_down, q_stats, q, kv_down, kv_stats, kv, turned;
 };
 
-/// Of an indexer: queries and key behind their turn, either before its norm and that norm's statistics, weights of heads, chosen keys; of
-/// one of blocks no weights, but statistics of scores.
+/// What an indexer keeps. `q` and `k` are after rotary embedding, `q_down` and `k_down` before their norms. `w`: weights of the
+/// heads. `chosen`: chosen keys. An indexer that chooses blocks of keys has no `w`; `stats` are its scores' statistics.
 struct IndexSaved {
   Kept q_down, q_stats, q, k_down, k_stats, k, w, chosen, stats;
 };
 
-/// Of a recurrence: what the first product gave, the convolution and the recurrence, and statistics of the norm behind it.
+/// What a recurrence keeps: outputs of its first product, the convolution and the recurrence itself; statistics of the norm after
+/// it.
 struct RecurrenceSaved {
   Kept in, mixed, out, stats;
 };
 
-/// Where it lies; one slot for both where the backward pass is whole.
+/// Slots of the kept tensors. A backward pass that is not split needs only `saved`.
 struct SavedSlots {
-  std::uint16_t saved = 0;          ///< read by the input's gradient alone; 0: the template has no such slot
-  std::uint16_t weight_inputs = 0;  ///< read by the weights' gradients too
+  std::uint16_t saved = 0;          ///< tensors that only the input's gradient reads; 0: the template has no such slot
+  std::uint16_t weight_inputs = 0;  ///< tensors that the weights' gradients read too; used only by a split backward pass
 };
 
 struct BlockSaved {

@@ -3,7 +3,7 @@
 // name (slot 0 is always scratch). A slot in brackets exists only if the model has such a tensor:
 //
 //   block_forward    weights [experts] [relative] x [memory] y saved [weight_inputs]
-//   block_again      same slots; y is not touched
+//   block_recompute  as block_forward; y is not written
 //   block_backward   weights [experts] [relative] gradients [expert_gradients] [relative_gradients] x [memory] saved
 //                    [weight_inputs] dy dx [dmemory] [deferred]
 //   bridge_forward   bridge word [positions] x decoder_tokens y saved
@@ -38,8 +38,8 @@ namespace tandem::lowering {
 
 /// A block of the kind of `s`. With a decoder's sizes it is named "decoder_forward"; its backward pass is "decoder_backward".
 Template block_forward(const Shapes& s);
-/// The recomputation of a block: block_forward without its last tasks, which write only its output.
-Template block_again(const Shapes& s);
+/// Computes again what the backward pass of a block reads: block_forward without its last tasks, which write only its output.
+Template block_recompute(const Shapes& s);
 
 enum class BackwardPart : std::uint8_t { whole, input, weights };
 struct BlockBackwardKind {

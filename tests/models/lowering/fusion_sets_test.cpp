@@ -138,7 +138,7 @@ TEST_CASE("an activation that is computed again is so in its product") {
   plan.training.fusion = fusion_set("tandem-cuda");
   const TaskGraph graph = lower(plan);
   CHECK_NOTHROW(graph.check());
-  const Names again = tasks(graph, "block_again");
+  const Names again = tasks(graph, "block_recompute");
   CHECK(std::count(again.begin(), again.end(), "fc1_activation") == 1);
   CHECK(std::count(again.begin(), again.end(), "activation") == 0);
 }

@@ -80,7 +80,7 @@ TEST_CASE("norms of rows add two sums a token up over tensor ranks, in fp32, onc
 TEST_CASE("heads that are made again are normed by the sums that were kept") {
   json plan = plan_of({{"qk_norm", "row"}}, 2);
   plan["training"].update({{"recompute", "full"}});
-  CHECK(has(tasks_of(graph_of(plan), "block_again"), "qk_sums_all_reduce"));
+  CHECK(has(tasks_of(graph_of(plan), "block_recompute"), "qk_sums_all_reduce"));
   CHECK_FALSE(has(tasks_of(graph_of(plan), "block_backward"), "qk_sums"));
 }
 

@@ -294,7 +294,7 @@ TEST_CASE("ZeRO 3 holds the weights in use and those of prefetch_layers uses ahe
       const auto forth = static_cast<std::size_t>(l) + 1, back = static_cast<std::size_t>(c.layers - l);
       CHECK(holds("block_forward", l, Phase::forward) == ahead(forward, forth, prefetch));
       CHECK(holds("block_backward", l, Phase::backward) == ahead(backward, back, prefetch));
-      if (recompute == "full") CHECK(holds("block_again", l, Phase::recompute) == ahead(backward, back, prefetch));
+      if (recompute == "full") CHECK(holds("block_recompute", l, Phase::recompute) == ahead(backward, back, prefetch));
     }
   }
 }
