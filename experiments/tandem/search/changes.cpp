@@ -121,6 +121,7 @@ class Finder {
     const Plan plan = space.plan(id);
     if (field == "cluster.devices") return std::to_string(plan.cluster.devices);
     if (field == "cluster.preset") return plan.cluster.preset;
+    if (field.starts_with("cluster.override.")) return kLeftOut;
     const auto axis = static_cast<std::size_t>(space.axis_of(field));
     return space.axes()[axis].values[space.choice(id)[axis]].text;
   }
@@ -182,13 +183,14 @@ class Finder {
     Bytes memory;
   };
 
-  /// For each device with more memory: the cluster whose name is nearest to the question's.
+  /// For each other device with more memory: the cluster whose name is nearest to the question's.
   std::vector<Larger> larger() const {
-    const ClusterFacts now = load_cluster(plan_.cluster.preset);
+    const Device now = make_topology(plan_.cluster)->device();  // with the plan's override
     std::map<std::string, Larger> by_device;
     for (const std::string& name : preset_names("topology/presets")) {
       const Device device = load_cluster(name).device;
-      if (device.usable_memory <= now.device.usable_memory) continue;
+      if (device.usable_memory <= now.usable_memory) continue;
+      if (!now.preset.empty() && device.preset == now.preset) continue;
       const Larger here{name, edit_distance(name, plan_.cluster.preset), device.usable_memory};
       const auto [known, added] = by_device.emplace(device.preset, here);
       if (!added && here.distance < known->second.distance) known->second = here;
@@ -200,11 +202,15 @@ class Finder {
   }
 
   bool more_memory(Changes& out, Request request) const {
+    const ClusterOverride& override = plan_.cluster.override;
+    std::vector<std::string> fields{"cluster.preset"};
+    if (override.memory_bytes) fields.emplace_back("cluster.override.memory_bytes");
+    if (override.memory_bytes_per_s) fields.emplace_back("cluster.override.memory_bytes_per_s");
     std::size_t found = 0;
     for (const Larger& l : larger()) {
       if (found == kMostClusters) break;
-      request.cluster = l.cluster, request.devices = plan_.cluster.devices;
-      if (auto with = change(request, {"cluster.preset"})) out.found.push_back(std::move(*with)), ++found;
+      request.cluster = l.cluster, request.devices = plan_.cluster.devices, request.built_memory = true;
+      if (auto with = change(request, fields)) out.found.push_back(std::move(*with)), ++found;
     }
     return found > 0;
   }

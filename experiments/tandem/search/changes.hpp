@@ -21,6 +21,9 @@ struct Placed {
   double device_s() const { return static_cast<double>(step.time_ps) * 1e-12 * static_cast<double>(devices); }
 };
 
+/// The value of a field that a change leaves out.
+inline constexpr const char* kLeftOut = "null";
+
 struct Change {
   std::vector<std::pair<std::string, std::string>> fields;  ///< plan fields and the values with which something fits
   Placed best;                     ///< the fastest that then fits, simulated
@@ -35,8 +38,8 @@ struct Changes {
 
 /// Tries values of one field that the question lacks: degrees, micro-batch, sequence parallelism, recomputation, sharding, flash
 /// attention, offloading (with the question's most memory-saving values). If no single one helps, tries two fields. Also finds how
-/// often the devices must be doubled, and the three smallest devices with more memory that suffice. For these it tries without ZeRO 2
-/// and 3 first, if the question has ZeRO 0 or 1. `space` must be `request`'s, and nothing in it may fit. Throws program::Interrupted.
+/// often the devices must be doubled, and the three smallest other devices with more memory that suffice. These have the memory that
+/// they are built with, whatever the plan's `cluster.override` says of its own. For these it tries without ZeRO 2 and 3 first, if the question has ZeRO 0 or 1. `space` must be `request`'s, and nothing in it may fit. Throws program::Interrupted.
 Changes find_changes(const Request& request, const Space& space, const SearchOptions& options);
 
 }  // namespace tandem::search

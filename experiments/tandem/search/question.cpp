@@ -27,6 +27,9 @@ constexpr std::int64_t kTokensOfAStep = 4 << 20, kLongestSequence = 4096;
 constexpr std::array kOfOneLayout{"parallel.data", "parallel.pipeline_split", "parallel.expert_tensor", "parallel.zero_group",
                                   "training.recompute_layers"};
 
+/// Overrides that are facts of one device.
+constexpr std::array kOfMemory{"cluster.override.memory_bytes", "cluster.override.memory_bytes_per_s"};
+
 class QuestionReader {
  public:
   explicit QuestionReader(const Request& request) : request_(request) {}
@@ -86,6 +89,8 @@ class QuestionReader {
   void place_cluster() {
     if (!request_.cluster.empty()) {
       const std::string named = is_preset_path(request_.cluster) ? absolute_path(request_.cluster) : request_.cluster;
+      if (request_.built_memory)
+        for (const char* field : kOfMemory) study::set_field(document_, field, nullptr);
       tell_kept(named);
       study::set_field(document_, "cluster.preset", named);
     }

@@ -139,7 +139,10 @@ ordered_json estimated_json(const Space& space, const Answer& answer) {
 
 std::string change_text(const Change& change) {
   std::string out;
-  for (const auto& [field, value] : change.fields) out += (out.empty() ? "" : ", ") + field.substr(field.find('.') + 1) + " " + value;
+  for (const auto& [field, value] : change.fields) {
+    const std::string name = field.substr(field.find('.') + 1);
+    out += (out.empty() ? "" : ", ") + (value == kLeftOut ? "no " + name : name + " " + value);
+  }
   return out;
 }
 

@@ -13,6 +13,7 @@ class Changes(Searching):
     AXES = {"parallel.tensor": "1", "parallel.pipeline": "1", "parallel.context": "1", "training.micro_batch_size": "2",
             "parallel.schedule": "1f1b", "parallel.virtual_pipeline": "1", "parallel.sequence_parallel": "false",
             "training.recompute": "none", "parallel.zero_stage": "1"}
+    AXES_AS_FIELDS = {field: json.loads(value) if value[0] in "0123456789ft" else value for field, value in AXES.items() if value != "1f1b"}
     UNTRIED = {"parallel.tensor": (2, 4), "parallel.pipeline": (2, 4), "training.micro_batch_size": (1, 4, 8),
                "parallel.sequence_parallel": (True,), "training.recompute": ("selective", "full"), "parallel.zero_stage": (0, 2, 3),
                "parallel.offload.optimizer": (True,), "parallel.offload.parameters": (True,)}
@@ -64,6 +65,29 @@ class Changes(Searching):
         self.assertEqual(costs, sorted(costs))
         for c in answer["changes"]:
             self.assertLessEqual(c["needed_bytes"], c["device_memory_bytes"])
+
+    def test_another_device_has_its_own_memory_where_the_plan_overrides_that_of_its_device(self):
+        axes = [word for field, value in self.AXES.items() for word in ("--axis", f"{field}={value}")]
+        plan = {"model": {"preset": "llama2-7b"}, "cluster": {"preset": "dgx-a100-80gb", "devices": 4, "override": {}},
+                "stack": "megatron-core", "parallel": {}, "training": {"seq_length": 4096, "global_batch_size": 32}}
+        words = ("cluster.override.memory_bytes", "cluster.override.memory_bytes_per_s")
+        placed = []
+        for memory in (None, "60 GiB"):
+            override = {words[0]: memory, words[1]: "2.0 TB/s"} if memory else {}
+            answer = json.loads(run("search", self.folder.plan(changed(plan, **override)), *axes, "--json")[1])
+            found = [c for c in answer["changes"] if "cluster.preset" in c["change"]]
+            self.assertTrue(found, answer["changes"])
+            for c in found:
+                self.assertEqual({field: c["change"][field] for field in words if field in c["change"]}, dict.fromkeys(override))
+                _, out, _ = run("simulate", self.folder.plan(changed(plan, **self.AXES_AS_FIELDS, **{"cluster.preset": c["cluster"]})), "--json")
+                alone = json.loads(out)
+                self.assertTrue(alone["fits"])
+                self.assertEqual((c["step_time_s"], c["device_memory_bytes"]), (alone["step_time_s"], alone["device_memory_bytes"]))
+                self.assertGreater(c["device_memory_bytes"], answer["device_memory_bytes"])
+            placed.append([c["cluster"] for c in found])
+        self.assertNotIn("dgx-a100-80gb", placed[1])
+        text = run("search", self.folder.plan(changed(plan, **override)), *axes)[1]
+        self.assertIn(", no override.memory_bytes, no override.memory_bytes_per_s ", text)
 
     def test_attention_without_a_score_matrix_is_a_change(self):
         axes = [word for field, value in self.AXES.items() for word in ("--axis", f"{field}={value}")]
