@@ -103,7 +103,7 @@ void add_failures(CLI::App& c, planning::FailureChoice& o) {
       ->check(within(0, 1e18, false))
       ->excludes(save);
   c.add_flag("--async-save", o.async, "the job goes on while a checkpoint is written");
-  c.add_option("--interval", o.interval_s, "seconds of work between checkpoints [the best]")->check(within(0, 1e9, false));
+  c.add_option("--interval", o.interval_s, "seconds of work between checkpoints [the best; without failures one save at the end]")->check(within(0, 1e9, false));
   c.add_option("--repair", o.repair_hours, "hours until a broken node is back [another is at hand]")->check(within(0, 1e6, true));
   c.add_option("--spares", o.spares, "spare nodes (whole racks where a rack is one), paid like others [with --repair, what 99 % of the time needs]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20));

@@ -68,6 +68,7 @@ ordered_json checkpoint(const Option& o, const Budget& b) {
   const FailureCondition& c = o.conditions.failures;
   return {{"bytes", o.assessment.checkpoint_bytes()}, {"save_s", c.save_s + c.durable_s},
           {"async", c.durable_s > 0},                 {"interval_s", finite(b.failures.interval_s)},
+          {"at_end", b.failures.saves_at_end},
           {"young_s", finite(b.failures.young_s)},    {"daly_s", finite(b.failures.daly_s)}};
 }
 

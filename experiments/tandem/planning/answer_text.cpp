@@ -149,10 +149,10 @@ std::string checkpoint_line(const Option& o) {
   const FailureBudget& f = o.budget.failures;
   if (c.goodput) return "";
   const double bytes = o.assessment.checkpoint_bytes(), save = c.save_s + c.durable_s;
-  std::string out = bytes_text(std::llround(bytes)) + (f.saves_at_end                  ? " once, at the end"
-                                                         : std::isfinite(f.interval_s) ? " every " + span_text(f.interval_s)
-                                                                                       : ", without failures none is needed");
-  if (!c.interval_s && std::isfinite(f.interval_s) && c.save_s > 0 && !f.saves_at_end)
+  const bool free_of_failures = !std::isfinite(f.mtbf_hours) && !c.interval_s;
+  std::string out = bytes_text(std::llround(bytes)) + (f.saves_at_end ? " once, at the end" : " every " + span_text(f.interval_s));
+  if (free_of_failures) out += " (no failures, so no interval is best; --interval sets one)";
+  if (!c.interval_s && c.save_s > 0 && !f.saves_at_end)
     out += " (best; Young " + span_text(f.young_s) + ", Daly " + span_text(f.daly_s) + ")";
   if (save > 0) out += ", " + time_text(save) + (c.durable_s > 0 ? " in the background" : " a save") + " at " + rate_text(bytes / save);
   return line("checkpoint", out + "; data " + rate_text(o.assessment.prediction.tokens_per_s * kDataBytesPerToken));

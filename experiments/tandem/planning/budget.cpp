@@ -31,13 +31,14 @@ double interval_of(const FailureCondition& c, const sim::FailureModel& m) {
   return sim::best_interval_s(m);
 }
 
-/// `work_s`: seconds of all steps. A training that is shorter than the interval saves once, when it ends.
+/// `work_s`: seconds of all steps. A training that is shorter than the interval saves once, when it ends: so does one without failures
+/// and without an interval of the user's, whose best interval is infinite.
 FailureBudget failures_of(const FailureCondition& c, double devices, double work_s) {
   const sim::FailureModel m = model_of(c, devices);
   FailureBudget out;
   if (m.failures_per_s > 0) out.mtbf_hours = 1 / m.failures_per_s / kSecondsPerHour;
   out.interval_s = interval_of(c, m);
-  out.saves_at_end = std::isfinite(out.interval_s) && work_s < out.interval_s;
+  out.saves_at_end = work_s < out.interval_s;
   if (out.saves_at_end) out.interval_s = std::max(work_s, m.durable_s - m.save_s);
   out.young_s = sim::young_interval_s(m), out.daly_s = sim::daly_interval_s(m);
   out.shares = c.goodput ? sim::TimeShares{*c.goodput, 0, 1 - *c.goodput, 0} : sim::time_shares(m, out.interval_s);

@@ -21,7 +21,7 @@ struct FailureBudget {
   double available = 1;        ///< fraction of time in which enough nodes are available
   double interval_s = 0, young_s = 0, daly_s = 0;
   int spares = 0;              ///< nodes
-  bool saves_at_end = false;   ///< the training is shorter than the interval: one save, when it ends
+  bool saves_at_end = false;   ///< the training is shorter than the interval, which is infinite without failures: one save, when it ends
 };
 
 struct EnergyBudget {

@@ -40,7 +40,7 @@ class Published(WithFolder):
     def test_1t_takes_84_days_with_the_published_seconds_of_a_step(self):
         flops = 96 * 3072 * 2048 * 128 * 25600**2 * (1 + 2048 / (6 * 25600) + 51200 / (16 * 128 * 25600))  # (3) of arXiv 2104.04473
         step = flops / (3072 * 163e12)
-        best = plan(PLANS / "megatron-1t-3072.json", "--tokens", "450e9", "--failures", 0, "--step-time", step)["best"]
+        best = plan(PLANS / "megatron-1t-3072.json", "--tokens", "450e9", "--failures", 0, "--save", 0, "--step-time", step)["best"]
         self.near(step, 102.6, 0.001)
         self.near(best["days"]["value"], 84, 0.03)
         self.assertAlmostEqual(best["days"]["value"], math.ceil(450e9 / (3072 * 2048)) * step / 86400, places=6)
@@ -91,7 +91,7 @@ class Questions(WithFolder):
         self.assertGreater(answer["best"]["in_time"], 0.3)
 
     def test_1_a_measured_step_has_no_range_and_scales_what_changes_do(self):
-        changes = ("--tokens", "1e12", "--what-if", "network=0.1", "--what-if", "step_time=1.1", "--failures", 0)
+        changes = ("--tokens", "1e12", "--what-if", "network=0.1", "--what-if", "step_time=1.1", "--failures", 0, "--save", 0)
         simulated, double = plan(self.plan, *changes), plan(self.plan, *changes, "--step-time", 2 * self.step["step_time_s"], "--tornado")
         days = double["best"]["days"]
         self.assertAlmostEqual(days["value"], 2 * simulated["best"]["days"]["value"])
@@ -115,7 +115,7 @@ class Questions(WithFolder):
         while consumed < 100_000:
             batch = 256 if consumed > 3000 else 64 + int(consumed / 1000) * 64
             steps, consumed, times = steps + 1, consumed + batch, times + at[batch]
-        best = plan(self.folder.plan(ramped, "ramped.json"), "--tokens", consumed * 8192, "--failures", 0)["best"]
+        best = plan(self.folder.plan(ramped, "ramped.json"), "--tokens", consumed * 8192, "--failures", 0, "--save", 0)["best"]
         self.assertAlmostEqual(best["steps"], steps, places=6)
         self.assertLess(abs(best["days"]["value"] / (times / 86400) - 1), 1e-3)  # step times of batches lie nearly on a line
 
@@ -158,6 +158,20 @@ class Questions(WithFolder):
         spared = plan(self.plan, *arguments, "--repair", 24)["best"]
         self.assertEqual(spared["failures"]["spare_nodes"], 36)
         self.assertGreater(spared["failures"]["available"], 0.99)
+
+    def test_without_failures_a_training_saves_once_or_at_the_given_interval(self):
+        arguments = ("--tokens", "1e12", "--failures", 0, "--save", 60)
+        once = plan(self.plan, *arguments)["best"]
+        work = once["steps"] * tandem.tandem_json("simulate", self.plan)["step_time_s"]
+        self.assertTrue(once["checkpoint"]["at_end"])
+        self.assertAlmostEqual(once["days"]["value"] * 86400, work + 60, places=2)
+        self.assertIn(" once, at the end (no failures, so no interval is best; --interval sets one), ", run("plan", self.plan, *arguments)[1])
+        hourly = plan(self.plan, *arguments, "--interval", 3600)["best"]
+        self.assertFalse(hourly["checkpoint"]["at_end"])
+        self.assertAlmostEqual(hourly["days"]["value"] * 86400, work * (1 + 60 / 3600), delta=1)
+        # Where failures are ever less, the interval grows beyond the training, and the answer is the same.
+        self.assertAlmostEqual(plan(self.plan, "--tokens", "1e12", "--failures", 1e-15, "--save", 60)["best"]["days"]["value"],
+                               once["days"]["value"], places=6)
 
     def test_6_a_slower_network_takes_longer(self):
         changes = plan(self.plan, "--tokens", "1e12", "--what-if", "network=0.1", "--what-if", "failures=0.001",
