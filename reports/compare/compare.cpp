@@ -132,6 +132,8 @@ Comparison compare(const SavedTimeline& simulated, const SavedTimeline& executed
   c.joined = joined.joined;
   c.only_simulated = joined.only_first;
   c.only_executed = joined.only_second;
+  c.only_simulated_time = joined.only_first_time;
+  c.only_executed_time = joined.only_second_time;
   c.simulated_peak_bytes = peak_bytes(simulated);
   c.executed_peak_bytes = peak_bytes(executed);
   c.memory_error = relative_error(static_cast<double>(c.simulated_peak_bytes), static_cast<double>(c.executed_peak_bytes));

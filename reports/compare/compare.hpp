@@ -13,7 +13,8 @@
 
 namespace tandem {
 
-/// Time of some tasks in both performers: the sum of (ended - started) over the joined tasks, mean per executed rank.
+/// Time of some tasks in both performers: the sum of (ended - started), mean per executed rank. Tasks that only one of them has
+/// count on its side, so that the lines of a table add up to all tasks of each.
 struct CompareLine {
   std::string what;          ///< e.g. an operation kind, "stage 1", "all_reduce tensor"
   std::int64_t tasks = 0;    ///< joined, over all ranks
@@ -46,6 +47,7 @@ struct Comparison {
   std::vector<CompareLine> stages;                                  ///< ascending; none if the plans' stages differ
   std::vector<CompareLine> operations;                              ///< "block_forward: qkv", largest difference first
   std::int64_t joined = 0, only_simulated = 0, only_executed = 0;   ///< tasks over all ranks
+  Duration only_simulated_time, only_executed_time;                 ///< of those without a counterpart, per rank
   std::int64_t simulated_peak_bytes = 0, executed_peak_bytes = 0;   ///< arena of the heaviest rank
   double memory_error = 0;                                          ///< (simulated - executed) / executed
   bool by_rank = true;                  ///< tasks are joined rank by rank; else the layouts differ, and means are joined by name

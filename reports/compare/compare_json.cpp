@@ -70,6 +70,8 @@ std::string to_json(const Comparison& c, const Judgement& j) {
                     {"collectives", objects(c.collectives, w)},
                     {"operations", objects(c.operations, w)},
                     {"tasks", {{"joined", c.joined}, {"only_" + w.first, c.only_simulated}, {"only_" + w.second, c.only_executed},
+                               {"only_" + w.first + "_s", c.only_simulated_time.seconds()},
+                               {"only_" + w.second + "_s", c.only_executed_time.seconds()},
                                {"joined_by", c.by_rank ? "rank" : "name"}, {"verdict", verdict(j.tasks)}}},
                     {"memory",
                      {{w.first + "_peak_bytes", c.simulated_peak_bytes},

@@ -43,6 +43,11 @@ std::string differences(const Comparison& c, const CompareWords& w) {
   return out;
 }
 
+/// Tasks without a counterpart, and the time that they take.
+std::string unmatched(std::int64_t tasks, Duration time) {
+  return std::to_string(tasks) + (tasks > 0 ? " (" + time_text(time.seconds()) + " per rank)" : std::string());
+}
+
 std::string verdict(const Comparison& c, const Judgement& j) {
   if (j.step_time == Verdict::not_asked) return "";
   const std::string word = j.step_time == Verdict::undecided ? "undecided whether within" : std::string(name(j.step_time));
@@ -65,8 +70,8 @@ std::string to_text(const Comparison& c, const Judgement& j) {
   out += differences(c, w);
   out += "\nmemory, arena of the heaviest rank: " + w.first + " " + bytes_text(c.simulated_peak_bytes) + ", " + w.second + " " +
          bytes_text(c.executed_peak_bytes) + ", " + w.difference + " " + percent_text(c.memory_error) + "\n";
-  out += "tasks joined " + std::to_string(c.joined) + ", only " + w.first + " " + std::to_string(c.only_simulated) + ", only " +
-         w.second + " " + std::to_string(c.only_executed) + "\n" + verdict(c, j);
+  out += "tasks joined " + std::to_string(c.joined) + ", only " + w.first + " " + unmatched(c.only_simulated, c.only_simulated_time) +
+         ", only " + w.second + " " + unmatched(c.only_executed, c.only_executed_time) + "\n" + verdict(c, j);
   for (const std::string& note : c.notes) out += "note: " + note + "\n";
   return out;
 }

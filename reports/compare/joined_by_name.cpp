@@ -68,11 +68,19 @@ JoinedTimes joined_by_name(const SavedTimeline& first, const SavedTimeline& seco
   const auto lines = [&](const auto& of_first, const auto& of_second) {
     return joined(of_first, a.ranks, of_second, b.ranks, [](const std::string& name) { return name; });
   };
-  JoinedTimes out{lines(a.kinds, b.kinds), {}, lines(a.collectives, b.collectives), lines(a.operations, b.operations)};
+  JoinedTimes out;
+  out.kinds = lines(a.kinds, b.kinds), out.collectives = lines(a.collectives, b.collectives);
+  out.operations = lines(a.operations, b.operations);
   if (stages) out.stages = joined(a.stages, a.ranks, b.stages, b.ranks, [](std::int32_t s) { return "stage " + std::to_string(s); });
+  Duration only_first, only_second;
   for (const auto& [name, sum] : a.operations)
-    if (!b.operations.contains(name)) out.only_first += sum.tasks;
-  for (const auto& [name, sum] : b.operations) (a.operations.contains(name) ? out.joined : out.only_second) += sum.tasks;
+    if (!b.operations.contains(name)) out.only_first += sum.tasks, only_first += sum.time;
+  for (const auto& [name, sum] : b.operations) {
+    const bool both = a.operations.contains(name);
+    (both ? out.joined : out.only_second) += sum.tasks;
+    if (!both) only_second += sum.time;
+  }
+  out.only_first_time = mean(only_first, a.ranks), out.only_second_time = mean(only_second, b.ranks);
   return out;
 }
 

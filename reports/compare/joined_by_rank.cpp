@@ -65,9 +65,10 @@ class Lines {
     return at->second;
   }
   JoinedTime& operator[](std::size_t i) { return lines_[i]; }
-  /// The lines with tasks, as means over `ranks` ranks.
+  /// The lines with tasks or times, as means over `ranks` ranks.
   std::vector<JoinedTime> over(std::int64_t ranks) && {
-    std::erase_if(lines_, [](const JoinedTime& line) { return line.tasks == 0; });
+    const Duration none;
+    std::erase_if(lines_, [&](const JoinedTime& line) { return line.tasks == 0 && line.first == none && line.second == none; });
     for (JoinedTime& line : lines_) line = mean(line, ranks);
     return std::move(lines_);
   }
@@ -85,14 +86,14 @@ class Joiner {
       : first_(first), second_(second), first_keys_(first, tasks_, phases_), second_keys_(second, tasks_, phases_) {
     for (const SavedLane& role : first.lanes)
       for (const std::int32_t rank : role.ranks) role_of_[rank] = &role;
-    for (const TaskNames& names : task_names(second))
-      places_.push_back({kinds_.of(names.kind), operations_.of(names.operation), collectives_.of(names.collective)});
+    second_places_ = places_of(second);
+    first_places_ = places_of(first);
   }
 
   JoinedTimes run() && {
     for (const SavedLane& lane : second_.lanes) join(lane);
     JoinedTimes out{std::move(kinds_).over(ranks_), {}, std::move(collectives_).over(ranks_), std::move(operations_).over(ranks_),
-                    joined_, only_first_, only_second_};
+                    joined_, only_first_, only_second_, per_rank(only_first_time_), per_rank(only_second_time_)};
     std::erase_if(out.collectives, [](const JoinedTime& line) { return line.what.empty(); });
     for (const auto& [stage, line] : stages_) out.stages.push_back(mean(line, ranks_));
     return out;
@@ -102,6 +103,15 @@ class Joiner {
   struct Places {
     std::size_t kind, operation, collective;
   };
+
+  std::vector<Places> places_of(const SavedTimeline& timeline) {
+    std::vector<Places> out;
+    for (const TaskNames& names : task_names(timeline))
+      out.push_back({kinds_.of(names.kind), operations_.of(names.operation), collectives_.of(names.collective)});
+    return out;
+  }
+
+  Duration per_rank(Duration sum) const { return Duration::picoseconds(ranks_ > 0 ? sum.ps() / ranks_ : 0); }
 
   /// Joins a lane's ranks. Those that belong to one role are alike, so they are joined once and counted as often.
   void join(const SavedLane& lane) {
@@ -113,10 +123,7 @@ class Joiner {
     ranks_ += static_cast<std::int64_t>(lane.ranks.size());
     const std::vector<Entry> own = second_keys_.entries(lane);
     for (const auto& [role, count] : ranks)
-      if (role == nullptr)
-        only_second_ += count * static_cast<std::int64_t>(own.size());
-      else
-        join(of_role(*role), own, lane.coords[Axis::pp], count);
+      join(role == nullptr ? std::vector<Entry>() : of_role(*role), own, lane.coords[Axis::pp], count);
   }
 
   const std::vector<Entry>& of_role(const SavedLane& role) {
@@ -129,9 +136,9 @@ class Joiner {
     std::size_t a = 0, b = 0;
     while (a < first.size() || b < second.size()) {
       if (b == second.size() || (a < first.size() && first[a].key < second[b].key)) {
-        only_first_ += ranks, ++a;
+        add_first(*first[a++].span, stage, ranks);
       } else if (a == first.size() || second[b].key < first[a].key) {
-        only_second_ += ranks, ++b;
+        add_second(*second[b++].span, stage, ranks);
       } else {
         add(*first[a++].span, *second[b++].span, stage, ranks);
       }
@@ -140,13 +147,29 @@ class Joiner {
 
   void add(const SavedSpan& first, const SavedSpan& second, std::int32_t stage, std::int64_t ranks) {
     joined_ += ranks;
-    const Places& p = places_[second.task];
+    add(second_places_[second.task], stage, ranks, busy(first) * ranks, busy(second) * ranks);
+  }
+
+  /// A task that only the first timeline has.
+  void add_first(const SavedSpan& first, std::int32_t stage, std::int64_t ranks) {
+    only_first_ += ranks;
+    only_first_time_ += busy(first) * ranks;
+    add(first_places_[first.task], stage, 0, busy(first) * ranks, {});
+  }
+
+  void add_second(const SavedSpan& second, std::int32_t stage, std::int64_t ranks) {
+    only_second_ += ranks;
+    only_second_time_ += busy(second) * ranks;
+    add(second_places_[second.task], stage, 0, {}, busy(second) * ranks);
+  }
+
+  void add(const Places& p, std::int32_t stage, std::int64_t joined, Duration first, Duration second) {
     JoinedTime& of_stage = stages_[stage];
     if (of_stage.what.empty()) of_stage.what = "stage " + std::to_string(stage);
     for (JoinedTime* line : {&kinds_[p.kind], &operations_[p.operation], &collectives_[p.collective], &of_stage}) {
-      line->tasks += ranks;
-      line->first += busy(first) * ranks;
-      line->second += busy(second) * ranks;
+      line->tasks += joined;
+      line->first += first;
+      line->second += second;
     }
   }
 
@@ -157,9 +180,10 @@ class Joiner {
   std::map<std::int32_t, const SavedLane*> role_of_;
   std::map<const SavedLane*, std::vector<Entry>> entries_;
   Lines kinds_, operations_, collectives_;
-  std::vector<Places> places_;  ///< by task of the second timeline
+  std::vector<Places> first_places_, second_places_;  ///< by task of a timeline
   std::map<std::int32_t, JoinedTime> stages_;
   std::int64_t ranks_ = 0, joined_ = 0, only_first_ = 0, only_second_ = 0;
+  Duration only_first_time_, only_second_time_;
 };
 
 }  // namespace

@@ -137,5 +137,5 @@ operations("Collective", c.collectives);
 operations("Stage", c.stages);
 operations("Operation", c.operations);
 const unmatched = c.tasks[judged ? "only_simulated" : "only_new"] + c.tasks[judged ? "only_executed" : "only_baseline"];
-if (unmatched > 0 && c.tasks.joined_by === "rank") page.append(make("p", { class: "bad" }, `${number(unmatched)} tasks are in one of the two only, and in no table.`));
+if (unmatched > 0 && c.tasks.joined_by === "rank") page.append(make("p", { class: "bad" }, `${number(unmatched)} tasks are in one of the two only. Their time counts on that side, with none on the other.`));
 section("The plan", make("p", { class: "soft" }, "Completed: every default is printed."), make("details", {}, make("summary", {}, "show"), make("pre", {}, JSON.stringify(data.plan, null, 2))));

@@ -86,11 +86,38 @@ TEST_CASE("A task that only one performer did is counted, not dropped") {
   const Comparison less = compared(simulated, fixture::timeline(Performer::executed));
   CHECK(less.only_executed == 1);
   CHECK(less.joined == 6);
+  CHECK(less.only_executed_time == ns(5));  // 10 ns on one of two ranks
+  CHECK(less.only_simulated_time == ns(0));
+  CHECK((find(less.kinds, "all_reduce").simulated == ns(0) && find(less.kinds, "all_reduce").executed == ns(5)));
+  CHECK((find(less.kinds, "all_reduce").tasks == 0 && find(less.kinds, "all_reduce").error == -1));
+  CHECK(find(less.operations, "first: reduce").executed == ns(5));
+  CHECK(find(less.collectives, "all_reduce tensor").executed == ns(5));
+  CHECK(to_text(less, {}).find("only executed 1 (5.00 ns per rank)") != std::string::npos);
   Timeline executed = fixture::timeline(Performer::executed);
   executed.lanes[1].spans.pop_back();
   const Comparison more = compared(fixture::timeline(Performer::simulated), executed);
   CHECK(more.only_simulated == 1);
   CHECK(more.joined == 6);
+  CHECK(more.only_simulated_time > ns(0));
+}
+
+TEST_CASE("Every table adds up to all tasks of both, also with tasks that only one has") {
+  Timeline simulated = fixture::timeline(Performer::simulated), executed = fixture::timeline(Performer::executed);
+  simulated.lanes[0].spans.erase(simulated.lanes[0].spans.begin() + 1);
+  executed.lanes[1].spans.pop_back();
+  const auto busy = [](const Timeline& t) {
+    Duration sum;
+    for (const Lane& lane : t.lanes)
+      for (const Span& s : lane.spans) sum += s.ended - s.started;
+    return Duration::picoseconds(sum.ps() / 2);  // of two ranks
+  };
+  const Comparison c = compared(simulated, executed);
+  for (const auto* table : {&c.kinds, &c.stages, &c.operations}) {
+    Duration first, second;
+    for (const CompareLine& line : *table) first += line.simulated, second += line.executed;
+    CHECK(first == busy(simulated));
+    CHECK(second == busy(executed));
+  }
 }
 
 TEST_CASE("A rank that no simulated role stands for leaves all its tasks unjoined") {
@@ -333,6 +360,19 @@ TEST_CASE("Two layouts of one model are compared by name, and what cannot be joi
   CHECK(find(less.operations, "first: down").simulated == ns(0));
   CHECK(judge(less, {1.0, std::nullopt}).verdict != Verdict::outside);
   CHECK(to_text(less, {}).find("the plans differ") != std::string::npos);
+}
+
+TEST_CASE("Another padding of the same vocabulary is told, not refused") {
+  SavedTimeline other = saved(fixture::timeline(Performer::executed), fixture::graph());
+  SavedTimeline own = other;
+  own.plan_json = R"({"model":{"num_layers":2,"vocab_size":1000,"pad_vocab_to":128},"parallel":{"pipeline":2,"tensor":1}})";
+  other.plan_json = R"({"model":{"num_layers":2,"vocab_size":1000,"pad_vocab_to":256},"parallel":{"pipeline":2,"tensor":2}})";
+  CHECK_NOTHROW(require_comparable(other, own, "other", "own"));
+  const Comparison c = compare(other, own);
+  REQUIRE(c.differences.size() == 2);
+  CHECK((c.differences[0].field == "model.pad_vocab_to" && c.differences[0].first == "256" && c.differences[0].second == "128"));
+  other.plan_json = R"({"model":{"num_layers":2,"vocab_size":1001,"pad_vocab_to":256},"parallel":{"pipeline":2,"tensor":2}})";
+  CHECK_THROWS_WITH(require_comparable(other, own, "other", "own"), Catch::Contains("model.vocab_size"));
 }
 
 TEST_CASE("Another learning rate is told and joined task by task, another batch is refused") {
