@@ -185,6 +185,7 @@ class StepEstimate {
   std::int64_t disturbed_ = 0;             ///< ps: most memory time of reductions beside a stage's computation
   std::int64_t way_ = 0;                   ///< ps: longest reductions of a stage
   std::int64_t gathered_first_ = 0;        ///< ps: longest gather of a stage's weights when the step begins
+  std::int64_t gather_memory_ = 0;         ///< ps: most memory time of such gathers
 };
 
 }  // namespace tandem::sim::closed_form

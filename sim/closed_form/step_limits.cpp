@@ -35,6 +35,7 @@ bool StepEstimate::contended(Duration step) {
   std::int64_t longer = 0;
   if (d_ > 1) {
     if (in_.links.crowded(sums, data_groups(0), p_, stride_)) longer += way_ + gathered_first_;
+    longer += std::llround(in_.cost.comm_fit().compute_slowdown * in_.layer.computing_share * static_cast<double>(gather_memory_));
     if (t_ > 1 && in_.links.meet(tensor, tensor_group, sums, data_groups(0))) longer += (beside_ + gathered_first_) / 4;
     // Other chunks' passes, weight passes and tensor ranks' sums overlap with reductions, and all slow each other.
     const bool sums_beside = t_ > 1 && (in_.shapes.sequence_parallel || in_.shapes.sum_beside_weights);

@@ -1,9 +1,11 @@
 // Optimizer states in host memory, and weights that a step gathers first.
 
 #include <algorithm>
+#include <cmath>
 
 #include "models/lowering/templates/update_ops.hpp"
 #include "sim/closed_form/step_estimate.hpp"
+#include "sim/engine/overlap.hpp"
 
 namespace tandem::sim::closed_form {
 
@@ -61,13 +63,16 @@ void StepEstimate::fill_gathers() {
 std::int64_t StepEstimate::gather_first(std::int64_t s) {
   const lowering::StageUnits& stage = parts_of(s).units;
   std::vector<std::int64_t>& earliest = in_.scratch.times.earliest;
-  std::int64_t arrived = 0;
+  std::int64_t arrived = 0, moves = 0;
   for (std::size_t u = stage.units.size(); u-- > 0;) {
     const ShardUnit& unit = stage.units[u];
     if (unit.shards <= 1) continue;
     Unit sent{unit.elements};
     sent.replication = unit.replication;
-    arrived += alone(weight_gather(sent), copies(s, unit.replication));
+    const std::int64_t time = alone(weight_gather(sent), copies(s, unit.replication));
+    const double share = memory_share(weight_gather(sent), time, in_.topology.device().memory_bandwidth);
+    moves += std::llround(share * static_cast<double>(time));
+    arrived += time;
     const lowering::UnitRegions& range = stage.unit_regions[u];
     for (std::int32_t i = range.first; i < range.first + range.count; ++i) {
       const lowering::RegionPlace& r = stage.regions[static_cast<std::size_t>(i)];
@@ -75,6 +80,7 @@ std::int64_t StepEstimate::gather_first(std::int64_t s) {
       end = std::max(end, arrived + forward_from(s, r));
     }
   }
+  gather_memory_ = std::max(gather_memory_, moves);
   return arrived;
 }
 
