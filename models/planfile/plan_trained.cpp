@@ -1,6 +1,8 @@
 #include "models/planfile/plan_trained.hpp"
 
+#include <algorithm>
 #include <span>
+#include <string_view>
 
 #include "models/base/error.hpp"
 
@@ -72,14 +74,22 @@ void require_vocabulary(const Plan& plan, std::int64_t tokens) {
 
 std::vector<std::string> settle_for_training(Plan& plan, bool replays) {
   std::vector<std::string> notes;
+  const std::string& generation = plan.cluster.generation;
+  if (!replays && !generation.empty() && generation != "cpu")
+    notes.push_back("is trained on this machine's CPUs, not on " + plan.cluster.preset + " (cluster.preset)");
+  const auto said = [&](std::string_view field) {  // by the plan, and not by its stack
+    const auto& defaults = plan.stack.facts.defaults;
+    return std::none_of(defaults.begin(), defaults.end(), [&](const StackDefault& d) { return d.field == field; });
+  };
   if (plan.parallel.optimizer_sync != OptimizerSync::global) {
     notes.emplace_back("parallel.optimizer_sync post_validated is simulated only; training synchronises globally");
     plan.parallel.optimizer_sync = OptimizerSync::global;
   }
   const CudaGraphs graphs = plan.training.cuda_graphs;
   if (graphs != CudaGraphs::none && !(replays && graphs == CudaGraphs::iteration)) {
-    notes.emplace_back(replays ? "training.cuda_graphs layers is simulated only; this runtime captures whole iterations or nothing"
-                               : "training.cuda_graphs is simulated only; this host computes itself and launches nothing that could be captured");
+    const char* layers = "training.cuda_graphs layers is simulated only; this runtime captures whole iterations or nothing";
+    const char* host = "training.cuda_graphs is simulated only; this host computes itself and launches nothing that could be captured";
+    if (said("training.cuda_graphs")) notes.emplace_back(replays ? layers : host);
     plan.training.cuda_graphs = CudaGraphs::none;
   }
   return notes;

@@ -15,8 +15,8 @@ void require_trainable(const Plan& plan);
 /// Throws ConfigError where the vocabulary has no room for data of `tokens` different tokens.
 void require_vocabulary(const Plan& plan, std::int64_t tokens);
 
-/// Takes out of a plan what is simulated only and changes no result of training; a sentence for each. `replays`: of a backend that
-/// can capture an iteration.
+/// Takes out of a plan what is simulated only and changes no result of training. Returns a sentence for each field of that kind that
+/// the plan gives, and for a cluster that is not of processors. `replays`: the backend is a device that can capture an iteration.
 std::vector<std::string> settle_for_training(Plan& plan, bool replays = false);
 /// With which a rank of the CPU backend computes: `cluster.threads_per_rank` where the plan's devices are processors, else 1.
 std::int64_t computing_threads(const Plan& plan);

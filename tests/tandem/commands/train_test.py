@@ -147,6 +147,14 @@ class Train(WithFolder):
         plan = self.trained_without("training.cuda_graphs", "iteration")
         self.assertEqual(run("simulate", plan)[0], 4)  # a host that computes itself launches nothing
 
+    def test_a_plan_of_gpus_is_told_to_be_trained_on_processors_without_notes_on_what_it_does_not_say(self):
+        gpus = changed(ONE, **{"cluster.preset": "dgx-h100"})
+        for plan, noted in ((gpus, False), (changed(gpus, **{"training.cuda_graphs": "iteration"}), True)):
+            code, _, err = run("train", self.folder.plan(plan), "--data", TEXT, "--steps", 1)
+            self.assertEqual((code, err.count("is trained on this machine's CPUs, not on dgx-h100")), (0, 1), err)
+            self.assertEqual("training.cuda_graphs" in err, noted, err)
+        self.assertNotIn("this machine's CPUs", run("train", self.folder.plan(ONE), "--data", TEXT, "--steps", 1)[2])
+
     def test_bad_data_exits_3(self):
         plan = self.folder.plan(SMALL)
         for data in (self.path("missing.txt"), self.folder.file("short.txt", "abc"), str(self.folder.path)):
