@@ -73,8 +73,8 @@ class Run {
     auto comms = options_.make_communicators ? options_.make_communicators(world_) : world_.make_communicators();
     for (std::size_t i = 0; i < here_.size(); ++i) try {
         make_rank(here_[i], std::move(comms[i]));
-      } catch (const DeviceError&) {
-        return record(here_[i]), false;
+      } catch (const DeviceError& e) {
+        return record_before_step(here_[i], e.what()), false;
       }
     return connect();
   }
@@ -179,6 +179,15 @@ class Run {
     note_lost_peer(world_);
     failure_.adopt(world_.fail(failure_.told()));
     return true;
+  }
+
+  /// Records a failure of a rank that has not begun its step.
+  void record_before_step(Rank rank, const std::string& why) {
+    try {
+      throw DeviceError("before it began, " + why);
+    } catch (...) {
+      record(rank);
+    }
   }
 
   std::size_t place(Rank rank) const { return rank.index() - here_.front().index(); }

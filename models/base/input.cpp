@@ -29,7 +29,9 @@ constexpr std::size_t kBlock = std::size_t{64} << 10;
   refuse(path, "cannot be read: " + std::generic_category().message(error));
 }
 
-std::string mebibytes(std::uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+std::string size_text(std::uint64_t bytes) {
+  return bytes >> 20 > 0 ? std::to_string(bytes >> 20) + " MiB" : std::to_string(bytes) + " bytes";
+}
 
 using FileId = std::pair<dev_t, ino_t>;
 
@@ -145,7 +147,7 @@ void InputFile::read_at(std::uint64_t at, std::span<std::byte> to) const {
     const ssize_t n = ::pread(file_, to.data(), to.size(), static_cast<off_t>(at));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) refuse_unreadable(path_, errno);
-    if (n == 0) refuse(path_, "is cut short");
+    if (n == 0) refuse(path_, "is cut short", "copy it again, or give another one");
     to = to.subspan(static_cast<std::size_t>(n));
     at += static_cast<std::uint64_t>(n);
   }
@@ -153,10 +155,10 @@ void InputFile::read_at(std::uint64_t at, std::span<std::byte> to) const {
 
 std::string InputFile::whole(std::size_t most) {
   const std::uint64_t bytes = size().value_or(0);
-  const auto too_large = [&] { refuse(path_, "is larger than " + mebibytes(most), "is it the right file?"); };
+  const auto too_large = [&] { refuse(path_, "is larger than " + size_text(most), "is it the right file?"); };
   if (bytes > most) too_large();
   if (const std::uint64_t memory = host_memory(); bytes > memory / 2)
-    refuse(path_, "has " + mebibytes(bytes) + ", too many for the " + mebibytes(memory) + " of this host's memory",
+    refuse(path_, "has " + size_text(bytes) + ", too many for the " + size_text(memory) + " of this host's memory",
            "give a smaller file");
   read_.reserve(bytes + 1);
   while (read_more(std::min(most, read_.size() + kBlock - 1) + 1))

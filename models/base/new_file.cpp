@@ -12,6 +12,17 @@
 namespace tandem {
 namespace {
 
+std::string remedy_of(int error) {
+  switch (error) {
+    case EACCES:
+    case EPERM:
+    case EROFS: return "give another place, or make its folder writable for this user";
+    case ENOSPC:
+    case EDQUOT: return "make room there, or give another place";
+    default: return "give another place";
+  }
+}
+
 /// Some file systems cannot say.
 bool synchronise(int file) { return ::fsync(file) == 0 || errno == EINVAL || errno == ENOTSUP; }
 
@@ -34,7 +45,7 @@ bool write_all(int file, std::string_view bytes) {
 }
 
 void refuse_writing(const std::string& name, int error) {
-  throw ConfigError(Problem{name, "", "", "cannot be written: " + std::generic_category().message(error), ""});
+  throw ConfigError(Problem{name, "", "", "cannot be written: " + std::generic_category().message(error), remedy_of(error)});
 }
 
 NewFile::NewFile(std::string path, std::string name) : path_(std::move(path)), name_(std::move(name)), file_(open_new_file(path_)) {

@@ -476,7 +476,7 @@ TEST_CASE("bytes outside a memory are a broken promise") {
 #ifndef TANDEM_SANITIZED_ALLOCATOR
 TEST_CASE("more memory than there is gives an error that says how much was wanted") {
   const auto backend = make_cpu_backend();
-  CHECK_THROWS_WITH(backend->allocate(std::size_t{1} << 60), Catch::Contains("1152921504606846976 bytes"));
+  CHECK_THROWS_WITH(backend->allocate(std::size_t{1} << 60), "the host has no 1024.0 PiB of memory left");
   CHECK(backend->counters().allocated_bytes == 0);
 }
 #endif

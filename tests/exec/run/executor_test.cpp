@@ -214,7 +214,7 @@ TEST_CASE("A rank that the host has no room for is a rank that failed") {
   };
   const Plan plan = plan_of(2, 1, 1);
   const auto graph = graph_of({{{{compute(3, 2)}}, {}, {}}});
-  REQUIRE_THROWS_WITH(run(plan, graph, CountingTokens(), options), "rank 1 failed in step 0: no room");
+  REQUIRE_THROWS_WITH(run(plan, graph, CountingTokens(), options), "rank 1 failed in step 0: before it began, no room");
   REQUIRE(told.has_value());
   CHECK(told->rank == Rank(1));
 }

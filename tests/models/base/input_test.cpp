@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstddef>
+
 #include "models/base/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
@@ -59,7 +62,15 @@ TEST_CASE("A file of the largest size is read and one of a byte more is refused"
   const std::string path = folder.file("a", std::string(3 << 20, 'x'));
   CHECK(InputFile(path).whole(3 << 20).size() == 3 << 20);
   CHECK(refusal([&] { InputFile(path).whole((3 << 20) - 1); }).find("is larger than 2 MiB") != std::string::npos);
+  CHECK(refusal([&] { InputFile(path).whole(256); }).find("is larger than 256 bytes; is it the right file?") != std::string::npos);
   CHECK(refusal([&] { InputFile("/dev/zero").whole(3 << 20); }).find("is larger than 3 MiB") != std::string::npos);
+}
+
+TEST_CASE("A file that ends too early is refused with a remedy") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("a", "half");
+  std::array<std::byte, 8> bytes{};
+  CHECK(refusal([&] { InputFile(path).read_at(0, bytes); }) == path + ": is cut short; copy it again, or give another one");
 }
 
 TEST_CASE("A file larger than the host's memory is refused before it is read") {

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/leftovers.hpp"
+#include "models/base/new_file.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -179,4 +181,17 @@ TEST_CASE("a link that lies where the neighbour is written is not followed") {
   CHECK(content(victim) == "mine");
   CHECK(content(out) == "theirs");
   CHECK(fs::is_regular_file(fs::symlink_status(out)));
+}
+
+TEST_CASE("A place that cannot be written is refused with what would help") {
+  const auto said = [](int error) {
+    try {
+      refuse_writing("a/b", error);
+    } catch (const ConfigError& e) {
+      return std::string(e.what());
+    }
+  };
+  CHECK(said(EACCES) == "a/b: cannot be written: Permission denied; give another place, or make its folder writable for this user");
+  CHECK(said(ENOSPC) == "a/b: cannot be written: No space left on device; make room there, or give another place");
+  CHECK(said(EIO) == "a/b: cannot be written: Input/output error; give another place");
 }
