@@ -325,11 +325,11 @@ ExitCode train(const Options& o, exec::World& world) {
     options.on_failure = [&](const exec::RankFailure& failure, const exec::RunResult& until_then) { tell(until_then, failure); };
   const exec::RunResult result = run_to_end({*graphs, *data.training, world}, options, numbers);
   if (!speaks) return ExitCode::ok;  // process 0 has the result, and all processes use its exit code
-  tell(result, numbers.hopeless() ? std::optional(exec::RankFailure{Rank(), numbers.last(), false, numbers.text()}) : std::nullopt);
+  tell(result, !numbers.finite() ? std::optional(exec::RankFailure{Rank(), numbers.last(), false, numbers.text()}) : std::nullopt);
   write_files(o, *graphs, result);
   if (device.cuda.choices) keep_algorithms(o, *device.cuda.choices);
   saves.finish();
-  if (numbers.hopeless()) throw DeviceError(o.plan + ": " + numbers.text() + "; " + remedy(plan, ""));
+  if (!numbers.finite()) throw DeviceError(o.plan + ": " + numbers.text() + "; " + remedy(plan, ""));
   return ended_early(result) ? ExitCode::interrupted : ExitCode::ok;
 }
 

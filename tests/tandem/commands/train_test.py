@@ -255,8 +255,10 @@ class Train(WithFolder):
         plan = self.folder.plan(changed(SMALL, **{"training.learning_rate": 1e6, "training.clip_grad": 0}))
         code, out, err = run("train", plan, "--data", TEXT, "--steps", 8, "--json")
         last = json.loads(out)["steps"][-1]
-        self.assertEqual((code, last["loss"], last["grad_norm"], last["skipped"]), (0, None, None, True))
+        self.assertEqual((code, last["loss"], last["grad_norm"], last["skipped"]), (7, None, None, True))
         self.assertIn("update skipped", err)
+        self.assertIn("not finite in", err)
+        self.assertEqual(json.loads(out)["failure"]["step"], 7)
         self.assertNotIn("-nan", err)
         self.assertIn("updates skipped", run("train", plan, "--data", TEXT, "--steps", 8)[1])
         self.assertFalse(any(s["skipped"] for s in tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2)["steps"]))
