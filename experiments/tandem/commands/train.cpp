@@ -365,7 +365,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("--save-every", o->save_every, "also write a checkpoint after every N-th step [never]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
       ->needs(save);
-  CLI::Option* keep = command->add_option("--keep", o->keep, "checkpoints that stay in the folder, the new one included [2]; those of more steps, which a run left behind that goes on from an earlier one, always stay")
+  CLI::Option* keep = command->add_option("--keep", o->keep, "checkpoints that stay in the folder, the new one included [2]; those of more steps, of an abandoned branch, are not removed")
                           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
                           ->needs(save);
   command->add_option("--resume", o->resume, "checkpoint to resume (a file, a folder's latest one, or one of a folder's), under this or another layout; --steps includes its steps");
