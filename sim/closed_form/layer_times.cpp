@@ -9,6 +9,7 @@
 #include "models/lowering/templates/update_ops.hpp"
 #include "models/stack/resolve.hpp"
 #include "sim/engine/simulate_step.hpp"
+#include "sim/memory/workspaces.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -218,6 +219,7 @@ const LayerTimes& LayerTimesCache::of(const Plan& plan) {
   read_times(out, simulated, graph);
   read_memory(out, graph);
   read_live(out, graph.programs[0], shapes, small_.training.optimizer);
+  out.apart += kernel_scratch(small_, cost_.comm_fit(), graph, graph.programs[0]);
   read_lowering(out, shapes);
   out.boundary_elements = boundary_elements(graph);
   out.first_launches = first_launches(graph);

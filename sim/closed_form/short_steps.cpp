@@ -102,6 +102,7 @@ std::vector<Bytes> ShortSteps::runtime(const Plan& plan, const TaskGraph& graph)
     Coords first = mesh.coords(Rank(0));
     first[Axis::pp] = static_cast<std::int32_t>(s);
     out.push_back(topology_.device().runtime_memory + library_memory(plan, topology_.device()) +
+                  kernel_scratch(plan, cost_.comm_fit(), graph, graph.programs[s]) +
                   communicator_buffers(setup, communications, mesh.rank(first), plan.stack.facts.communicators));
   }
   return out;

@@ -56,6 +56,7 @@ bool fits_memory(const Plan& plan, const Setup& setup) {
     Coords first = setup.mesh.coords(Rank(0));
     first[Axis::pp] = static_cast<std::int32_t>(s);
     const Bytes runtime = device.runtime_memory + library_memory(plan, device) +
+                          kernel_scratch(plan, setup.cost.comm_fit(), setup.graph, program) +
                           communicator_buffers(setup, communications, setup.mesh.rank(first), plan.stack.facts.communicators);
     const Bytes room = room_beside(setup, runtime);
     if (least_memory(plan, device, program) > room) return false;
@@ -82,7 +83,8 @@ RolePrediction RoleMemory::of(const Role& role) {
   const Device& device = setup_.topology.device();
   if (!stage.communicators)
     stage.communicators = communicator_buffers(setup_, simulated_.communications, Rank(role.ranks.front()), of_stack_);
-  const Bytes runtime = device.runtime_memory + libraries_ + *stage.communicators;
+  if (!stage.scratch) stage.scratch = kernel_scratch(plan_, setup_.cost.comm_fit(), setup_.graph, program);
+  const Bytes runtime = device.runtime_memory + libraries_ + *stage.scratch + *stage.communicators;
   if (!stage.needed) stage.needed = fits_ ? least_memory(plan_, device, program) : needed_memory(plan_, setup_, program, runtime);
   RolePrediction out;
   out.arena_bytes = memory.arena_bytes;

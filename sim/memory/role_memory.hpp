@@ -38,6 +38,7 @@ class RoleMemory {
   /// Cached results of a stage.
   struct Stage {
     std::optional<Bytes> communicators;  ///< buffers of its communicators
+    std::optional<Bytes> scratch;        ///< kernel_scratch()
     std::optional<Bytes> needed;         ///< bytes needed beside the runtime
   };
 

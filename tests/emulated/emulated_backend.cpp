@@ -1,5 +1,6 @@
 #include "tests/emulated/emulated_backend.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <deque>
@@ -86,7 +87,9 @@ class EmulatedQueue final : public exec::ForwardingQueue {
       return run(known);
     }
     device::Fault fault;
-    std::vector<double> room(static_cast<std::size_t>(device::room_bytes(launch)) / sizeof(double) + 1);
+    const std::int64_t bytes = device::room_bytes(launch);
+    most_room_ = std::max(most_room_, bytes);
+    std::vector<double> room(static_cast<std::size_t>(bytes) / sizeof(double) + 1);
     const device::WorkContext around{pieces_.of(launch), &fault, reinterpret_cast<std::byte*>(room.data())};
     for (const device::Work& work : device::works_of(launch, around)) {
       std::visit([](const auto& w) { perform(w); }, work);
@@ -95,10 +98,12 @@ class EmulatedQueue final : public exec::ForwardingQueue {
     device::throw_of(fault);
   }
   std::int64_t flops() const { return flops_; }
+  /// Scratch memory of the operation that took most.
+  std::int64_t most_room() const { return most_room_; }
 
  private:
   const exec::PieceForms<device::Pieces>& pieces_;
-  std::int64_t flops_ = 0;
+  std::int64_t flops_ = 0, most_room_ = 0;
 };
 
 class EmulatedBackend final : public exec::ForwardingBackend {
@@ -124,7 +129,7 @@ class EmulatedBackend final : public exec::ForwardingBackend {
   exec::BackendCounters counters() const override {
     exec::BackendCounters all = ForwardingBackend::counters();
     all.gemm_flops = 0;
-    for (const EmulatedQueue& q : queues_) all.gemm_flops += q.flops();
+    for (const EmulatedQueue& q : queues_) all.gemm_flops += q.flops(), all.workspace_bytes += q.most_room();
     return all;
   }
 

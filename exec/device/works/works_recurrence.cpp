@@ -1,12 +1,15 @@
 // Works of layers with a recurrence: short convolutions, recurrences in chunks, and gates.
 #include "exec/device/works/column_works.hpp"
 #include "exec/device/works/operands.hpp"
+#include "models/base/error.hpp"
+#include "models/ops/recurrence_scratch.hpp"
 
 namespace tandem::exec::device {
 namespace {
 
-constexpr std::int64_t kScanBytes = std::int64_t{512} << 20;  // of scratch memory at a time
-constexpr std::int64_t kMostBatch = 32768;                    // matrices per product; a grid's third axis has 65,535 places
+constexpr std::int64_t kMostBatch = 32768;  // matrices per product; a grid's third axis has 65,535 places
+
+constexpr const char* kOtherParts = "a recurrence's scratch memory has other parts than models/ops/recurrence_scratch counts";
 
 /// Operands of products are fp32. For 16-bit types their products keep three more bits than these types have.
 DType product_of(DType compute) { return bits(compute) == 16 ? DType::tf32 : compute; }
@@ -68,20 +71,6 @@ ScanGradRoom grad_room(const ScanSizes& s, Rooms& rooms) {
 
 std::int64_t part_elements(const RecurrenceDims& d) {
   return 3 * d.heads * d.batch * parts(d.seq, std::min(d.chunk(), d.seq));
-}
-
-std::int64_t slice_bytes(ScanSizes s, std::int64_t lanes, bool backward, DType number) {
-  s.lanes = lanes;
-  Rooms rooms(nullptr, number);
-  scan_room(s, rooms);
-  if (backward) grad_room(s, rooms);
-  return rooms.bytes();
-}
-
-/// Lanes that are processed at a time, as equal slices.
-std::int64_t lanes_at_once(const ScanSizes& s, bool backward, DType number) {
-  const std::int64_t most = std::clamp<std::int64_t>(kScanBytes / slice_bytes(s, 1, backward, number), 1, s.lanes);
-  return parts(s.lanes, parts(s.lanes, most));
 }
 
 /// Batches of row-major matrices in scratch memory, one behind the other.
@@ -153,6 +142,9 @@ class SliceWorks {
   }
   void output(const ScanInputs& in, Typed y) { works_.push_back(ScanOutputKernel{form_, in.x, in.skip, y, s_, room_}); }
 
+  /// Scratch memory that was taken.
+  std::int64_t bytes() const { return rooms_.bytes(); }
+
   void backward(const ScanInputs& in, Typed dx, Typed dscalars, std::byte* terms, std::int64_t sequences) {
     grads_.parts = terms;
     const Matrices dy = by_values(grads_.dy), added = by_values(room_.added), dadded = by_values(grads_.dadded);
@@ -211,14 +203,14 @@ class SliceWorks {
   SliceProducts products_;
 };
 
-/// Calls body(sizes) for slices of lanes.
+/// Calls body(sizes), which returns the scratch bytes that it took, for slices of lanes.
 template <class F>
 void each_slice(const RecurrenceDims& d, bool backward, DType compute, F body) {
   const ScanSizes all = sizes_of(d);
-  const std::int64_t once = lanes_at_once(all, backward, number_of(compute));
+  const std::int64_t once = scan_lanes_at_once(d, backward, compute);
   for (ScanSizes s = all; s.first < all.lanes; s.first += once) {
     s.lanes = std::min(once, all.lanes - s.first);
-    body(s);
+    require(body(s) == scan_slice_bytes(d, s.lanes, backward, compute), kOtherParts);
   }
 }
 
@@ -251,26 +243,10 @@ std::size_t scan_shared_bytes(const RecurrenceDims& d, DType compute) {
   return columns.bytes(columns.each());
 }
 
-std::int64_t recurrence_room(const Recurrence& op, DType compute) {
-  const ScanSizes s = sizes_of(op.dims);
-  return slice_bytes(s, lanes_at_once(s, false, number_of(compute)), false, number_of(compute));
-}
-
-std::int64_t recurrence_room(const RecurrenceBackward& op, DType compute) {
-  const ScanSizes s = sizes_of(op.dims);
-  const DType number = number_of(compute);
-  return slice_bytes(s, lanes_at_once(s, true, number), true, number) + room_of(number, part_elements(op.dims));
-}
-
-std::int64_t recurrence_room(const ShortConvBackward& op, DType compute) {
-  const DType number = number_of(compute);
-  return room_of(number, op.dims.rows() * op.dims.mixed()) + room_of(number, conv_partials(op, op.taps)) +
-         room_of(number, conv_partials(op, 1));
-}
-
-std::int64_t recurrence_room(const GatedNormBackward& op) {
-  return column_room(op.same_weights ? op.rows * op.parts : op.rows, op.weights(), 1);
-}
+std::int64_t recurrence_room(const Recurrence& op, DType compute) { return scratch_bytes(op, compute); }
+std::int64_t recurrence_room(const RecurrenceBackward& op, DType compute) { return scratch_bytes(op, compute); }
+std::int64_t recurrence_room(const ShortConvBackward& op, DType compute) { return scratch_bytes(op, compute); }
+std::int64_t recurrence_room(const GatedNormBackward& op) { return scratch_bytes(op, DType::fp32); }
 
 Works works(const Recurrence& op, const Operands& at) {
   const ScanInputs in = scan_inputs(op.dims, at, 0);
@@ -280,6 +256,7 @@ Works works(const Recurrence& op, const Operands& at) {
     SliceWorks slice(all, s, at, at.form({in.x, y}));
     slice.forward(in);
     slice.output(in, y);
+    return slice.bytes();
   });
   count(all, op.dims.chunked_flops());
   return all;
@@ -291,12 +268,13 @@ Works works(const RecurrenceBackward& op, const Operands& at) {
   const ScanInputs in = scan_inputs(d, at, 1);
   const Typed dy = at.in(0), dx = at.out(0);
   const DType number = number_of(at.compute());
-  std::byte* const terms = at.around().room + recurrence_room(op, at.compute()) - room_of(number, part_elements(d));
+  std::byte* const terms = at.around().room + scratch_bytes(op, at.compute()) - room_of(number, part_elements(d));
   Works all;
   each_slice(d, true, at.compute(), [&](const ScanSizes& s) {
     SliceWorks slice(all, s, at, at.form({dy, in.x, dx}));
     slice.forward(in, dy);
     slice.backward(in, dx, at.out(1), terms, d.batch);
+    return slice.bytes();
   });
   const Typed dskip = at.out_if(in.skip.here(), 4);
   all.push_back(ScanVectorsKernel{number == DType::fp64 ? Form::doubles : Form::floats, at.out(2), at.out(3), dskip, terms, d.heads,
@@ -319,6 +297,7 @@ Works works(const ShortConvBackward& op, const Operands& at) {
   std::byte* const slopes = rooms.take(rows.elements());
   std::byte *const weights = rooms.take(conv_partials(op, op.taps)), *const biases = rooms.take(conv_partials(op, 1));
   const ShortConvWeightGradKernel sums{form, rows, slopes, weights, biases};
+  require(rooms.bytes() == scratch_bytes(op, at.compute()), kOtherParts);
   const auto fold = [&](std::byte* from, std::int64_t cols, Typed to) {
     ColumnFoldKernel last = column_fold(at.compute(), from, sums.slabs().count, cols);
     last.first = to;
@@ -341,6 +320,7 @@ Works works(const GatedNormBackward& op, const Operands& at) {
   const Typed dy = at.in(0), dx = at.out(0), dgate = at.out(1);
   const Form form = at.form({dy, rows.x, rows.gate, dx, dgate});
   const GatedNormWeightGradKernel sums{form, rows, dy, at.around().room};
+  require(column_room(sums.slabs().rows, op.weights(), 1) == scratch_bytes(op, at.compute()), kOtherParts);
   ColumnFoldKernel last = column_fold(at.compute(), at.around().room, sums.slabs().count, op.weights());
   last.first = at.out(2);
   return {sums, last, GatedNormGradKernel{form, rows, dy, dx, dgate}};  // dx may overwrite dy

@@ -3,6 +3,7 @@
 
 #include "experiments/tandem/explain/rows.hpp"
 #include "reports/prediction/text.hpp"
+#include "sim/cost/cost_model.hpp"
 #include "sim/memory/workspaces.hpp"
 
 namespace tandem::program {
@@ -15,9 +16,11 @@ std::string gib(Bytes b) { return bytes_text(b.count()); }
 
 const RolePrediction& role_of(const ExplainedCase& c, std::size_t role) { return c.prediction.roles[role]; }
 
-const MemoryPlan& layout_of(const ExplainedCase& c, std::size_t role) {
-  return c.graph.programs[static_cast<std::size_t>(role_of(c, role).coords[Axis::pp])].memory;
+const Program& program_of(const ExplainedCase& c, std::size_t role) {
+  return c.graph.programs[static_cast<std::size_t>(role_of(c, role).coords[Axis::pp])];
 }
+
+const MemoryPlan& layout_of(const ExplainedCase& c, std::size_t role) { return program_of(c, role).memory; }
 
 /// The instance at which most bytes are alive.
 std::uint32_t peak_instance(const MemoryPlan& m) {
@@ -79,11 +82,15 @@ Bytes runtime_of(const ExplainedCase& c, std::size_t role) {
 Row runtime_row() {
   const auto filled = [](const ExplainedCase& c, std::size_t role) {
     const Device& d = c.topology->device();
+    const sim::CommFit fit = sim::make_cost_model(*c.topology)->comm_fit();
     const Bytes own = d.runtime_memory + sim::library_memory(c.plan, d), all = runtime_of(c, role);
-    return gib(own) + " for " + d.name + " + " + gib(all - own) + " of communicators = " + gib(all);
+    const Bytes scratch = sim::kernel_scratch(c.plan, fit, c.graph, program_of(c, role));
+    return gib(own) + " for " + d.name + (scratch > Bytes(0) ? " + " + gib(scratch) + " of kernels" : "") + " + " +
+           gib(all - own - scratch) + " of communicators = " + gib(all);
   };
   return {"memory_bytes.runtime",
-          "what a process' context on the device, the libraries' workspaces and the buffers of NCCL's communicators take beside the arena",
+          "what a process' context on the device, the libraries' workspaces, the scratch memory of stack tandem's kernels for recurrences and the "
+          "buffers of NCCL's communicators take beside the arena",
           filled, RangeKind::layout, {"device:runtime_bytes", "device:library_bytes"}};
 }
 
