@@ -51,9 +51,7 @@ class Run {
   RunResult train() {
     if (make_ranks()) {
       const RunContext& first = *script_.acts().front().context;
-      initialise(states(first), plan_, options_.initialise);
-      if (options_.resume != nullptr)
-        together(world_.control(), [&] { restore_state(states_of_all(first, nullptr), plan_, *options_.resume); });
+      begin_states(first);
       for (auto& rank : ranks_) rank->scale() = scale_at_start(plan_, options_.resume);
       run_threads();
     }
@@ -77,6 +75,17 @@ class Run {
         return record_before_step(here_[i], e.what()), false;
       }
     return connect();
+  }
+
+  /// Initial values, weights from elsewhere, or the state of the run that goes on.
+  void begin_states(const RunContext& first) {
+    if (options_.weights != nullptr) {
+      clear_states(states(first));
+      return together(world_.control(), [&] { load_weights(states_of_all(first, nullptr), plan_, *options_.weights); });
+    }
+    initialise(states(first), plan_, options_.initialise);
+    if (options_.resume != nullptr)
+      together(world_.control(), [&] { restore_state(states_of_all(first, nullptr), plan_, *options_.resume); });
   }
 
   /// Connects the communicators before the first step, in the same order in all processes.

@@ -22,6 +22,7 @@ struct RunOptions {
   std::int64_t steps = 1;               ///< of the whole run, including those before `resume`
   std::int64_t timeline_step = -1;      ///< step whose spans are kept; -1: none
   const SavedState* resume = nullptr;  ///< state to continue from; nullptr: start from initial values
+  const SavedState* weights = nullptr; ///< weights to begin with (load_weights); nullptr: initial values. Not with `resume`
   bool gather_gradients = false;        ///< keep each step's gradients, reduced but not clipped
   bool gather_weights = false;          ///< keep the weights after the last step
   std::function<void(const StepResult&)> on_step;   ///< called by rank 0's thread

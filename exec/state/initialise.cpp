@@ -136,9 +136,13 @@ std::vector<double> initial_values(const Param& p, const Plan& plan) {
   return full;
 }
 
+void clear_states(std::span<const RankState> ranks) {
+  for (const auto& rank : ranks) clear_state(rank);
+}
+
 void initialise(std::span<const RankState> ranks, const Plan& plan,
                 const std::function<void(const std::string&, std::vector<double>&)>& replace) {
-  for (const auto& rank : ranks) clear_state(rank);
+  clear_states(ranks);
   for (const auto& [number, stage] : by_stage(ranks)) {
     Places places;
     for (const RankState& rank : stage) add_places(rank, plan, places);

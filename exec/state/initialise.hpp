@@ -19,4 +19,7 @@ std::vector<double> initial_values(const Param& param, const Plan& plan);
 void initialise(std::span<const RankState> ranks, const Plan& plan,
                 const std::function<void(const std::string&, std::vector<double>&)>& replace);
 
+/// Sets weights, gradients, optimizer states, loss and padding to zero, for weights that come from elsewhere.
+void clear_states(std::span<const RankState> ranks);
+
 }  // namespace tandem::exec

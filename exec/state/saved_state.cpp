@@ -143,4 +143,22 @@ void restore_state(std::span<const RankState> ranks, const Plan& plan, const Sav
   read_parts(state, parts);
 }
 
+void load_weights(std::span<const RankState> ranks, const Plan& plan, const SavedState& state) {
+  constexpr const char* kMaster = "master";
+  const auto params = first_copies(ranks);
+  const auto saved = named(state);
+  require(saved.size() == params.size(), "pretrained weights of another model");
+  const Places places = places_of(ranks, plan, {kWeights, kMaster});
+  std::map<std::int32_t, std::vector<BlockPlace>> of_both;
+  for (const auto& [key, held] : places) of_both[key.second].insert(of_both[key.second].end(), held.begin(), held.end());
+  std::vector<Wanted> parts;
+  for (const auto& [index, p] : params) {
+    const std::size_t tensor = saved.at({kWeights, p->name});
+    const SavedTensor& has = state.tensors()[tensor];
+    require(has.rows == p->full_rows && has.cols == p->full_cols, "pretrained weights of another shape");
+    if (const auto here = of_both.find(index); here != of_both.end()) add_wanted(state, tensor, here->second, parts);
+  }
+  read_parts(state, parts);
+}
+
 }  // namespace tandem::exec

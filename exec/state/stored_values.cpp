@@ -39,14 +39,6 @@ void with_storage(DType t, F body) {
   }
 }
 
-/// Converts as many values as fill `to` from one type to another.
-void convert(DType from_type, const std::byte* from, DType to_type, std::span<std::byte> to) {
-  if (from_type == to_type) return static_cast<void>(std::memcpy(to.data(), from, to.size()));
-  std::vector<double> values(to.size() / stored_bytes(to_type));
-  load_values(from_type, from, values);
-  store_values(to_type, values, to.data());
-}
-
 std::size_t in_bytes(std::int64_t elements, DType type) { return static_cast<std::size_t>(elements) * stored_bytes(type); }
 
 /// Byte offset of an element from the block's first element.
@@ -83,6 +75,13 @@ void store_values(DType type, std::span<const double> from, std::byte* to) {
   });
 }
 
+void convert_values(DType from_type, const std::byte* from, DType to_type, std::span<std::byte> to) {
+  if (from_type == to_type) return static_cast<void>(std::memcpy(to.data(), from, to.size()));
+  std::vector<double> values(to.size() / stored_bytes(to_type));
+  load_values(from_type, from, values);
+  store_values(to_type, values, to.data());
+}
+
 BlockPlace place_of(const RankState& rank, const HeldBlock& held, std::int64_t buffer_offset, DType type) {
   require(buffer_offset >= 0, "a buffer that a rank does not have");
   return {rank.arena, static_cast<std::size_t>(buffer_offset) + in_bytes(held.at, type), type, held.block};
@@ -97,7 +96,7 @@ void write_common(const BlockValues& from, const BlockPlace& to) {
   std::vector<std::byte> room(in_bytes(line.elements(), to.type));
   for (std::int64_t row = common.row; row < common.row + common.rows; row += line.rows) {
     const Block at{row, line.col, line.rows, line.cols};
-    convert(from.type, from.values + place_in(from.block, at, from.type), to.type, room);
+    convert_values(from.type, from.values + place_in(from.block, at, from.type), to.type, room);
     to.arena->write(to.offset + place_in(to.block, at, to.type), room);
   }
 }

@@ -18,6 +18,9 @@ void load_values(DType type, const std::byte* from, std::span<double> to);
 /// Writes from.size() numbers, rounded to `type`.
 void store_values(DType type, std::span<const double> from, std::byte* to);
 
+/// Converts as many values as fill `to` from one type to another. If the types are equal, the bits are kept.
+void convert_values(DType from_type, const std::byte* from, DType to_type, std::span<std::byte> to);
+
 /// The values of a block, row by row.
 struct BlockValues {
   Block block;

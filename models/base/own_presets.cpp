@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 /// Every folder that data files are looked for in.
 const std::vector<std::string> kFolders = {
     "models/presets",        "models/presets/parallel", "models/presets/training",  "models/stacks",
-    "models/stacks/fusions", "models/arguments", "models/arguments/options", "models/huggingface/types", "topology",                "topology/calibration",     "topology/errors",
+    "models/stacks/fusions", "models/arguments", "models/arguments/options", "models/huggingface/types", "models/huggingface/weights", "topology",                "topology/calibration",     "topology/errors",
     "topology/measured",     "topology/presets",        "topology/presets/nodes",   "topology/presets/devices",
     "topology/budget",
     "reports/html"};

@@ -126,9 +126,12 @@ json ImportedModel::section() const {
 }
 
 ImportedModel import_model(const std::string& path, std::int64_t sequence) {
+  return import_config(read_config(path), config_path(path), sequence);
+}
+
+ImportedModel import_config(const json& config, const std::string& file, std::int64_t sequence) {
   ImportedModel out;
-  out.file = config_path(path);
-  const json config = read_config(path);
+  out.file = file;
   const ModelType type = model_type_of(config, out.file);
   const json& table = *type.table;
   out.model_type = type.name;

@@ -58,6 +58,9 @@ struct ImportedModel {
 /// field. Throws InfeasibleError for types without a similar plan. Other unsupported features are left to the caller.
 ImportedModel import_model(const std::string& path, std::int64_t sequence = 0);
 
+/// Likewise for a configuration that is in memory. `file` is its name, for messages.
+ImportedModel import_config(const nlohmann::json& config, const std::string& file, std::int64_t sequence = 0);
+
 /// Adds a refused feature if the plan's count differs and no feature says why: then the model type's table lacks a rule.
 /// `plan_parameters`: those of the plan, with the vocabulary of the file.
 void refuse_other_counts(ImportedModel& model, std::int64_t plan_parameters);

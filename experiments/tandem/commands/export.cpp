@@ -1,74 +1,84 @@
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
+#include <string_view>
 
-#include "experiments/tandem/base/prepared_plan.hpp"
-#include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
-#include "models/arguments/exported_options.hpp"
-#include "models/base/output.hpp"
+#include "experiments/tandem/commands/export_plan.hpp"
+#include "experiments/tandem/commands/export_weights.hpp"
+#include "models/arguments/table.hpp"
+#include "models/base/files.hpp"
 #include "models/base/text.hpp"
-#include "topology/plan_reader.hpp"
 
 namespace tandem::program {
 namespace {
 
-using nlohmann::ordered_json;
+constexpr const char* kWeights = "huggingface";
 
 struct Options {
-  std::string plan, to, out, stack;
-  bool approximate = false, json = false;
+  PlanExport plan;
+  WeightsExport weights;
+  std::string input, to, out;
+  bool json = false;
 };
 
-ordered_json as_json(const std::vector<arguments::ExportedOptions::Option>& options) {
-  ordered_json out = ordered_json::array();
-  for (const auto& [name, value] : options) out.push_back({{"option", name}, {"value", value.empty() ? ordered_json(true) : ordered_json(value)}});
-  return out;
+bool is_checkpoint(const std::string& path) { return is_folder(path) || path.ends_with(".safetensors"); }
+
+std::vector<std::string> formats() {
+  std::vector<std::string> all = arguments::known_frameworks();
+  all.emplace_back(kWeights);
+  return all;
 }
 
-std::string to_json(const Options& o, const arguments::ExportedOptions& made, const std::vector<std::string>& unsaid) {
-  const ordered_json out = {{"schema_version", 1}, {"to", o.to}, {"launcher", as_json(made.launcher)}, {"program", made.program},
-                            {"options", as_json(made.options)}, {"unsaid", unsaid}, {"elsewhere", made.elsewhere}, {"text", made.text}};
-  return out.dump(2) + "\n";
+/// The format to write: a checkpoint has only one.
+std::string format_of(const Options& o) {
+  const bool checkpoint = is_checkpoint(o.input);
+  if (o.to.empty() && !checkpoint) throw CLI::ValidationError("--to", "is needed for a plan: " + list_text(arguments::known_frameworks(), "or"));
+  if (!o.to.empty() && checkpoint != (o.to == kWeights))
+    throw CLI::ValidationError("--to", o.to + (checkpoint ? " is written from a plan, not from a checkpoint" : " is written from a checkpoint, not from a plan"));
+  return checkpoint ? kWeights : o.to;
 }
 
-std::vector<Problem> refusals(const Options& o, const std::vector<std::string>& unsaid) {
-  std::vector<Problem> out;
-  for (const std::string& field : unsaid)
-    out.push_back({o.plan, field.substr(0, field.find(':')), field.substr(field.find(' ') + 1), "no option of " + o.to + " says it",
-                   "change it, or leave it out with --approximate"});
-  return out;
+/// Refuses options of the other format.
+void require_options(const CLI::App& command, const std::string& format) {
+  const bool weights = format == kWeights;
+  for (const char* name : {"--dtype", "--type", "--config", "--max-shard-size"})
+    if (!weights && command.count(name) > 0) throw CLI::ValidationError(name, "is for the weights of a checkpoint");
+  for (const char* name : {"--stack", "--approximate"})
+    if (weights && command.count(name) > 0) throw CLI::ValidationError(name, "is for a plan");
+  if (weights && command.count("--out") == 0) throw CLI::ValidationError("--out", "is needed: the folder to write");
 }
 
-ExitCode export_plan(const Options& o) {
-  const Plan plan = load_plan(o.plan, chosen_stack(o.stack));
-  const arguments::Table table = arguments::read_table(o.to);
-  const arguments::ExportedOptions made = arguments::export_plan(plan, table, topology_of(plan, "")->devices_per_node());
-  const std::vector<std::string> unsaid = arguments::unsaid_fields(plan, made, table, PlanContext{generation_of});
-  prepare_outputs({o.out}, {o.plan});
-  if (o.json) print_json(to_json(o, made, unsaid));
-  if (!unsaid.empty() && !o.approximate) throw InfeasibleError(refusals(o, unsaid));
-  for (const std::string& field : unsaid) log("no option of " + o.to + " says " + field);
-  if (!made.elsewhere.empty()) log("yours to say in your program: " + list_text(made.elsewhere));
-  if (!o.out.empty()) write_text(o.out, made.text);
-  else if (!o.json) print(made.text);
-  return ExitCode::ok;
+ExitCode run_export(Options& o, const CLI::App& command) {
+  const std::string format = format_of(o);
+  require_options(command, format);
+  if (format == kWeights) {
+    o.weights.checkpoint = o.input, o.weights.out = o.out, o.weights.json = o.json;
+    return export_checkpoint(o.weights);
+  }
+  o.plan.plan = o.input, o.plan.out = o.out, o.plan.json = o.json, o.plan.to = format;
+  return export_plan(o.plan);
 }
 
 }  // namespace
 
 void add_export(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("export", "Print a plan as another framework's command or configuration");
-  command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
-  command->add_option("--to", o->to, "framework")->required()->check(CLI::IsMember(arguments::known_frameworks()));
-  command->add_option("--out", o->out, "write it there [stdout]");
-  add_stack_option(*command, o->stack);
-  command->add_flag("--approximate", o->approximate, "leave out what no option says, and tell it");
-  command->add_flag("--json", o->json, "one JSON object on stdout: options, and fields that no option says");
-  command->footer("The options are read back as a plan. A field that differs then is refused by name (exit 4). Data, tokenizer, checkpoints\n"
-                  "and logs are yours to add.");
-  command->callback([o, &exit] { exit = export_plan(*o); });
+  CLI::App* command = app.add_subcommand("export", "Write a plan as another framework's options, or trained weights in Hugging Face's format");
+  command->add_option("INPUT", o->input, "plan file (JSON), or a checkpoint of `train --save`: a .safetensors file, a folder's latest one, or one of a folder's")->required();
+  command->add_option("--to", o->to, "what to write [of a checkpoint: huggingface]")->check(CLI::IsMember(formats()));
+  command->add_option("--out", o->out, "of a plan: file to write [stdout]; of a checkpoint: folder for config.json and model.safetensors, or several files with an index");
+  add_stack_option(*command, o->plan.stack);
+  command->add_flag("--approximate", o->plan.approximate, "of a plan: leave out what no option says, and tell it");
+  command->add_option("--dtype", o->weights.dtype, "type of the weights [the checkpoint's]; other types come from the optimizer's masters where it has them")
+      ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
+  command->add_option("--type", o->weights.type, "model type of transformers [the first that says the plan's model]");
+  command->add_option("--config", o->weights.config, "config.json to write, or a folder that has one, with ids of tokens and whatever else a plan does not say [made from the plan]");
+  command->add_option("--max-shard-size", o->weights.most, "bytes of tensors in one file [5 GB]");
+  command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->footer("A plan's options are read back; a field that differs then is refused by name (exit 4). Data, tokenizer, checkpoints and logs\n"
+                  "are yours to add. transformers' from_pretrained(DIR) computes a checkpoint's logits. A model that a type cannot say is\n"
+                  "refused by name (exit 4). The tokenizer is not part of a checkpoint: copy its files beside.");
+  command->callback([o, command, &exit] { exit = run_export(*o, *command); });
 }
 
 }  // namespace tandem::program

@@ -18,6 +18,7 @@
 #include "experiments/tandem/commands/train_report.hpp"
 #include "experiments/tandem/commands/train_resume.hpp"
 #include "experiments/tandem/commands/train_saves.hpp"
+#include "experiments/tandem/commands/train_weights.hpp"
 #include "models/base/files.hpp"
 #include "models/base/input.hpp"
 #include "models/base/threads.hpp"
@@ -34,7 +35,7 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string plan, data, eval_data, trace, timeline, save, resume, algorithms;
+  std::string plan, data, eval_data, trace, timeline, save, resume, weights, algorithms;
   DeviceOptions device;
   LaunchOptions launch;
   std::int64_t steps = 0, schedule_steps = 0;
@@ -120,6 +121,7 @@ Plan trained_plan(const Options& o) {
 /// The inputs of a training; equal in every process.
 struct Prepared {
   std::optional<exec::Checkpoint> resumed;
+  std::unique_ptr<exec::SavedState> weights;  ///< nullptr: drawn ones, or those of `resumed`
   std::unique_ptr<GraphCache> graphs;
   Data data;
   double held_out = 0;
@@ -241,6 +243,7 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
   const auto topology = topology_of(plan, "");  // also refuses clusters that simulate refuses
   out.device = o.device;
   settle_device(out.device, plan.training.deterministic, o.algorithms, topology->device());
+  if (!o.weights.empty()) out.weights = open_weights(o.weights, plan, out.graphs->whole().graph);
   out.peak_flops_per_s = peak_flops(out.device, world, topology->device(), step_work(plan).compute);
   out.data = open_data(o, plan, out.held_out);
   require_vocabulary(plan, out.data.training->vocab_size());
@@ -253,6 +256,14 @@ std::string digest(const std::optional<exec::Checkpoint>& resumed) {
   return std::to_string(resumed->state->facts().steps) + " steps, digest " + std::to_string(resumed->digest);
 }
 
+/// Sizes and types of pretrained weights, which are equal in every process.
+std::string weights_text(const exec::SavedState* weights) {
+  std::string text = weights == nullptr ? "none" : "tensors";
+  if (weights != nullptr)
+    for (const exec::SavedTensor& t : weights->tensors()) text += " " + t.name + " " + std::string(name(t.type));
+  return text;
+}
+
 void require_same(const Options& o, const Prepared& in, exec::World& world) {
   if (!world.several()) return;
   const auto print = [](const exec::TokenSource* data) { return "fingerprint " + std::to_string(data ? data->fingerprint() : 0); };
@@ -263,7 +274,8 @@ void require_same(const Options& o, const Prepared& in, exec::World& world) {
                               " --timeline" + wanted(o.timeline) + wanted(o.trace) + " --timeline-step " +
                               std::to_string(o.timeline_step);
   program::require_same(world, {{o.plan, to_json(in.graphs->plan(), -1)}, {o.data, print(in.data.training.get())},
-                       {"--eval-data", print(in.data.evaluation.get())}, {"--resume", digest(in.resumed)}, {"options", options}});
+                       {"--eval-data", print(in.data.evaluation.get())}, {"--resume", digest(in.resumed)},
+                       {"--weights", weights_text(in.weights.get())}, {"options", options}});
 }
 
 /// Saves timed algorithms. If the default cache cannot be written, only warns, as the next run only loses seconds.
@@ -289,7 +301,7 @@ ExitCode train(const Options& o, exec::World& world) {
     prepare(o, world, in);
   });
   require_same(o, in, world);
-  auto& [resumed, graphs, data, share, device, peak] = in;
+  auto& [resumed, weights, graphs, data, share, device, peak] = in;
   const Plan& plan = graphs->plan();
   prepare_together(world, [&] {
     place_ranks(world, make_mesh(plan).world_size(), o.plan);
@@ -308,6 +320,7 @@ ExitCode train(const Options& o, exec::World& world) {
   const auto keeper = make_keeper({o.save, {to_json(plan, -1), data.training->fingerprint(), share}, o.keep}, saves, world);
   exec::RunOptions options = run_options(o, in);
   options.resume = resumed ? resumed->state.get() : nullptr;
+  options.weights = weights.get();
   options.keeper = keeper.get();
   const std::int64_t done = resumed ? resumed->state->facts().steps : 0;
   const auto ended_early = [&](const exec::RunResult& r) {
@@ -336,6 +349,11 @@ ExitCode train(const Options& o, exec::World& world) {
 /// Refuses device options without that device.
 void require_device(const Options& o) {
   if (!o.algorithms.empty() && o.device.backend != "cuda") throw CLI::ValidationError("--algorithms", "needs --backend cuda");
+}
+
+/// Refuses weights for a run that goes on with its own.
+void require_one_start(const Options& o) {
+  if (!o.weights.empty() && !o.resume.empty()) throw CLI::ValidationError("--weights", "is for a new run: the checkpoint of --resume has weights of its own");
 }
 
 /// Refuses options of several processes for a single one.
@@ -369,6 +387,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
                           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
                           ->needs(save);
   command->add_option("--resume", o->resume, "checkpoint to resume (a file, a folder's latest one, or one of a folder's), under this or another layout; --steps includes its steps");
+  command->add_option("--weights", o->weights, "weights to begin with, in Hugging Face's format: a folder with model.safetensors or its index, or a .safetensors file; a config.json beside them must say the plan's model [drawn at random]");
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->add_option("--trace", o->trace, "write a Chrome trace of one step for Perfetto");
   command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py");
@@ -384,6 +403,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
     if (keep->count() > 0 && exec::names_one_file(o->save)) throw CLI::ValidationError("--keep", "needs a folder in --save, which names one file");
     require_processes(*o, *timeout, *port);
     require_device(*o);
+    require_one_start(*o);
     exit = in_processes(o->launch, [&](exec::World& world) { return train(*o, world); });
   });
 }

@@ -1,0 +1,242 @@
+#include "exec/weights/exported.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "exec/checkpoint/checkpoint.hpp"
+#include "exec/checkpoint/safetensors.hpp"
+#include "exec/state/stored_values.hpp"
+#include "exec/weights/weight_files.hpp"
+#include "models/base/error.hpp"
+#include "models/base/files.hpp"
+#include "models/base/new_file.hpp"
+#include "models/base/threads.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using huggingface::FileTensor;
+using huggingface::ParameterRows;
+using huggingface::RowRun;
+
+constexpr int kMostReaders = 8;                        // each holds one part in memory
+constexpr std::int64_t kAtOnce = std::int64_t{1} << 18;  // numbers that are converted together
+constexpr const char* kWeights = "weights";
+
+std::uint64_t elements_of(const FileTensor& t) {
+  std::uint64_t product = 1;
+  for (const std::int64_t n : t.shape) product *= static_cast<std::uint64_t>(n);
+  return product;
+}
+
+// ---- files ----
+
+/// A file of the export: the tensors [first, last) of all, and its header.
+struct PlannedShard {
+  std::string name;
+  std::size_t first = 0, last = 0;
+};
+
+std::string shard_name(std::size_t i, std::size_t n) {
+  char text[64];
+  std::snprintf(text, sizeof text, "model-%05zu-of-%05zu.safetensors", i + 1, n);
+  return n == 1 ? "model.safetensors" : text;
+}
+
+/// Fills file after file, as huggingface_hub does (split_torch_state_dict_into_shards).
+std::vector<PlannedShard> shards_of(const std::vector<const FileTensor*>& tensors, std::size_t number, std::uint64_t most) {
+  std::vector<PlannedShard> shards{{}};
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::uint64_t more = elements_of(*tensors[i]) * number;
+    if (bytes > 0 && bytes + more > most) shards.push_back({"", i, i}), bytes = 0;
+    shards.back().last = i + 1;
+    bytes += more;
+  }
+  for (std::size_t i = 0; i < shards.size(); ++i) shards[i].name = shard_name(i, shards.size());
+  return shards;
+}
+
+std::string header_of(const PlannedShard& shard, const std::vector<const FileTensor*>& tensors, DType type) {
+  SafetensorsHeader header;
+  header.set("format", "pt");
+  for (std::size_t i = shard.first; i < shard.last; ++i) {
+    const FileTensor& t = *tensors[i];
+    header.add(t.name, safetensors_name(type), shape_text(t.shape), elements_of(t) * stored_bytes(type));
+  }
+  return header.text();
+}
+
+std::string index_text(const std::vector<PlannedShard>& shards, const std::vector<const FileTensor*>& tensors,
+                       const ExportedFiles& done) {
+  nlohmann::json map = nlohmann::json::object();
+  for (const PlannedShard& shard : shards)
+    for (std::size_t i = shard.first; i < shard.last; ++i) map[tensors[i]->name] = shard.name;
+  const nlohmann::json sizes{{"total_parameters", done.elements}, {"total_size", done.bytes}};
+  return nlohmann::json{{"metadata", sizes}, {"weight_map", map}}.dump(2) + "\n";
+}
+
+/// Writes a new folder beside its name. Without commit() nothing is left.
+class NewFolder {
+ public:
+  explicit NewFolder(std::string folder) : final_(std::move(folder)) {
+    while (final_.size() > 1 && final_.ends_with('/')) final_.pop_back();
+    path_ = final_ + "." + std::to_string(getpid()) + ".new";
+    const bool full = is_folder(final_) && !folder_entries(final_).names.empty();
+    if (full || (file_exists(final_) && !is_folder(final_)))
+      throw ConfigError(Problem{final_, "--out", "", full ? "is a folder with files in it" : "exists", "give a new folder"});
+    if (const std::error_code why = make_folders(path_)) refuse_writing(final_, why.value());
+  }
+  ~NewFolder() { remove_folder(path_); }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  std::unique_ptr<NewFile> file(const std::string& name) const {
+    return std::make_unique<NewFile>(path_ + "/" + name, final_ + "/" + name);
+  }
+  void write(const std::string& name, const std::string& text) const {
+    const auto out = file(name);
+    out->add(text);
+    out->close();
+  }
+  void commit() const {
+    synchronise_folder(path_);
+    if (const std::error_code why = exchange_folder(path_, final_)) refuse_writing(final_, why.value());
+    const std::size_t slash = final_.rfind('/');
+    synchronise_folder(slash == std::string::npos ? "." : final_.substr(0, slash + 1));
+  }
+
+ private:
+  std::string final_, path_;
+};
+
+// ---- weights ----
+
+/// A whole parameter in memory, in the type that it was saved in.
+class WholeTensor {
+ public:
+  WholeTensor(const SavedState& state, std::size_t index, std::int64_t rows) : tensor_(state.tensors()[index]) {
+    bytes_.resize(static_cast<std::size_t>(rows * tensor_.cols) * number());
+    for_each_index(tensor_.parts.size(), {std::min(kMostReaders, all_cores())}, [&](std::size_t i) {
+      const Block& part = tensor_.parts[i];
+      std::vector<std::byte> room(static_cast<std::size_t>(part.elements()) * number());
+      state.read(index, i, room);
+      const std::size_t line = static_cast<std::size_t>(part.cols) * number(), left = static_cast<std::size_t>(part.col) * number();
+      for (std::int64_t r = 0; r < part.rows && part.row + r < rows; ++r)
+        std::memcpy(at(part.row + r) + left, room.data() + static_cast<std::size_t>(r) * line, line);
+    });
+  }
+
+  DType type() const { return tensor_.type; }
+  std::size_t number() const { return stored_bytes(tensor_.type); }
+  std::int64_t cols() const { return tensor_.cols; }
+  std::byte* at(std::int64_t row) { return bytes_.data() + static_cast<std::size_t>(row * tensor_.cols) * number(); }
+  const std::byte* at(std::int64_t row) const { return bytes_.data() + static_cast<std::size_t>(row * tensor_.cols) * number(); }
+
+ private:
+  const SavedTensor& tensor_;
+  std::vector<std::byte> bytes_;
+};
+
+/// The bytes of one tensor of a file, in the parameter's type.
+std::vector<std::byte> tensor_bytes(const WholeTensor& whole, const ParameterRows& rows, std::size_t tensor) {
+  const std::size_t number = whole.number(), cols = static_cast<std::size_t>(whole.cols());
+  const std::size_t width = rows.transposed ? static_cast<std::size_t>(rows.tensors[tensor].shape.back()) : 0;
+  std::vector<std::byte> out(elements_of(rows.tensors[tensor]) * number);
+  for (const RowRun& run : rows.runs) {
+    if (run.tensor != tensor) continue;
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      const std::byte* from = whole.at(run.row + i * run.step);
+      const auto row = static_cast<std::size_t>(run.in_tensor + i);
+      if (!rows.transposed || cols == 1) std::memcpy(out.data() + row * cols * number, from, cols * number);
+      else
+        for (std::size_t c = 0; c < cols; ++c) std::memcpy(out.data() + (c * width + row) * number, from + c * number, number);
+    }
+  }
+  return out;
+}
+
+/// Throws ConfigError if a number was finite and no longer is.
+void require_within(DType from, std::span<const std::byte> values, DType to, std::span<const std::byte> converted,
+                    const std::string& name) {
+  std::vector<double> before(values.size() / stored_bytes(from)), after(before.size());
+  load_values(from, values.data(), before);
+  load_values(to, converted.data(), after);
+  for (std::size_t i = 0; i < before.size(); ++i)
+    if (std::isfinite(before[i]) && !std::isfinite(after[i]))
+      throw ConfigError(Problem{"", "--dtype", safetensors_name(to), name + " has " + std::to_string(before[i]) + ", which is beyond this type",
+                                "give --dtype bf16 or fp32"});
+}
+
+void add_converted(NewFile& file, DType from, std::span<const std::byte> values, DType to, const std::string& name) {
+  const std::size_t number = stored_bytes(from);
+  std::string room;
+  for (std::size_t at = 0; at < values.size();) {
+    const std::size_t bytes = std::min(values.size() - at, static_cast<std::size_t>(kAtOnce) * number);
+    room.resize(bytes / number * stored_bytes(to));
+    convert_values(from, values.data() + at, to, std::as_writable_bytes(std::span(room)));
+    if (to == DType::fp16) require_within(from, values.subspan(at, bytes), to, std::as_bytes(std::span(room)), name);
+    file.add(room);
+    at += bytes;
+  }
+}
+
+/// Index of the saved tensor that a parameter is exported from.
+std::size_t saved_index(const SavedState& state, const std::string& name, DType wanted) {
+  const auto& all = state.tensors();
+  const auto find = [&](const std::string& buffer) {
+    const auto is = [&](const SavedTensor& t) { return t.buffer == buffer && t.name == name; };
+    return static_cast<std::size_t>(std::find_if(all.begin(), all.end(), is) - all.begin());
+  };
+  const std::size_t weights = find(kWeights), master = find("master");
+  require(weights < all.size(), "a parameter that the checkpoint does not have");
+  return all[weights].type == wanted || master == all.size() ? weights : master;
+}
+
+}  // namespace
+
+std::vector<huggingface::WholeParameter> whole_parameters(const SavedState& state, std::int64_t vocab_size) {
+  std::vector<huggingface::WholeParameter> out;
+  for (const SavedTensor& t : state.tensors()) {
+    if (t.buffer != kWeights) continue;
+    const bool words = t.name == "embedding.word.weight" || t.name == "output.weight" || t.name == "output.bias";
+    out.push_back({t.name, words ? std::min(t.rows, vocab_size) : t.rows, t.cols});
+  }
+  return out;
+}
+
+ExportedFiles export_weights(const SavedState& state, const std::vector<ParameterRows>& parameters, const ExportOptions& options) {
+  std::vector<const FileTensor*> tensors;
+  ExportedFiles done;
+  for (const ParameterRows& p : parameters)
+    for (const FileTensor& t : p.tensors) tensors.push_back(&t), done.elements += static_cast<std::int64_t>(elements_of(t));
+  done.bytes = static_cast<std::uint64_t>(done.elements) * stored_bytes(options.type);
+  const std::vector<PlannedShard> shards = shards_of(tensors, stored_bytes(options.type), options.most_bytes);
+  const NewFolder folder(options.folder);
+  std::unique_ptr<NewFile> file;
+  std::size_t next = 0;
+  auto shard = shards.begin();
+  for (const ParameterRows& p : parameters) {
+    const WholeTensor whole(state, saved_index(state, p.parameter.name, options.type), p.parameter.rows);
+    for (std::size_t i = 0; i < p.tensors.size(); ++i, ++next) {
+      if (next == shard->first) file = folder.file(shard->name), file->add(header_of(*shard, tensors, options.type));
+      add_converted(*file, whole.type(), tensor_bytes(whole, p, i), options.type, p.tensors[i].name);
+      if (next + 1 < shard->last) continue;
+      file->close();
+      ++shard;
+    }
+  }
+  for (const PlannedShard& s : shards) done.names.push_back(s.name);
+  if (shards.size() > 1) folder.write("model.safetensors.index.json", index_text(shards, tensors, done));
+  folder.write("config.json", options.config);
+  folder.commit();
+  return done;
+}
+
+}  // namespace tandem::exec

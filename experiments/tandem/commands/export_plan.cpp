@@ -1,0 +1,54 @@
+#include "experiments/tandem/commands/export_plan.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/tandem/base/prepared_plan.hpp"
+#include "experiments/tandem/base/terminal.hpp"
+#include "models/arguments/exported_options.hpp"
+#include "models/base/output.hpp"
+#include "models/base/text.hpp"
+#include "topology/plan_reader.hpp"
+
+namespace tandem::program {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json as_json(const std::vector<arguments::ExportedOptions::Option>& options) {
+  ordered_json out = ordered_json::array();
+  for (const auto& [name, value] : options) out.push_back({{"option", name}, {"value", value.empty() ? ordered_json(true) : ordered_json(value)}});
+  return out;
+}
+
+std::string to_json(const PlanExport& o, const arguments::ExportedOptions& made, const std::vector<std::string>& unsaid) {
+  const ordered_json out = {{"schema_version", 1}, {"to", o.to}, {"launcher", as_json(made.launcher)}, {"program", made.program},
+                            {"options", as_json(made.options)}, {"unsaid", unsaid}, {"elsewhere", made.elsewhere}, {"text", made.text}};
+  return out.dump(2) + "\n";
+}
+
+std::vector<Problem> refusals(const PlanExport& o, const std::vector<std::string>& unsaid) {
+  std::vector<Problem> out;
+  for (const std::string& field : unsaid)
+    out.push_back({o.plan, field.substr(0, field.find(':')), field.substr(field.find(' ') + 1), "no option of " + o.to + " says it",
+                   "change it, or leave it out with --approximate"});
+  return out;
+}
+
+}  // namespace
+
+ExitCode export_plan(const PlanExport& o) {
+  const Plan plan = load_plan(o.plan, chosen_stack(o.stack));
+  const arguments::Table table = arguments::read_table(o.to);
+  const arguments::ExportedOptions made = arguments::export_plan(plan, table, topology_of(plan, "")->devices_per_node());
+  const std::vector<std::string> unsaid = arguments::unsaid_fields(plan, made, table, PlanContext{generation_of});
+  prepare_outputs({o.out}, {o.plan});
+  if (o.json) print_json(to_json(o, made, unsaid));
+  if (!unsaid.empty() && !o.approximate) throw InfeasibleError(refusals(o, unsaid));
+  for (const std::string& field : unsaid) log("no option of " + o.to + " says " + field);
+  if (!made.elsewhere.empty()) log("yours to say in your program: " + list_text(made.elsewhere));
+  if (!o.out.empty()) write_text(o.out, made.text);
+  else if (!o.json) print(made.text);
+  return ExitCode::ok;
+}
+
+}  // namespace tandem::program

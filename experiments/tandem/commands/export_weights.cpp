@@ -1,0 +1,78 @@
+#include "experiments/tandem/commands/export_weights.hpp"
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "exec/checkpoint/checkpoint.hpp"
+#include "exec/weights/exported.hpp"
+#include "experiments/tandem/base/prepared_plan.hpp"
+#include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/export/hub_model.hpp"
+#include "models/base/quantity.hpp"
+#include "models/plan/kept_type.hpp"
+#include "reports/prediction/text.hpp"
+#include "topology/plan_reader.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+using nlohmann::json;
+
+const std::map<std::string, std::pair<DType, const char*>> kTypes{{"fp64", {DType::fp64, "float64"}},
+                                                                  {"fp32", {DType::fp32, "float32"}},
+                                                                  {"bf16", {DType::bf16, "bfloat16"}},
+                                                                  {"fp16", {DType::fp16, "float16"}}};
+
+/// The type to write: the command's, else that of the checkpoint's weights.
+std::string type_word(const WeightsExport& o, const exec::SavedState& state) {
+  if (!o.dtype.empty()) return o.dtype;
+  for (const exec::SavedTensor& t : state.tensors())
+    for (const auto& [word, type] : kTypes)
+      if (t.buffer == "weights" && type.first == t.type) return word;
+  throw ConfigError(Problem{o.checkpoint, "weights", "", "are in no type that is exported", "give --dtype"});
+}
+
+/// A user's configuration, in which fields that the runtime computes in another way have the runtime's values.
+json config_like(const HubModel& model, const json& plan) {
+  json config = *model.config;
+  const json own = huggingface::config_of(model.table, plan);
+  for (const huggingface::WeightDifference& d : huggingface::weight_differences(model.table, *model.config, "config.json"))
+    if (!d.field.empty()) config[d.field] = own.at(d.field);
+  return config;
+}
+
+std::uint64_t most_bytes(const std::string& text) {
+  try {
+    return static_cast<std::uint64_t>(parse_bytes(text).count());
+  } catch (const ConfigError& e) {
+    throw CLI::ValidationError("--max-shard-size", "\"" + text + "\" " + e.problems().front().reason);
+  }
+}
+
+}  // namespace
+
+ExitCode export_checkpoint(const WeightsExport& o) {
+  const exec::Checkpoint checkpoint = exec::load_checkpoint(o.checkpoint);
+  const Plan plan = parse_plan(checkpoint.run.plan_json, o.checkpoint, StackChoice{std::string(kOwnStack), std::nullopt});
+  const HubModel model = o.config.empty() ? hub_model_of_plan(plan, o.type) : hub_model_of_config(plan, o.config);
+  if (!o.type.empty() && model.table.type != o.type) throw ConfigError(Problem{o.config, "model_type", model.table.type, "is not --type " + o.type, "leave one of them out"});
+  const auto rows = naming(o.checkpoint, [&] {
+    return huggingface::rows_in_files(model.table, plan.model, exec::whole_parameters(*checkpoint.state, plan.model.vocab_size));
+  });
+  const std::string word = type_word(o, *checkpoint.state);
+  json config = o.config.empty() ? *model.config : config_like(model, json::parse(checkpoint.run.plan_json));
+  config.erase("dtype");
+  config["torch_dtype"] = kTypes.at(word).second;
+  const exec::ExportedFiles files =
+      exec::export_weights(*checkpoint.state, rows, {o.out, config.dump(2) + "\n", kTypes.at(word).first, most_bytes(o.most)});
+  if (o.json)
+    print_json(json{{"schema_version", 1}, {"type", model.table.type}, {"dtype", word}, {"steps", checkpoint.state->facts().steps},
+                    {"parameters", files.elements}, {"bytes", files.bytes}, {"files", files.names}}.dump(2) + "\n");
+  log(o.out + ": " + model.table.architecture + " after " + count_text(checkpoint.state->facts().steps) + " steps, " +
+      count_text(files.elements) + " parameters in " + word + ", " + bytes_text(static_cast<std::int64_t>(files.bytes)));
+  return ExitCode::ok;
+}
+
+}  // namespace tandem::program

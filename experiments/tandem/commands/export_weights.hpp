@@ -1,0 +1,21 @@
+#pragma once
+// Writes a checkpoint's weights in Hugging Face's format, for `export`.
+
+#include <string>
+
+#include "experiments/tandem/base/exit_code.hpp"
+
+namespace tandem::program {
+
+struct WeightsExport {
+  std::string checkpoint, out;   ///< what is read; folder that is written
+  std::string type, config;      ///< transformers' model type, a config.json; empty: made from the plan
+  std::string dtype;             ///< fp64, fp32, bf16 or fp16; empty: that of the weights
+  std::string most = "5 GB";     ///< bytes of tensors in one file
+  bool json = false;
+};
+
+/// Throws ConfigError for a checkpoint that cannot be read, InfeasibleError for a model that the type cannot say.
+ExitCode export_checkpoint(const WeightsExport& o);
+
+}  // namespace tandem::program

@@ -1,0 +1,43 @@
+#include "experiments/tandem/commands/train_weights.hpp"
+
+#include "exec/weights/pretrained.hpp"
+#include "experiments/tandem/base/prepared_plan.hpp"
+#include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/export/hub_model.hpp"
+#include "models/base/files.hpp"
+#include "models/plan/mesh.hpp"
+#include "reports/prediction/text.hpp"
+
+namespace tandem::program {
+namespace {
+
+/// The layouts of all ranks, without memory.
+std::vector<exec::RankState> layouts(const Plan& plan, const TaskGraph& graph) {
+  const Mesh mesh = make_mesh(plan);
+  std::vector<exec::RankState> all;
+  for (std::int64_t r = 0; r < mesh.world_size(); ++r) {
+    const Rank rank(static_cast<std::int32_t>(r));
+    all.push_back(exec::rank_state(graph.program(StageId(mesh.coords(rank)[Axis::pp])), mesh, rank, nullptr));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::unique_ptr<exec::SavedState> open_weights(const std::string& path, const Plan& plan, const TaskGraph& graph) {
+  if (path.empty()) return nullptr;
+  exec::WeightFiles files(path);
+  const std::string config = files.folder() + "/config.json";
+  const HubModel model = is_regular_file(config) ? hub_model_of_config(plan, config) : hub_model_of_plan(plan);
+  const std::size_t tensors = files.tensors().size();
+  const std::uint64_t bytes = files.bytes();
+  const auto parameters = exec::whole_parameters(layouts(plan, graph), plan);
+  auto rows = naming(plan.file, [&] { return huggingface::rows_in_files(model.table, plan.model, parameters); });
+  auto state = exec::open_pretrained(std::move(files), model.table, std::move(rows));
+  log(path + ": the training begins with these weights: type " + model.table.type + ", " +
+      count_text(static_cast<std::int64_t>(tensors)) + " tensors, " + bytes_text(static_cast<std::int64_t>(bytes)));
+  for (const std::string& told : model.told) log(config + ": " + told);
+  return state;
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,150 @@
+#include "experiments/tandem/export/hub_model.hpp"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "models/base/error.hpp"
+#include "models/base/text.hpp"
+#include "models/huggingface/config_file.hpp"
+#include "models/huggingface/imported_model.hpp"
+#include "models/huggingface/model_type.hpp"
+#include "topology/plan_reader.hpp"
+
+namespace tandem::program {
+namespace {
+
+using nlohmann::json;
+
+json at(const json& document, const std::string& pointer) {
+  const json::json_pointer place(pointer);
+  return document.contains(place) ? document.at(place) : json();
+}
+
+/// A model section with all defaults, in a plan on one rank, without the fields that change neither weights nor logits. A factor of a
+/// loss and the places of padding are such fields.
+json deciding_model(const Plan& plan, const json& section) {
+  const json frame{{"model", section},
+                   {"training", {{"seq_length", plan.training.seq_length}, {"micro_batch_size", 1}, {"global_batch_size", 1}, {"precision", "fp32"}}},
+                   {"cluster", {{"preset", "cpu-host"}, {"devices", 1}}}};
+  const StackChoice own{std::string(kOwnStack), std::nullopt};
+  json model = json::parse(to_json(parse_plan(frame.dump(), plan.file, own), -1)).at("model");
+  for (const char* key : {"name", "notes", "family", "pad_vocab_to", "init_std"}) model.erase(key);
+  for (const char* key : {"rows_bound", "aux_loss", "capacity_factor"}) model["moe"].erase(key);
+  model["mtp"].erase("loss_scale");
+  if (at(model, "/position_embedding") != "learned") model.erase("max_position_embeddings");
+  return model;
+}
+
+/// A field in which a plan and a configuration differ.
+struct FieldDifference {
+  std::string field;
+  json plan, other;
+};
+
+std::vector<FieldDifference> differences(const json& plan, const json& other) {
+  const json a = plan.flatten(), b = other.flatten();
+  std::vector<FieldDifference> out;
+  const auto dotted = [](std::string pointer) {
+    for (char& c : pointer) c = c == '/' ? '.' : c;
+    return "model" + pointer;
+  };
+  for (const auto& [pointer, value] : a.items())
+    if (const json there = b.value(pointer, json()); there != value) out.push_back({dotted(pointer), value, there});
+  for (const auto& [pointer, value] : b.items())
+    if (!a.contains(pointer)) out.push_back({dotted(pointer), json(), value});
+  return out;
+}
+
+/// Fields in which the plan's model is not the configuration's. A window as long as a sequence may be said or left out.
+std::vector<FieldDifference> differences(const Plan& plan, const json& config, const std::string& file) {
+  const json mine = deciding_model(plan, json::parse(to_json(plan, -1)).at("model"));
+  std::vector<FieldDifference> least;
+  for (const std::int64_t sequence : {plan.training.seq_length, std::int64_t{0}}) {
+    const json section = huggingface::import_config(config, file, sequence).section();
+    std::vector<FieldDifference> found = differences(mine, deciding_model(plan, section));
+    if (found.empty()) return {};
+    if (least.empty()) least = std::move(found);
+  }
+  return least;
+}
+
+/// Features of the configuration that no plan says, also those that change numbers but no operation.
+std::vector<Problem> unsaid(const Plan& plan, const json& config, const std::string& file) {
+  std::vector<Problem> out;
+  for (const huggingface::MissingFeature& f : huggingface::import_config(config, file, plan.training.seq_length).features) {
+    std::vector<std::string> fields;
+    for (const huggingface::FieldValue& v : f.fields) fields.push_back(v.field);
+    out.push_back({file, list_text(fields), "", "not implemented: " + f.name, "weights that were trained with it give other losses without it"});
+  }
+  return out;
+}
+
+/// Adds what the runtime computes in another way, or throws InfeasibleError.
+void add_told(HubModel& model, const std::string& file) {
+  std::vector<Problem> refused;
+  for (const huggingface::WeightDifference& d : huggingface::weight_differences(model.table, *model.config, file))
+    if (d.told) model.told.push_back(d.name + ": the runtime computes " + d.instead);
+    else refused.push_back({file, "", "", "not implemented: " + d.name, "weights that were trained with it give other losses without it"});
+  if (!refused.empty()) throw InfeasibleError(refused);
+}
+
+/// Why a type does not say a plan's model; empty if it does.
+std::vector<Problem> unsaid_by_type(const Plan& plan, const huggingface::WeightTable& table, const json& config) {
+  const std::string file = plan.file, name = "type " + table.type;
+  std::vector<Problem> out;
+  try {
+    for (const Problem& p : unsaid(plan, config, name)) out.push_back({file, "", "", name + " does not say the plan's model: " + p.reason, ""});
+    if (out.empty())
+      for (const FieldDifference& d : differences(plan, config, name))
+        out.push_back({file, d.field, value_text(d.plan), name + " cannot say it: it has " + value_text(d.other), ""});
+  } catch (const InfeasibleError& e) {
+    out.push_back({file, "", "", name + " does not say the plan's model: " + e.problems().front().reason, ""});
+  } catch (const ConfigError& e) {
+    out.push_back({file, e.problems().front().field, e.problems().front().value, name + " does not say the plan's model: " + e.problems().front().reason, ""});
+  }
+  return out;
+}
+
+}  // namespace
+
+HubModel hub_model_of_config(const Plan& plan, const std::string& path) {
+  const std::string file = huggingface::config_path(path);
+  json config = huggingface::read_config(path);
+  const std::string type = huggingface::model_type_of(config, file).name;
+  HubModel model;
+  try {
+    model.table = huggingface::weight_table(type);
+  } catch (const ConfigError& e) {
+    Problem p = e.problems().front();
+    p.file = file;
+    throw ConfigError(p);
+  }
+  if (std::vector<Problem> problems = unsaid(plan, config, file); !problems.empty()) throw InfeasibleError(problems);
+  std::vector<Problem> problems;
+  for (const FieldDifference& d : differences(plan, config, file))
+    problems.push_back({plan.file, d.field, value_text(d.plan), "the model of " + file + " has " + value_text(d.other),
+                        "name the configuration in the plan: \"model\": {\"preset\": \"PATH/config.json\"}"});
+  if (!problems.empty()) throw ConfigError(problems);
+  model.config = std::make_shared<const json>(std::move(config));
+  add_told(model, file);
+  return model;
+}
+
+HubModel hub_model_of_plan(const Plan& plan, const std::string& type) {
+  const json whole = json::parse(to_json(plan, -1));
+  const std::vector<std::string> types = type.empty() ? huggingface::types_with_weights() : std::vector{type};
+  std::vector<std::string> reasons;
+  std::vector<Problem> problems;
+  for (const std::string& name : types) {
+    huggingface::WeightTable table = huggingface::weight_table(name);
+    json config = huggingface::config_of(table, whole);
+    problems = unsaid_by_type(plan, table, config);
+    if (problems.empty()) return {std::move(table), std::make_shared<const json>(std::move(config)), {}};
+    reasons.push_back(name + (problems.front().field.empty() ? "" : " (" + problems.front().field + ")"));
+  }
+  if (!type.empty()) throw InfeasibleError(problems);
+  throw InfeasibleError(Problem{plan.file, "model", "", "not implemented: no model type with a table of weights says this model: " + list_text(reasons),
+                                "--type NAME tells everything that one type cannot say"});
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,123 @@
+#include "models/huggingface/weight_table.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "models/base/presets.hpp"
+#include "models/base/text.hpp"
+#include "models/huggingface/facts.hpp"
+#include "models/huggingface/model_type.hpp"
+
+namespace tandem::huggingface {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kDeepest = 8;  // tables that stand behind one another
+
+/// An entry that is null removes the one below.
+void lay_over(json& entries, const json& own) {
+  for (const auto& [key, value] : own.items()) value.is_null() ? void(entries.erase(key)) : void(entries[key] = value);
+}
+
+/// A table laid over the one that it is like.
+json completed(const std::string& type, int depth) {
+  const std::string path = find_preset(kWeightsFolder, type);
+  if (path.empty() || depth > kDeepest)
+    throw ConfigError(Problem{"", "like", '"' + type + '"', "is no table of models/huggingface/weights", "name one that is there"});
+  json own = read_json(path);
+  if (!own.contains("like")) return own;
+  json table = completed(own["like"].get<std::string>(), depth + 1);
+  for (const auto& [key, value] : own.items())
+    if (value.is_object()) lay_over(table[key], value);
+    else table[key] = value;
+  return table;
+}
+
+/// A text, or an object whose key says how the rows lie: {"groups": [...], "transposed": true}.
+TensorRule rule_of(const std::string& parameter, const json& entry, const std::string& type) {
+  using Rows = TensorRule::Rows;
+  if (entry.is_string()) return {Rows::plain, false, {entry.get<std::string>()}};
+  TensorRule rule;
+  rule.transposed = entry.value("transposed", false);
+  for (const auto& [word, rows] : {std::pair{"plain", Rows::plain}, std::pair{"alternating", Rows::alternating}, std::pair{"groups", Rows::groups}})
+    if (entry.contains(word)) rule.rows = rows, rule.of = entry[word].get<std::vector<std::string>>();
+  const std::size_t n = rule.of.size();
+  const bool fits = n == 1 || (rule.rows == Rows::groups ? n == 3 : rule.rows == Rows::alternating && n >= 2);
+  if (!fits) throw ConfigError(Problem{"models/huggingface/weights/" + type + ".json", parameter, value_text(entry), "says no order of rows", "see models/huggingface/README.md"});
+  return rule;
+}
+
+/// The value at a dotted path; null where there is none.
+json at_path(const json& document, const std::string& path) {
+  std::string pointer = "/" + path;
+  std::replace(pointer.begin(), pointer.end(), '.', '/');
+  const json::json_pointer place(pointer);
+  return document.contains(place) ? document.at(place) : json();
+}
+
+class PlanNames final : public Names {
+ public:
+  explicit PlanNames(const json& plan) : plan_(plan) {}
+  json field(const std::string& path) override { return at_path(plan_, path); }
+  json fact(const std::string& name) override { unknown(name); }
+  /// layer_kinds(letters, letter, kind, other): one word a layer; `kind` where the plan's letters, which repeat, have `letter`.
+  json call(const std::string& name, const std::vector<json>& a) override {
+    if (name != "layer_kinds" || a.size() != 4) unknown(name);
+    const std::string letters = a[0], letter = a[1];
+    const auto layers = at_path(plan_, "model.num_layers").get<std::size_t>();
+    json kinds = json::array();
+    for (std::size_t i = 0; i < layers; ++i) kinds.push_back(letters[i % letters.size()] == letter.front() ? a[2] : a[3]);
+    return kinds;
+  }
+
+ private:
+  [[noreturn]] static void unknown(const std::string& name) {
+    throw ConfigError(Problem{"models/huggingface/weights", "config", name, "is no field of a plan", "write $model.FIELD"});
+  }
+  const json& plan_;
+};
+
+}  // namespace
+
+std::vector<std::string> types_with_weights() { return preset_names(kWeightsFolder); }
+
+WeightTable weight_table(const std::string& type) {
+  const std::vector<std::string> known = types_with_weights();
+  if (std::find(known.begin(), known.end(), type) == known.end())
+    throw ConfigError(Problem{"", "model_type", '"' + shortened(type) + '"', "has no table of the names of its weights",
+                              known.empty() ? "install Tandem's data, or set TANDEM_PRESETS" : "types with one are " + list_text(known)});
+  const json file = completed(type, 0);
+  WeightTable table{type, file.at("architecture"), file.value("prefix", ""), file.value("ignored", std::vector<std::string>()), {}, {}, {}};
+  for (const auto& [name, entry] : file.at("parameters").items()) table.parameters[name] = rule_of(name, entry, type);
+  for (const auto& [field, expression] : file.at("config").items()) table.config[field] = expression.get<std::string>();
+  const json differences = file.value("differences", json::object());
+  for (const auto& [id, entry] : differences.items())
+    table.differences.push_back({entry.at("name"), entry.value("instead", "left out"), entry.value("field", ""), entry.value("told", false), entry.at("when")});
+  return table;
+}
+
+json config_of(const WeightTable& table, const json& plan) {
+  PlanNames names(plan);
+  json config{{"architectures", {table.architecture}}, {"model_type", table.type}, {"bos_token_id", nullptr}, {"eos_token_id", nullptr},
+              {"pad_token_id", nullptr}};
+  for (const auto& [field, expression] : table.config) {
+    const json value = evaluate(expression, names);
+    if (value.is_null()) continue;
+    std::string pointer = "/" + field;
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    config[json::json_pointer(pointer)] = value;
+  }
+  return config;
+}
+
+std::vector<WeightDifference> weight_differences(const WeightTable& table, const json& config, const std::string& file) {
+  const ModelType type = model_type_of(config, file);
+  Facts facts(config, type.inner, *type.table, file, 0);
+  std::vector<WeightDifference> out;
+  for (const WeightDifference& d : table.differences)
+    if (facts.truth(d.when)) out.push_back(d);
+  return out;
+}
+
+}  // namespace tandem::huggingface

@@ -1,0 +1,55 @@
+#pragma once
+// The names that the weights of a transformers model type have in its files: a file of weights/, completed by those it is like.
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/base/json.hpp"
+
+namespace tandem::huggingface {
+
+/// Folder of the tables, for find_preset.
+inline constexpr const char* kWeightsFolder = "models/huggingface/weights";
+
+/// How one parameter of a plan is stored: in one tensor, or in several.
+struct TensorRule {
+  /// plain: rows of one tensor. alternating: row i is in tensor i % n. groups: rows of each key head's queries, then of its key and
+  /// value, from tensors of all queries, all keys and all values. One tensor in place of two or three has them below each other.
+  enum class Rows : std::uint8_t { plain, alternating, groups } rows = Rows::plain;
+  bool transposed = false;        ///< the file's columns are the parameter's rows
+  std::vector<std::string> of;    ///< names with {layer} and {expert}; with {expert} the parameter has all experts' rows
+};
+
+/// What weights of a configuration were trained with although the runtime computes something else.
+struct WeightDifference {
+  std::string name, instead;
+  std::string field;              ///< of the configuration; config_of() has the runtime's value. Empty: none
+  bool told = false;              ///< the weights are useful all the same
+  std::string when;               ///< expression on a configuration
+};
+
+struct WeightTable {
+  std::string type;               ///< model type: "qwen3"
+  std::string architecture;       ///< class in transformers
+  std::string prefix;             ///< of names; files that were saved without the head lack it
+  std::vector<std::string> ignored;               ///< endings of tensors that are no parameters
+  std::map<std::string, TensorRule> parameters;   ///< by the parameter's name, "layer." for any layer
+  std::map<std::string, std::string> config;      ///< field of config.json, dotted: expression on fields of a plan
+  std::vector<WeightDifference> differences;
+};
+
+/// Throws ConfigError, with the types that have one, where the type has no table.
+WeightTable weight_table(const std::string& type);
+
+/// Model types that have a table, sorted.
+std::vector<std::string> types_with_weights();
+
+/// A config.json for a plan (as to_json(plan) prints it). It says what the type can say: import it again to see what is missing.
+nlohmann::json config_of(const WeightTable& table, const nlohmann::json& plan);
+
+/// The differences that a configuration has. Throws ConfigError if a field of it, read from `file`, has a wrong kind.
+std::vector<WeightDifference> weight_differences(const WeightTable& table, const nlohmann::json& config, const std::string& file);
+
+}  // namespace tandem::huggingface

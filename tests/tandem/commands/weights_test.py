@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""Weights in Hugging Face's format: every mapped type begins with transformers' loss under every layout, and comes back byte for byte."""
+import json
+import pathlib
+import sys
+
+import tandem
+from tandem import SOURCE, WithFolder, changed, run, tandem_json
+
+sys.path.insert(0, str(SOURCE / "tests" / "fixtures"))
+import formula_weights as formula  # noqa: E402
+
+ORACLE = json.loads((SOURCE / "tests" / "fixtures" / "transformers_losses.json").read_text())
+LAYOUTS = {"one rank": {}, "tensor 2, pipeline 2": {"tensor": 2, "pipeline": 2},
+           "tensor 2, data 2, zero 3": {"tensor": 2, "data": 2, "zero_stage": 3}}
+LOSS, NORM = 1e-6, 1e-5  # relative; both sides compute in fp32
+
+
+class Weights(WithFolder):
+    def setUp(self):
+        super().setUp()
+        self.data = self.folder.file("tokens.bin", formula.llmc_tokens(formula.tokens()))
+
+    def model(self, name, folder=None, dtype="F32", tensors=None, config=True):
+        """A folder with the model's config.json and model.safetensors."""
+        folder = self.folder.path / (folder or name.replace(" ", "-"))
+        folder.mkdir(exist_ok=True)
+        if config:
+            (folder / "config.json").write_text(json.dumps(ORACLE[name]["config"]))
+        (folder / "model.safetensors").write_bytes(formula.safetensors(ORACLE[name]["shapes"] if tensors is None else tensors, dtype))
+        return folder
+
+    def plan(self, config, layout=(), file="plan.json", **training):
+        """Whose model is that of config.json, and whose one step reads all sequences."""
+        parallel = dict(layout)
+        ranks = parallel.get("tensor", 1) * parallel.get("pipeline", 1) * parallel.get("data", 1)
+        return self.folder.plan({"model": {"preset": str(config)}, "parallel": parallel,
+                                 "training": {"seq_length": formula.LENGTH, "micro_batch_size": 1, "global_batch_size": formula.SEQUENCES,
+                                              "precision": "fp32", "clip_grad": 0, "learning_rate": 0, "weight_decay": 0, **training},
+                                 "cluster": {"preset": "cpu-host", "devices": 1, "override": {"ranks_per_device": ranks}}}, file)
+
+    def train(self, plan, *more):
+        return run("train", plan, "--data", self.data, "--json", *more)
+
+    def first_step(self, plan, *more):
+        return tandem_json("train", plan, "--data", self.data, *more)["steps"][0]
+
+    def assert_near(self, found, wanted, tolerance, what):
+        self.assertLess(abs(found / wanted - 1), tolerance, f"{what}: {found} against {wanted}")
+
+    def test_every_type_begins_with_the_loss_of_transformers_under_every_layout(self):
+        for name, oracle in ORACLE.items():
+            folder = self.model(name)
+            for layout, parallel in LAYOUTS.items():
+                with self.subTest(model=name, layout=layout):
+                    step = self.first_step(self.plan(folder / "config.json", parallel), "--weights", folder)
+                    self.assert_near(step["loss"], oracle["loss"], LOSS, "loss")
+                    self.assert_near(step["grad_norm"], oracle["grad_norm"], NORM, "norm of the gradients")
+
+    def test_weights_come_back_byte_for_byte_from_every_layout(self):
+        for number, (name, oracle) in enumerate(ORACLE.items()):
+            layout = list(LAYOUTS.values())[number % len(LAYOUTS)]
+            with self.subTest(model=name, layout=layout):
+                folder, out, saved = self.model(name), self.folder.path / f"out{number}", self.path(f"saved{number}")
+                self.first_step(self.plan(folder / "config.json", layout), "--weights", folder, "--save", saved)
+                type_of = json.loads((folder / "config.json").read_text())["model_type"]
+                done = tandem_json("export", saved, "--out", out, "--type", type_of)
+                self.assertEqual(done["type"], type_of)
+                self.assertEqual(formula.read_safetensors((out / "model.safetensors").read_bytes()),
+                                 formula.read_safetensors((folder / "model.safetensors").read_bytes()))
+                again = self.plan(out / "config.json", file=f"again{number}.json")
+                self.assert_near(self.first_step(again, "--weights", out)["loss"], oracle["loss"], LOSS, "loss of the exported model")
+
+    def test_weights_are_read_in_16_bits_and_masters_keep_all_of_them(self):
+        for dtype in ("F16", "BF16"):
+            folder = self.model("gpt2", f"gpt2-{dtype}", dtype)
+            step = self.first_step(self.plan(folder / "config.json"), "--weights", folder)
+            self.assert_near(step["loss"], ORACLE["gpt2"]["loss"], LOSS, "loss, as all values are exact in 16 bits")
+        fine = lambda name, shape: [v + 2.0 ** -12 for v in formula.values(name, shape)]  # bf16 has no such values
+        folder, saved = self.model("llama"), self.path("narrow")
+        (folder / "model.safetensors").write_bytes(formula.safetensors(ORACLE["llama"]["shapes"], value=fine))
+        given = formula.read_safetensors((folder / "model.safetensors").read_bytes())
+        self.first_step(self.plan(folder / "config.json", {"data": 2, "zero_stage": 2}, precision="bf16"), "--weights", folder, "--save", saved)
+        for dtype, stored in (("fp32", "F32"), ("bf16", "BF16")):
+            out = self.folder.path / dtype
+            tandem_json("export", saved, "--out", out, *([] if dtype == "bf16" else ["--dtype", dtype]))
+            back = formula.read_safetensors((out / "model.safetensors").read_bytes())
+            self.assertEqual({t[0] for t in back.values()}, {stored})
+            self.assertEqual(json.loads((out / "config.json").read_text())["torch_dtype"], {"fp32": "float32", "bf16": "bfloat16"}[dtype])
+            if dtype == "fp32":
+                self.assertEqual(back, given)
+
+    def test_shards_bare_names_and_copies_of_a_tied_matrix_are_read_and_no_other_tensors(self):
+        shapes = ORACLE["gpt2"]["shapes"]
+        folder = self.model("gpt2")
+        plan = self.plan(folder / "config.json", {"tensor": 2})
+        bare = {name.removeprefix("transformer."): shape for name, shape in shapes.items()} | {"h.0.attn.bias": [1, 1, 32, 32]}
+        value = lambda name, shape: formula.values(name if name == "lm_head.weight" else "transformer." + name.removeprefix("transformer."), shape)
+        tied = lambda name, shape: value("transformer.wte.weight" if name == "lm_head.weight" else name, shape)
+        file = self.folder.file("bare.safetensors", formula.safetensors(bare, value=value))
+        self.assert_near(self.first_step(plan, "--weights", file)["loss"], ORACLE["gpt2"]["loss"], LOSS, "one file without its prefix")
+        twice = shapes | {"lm_head.weight": [formula.VOCAB, 32]}
+        file = self.folder.file("twice.safetensors", formula.safetensors(twice, value=tied))
+        self.assert_near(self.first_step(plan, "--weights", file)["loss"], ORACLE["gpt2"]["loss"], LOSS, "the matrix twice")
+        file = self.folder.file("untied.safetensors", formula.safetensors(twice, value=value))
+        code, _, err = self.train(plan, "--weights", file)
+        self.assertEqual(code, 3)
+        self.assertRegex(err, r"untied.safetensors: lm_head.weight = \[64, 32\]: is not equal to transformer.wte.weight")
+
+        saved, out = self.path("saved"), self.folder.path / "shards"
+        self.first_step(plan, "--weights", folder, "--save", saved)
+        done = tandem_json("export", saved, "--out", out, "--max-shard-size", "20 kB")
+        self.assertGreater(len(done["files"]), 3)
+        index = json.loads((out / "model.safetensors.index.json").read_text())
+        self.assertEqual(index["metadata"]["total_size"], done["bytes"])
+        together = {}
+        for name in done["files"]:
+            content = formula.read_safetensors((out / name).read_bytes())
+            self.assertTrue(all(index["weight_map"][t] == name for t in content))
+            self.assertTrue(len(content) == 1 or sum(len(t[2]) for t in content.values()) <= 20000)
+            together |= content
+        self.assertEqual(together, formula.read_safetensors((folder / "model.safetensors").read_bytes()))
+        for path in (out, out / "model.safetensors.index.json"):
+            self.assert_near(self.first_step(plan, "--weights", path)["loss"], ORACLE["gpt2"]["loss"], LOSS, "shards")
+        (out / done["files"][1]).unlink()
+        code, _, err = self.train(plan, "--weights", out)
+        self.assertEqual(code, 3)
+        self.assertIn(done["files"][1] + ": there is no such file", err)
+
+    def test_wrong_weights_are_refused_by_file_tensor_and_shape(self):
+        shapes = ORACLE["llama"]["shapes"]
+        key = "model.layers.1.self_attn.k_proj.weight"
+        folder = self.model("llama")
+        plan = self.plan(folder / "config.json")
+        other = {"missing": ({k: v for k, v in shapes.items() if k != key}, rf"model.safetensors: {key}: is missing: the plan's model wants \[16, 32\]"),
+                 "shape": (shapes | {key: [32, 16]}, rf"model.safetensors: {key} = \[32, 16\]: has another shape: the plan's model wants \[16, 32\]"),
+                 "unexpected": (shapes | {"model.layers.2.mlp.up_proj.weight": [48, 32]}, r"model.layers.2.mlp.up_proj.weight = \[48, 32\]: is unexpected")}
+        for what, (tensors, message) in other.items():
+            with self.subTest(what):
+                code, out, err = self.train(plan, "--weights", self.model("llama", "wrong", tensors=tensors))
+                self.assertEqual((code, out), (3, ""), err)
+                self.assertRegex(err, message)
+        content = formula.safetensors(shapes)
+        damaged = {"type": (content.replace(b'"dtype": "F32"', b'"dtype": "I32"', 1), r"I32: is no type that weights are read from"),
+                   "short": (content[:-4], r"ends behind the file, which is cut short"),
+                   "header": (content[:100], r"is cut short"),
+                   "no safetensors": (b"weights", r"is no safetensors file"),
+                   "json": (content[:8] + b"{{" + content[10:], r"its header is no JSON")}
+        for what, (data, message) in damaged.items():
+            with self.subTest(what):
+                code, out, err = self.train(plan, "--weights", self.folder.file("damaged.safetensors", data))
+                self.assertEqual((code, out), (3, ""), err)
+                self.assertRegex(err, message)
+        for what, path, message in (("nothing", self.path("none"), "there is no such file"), ("empty", self.folder.path, "has no model.safetensors")):
+            with self.subTest(what):
+                code, _, err = self.train(plan, "--weights", path)
+                self.assertEqual(code, 3)
+                self.assertIn(message, err)
+
+    def test_a_plan_of_another_model_than_the_weights_is_refused_by_field(self):
+        folder = self.model("llama")
+        for field, value in (("rms_norm_eps", 1e-5), ("rope_theta", 5e5), ("tie_word_embeddings", True)):
+            with self.subTest(field):
+                config = dict(ORACLE["llama"]["config"], **{field: value})
+                if field == "rope_theta":
+                    config["rope_parameters"] = {"rope_theta": value, "rope_type": "default"}
+                other = self.folder.file("config.json", json.dumps(config))
+                code, out, err = self.train(self.plan(other), "--weights", folder)
+                self.assertEqual((code, out), (3, ""), err)
+                self.assertRegex(err, r"plan.json: model\.(norm_epsilon|rope_theta|tie_embeddings) = \S+: the model of .*llama/config.json has")
+        untold = {"a type without a table": ({"model_type": "glm"}, 3, "glm"),
+                  "a model that no plan says": ({"model_type": "granite", "embedding_multiplier": 12.0}, 3, "granite"),
+                  "other bounds": ({"rope_parameters": {"rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 2.0,
+                                                        "high_freq_factor": 4.0, "original_max_position_embeddings": 16}}, 4, "other bounds"),
+                  "quantized": ({"quantization_config": {"bits": 4}}, 4, "quantized")}
+        for what, (fields, wanted, message) in untold.items():
+            with self.subTest(what):
+                config = folder / "config.json"
+                config.write_text(json.dumps(dict(ORACLE["llama"]["config"], **fields)))
+                code, out, err = self.train(self.plan(config), "--weights", folder)
+                self.assertEqual((code, out), (wanted, ""), err)
+                self.assertIn(message, err)
+                self.assertIn("mixtral" if what == "a type without a table" else "", err)
+
+    def test_what_is_computed_otherwise_is_told_and_exported_as_it_was_computed(self):
+        folder, saved, out = self.model("gpt_neox"), self.path("saved"), self.folder.path / "out"
+        (folder / "config.json").write_text(json.dumps(dict(ORACLE["gpt_neox"]["config"], hidden_act="gelu", is_decoder=True)))
+        code, _, err = self.train(self.plan(folder / "config.json"), "--weights", folder, "--save", saved)
+        self.assertEqual(code, 0, err)
+        self.assertIn("GELU with the error function: the runtime computes GELU's tanh form", err)
+        tandem_json("export", saved, "--out", out, "--config", folder)
+        config = json.loads((out / "config.json").read_text())
+        self.assertEqual((config["hidden_act"], config["is_decoder"], config["torch_dtype"]), ("gelu_new", True, "float32"))
+
+    def test_exports_choose_a_type_that_says_the_plan_and_refuse_the_others(self):
+        for name in ORACLE:
+            folder, saved = self.model(name), self.path("saved-" + name.replace(" ", "-"))
+            self.first_step(self.plan(folder / "config.json"), "--weights", folder, "--save", saved)
+            chosen = tandem_json("export", saved, "--out", self.folder.path / ("out-" + name))["type"]
+            self.assertEqual(chosen, "llama" if name == "phi3" else name.split()[0], name)  # the first type that says it
+        for type_name, reason in (("llama", r'model.qk_norm = "head": type llama cannot say it: it has "none"'), ("gpt2", r"type gpt2 does not say the plan's model: not implemented: another activation"),
+                                  ("glm", r"has no table of the names of its weights; types with one are .*qwen3_moe")):
+            with self.subTest(type_name):
+                code, _, err = run("export", self.path("saved-qwen3"), "--out", self.path("other"), "--type", type_name)
+                self.assertEqual(code, 3 if type_name == "glm" else 4, err)
+                self.assertRegex(err, reason)
+                self.assertFalse(pathlib.Path(self.path("other")).exists())
+        capped = self.plan(self.folder.path / "qwen3" / "config.json")
+        capped = changed(json.loads(pathlib.Path(capped).read_text()), **{"model.logit_soft_cap": 30})
+        self.first_step(self.folder.plan(capped), "--save", self.path("capped"))
+        code, _, err = run("export", self.path("capped"), "--out", self.path("other"))
+        self.assertEqual(code, 4)
+        self.assertRegex(err, r"no model type with a table of weights says this model: .*qwen3 \(model.logit_soft_cap\)")
+
+    def test_command_lines_and_places_that_make_no_sense_are_refused(self):
+        folder, saved = self.model("qwen2"), self.path("saved")
+        plan = self.plan(folder / "config.json")
+        self.first_step(plan, "--weights", folder, "--save", saved)
+        code, _, err = self.train(plan, "--weights", folder, "--resume", saved)
+        self.assertEqual(code, 2)
+        self.assertIn("--weights: is for a new run", err)
+        full = self.folder.path / "full"
+        full.mkdir()
+        (full / "notes").write_text("mine")
+        for out, more, wanted, message in ((full, [], 3, "is a folder with files in it"), (self.data, [], 3, "exists"),
+                                           (self.path("new"), ["--max-shard-size", "many"], 2, "--max-shard-size"),
+                                           (self.path("new"), ["--dtype", "fp8"], 2, "--dtype")):
+            code, _, err = run("export", saved, "--out", out, *more)
+            self.assertEqual(code, wanted, err)
+            self.assertIn(message, err)
+        self.assertEqual([p.name for p in full.iterdir()], ["notes"])
+        self.assertEqual([p.name for p in self.folder.path.iterdir() if ".new" in p.name], [])
+        code, _, err = run("export", self.data, "--out", self.path("new"))
+        self.assertEqual(code, 3)
+        self.assertIn("is not a checkpoint", err)
+
+    def test_a_number_beyond_fp16_is_not_exported_in_it(self):
+        folder, saved = self.model("llama"), self.path("saved")
+        large = lambda name, shape: [1e5 if name == "model.norm.weight" else v for v in formula.values(name, shape)]
+        (folder / "model.safetensors").write_bytes(formula.safetensors(ORACLE["llama"]["shapes"], value=large))
+        self.first_step(self.plan(folder / "config.json"), "--weights", folder, "--save", saved)
+        code, _, err = run("export", saved, "--out", self.path("out"), "--dtype", "fp16")
+        self.assertEqual(code, 3)
+        self.assertRegex(err, r"--dtype = F16: model.norm.weight has 100000.*beyond this type")
+        self.assertFalse(pathlib.Path(self.path("out")).exists())
+
+
+if __name__ == "__main__":
+    tandem.main()
