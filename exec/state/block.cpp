@@ -42,7 +42,7 @@ std::vector<HeldBlock> held_blocks(const RankState& rank, std::string_view name)
     for (const Param& p : rank.program->params) add_blocks({&p, 0, p.used(rank.seat.share_of(p)), p.offset}, rank, blocks);
     return blocks;
   }
-  for (const ParamPiece& p : param_pieces(*rank.program, rank.seat)) add_blocks(stretch_of(p, name), rank, blocks);
+  for (const ParamPiece& p : param_pieces(*rank.program, rank.seat, name == "weights")) add_blocks(stretch_of(p, name), rank, blocks);
   return blocks;
 }
 
@@ -50,7 +50,7 @@ std::vector<HeldBlock> counted_blocks(const RankState& rank, std::string_view na
   ShardCoords seat = rank.seat;
   seat.norm_over_world = true;
   std::vector<HeldBlock> blocks;
-  for (const ParamPiece& p : param_pieces(*rank.program, seat))
+  for (const ParamPiece& p : param_pieces(*rank.program, seat, name == "weights"))
     if (p.counted) add_blocks(stretch_of(p, name), rank, blocks);
   return blocks;
 }

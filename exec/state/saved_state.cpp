@@ -43,6 +43,9 @@ std::map<std::int32_t, const Param*> first_copies(std::span<const RankState> ran
   return params;
 }
 
+/// Whether a buffer holds anything of a parameter: optimizers keep no states of frozen ones.
+bool keeps(const std::string& buffer, const Param& p) { return buffer == kWeights || !p.frozen; }
+
 [[noreturn]] void refuse(const SavedState& state, const std::string& field, const std::string& value, const std::string& reason) {
   throw ConfigError(Problem{state.file(), field, value, reason, "resume with the model and the optimizer that were trained"});
 }
@@ -117,21 +120,20 @@ std::vector<SavedTensor> kept_tensors(std::span<const RankState> ranks, const Pl
   const auto params = first_copies(ranks);
   for (const std::string& buffer : kept_buffers(ranks))
     for (const auto& [index, p] : params)
-      all.push_back({buffer, p->name, kept_type(plan, buffer), p->full_rows, p->full_cols, {}});
+      if (keeps(buffer, *p)) all.push_back({buffer, p->name, kept_type(plan, buffer), p->full_rows, p->full_cols, {}});
   return all;
 }
 
 void restore_state(std::span<const RankState> ranks, const Plan& plan, const SavedState& state) {
   const std::vector<SavedTensor> wanted = kept_tensors(ranks, plan);
-  const auto params = first_copies(ranks);
+  std::map<std::string, const Param*> params;
+  for (const auto& [index, p] : first_copies(ranks)) params.emplace(p->name, p);
   const auto saved = named(state);
   const Places places = places_of(ranks, plan, kept_buffers(ranks));
   require_no_other(state, wanted);
   std::vector<Wanted> parts;
-  auto param = params.begin();
   for (const SavedTensor& t : wanted) {
-    const Param& p = *param->second;
-    if (++param == params.end()) param = params.begin();
+    const Param& p = *params.at(t.name);
     const auto found = saved.find({t.buffer, t.name});
     if (found == saved.end()) refuse(state, field_of(t), "", "is missing");
     const SavedTensor& has = state.tensors()[found->second];

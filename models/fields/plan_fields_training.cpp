@@ -181,6 +181,36 @@ std::vector<PlanField> memory_fields() {
   };
 }
 
+/// Printed only where there are adapters, so that other plans read as if there were none.
+PlanField of_adapters(PlanField f) {
+  f.write = [write = std::move(f.write)](const Plan& p) { return p.training.lora.here() ? write(p) : nlohmann::json(); };
+  return f;
+}
+
+std::vector<PlanField> adapter_fields() {
+  PlanField targets{"training.lora.targets",
+                    "Matrices with an adapter; qkv is that of queries, keys and values, fc1 that of gate and up.",
+                    "all four",
+                    false,
+                    {},
+                    {},
+                    [] {
+                      return nlohmann::json{{"type", "array"}, {"uniqueItems", true}, {"items", schema_of_choice(kAdapterTargets)}};
+                    }};
+  targets.read = [](const nlohmann::json& v, Plan& p) { return read_choices(v, kAdapterTargets, p.training.lora.targets); };
+  targets.write = [](const Plan& p) { return nlohmann::json(p.training.lora.targets); };
+  return {
+      of_adapters(integer({"training.lora.rank",
+                           "Columns between the two matrices of an adapter (LoRA). Above 0 only adapters are trained: all parameters of the "
+                           "model are frozen, with no gradient and no optimizer state."},
+                          AT(training.lora.rank), {0, kMaxHidden})
+                      .otherwise("0: no adapters, everything is trained")),
+      of_adapters(number({"training.lora.alpha", "alpha / rank is the factor of what an adapter adds."}, AT(training.lora.alpha), {0, 1e6, true, false})
+                      .otherwise("training.lora.rank: a factor of 1")),
+      of_adapters(std::move(targets)),
+  };
+}
+
 std::vector<PlanField> optimizer_fields() {
   return {
       choice({"training.optimizer", "Update rule."}, AT(training.optimizer.kind)),
@@ -249,6 +279,7 @@ std::vector<PlanField> training_fields() {
   append(all, precision_fields());
   append(all, rounding_fields());
   append(all, memory_fields());
+  append(all, adapter_fields());
   append(all, optimizer_fields());
   append(all, run_fields());
   return all;

@@ -28,10 +28,11 @@ bool counts(const Param& p, const ShardUnit& unit, const ShardCoords& seat) {
 
 }  // namespace
 
-std::vector<ParamPiece> param_pieces(const Program& program, const ShardCoords& seat) {
+std::vector<ParamPiece> param_pieces(const Program& program, const ShardCoords& seat, bool frozen) {
   std::vector<ParamPiece> pieces;
   auto p = program.params.begin();
   for (const ShardUnit& unit : program.units) {
+    if (unit.frozen && !frozen) break;  // frozen units come last
     const Part part = part_of(unit, seat);
     for (; p != program.params.end() && p->offset < unit.offset + unit.elements; ++p) {
       const std::int64_t begin = std::max(part.begin, p->offset);

@@ -130,6 +130,7 @@ struct Param {
   bool vocabulary = false;     ///< one row for each word; local rows at or beyond full_rows are padding
   /// Above 0: w -= sign_step * sign(gradient) replaces the optimizer's update, and gradient norms skip it.
   double sign_step = 0;
+  bool frozen = false;         ///< not trained: it has weights, but no gradient and no optimizer state
 
   std::int64_t elements() const { return rows * cols; }
   /// Elements of tensor rank r's share that belong to the model; padding follows them.
@@ -157,6 +158,7 @@ struct ShardUnit {
   std::int64_t shards = 1;                    ///< equal parts
   std::int64_t shard_offset = 0;              ///< start of the rank's part in its sharded buffers
   Replication replication = Replication::data;
+  bool frozen = false;                        ///< its parameters are not trained; such units come last
   std::int64_t shard_elements() const { return elements / shards; }
 };
 
@@ -190,7 +192,8 @@ struct ShardCoords {
 };
 
 /// The parts of `program`'s parameters that the rank in `seat` updates, in order: with ZeRO its shards of the units, else all.
-std::vector<ParamPiece> param_pieces(const Program& program, const ShardCoords& seat);
+/// `frozen`: also the parts that it holds of frozen parameters, whose `gradient` and `state` mean nothing.
+std::vector<ParamPiece> param_pieces(const Program& program, const ShardCoords& seat, bool frozen = false);
 
 /// The step of a whole plan.
 struct TaskGraph {

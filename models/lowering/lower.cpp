@@ -43,6 +43,8 @@ BlockTemplates block_templates(const Shapes& s, bool always_first, TemplateLibra
   t.again = s.early_stop ? library.add(block_recompute(s)) : t.forward;
   t.backward = backward(s.defer_weights ? BackwardPart::input : BackwardPart::whole);
   if (s.defer_weights) t.weights = backward(BackwardPart::weights);
+  if (s.adapters.here() && s.kind.index() == s.kinds.front().index())
+    t.backward_end = pair(library, always_first, [&](bool first) { return block_backward(s, {first, BackwardPart::whole, true}); });
   return t;
 }
 
@@ -102,7 +104,7 @@ Templates make_templates(const Shapes& s, const TemplateChoice& choice, Template
     }
   }
   t.embed_forward = library.add(embed_forward(s));
-  t.embed_backward = pair(library, always_first, [&](bool first) { return embed_backward(s, first); });
+  if (!s.adapters.here()) t.embed_backward = pair(library, always_first, [&](bool first) { return embed_backward(s, first); });
   Shapes last = s.decoder_layers > 0 ? s.decoder() : s;
   if (choice.evaluation) last.mtp = 0;
   if (last.mtp > 0) t.mtp = mtp_templates(last, always_first, library);

@@ -23,8 +23,8 @@ void count_host_operations(TaskGraph& graph, const HostOperations& of_stack) {
   for (const Program& p : graph.programs)
     for (const Instance& i : p.instances) {
       std::int64_t& most = parameters[i.tmpl.index()];
-      const auto continued = std::count_if(p.params.begin(), p.params.end(), [](const Param& q) { return q.continues; });
-      most = std::max(most, static_cast<std::int64_t>(p.params.size()) - continued);
+      const auto whole = [](const Param& q) { return !q.continues && !q.frozen; };
+      most = std::max<std::int64_t>(most, std::count_if(p.params.begin(), p.params.end(), whole));
     }
   for (std::size_t t = 0; t < graph.templates.size(); ++t)
     for (Task& task : graph.templates[t].tasks) {

@@ -1,5 +1,5 @@
 #pragma once
-// Parameters that one token uses, as publishers of mixtures of experts count them.
+// Parameters that one token uses, as publishers of mixtures of experts count them; parameters that are trained.
 
 #include <cstdint>
 
@@ -14,5 +14,8 @@ std::int64_t active_parameters(const ModelSpec& model);
 
 /// Whether a token uses fewer parameters than there are.
 inline bool has_active_parameters(const ModelSpec& model) { return model.moe.num_experts > 0; }
+
+/// Parameters of the plan's adapters, which alone are trained. 0 where the plan has none: all parameters are trained.
+std::int64_t trained_in_adapters(const Plan& plan);
 
 }  // namespace tandem

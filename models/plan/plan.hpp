@@ -1,8 +1,6 @@
 #pragma once
-// The plan: which model is trained, how it is split, with which settings, on which cluster. An immutable value
-// that simulator and runtime interpret. Parsing and validation: plan_parse.cpp; derived counts: plan_derived.cpp.
+// The plan: the model, its split over ranks, its settings and its cluster. An immutable value. Parsing: plan_parse.cpp.
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -13,6 +11,7 @@
 #include "models/base/dtype.hpp"
 #include "models/base/error.hpp"
 #include "models/base/units.hpp"
+#include "models/plan/adapters.hpp"
 #include "models/plan/layer_kind.hpp"
 #include "models/plan/loss_scale.hpp"
 #include "models/plan/perturbation.hpp"
@@ -348,6 +347,7 @@ struct TrainingSpec {
   bool launch_blocking = false;          ///< a launch returns when the device has run it, so the host never runs ahead
   bool expandable_segments = false;      ///< PyTorch's allocator extends segments instead of allocating new ones
   Dropout dropout;
+  AdapterSpec lora;                      ///< what is trained instead of the model's own parameters
   OptimizerSpec optimizer;
   BatchRampup batch_rampup;
   double clip_grad = 1.0;                ///< 0: off

@@ -35,6 +35,7 @@ void append(Words& words, const OffloadSpec& x);
 void append(Words& words, const DTypes& x);
 void append(Words& words, const Dropout& x);
 void append(Words& words, const LearningRate& x);
+void append(Words& words, const AdapterSpec& x);
 void append(Words& words, const OptimizerSpec& x);
 void append(Words& words, const BatchRampup& x);
 void append(Words& words, const LossScale& x);
@@ -108,6 +109,11 @@ void append(Words& words, const LearningRate& x) {
   all(words, peak, minimum, decay, unit, warmup, decay_over, decay_start, power);
 }
 
+void append(Words& words, const AdapterSpec& x) {
+  const auto& [rank, alpha, targets] = x;
+  all(words, rank, alpha, targets);
+}
+
 void append(Words& words, const OptimizerSpec& x) {
   const auto& [kind, rate, beta1, beta2, epsilon, decay, momentum] = x;
   all(words, kind, rate, beta1, beta2, epsilon, decay, momentum);
@@ -149,10 +155,10 @@ void append_words(Words& words, const ParallelSpec& x) {
 void append_words(Words& words, const TrainingSpec& x) {
   const auto& [sequence, decoder_sequence, micro_batch, batch, precision, dtypes, loss_scale, stochastic, recompute, layers,
                modules, products, narrow_inputs, early_stop, flash, kernel, fusion, graphs, deterministic, fill, blocking,
-               expandable, dropout, optimizer, rampup, clip, seed, steps, name, notes] = x;
+               expandable, dropout, lora, optimizer, rampup, clip, seed, steps, name, notes] = x;
   all(words, sequence, decoder_sequence, micro_batch, batch, precision, dtypes, loss_scale, stochastic, recompute, layers, modules,
       products, narrow_inputs, early_stop, flash, kernel, fusion, graphs, deterministic, fill, blocking, expandable, dropout,
-      optimizer, rampup, clip, seed, steps);
+      lora, optimizer, rampup, clip, seed, steps);
 }
 
 void append_words(Words& words, const PlanStack& x) {

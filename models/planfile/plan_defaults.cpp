@@ -203,6 +203,12 @@ void fill_recompute(TrainingSpec& t, const Given& given) {
   t.recompute_modules.clear();
 }
 
+void fill_adapters(AdapterSpec& a, const Filler& fill) {
+  if (!a.here()) return;
+  fill.set("training.lora.alpha", a.alpha, static_cast<double>(a.rank));
+  fill.set("training.lora.targets", a.targets, std::vector<std::string>(kAdapterTargets.begin(), kAdapterTargets.end()));
+}
+
 /// The published recipe of LLaMA models has no dropout (arXiv 2302.13971, 2307.09288), whatever a framework's default is.
 Given with_family_recipe(const Plan& plan, const Given& in_file) {
   Given given = in_file;
@@ -235,6 +241,7 @@ void fill_defaults(Plan& plan, const Given& in_file) {
   fill_types(plan.training, fill);
   fill_chunks(plan, fill);
   fill_recompute(plan.training, given);
+  fill_adapters(plan.training.lora, fill);
   fill_transfers(plan, fill);
   fill_split(plan);
   // An unknown stack is refused later, with all that is wrong.

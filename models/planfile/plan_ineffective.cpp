@@ -126,6 +126,8 @@ std::vector<Ineffective> table(const Plan& p) {
        "a dropout follows the last product (training.dropout.hidden), whose mask is kept and drawn again (training.fusion)"},
       {"training.recompute_early_stop", p.training.recompute == Recompute::full && norm_comes_last,
        "a norm follows the last product (model.norm_placement), which keeps what it reads"},
+      {"training.lora.alpha", !p.training.lora.here(), "training.lora.rank is 0"},
+      {"training.lora.targets", !p.training.lora.here(), "training.lora.rank is 0"},
       {"training.attention_kernel", !p.training.flash_attention, "training.flash_attention is false"},
       {"training.fill_uninitialized_memory", !p.training.deterministic, "training.deterministic is false"},
       {"training.fill_uninitialized_memory", p.training.deterministic && !p.training.fusion.allocates_by_dispatcher,

@@ -146,6 +146,34 @@ std::vector<Gap> t5_gaps(const Plan& p) {
   };
 }
 
+/// What adapters stand beside.
+std::vector<Gap> adapter_gaps(const Plan& p) {
+  if (!p.training.lora.here()) return {};
+  const ModelSpec& m = p.model;
+  const ParallelSpec& q = p.parallel;
+  const DTypes& types = p.training.dtypes;
+  const std::string_view without = "adapters (training.lora) without it: false";
+  const std::string_view wide = "adapters (training.lora) in types of at least 16 bits: training.precision bf16";
+  return {
+      {"model.family", m.family == Family::bert || m.family == Family::t5, "adapters (training.lora) in decoders: gpt, llama or bloom"},
+      {"model.moe.num_experts", m.moe.num_experts > 0, "adapters (training.lora) of dense models: 0"},
+      {"model.latent.kv_rank", m.latent.kv_rank > 0, "adapters (training.lora) without latent attention: 0"},
+      {"model.indexer.heads", m.indexer.heads > 0, "adapters (training.lora) without an indexer: 0"},
+      {"model.recurrence.heads", m.recurrence.heads > 0, "adapters (training.lora) without recurrences: 0"},
+      {"model.mtp.num_layers", m.mtp.num_layers > 0, "adapters (training.lora) without multi-token prediction: 0"},
+      {"model.sublayers", m.sublayers.find_first_not_of('b') != std::string::npos,
+       "adapters (training.lora) in layers with attention and an MLP: b"},
+      {"parallel.schedule", splits_backward(q.schedule),
+       "adapters (training.lora) with whole backward passes: gpipe, 1f1b, interleaved or breadth-first"},
+      {"parallel.tensor_overlap", q.tensor_overlap, without},
+      {"parallel.offload.optimizer", q.offload.optimizer, without},
+      {"parallel.offload.parameters", q.offload.parameters, without},
+      {"training.recompute_products", p.training.recompute_products, without},
+      {"training.dtypes.compute", bits(types.compute) < 16, wide},
+      {"training.dtypes.weights", bits(types.weights) < 16, wide},
+  };
+}
+
 std::vector<Gap> parallel_gaps(const Plan& p) {
   const ParallelSpec& q = p.parallel;
   const bool grouped = q.zero_stage > 0 && q.zero_group > 0 && q.zero_group < q.data;
@@ -214,7 +242,7 @@ Problem not_implemented(const Plan& plan, const Gap& gap) {
 Problems lowering_gaps(const Plan& plan) {
   Problems problems;
   for (const auto& gaps : {model_gaps(plan), indexer_gaps(plan), mixer_gaps(plan), mtp_gaps(plan), t5_gaps(plan),
-                           parallel_gaps(plan), step_gaps(plan)}) {
+                           adapter_gaps(plan), parallel_gaps(plan), step_gaps(plan)}) {
     for (const Gap& g : gaps) {
       if (g.open) problems.push_back(not_implemented(plan, g));
     }

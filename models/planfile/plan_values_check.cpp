@@ -110,6 +110,11 @@ void check_rampup(const Plan& p, const Reporter& fail) {
   }
 }
 
+void check_adapters(const Plan& p, const Reporter& fail) {
+  if (p.training.lora.here() && p.training.lora.targets.empty())
+    fail("training.lora.targets", "names no matrix, so nothing is trained", "leave it out for all four, or name qkv, proj, fc1 or fc2");
+}
+
 void check_stack_name(const Plan& p, Problems& problems) {
   if (is_stack(p.stack.name)) return;
   Problem unknown = unknown_preset("models/stacks", p.stack.name, "stack");
@@ -200,6 +205,7 @@ void check_values(const Plan& p, Problems& problems) {
   check_loss_scale(p, fail);
   check_learning_rate(p, fail);
   check_rampup(p, fail);
+  check_adapters(p, fail);
   check_stack_name(p, problems);
 }
 

@@ -31,6 +31,12 @@ inline std::string active_text(const ModelSpec& model) {
   return count_text(active) + " active of a token, " + count_text(active - embedding) + " without the embedding";
 }
 
+/// ", of adapters 20,185,088, which alone are trained": only for a plan with adapters.
+inline std::string adapters_text(const Plan& plan) {
+  const std::int64_t adapters = trained_in_adapters(plan);
+  return adapters > 0 ? ", of adapters " + count_text(adapters) + ", which alone are trained" : "";
+}
+
 /// A remark for chips that hold several devices, else empty.
 inline std::string device_text(const Plan& plan) {
   return plan.cluster.generation.starts_with("trainium") ? " (a device is a NeuronCore, not a chip)" : "";

@@ -102,6 +102,7 @@ std::string to_json(const Prediction& p, const Plan& plan) {
   if (p.perturbation) out["perturbation"] = perturbation_json(*p.perturbation, p.step_time);
   out["ranks"] = p.ranks;
   if (has_active_parameters(plan.model)) out["active_parameters"] = active_parameters(plan.model);
+  if (const std::int64_t adapters = trained_in_adapters(plan); adapters > 0) out["trained_parameters"] = adapters;
   out["roles"] = json::array();
   for (const RolePrediction& r : p.roles) out["roles"].push_back(role_json(r));
   if (p.measured_products) out["measured_products"] = products_json(*p.measured_products);

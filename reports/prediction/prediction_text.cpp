@@ -21,7 +21,7 @@ std::string counted(std::size_t n, const std::string& what) { return std::to_str
 std::string headline(const Prediction& p, const Plan& plan) {
   const std::string active = has_active_parameters(plan.model) ? " (" + active_text(plan.model) + ")" : "";
   const std::string parameters = count_text(count_parameters(plan.model, plan.model.vocab_size).total) + " parameters" + active;
-  return stack_text(plan) + "\n" + title(plan) + ", " + parameters + ": " + degrees(plan) + ", " + count_text(p.ranks) +
+  return stack_text(plan) + "\n" + title(plan) + ", " + parameters + adapters_text(plan) + ": " + degrees(plan) + ", " + count_text(p.ranks) +
          " ranks in " + counted(p.roles.size(), "role") + " on " + plan.cluster.preset +
          device_text(plan) + ", global batch " + count_text(plan.training.global_batch_size) + " x " + count_text(plan.training.seq_length) +
          " tokens\n";

@@ -75,6 +75,7 @@ std::string to_json_text(const Plan& plan, const DerivedRanks& derived, const Pa
               {"stack_notes", plan.stack.facts.notes},
               {"not_implemented", not_implemented(plan)}};
   if (has_active_parameters(plan.model)) out["active_parameters"] = active_parameters(plan.model);
+  if (const std::int64_t adapters = trained_in_adapters(plan); adapters > 0) out["trained_parameters"] = adapters;
   return out.dump(2) + "\n";
 }
 
@@ -111,6 +112,8 @@ std::string summary(const Plan& plan, const DerivedRanks& derived, const Paramet
   out += line("vocabulary, padded", count_text(plan.padded_vocab_size()));
   out += line("parameters", count_text(p.total) + " (" + count_text(p.total_padded) + " with the padded vocabulary)");
   if (has_active_parameters(plan.model)) out += line("", active_text(plan.model));
+  if (const std::int64_t adapters = trained_in_adapters(plan); adapters > 0)
+    out += line("", count_text(adapters) + " of adapters, which alone are trained");
   out += line("  per layer", count_text(p.per_layer));
   out += line("  embedding", count_text(p.embedding));
   out += line("  head", count_text(p.head));

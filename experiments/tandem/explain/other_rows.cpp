@@ -59,6 +59,15 @@ std::vector<Row> other_rows() {
                 count_text(active_parameters(c.plan.model) - count.embedding) + " active without the embedding";
        },
        RangeKind::exact, {}},
+      {"trained_parameters", "parameters of all adapters: rank x (rows + columns) of each matrix that has one",
+       [](const ExplainedCase& c, std::size_t) {
+         const AdapterSpec& lora = c.plan.training.lora;
+         std::string targets;
+         for (const std::string& t : lora.targets) targets += (targets.empty() ? "" : ", ") + t;
+         return "rank " + std::to_string(lora.rank) + "; matrices " + targets + "; " + std::to_string(c.plan.model.num_layers) +
+                " layers";
+       },
+       RangeKind::exact, {}},
       {"roles", "classes of ranks with the same program, neighbours and links, in order of their first rank", count_of_roles, RangeKind::exact, {}},
       {"roles[]", "one class of ranks that cannot be told apart", count_of_roles, RangeKind::exact, {}},
       {"coords", "place of the role's first rank on each axis of the mesh",

@@ -58,7 +58,8 @@ std::string rate_text(double bytes_per_s) {
 
 std::string headline(const Plan& plan) {
   const std::string active = has_active_parameters(plan.model) ? ", " + active_text(plan.model) : "";
-  return stack_text(plan) + "\n" + title(plan) + active + ", on " + plan.cluster.preset + device_text(plan) + ": " + degrees(plan) + "\n";
+  return stack_text(plan) + "\n" + title(plan) + active + adapters_text(plan) + ", on " + plan.cluster.preset + device_text(plan) + ": " +
+         degrees(plan) + "\n";
 }
 
 std::string step_text(const Option& o) {

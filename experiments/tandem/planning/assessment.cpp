@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "experiments/tandem/base/prepared_plan.hpp"
+#include "models/plan/active_parameters.hpp"
 #include "models/base/quantity.hpp"
 #include "models/graph/segments.hpp"
 #include "sim/result/simulate.hpp"
@@ -48,8 +49,10 @@ double Assessment::checkpoint_bytes() const {
   const auto& types = plan.training.dtypes;
   const int moments = plan.training.optimizer.kind == OptimizerKind::sgd ? 1 : 2;
   const int master = types.master == types.weights ? 0 : bits(types.master);
-  const int each = bits(types.weights) + master + moments * bits(types.optimizer_state);
-  return static_cast<double>(count_parameters(plan.model, plan.model.vocab_size).total) * each / 8;
+  const auto all = static_cast<double>(count_parameters(plan.model, plan.model.vocab_size).total);
+  const auto adapters = static_cast<double>(trained_in_adapters(plan));
+  const double trained = adapters > 0 ? adapters : all;
+  return ((all + adapters) * bits(types.weights) + trained * (master + moments * bits(types.optimizer_state))) / 8;
 }
 
 std::int64_t needed_on_device(const Prediction& prediction, std::int64_t ranks_per_device) {

@@ -89,12 +89,12 @@ void take_least(LayerFloor& out, const Passes& p, bool first) {
   least(out.forward, of.forward), least(out.backward, of.backward), least(out.again, of.again), least(out.back, of.back);
 }
 
-/// The fewest parameter elements of any layer. "layer3.qkv.weight" belongs to layer 3.
-std::int64_t least_elements(const Program& program, std::int64_t layers) {
+/// The fewest parameter elements of any layer, of all or of trained parameters. "layer3.qkv.weight" belongs to layer 3.
+std::int64_t least_elements(const Program& program, std::int64_t layers, bool frozen) {
   std::vector<std::int64_t> of(static_cast<std::size_t>(layers), 0);
   for (const Param& p : program.params)
     for (std::size_t l = 0; l < of.size(); ++l)
-      if (p.name.starts_with("layer" + std::to_string(l) + ".")) of[l] += p.elements();
+      if ((frozen || !p.frozen) && p.name.starts_with("layer" + std::to_string(l) + ".")) of[l] += p.elements();
   return *std::min_element(of.begin(), of.end());
 }
 
@@ -130,7 +130,8 @@ LayerFloor FloorTable::read(const Plan& small) const {
   for (std::size_t l = 0; l < layers.size(); ++l) take_least(out, layers[l], l == 0);
   out.kept = std::max<std::int64_t>(0, kept);
   out.output = std::max<std::int64_t>(0, output);
-  out.elements = least_elements(program, small.model.total_layers());
+  out.elements = least_elements(program, small.model.total_layers(), true);
+  out.trained = least_elements(program, small.model.total_layers(), false);
   return out;
 }
 
@@ -152,7 +153,7 @@ const LayerFloor& FloorTable::of(const Plan& plan) {
     const LayerFloor other = read(kinds.back());
     for (auto part : {&LayerFloor::forward, &LayerFloor::backward, &LayerFloor::again, &LayerFloor::back, &LayerFloor::embedding,
                       &LayerFloor::head, &LayerFloor::module_forward, &LayerFloor::module_backward, &LayerFloor::elements,
-                      &LayerFloor::kept, &LayerFloor::output})
+                      &LayerFloor::trained, &LayerFloor::kept, &LayerFloor::output})
       (*floor).*part = std::min((*floor).*part, other.*part);
   }
   return *known_.emplace(std::move(key), std::move(floor)).first->second;
@@ -252,9 +253,10 @@ std::int64_t memory_floor(const Plan& plan, const LayerFloor& layer, const Devic
   const auto bytes = [](DType t, std::int64_t n) { return n * bits(t) / 8; };
   const auto held = [&](std::int64_t n, int from) { return z.zero_stage >= from ? n / shards : n; };
   const std::int64_t elements = most_layers(plan) * layer.elements;
-  std::int64_t weights = held(bytes(d.weights, elements), 3), gradients = held(bytes(d.gradients, elements), 2);
-  std::int64_t kept = (d.master == d.weights ? 0 : bytes(d.master, elements)) +
-                      states(plan.training.optimizer.kind, plan.training.optimizer.momentum) * bytes(d.optimizer_state, elements);
+  const std::int64_t trained = most_layers(plan) * layer.trained;
+  std::int64_t weights = held(bytes(d.weights, elements), 3), gradients = held(bytes(d.gradients, trained), 2);
+  std::int64_t kept = (d.master == d.weights ? 0 : bytes(d.master, trained)) +
+                      states(plan.training.optimizer.kind, plan.training.optimizer.momentum) * bytes(d.optimizer_state, trained);
   kept = held(kept, 1);
   if (q.offload.optimizer) kept = gradients = 0;
   if (q.offload.parameters) weights = gradients = kept = 0;

@@ -21,6 +21,7 @@ struct LayerFloor {
   std::int64_t embedding = 0, head = 0;               ///< ps per micro-batch, both passes; `head`: + MTP modules
   std::int64_t module_forward = 0, module_backward = 0;  ///< ps per micro-batch: the MTP modules' part of `head`, no weight passes
   std::int64_t elements = 0;                          ///< parameters
+  std::int64_t trained = 0;                           ///< parameters that are not frozen
   std::int64_t kept = 0;                              ///< bytes per micro-batch, until the backward pass; without recomputation
   std::int64_t output = 0;                            ///< of these, the next layer's input: all that is kept with recomputation
 };

@@ -30,9 +30,23 @@ std::int32_t module_tensors(const Shapes& s) { return mtp_region(s).tensors() + 
 
 bool in_layers(RegionKind kind) { return kind == RegionKind::block || kind == RegionKind::experts; }
 
-/// Index of a region's first tensor in the whole model's list. Order: word, embedding, tables of relative bias or of
+std::int32_t base_tensors(const Shapes& s, const std::vector<std::int32_t>& blocks_before);
+
+/// Number of tensors of all adapters before layer `layer`.
+std::int32_t adapters_before(const Shapes& s, std::int64_t layer) {
+  if (!s.adapters.here()) return 0;
+  std::array<std::int32_t, kLayerKinds> each{};
+  for (const LayerKind kind : kinds_of(s)) each[kind.index()] = adapter_region(s.of(kind)).tensors();
+  std::int32_t n = 0;
+  for (std::int64_t l = 0; l < layer; ++l) n += each[s.kinds[static_cast<std::size_t>(l)].index()];
+  return n;
+}
+
+/// Index of a region's first tensor in the whole model's list. Adapters follow the model's own parameters, so these have the
+/// same initial values with and without them. Order: word, embedding, tables of relative bias or of
 /// positions, blocks with their experts, the norm between encoder and decoder, head, output, MTP modules with their blocks.
 std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer, const std::vector<std::int32_t>& blocks_before) {
+  if (kind == RegionKind::adapters) return base_tensors(s, blocks_before) + adapters_before(s, layer);
   if (layer >= s.layers()) {
     const std::int32_t before = first_tensor(s, RegionKind::head, -1, blocks_before) + head_region(s).tensors() + (s.tied ? 0 : 1);
     const std::int32_t at = before + static_cast<std::int32_t>(layer - s.layers()) * module_tensors(s);
@@ -56,6 +70,12 @@ std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer, 
   return s.tied ? 0 : at + head_region(s).tensors();
 }
 
+/// Number of the model's own tensors. A tied output matrix does not count.
+std::int32_t base_tensors(const Shapes& s, const std::vector<std::int32_t>& blocks_before) {
+  const std::int32_t modules = s.mtp > 0 ? static_cast<std::int32_t>(s.mtp) * module_tensors(s) : 0;
+  return first_tensor(s, RegionKind::head, -1, blocks_before) + head_region(s).tensors() + (s.tied ? 0 : 1) + modules;
+}
+
 // ---- regions ----
 
 RegionLayout block_layout(const Shapes& s, const RegionPlace& r) {
@@ -63,6 +83,7 @@ RegionLayout block_layout(const Shapes& s, const RegionPlace& r) {
   const std::string prefix = module < 0 ? "layer" + std::to_string(r.layer) + "." : "mtp" + std::to_string(module) + ".";
   if (r.kind == RegionKind::mtp) return mtp_region(s, prefix);
   if (r.kind == RegionKind::experts) return experts_region(s, prefix);
+  if (r.kind == RegionKind::adapters) return adapter_region(s.of(s.kinds[static_cast<std::size_t>(r.layer)]), prefix);
   return block_region(s.is_decoder_layer(r.layer) ? s.decoder() : s.of(s.kinds[static_cast<std::size_t>(r.layer)]), prefix);
 }
 
@@ -70,7 +91,7 @@ RegionLayout layout_of(const Shapes& s, const RegionPlace& r) {
   switch (r.kind) {
     case RegionKind::head: return head_region(s);
     case RegionKind::output: return output_region(s);
-    case RegionKind::block: case RegionKind::experts: case RegionKind::mtp: return block_layout(s, r);
+    case RegionKind::block: case RegionKind::experts: case RegionKind::mtp: case RegionKind::adapters: return block_layout(s, r);
     case RegionKind::bridge: return bridge_region(s);
     case RegionKind::embedding: return embedding_region(s);
     case RegionKind::word: return word_region(s);
@@ -97,7 +118,8 @@ Param param_of(const Shapes& s, const StageRegion& r, const ParamSpec& spec, std
   p.full_cols = spec.cut == Cut::cols ? spec.cols * t : spec.cols;
   p.shard_dim = t == 1 || spec.cut == Cut::none ? -1 : spec.cut == Cut::rows ? 0 : 1;
   p.outer = spec.cut == Cut::cols ? spec.cols : spec.expert_rows > 0 ? spec.expert_rows : spec.rows;
-  p.decay = !spec.vector();
+  p.decay = !spec.vector() || r.kind == RegionKind::adapters;  // of rank 1, too
+  p.frozen = r.frozen;
   p.init = spec.init;
   p.replication = r.layout.replication();
   p.in_norm = !r.copy;
@@ -175,6 +197,8 @@ StageParams stage_params(const Shapes& s, const std::vector<ChunkPart>& chunks, 
   p.units = std::move(units.units);
   p.flat_elements = units.flat_elements;
   p.shard_elements = units.shard_elements;
+  p.trained_elements = units.trained_elements;
+  p.trained_shard = units.trained_shard;
   const std::vector<std::int32_t> before = tensors_before(s);
   for (const StageRegion& r : p.regions) {
     p.region_of.try_emplace({r.kind, r.layer}, static_cast<std::int32_t>(&r - p.regions.data()));
@@ -184,8 +208,7 @@ StageParams stage_params(const Shapes& s, const std::vector<ChunkPart>& chunks, 
 }
 
 std::int64_t global_parameter_count(const Shapes& s) {
-  const std::int32_t modules = s.mtp > 0 ? static_cast<std::int32_t>(s.mtp) * module_tensors(s) : 0;
-  return first_tensor(s, RegionKind::head, -1, tensors_before(s)) + head_region(s).tensors() + (s.tied ? 0 : 1) + modules;
+  return base_tensors(s, tensors_before(s)) + adapters_before(s, s.layers());
 }
 
 }  // namespace tandem::lowering

@@ -20,6 +20,7 @@ struct StageParams {
   std::vector<ShardUnit> units;        ///< parallel to unit_regions
   std::vector<Param> params;           ///< ascending offset
   std::int64_t flat_elements = 0, shard_elements = 0;
+  std::int64_t trained_elements = 0, trained_shard = 0;  ///< the same of the units that are not frozen
   std::map<std::pair<RegionKind, std::int64_t>, std::int32_t> region_of;  ///< first index in `regions` by kind and layer
 
   /// Index of a region; -1 where the stage has none.

@@ -169,6 +169,20 @@ void add_router(Specs& list, const Shapes& s) {
   list.back().of_heads = true;  // tensor ranks hold partial sums of the output that it scales
 }
 
+/// The adapter of a matrix whose rows are cut. Every rank has A whole, and its own rows of B.
+void add_column_adapter(Specs& list, const Shapes& s, const std::string& name, std::int64_t rows) {
+  list.push_back({name + ".lora_a", s.adapters.rank, s.hidden, Cut::none, Init::normal, true});
+  list.back().of_heads = true;  // each rank has the gradient of its own rows of B
+  list.push_back({name + ".lora_b", rows, s.adapters.rank, Cut::rows, Init::zeros});
+}
+
+/// The adapter of a matrix whose columns are cut. Every rank has its own columns of A, and B whole.
+void add_row_adapter(Specs& list, const Shapes& s, const std::string& name, std::int64_t cols) {
+  list.push_back({name + ".lora_a", s.adapters.rank, cols, Cut::cols});
+  list.push_back({name + ".lora_b", s.hidden, s.adapters.rank, Cut::none, Init::zeros, true});
+  list.back().of_heads = true;  // B reads a partial sum
+}
+
 /// Whether `name` is the norm of the input of a sublayer, of experts or of the router.
 bool is_input_norm(const std::string& name) {
   return name.starts_with("ln1.") || name.starts_with("ln2.") || name.starts_with("experts_ln.") || name.starts_with("router_norm.");
@@ -215,6 +229,19 @@ RegionLayout block_region(const Shapes& s, const std::string& prefix) {
   if (s.has_experts()) add_branch_norms(list, s);
   if (s.sandwich) add_norm(list, s, "ln2_out");
   if (s.kind.feeds()) s.has_experts() ? add_router(list, s) : add_mlp(list, s);
+  return {prefix, std::move(list)};
+}
+
+RegionLayout adapter_region(const Shapes& s, const std::string& prefix) {
+  Specs list;
+  if (s.kind.has_attention() && s.adapters.qkv) {
+    add_column_adapter(list, s, "qkv", s.input_columns());
+    share_keys(list.back(), s, s.pair_made());
+    list.back().blocks = s.input_blocks();
+  }
+  if (s.kind.mixes() && s.adapters.proj) add_row_adapter(list, s, "proj", s.attention);
+  if (s.kind.feeds() && s.adapters.fc1) add_column_adapter(list, s, "fc1", s.fc1);
+  if (s.kind.feeds() && s.adapters.fc2) add_row_adapter(list, s, "fc2", s.ffn);
   return {prefix, std::move(list)};
 }
 

@@ -195,6 +195,15 @@ void set_experts(Shapes& s, const Plan& plan) {
   s.router_norm = e.router_norm;
 }
 
+/// Own graphs scale the few columns between A and B. Frameworks scale what B gives (NVIDIA-NeMo/Megatron-Bridge:
+/// src/megatron/bridge/peft/utils.py, ParallelLinearAdapter; huggingface/peft: src/peft/tuners/lora/layer.py, Linear.forward;
+/// meta-pytorch/torchtune: torchtune/modules/peft/lora.py, LoRALinear.forward).
+void set_adapters(Shapes& s, const Plan& plan) {
+  const AdapterSpec& a = plan.training.lora;
+  if (!a.here()) return;
+  s.adapters = {a.rank, a.scale(), a.on("qkv"), a.on("proj"), a.on("fc1"), a.on("fc2"), plan.stack.name != kOwnStack};
+}
+
 }  // namespace
 
 std::int64_t Shapes::row_room(std::int64_t shares) const {
@@ -401,6 +410,7 @@ Shapes make_shapes(const Plan& plan) {
   s.unit_copies = plan.parallel.zero_stage == 3 ? plan.parallel.unit_copies : UnitCopies::none;
   s.numerics = numerics_of(plan.stack.facts.wide_tensors, s.dtypes.compute, s.written_gradients());
   s.fusion = fusion_of(plan.training);
+  set_adapters(s, plan);
   // In transformers, models with learned positions compute the softmax in the scores' type (huggingface/transformers
   // 4.40: modeling_gpt2.py, modeling_bert.py), later ones (llama, bloom, t5) in fp32. Megatron has one softmax for all.
   if (s.learned_positions && s.fusion.mask_apart) s.fusion.softmax_widened = false;

@@ -76,6 +76,18 @@ struct WindowShape {
   HeadShape heads{};
 };
 
+/// Low-rank adapters beside frozen matrices. rank 0: none, everything is trained.
+struct AdapterShape {
+  std::int64_t rank = 0;
+  double scale = 1;             ///< factor of what an adapter adds
+  bool qkv = false, proj = false, fc1 = false, fc2 = false;  ///< matrices that have one
+  bool scales_output = false;   ///< the factor multiplies the output of B, not its input
+  bool here() const { return rank > 0; }
+  bool on(std::string_view matrix) const {
+    return (matrix == "qkv" && qkv) || (matrix == "proj" && proj) || (matrix == "fc1" && fc1) || (matrix == "fc2" && fc2);
+  }
+};
+
 /// Sizes on one rank, for layers of one kind.
 struct Shapes : HeadShape {
   LayerKind kind;               ///< set by `of()`; by default full attention and an MLP
@@ -156,6 +168,7 @@ struct Shapes : HeadShape {
   DType product;   ///< type of linear layers' products; narrower than activations in 8- or 4-bit recipes
   NarrowProducts narrow;                  ///< what is stored of those products in that type
   bool fp8_activation_inputs;             ///< the input of the MLP's activation function is stored in fp8
+  AdapterShape adapters;                  ///< what is trained where the model's own parameters are frozen
   Fusion fusion;                          ///< which operations the framework fuses into one kernel
 
   /// Type of a rank's stored weights. ZeRO 3 with unit copies stores only the optimizer's master weights.

@@ -1,6 +1,7 @@
 #include "models/lowering/shapes/stage_units.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "models/lowering/shapes/buckets.hpp"
 #include "models/plan/mesh.hpp"
@@ -41,12 +42,14 @@ const RegionSize& block_of(const ModelRegions& m, std::int64_t layer) {
 
 void add_chunk(std::vector<RegionPlace>& out, const ModelRegions& m, const ChunkPart& part, const Shared& has) {
   const auto add = [&](RegionKind kind, const RegionSize& size, std::int64_t layer = -1, bool copy = false) {
-    if (size.elements > 0) out.push_back({kind, part.chunk, layer, copy, size.replication, size.elements});
+    const bool frozen = m.frozen && kind != RegionKind::adapters;
+    if (size.elements > 0) out.push_back({kind, part.chunk, layer, copy, frozen, size.replication, size.elements});
   };
   const auto add_word = [&](bool here) {
     if (here && has.word_chunk == part.chunk) add(RegionKind::word, m.word, -1, !has.first);
   };
   const auto add_block = [&](std::int64_t l) {
+    add(RegionKind::adapters, m.adapters[m.kind(l).index()], l);
     if (m.kind(l).has_experts()) add(RegionKind::experts, m.experts, l);
     add(RegionKind::block, block_of(m, l), l);
   };
@@ -78,12 +81,13 @@ std::vector<RegionPlace> regions_of(const ModelRegions& m, const std::vector<Chu
   regions.reserve(static_cast<std::size_t>(2 * layers + 8));
   for (std::size_t c = chunks.size(); c-- > 0;) add_chunk(regions, m, chunks[c], has);
   const auto add_table = [&](RegionKind kind, const RegionSize& table) {
-    regions.push_back({kind, 0, -1, !has.first, table.replication, table.elements});
+    regions.push_back({kind, 0, -1, !has.first, m.frozen, table.replication, table.elements});
   };
   if (m.relative.elements > 0) add_table(RegionKind::relative, m.relative);
   const bool bridge = std::any_of(chunks.begin(), chunks.end(), [](const ChunkPart& c) { return c.bridge; });
   if (m.shared_positions && (has.first || bridge)) add_table(RegionKind::positions, m.positions);
   std::stable_partition(regions.begin(), regions.end(), [](const RegionPlace& r) { return r.replication == Replication::data; });
+  std::stable_partition(regions.begin(), regions.end(), [](const RegionPlace& r) { return !r.frozen; });
   return regions;
 }
 
@@ -103,7 +107,8 @@ bool in_second_half(const ModelRegions& m, const RegionPlace& r) {
 
 /// Whether a region needs a new unit, separate from the region before it.
 bool begins_unit(const ModelRegions& m, const RegionPlace& before, const RegionPlace& r, int zero_stage) {
-  if (before.replication != r.replication) return true;
+  if (before.replication != r.replication || before.frozen != r.frozen) return true;
+  if (r.frozen) return false;  // nothing is reduced
   if (zero_stage > 0 && (shared(m, r) || shared(m, before))) return true;
   return zero_stage > 1 && (r.chunk != before.chunk || in_second_half(m, r) != in_second_half(m, before));
 }
@@ -113,7 +118,9 @@ std::vector<UnitRegions> unit_regions(const ModelRegions& m, const std::vector<R
   std::vector<std::int64_t> run;
   std::int32_t first = 0;
   const auto close = [&] {
-    const Bytes limit = z.zero_stage == 3 ? Bytes(0) : z.bucket_bytes;
+    const bool frozen = !run.empty() && regions[static_cast<std::size_t>(first)].frozen;
+    const Bytes whole(std::numeric_limits<std::int64_t>::max());
+    const Bytes limit = z.zero_stage == 3 ? Bytes(0) : frozen ? whole : z.bucket_bytes;
     for (const Bucket& b : make_buckets(run, limit, bytes_of(m.gradient_reduce, 1)))
       units.push_back({first + b.first, b.count});
     first += static_cast<std::int32_t>(run.size());
@@ -141,11 +148,14 @@ void place(StageUnits& p, const Sharding& z) {
       r.unit_offset = unit.elements;
       unit.elements += r.elements;
       unit.replication = r.replication;
+      unit.frozen = r.frozen;
     }
-    unit.shards = unit.replication == Replication::expert ? z.expert_shards : z.shards;
+    const bool whole = unit.frozen && z.zero_stage < 3;  // only gradients and states are sharded
+    unit.shards = whole ? 1 : unit.replication == Replication::expert ? z.expert_shards : z.shards;
     unit.elements = up(unit.elements, kBlock * unit.shards);
     p.flat_elements += unit.elements;
     p.shard_elements += unit.shard_elements();
+    if (!unit.frozen) p.trained_elements = p.flat_elements, p.trained_shard = p.shard_elements;
     p.units.push_back(unit);
   }
 }
@@ -167,6 +177,7 @@ ModelRegions model_regions(const Shapes& s) {
   for (const LayerKind kind : kinds_of(s)) {
     m.blocks[kind.index()] = size_of(block_region(s.of(kind)));
     if (kind.has_experts()) m.experts = size_of(experts_region(s));
+    if (s.adapters.here()) m.adapters[kind.index()] = size_of(adapter_region(s.of(kind)));
   }
   m.embedding = size_of(embedding_region(s));
   m.word = size_of(word_region(s));
@@ -178,6 +189,7 @@ ModelRegions model_regions(const Shapes& s) {
     m.decoder = size_of(block_region(s.decoder()));
     m.bridge = size_of(bridge_region(s));
   }
+  m.frozen = s.adapters.here();
   m.tied = s.tied;
   m.shared_positions = s.shared_positions();
   m.defer_weights = s.defer_weights;

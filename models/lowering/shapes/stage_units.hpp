@@ -29,7 +29,7 @@ struct ChunkPart {
 /// Number of a chunk's layers among the first `limit` layers that its stage runs. `limit` 0: all layers of the chunk.
 std::int64_t among_first(const std::vector<ChunkPart>& chunks, const ChunkPart& part, std::int64_t limit);
 
-enum class RegionKind : std::uint8_t { head, output, block, experts, bridge, embedding, word, relative, positions, mtp };
+enum class RegionKind : std::uint8_t { head, output, block, experts, bridge, embedding, word, relative, positions, mtp, adapters };
 /// Tables used in several places of an encoder-decoder. A micro-batch's gradient is summed over them before it is accumulated.
 constexpr bool is_table(RegionKind k) { return k == RegionKind::relative || k == RegionKind::positions; }
 
@@ -44,6 +44,8 @@ struct ModelRegions {
   std::array<RegionSize, kLayerKinds> blocks;  ///< by LayerKind::index(); set for the model's kinds
   RegionSize head, output, decoder, experts, bridge, embedding, word, relative, positions;  ///< `decoder`: one of its blocks
   RegionSize mtp;                        ///< an MTP module without its block
+  std::array<RegionSize, kLayerKinds> adapters;  ///< of a block, by kind; set where all other regions are frozen
+  bool frozen = false;                   ///< only adapters are trained
   std::vector<LayerKind> kinds;          ///< by global layer, then by MTP module
   std::int64_t first_decoder = -1;       ///< global layer; -1: no decoder
   bool tied = false, shared_positions = false;
@@ -61,6 +63,7 @@ struct RegionPlace {
   std::int32_t chunk = 0;
   std::int64_t layer = -1;             ///< global
   bool copy = false;                   ///< a copy; another stage's is the one in the gradient norm
+  bool frozen = false;                 ///< not trained: it has weights only
   Replication replication = Replication::data;
   std::int64_t elements = 0;           ///< rounded up to GradNorm's blocks
   std::int64_t offset = 0;             ///< elements from the start of the flat buffers
@@ -86,8 +89,9 @@ struct UnitRegions {
 struct StageUnits {
   std::vector<RegionPlace> regions;    ///< ascending offset: completion order, experts last
   std::vector<UnitRegions> unit_regions;
-  std::vector<ShardUnit> units;        ///< parallel to unit_regions
+  std::vector<ShardUnit> units;        ///< parallel to unit_regions; frozen ones last
   std::int64_t flat_elements = 0, shard_elements = 0;
+  std::int64_t trained_elements = 0, trained_shard = 0;  ///< the same of the units that are not frozen
 };
 
 /// A stage that is both first and last stores a tied word matrix once.

@@ -21,6 +21,7 @@ GradientReduction::GradientReduction(const StageContext& c, StageId stage, Stage
 // ---- as gradients are completed ----
 
 void GradientReduction::completed(std::int32_t region, std::int32_t mb) {
+  if (memory_.frozen(region)) return;
   if (each_micro_batch() || mb == micro_batches_ - 1) sum_partial(region, mb);
   count(memory_.params().regions[static_cast<std::size_t>(region)].unit, mb);
 }
@@ -179,7 +180,7 @@ void GradientReduction::finish() {
     for (std::int32_t e = 0; e < memory_.extras() && !uses_added_; ++e)
       if (!reduced_[static_cast<std::size_t>(memory_.extra_unit(e))]) reduce(memory_.extra_unit(e), -1);
     for (std::size_t u = 0; u < memory_.params().units.size(); ++u)
-      if (!reduced_[u]) reduce(static_cast<std::int32_t>(u), -1);
+      if (!reduced_[u] && !memory_.params().units[u].frozen) reduce(static_cast<std::int32_t>(u), -1);
   }
   take_up_all();
   take_replicas();
@@ -224,7 +225,7 @@ void GradientReduction::update() {
   const Template& t = c_.library[optimizer_];
   std::vector<Binding> slots{memory_.all_gradients()};
   for (std::size_t s = 2; s < t.slots.size(); ++s)
-    slots.push_back(t.slots[s].name == "weights" ? memory_.all_weights() : memory_.state(t.slots[s].name));
+    slots.push_back(t.slots[s].name == "weights" ? memory_.trained_weights() : memory_.state(t.slots[s].name));
   const BufferId room = memory_.begin_update();
   b_.add(optimizer_, key_of(-1, -1, Phase::optimizer), slots);
   if (room != kNoBuffer) b_.release(room);

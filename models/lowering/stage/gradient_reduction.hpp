@@ -54,6 +54,7 @@ class GradientReduction {
   };
   TemplateId add(Template t);
   UnitTemplates unit_templates(std::int32_t unit);
+  void add_gather(std::int32_t unit, UnitTemplates& t);
   Template weight_gather(std::int32_t unit) const;
   void gradient_templates(std::int32_t unit, const ReduceSpec& spec, UnitTemplates& t);
   ReduceSpec spec_of(std::int32_t unit, std::string name, DType dtype, MemoryKind kind) const;

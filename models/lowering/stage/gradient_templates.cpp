@@ -38,6 +38,10 @@ GradientReduction::UnitTemplates GradientReduction::unit_templates(std::int32_t 
   const bool tied = memory_.is_extra(unit);
   const DType d = s_.dtypes.gradient_reduce;
   UnitTemplates t;
+  if (u.frozen) {
+    if (memory_.weights_sharded()) add_gather(unit, t);
+    return t;
+  }
   if (ranks_of(u) == 1 && whole_gradients()) return t;
   ReduceSpec spec = spec_of(unit, tied ? "tied_grad_reduce" : "grad_reduce", d, MemoryKind::gradients);
   if (u.shards == 1 && whole_gradients()) {
@@ -53,11 +57,14 @@ GradientReduction::UnitTemplates GradientReduction::unit_templates(std::int32_t 
     t.replicas = add(halves ? send_share(spec, replicas) : sum_share(spec, replicas, whole_gradients()));
     if (halves) t.replicas_back = add(take_share(spec));
   }
-  if (tied || (u.shards == 1 && !memory_.weights_sharded())) return t;
+  if (!tied && (u.shards > 1 || memory_.weights_sharded())) add_gather(unit, t);
+  return t;
+}
+
+void GradientReduction::add_gather(std::int32_t unit, UnitTemplates& t) {
   t.gather = add(weight_gather(unit));
   if (s_.unit_copies == UnitCopies::per_parameter)
     t.copy_out = add(copy_out(spec_of(unit, "weight_copy_out", s_.dtypes.weights, MemoryKind::weights)));
-  return t;
 }
 
 /// Templates of a unit with sharded gradients.
@@ -109,6 +116,7 @@ void GradientReduction::prepare() {
   for (std::int32_t u = 0; u < units; ++u) root_.push_back(memory_.in_root(u));
   if (s_.tensor > 1)
     for (std::size_t r = 0; r < memory_.params().regions.size(); ++r) {
+      if (memory_.frozen(static_cast<std::int32_t>(r))) continue;
       const RegionLayout& layout = memory_.params().regions[r].layout;
       const std::int64_t n = s_.sequence_parallel ? layout.partial_elements() : layout.head_elements();
       if (n > 0)
@@ -118,7 +126,7 @@ void GradientReduction::prepare() {
     }
   if (memory_.last() && data_ > 1)
     loss_ = add(all_reduce({"loss_reduce", Group::data, 1, 0, DType::fp64, MemoryKind::workspace, 1, DType::fp64}));
-  if (memory_.word_region() >= 0 && word_stages(c_.plan).size() > 1)
+  if (memory_.word_region() >= 0 && !memory_.only_adapters() && word_stages(c_.plan).size() > 1)
     tie_stages_ = across_stages(memory_.word_region(), "tie_reduce", Group::embedding);
   if (s_.relative_buckets > 0 && c_.plan.parallel.pipeline > 1)
     tables_ = across_stages(memory_.params().tables(), "relative_reduce", Group::pipeline);

@@ -40,8 +40,11 @@ std::pair<std::int64_t, std::int64_t> layers_of_units(const Plan& plan) {
   const StageUnits stage =
       stage_units(model_regions(shapes), stage_chunks(plan).front(), sharding_of(plan));
   std::map<std::int32_t, std::set<std::int64_t>> layers;  // by unit
+  const auto exchanged = [&](const RegionPlace& r) { return !r.frozen || plan.parallel.zero_stage == 3; };
   for (const RegionPlace& r : stage.regions)
-    if (r.layer >= 0 && r.layer < plan.model.num_layers) layers[r.unit].insert(r.layer);
+    if (r.layer >= 0 && r.layer < plan.model.num_layers && exchanged(r)) layers[r.unit].insert(r.layer);
+  // Adapters are small: often all of a stage's are one unit, and so they are with fewer layers.
+  if (shapes.adapters.here() && layers.size() == 1) return {1, 1};
   std::pair<std::int64_t, std::int64_t> most{1, 1};
   for (const auto& [unit, of] : layers) {
     const bool expert = stage.units[static_cast<std::size_t>(unit)].replication == Replication::expert;

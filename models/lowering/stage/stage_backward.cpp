@@ -58,9 +58,12 @@ void StageLowering::head_backward(const Action& a) {
   gather_.begin();
   const std::int32_t head = modules && !s_.output_bias ? -1 : region(RegionKind::head);
   std::vector<Binding> slots;
-  if (head >= 0) slots = {memory_.weights(head), memory_.gradients(head, a.micro_batch)};
-  slots.insert(slots.end(), {memory_.weights(memory_.output_region()), memory_.output_gradients(a.micro_batch),
-                             {modules ? f.states : f.hidden.back()}, {f.head_saved}, {dx}});
+  const bool trained = !memory_.only_adapters();
+  if (head >= 0) slots.push_back(memory_.weights(head));
+  if (head >= 0 && trained) slots.push_back(memory_.gradients(head, a.micro_batch));
+  slots.push_back(memory_.weights(memory_.output_region()));
+  if (trained) slots.push_back(memory_.output_gradients(a.micro_batch));
+  slots.insert(slots.end(), {{modules ? f.states : f.hidden.back()}, {f.head_saved}, {dx}});
   if (head >= 0) make_narrow_gradient(head);
   make_narrow_gradient(memory_.output_region());
   add(t_.head_backward.of(a.micro_batch), key(a), slots);
@@ -68,6 +71,7 @@ void StageLowering::head_backward(const Action& a) {
   drop(f.head_saved);
   kept_logits_.keep();
   if (!modules) drop(f.hidden.back());
+  if (!trained) return;
   if (!modules && head >= 0) reduction_.completed(head, a.micro_batch);
   if (s_.tied) reduction_.completed_word(WordUse::output, a.micro_batch);
   else reduction_.completed(region(RegionKind::output), a.micro_batch);
@@ -86,7 +90,7 @@ TemplateId StageLowering::begin_block_backward(const Action& a, std::int64_t l) 
   const std::int64_t layer = part(a).first_layer + l;
   gather_.begin();
   next_gradient_ = recompute_and_begin(a, l);
-  const TemplateId t = block(part(a), l).backward.of(a.micro_batch);
+  const TemplateId t = blocks_.backward(part(a), l).of(a.micro_batch);
   std::vector<Binding>& slots = block_weights(layer);
   add_gradients(slots, t, layer, a.micro_batch);
   slots.push_back({f.hidden[input_of(part(a), l)]});
@@ -144,7 +148,9 @@ void StageLowering::block_done(const Action& a, std::int64_t l) {
 }
 
 BufferId StageLowering::recompute_and_begin(const Action& a, std::int64_t l) {
-  const auto gradient = [&] { return w_.buffer("gradient", decoder_.gradient_bytes(part(a), l)); };
+  const TemplateId backward = blocks_.backward(part(a), l).of(a.micro_batch);
+  const bool wanted = c_.library.touches(backward, c_.library.slot(backward, "dx"));
+  const auto gradient = [&] { return wanted ? w_.buffer("gradient", decoder_.gradient_bytes(part(a), l)) : kNoBuffer; };
   if (!blocks_.recomputed(part(a), l)) return gradient();
   const TemplateId t = block(part(a), l).again;
   if (c_.library.touches(t, c_.library.slot(t, "y"))) {
@@ -154,13 +160,14 @@ BufferId StageLowering::recompute_and_begin(const Action& a, std::int64_t l) {
     return gradient();
   }
   const Bytes bytes = decoder_.gradient_bytes(part(a), l);
-  const BufferId dx = b_.allocate_later("gradient", MemoryKind::activations, bytes);
+  const BufferId dx = wanted ? b_.allocate_later("gradient", MemoryKind::activations, bytes) : kNoBuffer;
   run_block(a, l, Phase::recompute, {});
   return dx;
 }
 
 void StageLowering::embed_backward(const Action& a) {
   InFlight& f = flight(a);
+  if (memory_.only_adapters()) return drop_embedding(f);
   const std::int32_t embedding = region(RegionKind::embedding);
   if (embedding >= 0) gather_.begin();
   std::vector<Binding> slots{memory_.word_gradients(WordUse::input, a.micro_batch)};
@@ -174,11 +181,15 @@ void StageLowering::embed_backward(const Action& a) {
     if (r >= 0) make_narrow_gradient(r);
   add(t_.embed_backward.of(a.micro_batch), key(a), slots);
   if (embedding >= 0) gather_.end();
-  if (f.embed_saved != kNoBuffer) drop(f.embed_saved);
-  if (f.embed_mask != kNoBuffer) drop(f.embed_mask);
-  drop(f.gradient);
+  drop_embedding(f);
   if (embedding >= 0) reduction_.completed(embedding, a.micro_batch);
   reduction_.completed_word(WordUse::input, a.micro_batch);
+}
+
+void StageLowering::drop_embedding(InFlight& f) {
+  if (f.embed_saved != kNoBuffer) drop(f.embed_saved);
+  if (f.embed_mask != kNoBuffer) drop(f.embed_mask);
+  if (f.gradient != kNoBuffer) drop(f.gradient);
 }
 
 void StageLowering::metrics(const Action& a) {

@@ -12,10 +12,11 @@ std::vector<TemplateId> StageBlocks::used_templates(bool forward_only, bool metr
     for (std::int64_t l = 0; l < (forward_only ? p.layers : p.blocks()); ++l) {
       used.push_back(at(p, l).forward);
       if (!forward_only && recomputed(p, l)) used.push_back(at(p, l).again);
-      add_backward(at(p, l).backward);
+      add_backward(backward(p, l));
       if (s_.defer_weights) add_backward(at(p, l).weights);
     }
-    if (p.first) used.push_back(t_.embed_forward), add_backward(t_.embed_backward);
+    if (p.first) used.push_back(t_.embed_forward);
+    if (p.first && !s_.adapters.here()) add_backward(t_.embed_backward);
     if (p.last) add(t_.head_forward), add_backward(t_.head_backward);
     if (p.last && metrics && !forward_only) used.push_back(t_.metrics);
     if (p.mtp == 0 || forward_only) continue;

@@ -17,6 +17,11 @@ class StageBlocks {
     if (s_.is_decoder_layer(layer)) return kept ? t_.decoder.kept_block : t_.decoder.block;
     return (kept ? t_.kept_blocks : t_.blocks)[s_.kinds[static_cast<std::size_t>(layer)].index()];
   }
+  /// Its backward pass. Below the first layer nothing reads the input's gradient if only adapters are trained.
+  const FirstAndLater& backward(const ChunkPart& p, std::int64_t l) const {
+    const BlockTemplates& t = at(p, l);
+    return p.first && l == 0 && t.backward_end.first.value() >= 0 ? t.backward_end : t.backward;
+  }
   /// Whether full recomputation covers the layer.
   bool recomputed(const ChunkPart& p, std::int64_t l) const {
     return plan_.training.recompute == Recompute::full && among_recomputed(p, l);

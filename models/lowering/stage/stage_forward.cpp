@@ -55,7 +55,7 @@ void StageLowering::embed(const Action& a) {
   InFlight& f = flight(a);
   f.hidden[0] = w_.buffer("hidden", decoder_.hidden_bytes(part(a), 0));
   if (s_.embedding_norm) f.embed_saved = slot_buffer("embedding_saved", t_.embed_forward, "saved");
-  const bool masked = s_.fusion.dropout_masks && s_.hidden_dropout > 0 && !c_.forward_only;
+  const bool masked = s_.fusion.dropout_masks && s_.hidden_dropout > 0 && !c_.forward_only && !memory_.only_adapters();
   if (masked) f.embed_mask = w_.buffer("embedding_mask", Bytes(s_.rows * s_.hidden));  // one byte per element, as in blocks
   gather_.begin();
   std::vector<Binding> slots{memory_.weights(memory_.word_region())};
@@ -66,7 +66,7 @@ void StageLowering::embed(const Action& a) {
   slots.insert(slots.end(), {{f.hidden[0]}, {f.embed_saved}});
   add(t_.embed_forward, key(a), slots);
   gather_.end();
-  if (c_.forward_only && f.embed_saved != kNoBuffer) drop(f.embed_saved);
+  if ((c_.forward_only || memory_.only_adapters()) && f.embed_saved != kNoBuffer) drop(f.embed_saved);
 }
 
 void StageLowering::block_forward(const Action& a, std::int64_t l) {
@@ -106,6 +106,7 @@ std::vector<Binding>& StageLowering::block_weights(std::int64_t layer, TemplateI
 
 void StageLowering::add_gradients(std::vector<Binding>& slots, TemplateId t, std::int64_t layer, std::int32_t mb) {
   for (const std::int32_t r : regions_.layer(layer)) {
+    if (memory_.frozen(r)) continue;
     const bool touched = c_.library.touches(t, static_cast<std::uint16_t>(slots.size() + 1));
     slots.push_back(touched ? memory_.gradients(r, mb) : Binding{});
   }

@@ -132,6 +132,8 @@ class StageLowering {
   /// allocated before the block's stored tensors. Otherwise it would take a large hole that later tensors need.
   BufferId recompute_and_begin(const Action& a, std::int64_t l);
   void embed_backward(const Action& a);
+  /// Frees what the embedding kept, and its gradient.
+  void drop_embedding(InFlight& f);
   void metrics(const Action& a);
   /// Weights that the deferred half reads for recomputed products, layer by layer.
   WeightGather::Needs weights_again(const Action& a) const;

@@ -12,7 +12,9 @@ namespace {
 
 /// Whether the parameter is a matrix of a linear layer in a block or MTP module: all but the router's, experts' included.
 bool in_linear_layer(const StageRegion& r, const ParamSpec& p) {
-  return (r.kind == RegionKind::block || r.kind == RegionKind::experts || r.kind == RegionKind::mtp) && !p.vector() && p.name != "router.weight";
+  return (r.kind == RegionKind::block || r.kind == RegionKind::experts || r.kind == RegionKind::mtp ||
+          r.kind == RegionKind::adapters) &&
+         !p.vector() && p.name != "router.weight";
 }
 
 }  // namespace
@@ -22,7 +24,7 @@ StageMemory::StageMemory(const StageContext& c, const std::vector<ChunkPart>& ch
   for (const ChunkPart& part : chunks) first_ |= part.first, bridge_ |= part.bridge, last_ |= part.last, mtp_ |= part.mtp > 0;
   p_ = stage_params(s_, chunks, z_);
   choose_offloaded();
-  word_uses_ = lowering::word_uses(chunks, s_.tied);
+  if (!only_adapters()) word_uses_ = lowering::word_uses(chunks, s_.tied);
   if (extras() == 0) return;
   const StageRegion& word = p_.regions[static_cast<std::size_t>(word_region())];
   extra_ = word_use_unit(word.elements, p_.units[static_cast<std::size_t>(word.unit)], z_);
@@ -73,7 +75,7 @@ void StageMemory::declare_narrow_weights() {
 void StageMemory::declare_gradients() {
   const DType d = s_.dtypes.gradients;
   std::vector<Bytes> pieces;
-  for (std::size_t u = 0; u < p_.units.size(); ++u) {
+  for (std::size_t u = 0; u < p_.units.size() && !p_.units[u].frozen; ++u) {
     if (gradients_sharded()) {
       pieces.push_back(unit_bytes(p_.units[u], d, true));
       continue;
@@ -85,7 +87,7 @@ void StageMemory::declare_gradients() {
   }
   gradient_pieces_ = static_cast<std::int32_t>(pieces.size());
   if (narrow_gradients() && s_.defer_weights)
-    b_.persistent("narrow_gradients", MemoryKind::gradients, {bytes_of(DType::bf16, p_.flat_elements)});
+    b_.persistent("narrow_gradients", MemoryKind::gradients, {bytes_of(DType::bf16, p_.trained_elements)});
   gradients_ = own_streams() && gradients_sharded() ? b_.persistent_later("gradients", MemoryKind::gradients, pieces, Pool::reductions)
                                                     : b_.persistent("gradients", MemoryKind::gradients, pieces);
   declare_stand_ins();
@@ -101,7 +103,7 @@ bool StageMemory::narrow_gradients() const {
 }
 
 Bytes StageMemory::narrow_gradient(std::int32_t region) const {
-  const bool made = narrow_gradients() && !s_.defer_weights;
+  const bool made = narrow_gradients() && !s_.defer_weights && !frozen(region);
   return made ? bytes_of(DType::bf16, p_.regions[static_cast<std::size_t>(region)].elements) : Bytes(0);
 }
 
@@ -109,9 +111,11 @@ Bytes StageMemory::narrow_gradient(std::int32_t region) const {
 void StageMemory::declare_stand_ins() {
   if (!s_.fusion.gradient_stand_ins) return;
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;
-  for (const StageRegion& r : p_.regions)
+  for (const StageRegion& r : p_.regions) {
+    if (r.frozen) continue;
     for (const ParamSpec& p : r.layout.specs())
       if (in_linear_layer(r, p)) shapes.emplace(p.expert_rows > 0 ? p.expert_rows : p.rows, p.cols);
+  }
   std::vector<Bytes> pieces;
   for (const auto& [rows, cols] : shapes) pieces.push_back(bytes_of(s_.dtypes.compute, rows * cols));
   if (!pieces.empty()) b_.persistent("gradient_stand_ins", MemoryKind::gradients, pieces);
@@ -150,7 +154,7 @@ void StageMemory::declare_inputs(std::int64_t micro_batches) {
 }
 
 UpdateSpec StageMemory::update_spec() const {
-  UpdateSpec u = lowering::update_spec(c_.plan, s_, z_, p_.flat_elements, p_.shard_elements);
+  UpdateSpec u = lowering::update_spec(c_.plan, s_, z_, p_.trained_elements, p_.trained_shard);
   for (std::size_t i = 0; i < p_.units.size(); ++i)
     if (offloaded_[i]) u.state_elements -= p_.units[i].shard_elements();
   if (weights_offloaded()) u.weight_elements = 0;
@@ -159,8 +163,9 @@ UpdateSpec StageMemory::update_spec() const {
 }
 
 UpdateTensors StageMemory::update_tensors(std::int64_t updated) const {
-  UpdateTensors u{p_.flat_elements, updated, 0, s_.fusion.collective_elements, bytes_of(s_.dtypes.weights, 1).count()};
-  for (const Param& p : p_.params) u.largest = std::max(u.largest, p.elements());
+  UpdateTensors u{p_.trained_elements, updated, 0, s_.fusion.collective_elements, bytes_of(s_.dtypes.weights, 1).count()};
+  for (const Param& p : p_.params)
+    if (!p.frozen) u.largest = std::max(u.largest, p.elements());
   u.sum_bytes = bytes_of(c_.plan.training.dtypes.gradient_reduce, 1).count();
   u.host_waits = c_.plan.training.launch_blocking;
   u.narrow_gradients = bits(s_.dtypes.weights) == 16 && s_.dtypes.gradients == s_.dtypes.weights;

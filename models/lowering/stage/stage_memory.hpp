@@ -40,7 +40,11 @@ class StageMemory {
   bool uses_apart() const { return word_uses_apart(c_.plan); }
   std::int32_t extras() const { return std::max(0, static_cast<std::int32_t>(word_uses_.size()) - 1); }
 
+  /// Whether all regions but those of adapters are frozen.
+  bool only_adapters() const { return s_.adapters.here(); }
+
   // ---- by region ----
+  bool frozen(std::int32_t region) const { return p_.regions[static_cast<std::size_t>(region)].frozen; }
   Binding weights(std::int32_t region) const;
   /// A chunk's regions at both ends of the model, if FSDP treats them as one root unit; else none.
   std::vector<std::int32_t> root_regions(const ChunkPart& part) const;
@@ -89,7 +93,11 @@ class StageMemory {
 
   // ---- whole ----
   Binding all_gradients() const { return {gradients_, gradient_pieces_, 0}; }
-  Binding all_weights() const { return {weights_, static_cast<std::int32_t>(p_.units.size()), 0}; }
+  /// Weights of all units that are trained.
+  Binding trained_weights() const {
+    const auto trained = std::count_if(p_.units.begin(), p_.units.end(), [](const ShardUnit& u) { return !u.frozen; });
+    return {weights_, static_cast<std::int32_t>(trained), 0};
+  }
   /// An optimizer state, by name.
   Binding state(std::string_view name) const;
   UpdateSpec update_spec() const;

@@ -22,7 +22,8 @@ StageRegions::StageRegions(const StageMemory& memory, const DecoderFlow& decoder
     layers_.resize(std::max(layers_.size(), static_cast<std::size_t>(p.first_layer + p.blocks())));
     for (std::int64_t l = p.first_layer; l < p.first_layer + p.blocks(); ++l)
       layers_[static_cast<std::size_t>(l)] =
-          some({find(RegionKind::block, l), find(RegionKind::experts, l), find(RegionKind::relative)});
+          some({find(RegionKind::block, l), find(RegionKind::adapters, l), find(RegionKind::experts, l),
+                find(RegionKind::relative)});
   }
 }
 
@@ -76,7 +77,7 @@ WeightGather::Needs StageRegions::backward(const ChunkPart& p) const {
     if (decoder_.bridge_before(p, l)) needs.push_back({find(RegionKind::bridge)});
   }
   const std::int32_t embedding = find(RegionKind::embedding);
-  if (p.first && embedding >= 0) needs.push_back({embedding});
+  if (p.first && embedding >= 0 && !memory_.only_adapters()) needs.push_back({embedding});
   return needs;
 }
 
@@ -89,7 +90,7 @@ std::vector<std::int64_t> StageRegions::backward_reads(const ChunkPart& p, const
     times.push_back(blocks.recomputed(p, l) ? 2 : 1);
     if (decoder_.bridge_before(p, l)) times.push_back(1);
   }
-  if (p.first && find(RegionKind::embedding) >= 0) times.push_back(1);
+  if (p.first && find(RegionKind::embedding) >= 0 && !memory_.only_adapters()) times.push_back(1);
   return times;
 }
 

@@ -19,6 +19,7 @@ struct FirstAndLater {
 struct BlockTemplates {
   TemplateId forward, again;  ///< `again`: recomputation of the forward pass before the backward pass
   FirstAndLater backward;
+  FirstAndLater backward_end; ///< of the first layer, if no parameter below it is trained; else unset
   FirstAndLater weights;      ///< weight-gradient half, if a schedule splits the backward pass
   // Pieces of the templates for two passes at once (pieces.hpp); else empty.
   std::vector<TemplateId> forward_pieces;

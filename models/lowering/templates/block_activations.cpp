@@ -55,6 +55,21 @@ void BlockActivations::column(const std::string& name, const Value& x, std::int6
   MatMul op{rows, width, x.elements / rows, false, true, bias};
   op.blocks = s_.blocks_of(name);
   b_.add(name + part, op, std::move(in), {y});
+  adapt(name, x, op.k, width, y);
+}
+
+Kept& BlockActivations::adapter_place(std::string_view name) {
+  if (name == "qkv") return t_.adapters.qkv;
+  if (name == "proj") return t_.adapters.proj;
+  return name == "fc1" ? t_.adapters.fc1 : t_.adapters.fc2;
+}
+
+void BlockActivations::adapt(const std::string& name, const Value& x, std::int64_t in, std::int64_t out, const Value& y) {
+  if (!adapted(name)) return;
+  const AdapterAt at = adapter(name, in, out);
+  Kept& u = adapter_place(name);
+  if (!u.ready) adapter_inner(b_, at, x, start(u, x.elements / in * at.rank()));
+  adapter_output(b_, at, u, y);
 }
 
 Value BlockActivations::activation_bias(const std::string& name) const {

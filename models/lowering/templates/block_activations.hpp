@@ -5,15 +5,16 @@
 #include <functional>
 #include <string>
 
+#include "models/lowering/templates/block_adapters.hpp"
 #include "models/lowering/templates/block_saved.hpp"
 #include "models/lowering/templates/norm.hpp"
 #include "models/lowering/templates/region_values.hpp"
 
 namespace tandem::lowering {
 
-/// Parameters of one block: its own region, its experts' region, and the tables of relative bias.
+/// Parameters of one block: its own region, those of its adapters and experts, and the tables of relative bias.
 struct BlockParams {
-  RegionValues block, experts, relative;
+  RegionValues block, adapters, experts, relative;
   RegionValues again;  ///< vectors kept outside the block's weights (again_region); empty if none
 
   Value vector(std::string_view name) const {
@@ -89,8 +90,7 @@ class BlockActivations {
   Value latent_queries(const Value& x);
   Value latent_kv(const Value& x);
 
-  // The indexer of sparse attention (block_indexer.cpp; block-level: block_index_blocks.cpp), from the
-  // same state: the keys that this rank's queries choose, its queries, and its keys of the whole sequence.
+  // The indexer of sparse attention (block_indexer.cpp), from the same state: the keys that this rank's queries choose, its queries, and its keys of the whole sequence.
   Value chosen();
   Value index_queries();
   Value all_index_keys();
@@ -140,6 +140,16 @@ class BlockActivations {
   }
   /// y = x W^T (+ bias), `width` output columns on this rank; `part` follows the task's name.
   void column(const std::string& name, const Value& x, std::int64_t width, const Value& y, const std::string& part = "");
+  // Adapters (block_adapters.hpp).
+  bool adapted(std::string_view name) const { return s_.adapters.on(name); }
+  /// The adapter of matrix `name`, which has `in` columns and `out` rows on this rank.
+  AdapterAt adapter(const std::string& name, std::int64_t in, std::int64_t out) const {
+    return {s_, name, w_.adapters(name + ".lora_a"), w_.adapters(name + ".lora_b"), in, out};
+  }
+  /// y += the adapter's output, where the matrix has one. What A gives is stored.
+  void adapt(const std::string& name, const Value& x, std::int64_t in, std::int64_t out, const Value& y);
+  /// Stored output of A.
+  Value adapter_kept(std::string_view name) { return adapter_place(name); }
   /// The bias that activation `name` adds to its input because the product did not; empty if the product added it.
   Value activation_bias(const std::string& name) const;
   const BlockParams& weights() const { return w_; }
@@ -152,6 +162,7 @@ class BlockActivations {
   /// is stored in a narrower type, it is cast to that type and back, once per template.
   Value activation_input(Kept& t, Value& wide, std::int64_t elements, const std::string& name,
                          const std::function<void(const Value&)>& product);
+  Kept& adapter_place(std::string_view name);
   bool norms_inputs() const { return s_.placement == NormPlacement::pre && !s_.bare_inputs; }
   bool rows_travel() const { return s_.members() > 1 && !s_.gathers_tokens(); }
   void place_choices();

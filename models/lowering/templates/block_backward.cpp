@@ -15,7 +15,7 @@ std::string template_name(const Shapes& s, BackwardPart part) {
 BlockBackward::BlockBackward(const Shapes& s, const BlockBackwardKind& kind)
     : s_(s), kind_(kind), regions_(s), b_(template_name(s, kind.part), s.dtypes.compute, s.fusion),
       weights_(block_slots(b_, s, regions_)),
-      sink_(sink("gradients", regions_.block)), expert_sink_(sink("expert_gradients", regions_.experts)),
+      sink_(sink("gradients", s.adapters.here() ? regions_.adapters : regions_.block)), expert_sink_(sink("expert_gradients", regions_.experts)),
       relative_gradients_(gradient_slot(b_, "relative_gradients", regions_.relative, s.written_gradients())),
       x_whole_(hidden_slot(b_, s, "x")), x_(s, x_whole_), memory_(memory_slot(b_, s, "memory")),
       a_(b_, s, weights_, BlockSaved(s, saved_slots(b_, s, kind.part == BackwardPart::weights), true)),
@@ -32,11 +32,14 @@ GradientSink BlockBackward::sink(std::string name, const RegionLayout& layout) {
 Template BlockBackward::write() {
   if (inputs()) input_path();
   else weights_path();
+  if (kind_.input_unread) b_.drop_unread(dx_);
   return b_.finish();
 }
 
 void BlockBackward::input_path() {
-  const Hidden dy(s_, hidden_slot(b_, s_, "dy")), dx(s_, hidden_slot(b_, s_, "dx"));
+  const Hidden dy(s_, hidden_slot(b_, s_, "dy"));
+  dx_ = hidden_slot(b_, s_, "dx");
+  const Hidden dx(s_, dx_);
   dmemory_ = memory_slot(b_, s_, "dmemory");
   if (split()) held_ = deferred(b_.slot("deferred", MemoryKind::activations));
   if (split()) keep_again();
@@ -201,6 +204,7 @@ void BlockBackward::post_add(const Hidden& dy, const Hidden& dx) {
 }
 
 void BlockBackward::norm_gradient(const std::string& name, const NormGradient& n, const Value& dx) {
+  if (frozen()) return norm_backward(b_, s_, name, n, dx);
   GradientSink& early = early_sink();
   early.open(name + ".weight", s_.norm_bias ? name + ".bias" : name + ".weight", gradient_type());
   norm_backward(b_, s_, name, n, dx, {early.part(name + ".weight"), s_.norm_bias ? early.part(name + ".bias") : Value{}});
@@ -210,7 +214,7 @@ void BlockBackward::norm_gradient(const std::string& name, const NormGradient& n
 Value BlockBackward::branch(const Branch& at, const Value& dy) {
   const std::int64_t t = s_.rows, h = s_.hidden;
   GradientSink& early = early_sink();
-  const bool bias = early.has(at.bias);
+  const bool bias = !frozen() && early.has(at.bias);
   if (bias) early.open(at.bias, at.bias, gradient_type());
   Value dx = dy;
   if (s_.hidden_dropout > 0) {
@@ -239,6 +243,11 @@ Value BlockBackward::attention(const Value& own, const Value& to) {
   const Value dmixed = scratch(t * a);
   b_.add("proj_dgrad", MatMul{t, a, h, false, false, false}, {d, weights_.block("proj.weight")}, {dmixed});
   if (weights_here()) proj_weights(d);
+  if (a_.adapted("proj")) {
+    const AdapterAt at = a_.adapter("proj", a, h);
+    through_adapter(at, d, dmixed);
+    adapter_weights(at, a_.mixed());
+  }
   if (s_.kind.has_recurrence()) return mixer_input(recurrence(dmixed), to);
   const Value dqkv = core(s_.attention_gate ? ungated(dmixed) : dmixed);
   if (s_.indexer.here()) index_gradients();
@@ -247,9 +256,10 @@ Value BlockBackward::attention(const Value& own, const Value& to) {
 }
 
 Value BlockBackward::mixer_input(const Value& din, const Value& to) {
-  if (gathers_ahead()) attention_input();
+  if (gathers_ahead(s_.input_matrix())) attention_input();
   const Value dx = sum_input(s_.input_matrix(), din, s_.input_columns(), to);
   if (weights_here()) input_weights(din);
+  if (a_.adapted(s_.input_matrix())) adapter_weights(a_.adapter("qkv", s_.hidden, s_.input_columns()), attention_input());
   return dx;
 }
 
@@ -272,6 +282,7 @@ Value BlockBackward::sum_input(const std::string& name, const Value& dy, std::in
   MatMul product{s_.tokens, s_.hidden, width};
   product.blocks = s_.blocks_of(name);
   const auto dgrad = b_.add(name + "_dgrad", product, {dy, weights_.block(name + ".weight")}, {partial});
+  if (a_.adapted(name)) through_adapter(a_.adapter(name, s_.hidden, width), dy, partial);
   return summed(tensor_sum(b_, s_, partial, name + "_dgrad", dgrad, to));
 }
 
@@ -283,7 +294,7 @@ void BlockBackward::column_weights(const std::string& name, const Value& dy, con
   MatMul product{width, inner, rows, true};
   product.blocks = blocks;
   const auto wgrad = b_.add(name + "_wgrad", product, {dy, input}, {sink_.part(name + ".weight")});
-  if (has_reduced_ && !s_.sum_beside_weights) b_.depend(wgrad, reduced_);
+  wait_for_sum(wgrad);
   if (bias) b_.add(name + "_bias_grad", BiasGrad{rows, width, blocks}, {dy}, {sink_.part(name + ".bias")});
 }
 
@@ -307,6 +318,31 @@ void BlockBackward::kv_copies_sum() {
 void BlockBackward::kv_sum(const std::string& name, const Value& kv) {
   b_.add(name + "_kv_all_reduce", Collective{CollectiveKind::all_reduce, s_.kv_group, kv.elements, kv.dtype, Reduce::sum}, {kv}, {kv},
          Stream::tensor);
+}
+
+// ---- adapters ----
+
+void BlockBackward::through_adapter(const AdapterAt& at, const Value& dy, const Value& dx) {
+  adapter_ = adapter_backward(b_, at, dy);
+  adapter_input(b_, at, adapter_.du, dx);
+}
+
+/// Parts of keys and values that several tensor ranks hold are summed over these, as those of the matrix itself are.
+void BlockBackward::adapter_weights(const AdapterAt& at, const Value& x) {
+  const std::string a = at.name + ".lora_a", b = at.name + ".lora_b";
+  const std::int64_t rows = x.elements / at.in;
+  sink_.open(b, b, gradient_type());
+  MatMul product{at.out, at.rank(), rows, true};
+  product.blocks = s_.blocks_of(at.name);
+  wait_for_sum(b_.add(at.name + "_lora_b_wgrad", product, {adapter_.dz, a_.adapter_kept(at.name)}, {sink_.part(b)}));
+  if (at.name == "qkv" && s_.kv_repeat > 1) {
+    const std::int64_t shared = s_.pair_made() * at.rank();
+    kv_sum(b, sink_.part(b).part(at.out * at.rank() - shared, shared));
+  }
+  sink_.close(at.name + "_lora_b");
+  sink_.open(a, a, gradient_type());
+  wait_for_sum(b_.add(at.name + "_lora_a_wgrad", MatMul{at.rank(), at.in, rows, true}, {adapter_.du, x}, {sink_.part(a)}));
+  sink_.close(at.name + "_lora_a");
 }
 
 void BlockBackward::proj_weights(const Value& d) {
@@ -338,10 +374,16 @@ Value BlockBackward::feed_forward(const Value& own) {
   const Value da = scratch(t * f);
   b_.add("fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("fc2.weight")}, {da});
   if (weights_here()) fc2_weights(d, "fc2");
+  if (a_.adapted("fc2")) {
+    const AdapterAt at = a_.adapter("fc2", f, h);
+    through_adapter(at, d, da);
+    adapter_weights(at, a_.activated(a_.at().activated.ready ? Value{} : mlp_input()));
+  }
   const Value df = fc1_gradient(da);
-  if (gathers_ahead()) mlp_input();
+  if (gathers_ahead("fc1")) mlp_input();
   const Value dx = sum_input("fc1", df, s_.fc1, {});
   if (weights_here()) fc1_weights(df, "fc1");
+  if (a_.adapted("fc1")) adapter_weights(a_.adapter("fc1", h, s_.fc1), mlp_input());
   return dx;
 }
 

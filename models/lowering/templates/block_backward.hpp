@@ -22,9 +22,13 @@ class BlockBackward {
   GradientSink sink(std::string name, const RegionLayout& layout);
   BlockDeferred deferred(std::uint16_t slot) const { return {s_, slot, regions_}; }
   bool inputs() const { return kind_.part != Part::weights; }
-  bool weights_here() const { return kind_.part != Part::input; }
-  /// Whether inputs of weight gradients are gathered early, so that these run while the input gradient is summed.
-  bool gathers_ahead() const { return weights_here() && s_.sum_beside_weights && s_.sequence_parallel; }
+  bool frozen() const { return s_.adapters.here(); }
+  /// Whether this half computes gradients of the model's own matrices.
+  bool weights_here() const { return kind_.part != Part::input && !frozen(); }
+  /// Whether the input of product `name` is gathered early, so that its weight gradients run while the input gradient is summed.
+  bool gathers_ahead(std::string_view name = {}) const {
+    return (weights_here() || a_.adapted(name)) && s_.sum_beside_weights && s_.sequence_parallel;
+  }
   bool split() const { return kind_.part != Part::whole; }
   /// Whether the first half stores its gradients for the second half, which starts the micro-batch's gradient unit.
   bool keeps_early() const { return split() && s_.sharded_gradients; }
@@ -107,8 +111,7 @@ class BlockBackward {
   Value latent_input(const Value& dqkv, const Value& to);
   Value latent_queries(const Value& dq, const Value& to);
   Value latent_kv(const Value& dkv, const Value& dturned);
-  // The indexer (block_indexer_backward.cpp; block-level:
-  // block_index_blocks_backward.cpp): gradients of its matrices. None flows to its input.
+  // The indexer (block_indexer_backward.cpp): gradients of its matrices. None flows to its input.
   void index_gradients();
   void block_index_gradients();
   /// Index queries or key: their values before the norm, the norm's statistics, and the place of the values' gradient.
@@ -143,6 +146,13 @@ class BlockBackward {
   void column_weights(const std::string& name, const Value& dy, const Value& input, std::int64_t width);
   void norm_gradient(const std::string& name, const NormGradient& n, const Value& dx);
   Value qk_norm_gradient(const Value& dqkv);
+  /// Backward pass of the adapter of product `name` up to the input's gradient, which it adds to `dx`.
+  void through_adapter(const AdapterAt& at, const Value& dy, const Value& dx);
+  /// Gradients of A and B from the product's input.
+  void adapter_weights(const AdapterAt& at, const Value& x);
+  void wait_for_sum(std::uint16_t task) {
+    if (has_reduced_ && !s_.sum_beside_weights) b_.depend(task, reduced_);
+  }
   Value gate_gradient(const Value& d, const Value& dx);
   bool moe() const { return s_.has_experts(); }
 
@@ -154,7 +164,7 @@ class BlockBackward {
   GradientSink sink_, expert_sink_;
   std::optional<GradientSink> early_sink_;
   RegionValues relative_gradients_;
-  Value x_whole_;
+  Value x_whole_, dx_;
   Hidden x_;
   Value memory_, dmemory_;
   BlockActivations a_;
@@ -163,6 +173,7 @@ class BlockBackward {
   Value expert_rows_, expert_fc1_;  ///< gradients of the outputs of the experts' matrices
   std::uint16_t reduced_ = 0;
   bool has_reduced_ = false;
+  AdapterGradients adapter_;  ///< of the adapter that through_adapter went through last
 };
 
 }  // namespace tandem::lowering

@@ -39,9 +39,14 @@ Value BlockBackward::qk_norm_gradient(const Value& dqkv) {
     return made;
   }
   GradientSink& early = early_sink();
-  early.open("q_norm.weight", "k_norm.weight", gradient_type());
-  in.insert(in.end(), {weights_.block("q_norm.weight"), weights_.block("k_norm.weight")});
-  out.insert(out.end(), {early.part("q_norm.weight"), early.part("k_norm.weight")});
+  const Value q_norm = weights_.block("q_norm.weight"), k_norm = weights_.block("k_norm.weight");
+  in.insert(in.end(), {q_norm, k_norm});
+  if (frozen()) {  // the kernel writes both gradients all the same
+    out.insert(out.end(), {b_.scratch(gradient_type(), q_norm.elements), b_.scratch(gradient_type(), k_norm.elements)});
+  } else {
+    early.open("q_norm.weight", "k_norm.weight", gradient_type());
+    out.insert(out.end(), {early.part("q_norm.weight"), early.part("k_norm.weight")});
+  }
   if (s_.qk_norm == QkNorm::head) {
     b_.add("qk_norm_backward", HeadNormBackward{d, s_.norm_epsilon, false, values}, std::move(in), std::move(out));
   } else {
@@ -52,9 +57,9 @@ Value BlockBackward::qk_norm_gradient(const Value& dqkv) {
     b_.collectives_in_pieces(s_.tensor_overlap);
     in.insert(in.end(), {a_.at().qk_sums, dots});
     b_.add("qk_norm_backward", RowNormBackward{d, s_.tensor, s_.norm_epsilon}, std::move(in), std::move(out));
-    if (s_.kv_repeat > 1) kv_sum("k_norm.weight", early.part("k_norm.weight"));
+    if (s_.kv_repeat > 1 && !frozen()) kv_sum("k_norm.weight", early.part("k_norm.weight"));
   }
-  early.close("qk_norm");
+  if (!frozen()) early.close("qk_norm");
   return made;
 }
 
@@ -113,7 +118,7 @@ void BlockBackward::softmax_backward(const AttentionDims& d, const Value& dprobs
 
 /// The first or only step of a ring computes the gradient of the sinks, because it reads statistics over all keys.
 void BlockBackward::add_flash(const std::string& name, int step, std::vector<Value> in, std::vector<Value> out) {
-  const bool sinks = s_.sinks && step <= 0;
+  const bool sinks = s_.sinks && step <= 0 && !frozen();
   if (sinks) {
     early_sink().open("sinks", "sinks", gradient_type());
     in.push_back(weights_.block("sinks"));

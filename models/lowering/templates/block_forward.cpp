@@ -107,6 +107,7 @@ class BlockForward {
     const auto product = b_.add(name, MatMul{s_.tokens, s_.hidden, inner, false, true, false},
                                 {x, weights_.block(name + ".weight")}, {out});
     a_.hold_wide(product, x);
+    a_.adapt(name, x, inner, s_.hidden, out);
     finish(name, out, product, add);
   }
   void finish(const std::string& name, const Value& out, std::uint16_t product, const Add& add) {

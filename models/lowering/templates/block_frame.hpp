@@ -8,9 +8,10 @@ namespace tandem::lowering {
 
 /// Layouts of a block's regions. Must live while the template is written.
 struct BlockRegions {
-  RegionLayout block, early, again, experts, relative;
+  RegionLayout block, adapters, early, again, experts, relative;
   explicit BlockRegions(const Shapes& s)
       : block(block_region(s)),
+        adapters(adapter_region(s)),
         early(early_region(block)),
         again(again_region(s, block)),
         experts(s.has_experts() ? experts_region(s) : RegionLayout{"", {}}),
@@ -67,6 +68,7 @@ inline BlockParams block_slots(TemplateBuilder& b, const Shapes& s, const BlockR
     return region_slot(b, std::move(name), MemoryKind::weights, layout, s.dtypes.weights);
   };
   p.block = slot("weights", regions.block);
+  if (regions.adapters.elements() > 0) p.adapters = slot("adapters", regions.adapters);
   if (regions.experts.elements() > 0) p.experts = slot("experts", regions.experts);
   if (regions.relative.elements() > 0) p.relative = slot("relative", regions.relative);
   return p;

@@ -52,6 +52,11 @@ struct RecurrenceSaved {
   Kept in, mixed, out, stats;
 };
 
+/// Of adapters: what A of each gives.
+struct AdaptersSaved {
+  Kept qkv, proj, fc1, fc2;
+};
+
 /// Slots of the kept tensors. A backward pass that is not split needs only `saved`.
 struct SavedSlots {
   std::uint16_t saved = 0;          ///< tensors that only the input's gradient reads; 0: the template has no such slot
@@ -68,6 +73,7 @@ struct BlockSaved {
   LatentSaved latent;
   IndexSaved index;
   RecurrenceSaved recurrence;
+  AdaptersSaved adapters;
   Kept gate, gated;               ///< what scales attention's output, and that output scaled
 
   /// `written`: the forward pass has run, everything kept can be read.
@@ -78,6 +84,7 @@ struct BlockSaved {
     if (s.is_decoder()) save_cross();
     if (s.has_experts()) save_experts();
     else if (s.kind.feeds()) save_mlp();
+    save_adapters();
   }
 
  private:
@@ -97,6 +104,18 @@ struct BlockSaved {
     if (s_.narrow.inputs) (s_.defer_weights ? later_ : at_).add(DType::fp8, s_.scales(elements));
     return keep_inputs(s_.kept_input(), elements);
   }
+  /// Whether the backward pass reads the input of product `name`: for the gradient of its matrix or, where that is frozen, of A.
+  bool reads_input(std::string_view name) const { return !s_.adapters.here() || s_.adapters.on(name); }
+  /// The same for the input of attention and, if one norm serves both, of the MLP.
+  bool reads_first() const {
+    return reads_input(s_.input_matrix()) || (s_.parallel == ParallelResidual::one_norm && reads_input("fc1"));
+  }
+  void save_adapters() {
+    const auto inner = [&](const char* name) { return keep_inputs(s_.adapters.on(name), s_.tokens * s_.adapters.rank); };
+    adapters = {s_.kind.has_attention() ? inner("qkv") : Kept{}, s_.kind.mixes() ? inner("proj") : Kept{},
+                s_.kind.feeds() ? inner("fc1") : Kept{}, s_.kind.feeds() ? inner("fc2") : Kept{}};
+  }
+
   /// Attention's output: kept by attention where that has no score matrix and is not computed again, and by the product behind it.
   Kept keep_context(bool kept, bool by_attention, std::int64_t elements) {
     const bool both = s_.narrow.attention_output == AttentionOutput::both;
@@ -138,8 +157,8 @@ struct BlockSaved {
     ln1_stats = keep_for(normed_again(), !s_.bare_inputs, 2 * s_.rows, s_.numerics.statistics);
     if (!s_.bare_inputs) norm_copy();
     const bool gathered = s_.keeps_gathered() && !normed_again() && !s_.latent.here();
-    n1 = keep_operand(!normed_again() && !gathered, state());
-    all1 = keep_operand(gathered, s_.tokens * s_.hidden);
+    n1 = keep_operand(!normed_again() && !gathered && reads_first(), state());
+    all1 = keep_operand(gathered && reads_first(), s_.tokens * s_.hidden);
     s_.kind.has_recurrence() ? save_recurrence() : save_attention();
     sum1 = keep(s_.placement != NormPlacement::pre, state());
     attention_out = keep(s_.sandwich, state());
@@ -183,7 +202,7 @@ struct BlockSaved {
     dropped = s_.attention_dropout > 0 ? keep(score_path, score_elements(core)) : probs;
     attention_stats = keep(s_.flash && s_.keep.core, stats_elements(core), s_.numerics.statistics);
     const bool ulysses = s_.path == ContextPath::ulysses;
-    context = keep_context(s_.keep.context, s_.flash && s_.keep.core && !ulysses, n * s_.attention);
+    context = keep_context(s_.keep.context && (s_.flash || reads_input("proj")), s_.flash && s_.keep.core && !ulysses, n * s_.attention);
     // Ulysses computes another share of the context than the one that goes on.
     core_context = ulysses ? keep(s_.flash, n * s_.attention) : context;
     gated = keep_operand(s_.attention_gate, n * s_.attention);
@@ -209,8 +228,9 @@ struct BlockSaved {
     const bool shared = experts && s_.shared_ffn > 0 && s_.narrow.inputs && s_.narrow.attention_output == AttentionOutput::both;
     if (shared && !again) hold(s_.product, state());
     const bool gathered = s_.keeps_gathered() && !experts && !again && second_norm;
-    n2 = experts ? keep_inputs(!again && second_norm, state()) : keep_operand(!again && second_norm && !gathered, state());
-    all2 = keep_operand(gathered, s_.tokens * s_.hidden);
+    n2 = experts ? keep_inputs(!again && second_norm, state())
+                 : keep_operand(!again && second_norm && !gathered && reads_input("fc1"), state());
+    all2 = keep_operand(gathered && reads_input("fc1"), s_.tokens * s_.hidden);
   }
 
   void save_latent() {
@@ -271,7 +291,7 @@ struct BlockSaved {
     save_last_product();  // ahead of what is written, because a slot ends where its last tensor does
     fc1 = keep_activation_input(s_.keep.fc1, s_.keep.activated, s_.fc1_rows() * s_.fc1);
     if (s_.gated && s_.fusion.gate_kept && s_.keep.activated) hold(s_.dtypes.compute, s_.tokens * s_.ffn);
-    activated = keep_operand(s_.keep.activated, s_.tokens * s_.ffn);
+    activated = keep_operand(s_.keep.activated && reads_input("fc2"), s_.tokens * s_.ffn);
     save_sum();
   }
 

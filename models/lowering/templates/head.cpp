@@ -17,6 +17,9 @@ bool has_norm(const Shapes& s) { return s.placement == NormPlacement::pre && s.m
 /// Whether the head template reads other parameters of the head's region.
 bool has_region(const Shapes& s) { return s.mtp == 0 ? head_region(s).elements() > 0 : s.output_bias; }
 
+/// Whether the head's own parameters are trained.
+bool trained(const Shapes& s) { return !s.adapters.here(); }
+
 /// Hidden states of the model and of each MTP module, or their gradients.
 struct States {
   Value all;
@@ -44,7 +47,7 @@ struct HeadSaved {
     if (has_norm(s)) {
       stats = at.add(s.numerics.statistics, 2 * s.rows);
       at.add(s.norm_copy_type(), s.norm_copy());
-      n = at.add(d, state);
+      if (!s.adapters.here()) n = at.add(d, state);  // only a gradient of the output matrix reads it
     }
     dlogits = at.add(s.loss_type(), s.tokens * s.loss_columns());
     for (std::int64_t k = 0; k < s.mtp; ++k) mtp_dlogits.push_back(at.add(s.loss_type(), s.tokens * s.loss_columns()));
@@ -99,9 +102,9 @@ class HeadForward {
     loss_ = b_.whole(b_.slot("loss", MemoryKind::workspace), DType::fp64, 1);
     const HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
     if (shows_metrics(s_)) logits_ = kept_logits(b_, s_);
-    if (s_.placement == NormPlacement::pre)
-      norm(b_, s_, "final_norm", x.state, norm_params(s_, "final_norm", w_), {t.n, t.stats});
-    const Value n = s_.placement == NormPlacement::pre ? t.n : x.state;
+    const bool pre = s_.placement == NormPlacement::pre;
+    const Value n = !pre ? x.state : t.n.elements > 0 ? t.n : b_.scratch(s_.dtypes.compute, s_.rows * s_.hidden);
+    if (pre) norm(b_, s_, "final_norm", x.state, norm_params(s_, "final_norm", w_), {n, t.stats});
     const Value logits = token_logits("", s_.bert ? transform(n, t) : n, t.dlogits);
     // BERT's two losses of a micro-batch are summed before they are accumulated, as on a data rank with only this micro-batch.
     const Value sum = loss_;
@@ -239,10 +242,11 @@ class HeadBackward {
   HeadBackward(const Shapes& s, bool first)
       : s_(s), layout_(head_region(s)), output_layout_(output_region(s)), b_("head_backward", s.dtypes.compute, s.fusion),
         w_(has_region(s) ? region_slot(b_, "head", MemoryKind::weights, layout_, s.dtypes.weights) : RegionValues()),
-        sink_(b_, has_region(s) ? gradient_slot(b_, "head_gradients", layout_, s.written_gradients()) : RegionValues(), first,
+        sink_(b_, has_region(s) && trained(s) ? gradient_slot(b_, "head_gradients", layout_, s.written_gradients()) : RegionValues(), first,
               s.mtp == 0),
         output_(b_.whole(b_.slot("output", MemoryKind::weights), s.dtypes.weights, output_layout_.elements())),
-        output_sink_(b_, gradient_slot(b_, "output_gradients", output_layout_, s.written_gradients()), first),
+        output_sink_(b_, trained(s) ? gradient_slot(b_, "output_gradients", output_layout_, s.written_gradients()) : RegionValues(),
+                     first),
         output_parts_(b_, output_sink_, s, output_layout_.specs().front().name) {}
 
   Template write() { return s_.mtp > 0 ? write_modules() : write_one(); }
@@ -313,11 +317,12 @@ class HeadBackward {
     const std::int64_t h = s_.hidden, v = s_.vocab_rows;
     const bool direct = to.elements > 0 && !s_.sequence_parallel;
     const Value partial = direct ? to : b_.scratch(dtype(), s_.tokens * h);
-    const bool ahead = s_.sum_beside_weights;
+    const bool ahead = s_.sum_beside_weights && trained(s_);
     const std::string norm = task_name(module, "final_norm"), back = task_name(module, "logits_dgrad");
     const Value all = ahead ? tensor_gather(b_, s_, n, norm) : Value{};
     const auto dgrad = b_.add(back, MatMul{s_.tokens, h, v, false, false, false}, {dlogits, output_}, {partial});
     const Summed sum = tensor_sum(b_, s_, partial, back, dgrad, to);
+    if (!trained(s_)) return sum.value;
     const auto wgrad = b_.add(task_name(module, "logits_wgrad"), MatMul{v, h, s_.tokens, true, false, false},
                               {dlogits, ahead ? all : tensor_gather(b_, s_, n, norm)}, {output_parts_.next()});
     if (!ahead) b_.depend(wgrad, sum.task);
@@ -387,6 +392,7 @@ class HeadBackward {
   }
 
   void final_norm(const Value& dn, const Value& x, const HeadSaved& t, const Value& dx) {
+    if (!trained(s_)) return norm_backward(b_, s_, "final_norm", {dn, x, t.stats, w_("final_norm.weight")}, dx);
     open("final_norm.weight", s_.norm_bias ? "final_norm.bias" : "final_norm.weight");
     norm_backward(b_, s_, "final_norm", {dn, x, t.stats, w_("final_norm.weight")}, dx,
                   {sink_.part("final_norm.weight"), s_.norm_bias ? sink_.part("final_norm.bias") : Value{}});

@@ -31,6 +31,15 @@ struct NormGradient {
   const Value* residual = nullptr;
 };
 
+/// Appends dx = norm'(dy) (+ residual). The norm's parameters are frozen.
+inline void norm_backward(TemplateBuilder& b, const Shapes& s, const std::string& name, const NormGradient& n, const Value& dx) {
+  std::vector<Value> in{n.dy, n.x, n.stats, n.gamma};
+  if (n.residual) in.push_back(*n.residual);
+  LayerNormBackward op{s.rows, s.hidden, n.residual != nullptr, s.rms, NormPart::input};
+  op.plain = !s.rms && !s.norm_bias;
+  b.add(name + "_backward", op, std::move(in), {dx});
+}
+
 /// Appends dx = norm'(dy) (+ residual) and the gradients of the norm's parameters.
 inline void norm_backward(TemplateBuilder& b, const Shapes& s, const std::string& name, const NormGradient& n,
                           const Value& dx, const NormParams& gradients) {

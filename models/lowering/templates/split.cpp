@@ -221,8 +221,9 @@ class Splitter {
       rms_backward(o);
     } else if (f_.norm_gradients_apart) {
       const List gradients(now_->out.begin() + 1, now_->out.end());
-      put("_parameters", LayerNormBackward{o.rows, o.cols, false, o.rms, NormPart::parameters, o.plain}, {in(0), in(1), in(2)},
-          gradients);
+      if (o.part == NormPart::whole)
+        put("_parameters", LayerNormBackward{o.rows, o.cols, false, o.rms, NormPart::parameters, o.plain}, {in(0), in(1), in(2)},
+            gradients);
       const bool joined = o.add_residual && !f_.residual_gradient_apart;
       List inputs{in(0), in(1), in(2), in(3)};
       if (joined) inputs.push_back(in(4));
@@ -244,11 +245,15 @@ class Splitter {
     const Rows n{o.rows, o.cols}, column{o.rows, 1};
     const std::int64_t all = o.rows * o.cols;
     const Value &dy = in(0), &gamma = in(3), r = root(in(2));
-    const Value x = widened("_widen", in(1)), normed = wide_scratch(all);
-    put("_normalise", n.op(ElementwiseKind::multiply, Spread::row), {x, r}, {normed}, wide());
-    const Value narrow = narrowed("_narrow", normed), product = scratch(all), g = scratch(all);
-    put("_weight_product", n.op(ElementwiseKind::multiply), {dy, narrow}, {product});
-    put("_weight_sum", BiasGrad{o.rows, o.cols}, {product}, {out(1)});
+    const Value x = widened("_widen", in(1));
+    if (o.part == NormPart::whole) {
+      const Value normed = wide_scratch(all);
+      put("_normalise", n.op(ElementwiseKind::multiply, Spread::row), {x, r}, {normed}, wide());
+      const Value narrow = narrowed("_narrow", normed), product = scratch(all);
+      put("_weight_product", n.op(ElementwiseKind::multiply), {dy, narrow}, {product});
+      put("_weight_sum", BiasGrad{o.rows, o.cols}, {product}, {out(1)});
+    }
+    const Value g = scratch(all);
     put("_scale", n.op(ElementwiseKind::multiply, Spread::column), {dy, gamma}, {g});
     const Value wide_g = widened("_widen_gradient", g), along = wide_scratch(all);
     put("_along", n.op(ElementwiseKind::multiply), {wide_g, x}, {along}, wide());

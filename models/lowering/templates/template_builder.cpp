@@ -262,8 +262,33 @@ void TemplateBuilder::end_without(const Value& unread) {
   const auto idle = [&](const Value& v) { return v.scratch >= 0 || v.slot == unread.slot; };
   std::vector<Draft>& drafts = draft_.drafts;
   while (!drafts.empty() && std::all_of(drafts.back().out.begin(), drafts.back().out.end(), idle)) drafts.pop_back();
+  free_unused_scratch();
+}
+
+void TemplateBuilder::drop_unread(const Value& unread) {
+  std::vector<bool> read(draft_.scratch.size(), false);  // by a task that stays
+  const auto needed = [&](const Value& v) {
+    return v.scratch >= 0 ? read[static_cast<std::size_t>(v.scratch)] : v.slot != unread.slot;
+  };
+  std::vector<Draft> kept;
+  for (std::size_t i = draft_.drafts.size(); i-- > 0;) {
+    Draft& d = draft_.drafts[i];
+    if (!std::any_of(d.out.begin(), d.out.end(), needed)) {
+      for (Draft& later : kept) std::erase(later.after, d.id);
+      continue;
+    }
+    for (const Value& v : d.in)
+      if (v.scratch >= 0) read[static_cast<std::size_t>(v.scratch)] = true;
+    kept.push_back(std::move(d));
+  }
+  std::reverse(kept.begin(), kept.end());
+  draft_.drafts = std::move(kept);
+  free_unused_scratch();
+}
+
+void TemplateBuilder::free_unused_scratch() {
   std::vector<bool> used(draft_.scratch.size(), false);
-  for (const Draft& d : drafts)
+  for (const Draft& d : draft_.drafts)
     for (const auto* values : {&d.in, &d.out, &d.held, &d.held_ahead})
       for (const Value& v : *values)
         if (v.scratch >= 0) used[static_cast<std::size_t>(v.scratch)] = true;

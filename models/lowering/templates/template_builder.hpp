@@ -56,9 +56,13 @@ class TemplateBuilder {
   /// Removes the last tasks while they write only scratch and the slot of `unread`.
   void end_without(const Value& unread);
 
+  /// Removes all tasks that write only scratch that no task left reads, and the slot of `unread`.
+  void drop_unread(const Value& unread);
+
   Template finish();
 
  private:
+  void free_unused_scratch();
   DraftTemplate draft_;
   DType product_;
   bool in_pieces_ = false;

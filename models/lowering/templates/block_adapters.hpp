@@ -1,0 +1,39 @@
+#pragma once
+// Low-rank adapters beside frozen matrices (LoRA, arXiv 2106.09685 section 4.1): y = W x + scale * B (A x).
+//
+// With a matrix whose rows are cut over tensor ranks, every rank has A whole and its own rows of B. With one whose columns are cut,
+// every rank has its own columns of A and B whole. A x is then a partial sum. B (A x) joins the product's own partial sum ahead of
+// the sum over ranks, so no pass has another collective.
+
+#include <string>
+
+#include "models/lowering/shapes/shapes.hpp"
+#include "models/lowering/templates/template_builder.hpp"
+
+namespace tandem::lowering {
+
+/// One adapter and the sizes of its matrix on this rank.
+struct AdapterAt {
+  const Shapes& s;
+  std::string name;               ///< of the matrix
+  Value a, b;                     ///< A [rank, in], B [out, rank]
+  std::int64_t in, out;           ///< columns and rows of the matrix
+
+  std::int64_t rank() const { return s.adapters.rank; }
+};
+
+/// u = A x for `rows` rows of x, in place `u`. It includes the factor unless that multiplies what B gives.
+void adapter_inner(TemplateBuilder& b, const AdapterAt& at, const Value& x, const Value& u);
+/// y += B u, with the factor.
+void adapter_output(TemplateBuilder& b, const AdapterAt& at, const Value& u, const Value& y);
+
+/// Gradients on the way back, from that of the layer's output.
+struct AdapterGradients {
+  Value dz;  ///< gradient of what B gives
+  Value du;  ///< gradient of A x
+};
+AdapterGradients adapter_backward(TemplateBuilder& b, const AdapterAt& at, const Value& dy);
+/// dx += A^T du.
+void adapter_input(TemplateBuilder& b, const AdapterAt& at, const Value& du, const Value& dx);
+
+}  // namespace tandem::lowering

@@ -1,0 +1,32 @@
+#pragma once
+// Low-rank adapters (LoRA, arXiv 2106.09685): the model's own parameters are frozen. Beside a matrix W the layer has A [rank, in]
+// and B [out, rank], which are trained: y = W x + (alpha / rank) B (A x).
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem {
+
+struct ModelSpec;
+
+/// Linear layers that can have an adapter, in the order of computation. Queries, keys and values are one matrix, gate and up too.
+inline constexpr std::array<std::string_view, 4> kAdapterTargets{"qkv", "proj", "fc1", "fc2"};
+
+struct AdapterSpec {
+  std::int64_t rank = 0;             ///< 0: no adapters, all parameters are trained
+  double alpha = 0;                  ///< alpha / rank scales what an adapter adds
+  std::vector<std::string> targets;  ///< of kAdapterTargets
+
+  bool here() const { return rank > 0; }
+  double scale() const { return rank > 0 ? alpha / static_cast<double>(rank) : 0; }
+  bool on(std::string_view target) const { return here() && std::find(targets.begin(), targets.end(), target) != targets.end(); }
+};
+
+/// Parameters of all adapters of a model.
+std::int64_t adapter_parameters(const ModelSpec& model, const AdapterSpec& adapters);
+
+}  // namespace tandem
