@@ -152,8 +152,8 @@ std::vector<Gap> adapter_gaps(const Plan& p) {
   const ModelSpec& m = p.model;
   const ParallelSpec& q = p.parallel;
   const DTypes& types = p.training.dtypes;
-  const std::string_view without = "adapters (training.lora) without it: false";
-  const std::string_view wide = "adapters (training.lora) in types of at least 16 bits: training.precision bf16";
+  const std::string without = "adapters (training.lora) without it: false";
+  const std::string wide = "adapters (training.lora) in types of at least 16 bits: training.precision bf16";
   return {
       {"model.family", m.family == Family::bert || m.family == Family::t5, "adapters (training.lora) in decoders: gpt, llama or bloom"},
       {"model.moe.num_experts", m.moe.num_experts > 0, "adapters (training.lora) of dense models: 0"},

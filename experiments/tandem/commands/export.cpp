@@ -31,11 +31,11 @@ std::vector<std::string> formats() {
 
 /// The format to write: a checkpoint has only one.
 std::string format_of(const Options& o) {
-  const bool checkpoint = is_checkpoint(o.input);
-  if (o.to.empty() && !checkpoint) throw CLI::ValidationError("--to", "is needed for a plan: " + list_text(arguments::known_frameworks(), "or"));
-  if (!o.to.empty() && checkpoint != (o.to == kWeights))
-    throw CLI::ValidationError("--to", o.to + (checkpoint ? " is written from a plan, not from a checkpoint" : " is written from a checkpoint, not from a plan"));
-  return checkpoint ? kWeights : o.to;
+  if (!o.to.empty() && o.to != kWeights && is_checkpoint(o.input))
+    throw CLI::ValidationError("--to", o.to + " is written from a plan, not from a checkpoint");
+  if (!o.to.empty()) return o.to;
+  if (is_checkpoint(o.input)) return kWeights;
+  throw CLI::ValidationError("--to", "is needed for a plan: " + list_text(arguments::known_frameworks(), "or"));
 }
 
 /// Refuses options of the other format.

@@ -230,7 +230,7 @@ class Weights(WithFolder):
             self.assertIn(message, err)
         self.assertEqual([p.name for p in full.iterdir()], ["notes"])
         self.assertEqual([p.name for p in self.folder.path.iterdir() if ".new" in p.name], [])
-        code, _, err = run("export", self.data, "--out", self.path("new"))
+        code, _, err = run("export", self.data, "--to", "huggingface", "--out", self.path("new"))
         self.assertEqual(code, 3)
         self.assertIn("is not a checkpoint", err)
 
