@@ -96,7 +96,12 @@ void Connections::group(ncclComm_t comm, const std::function<void(const Api&)>& 
     const std::lock_guard lock(mutex_);
     throw_if_aborted();
     require_well(api_.GroupStart(), comm);
-    calls(api_);
+    try {
+      calls(api_);
+    } catch (...) {
+      api_.GroupEnd();  // an open group would swallow all later calls of this thread
+      throw;
+    }
     require_well(api_.GroupEnd(), comm);
   }
   settle(comm);
