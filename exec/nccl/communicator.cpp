@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 
 #include "exec/communicator/call_text.hpp"
 #include "exec/communicator/slices.hpp"
@@ -236,7 +237,12 @@ void NcclCommunicator::watch() {
   std::unique_lock lock(mutex_);
   while (!ending_.wait_for(lock, kLook, [&] { return ends_; })) {
     lock.unlock();
-    const std::string error = pending_.look() ? connections_->error() : "";
+    std::string error;
+    try {
+      if (pending_.look()) error = connections_->error();
+    } catch (const std::exception& e) {  // after a fault of the device nothing can be asked of it; peers must not wait for this rank
+      return connections_->abort(e.what());
+    }
     if (error.empty()) last_well = Clock::now();
     else if (Clock::now() - last_well > kPatience) connections_->abort(error);
     lock.lock();
