@@ -61,14 +61,22 @@ inline std::unique_ptr<exec::Backend> kernels_under_test() {
   }
 }
 
+/// Kernels of the CUDA backend without the CPU's help: on a CUDA device if that is tested, else emulated on the host.
+inline std::unique_ptr<exec::Backend> device_kernels() {
+  return test_backend() == TestBackend::cuda ? exec::make_cuda_backend() : make_emulated_backend();
+}
+
+/// What moves bytes between the ranks of a run on the tested backend; empty: what a run takes by itself.
+inline decltype(exec::RunOptions::make_communicators) communicators_under_test() {
+  if (test_backend() != TestBackend::cuda) return {};
+  return [](exec::World& world) { return exec::make_cuda_communicators(static_cast<int>(world.here().size())); };
+}
+
 /// Options of a run on the backend that is tested.
 inline exec::RunOptions run_options() {
   exec::RunOptions options;
   options.make_backend = [](Rank rank) { return under_test(kernels_under_test(), rank); };
-  if (test_backend() == TestBackend::cuda) 
-    options.make_communicators = [](exec::World& world) {
-      return exec::make_cuda_communicators(static_cast<int>(world.here().size()));
-    };
+  options.make_communicators = communicators_under_test();
   return options;
 }
 
