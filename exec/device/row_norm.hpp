@@ -90,33 +90,58 @@ struct RowNormKernel {
 };
 
 /// A slab's partial sums of the weights' gradients, for ColumnFoldKernel: [slab, columns] of the queries, then of the keys. One
-/// block per slab. Must run before dqkv changes.
+/// block per slab and kThreads columns. Must run before dqkv changes.
 struct RowNormWeightsKernel {
   Form form;
   Typed dqkv, kept, sums, partials;
   RowNorms norms;
 
   TANDEM_HD Slabs slabs() const { return column_slabs(norms.heads.tokens, norms.columns()); }
-  Grid grid() const { return {slabs().count}; }
+  Grid grid() const {
+    const std::size_t number = form == Form::doubles ? sizeof(double) : sizeof(float);
+    return {slabs().count * parts(norms.columns(), kThreads), (2 * kTokens + kThreads) * number};
+  }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
     const Slabs all = slabs();
-    const std::int64_t slab = block.index();
-    A* to = as<A>(partials);
-    for (int part = 0; part < 2; ++part) {
-      const bool key = part == 1;
-      const std::int64_t cols = TokenRow{norms.heads, 0, key}.length();
-      block.each(cols, [&](std::int64_t i) {
-        A sum = A{0};
-        for (std::int64_t token = all.first(slab); token < all.first(slab + 1); ++token) {
-          const TokenRow row{norms.heads, token, key};
-          sum += S::get(dqkv, row.in_qkv(i)) * (S::get(kept, row.packed(i)) * norms.inverse_root<A>(sums, row));
-        }
-        to[slab * cols + i] = sum;
+    const std::int64_t slab = block.index() % all.count, begin = block.index() / all.count * kThreads, end = all.first(slab + 1);
+    const std::int64_t rest = norms.columns() - begin, width = rest < kThreads ? rest : kThreads;
+    A *const rstd = reinterpret_cast<A*>(block.shared()), *const totals = rstd + 2 * kTokens;
+    block.each(width, [&](std::int64_t i) { totals[i] = A{0}; });
+    for (std::int64_t first = all.first(slab); first < end; first += kTokens) {
+      const std::int64_t count = end - first < kTokens ? end - first : kTokens;
+      block.each(2 * count, [&](std::int64_t t) {
+        rstd[t] = norms.inverse_root<A>(sums, TokenRow{norms.heads, first + t / 2, t % 2 == 1});
       });
-      to += all.count * cols;
+      block.each(width, [&](std::int64_t i) { totals[i] = sum_of<S>(totals[i], rstd, begin + i, first, count); });
     }
+    A* const to = as<A>(partials);
+    block.each(width, [&](std::int64_t i) {
+      const Column c = column(begin + i);
+      to[(c.key ? all.count * queries() : 0) + slab * TokenRow{norms.heads, 0, c.key}.length() + c.number] = totals[i];
+    });
+  }
+
+ private:
+  static constexpr std::int64_t kTokens = 16;  ///< tokens whose 1/rms are in shared memory at a time
+
+  /// A column among the queries' or the keys'.
+  struct Column {
+    bool key;
+    std::int64_t number;
+  };
+  TANDEM_HD std::int64_t queries() const { return TokenRow{norms.heads, 0, false}.length(); }
+  TANDEM_HD Column column(std::int64_t c) const { return c < queries() ? Column{false, c} : Column{true, c - queries()}; }
+  /// `sum` plus a column's terms of some tokens, token by token.
+  template <class S, class A>
+  TANDEM_HD A sum_of(A sum, const A* rstd, std::int64_t col, std::int64_t first, std::int64_t count) const {
+    const Column c = column(col);
+    const TokenRow row{norms.heads, first, c.key};
+    const std::int64_t in_qkv = row.in_qkv(c.number), packed = row.packed(c.number), token = norms.heads.groups * norms.heads.width;
+    for (std::int64_t t = 0; t < count; ++t)
+      sum += S::get(dqkv, in_qkv + t * token) * (S::get(kept, packed + t * norms.columns()) * rstd[2 * t + (c.key ? 1 : 0)]);
+    return sum;
   }
 };
 
