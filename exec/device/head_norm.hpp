@@ -141,7 +141,8 @@ struct HeadNormGradOf {
     const A rstd = A{1} / std::sqrt(squares / count + static_cast<A>(epsilon));
     const A mean = team.template sum<A, kPieces>(length, A{0}, [&](Slot s) {
       x[s] *= rstd;
-      if (!value) (key ? state.keys : state.queries)[s] += g[s] * x[s];
+      if (key) state.keys[s] += g[s] * x[s];  // two branches: a choice between the arrays would put both into local memory
+      else if (!value) state.queries[s] += g[s] * x[s];
       g[s] *= weight<A>(gamma, s.i);
       if (tied && key) g[s] += S::get(dqkv, at + rows.dim + s.i);
       return g[s] * x[s];
