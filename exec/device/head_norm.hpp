@@ -89,10 +89,11 @@ struct HeadNormGradOf {
   Typed dkept = {};
 
   static constexpr int kTeam = 32, kPieces = kMost / kTeam, kTeams = kThreads / kTeam;
-  Grid grid() const {
-    const std::size_t number = form == Form::doubles ? sizeof(double) : sizeof(float);
-    return {head_norm_slabs(rows.count()), static_cast<std::size_t>(kTeams * 2 * rows.dim) * number};
+  /// Shared memory for the weights' gradients of each warp.
+  static constexpr std::size_t bytes(Form form, std::int64_t dim) {
+    return static_cast<std::size_t>(kTeams * 2 * dim) * (form == Form::doubles ? sizeof(double) : sizeof(float));
   }
+  Grid grid() const { return {head_norm_slabs(rows.count()), bytes(form, rows.dim)}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;

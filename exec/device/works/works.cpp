@@ -152,6 +152,7 @@ std::size_t shared_bytes(const Op& op, DType compute) {
   if (const auto* o = std::get_if<FlashAttentionBackward>(&op); o != nullptr && o->chosen)
     return numbers_bytes(form, o->dims.listed_keys());
   if (const auto* o = std::get_if<IndexTopKBackward>(&op)) return numbers_bytes(form, 2 * o->dims.listed());
+  if (const auto* o = std::get_if<HeadNormBackward>(&op)) return HeadNormGradKernel::bytes(form, o->dims.head_dim);
   if (const auto* o = std::get_if<Recurrence>(&op)) return scan_shared_bytes(o->dims, compute);
   if (const auto* o = std::get_if<RecurrenceBackward>(&op)) return scan_shared_bytes(o->dims, compute);
   if (const auto* o = std::get_if<FlashAttention>(&op)) return FlashKernel::bytes(form, o->dims.head_dim, o->dims.value_width());

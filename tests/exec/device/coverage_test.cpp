@@ -123,6 +123,11 @@ TEST_CASE("what a device has no kernel for is refused by name and type") {
   CHECK(reason(HeadNorm{{1, 1, 4, 1025}, 1e-5}, DType::bf16) == "head_norm of heads of more than 1024 dimensions");
   CHECK(reason(FlashAttentionBackward{{1, 1, 4, 256}, 0, false}, DType::fp64) ==
         "flash_attention_backward in fp64 with heads that long: 200960 bytes of shared memory are more than this device's 166912");
+  const HeadNormBackward norm{{1, 1, 4, 1024}, 1e-5};
+  constexpr std::size_t kOfAda = std::size_t{99} << 10;
+  CHECK(device::can(norm, {DType::fp64, {}, {}}, kOfAda).reason ==
+        "head_norm_backward in fp64 with heads that long: 131072 bytes of shared memory are more than this device's 101376");
+  CHECK(device::can(norm, {DType::fp32, {}, {}}, kOfAda).possible);
 }
 
 }  // namespace tandem::exec::test
