@@ -8,7 +8,7 @@
 namespace tandem::exec::device {
 namespace {
 
-constexpr std::int64_t kProductBytes = std::int64_t{64} << 20;  // of an indexer's products at a time
+constexpr std::int64_t kProductBytes = std::int64_t{256} << 20;  // of an indexer's products at a time
 
 const std::int32_t* integers(const Typed& t) { return as<const std::int32_t>(t); }
 std::byte* moved(const Typed& t, std::int64_t elements) { return t.address + bytes_of(t.type, elements).count(); }
