@@ -11,6 +11,7 @@
 #include "exec/cuda/device_facts.hpp"
 #include "exec/cuda/device_memory.hpp"
 #include "exec/cuda/device_queue.hpp"
+#include "exec/cuda/launch.hpp"
 #include "exec/cuda/step_graph.hpp"
 #include "exec/device/cuda.hpp"
 #include "exec/device/stretches.hpp"
@@ -31,10 +32,11 @@ std::shared_ptr<const CublasLt> shared_cublaslt() {
   return lt;
 }
 
+/// Shared memory that a launch can ask for.
 std::size_t most_shared() {
   int bytes = 0;
   check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0), "asking for the device's shared memory");
-  return static_cast<std::size_t>(bytes);
+  return static_cast<std::size_t>(bytes) - kMostOwnShared;
 }
 
 std::int64_t bytes_in_use() {

@@ -26,6 +26,7 @@ std::size_t most_shared() {
     const auto* kernel = reinterpret_cast<const void*>(&kernel_of<Kernel, Variant>);
     check(cudaDeviceGetAttribute(&of_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0), "asking for the device's shared memory");
     check(cudaFuncGetAttributes(&own, kernel), "asking for a kernel's shared memory");
+    require(own.sharedSizeBytes <= kMostOwnShared, "a kernel has more shared memory of its own than is kept for it");
     const int rest = of_block - static_cast<int>(own.sharedSizeBytes);
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, rest), "asking for shared memory");
     return static_cast<std::size_t>(rest);

@@ -3,7 +3,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
+
 namespace tandem::exec::cuda {
+
+/// Most static shared memory of a kernel in bytes, beside what it asks for when it is launched.
+inline constexpr std::size_t kMostOwnShared = 2048;
 
 /// Enqueues a kernel. Instantiated for every kernel in works_*.cu. Throws DeviceError.
 template <class Kernel>
