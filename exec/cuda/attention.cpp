@@ -69,7 +69,8 @@ class Builder {
     if (s_.causal) options.set_causal_mask(true);
     auto [o, stats] = graph_.sdpa(query(kQ), key(kK), key(kV), options);
     o->set_output(true).set_uid(kO).set_dim(queries()).set_stride(strides(s_.context));
-    stats->set_output(true).set_uid(kStats).set_dim(stats_sizes()).set_stride(stats_strides()).set_data_type(fe::DataType_t::FLOAT);
+    stats->set_output(true).set_uid(kStats).set_dim(stats_sizes()).set_stride(stats_strides()).set_data_type(fe::DataType_t::FLOAT)
+        .set_alignment(s_.stats_alignment);
     return std::move(graph_);
   }
 
@@ -78,7 +79,8 @@ class Builder {
     if (s_.causal) options.set_causal_mask(true);
     if (deterministic) options.set_deterministic_algorithm(true);
     const Tensor stats = graph_.tensor(fe::graph::Tensor_attributes().set_uid(kStats).set_dim(stats_sizes())
-                                           .set_stride(stats_strides()).set_data_type(fe::DataType_t::FLOAT));
+                                           .set_stride(stats_strides()).set_data_type(fe::DataType_t::FLOAT)
+                                           .set_alignment(s_.stats_alignment));
     auto [dq, dk, dv] = graph_.sdpa_backward(query(kQ), key(kK), key(kV), context(kO), context(kDO), stats, options);
     dq->set_output(true).set_uid(kDQ).set_dim(queries()).set_stride(strides(s_.query));
     for (auto [tensor, uid] : {std::pair{dk, kDK}, std::pair{dv, kDV}})

@@ -1,7 +1,9 @@
 #include "exec/device/attention_calls.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <initializer_list>
+#include <utility>
 
 namespace tandem::exec::device {
 namespace {
@@ -65,6 +67,19 @@ AttentionStrides strides(const HeadColumns& columns, std::int64_t head) {
   return {columns.rows * columns.stride, head, columns.stride};
 }
 
+/// Bytes, at most 16, that divide the statistics' addresses of all calls. A ring step's begin at any of its queries.
+std::int64_t stats_alignment(const std::vector<AttentionCall>& calls) {
+  std::uintptr_t bits = 16;
+  for (const AttentionCall& call : calls) bits |= reinterpret_cast<std::uintptr_t>(call.at.stats);
+  return static_cast<std::int64_t>(bits & (~bits + 1));
+}
+
+std::vector<AttentionCall> aligned(std::vector<AttentionCall> calls) {
+  const std::int64_t bytes = stats_alignment(calls);
+  for (AttentionCall& call : calls) call.shape.stats_alignment = bytes;
+  return calls;
+}
+
 std::vector<AttentionCall> calls(const Parts& p, const HeadLayout& l, const AttentionPlace& place, bool causal) {
   const std::int64_t groups = place.heads / l.per_group;
   const std::int64_t key_head = groups > 1 ? l.key(1, 0).first - l.key(0, 0).first : l.head_dim;
@@ -83,7 +98,7 @@ std::vector<AttentionCall> calls(const Parts& p, const HeadLayout& l, const Atte
   const bool uneven = l.q_packed && l.per_group > 1 && groups > 1;
   if (!uneven) {
     if (place.heads > 1) shape.query.head = l.query(1).first - l.query(0).first;
-    return {{shape, operands(p, l, place, 0)}};
+    return aligned({{shape, operands(p, l, place, 0)}});
   }
   // Groups replace sequences: they have a constant stride, and so have the heads of each group.
   shape.batch = groups, shape.heads = l.per_group, shape.groups = 1;
@@ -92,7 +107,7 @@ std::vector<AttentionCall> calls(const Parts& p, const HeadLayout& l, const Atte
   shape.context.sequence = l.per_group * l.head_dim;
   std::vector<AttentionCall> all;
   for (std::int64_t s = 0; s < place.batch; ++s) all.push_back({shape, operands(p, l, place, s)});
-  return all;
+  return aligned(std::move(all));
 }
 
 }  // namespace

@@ -255,7 +255,14 @@ TEST_CASE("a library's steps of a ring, added to the earlier ones, give what Tan
     std::vector<std::byte> room(static_cast<std::size_t>(device::room_bytes({op, DType::bf16, in, to, place})));
     const auto works = device::works_of({op, DType::bf16, in, to, place}, {{}, nullptr, room.data()});
     const auto& kernels = std::get<device::FlashGradKernels>(works.at(0));
-    for (const AttentionCall& call : device::calls_of(kernels)) perform_gradients(call);
+    std::uintptr_t addresses = 0;
+    for (const AttentionCall& call : device::calls_of(kernels)) {
+      perform_gradients(call);
+      CHECK(reinterpret_cast<std::uintptr_t>(call.at.stats) % static_cast<std::uintptr_t>(call.shape.stats_alignment) == 0);
+      addresses |= reinterpret_cast<std::uintptr_t>(call.at.stats);
+    }
+    for (const AttentionCall& call : device::calls_of(kernels))  // no less than there is
+      CHECK((call.shape.stats_alignment == 16 || (addresses & static_cast<std::uintptr_t>(call.shape.stats_alignment)) != 0));
     for (const device::RingAddKernel& add : device::adds_of(kernels)) tests::perform_kernel(add);
     own->queue(Stream::compute).run({op, DType::bf16, in, out, place});
     check_near(added_q, dq);
