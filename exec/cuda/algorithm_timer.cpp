@@ -92,11 +92,24 @@ void keep_near(std::vector<Timed>& all) {
   all.resize(std::min(all.size(), kFinalists));
 }
 
+/// Only one thread of the process measures at a time, without others' calls beside it.
+std::mutex& one_at_a_time() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 }  // namespace
 
+void load_kernel(Gemm& gemm, const device::GemmShape& shape, const Workspace& workspace, cudaStream_t stream) {
+  const std::lock_guard lock(one_at_a_time());
+  const auto memory = scratch(shape, stream);
+  if (!memory) return;
+  gemm.run(memory->operands(workspace), stream);
+  check(cudaStreamSynchronize(stream), "waiting for the device");
+}
+
 std::optional<double> use_fastest(Gemm& gemm, const device::ProductKey& key, const Workspace& workspace, cudaStream_t stream) {
-  static std::mutex one_at_a_time;
-  const std::lock_guard lock(one_at_a_time);
+  const std::lock_guard lock(one_at_a_time());
   const Gemm::Algorithm first = gemm.algorithm();
   const auto memory = scratch(key.shape, stream);
   if (!memory) return std::nullopt;

@@ -18,4 +18,8 @@ struct Workspace {
 /// change, if there is no memory for operands. Only one thread of the process measures at a time.
 std::optional<double> use_fastest(Gemm& gemm, const device::ProductKey& key, const Workspace& workspace, cudaStream_t stream);
 
+/// Performs a product once, so that the library loads its kernel now. Waits for it. Does nothing if there is no memory for operands.
+/// Inside a step the load would wait for the device, whose collective may wait for this rank (openxla/xla, issue 38932).
+void load_kernel(Gemm& gemm, const device::GemmShape& shape, const Workspace& workspace, cudaStream_t stream);
+
 }  // namespace tandem::exec::cuda

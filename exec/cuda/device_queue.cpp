@@ -59,8 +59,9 @@ void DeviceMark::wait() {
 /// Plans what libraries do.
 struct DeviceQueue::Planner {
   DeviceQueue& q;
+  bool counted = false;  ///< products stand for those of other numbers of rows
 
-  void operator()(const device::Product& p) const { q.products_.prepare(p, q.stream_); }
+  void operator()(const device::Product& p) const { q.products_.prepare(p, counted, q.stream_); }
   void operator()(const device::FlashKernel& kernel) const {
     if (!device::beyond_libraries(kernel).empty()) return;
     for (const device::AttentionCall& call : device::calls_of(kernel)) q.attention_.prepare_forward(call);
@@ -73,13 +74,26 @@ struct DeviceQueue::Planner {
 };
 
 void DeviceQueue::prepare(const Launch& launch) {
+  if (counted_rows(launch.op)) return prepare_counted(launch);
   const device::WorkContext around{shared_.pieces.of(launch), &shared_.found(), room(device::room_bytes(launch))};
   retired_.clear();
   const bool attends =
       std::holds_alternative<FlashAttention>(launch.op) || std::holds_alternative<FlashAttentionBackward>(launch.op);
   if (!attends && !device::has_products(launch.op)) return;
-  if (counted_rows(launch.op)) return;  // counted shapes are known only during the step
   for (const device::Work& work : device::works_of(launch, around)) std::visit(Planner{*this}, work);
+}
+
+// Numbers of rows are known only during the step. The library chooses among kernels by size, so powers of two load most of them.
+void DeviceQueue::prepare_counted(const Launch& launch) {
+  room(device::most_room_bytes(launch));
+  retired_.clear();
+  const device::WorkContext around{shared_.pieces.of(launch), &shared_.found(), room_.data()};
+  for (std::int64_t rows = 1; rows <= device::most_rows(launch); rows *= 2) {
+    const Op one = device::of_one_expert(launch.op, rows);
+    const std::int32_t counts[] = {static_cast<std::int32_t>(rows)};
+    const Launch known{one, launch.compute, launch.in, launch.out, launch.context, counts};
+    for (const device::Work& work : device::works_of(known, around)) std::visit(Planner{*this, true}, work);
+  }
 }
 
 void DeviceQueue::run(const Launch& launch) {

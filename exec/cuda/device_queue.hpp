@@ -63,6 +63,8 @@ class DeviceQueue final : public Queue {
   }
 
  private:
+  /// Plans products of experts for several numbers of rows, and reserves scratch memory for the most rows.
+  void prepare_counted(const Launch& launch);
   /// Waits for the row counts of the experts, reads them, and runs the launch.
   void run_counted(const Launch& launch, const Tensor& counts);
   /// At least `bytes` bytes of scratch memory, for one operation at a time.

@@ -87,21 +87,31 @@ std::optional<RankProducts::Planned> RankProducts::plan(const device::Product& p
   return std::nullopt;
 }
 
-RankProducts::Planned& RankProducts::planned(const device::Product& product, bool timed, cudaStream_t stream) {
-  const device::ProductKey key = key_of(product);
-  if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
-  if (const auto found = unforeseen_.find(key); found != unforeseen_.end()) return found->second;
+RankProducts::Planned* RankProducts::find(const device::ProductKey& key) {
+  for (auto* plans : {&plans_, &unforeseen_})
+    if (const auto found = plans->find(key); found != plans->end()) return &found->second;
+  return nullptr;
+}
+
+RankProducts::Planned& RankProducts::add(std::map<device::ProductKey, Planned>& plans, const device::Product& product, bool timed,
+                                         cudaStream_t stream) {
   if (workspace_.size() == 0) workspace_ = Buffer(means_.workspace);
   auto made = plan(product, timed, stream);
   if (!made) throw DeviceError("cuBLASLt has no algorithm for a product of " + text(product.shape));
   if (unforeseen_.size() >= kMostUnforeseen) unforeseen_.clear();
-  return (timed ? plans_ : unforeseen_).emplace(key, std::move(*made)).first->second;
+  return plans.emplace(key_of(product), std::move(*made)).first->second;
 }
 
-void RankProducts::prepare(const device::Product& product, cudaStream_t stream) { planned(product, true, stream); }
+void RankProducts::prepare(const device::Product& product, bool counted, cudaStream_t stream) {
+  if (find(key_of(product)) != nullptr) return;
+  Planned& made = add(counted ? unforeseen_ : plans_, product, !counted, stream);
+  const auto works = parts(product, made.apart);
+  load_kernel(made.gemm, std::get<device::Product>(works.front()).shape, {workspace_.data(), workspace_.size()}, stream);
+}
 
 void RankProducts::run(const device::Product& product, cudaStream_t stream) {
-  Planned& how = planned(product, false, stream);
+  Planned* const known = find(key_of(product));
+  Planned& how = known != nullptr ? *known : add(unforeseen_, product, false, stream);
   if (how.apart == Apart::nothing) return run(how.gemm, product, stream);
   const auto works = parts(product, how.apart);
   run(how.gemm, std::get<device::Product>(works.front()), stream);

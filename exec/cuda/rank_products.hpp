@@ -27,8 +27,9 @@ class RankProducts {
  public:
   explicit RankProducts(ProductMeans means) : means_(std::move(means)) {}
 
-  /// Plans a product. If algorithms are to be timed, times them on their own memory. Throws DeviceError if there is no algorithm.
-  void prepare(const device::Product& product, cudaStream_t stream);
+  /// Plans a product and performs it once, on memory of its own. If algorithms are to be timed, times them, unless the product only
+  /// stands for others with as many rows or more (`counted`). Throws DeviceError if there is no algorithm.
+  void prepare(const device::Product& product, bool counted, cudaStream_t stream);
   /// Enqueues a product. One that was not prepared is planned without timing.
   void run(const device::Product& product, cudaStream_t stream);
   std::size_t workspace_bytes() const { return workspace_.size(); }
@@ -40,7 +41,8 @@ class RankProducts {
     Apart apart;
     Gemm gemm;
   };
-  Planned& planned(const device::Product& product, bool timed, cudaStream_t stream);
+  Planned* find(const device::ProductKey& key);
+  Planned& add(std::map<device::ProductKey, Planned>& plans, const device::Product& product, bool timed, cudaStream_t stream);
   std::optional<Planned> plan(const device::Product& product, bool timed, cudaStream_t stream);
   std::optional<Gemm> make(const device::Product& product, bool timed, cudaStream_t stream);
   static std::vector<device::Work> parts(const device::Product& product, Apart apart);

@@ -73,6 +73,13 @@ bool has_products(const Op& op);
 /// Scratch bytes of an operation. With counted rows but no Launch::rows: for equally many rows per expert.
 std::int64_t room_bytes(const Launch& launch);
 
+/// With counted rows: rows that the operands have memory for.
+std::int64_t most_rows(const Launch& launch);
+/// With counted rows: scratch bytes that no number of rows exceeds.
+std::int64_t most_room_bytes(const Launch& launch);
+/// The operation with counted rows for one expert with `rows` rows of one rank.
+Op of_one_expert(const Op& op, std::int64_t rows);
+
 /// The works in order of execution. Counted rows need Launch::rows.
 /// Throws DeviceError for an operation that can() refuses.
 std::vector<Work> works_of(const Launch& launch, const WorkContext& around);

@@ -213,6 +213,31 @@ std::int64_t experts_room(const GroupedWeightGrad& op, const Launch& launch) {
   return joined_bytes(op, launch, launch.in[0].dtype, op.n, launch.in[1].dtype, op.k);
 }
 
+std::int64_t most_rows(const Launch& launch) {
+  if (const auto* o = std::get_if<GroupedMatMul>(&launch.op)) return launch.in[0].elements / o->k;
+  return launch.in[0].elements / std::get<GroupedWeightGrad>(launch.op).n;
+}
+
+Op of_one_expert(const Op& op, std::int64_t rows) {
+  Op one = op;
+  const auto reduce = [&](auto& o) { o.groups = o.experts = 1, o.m = rows; };
+  if (auto* o = std::get_if<GroupedMatMul>(&one)) reduce(*o);
+  else reduce(std::get<GroupedWeightGrad>(one));
+  return one;
+}
+
+// One expert has the most rows if it has all of them.
+std::int64_t most_room_bytes(const Launch& launch) {
+  const auto most = [&](const auto& o) {
+    if (o.groups == 1) return std::int64_t{0};  // rows of one rank are not joined
+    std::vector<std::int32_t> rows(static_cast<std::size_t>(o.groups * o.experts), 0);
+    rows.front() = static_cast<std::int32_t>(most_rows(launch));
+    return experts_room(o, {launch.op, launch.compute, launch.in, launch.out, launch.context, rows});
+  };
+  if (const auto* o = std::get_if<GroupedMatMul>(&launch.op)) return most(*o);
+  return most(std::get<GroupedWeightGrad>(launch.op));
+}
+
 // Row-major C = A op(B) is column-major C^T = op(B)^T A^T, so B comes first. A batch covers the experts, once per source rank.
 // Counted rows have one product per expert, or per expert and source rank.
 Works works(const GroupedMatMul& op, const Operands& at) {
