@@ -2,6 +2,8 @@
 
 #include <cctype>
 #include <cstdlib>
+#include <optional>
+#include <sstream>
 #include <utility>
 
 #include "exec/device/product_shape.hpp"
@@ -37,6 +39,89 @@ std::string file_name(const std::string& text) {
 
 std::uint32_t bytes(std::int64_t alignment) { return static_cast<std::uint32_t>(alignment); }
 
+// Products that are no layer's, e.g. those of a recurrence, whose matrices come in batches, are figures of the table: their seconds,
+// and in words what they are.
+
+constexpr const char* kOther = "product_of_no_layer";
+
+std::string text_of(const Stored& m) {
+  std::ostringstream out;
+  out << m.rows << ' ' << m.cols << ' ' << m.ld << ' ' << m.stride << ' ' << m.transposed;
+  return out.str();
+}
+
+/// types, batch, {rows, cols, ld, stride, transposed} of each matrix, what the kernel does beside, alignments, algorithm
+std::string text_of(const ProductKey& key, const std::string& algorithm) {
+  const GemmShape& s = key.shape;
+  std::ostringstream out;
+  out << name(s.type) << ' ' << name(s.result) << " batch " << s.batch;
+  for (const auto& [role, m] : {std::pair{"first", &s.first}, {"second", &s.second}, {"out", &s.out}}) out << ' ' << role << ' ' << text_of(*m);
+  out << " accumulate " << s.accumulate << " bias " << s.bias << " sums " << s.sums << " activation " << static_cast<int>(s.activation);
+  out << " alignment " << key.alignment << ' ' << key.vector_alignment << " algorithm " << algorithm;
+  return out.str();
+}
+
+/// Reads what text_of() wrote. Words of another kind make the stream fail.
+class Words {
+ public:
+  explicit Words(const std::string& text) : in_(text) {}
+  void expect(const std::string& word) {
+    if (next() != word) in_.setstate(std::ios::failbit);
+  }
+  std::string next() {
+    std::string word;
+    in_ >> word;
+    return word;
+  }
+  template <class T>
+  T number() {
+    T value{};
+    in_ >> value;
+    return value;
+  }
+  DType type() {
+    const auto found = dtype_from_name(next());
+    if (!found) in_.setstate(std::ios::failbit);
+    return found.value_or(DType::fp32);
+  }
+  Stored stored(const std::string& role) {
+    expect(role);
+    Stored m{};
+    in_ >> m.rows >> m.cols >> m.ld >> m.stride >> m.transposed;
+    return m;
+  }
+  std::string rest() {
+    std::string text;
+    std::getline(in_ >> std::ws, text);
+    return text;
+  }
+  bool good() const { return !in_.fail(); }
+
+ private:
+  std::istringstream in_;
+};
+
+/// nullopt if the text is none of text_of().
+std::optional<std::pair<ProductKey, std::string>> key_from(const std::string& text) {
+  Words words(text);
+  ProductKey key;
+  GemmShape& s = key.shape;
+  s.type = words.type(), s.result = words.type();
+  words.expect("batch"), s.batch = words.number<std::int64_t>();
+  s.first = words.stored("first"), s.second = words.stored("second"), s.out = words.stored("out");
+  words.expect("accumulate"), s.accumulate = words.number<bool>();
+  words.expect("bias"), s.bias = words.number<bool>();
+  words.expect("sums"), s.sums = words.number<bool>();
+  words.expect("activation");
+  const int activation = words.number<int>();
+  if (activation < 0 || activation > static_cast<int>(ProductActivation::gelu_gradient)) return std::nullopt;
+  s.activation = static_cast<ProductActivation>(activation);
+  words.expect("alignment"), key.alignment = words.number<std::uint32_t>(), key.vector_alignment = words.number<std::uint32_t>();
+  words.expect("algorithm");
+  const std::string algorithm = words.rest();
+  return words.good() ? std::optional(std::pair(key, algorithm)) : std::nullopt;
+}
+
 }  // namespace
 
 ProductChoices::ProductChoices(ProductPlace place, std::string path) : place_(std::move(place)), path_(std::move(path)) {
@@ -53,6 +138,13 @@ void ProductChoices::read() {
     if (op == nullptr || !s.kernel || s.kernel->algorithm.empty()) continue;
     const ProductKey key{shape_of(*op, s.dtype, s.kernel->result), bytes(s.kernel->alignment), bytes(s.kernel->vector_alignment)};
     choices_[key] = {s.kernel->algorithm, s.seconds};
+  }
+  for (const Figure& f : table.figures) {
+    if (f.name != kOther) continue;
+    const auto known = key_from(f.how);
+    if (!known)
+      throw ConfigError(Problem{path_, "figures", f.how, "is no product that tandem train writes", "remove this figure from the file"});
+    choices_[known->first] = {known->second, f.value};
   }
 }
 
@@ -79,6 +171,8 @@ CostTable ProductChoices::table() const {
     if (const auto op = matmul_of(key.shape))
       t.samples.push_back({*op, key.shape.type, choice.seconds, 0, Bytes(0),
                            ProductKernel{key.shape.result, key.alignment, key.vector_alignment, choice.algorithm}});
+    else if (key.shape.scale == nullptr && !key.shape.fast_sum)  // an address holds in one process alone
+      t.figures.push_back({kOther, choice.seconds, "s", text_of(key, choice.algorithm)});
   return t;
 }
 

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "exec/device/cuda.hpp"
 #include "exec/device/product_choices.hpp"
@@ -73,6 +75,13 @@ TEST_CASE("algorithms that were timed are found in the next run, for the same sh
   for (const MatMul& op : products())
     for (const DType result : {DType::bf16, DType::fp32})
       keys.push_back({device::shape_of(op, DType::bf16, result), result == DType::fp32 ? 256u : 16u, 4});
+  for (const DType type : {DType::tf32, DType::fp32, DType::bf16})  // products of no layer
+    for (const std::int64_t stride : {0, 5000}) {
+      device::GemmShape batch{{48, 16, 50, stride, true}, {16, 32, 16, 512}, {48, 32, 48, 1536}, 7, type, DType::fp32};
+      keys.push_back({batch, 64, 256});
+      batch.accumulate = true;
+      keys.push_back({batch, 64, 256});
+    }
   {
     ProductChoices choices(kPlace, path);
     choices.save();
@@ -132,6 +141,15 @@ TEST_CASE("a file of algorithms of another card or library is refused by name, a
   other.library = "cuBLASLt 13.2.0";
   CHECK(problem_of(other, path).find("facts.library") != std::string::npos);
   CHECK(problem_of(kPlace, folder.file("plan.json", "{\"model\": {}}")).find("schema_version") != std::string::npos);
+  ProductKey batch{device::shape_of(product(false, true), DType::bf16, DType::bf16)};
+  batch.shape.batch = 3;
+  choices.keep(batch, {"b", 1e-5});
+  choices.save();
+  CHECK(problem_of(kPlace, path).empty());
+  std::ifstream file(path);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  text.replace(text.find("batch 3"), 7, "batch x");
+  CHECK(problem_of(kPlace, folder.file("broken.json", text)).find("figures") != std::string::npos);
 }
 
 TEST_CASE("the file of algorithms has a place of its own for each card and library") {
