@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "models/base/files.hpp"
+#include "models/base/held_files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/quantity.hpp"
 #include "models/base/text.hpp"
+#include "models/stack/generations.hpp"
 #include "topology/fact_reader.hpp"
 
 namespace tandem {
@@ -79,10 +82,36 @@ std::string name_or_path(FactReader& r, const std::string& key, const std::strin
   return is_preset_path(given) ? beside(given, r.file()) : given;
 }
 
+/// Generations of the device presets, and those that stack files name, ascending.
+std::vector<std::string> known_generations() {
+  std::set<std::string> out = stack_generations();
+  for (const std::string& name : preset_names(kDevices)) {
+    const json device = read_json(find_preset(kDevices, name));
+    const json generation = device.is_object() ? device.value("generation", json()) : json();
+    if (generation.is_string()) out.insert(generation.get<std::string>());
+  }
+  return {out.begin(), out.end()};
+}
+
+/// The device's generation; empty if the file names none. Defaults of stacks depend on it, so a user's own device may not have one
+/// that no preset and no stack file names. A device `preset` may: it makes its generation known.
+std::string generation(FactReader& r, const std::string& preset) {
+  const std::string given = r.text("generation", "");
+  const bool is_preset = !preset.empty() && !is_preset_path(preset);
+  if (given.empty() || is_preset) return given;
+  thread_local HeldAnswers<std::vector<std::string>> held;
+  const std::vector<std::string> known = held.get("", known_generations);
+  if (std::find(known.begin(), known.end(), given) != known.end()) return given;
+  const std::string meant = nearest(given, known);
+  r.refuse("generation", "is a generation that no device preset and no stack file names",
+           (meant.empty() ? "use " + list_text(known, "or") : "did you mean \"" + meant + "\"?") +
+               " Leave it out for a new one, or add it to \"default_on\" of a stack file");
+}
+
 void read_device(FactReader& r, Device& d, const std::string& preset) {
   d.preset = preset;
   d.name = r.text("name", preset);
-  d.generation = r.text("generation", "");
+  d.generation = generation(r, preset);
   r.text("notes", "");
   read_peak(r, d);
   d.vector_rate = r.rate("vector_flops_per_s");

@@ -111,6 +111,20 @@ class OwnCluster(WithFolder):
         self.assertEqual(copy["plan"]["stack"]["name"], "megatron-core")
         self.assertEqual((copy["step_time_s"], copy["plan"]["stack"]), (preset["step_time_s"], preset["plan"]["stack"]))
 
+    def test_a_generation_that_nothing_knows_is_refused_with_the_nearest(self):
+        own = self.in_place()
+        own["device"]["generation"] = "hoper"
+        (self.folder.path / "own.json").write_text(json.dumps(own))
+        plan = self.folder.plan(changed(PLAN, **{"cluster.preset": "own.json"}))
+        code, _, err = run("simulate", plan)
+        self.assertEqual(code, 3)
+        self.assertIn('device.generation = "hoper": is a generation that no device preset and no stack file names', err)
+        self.assertIn('did you mean "hopper"?', err)
+        for known in ("hopper", "turing"):  # no device preset is a turing, a stack file names it
+            own["device"]["generation"] = known
+            (self.folder.path / "own.json").write_text(json.dumps(own))
+            self.assertNotIn("no stack file names", run("simulate", plan, "--allow-oversize")[2], known)
+
     def test_a_device_without_calibration_is_told(self):
         own = self.in_place()
         self.assertFalse(any("no calibration" in note for note in self.simulated(own)["notes"]))
