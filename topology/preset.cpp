@@ -108,6 +108,19 @@ std::string generation(FactReader& r, const std::string& preset) {
                " Leave it out for a new one, or add it to \"default_on\" of a stack file");
 }
 
+/// name_or_path() of a data file. Refuses a name that no preset in `folder` has: a path is for its reader.
+std::string data_file(FactReader& r, const std::string& key, const std::string& otherwise, std::string_view folder,
+                      std::string_view what) {
+  const std::string given = name_or_path(r, key, otherwise);
+  if (!r.has(key) || given.empty() || is_preset_path(given) || !find_preset(folder, given).empty()) return given;
+  const Problem unknown = unknown_preset(folder, given, what);
+  r.refuse(key, unknown.reason, unknown.remedy);
+}
+
+std::string calibration(FactReader& r, const std::string& otherwise) {
+  return data_file(r, "calibration", otherwise, "topology/calibration", "calibration");
+}
+
 void read_device(FactReader& r, Device& d, const std::string& preset) {
   d.preset = preset;
   d.name = r.text("name", preset);
@@ -127,8 +140,8 @@ void read_device(FactReader& r, Device& d, const std::string& preset) {
   if (r.has("library_bytes")) d.library_memory = r.bytes("library_bytes");
   if (r.has("compute_units")) d.compute_units = r.whole("compute_units", 1);
   d.synchronous = r.flag("synchronous", false);
-  d.calibration = name_or_path(r, "calibration", "");
-  d.measured = name_or_path(r, "measured", "");
+  d.calibration = calibration(r, "");
+  d.measured = data_file(r, "measured", "", "topology/measured", "measured table");
   d.cost_table = name_or_path(r, "cost_table", "");
 }
 
@@ -297,7 +310,7 @@ void read_cluster(FactReader& r, ClusterFacts& facts) {
   read_part(r, "device", kDevices, facts.unverified, [&](FactReader& part) { read_device(part, facts.device, device); });
   if (r.has("fabric")) read_fabric(r.object("fabric"), facts.fabric);
   if (facts.node.nics == 0) facts.fabric.max_nodes = 1;
-  facts.device.calibration = name_or_path(r, "calibration", facts.device.calibration);
+  facts.device.calibration = calibration(r, facts.device.calibration);
   facts.device.cost_table = name_or_path(r, "cost_table", facts.device.cost_table);
 }
 

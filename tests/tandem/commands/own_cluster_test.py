@@ -155,7 +155,8 @@ class OwnCluster(WithFolder):
             ("device", "memory_bytes", None, ["device.memory_bytes", "is missing", "80 GiB"]),
             ("device", "memory_bytes_per_s", "3.35 TB", ["device.memory_bytes_per_s", "not a unit"]),
             ("node", "kind", "ladder", ["node.kind", "crossbar"]),
-            ("device", "calibration", "h101", ["calibration", "h101", "h100"]),
+            ("device", "calibration", "h101", ["own.json: device.calibration", "h101", "h100"]),
+            ("device", "measured", "h100-sxm5-80g", ["own.json: device.measured", "measured table", "h100-sxm5-80gb"]),
         ):
             own = self.in_place()
             own[part][key] = value
