@@ -26,8 +26,19 @@ constexpr double kLeast = 1e9;    // FLOP/s
 
 /// An example of a value for a key with this ending.
 std::string example_of(std::string_view key) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kExamples{
-      {{"flops_per_s", "\"312 TFLOP/s\""}, {"bytes_per_s", "\"25 GB/s\""}, {"_bytes", "\"80 GiB\""}, {"_s", "\"2 us\""}}};
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kExamples{
+      {{"peak_flops_per_s", "{\"bf16\": \"312 TFLOP/s\"}"},
+       {"flops_per_s", "\"312 TFLOP/s\""},
+       {"bytes_per_s", "\"25 GB/s\""},
+       {"_bytes", "\"80 GiB\""},
+       {"_s", "\"2 us\""},
+       {"shape", "\"shape\": [4, 4]"},
+       {"cores_per_chip", "\"cores_per_chip\": 2"},
+       {"link_matrix", "\"link_matrix\": [[0, 1], [1, 0]], the links between each pair of devices"},
+       {"ring", "\"ring\": [0, 1, 3, 2], all devices in the order of a ring"},
+       {"devices", "\"devices\": 8"},
+       {"nics", "\"nics\": 8"},
+       {"nodes_per_leaf", "\"nodes_per_leaf\": 16"}}};
   for (const auto& [ending, example] : kExamples)
     if (key.ends_with(ending)) return "write for example " + std::string(example);
   return "";

@@ -61,6 +61,14 @@ void read_part(FactReader& parent, const std::string& key, std::string_view fold
 
 constexpr Bytes kLeastMemory{1'000'000};  // less has a missing unit
 
+/// The types in which products run, for a message.
+std::string compute_types() {
+  std::vector<std::string> out;
+  using enum DType;
+  for (const DType t : {fp64, fp32, tf32, bf16, fp16, fp8, fp8_block, mxfp8, nvfp4}) out.emplace_back(name(t));
+  return list_text(out, "or");
+}
+
 void read_peak(FactReader& r, Device& d) {
   const json& rates = r.fact("peak_flops_per_s");
   if (!rates.is_object() || rates.empty())
@@ -68,7 +76,7 @@ void read_peak(FactReader& r, Device& d) {
              "write for example {\"bf16\": \"312 TFLOP/s\", \"fp32\": \"19.5 TFLOP/s\"}");
   for (const auto& [type, value] : rates.items()) {
     const auto dtype = dtype_from_name(type);
-    if (!dtype) r.refuse("peak_flops_per_s", "\"" + type + "\" is no element type");
+    if (!dtype) r.refuse("peak_flops_per_s", "\"" + type + "\" is no element type", "use " + compute_types() + ", and leave out rates of others");
     d.peak[*dtype] = r.rate("peak_flops_per_s", value, type + " ");
   }
 }

@@ -125,6 +125,20 @@ class OwnCluster(WithFolder):
             (self.folder.path / "own.json").write_text(json.dumps(own))
             self.assertNotIn("no stack file names", run("simulate", plan, "--allow-oversize")[2], known)
 
+    def test_a_value_that_is_missing_or_of_no_type_is_told_with_an_example(self):
+        own = self.in_place()
+        own["device"]["peak_flops_per_s"] = {"int8": "1979 TFLOP/s"}
+        torus = json.loads((PRESETS / "nodes/trn1.32xlarge.json").read_text())
+        del torus["scale_up"]["cores_per_chip"]
+        cube = json.loads((PRESETS / "nodes/dgx-1v.json").read_text())
+        del cube["scale_up"]["ring"]
+        for cluster, told in ((own, "use fp64, fp32, tf32, bf16"), (self.in_place() | {"node": torus}, '"cores_per_chip": 2'),
+                              (self.in_place() | {"node": cube}, '"ring": [0, 1, 3, 2]')):
+            (self.folder.path / "own.json").write_text(json.dumps(cluster))
+            code, _, err = run("simulate", self.folder.plan(changed(PLAN, **{"cluster.preset": "own.json"})))
+            self.assertEqual(code, 3, err)
+            self.assertIn(told, err)
+
     def test_a_device_without_calibration_is_told(self):
         own = self.in_place()
         self.assertFalse(any("no calibration" in note for note in self.simulated(own)["notes"]))
