@@ -439,6 +439,14 @@ void note_kept_nics(const ClusterSpec& cluster, const NodeFacts& n, std::int64_t
                        " NICs of the node; scale_out_per_node says what they have)");
 }
 
+/// Adds a note if the NICs cannot be dealt to the devices: each then has a part of one, which no library does.
+void note_uneven_nics(const NodeFacts& n, std::vector<std::string>& unverified) {
+  if (n.nics < 1 || n.devices < 1 || n.nics % n.devices == 0 || n.devices % n.nics == 0) return;
+  const std::string nics = std::to_string(n.nics), devices = std::to_string(n.devices);
+  unverified.push_back("node.scale_out.nics (" + nics + " NICs do not divide among " + devices + " devices: each device is given " + nics + "/" +
+                       devices + " of a NIC, also with rails)");
+}
+
 /// Another memory of the device. What the driver keeps to itself stays the same.
 void set_memory(const ClusterSpec& cluster, Device& d, std::vector<std::string>& unverified) {
   if (const auto& wanted = cluster.override.memory_bytes) {
@@ -462,6 +470,7 @@ void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts) {
   note_kept_nics(cluster, n, whole, facts.unverified);
   if (cluster.override.scale_up_per_device) set_scale_up(*cluster.override.scale_up_per_device, n);
   if (cluster.override.scale_out_per_node && n.nics > 0) set_scale_out(*cluster.override.scale_out_per_node, n, facts.unverified);
+  note_uneven_nics(n, facts.unverified);
   set_memory(cluster, facts.device, facts.unverified);
   facts.device.host_link = n.host_link;
   if (cluster.override.oversubscription) facts.fabric.oversubscription = *cluster.override.oversubscription;

@@ -125,6 +125,13 @@ class OwnCluster(WithFolder):
             (self.folder.path / "own.json").write_text(json.dumps(own))
             self.assertNotIn("no stack file names", run("simulate", plan, "--allow-oversize")[2], known)
 
+    def test_nics_that_do_not_divide_among_the_devices_are_told(self):
+        own = self.in_place()
+        for nics, told in ((5, True), (8, False), (4, False), (16, False)):
+            own["node"]["scale_out"]["nics"] = nics
+            notes = [note for note in self.simulated(own)["notes"] if f"{nics} NICs do not divide among 8 devices" in note]
+            self.assertEqual(len(notes), told, nics)
+
     def test_a_value_that_is_missing_or_of_no_type_is_told_with_an_example(self):
         own = self.in_place()
         own["device"]["peak_flops_per_s"] = {"int8": "1979 TFLOP/s"}
