@@ -113,11 +113,22 @@ bool all_refused(const std::vector<JudgedRecord>& records) {
   return true;
 }
 
-/// What the command ends with where all records were judged. Tells each of the sets, whose errors are beyond the tolerance.
+/// Tells which measured step times of a set have no prediction to hold against the tolerance.
+void tell_unjudged(const SetSummary& s) {
+  constexpr std::size_t kTold = 3;
+  const std::size_t n = s.unjudged.size();
+  for (std::size_t i = 0; i < std::min(kTold, n); ++i) print_error(s.name + ": not judged, so outside: " + s.unjudged[i]);
+  if (n > kTold) print_error(s.name + ": " + std::to_string(n - kTold) + " more records were refused");
+}
+
+/// What the command ends with where all records were judged. Tells why each of the sets is outside of the tolerance.
 ExitCode verdict_on(const Summary& summary, const std::vector<const SetSummary*>& sets) {
   const auto text = [](double share) { return number_text(share * 100, 1) + " %"; };
-  for (const SetSummary* s : sets)
-    print_error(s->name + ": mean absolute error of step times " + text(*s->time.mape) + " is outside " + text(*summary.tolerance));
+  for (const SetSummary* s : sets) {
+    if (s->time.mape && *s->time.mape > *summary.tolerance)
+      print_error(s->name + ": mean absolute error of step times " + text(*s->time.mape) + " is outside " + text(*summary.tolerance));
+    tell_unjudged(*s);
+  }
   return sets.empty() ? ExitCode::ok : ExitCode::tolerance;
 }
 
@@ -164,7 +175,8 @@ void add_validate(CLI::App& app, ExitCode& exit) {
   add_list(*command, "--leave-out", o->leave_out,
            "predict records of these sources also without defaults, constants and errors of theirs; each: every source in turn");
   command->add_option("--tolerance", o->tolerance,
-                      "largest mean absolute error of step times of a set (0.15 or 15%), its column \"mean\"; not of sets --apart; beyond it exit 6")
+                      "largest mean absolute error of step times of a set (0.15 or 15%), its column \"mean\"; not of sets --apart; "
+                      "beyond it, or if a plan with a step time is refused, exit 6")
       ->transform(share());
   command->add_option("--jobs", o->jobs, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
   command->add_option("--html", o->html, "write one page: predicted against measured, tables, every record");

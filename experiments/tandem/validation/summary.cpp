@@ -99,6 +99,7 @@ SetSummary summary(const std::string& name, const RecordList& records) {
   out.name = name;
   for (const JudgedRecord* r : records) {
     out.refused += !r->refused.empty();
+    if (!r->refused.empty() && r->measured.step_time_s) out.unjudged.push_back(r->refused);
     out.assumed += r->refused.empty() && !r->measured.assumed.empty();
   }
   out.cluster = clusters(records);
@@ -192,7 +193,7 @@ std::vector<const SetSummary*> outside(const Summary& summary) {
   if (std::ranges::none_of(summary.sets, judged))
     throw ConfigError(Problem{"", "--tolerance", "", "no set has a predicted and measured step time of grades A and B to judge", "give others, or leave it out"});
   for (const SetSummary& s : summary.sets)
-    if (judged(s) && *s.time.mape > *summary.tolerance) out.push_back(&s);
+    if ((judged(s) && *s.time.mape > *summary.tolerance) || (!s.apart && !s.unjudged.empty())) out.push_back(&s);
   return out;
 }
 

@@ -27,6 +27,7 @@ struct SetSummary {
   std::string cluster;     ///< presets that the caller runs its plans on instead of their own; empty: their own
   bool apart = false;      ///< excluded from the means over sets
   int refused = 0;
+  std::vector<std::string> unjudged;  ///< why records with a measured step time have no prediction; begins with the record's id
   int assumed = 0;         ///< predicted records with fields that the source does not state
   ErrorSummary time;
   std::optional<double> baseline_mape;
@@ -58,8 +59,8 @@ struct Summary {
   bool interrupted = false;
 };
 
-/// The sets, not apart, with a mean absolute error of step times beyond the tolerance; none without a tolerance. Throws ConfigError
-/// if there is a tolerance and no step time to judge.
+/// The sets, not apart, with a mean absolute error of step times beyond the tolerance, or with a step time that could not be judged;
+/// none without a tolerance. Throws ConfigError if there is a tolerance and no step time to judge.
 std::vector<const SetSummary*> outside(const Summary& summary);
 
 /// Options of a summary.

@@ -55,6 +55,21 @@ class Validate(WithFolder):
         self.assertIn("--tolerance: no set has a predicted and measured step time", err)
         self.assertEqual(run("validate", self.records("plan.json"), "--tolerance", "5%")[0], 3)  # all refused: nothing was judged
 
+    def test_a_refused_record_is_outside_of_a_tolerance_and_named(self):
+        predicted = tandem_json("simulate", self.folder.plan(SMALL))["step_time_s"]
+        typo = changed(SMALL, **{"parallel.tensr": 2})
+        lines = [{"id": "good", "plan": SMALL, "measured": {"step_time_s": predicted}}, {"id": "bad", "plan": typo, "measured": {"step_time_s": predicted}}]
+        file = self.folder.file("mine.jsonl", "\n".join(map(json.dumps, lines)))
+        self.assertEqual(run("validate", file)[0], 0)
+        code, out, err = run("validate", file, "--json", "--tolerance", "5%")
+        self.assertEqual((code, json.loads(out)["outside"]), (6, ["mine"]), err)
+        self.assertIn("mine: not judged, so outside: bad: parallel.tensr", err)
+        self.assertNotIn("mean absolute error", err)
+        other = self.folder.file("other.jsonl", json.dumps(lines[0]))
+        self.assertEqual(run("validate", file, other, "--tolerance", "5%", "--apart", "mine")[0], 0)
+        lines[1]["grade"] = "C"
+        self.assertEqual(run("validate", self.folder.file("c.jsonl", "\n".join(map(json.dumps, lines))), "--tolerance", "5%")[0], 0)
+
     def test_a_validation_says_how_many_records_it_was_given(self):
         told = tandem_json("validate", self.records(SMALL, "plan.json"))
         self.assertEqual((told["interrupted"], told["records_given"], told["tolerance"], told["outside"]), (False, 2, None, []))
