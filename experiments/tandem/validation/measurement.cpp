@@ -139,6 +139,29 @@ void move(Measurement& m, const std::string& preset) {
   m.cluster = preset;
 }
 
+/// Whether `text` begins with a JSON value that goes on after its first line.
+bool goes_on(std::string_view text) {
+  std::istringstream in{std::string(text)};
+  json value;
+  try {
+    in >> value;
+  } catch (const json::exception&) {
+    return false;
+  }
+  return value.is_structured();
+}
+
+/// A record's line as JSON. `rest`: the file's text from this line on.
+json parse_line(const std::string& line, std::string_view rest, const std::string& place) {
+  try {
+    return parse_json(line, place);
+  } catch (const ConfigError&) {
+    if (!goes_on(rest)) throw;
+    refuse(place, "", {}, "the record goes on after this line, but a record is one line (JSON lines)",
+           "write it on one line: jq -c . FILE, or jq -c '.[]' FILE for a list of records");
+  }
+}
+
 bool listed(const std::vector<std::string>& list, const std::string& word) {
   return list.empty() || std::find(list.begin(), list.end(), word) != list.end();
 }
@@ -167,14 +190,17 @@ std::string unread_text(const std::vector<Measurement>& measurements) {
 
 std::vector<Measurement> read_measurements(const std::string& path) {
   const std::string set = std::filesystem::path(path).stem().string();
-  std::istringstream lines(read_text(path));
+  const std::string text = read_text(path);
+  std::istringstream lines(text);
   std::vector<Measurement> out;
   std::string line;
+  std::size_t start = 0, next = 0;  // of this line and the next one in `text`
   for (int number = 1; std::getline(lines, line); ++number) {
+    start = next, next += line.size() + 1;
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     const std::string place = path + ":" + std::to_string(number);
     try {
-      out.push_back(measurement(parse_json(line, place), set, place));
+      out.push_back(measurement(parse_line(line, std::string_view(text).substr(start), place), set, place));
       find_own_cluster(out.back(), path);
     } catch (const json::exception& e) {
       throw ConfigError(Problem{place, "", "", std::string("is no measurement record: ") + e.what(), kForm});

@@ -70,6 +70,17 @@ class Validate(WithFolder):
         lines[1]["grade"] = "C"
         self.assertEqual(run("validate", self.folder.file("c.jsonl", "\n".join(map(json.dumps, lines))), "--tolerance", "5%")[0], 0)
 
+    def test_a_record_over_several_lines_is_told_how_to_make_it_one(self):
+        good = {"id": "r", "plan": SMALL, "measured": {"step_time_s": 2.0}}
+        for text in (json.dumps(good, indent=1), json.dumps([good, good], indent=1), json.dumps(good) + "\n" + json.dumps(good, indent=2)):
+            code, out, err = run("validate", self.folder.file("pretty.jsonl", text))
+            self.assertEqual((code, out), (3, ""), err)
+            self.assertIn("a record is one line (JSON lines)", err)
+            self.assertIn("jq -c . FILE", err)
+        code, _, err = run("validate", self.folder.file("cut.jsonl", json.dumps(good)[:-3] + "\n" + json.dumps(good)))
+        self.assertEqual(code, 3)
+        self.assertNotIn("jq", err)
+
     def test_a_validation_says_how_many_records_it_was_given(self):
         told = tandem_json("validate", self.records(SMALL, "plan.json"))
         self.assertEqual((told["interrupted"], told["records_given"], told["tolerance"], told["outside"]), (False, 2, None, []))
