@@ -43,6 +43,41 @@ std::optional<double> figure(const json& measured, const char* key, const std::s
   return value.get<double>();
 }
 
+/// Whether a run ended for lack of memory; false if the key is missing or null.
+bool flag(const json& measured, const char* key, const std::string& place) {
+  if (!measured.contains(key) || measured[key].is_null()) return false;
+  if (!measured[key].is_boolean())
+    refuse(place, std::string("measured.") + key, measured[key], "must be true or false", "write true or false without quotes, or leave it out for false");
+  return measured[key].get<bool>();
+}
+
+/// A list of texts; empty if the key is missing or null.
+std::vector<std::string> texts(const json& record, const char* key, const std::string& place) {
+  if (!record.contains(key) || record[key].is_null()) return {};
+  const json& list = record[key];
+  const bool good = list.is_array() && std::ranges::all_of(list, [](const json& v) { return v.is_string(); });
+  if (!good) refuse(place, key, list, "must be a list of texts", "write for example [\"training.recompute\"], or leave it out");
+  return list.get<std::vector<std::string>>();
+}
+
+/// A peak in bytes. A smaller one than a megabyte has another unit.
+std::optional<double> peak_memory(const json& measured, const std::string& place) {
+  constexpr double kLeast = 1e6;
+  constexpr const char* kKey = "peak_memory_bytes";
+  const std::optional<double> out = figure(measured, kKey, "bytes", place);
+  if (out && *out < kLeast)
+    refuse(place, std::string("measured.") + kKey, measured[kKey], "is less than a megabyte", "give bytes: 70 GiB are 75161927680");
+  return out;
+}
+
+/// Refuses a step time of a run that ended for lack of memory.
+void require_one_end(const Measurement& m, const json& measured, const std::string& place) {
+  if (m.out_of_memory && m.step_time_s)
+    refuse(place, "measured.out_of_memory", measured["out_of_memory"],
+           "contradicts measured.step_time_s = " + value_text(measured["step_time_s"]) + ": a run that lacked memory has no step time",
+           "leave out one of them");
+}
+
 void require_record(const json& record, const std::string& place) {
   if (!record.is_object()) refuse(place, "", record, "is no measurement record", kForm);
   for (const char* key : {"id", "plan", "measured"}) {
@@ -103,11 +138,12 @@ Measurement measurement(const json& record, const std::string& set, const std::s
     out.unread.push_back("framework \"" + unknown + "\" (no such stack)");
   out.plan_json = plan.dump();
   out.step_time_s = figure(measured, "step_time_s", "seconds", place);
-  out.peak_memory_bytes = figure(measured, "peak_memory_bytes", "bytes", place);
+  out.peak_memory_bytes = peak_memory(measured, place);
   out.memory_kind = word(measured, "peak_memory_kind", {"allocated", "reserved", "device"}, place);
   out.memory_rank = word(measured, "peak_memory_rank", kRanks, place);
-  out.out_of_memory = measured.value("out_of_memory", false);
-  out.assumed = record.value("assumed", std::vector<std::string>{});
+  out.out_of_memory = flag(measured, "out_of_memory", place);
+  require_one_end(out, measured, place);
+  out.assumed = texts(record, "assumed", place);
   out.published_in = named_in(record, "source");
   out.evidence = named_in(record, "notes");
   list_unread(record, "", kKeys, place, out.unread);
