@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <random>
 
 namespace tandem::sim {
 namespace {
 
 constexpr std::size_t kNextChip = 3;  ///< links of a route to a core of a neighbouring chip: up, across, down
-constexpr int kMostSteps = 20'000;    ///< of one search for a cycle; grids and tori of 256 chips take as many as they have chips
+constexpr int kMostSteps = 20'000;    ///< of one search for a cycle; grids and tori of 500 chips take about a thousand
 
 /// The first core of every chip; empty if some chip has a core that is no member.
 std::vector<DeviceId> whole_chips(const Topology& topology, const std::vector<Rank>& members) {
@@ -45,47 +46,51 @@ bool regular(const Ways& ways) {
   return std::ranges::all_of(ways, [&](const auto& of) { return of.size() == ways.front().size(); });
 }
 
-/// Searches a cycle through all chips, depth first. Tries neighbours with the fewest free neighbours first (Warnsdorff).
+/// Searches a cycle through all chips by Posa's rotations (Discrete Mathematics 14, 1976): extends a path from the first chip while it
+/// can, else turns the part behind a neighbour of its end round, which gives it another end. Draws are the same in every run.
 class CycleSearch {
  public:
-  explicit CycleSearch(const Ways& ways) : ways_(ways), on_path_(ways.size()) {}
+  explicit CycleSearch(const Ways& ways) : ways_(ways), place_(ways.size()) { add(0); }
 
-  /// The chips in the order of the cycle; empty if there is none, or none was found within kMostSteps.
+  /// The chips in the order of the cycle; empty if none was found within kMostSteps.
   std::vector<std::size_t> run() {
-    enter(0);
-    return extend() ? path_ : std::vector<std::size_t>();
+    for (int step = 0; step < kMostSteps; ++step) {
+      if (path_.size() == ways_.size() && joins(path_.back(), path_.front())) return path_;
+      const std::vector<std::size_t> free = neighbours([&](std::size_t to) { return !place_[to]; });
+      if (!free.empty()) {
+        add(drawn(free));
+        continue;
+      }
+      const std::vector<std::size_t> behind = neighbours([&](std::size_t to) { return *place_[to] + 2 < path_.size(); });
+      if (behind.empty()) return {};
+      turn(*place_[drawn(behind)] + 1);
+    }
+    return {};
   }
 
  private:
-  bool extend() {
-    if (path_.size() == ways_.size()) return joins(path_.back(), path_.front());
-    for (const std::size_t next : free_neighbours()) {
-      if (++steps_ > kMostSteps) return false;
-      enter(next);
-      if (extend()) return true;
-      on_path_[next] = false, path_.pop_back();
-    }
-    return false;
+  void add(std::size_t chip) { place_[chip] = path_.size(), path_.push_back(chip); }
+  void turn(std::size_t from) {
+    std::reverse(path_.begin() + static_cast<std::ptrdiff_t>(from), path_.end());
+    for (std::size_t i = from; i < path_.size(); ++i) place_[path_[i]] = i;
   }
-  void enter(std::size_t chip) { on_path_[chip] = true, path_.push_back(chip); }
   bool joins(std::size_t a, std::size_t b) const {
     return std::ranges::any_of(ways_[a], [&](const Way& w) { return w.to == b; });
   }
-  std::ptrdiff_t free_ways(std::size_t chip) const {
-    return std::ranges::count_if(ways_[chip], [&](const Way& w) { return !on_path_[w.to]; });
-  }
-  std::vector<std::size_t> free_neighbours() const {
+  /// The neighbours of the path's end that `wanted` holds for.
+  template <class Wanted>
+  std::vector<std::size_t> neighbours(Wanted wanted) const {
     std::vector<std::size_t> out;
     for (const Way& w : ways_[path_.back()])
-      if (!on_path_[w.to]) out.push_back(w.to);
-    std::ranges::stable_sort(out, {}, [&](std::size_t chip) { return free_ways(chip); });
+      if (wanted(w.to)) out.push_back(w.to);
     return out;
   }
+  std::size_t drawn(const std::vector<std::size_t>& from) { return from[draws_() % from.size()]; }
 
   const Ways& ways_;
-  std::vector<bool> on_path_;
+  std::vector<std::optional<std::size_t>> place_;  ///< on the path, by chip
   std::vector<std::size_t> path_;
-  int steps_ = 0;
+  std::minstd_rand draws_;
 };
 
 /// Moves the links between two chips, in both directions, out of `ways`.

@@ -88,6 +88,9 @@ TEST_CASE("two planes of a three-dimensional torus have two cycles that share no
   const auto plane = chip_rings(*t, ranks(0, 64)), two = chip_rings(*t, ranks(0, 128)), whole = chip_rings(*t, ranks(0, 256));
   REQUIRE((plane && two && whole));
   CHECK((plane->ways == 4 && two->ways == 4 && whole->ways == 6));
+  const auto three = chip_rings(*t, ranks(0, 192));
+  REQUIRE(three);
+  CHECK((three->ways >= 2 && goes_round(*t, *three)));  // inner chips have six ways, outer ones five
   CHECK((goes_round(*t, *plane) && goes_round(*t, *two) && goes_round(*t, *whole)));
 }
 
