@@ -125,12 +125,17 @@ std::vector<PlanField> cluster_fields() {
                     [] { return schema_of(kOversubscription); }),
       maybe<std::int64_t>({"cluster.override.devices_per_node", "Devices of a node."},
                           AT(cluster.override.devices_per_node), read_per_node, [] { return schema_of(kPerNode); }),
-      algorithm({"cluster.override.algorithms.all_reduce", "Algorithm of every all-reduce, instead of the library's choice."},
+      algorithm({"cluster.override.algorithms.all_reduce", 
+                 "Algorithm of every all-reduce, instead of the library's choice, by the links' own times. two_way_ring: two rings in "
+                 "opposite directions. direct: every rank sends to all others at once. tree: recursive doubling without pipelining, "
+                 "which is not NCCL's tree (for NCCL's own choice see nccl_algo). hierarchical: inside the nodes, across them by one "
+                 "ring per rail, inside again. halving_doubling: Rabenseifner's scatter and gather. multi_ring: as many rings through all "
+                 "ranks as the smallest node has ranks."},
                 AT(cluster.override.algorithms.all_reduce)),
-      algorithm({"cluster.override.algorithms.all_gather", "Algorithm of every all-gather, instead of the library's choice."}, AT(cluster.override.algorithms.all_gather)),
-      algorithm({"cluster.override.algorithms.reduce_scatter", "Algorithm of every reduce-scatter, instead of the library's choice."},
+      algorithm({"cluster.override.algorithms.all_gather", "Algorithm of every all-gather; as for all_reduce."}, AT(cluster.override.algorithms.all_gather)),
+      algorithm({"cluster.override.algorithms.reduce_scatter", "Algorithm of every reduce-scatter; as for all_reduce."},
                 AT(cluster.override.algorithms.reduce_scatter)),
-      algorithm({"cluster.override.algorithms.all_to_all", "Algorithm of every all-to-all, instead of the library's choice."}, AT(cluster.override.algorithms.all_to_all)),
+      algorithm({"cluster.override.algorithms.all_to_all", "Algorithm of every all-to-all; as for all_reduce, but halving_doubling sends by pairs."}, AT(cluster.override.algorithms.all_to_all)),
       nccl_algo(),
       integer({"cluster.override.ranks_per_device", "Ranks that share a device."}, AT(cluster.ranks_per_device),
               kPerNode),
