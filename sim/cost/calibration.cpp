@@ -152,6 +152,7 @@ Calibration load_calibration(const std::string& name) {
   FactReader r(file, path, "", c.unverified);
   r.text("describes", "");
   r.text("notes", "");
+  r.text("errors", "");  // read by sim/result/error_book
   c.caveat = r.text("caveat", "");
   c.matmul = read_matmul(r.object("matmul"));
   read_attention(r, c);

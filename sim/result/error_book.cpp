@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "models/base/files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
@@ -18,9 +19,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kFolder = "topology/errors";
+constexpr std::string_view kFolder = "topology/errors", kCalibrations = "topology/calibration";
 constexpr double kHostBoundShare = 0.1;
 constexpr std::string_view kDeviceWord = "device ";
+constexpr const char* kNarrower = "; measured steps narrow it: tandem validate RECORDS --write-errors FILE, then \"errors\": \"FILE\" in the calibration";
 constexpr int kEnough = 8;  // records from which a situation is used alone
 
 struct Vote {
@@ -57,6 +59,36 @@ void check(const ErrorBook& book, const std::string& path) {
   for (const ErrorEntry& e : book.entries)
     if (e.quantiles.empty() || !std::is_sorted(e.quantiles.begin(), e.quantiles.end()))
       throw ConfigError(Problem{path, "entries", e.source, "log_measured_over_predicted must be ascending and not empty", ""});
+}
+
+ErrorBook read_book(const std::string& path) {
+  try {
+    ErrorBook book = book_of(read_json(path));
+    check(book, path);
+    return book;
+  } catch (const json::exception& e) {
+    throw ConfigError(Problem{path, "", "", std::string("is no table of errors: ") + e.what(),
+                              "write it with `tandem validate --write-errors`"});
+  }
+}
+
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+/// The entries with this calibration. An entry of a calibration's path may have been written from another folder, or before the
+/// files were moved together: then those of the same file name count.
+std::vector<ErrorEntry> entries_of(const ErrorBook& book, const std::string& calibration) {
+  const bool is_path = is_preset_path(calibration);
+  const std::string whole = is_path ? canonical_path(calibration) : "";
+  const auto same = [&](const ErrorEntry& e) {
+    return e.device == calibration || (is_path && is_preset_path(e.device) && !whole.empty() && canonical_path(e.device) == whole);
+  };
+  const auto same_name = [&](const ErrorEntry& e) {
+    return is_path && is_preset_path(e.device) && file_name(e.device) == file_name(calibration);
+  };
+  std::vector<ErrorEntry> out;
+  std::ranges::copy_if(book.entries, std::back_inserter(out), same);
+  if (out.empty()) std::ranges::copy_if(book.entries, std::back_inserter(out), same_name);
+  return out;
 }
 
 template <class Wanted>
@@ -168,17 +200,44 @@ std::string situation_of(const Prediction& p, const Topology& topology) {
   return topology.devices() > topology.devices_per_node() ? "many nodes" : "one node";
 }
 
-ErrorBook load_error_book() {
+std::string own_error_table(const std::string& calibration) {
+  const std::string file = is_preset_path(calibration) ? calibration : find_preset(kCalibrations, calibration);
+  if (file.empty()) return "";
+  const std::string text = read_text(file);
+  if (text.find("\"errors\"") == std::string::npos) return "";  // most have none, and need no parser
+  const json read = parse_json(text, file);
+  if (!read.is_object() || !read.contains("errors")) return "";
+  if (!read["errors"].is_string())
+    throw ConfigError(Problem{file, "errors", value_text(read["errors"]), "must be the path of a table of errors",
+                              "write it with tandem validate RECORDS --write-errors FILE"});
+  return beside(read["errors"].get<std::string>(), file);
+}
+
+void add_own_errors(ErrorBook& book, const std::string& calibration) {
+  const std::string path = own_error_table(calibration);
+  if (path.empty()) return;
+  const auto refuse = [&](const std::string& reason, const std::string& remedy) {
+    throw ConfigError(Problem{calibration, "errors", '"' + shortened(path) + '"', reason, remedy});
+  };
+  if (const std::string why = why_unreadable(path); !why.empty())
+    refuse(why, "take \"errors\" out of the calibration, write the table with tandem validate RECORDS --write-errors FILE, and name it again");
+  const ErrorBook own = read_book(path);
+  std::vector<ErrorEntry> found = entries_of(own, calibration);
+  if (found.empty()) refuse("has no error with this calibration", "write it with tandem validate, from records on a cluster with this calibration");
+  std::erase_if(book.entries, [&](const ErrorEntry& e) { return e.device == calibration; });
+  for (ErrorEntry& e : found) {
+    e.device = calibration;
+    book.entries.push_back(std::move(e));
+  }
+  book.computed = own.computed;
+}
+
+ErrorBook load_error_book(const std::string& calibration) {
   const std::string path = find_preset(kFolder, "step_time");
   if (path.empty()) throw ConfigError(unknown_preset(kFolder, "step_time", "table of errors"));
-  try {
-    ErrorBook book = book_of(read_json(path));
-    check(book, path);
-    return book;
-  } catch (const json::exception& e) {
-    throw ConfigError(Problem{path, "", "", std::string("is no table of errors: ") + e.what(),
-                              "write it with `tandem validate --write-errors`"});
-  }
+  ErrorBook book = read_book(path);
+  add_own_errors(book, calibration);
+  return book;
 }
 
 std::string to_json(const ErrorBook& book) {
@@ -228,7 +287,7 @@ LogRange log_range(const ErrorBook& book, const RangeQuestion& q) {
   Errors errors = errors_of(book, q);
   if (errors.votes.empty()) {
     const std::string none = q.device.empty() ? "no published step time on this device" : "no record on " + q.device;
-    const std::string reason = none + ": " + book.unknown_reason;
+    const std::string reason = none + ": " + book.unknown_reason + (is_preset_path(q.device) ? kNarrower : "");
     return {book.unknown_low, book.unknown_high, false, reason, reason};
   }
   const double tail = (1 - kRangeShare) / 2;

@@ -50,8 +50,15 @@ std::string situation_of(const Prediction& prediction, const Topology& topology)
 /// Share of the step, 0 to 1, that the critical rank waits for launches.
 double host_share(const Prediction& prediction);
 
-/// Reads topology/errors/step_time.json. Throws ConfigError.
-ErrorBook load_error_book();
+/// Reads topology/errors/step_time.json. With a `calibration`, as a device names it, adds its own errors. Throws ConfigError.
+ErrorBook load_error_book(const std::string& calibration = "");
+
+/// The table of errors that a calibration names ("errors": a path, from its folder); empty if there is none. Throws ConfigError.
+std::string own_error_table(const std::string& calibration);
+
+/// Replaces a calibration's entries by those of the table that it names. The votes of other devices and the widening stay. Throws
+/// ConfigError if the table cannot be read or has no entry with this calibration.
+void add_own_errors(ErrorBook& book, const std::string& calibration);
 
 /// Returns the text of such a file.
 std::string to_json(const ErrorBook& book);

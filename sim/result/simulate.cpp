@@ -220,7 +220,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   out.measured_products = product_coverage(setup);
   RangeQuestion question = range_question(out, topology, traits_on(plan, topology));
   question.without = wanted.range_without;
-  out.range = step_range(load_error_book(), out, question);
+  out.range = step_range(load_error_book(topology.device().calibration), out, question);
   if (question.situation == kHostBound)
     out.notes.push_back("launches by the host take a tenth of the step or more: the range is that of such steps");
   fill_lanes(out, plan, setup, simulated, wanted);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "models/base/files.hpp"
@@ -38,6 +39,13 @@ void for_all(std::size_t count, const Jobs& jobs, const std::function<void(std::
   if (jobs.stop && jobs.stop()) throw FitStopped{};
 }
 
+/// A candidate is in another folder than the table of errors that its text may name. Its range is not asked for.
+std::string without_error_table(const std::string& text) {
+  nlohmann::ordered_json file = nlohmann::ordered_json::parse(text);
+  file.erase("errors");
+  return file.dump();
+}
+
 bool usable(const Measurement& m) { return m.grade != "C" && m.step_time_s && *m.step_time_s > 0; }
 
 }  // namespace
@@ -68,7 +76,7 @@ Evaluator::Evaluator(const std::vector<FitCase>& cases, const ConstantsFile& fil
 Evaluator::~Evaluator() { remove_file(candidate_); }
 
 LogErrors Evaluator::errors(const std::vector<double>& values, const std::vector<std::size_t>& which) {
-  write_text(candidate_, file_.with(values));
+  write_text(candidate_, without_error_table(file_.with(values)));
   LogErrors out(which.size());
   for_all(which.size(), jobs_, [&](std::size_t i) {
     const FitCase& c = cases_[which[i]];

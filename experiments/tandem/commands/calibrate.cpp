@@ -14,6 +14,7 @@
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/threads.hpp"
+#include "sim/result/error_book.hpp"
 
 namespace tandem::program {
 
@@ -22,7 +23,8 @@ namespace {
 constexpr const char* kFooter =
     "Fits those numbers of a calibration that carry \"fit\": {\"low\", \"high\"} to the step times of grades A and B measured on\n"
     "its devices. It minimises the mean over sets (files) of the mean absolute log error. Nothing is\n"
-    "fitted for a model, a plan or a set. Afterwards write the table of errors anew: tandem validate FILE... --write-errors F.";
+    "fitted for a model, a plan or a set. Afterwards write the table of errors anew: tandem validate FILE... --write-errors F. For a\n"
+    "calibration of your own write \"errors\": \"F\" into it, a path from its folder: predictions take their ranges from there.";
 
 constexpr int kTellEvery = 10;
 
@@ -103,6 +105,8 @@ ExitCode calibrate(const Options& o) {
   if (better) write_text(place, file.with(fitted_values(fit), fit.kept ? "" : fitted_on(fit, today())));
   o.json ? print_json(to_json(fit)) : print(to_text(fit));
   log(better ? "wrote " + place : "nothing is written");
+  if (const std::string table = sim::own_error_table(file.path()); better && !table.empty())
+    log(table + " holds the errors of the constants before: write it anew with tandem validate FILE... --write-errors " + table);
   return fit.stopped ? ExitCode::interrupted : ExitCode::ok;
 }
 

@@ -138,8 +138,9 @@ ExitCode validate_files(const Options& o) {
   require_known_sets(o.options, measurements);
   const std::size_t given = measurements.size();
   if (!o.leave_out.empty()) std::ranges::copy(left_out(measurements, o.leave_out), std::back_inserter(measurements));
-  if (!o.errors.empty()) permit_replacing(o.errors, find_preset("topology/errors", "step_time"));  // the book is updated in place
-  read_inputs(measurements, o.jobs);
+  for (const std::string& table : read_inputs(measurements, o.jobs))
+    if (!o.errors.empty()) permit_replacing(o.errors, table);
+  if (!o.errors.empty()) permit_replacing(o.errors, find_preset("topology/errors", "step_time"));  // tables are updated in place
   prepare_outputs({o.html, o.csv, o.errors}, o.files);
   const InterruptWatch watch;
   std::vector<JudgedRecord> records = judge_all(measurements, o.jobs);
@@ -183,7 +184,7 @@ void add_validate(CLI::App& app, ExitCode& exit) {
   command->add_option("--csv", o->csv, "write a line for every record");
   command->add_option("--write-errors", o->errors,
                       "write the errors by device, situation and set, from which predictions have their ranges "
-                      "(topology/errors/step_time.json)");
+                      "(topology/errors/step_time.json, or a file that an own calibration names: \"errors\": \"FILE\")");
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->callback([o, &exit] { exit = validate_files(*o); });
 }

@@ -79,12 +79,19 @@ Ranged step_of(const Prediction& p, const Conditions& c) {
   return scaled(c.measured_factor ? measured : simulated, c.measured_factor.value_or(1) * c.step_factor);
 }
 
+/// The errors of predictions, with those that the assessed device's calibration names.
+sim::ErrorBook errors_of(const Assessment& a, const Facts& facts) {
+  sim::ErrorBook out = facts.errors;
+  add_own_errors(out, a.topology->device().calibration);
+  return out;
+}
+
 /// The probability that days or money, which grow with the step time, are at most `share` of what is predicted.
 double probability(double share, const Assessment& a, const Conditions& c, const Facts& facts) {
   const Prediction& p = a.prediction;
   if (c.measured_factor) return share >= 1 ? 1 : 0;
   const sim::RangeQuestion question = sim::range_question(p, *a.topology, sim::traits_on(a.plan, *a.topology));
-  return sim::share_within(facts.errors, p, question, share * p.step_time.seconds());
+  return sim::share_within(errors_of(a, facts), p, question, share * p.step_time.seconds());
 }
 
 EnergyBudget energy_of(const PowerCondition& power, const Budget& b, double devices) {
@@ -134,7 +141,7 @@ Budget budget_of(const Assessment& a, const Conditions& c, const Facts& facts) {
   if (c.budget && out.money) out.in_budget = probability(*c.budget / out.money->value, a, c, facts);
   if (c.power) out.energy = energy_of(*c.power, out, a.devices());
   out.memory = verdict(a, facts.memory_error);
-  out.published = c.measured_factor || sim::has_records(facts.errors, *a.topology);
+  out.published = c.measured_factor || sim::has_records(errors_of(a, facts), *a.topology);
   return out;
 }
 

@@ -255,7 +255,8 @@ std::string Judge::fewer_launches(CandidateId id) const {
 
 std::string Judge::why_wider(CandidateId id) const {
   const PlanTraits traits = sim::traits_on(space_.plan(id), *topology_);
-  return sim::log_range(sim::load_error_book(), {topology_->device().calibration, "", traits}).wider;
+  const std::string& calibration = topology_->device().calibration;
+  return sim::log_range(sim::load_error_book(calibration), {calibration, "", traits}).wider;
 }
 
 }  // namespace tandem::search

@@ -103,17 +103,23 @@ void predict(JudgedRecord& out) {
 
 }  // namespace
 
-void read_inputs(const std::vector<Measurement>& measurements, int jobs) {
+std::set<std::string> read_inputs(const std::vector<Measurement>& measurements, int jobs) {
+  std::set<std::string> tables;
+  std::mutex adding;
   sim::load_error_book();
   std::map<std::string_view, std::string_view> id_of;  // of different plans, as equal ones read the same files
   for (const Measurement& m : measurements) id_of.emplace(m.plan_json, m.id);
   const std::vector<std::pair<std::string_view, std::string_view>> plans(id_of.begin(), id_of.end());
   for_each_index(plans.size(), {.most = jobs}, [&](std::size_t i) {
     try {
-      topology_of(parse_plan(std::string(plans[i].first), std::string(plans[i].second)), "");
+      const auto topology = topology_of(parse_plan(std::string(plans[i].first), std::string(plans[i].second)), "");
+      const std::string table = sim::own_error_table(topology->device().calibration);
+      const std::lock_guard lock(adding);
+      if (!table.empty()) tables.insert(table);
     } catch (const std::exception&) {
     }
   });
+  return tables;
 }
 
 JudgedRecord judge(const Measurement& measurement) {

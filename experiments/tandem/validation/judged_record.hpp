@@ -2,6 +2,7 @@
 // A measured record with its prediction.
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,8 +49,9 @@ struct JudgedRecord {
   double memory_error() const { return *peak_memory_bytes / *measured.peak_memory_bytes - 1; }
 };
 
-/// Reads every file that judging will read, so that no output replaces one. Errors are reported later, by judging.
-void read_inputs(const std::vector<Measurement>& measurements, int jobs);
+/// Reads every file that judging will read, so that no output replaces one. Errors are reported later, by judging. Returns the tables
+/// of errors that calibrations of the records name.
+std::set<std::string> read_inputs(const std::vector<Measurement>& measurements, int jobs);
 
 /// Simulates one record, without the sources in `Measurement::without`. A refused plan is a result, not an error.
 JudgedRecord judge(const Measurement& measurement);

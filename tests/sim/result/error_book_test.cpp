@@ -7,6 +7,7 @@
 #include "models/base/presets.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/fakes.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace tandem;
 using namespace tandem::sim;
@@ -206,4 +207,37 @@ TEST_CASE("Host-bound records' errors count in proportion to what waits for the 
   CHECK(high(0.1) == Approx(std::log(1.2)));  // a tenth of the step takes three times as long
   CHECK(high(1.0) == Approx(std::log(2.0)));  // a larger share: as the records
   CHECK(high(0) == Approx(std::log(2.0)));  // an unknown share: as the records
+}
+
+TEST_CASE("a calibration's own table adds its entries to those of other devices, also after a move") {
+  const tests::TemporaryFolder folder;
+  ErrorBook own = book();
+  own.computed = "in the lab";
+  own.entries = {{"/elsewhere/cal.json", "many nodes", "mine", 3, {0.1}}, {"/elsewhere/other.json", "many nodes", "mine", 3, {0.9}}};
+  folder.file("errors.json", to_json(own));
+  const std::string calibration = folder.file("cal.json", R"({"errors": "errors.json"})");
+  ErrorBook all = book();
+  add_own_errors(all, calibration);
+  REQUIRE(all.entries.size() == book().entries.size() + 1);
+  CHECK((all.entries.back().device == calibration && all.entries.back().quantiles == std::vector<double>{0.1}));
+  CHECK((all.computed == "in the lab" && all.unknown_high == book().unknown_high));
+  CHECK(range_of(all, seconds(10, 9), two_nodes_of(calibration)).basis.starts_with("3 records of 1 source on " + calibration));
+  // an entry of the very path counts alone, though another has the same file name
+  own.entries.push_back({calibration, "many nodes", "mine", 3, {0.2}});
+  folder.file("errors.json", to_json(own));
+  add_own_errors(all, calibration);
+  REQUIRE(all.entries.size() == book().entries.size() + 1);
+  CHECK(all.entries.back().quantiles == std::vector<double>{0.2});
+}
+
+TEST_CASE("a calibration without a table of errors changes nothing, a wrong one is refused") {
+  const tests::TemporaryFolder folder;
+  ErrorBook b = book();
+  add_own_errors(b, "h100");
+  add_own_errors(b, "known");  // no calibration has this name
+  CHECK(b.entries.size() == book().entries.size());
+  CHECK_THROWS_WITH(add_own_errors(b, folder.file("a.json", R"({"errors": 3})")), Catch::Contains("must be the path of a table of errors"));
+  CHECK_THROWS_WITH(add_own_errors(b, folder.file("b.json", R"({"errors": "none.json"})")), Catch::Contains("there is no such file"));
+  folder.file("e.json", to_json(book()));
+  CHECK_THROWS_WITH(add_own_errors(b, folder.file("c.json", R"({"errors": "e.json"})")), Catch::Contains("has no error with this calibration"));
 }

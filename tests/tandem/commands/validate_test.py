@@ -363,6 +363,44 @@ class Calibrate(WithFolder):
         self.assertIn("matmul.ceiling", out)
         self.assertNotEqual(pathlib.Path(self.calibration).read_bytes(), before)
 
+    def test_a_calibration_that_names_its_errors_narrows_the_range(self):
+        plan = json.loads(pathlib.Path(self.records).read_text(encoding="utf-8").splitlines()[0])["plan"]
+        file = self.folder.plan(plan)
+
+        def simulated():
+            return tandem_json("simulate", file, "--allow-oversize")["step_time_range"]
+
+        def named(table):
+            text = json.loads(pathlib.Path(self.calibration).read_text(encoding="utf-8")) | {"errors": table}
+            pathlib.Path(self.calibration).write_text(json.dumps(text), encoding="utf-8")
+
+        wide = simulated()
+        self.assertIn("tandem validate RECORDS --write-errors FILE", wide["basis"])
+        table = self.path("errors.json")
+        code, _, err = run("validate", self.records, "--write-errors", table)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(simulated(), wide)  # nothing names the table yet
+        named("errors.json")
+        own = simulated()
+        self.assertIn("3 records of 1 source on " + self.calibration, own["basis"])
+        self.assertGreater(own["high_s"] / wide["high_s"], 1)  # every record took 1.4 times as long
+        self.assertGreater(own["low_s"], wide["low_s"])
+        before = pathlib.Path(table).read_bytes()
+        self.assertEqual(run("validate", self.records, "--write-errors", table)[0], 0)  # in place
+        self.assertEqual(json.loads(before)["entries"], json.loads(pathlib.Path(table).read_text(encoding="utf-8"))["entries"])
+        code, _, err = run("calibrate", self.calibration, self.records)
+        self.assertEqual(code, 0, err)
+        self.assertIn("errors.json holds the errors of the constants before", err)
+        named("none.json")
+        code, _, err = run("simulate", file, "--allow-oversize")
+        self.assertEqual(code, 3)
+        self.assertIn('device.json: errors = "none.json": there is no such file', err)
+        named("other.json")
+        self.folder.file("other.json", json.dumps(json.loads(before) | {"entries": []}))
+        code, _, err = run("simulate", file, "--allow-oversize")
+        self.assertEqual(code, 3)
+        self.assertIn("has no error with this calibration", err)
+
     def test_a_device_without_records_or_constants_is_refused(self):
         for device, word in (("cpu", "fitted"), ("nobody", "nobody"), (self.path("none.json"), "none.json")):
             code, out, err = run("calibrate", device, self.records, "-o", self.path("out.json"))
