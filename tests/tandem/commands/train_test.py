@@ -286,8 +286,9 @@ class Train(WithFolder):
         self.assertIn(f"stays that of {done} steps", err)
         self.assertIn(f"and --resume {saved}", err)
         before = pathlib.Path(saved).read_bytes()
-        rest = tandem_json("train", self.folder.plan(ONE), "--data", TEXT, "--steps", done + 1, "--resume", saved)
-        self.assertEqual([s["step"] for s in rest["steps"]], [done])
+        code, out, err = run("train", self.folder.plan(ONE), "--data", TEXT, "--steps", done + 1, "--resume", saved, "--json")
+        self.assertEqual([s["step"] for s in json.loads(out)["steps"]], [done])
+        self.assertEqual(code, 7, err)  # weights of such a rate do not recover
         self.assertEqual(pathlib.Path(saved).read_bytes(), before)
         other = self.path("other.safetensors")
         code, _, err = run(*arguments, "--steps", 8, "--save", other)  # too few to stop at, but nothing to keep either
