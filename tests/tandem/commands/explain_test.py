@@ -166,7 +166,7 @@ class ExplainKey(WithFolder):
         file = self.folder.plan(changed(self.A100, **{"cluster.preset": "./own.json"}))
         told = tandem_json("explain", file, "step_time_s")["facts"]
         self.assertEqual({f["file"] for f in told if f["part"] == "device"}, {self.folder.path.as_posix() + "/./own.json"})
-        self.assertEqual({f["file"] for f in told if f["part"] == "node"}, {"presets/nodes/dgx-a100.json"})
+        self.assertIn("presets/nodes/dgx-a100.json", {f["file"] for f in told if f["part"] == "node"})
         facts = {(f["file"].split("/")[-1], f["field"]): f for f in told}
         self.assertEqual(facts["own.json", "device.memory_bytes_per_s"]["value"], '"2.5 TB/s"')
         self.assertEqual(facts["own.json", "device.memory_bytes_per_s"]["origin"], "no source given")
