@@ -125,11 +125,10 @@ Value BlockActivations::all_kv() {
 
 void BlockActivations::core() {
   const bool ulysses = s_.path == ContextPath::ulysses;
-  const Value context = ulysses ? start(t_.core_context, t_.context.elements) : start(t_.context, s_.tokens * s_.attention);
+  const Value context = start(ulysses ? t_.core_context : t_.context, s_.tokens * s_.attention);
   need_core();
   if (!s_.flash) b_.add("context", AttentionContext{core_dims(s_)}, {t_.dropped, all_kv()}, {context});
-  if (ulysses) by_positions(context, parts_of_context(s_), "context", t_.context);
-  t_.context.ready = true;
+  if (ulysses) by_positions(context, parts_of_context(s_), "context", start(t_.context, s_.tokens * s_.attention));
 }
 
 Value BlockActivations::context() {

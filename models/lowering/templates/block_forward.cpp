@@ -20,7 +20,12 @@ class BlockForward {
 
   Template write() { return lay(), b_.finish(); }
   /// Whether only the stored tensors are needed, not the block's output.
-  Template write_kept() { return lay(), b_.end_without(y_.state), b_.finish(); }
+  Template write_kept() {
+    lay();
+    if (s_.adapters.here()) b_.drop_unread(y_.state);  // what A of the last product gives is stored, what the product gives is not
+    else b_.end_without(y_.state);
+    return b_.finish();
+  }
 
  private:
   void lay() {

@@ -267,8 +267,10 @@ void TemplateBuilder::end_without(const Value& unread) {
 
 void TemplateBuilder::drop_unread(const Value& unread) {
   std::vector<bool> read(draft_.scratch.size(), false);  // by a task that stays
+  std::vector<Value> read_there;  // of the slot, by a task that stays
   const auto needed = [&](const Value& v) {
-    return v.scratch >= 0 ? read[static_cast<std::size_t>(v.scratch)] : v.slot != unread.slot;
+    if (v.scratch >= 0) return bool(read[static_cast<std::size_t>(v.scratch)]);
+    return v.slot != unread.slot || std::any_of(read_there.begin(), read_there.end(), [&](const Value& r) { return r.overlaps(v); });
   };
   std::vector<Draft> kept;
   for (std::size_t i = draft_.drafts.size(); i-- > 0;) {
@@ -277,8 +279,10 @@ void TemplateBuilder::drop_unread(const Value& unread) {
       for (Draft& later : kept) std::erase(later.after, d.id);
       continue;
     }
-    for (const Value& v : d.in)
+    for (const Value& v : d.in) {
       if (v.scratch >= 0) read[static_cast<std::size_t>(v.scratch)] = true;
+      else if (v.slot == unread.slot) read_there.push_back(v);
+    }
     kept.push_back(std::move(d));
   }
   std::reverse(kept.begin(), kept.end());
