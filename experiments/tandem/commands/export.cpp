@@ -3,10 +3,12 @@
 
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
-#include "experiments/tandem/commands/export_plan.hpp"
-#include "experiments/tandem/commands/export_weights.hpp"
+#include "experiments/tandem/export/plan_export.hpp"
+#include "experiments/tandem/export/weights_export.hpp"
 #include "models/arguments/table.hpp"
+#include "models/base/error.hpp"
 #include "models/base/files.hpp"
+#include "models/base/quantity.hpp"
 #include "models/base/text.hpp"
 
 namespace tandem::program {
@@ -17,9 +19,17 @@ constexpr const char* kWeights = "huggingface";
 struct Options {
   PlanExport plan;
   WeightsExport weights;
-  std::string input, to, out;
+  std::string input, to, out, most;
   bool json = false;
 };
+
+std::uint64_t most_bytes(const std::string& text) {
+  try {
+    return static_cast<std::uint64_t>(parse_bytes(text).count());
+  } catch (const ConfigError& e) {
+    throw CLI::ValidationError("--max-shard-size", "\"" + text + "\" " + e.problems().front().reason);
+  }
+}
 
 bool is_checkpoint(const std::string& path) { return is_folder(path) || path.ends_with(".safetensors"); }
 
@@ -52,6 +62,7 @@ ExitCode run_export(Options& o, const CLI::App& command) {
   const std::string format = format_of(o);
   require_options(command, format);
   if (format == kWeights) {
+    if (!o.most.empty()) o.weights.most_bytes = most_bytes(o.most);
     o.weights.checkpoint = o.input, o.weights.out = o.out, o.weights.json = o.json;
     return export_checkpoint(o.weights);
   }
@@ -73,7 +84,7 @@ void add_export(CLI::App& app, ExitCode& exit) {
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
   command->add_option("--type", o->weights.type, "model type of transformers [the first that says the plan's model]");
   command->add_option("--config", o->weights.config, "config.json to write, or a folder that has one, with ids of tokens and whatever else a plan does not say [made from the plan]");
-  command->add_option("--max-shard-size", o->weights.most, "bytes of tensors in one file [5 GB]");
+  command->add_option("--max-shard-size", o->most, "bytes of tensors in one file [5 GB]");
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->footer("A plan's options are read back; a field that differs then is refused by name (exit 4). Data, tokenizer, checkpoints and logs\n"
                   "are yours to add. transformers' from_pretrained(DIR) computes a checkpoint's logits. A model that a type cannot say is\n"

@@ -19,7 +19,7 @@ namespace {
 
 struct Options {
   std::string input, out, record, model;
-  import::PlanRequest plan;
+  import::PlanRequest wanted;
   std::int64_t sequence = 0;
   bool approximate = false, json = false;
 };
@@ -55,10 +55,10 @@ void write_document(const Options& o, const std::string& text) {
 }
 
 ExitCode import_options(const Options& o, const arguments::Table& table, const std::string& text) {
-  if (o.plan.cluster.empty())
+  if (o.wanted.cluster.empty())
     throw ConfigError(Problem{"--cluster", "", "", "is missing: arguments do not say which devices there are",
                               "name a preset, such as dgx-h100; topology/presets/README.md lists them"});
-  const arguments::PlanNeeds needs{o.plan.cluster, o.plan.devices, o.model, table.reads_json() ? o.sequence : 0};
+  const arguments::PlanNeeds needs{o.wanted.cluster, o.wanted.devices, o.model, table.reads_json() ? o.sequence : 0};
   const arguments::ImportedPlan made = arguments::import_arguments(text, o.input, table, needs);
   const auto record = o.record.empty() ? nlohmann::ordered_json()
                                        : import::measurement_record(*made.document, import::measurements_of(text), o.input);
@@ -75,7 +75,7 @@ ExitCode import_options(const Options& o, const arguments::Table& table, const s
 
 ExitCode import_config(const Options& o) {
   const import::Import made = import::make_import(o.input, o.sequence, o.approximate);
-  const nlohmann::ordered_json document = made.document(o.plan);
+  const nlohmann::ordered_json document = made.document(o.wanted);
   prepare_outputs({o.out}, {});  // all inputs have been read by now
   if (o.json) print_json(import::to_json(made, document));
   else log(import::to_text(made));
@@ -85,7 +85,7 @@ ExitCode import_config(const Options& o) {
 }
 
 ExitCode import_file(const Options& o) {
-  require_cluster(o.plan.cluster);
+  require_cluster(o.wanted.cluster);
   std::string text;
   if (const auto table = table_for(o.input, text)) return import_options(o, *table, text);
   if (o.record.empty()) return import_config(o);
@@ -99,8 +99,8 @@ void add_import(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("import", "Turn a Hugging Face config.json, Megatron-LM's arguments, or DeepSpeed's configuration into a plan");
   command->add_option("FILE", o->input, "config.json, or a folder that has one; a text with Megatron-LM's options, or its log; a ds_config.json of DeepSpeed")->required();
   command->add_option("--out", o->out, "write the preset or plan there [stdout]");
-  CLI::Option* cluster = command->add_option("--cluster", o->plan.cluster, "write a whole plan, on this cluster preset [the model alone]");
-  command->add_option("--devices", o->plan.devices, "devices of that plan [arguments: those that they start]; of a config.json, they are data-parallel, weights and states sharded (zero_stage 3) [1]")
+  CLI::Option* cluster = command->add_option("--cluster", o->wanted.cluster, "write a whole plan, on this cluster preset [the model alone]");
+  command->add_option("--devices", o->wanted.devices, "devices of that plan [arguments: those that they start]; of a config.json, they are data-parallel, weights and states sharded (zero_stage 3) [1]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
       ->needs(cluster);
   command->add_option("--model", o->model, "with a ds_config.json: the model, a preset or the path of a config.json");

@@ -270,7 +270,8 @@ void TemplateBuilder::drop_unread(const Value& unread) {
   std::vector<Value> read_there;  // of the slot, by a task that stays
   const auto needed = [&](const Value& v) {
     if (v.scratch >= 0) return bool(read[static_cast<std::size_t>(v.scratch)]);
-    return v.slot != unread.slot || std::any_of(read_there.begin(), read_there.end(), [&](const Value& r) { return r.overlaps(v); });
+    const auto reads = [&](const Value& r) { return r.overlaps(v); };
+    return v.slot != unread.slot || std::any_of(read_there.begin(), read_there.end(), reads);
   };
   std::vector<Draft> kept;
   for (std::size_t i = draft_.drafts.size(); i-- > 0;) {

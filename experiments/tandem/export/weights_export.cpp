@@ -1,6 +1,5 @@
-#include "experiments/tandem/commands/export_weights.hpp"
+#include "experiments/tandem/export/weights_export.hpp"
 
-#include <CLI/CLI.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -9,7 +8,6 @@
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/export/hub_model.hpp"
-#include "models/base/quantity.hpp"
 #include "models/plan/kept_type.hpp"
 #include "reports/prediction/text.hpp"
 #include "topology/plan_reader.hpp"
@@ -43,14 +41,6 @@ json config_like(const HubModel& model, const json& plan) {
   return config;
 }
 
-std::uint64_t most_bytes(const std::string& text) {
-  try {
-    return static_cast<std::uint64_t>(parse_bytes(text).count());
-  } catch (const ConfigError& e) {
-    throw CLI::ValidationError("--max-shard-size", "\"" + text + "\" " + e.problems().front().reason);
-  }
-}
-
 }  // namespace
 
 ExitCode export_checkpoint(const WeightsExport& o) {
@@ -66,7 +56,7 @@ ExitCode export_checkpoint(const WeightsExport& o) {
   config.erase("dtype");
   config["torch_dtype"] = kTypes.at(word).second;
   const exec::ExportedFiles files =
-      exec::export_weights(*checkpoint.state, rows, {o.out, config.dump(2) + "\n", kTypes.at(word).first, most_bytes(o.most)});
+      exec::export_weights(*checkpoint.state, rows, {o.out, config.dump(2) + "\n", kTypes.at(word).first, o.most_bytes});
   if (o.json)
     print_json(json{{"schema_version", 1}, {"type", model.table.type}, {"dtype", word}, {"steps", checkpoint.state->facts().steps},
                     {"parameters", files.elements}, {"bytes", files.bytes}, {"files", files.names}}.dump(2) + "\n");

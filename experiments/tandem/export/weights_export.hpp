@@ -1,6 +1,7 @@
 #pragma once
-// Writes a checkpoint's weights in Hugging Face's format, for `export`.
+// Writes a checkpoint's weights in Hugging Face's format.
 
+#include <cstdint>
 #include <string>
 
 #include "experiments/tandem/base/exit_code.hpp"
@@ -11,7 +12,7 @@ struct WeightsExport {
   std::string checkpoint, out;   ///< what is read; folder that is written
   std::string type, config;      ///< transformers' model type, a config.json; empty: made from the plan
   std::string dtype;             ///< fp64, fp32, bf16 or fp16; empty: that of the weights
-  std::string most = "5 GB";     ///< bytes of tensors in one file
+  std::uint64_t most_bytes = 5'000'000'000;  ///< of tensors in one file
   bool json = false;
 };
 

@@ -1,4 +1,4 @@
-#include "experiments/tandem/commands/export_plan.hpp"
+#include "experiments/tandem/export/plan_export.hpp"
 
 #include <nlohmann/json.hpp>
 
