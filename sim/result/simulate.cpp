@@ -16,6 +16,7 @@
 #include "models/planfile/plan_advice.hpp"
 #include "reports/timeline/memory_over_time.hpp"
 #include "sim/cost/cuda_only.hpp"
+#include "sim/cost/measured_note.hpp"
 #include "sim/cost/time_limit.hpp"
 #include "sim/engine/simulate_step.hpp"
 #include "sim/memory/role_memory.hpp"
@@ -32,7 +33,9 @@ namespace tandem::sim {
 namespace {
 
 constexpr double kTera = 1e12;
-constexpr std::string_view kUnverified = "not verified: ";
+constexpr std::string_view kUnverified = "not verified: ", kUnmeasured = "not measured, roofline used: ";
+constexpr std::string_view kSimulatedAs = " simulated as ", kNoPeak = "the device has no peak for ";
+constexpr std::array kOfMethod = {kUnverified, kUnmeasured, kNoPeak, kMeasuredTable};
 
 void require_room(const Plan& plan, const Topology& topology) {
   const std::int64_t room = topology.devices() * topology.ranks_per_device();
@@ -108,15 +111,15 @@ void note_unmeasured(std::vector<std::string>& notes, const Setup& setup) {
   for (const auto& t : setup.graph.templates)
     for (const Task& task : t.tasks) kinds.insert(kind_name(task.op));
   for (const std::string& kind : setup.cost.unmeasured())
-    if (kinds.count(kind) > 0) notes.push_back("not measured, roofline used: " + kind);
+    if (kinds.count(kind) > 0) notes.push_back(std::string(kUnmeasured) + kind);
 }
 
 void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const SimulatedStep& simulated) {
-  out.notes.push_back(std::to_string(out.ranks) + (out.ranks == 1 ? " rank" : " ranks") + " simulated as " +
+  out.notes.push_back(std::to_string(out.ranks) + (out.ranks == 1 ? " rank" : " ranks") + std::string(kSimulatedAs) +
                       std::to_string(simulated.roles.size()) + (simulated.roles.size() == 1 ? " role" : " roles"));
   const StepWork work = step_work(plan);
   if (setup.topology.device().peak.count(work.compute) == 0)
-    out.notes.push_back("the device has no peak for " + std::string(name(work.compute)) + ": utilisation is not given");
+    out.notes.push_back(std::string(kNoPeak) + std::string(name(work.compute)) + ": utilisation is not given");
   for (const std::string& note : plan_advice(plan)) out.notes.push_back(note);
   if (setup.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
   if (const std::string note = nccl_note(setup, simulated, out.step_time); !note.empty()) out.notes.push_back(note);
@@ -228,6 +231,11 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
     out.perturbation = perturbation_cost(perturbation, {setup, options, out.step_time, simulated}, plain,
                                          std::clamp(wanted.seeds_at_once, 1, all_cores()), wanted.progress);
   return out;
+}
+
+bool is_about_method(std::string_view note) {
+  if (note.find(kSimulatedAs) != std::string_view::npos) return true;
+  return std::any_of(kOfMethod.begin(), kOfMethod.end(), [&](std::string_view prefix) { return note.starts_with(prefix); });
 }
 
 }  // namespace tandem::sim

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/graph/routing.hpp"
@@ -34,5 +35,8 @@ struct SimulateOptions {
 /// perturbation names unknown parts of it. A plan too large for memory is simulated all the same (`fits` is false).
 Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& topology,
                     const SimulateOptions& options = {});
+
+/// Whether a prediction's note is about how it was made (roles, unverified facts, missing measurements), not about the plan.
+bool is_about_method(std::string_view note);
 
 }  // namespace tandem::sim

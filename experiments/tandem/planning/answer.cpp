@@ -15,6 +15,7 @@ namespace tandem::planning {
 namespace {
 
 constexpr int kOldDays = 90;
+constexpr std::size_t kShownNotes = 8;
 
 /// A measured step time holds for one plan only.
 void require_one_plan(const Request& request, std::size_t plans) {
@@ -103,6 +104,29 @@ void warn_of_calibrations(Answer& out) {
           out.warnings.push_back(o.assessment.topology->device().name + ", " + note);
 }
 
+/// Passes on notes about plans that fit, the best plan's first; each once, with the plans that have it.
+void warn_of_notes(Answer& out) {
+  std::vector<std::pair<std::string, std::vector<const Option*>>> notes;
+  const auto collect = [&](const Option& o) {
+    for (const std::string& text : o.assessment.notes()) {
+      const auto known = std::find_if(notes.begin(), notes.end(), [&](const auto& n) { return n.first == text; });
+      (known == notes.end() ? notes.emplace_back(text, std::vector<const Option*>{}) : *known).second.push_back(&o);
+    }
+  };
+  if (out.options.empty()) collect(*out.best());
+  for (const Option& o : out.options) collect(o);
+  std::size_t shown = 0;
+  for (const auto& [text, of] : notes) {
+    if (of.front() != out.best() && shown == kShownNotes) continue;
+    const std::string& at = of.front()->assessment.candidate.at;
+    const std::string more = of.size() > 1 ? " and " + std::to_string(of.size() - 1) + " more" : "";
+    out.warnings.push_back(at.empty() ? text : at + more + ": " + text);
+    ++shown;
+  }
+  if (shown < notes.size())
+    out.warnings.push_back(std::to_string(notes.size() - shown) + " more notes are on other plans: --json lists them in options[].notes");
+}
+
 /// Says why plans have no money or energy, each reason once.
 void warn_of_unknowns(Answer& out, const Request& request, const Facts& facts) {
   std::set<std::string> said;
@@ -133,6 +157,7 @@ void add_warnings(Answer& out, const Request& request, const Facts& facts) {
   if (best == nullptr) return;
   warn_of_single_devices(out);
   warn_of_calibrations(out);
+  warn_of_notes(out);
   warn_of_measured(out);
   warn_of_unknowns(out, request, facts);
   if (const auto& price = best->conditions.price; price && price->offer != nullptr) {

@@ -100,7 +100,8 @@ ordered_json option(const Option& o) {
           {"energy", energy(o, b)},
           {"failures", failures(o, b)},
           {"checkpoint", checkpoint(o, b)},
-          {"memory", memory(o, b)}};
+          {"memory", memory(o, b)},
+          {"notes", o.assessment.notes()}};
 }
 
 ordered_json change(const Change& c) {

@@ -6,6 +6,7 @@
 #include "models/plan/active_parameters.hpp"
 #include "models/base/quantity.hpp"
 #include "models/graph/segments.hpp"
+#include "sim/cost/cost_model.hpp"
 #include "sim/result/simulate.hpp"
 #include "topology/plan_reader.hpp"
 #include "topology/preset.hpp"
@@ -53,6 +54,13 @@ double Assessment::checkpoint_bytes() const {
   const auto adapters = static_cast<double>(trained_in_adapters(plan));
   const double trained = adapters > 0 ? adapters : all;
   return ((all + adapters) * bits(types.weights) + trained * (master + moments * bits(types.optimizer_state))) / 8;
+}
+
+std::vector<std::string> Assessment::notes() const {
+  std::vector<std::string> out;
+  for (const std::string& note : prediction.notes)
+    if (!sim::is_about_method(note) && !note.starts_with(sim::kCaveat)) out.push_back(note);
+  return out;
 }
 
 std::int64_t needed_on_device(const Prediction& prediction, std::int64_t ranks_per_device) {

@@ -27,6 +27,8 @@ struct Assessment {
   std::int64_t nodes() const;               ///< that the job occupies; an NVLink rack is one
   /// Bytes of weights, master weights and moments in a checkpoint.
   double checkpoint_bytes() const;
+  /// Notes of the prediction about the plan itself: rules of its stack, memory, launches.
+  std::vector<std::string> notes() const;
   std::int64_t needed_bytes() const;      ///< device memory of all ranks that share a device
 };
 

@@ -410,6 +410,17 @@ class Words(WithFolder):
         out = run("plan", self.folder.plan(changed(wide, **{"cluster.preset": "gb300-nvl72"})), "--tokens", "1e12", "--repair", 24, "--spares", 1)[1]
         self.assertIn("in 4 nodes (64 of the 72 devices of each) and 64 spare (1 whole node)", out)
 
+    def test_notes_on_a_plan_are_passed_on_with_the_plan_they_are_about(self):
+        note = "attention is computed twice for little memory"
+        said = ("--tokens", "1e12", "--set", "training.recompute=selective,full")
+        path = self.folder.plan(changed(H100, **{"parallel.zero_stage": 3}))
+        answer = plan(path, *said)
+        of = {o["at"]: o["notes"] for o in answer["options"]}
+        self.assertEqual({at for at, notes in of.items() if any(n.startswith(note) for n in notes)}, {"training.recompute selective"}, of)
+        self.assertFalse(any("simulated as" in n or n.startswith("not verified") for notes in of.values() for n in notes), of)
+        self.assertEqual(sum(w.startswith(f"training.recompute selective: {note}") for w in answer["warnings"]), 1, answer["warnings"])
+        self.assertIn(f"warning: training.recompute selective: {note}", run("plan", path, *said)[1])
+
     def test_the_price_of_a_single_device_is_a_warning_where_nodes_are_needed(self):
         today = datetime.date.today().isoformat()
         for sold, devices, warned in ((1, 16, True), (1, 8, False), (8, 16, False)):
