@@ -48,7 +48,7 @@ std::string best_text(const Space& space, const Answer& answer) {
 
 /// Where the search was interrupted: layouts that it had estimated, best first.
 std::string estimated_text(const Space& space, const Answer& answer) {
-  if (answer.estimated.empty()) return answer.best.empty() ? "no layout was estimated yet\n" : "";
+  if (answer.estimated.empty()) return answer.best.empty() ? "no layout that fits was estimated yet\n" : "";
   Table table({"estimate", "memory", "layout"});
   for (const Found& f : answer.estimated)
     table.add({time_text(seconds(f.estimate_ps)), f.memory > 0 ? bytes_text(f.memory) : "-", space.short_text(f.id)});
@@ -133,7 +133,9 @@ ordered_json row_json(const Judge& judge, const Answer& answer, const Simulated&
 
 ordered_json estimated_json(const Space& space, const Answer& answer) {
   ordered_json out = ordered_json::array();
-  for (const Found& f : answer.estimated) out.push_back({{"at", at_json(space, f.id)}, {"estimate_s", seconds(f.estimate_ps)}});
+  for (const Found& f : answer.estimated) out.push_back({{"at", at_json(space, f.id)},
+                                                           {"estimate_s", seconds(f.estimate_ps)},
+                                                           {"needed_bytes", f.memory > 0 ? ordered_json(f.memory) : ordered_json()}});
   return out;
 }
 

@@ -277,7 +277,7 @@ Answer Search::answer_so_far(std::int64_t rows) const {
   const auto most = static_cast<std::size_t>(rows);
   if (out.best.size() > most) out.best.resize(most);
   for (const Found& f : found())
-    if (f.estimated() && known_.simulated.count(f.id) == 0) out.estimated.push_back(f);
+    if (f.estimated() && f.memory <= judge_.room() && known_.simulated.count(f.id) == 0) out.estimated.push_back(f);
   std::sort(out.estimated.begin(), out.estimated.end(),
             [](const Found& a, const Found& b) { return std::pair(a.estimate_ps, a.id) < std::pair(b.estimate_ps, b.id); });
   if (out.estimated.size() > most) out.estimated.resize(most);

@@ -38,7 +38,7 @@ struct Answer {
   std::int64_t limit_ps = kNoLimit; ///< step time of the last of the best; slower candidates do not count
   bool complete = true;             ///< false: --events was reached, so a better candidate may be missing
   bool interrupted = false;         ///< candidates that explore() had not reached are missing, too
-  std::vector<Found> estimated;     ///< if interrupted: the best estimates without a simulation, fastest first
+  std::vector<Found> estimated;     ///< if interrupted: the best estimates without a simulation that fit, fastest first
 };
 
 class Search {

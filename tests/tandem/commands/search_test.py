@@ -315,6 +315,10 @@ class Parts(Searching):
         self.assertIn("--keep FILE", err)
         self.assertNotIn("keeping", err)
         self.assertNotIn("--events N", out)
+        code, out, err = self.interrupted("--json")
+        answer = json.loads(out)
+        for row in answer["estimated"]:
+            self.assertLessEqual(row["needed_bytes"] or 0, answer["device_memory_bytes"])
         file = self.path("kept.json")
         code, out, err = self.interrupted("--pareto", "--json", "--keep", file)
         self.assertEqual(code, 130, err)
