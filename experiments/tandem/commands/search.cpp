@@ -169,6 +169,7 @@ void export_plan(const search::Space& space, search::CandidateId id, const std::
 ExitCode tell_interrupted(const search::Search& search, const Options& o) {
   const search::Answer answer = search.answer_so_far(o.search.best);
   tell_answer(search, answer, {}, o);
+  tell_why(search, answer, o);
   if (!answer.best.empty()) export_plan(search.judge().space(), answer.best.front().id, place_when_interrupted(o.out));
   return ExitCode::interrupted;
 }
@@ -217,7 +218,7 @@ ExitCode tell_front(Searches& all, std::vector<search::Rates> rates, bool whole,
   const std::vector<search::Search*> searches = all.list();
   const search::ParetoFront front = search::pareto_front(searches, all.take_fronts(), std::move(rates));
   o.json ? print_json(search::to_json(searches, front)) : print(search::to_text(searches, front));
-  if (whole) tell_why(*searches.front(), front.answers.front(), o);
+  tell_why(*searches.front(), front.answers.front(), o);
   if (front.points.empty()) return whole ? nothing_found(o, front.complete) : ExitCode::interrupted;
   const auto path = [&](const std::string& asked) { return whole ? asked : place_when_interrupted(asked); };
   const search::ParetoPoint& best = front.points.front();

@@ -350,6 +350,7 @@ Outcome Search::outcome(CandidateId id, const Answer& answer, std::string& reaso
   reason = view.reason;
   if (view.outcome != Outcome::bounded) return view.outcome;
   if (view.too_large[static_cast<std::size_t>(id % space_.members())]) return reason = "parameters, states and kept activations alone need more", Outcome::too_large;
+  if (answer.interrupted && known_.groups.count(g) == 0) return reason = "not looked at before the interruption", Outcome::left;
   if (fact(g).floor_ps > answer.limit_ps || known_.groups.count(g) == 0) return Outcome::bounded;
   const CandidateView c = judge_.candidate(id);
   reason = c.reason;

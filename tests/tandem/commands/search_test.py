@@ -308,8 +308,10 @@ class Parts(Searching):
         return process.returncode, out, said + err
 
     def test_an_interrupted_search_prints_what_it_has_found(self):
-        code, out, err = self.interrupted()
+        one = "tensor=1,pipeline=16,context=1,expert=64,micro_batch_size=1,zero_stage=1"
+        code, out, err = self.interrupted("--why", one)
         self.assertEqual(code, 130, err)
+        self.assertRegex(out, rf"why {one}: [\d,]+ candidates\n")
         self.assertRegex(err, r"tandem: searching: [\d,]+ of [\d,]+ groups looked at, bounds of [\d,]+ sharpened, \d+ layouts simulated, 1\d\.\d s\n")
         self.assertRegex(out, r"interrupted: [\d,]+ of [\d,]+ groups looked at; a better layout may be among the others\n")
         self.assertIn("--keep FILE", err)
