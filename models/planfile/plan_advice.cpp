@@ -1,6 +1,7 @@
 #include "models/planfile/plan_advice.hpp"
 
 #include <cmath>
+#include <numeric>
 
 #include "models/base/text.hpp"
 
@@ -15,6 +16,13 @@ bool reduces_beside_chunks(const ParallelSpec& p) {
 /// A zero-bubble schedule whose stages end at once, because the update waits for the norm of all gradients (arXiv 2401.10241, section 4).
 bool waits_for_the_norm(const ParallelSpec& p) {
   return p.schedule == ScheduleKind::zb_h2 && p.pipeline > 1 && p.optimizer_sync == OptimizerSync::global;
+}
+
+/// Whether a larger parallel.expert divides the experts and the ranks of a stage.
+bool has_more_expert_ranks(const Plan& plan) {
+  const ParallelSpec& p = plan.parallel;
+  if (plan.model.moe.num_experts == 0) return false;
+  return std::gcd(plan.model.moe.num_experts, p.data * p.context * p.tensor / p.expert_tensor) > p.expert;
 }
 
 }  // namespace
@@ -48,6 +56,7 @@ std::string memory_advice(const Plan& plan) {
   if (plan.training.recompute != Recompute::full) ways.emplace_back("recompute more (training.recompute)");
   if (plan.training.micro_batch_size > 1) ways.emplace_back("take smaller micro-batches (training.micro_batch_size)");
   if (p.zero_stage < 3 && p.data > 1 && p.pipeline == 1) ways.emplace_back("shard more (parallel.zero_stage)");
+  if (has_more_expert_ranks(plan)) ways.emplace_back("spread the experts over more ranks (parallel.expert)");
   ways.emplace_back(p.tensor > 1 || p.pipeline > 1 ? "split it further" : "split it by tensor or pipeline");
   ways.emplace_back("let `tandem search` find a layout that fits");
   return list_text(ways, "or");

@@ -32,6 +32,19 @@ TEST_CASE("offloaded states are told to be updated on the device") {
   CHECK(told("offloaded states ", "\"zero_stage\": 1") == 0);
 }
 
+TEST_CASE("A plan of experts that is too large is told to spread them as long as they can be") {
+  const std::string remedy = "spread the experts over more ranks (parallel.expert)";
+  const auto told_of = [&](std::int64_t experts, std::int64_t expert) {
+    Plan plan = parse_plan(bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"data\": 8"), "plan.json");
+    plan.model.moe.num_experts = experts, plan.parallel.expert = expert;
+    return memory_advice(plan).find(remedy) != std::string::npos;
+  };
+  CHECK(told_of(16, 2));
+  CHECK_FALSE(told_of(16, 8));  // eight ranks
+  CHECK_FALSE(told_of(4, 4));   // four experts
+  CHECK_FALSE(told_of(0, 1));
+}
+
 TEST_CASE("facts of kernels, collectives and types that a plan does not have are not in use") {
   const auto plan = [](const std::string& training) {
     return parse_plan(with("training", training), "plan.json");
