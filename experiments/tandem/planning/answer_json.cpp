@@ -21,7 +21,9 @@ ordered_json optional(const std::optional<T>& value) {
 
 ordered_json layout(const Plan& plan) {
   return {{"model", title(plan)},               {"cluster", plan.cluster.preset},  {"devices", plan.cluster.devices},
-          {"tensor", plan.parallel.tensor},     {"pipeline", plan.parallel.pipeline}, {"data", plan.parallel.data},
+          {"tensor", plan.parallel.tensor},     {"pipeline", plan.parallel.pipeline},
+          {"virtual_pipeline", plan.parallel.virtual_pipeline}, {"context", plan.parallel.context},
+          {"expert", plan.parallel.expert},     {"data", plan.parallel.data},
           {"zero_stage", plan.parallel.zero_stage}, {"stack", plan.stack.name}};
 }
 

@@ -421,6 +421,13 @@ class Words(WithFolder):
         self.assertEqual(sum(w.startswith(f"training.recompute selective: {note}") for w in answer["warnings"]), 1, answer["warnings"])
         self.assertIn(f"warning: training.recompute selective: {note}", run("plan", path, *said)[1])
 
+    def test_a_layout_has_every_degree(self):
+        degrees = {"tensor": 2, "pipeline": 2, "context": 2, "data": 8, "virtual_pipeline": 2}
+        path = self.folder.plan(changed(H100, parallel={**degrees, "schedule": "interleaved", "expert": 4},
+                                        **{"model.moe": {"num_experts": 8, "ffn_hidden_size": 1024}}))
+        layout = plan(path, "--tokens", "1e12")["best"]["layout"]
+        self.assertEqual({k: layout[k] for k in (*degrees, "expert")}, {**degrees, "expert": 4})
+
     def test_the_price_of_a_single_device_is_a_warning_where_nodes_are_needed(self):
         today = datetime.date.today().isoformat()
         for sold, devices, warned in ((1, 16, True), (1, 8, False), (8, 16, False)):
