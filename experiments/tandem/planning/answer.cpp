@@ -55,9 +55,22 @@ bool asks_for_price(const Request& request) { return !request.price.kinds.empty(
 Option option_of(const Request& request, const Facts& facts, Assessment assessment) {
   Option out{std::move(assessment), {}, {}};
   out.conditions = conditions_of(request, facts, out.assessment);
-  if (!out.conditions.price && asks_for_price(request)) throw ConfigError(no_price(request, facts, out.assessment));
   out.budget = budget_of(out.assessment, out.conditions, facts);
   return out;
+}
+
+/// Where prices are asked for, or money is limited and the best plan has none: refuses all devices without a price at once.
+void require_prices(const Request& request, const Facts& facts, const Answer& out) {
+  if (!asks_for_price(request) && (!request.budget || out.best()->conditions.price)) return;
+  std::vector<Problem> problems;
+  for (const auto* list : {&out.options, &out.too_large})
+    for (const Option& o : *list) {
+      if (o.conditions.price) continue;
+      Problem p = no_price(request, facts, o.assessment);
+      const auto known = [&](const Problem& other) { return other.value == p.value; };
+      if (std::none_of(problems.begin(), problems.end(), known)) problems.push_back(std::move(p));
+    }
+  if (!problems.empty()) throw ConfigError(std::move(problems));
 }
 
 double merit(const Option& o) { return o.budget.money ? o.budget.money->value : o.budget.device_hours.value; }
@@ -214,7 +227,7 @@ Answer answer(const Request& request, const Facts& facts) {
   const auto nearer = [](const Option& a, const Option& b) { return excess(a) < excess(b); };
   std::stable_sort(out.too_large.begin(), out.too_large.end(), nearer);
   if (out.best() == nullptr) return out;
-  if (request.budget && !out.best()->conditions.price) throw ConfigError(no_price(request, facts, out.best()->assessment));
+  require_prices(request, facts, out);
   const ChangeMaker maker(request, facts, *out.best());
   for (const auto& [name, value] : request.what_if) out.what_if.push_back(maker.change(name, value));
   if (request.tornado) out.tornado = maker.tornado();

@@ -428,6 +428,13 @@ class Words(WithFolder):
         layout = plan(path, "--tokens", "1e12")["best"]["layout"]
         self.assertEqual({k: layout[k] for k in (*degrees, "expert")}, {**degrees, "expert": 4})
 
+    def test_a_limit_of_money_names_all_clusters_without_a_price_at_once(self):
+        clusters = ("gb300-nvl72", "hgx-h20-96gb")
+        code, _, error = run("plan", self.plan, "--tokens", "1e12", "--budget", "1e6", "--cluster", ",".join(clusters))
+        self.assertEqual(code, 3, error)
+        for cluster in clusters:
+            self.assertIn(f'"{cluster}"', error)
+
     def test_the_price_of_a_single_device_is_a_warning_where_nodes_are_needed(self):
         today = datetime.date.today().isoformat()
         for sold, devices, warned in ((1, 16, True), (1, 8, False), (8, 16, False)):
