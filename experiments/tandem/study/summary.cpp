@@ -100,8 +100,19 @@ std::string next_lines(const std::vector<json>& ranked) {
   return out.empty() ? "" : "next best\n" + out;
 }
 
-/// The plan that exceeds its device's memory least; null if one fits or none was predicted.
-json nearest_of(const json& rows) {
+/// The fitting plan that is done first; null if none has a time.
+json fastest_of(const json& rows) {
+  const std::vector<json> fitting = ranking(rows, std::nullopt);
+  const auto fastest = std::min_element(fitting.begin(), fitting.end(),
+                                        [](const json& a, const json& b) { return a["training_days"] < b["training_days"]; });
+  return fastest == fitting.end() ? json() : *fastest;
+}
+
+/// Where no plan is the answer: of plans that fit but are not in time, the fastest; if none fits, the one that exceeds its device's
+/// memory least. Null if a plan fits and is in time, or none was predicted.
+json nearest_of(const json& rows, const std::optional<Goal>& goal) {
+  if (!ranking(rows, goal).empty()) return json();
+  if (json fastest = fastest_of(rows); !fastest.is_null()) return fastest;
   const auto share = [](const json& row) { return row["needed_bytes"].get<double>() / row["device_memory_bytes"].get<double>(); };
   json nearest;
   for (const json& row : rows) {
@@ -175,20 +186,17 @@ std::string summary_json(const Study& study, const std::vector<std::string>& lin
                          {"error", c.error()}});
   const json out = {{"schema_version", 1},          {"name", study.name},    {"points", tally.points},
                     {"computed", tally.computed},   {"kept", tally.kept},    {"missing", tally.missing},
-                    {"by_status", tally.by_status}, {"best", best_of(ranking(rows, study.goal))}, {"nearest", nearest_of(rows)}, {"published", published}};
+                    {"by_status", tally.by_status}, {"best", best_of(ranking(rows, study.goal))}, {"nearest", nearest_of(rows, study.goal)}, {"published", published}};
   return out.dump(2) + "\n";
 }
 
 std::string nothing_found(const Study& study, const std::vector<std::string>& lines) {
   const json rows = rows_of(lines);
   if (rows.empty() || !ranking(rows, study.goal).empty()) return "";
-  const std::vector<json> fitting = ranking(rows, std::nullopt);
-  const auto fastest = std::min_element(fitting.begin(), fitting.end(),
-                                        [](const json& a, const json& b) { return a["training_days"] < b["training_days"]; });
-  if (fastest != fitting.end())
+  if (const json fastest = fastest_of(rows); !fastest.is_null())
     return "no plan of this study that fits is done in " + number_text(study.goal->days.value(), 1) + " days; the fastest is " +
-           place_text((*fastest)["at"]) + ": " + number_text((*fastest)["training_days"].get<double>(), 1) + " days";
-  if (const json nearest = nearest_of(rows); !nearest.is_null())
+           place_text(fastest["at"]) + ": " + number_text(fastest["training_days"].get<double>(), 1) + " days";
+  if (const json nearest = nearest_of(rows, study.goal); !nearest.is_null())
     return "no plan of this study fits its devices; nearest is " + place_text(nearest["at"]) + ": " + memory_text(nearest);
   return "no plan of this study can be: " + rows.front()["reason"].get<std::string>();
 }

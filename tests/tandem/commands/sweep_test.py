@@ -103,8 +103,10 @@ class Sweep(Studies):
         self.assertEqual([r["in_time"] for r in self.rows() if r["status"] == "ok"].count(True), 1)
         self.assertNotIn("cost", result["best"])
         self.assertLessEqual(result["best"]["training_days"], limit)
-        code, _, err = run("sweep", self.study(goal={"tokens": 1e9, "days": days[0] / 2}), "--out", self.out)
+        code, out, err = run("sweep", self.study(goal={"tokens": 1e9, "days": days[0] / 2}), "--out", self.out, "--json")
         self.assertEqual(code, 5)
+        self.assertIsNone(json.loads(out)["best"])
+        self.assertEqual(json.loads(out)["nearest"], min((r for r in self.rows() if r["status"] == "ok"), key=lambda r: r["training_days"]))
         self.assertIn("the fastest is", err)
         # and none: nothing of it stays either
         result = self.sweep(self.study())
