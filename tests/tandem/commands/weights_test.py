@@ -90,6 +90,25 @@ class Weights(WithFolder):
             if dtype == "fp32":
                 self.assertEqual(back, given)
 
+    def test_a_vocabulary_may_be_padded_and_positions_may_not_be_others(self):
+        folder, saved, out = self.model("gpt2"), self.path("saved"), self.folder.path / "out"
+        plan = json.loads(pathlib.Path(self.plan(folder / "config.json", {"tensor": 2, "pipeline": 2})).read_text())
+        padded = self.folder.plan(changed(plan, **{"model.pad_vocab_to": 56}))  # 112 rows for 64 words
+        self.assert_near(self.first_step(padded, "--weights", folder, "--save", saved)["loss"], ORACLE["gpt2"]["loss"], LOSS, "padded")
+        tandem_json("export", saved, "--out", out)
+        self.assertEqual(formula.read_safetensors((out / "model.safetensors").read_bytes()),
+                         formula.read_safetensors((folder / "model.safetensors").read_bytes()))
+        fewer = self.folder.plan(changed(plan, **{"model.max_position_embeddings": 16}))
+        code, _, err = self.train(fewer, "--weights", folder)
+        self.assertEqual(code, 3)
+        self.assertRegex(err, r"model.max_position_embeddings = 16: the model of .* has 32")
+        alone = self.folder.path / "alone"
+        alone.mkdir()
+        (alone / "one.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
+        code, _, err = self.train(fewer, "--weights", alone / "one.safetensors")
+        self.assertEqual(code, 3)
+        self.assertRegex(err, r"wpe.weight = \[32, 32\]: has another shape: the plan's model wants \[16, 32\]")
+
     def test_shards_bare_names_and_copies_of_a_tied_matrix_are_read_and_no_other_tensors(self):
         shapes = ORACLE["gpt2"]["shapes"]
         folder = self.model("gpt2")
