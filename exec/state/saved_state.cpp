@@ -147,7 +147,8 @@ void restore_state(std::span<const RankState> ranks, const Plan& plan, const Sav
 
 void load_weights(std::span<const RankState> ranks, const Plan& plan, const SavedState& state) {
   constexpr const char* kMaster = "master";
-  const auto params = first_copies(ranks);
+  auto params = first_copies(ranks);
+  std::erase_if(params, [](const auto& p) { return is_adapter_parameter(p.second->name); });
   const auto saved = named(state);
   require(saved.size() == params.size(), "pretrained weights of another model");
   const Places places = places_of(ranks, plan, {kWeights, kMaster});

@@ -203,7 +203,7 @@ class PretrainedState final : public SavedState {
 std::vector<huggingface::WholeParameter> whole_parameters(std::span<const RankState> ranks, const Plan& plan) {
   std::vector<huggingface::WholeParameter> out;
   for (const SavedTensor& t : kept_tensors(ranks, plan))
-    if (t.buffer == "weights") out.push_back({t.name, t.rows, t.cols});
+    if (t.buffer == "weights" && !is_adapter_parameter(t.name)) out.push_back({t.name, t.rows, t.cols});
   return out;
 }
 

@@ -10,7 +10,7 @@
 
 namespace tandem::exec {
 
-/// The parameters of all ranks as whole ones, in ascending global index. Tied copies are left out.
+/// The parameters of all ranks as whole ones, in ascending global index. Tied copies and adapters are left out.
 std::vector<huggingface::WholeParameter> whole_parameters(std::span<const RankState> ranks, const Plan& plan);
 
 /// The files as the weights of `parameters`: one tensor of the buffer "weights" each, in the type that its tensors are stored in.

@@ -16,6 +16,10 @@ struct ModelSpec;
 /// Linear layers that can have an adapter, in the order of computation. Queries, keys and values are one matrix, gate and up too.
 inline constexpr std::array<std::string_view, 4> kAdapterTargets{"qkv", "proj", "fc1", "fc2"};
 
+/// Ends of the names of an adapter's two matrices: "layer0.qkv.lora_a".
+inline constexpr std::string_view kAdapterA = ".lora_a", kAdapterB = ".lora_b";
+inline bool is_adapter_parameter(std::string_view name) { return name.ends_with(kAdapterA) || name.ends_with(kAdapterB); }
+
 struct AdapterSpec {
   std::int64_t rank = 0;             ///< 0: no adapters, all parameters are trained
   double alpha = 0;                  ///< alpha / rank scales what an adapter adds

@@ -5,6 +5,7 @@
 
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/weights/exported.hpp"
+#include "exec/weights/merged_adapters.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/export/hub_model.hpp"
@@ -48,15 +49,17 @@ ExitCode export_checkpoint(const WeightsExport& o) {
   const Plan plan = parse_plan(checkpoint.run.plan_json, o.checkpoint, StackChoice{std::string(kOwnStack), std::nullopt});
   const HubModel model = o.config.empty() ? hub_model_of_plan(plan, o.type) : hub_model_of_config(plan, o.config);
   if (!o.type.empty() && model.table.type != o.type) throw ConfigError(Problem{o.config, "model_type", model.table.type, "is not --type " + o.type, "leave one of them out"});
+  const auto merged = plan.training.lora.here() ? exec::merge_adapters(*checkpoint.state, plan.training.lora.scale()) : nullptr;
+  const exec::SavedState& state = merged ? *merged : *checkpoint.state;
   const auto rows = naming(o.checkpoint, [&] {
-    return huggingface::rows_in_files(model.table, plan.model, exec::whole_parameters(*checkpoint.state, plan.model.vocab_size));
+    return huggingface::rows_in_files(model.table, plan.model, exec::whole_parameters(state, plan.model.vocab_size));
   });
   const std::string word = type_word(o, *checkpoint.state);
   json config = o.config.empty() ? *model.config : config_like(model, json::parse(checkpoint.run.plan_json));
   config.erase("dtype");
   config["torch_dtype"] = kTypes.at(word).second;
   const exec::ExportedFiles files =
-      exec::export_weights(*checkpoint.state, rows, {o.out, config.dump(2) + "\n", kTypes.at(word).first, o.most_bytes});
+      exec::export_weights(state, rows, {o.out, config.dump(2) + "\n", kTypes.at(word).first, o.most_bytes});
   if (o.json)
     print_json(json{{"schema_version", 1}, {"type", model.table.type}, {"dtype", word}, {"steps", checkpoint.state->facts().steps},
                     {"parameters", files.elements}, {"bytes", files.bytes}, {"files", files.names}}.dump(2) + "\n");

@@ -171,15 +171,15 @@ void add_router(Specs& list, const Shapes& s) {
 
 /// The adapter of a matrix whose rows are cut. Every rank has A whole, and its own rows of B.
 void add_column_adapter(Specs& list, const Shapes& s, const std::string& name, std::int64_t rows) {
-  list.push_back({name + ".lora_a", s.adapters.rank, s.hidden, Cut::none, Init::normal, true});
+  list.push_back({name + std::string(kAdapterA), s.adapters.rank, s.hidden, Cut::none, Init::normal, true});
   list.back().of_heads = true;  // each rank has the gradient of its own rows of B
-  list.push_back({name + ".lora_b", rows, s.adapters.rank, Cut::rows, Init::zeros});
+  list.push_back({name + std::string(kAdapterB), rows, s.adapters.rank, Cut::rows, Init::zeros});
 }
 
 /// The adapter of a matrix whose columns are cut. Every rank has its own columns of A, and B whole.
 void add_row_adapter(Specs& list, const Shapes& s, const std::string& name, std::int64_t cols) {
-  list.push_back({name + ".lora_a", s.adapters.rank, cols, Cut::cols});
-  list.push_back({name + ".lora_b", s.hidden, s.adapters.rank, Cut::none, Init::zeros, true});
+  list.push_back({name + std::string(kAdapterA), s.adapters.rank, cols, Cut::cols});
+  list.push_back({name + std::string(kAdapterB), s.hidden, s.adapters.rank, Cut::none, Init::zeros, true});
   list.back().of_heads = true;  // B reads a partial sum
 }
 

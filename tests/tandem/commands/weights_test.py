@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Weights in Hugging Face's format: every mapped type begins with transformers' loss under every layout, and comes back byte for byte."""
 import json
+import math
 import pathlib
+import shutil
 import sys
 
 import tandem
@@ -56,6 +58,22 @@ class Weights(WithFolder):
                     step = self.first_step(self.plan(folder / "config.json", parallel), "--weights", folder)
                     self.assert_near(step["loss"], oracle["loss"], LOSS, "loss")
                     self.assert_near(step["grad_norm"], oracle["grad_norm"], NORM, "norm of the gradients")
+
+    def test_adapters_begin_beside_pretrained_weights_and_are_added_to_them_in_an_export(self):
+        folder, saved, out = self.model("llama"), self.path("adapted"), self.path("merged")
+        lora = {"lora": {"rank": 4, "alpha": 8}, "learning_rate": 0.01}
+        for layout in ({}, {"tensor": 2, "data": 2, "zero_stage": 1}):
+            with self.subTest(layout=layout):
+                adapted = self.plan(folder / "config.json", layout, **lora)
+                steps = tandem_json("train", adapted, "--data", self.data, "--weights", folder, "--steps", 4, "--save", saved)["steps"]
+                self.assert_near(steps[0]["loss"], ORACLE["llama"]["loss"], LOSS, "loss")
+                after = tandem_json("train", adapted, "--data", self.data, "--resume", saved, "--steps", 5)["steps"][-1]["loss"]
+                self.assertLess(after, 0.99 * steps[0]["loss"])
+                told = tandem_json("export", saved, "--out", out)
+                self.assertEqual(told["parameters"], sum(math.prod(shape) for shape in ORACLE["llama"]["shapes"].values()))
+                merged = self.first_step(self.plan(folder / "config.json", file="merged.json"), "--weights", out)
+                self.assert_near(merged["loss"], after, 1e-6, "loss of the merged weights")
+                shutil.rmtree(saved), shutil.rmtree(out)
 
     def test_weights_come_back_byte_for_byte_from_every_layout(self):
         for number, (name, oracle) in enumerate(ORACLE.items()):
