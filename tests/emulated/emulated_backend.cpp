@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <deque>
 #include <vector>
@@ -37,11 +40,18 @@ double rounded(double product, DType type) {
   return type == DType::fp64 ? product : static_cast<double>(static_cast<float>(product));
 }
 
+/// As tensor cores read fp32 numbers: 10 of 23 bits of the mantissa, rounded to nearest even.
+double in_tf32(double value) {
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  return static_cast<double>(std::bit_cast<float>((bits + 0xfff + (bits >> 13 & 1)) & ~std::uint32_t{0x1fff}));
+}
+
 /// Element (row, col) of op(m), in a batch.
 double element(const std::byte* data, const device::Stored& m, DType type, std::array<std::int64_t, 3> at) {
   const auto [batch, row, col] = at;
   const std::int64_t r = m.transposed ? col : row, c = m.transposed ? row : col;
-  return device::load<double>({const_cast<std::byte*>(data), type}, batch * m.stride + c * m.ld + r);
+  const double value = device::load<double>({const_cast<std::byte*>(data), type}, batch * m.stride + c * m.ld + r);
+  return type == DType::tf32 && std::isfinite(value) ? in_tf32(value) : value;
 }
 
 void perform(const device::Product& p);

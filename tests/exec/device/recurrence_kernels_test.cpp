@@ -11,9 +11,9 @@ using Operands = std::vector<Operand>;
 
 TEST_CASE("recurrences, short convolutions and gates are right for heads of many sizes, and so are their gradients") {
   const RecurrenceRule delta = RecurrenceRule::gated_delta, mamba = RecurrenceRule::mamba2;
-  for (const DType dtype : {DType::fp32, DType::bf16})
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16})
     for (const RecurrenceDims& d :
- {RecurrenceDims{delta, 2, 4, 150, 2, 40, 24}, RecurrenceDims{mamba, 1, 3, 300, 1, 129, 33},
+         {RecurrenceDims{delta, 2, 4, 150, 2, 40, 24}, RecurrenceDims{mamba, 1, 3, 300, 1, 129, 33},
           RecurrenceDims{delta, 1, 4, 70, 2, 300, 7}, RecurrenceDims{mamba, 3, 2, 5, 2, 1, 70}}) {
       CAPTURE(name(dtype), d.seq, d.key_dim);
       Beside both(dtype);
