@@ -71,7 +71,28 @@ AxisRequest every_value(const char* field) {
   return out;
 }
 
+/// Attention alone; what is cheap to repeat, for less memory; whole MLPs and experts, for least.
+AxisRequest module_sets(const ModelSpec& m) {
+  const bool experts = m.moe.num_experts > 0, dense = !experts || m.moe.first_dense_layers > 0 || m.moe.layer_frequency > 1;
+  std::vector<std::string> cheap{"norm"};
+  if (m.latent.kv_rank > 0) cheap.emplace_back("mla_up_proj");
+  std::vector<std::string> whole = cheap;
+  if (experts) cheap.emplace_back("moe_activation"), whole.emplace_back("moe");
+  if (dense) whole.emplace_back("mlp");
+  AxisRequest out{"training.recompute_modules", {}};
+  for (const auto& set : {std::vector<std::string>{"core_attention"}, cheap, whole}) out.values.push_back(nlohmann::json(set).dump());
+  return out;
+}
+
 }  // namespace
+
+std::vector<AxisRequest> expert_axes(const Plan& p) {
+  std::vector<AxisRequest> out;
+  const bool experts = p.model.moe.num_experts > 0;
+  if (experts || p.model.latent.kv_rank > 0) out.push_back(module_sets(p.model));
+  if (experts) out.push_back({"parallel.token_dispatcher", {"\"alltoall\"", "\"deepep\""}});
+  return out;
+}
 
 std::vector<AxisRequest> more_axes(const Plan& p) {
   if (p.model.moe.num_experts == 0) return {};

@@ -1,6 +1,7 @@
 #include "experiments/tandem/search/judge.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "models/plan/mesh.hpp"
@@ -30,8 +31,12 @@ bool is_of_sharding(const std::string& field) {
 struct Judge::Tools {
   explicit Tools(const Judge& judge) : form(*judge.topology_, *judge.cost_), plans(judge.space_), twins(judge.space_) {}
 
+  std::optional<std::string> shared_layout_problem(const Judge& judge, CandidateId id);
+
   sim::ClosedForm form;
   CandidatePlans plans, twins;
+  CandidateId checked = -1;           ///< the last candidate whose layout was checked for others
+  std::optional<std::string> layout;  ///< what is wrong with it
   std::unordered_map<CandidateId, const LayerFloor*> floors;  ///< by the first candidate with the same layers
 };
 
@@ -129,12 +134,30 @@ std::string Judge::refusal_of_stack(const Plan& plan) const {
   return problems.empty() ? "" : text_of(problems.front());
 }
 
+/// What is wrong with the layout of a candidate and of those that differ only in how rows travel and what is computed again. Most
+/// candidates of such axes are refused by it, without a plan of their own.
+std::optional<std::string> Judge::Tools::shared_layout_problem(const Judge& judge, CandidateId id) {
+  const auto travels = [](std::string_view f) { return f == "training.recompute_modules" || f == "parallel.token_dispatcher"; };
+  CandidateId shared = id;
+  const Space& space = judge.space_;
+  for (std::size_t a = 0; a < judge.outer_axes_; ++a)
+    if (travels(space.axes()[a].field) && !space.asked(a)) shared = space.first_of(shared, a);
+  if (shared == id) return std::nullopt;
+  if (checked != shared) {
+    checked = shared, layout.reset();
+    for (const Problem& p : plan_problems(twins.of(shared)))
+      if (!layout && !travels(p.field) && !judge.is_of_members(p.field)) layout = text_of(p);
+  }
+  return layout;
+}
+
 GroupView Judge::group(std::int64_t group) const {
   const CandidateId first = group * space_.members();
   GroupView out;
   const auto refused = [&](Outcome why, std::string reason) { return out.outcome = why, out.reason = std::move(reason), out; };
   if (!space_.divides(first)) return refused(Outcome::devices, "tensor x pipeline x context (x data) does not give the number of devices");
   Lease tools(*this);
+  if (auto wrong = tools->shared_layout_problem(*this, first)) return refused(Outcome::layout, std::move(*wrong));
   const Plan& plan = tools->plans.of(first);
   const auto others = [&](const Problem& p) { return !is_of_members(p.field); };
   for (const Problem& p : plan_problems(plan))

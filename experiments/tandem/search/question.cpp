@@ -13,6 +13,7 @@
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "models/huggingface/config_file.hpp"
+#include "models/stack/resolve.hpp"
 #include "topology/plan_reader.hpp"
 
 namespace tandem::search {
@@ -47,6 +48,10 @@ class QuestionReader {
     const std::int64_t per_node = make_topology(out_.draft.plan.cluster)->devices_per_node();
     for (const AxisRequest& axis : default_axes(out_.draft.plan, per_node)) {
       const bool wanted = open || names(automatic, axis.field);
+      if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
+    }
+    for (const AxisRequest& axis : expert_axes(out_.draft.plan)) {
+      const bool wanted = open ? !out_.draft.given.contains(axis.field) && runs(axis) : names(automatic, axis.field);
       if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
     }
     if (open) tell_unsearched(chosen);
@@ -190,6 +195,18 @@ class QuestionReader {
       out.push_back(std::move(axis));
     }
     return out;
+  }
+
+  /// Whether the stack runs all values of an axis where experts are on several ranks.
+  bool runs(const AxisRequest& request) const {
+    Plan plan = completed(out_.draft);
+    plan.parallel.expert = 2;
+    const Axis axis = make_axis(request);
+    return std::all_of(axis.values.begin(), axis.values.end(), [&](const AxisValue& value) {
+      value.set(plan);
+      const std::vector<Problem> problems = stack_problems(plan, plan.stack.name, plan.stack.as_of);
+      return std::none_of(problems.begin(), problems.end(), [&](const Problem& p) { return p.field == request.field; });
+    });
   }
 
   /// Fields that matter to the model, and that neither an axis nor the plan says.
