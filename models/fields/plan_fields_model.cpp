@@ -21,7 +21,7 @@ std::vector<PlanField> expert_fields() {
               AT(model.moe.num_shared_experts), {0, kMaxExperts}),
       integer({"model.moe.first_dense_layers", "Layers at the front that stay dense."},
               AT(model.moe.first_dense_layers), {0, kMaxLayers}),
-      integer({"model.moe.layer_frequency", "One layer in this many has experts."}, AT(model.moe.layer_frequency),
+      integer({"model.moe.layer_frequency", "One layer in this many has experts, the first behind model.moe.first_dense_layers included."}, AT(model.moe.layer_frequency),
               {1, kMaxLayers}),
       number({"model.moe.capacity_factor", "Tokens an expert takes, as a multiple of an even share; 0 drops none."},
              AT(model.moe.capacity_factor), {0, 1e6}),

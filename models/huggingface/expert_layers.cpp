@@ -38,11 +38,11 @@ Layers layers_with_experts(Facts& f) {
   return out;
 }
 
-/// A plan's layers: from `first_dense`, those whose index `frequency` divides (ModelSpec::has_experts).
+/// A plan's layers: `first_dense`, and every `frequency`-th behind it (ModelSpec::has_experts).
 bool says(const Layers& layers, std::int64_t first_dense, std::int64_t frequency) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const auto l = static_cast<std::int64_t>(i);
-    if (layers[i] != (l >= first_dense && l % frequency == 0)) return false;
+    if (layers[i] != (l >= first_dense && (l - first_dense) % frequency == 0)) return false;
   }
   return true;
 }

@@ -74,7 +74,7 @@ std::vector<std::int64_t> Plan::layers_per_stage() const {
 
 bool ModelSpec::has_experts(std::int64_t layer) const {
   if (mtp.num_layers > 0) layer = std::min(layer, num_layers - 1);
-  return moe.num_experts > 0 && layer >= moe.first_dense_layers && layer % moe.layer_frequency == 0;
+  return moe.num_experts > 0 && layer >= moe.first_dense_layers && (layer - moe.first_dense_layers) % moe.layer_frequency == 0;
 }
 
 bool ModelSpec::has_window(std::int64_t layer) const {

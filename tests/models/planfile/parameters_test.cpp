@@ -107,6 +107,20 @@ TEST_CASE("layers with experts are counted where they stand") {
   CHECK(count_parameters(m, m.vocab_size).per_moe_layer - c.per_moe_layer == 3 * m.hidden_size * m.moe.ffn_hidden_size);
 }
 
+TEST_CASE("every second layer has experts from the first behind the dense ones on") {
+  ModelSpec m = load_model("mixtral-8x7b");
+  m.moe.layer_frequency = 2;
+  const auto layers = [&](std::int64_t dense) {
+    m.moe.first_dense_layers = dense;
+    std::string out;
+    for (std::int64_t l = 0; l < 8; ++l) out += m.has_experts(l) ? 'E' : '-';
+    return out;
+  };
+  CHECK(layers(0) == "E-E-E-E-");
+  CHECK(layers(1) == "-E-E-E-E");  // Llama 4 Maverick
+  CHECK(layers(3) == "---E-E-E");
+}
+
 TEST_CASE("the demo's model is the sum of its tensors") {
   const std::int64_t h = 128, f = 512, layer = (3 * h * h + 3 * h) + (h * h + h) + (f * h + f) + (h * f + h) + 4 * h;
   CHECK(counted(load_model("gpt-small-demo"), "all") == 4 * layer + 256 * h + 128 * h + 2 * h);

@@ -77,7 +77,8 @@ class Import(WithFolder):
                  "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256, "num_local_experts": 4}
         by_step = self.parameters({**model, "interleave_moe_layer_step": 1})
         self.assertEqual(self.parameters({**model, "moe_layers": [0, 1, 2, 3]}), by_step)
-        code, _, err = run("import", self.config({**model, "moe_layers": [1, 3]}))
+        self.assertEqual(self.parameters({**model, "moe_layers": [1, 3]}), self.parameters({**model, "interleave_moe_layer_step": 2}))
+        code, _, err = run("import", self.config({**model, "moe_layers": [1, 2]}))
         self.assertEqual(code, 4, err)
         self.assertIn("experts in layers at irregular places", err)
 
