@@ -111,6 +111,8 @@ class MergedState : public SavedState {
 
 }  // namespace
 
-std::unique_ptr<SavedState> merge_adapters(const SavedState& state, double scale) { return std::make_unique<MergedState>(state, scale); }
+std::unique_ptr<SavedState> merge_adapters(const SavedState& state, double scale) {
+  return std::make_unique<MergedState>(state, scale);
+}
 
 }  // namespace tandem::exec

@@ -72,10 +72,13 @@ json joined(const std::vector<json>& a, const char* between) {
   return out;
 }
 
-/// "([0]*3+[1]*58)": zeros, and ones up to `all`.
-json zeros_and_ones(const json& zeros, const json& all) {
-  const std::int64_t n = whole(zeros, "layers"), ones = whole(all, "layers") - n;
-  return "([0]*" + std::to_string(n) + "+[1]*" + std::to_string(ones) + ")";
+/// "([0]*3+[1]*58)": zeros, then up to `all` a one in `every`.
+json zeros_and_ones(const json& zeros, const json& all, const json& every) {
+  const std::int64_t n = whole(zeros, "layers"), layers = whole(all, "layers"), step = whole(every, "a frequency");
+  if (step == 1) return "([0]*" + std::to_string(n) + "+[1]*" + std::to_string(layers - n) + ")";
+  std::string out;
+  for (std::int64_t l = 0; l < layers; ++l) out += std::string(out.empty() ? "" : ",") + (l >= n && (l - n) % step == 0 ? "1" : "0");
+  return "[" + out + "]";
 }
 
 }  // namespace
@@ -85,7 +88,7 @@ json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "ends_as_layers" && a.size() == 5) return ends_as_layers(a);
   if (name == "layout_layers" && a.size() == 1) return a[0].is_string() ? layout_layers(a[0].get<std::string>()) : json();
   if (name == "layout_text" && a.size() == 2) return a[0].is_array() ? layout_text(a[0], a[1]) : json();
-  if (name == "zeros_and_ones" && a.size() == 2) return zeros_and_ones(a[0], a[1]);
+  if (name == "zeros_and_ones" && a.size() == 3) return zeros_and_ones(a[0], a[1], a[2]);
   if (name == "comma_text") return joined(a, ",");
   if (name == "list") return json(a);
   if (name == "power_of_two" && a.size() == 1) return std::ldexp(1.0, static_cast<int>(whole(a[0], "an exponent")));

@@ -55,6 +55,7 @@ TEST_CASE("what options say comes back") {
                            {"router_scores", "sigmoid"}, {"weight_scale", 2.5}, {"expert_groups", 4}, {"groups_per_token", 2}, {"group_score", "top2"},
                            {"balance_rate", 1e-3}}}, {"mtp", {{"num_layers", 1}}}}},
        {"parallel", {{"expert", 8}, {"token_dispatcher", "deepep"}}}},
+      {{"model", {{"moe", {{"num_experts", 8}, {"first_dense_layers", 1}, {"layer_frequency", 2}}}}}},
       {{"parallel", {{"pipeline", 4}, {"pipeline_split", {1, 3, 3, 1}}}}},
       {{"parallel", {{"pipeline", 2}, {"virtual_pipeline", 2}, {"schedule", "interleaved"}, {"overlap_p2p", false}}}},
       {{"parallel", {{"tensor", 2}, {"sequence_parallel", true}, {"tensor_overlap", true}, {"rank_order", "tp-cp-ep-pp-dp"}}}},
