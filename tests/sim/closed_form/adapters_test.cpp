@@ -1,0 +1,62 @@
+// Plans with adapters: memory that frozen weights leave, and estimates against the event simulation.
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "models/graph/task_graph.hpp"
+#include "sim/result/simulate.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/closed_form/estimated_cluster.hpp"
+#include "topology/plan_reader.hpp"
+
+using namespace tandem;
+using namespace tandem::sim;
+
+namespace {
+
+const std::string kAttention = R"("lora": {"rank": 16, "alpha": 32, "targets": ["qkv", "proj"]})", kAll = R"("lora": {"rank": 16})";
+
+/// `training` beside a batch of 16 sequences.
+Plan plan_of(const std::string& model, const std::string& parallel, const std::string& training) {
+  return parse_plan(R"({"stack": "nemo", "model": {"preset": ")" + model + R"("}, "parallel": {)" + parallel +
+                        R"(}, "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 16, "precision": "bf16")" +
+                        (training.empty() ? "" : ", " + training) + R"(}, "cluster": {"preset": "dgx-h100", "devices": 8}})",
+                    "plan.json");
+}
+
+Prediction predicted(const Plan& plan) { return simulate(plan, lower(plan), *make_topology(plan.cluster)); }
+
+double needed(const Prediction& p) {
+  Bytes most;
+  for (const RolePrediction& r : p.roles) most = std::max(most, r.needed_bytes);
+  return static_cast<double>(most.count());
+}
+
+}  // namespace
+
+TEST_CASE("LLaMA-2 70B fits on eight devices of 80 GB with adapters, and not where all of it is trained") {
+  const std::string eight = R"("tensor": 8, "sequence_parallel": true)";
+  const Prediction adapted = predicted(plan_of("llama2-70b", eight, kAttention)), whole = predicted(plan_of("llama2-70b", eight, ""));
+  CHECK(adapted.fits);
+  CHECK(!whole.fits);
+  CHECK(adapted.step_time < whole.step_time);
+}
+
+TEST_CASE("estimates of plans with adapters are within 3 % of the events in time and memory") {
+  test::EstimatedClusters clusters;
+  const auto [model, parallel, training] = GENERATE(table<std::string, std::string, std::string>(
+      {{"llama2-70b", R"("tensor": 8, "sequence_parallel": true)", kAttention},
+       {"llama2-70b", R"("tensor": 4, "pipeline": 2, "sequence_parallel": true)", kAll},
+       {"llama2-7b", R"("data": 8, "zero_stage": 1)", kAll},
+       {"llama2-7b", R"("tensor": 2, "data": 4, "sequence_parallel": true)", kAll + R"(, "recompute": "full")"},
+       {"llama2-7b", R"("data": 8, "zero_stage": 3)", kAll},
+       {"llama2-7b", R"("pipeline": 2, "schedule": "interleaved", "virtual_pipeline": 4, "tensor": 4, "sequence_parallel": true)", kAll}}));
+  INFO(model << " " << parallel << " " << training);
+  const Plan plan = plan_of(model, parallel, training);
+  const Estimate e = clusters.of(plan).form.estimate(plan);
+  CHECK(e.outside == Outside::nothing);
+  const Prediction p = predicted(plan);
+  CHECK(std::abs(e.step_time.seconds() / p.step_time.seconds() - 1) < 0.03);
+  CHECK(std::abs(static_cast<double>(e.memory.count()) / needed(p) - 1) < 0.03);
+}
