@@ -80,7 +80,7 @@ class Run {
   /// Initial values, weights from elsewhere, or the state of the run that goes on.
   void begin_states(const RunContext& first) {
     if (options_.weights != nullptr) {
-      clear_states(states(first));
+      initialise_adapters(states(first), plan_);
       return together(world_.control(), [&] { load_weights(states_of_all(first, nullptr), plan_, *options_.weights); });
     }
     initialise(states(first), plan_, options_.initialise);

@@ -136,13 +136,19 @@ std::vector<double> initial_values(const Param& p, const Plan& plan) {
   return full;
 }
 
-void clear_states(std::span<const RankState> ranks) {
+void initialise_adapters(std::span<const RankState> ranks, const Plan& plan) {
   for (const auto& rank : ranks) clear_state(rank);
+  for (const auto& [number, stage] : by_stage(ranks)) {
+    Places places;
+    for (const RankState& rank : stage) add_places(rank, plan, places);
+    for (const Param& p : stage.front().program->params)
+      if (is_adapter_parameter(p.name)) write_drawn(p, plan, places[&p]);
+  }
 }
 
 void initialise(std::span<const RankState> ranks, const Plan& plan,
                 const std::function<void(const std::string&, std::vector<double>&)>& replace) {
-  clear_states(ranks);
+  for (const auto& rank : ranks) clear_state(rank);
   for (const auto& [number, stage] : by_stage(ranks)) {
     Places places;
     for (const RankState& rank : stage) add_places(rank, plan, places);

@@ -19,7 +19,8 @@ std::vector<double> initial_values(const Param& param, const Plan& plan);
 void initialise(std::span<const RankState> ranks, const Plan& plan,
                 const std::function<void(const std::string&, std::vector<double>&)>& replace);
 
-/// Sets weights, gradients, optimizer states, loss and padding to zero, for weights that come from elsewhere.
-void clear_states(std::span<const RankState> ranks);
+/// For weights that come from elsewhere: writes the initial values of adapters, which have none there. Sets other weights, gradients,
+/// optimizer states, loss and padding to zero.
+void initialise_adapters(std::span<const RankState> ranks, const Plan& plan);
 
 }  // namespace tandem::exec
