@@ -36,7 +36,7 @@ std::unique_ptr<exec::SavedState> open_weights(const std::string& path, const Pl
   auto state = exec::open_pretrained(std::move(files), model.table, std::move(rows));
   log(path + ": the training begins with these weights: type " + model.table.type + ", " +
       count_text(static_cast<std::int64_t>(tensors)) + " tensors, " + bytes_text(static_cast<std::int64_t>(bytes)));
-  for (const std::string& told : model.told) log(config + ": " + told);
+  for (const std::string& told : model.told) log(path + ": " + told);
   return state;
 }
 

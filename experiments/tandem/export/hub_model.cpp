@@ -79,8 +79,15 @@ std::vector<Problem> unsaid(const Plan& plan, const json& config, const std::str
   return out;
 }
 
+/// A capacity is no part of a configuration.
+void add_capacity(const Plan& plan, HubModel& model) {
+  if (plan.model.moe.num_experts > 0 && plan.model.moe.capacity_factor > 0)
+    model.told.emplace_back("model.moe.capacity_factor: the runtime drops tokens beyond it, transformers none");
+}
+
 /// Adds what the runtime computes in another way, or throws InfeasibleError.
-void add_told(HubModel& model, const std::string& file) {
+void add_told(const Plan& plan, HubModel& model, const std::string& file) {
+  add_capacity(plan, model);
   std::vector<Problem> refused;
   for (const huggingface::WeightDifference& d : huggingface::weight_differences(model.table, *model.config, file))
     if (d.told) model.told.push_back(d.name + ": the runtime computes " + d.instead);
@@ -126,7 +133,7 @@ HubModel hub_model_of_config(const Plan& plan, const std::string& path) {
                         "name the configuration in the plan: \"model\": {\"preset\": \"PATH/config.json\"}"});
   if (!problems.empty()) throw ConfigError(problems);
   model.config = std::make_shared<const json>(std::move(config));
-  add_told(model, file);
+  add_told(plan, model, file);
   return model;
 }
 
@@ -139,7 +146,11 @@ HubModel hub_model_of_plan(const Plan& plan, const std::string& type) {
     huggingface::WeightTable table = huggingface::weight_table(name);
     json config = huggingface::config_of(table, whole);
     problems = unsaid_by_type(plan, table, config);
-    if (problems.empty()) return {std::move(table), std::make_shared<const json>(std::move(config)), {}};
+    if (problems.empty()) {
+      HubModel model{std::move(table), std::make_shared<const json>(std::move(config)), {}};
+      add_capacity(plan, model);
+      return model;
+    }
     reasons.push_back(name + (problems.front().field.empty() ? "" : " (" + problems.front().field + ")"));
   }
   if (!type.empty()) throw InfeasibleError(problems);

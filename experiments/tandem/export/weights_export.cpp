@@ -65,6 +65,7 @@ ExitCode export_checkpoint(const WeightsExport& o) {
                     {"parameters", files.elements}, {"bytes", files.bytes}, {"files", files.names}}.dump(2) + "\n");
   log(o.out + ": " + model.table.architecture + " after " + count_text(checkpoint.state->facts().steps) + " steps, " +
       count_text(files.elements) + " parameters in " + word + ", " + bytes_text(static_cast<std::int64_t>(files.bytes)));
+  for (const std::string& told : model.told) log(o.out + ": " + told);
   return ExitCode::ok;
 }
 

@@ -220,6 +220,14 @@ class Weights(WithFolder):
                 self.assertIn("mixtral" if what == "a type without a table" else "", err)
 
     def test_what_is_computed_otherwise_is_told_and_exported_as_it_was_computed(self):
+        folder, saved, out = self.model("mixtral"), self.path("capped"), self.folder.path / "full"
+        plan = changed(json.loads(pathlib.Path(self.plan(folder / "config.json")).read_text()), **{"model.moe": {"capacity_factor": 1.0}})
+        code, _, err = self.train(self.folder.plan(plan), "--weights", folder, "--save", saved)
+        self.assertEqual(code, 0, err)
+        self.assertIn("mixtral: model.moe.capacity_factor: the runtime drops tokens beyond it", err)
+        code, _, err = run("export", saved, "--out", out)
+        self.assertEqual(code, 0, err)
+        self.assertIn("full: model.moe.capacity_factor", err)
         folder, saved, out = self.model("gpt_neox"), self.path("saved"), self.folder.path / "out"
         (folder / "config.json").write_text(json.dumps(dict(ORACLE["gpt_neox"]["config"], hidden_act="gelu", is_decoder=True)))
         code, _, err = self.train(self.plan(folder / "config.json"), "--weights", folder, "--save", saved)
