@@ -68,7 +68,7 @@ class Weights(WithFolder):
                 steps = tandem_json("train", adapted, "--data", self.data, "--weights", folder, "--steps", 4, "--save", saved)["steps"]
                 self.assert_near(steps[0]["loss"], ORACLE["llama"]["loss"], LOSS, "loss")
                 after = tandem_json("train", adapted, "--data", self.data, "--resume", saved, "--steps", 5)["steps"][-1]["loss"]
-                self.assertLess(after, 0.99 * steps[0]["loss"])
+                self.assertLess(after, 0.999 * steps[0]["loss"])
                 told = tandem_json("export", saved, "--out", out)
                 self.assertEqual(told["parameters"], sum(math.prod(shape) for shape in ORACLE["llama"]["shapes"].values()))
                 merged = self.first_step(self.plan(folder / "config.json", file="merged.json"), "--weights", out)
