@@ -86,12 +86,9 @@ AxisRequest module_sets(const ModelSpec& m) {
 
 }  // namespace
 
-std::vector<AxisRequest> expert_axes(const Plan& p) {
-  std::vector<AxisRequest> out;
-  const bool experts = p.model.moe.num_experts > 0;
-  if (experts || p.model.latent.kv_rank > 0) out.push_back(module_sets(p.model));
-  if (experts) out.push_back({"parallel.token_dispatcher", {"\"alltoall\"", "\"deepep\""}});
-  return out;
+std::vector<AxisRequest> module_axes(const Plan& p) {
+  if (p.model.moe.num_experts == 0 && p.model.latent.kv_rank == 0) return {};
+  return {module_sets(p.model)};
 }
 
 std::vector<AxisRequest> more_axes(const Plan& p) {

@@ -12,9 +12,8 @@ namespace tandem::search {
 /// recomputation, sequence parallelism. Only values that the model, batch and devices allow. `per_node`: devices per node.
 std::vector<AxisRequest> default_axes(const Plan& draft, std::int64_t per_node);
 
-/// Axes of models with experts or latent attention, for fields that the plan leaves open: the modules that selective recomputation
-/// repeats, and how rows reach experts. Empty for other models.
-std::vector<AxisRequest> expert_axes(const Plan& draft);
+/// The modules that selective recomputation repeats, of models with experts or latent attention. Empty for other models.
+std::vector<AxisRequest> module_axes(const Plan& draft);
 
 /// Fields that may matter to the plan and that no default axis varies, with all their values: how rows reach experts.
 std::vector<AxisRequest> more_axes(const Plan& draft);

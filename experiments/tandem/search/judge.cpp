@@ -134,19 +134,19 @@ std::string Judge::refusal_of_stack(const Plan& plan) const {
   return problems.empty() ? "" : text_of(problems.front());
 }
 
-/// What is wrong with the layout of a candidate and of those that differ only in how rows travel and what is computed again. Most
-/// candidates of such axes are refused by it, without a plan of their own.
+/// What is wrong with the layout of a candidate and of those that differ only in the modules that are computed again. Most candidates
+/// of that axis are refused by it, without a plan of their own.
 std::optional<std::string> Judge::Tools::shared_layout_problem(const Judge& judge, CandidateId id) {
-  const auto travels = [](std::string_view f) { return f == "training.recompute_modules" || f == "parallel.token_dispatcher"; };
+  const auto of_modules = [](std::string_view f) { return f == "training.recompute_modules"; };
   CandidateId shared = id;
   const Space& space = judge.space_;
   for (std::size_t a = 0; a < judge.outer_axes_; ++a)
-    if (travels(space.axes()[a].field) && !space.asked(a)) shared = space.first_of(shared, a);
+    if (of_modules(space.axes()[a].field) && !space.asked(a)) shared = space.first_of(shared, a);
   if (shared == id) return std::nullopt;
   if (checked != shared) {
     checked = shared, layout.reset();
     for (const Problem& p : plan_problems(twins.of(shared)))
-      if (!layout && !travels(p.field) && !judge.is_of_members(p.field)) layout = text_of(p);
+      if (!layout && !of_modules(p.field) && !judge.is_of_members(p.field)) layout = text_of(p);
   }
   return layout;
 }

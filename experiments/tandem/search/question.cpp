@@ -50,7 +50,7 @@ class QuestionReader {
       const bool wanted = open || names(automatic, axis.field);
       if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
     }
-    for (const AxisRequest& axis : expert_axes(out_.draft.plan)) {
+    for (const AxisRequest& axis : module_axes(out_.draft.plan)) {
       const bool wanted = open ? !out_.draft.given.contains(axis.field) && runs(axis) : names(automatic, axis.field);
       if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
     }
