@@ -16,8 +16,9 @@ constexpr const char* kOtherParts = "a recurrence's scratch memory has other par
 /// inverse's terms cancel. Errors in units of the largest result, for 256 positions, heads of 128, keys k + 3 c with a common c, decay
 /// 0.999 and learning rates of 0.95: these products in TF32 make 1e-2 of the output and 6e-2 of gradients where tensor cores truncate
 /// operands, 3e-3 and 8e-3 where they round. In fp32: 3e-3 and 7e-3, as much as rounding all inputs to bf16 makes (3e-3 and 1e-2).
-DType product_of(DType compute, bool inverse) {
-  if (compute == DType::bf16) return inverse ? DType::fp32 : DType::tf32;
+/// Products of the backward pass are fp32, too: gradients of decays are small differences of large sums, of which TF32 takes 3e-2.
+DType product_of(DType compute, bool exact) {
+  if (compute == DType::bf16) return exact ? DType::fp32 : DType::tf32;
   return compute == DType::fp16 ? DType::fp32 : compute;
 }
 
@@ -92,12 +93,13 @@ struct Matrices {
 /// Adds out = alpha first second (+ out), for all matrices of a slice. Operations count FLOPs as a whole, so products count none.
 class SliceProducts {
  public:
-  SliceProducts(Works& works, DType compute) : works_(works), compute_(compute) {}
+  /// `backward`: of the backward pass.
+  SliceProducts(Works& works, DType compute, bool backward) : works_(works), compute_(compute), backward_(backward) {}
 
   void add(std::int64_t batch, const Matrices& first, const Matrices& second, const Matrices& out, double alpha, bool accumulate,
            bool inverse) const {
     const DType number = number_of(compute_);
-    GemmShape shape{stored(second), stored(first), stored(out), 0, product_of(compute_, inverse), number};
+    GemmShape shape{stored(second), stored(first), stored(out), 0, product_of(compute_, inverse || backward_), number};
     shape.accumulate = accumulate;
     const auto from = [&](const Matrices& m, std::int64_t i) { return m.data + bytes_of(number, i * m.rows * m.cols).count(); };
     for (std::int64_t i = 0; i < batch; i += kMostBatch) {
@@ -113,6 +115,7 @@ class SliceProducts {
 
   Works& works_;
   DType compute_;
+  bool backward_;
 };
 
 /// What both passes of a recurrence read.
@@ -127,9 +130,9 @@ ScanInputs scan_inputs(const RecurrenceDims& d, const Operands& at, std::size_t 
 /// The works of some lanes.
 class SliceWorks {
  public:
-  SliceWorks(Works& works, const ScanSizes& sizes, const Operands& at, Form form)
+  SliceWorks(Works& works, const ScanSizes& sizes, const Operands& at, Form form, bool backward)
       : works_(works), s_(sizes), compute_(at.compute()), rooms_(at.around().room, number_of(at.compute())), form_(form),
-        room_(scan_room(sizes, rooms_)), products_(works, at.compute()) {}
+        room_(scan_room(sizes, rooms_)), products_(works, at.compute(), backward) {}
 
   /// Until y is in scratch memory.
   void forward(const ScanInputs& in, Typed dy = {}) {
@@ -266,7 +269,7 @@ Works works(const Recurrence& op, const Operands& at) {
   const Typed y = at.out(0);
   Works all;
   each_slice(op.dims, false, at.compute(), [&](const ScanSizes& s) {
-    SliceWorks slice(all, s, at, at.form({in.x, y}));
+    SliceWorks slice(all, s, at, at.form({in.x, y}), false);
     slice.forward(in);
     slice.output(in, y);
     return slice.bytes();
@@ -284,7 +287,7 @@ Works works(const RecurrenceBackward& op, const Operands& at) {
   std::byte* const terms = at.around().room + scratch_bytes(op, at.compute()) - room_of(number, part_elements(d));
   Works all;
   each_slice(d, true, at.compute(), [&](const ScanSizes& s) {
-    SliceWorks slice(all, s, at, at.form({dy, in.x, dx}));
+    SliceWorks slice(all, s, at, at.form({dy, in.x, dx}), true);
     slice.forward(in, dy);
     slice.backward(in, dx, at.out(1), terms, d.batch);
     return slice.bytes();
