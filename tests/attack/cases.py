@@ -208,7 +208,7 @@ def killed_training(chance, material, folder):
         code, _, err = run([*train, "100000", "--resume", "s.safetensors"], patient=True)
         return [] if code == 130 else [f"the checkpoint of a killed run is not one to go on from: exit {code}: {err}"]
 
-    return Case([*train, "100000", "--save", "s.safetensors", "--save-every", "1"], {"s.safetensors", "s.safetensors.*.new"},
+    return Case([*train, "100000", "--save", "s.safetensors", "--save-every", "1"], {"s.safetensors", "s.safetensors.*.new", "s.safetensors.lock"},
                 kill_after=chance.choice((0.05, 0.15, 0.3, 0.6)) * (1 + chance.random()), after=after)
 
 

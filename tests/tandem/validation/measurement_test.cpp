@@ -19,7 +19,7 @@ class OneRecord {
   explicit OneRecord(const std::string& more, const std::string& plan = "{}", const std::string& keys = "")
       : path_(std::filesystem::temp_directory_path() / ("one-record-" + std::to_string(::getpid()) + ".jsonl")) {
     std::ofstream(path_) << "\n"
-                         << R"({"id": "one", "plan": )" << plan << keys << R"(, "measured": {"peak_memory_bytes": 1000)" << more << "}}\n";
+                         << R"({"id": "one", "plan": )" << plan << keys << R"(, "measured": {"peak_memory_bytes": 1000000)" << more << "}}\n";
   }
   ~OneRecord() { std::filesystem::remove(path_); }
 
