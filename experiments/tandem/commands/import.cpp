@@ -87,7 +87,10 @@ ExitCode import_config(const Options& o) {
 ExitCode import_file(const Options& o) {
   require_cluster(o.wanted.cluster);
   std::string text;
-  if (const auto table = table_for(o.input, text)) return import_options(o, *table, text);
+  const auto table = table_for(o.input, text);
+  if (!o.model.empty() && !(table && table->reads_json()))
+    throw CLI::ValidationError("--model", "is for a ds_config.json: " + o.input + " says the model");
+  if (table) return import_options(o, *table, text);
   if (o.record.empty()) return import_config(o);
   throw ConfigError(Problem{o.input, "--record", o.record, "needs a log: this file has no arguments", "give the log that Megatron-LM printed"});
 }

@@ -87,6 +87,7 @@ TEST_CASE("what no plan says is refused, told, ignored or unknown by name") {
   CHECK(refused("--hybrid-layer-pattern M-M*").find("not implemented: a pattern of Mamba and other layers") != std::string::npos);
   CHECK(refused("--optimizer muon").find("optimizer = \"muon\"") != std::string::npos);
   CHECK(refused("--recompute-granularity selective --recompute-modules shared_experts").find("recomputation of one of these modules") != std::string::npos);
+  CHECK(refused("--decoder-num-layers 4").find("not implemented: an encoder and a decoder") != std::string::npos);
   CHECK(refused("--delay-wgrad-compute").empty());
   const arguments::ImportedPlan got = imported(some_options("--delay-wgrad-compute --log-interval 1 --moe-z-loss-coeff 1e-3 --hiden-dropout 0 --use-ring-exchange-p2p"));
   CHECK(got.features.size() == 1);

@@ -90,6 +90,7 @@ class Arguments(WithFolder):
         for text, more, code, part in ((OPTIONS, [], 3, "--cluster: is missing"),
                                        ("#!/bin/sh\n" + OPTIONS, ["--cluster", "dgx-h100"], 3, "begins a script, which only its shell can read"),
                                        (OPTIONS, ["--cluster", "dgx-h100", "--record", self.path("r")], 3, "nothing was measured"),
+                                       (OPTIONS, ["--cluster", "dgx-h100", "--model", "llama3-8b"], 2, "is for a ds_config.json"),
                                        (OPTIONS.replace("gpt.py", "t5.py"), ["--cluster", "dgx-h100"], 4, "program = pretrain_t5.py"),
                                        (OPTIONS.replace("-size 64", "-size 60"), ["--cluster", "dgx-h100"], 4, "training.global_batch_size")):
             with self.subTest(part):
