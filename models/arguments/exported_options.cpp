@@ -6,6 +6,7 @@
 
 #include "models/arguments/imported_plan.hpp"
 #include "models/arguments/table_facts.hpp"
+#include "models/base/dotted_path.hpp"
 #include "models/base/error.hpp"
 #include "models/fields/plan_fields.hpp"
 
@@ -66,16 +67,9 @@ std::string command_of(const ExportedOptions& made) {
   return out + "\n";
 }
 
-void put(nlohmann::ordered_json& object, std::string_view path, const json& value) {
-  const std::size_t dot = path.find('.');
-  const std::string key(path.substr(0, dot));
-  if (dot == std::string_view::npos) object[key] = value;
-  else put(object[key], path.substr(dot + 1), value);
-}
-
 std::string file_of(const Values& values) {
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
-  for (const auto& [path, value] : values) put(out, path, value);
+  for (const auto& [path, value] : values) put_dotted(out, path, value);
   return out.dump(2) + "\n";
 }
 
@@ -96,9 +90,7 @@ bool beside(const std::string& path) {
 }
 
 bool any_covers(const std::vector<std::string>& patterns, const std::string& path) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& p) {
-    return p.ends_with('*') ? path.starts_with(p.substr(0, p.size() - 1)) : p == path;
-  });
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& p) { return covers(p, path); });
 }
 
 /// Adds the plan's own fields where a file never says them.
@@ -108,7 +100,7 @@ void put_elsewhere(nlohmann::ordered_json& document, const Plan& plan, const std
   collect(ours, "", fields);
   document.erase("model");
   for (const auto& [path, value] : fields)
-    if (any_covers(elsewhere, path)) put(document, path, value);
+    if (any_covers(elsewhere, path)) put_dotted(document, path, value);
 }
 
 /// Writes what can be said in two ways in one: shared experts of one width are one of all their widths together, and stages

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/arguments/table_facts.hpp"
-#include "models/base/json.hpp"
+#include "models/base/dotted_path.hpp"
 #include "models/base/text.hpp"
 #include "models/fields/plan_fields.hpp"
 
@@ -22,24 +22,10 @@ FieldValues given(FieldValues fields) {
   return fields;
 }
 
-/// "log_*" covers every name that begins so, "*_size" every one that ends so.
-bool covers(const std::string& pattern, const std::string& name) {
-  if (pattern.starts_with('*')) return name.ends_with(pattern.substr(1));
-  return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : pattern == name;
-}
-
 bool any_covers(const json& patterns, const std::string& name) {
   for (const auto& [pattern, why] : patterns.items())
     if (covers(pattern, name)) return true;
   return false;
-}
-
-/// The value at a dotted path; null pointer if there is none.
-const json* at_path(const json& object, const std::string& path) {
-  const std::size_t dot = path.find('.');
-  const auto found = object.is_object() ? object.find(path.substr(0, dot)) : object.end();
-  if (!object.is_object() || found == object.end()) return nullptr;
-  return dot == std::string::npos ? &*found : at_path(*found, path.substr(dot + 1));
 }
 
 /// Whether a printed argument says nothing: it has its default, or is off.
@@ -49,7 +35,7 @@ bool says_nothing(const Table& table, const std::string& name, const json& value
 
 void sort_unread(const Table& table, const TableFacts& facts, const Arguments& arguments, ImportedPlan& out) {
   for (const std::string& name : facts.unread()) {
-    const json* value = at_path(*arguments.values, name);
+    const json* value = find_dotted(*arguments.values, name);
     if (value != nullptr && says_nothing(table, name, *value)) continue;
     if (arguments.printed && any_covers(table.document->at("printed"), name)) continue;
     if (any_covers(table.document->at("ignored"), name)) out.ignored.push_back(name);
@@ -106,13 +92,6 @@ void require_program(const Arguments& arguments, const Table& table, const std::
                                 list_text(programs.get<std::vector<std::string>>()), "write the plan with the tables of docs/coming-from.md"});
 }
 
-void put(ordered_json& object, std::string_view path, const json& value) {
-  const std::size_t dot = path.find('.');
-  const std::string key(path.substr(0, dot));
-  if (dot == std::string_view::npos) object[key] = value;
-  else put(object[key], path.substr(dot + 1), value);
-}
-
 std::string base_name(const std::string& file) {
   const std::string name = file.substr(file.rfind('/') + 1);
   return name.substr(0, name.rfind('.'));
@@ -121,8 +100,8 @@ std::string base_name(const std::string& file) {
 void add_document(ImportedPlan& out, const PlanNeeds& needs, std::int64_t devices) {
   ordered_json document = {{"name", base_name(out.file)}, {"notes", "Read from " + out.file + "."}, {"stack", out.stack}};
   if (!needs.model.empty()) document["model"] = {{"preset", needs.model}};
-  for (const huggingface::ImportedField& f : out.fields) put(document, f.path, f.value.value());
-  if (needs.sequence > 0) put(document, "training.seq_length", needs.sequence);
+  for (const huggingface::ImportedField& f : out.fields) put_dotted(document, f.path, f.value.value());
+  if (needs.sequence > 0) put_dotted(document, "training.seq_length", needs.sequence);
   document["cluster"] = {{"preset", needs.cluster}, {"devices", devices}};
   out.document = std::make_shared<const ordered_json>(std::move(document));
 }

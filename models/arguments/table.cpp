@@ -54,6 +54,11 @@ std::string Table::nearest_option(const std::string& name) const {
 
 std::vector<std::string> Table::sources() const { return document->at("source").get<std::vector<std::string>>(); }
 
+bool covers(const std::string& pattern, const std::string& name) {
+  if (pattern.starts_with('*')) return name.ends_with(pattern.substr(1));
+  return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : pattern == name;
+}
+
 Table read_table(const std::string& framework) {
   const std::string path = find_preset(kFolder, framework);
   if (path.empty())

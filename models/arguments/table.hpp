@@ -30,6 +30,9 @@ struct Table {
   std::vector<std::string> sources() const;
 };
 
+/// Whether a pattern is `name`: "log_*" is every name that begins so, "*_size" every one that ends so.
+bool covers(const std::string& pattern, const std::string& name);
+
 /// Throws ConfigError for an unknown framework; the message lists the known ones.
 Table read_table(const std::string& framework);
 

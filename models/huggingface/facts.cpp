@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "models/base/dotted_path.hpp"
 #include "models/base/text.hpp"
 #include "models/huggingface/expert_layers.hpp"
 #include "models/ops/window.hpp"
@@ -15,19 +16,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kUsualSequence = 4096;
-
-/// The value at a dotted path, null pointer where there is none. Keys with dots are no fields that anybody reads.
-const json* found(const json& object, std::string_view path) {
-  const json* at = &object;
-  while (!path.empty()) {
-    const std::size_t dot = path.find('.');
-    const std::string key(path.substr(0, dot));
-    if (!at->is_object() || !at->contains(key)) return nullptr;
-    at = &(*at)[key];
-    path = dot == std::string_view::npos ? "" : path.substr(dot + 1);
-  }
-  return at;
-}
 
 /// Paths of all fields that say something.
 void collect(const json& object, const std::string& prefix, std::vector<std::string>& out) {
@@ -58,20 +46,20 @@ json Facts::default_of(const std::string& path) const {
   const auto all = table_.find("defaults");
   if (all == table_.end()) return {};
   if (all->contains(path)) return (*all)[path];
-  const json* inside = found(*all, path);
+  const json* inside = find_dotted(*all, path);
   return inside == nullptr ? json() : *inside;
 }
 
 json Facts::in_file(const std::string& path) {
   const std::string inside = inner_name_.empty() ? path : inner_name_ + "." + path;
-  if (const json* value = found(inner_, path)) return remember(inside, *value);
-  const json* value = inner_name_.empty() ? nullptr : found(config_, path);
+  if (const json* value = find_dotted(inner_, path)) return remember(inside, *value);
+  const json* value = inner_name_.empty() ? nullptr : find_dotted(config_, path);
   return value == nullptr ? json(json::value_t::discarded) : remember(path, *value);
 }
 
 json Facts::at_place(const std::string& path, bool outer) {
   const std::string name = outer || inner_name_.empty() ? path : inner_name_ + "." + path;
-  if (const json* value = found(outer ? config_ : inner_, path)) return remember(name, *value);
+  if (const json* value = find_dotted(outer ? config_ : inner_, path)) return remember(name, *value);
   const auto classes = table_.find("outer_defaults");
   const bool own = outer && classes != table_.end();
   json value = own ? classes->value(path, json()) : default_of(path);

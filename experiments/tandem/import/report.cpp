@@ -7,6 +7,7 @@
 
 #include "experiments/tandem/import/origins.hpp"
 #include "experiments/tandem/import/plan_flops.hpp"
+#include "models/base/dotted_path.hpp"
 #include "models/base/text.hpp"
 #include "models/plan/plan.hpp"
 #include "reports/prediction/plan_title.hpp"
@@ -40,18 +41,11 @@ double counted_parameters(const Import& import) {
 
 double model_flops(const Import& import) { return import.model.counts.training_flops; }
 
-/// Inserts `value`, keeping the order of the plan's fields.
-void put(ordered_json& object, std::string_view path, const nlohmann::json& value) {
-  const std::size_t dot = path.find('.');
-  const std::string key(path.substr(0, dot));
-  if (dot == std::string_view::npos) object[key] = value;
-  else put(object[key], path.substr(dot + 1), value);
-}
-
 ordered_json section_of(const Import& import) {
   ordered_json out = {{"name", import.model.name}};
   constexpr std::string_view kSection = "model.";
-  for (const ImportedField& f : import.model.fields) put(out, std::string_view(f.path).substr(kSection.size()), f.value.value());
+  for (const ImportedField& f : import.model.fields)
+    put_dotted(out, std::string_view(f.path).substr(kSection.size()), f.value.value());
   return out;
 }
 

@@ -28,10 +28,6 @@ bool is_known(const std::set<std::string>& known, const std::string& name) {
   return known.contains(name) || kOthers.contains(name) || name.starts_with("optimizer.params.") || name.starts_with("scheduler.params.");
 }
 
-bool matches(const std::string& pattern, const std::string& name) {
-  return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : name == pattern;
-}
-
 }  // namespace
 
 TEST_CASE("every name that a table reads is an argument of its framework") {
@@ -60,7 +56,9 @@ TEST_CASE("every option that is exported, and every argument that is ignored, is
       const std::string reason = why.get<std::string>();
       if (reason == "the launcher" || reason == "told" || reason.starts_with("older: ")) continue;
       CAPTURE(pattern);
-      CHECK(std::any_of(known.begin(), known.end(), [&, &p = pattern](const std::string& name) { return matches(p, name); }));
+      CHECK(std::any_of(known.begin(), known.end(), [&, &p = pattern](const std::string& name) {
+        return arguments::covers(p, name);
+      }));
     }
   }
 }
