@@ -125,14 +125,14 @@ void add_calibrate(CLI::App& app, ExitCode& exit) {
   add_list(*command, "--only", o->filter.sets, "use these sets only");
   add_list(*command, "--without", o->filter.without, "leave these sets out");
   add_pairs(*command, "--cluster", o->filter.clusters, "SET=PRESET",
-            "run this set's plans on another cluster than they name; may be given again");
+            "predict this set's plans on another cluster; may be given again");
   command->add_option("--per-source", o->fit.per_source, "records per set used in the search, evenly spread; 0: all [12]")
       ->check(CLI::Range(0, 1'000'000));
   command->add_option("--jobs", o->fit.jobs.most, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
   command->add_option("-o,--output", o->output, "the new calibration file [DEVICE.fitted.json here, or beside DEVICE where that is a path]");
-  command->add_flag("--write", o->write, "overwrite: the device's own calibration file, or what -o names");
+  command->add_flag("--write", o->write, "overwrite the device's own calibration file, or the file of -o");
   CLI::Option* each = command->add_flag("--without-each", o->without_each,
-                                        "keep the constants; write beside each its value fitted without each source (for validate --leave-out)");
+                                        "keep the constants; beside each one write its values fitted without each source (for validate --leave-out)");
   command->add_flag("--json", o->json, "one JSON object on stdout")->excludes(each);
   command->callback([o, &exit] {
     Progress bar(1);

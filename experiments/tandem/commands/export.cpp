@@ -75,14 +75,14 @@ ExitCode run_export(Options& o, const CLI::App& command) {
 void add_export(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("export", "Write a plan as another framework's options, or trained weights in Hugging Face's format");
-  command->add_option("INPUT", o->input, "plan file (JSON), or a checkpoint of `train --save`: a .safetensors file, a folder's latest one, or one of a folder's")->required();
-  command->add_option("--to", o->to, "what to write [of a checkpoint: huggingface]")->check(CLI::IsMember(formats()));
-  command->add_option("--out", o->out, "of a plan: file to write [stdout]; of a checkpoint: folder for config.json and model.safetensors, or several files with an index");
+  command->add_option("INPUT", o->input, "plan file (JSON), or a checkpoint of `train --save`: a .safetensors file, a folder (its latest checkpoint), or one checkpoint in a folder")->required();
+  command->add_option("--to", o->to, "what to write [for a checkpoint: huggingface]")->check(CLI::IsMember(formats()));
+  command->add_option("--out", o->out, "for a plan: file to write [stdout]; for a checkpoint: folder for config.json and model.safetensors, or several files with an index");
   add_stack_option(*command, o->plan.stack);
-  command->add_flag("--approximate", o->plan.approximate, "of a plan: leave out what no option says, and tell it");
+  command->add_flag("--approximate", o->plan.approximate, "for a plan: leave out fields without an option, and list them");
   command->add_option("--dtype", o->weights.dtype, "type of the weights [the checkpoint's]; other types come from the optimizer's masters where it has them")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
-  command->add_option("--type", o->weights.type, "model type of transformers [the first that says the plan's model]");
+  command->add_option("--type", o->weights.type, "model type of transformers [the first that describes the plan's model]");
   command->add_option("--config", o->weights.config, "config.json to write, or a folder that has one, with ids of tokens and whatever else a plan does not say [made from the plan]");
   command->add_option("--max-shard-size", o->most, "bytes of tensors in one file [5 GB]");
   command->add_flag("--json", o->json, "one JSON object on stdout");

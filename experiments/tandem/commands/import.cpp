@@ -101,17 +101,17 @@ void add_import(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("import", "Turn a Hugging Face config.json, Megatron-LM's arguments, or DeepSpeed's configuration into a plan");
   command->add_option("FILE", o->input, "config.json, or a folder that has one; a text with Megatron-LM's options, or its log; a ds_config.json of DeepSpeed")->required();
-  command->add_option("--out", o->out, "write the preset or plan there [stdout]");
+  command->add_option("--out", o->out, "file for the preset or plan [stdout]");
   CLI::Option* cluster = command->add_option("--cluster", o->wanted.cluster, "write a whole plan, on this cluster preset [the model alone]");
-  command->add_option("--devices", o->wanted.devices, "devices of that plan [arguments: those that they start]; of a config.json, they are data-parallel, weights and states sharded (zero_stage 3) [1]")
+  command->add_option("--devices", o->wanted.devices, "devices of that plan [the number that the arguments start; for a config.json 1]; with a config.json they are data-parallel, with sharded weights and states (zero_stage 3)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
       ->needs(cluster);
   command->add_option("--model", o->model, "with a ds_config.json: the model, a preset or the path of a config.json");
-  command->add_option("--record", o->record, "of a log: write the plan with the median of its step times, a record for validate [none]");
+  command->add_option("--record", o->record, "with a log: also write a record for validate, of the plan and the median of the step times [none]");
   command->add_option("--seq-length", o->sequence,
-                      "tokens of a training sequence; attention windows that hold all of it are left out [counts: at most 4096; windows: the longest sequence of the model]")
+                      "tokens of a training sequence; attention windows that are not shorter are left out [for counts at most 4096; for windows the longest sequence of the model]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27));
-  command->add_flag("--approximate", o->approximate, "leave out what a plan cannot say, and tell the error in parameters and FLOPs");
+  command->add_flag("--approximate", o->approximate, "leave out features that a plan cannot express, and print the error in parameters and FLOPs");
   command->add_flag("--json", o->json, "one JSON object on stdout: origins, features, counts, and the preset or plan as `document`");
   command->footer("A feature that a plan cannot say is refused by name (exit 4). An unknown model type is bad input (exit 3). The report goes to\n"
                   "stderr. Let a script print its options: docs/coming-from.md, \"Read your arguments\". A plan can name the same file itself: \"model\": {\"preset\": \"path/config.json\"}.");

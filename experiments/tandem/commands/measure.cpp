@@ -151,13 +151,13 @@ void add_measure(CLI::App& app, ExitCode& exit) {
                       "what is measured: cpu, or cuda (matrix products, memory-bound kernels, copies, launches; flash attention where "
                       "Tandem was built with cuDNN's frontend headers) [cpu]")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  command->add_option("--precision", o->precisions, "cpu: element types; plans in 16 bits need fp32 beside them (fp32,bf16) [fp32]")
+  command->add_option("--precision", o->precisions, "cpu: element types to measure; plans in 16 bits also need fp32 (fp32,bf16) [fp32]")
       ->delimiter(',')
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
   command->add_option("-o,--output", o->output,
                       "cost table to write (JSON) [" + measured_table_path("NAME") + ", NAME cpu-host or the card's]");
   command->add_option("--name", o->name, "cuda: device that the table describes, e.g. h200-sxm-141gb [after the card]");
-  command->add_option("--seconds", o->seconds, "cuda: time for all of it, about [240, quick 60]")->check(CLI::Range(20.0, 36000.0));
+  command->add_option("--seconds", o->seconds, "cuda: time for the whole measurement, about [240; with --quick 60]")->check(CLI::Range(20.0, 36000.0));
   command->add_flag("--quick", o->quick, "coarser grids, about a quarter of the time");
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->callback([o, &exit] { exit = measure(*o); });

@@ -71,7 +71,7 @@ using Words = std::vector<std::string>;
 void add_choice(CLI::App& c, planning::PlanChoice& o) {
   c.add_option("PLAN", o.plan, "plan file, config.json of a model, or name of a model preset")->required();
   add_list(c, "--cluster", o.clusters, "clusters to compare, in place of the plan's");
-  c.add_option("--devices", o.devices, "numbers of devices to compare, in place of the plan's; parallel.data is what they leave")
+  c.add_option("--devices", o.devices, "numbers of devices to compare, in place of the plan's; parallel.data follows from them")
       ->delimiter(',')
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
       ->type_name("INT,...");
@@ -85,7 +85,7 @@ void add_choice(CLI::App& c, planning::PlanChoice& o) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("FIELD=VALUE,...");
-  c.add_option("--sequences-per-device", o.sequences_per_device, "the batch grows with the devices: sequences of each [the plan's batch]")
+  c.add_option("--sequences-per-device", o.sequences_per_device, "sequences per device: the global batch then grows with the devices [the plan's batch]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   add_stack_option(c, o.stack);
 }
@@ -96,27 +96,27 @@ void add_failures(CLI::App& c, planning::FailureChoice& o) {
   };
   auto* failures = number("--failures", o.per_device_day, 1000, "failures of a device in a day; 0 for none [topology/budget/failures.json]");
   c.add_option("--mtbf", o.mtbf_hours, "hours between failures of a device")->check(within(0, 1e12, false))->excludes(failures);
-  number("--detection", o.detection_s, 1e7, "seconds until a failure is known [topology/budget/failures.json]");
-  number("--restart", o.restart_s, 1e7, "seconds from there to the first step [topology/budget/failures.json]");
-  auto* save = number("--save", o.save_s, 1e7, "seconds of a checkpoint [its bytes over the storage's rate]");
-  c.add_option("--storage", o.storage_bytes_per_s, "bytes a second of the storage, for the whole job [topology/budget/failures.json, by device]")
+  number("--detection", o.detection_s, 1e7, "seconds until a failure is noticed [topology/budget/failures.json]");
+  number("--restart", o.restart_s, 1e7, "seconds from noticing a failure to the next step [topology/budget/failures.json]");
+  auto* save = number("--save", o.save_s, 1e7, "seconds that saving a checkpoint takes [its bytes / the storage's rate]");
+  c.add_option("--storage", o.storage_bytes_per_s, "rate of the storage in bytes per second, for the whole job [topology/budget/failures.json, by device]")
       ->check(within(0, 1e18, false))
       ->excludes(save);
   c.add_flag("--async-save", o.async, "the job goes on while a checkpoint is written");
   c.add_option("--interval", o.interval_s, "seconds of work between checkpoints [the best; without failures one save at the end]")->check(within(0, 1e9, false));
-  c.add_option("--repair", o.repair_hours, "hours until a broken node is back [another is at hand]")->check(within(0, 1e6, true));
-  c.add_option("--spares", o.spares, "spare nodes (whole racks where a rack is one), paid like others [with --repair, what 99 % of the time needs]")
+  c.add_option("--repair", o.repair_hours, "hours until a broken node is repaired [another node is at hand]")->check(within(0, 1e6, true));
+  c.add_option("--spares", o.spares, "spare nodes (racks where a rack is one node), paid like others [with --repair: enough for 99 % of the time]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20));
-  c.add_option("--goodput", o.goodput, "share of time whose steps count, in place of all of this")->check(within(0, 1, false));
+  c.add_option("--goodput", o.goodput, "share of time whose steps count; replaces the options of failures and checkpoints")->check(within(0, 1, false));
 }
 
 void add_power(CLI::App& c, planning::PowerChoice& o) {
-  c.add_option("--watts", o.busy_w, "of a busy device [topology/budget/power.json]")->check(within(0, 1e6, true));
-  c.add_option("--idle-watts", o.idle_w, "of an idle device [as --watts]")->check(within(0, 1e6, true));
-  c.add_option("--host-watts", o.host_w, "a device's share of its host [0 with --watts]")->check(within(0, 1e6, true));
-  c.add_option("--pue", o.pue, "power of the building over that of its machines [topology/budget/power.json]")->check(within(1, 100, true));
-  c.add_option("--grid", o.grid, "kg of CO2 a kWh, or a grid of topology/budget/power.json [no CO2 is told]");
-  c.add_option("--power-limit", o.limit_kw, "kW that the building has: a warning above")->check(within(0, 1e9, false));
+  c.add_option("--watts", o.busy_w, "watts of a busy device [topology/budget/power.json]")->check(within(0, 1e6, true));
+  c.add_option("--idle-watts", o.idle_w, "watts of an idle device [as --watts]")->check(within(0, 1e6, true));
+  c.add_option("--host-watts", o.host_w, "watts of a device's share of its host [0 with --watts]")->check(within(0, 1e6, true));
+  c.add_option("--pue", o.pue, "power of the building / power of its machines [topology/budget/power.json]")->check(within(1, 100, true));
+  c.add_option("--grid", o.grid, "kg of CO2 per kWh, or a grid of topology/budget/power.json [CO2 is not computed]");
+  c.add_option("--power-limit", o.limit_kw, "power of the building in kW; a warning if the training needs more")->check(within(0, 1e9, false));
 }
 
 std::string what_if_help() {
@@ -144,10 +144,10 @@ void add_plan(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("plan", "Days, devices, money, energy and failures of a whole training");
   add_choice(*command, o->request.choice);
   command->add_option("--tokens", o->request.tokens, "tokens to train on, e.g. 2e12")->required()->check(within(0, kMostTokens, false));
-  command->add_option("--days", o->request.days, "days that it may take: with which probability it does")->check(within(0, kMostDays, false));
-  command->add_option("--budget", o->request.budget, "money that it may cost, in the currency of the price: with which probability it does")
+  command->add_option("--days", o->request.days, "longest training in days; the answer has the probability of being in time")->check(within(0, kMostDays, false));
+  command->add_option("--budget", o->request.budget, "largest cost, in the currency of the price; the answer has the probability of staying within it")
       ->check(within(0, kMostMoney, false));
-  command->add_option("--step-time", o->request.step_s, "measured seconds of a step of the one plan: all figures rest on it, and --what-if scales it by what is simulated [simulated]")
+  command->add_option("--step-time", o->request.step_s, "measured step time of a single plan, in seconds: all figures rest on it, and --what-if scales it by simulated ratios [simulated]")
       ->check(within(0, 1e6, false));
   add_price(*command, o->request.price);
   add_failures(*command, o->request.failures);

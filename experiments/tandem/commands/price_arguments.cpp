@@ -49,7 +49,7 @@ void add_price(CLI::App& c, planning::PriceChoice& o) {
   c.add_option_function<Words>("--price", price, "price of a device hour, in any currency, or CLUSTER=PRICE for one of several [topology/budget/prices.json]")
       ->delimiter(',')
       ->type_name("PRICE,...");
-  add_list(c, "--price-kind", o.kinds, "on_demand, reserved or spot: the first that the device has a price of [on_demand]");
+  add_list(c, "--price-kind", o.kinds, "on_demand, reserved or spot: the first for which the device has a price [on_demand]");
   c.add_option("--provider", o.provider, "use this provider's prices only [all]");
 }
 

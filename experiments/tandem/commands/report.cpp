@@ -121,9 +121,9 @@ void add_report(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("report", "Write one HTML page about a plan, a timeline of a run or simulation, or the results of a sweep");
   command->add_option("PLAN|TIMELINE|DIR", o->subject, "plan file (JSON), a file of `train --timeline` or `simulate --timeline`, or a folder that `tandem sweep` has written")
       ->required();
-  command->add_option("--out", o->out, "the page [PLAN.html or TIMELINE.html here, DIR/report.html]");
+  command->add_option("--out", o->out, "page to write [PLAN.html or TIMELINE.html here, DIR/report.html]");
   command->add_option("--cost-table", o->cost_table,
-                      "cost table of `tandem measure`, or measured products of the device, for a plan [what its preset names]");
+                      "for a plan: cost table of `tandem measure`, or measured products of the device [the file that its preset names]");
   add_stack_option(*command, o->stack);
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->callback([o, &exit] { exit = write_report(*o); });

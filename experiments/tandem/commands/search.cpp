@@ -254,20 +254,20 @@ ExitCode search_plans(const Options& o) {
 
 void add_question(CLI::App& c, Options& o) {
   c.add_option("MODEL|PLAN", o.request.subject,
-               "model preset, Hugging Face config.json, or plan file, whose fields that say \"auto\" are searched")->required();
+               "model preset, Hugging Face config.json, or plan file; its fields that say \"auto\" are searched")->required();
   add_list(c, "--cluster", o.clusters, "cluster preset, or the file of one; several with --pareto [the plan's]");
   c.add_option("--devices", o.devices, "devices; several with --pareto [the plan's]")
       ->delimiter(',')->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 22))->type_name("INT,...");
   c.add_option("--seq-length", o.request.sequence, "tokens of a sequence [the plan's, else at most 4096]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27));
-  c.add_option("--global-batch", o.request.batch, "sequences of a step [the plan's, else some 4 M tokens]")
+  c.add_option("--global-batch", o.request.batch, "sequences of a step [the plan's, else about 4 M tokens]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
-  c.add_option("--axis", o.request.axes, "values of a plan field, \"tensor=1,2,4\"; may be given again, once for a field. NAME is the last word of a field of parallel or "
+  c.add_option("--axis", o.request.axes, "values of a plan field, \"tensor=1,2,4\"; may be given again for other fields. NAME is the last word of a field of parallel or "
                  "training: tensor, virtual_pipeline, token_dispatcher, micro_batch_size, flash_attention, recompute, ... VALUE is as in a "
                  "plan file, a list as JSON. For a field that is not searched by default, the axis widens the search")
       ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name("NAME=VALUE,...");
   add_stack_option(c, o.request.stack);
-  c.add_flag("--any-stack", o.search.any_stack, "do not refuse what the stack cannot run");
+  c.add_flag("--any-stack", o.search.any_stack, "also search layouts that the stack cannot run");
 }
 
 void add_answer(CLI::App& c, Options& o) {
@@ -275,26 +275,26 @@ void add_answer(CLI::App& c, Options& o) {
   c.add_option("--events", o.search.events, "simulations at most")->check(CLI::Range(1, 1000000))->capture_default_str();
   c.add_option("--jobs", o.jobs, "threads [processors]")->check(CLI::Range(1, 1024));
   c.add_option("--why", o.why, "say what became of these candidates, \"tensor=16,pipeline=1\"")->type_name("NAME=VALUE,...");
-  c.add_option("--export", o.out, "write the fastest plan there");
+  c.add_option("--export", o.out, "write the fastest plan to this file");
   c.add_flag("--json", o.json, "one JSON object on stdout");
 }
 
 /// The front in place of the fastest.
 void add_pareto(CLI::App& c, Options& o) {
-  CLI::Option* pareto = c.add_flag("--pareto", o.pareto, "the layouts of which none is better in step time, memory, cost and energy at once");
-  c.add_option("--page", o.page, "write a page about the front there")->needs(pareto);
+  CLI::Option* pareto = c.add_flag("--pareto", o.pareto, "print the Pareto front: layouts that no other layout beats in step time, memory, cost and energy at once");
+  c.add_option("--page", o.page, "write a page about the front to this file")->needs(pareto);
   add_price(c, o.price);
   for (const char* name : {"--price", "--price-kind", "--provider"}) c.get_option(name)->needs(pareto);
 }
 
 /// Searches that are spread over processes or time.
 void add_parts(CLI::App& c, Options& o) {
-  CLI::Option* keep = c.add_option("--keep", o.keep, "file that keeps the progress of the search, written at its first simulated layout, every 15 s, when interrupted and at the end; if it exists, the search goes on from it");
+  CLI::Option* keep = c.add_option("--keep", o.keep, "file for the progress of the search, written after the first simulated layout, every 15 s, when interrupted and at the end; if it exists, the search continues from it");
   CLI::Option* shard =
       c.add_option_function<std::string>("--shard", [&o](const std::string& text) { o.shard = search::read_shard(text); },
                                          "search one of N parts, I from 0 to N - 1, into the file of --keep")
           ->type_name("I/N")->needs(keep);
-  c.add_option("--merge", o.merge, "put these files of all shards together; the same answer as of one process")
+  c.add_option("--merge", o.merge, "join these files of all shards; the answer equals that of one process")
       ->type_name("FILE ...")->excludes(shard);
   for (const char* name : {"--json", "--why", "--export", "--page"}) shard->excludes(c.get_option(name));
 }

@@ -83,9 +83,9 @@ void add_simulate(CLI::App& app, ExitCode& exit) {
   command->add_option("--trace", o->trace, "write a Chrome trace for Perfetto");
   command->add_option("--timeline", o->timeline, "write every task's times, for compare and plot_timeline.py");
   command->add_option("--memory", o->memory, "write memory over time, for plot_memory.py");
-  command->add_option("--cost-table", o->cost_table, "cost table of `tandem measure`, or measured products of the device [what its preset names]");
+  command->add_option("--cost-table", o->cost_table, "cost table of `tandem measure`, or measured products of the device [the file that its preset names]");
   command->add_option("--routing", o->routing,
-                      "replay which experts a run's tokens chose: its train --timeline file [an even share each]");
+                      "replay the experts that a run's tokens chose: the run's train --timeline file [an even share for each expert]");
   command->add_option("--perturb", o->perturb,
                       "slow devices and links, lost links, jitter: a JSON object or a file with one, as cluster.perturbation of a plan");
   add_stack_option(*command, o->stack);

@@ -370,7 +370,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
   command->add_option("--data", o->data, "text file, read as byte tokens, or token ids: a .bin of Megatron-LM with its .idx, or of llm.c")->required();
   command->add_option("--steps", o->steps, "optimizer steps [the plan's training.steps, default 1]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
-  command->add_option("--schedule-steps", o->schedule_steps, "steps over which the learning rate decays [with --resume those of the run that was saved, else the plan's training.decay_over, or --steps]")
+  command->add_option("--schedule-steps", o->schedule_steps, "steps over which the learning rate decays [with --resume: the saved run's; else the plan's training.decay_over, or --steps]")
        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   CLI::Option* every = command->add_option("--eval-every", o->eval_every, "evaluate after every N-th step [never]; a resumed run keeps its held-out text")
                            ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
@@ -383,18 +383,18 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("--save-every", o->save_every, "also write a checkpoint after every N-th step [never]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
       ->needs(save);
-  CLI::Option* keep = command->add_option("--keep", o->keep, "checkpoints that stay in the folder, the new one included [2]; those of more steps, of an abandoned branch, are not removed")
+  CLI::Option* keep = command->add_option("--keep", o->keep, "newest checkpoints to keep in the folder [2]; checkpoints of later steps, of an abandoned branch, are not removed")
                           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
                           ->needs(save);
-  command->add_option("--resume", o->resume, "checkpoint to resume (a file, a folder's latest one, or one of a folder's), under this or another layout; --steps includes its steps");
+  command->add_option("--resume", o->resume, "checkpoint to resume: a file, a folder (its latest checkpoint), or one checkpoint in a folder; the layout may differ; --steps includes its steps");
   command->add_option("--weights", o->weights, "weights to begin with, in Hugging Face's format: a folder with model.safetensors or its index, or a .safetensors file; a config.json beside them must say the plan's model [drawn at random]");
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->add_option("--trace", o->trace, "write a Chrome trace of one step for Perfetto");
   command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py");
-  command->add_option("--timeline-step", o->timeline_step, "the step that is kept, counted from 0 [the last]")
+  command->add_option("--timeline-step", o->timeline_step, "the step to record, counted from 0 [the last]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}));
   command->add_option("--backend", o->device.backend, "what computes [cpu]; cpu-async: the same kernels, each stream on a thread of its own; cuda: one CUDA device per process, shared by its ranks")->check(CLI::IsMember({"cpu", "cpu-async", "cuda"}));
-  command->add_option("--comm", o->device.comm, "what moves bytes between ranks [auto: nccl between processes with --backend cuda, else threads]; threads: shared memory within a process, --launch's carrier between processes; nccl: NCCL, one rank per process; staged: copies through host memory")->check(CLI::IsMember({"auto", "threads", "nccl", "staged"}));
+  command->add_option("--comm", o->device.comm, "what moves bytes between ranks [auto: nccl between processes with --backend cuda, else threads]; threads: shared memory within a process, MPI or Gloo (--launch) between processes; nccl: NCCL, one rank per process; staged: copies through host memory")->check(CLI::IsMember({"auto", "threads", "nccl", "staged"}));
   command->add_option("--algorithms", o->algorithms, "with --backend cuda: file of the fastest cuBLASLt algorithms [of the card and library, in ~/.cache/tandem/algorithms]; missing ones are timed before the first step and added at the end; simulate --cost-table reads it; deterministic plans do not use it");
   command->add_option("--launch", o->launch.launch, "where ranks run [threads: all in this process]; mpi: in the processes that mpirun or srun starts, over MPI; env: in those that torchrun or srun starts, over Gloo")->check(CLI::IsMember({"threads", "mpi", "env"}));
   CLI::Option* timeout = command->add_option("--timeout", o->launch.timeout_s, "seconds that ranks of several processes wait for each other before the run ends [600]")->check(CLI::Range(0.1, 1e6));

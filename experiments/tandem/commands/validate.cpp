@@ -172,19 +172,17 @@ void add_validate(CLI::App& app, ExitCode& exit) {
   add_list(*command, "--apart", o->options.apart, "show these sets but leave them out of the means");
   add_lists(*command, "--pool", o->options.pools, "show the records of these sets together, too; may be given again");
   add_pairs(*command, "--cluster", o->filter.clusters, "SET=PRESET",
-            "run this set's plans on another cluster than they name; may be given again");
+            "predict this set's plans on another cluster; may be given again");
   add_list(*command, "--leave-out", o->leave_out,
-           "predict records of these sources also without defaults, constants and errors of theirs; each: every source in turn");
+           "also predict records of these sources without the defaults, constants and errors that rest on them; each: every source in turn");
   command->add_option("--tolerance", o->tolerance,
-                      "largest mean absolute error of step times of a set (0.15 or 15%), its column \"mean\"; not of sets --apart; "
-                      "beyond it, or if a plan with a step time is refused, exit 6")
+                      "largest mean absolute error of step times of a set (0.15 or 15%), its column \"mean\"; sets of --apart do not count; beyond it, or if a plan with a step time is refused, exit 6")
       ->transform(share());
   command->add_option("--jobs", o->jobs, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
   command->add_option("--html", o->html, "write one page: predicted against measured, tables, every record");
   command->add_option("--csv", o->csv, "write a line for every record");
   command->add_option("--write-errors", o->errors,
-                      "write the errors by device, situation and set, from which predictions have their ranges "
-                      "(topology/errors/step_time.json, or a file that an own calibration names: \"errors\": \"FILE\")");
+                      "write the errors by device, situation and set; ranges of predictions come from them (topology/errors/step_time.json, or a file that your own calibration names: \"errors\": \"FILE\")");
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->callback([o, &exit] { exit = validate_files(*o); });
 }
