@@ -109,18 +109,18 @@ std::vector<PlanField> cluster_fields() {
       integer({"cluster.devices", "Devices the plan uses. On Trainium a device is a NeuronCore, not a chip."}, AT(cluster.devices), {1, kMaxDevices})
           .otherwise("tensor x pipeline x data x context (/ ranks_per_device) where parallel.data is given, else required")
           .must(),
-      integer({"cluster.threads_per_rank", "Threads with which a rank on processors computes; its device then stands for so many of them."},
+      integer({"cluster.threads_per_rank", "Threads with which a rank on processors computes; a device is then that many processors."},
               AT(cluster.threads_per_rank), kThreads),
       maybe<Bandwidth>({"cluster.override.scale_out_per_node", "Bandwidth of a node to the network, one direction."},
                        AT(cluster.override.scale_out_per_node), read_bandwidth, schema_of_bandwidth),
       maybe<Bandwidth>(
           {"cluster.override.scale_up_per_device", "Bandwidth of a device inside its node, one direction."},
           AT(cluster.override.scale_up_per_device), read_bandwidth, schema_of_bandwidth),
-      maybe<Bytes>({"cluster.override.memory_bytes", "Memory of a device, as built; its driver takes as much of it as before."},
+      maybe<Bytes>({"cluster.override.memory_bytes", "Memory of a device, as built; the driver reserves as many bytes of it as in the preset."},
                    AT(cluster.override.memory_bytes), read_memory, [] { return schema_of_size(kDeviceMemory); }),
       maybe<Bandwidth>({"cluster.override.memory_bytes_per_s", "Bandwidth of a device's memory."},
                        AT(cluster.override.memory_bytes_per_s), read_bandwidth, schema_of_bandwidth),
-      maybe<double>({"cluster.override.oversubscription", "How much less the network's core carries than its edge."},
+      maybe<double>({"cluster.override.oversubscription", "Bandwidth of the network's edge / bandwidth of its core."},
                     AT(cluster.override.oversubscription), read_oversubscription,
                     [] { return schema_of(kOversubscription); }),
       maybe<std::int64_t>({"cluster.override.devices_per_node", "Devices of a node."},

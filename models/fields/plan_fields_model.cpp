@@ -17,39 +17,39 @@ std::vector<PlanField> expert_fields() {
               {1, kMaxExperts}),
       integer({"model.moe.ffn_hidden_size", "Inner width of one expert."}, AT(model.moe.ffn_hidden_size), {0, kMaxFfn})
           .otherwise("model.ffn_hidden_size"),
-      integer({"model.moe.num_shared_experts", "Experts that every token visits besides."},
+      integer({"model.moe.num_shared_experts", "Further experts that every token visits."},
               AT(model.moe.num_shared_experts), {0, kMaxExperts}),
       integer({"model.moe.first_dense_layers", "Layers at the front that stay dense."},
               AT(model.moe.first_dense_layers), {0, kMaxLayers}),
-      integer({"model.moe.layer_frequency", "One layer in this many has experts, the first behind model.moe.first_dense_layers included."}, AT(model.moe.layer_frequency),
+      integer({"model.moe.layer_frequency", "One layer in this many has experts, beginning with the first one after model.moe.first_dense_layers."}, AT(model.moe.layer_frequency),
               {1, kMaxLayers}),
-      number({"model.moe.capacity_factor", "Tokens an expert takes, as a multiple of an even share; 0 drops none."},
+      number({"model.moe.capacity_factor", "Largest number of tokens that an expert takes, as a multiple of an even share; 0: no token is dropped."},
              AT(model.moe.capacity_factor), {0, 1e6}),
       number({"model.moe.aux_loss", "Weight of the load-balancing loss."}, AT(model.moe.aux_loss), {0, 1e6}),
       flag({"model.moe.router_bias", "The router's matrix has a bias."}, AT(model.moe.router_bias)),
-      choice({"model.moe.router_scores", "What a score of an expert is: a softmax over all experts, or a sigmoid of its own logit."},
+      choice({"model.moe.router_scores", "Score of an expert: a softmax over all experts, or a sigmoid of its own logit."},
              AT(model.moe.router_scores)),
-      flag({"model.moe.normalize_weights", "The scores of a token's experts are divided by their sum where it visits several."},
+      flag({"model.moe.normalize_weights", "If a token visits several experts, their scores are divided by their sum."},
            AT(model.moe.normalize_weights)),
       number({"model.moe.weight_scale", "Factor of the weights of a token's experts."}, AT(model.moe.weight_scale),
              {0, 1e6, true, false}),
-      integer({"model.moe.expert_groups", "Equal groups of neighbouring experts."}, AT(model.moe.expert_groups), {1, kMaxExperts}),
-      integer({"model.moe.groups_per_token", "Groups that a token's experts may be of, those of the best scores; 0: all."},
+      integer({"model.moe.expert_groups", "Number of equal groups of neighbouring experts."}, AT(model.moe.expert_groups), {1, kMaxExperts}),
+      integer({"model.moe.groups_per_token", "Number of groups from which a token's experts are chosen: those with the best scores; 0: all."},
               AT(model.moe.groups_per_token), {0, kMaxExperts}),
       choice({"model.moe.group_score", "A group's score: that of its best expert (max), or the sum of its two best (top2)."},
              AT(model.moe.group_score)),
-      flag({"model.moe.weigh_inputs", "The scores of a token's experts multiply what the experts read, not what they give (Llama 4)."},
+      flag({"model.moe.weigh_inputs", "The scores of a token's experts multiply the experts' inputs, not their outputs (Llama 4)."},
            AT(model.moe.weigh_inputs)),
       integer({"model.moe.shared_ffn_hidden_size",
                "Inner width of all shared experts together; 0: model.moe.num_shared_experts times model.moe.ffn_hidden_size."},
               AT(model.moe.shared_ffn_hidden_size), {0, kMaxFfn}),
       flag({"model.moe.branch_norms",
-            "Shared experts and the others have norms of their own, before and behind, within those of a sandwich (Gemma 4)."},
+            "Shared experts and routed experts each have norms of their own, before and behind, inside those of norm_placement sandwich (Gemma 4)."},
            AT(model.moe.branch_norms)),
       flag({"model.moe.router_norm", "The router reads the state through a norm of its own (Gemma 4)."}, AT(model.moe.router_norm)),
       flag({"model.moe.expert_scale", "Weights of a token's experts are multiplied by a learned number of each expert (Gemma 4)."},
            AT(model.moe.expert_scale)),
-      flag({"model.moe.shared_gate", "A learned sigmoid of each token scales what the shared experts give."},
+      flag({"model.moe.shared_gate", "A learned sigmoid of each token scales the shared experts' output."},
            AT(model.moe.shared_gate)),
       number({"model.moe.balance_rate",
               "Step by which each expert's bias moves towards equal load; only the choice of experts uses the bias; 0: no bias."},
@@ -62,7 +62,7 @@ std::vector<PlanField> expert_fields() {
 
 std::vector<PlanField> window_fields() {
   return {
-      integer({"model.window.size", "Keys that a query sees at most, its own the last of them; 0: all keys before it."},
+      integer({"model.window.size", "Largest number of keys that a query sees, its own included; 0: all keys before it."},
               AT(model.window.size), {0, kMaxSequence}),
       flag({"model.window.chunked", "A query sees the keys of its own chunk of model.window.size positions, not the last ones."},
            AT(model.window.chunked)),
@@ -70,19 +70,19 @@ std::vector<PlanField> window_fields() {
                "One letter per layer, repeated from the first: w has the window, f sees all keys. wwwwwf: every sixth layer sees all."},
               AT(model.window.layers), "wf"),
       number({"model.window.rope_theta",
-              "Base of the rotary frequencies of layers with the window, whose positions are then not stretched; 0: as in others."},
+              "Base of the rotary frequencies of layers with the window, whose positions are then not stretched; 0: as in other layers."},
              AT(model.window.rope_theta), {0, 1e12}),
       flag({"model.window.full_rotary", "Layers without the window have rotary positions."}, AT(model.window.full_rotary)),
       flag({"model.window.full_sinks", "Layers without the window have sinks, too, where model.attention_sinks is true."},
            AT(model.window.full_sinks)),
-      integer({"model.window.num_attention_heads", "Query heads of layers with the window; 0: as in others."},
+      integer({"model.window.num_attention_heads", "Query heads of layers with the window; 0: as in other layers."},
               AT(model.window.num_attention_heads), {0, kMaxHeads}),
-      integer({"model.window.num_kv_heads", "Their key and value heads; 0: as in others."}, AT(model.window.num_kv_heads), {0, kMaxHeads}),
-      integer({"model.window.head_dim", "Width of one of their heads; 0: as in others."}, AT(model.window.head_dim), {0, kMaxHeads}),
+      integer({"model.window.num_kv_heads", "Key and value heads of layers with the window; 0: as in other layers."}, AT(model.window.num_kv_heads), {0, kMaxHeads}),
+      integer({"model.window.head_dim", "Width of a head of layers with the window; 0: as in other layers."}, AT(model.window.head_dim), {0, kMaxHeads}),
       integer({"model.window.value_dim",
-               "Width of the values of one of their heads; 0: model.window.head_dim where that is given, else as in others."},
+               "Width of a head's values in layers with the window; 0: model.window.head_dim if given, else as in other layers."},
               AT(model.window.value_dim), {0, kMaxHeads}),
-      flag({"model.window.own_values", "Layers with the window have values of their own where model.tie_kv is true."},
+      flag({"model.window.own_values", "Layers with the window have values of their own although model.tie_kv is true."},
            AT(model.window.own_values)),
   };
 }
@@ -90,11 +90,11 @@ std::vector<PlanField> window_fields() {
 std::vector<PlanField> latent_fields() {
   return {
       integer({"model.latent.kv_rank",
-               "Latent attention (MLA): width of the row that keys and values of all heads come from; 0: they come from the state."},
+               "Latent attention (MLA): width of the compressed row from which keys and values of all heads are computed; 0: they come from the state."},
               AT(model.latent.kv_rank), {0, kMaxHidden}),
-      integer({"model.latent.query_rank", "Width of the row that queries come from; 0: they come from the state."},
+      integer({"model.latent.query_rank", "Width of the compressed row from which queries are computed; 0: they come from the state."},
               AT(model.latent.query_rank), {0, kMaxHidden}),
-      integer({"model.latent.rotary_dim", "Dimensions of model.head_dim that are rotated by position (RoPE); keys share them over all heads."},
+      integer({"model.latent.rotary_dim", "Dimensions of model.head_dim that are rotated by position (RoPE); all heads share those of the keys."},
               AT(model.latent.rotary_dim), {2, kMaxHeads}),
   };
 }
@@ -102,22 +102,21 @@ std::vector<PlanField> latent_fields() {
 std::vector<PlanField> indexer_fields() {
   return {
       integer({"model.indexer.heads",
-               "Sparse attention: query heads of an indexer; 0: there is none. It chooses single keys of latent attention (DeepSeek-V3.2, "
-               "GLM-5), or blocks of grouped attention's, a head for each of model.num_kv_heads (MiniMax-M3; simulated only). Counted: its "
+               "Sparse attention: query heads of an indexer; 0: no indexer. It chooses single keys of latent attention (DeepSeek-V3.2, GLM-5), or blocks of keys of grouped-query attention, with one head for each of model.num_kv_heads (MiniMax-M3; simulated only). Counted: its "
                "matrices, a score of every pair in the type of activations, attention over the chosen keys, and gradients of the divergence "
                "from attention's distribution over these, into its own weights alone. Not counted: the warm-up, scores in 8 bits, "
                "score matrices in memory, slower access to chosen keys, and kernels that attend to compressed rows instead, whose "
                "products are (2 kv_rank + rotary_dim) / (head_dim + value_dim) times as large."},
               AT(model.indexer.heads), {0, kMaxHeads}),
-      integer({"model.indexer.head_dim", "Width of one of them and of their key, of which as many dimensions are rotated by position as of attention's heads."},
+      integer({"model.indexer.head_dim", "Width of the indexer's query heads and of its key. As many of their dimensions are rotated by position as of attention's heads."},
               AT(model.indexer.head_dim), {1, kMaxHeads}),
-      integer({"model.indexer.topk", "Keys that a query of attention sees at most: those of the best scores."}, AT(model.indexer.topk),
+      integer({"model.indexer.topk", "Largest number of keys that a query of attention sees: those with the best scores."}, AT(model.indexer.topk),
               {1, kMaxSequence}),
       integer({"model.indexer.block_size",
-               "Above 1: neighbouring keys that are chosen together, by the best score among them (MiniMax-M3). A query's own block always is."},
+               "Above 1: neighbouring keys that are chosen together, by the best score among them (MiniMax-M3). A query's own block is always chosen."},
               AT(model.indexer.block_size), {1, kMaxSequence}),
       letters({"model.indexer.layers",
-               "One letter per layer, repeated from the first: i has the indexer, f sees all keys. A module of multi-token prediction has the last one's."},
+               "One letter per layer, repeated from the first: i has the indexer, f sees all keys. A module of multi-token prediction is like the last layer."},
               AT(model.indexer.layers), "if"),
   };
 }
@@ -128,18 +127,17 @@ std::vector<PlanField> recurrence_fields() {
               "How a head's state changes: gated_delta replaces what it held for a key (Qwen3-Next, Qwen3.5), mamba2 adds to it (Nemotron-H)."},
              AT(model.recurrence.rule)),
       integer({"model.recurrence.heads",
-               "Linear attention or state spaces: heads of values in layers that have a recurrence in place of attention; 0: no layer has. "
-               "Predicted kernels have the rate of attention's, which no source measures of them."},
+               "Linear attention or state spaces: heads of values in layers that have a recurrence in place of attention; 0: no such layers. Predictions assume that its kernels are as fast as attention's, because no source measures them."},
               AT(model.recurrence.heads), {0, kMaxHeads}),
       integer({"model.recurrence.key_heads", "Heads of queries and keys, each for equally many heads of values."},
               AT(model.recurrence.key_heads), {0, kMaxHeads})
           .otherwise("model.recurrence.heads"),
-      integer({"model.recurrence.key_dim", "Width of a query and a key; of a state space, its size."}, AT(model.recurrence.key_dim),
+      integer({"model.recurrence.key_dim", "Width of a query and a key; for a state space, the size of its state."}, AT(model.recurrence.key_dim),
               {1, kMaxHeads}),
       integer({"model.recurrence.value_dim", "Width of a head's values."}, AT(model.recurrence.value_dim), {1, kMaxHeads}),
-      integer({"model.recurrence.conv_width", "Positions that the convolution of queries, keys and values sees, its own the last of them."},
+      integer({"model.recurrence.conv_width", "Positions that the convolution of queries, keys and values covers, the current one included."},
               AT(model.recurrence.conv_width), {1, 64}),
-      flag({"model.recurrence.conv_bias", "That convolution has a bias."}, AT(model.recurrence.conv_bias)),
+      flag({"model.recurrence.conv_bias", "The convolution of model.recurrence.conv_width has a bias."}, AT(model.recurrence.conv_bias)),
       letters({"model.recurrence.layers",
                "One letter per layer, repeated from the first: r has the recurrence, a has attention. rrra: every fourth layer has attention."},
               AT(model.recurrence.layers), "ra"),
@@ -149,8 +147,7 @@ std::vector<PlanField> recurrence_fields() {
 std::vector<PlanField> mtp_fields() {
   return {
       integer({"model.mtp.num_layers",
-               "Modules of multi-token prediction (DeepSeek-V3) on the last stage: module k reads token i + k beside the states of the one "
-               "before it and is asked for token i + k + 1; 0: none."},
+               "Modules of multi-token prediction (DeepSeek-V3) on the last stage: module k reads token i + k and the states of the module before it, and predicts token i + k + 1; 0: none."},
               AT(model.mtp.num_layers), {0, kMaxLayers}),
       number({"model.mtp.loss_scale", "Weight of the mean of their losses beside the model's own loss."}, AT(model.mtp.loss_scale),
              {0, 1e6}),
@@ -196,16 +193,15 @@ std::vector<PlanField> style_fields() {
       choice({"model.normalization", "Kind of normalization."}, AT(model.normalization))
           .otherwise("layernorm; llama, t5: rmsnorm"),
       choice({"model.norm_placement",
-              "Before attention and MLP (pre), after the residual addition (post), there with the residual taken before it "
-              "(post_add), before attention and MLP and behind each of them (sandwich), or only behind each of them (behind)."},
+              "Where norms stand: before attention and MLP (pre), after the residual addition (post), after it with a residual that skips the norm (post_add), before and behind attention and MLP (sandwich), or only behind them (behind)."},
              AT(model.norm_placement))
           .otherwise("pre; bert: post"),
-      choice({"model.parallel_residual", "Attention and MLP read the same state and are added together: none, behind one_norm, or two_norms."},
+      choice({"model.parallel_residual", "Attention and MLP read the same state, and their outputs are added together: no (none), with one norm for both (one_norm), or with a norm each (two_norms)."},
              AT(model.parallel_residual)),
       flag({"model.norm_bias", "Layer norms have a bias."}, AT(model.norm_bias)),
       number({"model.norm_epsilon", "Added to the variance."}, AT(model.norm_epsilon), {0, 1, true, false})
           .otherwise("1e-5; bert: 1e-12; t5: 1e-6"),
-      choice({"model.position_embedding", "How positions enter; none: not at all."}, AT(model.position_embedding))
+      choice({"model.position_embedding", "How positions enter the model; none: not at all."}, AT(model.position_embedding))
           .otherwise("learned; llama: rope; bloom: alibi; t5: relative"),
       number({"model.rope_theta", "Base of the rotary frequencies."}, AT(model.rope_theta), {0, 1e12, true, false}),
       number({"model.rotary_fraction", "Share of a head's dimensions that are rotated by position (RoPE), from the first one on."}, AT(model.rotary_fraction),
@@ -232,19 +228,18 @@ std::vector<PlanField> style_fields() {
           .otherwise("model.linear_bias"),
       flag({"model.output_bias", "Logits have a bias."}, AT(model.output_bias)),
       choice({"model.qk_norm",
-              "RMS norm of queries and keys: none; before their positions enter, of every head or of all heads as one row; or of every "
-              "head after its rotation by position, without a weight (turned)."},
+              "RMS norm of queries and keys: none; before positions enter, of each head (head) or of all heads as one row (row); or of each head after its rotation by position, without a weight (turned)."},
              AT(model.qk_norm)),
       flag({"model.value_norm", "RMS norm of every head of values, without a weight."}, AT(model.value_norm)),
-      flag({"model.tie_kv", "The values of a head are its keys, normed like these but without their norm's weight and positions."},
+      flag({"model.tie_kv", "A head's values are its keys, normalized like the keys, but without the norm's weight and without positions."},
            AT(model.tie_kv)),
-      number({"model.attention_soft_cap", "c: a score x of attention becomes c tanh(x / c) before its mask; 0: it stays."},
+      number({"model.attention_soft_cap", "c: an attention score x becomes c tanh(x / c) before masking; 0: no cap."},
              AT(model.attention_soft_cap), {0, 1e6}),
-      number({"model.logit_soft_cap", "c: a logit x becomes c tanh(x / c); 0: it stays."}, AT(model.logit_soft_cap), {0, 1e6}),
-      flag({"model.attention_sinks", "A learned score of every query head joins its softmax and takes no value."},
+      number({"model.logit_soft_cap", "c: a logit x becomes c tanh(x / c); 0: no cap."}, AT(model.logit_soft_cap), {0, 1e6}),
+      flag({"model.attention_sinks", "Each query head has a learned score that takes part in its softmax but has no value."},
            AT(model.attention_sinks)),
       flag({"model.attention_gate",
-            "A sigmoid of the layer's input scales what attention gives, column by column (Qwen3-Next)."},
+            "A sigmoid of the layer's input scales attention's output, column by column (Qwen3-Next)."},
            AT(model.attention_gate)),
       letters({"model.sublayers",
                "One letter per layer, repeated from the first: b has a mixer (attention or a recurrence) and an MLP or experts, m the mixer alone, f "

@@ -49,7 +49,7 @@ std::vector<PlanField> axis_fields() {
 
 PlanField pipeline_split() {
   constexpr IntRange range{0, kMaxLayers};
-  PlanField f{"parallel.pipeline_split", "Layers of every stage, or auto. The first may have 0, the embedding alone, and the last, the head alone.", "auto", false, {}, {}, [range] {
+  PlanField f{"parallel.pipeline_split", "Layers of every stage, or auto. The first stage may have 0 (the embedding alone), and the last one (the head alone).", "auto", false, {}, {}, [range] {
                 const nlohmann::json list{{"type", "array"}, {"minItems", 1}, {"items", schema_of(range)}};
                 return nlohmann::json{{"anyOf", {{{"const", "auto"}}, list}}};
               }};
@@ -79,7 +79,7 @@ std::vector<PlanField> sharding_fields() {
               AT(parallel.zero_stage), {0, 3}),
       integer({"parallel.zero_group", "Data ranks of one sharding group, replicated across groups; 0 is all."},
               AT(parallel.zero_group), {0, kMaxDegree}),
-      choice({"parallel.optimizer_sync", "Whether the update waits for the global norm; validated afterwards, steps overlap."},
+      choice({"parallel.optimizer_sync", "Whether the update waits for the global norm (global) or checks it afterwards, so that steps overlap (post_validated)."},
              AT(parallel.optimizer_sync)),
       flag({"parallel.overlap_grad_reduce", "Gradients are reduced while the backward pass runs; default: the stack's."},
            AT(parallel.overlap_grad_reduce)),
@@ -114,8 +114,8 @@ std::vector<PlanField> sharding_fields() {
            AT(parallel.root_unit)),
       pipeline_split(),
       rank_order(),
-      flag({"parallel.offload.optimizer", "Optimizer state lives in host memory."}, AT(parallel.offload.optimizer)),
-      flag({"parallel.offload.parameters", "Weights live in host memory."}, AT(parallel.offload.parameters)),
+      flag({"parallel.offload.optimizer", "Optimizer states are kept in host memory."}, AT(parallel.offload.optimizer)),
+      flag({"parallel.offload.parameters", "Weights are kept in host memory."}, AT(parallel.offload.parameters)),
       number({"parallel.offload.ratio", "Share of optimizer states that is offloaded."}, AT(parallel.offload.ratio), {0, 1}),
   };
 }

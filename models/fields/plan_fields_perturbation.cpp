@@ -125,7 +125,7 @@ std::vector<PlanField> perturbation_fields() {
   return {
       list<SlowDevice>({at + "slow_devices", "Devices whose computations take 1 / factor of their time: by rank, or by node and place in it."},
                        AT(cluster.perturbation.slow_devices), kExample, read_slow_device, schema_of_slow_devices),
-      list<SlowLink>({at + "slow_links", "Links with factor of their bandwidth: \"A to B\" one way, \"A <-> B\" both, * stands for a numeral."},
+      list<SlowLink>({at + "slow_links", "Links with a factor of their bandwidth: \"A to B\" one way, \"A <-> B\" both, * stands for a numeral."},
                      AT(cluster.perturbation.slow_links), R"({"link": )" + link + R"(, "factor": 0.5})", read_slow_link, schema_of_slow_links),
       list<std::string>({at + "lost_links", "Links that carry nothing: traffic goes another way where the library would."},
                         AT(cluster.perturbation.lost_links), link, read_name, schema_of_lost_links),
@@ -134,7 +134,7 @@ std::vector<PlanField> perturbation_fields() {
           .otherwise("0"),
       of_jitter(integer({at + "jitter.seed", "Seed of the factors."}, AT(cluster.perturbation.jitter.seed), {0, kMaxCount}))
           .otherwise("1"),
-      of_jitter(integer({at + "jitter.seeds", "Seeds that mean and spread of the step time are given over, from `seed` on."},
+      of_jitter(integer({at + "jitter.seeds", "Number of seeds, from `seed` on, over which mean and spread of the step time are given."},
                         AT(cluster.perturbation.jitter.seeds), {1, 1000}))
           .otherwise("1"),
   };

@@ -53,7 +53,7 @@ std::vector<PlanField> size_fields() {
 
 /// Printed only where tokens travel as copies, so that other plans read as if there were none.
 PlanField dispatch_type() {
-  PlanField f = element_type({"training.dtypes.dispatch", "Tokens on their way to experts, and gradients on theirs; token_dispatcher deepep."},
+  PlanField f = element_type({"training.dtypes.dispatch", "Tokens and gradients on their way to experts; token_dispatcher deepep."},
                              AT(training.dtypes.dispatch), kStoredTypes);
   f.write = [write = std::move(f.write)](const Plan& p) { return p.sends_copies() ? write(p) : nlohmann::json(); };
   return std::move(f).otherwise("the type of activations");
@@ -63,17 +63,16 @@ std::vector<PlanField> precision_fields() {
   return {
       word({"training.precision", "Shorthand that fills dtypes."}, AT(training.precision), kPrecisions),
       element_type({"training.dtypes.compute",
-                    "Operands of matrix products. fp8_block has a scale for 1 x 128 elements of activations and gradients and for 128 x 128 of "
-                    "weights; that products read scales, tensor ranks gather them and weights are cast is not counted."},
+                    "Operands of matrix products. fp8_block has one scale for 1 x 128 elements of activations and gradients, and for 128 x 128 of weights. Not counted: reading scales, gathering them over tensor ranks, and casting weights."},
                    AT(training.dtypes.compute), kComputeTypes),
       element_type({"training.dtypes.weights", "Weights as the forward pass reads them."}, AT(training.dtypes.weights),
                    kStoredTypes),
       element_type({"training.dtypes.gradients", "Accumulated gradients; default: the stack's."}, AT(training.dtypes.gradients),
                    kStoredTypes),
-      element_type({"training.dtypes.gradient_reduce", "What the data-parallel reduction carries; default: the stack's."},
+      element_type({"training.dtypes.gradient_reduce", "Gradients in data-parallel reductions; default: the stack's."},
                    AT(training.dtypes.gradient_reduce), kStoredTypes),
       dispatch_type(),
-      element_type({"training.dtypes.master", "The optimizer's weights; equal to weights there is no second copy."},
+      element_type({"training.dtypes.master", "The optimizer's weights; if equal to training.dtypes.weights, there is no second copy."},
                    AT(training.dtypes.master), kStoredTypes),
       element_type({"training.dtypes.optimizer_state", "The optimizer's moments."}, AT(training.dtypes.optimizer_state),
                    kStoredTypes),
@@ -104,7 +103,7 @@ std::vector<PlanField> rounding_fields() {
                       AT(training.loss_scale.window), {1, kMaxCount}),
               "1000"),
       scaling(integer({"training.loss_scale.hysteresis",
-                       "The factor is halved from this many steps with non-finite gradients on, counted since it last grew."},
+                       "Steps with non-finite gradients since the factor last grew, from which on each of them halves it."},
                       AT(training.loss_scale.hysteresis), {1, kMaxCount}),
               "2"),
       std::move(stochastic).otherwise("true"),
@@ -114,7 +113,7 @@ std::vector<PlanField> rounding_fields() {
 /// Printed only where it is set, so that other plans read as if there were none.
 PlanField fp8_activation_inputs() {
   PlanField f = flag({"training.fp8_activation_inputs",
-                      "What an MLP's or an expert's activation reads is cast to 8 bits to be kept, and back in the backward pass."},
+                      "The kept input of an MLP's or an expert's activation is cast to 8 bits, and back in the backward pass."},
                      AT(training.fp8_activation_inputs));
   f.write = [](const Plan& p) { return p.training.fp8_activation_inputs ? nlohmann::json(true) : nlohmann::json(); };
   return std::move(f).otherwise("false");
@@ -123,7 +122,7 @@ PlanField fp8_activation_inputs() {
 std::vector<PlanField> memory_fields() {
   PlanField modules{
       "training.recompute_modules",
-      "What selective recomputation repeats; operations is all but matrix products, block all of a layer: full.",
+      "What selective recomputation repeats. operations: all but matrix products; block: the whole layer, as recompute full does.",
       "[]; selective: [core_attention]",
       false,
       {},
@@ -142,13 +141,11 @@ std::vector<PlanField> memory_fields() {
               AT(training.recompute_layers), {0, kMaxLayers}),
       std::move(modules),
       flag({"training.recompute_products",
-            "Of operations: every second matrix product is repeated too, attention only where core_attention is listed; the stack "
-            "may say."},
+            "With recompute_modules operations: every second matrix product is also repeated, attention only if core_attention is listed; default: the stack's."},
            AT(training.recompute_products)),
       fp8_activation_inputs(),
       flag({"training.recompute_early_stop",
-            "Layers run again only as far as the backward pass reads what they write, not their last product, unless a dropout with a mask follows "
-            "it; default: the stack's."},
+            "A layer runs again only as far as the backward pass needs its results, without its last product unless a dropout with a mask follows it; default: the stack's."},
            AT(training.recompute_early_stop)),
       flag({"training.flash_attention", "Attention in one kernel that keeps no score matrix; default: the stack's."},
            AT(training.flash_attention)),
@@ -159,20 +156,18 @@ std::vector<PlanField> memory_fields() {
           .otherwise("that of training.fusion; default: the stack's"),
       fusion(),
       choice({"training.cuda_graphs",
-              "What a device's host launches as one captured graph: each layer's passes, or a step's whole forward and backward pass."},
+              "What the host launches as one captured graph: each layer's passes, or a step's whole forward and backward pass."},
              AT(training.cuda_graphs)),
       flag({"training.deterministic", "Only kernels and collectives that give the same bits in every run; on CPUs Tandem's own always do."},
            AT(training.deterministic)),
       flag({"training.fill_uninitialized_memory",
-            "Where deterministic: every tensor is filled before it is written, as PyTorch does by default; default: the stack's."},
+            "With training.deterministic: every tensor is filled before it is written, as PyTorch does by default; default: the stack's."},
            AT(training.fill_uninitialized_memory)),
       flag({"training.launch_blocking",
-            "Every launch returns when the device is done (CUDA_LAUNCH_BLOCKING): what a collective has read is free at once. Memory as "
-            "reserved, which validate judges, depends on it; its time cost is not simulated."},
+            "Every launch returns when the device is done (CUDA_LAUNCH_BLOCKING), so a collective's inputs are free at once. Only the reserved memory that validate judges depends on it; its time cost is not simulated."},
            AT(training.launch_blocking)),
       flag({"training.expandable_segments",
-            "The framework's allocator expands a segment in place of taking another one (PYTORCH_CUDA_ALLOC_CONF); memory as "
-            "reserved, which validate judges, depends on it, what simulate prints does not. Default: the stack's."},
+            "The framework's allocator expands a segment instead of taking another one (PYTORCH_CUDA_ALLOC_CONF). Only the reserved memory that validate judges depends on it, not what simulate prints. Default: the stack's."},
            AT(training.expandable_segments)),
       number({"training.dropout.hidden", "Probability after the embedding, attention and MLP; default: the stack's."},
              AT(training.dropout.hidden), {0, 1, false, true}),
@@ -189,7 +184,7 @@ PlanField of_adapters(PlanField f) {
 
 std::vector<PlanField> adapter_fields() {
   PlanField targets{"training.lora.targets",
-                    "Matrices with an adapter; qkv is that of queries, keys and values, fc1 that of gate and up.",
+                    "Matrices with an adapter: qkv gives queries, keys and values, proj is attention's output, fc1 gives gate and up, fc2 is the MLP's output.",
                     "all four",
                     false,
                     {},
@@ -205,7 +200,7 @@ std::vector<PlanField> adapter_fields() {
                            "model are frozen, with no gradient and no optimizer state."},
                           AT(training.lora.rank), {0, kMaxHidden})
                       .otherwise("0: no adapters, everything is trained")),
-      of_adapters(number({"training.lora.alpha", "alpha / rank is the factor of what an adapter adds."}, AT(training.lora.alpha), {0, 1e6, true, false})
+      of_adapters(number({"training.lora.alpha", "An adapter's output is multiplied by alpha / rank."}, AT(training.lora.alpha), {0, 1e6, true, false})
                       .otherwise("training.lora.rank: a factor of 1")),
       of_adapters(std::move(targets)),
   };
@@ -225,15 +220,14 @@ std::vector<PlanField> optimizer_fields() {
               {0, kMaxCount}),
       integer({"training.decay_over", "End of the decay, warm-up included; 0 is the run's length."},
               AT(training.optimizer.learning_rate.decay_over), {0, kMaxCount}),
-      integer({"training.decay_start", "Begin of the decay, warm-up included; the rate stays at its peak until then; 0 is the warm-up's end."},
+      integer({"training.decay_start", "Start of the decay, warm-up included; the rate stays at its peak until then; 0 is the warm-up's end."},
               AT(training.optimizer.learning_rate.decay_start), {0, kMaxCount}),
       number({"training.decay_power", "Exponent of the polynomial decay."}, AT(training.optimizer.learning_rate.power),
              {0, 100, true, false}),
       number({"training.beta1", "Decay of the first moment."}, AT(training.optimizer.beta1), {0, 1, false, true}),
       number({"training.beta2", "Decay of the second moment."}, AT(training.optimizer.beta2), {0, 1, false, true}),
       number({"training.epsilon", "Added to the root of the second moment."}, AT(training.optimizer.epsilon), {0, 1}),
-      number({"training.weight_decay", "Of adamw decoupled; of sgd added to the gradient, as PyTorch's; of lamb and lans within the step that the trust ratio scales. "
-              "Biases and normalization weights have none."},
+      number({"training.weight_decay", "Weight decay. adamw: decoupled; sgd: added to the gradient, as in PyTorch; lamb and lans: part of the step that the trust ratio scales. Biases and normalization weights have none."},
              AT(training.optimizer.weight_decay), {0, 1e6}),
       number({"training.momentum", "Momentum of sgd."}, AT(training.optimizer.momentum), {0, 1, false, true}),
   };
