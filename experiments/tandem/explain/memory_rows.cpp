@@ -89,8 +89,7 @@ Row runtime_row() {
            gib(all - own - scratch) + " of communicators = " + gib(all);
   };
   return {"memory_bytes.runtime",
-          "what a process' context on the device, the libraries' workspaces, the scratch memory of stack tandem's kernels for recurrences and the "
-          "buffers of NCCL's communicators take beside the arena",
+          "memory beside the arena: the process' context on the device, the libraries' workspaces, scratch memory of stack tandem's kernels for recurrences, buffers of NCCL's communicators",
           filled, RangeKind::layout, {"device:runtime_bytes", "device:library_bytes"}};
 }
 
@@ -107,7 +106,7 @@ std::vector<Row> memory_rows() {
       {"arena_bytes", "end of the highest tensor in the arena as it is laid out: alignment, holes and reuse included",
        [](const ExplainedCase& c, std::size_t r) {
          return gib(role_of(c, r).live_peak_bytes) + " alive at the peak + " +
-                gib(role_of(c, r).arena_bytes - role_of(c, r).live_peak_bytes) + " of holes and of tensors that have gone by then or only this runtime has, from " +
+                gib(role_of(c, r).arena_bytes - role_of(c, r).live_peak_bytes) + " of holes, of tensors freed by then, and of tensors that only Tandem's runtime has, from " +
                 count_text(static_cast<std::int64_t>(layout_of(c, r).allocations.size())) + " tensors" + rank(c, r);
        },
        RangeKind::layout, {}},
@@ -121,14 +120,13 @@ std::vector<Row> memory_rows() {
        },
        RangeKind::layout, {}},
       {"needed_bytes",
-       "the most that a rank must have: live_peak_bytes + memory_bytes.runtime; on a host arena_bytes in place of the former and, where "
-       "there is room for that but PyTorch's allocator runs short of segments for it, the least with which it does not",
+       "the most that a rank needs: live_peak_bytes + memory_bytes.runtime; on a host arena_bytes in place of live_peak_bytes. If that fits but PyTorch's allocator runs out of segments: the least memory with which it does not",
        [](const ExplainedCase& c, std::size_t r) {
          return gib(role_of(c, r).needed_bytes - runtime_of(c, r)) + " + " + gib(runtime_of(c, r)) + " = " +
                 gib(role_of(c, r).needed_bytes) + rank(c, r);
        },
        RangeKind::layout, {"device:usable_memory_bytes", "device:runtime_bytes", "device:library_bytes"}},
-      {"memory_bytes", "live_peak_bytes by kind of tensor, and what the device's runtime takes",
+      {"memory_bytes", "live_peak_bytes by kind of tensor, and the memory of the device's runtime",
        [](const ExplainedCase& c, std::size_t r) {
          return gib(role_of(c, r).live_peak_bytes) + " alive at the peak + " + gib(runtime_of(c, r)) + " runtime" + rank(c, r);
        },
@@ -136,11 +134,11 @@ std::vector<Row> memory_rows() {
       state_row(MemoryKind::weights, "parameters that the rank holds x bytes of training.dtypes.weights (its share with parallel.unit_copies: of master), alive at the peak"),
       state_row(MemoryKind::gradients, "gradients that the rank holds x bytes of training.dtypes.gradients, alive at the peak"),
       state_row(MemoryKind::optimizer, "master copies and optimizer states of the rank's share, alive at the peak"),
-      kind_row(MemoryKind::activations, "what forward passes keep for backward passes, alive at the peak"),
+      kind_row(MemoryKind::activations, "tensors that forward passes keep for backward passes, alive at the peak"),
       kind_row(MemoryKind::communication, "buffers of collectives, sends and receives, alive at the peak"),
       kind_row(MemoryKind::workspace, "temporary tensors, alive at the peak"),
       runtime_row(),
-      {"device_memory_bytes", "memory of one device that processes can have",
+      {"device_memory_bytes", "memory of one device that processes can use",
        [](const ExplainedCase& c, std::size_t) { return gib(c.prediction.device_memory) + " of " + c.topology->device().name; },
        RangeKind::exact, {"device:memory_bytes", "device:usable_memory_bytes"}},
       {"fits",

@@ -50,7 +50,7 @@ std::vector<Row> other_rows() {
       {"schema_version", "version of these keys; it changes when one of them changes its meaning",
        [](const ExplainedCase&, std::size_t) { return std::string("1"); }, RangeKind::exact, {}},
       {"ranks", "parallel.tensor x parallel.pipeline x parallel.data x parallel.context", product, RangeKind::exact, {}},
-      {"active_parameters", "all parameters but those of MTP modules and of the routed experts that a token is not sent to",
+      {"active_parameters", "all parameters except those of MTP modules and of routed experts that a token does not visit",
        [](const ExplainedCase& c, std::size_t) {
          const MoeSpec& moe = c.plan.model.moe;
          const ParameterCount count = count_parameters(c.plan.model, c.plan.model.vocab_size);
@@ -69,7 +69,7 @@ std::vector<Row> other_rows() {
        },
        RangeKind::exact, {}},
       {"roles", "classes of ranks with the same program, neighbours and links, in order of their first rank", count_of_roles, RangeKind::exact, {}},
-      {"roles[]", "one class of ranks that cannot be told apart", count_of_roles, RangeKind::exact, {}},
+      {"roles[]", "one class of ranks with the same program, neighbours and links", count_of_roles, RangeKind::exact, {}},
       {"coords", "place of the role's first rank on each axis of the mesh",
        [](const ExplainedCase& c, std::size_t) { return "ranks laid out as " + c.plan.parallel.rank_order + ", fastest first"; },
        RangeKind::exact, {}},
@@ -77,7 +77,7 @@ std::vector<Row> other_rows() {
        [](const ExplainedCase& c, std::size_t) { return std::to_string(c.prediction.notes.size()) + " notes"; }, RangeKind::exact, {}},
       {"notes[]", "one thing that a reader of this prediction should know",
        [](const ExplainedCase& c, std::size_t place) { return c.prediction.notes.at(place); }, RangeKind::exact, {}},
-      {"roles[].ranks", "number of ranks that cannot be told apart from the role's first",
+      {"roles[].ranks", "number of ranks of the role",
        [](const ExplainedCase& c, std::size_t role) {
          return std::to_string(c.prediction.roles[role].ranks.size()) + " of " + count_text(c.prediction.ranks);
        },
@@ -98,7 +98,7 @@ Explanation explain_plan_field(const ExplainedCase& c, const std::string& key) {
   const json schema = json::parse(plan_json_schema());
   const json* field = path.empty() ? nullptr : field_schema(schema, path);
   Explanation out;
-  out.formula = field && field->contains("description") ? field->at("description").get<std::string>() : "part of the plan as it was completed: every default filled in";
+  out.formula = field && field->contains("description") ? field->at("description").get<std::string>() : "part of the completed plan, with every default filled in";
   if (field && field->contains("default")) out.formula += " Default: " + field->at("default").dump() + ".";
   out.filled = "from " + c.plan.file + ", its presets or the default";
   for (const StackDefault& d : c.plan.stack.facts.defaults)

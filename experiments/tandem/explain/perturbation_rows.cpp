@@ -25,13 +25,13 @@ Row of_spread(const std::string& key, const std::string& formula) {
 
 std::vector<Row> perturbation_rows() {
   return {
-      {"perturbation", "what slow devices, slow and lost links and jitter of cluster.perturbation add to the step", difference, RangeKind::part, {}},
+      {"perturbation", "time that slow devices, slow and lost links and jitter of cluster.perturbation add to the step", difference, RangeKind::part, {}},
       {"perturbation.undisturbed_step_time_s", "step_time_s of the same plan without cluster.perturbation",
        [](const ExplainedCase& c, std::size_t) { return seconds_text(cost(c).undisturbed.seconds()); }, RangeKind::part, {}},
       {"perturbation.added_s", "step_time_s - perturbation.undisturbed_step_time_s", difference, RangeKind::part, {}},
-      {"perturbation.changes[]", "one of them",
+      {"perturbation.changes[]", "one of these changes",
        [](const ExplainedCase& c, std::size_t place) { return cost(c).changes.at(place); }, RangeKind::exact, {}},
-      {"perturbation.changes", "what cluster.perturbation says, one phrase for each thing that is not as it should be",
+      {"perturbation.changes", "the changes that cluster.perturbation makes, one phrase for each",
        [](const ExplainedCase& c, std::size_t) { return std::to_string(cost(c).changes.size()) + " changes"; }, RangeKind::exact, {}},
       of_spread("", "step times of the same plan under several seeds of its jitter"),
       of_spread("seeds", "how many: cluster.perturbation.jitter.seeds"),

@@ -28,8 +28,8 @@ std::string shares_text(const ExplainedCase& c, std::size_t) {
 
 std::string missing_shape(const ExplainedCase& c, std::size_t place) {
   const UncoveredProduct& u = coverage(c).not_covered.at(place);
-  return (place == 0 ? std::string("the shape that takes most of the time that is not measured: ")
-                     : "number " + std::to_string(place + 1) + " by the time that is not measured: ") + u.product + ", " +
+  return (place == 0 ? std::string("the unmeasured shape that takes most time: ")
+                     : "number " + std::to_string(place + 1) + " of the unmeasured shapes, by time: ") + u.product + ", " +
          number_text(100 * u.share, 2) + " %";
 }
 
@@ -50,8 +50,7 @@ Row of_missing(const std::string& key, const std::string& formula) {
 std::vector<Row> product_rows() {
   return {
       {"measured_products",
-       "matrix products whose kind, shape, type and sum the device's measured table has take their time there, others "
-       "that of the law",
+       "a matrix product takes its measured time if the device's table has its kind, shape, type and sum; other products take the time of the law",
        shares_text,
        RangeKind::exact,
        {"measured", "calibration:matmul", "calibration:spread"}},
@@ -61,9 +60,7 @@ std::vector<Row> product_rows() {
       of_table("source", "who measured the table, and with what"),
       of_table("shapes", "products that the table has"),
       {"measured_products.share",
-       "time of the products with a measured shape / time of all products, over the tasks of all ranks, each as long "
-       "as it takes alone; "
-       "attention without a score matrix is no product here",
+       "time of the products with a measured shape / time of all products, over the tasks of all ranks, each with its time alone; attention without a score matrix does not count as a product",
        shares_text,
        RangeKind::exact,
        {"measured"}},
@@ -72,14 +69,14 @@ std::vector<Row> product_rows() {
        [](const ExplainedCase& c, std::size_t) { return std::to_string(coverage(c).not_covered.size()) + " shapes"; },
        RangeKind::exact,
        {"measured"}},
-      of_missing("", "one of them"),
-      of_missing("product", "which product of which layer: it says how the operands are stored"),
+      of_missing("", "one of these products"),
+      of_missing("product", "which product of which layer, and so how its operands are stored"),
       of_missing("type", "compute type of the product"),
       of_missing("batch", "products of this shape in one kernel: heads, experts"),
       of_missing("m", "rows of the result"),
       of_missing("n", "columns of the result"),
       of_missing("k", "length of the sums"),
-      of_missing("accumulate", "type of what the product is added to in its own kernel, or no"),
+      of_missing("accumulate", "type of the total to which the kernel adds the product, or no"),
       of_missing("share", "time of this shape's products / time of all products, over the tasks of all ranks"),
   };
 }

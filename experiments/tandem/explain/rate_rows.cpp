@@ -56,11 +56,9 @@ std::vector<Row> rate_rows() {
        [](const ExplainedCase& c, std::size_t) { return count_text(c.plan.training.global_batch_size) + " / " + seconds_of(c); },
        RangeKind::shrinks, {}},
       {"model_tflops_per_device",
-       "matrix FLOPs of a step without recomputation / (devices x step_time_s): 6 for every weight of a product and token, and "
-       "attention's products over all pairs of positions or, with flash attention, over those that a causal mask leaves; an "
-       "embedding's look-up is none; of experts those that a token asks for and that have room, not empty places",
+       "matrix FLOPs of a step without recomputation / (devices x step_time_s): 6 for each weight of a matrix product and token, and attention's products over all pairs of positions, with flash attention over unmasked pairs. An embedding's look-up counts nothing; experts count for the tokens that they process, not for empty places",
        [](const ExplainedCase& c, std::size_t) { return rate(c, false); }, RangeKind::shrinks, {}},
-      {"hardware_tflops_per_device", "every matrix FLOP of a step, of empty places of experts too / (devices x step_time_s)",
+      {"hardware_tflops_per_device", "all matrix FLOPs of a step, with recomputation and empty places of experts / (devices x step_time_s)",
        [](const ExplainedCase& c, std::size_t) { return rate(c, true); }, RangeKind::shrinks, {}},
       {"mfu", "model_tflops_per_device / the device's dense peak in the compute type",
        [](const ExplainedCase& c, std::size_t) { return of_peak(c, c.prediction.model_tflops_per_device); }, RangeKind::shrinks,

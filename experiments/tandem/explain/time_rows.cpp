@@ -54,12 +54,10 @@ std::vector<Row> time_rows() {
   const std::vector<std::string> host = {"device:host_launch_s", "calibration:launch_s"};
   return {
       {"step_time_s",
-       "latest end of a task over all roles, every task started when its launch was issued, its stream was free, what it depends on "
-       "had ended and its partners had come; durations by roofline or measured table, messages by max-min sharing of links; where the "
-       "update is validated afterwards (parallel.optimizer_sync) from the end of one step to the end of the next",
+       "latest end of a task over all roles. A task starts when its launch was issued, its stream is free, its dependencies have ended and its partners have arrived. Durations come from the roofline or a measured table; messages share links by max-min fairness. With parallel.optimizer_sync post_validated: from the end of one step to the end of the next",
        sum_of_parts, RangeKind::grows, kCosts},
       {"makespan_s", "latest end of a task of one step alone", makespan, RangeKind::part, {}},
-      {"time_breakdown_s", "every moment of the compute stream, from the start of the step to its end (or for step_time_s before it), under one name", sum_of_parts,
+      {"time_breakdown_s", "every moment of the compute stream, from the start of the step to its end (or for step_time_s before it), assigned to one cause", sum_of_parts,
        RangeKind::part, {}},
       {"step_time_range", "the middle 80 % of measured / predicted among earlier predictions, times step_time_s",
        [](const ExplainedCase& c, std::size_t) { return c.prediction.range.basis; }, RangeKind::itself, {}},
@@ -69,14 +67,13 @@ std::vector<Row> time_rows() {
        [](const ExplainedCase& c, std::size_t) { return number_text(c.prediction.range.share, 2); }, RangeKind::exact, {}},
       {"step_time_range.basis", "records the range was computed from, or why it is a default",
        [](const ExplainedCase& c, std::size_t) { return c.prediction.range.basis; }, RangeKind::exact, {}},
-      {"step_time_range.wider", "what of the plan no record on the device has (topology/errors: like, devices), for which the range is wider by its factor wider.unseen",
+      {"step_time_range.wider", "properties of the plan that no record on the device has (topology/errors: like, devices); they widen the range by the factor wider.unseen",
        [](const ExplainedCase& c, std::size_t) {
          return c.prediction.range.wider.empty() ? std::string("nothing: the records have all of it") : c.prediction.range.wider;
        },
        RangeKind::exact, {}},
       share("compute", "sum of max(matrix FLOPs / reached rate, bytes / reached bandwidth) + fixed time, or of a product's measured "
-                       "time, over the compute stream's tasks "
-                       "but the optimizer's; fills of new tensors (training.fill_uninitialized_memory) are tasks, too", arithmetic),
+                       "time, over the compute stream's tasks except the optimizer's; fills of new tensors (training.fill_uninitialized_memory) are tasks, too", arithmetic),
       share("optimizer", "the same over the tasks of the update", arithmetic),
       share("tensor_comm", "compute stream idle for a sum or gather over tensor ranks (or over those that share experts' matrices) "
                            "while it moves", network),
@@ -84,9 +81,8 @@ std::vector<Row> time_rows() {
       share("expert_comm", "compute stream idle for tokens on their way to or from the ranks of their experts", network),
       share("pipeline_comm", "compute stream idle for a send or receive while it moves", network),
       share("data_comm", "compute stream idle for a collective of the data stream while it moves", network),
-      share("bubble", "compute stream idle because a partner is not ready to send, receive or join; the part in which the partner waits for its own launches is launch", {}),
-      share("launch", "compute stream idle until its host, or that of a rank it waits for, has issued its next task; what CUDA graphs hold (training.cuda_graphs) is issued "
-                      "with their launch", host),
+      share("bubble", "compute stream idle because a partner is not ready to send, receive or join; the part in which the partner waits for its own launches counts as launch", {}),
+      share("launch", "compute stream idle until its host, or that of a rank it waits for, has issued its next task; tasks of a CUDA graph (training.cuda_graphs) are issued by the graph's launch", host),
       share("host_copy", "compute stream idle for states on their way from or to the host's memory", {"node:scale_out.host_link_bytes_per_s"}),
       {"bubble_fraction", "time_breakdown_s.bubble / step_time_s, of the critical rank",
        [](const ExplainedCase& c, std::size_t) {
