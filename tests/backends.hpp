@@ -30,7 +30,7 @@ inline exec::Disturbance delays(std::uint64_t seed, Rank rank) {
   };
 }
 
-/// What TANDEM_TEST_BACKEND says.
+/// The value of TANDEM_TEST_BACKEND.
 enum class TestBackend { cpu, cpu_async, emulated, cuda };
 
 inline TestBackend test_backend() {
@@ -66,7 +66,7 @@ inline std::unique_ptr<exec::Backend> device_kernels() {
   return test_backend() == TestBackend::cuda ? exec::make_cuda_backend() : make_emulated_backend();
 }
 
-/// What moves bytes between the ranks of a run on the tested backend; empty: what a run takes by itself.
+/// Communicators of the ranks of a run on the tested backend; empty: the run's default.
 inline decltype(exec::RunOptions::make_communicators) communicators_under_test() {
   if (test_backend() != TestBackend::cuda) return {};
   return [](exec::World& world) { return exec::make_cuda_communicators(static_cast<int>(world.here().size())); };

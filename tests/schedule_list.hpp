@@ -15,7 +15,7 @@ namespace tandem::tests {
 
 using Orders = std::vector<std::vector<Action>>;  ///< by stage
 
-/// What orders run on. Times are whole ticks.
+/// The machine on which orders run. Times are whole ticks.
 struct Machine {
   std::int64_t stages = 1, chunks = 1, latency = 0;
   std::function<std::int64_t(std::int64_t stage, const Action&)> time;

@@ -11,7 +11,7 @@ namespace tandem::tests {
 
 using Issues = std::vector<std::vector<ScheduleEvent>>;  ///< by stage
 
-/// What else holds back what is issued. Either host waits for the send at a `release`: memory may be used again after
+/// What must have ended before the host issues an event. Either host waits for the send at a `release`: memory may be used again after
 /// it.
 enum class IssuedBy : std::uint8_t {
   launching_host,  ///< nothing

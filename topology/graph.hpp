@@ -46,7 +46,7 @@ struct NodeGraph {
 /// `with_nics`: with the NICs, which only join nodes.
 NodeGraph node_graph(const NodeFacts& node, bool with_nics);
 
-/// Whether every device of a node has one link to and one from a common centre, and no other way to a device.
+/// Whether every device of a node has one link to and one from a common centre, and no other link to a device.
 bool is_star(const NodeFacts& node);
 /// The edges from one device of a star to another. No search is needed: its cost would grow with the square of the devices.
 std::vector<std::int32_t> star_path(std::int32_t from, std::int32_t to);

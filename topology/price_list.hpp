@@ -16,7 +16,7 @@ std::string_view name(PriceKind kind);
 std::vector<std::string> price_kinds();
 std::optional<PriceKind> price_kind(std::string_view name);
 
-/// The price that one provider asked for an hour of one device on a day.
+/// One provider's price for an hour of one device on a day.
 struct Offer {
   std::string device;                 ///< name of the device's preset
   PriceKind kind = PriceKind::on_demand;

@@ -44,7 +44,7 @@ struct Link {
   Duration latency;
 };
 
-/// Makers of the hosts' processors that a collective library tells apart.
+/// Makers of the hosts' processors that a collective library distinguishes.
 enum class HostProcessor : std::uint8_t { other, intel, amd };
 
 /// Settings that a network's plugin gives NCCL.
@@ -94,7 +94,7 @@ class Topology {
   virtual bool network_reduces() const { return false; }
   /// Measured share of a NIC's rate that the library reaches over this network; it replaces the share of the device's calibration.
   virtual std::optional<double> network_share() const { return std::nullopt; }
-  /// The same inside a node.
+  /// Share of the links' rate inside a node that the library was measured to reach.
   virtual std::optional<double> link_share() const { return std::nullopt; }
   virtual NcclSettings nccl_settings() const { return {}; }
   /// Consecutive devices that are one chip of a torus; 0 elsewhere.

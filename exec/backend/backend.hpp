@@ -53,11 +53,11 @@ class Backend {
   virtual ~Backend() = default;
   /// The backend's name, for error messages.
   virtual std::string_view name() const = 0;
-  /// True if its queues run ahead of the host: run() returns before the work has ended, and only marks (events) order the queues.
+  /// True if the host runs ahead of its queues: run() returns before the work has ended, and only marks (events) order the queues.
   virtual bool asynchronous() const = 0;
   /// True if the host must fill Launch::rows before it issues. If a launch has no rows, its queue reads them and blocks.
   virtual bool needs_rows() const { return false; }
-  /// A run asks this for every task before it starts.
+  /// A run calls this for every task before it starts.
   virtual Answer supports(const Op& op, const OperandTypes& types) const = 0;
   /// Allocates device memory. Throws DeviceError if there is not enough.
   virtual std::unique_ptr<Memory> allocate(std::size_t bytes) = 0;

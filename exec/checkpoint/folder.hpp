@@ -21,7 +21,7 @@ Checkpoint open_folder(const std::string& path);
 
 /// The file in a folder of checkpoints that names the latest one.
 std::string latest_file(const std::string& path);
-/// What that file says now; empty if it does not exist.
+/// The name in that file; empty if the file does not exist.
 std::string latest_name(const std::string& path);
 
 /// Renames the complete checkpoint `written`, a folder inside `path`, to its final name and makes it the latest. A checkpoint that

@@ -36,8 +36,8 @@ struct Exchange {
   MemoryEngine& engine = host_engine();
 };
 
-/// Throws ContractError if `op` is impossible over so many `members`: its dtype cannot be reduced or split, or shares would be
-/// unequal.
+/// Throws ContractError if `op` is impossible for this number of members: its dtype cannot be reduced or split, or shares would
+/// be unequal.
 void require_exchangeable(const Collective& op, std::size_t members);
 
 /// Throws ContractError if member `index`'s buffers overlap in a way that models/ops/op.hpp forbids.

@@ -20,7 +20,7 @@ namespace tandem::exec {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-/// What a rank's communicator really moved. It is counted apart from the task graph's totals, to check them.
+/// Bytes that a rank's communicator really moved, counted independently of the task graph's totals, to check these.
 struct CommCounters {
   struct Line { std::int64_t calls = 0, payload_bytes = 0, received_bytes = 0; };
   std::map<std::pair<CollectiveKind, Group>, Line> collectives; ///< payload: nccl-tests' size; received: bytes from peers

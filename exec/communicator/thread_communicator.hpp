@@ -49,7 +49,7 @@ class ThreadWorld {
   const int size_;
   MemoryEngine& engine_;
   std::mutex mutex_;
-  std::string cause_;  ///< empty: nobody failed
+  std::string cause_;  ///< empty: no rank failed
   std::map<std::tuple<Group, int, std::vector<Rank>>, Meeting> meetings_;
   std::map<std::tuple<Rank, Rank, int>, Channel> channels_;
 };

@@ -15,7 +15,7 @@
 
 namespace tandem::exec::cpu {
 
-/// What the calls of a queue share.
+/// State shared by the calls of a queue.
 struct QueueParts {
   Team& team;
   std::int64_t& gemm_flops;

@@ -218,7 +218,7 @@ void compute(const HostCopy&, Call&) {
   throw DeviceError("a copy to the host's memory is the queue's");
 }
 
-/// Operations that only the simulator knows. Throws DeviceError.
+/// Operations that are simulated only. Throws DeviceError.
 template <class T, SimulatedOnly O>
 void compute(const O& op, Call&) {
   throw DeviceError("the CPU backend has no kernel of " + std::string(kind_name(Op(op))) + ", which only the simulator knows");

@@ -54,7 +54,7 @@ using device::Stored;
 class Gemm {
  public:
   using Algorithm = cublasLtMatmulAlgo_t;
-  /// What determines an algorithm besides the shape. `alignment`: bytes that divide every matrix's address; `vector_alignment`: the
+  /// Inputs of the choice of an algorithm besides the shape. `alignment`: bytes that divide every matrix's address; `vector_alignment`: the
   /// same for the bias or the sums. `whole_sums`: allow only algorithms that sum parts of the inner dimension in fp32, in a fixed
   /// order.
   struct Choice {

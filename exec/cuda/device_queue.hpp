@@ -16,7 +16,7 @@
 
 namespace tandem::exec::cuda {
 
-/// What all queues of a rank share.
+/// State shared by all queues of a rank.
 struct RankShared {
   std::shared_ptr<DeviceClock> clock = std::make_shared<DeviceClock>();
   std::shared_ptr<Buffer> fault;  ///< a device::Fault in pinned memory

@@ -33,7 +33,7 @@ struct LossOperands { const void* logits; const std::int32_t* targets; float* lo
 /// The loss of each row and the gradient of its logits. Each row is read twice.
 void cross_entropy(const LossOperands& o, std::int64_t rows, std::int64_t cols, cudaStream_t s);
 struct AdamOperands { const float* gradient; void* weight; float *master, *first, *second; };
-/// Gradients, optimizer states and master weights are fp32, weights bf16.
+/// Updates n elements. Gradients, optimizer states and master weights are fp32, weights bf16.
 void adamw(const AdamOperands& o, std::int64_t n, cudaStream_t s);
 void cast_fp8(const void* x, void* y, std::int64_t n, cudaStream_t s);
 /// y += x in fp32.

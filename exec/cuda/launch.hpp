@@ -7,7 +7,7 @@
 
 namespace tandem::exec::cuda {
 
-/// Most static shared memory of a kernel in bytes, beside what it asks for when it is launched.
+/// Most static shared memory of a kernel in bytes, besides the dynamic shared memory of its launch.
 inline constexpr std::size_t kMostOwnShared = 2048;
 
 /// Enqueues a kernel. Instantiated for every kernel in works_*.cu. Throws DeviceError.

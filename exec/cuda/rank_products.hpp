@@ -14,7 +14,7 @@
 
 namespace tandem::exec::cuda {
 
-/// What the products of a process share.
+/// State shared by the products of all ranks of a process.
 struct ProductMeans {
   std::shared_ptr<const CublasLt> lt;
   std::size_t workspace = 0;                        ///< workspace limit in bytes

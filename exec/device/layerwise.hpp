@@ -244,7 +244,7 @@ struct LayerwiseMomentsKernel {
   }
 };
 
-/// LayerwiseApply.
+/// Kernel of LayerwiseApply: applies the scaled step of LAMB or LANS.
 struct LayerwiseApplyKernel {
   Form form;
   LayerwiseOperands at;

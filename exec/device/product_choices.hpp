@@ -12,7 +12,7 @@
 
 namespace tandem::exec::device {
 
-/// What the choice of an algorithm depends on. Alignments in bytes: of the matrices' addresses, and of the bias or the sums.
+/// Inputs of the choice of an algorithm. Alignments in bytes: of the matrices' addresses, and of the bias or the sums.
 struct ProductKey {
   GemmShape shape;
   std::uint32_t alignment = 256, vector_alignment = 256;

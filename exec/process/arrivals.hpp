@@ -29,7 +29,7 @@ struct Waiting {
   std::uint32_t channel = 0;
   std::vector<Rank> others;  ///< the ranks that it waits for
   std::string call;          ///< "all_reduce of 64 fp32 on group data"
-  bool moves = false;        ///< all have arrived and bytes are being moved; then nobody knows which rank is late
+  bool moves = false;        ///< all have arrived and bytes are being moved; which rank is late is then unknown
 };
 
 /// A wait that has not ended, and the ranks that are still missing.

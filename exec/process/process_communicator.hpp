@@ -13,7 +13,7 @@
 
 namespace tandem::exec {
 
-/// What the communicators of one process share. It must all outlive them.
+/// Objects that the communicators of one process share. They must outlive the communicators.
 struct Exchanges {
   Carrier& carrier;
   const SharedClock& clock;

@@ -27,7 +27,7 @@ struct WatchOptions {
   std::function<void(const std::string&)> tell;   ///< reports the failure; called once, in one process only
 };
 
-/// Process 0 decides which failure counts and tells the others. If process 0 is gone, the lowest remaining process does. A wait
+/// Process 0 decides which failure counts and informs the others. If process 0 is gone, the lowest remaining process does so. A wait
 /// that takes too long is followed from rank to rank until a rank that waits for no other.
 class Watch {
  public:
@@ -39,7 +39,7 @@ class Watch {
   void place(const Places& places);
   /// Ends all processes. Returns the failure that counts, perhaps another process', once all waits here have been woken.
   Failure fail(const Failure& failure);
-  /// Reports that a peer's connection has ended. Unless the peer had left, it is dead, and all processes are told.
+  /// Reports that a peer's connection has ended. Unless the peer had left, it is dead, and all processes are informed.
   void lost(int peer);
   std::optional<Failure> verdict() const;
   /// Tells the others that this process is done, and waits until all have said so. Returns process 0's exit code.

@@ -58,7 +58,7 @@ class RankExecutor {
   /// The step table after the last step.
   StepTable table() const { return read_value<StepTable>(parts_.backend->step_table(), 0); }
   RankBooks books() const;
-  /// Sentences about work that runs slower than possible, or in another way than the plan asks for.
+  /// Sentences about work that runs slower than possible, or differently from the plan.
   std::vector<std::string> notes() const;
   Lane lane() const;
 

@@ -38,7 +38,7 @@ struct RunOptions {
   std::function<void(const EvaluationResult&)> on_evaluation;  ///< called by rank 0's thread
   /// Replaces initial values (for tests). Called with each parameter's name and its whole value, row-major in fp64.
   std::function<void(const std::string& name, std::vector<double>& full)> initialise;
-  /// Called by rank 0's thread after the first step, once for each sentence about work that runs slower than the plan asks.
+  /// Called by rank 0's thread after the first step, once for each sentence about work that runs slower than the plan says.
   std::function<void(const std::string&)> on_note;
   /// Called if a rank failed, after all ranks have ended and before the exception is thrown. The result holds the steps,
   /// evaluations and counters so far.

@@ -7,7 +7,7 @@
 namespace tandem {
 
 /// Removes unfinished files of killed processes: regular files PATH.PID.new beside `path` (at the end of its
-/// symbolic links) whose process no longer lives. They must be unwritten for ten minutes, since a writer may live on
+/// symbolic links) whose process has ended. They must be unwritten for ten minutes, since a writer may run on
 /// another host. Returns their paths, ascending. A file that cannot be read or removed stays and is not returned.
 std::vector<std::string> remove_leftovers(const std::string& path);
 

@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-/// Reads a set by name. Throws ConfigError where there is no such file, or it is not of the form of models/stacks/README.md.
+/// Reads a set by name. Throws ConfigError if the file is missing or has another form than models/stacks/README.md says.
 FusionSet fusion_set(std::string_view name);
 
 /// Names of all sets, sorted.

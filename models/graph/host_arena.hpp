@@ -19,7 +19,7 @@ struct HostTensor {
   std::int64_t offset = 0;  ///< bytes from the start of the host arena
 };
 
-/// Layout of a rank's offloaded tensors. Only HostCopy tasks touch it, all on one stream, so stream order is enough.
+/// Layout of a rank's offloaded tensors. Only HostCopy tasks, all on one stream, access them, so no edges are needed.
 class HostArena {
  public:
   HostArena() = default;

@@ -5,7 +5,7 @@
 
 namespace tandem {
 
-/// Rows of one rank's tokens in one layer of experts. asked: top_k for every token. room: rows
+/// Rows of one rank's tokens in one layer of experts. `asked`: top_k per token. `room`: rows
 /// that the experts multiply; with a capacity this is their capacity, else equal to `asked`.
 struct ExpertRows {
   std::int64_t asked = 1, room = 1;

@@ -27,7 +27,7 @@ struct Segment {
 /// samples / ((global - start) / increment) samples. The full batch applies once more than `samples` are consumed.
 std::vector<Segment> segments(const Plan& plan, std::int64_t steps);
 
-/// How often, and on how much data, a run is evaluated.
+/// The interval between evaluations of a run, and their size.
 struct EvaluationRhythm {
   std::int64_t every = 0;    ///< steps between evaluations; 0: none
   std::int64_t batches = 1;  ///< full global batches of one evaluation, the same ones every time

@@ -152,7 +152,7 @@ struct ParamPiece {
   bool counted = false;                       ///< counted in gradient norms by this rank
 };
 
-/// A contiguous range of parameters in the flat buffers that ZeRO shards as one.
+/// A contiguous range of parameters in the flat buffers that ZeRO shards as a whole.
 struct ShardUnit {
   std::int64_t offset = 0, elements = 0;      ///< flat, padding included
   std::int64_t shards = 1;                    ///< equal parts

@@ -94,10 +94,10 @@ Count softmax_work(SoftmaxPart part, Count whole) {
 Count position_rows(const auto& o) { return o.rows > 0 ? o.rows : o.batch * o.seq; }
 Count logits(const VocabDims& d) { return d.rows * d.cols; }
 Count choices(const MoeDims& d) { return d.tokens * d.top_k; }
-/// What moving an element by gather or scatter_add costs a thread, in FLOPs of the device's vector rate: index_select moves 21e6 of
-/// 16 bits in 136 us on a card whose other copies reach 2.3 TB/s, an H100 by that (pytorch/pytorch issue 151612), of 67 TFLOP/s.
+/// Cost of moving one element by gather or scatter_add, in FLOPs at the device's vector rate. index_select moves 21e6 elements of 16
+/// bits in 136 us on a card whose other copies reach 2.3 TB/s, so an H100 with 67 TFLOP/s (pytorch/pytorch issue 151612).
 constexpr Count kElementMove = 430;
-/// Of rows that move twice in one operation.
+/// FLOPs of rows that are moved element by element, twice in one operation.
 Count moves(const MoeDims& d) { return d.by_element ? 2 * kElementMove * d.used_rows() * d.hidden : 0; }
 /// Choices that have a row on this rank.
 Count placed(const MoeDims& d) { return d.room > 0 ? d.used_rows() : choices(d); }

@@ -10,7 +10,7 @@ namespace tandem {
 
 /// Key heads of sequences whose scratch memory is in use at once. They are equal slices of all.
 std::int64_t scan_lanes_at_once(const RecurrenceDims& dims, bool backward, DType compute);
-/// Scratch memory of so many of them.
+/// Scratch memory of `lanes` of them.
 std::int64_t scan_slice_bytes(const RecurrenceDims& dims, std::int64_t lanes, bool backward, DType compute);
 
 std::int64_t scratch_bytes(const Recurrence& op, DType compute);

@@ -9,11 +9,11 @@
 
 namespace tandem {
 
-/// What a set changes about the tasks as the lowering writes them (the set "reference").
+/// How a set differs from the set "reference", in which the lowering writes tasks.
 struct FusionSet {
   std::string name = "reference";
   AttentionKernel attention = AttentionKernel::flash2;  ///< of attention without a score matrix, unless the plan names another
-  /// That kernel has attention in 16 bits with a causal mask alone; Tandem's own one has dropout, biases, windows and other types.
+  /// `attention` only supports 16 bits with a causal mask; Tandem's own kernel does dropout, biases, windows and other types.
   bool own_unusual_attention = false;
   bool allocates_by_dispatcher = true;  ///< tensors are allocated by calls of PyTorch, which fill them where it is told to
   // Tasks that become one.

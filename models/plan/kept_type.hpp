@@ -7,8 +7,8 @@
 
 namespace tandem {
 
-/// `buffer`: "weights", "master", or any other name for a moment of the optimizer. Under ZeRO 3 with parallel.unit_copies the
-/// weights that a rank stores are the master's, from which units are copied: "weights" then has the master's type.
+/// Type of a buffer: "weights", "master", or any other name for a moment of the optimizer. Under ZeRO 3 with
+/// parallel.unit_copies a rank stores only masters and copies units from them, so "weights" has the master's type.
 DType kept_type(const Plan& plan, std::string_view buffer);
 
 }  // namespace tandem

@@ -50,7 +50,7 @@ constexpr bool crosses_stages(Group g) {
   return g == Group::pipeline || g == Group::model || g == Group::embedding || g == Group::position || g == Group::world;
 }
 
-/// Sizes of groups that divide a larger group: so many neighbours of `data` (context fastest) or `tensor` each. Experts
+/// Sizes of groups that divide a larger group: numbers of neighbours in `data` (context fastest) or `tensor`. Experts
 /// divide the ranks of a stage (tensor fastest, then context, then data). `expert_tensor` neighbours share matrices, and
 /// `expert` such sets hold every expert (Megatron-LM: megatron/core/parallel_state.py, the expert's RankGenerator). Of
 /// the ranks with the same experts, `expert_shard` share ZeRO's shards (there: intra_partial_expert_data_parallel_group).

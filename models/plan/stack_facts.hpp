@@ -20,11 +20,11 @@ struct HostOperations {
   std::map<std::string, std::int64_t, std::less<>> per_parameter;  ///< more, for each parameter tensor of the stage
   bool update_recorded = false;  ///< nothing behind the last pass begins before the host has all of it (a lazily traced graph)
 
-  /// Of a task of this kind on a stage with so many parameter tensors.
+  /// Host operations of a task of this kind on a stage with that many parameter tensors.
   std::int64_t of(std::string_view kind, std::int64_t parameters) const;
 };
 
-/// So many communicators of a group.
+/// A number of communicators of one group.
 struct Communicators {
   Group group = Group::world;
   std::int64_t count = 1;
@@ -36,7 +36,7 @@ enum class AttentionOutput : std::uint8_t {
   both,  ///< a narrow copy for the product besides
 };
 
-/// What a framework keeps of products in 8 or 4 bits. Without such products: what the wider type would keep.
+/// What products in 8 or 4 bits keep. Other products keep their input in the compute type.
 struct NarrowProducts {
   bool inputs = false;             ///< inputs are kept narrow, in one copy, in place of those of the activations' type
   AttentionOutput attention_output = AttentionOutput::wide;
@@ -48,10 +48,10 @@ struct NarrowProducts {
 
 /// Host operations of the launch of one CUDA graph.
 struct GraphLaunches {
-  std::int64_t layers = 0;     ///< of a layer's graph; 0: the stack's file says nothing of graphs
+  std::int64_t layers = 0;     ///< of a layer's graph; 0: the stack's file does not mention graphs
   std::int64_t iteration = 0;  ///< of a step's graph
   bool said() const { return layers > 0; }
-  /// Of a step's graph or of a layer's: 1 where the file says nothing.
+  /// Host operations that launch a step's graph or a layer's; 1 if the file does not say.
   std::int64_t of(bool step) const { return !said() ? 1 : step ? iteration : layers; }
 };
 
@@ -73,9 +73,9 @@ struct StackDefault {
 /// All of them, for one plan.
 struct StackFacts {
   Month read_until;                ///< the month of the newest code that the file was written from
-  std::string read_commit;         ///< that code
+  std::string read_commit;         ///< commit of that code
   HostOperations host_operations;
-  std::vector<Communicators> communicators;  ///< that the framework makes besides those that tasks use, sends and receives apart
+  std::vector<Communicators> communicators;  ///< made besides those of tasks; sends and receives count separately
   NarrowProducts narrow_products;
   GraphLaunches graph_launches;
   WideTensors wide_tensors;

@@ -13,7 +13,7 @@ namespace tandem {
 /// frameworks do otherwise; then `plan.ineffective` and the stack's notes.
 std::vector<std::string> plan_advice(const Plan& plan);
 
-/// What would lower the memory of a plan that does not fit: "recompute more (training.recompute) or split it further".
+/// Advice to lower the memory of a plan that does not fit: "recompute more (training.recompute) or split it further".
 std::string memory_advice(const Plan& plan);
 
 /// Whether launches that take `share` of a step limit it, so that no faster device would help.

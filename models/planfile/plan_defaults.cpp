@@ -170,8 +170,8 @@ void fill_transfers(Plan& p, const Filler& fill) {
   fill.set("parallel.scatter_p2p", p.parallel.scatter_p2p, stack.scatter);
 }
 
-/// Of embedding, layers, final norm and head the first stages have one more where they do not divide. Left automatic where a stage would
-/// have no layer.
+/// Splits embedding, layers, final norm and head evenly over stages; the first stages have one more if these do not divide. Leaves the
+/// split automatic if a stage would have no layer.
 void fill_split_with_ends(Plan& p) {
   const std::int64_t stages = p.parallel.pipeline, layers = p.model.total_layers(), each = (layers + 3) / stages;
   std::vector<std::int64_t> split;

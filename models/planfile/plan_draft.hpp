@@ -20,20 +20,20 @@ PlanDraft read_draft(std::string_view text, const std::string& file, const PlanC
 /// parallel.data where no plan says it: `ranks` over `others`, the product of the other degrees; 0 where that is no whole number.
 std::int64_t derived_data(std::int64_t ranks, std::int64_t others);
 
-/// cluster.devices where no plan says them: enough for the ranks of all degrees; 0 where that is no whole number or too many.
+/// cluster.devices if the plan leaves it out: enough for the ranks of all degrees. 0 if that is no whole number or too many.
 std::int64_t derived_devices(const Plan& plan);
 
 /// The draft with every field filled in; nothing is checked. Data ranks or devices that do not follow stay 1.
 Plan completed(const PlanDraft& draft);
 
-/// What no software could do about a completed plan: contradictions, sizes and layouts that do not divide. The rules of its stack are
+/// Problems of a completed plan that no framework could run: contradictions, sizes and layouts that do not divide. Rules of its stack are
 /// not among it.
 Problems plan_problems(const Plan& plan);
 
-/// What require_lowerable() would refuse of a completed plan.
+/// The problems for which require_lowerable() would refuse a completed plan.
 Problems lowering_gaps(const Plan& plan);
 
-/// The fields that have no effect beside the others of a completed plan.
+/// The fields that have no effect given the other fields of a completed plan.
 class IdleFields {
  public:
   explicit IdleFields(const Plan& plan);

@@ -20,7 +20,7 @@ struct NamedHeads {
   std::string queries = "model.num_attention_heads", keys = "model.num_kv_heads";
 };
 
-/// Of each kind that differs.
+/// The attention heads of each kind of layer whose heads differ.
 std::vector<NamedHeads> named_heads(const ModelSpec& m) {
   std::vector<NamedHeads> out{{m.attention_heads(Mixer::full)}};
   if (!m.has_window_heads()) return out;
@@ -243,7 +243,7 @@ void check_chunks(const Plan& p, const Reporter& fail) {
   }
 }
 
-/// Of the smallest batch that runs: the first of a ramp-up.
+/// Micro-batches of the smallest global batch, which is the first one of a ramp-up.
 std::int64_t least_micro_batches(const Plan& p) {
   const std::int64_t start = p.training.batch_rampup.start;
   return start == 0 ? p.micro_batches() : std::min(p.micro_batches(), start / (p.training.micro_batch_size * p.parallel.data));

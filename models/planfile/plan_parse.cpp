@@ -150,7 +150,7 @@ class PlanReader {
     return whole;
   }
 
-  /// Of a plan that was finished.
+  /// The fields that the file gave. The plan must be finished.
   const Given& given() const { return given_; }
 
   void throw_config() {

@@ -15,22 +15,22 @@ namespace tandem {
 /// Fills every field that is not in `given`; needs the required ones.
 void fill_defaults(Plan& plan, const Given& given);
 
-/// Why parallel.data or cluster.devices, left out, does not follow from the other. Exit code 4.
+/// Adds the problem if parallel.data or cluster.devices is left out and does not follow from the other. Exit code 4.
 void check_derived_ranks(const Plan& plan, const Given& given, Problems& problems);
 
 /// "field changes nothing: why" of every field in `given` that has no effect beside the others of the completed plan.
 std::vector<std::string> ineffective_fields(const Plan& plan, const Given& given);
 
-/// What is wrong with a completed plan whatever the machine: values that contradict one another, sizes whose products
+/// Adds the problems of a completed plan on any machine: values that contradict one another, sizes whose products
 /// leave 64 bits. Exit code 3.
 void check_values(const Plan& plan, Problems& problems);
 void check_limits(const Plan& plan, Problems& problems);
 
-/// What does not divide or fit together. Exit code 4.
+/// Adds degrees and sizes that do not divide or do not match each other. Exit code 4.
 void check_layout(const Plan& plan, Problems& problems);
 void check_batch(const Plan& plan, Problems& problems);
 
-/// Adds one problem of a plan, once; the field's value is printed as it stands in the completed plan.
+/// Adds problems of a plan, each once. The printed value is the field's in the completed plan.
 class Reporter {
  public:
   Reporter(const Plan& plan, Problems& problems) : plan_(plan), problems_(problems) {}

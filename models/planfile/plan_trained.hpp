@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-/// Throws InfeasibleError for tensors of several types or of narrow ones, and for an update that is taken back.
+/// Throws InfeasibleError for types that the runtime lacks or cannot mix, layers without kernels, and updates that may be undone.
 void require_trainable(const Plan& plan);
 /// Throws ConfigError where the vocabulary has no room for data of `tokens` different tokens.
 void require_vocabulary(const Plan& plan, std::int64_t tokens);

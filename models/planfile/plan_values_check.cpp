@@ -177,7 +177,7 @@ void check_products(const Plan& p, const Reporter& fail) {
   if (e.activations > kCountable)
     fail("training.micro_batch_size", "too large: more bytes of activations" + limit,
          "use a smaller micro-batch or a shorter sequence");
-  // Of the ranks that the plan was to have: where the degrees do not fill the cluster, that is what is wrong.
+  // Only if the degrees fill the cluster; otherwise another check reports the degrees.
   if (e.flops > kCountable && e.world == d(p.cluster.devices) * d(p.cluster.ranks_per_device))
     fail("training.global_batch_size", "too large: more operations of one rank in one step" + limit,
          "use more ranks or a smaller batch");

@@ -49,7 +49,7 @@ std::vector<Problem> stack_problems(const Plan& plan, const std::string& stack, 
 /// The problem of using CUDA graphs with a stack whose file does not describe them.
 std::optional<Problem> uncaptured(const Plan& plan);
 
-/// The problem of whoever performs tasks of a stack that keeps no rows of experts: the gradients of the router's weights read them.
+/// Why tasks of a stack that keeps no rows of experts cannot be performed: gradients of the router's weights read these rows.
 std::optional<Problem> unkept_rows(const Plan& plan);
 
 }  // namespace tandem

@@ -30,7 +30,7 @@ JoinedTimes joined_by_rank(const SavedTimeline& first, const SavedTimeline& seco
 /// Joins all tasks of a name, for plans with different layouts; means over each timeline's own ranks. `stages`: stages are equal.
 JoinedTimes joined_by_name(const SavedTimeline& first, const SavedTimeline& second, bool stages);
 
-/// The names that a task is counted under: its kind, its operation, and its collective ("" for none). By task of a timeline.
+/// The names under which a task is counted: its kind, its operation, and its collective ("" for none). Indexed by task of a timeline.
 struct TaskNames {
   std::string kind, operation, collective;
 };

@@ -13,7 +13,7 @@
 
 namespace tandem {
 
-/// The kernel that a product was timed with, so that others can run it on the card and library that the table's facts name.
+/// The kernel with which a product was timed. Others can run it on the card and with the library that the table's facts name.
 struct ProductKernel {
   DType result = DType::fp32;          ///< type of the product's result
   std::int64_t alignment = 0, vector_alignment = 0;  ///< bytes that divide addresses: of its matrices; of its bias or sums

@@ -38,7 +38,7 @@ class ShortSteps {
   Bytes memory_alive(const Plan& plan) { return memory(plan, MemoryEstimate::live_peak); }
 
  private:
-  /// What is read off a short plan: its memory, or its time too.
+  /// Which figures of a short plan are used: only memory, or also time.
   enum class Reads : std::uint8_t { memory, all };
 
   /// Step time in ps (0 if only memory is read), then bytes: the live peak of every stage, and the arena of every stage.

@@ -68,7 +68,7 @@ class StepEstimate {
     std::int64_t rest = 0;       ///< ps: copying and updating all other units
     std::int64_t last_back = 0;  ///< ps: copying the last unit back, a part of `rest` or `first`
   };
-  /// What one stage does behind its last pass, and when.
+  /// Work of one stage after its last pass, with times.
   struct Tail {
     std::int64_t reduced = 0;    ///< ps: when its gradients are reduced
     std::int64_t word = 0;       ///< ps: when the gradient of its copy of the word embedding is reduced

@@ -49,7 +49,7 @@ struct FlashFit {
   double fill = 0;                               ///< time is multiplied by 1 + fill * compute units / tiles
   double dropout_factor = 1;                     ///< ratio of the time with dropout to that without: the kernel draws random bits
   double deterministic_factor = 1;               ///< ratio of a deterministic backward pass's time to any other's
-  /// Blocks that a compute unit runs at once in a deterministic backward pass that cuts heads to fill the units; 0: it cuts none.
+  /// Blocks that a compute unit runs at once in a deterministic backward pass, if it cuts heads to fill all units. 0: it does not.
   double ordered_blocks = 0;
   double head_64_factor = 1;  ///< ratio of a FLOP's time with heads of 64 to that with 128; between linear in 1 / head_dim
   std::vector<std::int64_t> head_dims;  ///< sizes with a kernel, ascending; other heads use the next larger; empty: all have one

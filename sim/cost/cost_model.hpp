@@ -24,7 +24,7 @@ class ProductTable;
 class CostModel {
  public:
   virtual ~CostModel() = default;
-  /// Time of one computation on one device shared by nobody. Throws ContractError for communication.
+  /// Time of one computation on one device that runs nothing else. Throws ContractError for communication.
   virtual Duration duration(const Op& op, DType compute) const = 0;
   /// Host time to launch one operation.
   virtual Duration launch() const = 0;
@@ -38,7 +38,7 @@ class CostModel {
   virtual CommFit comm_fit() const = 0;
   /// The measured matrix products of an accelerator; null if it has none.
   virtual const ProductTable* products() const { return nullptr; }
-  /// Kinds of computation that the device's table, if it has one, does not hold: the roofline gives their times.
+  /// Kinds of computation that the device's table lacks, so that the roofline gives their times. Empty without a table.
   virtual std::vector<std::string> unmeasured() const { return {}; }
   /// Notes for the reader of a prediction: unverified facts, missing tables.
   virtual std::vector<std::string> notes() const = 0;

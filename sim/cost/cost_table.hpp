@@ -33,8 +33,8 @@ class CostSurface {
   std::vector<double> low_, high_;   ///< range of the sizes
 };
 
-/// A table prepared for look-ups. Repeated samples count as the least of them. A sample that costs more than a larger operation of
-/// its form was disturbed, so it counts as that one.
+/// A table prepared for look-ups. The least of repeated samples counts. If a sample takes longer than a larger operation of the same
+/// form, it was disturbed, so the larger operation's time counts.
 class MeasuredCosts {
  public:
   explicit MeasuredCosts(const CostTable& table);

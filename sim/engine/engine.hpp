@@ -127,7 +127,7 @@ class Engine {
     Record record;
     const RoleDelays* delays;
   };
-  /// What an instance waits for, collected before it is simulated by a pattern. Times in ps.
+  /// The waits of an instance, in ps, collected before a pattern simulates it.
   struct Arrival {
     std::int64_t ready = 0;                          ///< latest end among what the first task waits for
     std::array<std::int64_t, kPatternLanes> late{};  ///< by lane: delay by the host's waits
@@ -150,7 +150,7 @@ class Engine {
     bool contends = false;                 ///< others may use its links; else it takes `alone`
   };
   enum class Kind { stream, host, worker };  ///< a lane: a device's stream; of a synchronous device: lane 0, any other lane
-  enum class Entry { waits, begun, passed };  ///< of an instance: not yet; simulated in runs or tasks; simulated by a pattern
+  enum class Entry { waits, begun, passed };  ///< state of an instance: not begun; simulated in runs or tasks; simulated by a pattern
 
   void wake(std::uint32_t role) {
     if (std::exchange(roles_[role].gates.listed, true)) return;

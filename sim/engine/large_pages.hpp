@@ -14,7 +14,7 @@ inline constexpr std::size_t kLargePage = std::size_t{2} << 20;
 /// Returns at least `bytes`, aligned to kLargePage; free them with std::free. Throws std::bad_alloc.
 void* allocate_large(std::size_t bytes);
 
-/// Allocator for std::vector.
+/// Allocator for std::vector that asks the system for large pages.
 template <class T>
 struct LargePages {
   using value_type = T;

@@ -16,7 +16,7 @@ class NormalTable {
   /// Tabulates `f`, which is called once for each point.
   explicit NormalTable(const std::function<double(double)>& f);
 
-  /// Returns `f` of the draw that 64 random bits stand for.
+  /// Returns `f` of the normal draw that belongs to 64 random bits.
   double of(std::uint64_t bits) const {
     const double beyond = (static_cast<double>(static_cast<std::int64_t>(bits >> 12)) + 0.5) * 0x1p-53;  // exact, below a half
     const auto place = std::bit_cast<std::uint64_t>(beyond);

@@ -38,7 +38,7 @@ struct TimedTemplate {
 
 };
 
-/// What an instance still waits for, in ps after its first computation may start. It is the key of a pattern; waits that end
+/// The waits of an instance, in ps after its first computation may start. They are the key of a pattern; waits that end
 /// before that start do not matter.
 struct Circumstances {
   static constexpr std::int64_t kIdle = std::numeric_limits<std::int64_t>::min();
@@ -54,7 +54,7 @@ struct Pattern {
   TimedTemplateId timed = -1;
   std::vector<std::int64_t> ended;                ///< by task
   std::array<std::int64_t, kPatternLanes> free{};  ///< by lane: end of its last task
-  bool closed = false;  ///< after the start it waited for nobody outside but the host
+  bool closed = false;  ///< after the start it waited for nothing outside except the host
 };
 
 class Patterns {

@@ -26,8 +26,8 @@ struct InstanceRecord {
   bool has_pattern() const { return pattern < kDelayed; }
 };
 
-/// Times of all roles, laid out so that roles' times of one moment lie together. Picoseconds from the start of the step; -1: not
-/// known.
+/// Times of all roles, in ps from the start of the step; -1: not known. Times that different roles need at once lie together in
+/// memory.
 struct Times {
   template <class T>
   using Many = std::vector<T, LargePages<T>>;
@@ -36,7 +36,7 @@ struct Times {
   Many<std::int64_t> issued;  ///< issue times at the same indices; only if the host computes itself
 };
 
-/// From the task at `position` of a role on, the host issues a lane's tasks `ps` later than if it never waited.
+/// From the task at `position` of a role on, the host issues a lane's tasks `ps` later than without waiting.
 struct HostLate {
   std::uint32_t position;
   std::int64_t ps;  ///< delay by the host's waits

@@ -9,7 +9,7 @@
 
 namespace tandem::sim {
 
-/// A task of a role, and the run that begins with it. One time is kept for a whole run.
+/// A task of a role, and the run that begins with it. A run has one stored time.
 struct RunTask {
   std::int64_t duration = 0;    ///< ps; meaningful when exchange < 0
   std::int64_t after = 0;       ///< ps from the end of its run's first task to its own end

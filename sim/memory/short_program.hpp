@@ -9,8 +9,8 @@
 
 namespace tandem::sim {
 
-/// Instances from `begin` to `end` that repeat: each does what the one `period` before it does, for the next micro-batches. It
-/// touches tensors alike, but these may lie elsewhere in the arena.
+/// Repeating instances from `begin` to `end`: each does the same as the instance `period` before it, for later micro-batches. Its
+/// tensors have the same sizes, but may lie elsewhere in the arena.
 struct Repetition {
   std::size_t begin = 0, end = 0, period = 0;
 };
@@ -37,7 +37,7 @@ class ShortProgram {
   const std::vector<Allocation>& allocations() const { return whole() ? program_->memory.allocations : allocations_; }
   const PassingTensors& passing() const { return program_->memory.passing; }
 
-  /// An allocation that lives across the cut, and its offset behind it.
+  /// An allocation that is alive across the cut, and its offset after the cut.
   struct Moved {
     std::size_t allocation = 0;
     std::int64_t offset = 0;

@@ -9,7 +9,7 @@
 namespace tandem::sim {
 
 /// Bytes of cuBLAS's workspaces, of the forward and the backward thread: the device's default, or at least 32 MiB each in
-/// deterministic training, for which PyTorch wants CUBLAS_WORKSPACE_CONFIG=:4096:8. 0 on a device without cuBLAS.
+/// deterministic training, for which PyTorch requires CUBLAS_WORKSPACE_CONFIG=:4096:8. 0 on a device without cuBLAS.
 Bytes library_memory(const Plan& plan, const Device& device);
 
 /// Scratch memory that stack `tandem`'s kernels for recurrences take on a CUDA device: of the program's task that needs most, as the

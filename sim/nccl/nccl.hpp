@@ -12,7 +12,7 @@
 
 namespace tandem::sim {
 
-/// The GPU generations that NCCL's tuning model tells apart, and those of RCCL (`rccl`): MI200, MI300 and later.
+/// The GPU generations that NCCL's tuning model distinguishes, and RCCL's (`rccl`): MI200, MI300 and later.
 enum class NcclArchitecture : std::uint8_t { volta, ampere, hopper, blackwell, cdna2, cdna3 };
 std::optional<NcclArchitecture> nccl_architecture(std::string_view name);
 
@@ -44,7 +44,7 @@ struct NcclTask {
   bool network_reduces = false;       ///< the network's switches reduce (SHARP), and NCCL is set to use that
   HostProcessor processor = HostProcessor::other;  ///< the hosts': it posts to the network and bounds LL between nodes
   double network_latency_s = 0;       ///< latency of a step between nodes, beside NCCL's own
-  std::optional<double> reported_latency_s;  ///< that latency as the network's plugin reports it to NCCL; nothing: the same
+  std::optional<double> reported_latency_s;  ///< the latency that the network's plugin reports to NCCL; nothing: the same
   bool only_simple = false;           ///< NCCL is set to use no other protocol
   bool only_ring = false;             ///< NCCL is set to use no other algorithm
   bool no_nvls = false;               ///< NCCL is set not to reduce in the switches of nodes

@@ -98,7 +98,7 @@ class FairShare {
   std::vector<std::uint32_t> on_;                      ///< bundles by link
 };
 
-/// Time of two chains that run at once, each segment by segment, if nobody else uses the links. `uses`: table of Segment::uses.
+/// Time of two chains that run at once, each segment by segment, alone on the links. `uses`: table of Segment::uses.
 template <class Links>
 Duration time_alone(const std::array<std::vector<Segment>, 2>& chains, const std::vector<std::vector<LinkUse>>& uses,
                     const Links& links) {

@@ -12,7 +12,7 @@
 
 namespace tandem::sim {
 
-/// A fluid network without latency: it tells when the last byte of a transfer has left.
+/// A fluid network without latency: gives the time at which the last byte of a transfer has left.
 class Network {
  public:
   /// `uses`: the sets of links that segments name. `transfers`: how many there may be. `queue` must outlive the

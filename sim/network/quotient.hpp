@@ -22,7 +22,7 @@ struct Exchange {
   std::uint32_t transfer_class = 0;
   std::array<std::vector<Segment>, 2> chains;  ///< Segment::uses indexes Quotient::uses
   Duration tail;              ///< time after the last byte: latencies and overhead
-  Duration alone;             ///< time with nobody else on its links, tail included
+  Duration alone;             ///< time alone on its links, tail included
   std::uint32_t parties = 1;  ///< number of ends of roles that must arrive
   bool contends = false;      ///< another exchange may use its links at the same time
 };
@@ -34,7 +34,7 @@ struct Slot {
   auto operator<=>(const Slot&) const = default;
 };
 
-/// Slots of a role. Roles of a stage that differ only in whom they meet share a table.
+/// Slots of a role. Roles of a stage that differ only in their partners share a table.
 struct RoleSlots {
   std::uint32_t table = 0;
   std::vector<std::uint32_t> exchanges;  ///< by Slot::exchange: index into Quotient::exchanges

@@ -22,7 +22,7 @@ struct ExchangedRows {
 
 class Replay {
  public:
-  /// `routing` outlives the replay.
+  /// `routing` must outlive the replay.
   Replay(const TaskGraph& graph, const Routing& routing);
 
   const TaskGraph& graph() const { return graph_; }

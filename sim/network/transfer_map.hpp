@@ -16,7 +16,7 @@ Transfer plan_alone(const Setup& setup, const Message& message, std::vector<Rank
 /// Capacities of the topology's links.
 LinkCapacities capacities(const Topology& topology);
 
-/// Throws InfeasibleError if the plan wants a hierarchical algorithm for a group with unequal numbers of ranks on its nodes.
+/// Throws InfeasibleError if the plan sets a hierarchical algorithm for a group with unequal numbers of ranks on its nodes.
 TransferMap make_transfer_map(const Setup& setup, const Communications& communications);
 
 }  // namespace tandem::sim

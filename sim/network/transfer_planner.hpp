@@ -33,7 +33,7 @@ class TransferPlanner {
       : setup_(setup), transfer_(transfer), links_(links), fit_(setup.cost.comm_fit()) {}
 
   TransferPlan make_plan(std::uint32_t id, const Message& message);
-  /// NCCL's slow choice for the message planned last; nothing if it chose the fastest algorithm, or was not asked.
+  /// NCCL's slow choice for the message planned last; nothing if it chose the fastest algorithm, or does not choose here.
   const std::optional<SlowChoice>& slow() const { return slow_; }
 
  private:
@@ -44,7 +44,7 @@ class TransferPlanner {
   /// Whether processors that ranks share also move the bytes: communication and computation there slow each other down.
   bool hosts_carry() const { return setup_.topology.device().synchronous && setup_.topology.ranks_per_device() > 1; }
 
-  /// Adds work on the members' processors that takes `measured` if nothing else runs there, as in the measurement.
+  /// Adds `measured` as work on the members' processors: the time that it takes there if nothing else runs, as when it was measured.
   void carry(TransferPlan& plan, Duration measured);
   std::uint32_t use_cores();
   /// Adds links to the transfer's uses, once for every flow; returns their place.

@@ -16,7 +16,7 @@ class BreakdownTables {
  public:
   BreakdownTables(const SimulatedStep& simulated, const TaskGraph& graph);
 
-  /// Facts of a pattern that every instance with it reads.
+  /// Facts of a pattern, shared by all instances that it simulates.
   struct Way {
     std::uint16_t first;                           ///< first computation
     bool closed;                                   ///< Pattern::closed

@@ -8,7 +8,7 @@
 
 namespace tandem::sim {
 
-/// Counts the tasks of all ranks by their time alone. Nothing if the device has no table of products.
+/// Weighs the tasks of all ranks by the time that each takes alone. Nothing if the device has no table of products.
 std::optional<ProductCoverage> product_coverage(const Setup& setup);
 
 }  // namespace tandem::sim

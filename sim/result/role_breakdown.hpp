@@ -35,7 +35,7 @@ class RoleBreakdown {
   /// Task `w` became ready at `to`. Returns the part of [from, to), inside `window`, in which the host launched. Other roles call
   /// this, maybe while this role asks them.
   std::int64_t launching(std::int64_t from, std::int64_t to, Place w, Window window);
-  /// Likewise from `from` to the role's end.
+  /// Part of the time from `from` to the role's end in which the host launched.
   std::int64_t launching_to_end(std::int64_t from);
 
  private:

@@ -24,7 +24,7 @@ struct SimulateOptions {
   bool every_breakdown = true;  ///< RolePrediction::time_breakdown_s of all roles, not of the critical one alone
   bool fits = false;      ///< fits_memory() returned true for the plan: its allocators are not simulated again
   std::vector<std::string> range_without;  ///< sources whose records the range must not rest on
-  const Routing* routing = nullptr;  ///< rows that experts got in a run, by rank; outlives the call
+  const Routing* routing = nullptr;  ///< rows of experts in a real run, by rank; must outlive the call
   TellProgress progress;  ///< may be empty
   /// Seeds of a jitter that are simulated at the same time, on threads; fewer on fewer cores. Each needs memory for all times.
   int seeds_at_once = 2;

@@ -53,7 +53,7 @@ class PairSet {
   }
   void set(const Pair& p, bool in) { in_[at(p.first, p.second)] = in; }
   bool has(const Pair& p) const { return in_[at(p.first, p.second)]; }
-  /// Of the pairs of dimension `d` of `c` with the others, how many are in.
+  /// Number of pairs of `c`'s dimension `d` with its other dimensions that are in the set.
   int count(const Case& c, std::uint8_t d) const {
     int n = 0;
     for (std::uint8_t other = 0; other < d; ++other) n += in_[at({other, c[other]}, {d, c[d]})];

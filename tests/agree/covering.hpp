@@ -21,7 +21,7 @@ struct Covering {
   std::map<Pair, std::string> impossible;  ///< why no plan has both
 };
 
-/// Of the cases that the tests run.
+/// Seed of the cases that the tests run.
 inline constexpr std::uint64_t kCoveringSeed = 20261120;
 
 /// All pairs of values of different dimensions.

@@ -115,7 +115,7 @@ Feature models() {
                                              "expert_groups": 2, "groups_per_token": 1, "balance_rate": 0.01}}})"}}};
 }
 
-/// Of models with latent attention that compresses queries. The second one's lists have all keys.
+/// Indexers, for models whose latent attention compresses queries. The second indexer chooses all keys.
 Feature indexers() {
   constexpr std::string_view some = R"({"model": {"indexer": {"heads": 3, "head_dim": 6, "topk": 3}},
                                         "training": {"flash_attention": true, "dropout": {"attention": 0}}})",

@@ -84,7 +84,7 @@ inline Plan plan_of(const json& f, const FixtureLayout& l) {
 class FixtureData : public exec::TokenSource {
  public:
   explicit FixtureData(const json& fixture) : f_(fixture) {}
-  /// Of a BERT the last token is the mask, which no text holds.
+  /// Leaves out BERT's last token, the mask, because no text has it.
   std::int64_t vocab_size() const override {
     return f_["model"]["vocab_size"].get<std::int64_t>() - (f_["model"]["family"] == "bert" ? 1 : 0);
   }

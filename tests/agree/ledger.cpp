@@ -96,7 +96,7 @@ std::vector<Rank> share_rows(const Plan& plan, const Mesh& mesh, Rank r) {
   return depends_on_routing(plan) ? mesh.members(Group::expert, r) : std::vector{r};
 }
 
-/// Of `ranks`, and of those that share sequences with them where a window or a list gives context ranks unequal numbers of keys.
+/// `ranks`, and the ranks that share sequences with them if a window or a list gives context ranks unequal numbers of keys.
 std::vector<Rank> share_pairs(const Plan& plan, const Mesh& mesh, const std::vector<Rank>& ranks) {
   const bool all_keys = plan.model.window.size == 0 && plan.model.indexer.heads == 0;
   if (all_keys || plan.parallel.context == 1) return ranks;

@@ -53,7 +53,7 @@ double share_of_way(const json& f, const exec::RunResult& run) {
 double relative(double value, double expected) { return std::abs(value / expected - 1); }
 
 /// The first step's logits, gradients, loss and norm are within Megatron's bound of rounding; the loss stays so over all 20 steps.
-/// Behind the first step AdamW divides each gradient's rounding by the gradient's own size, so single weights and norms drift: all
+/// From the second step on, AdamW divides each gradient's rounding by the gradient's own size, so single weights and norms drift: all
 /// weights together end within a fifth of the way that training moved them (0.153 of it is the most that was seen). Where experts have a capacity, a choice that rounding
 /// changes takes another token's place, too, so there only losses are compared.
 void check(const std::string& name, FixtureLayout layout) {

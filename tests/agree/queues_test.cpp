@@ -48,8 +48,8 @@ bool same_bits(const RunResult& a, const RunResult& b) {
   return same_bits(a.weights, b.weights);
 }
 
-/// Of one rank (odd seeds: of each of its streams): it never sleeps, now and then, every other time or for spells, so that some run
-/// far ahead of others.
+/// The delays of one rank (odd seeds: of each of its streams). It sleeps never, now and then, every other time, or for spells, so that
+/// some ranks or streams run far ahead of others.
 exec::Disturbance uneven(std::uint64_t seed, Rank rank) {
   return [=](Stream stream) -> std::function<void()> {
     const auto r = static_cast<std::uint64_t>(rank.value()), s = static_cast<std::uint64_t>(stream);

@@ -129,7 +129,7 @@ class ChunkKeys {
   Room<T> lengths_;
 };
 
-/// What one value head has of a chunk: decays, what it adds to the state, and with the delta rule how that came about.
+/// Results of one value head for a chunk: decays, its addition to the state, and with the delta rule intermediate results.
 template <class T>
 struct HeadChunk {
   Room<T> log_decay, sums;     ///< g and G, per position
@@ -170,7 +170,7 @@ class ChunkScan {
       std::fill(row + i + 1, row + c.count, T{0});
     }
   }
-  /// What the chunk's positions add to the state.
+  /// The addition of the chunk's positions to the state.
   void add(const ChunkPlace& c, std::int64_t head, const T* k, const T* state, HeadChunk<T>& h) const {
     of_.delta() ? replace(c, head, k, state, h) : each_value(c, head, h.amount.data(), h.added.data());
   }

@@ -10,7 +10,7 @@
 
 namespace tandem::program {
 
-/// What Waiting does where stderr is no terminal.
+/// Behaviour of Waiting if stderr is no terminal.
 enum class Elsewhere { silent, lines };
 
 /// After two seconds, shows every half second on a terminal what is being done and for how long. Elsewhere it is silent, or logs a line

@@ -19,7 +19,7 @@ struct TrainReport {
   };
   std::vector<exec::StepResult> steps;
   std::vector<exec::EvaluationResult> evaluations;
-  /// Of the steps of the last batch size, without the first step if possible; nullopt without steps, as are the rates.
+  /// Median over steps of the last batch size, without the first step if possible. Like the rates, nullopt without steps.
   std::optional<double> median_step_time_s;
   std::optional<double> tokens_per_s;             ///< tokens of that batch per median step time
   std::int64_t flops = 0;                         ///< in matrix products

@@ -7,8 +7,8 @@
 
 namespace tandem::program {
 
-/// The one of the two fields that the plan leaves out, and how it follows: "cluster.devices 256 / (tensor 8 x pipeline 4 x context 1) = 8".
-/// Both are empty where the plan gives both.
+/// parallel.data or cluster.devices, if the plan leaves it out, and its derivation: "cluster.devices 256 / (tensor 8 x pipeline 4 x
+/// context 1) = 8". Both texts are empty if the plan gives both fields.
 struct DerivedRanks {
   std::string field, from;
 };

@@ -16,7 +16,7 @@ enum class RangeKind {
   part,      ///< a part of the step, of which only the sum was ever measured
   exact,     ///< follows from the plan
   itself,    ///< it is the range
-  layout,    ///< of memory: the layout is exact, what a framework adds is not in it
+  layout,    ///< of memory: the layout is exact, without additions of a framework
 };
 
 struct Row {

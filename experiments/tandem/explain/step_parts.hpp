@@ -17,7 +17,7 @@ struct StepPart {
 /// The parts of `time_breakdown_s` with computation split by kernel, longest first; empty ones are left out. They add up to the step.
 std::vector<StepPart> step_parts(const Prediction& prediction);
 
-/// A line for each part, in picoseconds' digits, and their sum.
+/// A line for each part, exact to a picosecond, and their sum.
 std::string to_text(const std::vector<StepPart>& parts);
 
 }  // namespace tandem::program

@@ -16,7 +16,7 @@
 
 namespace tandem::search {
 
-/// What all candidates of a group have in common.
+/// Facts that all candidates of a group have in common.
 struct GroupView {
   Outcome outcome = Outcome::bounded;      ///< of all members; `bounded`: still open
   std::int64_t floor_ps = 0;      ///< lower bound on the step time, if open
@@ -81,9 +81,9 @@ class Judge {
   const Topology& topology() const { return *topology_; }
   /// Why the range of a candidate's step time is wider than for plans like the measured ones; else empty.
   std::string why_wider(CandidateId id) const;
-  /// What a step that the host limits has to say, as `simulate` does; or empty.
+  /// The note of `simulate` about a step that the host limits; empty if it does not.
   std::string host_note(const Simulated& s) const;
-  /// What would shorten such a step.
+  /// Advice to shorten such a step.
   std::string fewer_launches(CandidateId id) const;
   const Space& space() const { return space_; }
   std::int64_t room() const { return room_; }  ///< memory limit of a rank in bytes; kAnyRoom: no limit

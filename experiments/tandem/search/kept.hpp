@@ -24,8 +24,8 @@ class Keeper {
   /// The searches must outlive it. With an empty path nothing is stored.
   Keeper(std::string path, Shard shard, std::vector<Search*> searches);
 
-  /// Loads the file; returns false if there is none. Throws ConfigError if it is not of this program, these questions and this
-  /// shard.
+  /// Loads the file; returns false if there is none. Throws ConfigError if another version of the program, other questions or
+  /// another shard wrote it.
   bool resume();
   /// Writes the file at the first simulated candidate, and if some time has passed since the last write.
   void learned();

@@ -63,7 +63,7 @@ struct FrontSearch {
 };
 FrontSearch explore_front(Search& search);
 
-/// The front over several spaces, each of which was searched.
+/// The Pareto front over several searched spaces.
 ParetoFront pareto_front(const std::vector<Search*>& searches, std::vector<FrontSearch> searched, std::vector<Rates> rates);
 
 }  // namespace tandem::search

@@ -15,20 +15,20 @@ std::string to_text(const Search& search, const Answer& answer, const Changes& c
 /// schema_version 1; docs/reference/json-keys.md lists the keys.
 std::string to_json(const Search& search, const Answer& answer, const Changes& changes);
 
-/// The same of a front.
+/// The text about a Pareto front.
 std::string to_text(const std::vector<Search*>& searches, const ParetoFront& front);
 std::string to_json(const std::vector<Search*>& searches, const ParetoFront& front);
-/// What a page about a front shows, as JSON for reports/html/search.js.
+/// Contents of a page about a front, as JSON for reports/html/search.js.
 std::string page_json(const std::vector<Search*>& searches, const ParetoFront& front);
 
-/// What became of the candidates that `where` ("tensor=16,pipeline=1") names: how many under each reason, and one of each with the reason
+/// Outcomes of the candidates that `where` ("tensor=16,pipeline=1") names: their number by outcome, and one example of each with the reason
 /// in words. Throws ConfigError where it names no axis, no value of one, or too many candidates.
 std::string why_text(const Search& search, const Answer& answer, const std::string& where);
 
 /// Where no degrees go into the number of devices: what they need; else empty.
 std::string devices_text(const Search& search, const Answer& answer);
 
-/// Where no layout could run: a line for each reason but memory, with what is wrong with the first candidate that has it.
+/// If no layout can run: a line for each reason except memory, with the problem of the first candidate that has it.
 std::string obstacles_text(const Search& search, const Answer& answer);
 
 }  // namespace tandem::search

@@ -48,10 +48,10 @@ class HostLimited {
   std::map<std::string, Rows> by_remedy_;
 };
 
-/// What there is to say of one row alone.
+/// Remarks about one row.
 nlohmann::ordered_json notes_json(const Judge& judge, const Simulated& s);
 
-/// What was chosen that nobody said, and what was not searched; a line each.
+/// Values that the command chose because none were given, and axes that were not searched; a line each.
 std::string question_text(const Question& question);
 
 /// How far searches had come when they were interrupted.
@@ -61,7 +61,7 @@ std::string interrupted_text(const std::vector<const Search*>& searches);
 std::string counts_text(const Answer& answer);
 nlohmann::ordered_json counts_json(const Answer& answer);
 
-/// An axis' value as it stands in a plan file.
+/// An axis' value as it is written in a plan file.
 nlohmann::ordered_json value_json(const std::string& text);
 /// Values of a candidate's axes, and parallel.data.
 nlohmann::ordered_json at_json(const Space& space, CandidateId id);

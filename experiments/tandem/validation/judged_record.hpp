@@ -12,7 +12,7 @@
 
 namespace tandem::program {
 
-/// What grouping and baselines need to know about a plan.
+/// Facts about a plan for grouping and baselines.
 struct PlanDigest {
   std::string device;    ///< name of the topology's preset
   std::string compute;   ///< compute type of matrix products

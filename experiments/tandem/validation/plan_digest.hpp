@@ -6,7 +6,7 @@
 
 namespace tandem::program {
 
-/// What grouping and baselines need to know about a plan.
+/// Facts about a plan for grouping and baselines.
 PlanDigest digest(const Plan& plan, const Topology& topology);
 
 }  // namespace tandem::program

@@ -107,9 +107,9 @@ class ProgramBuilder {
   }
   /// The next instance's first task waits until `from` has ended, for a receive buffer.
   void credit(Point from) { waits_.push_back({from, EdgeKind::credit}); }
-  /// Likewise, because the schedule demands the order.
+  /// The same wait, because the schedule demands the order.
   void after(Point from) { waits_.push_back({from, EdgeKind::order}); }
-  /// Likewise for all computation added so far.
+  /// The next instance's first task waits for all computation added so far.
   void after_computation();
   /// The next computation added waits until `from` has ended.
   void computation_after(Point from) { computation_waits_.push_back(from); }

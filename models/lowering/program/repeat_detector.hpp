@@ -40,7 +40,7 @@ class RepeatDetector {
   const std::vector<std::int32_t>& now() const { return now_; }
   /// Index of an allocation, either advanced like a point or unchanged.
   void allocation(std::size_t& index);
-  /// Marks the state as never matching.
+  /// Declares that the state never matches.
   void refuse();
   /// Whether the comparison has already failed.
   bool over() const { return refused_ || differs_; }

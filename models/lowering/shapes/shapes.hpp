@@ -192,7 +192,7 @@ struct Shapes : HeadShape {
   /// Rotary embedding of queries and keys, or (`inverse`) its gradient.
   Rotary rotation(bool inverse) const;
   std::int64_t qkv() const { return attention_dims().qkv_width(); }
-  /// Columns of qkv that the matrix product writes. Values that equal keys are copied later.
+  /// Number of columns of qkv that the matrix product writes. Values that equal keys are copied later.
   std::int64_t qkv_made() const { return keys_are_values ? (heads + kv_heads) * head_dim : qkv(); }
   /// Columns of one key head and its value head among `qkv_made()`.
   std::int64_t pair_made() const { return keys_are_values ? head_dim : attention_dims().pair_width(); }

@@ -38,7 +38,7 @@ class GradientReduction {
   void gather_updated_weights();
   /// Gathers a unit's weights (ZeRO 3).
   void gather(std::int32_t unit);
-  /// Called before a gathered unit is used. Copies it to its place if it arrived elsewhere.
+  /// Call before a gathered unit is used. Copies it to its place if it was gathered elsewhere.
   void place(std::int32_t unit);
 
  private:

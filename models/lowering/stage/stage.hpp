@@ -6,7 +6,7 @@
 
 namespace tandem::lowering {
 
-/// `events`: what the stage issues.
+/// Lowers one stage. `events`: the passes and transfers that the stage issues, in order.
 Program lower_stage(const StageContext& context, StageId stage, const std::vector<ScheduleEvent>& events);
 
 }  // namespace tandem::lowering

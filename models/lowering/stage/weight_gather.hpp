@@ -19,7 +19,7 @@ class WeightGather {
   WeightGather(StageMemory& memory, GradientReduction& reduction, std::int64_t ahead)
       : memory_(memory), reduction_(reduction), ahead_(static_cast<std::size_t>(ahead)) {}
 
-  /// Sets the uses of the next pass. Without ZeRO 3 all functions here do nothing.
+  /// Sets which units the next pass uses. Without ZeRO 3 all functions here do nothing.
   void plan(Needs needs) {
     if (!memory_.weights_sharded()) return;
     needs_ = std::move(needs);

@@ -28,7 +28,7 @@ class BlockActivations {
       : b_(b), s_(s), w_(weights), t_(saved) {}
 
   BlockSaved& at() { return t_; }
-  /// From here on reads these vectors of the block from `again` instead of from its weights.
+  /// From now on, tasks read those vector parameters of the block that `again` has from there, instead of from its weights.
   void vectors_from(const RegionValues& again) { w_.again = again; }
 
   /// Input of a sublayer: attention (1), MLP or experts (2), experts beside an MLP (3), their router (4). It is the
@@ -119,10 +119,10 @@ class BlockActivations {
   Value to_experts(const Value& sent, const std::string& name, Value all = {});
   /// The way back: reduce-scatters gathered partial sums to the rank's share, then exchanges rows, into `to`.
   Value to_tokens(const Value& made, const std::string& name, Value to = {});
-  /// Of a rank that gathers all members' tokens: `v` of all members, and its sums over members on the way back, this rank's part.
+  /// For a rank that gathers all members' tokens: gathers `v` of all members; on the way back, sums over members for this rank's part.
   void gather_members(const Value& v, const std::string& name, const Value& all);
   std::uint16_t sum_members(const Value& all, const std::string& name, const Value& to);
-  /// `v` of all members where a rank gathers these, else `v`.
+  /// `v` of all members if a rank gathers their tokens, else `v`.
   Value of_members(const Value& v, const std::string& name);
   /// Rows of choices in dispatch and combine, and their weights.
   Value placed() const { return s_.gathers_tokens() ? t_.moe.placed : t_.moe.slots; }
@@ -155,7 +155,7 @@ class BlockActivations {
   const BlockParams& weights() const { return w_; }
 
  private:
-  /// Places a tensor that is not stored in scratch. From here on it counts as written.
+  /// Places a tensor in scratch if it is not stored. From now on it counts as written.
   Value start(Kept& t, std::int64_t elements);
   Value start(Kept& t, std::int64_t elements, DType dtype);
   /// Input of an activation: written by `product`, or stored from the forward pass. If it

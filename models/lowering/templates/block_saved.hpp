@@ -17,7 +17,7 @@ struct Kept : Value {
   bool kept() const { return elements > 0; }
 };
 
-/// What a layer of experts keeps.
+/// Tensors that a layer of experts keeps for its backward pass.
 struct MoeSaved {
   Kept probs, weights, slots, counts, logits, dispatched, fc1, activated, returned;
   Kept arrived;   ///< number of rows for each of this rank's experts from each rank, if the numbers differ
@@ -29,30 +29,30 @@ struct MoeSaved {
   Kept load;      ///< how often all tensor ranks chose each expert, if each has rows of its own and there is an auxiliary loss
 };
 
-/// What a decoder's attention to the encoder's output keeps; `x` is the residual stream that its result is added to.
+/// Tensors that a decoder's attention to the encoder's output keeps. `x`: the residual stream to which its result is added.
 struct CrossSaved {
   Kept x, norm_stats, n, q, kv, scores, probs, dropped, stats, context;
 };
 
-/// What latent attention keeps of compressed queries, keys and values. `turned`: the heads' common part of keys, after rotary
+/// Compressed queries, keys and values that latent attention keeps. `turned`: the heads' common part of keys, after rotary
 /// embedding.
 struct LatentSaved {
   Kept q_down, q_stats, q, kv_down, kv_stats, kv, turned;
 };
 
-/// What an indexer keeps. `q` and `k` are after rotary embedding, `q_down` and `k_down` before their norms. `w`: weights of the
+/// Tensors that an indexer keeps. `q`, `k`: after rotary embedding; `q_down`, `k_down`: before their norms; `w`: weights of the
 /// heads. `chosen`: chosen keys. An indexer that chooses blocks of keys has no `w`; `stats` are its scores' statistics.
 struct IndexSaved {
   Kept q_down, q_stats, q, k_down, k_stats, k, w, chosen, stats;
 };
 
-/// What a recurrence keeps: outputs of its first product, the convolution and the recurrence itself; statistics of the norm after
+/// Tensors that a recurrence keeps: outputs of first product, convolution and recurrence itself; statistics of the norm after
 /// it.
 struct RecurrenceSaved {
   Kept in, mixed, out, stats;
 };
 
-/// Of adapters: what A of each gives.
+/// Outputs A x of the adapters.
 struct AdaptersSaved {
   Kept qkv, proj, fc1, fc2;
 };
@@ -88,7 +88,7 @@ struct BlockSaved {
   }
 
  private:
-  /// For the input's gradient alone.
+  /// Keeps a tensor only for the input's gradient.
   Kept keep(bool kept, std::int64_t elements) { return keep(kept, elements, s_.dtypes.compute); }
   Kept keep(bool kept, std::int64_t elements, DType dtype) {
     return kept && has_saved_ ? Kept{at_.add(dtype, elements), written_} : Kept{};
@@ -124,7 +124,7 @@ struct BlockSaved {
     if (kept) hold(s_.product, elements);
     return keep_inputs(kept, elements);
   }
-  /// For the weights' gradients where those compute something of it again.
+  /// Keeps a tensor for the weights' gradients if these recompute something from it.
   Kept keep_for(bool weights, bool kept, std::int64_t elements) { return keep_for(weights, kept, elements, s_.dtypes.compute); }
   Kept keep_for(bool weights, bool kept, std::int64_t elements, DType dtype) {
     if (!weights) return keep(kept, elements, dtype);
@@ -165,9 +165,9 @@ struct BlockSaved {
     attention_out_stats = keep(s_.sandwich, 2 * s_.rows, s_.numerics.statistics);
   }
 
-  /// Megatron-Core's mixer keeps what the first product gave and what the recurrence gives, and makes the convolution again where one
+  /// Megatron-Core's mixer keeps the outputs of first product and recurrence. It recomputes the convolution if one
   /// function has all of it (state-spaces/mamba: mamba_ssm/ops/triton/ssd_combined.py, MambaSplitConv1dScanCombinedFn). The delta rule
-  /// keeps queries, keys and values, and of every chunk the inverse of its keys' scores, besides numbers in fp32
+  /// keeps queries, keys and values, for every chunk the inverse of its keys' scores, and numbers in fp32
   /// (fla-org/flash-linear-attention: fla/ops/gated_delta_rule/chunk.py, ChunkGatedDeltaRuleFunction).
   void save_recurrence() {
     const RecurrenceDims d = s_.recurrence_dims();
@@ -295,9 +295,9 @@ struct BlockSaved {
     save_sum();
   }
 
-  /// Eager PyTorch's selective checkpoint keeps every product that it does not repeat, the last one's, too, which nobody reads, but
-  /// not the keys, whose product is a second one and is kept here with those of queries and values
-  /// (torch/utils/checkpoint.py, _CachingTorchDispatchMode); a compiler keeps what is read.
+  /// Eager PyTorch's selective checkpoint keeps every product that it does not repeat, even the last one, which no task reads. It
+  /// repeats the product of keys, which is kept here because one product computes queries, keys and values.
+  /// A compiler keeps only tensors that are read. (torch/utils/checkpoint.py, _CachingTorchDispatchMode)
   void save_last_product() {
     const std::int64_t keys = s_.tokens * s_.kv_heads * s_.head_dim, last = s_.rows * s_.hidden;
     if (s_.keep.by_products && s_.gated && s_.fusion.gate_apart && last > keys) hold(s_.dtypes.compute, last - keys);
@@ -359,7 +359,7 @@ struct BlockSaved {
     moe.shared_stats = keep(true, 2 * s_.rows, s_.numerics.statistics);
   }
 
-  /// What a norm after the addition reads.
+  /// The input of a norm after the addition.
   void save_sum() {
     sum2 = keep(s_.placement != NormPlacement::pre, s_.rows * s_.hidden);
     mlp_out = keep(s_.sandwich, s_.rows * s_.hidden);

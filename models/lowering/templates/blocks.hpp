@@ -39,7 +39,7 @@ namespace tandem::lowering {
 
 /// A block of the kind of `s`. With a decoder's sizes it is named "decoder_forward"; its backward pass is "decoder_backward".
 Template block_forward(const Shapes& s);
-/// Computes again what the backward pass of a block reads: block_forward without its last tasks, which write only its output.
+/// Recomputes the tensors that a block's backward pass reads: block_forward without its last tasks, which write only its output.
 Template block_recompute(const Shapes& s);
 
 enum class BackwardPart : std::uint8_t { whole, input, weights };

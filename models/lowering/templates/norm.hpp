@@ -31,7 +31,7 @@ struct NormGradient {
   const Value* residual = nullptr;
 };
 
-/// Appends dx = norm'(dy) (+ residual). The norm's parameters are frozen.
+/// Appends dx = norm'(dy) (+ residual), for a norm with frozen parameters.
 inline void norm_backward(TemplateBuilder& b, const Shapes& s, const std::string& name, const NormGradient& n, const Value& dx) {
   std::vector<Value> in{n.dy, n.x, n.stats, n.gamma};
   if (n.residual) in.push_back(*n.residual);

@@ -56,7 +56,7 @@ class TemplateBuilder {
   /// Removes the last tasks while they write only scratch and the slot of `unread`.
   void end_without(const Value& unread);
 
-  /// Removes all tasks that write only scratch that no task left reads, and the slot of `unread`.
+  /// Removes all tasks that write only `unread`'s slot and scratch that no remaining task reads.
   void drop_unread(const Value& unread);
 
   Template finish();

@@ -226,7 +226,7 @@ struct Layout {
   void add_q(const Values& operand, Values& sum) const {
     each_q([&](std::int64_t from, std::int64_t to, int) { add(operand, from, sum, to, a.dim); });
   }
-  /// Of a packed gradient whose k and v parts nobody has written.
+  /// Adds only the q parts of a packed gradient, because its k and v parts are not written.
   void add_q_of_qkv(const Values& operand, Values& sum) const {
     each_qkv([&](std::int64_t from, std::int64_t to, int part) {
       if (part == 0) add(operand, from, sum, to, a.dim);

@@ -20,7 +20,7 @@ double value(const Terms& terms) { return ExactSum::value(words(terms).data()); 
 
 constexpr double kTiny = std::numeric_limits<double>::denorm_min(), kHuge = std::numeric_limits<double>::max();
 
-// Of every size that doubles have, and of both signs.
+// Random terms of both signs, with exponents over the whole range of doubles.
 Terms random_terms(std::size_t n, unsigned seed, int lowest, int highest) {
   std::mt19937_64 generator(seed);
   Terms terms;

@@ -63,7 +63,7 @@ TEST_CASE("every distance has the bucket of T5's authors") {
 }
 
 TEST_CASE("the bidirectional buckets of distances 8 to 128 are the published ones") {
-  // Of 32 buckets 16 each way: 0-7 exact, then 8-11, 12-15, 16-22, 23-31, 32-45, 46-63, 64-90 and all beyond.
+  // 32 buckets are 16 for each direction: distances 0-7 exactly, then 8-11, 12-15, 16-22, 23-31, 32-45, 46-63, 64-90, and larger.
   const std::vector<std::pair<int, int>> first{{8, 8}, {11, 8}, {12, 9}, {15, 9}, {16, 10}, {22, 10}, {23, 11}, {31, 11}, {32, 12},
                                                {45, 12}, {46, 13}, {63, 13}, {64, 14}, {90, 14}, {91, 15}, {128, 15}, {200, 15}};
   WholeAttention a = setting(false, 201, 201);

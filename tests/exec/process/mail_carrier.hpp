@@ -8,7 +8,7 @@
 
 namespace tandem::exec::tests {
 
-/// What the processes share: a way from each to each.
+/// State shared by the processes: a mailbox from each to each.
 using Ways = std::vector<std::vector<std::unique_ptr<LocalMail>>>;
 
 inline std::shared_ptr<Ways> make_ways(int processes) {

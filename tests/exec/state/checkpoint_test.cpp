@@ -39,7 +39,7 @@ namespace {
 /// A file that is gone when the test ends.
 class CheckpointFile {
  public:
-  /// Of this process: tests run at once.
+  /// The file's name has the process id, because tests run in parallel.
   explicit CheckpointFile(const std::string& name) : path_("exec_checkpoint_test_" + name + std::to_string(getpid()) + ".safetensors") {}
   ~CheckpointFile() { std::remove(path_.c_str()); }
   const std::string& path() const { return path_; }

@@ -30,7 +30,7 @@ TEST_CASE("Experts lie on their ranks, each cut over the tensor ranks by itself"
 }
 
 TEST_CASE("Experts cut over two of four tensor ranks lie on their ranks, and every part counts once") {
-  // Of four ranks 0 and 1 have the first two experts, 2 and 3 the others, a half of the rows each; the bias is whole on both.
+  // Ranks 0 and 1 have the first two experts, ranks 2 and 3 the others. Each has half of the rows and the whole bias.
   Lay lay{4, 1, 1, 2};
   lay.expert_tensor = 2;
   Param p = cut("experts", 16, 3, 0, 2), bias = cut("bias", 8, 1, -1, 2);

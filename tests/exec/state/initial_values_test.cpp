@@ -79,7 +79,7 @@ TEST_CASE("A recurrence starts with decays and steps within their ranges, at the
     CHECK(most < high);
     return std::pair(least, most);
   };
-  // Of 2,000 uniform numbers the extremes are beyond the outer hundredth but once in 5e8.
+  // The extremes of 2,000 uniform numbers are in the outer hundredths, except once in 5e8 draws.
   const auto [slow, fast] = within(Param::Init::log_uniform, 0, 16, [](double v) { return std::exp(v); });
   CHECK((slow < 0.16 && fast > 15.84));
   const auto softplus = [](double v) { return std::log1p(std::exp(v)); };

@@ -169,7 +169,7 @@ TEST_CASE("state lies at the same place in every graph of a plan") {
 }
 
 TEST_CASE("an evaluation keeps nothing of a block behind it") {
-  // Beside the whole batch's inputs, activations are those of one block, however many there are.
+  // Activations are the whole batch's inputs and those of one block, whatever the number of blocks.
   const auto kept = [](const TaskGraph& graph) {
     const MemoryPlan& m = graph.programs[0].memory;
     std::int64_t bytes = m.live_at_peak[static_cast<std::size_t>(MemoryKind::activations)].count();

@@ -189,7 +189,7 @@ TEST_CASE("PyTorch since 2.9 has RMSNorm in one kernel, its gradients in two, an
   }
   for (const char* block : {"block_forward", "block_backward"}) CHECK(read(set, false, block) == read("eager", false, block));
 
-  // Of 12 rows of 24 in bf16 with a number in fp32 each: what is read and written once.
+  // Bytes read and written once, for 12 rows of 24 bf16 numbers, each row with one number in fp32.
   const TaskGraph graph = graph_of(set, true, "bf16");
   const auto bytes = [&](std::string_view block, std::string_view name) {
     for (const Task& t : last_of(graph, block).tasks)

@@ -58,7 +58,7 @@ std::int64_t parameters(const json& model) {
   return count_parameters(plan.model, plan.padded_vocab_size()).total;
 }
 
-/// Of a plan that makes these modules' results again.
+/// Bytes of the arena if the plan recomputes these modules.
 Bytes arena(json plan, const std::vector<std::string>& modules) {
   if (!modules.empty()) plan["training"].update({{"recompute", "selective"}, {"recompute_modules", modules}});
   return graph_of(plan).programs.front().memory.arena_bytes;

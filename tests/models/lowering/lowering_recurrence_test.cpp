@@ -65,7 +65,7 @@ std::int64_t stored(const TaskGraph& graph) {
   return n;
 }
 
-/// Of a step, as a report of FLOPs has them.
+/// FLOPs of a step, as reports count them.
 std::int64_t flops(const TaskGraph& graph) {
   const ExpertRows rows = expert_rows(graph);
   std::int64_t sum = 0;

@@ -54,7 +54,7 @@ MemoryCase small(std::int64_t tensor, bool sequence_parallel, bool flash, double
   return c;
 }
 
-/// Of the one micro-batch on the one stage, asked of the memory plan.
+/// Bytes that the only micro-batch keeps on the only stage, according to the memory plan.
 Kept planned(const MemoryCase& c) {
   const TaskGraph graph = lower(c.plan());
   const StageOf stage(graph, 0);

@@ -12,7 +12,7 @@ using namespace tandem::tests;
 
 namespace {
 
-// Beside activations of 2 bytes, statistics of 4 heads in fp32 count as 8.
+// In units of activations of 2 bytes, the fp32 statistics of 4 heads count as 8.
 constexpr std::int64_t kHidden = 64, kFfn = 192, kSeq = 32, kBatch = 4;
 
 struct Llama {

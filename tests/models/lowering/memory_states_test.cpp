@@ -60,7 +60,7 @@ Bytes3 persistent(const TaskGraph& graph) {
           persistent(stage, MemoryKind::optimizer)};
 }
 
-/// Of `n` elements over `shards` ranks.
+/// Published bytes of weights, gradients and states for `n` elements over `shards` ranks.
 Bytes3 published(int zero, std::int64_t n, std::int64_t shards) {
   const std::int64_t own = n / shards;
   return {aligned(2 * (zero == 3 ? own : n)), aligned(4 * (zero >= 2 ? own : n)), 3 * aligned(4 * (zero >= 1 ? own : n))};

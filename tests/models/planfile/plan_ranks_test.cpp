@@ -70,7 +70,7 @@ TEST_CASE("devices that a plan leaves out are the product of its degrees") {
 }
 
 TEST_CASE("derived data ranks obey the other rules of a plan") {
-  // Of 8 ranks 8 share the batch, so that a batch of 4 sequences does not divide.
+  // All 8 ranks are data-parallel, so a batch of 4 sequences does not divide.
   const Problem p = only_problem<InfeasibleError>(bent("\"global_batch_size\": 16", "\"global_batch_size\": 4", bent(kDegrees + ",", "")));
   CHECK(p.field == "training.global_batch_size");
   CHECK(p.reason.find("micro_batch_size x data = 2 x 8 = 16") != std::string::npos);

@@ -124,7 +124,7 @@ TEST_CASE("DualPipeV does the passes of its published figure, in pairs where tha
 }
 
 TEST_CASE("DualPipeV's bubble is the published (PP/2-1)(F&B + B - 3W), whatever a pair hides") {
-  // Of devices whose weights take no longer than their other passes none idles more, and the last one so long.
+  // If weight passes take no longer than the others, no device idles longer than this, and the last one idles exactly this long.
   for (const Passes& t : {Passes{1, 1, 1, 3}, Passes{2, 2, 1, 5}, Passes{4, 4, 4, 10}, Passes{4, 4, 2, 7}})
     for (std::int64_t p = 2; p <= 8; ++p)
       for (const std::int64_t m : {2 * p, 2 * p + 1, 3 * p, 5 * p}) {

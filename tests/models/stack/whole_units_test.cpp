@@ -75,7 +75,7 @@ TEST_CASE("a stack's list of conditions says yes wherever an entry's hold, and a
 }
 
 TEST_CASE("pipelines of PyTorch's FSDP and of Megatron-Core gather weights once and reduce gradients once a step") {
-  // Of one micro-batch ZeRO 2 does just that: a gather of the weights and a reduction of their gradients.
+  // With one micro-batch ZeRO 2 does just that: one gather of the weights and one reduction of their gradients.
   const Bytes once = sent(piped("tandem", 2, 1));
   CHECK(once.count() > 0);
   for (const int micro_batches : {1, 2, 4})

@@ -147,7 +147,7 @@ TEST_CASE("attention in a window costs what its tiles of queries meet, never mor
   }
   d.window = 128;
   const double pairs = 128.0 * 129 / 2 + (8192.0 - 128) * 128;
-  // Behind the first 128 positions 128 queries meet 128 keys more than their last one sees.
+  // From position 128 on, a tile of 128 queries computes 128 keys more than its last query sees.
   CHECK(backward_seconds(d, law, false, 132) == Approx(all * (pairs + 128 * (8192.0 - 128)) / (8192.0 * 8193 / 2)));
 }
 
@@ -178,7 +178,7 @@ TEST_CASE("an indexer of blocks costs its pairs as fast as attention, and learns
   AttentionDims chosen = d;
   chosen.window = 2048;
   chosen.block = 128;
-  // Of five products of attention's gradients one, and three with 4 heads in place of 64, over the chosen pairs.
+  // One of the five products of attention's gradients, and three with 4 heads in place of 64, over the chosen pairs.
   const double share = static_cast<double>(index.over_chosen(1)) / static_cast<double>(index.over_pairs(1));
   const double all = seconds(FlashAttentionBackward{d, 0, false});
   CHECK(seconds(IndexBlocksBackward{chosen, 4, 128}) == Approx(all * share * (64 + 3 * 4) / (5 * 64)));

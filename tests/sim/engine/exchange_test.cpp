@@ -75,11 +75,11 @@ class Loop {
 
   static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
   std::int64_t warm(std::int64_t r) const { return std::min(total_, 2 * (p_ - r - 1) + (v_ - 1) * p_); }
-  /// Behind the first.
+  /// Number of exchanges after the first one.
   std::int64_t exchanges(std::int64_t r) const { return total_ + warm(r); }
   std::int64_t chunk(std::int64_t k) const { return k / p_ % v_; }  ///< of pass k; backward passes count from the last
 
-  /// Of the passes between exchanges e and e + 1.
+  /// Time of the passes between exchanges e and e + 1.
   std::int64_t work(std::int64_t r, std::int64_t e) const {
     const auto layers = [&](std::int64_t c) { return layers_[at(c * p_ + r)]; };
     return (e < total_ ? kForward * layers(chunk(e)) : 0) + (e >= warm(r) ? kBackward * layers(v_ - 1 - chunk(e - warm(r))) : 0);

@@ -36,7 +36,7 @@ class FakeCost : public CostModel {
   std::vector<std::string> notes() const override { return {}; }
 };
 
-/// What a fake machine is made of.
+/// Numbers that define a fake machine.
 struct Shape {
   ScaleUp scale_up = ScaleUp::crossbar;
   std::int64_t devices = 1, per_node = 0;  ///< per_node 0: one node

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::int64_t kStages = 2, kHidden = 4;
 
-/// Of a layer attention takes `pass` each way, and the weight gradient of queries, keys and values as long; each exchange of experts' rows
-/// takes `exchange`; all else is free.
+/// A layer's attention takes `pass` in each direction, and the weight gradient of queries, keys and values takes as long. Each exchange
+/// of experts' rows takes `exchange`. All else takes no time.
 class PairCost : public FakeCost {
  public:
   PairCost(std::int64_t pass, std::int64_t exchange)

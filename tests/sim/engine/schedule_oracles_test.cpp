@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::int64_t kLayers = 16;
 
-/// Of a block one operation of each pass takes time; embedding, head, reductions and update are free.
+/// One operation of each pass of a block takes time; embedding, head, reductions and update take none.
 class PassCost : public FakeCost {
  public:
   PassCost(const PipelinePlan& plan, const Ticks& block) : rows_(plan.qkv()), block_(block) {}

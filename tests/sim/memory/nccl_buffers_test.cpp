@@ -14,7 +14,7 @@ namespace {
 // Buffers of one connection: LL 512 KiB, LL128 4,800 KiB, Simple 4 MiB.
 constexpr std::int64_t kAll = 524'288 + 4'915'200 + 4'194'304, kNoLl = kAll - 524'288;
 
-/// Of the first rank of a plan on DGX A100, beside the context and the workspaces.
+/// Bytes of the communicators of a plan's first rank on DGX A100: its runtime memory less context and workspaces.
 std::int64_t communicators(const SmallPlan& small, const std::string& stack = "tandem") {
   Plan plan = small.plan();
   tests::set_stack(plan, stack);

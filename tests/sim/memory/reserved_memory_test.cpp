@@ -59,7 +59,7 @@ TaskGraph two_each_way(std::int64_t wide) {
   return graph;
 }
 
-/// So many passes forward that keep 2 MiB each and nothing else, then as many backward, the last one's first.
+/// `passes` forward passes that keep only 2 MiB each, then as many backward passes, in reverse order.
 TaskGraph many_each_way(std::uint32_t passes) {
   TaskGraph graph;
   Template forward, backward;

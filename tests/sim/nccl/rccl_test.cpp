@@ -15,7 +15,7 @@ namespace {
 constexpr auto kCdna3 = NcclArchitecture::cdna3;
 constexpr auto kCdna2 = NcclArchitecture::cdna2;
 
-/// Of MI300X: each device has a link of 64 GB/s to each other on its node and a NIC of 50 GB/s.
+/// A collective on MI300X: each device has a link of 64 GB/s to every other one of its node, and a NIC of 50 GB/s.
 NcclTask mi300x(CollectiveKind kind, std::int64_t nodes, std::int64_t per_node, std::int64_t bytes) {
   NcclTask t;
   t.kind = kind, t.nodes = nodes, t.ranks = nodes * per_node, t.bytes = bytes;

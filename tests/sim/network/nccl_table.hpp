@@ -38,7 +38,7 @@ inline NcclTask task(CollectiveKind kind, std::int64_t ranks, std::int64_t nodes
   return t;
 }
 
-/// Of eight H100 to a node.
+/// A collective on nodes of eight H100.
 inline NcclTask hopper_task(CollectiveKind kind, std::int64_t ranks, std::int64_t nodes, std::int64_t bytes) {
   return task(kind, ranks, nodes, bytes, {371e9, 50e9}, NcclArchitecture::hopper);
 }
@@ -132,7 +132,7 @@ class Table {
   void offer(NcclAlgorithm algorithm, int p, double bandwidth, double latency) {
     times_.push_back({algorithm, static_cast<NcclProtocol>(p), latency + bytes_ / (1000 * bandwidth)});
   }
-  /// Of a graph that takes this long for what a ring sends.
+  /// Bus bandwidth in GB/s of a graph that takes `seconds` for the bytes that a ring sends.
   double bus(double seconds) const { return bytes_ * nsteps_ / n_ / seconds / 1e9; }
   double inter(double own, int p) const {
     const double network_s = real_ ? t_.network_latency_s : t_.reported_latency_s.value_or(t_.network_latency_s);

@@ -74,8 +74,8 @@ TEST_CASE("a lowered 1F1B takes the closed form with latency up to half a forwar
     const Mesh mesh = make_mesh(plan);
     const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology, cost});
     const std::int64_t pipeline = (m + p - 1) * 30 + 2 * c * ((p - 1) * m / p + (p - 2));
-    // Behind the last backward of the first stage stand only the reductions of the step's end: at least the loss over
-    // all stages, in rounds of c. Take the time at which the first stage's computation of the schedule has ended.
+    // After the first stage's last backward pass come only the reductions of the step's end: at least the loss over
+    // all stages, in rounds of c. Take the time at which the first stage's last computation of the schedule ends.
     std::int64_t end = 0;
     const Reader reader(simulated, 0);
     const Program& first = graph.programs[0];
@@ -132,7 +132,7 @@ Plan sharing_gradients(bool overlap, int zero_stage) {
   return plan;
 }
 
-/// Of every layer's backward pass behind a reduction, whether its first computation waited for that to end.
+/// For every layer's backward pass after a reduction: whether its first computation waited for the reduction's end.
 std::vector<bool> waited_for_reductions(const Plan& plan) {
   const TaskGraph graph = lower(plan);
   graph.check();
@@ -160,7 +160,7 @@ std::vector<bool> waited_for_reductions(const Plan& plan) {
 TEST_CASE("whole gradients that travel in another type are on their way while the next block computes") {
   Plan plan = sharing_gradients(true, GENERATE(0, 1));
   plan.training.dtypes.gradient_reduce = DType::bf16;
-  // Behind the head and behind every layer but the first, in the last micro-batch.
+  // After the head and after every layer except the first, in the last micro-batch.
   CHECK(waited_for_reductions(plan) == std::vector<bool>(4, false));
 }
 
@@ -168,7 +168,7 @@ TEST_CASE("shared gradients are on their way while the next block computes, in e
   const bool overlap = GENERATE(false, true);
   Plan plan = sharing_gradients(overlap, GENERATE(2, 3));
   if (GENERATE(false, true)) plan.training.dtypes.gradient_reduce = DType::bf16;
-  // Behind the head and behind every layer but the first, in each micro-batch.
+  // After the head and after every layer except the first, in each micro-batch.
   CHECK(waited_for_reductions(plan) == std::vector<bool>(3 * 4, !overlap));
 }
 

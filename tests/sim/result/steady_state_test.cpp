@@ -27,7 +27,7 @@ struct Passes {
   std::int64_t sum() const { return forward + backward + weight; }
 };
 
-/// Of a block one operation of each pass takes time, and the update where it is not free.
+/// One operation of each pass of a block takes time, and so does the update if `update` is not 0.
 class PassCost : public FakeCost {
  public:
   PassCost(std::int64_t rows, const Passes& passes, std::int64_t update) : rows_(rows), passes_(passes), update_(update) {}

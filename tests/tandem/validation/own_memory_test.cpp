@@ -77,7 +77,7 @@ TEST_CASE("PyTorch's allocator reserves on one GPU what was predicted, to 10 per
     ++recomputing;
   }
   CHECK(sum / static_cast<double>(records.size()) < 0.02);
-  // Of these one is 9 percent over: its loss' gradients found a place between what its layers compute again.
+  // One of these is 9 percent too high: in the run, gradients of the loss found places between recomputed tensors.
   CHECK(recomputing == 4);
   CHECK(again / recomputing < 0.035);
 }
