@@ -141,7 +141,7 @@ void read_device(FactReader& r, Device& d, const std::string& preset) {
   d.usable_memory = r.has("usable_memory_bytes") ? r.bytes("usable_memory_bytes") : d.memory;
   if (d.usable_memory < kLeastMemory) r.refuse("usable_memory_bytes", "is less than a megabyte", "write for example \"79.25 GiB\"");
   if (d.usable_memory > d.memory)
-    r.refuse("usable_memory_bytes", "is more than memory_bytes", "lower it, or leave it out where processes can have all");
+    r.refuse("usable_memory_bytes", "is more than memory_bytes", "lower it, or leave it out if processes can use all");
   d.memory_bandwidth = r.bandwidth("memory_bytes_per_s");
   d.host_launch = r.duration("host_launch_s");
   if (r.has("runtime_bytes")) d.runtime_memory = r.bytes("runtime_bytes");

@@ -139,7 +139,7 @@ void publish(const std::string& path, const std::string& written, std::int64_t s
     throw ConfigError(Problem{latest_file(path), "", "", "names " + now + ", which this run has not saved: another run saves there",
                               "give each run a folder of its own"});
   if (file_exists(path + "/" + name) && !complete(path + "/" + name))
-    throw ConfigError(Problem{path + "/" + name, "", "", "is in the way of a checkpoint and is none", "move it away"});
+    throw ConfigError(Problem{path + "/" + name, "", "", "has the name of a checkpoint but is none", "move it away"});
   if (const std::error_code why = exchange_folder(path + "/" + written, path + "/" + name)) refuse_writing(path + "/" + name, why.value());
   synchronise_folder(path);
   make_latest(path, name);

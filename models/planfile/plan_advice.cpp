@@ -31,12 +31,11 @@ std::vector<std::string> plan_advice(const Plan& plan) {
   const TrainingSpec& t = plan.training;
   std::vector<std::string> notes;
   if (t.batch_rampup.start > 0)
-    notes.push_back("step time is that of the full batch; ramp-up of " + std::to_string(t.batch_rampup.samples) + " samples before it");
+    notes.push_back("step time is that of the full batch, after a ramp-up of " + std::to_string(t.batch_rampup.samples) + " samples");
   if (t.recompute == Recompute::selective && t.flash_attention && t.recompute_modules == std::vector<std::string>{"core_attention"})
-    notes.push_back("attention is computed twice for little memory: flash attention keeps no scores that recomputing it would free");
+    notes.push_back("recomputing attention saves little memory here, because flash attention keeps no scores");
   if (reduces_beside_chunks(plan.parallel))
-    notes.push_back("reductions beside a chunk's passes (parallel.overlap_grad_reduce) slow one stage after the other, for all wait for each: "
-                    "the step may be shorter without, or where the framework starts them on all stages at once (Megatron-LM's align_grad_reduce)");
+    notes.push_back("reductions beside a chunk's passes (parallel.overlap_grad_reduce) slow one stage after the other, and all stages wait for each: the step may be shorter without overlap, or if the framework starts them on all stages at once (Megatron-LM's align_grad_reduce)");
   if (waits_for_the_norm(plan.parallel))
     notes.push_back("zb-h2 has no zero bubble while stages wait for the global norm: parallel.optimizer_sync post_validated lets steps overlap");
   if (plan.parallel.offload.optimizer)

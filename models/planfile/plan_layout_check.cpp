@@ -173,7 +173,7 @@ void check_sequence(const Plan& p, const Reporter& fail) {
   }
   if (q.sequence_parallel && q.tensor == 1) {
     fail("parallel.sequence_parallel",
-         "shares the sequence among tensor ranks, and parallel.tensor is 1 (Megatron-LM switches it off in silence)",
+         "shares the sequence among tensor ranks, and parallel.tensor is 1 (Megatron-LM silently switches it off)",
          "set it to false, or parallel.tensor to 2 or more");
   } else if (q.sequence_parallel && length % (q.context * q.tensor) != 0) {
     fail("parallel.sequence_parallel",

@@ -31,7 +31,7 @@ void require_precision(const Plan& plan) {
       refuse(plan, t, "not implemented: this runtime computes in fp64, fp32, bf16 and fp16", "set training.precision to bf16, fp16 or fp32");
   for (const NamedType& t : std::span(all).first(5))
     if ((t.type == DType::fp64) != (d.compute == DType::fp64))
-      refuse(plan, t, "not implemented: fp64 beside a narrower type, but for gradient_reduce", "use fp64 for all of training.dtypes or for none");
+      refuse(plan, t, "not implemented: fp64 beside a narrower type, except for gradient_reduce", "use fp64 for all of training.dtypes or for none");
   if (d.master != d.weights && bits(d.master) <= bits(d.weights))
     refuse(plan, {"master", d.master}, "is no wider than training.dtypes.weights " + std::string(name(d.weights)),
            "use " + std::string(name(d.weights)) + ", which is no second copy, or fp32");
@@ -58,7 +58,7 @@ void require_trainable(const Plan& plan) {
   // A training step of the runtime knows the norm before it updates anything.
   if (plan.parallel.optimizer_sync != OptimizerSync::global)
     throw InfeasibleError(Problem{plan.file, "parallel.optimizer_sync", std::string(name(plan.parallel.optimizer_sync)),
-                                  "simulated only: this runtime does not take a step back when the norm says so",
+                                  "simulated only: this runtime does not undo an update after the norm is known",
                                   "set parallel.optimizer_sync to global to train"});
 }
 

@@ -34,7 +34,7 @@ void check_window(const Plan& p, const Reporter& fail) {
     fail("model.window.layers", "is not made of the letters w and f", "use w for a layer with the window and f for one without: \"wf\"");
   if (w.size == 0) return;
   if (m.family == Family::bert || m.family == Family::t5)
-    fail("model.window.size", "only models whose tokens see none behind them have windows", "leave it out, or set model.family to gpt");
+    fail("model.window.size", "only causal models have windows", "leave it out, or set model.family to gpt");
   if (w.layers.find('w') == std::string::npos)
     fail("model.window.layers", "gives no layer the window", "use w for each layer that has it, or model.window.size 0");
 }

@@ -88,7 +88,7 @@ class Restorer {
   }
 
   [[noreturn]] void refuse(const std::string& what) const {
-    throw ConfigError(Problem{file_, "", "", what + " that its plan has not when this version lowers it",
+    throw ConfigError(Problem{file_, "", "", what + " that this version does not lower from its plan",
                               "write the timeline again with this version"});
   }
 

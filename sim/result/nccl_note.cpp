@@ -42,7 +42,7 @@ std::string text_of(const Setup& setup, const Message& message, const SlowChoice
   return "NCCL chooses " + std::string(name(choice.chosen)) + " for " + std::string(name(c.kind)) + " of " +
          bytes_text(bytes_of(c.dtype, c.elements).count()) + " among " + std::to_string(setup.mesh.group_size(c.group)) + " ranks: " +
          time_text(choice.chosen_s) + "; " + std::string(name(choice.other)) + " would take " + time_text(choice.other_s) +
-         " here. Its model of this network differs: up to " + time_text(loss.seconds) + " of a step";
+         " here. NCCL's model of this network differs; this choice costs up to " + time_text(loss.seconds) + " of a step";
 }
 
 }  // namespace

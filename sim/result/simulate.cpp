@@ -95,14 +95,13 @@ void note_tight(Prediction& out, const Plan& plan, const Topology& topology) {
   const auto on_device = [&](Bytes of_rank) { return of_rank.count() * topology.ranks_per_device(); };
   const std::int64_t room = out.device_memory.count();
   if (out.fits && on_device(out.roles[out.heaviest_role].peak_memory_bytes) > room)
-    out.notes.push_back("memory fits only as its allocator gives free segments back: tensors as they are laid out end past the device's memory");
+    out.notes.push_back("memory fits only because the framework's allocator returns free segments: the planned layout of tensors is larger than the device's memory");
   const auto lacks = [&](const RolePrediction& r) { return on_device(r.needed_bytes) > room; };
   const auto holed = [&](const RolePrediction& r) {
     return lacks(r) && on_device(r.live_peak_bytes + r.memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)]) <= room;
   };
   if (!out.fits && std::none_of(out.roles.begin(), out.roles.end(), [&](const RolePrediction& r) { return lacks(r) && !holed(r); }))
-    out.notes.push_back("tensors alive at once would fit, but not as the framework's allocator places them: what is free lies in segments with "
-                        "tensors, in pieces too small (training.expandable_segments avoids it)");
+    out.notes.push_back("live tensors would fit, but not as the framework's allocator places them: free memory lies in segments that hold tensors, in pieces that are too small (training.expandable_segments avoids it)");
 }
 
 /// Notes on the graph's kinds of computation that no table holds.
@@ -225,7 +224,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   question.without = wanted.range_without;
   out.range = step_range(load_error_book(topology.device().calibration), out, question);
   if (question.situation == kHostBound)
-    out.notes.push_back("launches by the host take a tenth of the step or more: the range is that of such steps");
+    out.notes.push_back("launches by the host take a tenth of the step or more: the range comes from errors of such steps");
   fill_lanes(out, plan, setup, simulated, wanted);
   if (perturbation.any())
     out.perturbation = perturbation_cost(perturbation, {setup, options, out.step_time, simulated}, plain,

@@ -42,14 +42,14 @@ std::string to_text(const Fit& fit) {
          aligned("fitted", 10) + aligned("left out", 10) + "\n";
   for (const SourceFit& s : fit.sources) out += source_row(s.set, std::to_string(s.records), s.before, s.after, s.left_out);
   out += source_row("mean of sources", "", fit.before, fit.after, fit.left_out);
-  if (fit.refused > 0) out += std::to_string(fit.refused) + " records, of whatever device, cannot be simulated and took no part\n";
+  if (fit.refused > 0) out += std::to_string(fit.refused) + " records, of any device, cannot be simulated and were not used\n";
   const std::string looked =
       fit.per_source > 0 ? ", on up to " + std::to_string(fit.per_source) + " records of a source" : ", on all records";
-  if (fit.stopped) out += "interrupted: errors are of the records that the search looked at, before: as it began\n";
+  if (fit.stopped) out += "interrupted: errors cover only the records that the search used; before: at its start\n";
   if (fit.records < moved(fit))
     out += std::to_string(fit.records) + (fit.records == 1 ? " record moved " : " records moved ") + std::to_string(moved(fit)) +
            " constants: fewer records than constants do not determine them. Give more records, or take \"fit\" from constants to keep\n";
-  if (fit.kept) out += "nothing better than the constants as they were was found: they stay\n";
+  if (fit.kept) out += "no better constants were found: the old ones stay\n";
   return out + std::to_string(fit.evaluations) + " sets of constants tried" + looked +
          ". felt: change of step times when the constant moves an eighth of its range.\n";
 }

@@ -106,7 +106,7 @@ ExitCode calibrate(const Options& o) {
   o.json ? print_json(to_json(fit)) : print(to_text(fit));
   log(better ? "wrote " + place : "nothing is written");
   if (const std::string table = sim::own_error_table(file.path()); better && !table.empty())
-    log(table + " holds the errors of the constants before: write it anew with tandem validate FILE... --write-errors " + table);
+    log(table + " holds the errors of the old constants: write it anew with tandem validate FILE... --write-errors " + table);
   return fit.stopped ? ExitCode::interrupted : ExitCode::ok;
 }
 

@@ -96,7 +96,7 @@ void require_page_or_nothing(const std::string& path) {
   constexpr std::size_t kMostBefore = std::size_t{1} << 20;  // a page's styles
   permit_replacing(path, path);
   if (InputFile(path).head(kMostBefore).find(kPageMark) == std::string_view::npos)
-    throw ConfigError(Problem{path, "", "", "is there already and is no page of Tandem", "give --out: it names what may be replaced"});
+    throw ConfigError(Problem{path, "", "", "exists and is no page of Tandem", "name it with --out to replace it"});
 }
 
 ExitCode write_report(const Options& o) {

@@ -176,7 +176,7 @@ ExitCode tell_interrupted(const search::Search& search, const Options& o) {
 
 ExitCode tell_nothing_fits(Searches& all, const search::Answer& answer, const Options& o) {
   const search::Search& search = all.first();
-  log("tandem: nothing fits; looking for changes with which something would");
+  log("tandem: nothing fits; searching for changes that make something fit");
   search::Changes changes;
   bool whole = true;
   try {

@@ -162,7 +162,7 @@ exec::RunOptions run_options(const Options& o, const Prepared& in) {
 
 void require_step_exists(const Options& o, std::int64_t steps, std::int64_t done) {
   if (o.timeline_step >= 0 && o.trace.empty() && o.timeline.empty())
-    throw ConfigError(Problem{"", "--timeline-step", std::to_string(o.timeline_step), "no file is asked for that a step is kept in",
+    throw ConfigError(Problem{"", "--timeline-step", std::to_string(o.timeline_step), "no file for the step's times was given",
                               "give --timeline or --trace"});
   if (o.timeline_step < 0 || (done <= o.timeline_step && o.timeline_step < steps)) return;
   throw ConfigError(Problem{"", "--timeline-step", std::to_string(o.timeline_step),

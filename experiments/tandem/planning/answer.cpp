@@ -104,7 +104,7 @@ void warn_of_single_devices(Answer& out) {
   }
   if (clusters.empty()) return;
   const std::vector<std::string> names(clusters.begin(), clusters.end());
-  out.warnings.push_back("the price of " + list_text(names) + " is what single devices cost: nodes with their network may cost more; --price takes yours");
+  out.warnings.push_back("the price of " + list_text(names) + " is that of single devices: nodes with their network may cost more; --price takes yours");
 }
 
 /// What a comparison of devices should know of their calibrations.
@@ -177,7 +177,7 @@ void add_warnings(Answer& out, const Request& request, const Facts& facts) {
     const auto age = (facts.today - price->offer->date).count();
     const FailureChoice& own = request.failures;
     if (price->offer->kind == PriceKind::spot && !own.per_device_day && !own.mtbf_hours && !own.goodput)
-      out.warnings.push_back("a provider takes spot devices back: these failures are those of reserved devices; --failures says yours");
+      out.warnings.push_back("providers reclaim spot devices: the failures here are those of reserved devices; --failures takes yours");
     if (age > kOldDays)
       out.warnings.push_back("the price is " + std::to_string(age) + " days old (" + price->offer->date_text + "): look it up at " +
                              price->offer->source + ", or give --price");

@@ -121,7 +121,7 @@ bool sets(const PlanChoice& choice, const std::string& field) {
 void set_batch(json& plan, const PlanChoice& choice) {
   const bool said = plan.contains("cluster") && plan["cluster"].is_object() && plan["cluster"].contains("devices");
   if (!said && choice.sequences_per_device > 0)
-    throw ConfigError(Problem{choice.plan, "cluster.devices", "", "is left out, and --sequences-per-device counts on it", "give --devices N"});
+    throw ConfigError(Problem{choice.plan, "cluster.devices", "", "is left out, but --sequences-per-device needs it", "give --devices N"});
   if (!said) return;
   if (!plan["cluster"]["devices"].is_number_integer()) return;
   const auto devices = plan["cluster"]["devices"].get<std::int64_t>();

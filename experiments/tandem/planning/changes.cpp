@@ -20,7 +20,7 @@ double positive(const std::string& name, const std::string& text) {
 [[noreturn]] void refuse_name(const std::string& name) {
   std::vector<std::string> names;
   for (const auto& [known, unused] : change_names()) names.push_back(known);
-  throw ConfigError(Problem{"--what-if", name, "", "is no change that is known here", "there are " + list_text(names) + ", and all plan fields such as parallel.tensor"});
+  throw ConfigError(Problem{"--what-if", name, "", "is no known change", "there are " + list_text(names) + ", and all plan fields such as parallel.tensor"});
 }
 
 /// Sets a condition by name. Returns false if the name is unknown. A price that is not known becomes the given one.

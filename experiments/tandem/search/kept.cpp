@@ -88,7 +88,7 @@ void require_same_question(const std::string& file, const json& kept, const json
       refuse(file, dotted(at), value_at(kept, at), "this search has " + value_at(asked, at), "ask the same question, or name another file");
   }
   if (kept.at("content") != asked.at("content"))
-    refuse(file, "content", value_text(kept["content"]), "a file that the plan names (model, cluster or training) says something else now",
+    refuse(file, "content", value_text(kept["content"]), "a file that the plan names (model, cluster or training) has changed",
            "run its search again");
 }
 

@@ -102,7 +102,7 @@ std::string to_text(const std::vector<Search*>& searches, const ParetoFront& fro
   std::string out;
   for (const Search* s : searches) out += title(s->judge().space());
   out += question_text(searches.front()->judge().space().question());
-  out += count_text(static_cast<std::int64_t>(front.points.size())) + " layouts of which none is better than another in " + objectives_text(front) +
+  out += count_text(static_cast<std::int64_t>(front.points.size())) + " layouts, none of them better than another in " + objectives_text(front) +
          " at once:\n";
   std::vector<std::string> head{"", "step", "memory"};
   if (front.cost) head.push_back(cost_title(front));

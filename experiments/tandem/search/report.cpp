@@ -156,10 +156,10 @@ std::string changes_text(const Search& search, const Answer& answer, const Chang
   if (std::string devices = devices_text(search, answer); !devices.empty()) return devices;
   if (!c.possible) return "no layout could run, whatever the memory:\n" + obstacles_text(search, answer);
   const Placed& u = c.unlimited;
-  std::string out = "nothing fits " + bytes_text(u.room) + "; were memory no limit: " + time_text(seconds(u.step.time_ps)) + " a step with " +
+  std::string out = "nothing fits " + bytes_text(u.room) + "; without a limit of memory: " + time_text(seconds(u.step.time_ps)) + " a step with " +
                     bytes_text(u.step.needed) + (u.at.empty() ? "" : " (" + u.at + ")") + "\n";
   if (c.found.empty()) return out + "no change of one field or two, of the devices or of the device makes anything fit\n";
-  out += "changes with which something fits, against that step:\n";
+  out += "changes that make something fit, compared with that step:\n";
   Table table({"", "step", "time", "device time", "memory", "layout"});
   for (const Change& change : c.found)
     table.add({change_text(change), time_text(seconds(change.best.step.time_ps)),

@@ -133,7 +133,7 @@ std::string obstacles_text(const Search& search, const Answer& answer) {
       break;
     }
   }
-  if (at(answer.counts, Outcome::stack) > 0) out += "  --stack names another framework; --any-stack asks none\n";
+  if (at(answer.counts, Outcome::stack) > 0) out += "  --stack names another framework; --any-stack ignores what it refuses\n";
   return out;
 }
 

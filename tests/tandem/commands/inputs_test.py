@@ -177,7 +177,7 @@ class Folders(WithFolder):
         page.write_text("<html>mine</html>")
         done = here()
         self.assertEqual((done.returncode, done.stdout, page.read_text()), (3, "", "<html>mine</html>"))
-        self.assertIn("plan.html: is there already and is no page of Tandem", done.stderr)
+        self.assertIn("plan.html: exists and is no page of Tandem", done.stderr)
         page.unlink()
         self.assertEqual([here().returncode for _ in range(2)], [0, 0])
 

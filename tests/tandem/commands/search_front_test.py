@@ -113,7 +113,7 @@ class Changes(Searching):
     def test_the_text_prices_each_change(self):
         axes = [word for field, value in self.AXES.items() for word in ("--axis", f"{field}={value}")]
         _, out, _ = run("search", *self.QUESTION, *axes)
-        self.assertRegex(out, r"nothing fits 79\.\d GiB; were memory no limit: [\d.]+ s a step with [\d.]+ GiB\n")
+        self.assertRegex(out, r"nothing fits 79\.\d GiB; without a limit of memory: [\d.]+ s a step with [\d.]+ GiB\n")
         self.assertRegex(out, r"recompute full +[\d.]+ s +\+[\d.]+ % +\+[\d.]+ % +[\d.]+ GiB")
 
     def test_two_changes_are_told_where_one_is_not_enough(self):

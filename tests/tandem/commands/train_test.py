@@ -129,7 +129,7 @@ class Train(WithFolder):
         constant = [self.folder.plan(changed(SMALL, **{"training.global_batch_size": n}), f"{n}.json") for n in (2, 4, 8)]
         arenas = [tandem_json("simulate", name)["arena_bytes"] for name in constant]
         self.assertEqual(max(arenas), result["arena_bytes"])  # of any batch: holes depend on it
-        self.assertIn("step time is that of the full batch; ramp-up of 6 samples before it", predicted["notes"])
+        self.assertIn("step time is that of the full batch, after a ramp-up of 6 samples", predicted["notes"])
 
     def trained_without(self, field, value):
         """The plan of a field that training does without: said once, and the losses are those without it."""

@@ -390,7 +390,7 @@ class Calibrate(WithFolder):
         self.assertEqual(json.loads(before)["entries"], json.loads(pathlib.Path(table).read_text(encoding="utf-8"))["entries"])
         code, _, err = run("calibrate", self.calibration, self.records)
         self.assertEqual(code, 0, err)
-        self.assertIn("errors.json holds the errors of the constants before", err)
+        self.assertIn("errors.json holds the errors of the old constants", err)
         named("none.json")
         code, _, err = run("simulate", file, "--allow-oversize")
         self.assertEqual(code, 3)
