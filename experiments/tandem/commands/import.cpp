@@ -113,7 +113,7 @@ void add_import(CLI::App& app, ExitCode& exit) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27));
   command->add_flag("--approximate", o->approximate, "leave out features that a plan cannot express, and print the error in parameters and FLOPs");
   command->add_flag("--json", o->json, "one JSON object on stdout: origins, features, counts, and the preset or plan as `document`");
-  command->footer("A feature that a plan cannot say is refused by name (exit 4). An unknown model type is bad input (exit 3). The report goes to\n"
+  command->footer("A feature that a plan cannot express is refused by name (exit 4). An unknown model type is bad input (exit 3). The report goes to\n"
                   "stderr. Let a script print its options: docs/coming-from.md, \"Read your arguments\". A plan can name the same file itself: \"model\": {\"preset\": \"path/config.json\"}.");
   command->callback([o, &exit] { exit = import_file(*o); });
 }
