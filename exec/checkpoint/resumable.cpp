@@ -6,7 +6,7 @@
 #include "models/base/error.hpp"
 #include "models/base/json.hpp"
 #include "models/fields/plan_values.hpp"
-#include "models/graph/segments.hpp"
+#include "models/plan/mlp_layers.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -18,21 +18,24 @@ json at(const json& plan, const std::string& pointer) {
   return plan.contains(place) ? plan.at(place) : json();
 }
 
-/// Plan fields that must not change: they determine the saved tensors, and the sequences and random numbers of each step.
+/// Plan fields that must not change: they determine the saved tensors, what they compute, and the order of sequences and random numbers.
 std::set<std::string> fixed_fields(const json& a, const json& b) {
   std::set<std::string> fields{"/training/precision", "/training/dtypes/weights", "/training/dtypes/optimizer_state", "/training/dtypes/master",
                                "/training/optimizer", "/training/seed",           "/training/seq_length",
-                               "/training/decoder_seq_length"};
+                               "/training/decoder_seq_length", "/training/lora"};
   for (const json& model : {at(a, "/model"), at(b, "/model")})
     for (const auto& [key, value] : model.items()) fields.insert("/model/" + key);
   return fields;
 }
 
-/// The plan without model fields that affect neither the state nor a step's results: names, padding and capacity.
-json deciding(json plan) {
+/// The plan without model fields that affect neither the state nor a step's results: names, padding, capacity, and the width of an
+/// MLP that no layer has.
+json deciding(json plan, bool has_mlp) {
+  if (at(plan, "/training/lora/rank") == 0) plan["training"].erase("lora");  // older checkpoints do not have the field
   if (!at(plan, "/model").is_object()) return plan;
   json& model = plan["model"];
   for (const char* key : {"name", "notes", "pad_vocab_to"}) model.erase(key);
+  if (!has_mlp) model.erase("ffn_hidden_size");
   if (model.contains("moe") && model["moe"].is_object()) model["moe"].erase("rows_bound");
   return plan;
 }
@@ -53,25 +56,15 @@ Problem difference(const std::string& path, const std::string& field, const json
   return {path, dotted(field), value_text(saved), "the plan has " + value_text(wanted), "resume with the plan that was trained"};
 }
 
-std::int64_t samples_before(const Plan& plan, std::int64_t steps) {
-  if (steps == 0) return 0;
-  const Segment last = segments(plan, steps).back();
-  return last.first_sample + last.steps * last.global_batch_size;
-}
-
 }  // namespace
 
 void require_resumable(const Checkpoint& checkpoint, const Plan& plan) {
   const std::string path = checkpoint.state->file();
-  const json saved = deciding(parse_json(checkpoint.run.plan_json, path)), wanted = deciding(json::parse(to_json(plan, -1)));
+  const bool mlp = has_mlp_layer(plan.model);
+  const json saved = deciding(parse_json(checkpoint.run.plan_json, path), mlp), wanted = deciding(json::parse(to_json(plan, -1)), mlp);
   std::vector<Problem> problems;
   for (const std::string& field : fixed_fields(saved, wanted))
     if (at(saved, field) != at(wanted, field)) problems.push_back(difference(path, field, at(saved, field), at(wanted, field)));
-  const std::int64_t samples = samples_before(plan, checkpoint.state->facts().steps);
-  if (problems.empty() && samples != checkpoint.state->facts().samples)
-    problems.push_back({path, "samples", std::to_string(checkpoint.state->facts().samples),
-                        "the plan's batches have " + std::to_string(samples) + " behind as many steps",
-                        "resume with the training.global_batch_size and batch_rampup that were trained"});
   if (!problems.empty()) throw ConfigError(problems);
 }
 

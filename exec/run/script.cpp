@@ -14,9 +14,11 @@ std::vector<StepOrder> orders(const TaskGraph& graph) {
 }
 
 /// Even a run of 0 steps needs one segment, because its initial values can be gathered.
-std::vector<Segment> training_of(const Plan& plan, std::int64_t steps) {
-  if (steps <= 0) return {{Segment::Kind::train, plan.training.global_batch_size, 0, 0, 0}};
-  return segments(plan, steps);
+std::vector<Segment> training_of(const Plan& plan, const RunOptions& options) {
+  if (options.steps <= 0) return {{Segment::Kind::train, plan.training.global_batch_size, 0, 0, 0}};
+  if (options.resume == nullptr) return segments(plan, options.steps);
+  const StateFacts& behind = options.resume->facts();
+  return segments(plan, options.steps, {behind.steps, behind.samples});
 }
 
 }  // namespace
@@ -24,7 +26,7 @@ std::vector<Segment> training_of(const Plan& plan, std::int64_t steps) {
 Script::Script(const Plan& plan, const std::function<GraphOf(const Segment&)>& graph_of, const TokenSource& data,
                const RunOptions& options) {
   require(options.evaluation.every == 0 || options.evaluation_data != nullptr, "an evaluation without data");
-  const auto training = training_of(plan, options.steps);
+  const auto training = training_of(plan, options);
   const std::int64_t done = options.resume != nullptr ? options.resume->facts().steps : 0;
   for (const Segment& s : from_step(with_evaluations(plan, training, options.evaluation), done)) {
     const bool evaluates = s.kind == Segment::Kind::evaluate;

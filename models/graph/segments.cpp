@@ -29,9 +29,13 @@ Segment part_of(const Segment& s, std::int64_t begin, std::int64_t end) {
 
 }  // namespace
 
-std::vector<Segment> segments(const Plan& plan, std::int64_t steps) {
+std::vector<Segment> segments(const Plan& plan, std::int64_t steps) { return segments(plan, steps, {}); }
+
+std::vector<Segment> segments(const Plan& plan, std::int64_t steps, const Begun& begun) {
   std::vector<Segment> all;
-  for (std::int64_t step = 0, consumed = 0; step < steps;) {
+  const std::int64_t full = plan.training.global_batch_size;
+  if (begun.steps > 0) all.push_back({Segment::Kind::train, full, begun.steps, 0, begun.samples - begun.steps * full});
+  for (std::int64_t step = begun.steps, consumed = begun.samples; step < steps;) {
     const std::int64_t batch = batch_after(plan.training, consumed);
     const std::int64_t n = steps_at(plan.training, batch, consumed, steps - step);
     all.push_back({Segment::Kind::train, batch, n, step, consumed});

@@ -27,6 +27,15 @@ struct Segment {
 /// samples / ((global - start) / increment) samples. The full batch applies once more than `samples` are consumed.
 std::vector<Segment> segments(const Plan& plan, std::int64_t steps);
 
+/// What a run had behind it when its state was saved.
+struct Begun {
+  std::int64_t steps = 0;    ///< optimizer steps
+  std::int64_t samples = 0;  ///< sequences that they consumed
+};
+/// Segments of a run of `steps` steps that goes on after `begun`, whose batches may have been other ones than the plan's. The first
+/// segment stands for the steps behind: its last sample is the last one consumed.
+std::vector<Segment> segments(const Plan& plan, std::int64_t steps, const Begun& begun);
+
 /// The interval between evaluations of a run, and their size.
 struct EvaluationRhythm {
   std::int64_t every = 0;    ///< steps between evaluations; 0: none

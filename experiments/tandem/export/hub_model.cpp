@@ -8,6 +8,7 @@
 #include "models/huggingface/config_file.hpp"
 #include "models/huggingface/imported_model.hpp"
 #include "models/huggingface/model_type.hpp"
+#include "models/plan/mlp_layers.hpp"
 #include "topology/plan_reader.hpp"
 
 namespace tandem::program {
@@ -21,14 +22,16 @@ json at(const json& document, const std::string& pointer) {
 }
 
 /// A model section with all defaults, in a plan on one rank, without the fields that change neither weights nor logits. A factor of a
-/// loss and the places of padding are such fields.
+/// loss, the places of padding and the width of an MLP that no layer has are such fields.
 json deciding_model(const Plan& plan, const json& section) {
   const json frame{{"model", section},
                    {"training", {{"seq_length", plan.training.seq_length}, {"micro_batch_size", 1}, {"global_batch_size", 1}, {"precision", "fp32"}}},
                    {"cluster", {{"preset", "cpu-host"}, {"devices", 1}}}};
   const StackChoice own{std::string(kOwnStack), std::nullopt};
-  json model = json::parse(to_json(parse_plan(frame.dump(), plan.file, own), -1)).at("model");
+  const Plan said = parse_plan(frame.dump(), plan.file, own);
+  json model = json::parse(to_json(said, -1)).at("model");
   for (const char* key : {"name", "notes", "family", "pad_vocab_to", "init_std"}) model.erase(key);
+  if (!has_mlp_layer(said.model)) model.erase("ffn_hidden_size");
   for (const char* key : {"rows_bound", "aux_loss", "capacity_factor"}) model["moe"].erase(key);
   model["mtp"].erase("loss_scale");
   if (at(model, "/position_embedding") != "learned") model.erase("max_position_embeddings");

@@ -283,7 +283,45 @@ TEST_CASE("A file whose checksum is right but whose header lies is refused") {
   CHECK_FALSE(refused("{}", "1234").empty());
 }
 
-TEST_CASE("A plan of another model, seed, optimizer or batch is refused with the field") {
+TEST_CASE("A run that goes on with another batch does what a ramp-up to that batch does, bit for bit") {
+  const auto plan_of_batch = [](const char* patch) { return plan_of({1, 2, 2, patch}); };
+  const Plan six = plan_of_batch(R"({"training": {"global_batch_size": 8}})"),
+             twelve = plan_of_batch(R"({"training": {"global_batch_size": 16}})"),
+             ramp = plan_of_batch(R"({"training": {"global_batch_size": 16, "batch_rampup": {"start": 8, "increment": 8, "samples": 24}}})");
+  const tests::TemporaryFolder folder;
+  const std::string path = (folder.path() / "kept.safetensors").string();
+  train_into(path, six, {3, 3}, {to_json(six), 0});
+  const Checkpoint kept = load_checkpoint(path);
+  require_resumable(kept, twelve);
+  const std::vector<std::string> changed = changed_hyper_parameters(kept, twelve);
+  REQUIRE(changed.size() == 1);
+  CHECK(changed.front().find("training.global_batch_size from 8 to 16") == 0);
+  const RunResult rest = train(twelve, {5, 0, kept.state.get()}).first, whole = train(ramp, {5}).first;
+  REQUIRE(rest.steps.size() == 2);
+  for (std::size_t s = 0; s < 2; ++s) {
+    CHECK(whole.steps[3 + s].global_batch_size == 16);
+    CHECK(rest.steps[s].global_batch_size == 16);
+    CHECK(rest.steps[s].loss == whole.steps[3 + s].loss);
+  }
+  check_equal(rest.weights, whole.weights);
+}
+
+TEST_CASE("The width of an MLP that no layer has does not stop a run with experts from going on") {
+  const auto patch = [](const char* width) {
+    return std::string(R"({"model": {"ffn_hidden_size": )") + width + R"(, "moe": {"num_experts": 4, "ffn_hidden_size": 16)";
+  };
+  for (const bool dense : {false, true}) {
+    const std::string end = dense ? R"(, "layer_frequency": 2}}})" : "}}}";
+    const Plan plan = patched_plan(SmallPlan{}, patch("64") + end);
+    Checkpoint kept;
+    kept.state = std::make_unique<WholeState>(train(plan, {1}).second.front());
+    kept.run.plan_json = to_json(plan);
+    const std::string refusal = problem_of([&] { require_resumable(kept, patched_plan(SmallPlan{}, patch("80") + end)); });
+    CHECK((refusal.find("model.ffn_hidden_size") != std::string::npos) == dense);
+  }
+}
+
+TEST_CASE("A plan of another model, seed, optimizer or adapters is refused with the field") {
   const Plan plan = SmallPlan{}.plan();
   Checkpoint kept;
   kept.state = std::make_unique<WholeState>(train(plan, {1}).second.front());
@@ -298,7 +336,14 @@ TEST_CASE("A plan of another model, seed, optimizer or batch is refused with the
   CHECK(refusal(R"({"training": {"seed": 3}})").find("training.seed") != std::string::npos);
   CHECK(refusal(R"({"training": {"optimizer": "lamb"}})").find("training.optimizer") != std::string::npos);
   CHECK(refusal(R"({"training": {"precision": "fp32"}})").find("training.precision") != std::string::npos);
-  CHECK(refusal(R"({"training": {"global_batch_size": 12}})").find("samples = 6") != std::string::npos);
+  CHECK(refusal(R"({"training": {"lora": {"rank": 2}}})").find("training.lora") != std::string::npos);
+  Checkpoint adapted = std::move(kept);
+  const auto of_adapters = [&](const std::string& lora) {
+    return problem_of([&] { require_resumable(adapted, patched_plan(SmallPlan{}, R"({"training": {"lora": )" + lora + "}}")); });
+  };
+  adapted.run.plan_json = to_json(patched_plan(SmallPlan{}, R"({"training": {"lora": {"rank": 2, "alpha": 8}}})"));
+  CHECK(of_adapters(R"({"rank": 2, "alpha": 8})").empty());
+  CHECK(of_adapters(R"({"rank": 2, "alpha": 16})").find("training.lora") != std::string::npos);
 }
 
 TEST_CASE("What of the text was held out is kept, and a share that is none is refused") {

@@ -108,6 +108,17 @@ TEST_CASE("a step's batch is decided by the samples consumed before it") {
         std::vector<Segment>{{Kind::train, 8, 5, 0, 0}, {Kind::train, 16, 1, 5, 40}});
 }
 
+TEST_CASE("a run that goes on counts on from the samples behind it, whatever the batches were") {
+  // Seven steps of 20 samples in all are behind; the batch is 12 now.
+  CHECK(segments(ramped(12, {}), 9, {7, 20}) == std::vector<Segment>{{Kind::train, 12, 7, 0, 20 - 84}, {Kind::train, 12, 2, 7, 20}});
+  // The ramp-up goes on at 20 samples: 16 up to 39, then 24.
+  const auto ramp = segments(ramped(32, {8, 8, 60}), 9, {5, 20});
+  CHECK(ramp == std::vector<Segment>{{Kind::train, 32, 5, 0, 20 - 160}, {Kind::train, 16, 2, 5, 20}, {Kind::train, 24, 1, 7, 52}, {Kind::train, 32, 1, 8, 76}});
+  CHECK(segments(ramped(12, {}), 7, {7, 20}).size() == 1);
+  CHECK(from_step(with_evaluations(ramped(12, {}), segments(ramped(12, {}), 7, {7, 20}), {7, 1}), 7) ==
+        std::vector<Segment>{{Kind::evaluate, 12, 1, 7, 0}});
+}
+
 TEST_CASE("every ramp-up is Megatron-LM's") {
   const std::int64_t start = GENERATE(1, 4, 16), increment = GENERATE(1, 3, 8), increments = GENERATE(1, 3, 7, 10);
   const std::int64_t samples = GENERATE(1, 30, 100, 1001, 9973, 30000), full = start + increments * increment;
