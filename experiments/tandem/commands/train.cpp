@@ -14,6 +14,7 @@
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/finite_watch.hpp"
 #include "experiments/tandem/commands/train_devices.hpp"
+#include "experiments/tandem/commands/train_metrics.hpp"
 #include "experiments/tandem/commands/train_processes.hpp"
 #include "experiments/tandem/commands/train_report.hpp"
 #include "experiments/tandem/commands/train_resume.hpp"
@@ -35,7 +36,7 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string plan, data, eval_data, trace, timeline, save, resume, weights, algorithms;
+  std::string plan, data, eval_data, trace, timeline, save, resume, weights, algorithms, metrics;
   DeviceOptions device;
   LaunchOptions launch;
   std::int64_t steps = 0, schedule_steps = 0;
@@ -160,6 +161,14 @@ exec::RunOptions run_options(const Options& o, const Prepared& in) {
   return options;
 }
 
+/// Says that a run evaluates nothing although a part of the text is held out for it.
+void tell_no_evaluation(const Options& o, std::int64_t steps, std::int64_t done) {
+  const bool begins = done > 0 && due_after(done, {o.eval_every, 1});
+  if (o.eval_every > 0 && !begins && done / o.eval_every == steps / o.eval_every)
+    log("--eval-every " + std::to_string(o.eval_every) + ": no evaluation falls into steps " + std::to_string(done) + " to " +
+        std::to_string(steps - 1));
+}
+
 void require_step_exists(const Options& o, std::int64_t steps, std::int64_t done) {
   if (o.timeline_step >= 0 && o.trace.empty() && o.timeline.empty())
     throw ConfigError(Problem{"", "--timeline-step", std::to_string(o.timeline_step), "no file for the step's times was given",
@@ -201,8 +210,15 @@ struct Training {
   exec::World& world;
 };
 
+/// What watches a run's steps.
+struct Watchers {
+  FiniteWatch& numbers;
+  MetricsFile& metrics;
+};
+
 /// Runs to the end, until Ctrl-C, or until values stay non-finite.
-exec::RunResult run_to_end(const Training& of, exec::RunOptions options, FiniteWatch& numbers) {
+exec::RunResult run_to_end(const Training& of, exec::RunOptions options, const Watchers& watchers) {
+  auto& [numbers, metrics] = watchers;
   auto& [graphs, data, world] = of;
   const InterruptWatch watch(!world.several());
   const std::int64_t done = options.resume != nullptr ? options.resume->facts().steps : 0;
@@ -212,9 +228,13 @@ exec::RunResult run_to_end(const Training& of, exec::RunOptions options, FiniteW
     log(step_line(s) + scale_text(scale, s.loss_scale));
     scale = s.loss_scale;
     numbers.note(s);
+    metrics.add(s);
     progress.done(s.step + 1 - done);
   };
-  options.on_evaluation = [&](const exec::EvaluationResult& e) { log(evaluation_line(e)); };
+  options.on_evaluation = [&](const exec::EvaluationResult& e) {
+    log(evaluation_line(e));
+    metrics.add(e);
+  };
   options.on_note = [](const std::string& note) { log(note); };
   options.stop = [&] {
     if (InterruptWatch::pressed() && world.several()) log(InterruptWatch::notice());
@@ -248,7 +268,9 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
   out.data = open_data(o, plan, out.held_out);
   require_vocabulary(plan, out.data.training->vocab_size());
   tell_other_text(o, out);
-  require_step_exists(o, plan.training.steps, out.resumed ? out.resumed->state->facts().steps : 0);
+  const std::int64_t done = out.resumed ? out.resumed->state->facts().steps : 0;
+  require_step_exists(o, plan.training.steps, done);
+  tell_no_evaluation(o, plan.training.steps, done);
 }
 
 std::string digest(const std::optional<exec::Checkpoint>& resumed) {
@@ -308,7 +330,7 @@ ExitCode train(const Options& o, exec::World& world) {
     require_launch_order(device, world, graphs->whole().graph);
     if (!speaks) return;
     permit_replacing(o.save, o.resume);  // only a checkpoint may replace an earlier one
-    prepare_outputs({o.trace, o.timeline, exec::names_one_file(o.save) ? o.save : "", o.algorithms}, {});
+    prepare_outputs({o.trace, o.timeline, o.metrics, exec::names_one_file(o.save) ? o.save : "", o.algorithms}, {});
     if (!lock) lock = lock_place(o.save);
     require_own_place(o.save, o.resume);
   });
@@ -336,7 +358,9 @@ ExitCode train(const Options& o, exec::World& world) {
   };
   if (speaks)
     options.on_failure = [&](const exec::RankFailure& failure, const exec::RunResult& until_then) { tell(until_then, failure); };
-  const exec::RunResult result = run_to_end({*graphs, *data.training, world}, options, numbers);
+  const std::int64_t samples = resumed ? resumed->state->facts().samples : 0;
+  MetricsFile metrics(speaks ? o.metrics : "", {done, samples, plan.global_batch_tokens() / plan.training.global_batch_size});
+  const exec::RunResult result = run_to_end({*graphs, *data.training, world}, options, {numbers, metrics});
   if (!speaks) return ExitCode::ok;  // process 0 has the result, and all processes use its exit code
   tell(result, !numbers.finite() ? std::optional(exec::RankFailure{Rank(), numbers.last(), false, numbers.text()}) : std::nullopt);
   write_files(o, *graphs, result);
@@ -389,6 +413,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("--resume", o->resume, "checkpoint to resume: a file, a folder (its latest checkpoint), or one checkpoint in a folder; the layout may differ; --steps includes its steps");
   command->add_option("--weights", o->weights, "weights to begin with, in Hugging Face's format: a folder with model.safetensors or its index, or a .safetensors file; a config.json beside them must say the plan's model [drawn at random]");
   command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->add_option("--metrics", o->metrics, "write a JSON line after every step and evaluation: step, loss, samples, tokens_per_s ...; --resume keeps the lines of the steps behind it");
   command->add_option("--trace", o->trace, "write a Chrome trace of one step for Perfetto");
   command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py");
   command->add_option("--timeline-step", o->timeline_step, "the step to record, counted from 0 [the last]")

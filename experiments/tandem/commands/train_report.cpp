@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/tandem/validation/statistics.hpp"
 #include "models/ops/collective.hpp"
 #include "reports/prediction/text.hpp"
 
@@ -20,9 +21,7 @@ std::optional<double> median_time(const std::vector<exec::StepResult>& steps) {
   for (std::size_t i = steps.size() > 1 ? 1 : 0; i < steps.size(); ++i)
     if (steps[i].global_batch_size == steps.back().global_batch_size) times.push_back(steps[i].step_time_s);
   if (times.empty()) return std::nullopt;
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
+  return median(std::move(times));
 }
 
 using Lines = std::map<std::pair<CollectiveKind, Group>, exec::CommCounters::Line>;
@@ -42,26 +41,12 @@ void add_books(const exec::RankBooks& rank, TrainReport& out, Lines& lines) {
   }
 }
 
-/// JSON has no NaN: non-finite values become null.
-json number(double v) { return std::isfinite(v) ? json(v) : json(nullptr); }
-
 template <class T>
 json value(const std::optional<T>& v) { return v ? json(*v) : json(nullptr); }
 
-json step_json(const exec::StepResult& s) {
-  return {{"step", s.step},
-          {"loss", number(s.loss)},
-          {"grad_norm", number(s.grad_norm)},
-          {"learning_rate", s.learning_rate},
-          {"step_time_s", s.step_time_s},
-          {"global_batch_size", s.global_batch_size},
-          {"loss_scale", s.loss_scale},
-          {"skipped", s.skipped()}};
-}
-
 json evaluations_json(const std::vector<exec::EvaluationResult>& evaluations) {
   json out = json::array();
-  for (const exec::EvaluationResult& e : evaluations) out.push_back({{"step", e.step}, {"loss", number(e.loss)}});
+  for (const exec::EvaluationResult& e : evaluations) out.push_back({{"step", e.step}, {"loss", finite_number(e.loss)}});
   return out;
 }
 
@@ -79,6 +64,19 @@ std::string skipped_line(const std::vector<exec::StepResult>& steps) {
 }
 
 }  // namespace
+
+json finite_number(double v) { return std::isfinite(v) ? json(v) : json(nullptr); }
+
+json step_json(const exec::StepResult& s) {
+  return {{"step", s.step},
+          {"loss", finite_number(s.loss)},
+          {"grad_norm", finite_number(s.grad_norm)},
+          {"learning_rate", s.learning_rate},
+          {"step_time_s", s.step_time_s},
+          {"global_batch_size", s.global_batch_size},
+          {"loss_scale", s.loss_scale},
+          {"skipped", s.skipped()}};
+}
 
 std::string loss_text(double value, int digits) {
   if (std::isnan(value)) return "nan";  // printf would print "-nan" for a negative one

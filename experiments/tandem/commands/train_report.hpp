@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exec/run/run.hpp"
+#include "models/base/json.hpp"
 
 namespace tandem::program {
 
@@ -50,6 +51,12 @@ std::string to_text(const TrainReport& report);
 
 /// A loss or norm with this many digits. Non-finite and huge values stay readable.
 std::string loss_text(double value, int digits);
+
+/// The number, or null if it is not finite, which JSON cannot say.
+nlohmann::json finite_number(double value);
+
+/// {step loss grad_norm learning_rate step_time_s global_batch_size loss_scale skipped} of one step.
+nlohmann::json step_json(const exec::StepResult& step);
 
 /// JSON with schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops, model_flops_per_s, mfu,
 /// bytes_sent{kind}, collectives[], arena_bytes, host_arena_bytes, workspace_bytes, device_bytes, data_bigram_entropy_nats,

@@ -85,6 +85,40 @@ class Train(WithFolder):
         code, _, err = run("train", plan, *train, *evaluate)
         self.assertEqual((code, err.count("\nevaluation after step ")), (0, 2))
 
+    def test_metrics_are_a_line_a_step_that_a_resumed_run_goes_on_with(self):
+        plan, metrics, kept = self.folder.plan(SMALL), self.folder.path / "m.jsonl", self.folder.path / "kept.safetensors"
+        first = tandem_json("train", plan, "--data", TEXT, "--steps", 4, "--eval-every", 2, "--metrics", metrics)
+        lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+        steps = [line for line in lines if "loss" in line]
+        self.assertEqual([line["step"] for line in lines], [0, 1, 1, 2, 3, 3])
+        self.assertEqual([line["loss"] for line in steps], [s["loss"] for s in first["steps"]])
+        self.assertEqual([line["evaluation_loss"] for line in lines if "loss" not in line], [e["loss"] for e in first["evaluations"]])
+        batch, length = SMALL["training"]["global_batch_size"], SMALL["training"]["seq_length"]
+        self.assertEqual([line["samples"] for line in steps], [batch * n for n in (1, 2, 3, 4)])
+        self.assertEqual([line["tokens"] for line in steps], [batch * length * n for n in (1, 2, 3, 4)])
+        for line in steps:
+            self.assertAlmostEqual(line["tokens_per_s"] * line["step_time_s"], batch * length, delta=1e-6 * batch * length)
+        tandem_json("train", plan, "--data", TEXT, "--steps", 2, "--schedule-steps", 4, "--save", kept)
+        metrics.write_text(metrics.read_text() + '{"step": 4, "lo')  # a line that a kill cut off
+        tandem_json("train", plan, "--data", TEXT, "--steps", 3, "--resume", kept, "--metrics", metrics)
+        again = [json.loads(line) for line in metrics.read_text().splitlines()]
+        self.assertEqual([line["step"] for line in again], [0, 1, 1, 2])
+        self.assertEqual(again[:3], lines[:3])
+        self.assertEqual(again[3]["samples"], 3 * batch)
+
+    def test_a_file_of_other_lines_is_not_continued_with_metrics(self):
+        plan, other, kept = self.folder.plan(ONE), self.folder.path / "other.txt", self.folder.path / "kept.safetensors"
+        other.write_text("my notes\n")
+        tandem_json("train", plan, "--data", TEXT, "--steps", 1, "--save", kept)
+        code, _, err = run("train", plan, "--data", TEXT, "--steps", 2, "--resume", kept, "--metrics", other)
+        self.assertEqual(code, 3)
+        self.assertIn("is no line of metrics", err)
+        self.assertEqual(other.read_text(), "my notes\n")
+
+    def test_an_interval_that_holds_no_evaluation_is_told(self):
+        _, _, err = run("train", self.folder.plan(ONE), "--data", TEXT, "--steps", 2, "--eval-every", 5)
+        self.assertIn("--eval-every 5: no evaluation falls into steps 0 to 1", err)
+
     def test_a_finished_checkpoint_is_evaluated_without_a_further_step(self):
         plan, saved = self.folder.plan(SMALL), self.path("done.safetensors")
         other = self.folder.file("other.txt", TEXT.read_bytes()[:20000])

@@ -1,0 +1,41 @@
+#pragma once
+// The metrics of a training as JSON lines, one for each step and each evaluation.
+
+#include <cstdint>
+#include <string>
+
+#include "exec/run/run_result.hpp"
+
+namespace tandem::program {
+
+/// What a run has behind it, and the size of a sequence.
+struct MetricsBegin {
+  std::int64_t steps = 0;            ///< optimizer steps before the run's first
+  std::int64_t samples = 0;          ///< sequences that they consumed
+  std::int64_t sequence_tokens = 0;  ///< tokens of a sequence
+};
+
+/// Appends a line after each step and evaluation, so that a killed run loses none. A run that is resumed keeps the lines of the steps
+/// behind it and removes later ones; a new run replaces the file. If writing fails later, the training goes on without it.
+class MetricsFile {
+ public:
+  /// Does nothing if `path` is empty. Throws ConfigError if the file cannot be written, or holds other lines than metrics of a run that
+  /// is resumed.
+  MetricsFile(std::string path, const MetricsBegin& begin);
+  ~MetricsFile();
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
+
+  void add(const exec::StepResult& step);
+  void add(const exec::EvaluationResult& evaluation);
+
+ private:
+  void append(const std::string& line);
+
+  std::string path_;
+  MetricsBegin begin_;
+  std::int64_t samples_ = 0;
+  int file_ = -1;
+};
+
+}  // namespace tandem::program
