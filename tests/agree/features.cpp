@@ -51,6 +51,12 @@ Feature models() {
        {"mtp", R"({"model": {"family": "llama", "num_kv_heads": 2, "mtp": {"num_layers": 2, "loss_scale": 0.6}}})"},
        {"mtp-alibi", R"({"model": {"position_embedding": "alibi", "output_bias": true, "logit_soft_cap": 0.5,
                                   "mtp": {"num_layers": 1, "loss_scale": 0.4}}})"},
+       {"delta", R"({"model": {"family": "llama", "num_kv_heads": 1, "qk_norm": "head", "attention_gate": true, "qkv_bias": true,
+                              "recurrence": {"heads": 8, "key_heads": 4, "key_dim": 3, "value_dim": 5, "conv_width": 3,
+                                             "layers": "rrra"}}})"},
+       {"mamba", R"({"model": {"family": "llama", "num_kv_heads": 2, "sublayers": "mfmf",
+                              "recurrence": {"rule": "mamba2", "heads": 8, "key_heads": 4, "key_dim": 3, "value_dim": 5,
+                                             "conv_width": 3, "conv_bias": true, "layers": "ra"}}})"},
        {"bloom", R"({"model": {"family": "bloom"}})"},
        {"bert", R"({"model": {"family": "bert", "vocab_size": 38}})"},
        {"bert-pre", R"({"model": {"family": "bert", "vocab_size": 38, "norm_placement": "pre"}})"},
@@ -105,6 +111,11 @@ Feature models() {
                                              "first_dense_layers": 1, "router_scores": "sigmoid", "weight_scale": 2.5,
                                              "expert_groups": 4, "groups_per_token": 2, "group_score": "top2",
                                              "balance_rate": 0.01}}})"},
+       {"moe-delta", R"({"model": {"family": "llama", "num_kv_heads": 1, "qk_norm": "head", "attention_gate": true,
+                                  "recurrence": {"heads": 8, "key_heads": 4, "key_dim": 3, "value_dim": 5, "conv_width": 3,
+                                                 "layers": "ra"},
+                                  "moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16, "num_shared_experts": 1,
+                                          "shared_gate": true}}})"},
        {"moe-mtp", R"({"model": {"family": "llama", "head_dim": 10, "value_dim": 7,
                                 "latent": {"kv_rank": 5, "query_rank": 9, "rotary_dim": 4}, "mtp": {"num_layers": 1, "loss_scale": 0.3},
                                 "moe": {"num_experts": 8, "experts_per_token": 3, "ffn_hidden_size": 16, "num_shared_experts": 1,
@@ -217,7 +228,9 @@ std::vector<Feature> parallel_features() {
           degrees(Dim::expert_tensor, "expert_tensor",
                   {{"tensor", "{}"},
                    {"1", R"({"parallel": {"expert_tensor": 1}})"},
-                   {"2", R"({"parallel": {"expert_tensor": 2}})"}})};
+                   {"2", R"({"parallel": {"expert_tensor": 2}})"}}),
+          degrees(Dim::dispatcher, "token_dispatcher",
+                  {{"alltoall", "{}"}, {"allgather", R"({"parallel": {"token_dispatcher": "allgather"}})"}})};
 }
 
 std::vector<Feature> manner_features() {
@@ -415,6 +428,7 @@ constexpr std::array kRules{
            return chosen(c, Dim::expert_tensor) &&
                   (!of_experts(c, Dim::model) || value(c, Dim::expert_tensor) == tensor(c));
          }},
+    Rule{"no tokens go to experts", [](const Case& c) { return chosen(c, Dim::dispatcher) && !of_experts(c, Dim::model); }},
     Rule{"no tensor is allocated by calls that fill it",
          [](const Case& c) { return chosen(c, Dim::fill) && (label(c, Dim::fusion) == "compiled" || label(c, Dim::fusion) == "llm.c"); }},
     Rule{"no experts to recompute",

@@ -25,6 +25,7 @@ enum class Dim : std::uint8_t {
   context,
   expert,
   expert_tensor,
+  dispatcher,
   recompute,
   flash,
   overlap_reduce,
@@ -43,7 +44,7 @@ enum class Dim : std::uint8_t {
   fill,
   transfers
 };
-inline constexpr std::size_t kDims = 30;
+inline constexpr std::size_t kDims = 31;
 
 struct Value {
   std::string_view label;

@@ -70,10 +70,13 @@ void check_narrow(const Case& c) {
   CHECK(std::abs(run.steps.front().loss - one.steps.front().loss) <= tests::kBf16 * one.steps.front().loss);
   // Every step of a ring rounds what it leaves of the context, and of the gradient of the keys that it sends on.
   const bool ring = plan.parallel.context > 1 && plan.parallel.context_mode == ContextMode::ring;
-  // One case of `post_add` reaches 1.07 of the bound. Which tensor, and why, has not been found out.
+  // A norm behind a branch divides by the size of the branch's output, which is small at first, and with it by that of its rounding:
+  // cases of `post_add` and `sandwich` reach 1.07 and 1.39 of the bound.
   // A row that is key and value sums the gradients of both, each rounded before: one case reaches 1.16.
-  const bool two = ring || plan.model.norm_placement == NormPlacement::post_add || plan.model.tie_kv;
-  CHECK(tests::share_of_bound(run, one, static_cast<int>(plan.model.total_blocks()), tests::kBf16) <= (two ? 2 : 1));
+  const NormPlacement norms = plan.model.norm_placement;
+  const bool behind = norms == NormPlacement::post_add || norms == NormPlacement::sandwich;
+  const double most = (ring ? 2 : 1) * (behind ? 2 : 1) * (plan.model.tie_kv ? 2 : 1);
+  CHECK(tests::share_of_bound(run, one, static_cast<int>(plan.model.total_blocks()), tests::kBf16) <= most);
 }
 
 void check_part(const std::vector<Case>& cases, std::size_t part) {
