@@ -61,7 +61,8 @@ Problem difference(const std::string& path, const std::string& field, const json
 void require_resumable(const Checkpoint& checkpoint, const Plan& plan) {
   const std::string path = checkpoint.state->file();
   const bool mlp = has_mlp_layer(plan.model);
-  const json saved = deciding(parse_json(checkpoint.run.plan_json, path), mlp), wanted = deciding(json::parse(to_json(plan, -1)), mlp);
+  const json saved = deciding(parse_json(checkpoint.run.plan_json, path), mlp);
+  const json wanted = deciding(json::parse(to_json(plan, -1)), mlp);
   std::vector<Problem> problems;
   for (const std::string& field : fixed_fields(saved, wanted))
     if (at(saved, field) != at(wanted, field)) problems.push_back(difference(path, field, at(saved, field), at(wanted, field)));

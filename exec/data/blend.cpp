@@ -58,7 +58,8 @@ class Choices {
 
 class Blend final : public TokenSource {
  public:
-  Blend(std::vector<BlendPart> parts, std::vector<double> shares) : parts_(std::move(parts)), shares_(shares), choices_(std::move(shares)) {}
+  Blend(std::vector<BlendPart> parts, const std::vector<double>& shares)
+      : parts_(std::move(parts)), shares_(shares), choices_(shares) {}
 
   std::int64_t vocab_size() const override {
     std::int64_t most = 0;
@@ -74,7 +75,8 @@ class Blend final : public TokenSource {
 
   std::uint64_t fingerprint() const override {
     std::string text;
-    for (std::size_t p = 0; p < parts_.size(); ++p) text += std::to_string(parts_[p].source->fingerprint()) + " " + std::to_string(shares_[p]) + " ";
+    for (std::size_t p = 0; p < parts_.size(); ++p)
+      text += std::to_string(parts_[p].source->fingerprint()) + " " + std::to_string(shares_[p]) + " ";
     return fnv1a(text);
   }
 
@@ -103,7 +105,7 @@ std::unique_ptr<TokenSource> blend(std::vector<BlendPart> parts) {
   }
   std::vector<double> shares;
   for (const BlendPart& p : parts) shares.push_back(p.weight / sum);
-  return std::make_unique<Blend>(std::move(parts), std::move(shares));
+  return std::make_unique<Blend>(std::move(parts), shares);
 }
 
 }  // namespace tandem::exec

@@ -70,7 +70,7 @@ DISK_HOME = "models/base/"
 # what only some files may do -> the pattern, those files, and the door for all others
 DOORS = {
     "opens a file": (r"\b(?:i|o)?fstream\b|\b(?:fopen|freopen)\s*\(|(?<![\w:])::(?:open|openat|creat)\s*\(",
-                     [r"models/base/(input|output|new_file|file_lock)\.cpp",
+                     [r"models/base/(input|output|new_file|appended_file|file_lock)\.cpp",
                       r"experiments/tandem/study/results\.cpp",  # locks a folder, and appends to a log
                       r"exec/measure/measure_host\.cpp"],  # asks the system about itself
                      "read through models/base/input.hpp or json.hpp, write through output.hpp"),

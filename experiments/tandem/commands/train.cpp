@@ -269,8 +269,9 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
   require_vocabulary(plan, out.data.training->vocab_size());
   tell_other_text(o, out);
   const std::int64_t done = out.resumed ? out.resumed->state->facts().steps : 0;
-  require_step_exists(o, plan.training.steps, done);
-  tell_no_evaluation(o, plan.training.steps, done);
+  const std::int64_t steps = plan.training.steps;
+  require_step_exists(o, steps, done);
+  tell_no_evaluation(o, steps, done);
 }
 
 std::string digest(const std::optional<exec::Checkpoint>& resumed) {
@@ -359,7 +360,7 @@ ExitCode train(const Options& o, exec::World& world) {
   if (speaks)
     options.on_failure = [&](const exec::RankFailure& failure, const exec::RunResult& until_then) { tell(until_then, failure); };
   const std::int64_t samples = resumed ? resumed->state->facts().samples : 0;
-  MetricsFile metrics(speaks ? o.metrics : "", {done, samples, plan.global_batch_tokens() / plan.training.global_batch_size});
+  MetricsFile metrics(speaks ? o.metrics : "", {done, samples, plan.sequence_tokens()});
   const exec::RunResult result = run_to_end({*graphs, *data.training, world}, options, {numbers, metrics});
   if (!speaks) return ExitCode::ok;  // process 0 has the result, and all processes use its exit code
   tell(result, !numbers.finite() ? std::optional(exec::RankFailure{Rank(), numbers.last(), false, numbers.text()}) : std::nullopt);

@@ -1,11 +1,7 @@
 #include "experiments/tandem/commands/train_metrics.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "experiments/tandem/base/terminal.hpp"
@@ -22,7 +18,7 @@ using nlohmann::json;
 
 constexpr std::size_t kLargest = std::size_t{1} << 30;  // of a file that is continued
 
-/// The step of a line; nothing if it is no line of metrics, or the end of one that was cut off.
+/// The step of a line; nothing if it is no line of metrics.
 std::optional<std::int64_t> step_of(const std::string& line) {
   const json value = json::parse(line, nullptr, false);
   if (!value.is_object() || !value.contains("step") || !value["step"].is_number_integer()) return std::nullopt;
@@ -36,8 +32,8 @@ std::string lines_before(const std::string& text, std::int64_t steps, const std:
   for (std::string line; std::getline(lines, line);) {
     const auto step = step_of(line);
     if (!step)
-      throw ConfigError(Problem{path, "--metrics", line.substr(0, 40), "is no line of metrics, and would be written over",
-                                "give another file"});
+      throw ConfigError(
+          Problem{path, "--metrics", line.substr(0, 40), "is no line of metrics, and would be written over", "give another file"});
     if (*step < steps) kept += line + "\n";
   }
   return kept;
@@ -47,21 +43,15 @@ std::string lines_before(const std::string& text, std::int64_t steps, const std:
 
 MetricsFile::MetricsFile(std::string path, const MetricsBegin& begin) : path_(std::move(path)), begin_(begin), samples_(begin.samples) {
   if (path_.empty()) return;
-  const OutputPlace place = output_place(path_);
   permit_replacing(path_, path_);
-  if (!place.in_place)
-    write_text(path_, begin.steps > 0 && file_exists(path_) ? lines_before(read_text(path_, kLargest), begin.steps, path_) : "");
-  file_ = place.descriptor >= 0 ? ::dup(place.descriptor) : ::open(place.path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (file_ < 0)
-    throw ConfigError(Problem{path_, "--metrics", "", std::string("cannot be opened: ") + std::strerror(errno), "give another file"});
-}
-
-MetricsFile::~MetricsFile() {
-  if (file_ >= 0) ::close(file_);
+  const bool continues = begin.steps > 0 && file_exists(path_);
+  const std::string kept = continues ? lines_before(read_text(path_, kLargest), begin.steps, path_) : "";
+  if (!output_place(path_).in_place) write_text(path_, kept);
+  file_ = std::make_unique<AppendedFile>(path_);
 }
 
 void MetricsFile::add(const exec::StepResult& step) {
-  if (file_ < 0) return;
+  if (!file_) return;
   samples_ += step.global_batch_size;
   json line = step_json(step);
   line["samples"] = samples_;
@@ -71,22 +61,15 @@ void MetricsFile::add(const exec::StepResult& step) {
 }
 
 void MetricsFile::add(const exec::EvaluationResult& evaluation) {
-  if (file_ < 0) return;
+  if (!file_) return;
   append(json{{"step", evaluation.step}, {"evaluation_loss", finite_number(evaluation.loss)}}.dump());
 }
 
 void MetricsFile::append(const std::string& line) {
-  const std::string text = line + "\n";
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t n = ::write(file_, text.data() + done, text.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      log(path_ + ": cannot be written: " + std::strerror(errno) + "; the training goes on without metrics");
-      ::close(std::exchange(file_, -1));
-      return;
-    }
-    done += static_cast<std::size_t>(n);
-  }
+  const std::error_code failed = file_->add(line + "\n");
+  if (!failed) return;
+  log(path_ + ": cannot be written: " + failed.message() + "; the training goes on without metrics");
+  file_.reset();
 }
 
 }  // namespace tandem::program

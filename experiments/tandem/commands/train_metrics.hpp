@@ -2,9 +2,11 @@
 // The metrics of a training as JSON lines, one for each step and each evaluation.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "exec/run/run_result.hpp"
+#include "models/base/appended_file.hpp"
 
 namespace tandem::program {
 
@@ -22,9 +24,6 @@ class MetricsFile {
   /// Does nothing if `path` is empty. Throws ConfigError if the file cannot be written, or holds other lines than metrics of a run that
   /// is resumed.
   MetricsFile(std::string path, const MetricsBegin& begin);
-  ~MetricsFile();
-  MetricsFile(const MetricsFile&) = delete;
-  MetricsFile& operator=(const MetricsFile&) = delete;
 
   void add(const exec::StepResult& step);
   void add(const exec::EvaluationResult& evaluation);
@@ -35,7 +34,7 @@ class MetricsFile {
   std::string path_;
   MetricsBegin begin_;
   std::int64_t samples_ = 0;
-  int file_ = -1;
+  std::unique_ptr<AppendedFile> file_;  ///< nullptr: nothing is written
 };
 
 }  // namespace tandem::program

@@ -110,10 +110,12 @@ TEST_CASE("a step's batch is decided by the samples consumed before it") {
 
 TEST_CASE("a run that goes on counts on from the samples behind it, whatever the batches were") {
   // Seven steps of 20 samples in all are behind; the batch is 12 now.
-  CHECK(segments(ramped(12, {}), 9, {7, 20}) == std::vector<Segment>{{Kind::train, 12, 7, 0, 20 - 84}, {Kind::train, 12, 2, 7, 20}});
+  const std::vector<Segment> plain{{Kind::train, 12, 7, 0, 20 - 84}, {Kind::train, 12, 2, 7, 20}};
+  CHECK(segments(ramped(12, {}), 9, {7, 20}) == plain);
   // The ramp-up goes on at 20 samples: 16 up to 39, then 24.
-  const auto ramp = segments(ramped(32, {8, 8, 60}), 9, {5, 20});
-  CHECK(ramp == std::vector<Segment>{{Kind::train, 32, 5, 0, 20 - 160}, {Kind::train, 16, 2, 5, 20}, {Kind::train, 24, 1, 7, 52}, {Kind::train, 32, 1, 8, 76}});
+  const std::vector<Segment> ramp{
+      {Kind::train, 32, 5, 0, 20 - 160}, {Kind::train, 16, 2, 5, 20}, {Kind::train, 24, 1, 7, 52}, {Kind::train, 32, 1, 8, 76}};
+  CHECK(segments(ramped(32, {8, 8, 60}), 9, {5, 20}) == ramp);
   CHECK(segments(ramped(12, {}), 7, {7, 20}).size() == 1);
   CHECK(from_step(with_evaluations(ramped(12, {}), segments(ramped(12, {}), 7, {7, 20}), {7, 1}), 7) ==
         std::vector<Segment>{{Kind::evaluate, 12, 1, 7, 0}});
