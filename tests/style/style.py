@@ -36,6 +36,7 @@ HOMES = {
     r"nccl\.h": [r"exec/nccl/.*"],
     r"mpi\.h": [r"exec/process/mpi_carrier\.cpp"],
     r"gloo/": [r"exec/process/gloo_carrier\.cpp"],
+    r"unicode/": [r"exec/tokenizer/unicode/unicode\.cpp"],
     r"CLI/": [r"experiments/tandem/commands/.*", r"experiments/bench/.*"],
     r"catch2/": [r"tests/.*"],
     r"(?:thread|future)$": [r"models/base/threads\.hpp", r"tests/.*"],

@@ -1,0 +1,65 @@
+#include "exec/tokenizer/documents.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "exec/tokenizer/place.hpp"
+#include "exec/tokenizer/unicode/utf8.hpp"
+#include "models/base/error.hpp"
+#include "models/base/input.hpp"
+
+namespace tandem::exec {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 40;  // the real limit is the host's memory
+
+void require_utf8(const std::string& path, const std::string& place, std::string_view text) {
+  const std::size_t at = invalid_utf8(text);
+  if (at == std::string_view::npos) return;
+  throw ConfigError(Problem{path, place + "byte " + std::to_string(at), std::to_string(static_cast<unsigned char>(text[at])), "is not UTF-8",
+                            "convert the text, for example with iconv -f LATIN1 -t UTF-8"});
+}
+
+/// Calls `take` with each line, without its end, and its number from 1 on.
+void each_line(const std::string& path, const std::function<void(std::string_view, std::int64_t)>& take) {
+  InputFile file(path);
+  std::string rest;
+  std::int64_t number = 0;
+  for (std::string_view block = file.block(); !block.empty(); block = file.block()) {
+    std::size_t begin = 0;
+    for (std::size_t end = block.find('\n'); end != std::string_view::npos; begin = end + 1, end = block.find('\n', begin)) {
+      rest += block.substr(begin, end - begin);
+      take(rest, ++number);
+      rest.clear();
+    }
+    rest += block.substr(begin);
+  }
+  if (!rest.empty()) take(rest, ++number);
+}
+
+void each_json_line(const std::string& path, const std::string& key, const std::function<void(std::string_view)>& take) {
+  each_line(path, [&](std::string_view line, std::int64_t number) {
+    const std::string place = path + ", line " + std::to_string(number);
+    const nlohmann::json object = parse_json(line, place);
+    if (!object.is_object() || !object.contains(key))
+      throw ConfigError(Problem{place, key, "", object.is_object() ? "is missing" : "the line is " + kind_text(object) + ", not an object", "name the field that holds the text: --key NAME"});
+    take(Place(object, place, "").at(key).text());
+  });
+}
+
+}  // namespace
+
+void each_document(const std::string& path, const DocumentOptions& options, const std::function<void(std::string_view)>& take) {
+  if (path.ends_with(".jsonl")) return each_json_line(path, options.key, take);
+  if (!options.lines) {
+    const std::string text = InputFile(path).whole(kMostBytes);
+    require_utf8(path, "", text);
+    return take(text);
+  }
+  each_line(path, [&](std::string_view line, std::int64_t number) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    require_utf8(path, "line " + std::to_string(number) + ", ", line);
+    take(line);
+  });
+}
+
+}  // namespace tandem::exec

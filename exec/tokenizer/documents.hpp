@@ -1,0 +1,21 @@
+#pragma once
+// Texts as documents.
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace tandem::exec {
+
+/// How files are cut into documents.
+struct DocumentOptions {
+  std::string key = "text";  ///< of a .jsonl file: the field that holds the text
+  bool lines = false;        ///< of other files: a document a line, without its end; else the file is one document
+};
+
+/// Calls `take` with each document of a file: one a line of a .jsonl file, as Megatron-LM's preprocess_data.py reads it. Only one
+/// document is in memory at a time. Throws ConfigError that names line or byte if a text is not UTF-8, or a line no JSON object
+/// with a string under the key.
+void each_document(const std::string& path, const DocumentOptions& options, const std::function<void(std::string_view)>& take);
+
+}  // namespace tandem::exec

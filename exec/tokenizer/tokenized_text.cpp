@@ -1,0 +1,26 @@
+#include "exec/tokenizer/tokenized_text.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "exec/tokenizer/documents.hpp"
+#include "models/base/error.hpp"
+#include "models/base/files.hpp"
+
+namespace tandem::exec {
+
+std::shared_ptr<const TokenFile> read_tokenized(const std::string& path, Tokenizer& tokenizer) {
+  const bool ids_already = path.ends_with(".bin") || path.ends_with(".idx") || (!file_exists(path) && file_exists(path + ".bin"));
+  if (ids_already) throw ConfigError(Problem{path, "--tokenizer", "", "is for a text, and the data set holds token ids", "leave --tokenizer out"});
+  std::vector<std::int32_t> ids;
+  each_document(path, {}, [&](std::string_view text) { tokenizer.encode(text, true, ids); });
+  TokenFile file;
+  file.path = path, file.type = TokenType::int32;
+  file.bytes.resize(ids.size() * sizeof(std::int32_t));
+  if (!ids.empty()) std::memcpy(file.bytes.data(), ids.data(), file.bytes.size());
+  file.vocab_size = ids.empty() ? 0 : std::int64_t{*std::max_element(ids.begin(), ids.end())} + 1;
+  return std::make_shared<const TokenFile>(std::move(file));
+}
+
+}  // namespace tandem::exec

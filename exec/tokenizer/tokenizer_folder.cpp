@@ -1,0 +1,49 @@
+#include <nlohmann/json.hpp>
+
+#include "exec/tokenizer/place.hpp"
+#include "exec/tokenizer/tokenizer.hpp"
+#include "models/base/error.hpp"
+#include "models/base/files.hpp"
+
+namespace tandem::exec {
+namespace {
+
+constexpr const char* kSave = "transformers writes one: AutoTokenizer.from_pretrained(NAME).save_pretrained(DIR)";
+
+std::string in_folder(const std::string& folder) {
+  const std::string file = folder + "/tokenizer.json";
+  if (is_regular_file(file)) return file;
+  std::string others;
+  for (const char* name : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.txt", "vocab.json", "tiktoken.model"})
+    if (is_regular_file(folder + "/" + name)) others += std::string(others.empty() ? "" : ", ") + name;
+  throw ConfigError(Problem{folder, "--tokenizer", "", "has no tokenizer.json" + (others.empty() ? "" : ", but " + others + ", which this version does not read"), kSave});
+}
+
+/// The content of a token in a configuration: a string, or an object that has it.
+std::optional<std::string> token_of(const std::string& file) {
+  if (!is_regular_file(file)) return std::nullopt;
+  const nlohmann::json document = read_json(file);
+  const auto token = Place(document, file, "").maybe("eos_token");
+  if (!token) return std::nullopt;
+  return token->json().is_object() ? token->at("content").text() : token->text();
+}
+
+}  // namespace
+
+std::string tokenizer_file(const std::string& path) {
+  if (is_folder(path)) return in_folder(path);
+  for (const char* end : {".model", ".tiktoken", ".txt", ".vocab", ".bpe"})
+    if (path.ends_with(end)) throw ConfigError(Problem{path, "--tokenizer", "", "is a file of another library (sentencepiece, tiktoken): only tokenizer.json is read", kSave});
+  return path;
+}
+
+std::string end_of_document(const std::string& path) {
+  const std::string file = tokenizer_file(path);
+  const std::size_t slash = file.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : file.substr(0, slash + 1);
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"})
+    if (const auto token = token_of(folder + name)) return *token;
+  throw ConfigError(Problem{folder + "tokenizer_config.json", "eos_token", "", "is not there, so the token that ends a document is not known", "name it: --eod TOKEN"});
+}
+
+}  // namespace tandem::exec
