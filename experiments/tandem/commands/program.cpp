@@ -68,6 +68,7 @@ void fill(CLI::App& app, ExitCode& exit) {
   app.footer(kFooter);
   add_simulate(app, exit);
   add_train(app, exit);
+  add_tokenize(app, exit);
   add_compare(app, exit);
   add_measure(app, exit);
   add_explain(app, exit);

@@ -8,6 +8,7 @@
 
 #include "exec/checkpoint/file_keeper.hpp"
 #include "exec/run/run.hpp"
+#include "exec/tokenizer/tokenized_text.hpp"
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/base/terminal.hpp"
@@ -36,7 +37,7 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string plan, data, eval_data, trace, timeline, save, resume, weights, algorithms, metrics;
+  std::string plan, data, eval_data, tokenizer, trace, timeline, save, resume, weights, algorithms, metrics;
   DeviceOptions device;
   LaunchOptions launch;
   std::int64_t steps = 0, schedule_steps = 0;
@@ -96,7 +97,11 @@ void require_same_tokens(const Options& o, const exec::TokenFile& trained, const
 }
 
 Data open_data(const Options& o, const Plan& plan, double held_out) {
-  const auto text = exec::read_token_file(o.data);
+  const auto tokenizer = o.tokenizer.empty() ? nullptr : exec::read_tokenizer(o.tokenizer);
+  const auto read = [&](const std::string& path) {
+    return tokenizer ? exec::read_tokenized(path, *tokenizer) : exec::read_token_file(path);
+  };
+  const auto text = read(o.data);
   const auto open = [&](const auto& file, const exec::TextPart& part) {
     return exec::open_tokens(file, plan.sequence_tokens(), plan.training.seed, part);
   };
@@ -105,7 +110,7 @@ Data open_data(const Options& o, const Plan& plan, double held_out) {
   };
   if (o.eval_every == 0) return data(nullptr);
   if (o.eval_data.empty()) return data(open(text, {1 - held_out, 1}));
-  const auto evaluated = exec::read_token_file(o.eval_data);
+  const auto evaluated = read(o.eval_data);
   require_same_tokens(o, *text, *evaluated);
   return data(open(evaluated, {}));
 }
@@ -394,6 +399,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("train", "Really train a plan");
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
   command->add_option("--data", o->data, "text file, read as byte tokens, or token ids: a .bin of Megatron-LM with its .idx, or of llm.c")->required();
+  command->add_option("--tokenizer", o->tokenizer, "tokenizer.json of Hugging Face, or a folder that has one: makes token ids of the texts --data and --eval-data, also of a .jsonl file's field text [texts are read as bytes]");
   command->add_option("--steps", o->steps, "optimizer steps [the plan's training.steps, default 1]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--schedule-steps", o->schedule_steps, "steps over which the learning rate decays [with --resume: the saved run's; else the plan's training.decay_over, or --steps]")
        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));

@@ -48,7 +48,7 @@ class Guides(unittest.TestCase):
         (root / "build").mkdir()
         (root / "build" / "python3").symlink_to(sys.executable)
         (root / "build" / "tandem").symlink_to(pathlib.Path(PROGRAM).resolve())
-        for name in ("experiments", "reports"):
+        for name in ("experiments", "reports", "tests"):
             (root / name).symlink_to((SOURCE / name).resolve())
         return root
 

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""`tokenize` and `train --tokenizer`: the ids of Hugging Face's library, in Megatron-LM's files, and what is refused."""
+import json
+import struct
+import sys
+
+import tandem
+from tandem import SMALL, SOURCE, WithFolder, changed, run, tandem_json
+
+FIXTURES = SOURCE / "tests" / "fixtures" / "tokenizers"
+ORACLE = json.loads((FIXTURES / "ids.json").read_text())
+
+
+def read(prefix, width="H"):
+    """Documents of PREFIX.bin, as its index says (NVIDIA/Megatron-LM: megatron/core/datasets/indexed_dataset.py)."""
+    ids, index = open(prefix + ".bin", "rb").read(), open(prefix + ".idx", "rb").read()
+    assert index[:9] == b"MMIDIDX\0\0" and index[9:17] == struct.pack("<Q", 1) and index[17] == {"H": 8, "i": 4}[width]
+    sequences, ends = struct.unpack_from("<QQ", index, 18)
+    lengths = struct.unpack_from("<%di" % sequences, index, 34)
+    places = struct.unpack_from("<%dq" % sequences, index, 34 + 4 * sequences)
+    documents = struct.unpack_from("<%dq" % ends, index, 34 + 12 * sequences)
+    assert len(index) == 34 + 12 * sequences + 8 * ends
+    of = [list(struct.unpack_from("<%d%s" % (n, width), ids, at)) for n, at in zip(lengths, places)]
+    return [sum(of[a:b], []) for a, b in zip(documents, documents[1:])]
+
+
+class Tokenize(WithFolder):
+    def tokenize(self, name, file, *more):
+        out = str(self.folder.path / "out")
+        result = tandem_json("tokenize", file, "--tokenizer", FIXTURES / (name + ".json"), "--out", out, *more)
+        return result, read(out)
+
+    def lines(self, key="text"):
+        return self.folder.file("texts.jsonl", "".join(json.dumps({key: text}) + "\n" for text in ORACLE["texts"]))
+
+    def test_lines_become_documents_with_the_librarys_ids(self):
+        for name, ids in ORACLE["ids"].items():
+            with self.subTest(tokenizer=name):
+                result, documents = self.tokenize(name, self.lines("body"), "--key", "body")
+                self.assertEqual(documents, ids)
+                self.assertEqual(result["documents"], len(ids))
+                self.assertEqual(result["tokens"], sum(map(len, ids)))
+                self.assertEqual(result["bytes"], sum(len(t.encode()) for t in ORACLE["texts"]))
+
+    def test_a_token_ends_documents_that_are_not_empty(self):
+        result, documents = self.tokenize("gpt2", self.lines(), "--append-eod", "--eod", "<|endoftext|>")
+        self.assertEqual(documents, [ids + [result["eod"]] if ids else [] for ids in ORACLE["ids"]["gpt2"]])
+
+    def test_special_tokens_can_be_left_out(self):
+        _, documents = self.tokenize("bert", self.lines(), "--no-special-tokens")
+        self.assertEqual(documents, [ids[1:-1] for ids in ORACLE["ids"]["bert"]])
+
+    def test_a_text_is_one_document_or_one_a_line(self):
+        texts = ["the Word", "was with God, and", "the Word"]
+        file = self.folder.file("text.txt", "\n".join(texts) + "\r\n")
+        _, whole = self.tokenize("gpt2", file)
+        self.assertEqual(len(whole), 1)
+        _, lines = self.tokenize("gpt2", file, "--split-lines")
+        _, alone = self.tokenize("gpt2", self.folder.file("one.txt", texts[0]))
+        self.assertEqual(len(lines), 3)
+        self.assertEqual([lines[0], lines[2]], alone * 2)
+
+    def test_bad_input_is_refused_with_its_place(self):
+        tokenizer, out = FIXTURES / "gpt2.json", self.folder.path / "out"
+        for name, content, told in (("a.jsonl", '{"text": "a"}\n{"other": 1}\n', "line 2: text: is missing"), ("b.jsonl", '{"text": 1}\n', "text = 1"),
+                                    ("c.jsonl", '{"text": \n', "line 1"), ("d.txt", b"ab\xffc", "byte 2 = 255: is not UTF-8"),
+                                    ("e.txt", None, "e.txt")):
+            file = str(self.folder.path / name) if content is None else self.folder.file(name, content)
+            code, _, messages = run("tokenize", file, "--tokenizer", tokenizer, "--out", out)
+            self.assertEqual(code, 3, name)
+            self.assertIn(told, messages)
+            self.assertFalse((self.folder.path / "out.bin").exists(), name)
+        code, _, messages = run("tokenize", self.lines(), "--tokenizer", tokenizer, "--out", out, "--append-eod")
+        self.assertEqual(code, 3)
+        self.assertIn("--eod TOKEN", messages)
+
+    def test_training_on_a_text_is_training_on_its_ids(self):
+        plan = self.folder.plan(changed(SMALL, **{"model.vocab_size": 420, "training.steps": 2, "parallel": {}, "cluster.devices": 1}))
+        tokenizer = FIXTURES / "gpt2.json"
+        self.tokenize("gpt2", tandem.TEXT)
+        steps = [tandem_json("train", plan, "--data", *data)["steps"] for data in ((tandem.TEXT, "--tokenizer", tokenizer), (self.folder.path / "out",))]
+        losses = [[step["loss"] for step in all_steps] for all_steps in steps]
+        self.assertEqual(losses[0], losses[1])
+
+    def test_ids_beyond_the_plans_vocabulary_are_refused(self):
+        plan = self.folder.plan(changed(SMALL, **{"training.steps": 1}))
+        code, _, messages = run("train", plan, "--data", tandem.TEXT, "--tokenizer", FIXTURES / "gpt2.json")
+        self.assertEqual(code, 3)
+        self.assertIn("model.vocab_size = 256", messages)
+        self.assertIn("from 0 to 419", messages)
+
+    def test_ids_are_not_tokenized_again(self):
+        plan = self.folder.plan(changed(SMALL, **{"training.steps": 1}))
+        self.tokenize("gpt2", self.lines())
+        code, _, messages = run("train", plan, "--data", self.folder.path / "out.bin", "--tokenizer", FIXTURES / "gpt2.json")
+        self.assertEqual(code, 3)
+        self.assertIn("holds token ids", messages)
+
+
+if __name__ == "__main__":
+    missing = "without ICU" in run("tokenize", tandem.TEXT, "--tokenizer", FIXTURES / "gpt2.json", "--out", "/dev/null")[2]
+    sys.exit(77) if missing else tandem.main()
