@@ -8,12 +8,12 @@
 
 #include "exec/checkpoint/file_keeper.hpp"
 #include "exec/run/run.hpp"
-#include "exec/tokenizer/tokenized_text.hpp"
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/finite_watch.hpp"
+#include "experiments/tandem/commands/train_data.hpp"
 #include "experiments/tandem/commands/train_devices.hpp"
 #include "experiments/tandem/commands/train_metrics.hpp"
 #include "experiments/tandem/commands/train_processes.hpp"
@@ -37,7 +37,8 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string plan, data, eval_data, tokenizer, trace, timeline, save, resume, weights, algorithms, metrics;
+  std::string plan, trace, timeline, save, resume, weights, algorithms, metrics;
+  DataOptions text;
   DeviceOptions device;
   LaunchOptions launch;
   std::int64_t steps = 0, schedule_steps = 0;
@@ -81,40 +82,6 @@ std::string evaluation_line(const exec::EvaluationResult& e) {
   return "evaluation after step " + std::to_string(e.step) + "  loss " + aligned(loss_text(e.loss, 5), 8);
 }
 
-/// Training and evaluation data. By default the latter is the end of the text.
-struct Data {
-  std::shared_ptr<const exec::TokenFile> text;
-  std::unique_ptr<exec::TokenSource> training, evaluation;
-  std::optional<double> bigram_entropy;  ///< of a text of bytes, the whole --data file, in nats per byte
-};
-
-/// Throws ConfigError if one of the files is a text of bytes and the other holds token ids: numbers that mean other things.
-void require_same_tokens(const Options& o, const exec::TokenFile& trained, const exec::TokenFile& evaluated) {
-  const auto kind = [](const exec::TokenFile& file) { return file.holds_bytes() ? "a text of bytes" : "token ids"; };
-  if (trained.holds_bytes() != evaluated.holds_bytes())
-    throw ConfigError(Problem{o.eval_data, "--eval-data", "", std::string("holds ") + kind(evaluated) + ", and " + o.data + " " + kind(trained),
-                              "give a text in the tokens of --data"});
-}
-
-Data open_data(const Options& o, const Plan& plan, double held_out) {
-  const auto tokenizer = o.tokenizer.empty() ? nullptr : exec::read_tokenizer(o.tokenizer);
-  const auto read = [&](const std::string& path) {
-    return tokenizer ? exec::read_tokenized(path, *tokenizer) : exec::read_token_file(path);
-  };
-  const auto text = read(o.data);
-  const auto open = [&](const auto& file, const exec::TextPart& part) {
-    return exec::open_tokens(file, plan.sequence_tokens(), plan.training.seed, part);
-  };
-  const auto data = [&](std::unique_ptr<exec::TokenSource> evaluation) {
-    return Data{text, open(text, {0, 1 - held_out}), std::move(evaluation), exec::bigram_entropy(*text)};
-  };
-  if (o.eval_every == 0) return data(nullptr);
-  if (o.eval_data.empty()) return data(open(text, {1 - held_out, 1}));
-  const auto evaluated = read(o.eval_data);
-  require_same_tokens(o, *text, *evaluated);
-  return data(open(evaluated, {}));
-}
-
 /// The plan to train. Optimizers that validate after the update would roll back, which the runtime cannot do.
 Plan trained_plan(const Options& o) {
   Plan plan = load_plan(o.plan, StackChoice{std::string(kOwnStack), std::nullopt});
@@ -140,14 +107,11 @@ void tell_other_text(const Options& o, const Prepared& in) {
   if (!in.resumed) return;
   const exec::SavedRun& run = in.resumed->run;
   const double before = run.held_out.value_or(0);
-  const Plan& plan = in.graphs->plan();
-  const auto fingerprint = [&](double held_out) {
-    return exec::open_tokens(in.data.text, plan.sequence_tokens(), plan.training.seed, {0, 1 - held_out})->fingerprint();
-  };
+  const auto fingerprint = [&](double held_out) { return in.data.texts.part({0, 1 - held_out})->fingerprint(); };
   if (run.data != in.data.training->fingerprint() && (before >= in.held_out || run.data != fingerprint(before)))
-    log(o.resume + ": was trained on another text than " + o.data + " (or another part of it)");
+    log(o.resume + ": was trained on another text than " + data_name(o.text) + " (or another part of it)");
   if (o.eval_every > 0 && before < in.held_out)
-    log(o.resume + (run.held_out ? ": held no text out" : ": does not say whether it held text out") + ": the evaluated part of " + o.data +
+    log(o.resume + (run.held_out ? ": held no text out" : ": does not say whether it held text out") + ": the evaluated part of " + data_name(o.text) +
         " may have been trained on; give --eval-data");
 }
 
@@ -260,7 +224,7 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
   Plan settled = trained_plan(o);
   naming(o.plan, [&] { return require_trainable(settled), require_lowerable(settled), true; });
   out.resumed = open_checkpoint(o.resume, settled, {o.eval_every, o.eval_steps});
-  const ResumeOptions options{o.resume, o.data, o.schedule_steps, o.eval_every > 0, !o.eval_data.empty()};
+  const ResumeOptions options{o.resume, data_name(o.text), o.schedule_steps, o.eval_every > 0, !o.text.evaluation.empty()};
   settle_schedule(settled, options, out.resumed);
   out.held_out = held_out(options, out.resumed);
   out.graphs = std::make_unique<GraphCache>(settled);
@@ -270,7 +234,7 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
   settle_device(out.device, plan.training.deterministic, o.algorithms, topology->device());
   if (!o.weights.empty()) out.weights = open_weights(o.weights, plan, out.graphs->whole().graph);
   out.peak_flops_per_s = peak_flops(out.device, world, topology->device(), step_work(plan).compute);
-  out.data = open_data(o, plan, out.held_out);
+  out.data = open_data(o.text, {plan.sequence_tokens(), plan.training.seed}, out.held_out);
   require_vocabulary(plan, out.data.training->vocab_size());
   tell_other_text(o, out);
   const std::int64_t done = out.resumed ? out.resumed->state->facts().steps : 0;
@@ -301,7 +265,7 @@ void require_same(const Options& o, const Prepared& in, exec::World& world) {
                               wanted(o.save) + " --save-every " + std::to_string(o.save_every) + " --keep " + std::to_string(o.keep) +
                               " --timeline" + wanted(o.timeline) + wanted(o.trace) + " --timeline-step " +
                               std::to_string(o.timeline_step);
-  program::require_same(world, {{o.plan, to_json(in.graphs->plan(), -1)}, {o.data, print(in.data.training.get())},
+  program::require_same(world, {{o.plan, to_json(in.graphs->plan(), -1)}, {data_name(o.text), print(in.data.training.get())},
                        {"--eval-data", print(in.data.evaluation.get())}, {"--resume", digest(in.resumed)},
                        {"--weights", weights_text(in.weights.get())}, {"options", options}});
 }
@@ -398,8 +362,11 @@ void add_train(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("train", "Really train a plan");
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
-  command->add_option("--data", o->data, "text file, read as byte tokens, or token ids: a .bin of Megatron-LM with its .idx, or of llm.c")->required();
-  command->add_option("--tokenizer", o->tokenizer, "tokenizer.json of Hugging Face, or a folder that has one: makes token ids of the texts --data and --eval-data, also of a .jsonl file's field text [texts are read as bytes]");
+  command->add_option("--data", o->text.data, "text file, read as byte tokens, or token ids: a .bin of Megatron-LM with its .idx, or of llm.c; repeated, with weights as in 0.3:PATH, it blends texts [weights: their lengths]")
+      ->required()
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--tokenizer", o->text.tokenizer, "tokenizer.json of Hugging Face, or a folder that has one: makes token ids of the texts --data and --eval-data, also of a .jsonl file's field text [texts are read as bytes]");
   command->add_option("--steps", o->steps, "optimizer steps [the plan's training.steps, default 1]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--schedule-steps", o->schedule_steps, "steps over which the learning rate decays [with --resume: the saved run's; else the plan's training.decay_over, or --steps]")
        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
@@ -408,7 +375,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("--eval-steps", o->eval_steps, "global batches of an evaluation [1]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
       ->needs(every);
-  command->add_option("--eval-data", o->eval_data, "text to evaluate on [the last tenth of --data, which is not trained on]")
+  command->add_option("--eval-data", o->text.evaluation, "text to evaluate on [the last tenth of --data, which is not trained on]")
       ->needs(every);
   CLI::Option* save = command->add_option("--save", o->save, "checkpoint to write after the last step, also when interrupted: a folder of checkpoints, or one file if the name ends in .safetensors or names an existing file");
   command->add_option("--save-every", o->save_every, "also write a checkpoint after every N-th step [never]")
@@ -432,6 +399,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
   CLI::Option* timeout = command->add_option("--timeout", o->launch.timeout_s, "seconds that ranks of several processes wait for each other before the run ends [600]")->check(CLI::Range(0.1, 1e6));
   CLI::Option* port = command->add_option("--port", o->launch.port, "with --launch env: where process 0 waits for the others [MASTER_PORT, and the next one if torchrun uses that]")->check(CLI::Range(1, 65'535));
   command->callback([o, timeout, port, keep, &exit] {
+    o->text.evaluates = o->eval_every > 0;
     if (keep->count() > 0 && exec::names_one_file(o->save)) throw CLI::ValidationError("--keep", "needs a folder in --save, which names one file");
     require_processes(*o, *timeout, *port);
     require_device(*o);

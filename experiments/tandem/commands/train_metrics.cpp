@@ -41,7 +41,8 @@ std::string lines_before(const std::string& text, std::int64_t steps, const std:
 
 }  // namespace
 
-MetricsFile::MetricsFile(std::string path, const MetricsBegin& begin) : path_(std::move(path)), begin_(begin), samples_(begin.samples) {
+MetricsFile::MetricsFile(std::string path, const MetricsBegin& begin)
+    : path_(std::move(path)), begin_(begin), samples_(begin.samples) {
   if (path_.empty()) return;
   permit_replacing(path_, path_);
   const bool continues = begin.steps > 0 && file_exists(path_);

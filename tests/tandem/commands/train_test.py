@@ -115,6 +115,35 @@ class Train(WithFolder):
         self.assertIn("is no line of metrics", err)
         self.assertEqual(other.read_text(), "my notes\n")
 
+    def test_texts_are_blended_by_weights_or_lengths(self):
+        plan = self.folder.plan(changed(ONE, **{"training.dropout": {"hidden": 0, "attention": 0}}))
+        text = TEXT.read_bytes()
+        a, b = self.folder.path / "a:1.txt", self.folder.path / "b.txt"
+        a.write_bytes(text[:30000])
+        b.write_bytes(b"z" * 10000)
+
+        def losses(*data, more=()):
+            names = [word for path in data for word in ("--data", path)]
+            return [s["loss"] for s in tandem_json("train", plan, *names, "--steps", 12, *more)["steps"]]
+
+        alone = losses(a)
+        self.assertEqual(losses(f"7:{a}"), alone)  # one text is no blend
+        self.assertEqual(losses(f"0.75:{a}", f"0.25:{b}"), losses(f"3:{a}", f"1:{b}"))  # only ratios count
+        self.assertEqual(losses(a, b), losses(f"3:{a}", f"1:{b}"))  # three times as long
+        # One letter again and again is learned at once: the more of it, the lower the loss.
+        few, many = losses(f"9:{a}", f"1:{b}"), losses(f"1:{a}", f"9:{b}")
+        self.assertGreater(alone[-1], few[-1])
+        self.assertGreater(few[-1], many[-1])
+
+        kept = self.folder.path / "kept.safetensors"
+        losses(f"9:{a}", f"1:{b}", more=("--save", kept))
+        _, _, err = run("train", plan, "--data", f"1:{a}", "--data", f"9:{b}", "--steps", 13, "--resume", kept)
+        self.assertIn("was trained on another text", err)
+        for data, reason in (((f"1:{a}", b), "has no weight"), ((f"0:{a}", f"1:{b}"), "above 0"), ((f"nan:{a}", f"1:{b}"), "above 0")):
+            code, _, err = run("train", plan, *[word for path in data for word in ("--data", path)])
+            self.assertEqual(code, 3)
+            self.assertIn(reason, err)
+
     def test_an_interval_that_holds_no_evaluation_is_told(self):
         _, _, err = run("train", self.folder.plan(ONE), "--data", TEXT, "--steps", 2, "--eval-every", 5)
         self.assertIn("--eval-every 5: no evaluation falls into steps 0 to 1", err)

@@ -1,0 +1,59 @@
+#pragma once
+// The texts that `train` reads: one or a blend of several, with a part held out for evaluations.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/data/data.hpp"
+
+namespace tandem::program {
+
+struct DataOptions {
+  std::vector<std::string> data;  ///< PATH, or WEIGHT:PATH of a blend
+  std::string evaluation;         ///< a text of its own to evaluate on; empty: the part of `data` that is held out
+  std::string tokenizer;          ///< empty: texts are read as bytes
+  bool evaluates = false;
+};
+
+/// The texts as a message names them.
+std::string data_name(const DataOptions& options);
+
+/// How texts are cut into sequences.
+struct SequenceOptions {
+  std::int64_t tokens = 0;  ///< of a sequence, without its last target
+  std::uint64_t seed = 0;   ///< of their order
+};
+
+/// Texts with their weights; sequences of any part of them.
+class Texts {
+ public:
+  struct Weighted {
+    std::shared_ptr<const exec::TokenFile> file;
+    double weight;
+  };
+  Texts() = default;
+  Texts(std::vector<Weighted> texts, const SequenceOptions& sequences) : texts_(std::move(texts)), sequences_(sequences) {}
+
+  const std::vector<Weighted>& all() const { return texts_; }
+  /// Sequences of a part of every text.
+  std::unique_ptr<exec::TokenSource> part(const exec::TextPart& part) const;
+
+ private:
+  std::vector<Weighted> texts_;
+  SequenceOptions sequences_;
+};
+
+struct Data {
+  Texts texts;
+  std::unique_ptr<exec::TokenSource> training, evaluation;  ///< the latter nullptr without evaluations
+  std::optional<double> bigram_entropy;                     ///< of one text of bytes, the whole file, in nats per byte
+};
+
+/// Reads the texts. `held_out`: the fraction at the end of each that is not trained on. Throws ConfigError if a file cannot be read, a
+/// weight is none, some texts have weights and others none, or texts of bytes stand beside token ids.
+Data open_data(const DataOptions& options, const SequenceOptions& sequences, double held_out);
+
+}  // namespace tandem::program
