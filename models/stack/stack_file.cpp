@@ -207,6 +207,15 @@ void read(const json& entry, const List& list, WideEntry& out) {
   out.of.parameter_gradient = flag(entry["parameter_gradient"], "parameter_gradient", list);
 }
 
+void read(const json& entry, const List& list, CheckpointEntry& out) {
+  read_frame(entry, {}, {"floats", "narrow_weights"}, list, out);
+  if (!entry.contains("floats") && !entry.contains("narrow_weights")) list.refuse(entry, "an entry needs floats or narrow_weights");
+  out.of.narrow_weights = flag(entry.value("narrow_weights", json(true)), "narrow_weights", list);
+  if (!entry.contains("floats")) return;
+  out.of.floats = entry["floats"].is_string() ? dtype_from_name(entry["floats"].get<std::string>()) : std::nullopt;
+  if (!out.of.floats) list.refuse(entry["floats"], "floats is no type", "write it as \"fp32\"");
+}
+
 void read(const json& entry, const List& list, RuleEntry& out) {
   read_frame(entry, {"field", "reason"}, {"remedy", "verified", "allowed", "except", "min", "max", "multiple_of"}, list, out);
   if (!entry["field"].is_string() || !is_rule_field(entry["field"])) list.refuse(entry["field"], "a rule needs a field of the plan");
@@ -249,6 +258,7 @@ void for_lists(Each each) {
   each("host_operations", &StackFile::host_operations);
   each("cuda_graphs", &StackFile::cuda_graphs);
   each("wide_tensors", &StackFile::wide_tensors);
+  each("checkpoints", &StackFile::checkpoints);
   each("whole_between_micro_batches", &StackFile::whole_between_micro_batches);
   each("caching_allocator", &StackFile::caching_allocator);
   each("arena", &StackFile::arena);

@@ -9,6 +9,7 @@
 
 #include "models/base/json.hpp"
 #include "models/plan/stack_facts.hpp"
+#include "models/stack/stack_checkpoint.hpp"
 
 namespace tandem {
 
@@ -63,6 +64,9 @@ struct GraphsEntry : StackEntry {
 struct WideEntry : StackEntry {
   WideTensors of;
 };
+struct CheckpointEntry : StackEntry {
+  StackCheckpoint of;
+};
 /// A refusal: the plan's field must obey one constraint.
 struct RuleEntry : StackEntry {
   std::string field;
@@ -87,6 +91,7 @@ struct StackFile {
   std::vector<HostEntry> host_operations;
   std::vector<GraphsEntry> cuda_graphs;
   std::vector<WideEntry> wide_tensors;
+  std::vector<CheckpointEntry> checkpoints;
   std::vector<StackEntry> whole_between_micro_batches, caching_allocator, arena, remainder_last, ends_are_layers, weighted_experts,
       rows_by_element;
   std::vector<RuleEntry> rules;

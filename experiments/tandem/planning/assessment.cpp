@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "experiments/tandem/base/prepared_plan.hpp"
-#include "models/plan/active_parameters.hpp"
 #include "models/base/quantity.hpp"
 #include "models/graph/segments.hpp"
+#include "models/stack/stack_checkpoint.hpp"
 #include "sim/cost/cost_model.hpp"
 #include "sim/result/simulate.hpp"
 #include "topology/plan_reader.hpp"
@@ -46,15 +46,7 @@ void predict(Assessment& a, const std::string& stack) {
 
 std::int64_t Assessment::nodes() const { return (plan.cluster.devices - 1) / topology->devices_per_node() + 1; }
 
-double Assessment::checkpoint_bytes() const {
-  const auto& types = plan.training.dtypes;
-  const int moments = plan.training.optimizer.kind == OptimizerKind::sgd ? 1 : 2;
-  const int master = types.master == types.weights ? 0 : bits(types.master);
-  const auto all = static_cast<double>(count_parameters(plan.model, plan.model.vocab_size).total);
-  const auto adapters = static_cast<double>(trained_in_adapters(plan));
-  const double trained = adapters > 0 ? adapters : all;
-  return ((all + adapters) * bits(types.weights) + trained * (master + moments * bits(types.optimizer_state))) / 8;
-}
+double Assessment::checkpoint_bytes() const { return tandem::checkpoint_bytes(plan); }
 
 std::vector<std::string> Assessment::notes() const {
   std::vector<std::string> out;
