@@ -20,7 +20,9 @@ std::string layout(const ParallelSpec& p) {
 }  // namespace
 
 PlanTraits traits_of(const Plan& plan) {
-  PlanTraits out{{"stack " + plan.stack.name, "precision " + plan.training.precision, "layout " + layout(plan.parallel)}, plan.cluster.devices};
+  PlanTraits out{{"stack " + plan.stack.name, "precision " + plan.training.precision, "layout " + layout(plan.parallel)},
+                 plan.cluster.devices,
+                 plan.stack.as_of};
   if (plan.parallel.tensor > 1 && plan.parallel.tensor_overlap) out.words.push_back("parallel.tensor_overlap of " + plan.stack.name);
   if (plan.model.moe.num_experts > 0) out.words.emplace_back("experts");
   if (plan.model.recurrence.heads > 0) out.words.emplace_back("recurrences");

@@ -13,6 +13,7 @@ struct PlanTraits {
   std::vector<std::string> words;  ///< "stack megatron-core", "precision bf16", "layout tensor, ZeRO 1" and, of models with
                                    ///< such layers, "experts", "recurrences", "sparse attention"
   std::int64_t devices = 0;
+  Month as_of{};  ///< of the stack's code
 };
 PlanTraits traits_of(const Plan& plan);
 

@@ -30,9 +30,20 @@ struct Vote {
 };
 using Entries = std::vector<const ErrorEntry*>;
 
+/// A month of the file; 0 in tables that were written without.
+Month month_at(const json& e, const char* key) { return parse_month(e.value(key, "")).value_or(Month{}); }
+
 ErrorEntry entry(const json& e) {
-  return {e.at("device"), e.at("situation"), e.at("source"), e.at("records"), e.at("log_measured_over_predicted"),
-          e.value("like", std::vector<std::string>{}), e.value("devices", std::int64_t{0}), e.value("host_share", 0.0)};
+  return {e.at("device"),
+          e.at("situation"),
+          e.at("source"),
+          e.at("records"),
+          e.at("log_measured_over_predicted"),
+          e.value("like", std::vector<std::string>{}),
+          e.value("devices", std::int64_t{0}),
+          e.value("host_share", 0.0),
+          month_at(e, "since"),
+          month_at(e, "until")};
 }
 
 Widening widening(const json& file, const char* key) {
@@ -251,6 +262,7 @@ std::string to_json(const ErrorBook& book) {
                                   {"devices", e.devices}, {"like", e.like},
                                   {"log_measured_over_predicted", e.quantiles}};
     if (e.host_share > 0) row["host_share"] = e.host_share;
+    if (e.since.said()) row["since"] = text_of(e.since), row["until"] = text_of(e.until);
     out += "    " + row.dump() + (i + 1 < book.entries.size() ? ",\n" : "\n");
   }
   const nlohmann::ordered_json unknown = {
@@ -269,17 +281,34 @@ RangeQuestion range_question(const Prediction& p, const Topology& topology, cons
   return {topology.device().calibration, situation_of(p, topology), traits, {}, host_share(p)};
 }
 
+namespace {
+
+/// The plan's code if it is older than that of all records on its device; else empty. Entries without months say nothing.
+std::string too_old(const Entries& entries, Month as_of) {
+  Month first{}, last{};
+  for (const ErrorEntry* e : entries) {
+    if (e->since.said()) first = first.said() ? std::min(first, e->since) : e->since;
+    last = std::max(last, e->until);
+  }
+  if (!as_of.said() || !first.said() || as_of >= first) return "";
+  return "code as old as " + text_of(as_of) + " (its constants rest on records of " + text_of(first) + " to " + text_of(last) + ")";
+}
+
+}  // namespace
+
 std::vector<std::string> unseen(const ErrorBook& book, const RangeQuestion& q) {
   std::vector<std::string> out;
   std::set<std::string> seen;
   std::int64_t most = 0;
-  for (const ErrorEntry* e : on_device(book, q)) seen.insert(e->like.begin(), e->like.end()), most = std::max(most, e->devices);
+  const Entries entries = on_device(book, q);
+  for (const ErrorEntry* e : entries) seen.insert(e->like.begin(), e->like.end()), most = std::max(most, e->devices);
   if (seen.empty()) return out;
   const auto is_device = [](const std::string& word) { return word.starts_with(kDeviceWord); };
   const bool lists_devices = std::any_of(seen.begin(), seen.end(), is_device);  // older tables do not
   for (const std::string& word : q.traits.words)
     if (!seen.contains(word) && (lists_devices || !is_device(word))) out.push_back(word);
   if (most > 0 && q.traits.devices > most) out.push_back("more than " + std::to_string(most) + " devices");
+  if (std::string old = too_old(entries, q.traits.as_of); !old.empty()) out.push_back(std::move(old));
   return out;
 }
 

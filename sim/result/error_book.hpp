@@ -23,6 +23,7 @@ struct ErrorEntry {
   std::vector<std::string> like{};  ///< words of traits_on of the records, each once, ascending; empty: not known
   std::int64_t devices = 0;         ///< devices of the largest record
   double host_share = 0;            ///< of host-bound records: mean share of the step that waits for launches; 0: not known
+  Month since{}, until{};           ///< months of the oldest and the newest code among the records; 0: not known
 };
 
 /// Factor by which ranges must be wider than other sources' errors so that 80 % of a source's records lie inside.
@@ -76,8 +77,8 @@ struct RangeQuestion {
 };
 RangeQuestion range_question(const Prediction& prediction, const Topology& topology, const PlanTraits& traits);
 
-/// Features of the plan that no record on its device has ("experts", "more than 512 devices", "device h20-96gb"). Empty if there are
-/// none, if the device has no records, or if the book does not list features.
+/// Features of the plan that no record on its device has ("experts", "more than 512 devices", "device h20-96gb", code older than all
+/// of theirs). Empty if there are none, if the device has no records, or if the book does not list features.
 std::vector<std::string> unseen(const ErrorBook& book, const RangeQuestion& question);
 
 /// Ends of a range as log(measured / predicted), the lower one not above 0, the upper one not below.

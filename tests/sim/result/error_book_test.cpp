@@ -154,6 +154,37 @@ TEST_CASE("a range is wider for what no record on the device has, and says so") 
   CHECK(range(alike).low_s < range(unlike).low_s);
 }
 
+TEST_CASE("a stack older than all records of the device has a wider range, which says how old they are") {
+  ErrorBook b = book();
+  b.unseen = {2, 9, 3};
+  const auto of = [&](Month as_of, std::vector<std::string> without = {}) {
+    return range_of(b, seconds(10), two_nodes_of("known"), std::move(without), {{"stack x"}, 4, as_of});
+  };
+  for (ErrorEntry& e : b.entries) e.like = {"stack x"}, e.devices = 4;
+  CHECK(of({2020, 1}).wider.empty());  // the table has no months
+  b.entries[0].since = {2023, 3}, b.entries[0].until = {2023, 9};
+  b.entries[2].since = {2023, 8}, b.entries[2].until = {2025, 6};
+  b.entries[3].since = b.entries[3].until = {2019, 1};  // another device
+  CHECK(of({2023, 3}).wider.empty());
+  CHECK(of({}).wider.empty());
+  const StepRange old = of({2022, 10});
+  CHECK(old.wider == "no record on known has code as old as 2022-10 (its constants rest on records of 2023-03 to 2025-06)");
+  CHECK(std::log(old.high_s / 10) == Approx(2 * std::log(of({2023, 3}).high_s / 10)));
+  CHECK(of({2023, 3}, {"a"}).wider == "no record on known has code as old as 2023-03 (its constants rest on records of 2023-08 to 2025-06)");
+  CHECK(to_json(b).find(R"("since":"2023-03","until":"2023-09")") != std::string::npos);
+}
+
+TEST_CASE("the shipped errors know the months of their records' code") {
+  const ErrorBook shipped = load_error_book();
+  for (const ErrorEntry& e : shipped.entries) {
+    INFO(e.source << " on " << e.device);
+    CHECK((e.since.said() && e.since <= e.until));
+  }
+  const auto wider = [&](Month as_of) { return log_range(shipped, {"trainium1", "many nodes", {{"stack neuronx"}, 8, as_of}}).wider; };
+  CHECK(wider({2022, 10}).starts_with("no record on trainium1 has code as old as 2022-10"));
+  CHECK(wider({2023, 8}).empty());
+}
+
 TEST_CASE("a device without records gets the wide default and its reason") {
   for (const char* device : {"unknown", ""}) {
     const StepRange r = range_of(book(), seconds(10), two_nodes_of(device));

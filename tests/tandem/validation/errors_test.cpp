@@ -37,6 +37,16 @@ TEST_CASE("errors are kept by device, situation and set as log of measured over 
   CHECK(book.computed.find("this test") != std::string::npos);
 }
 
+TEST_CASE("an entry has the months of the oldest and the newest code among its records") {
+  std::vector<JudgedRecord> records;
+  for (const tandem::Month month : {tandem::Month{2023, 9}, tandem::Month{2021, 4}, tandem::Month{2023, 2}}) {
+    records.push_back(on("a", "one node", "s", 1));
+    records.back().plan.traits.as_of = month;
+  }
+  const auto book = error_book(records, {}, "");
+  CHECK((book.entries.at(0).since == tandem::Month{2021, 4} && book.entries.at(0).until == tandem::Month{2023, 9}));
+}
+
 TEST_CASE("the table of errors names sets and no record or plan") {
   JudgedRecord r = on("a", "one node", "the-set", 2);
   r.measured.id = r.measured.plan_json = r.plan.summary = r.plan.whole = r.plan.task = "of-one-run";
