@@ -31,7 +31,7 @@ def simulate(plan, name="plan"):
 def plan_of(file):
     """The plan of a file, under the framework and the month that the file says."""
     plan, stack = file["plan"], file["plan"].get("stack", {})
-    stack = {"name": stack} if isinstance(stack, str) else dict(stack)
+    stack = dict(zip(("name", "as_of"), stack.split("@"))) if isinstance(stack, str) else dict(stack)
     stack.update({key: file[said] for key, said in (("name", "framework"), ("as_of", "as_of")) if file.get(said)})
     return {**plan, "stack": stack} if stack else plan
 

@@ -12,6 +12,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 PLANS = FOLDER.parents[1] / "plans" / "seeds"
@@ -38,23 +39,41 @@ def seconds(value):
     return f"{value:.3g} s" if value < 100 else f"{value:.0f} s"
 
 
-def published(figure):
-    """"32 s, 138 TFLOP/s hardware", with "up to" if the source only gives a bound."""
+def efficiency(tandem, plan, scaling):
+    """Predicted throughput per device on `to` devices over that on `from`, with as many sequences per device."""
+    def per_step(devices):
+        each = plan["training"]["global_batch_size"] // plan["cluster"]["devices"]
+        grown = plan | {"parallel": plan["parallel"] | {"data": devices},
+                        "training": plan["training"] | {"global_batch_size": each * devices},
+                        "cluster": {"preset": scaling["cluster"], "devices": devices}}
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(grown, file)
+            file.flush()
+            return simulate(tandem, pathlib.Path(file.name))[0]["step_time_s"]
+    return per_step(scaling["from"]) / per_step(scaling["to"])
+
+
+def published(figure, efficient=None):
+    """"32 s, 138 TFLOP/s hardware", with "at most" if the source only gives a bound. `efficient`: the predicted efficiency."""
     parts = []
     if figure.get("step_time_s") is not None:
         parts.append(("at most " if figure.get("upper_bound") else "") + seconds(figure["step_time_s"]))
     if figure.get("tflops_per_device") is not None:
         parts.append(f"{figure['tflops_per_device']} TFLOP/s {figure['tflops_kind']}")
+    if efficient is not None:
+        scaling = figure["scaling"]
+        parts.append(f"{100 * scaling['efficiency']:.1f} % efficiency from {scaling['from']} to {scaling['to']} on {scaling['cluster']} "
+                     f"(predicted {100 * efficient:.1f} %)")
     return ", ".join(parts) or "none"
 
 
-def row(path, plan, outcome, figure):
+def row(path, plan, outcome, figure, efficient):
     result, messages = outcome
     start = [f"[{path.stem}](../../plans/seeds/{path.name})", plan["stack"], f"{plan['cluster']['devices']:,}"]
     if result is None:
-        return start + [reasons(messages), "", "", published(figure)]
+        return start + [reasons(messages), "", "", published(figure, efficient)]
     return start + [seconds(result["step_time_s"]), f"{result['peak_memory_bytes'] / 2**30:.1f} GiB",
-                    "yes" if result["fits"] else "no", published(figure)]
+                    "yes" if result["fits"] else "no", published(figure, efficient)]
 
 
 def line(cells):
@@ -75,7 +94,9 @@ def main():
     print("|" + "---|" * len(COLUMNS))
     for path, outcome in zip(paths, outcomes):
         plan = json.loads(path.read_text(encoding="utf-8"))
-        print(line(row(path, plan, outcome, figures.get(path.stem, {}))))
+        figure = figures.get(path.stem, {})
+        efficient = efficiency(options.tandem, plan, figure["scaling"]) if "scaling" in figure else None
+        print(line(row(path, plan, outcome, figure, efficient)))
 
 
 if __name__ == "__main__":
