@@ -22,7 +22,7 @@ const std::vector<std::string> kFolders = {
     "models/stacks/fusions", "models/arguments", "models/arguments/options", "models/huggingface/types", "models/huggingface/weights", "topology",                "topology/calibration",     "topology/errors",
     "topology/measured",     "topology/presets",        "topology/presets/nodes",   "topology/presets/devices",
     "topology/budget",
-    "reports/html"};
+    "reports/html", "reports/trace"};
 constexpr std::string_view kRoots[] = {"models", "topology", "reports"};
 constexpr int kDeepest = 4;  // one folder more than the deepest of these: links may lead in a circle
 

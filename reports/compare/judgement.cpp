@@ -9,12 +9,6 @@ namespace tandem {
 
 namespace {
 
-/// The verdict on an error that lies somewhere from `low` to `high`.
-Verdict judged(double low, double high, double tolerance, bool one_performer) {
-  if (low > tolerance || (!one_performer && high < -tolerance)) return Verdict::outside;
-  return high <= tolerance && (one_performer || low >= -tolerance) ? Verdict::within : Verdict::undecided;
-}
-
 Verdict of_tasks(const Comparison& c) {
   const bool all = c.joined > 0 && c.only_simulated == 0 && c.only_executed == 0;
   return all || !c.differences.empty() ? Verdict::within : Verdict::outside;
@@ -45,6 +39,11 @@ std::string_view name(Verdict verdict) {
     case Verdict::outside: return "outside";
   }
   throw ContractError("unknown verdict");
+}
+
+Verdict judged(double low, double high, double tolerance, bool one_performer) {
+  if (low > tolerance || (!one_performer && high < -tolerance)) return Verdict::outside;
+  return high <= tolerance && (one_performer || low >= -tolerance) ? Verdict::within : Verdict::undecided;
 }
 
 Judgement judge(const Comparison& c, const Tolerances& tolerances) {

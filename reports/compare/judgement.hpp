@@ -29,6 +29,9 @@ struct Judgement {
 
 std::string_view name(Verdict verdict);
 
+/// The verdict on an error that lies somewhere from `low` to `high`. `one_performer`: only a positive error is a fault.
+Verdict judged(double low, double high, double tolerance, bool one_performer);
+
 /// Judges the step time by the medians of all recorded steps and their spread. With the same performer only a longer step than the
 /// baseline's is outside. Tasks without a counterpart are outside if the plans are equal.
 Judgement judge(const Comparison& comparison, const Tolerances& tolerances);

@@ -15,7 +15,7 @@ std::int64_t kept_batch(const RunHistory& history) {
   return history.steps.empty() ? 0 : history.steps.back().global_batch_size;
 }
 
-/// The times that count, ascending.
+/// The times that count.
 std::vector<double> counted(const RunHistory& history) {
   const std::int64_t batch = kept_batch(history);
   std::vector<double> times, first;
@@ -23,18 +23,19 @@ std::vector<double> counted(const RunHistory& history) {
     if (const TrainedStep& s = history.steps[i]; s.global_batch_size == batch && std::isfinite(s.step_time_s))
       (i == 0 ? first : times).push_back(s.step_time_s);
   if (times.empty()) times = first;
-  std::sort(times.begin(), times.end());
   return times;
 }
 
 }  // namespace
 
-StepTimes step_times(const RunHistory& history) {
-  const std::vector<double> times = counted(history);
+StepTimes spread_of(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
   const std::size_t n = times.size();
   if (n == 0) return {};
   const std::size_t left_out = n < kQuartered ? 0 : n / 4;
   return {static_cast<std::int64_t>(n), (times[(n - 1) / 2] + times[n / 2]) / 2, times[left_out], times[n - 1 - left_out]};
 }
+
+StepTimes step_times(const RunHistory& history) { return spread_of(counted(history)); }
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 // Step times of a run: their median and spread.
 
 #include <cstdint>
+#include <vector>
 
 #include "reports/timeline/run_history.hpp"
 
@@ -14,6 +15,9 @@ struct StepTimes {
 
   bool has_spread() const { return steps >= 3; }
 };
+
+/// Median and spread of some steps, in seconds; all 0 without any.
+StepTimes spread_of(std::vector<double> times);
 
 /// Times of the steps with the kept step's batch. The run's first step is left out if there are others: it warms up.
 StepTimes step_times(const RunHistory& history);

@@ -6,7 +6,9 @@
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/commands/compare_trace.hpp"
 #include "experiments/tandem/commands/run_page.hpp"
+#include "models/base/error.hpp"
 #include "models/base/output.hpp"
 #include "reports/compare/judgement.hpp"
 
@@ -15,20 +17,43 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string first, second, html;
+  std::string first, html;
+  std::vector<std::string> others;
   bool json = false;
-  std::optional<double> tolerance, memory_tolerance;
+  std::optional<double> tolerance, memory_tolerance, step_time_s;
+  std::optional<std::int64_t> rank, trace_steps;
 };
 
+/// Throws ConfigError about an option that is given and means nothing for this kind of file.
+void require_absent(const std::string& option, bool given, const std::string& path, bool trace) {
+  const std::string kind = trace ? "a trace of PyTorch's profiler" : "a timeline of Tandem";
+  if (given) throw ConfigError(Problem{path, "", "", "is " + kind + ", for which " + option + " means nothing", "leave " + option + " out"});
+}
+
+ExitCode compare_trace_files(const Options& o, const std::vector<OpenFile>& traces) {
+  require_absent("--html", !o.html.empty(), o.others.front(), true);
+  require_absent("--memory-tolerance", o.memory_tolerance.has_value(), o.others.front(), true);
+  const TraceQuestion question{{o.rank, o.trace_steps.value_or(1), o.step_time_s}, o.tolerance, o.json};
+  return compare_with_traces({o.first, read_timeline(o.first)}, traces, question);
+}
+
 ExitCode compare_files(const Options& o) {
-  prepare_outputs({o.html}, {o.first, o.second});
-  const SavedTimeline first = read_timeline(o.first), second = read_timeline(o.second);
-  require_comparable(first, second, o.first, o.second);
+  std::vector<std::string> inputs = o.others;
+  inputs.push_back(o.first);
+  prepare_outputs({o.html}, inputs);
+  const std::vector<OpenFile> files = open_files(o.others);
+  if (are_traces(files)) return compare_trace_files(o, files);
+  const std::string& path = o.others.front();
+  require_absent("--rank", o.rank.has_value(), path, false);
+  require_absent("--trace-steps", o.trace_steps.has_value(), path, false);
+  require_absent("--step-time", o.step_time_s.has_value(), path, false);
+  const SavedTimeline first = read_timeline(o.first), second = read_timeline(*files.front().file, path);
+  require_comparable(first, second, o.first, path);
   const Comparison c = compare(first, second);
   const Tolerances tolerances{o.tolerance, o.memory_tolerance};
-  require_judgeable(c, tolerances, o.first, o.second);
+  require_judgeable(c, tolerances, o.first, path);
   const Judgement judgement = judge(c, tolerances);
-  if (!o.html.empty()) write_text(o.html, comparison_page(o.first, first, o.second, second, c));
+  if (!o.html.empty()) write_text(o.html, comparison_page(o.first, first, path, second, c));
   o.json ? print_json(to_json(c, judgement)) : print(to_text(c, judgement));
   const bool outside = judgement.verdict == Verdict::outside;
   for (const std::string& reason : reasons(c, judgement)) outside ? print_error(reason) : log("tandem: undecided: " + reason);
@@ -39,14 +64,18 @@ ExitCode compare_files(const Options& o) {
 
 void add_compare(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("compare", "Compare a simulated timeline with an executed one, or two runs, task by task; layouts may differ");
+  CLI::App* command = app.add_subcommand("compare", "Compare a simulated timeline with an executed one, or two runs, task by task; or with traces of PyTorch's profiler, by classes of kernels");
   command->add_option("SIM", o->first, "timeline of `tandem simulate --timeline`, or the newer of two runs or simulations")->required();
-  command->add_option("RUN", o->second, "timeline of `tandem train --timeline`, or the baseline")->required();
+  command->add_option("RUN", o->others, "timeline of `tandem train --timeline`, or the baseline; or traces of PyTorch's profiler (.json, .json.gz), one of each rank")->required();
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->add_option("--html", o->html, "write a page: both timelines, where the time goes, memory, loss, every operation");
   command->add_option("--tolerance", o->tolerance, "largest error of the step time (0.15 or 15%); for two runs, largest slowdown of the median, given the spread of steps; beyond it exit 6")
       ->transform(share());
   command->add_option("--memory-tolerance", o->memory_tolerance, "the same for peak memory")->transform(share());
+  command->add_option("--rank", o->rank, "rank of a trace that does not say it")->check(CLI::NonNegativeNumber);
+  command->add_option("--trace-steps", o->trace_steps, "number of steps in a trace without ProfilerStep annotations [1]")->check(CLI::PositiveNumber);
+  command->add_option("--step-time", o->step_time_s, "seconds of a step of the traced run without its profiler, to be judged in place of the trace's")
+      ->check(CLI::PositiveNumber);
   command->callback([o, &exit] { exit = compare_files(*o); });
 }
 

@@ -1,0 +1,80 @@
+#include "reports/trace/group_names.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "models/base/text.hpp"
+
+namespace tandem {
+
+namespace {
+
+/// The numbers of "[0, 1, 2]".
+std::vector<std::int32_t> numbers(const std::string& text) {
+  std::vector<std::int32_t> out;
+  for (std::size_t i = 0; i < text.size();) {
+    std::int32_t value = 0;
+    const auto [end, error] = std::from_chars(text.data() + i, text.data() + text.size(), value);
+    if (error == std::errc()) out.push_back(value);
+    i = error == std::errc() ? static_cast<std::size_t>(end - text.data()) : i + 1;
+  }
+  return out;
+}
+
+std::string rank_list(const std::vector<std::int32_t>& ranks) {
+  std::string out = "ranks";
+  for (const std::int32_t r : ranks) out += (out.size() > 5 ? ", " : " ") + std::to_string(r);
+  return shortened(out, 40);
+}
+
+}  // namespace
+
+GroupNames::GroupNames(const Mesh& mesh, Rank rank, const UsedGroups& used) {
+  for (std::size_t g = 0; g < kGroups; ++g) {
+    const auto group = static_cast<Group>(g);
+    Members m{std::string(name(group)), {}, {}};
+    if (const auto found = used.find(m.name); found != used.end()) m.kinds = found->second;
+    for (const Rank r : mesh.members(group, rank)) m.ranks.push_back(r.value());
+    std::sort(m.ranks.begin(), m.ranks.end());
+    groups_.push_back(std::move(m));
+  }
+  const auto goes_first = [](const Members& a, const Members& b) { return !a.kinds.empty() && b.kinds.empty(); };
+  std::stable_sort(groups_.begin(), groups_.end(), goes_first);
+}
+
+/// `cut_size`: size of a group of which only some ranks are known; 0: all are.
+std::string GroupNames::by_ranks(std::vector<std::int32_t> ranks, const std::string& kind, std::int64_t cut_size) const {
+  std::sort(ranks.begin(), ranks.end());
+  const Members* best = nullptr;
+  for (const Members& m : groups_) {
+    const bool begins = static_cast<std::int64_t>(m.ranks.size()) == cut_size &&
+                        std::includes(m.ranks.begin(), m.ranks.end(), ranks.begin(), ranks.end());
+    if (m.ranks != ranks && !begins) continue;
+    if (!best || (best->kinds.count(kind) == 0 && m.kinds.count(kind) > 0)) best = &m;
+  }
+  return best ? best->name : rank_list(ranks);
+}
+
+std::string GroupNames::of(const CollectiveFacts& facts, const std::string& kind, const DeviceTrace& trace,
+                           const TraceRules& rules) const {
+  if (const auto listed = trace.groups.find(facts.group); listed != trace.groups.end() && !listed->second.ranks.empty())
+    return by_ranks(listed->second.ranks, kind, 0);
+  if (const std::vector<std::int32_t> ranks = numbers(facts.ranks); !ranks.empty())
+    return by_ranks(ranks, kind, facts.ranks.find("...") == std::string::npos ? 0 : facts.group_size);
+  if (const std::string known = rules.group(facts.description); !known.empty()) return known;
+  std::string only;
+  for (const Members& m : groups_) {
+    if (m.kinds.empty() || static_cast<std::int64_t>(m.ranks.size()) != facts.group_size) continue;
+    if (!only.empty()) return "";
+    only = m.name;
+  }
+  return only;
+}
+
+std::int64_t GroupNames::size(const std::string& group) const {
+  for (const Members& m : groups_)
+    if (m.name == group) return static_cast<std::int64_t>(m.ranks.size());
+  return 0;
+}
+
+}  // namespace tandem

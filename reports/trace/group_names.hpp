@@ -1,0 +1,42 @@
+#pragma once
+// Which group of a plan's mesh a process group of a framework is.
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/plan/mesh.hpp"
+#include "reports/trace/trace_rules.hpp"
+
+namespace tandem {
+
+/// Kinds of collectives in a simulated step, by the group that they run over.
+using UsedGroups = std::map<std::string, std::set<std::string>>;
+
+/// Groups of one rank, and which of them the simulated step uses.
+class GroupNames {
+ public:
+  GroupNames(const Mesh& mesh, Rank rank, const UsedGroups& used);
+
+  /// By the members, if the trace tells them: of groups with the same members the one that the simulation uses for this kind, else
+  /// for any. Else by the group's description; else by its size, if only one used group has it. Empty: unknown. A group with
+  /// members that no group of the plan has is "ranks 0, 4".
+  std::string of(const CollectiveFacts& facts, const std::string& kind, const DeviceTrace& trace, const TraceRules& rules) const;
+
+  /// Size of a group by its name; 0 for a name that no group has.
+  std::int64_t size(const std::string& group) const;
+
+ private:
+  struct Members {
+    std::string name;
+    std::vector<std::int32_t> ranks;  ///< ascending
+    std::set<std::string> kinds;      ///< that the simulated step uses it for
+  };
+  std::string by_ranks(std::vector<std::int32_t> ranks, const std::string& kind, std::int64_t cut_size) const;
+
+  std::vector<Members> groups_;  ///< used ones first
+};
+
+}  // namespace tandem

@@ -1,0 +1,34 @@
+#pragma once
+// The operations and annotations of the host within which each piece of device work was launched.
+
+#include <cstdint>
+#include <vector>
+
+#include "reports/trace/device_trace.hpp"
+
+namespace tandem {
+
+/// A tree of stacks: equal stacks are stored once.
+class LaunchStacks {
+ public:
+  static constexpr std::int32_t kNone = -1;
+
+  explicit LaunchStacks(const DeviceTrace& trace);
+
+  /// The innermost range around an event's launch; kNone: no launch or no range is known.
+  std::int32_t of(std::size_t event) const { return event_stacks_[event]; }
+  std::uint32_t name(std::int32_t stack) const { return nodes_[static_cast<std::size_t>(stack)].name; }
+  /// The next range outwards; kNone: there is none.
+  std::int32_t outer(std::int32_t stack) const { return nodes_[static_cast<std::size_t>(stack)].outer; }
+  std::size_t size() const { return nodes_.size(); }
+
+ private:
+  struct Node {
+    std::int32_t outer;
+    std::uint32_t name;
+  };
+  std::vector<Node> nodes_;
+  std::vector<std::int32_t> event_stacks_;
+};
+
+}  // namespace tandem

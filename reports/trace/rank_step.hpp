@@ -1,0 +1,43 @@
+#pragma once
+// One step of one rank in figures, in one form for simulated and traced steps.
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+/// Number and time of some tasks or kernels in a step. Means and medians make fractions of the number.
+struct WorkSum {
+  double count = 0, seconds = 0;
+};
+
+/// What makes calls of a collective alike.
+struct CollectiveKey {
+  std::string kind;             ///< "all_gather", "send" ...; "send_recv" if a trace does not say which
+  std::string group;            ///< "tensor", "data" ...; empty: unknown
+  std::int64_t group_size = 0;  ///< 0: unknown
+  std::int64_t bytes = 0;       ///< of the full vector; 0: unknown
+  auto operator<=>(const CollectiveKey&) const = default;
+};
+
+/// Seconds. A collective lasts from when its rank could begin, so waiting for others counts, as in a kernel of NCCL.
+struct RankStep {
+  double step_s = 0, computing_s = 0, communicating_s = 0, exposed_s = 0, idle_s = 0;
+  WorkSum work;                                      ///< all tasks or kernels
+  std::map<std::string, WorkSum> classes;            ///< by class; communication by axis
+  std::map<CollectiveKey, WorkSum> collectives;
+  std::map<std::string, WorkSum> unknown;            ///< kernels without a class, by name
+};
+
+/// The class of communication in a group: "data communication". Groups of one axis share it.
+std::string communication_class(const std::string& group);
+
+/// Combines each figure of several steps by itself; a step without it has 0.
+RankStep median_step(const std::vector<RankStep>& steps);
+RankStep mean_step(const std::vector<RankStep>& steps);
+
+}  // namespace tandem

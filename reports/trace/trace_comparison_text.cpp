@@ -1,0 +1,95 @@
+#include <cmath>
+
+#include "models/base/text.hpp"
+#include "reports/prediction/text.hpp"
+#include "reports/trace/trace_comparison.hpp"
+
+namespace tandem {
+
+namespace {
+
+constexpr std::size_t kUnknown = 10;       ///< names of unknown kernels shown; --json has all
+constexpr std::size_t kCollectives = 16;   ///< lines of collectives shown; --json has all
+constexpr std::size_t kLongestName = 100;
+
+std::string count(double value) { return number_text(value, value == std::round(value) ? 0 : 1); }
+
+std::string share(double part, double whole) { return percent_text(whole > 0 ? part / whole : 0); }
+
+std::string times(double first, double second) { return aligned(time_text(first), 13) + aligned(time_text(second), 13); }
+
+std::string row(const std::string& what, double simulated, double measured, double step) {
+  return padded(what, 46) + times(simulated, measured) + aligned(share(simulated - measured, step), 13) + "\n";
+}
+
+std::string rank_line(const TracedRank& r) {
+  const auto& steps = r.steps.steps;
+  const std::string names = steps.size() == 1 ? steps.front().name : steps.front().name + " to " + steps.back().name;
+  return "rank " + std::to_string(r.rank) + ", stage " + std::to_string(r.stage) + (r.device.empty() ? "" : ", " + r.device) + ": " +
+         std::to_string(steps.size()) + (steps.size() == 1 ? " step" : " steps") + " (" + names + "), " + time_text(r.measured.step_s) + ", idle " +
+         number_text(100 * r.measured.idle_s / r.measured.step_s, 1) + " %\n";
+}
+
+std::string steps_table(const TraceComparison& c) {
+  const double step = c.measured.step_s;
+  std::string out = padded("per rank and step", 46) + aligned("simulated", 13) + aligned("measured", 13) + aligned("of the step", 13) + "\n";
+  out += padded("step", 46) + times(c.simulated.step_s, c.measured_step_s) + aligned(percent_text(c.error), 13) + "\n";
+  out += row("the device computes", c.simulated.computing_s, c.measured.computing_s, step);
+  out += row("communication that nothing hides", c.simulated.exposed_s, c.measured.exposed_s, step);
+  out += row("the device idles", c.simulated.idle_s, c.measured.idle_s, step);
+  return out;
+}
+
+std::string class_row(const std::string& cls, const WorkSum& simulated, const WorkSum& measured) {
+  return padded(cls, 30) + aligned(count(simulated.count), 8) + aligned(count(measured.count), 8) +
+         times(simulated.seconds, measured.seconds);
+}
+
+std::string class_table(const TraceComparison& c) {
+  std::string out = "\n" + padded("by class, what differs most first", 30) + aligned("tasks", 8) + aligned("kernels", 8) + "\n";
+  for (const ClassLine& l : c.classes)
+    out += class_row(l.cls, l.simulated, l.measured) + aligned(percent_text(l.share), 13) + "\n";
+  return out + class_row("all", c.simulated.work, c.measured.work) + "\n";
+}
+
+std::string mean_text(const WorkSum& s) { return s.count > 0 ? time_text(s.seconds / s.count) : "-"; }
+
+std::string collective_table(const TraceComparison& c) {
+  if (c.collectives.empty()) return "";
+  std::string out = "\n" + padded("collectives", 26) + aligned("ranks", 8) + aligned("bytes", 12);
+  for (const char* column : {"calls", "run's", "each", "run's"}) out += aligned(column, 13);
+  out += "\n";
+  for (std::size_t i = 0; i < c.collectives.size() && i < kCollectives; ++i) {
+    const CollectiveLine& l = c.collectives[i];
+    out += padded(l.key.kind + " " + (l.key.group.empty() ? "?" : l.key.group), 26);
+    out += aligned(l.key.group_size > 0 ? std::to_string(l.key.group_size) : "?", 8);
+    out += aligned(l.key.bytes > 0 ? bytes_text(l.key.bytes) : "?", 12);
+    out += aligned(count(l.simulated.count), 13) + aligned(count(l.measured.count), 13);
+    out += aligned(mean_text(l.simulated), 13) + aligned(mean_text(l.measured), 13) + "\n";
+  }
+  if (c.collectives.size() > kCollectives) out += std::to_string(c.collectives.size() - kCollectives) + " more\n";
+  return out;
+}
+
+std::string unknown_table(const TraceComparison& c) {
+  std::string out = c.unknown.empty() ? "" : "\nunknown kernels, most time first\n";
+  for (std::size_t i = 0; i < c.unknown.size() && i < kUnknown; ++i)
+    out += aligned(time_text(c.unknown[i].second.seconds), 10) + "  " + shortened(c.unknown[i].first, kLongestName) + "\n";
+  return out + (c.unknown.size() > kUnknown ? std::to_string(c.unknown.size() - kUnknown) + " more\n" : std::string());
+}
+
+}  // namespace
+
+std::string to_text(const TraceComparison& c, Verdict verdict, std::optional<double> tolerance) {
+  std::string out;
+  for (const TracedRank& r : c.ranks) out += rank_line(r);
+  out += "\n" + steps_table(c) + class_table(c) + collective_table(c) + unknown_table(c);
+  if (tolerance)
+    out += "\nstep time: " + (verdict == Verdict::undecided ? std::string("undecided whether within") : std::string(name(verdict))) + " the tolerance of " +
+           number_text(100 * *tolerance, 1) + " %\n";
+  if (!c.notes.empty()) out += "\n";
+  for (const std::string& note : c.notes) out += "note: " + note + "\n";
+  return out;
+}
+
+}  // namespace tandem
