@@ -30,7 +30,7 @@ std::vector<std::string> step_notes(const DeviceTrace& trace, const TraceSteps& 
     out.push_back("there is no ProfilerStep, so the whole trace is " + (steps.divisor == 1 ? "one step" : std::to_string(steps.divisor) + " equal steps") +
                   (updates > 0 ? "; it has " + std::to_string(updates) + " calls of Optimizer.step" : "") + " (--trace-steps)");
   if (steps.evidence == StepEvidence::device_annotations) out.emplace_back("the host was not recorded; steps are taken from the device's annotations");
-  if (!steps.warm_up.empty()) out.push_back(steps.warm_up + " is left out: it is the first step, and slower than all later ones");
+  if (!steps.warm_up.empty()) out.push_back(steps.warm_up + " is left out: the first step is more than 5 % longer than all later ones");
   if (steps.incomplete > 0) out.push_back("steps without work of the device are left out: " + std::to_string(steps.incomplete));
   if (trace.other_devices > 0) out.push_back("events of other devices are left out: " + std::to_string(trace.other_devices));
   for (std::string& note : out) note = trace.path + ": " + note;

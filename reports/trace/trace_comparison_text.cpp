@@ -57,7 +57,7 @@ std::string mean_text(const WorkSum& s) { return s.count > 0 ? time_text(s.secon
 std::string collective_table(const TraceComparison& c) {
   if (c.collectives.empty()) return "";
   std::string out = "\n" + padded("collectives", 26) + aligned("ranks", 8) + aligned("bytes", 12);
-  for (const char* column : {"calls", "run's", "each", "run's"}) out += aligned(column, 13);
+  for (const char* column : {"calls", "measured", "mean time", "measured"}) out += aligned(column, 13);
   out += "\n";
   for (std::size_t i = 0; i < c.collectives.size() && i < kCollectives; ++i) {
     const CollectiveLine& l = c.collectives[i];

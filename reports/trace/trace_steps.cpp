@@ -8,6 +8,8 @@ namespace tandem {
 
 namespace {
 
+constexpr double kWarmUp = 0.05;  ///< how much longer than all later steps a first step is that warmed up, as a share
+
 struct Mark {
   std::string name;
   Duration start, end;
@@ -88,9 +90,10 @@ TraceStep whole(const DeviceTrace& trace) {
 /// Leaves out steps without work, then a first step that warmed up.
 void choose(TraceSteps& found) {
   found.incomplete = std::erase_if(found.steps, [](const TraceStep& s) { return s.events.empty() || s.end <= s.begin; });
-  const auto longest = std::max_element(found.steps.begin(), found.steps.end(),
-                                        [](const TraceStep& a, const TraceStep& b) { return a.time() < b.time(); });
-  if (found.steps.size() < 3 || longest != found.steps.begin()) return;
+  if (found.steps.size() < 3) return;
+  Duration longest;
+  for (std::size_t i = 1; i < found.steps.size(); ++i) longest = std::max(longest, found.steps[i].time());
+  if (found.steps.front().time().seconds() <= (1 + kWarmUp) * longest.seconds()) return;
   found.warm_up = found.steps.front().name;
   found.steps.erase(found.steps.begin());
 }

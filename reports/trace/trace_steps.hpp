@@ -36,7 +36,7 @@ struct TraceSteps {
 /// Steps of a trace. A step begins where the host enters it, but not before the device has ended what earlier steps launched: a host
 /// that runs ahead is no part of the step. It ends where the next one begins; the last one, where host and device have ended. Events
 /// belong to the step that launched them; without a launch, to the step in which they start. Of three steps or more the first is
-/// left out if it is the longest: it warmed up. `whole_steps`: number of steps of a trace without annotations, else unused.
+/// left out if it is 5 % longer than any later one: it warmed up. `whole_steps`: steps of a trace without annotations, else unused.
 TraceSteps steps_of(const DeviceTrace& trace, std::int64_t whole_steps);
 
 }  // namespace tandem

@@ -89,6 +89,11 @@ class JsonKeys(WithFolder):
         simulated, executed = self.timelines()
         self.check("compare", tandem_json("compare", simulated, executed))
 
+    def test_of_a_comparison_with_a_trace(self):
+        simulated = self.timelines()[0]
+        trace = SOURCE / "tests" / "fixtures" / "kineto_trace.json"
+        self.check("compare SIM TRACE", tandem_json("compare", simulated, trace))
+
     def test_of_an_explanation(self):
         plan = self.folder.plan({**ON_H100, "stack": {"name": "megatron-core", "as_of": "2099-01"}})
         derived = self.folder.plan(changed(SMALL, **{"parallel.data": None}), "derived.json")

@@ -21,9 +21,12 @@ NAME_OF = {"all_reduce": "allreduce", "all_gather": "_allgather_base", "reduce_s
 
 
 def kernel_of(task):
+    """(kernel, the operation that launches it) of the class that a task has."""
     if task["block"] == "optimizer":
-        return KERNEL_OF[0][1]
-    return next((kernel for kind, kernel in KERNEL_OF if task["kind"].startswith(kind)), "vectorized_elementwise_kernel<SiluFunctor>")
+        return KERNEL_OF[0][1], "aten::op"
+    if task["block"] == "tie" or task["task"].startswith("accumulate_"):
+        return "vectorized_elementwise_kernel<CUDAFunctor_add>", "torch::autograd::AccumulateGrad"
+    return next((kernel for kind, kernel in KERNEL_OF if task["kind"].startswith(kind)), "vectorized_elementwise_kernel<SiluFunctor>"), "aten::op"
 
 
 def lane_of(timeline, rank):
@@ -42,20 +45,23 @@ def traced(timeline, steps=1, stretch=1.0, world=8, split=1):
     column = {name: i for i, name in enumerate(timeline["span_columns"])}
     for number in range(steps):
         start = number * timeline["step_time_ps"] * stretch / 1e6
-        for span in lane_of(timeline, RANK)["spans"]:
+        spans = lane_of(timeline, RANK)["spans"]
+        apart = timeline["step_time_ps"] * stretch / 1e6 / (len(spans) + 2)  # of two launches
+        for place, span in enumerate(spans, 1):
             task = timeline["tasks"][span[column["task"]]]
             communicates = task["group"] or task["kind"] in ("send", "recv")
             begin = span[column["ready_ps" if communicates else "started_ps"]] * stretch / 1e6 + start
             time = span[column["ended_ps"]] * stretch / 1e6 + start - begin
             if not communicates:
-                trace.kernel(kernel_of(task), begin, time, start + 1)
+                kernel, under = kernel_of(task)
+                trace.kernel(kernel, begin, time, start + place * apart, under, width=apart / 4)
                 continue
             ranks = members(task["group"] or "pipeline")
             parts = split if task["group"] in ("data", "shard") else 1
             for part in range(parts):
                 facts = {"Collective name": NAME_OF[task["kind"]], "In msg nelems": task["payload_bytes"] // 4 // parts, "Group size": len(ranks), "dtype": "Float",
                          "Process Group Ranks": str(ranks)}
-                trace.kernel(f"ncclDevKernel_{task['kind']}", begin + part * time / parts, time / parts, start + 1, stream=20, **facts)
+                trace.kernel(f"ncclDevKernel_{task['kind']}", begin + part * time / parts, time / parts, start + place * apart, stream=20, **facts)
         trace.step(number + 10, start, timeline["step_time_ps"] * stretch / 1e6)
     return trace
 
@@ -130,6 +136,12 @@ class Traces(WithFolder):
         found = tandem_json("compare", self.simulated, self.folder.file("trace.json", trace.text()))
         self.assertEqual([u["kernel"] for u in found["unknown"]], ["someone_elses_kernel"])
         self.assertAlmostEqual(found["unknown"][0]["measured_s"], 2e-6)
+
+    def test_the_fixtures_are_what_their_script_makes(self):
+        trace, expected = kineto_trace.made()
+        self.assertEqual((SOURCE / "tests" / "fixtures" / "kineto_trace.json").read_text(encoding="utf-8"), trace.text() + "\n")
+        self.assertEqual(json.loads((SOURCE / "tests" / "fixtures" / "kineto_expected.json").read_text(encoding="utf-8")),
+                         json.loads(json.dumps(expected)))
 
     def refused(self, text, *arguments):
         code, _, stderr = run("compare", *arguments)
