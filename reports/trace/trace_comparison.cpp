@@ -113,7 +113,8 @@ void set_error(TraceComparison& c, const std::optional<double>& told) {
 void add_notes(TraceComparison& c, const TraceOptions& options) {
   double unknown = 0;
   for (const auto& [name, sum] : c.unknown) unknown += sum.seconds;
-  if (unknown > 0) c.notes.push_back(percent_text(unknown / c.measured.work.seconds) + " of the kernels' time has no class; it is listed as unknown");
+  if (unknown > 0)
+    c.notes.push_back(number_text(100 * unknown / c.measured.work.seconds, 1) + " % of the kernels' time has no class; it is listed as unknown");
   if (options.step_time_s && std::abs(c.traced.median_s / *options.step_time_s - 1) > kUsual)
     c.notes.push_back("the traced steps are " + percent_text(c.traced.median_s / *options.step_time_s - 1) + " off --step-time; the classes are of the traced steps");
   for (const std::string& note : collective_notes(c)) c.notes.push_back(note);

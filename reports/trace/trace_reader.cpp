@@ -119,11 +119,23 @@ std::int64_t TraceReader::whole(const std::string& key, const std::string& text)
   return value;
 }
 
+/// The event and key that are read: "traceEvents[3].args.dtype".
+std::string TraceReader::place() const {
+  std::string out = "traceEvents[" + std::to_string(events_) + "]";
+  for (std::size_t i = event_depth_ - 1; i < keys_.size(); ++i)
+    if (!keys_[i].empty()) out += "." + keys_[i];
+  return out;
+}
+
 void TraceReader::refuse_text(std::size_t position, const std::string& error) const {
   const std::size_t said = error.find("parse error");
-  throw ConfigError(Problem{trace_.path, "", "", "is no JSON from byte " + std::to_string(position) + " on (" +
-                            shortened(printable(error.substr(said == error.npos ? 0 : said)), 160) + ")",
-                            has_events() ? "let the profiler finish the file, or mend that place" : "give a trace of PyTorch's profiler"});
+  const std::string reason = "is no JSON from byte " + std::to_string(position) + " on (" +
+                             shortened(printable(error.substr(said == error.npos ? 0 : said)), 160) + ")";
+  const bool no_value = inside_ && error.find("unexpected ','") != error.npos;
+  throw ConfigError(Problem{trace_.path, inside_ ? place() : "", "", reason,
+                            no_value       ? "write \"\" for the value: some versions of PyTorch leave it out"
+                            : has_events() ? "let the profiler finish the file, or mend that place"
+                                           : "give a trace of PyTorch's profiler"});
 }
 
 void TraceReader::refuse_event(const std::string& key, const std::string& value, const std::string& reason) const {

@@ -98,6 +98,9 @@ TEST_CASE("a file is taken for a trace by what it holds, not by its name") {
 TEST_CASE("damaged traces are refused by place and reason") {
   CHECK_THAT(traces::refusal("{\"traceEvents\": [oops"), Contains("is no JSON from byte"));
   CHECK_THAT(traces::refusal(kOne.substr(0, kOne.size() - 2)), Contains("is no JSON from byte") && Contains("let the profiler finish the file"));
+  const std::string left_out = R"("Process Group Description": , "dtype": "Float")";  // as PyTorch wrote it for groups without a text
+  CHECK_THAT(traces::refusal(traces::file_of(traces::event("kernel", "nccl", 1, 2, left_out))),
+             Contains("traceEvents[0].args.Process Group Description: is no JSON") && Contains("some versions of PyTorch leave it out"));
   const std::string packed = traces::compressed(text_of(tests::source_dir() + "/tests/fixtures/kineto_trace.json"));
   CHECK_THAT(traces::refusal(packed.substr(0, packed.size() / 2)), Contains("its compressed data ends early"));
   std::string broken = packed;

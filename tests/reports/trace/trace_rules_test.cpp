@@ -64,6 +64,12 @@ TEST_CASE("kernels of the usual libraries have the classes that their authors me
       {"void at::native::(anonymous namespace)::indexSelectLargeIndex<c10::BFloat16, long>(int)", "pointwise"},
       {"void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>(float*)", "pointwise"},
       {"void transformer_engine::permutation::moe_permute_kernel<float>(float*)", "routing"},
+      {"void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90> > >(Params)", "attention"},
+      {"_chunk_scan_fwd_kernel", "attention"},
+      {"liger_cross_entropy_kernel", "loss"},
+      {"void at::native::(anonymous namespace)::chunk_cat_cuda_kernel<float, c10::BFloat16>(float**)", "pointwise"},
+      {"void transformer_engine::ptx::cast_mxfp8_gated_kernel<true, false>(float)", "pointwise"},
+      {"void kOptimizer32bitStateBlockwise<float, 3, 256, 1>(float*)", "optimizer"},
       {"Memcpy DtoH (Device -> Pageable)", "transfers"},
       {"Memcpy DtoD (Device -> Device)", "pointwise"},
       {"someone_elses_kernel", "unknown"},
@@ -80,6 +86,10 @@ TEST_CASE("what launched a kernel decides where its name says little") {
   CHECK(class_of(add, "Optimizer.step#AdamW.step") == "optimizer");
   CHECK(class_of(add, "torch::autograd::AccumulateGrad") == "gradient sums");
   CHECK(class_of(add, "NativeLayerNormBackward0") == "norms");
+  const std::string foreach = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<2>, Copy<float> >(int)";
+  CHECK(class_of(foreach, "aten::_foreach_add_") == "optimizer");
+  CHECK(class_of(foreach, "aten::_foreach_copy_") == "pointwise");
+  CHECK(class_of(foreach, "Optimizer.step#AdamW.step") == "optimizer");
   CHECK(class_of("ampere_sgemm_64x64_nn", "Optimizer.step#Muon.step") == "optimizer");
   CHECK(class_of("ncclDevKernel_AllReduce_Sum_f32_TREE_LL(ncclDevKernelArgsStorage<4096ul>)", "Optimizer.step#AdamW.step") == "communication");
   CHECK(class_of("void (anonymous namespace)::softmax_warp_forward<float, float, float, 11>(float*)", "aten::_log_softmax") == "loss");
