@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "reports/prediction/text.hpp"
@@ -37,24 +38,37 @@ std::string words(const Calls& c) {
   return count(c.calls) + " of " + (c.least == c.most ? "" : bytes_text(c.least) + " to ") + bytes_text(c.most);
 }
 
-bool differ(const Calls& simulated, const Calls& measured) {
-  if (std::abs(simulated.calls - measured.calls) > kNoted * std::max(simulated.calls, measured.calls)) return true;
+constexpr const char* kBoth = "send and recv";
+
+/// The kind that a line is counted under. One kernel of NCCL may send and receive: then both are one kind in its group.
+std::string counted_kind(const CollectiveKey& key, const std::set<std::string>& both) {
+  const bool point_to_point = key.kind == "send" || key.kind == "recv" || key.kind == "send_recv";
+  return point_to_point && both.count(key.group) > 0 ? kBoth : key.kind;
+}
+
+/// Numbers of calls say nothing about kernels that send and receive.
+bool differ(const std::string& kind, const Calls& simulated, const Calls& measured) {
+  if (kind != kBoth && std::abs(simulated.calls - measured.calls) > kNoted * std::max(simulated.calls, measured.calls)) return true;
   return !measured.unknown_size && std::abs(simulated.bytes - measured.bytes) > kNoted * std::max(simulated.bytes, measured.bytes);
 }
 
 }  // namespace
 
 std::vector<std::string> collective_notes(const TraceComparison& c) {
+  std::set<std::string> both;  // groups in which a kernel sends and receives
+  for (const CollectiveLine& line : c.collectives)
+    if (line.key.kind == "send_recv") both.insert(line.key.group);
   std::map<std::pair<std::string, std::string>, std::pair<Calls, Calls>> sums;
   for (const CollectiveLine& line : c.collectives) {
-    auto& [simulated, measured] = sums[{line.key.kind, line.key.group}];
+    auto& [simulated, measured] = sums[{counted_kind(line.key, both), line.key.group}];
     simulated.add(line.key, line.simulated);
     measured.add(line.key, line.measured);
   }
   std::vector<std::string> out;
   for (const auto& [key, sides] : sums) {
     const auto& [simulated, measured] = sides;
-    if (std::max(simulated.seconds, measured.seconds) < kNoted * c.measured.step_s || !differ(simulated, measured)) continue;
+    const bool matters = std::max(simulated.seconds, measured.seconds) >= kNoted * c.measured.step_s;
+    if (!matters || !differ(key.first, simulated, measured)) continue;
     out.push_back(key.first + " of " + (key.second.empty() ? "an unknown group" : key.second) + ": the run makes " + words(measured) +
                   " per step, the prediction " + words(simulated));
   }

@@ -89,6 +89,17 @@ TEST_CASE("other numbers and sizes of collectives are noted, with both sides' wo
   CHECK(notes[0] == "reduce_scatter of data: the run makes 61 of 40.0 MiB per step, the prediction 12 of 200 MiB");
 }
 
+TEST_CASE("kernels that send and receive at once are no other number of calls") {
+  TraceComparison c;
+  c.measured.step_s = 1;
+  c.collectives = {{{"recv", "pipeline", 2, 1 << 20}, {4, 0.1}, {0, 0}}, {{"send", "pipeline", 2, 1 << 20}, {4, 0.1}, {0, 0}},
+                   {{"send_recv", "pipeline", 2, 0}, {0, 0}, {4, 0.3}}};
+  CHECK(collective_notes(c).empty());
+  c.collectives[2].key.bytes = 1 << 19;
+  REQUIRE(collective_notes(c).size() == 1);
+  CHECK(collective_notes(c)[0] == "send and recv of pipeline: the run makes 4 of 512 KiB per step, the prediction 8 of 1.00 MiB");
+}
+
 TEST_CASE("the step's error is judged by the spread of the traced steps, or by the user's step time") {
   TraceComparison c;
   c.error = 0.04, c.low = 0.02, c.high = 0.06;
