@@ -80,7 +80,7 @@ void require_model(const Table& table, TableFacts& facts, const std::string& fil
       throw ConfigError(Problem{file, "train_micro_batch_size_per_gpu", "", "is missing",
                                 "give it, or train_batch_size; of \"auto\", the number that the Trainer fills in"});
   } else if (facts.value(plan.at("model.vocab_size").get<std::string>()).value().is_null()) {
-    throw ConfigError(Problem{file, "vocab_size", "", "is missing: the tokenizer decides it, and Tandem reads none", "add --vocab-size N to the options"});
+    throw ConfigError(Problem{file, "vocab_size", "", "is missing: the tokenizer decides it, and import reads none", "add --vocab-size N to the options"});
   }
 }
 

@@ -31,7 +31,11 @@ Named named(const std::string& argument) {
 
 class TextReader {
  public:
-  explicit TextReader(const std::string& tokenizer) : tokenizer_(tokenizer.empty() ? nullptr : exec::read_tokenizer(tokenizer)) {}
+  explicit TextReader(const std::string& tokenizer) {
+    if (tokenizer.empty()) return;
+    tokenizer_ = exec::read_tokenizer(tokenizer);
+    for (const std::string& note : tokenizer_->notes()) log(note);
+  }
 
   std::shared_ptr<const exec::TokenFile> read(const std::string& path) {
     if (tokenizer_) return exec::read_tokenized(path, *tokenizer_);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`tokenize` and `train --tokenizer`: the ids of Hugging Face's library, in Megatron-LM's files, and what is refused."""
 import json
+import pathlib
 import struct
 import sys
 
@@ -13,7 +14,7 @@ ORACLE = json.loads((FIXTURES / "ids.json").read_text())
 
 def read(prefix, width="H"):
     """Documents of PREFIX.bin, as its index says (NVIDIA/Megatron-LM: megatron/core/datasets/indexed_dataset.py)."""
-    ids, index = open(prefix + ".bin", "rb").read(), open(prefix + ".idx", "rb").read()
+    ids, index = (pathlib.Path(prefix + end).read_bytes() for end in (".bin", ".idx"))
     assert index[:9] == b"MMIDIDX\0\0" and index[9:17] == struct.pack("<Q", 1) and index[17] == {"H": 8, "i": 4}[width]
     sequences, ends = struct.unpack_from("<QQ", index, 18)
     lengths = struct.unpack_from("<%di" % sequences, index, 34)
