@@ -9,7 +9,7 @@
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
-#include "experiments/tandem/commands/error_report.hpp"
+#include "experiments/tandem/base/error_report.hpp"
 #include "experiments/tandem/commands/help_format.hpp"
 #include "models/base/error.hpp"
 #include "models/base/input.hpp"

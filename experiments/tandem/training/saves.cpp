@@ -1,4 +1,4 @@
-#include "experiments/tandem/commands/train_saves.hpp"
+#include "experiments/tandem/training/saves.hpp"
 
 #include "exec/checkpoint/file_keeper.hpp"
 #include "exec/checkpoint/folder.hpp"

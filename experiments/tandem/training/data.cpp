@@ -1,4 +1,4 @@
-#include "experiments/tandem/commands/train_data.hpp"
+#include "experiments/tandem/training/data.hpp"
 
 #include <charconv>
 

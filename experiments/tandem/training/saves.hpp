@@ -10,7 +10,7 @@
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/process/world.hpp"
 #include "exec/state/state_keeper.hpp"
-#include "experiments/tandem/commands/finite_watch.hpp"
+#include "experiments/tandem/training/finite_watch.hpp"
 #include "models/base/file_lock.hpp"
 
 namespace tandem::program {

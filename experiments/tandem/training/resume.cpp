@@ -1,4 +1,4 @@
-#include "experiments/tandem/commands/train_resume.hpp"
+#include "experiments/tandem/training/resume.hpp"
 
 #include <algorithm>
 #include <cstdio>

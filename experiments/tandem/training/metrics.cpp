@@ -1,11 +1,11 @@
-#include "experiments/tandem/commands/train_metrics.hpp"
+#include "experiments/tandem/training/metrics.hpp"
 
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 
 #include "experiments/tandem/base/terminal.hpp"
-#include "experiments/tandem/commands/train_report.hpp"
+#include "experiments/tandem/training/report.hpp"
 #include "models/base/files.hpp"
 #include "models/base/input.hpp"
 #include "models/base/json.hpp"

@@ -1,4 +1,4 @@
-#include "experiments/tandem/commands/train_processes.hpp"
+#include "experiments/tandem/training/processes.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +11,7 @@
 #include "exec/process/mpi_carrier.hpp"
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/terminal.hpp"
-#include "experiments/tandem/commands/error_report.hpp"
+#include "experiments/tandem/base/error_report.hpp"
 
 namespace tandem::program {
 namespace {

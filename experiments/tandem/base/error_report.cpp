@@ -1,4 +1,4 @@
-#include "experiments/tandem/commands/error_report.hpp"
+#include "experiments/tandem/base/error_report.hpp"
 
 #include <new>
 #include <string>

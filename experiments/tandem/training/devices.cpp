@@ -1,4 +1,4 @@
-#include "experiments/tandem/commands/train_devices.hpp"
+#include "experiments/tandem/training/devices.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "experiments/tandem/commands/train_weights.hpp"
+#include "experiments/tandem/training/weights.hpp"
 
 #include "exec/weights/pretrained.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"

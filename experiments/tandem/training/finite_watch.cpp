@@ -1,4 +1,4 @@
-#include "experiments/tandem/commands/finite_watch.hpp"
+#include "experiments/tandem/training/finite_watch.hpp"
 
 #include <cmath>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "experiments/tandem/commands/train_report.hpp"
+#include "experiments/tandem/training/report.hpp"
 
 #include <algorithm>
 #include <cmath>
