@@ -110,6 +110,7 @@ std::string generation(FactReader& r, const std::string& preset) {
   thread_local HeldAnswers<std::vector<std::string>> held;
   const std::vector<std::string> known = held.get("", known_generations);
   if (std::find(known.begin(), known.end(), given) != known.end()) return given;
+  stack_generations(true);  // a stack file that cannot be read may name it
   const std::string meant = nearest(given, known);
   r.refuse("generation", "is a generation that no device preset and no stack file names",
            (meant.empty() ? "use " + list_text(known, "or") : "did you mean \"" + meant + "\"?") +

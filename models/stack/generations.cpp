@@ -29,9 +29,13 @@ void add_generations(const json& at, std::set<std::string>& out) {
 
 }  // namespace
 
-std::set<std::string> stack_generations() {
+std::set<std::string> stack_generations(bool all) {
   std::set<std::string> out;
-  for (const std::string& name : preset_names(kFolder)) add_generations(read_json(find_preset(kFolder, name)), out);
+  for (const std::string& name : preset_names(kFolder)) try {
+      add_generations(read_json(find_preset(kFolder, name)), out);
+    } catch (const ConfigError&) {
+      if (all) throw;
+    }
   return out;
 }
 

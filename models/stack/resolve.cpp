@@ -6,6 +6,7 @@
 #include "models/base/text.hpp"
 #include "models/fields/plan_fields.hpp"
 #include "models/stack/condition.hpp"
+#include "models/stack/default_stack.hpp"
 #include "models/stack/stack_file.hpp"
 
 namespace tandem {
@@ -109,11 +110,19 @@ void note_generation(Plan& plan) {
   plan.stack.facts.notes.push_back("cluster.preset: its device names no generation, so defaults of stacks that depend on it are left out; give it one, such as \"generation\": \"hopper\"");
 }
 
+/// Notes of stack files that cannot be read, where the plan's stack was searched among all of them.
+void note_broken_files(Plan& plan) {
+  const auto& chosen = plan.stack.facts.defaults;
+  if (std::none_of(chosen.begin(), chosen.end(), [](const StackDefault& d) { return d.field == "stack.name"; })) return;
+  const std::vector<std::string> broken = default_stack(plan.cluster.generation).notes;
+  plan.stack.facts.notes.insert(plan.stack.facts.notes.end(), broken.begin(), broken.end());
+}
+
 }  // namespace
 
 void choose_stack(Plan& plan, const Given& given) {
   const bool named = given.contains("stack.name");
-  if (!named) plan.stack.name = default_stack(plan.cluster.generation);
+  if (!named) plan.stack.name = default_stack(plan.cluster.generation).name;
   if (!given.contains("stack.rules")) plan.stack.refuses = named;
   if (is_known(plan) && !given.contains("stack.as_of")) plan.stack.as_of = load_stack(plan.stack.name)->read_until;
 }
@@ -220,6 +229,7 @@ void resolve_stack(Plan& plan) {
     facts.notes.push_back("training.cuda_graphs: stack " + plan.stack.name + " says nothing of CUDA graphs; a launch is taken for one host operation");
   note_date(plan);
   note_generation(plan);
+  note_broken_files(plan);
 }
 
 std::vector<Problem> stack_problems(const Plan& plan, const std::string& stack, std::optional<Month> as_of) {

@@ -327,13 +327,19 @@ void append(std::vector<Entry>& list, const std::vector<Entry>& more) {
   list.insert(list.end(), more.begin(), more.end());
 }
 
+/// Whether a stack's file says that it holds general rules. One that cannot be read does not.
+bool stands_in(const std::string& name) try {
+  const json file = read_json(path_of(name));
+  return file.is_object() && file.value("stands_in", json()) == true;
+} catch (const ConfigError&) {
+  return false;
+}
+
 /// Fills lists that every plan needs from a substitute stack, in case the own entries rested on left-out sources.
 void add_stand_in(StackFile& out, Texts& texts) {
   out.stood_in = out.host_operations.empty();
   for (const std::string& name : preset_names(kFolder)) {
-    const std::string path = path_of(name);
-    const json file = parse_json(read_text(path), path);
-    if (name == out.name || !file.is_object() || file.value("stands_in", json()) != true) continue;
+    if (name == out.name || !stands_in(name)) continue;
     const StackFile plain = read_file(name, kMostBases, texts);
     append(out.fusion, plain.fusion), append(out.transfers, plain.transfers), append(out.host_operations, plain.host_operations);
   }
@@ -377,30 +383,11 @@ std::shared_ptr<const StackFile> load_current(const std::string& name) {
   return known.stack;
 }
 
-/// The one stack whose `default_on` has the generation. Throws ConfigError if there are several: else the order of names would choose.
-std::string claimed_stack(const std::string& generation) {
-  std::shared_ptr<const StackFile> chosen;
-  for (const std::string& name : preset_names(kFolder)) {
-    auto stack = load_stack(name);
-    if (std::find(stack->default_on.begin(), stack->default_on.end(), generation) == stack->default_on.end()) continue;
-    if (chosen != nullptr)
-      List{stack->path, "default_on"}.refuse(generation, "is in default_on of " + chosen->path + " too",
-                                             "leave it in one of the two files, or name a stack in the plan");
-    chosen = std::move(stack);
-  }
-  return chosen == nullptr ? std::string(kOwnStack) : chosen->name;
-}
-
 }  // namespace
 
 std::shared_ptr<const StackFile> load_stack(const std::string& name) {
   thread_local HeldAnswers<std::shared_ptr<const StackFile>> held;
   return held.get(key_of(name), [&] { return load_current(name); });
-}
-
-std::string default_stack(const std::string& generation) {
-  thread_local HeldAnswers<std::string> held;
-  return held.get(generation, [&] { return claimed_stack(generation); });
 }
 
 bool is_stack(const std::string& name) {

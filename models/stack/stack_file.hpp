@@ -111,10 +111,6 @@ const Entry* first_that_holds(const std::vector<Entry>& list, Month as_of, const
 /// Throws ConfigError if the stack does not exist or a file does not have the form of models/stacks/README.md.
 std::shared_ptr<const StackFile> load_stack(const std::string& name);
 
-/// The default stack for devices of this generation: "tandem" if no file has it in `default_on`. Throws ConfigError that names two files
-/// if several have it.
-std::string default_stack(const std::string& generation);
-
 /// Whether there is a stack of that name.
 bool is_stack(const std::string& name);
 

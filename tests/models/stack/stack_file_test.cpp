@@ -7,6 +7,7 @@
 #include <set>
 
 #include "models/base/presets.hpp"
+#include "models/stack/default_stack.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/planfile/plan_text.hpp"
 #include "tests/temporary_folder.hpp"
@@ -106,7 +107,7 @@ TEST_CASE("a key of a stack's file that is unknown may be one of a newer program
 
 TEST_CASE("a generation of devices that two stacks claim is refused with both files, and a plan that names its stack is not") {
   const std::string rest = R"(, "default_on": ["hopper"])" + kFusion + kTransfers;
-  const auto chosen = [] { return default_stack("hopper"); };
+  const auto chosen = [] { return default_stack("hopper").name; };
   CHECK(chosen() == "megatron-core");
   const OddFile odd(rest);
   const Problem p = problem_of(chosen);
@@ -114,8 +115,8 @@ TEST_CASE("a generation of devices that two stacks claim is refused with both fi
   CHECK(p.file == odd.path);
   CHECK(p.reason.find("megatron-core.json") != p.reason.npos);
   CHECK(of_plan().message() == Problem{}.message());
-  CHECK(default_stack("ampere") == "megatron-core");
-  CHECK(default_stack("unheard of") == "tandem");
+  CHECK(default_stack("ampere").name == "megatron-core");
+  CHECK(default_stack("unheard of").name == "tandem");
 }
 
 TEST_CASE("no generation is claimed by two of Tandem's stacks") {
