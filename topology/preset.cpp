@@ -182,7 +182,6 @@ void read_torus(FactReader& r, NodeFacts& n, bool three) {
   const auto shape = whole_list<std::int64_t>(r, "shape", r.fact("shape"), three ? 3 : 2);
   std::copy(shape.begin(), shape.end(), n.shape.begin());
   if (three) n.z_link = r.bandwidth("z_link_bytes_per_s");
-  n.cores_per_chip = r.whole("cores_per_chip", 1);
   n.core_port = r.bandwidth("core_port_bytes_per_s");
   const bool countable = std::max({n.shape[0], n.shape[1], n.shape[2], n.cores_per_chip}) <= n.devices;
   if (!countable || n.shape[0] * n.shape[1] * n.shape[2] * n.cores_per_chip != n.devices || n.devices == 0)
@@ -234,12 +233,22 @@ double reached_share(FactReader& r) {
   return share;
 }
 
+/// Devices that are one chip. Absent outside of a torus: each is its own.
+std::int64_t chip_cores(FactReader& r, const NodeFacts& n) {
+  if (n.kind != ScaleUp::torus && !r.has("cores_per_chip")) return 1;
+  const std::int64_t cores = r.whole("cores_per_chip", 1);
+  if (n.kind != ScaleUp::torus && n.devices % cores != 0)
+    r.refuse("cores_per_chip", "does not divide the " + std::to_string(n.devices) + " devices of the node", "use a divisor of them");
+  return cores;
+}
+
 void read_scale_up(FactReader r, NodeFacts& n, bool three) {
   n.link = r.bandwidth(n.kind == ScaleUp::full_mesh                                ? "pair_bytes_per_s"
                        : n.kind == ScaleUp::torus || n.kind == ScaleUp::cube_mesh ? "link_bytes_per_s"
                                                                                     : "device_bytes_per_s");
   n.hop = r.duration("hop_latency_s");
   if (r.has("reached_share")) n.link_share = reached_share(r);
+  n.cores_per_chip = chip_cores(r, n);
   if (n.kind == ScaleUp::torus) read_torus(r, n, three);
   if (n.kind == ScaleUp::cube_mesh) read_cube(r, n);
   r.finish();

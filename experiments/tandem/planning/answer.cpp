@@ -1,6 +1,7 @@
 #include "experiments/tandem/planning/answer.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -165,6 +166,15 @@ void warn_of_measured(Answer& out) {
       out.warnings.push_back(note);
 }
 
+/// Warns if the best plan is within the budget only without the idle devices of its nodes.
+void warn_of_whole_nodes(Answer& out) {
+  const Option& best = *out.best();
+  const auto& whole = best.budget.whole_nodes;
+  if (!best.conditions.budget || !whole || !in_budget(best) || whole->value <= *best.conditions.budget) return;
+  out.warnings.push_back("whole nodes cost more than --budget: " + count_text(std::llround(best.budget.idle_devices)) +
+                         " of their devices are idle");
+}
+
 void add_warnings(Answer& out, const Request& request, const Facts& facts) {
   const Option* best = out.best();
   if (best == nullptr) return;
@@ -187,6 +197,7 @@ void add_warnings(Answer& out, const Request& request, const Facts& facts) {
     out.warnings.push_back("beyond the records: " + wider);
   if (best->budget.memory == MemoryVerdict::tight)
     out.warnings.push_back(tight_note(facts.memory_error));
+  warn_of_whole_nodes(out);
   const auto& energy = best->budget.energy;
   const auto limit = energy ? best->conditions.power->limit_kw : std::nullopt;
   if (limit && energy->peak_kw > *limit)

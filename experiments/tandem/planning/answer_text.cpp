@@ -121,6 +121,9 @@ std::string money_line(const Option& o) {
   if (p.offer != nullptr)
     out += ", " + kind_text(*p.offer) + ", " + p.offer->provider + " " + p.offer->instance + ", " + p.offer->date_text +
            (p.offer->list_price ? ", list price" : ", as quoted");
+  if (o.budget.idle_devices > 0)
+    out += "; " + figure(o.budget.whole_nodes->value) + unit + " for whole nodes, with " + count_text(std::llround(o.budget.idle_devices)) +
+           " idle devices";
   if (o.budget.in_budget) out += "; within " + figure(*o.conditions.budget) + unit + " with a probability of " + likelihood(*o.budget.in_budget);
   return line("money", out);
 }
@@ -181,7 +184,7 @@ std::vector<const Option*> best_of_each(const std::vector<Option>& options) {
 
 /// What a reader of a row must know of its device.
 std::string device_mark(const Option& o) {
-  const std::int64_t cores = o.assessment.topology->cores_per_chip();
+  const std::int64_t cores = o.assessment.devices_per_chip;
   return cores > 1 ? "  a device is 1/" + std::to_string(cores) + " of a chip" : "";
 }
 

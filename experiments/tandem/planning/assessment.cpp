@@ -30,8 +30,7 @@ void predict(Assessment& a, const std::string& stack) {
   a.plan = parse_plan(a.candidate.text, a.candidate.file, program::chosen_stack(stack));
   require_lowerable(a.plan);
   const TaskGraph graph = lower(a.plan);
-  a.topology = program::topology_of(a.plan, "");
-  a.built_per_node = std::max(a.topology->devices_per_node(), load_cluster(a.plan.cluster.preset).node.devices);
+  find_place(a);
   sim::SimulateOptions options;
   options.seeds_at_once = 1;  // the plans use the threads
   a.prediction = sim::simulate(a.plan, graph, *a.topology, options);
@@ -43,6 +42,13 @@ void predict(Assessment& a, const std::string& stack) {
 }
 
 }  // namespace
+
+void find_place(Assessment& a) {
+  a.topology = program::topology_of(a.plan, "");
+  const NodeFacts node = load_cluster(a.plan.cluster.preset).node;
+  a.built_per_node = std::max(a.topology->devices_per_node(), node.devices);
+  a.devices_per_chip = node.cores_per_chip;
+}
 
 std::int64_t Assessment::nodes() const { return (plan.cluster.devices - 1) / topology->devices_per_node() + 1; }
 

@@ -21,6 +21,7 @@ struct Assessment {
   Prediction prediction;
   std::shared_ptr<const Topology> topology;
   std::int64_t built_per_node = 0;  ///< devices that a whole node has, of which the job may use fewer
+  std::int64_t devices_per_chip = 1;
   double first_step_share = 1;  ///< step time of a ramp-up's first batch over that of the full batch; 1 without a ramp-up
 
   double devices() const { return static_cast<double>(plan.cluster.devices); }
@@ -34,6 +35,9 @@ struct Assessment {
 
 /// Simulates a plan. An impossible plan gets a refusal; ConfigError is thrown only if the input is no plan. `stack`: see --stack.
 Assessment assess(const CandidatePlan& candidate, const std::string& stack);
+
+/// Fills topology, `built_per_node` and `devices_per_chip` of an assessment that has its plan. Throws ConfigError.
+void find_place(Assessment& assessment);
 
 /// A note if only one of two plans uses measured products, else empty.
 std::string measured_note(const Assessment& a, const Assessment& b);

@@ -137,7 +137,11 @@ Budget budget_of(const Assessment& a, const Conditions& c, const Facts& facts) {
   out.device_hours = scaled(out.days, kHoursPerDay * a.devices());
   out.spare_devices = static_cast<double>(out.failures.spares * a.topology->devices_per_node());
   if (c.days) out.in_time = probability(*c.days / out.days.value, a, c, facts);
-  if (c.price) out.money = scaled(out.device_hours, c.price->device_hour * (1 + out.spare_devices / a.devices()));
+  out.idle_devices = idle_devices(a, c.price, out.failures.spares);
+  if (c.price) {
+    out.money = scaled(out.device_hours, c.price->device_hour * (1 + out.spare_devices / a.devices()));
+    out.whole_nodes = scaled(*out.money, 1 + out.idle_devices / (a.devices() + out.spare_devices));
+  }
   if (c.budget && out.money) out.in_budget = probability(*c.budget / out.money->value, a, c, facts);
   if (c.power) out.energy = energy_of(*c.power, out, a.devices());
   out.memory = verdict(a, facts.memory_error);

@@ -46,8 +46,10 @@ struct Budget {
   double goodput = 1;
   Ranged days, device_hours;             ///< device hours exclude spares
   double spare_devices = 0;
+  double idle_devices = 0;               ///< of rented nodes, neither used nor spare
   std::optional<double> in_time;         ///< probability, 0 to 1, of finishing within the wanted days
   std::optional<Ranged> money;           ///< including spares
+  std::optional<Ranged> whole_nodes;     ///< `money`, and that of the idle devices
   std::optional<double> in_budget;       ///< probability, 0 to 1, of costing at most the wanted money
   std::optional<EnergyBudget> energy;
   FailureBudget failures;

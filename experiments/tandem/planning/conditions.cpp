@@ -43,9 +43,7 @@ std::optional<PriceCondition> price_of(const PriceChoice& choice, const Facts& f
 }
 
 /// Devices of an accelerator. Published rates of failures and storage are those of a whole one with its share of the host.
-double devices_per_accelerator(const Assessment& a) {
-  return static_cast<double>(std::max<std::int64_t>(1, a.topology->cores_per_chip()));
-}
+double devices_per_accelerator(const Assessment& a) { return static_cast<double>(a.devices_per_chip); }
 
 /// Seconds per save: given, or the checkpoint's bytes divided by the storage's rate.
 double save_seconds(const FailureChoice& choice, const Facts& facts, const Assessment& a) {
@@ -114,6 +112,12 @@ Conditions conditions_of(const Request& request, const Facts& facts, const Asses
     if (!request.power.grid.empty()) out.power->carbon_kg_per_kwh = carbon_of(request.power.grid, facts);
   }
   return out;
+}
+
+double idle_devices(const Assessment& a, const std::optional<PriceCondition>& price, std::int64_t spare_nodes) {
+  if (price && price->offer != nullptr && price->offer->devices == 1) return 0;
+  const std::int64_t used = a.plan.cluster.devices + spare_nodes * a.topology->devices_per_node();
+  return static_cast<double>((a.nodes() + spare_nodes) * a.built_per_node - used);
 }
 
 void require_price_clusters(const PriceChoice& choice, const std::vector<std::string>& clusters) {

@@ -64,12 +64,13 @@ Rates rates_of(const Space& space, const planning::PriceChoice& price) {
   planning::Assessment a;
   a.candidate.file = space.question().file;
   a.plan = space.plan(0);
-  a.topology = program::topology_of(a.plan, "");
+  planning::find_place(a);
   planning::Request request;
   request.price = price;
   const planning::Conditions c = planning::conditions_of(request, facts, a);
   Rates out;
   out.cluster = a.plan.cluster.preset;
+  out.idle_devices = planning::idle_devices(a, c.price, 0);
   if (c.price) out.price = c.price->device_hour, out.currency = c.price->currency;
   else out.no_price = planning::no_price(request, facts, a).message();
   if (c.power) out.kilowatts = sim::energy_kwh(c.power->draw, {1, 0}, c.power->pue);

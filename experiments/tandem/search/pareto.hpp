@@ -21,6 +21,7 @@ struct Rates {
   std::string currency;          ///< empty for the user's own price
   std::optional<double> kilowatts;  ///< of a busy device, including its share of host and building
   std::string no_price;          ///< why there is no price
+  double idle_devices = 0;       ///< of rented nodes; costs do not have them
 };
 
 /// A sentence for each place and objective that is not known of it; once for places of one cluster.

@@ -71,6 +71,7 @@ ordered_json space_json(const Search& search, const Answer& answer, const Rates&
           {"device_memory_bytes", search.judge().room()},
           {"device_hour_price", rates.price ? ordered_json(*rates.price) : ordered_json()},
           {"currency", rates.currency},
+          {"idle_devices", rates.idle_devices},
           {"device_kilowatts", rates.kilowatts ? ordered_json(*rates.kilowatts) : ordered_json()}};
 }
 
@@ -94,6 +95,14 @@ ordered_json front_json(const std::vector<Search*>& searches, const ParetoFront&
           {"interrupted", front.interrupted},
           {"spaces", spaces},
           {"pareto", points}};
+}
+
+/// What whole nodes cost more than the devices in use, for one cluster and size.
+std::string idle_text(const Search& search, const Rates& rates) {
+  if (rates.idle_devices == 0 || !rates.price) return "";
+  const ClusterSpec& c = search.judge().space().question().draft.plan.cluster;
+  return count_text(c.devices) + " of " + c.preset + ": whole nodes have " + count_text(std::llround(rates.idle_devices)) +
+         " idle devices and cost " + percent_text(rates.idle_devices / static_cast<double>(c.devices)) + "\n";
 }
 
 }  // namespace
@@ -128,6 +137,7 @@ std::string to_text(const std::vector<Search*>& searches, const ParetoFront& fro
     out += "and " + count_text(static_cast<std::int64_t>(front.points.size() - rows)) +
            " more, slower: --best N shows more, --json and --page all\n";
   out += limited.text();
+  for (std::size_t i = 0; i < searches.size(); ++i) out += idle_text(*searches[i], front.rates[i]);
   if (front.interrupted) out += interrupted_text({searches.begin(), searches.end()});
   else if (!front.complete) out += "not all that could be on the front were simulated: --events N simulates more\n";
   for (std::size_t i = 0; i < searches.size(); ++i) {

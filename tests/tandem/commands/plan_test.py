@@ -372,6 +372,34 @@ class Words(WithFolder):
         rate = lambda *p: plan(*p, "--tokens", "1e12", "--price", 1)["best"]["failures"]["per_device_day"]
         self.assertAlmostEqual(rate(self.folder.plan(trn2, "trn2.json")), rate(self.plan) / 4)  # four devices a chip
         self.assertEqual(rate(self.folder.plan(trn2, "trn2.json"), "--failures", 0.5), 0.5)
+        # AWS' Trainium3 page: 8 physical cores, 4 logical ones, a chip. MI250X: two GCDs a card.
+        for cluster, tensor, devices in (("trn3-gen1-ultraserver", 8, 4), ("trn3-gen2-ultraserver", 8, 4), ("frontier", 1, 2)):
+            other = tandem.changed(trn2, **{"cluster.preset": cluster, "parallel.tensor": tensor, "parallel.data": 64 // tensor})
+            self.assertAlmostEqual(rate(self.folder.plan(other, "other.json")), rate(self.plan) / devices)
+
+    def test_whole_nodes_and_racks_are_what_is_paid_unless_devices_are_sold_singly(self):
+        wide = changed(H100, **{"cluster.preset": "gb300-nvl72", "cluster.devices": 256, "parallel.data": 256, "parallel.zero_stage": 3})
+        # 4 racks of 72 devices with 64 in use; then a fifth rack stands by.
+        for more, idle, times in (((), 32, 288 / 256), (("--repair", 24, "--spares", 1), 40, 360 / 320)):
+            best = plan(self.folder.plan(wide), "--tokens", "1e12", "--price", 2, *more)["best"]
+            self.assertEqual(best["idle_devices"], idle)
+            self.assertAlmostEqual(best["money"]["whole_nodes"]["value"] / best["money"]["value"], times)
+            self.assertAlmostEqual(best["money"]["value"], 2 * best["device_hours"]["value"] * (1 + best["spare_devices"] / 256), delta=1)
+        half = changed(H100, **{"cluster.devices": 4, "parallel.data": 4, "parallel.zero_stage": 3})
+        today = datetime.date.today().isoformat()
+        for sold, idle in ((8, 4), (1, 0)):
+            code, out, error = run("plan", self.folder.plan(half), "--tokens", "1e9", "--json", environment=self.prices(today, sold))
+            self.assertEqual((code, json.loads(out)["best"]["idle_devices"]), (0, idle), error)
+        out = run("plan", self.folder.plan(half), "--tokens", "1e9", "--price", 2)[1]
+        self.assertIn("for whole nodes, with 4 idle devices", out)
+        self.assertIn("in 1 node (4 of the 8 devices of it)", out)
+
+    def test_a_budget_that_whole_nodes_exceed_is_a_warning(self):
+        half = self.folder.plan(changed(H100, **{"cluster.devices": 4, "parallel.data": 4, "parallel.zero_stage": 3}))
+        money = plan(half, "--tokens", "1e9", "--price", 2)["best"]["money"]["value"]
+        for budget, warned in ((1.5 * money, True), (2.5 * money, False)):
+            warnings = plan(half, "--tokens", "1e9", "--price", 2, "--budget", budget)["warnings"]
+            self.assertEqual(any("whole nodes cost more than --budget" in w for w in warnings), warned, warnings)
 
     def test_spot_devices_are_warned_of(self):
         for more, warned in (((), True), (("--failures", 0.01), False)):
@@ -400,7 +428,8 @@ class Words(WithFolder):
         # Llama 3, section 3.3.1: 2 TB/s for 16,000 H100. A core of Trainium2 is a quarter of a chip.
         wide = changed(H100, **{"cluster.devices": 256, "parallel.data": 256, "parallel.zero_stage": 3})
         for cluster, devices, per_node, nodes, share in (("dgx-h100", 256, 8, 32, 1), ("gb300-nvl72", 256, 72, 4, 1),
-                                                         ("trn2-ultraserver", 256, 256, 1, 4), ("trn2.48xlarge", 256, 64, 4, 4)):
+                                                         ("trn2-ultraserver", 256, 256, 1, 4), ("trn2.48xlarge", 256, 64, 4, 4),
+                                                         ("trn3-gen1-ultraserver", 256, 256, 1, 4)):
             with self.subTest(cluster=cluster):
                 path = self.folder.plan(changed(wide, **{"cluster.preset": cluster, "cluster.devices": devices}))
                 best = plan(path, "--tokens", "1e12", "--repair", 24, "--spares", 1)["best"]
