@@ -1,7 +1,6 @@
 #include "experiments/tandem/study/results.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -51,7 +50,7 @@ Results::Results(std::string folder, const Study& study, const std::vector<Candi
     : folder_(std::move(folder)) {
   if (const std::error_code failed = make_folders(folder_); failed)
     refuse(folder_, "cannot be made: " + failed.message(), "give another folder with --out");
-  lock();
+  lock_ = std::make_unique<FileLock>(path("lock"), folder_);
   const std::string file = path("results.jsonl");
   permit_replacing(file, file);
   const std::string log = file_state(file).kind == FileKind::absent ? "" : read_text(file, kLargest);
@@ -62,15 +61,6 @@ Results::Results(std::string folder, const Study& study, const std::vector<Candi
 
 Results::~Results() {
   if (log_ >= 0) ::close(log_);
-  if (lock_ >= 0) ::close(lock_);
-}
-
-void Results::lock() {
-  lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0)
-    refuse(folder_, std::string("cannot be opened: ") + std::strerror(errno), "give another folder with --out");
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
-    refuse(folder_, "another sweep is writing here", "wait for it, or give another folder with --out");
 }
 
 /// Refuses files of other programs: a sweep's results.jsonl begins with a row, intact or not.

@@ -2,11 +2,13 @@
 // The output folder of a sweep. results.jsonl grows line by line; results.csv and the rest are written at the end.
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "experiments/tandem/study/outcome.hpp"
+#include "models/base/file_lock.hpp"
 
 namespace tandem::study {
 
@@ -14,8 +16,8 @@ class Results {
  public:
   /// Creates the folder and reads earlier results. Rows of `candidates` count as computed unless `fresh`. Other rows at points of
   /// the study belong to another plan or program and are dropped. Rows at other points are kept after the study's. Invalid lines
-  /// (row.hpp) are dropped: cut off, edited, or without checksum. Locks the folder against other sweeps. Throws ConfigError, also
-  /// if other files are there.
+  /// (row.hpp) are dropped: cut off, edited, or without checksum. Locks the folder against other sweeps with its file `lock`. Throws
+  /// ConfigError, also if other files are there.
   Results(std::string folder, const Study& study, const std::vector<Candidate>& candidates, bool fresh);
   ~Results();
   Results(const Results&) = delete;
@@ -34,7 +36,6 @@ class Results {
 
  private:
   std::string path(const char* file) const { return folder_ + "/" + file; }
-  void lock();
   void require_own_files(const std::string& log) const;
   void read_kept(const std::string& log, const Study& study, const std::vector<Candidate>& candidates, bool fresh);
   void open_log();
@@ -43,7 +44,8 @@ class Results {
   std::map<std::string, std::string> rows_;  ///< by key
   std::vector<std::string> others_;          ///< rows at points outside the study
   std::size_t kept_ = 0, unsound_ = 0;
-  int lock_ = -1, log_ = -1;
+  std::unique_ptr<FileLock> lock_;
+  int log_ = -1;
   std::mutex mutex_;
 };
 

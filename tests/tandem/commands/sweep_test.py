@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Studies: every plan becomes a row, results are kept, bad study files are refused in one line."""
 import csv
+import fcntl
 import json
 import random
 import signal
@@ -427,6 +428,19 @@ class BadStudies(Studies):
         code, out, err = run("sweep", path, "--out", path + "/x")
         self.assertEqual((code, out), (3, ""))
         self.assertIn("cannot be made", err)
+
+    def test_a_folder_has_one_sweep_at_a_time_which_is_named(self):
+        path = self.study()
+        self.out.mkdir()
+        with open(self.out / "lock", "w", encoding="utf-8") as lock:
+            lock.write("locked by process 12 on elsewhere\n")
+            lock.flush()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            code, out, err = run("sweep", path, "--out", self.out)
+            self.assertEqual((code, out), (3, ""))
+            self.assertIn(f"{self.out}: is in use: process 12 on elsewhere", err)
+        self.sweep(path)
+        self.assertFalse((self.out / "lock").exists())
 
 
 class ReadyStudies(Studies):
