@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "exec/process/activity.hpp"
 #include "models/ops/op.hpp"
 
 namespace tandem::exec {
@@ -43,7 +44,7 @@ struct Failure {
   Kind kind = Kind::comm;
   std::int32_t rank = -1;           ///< the rank that failed; -1: no single one
   std::int64_t step = 0;
-  bool evaluation = false;
+  Activity during = Activity::training;
   std::string reason;
   std::string text;                 ///< the whole message for the user
   int process = -1;                 ///< the process that is dead, stopped or unreachable; -1: none

@@ -20,14 +20,14 @@ constexpr auto kTellTime = 50ms;     // lets a verdict be sent before the carrie
 constexpr auto kSpeakTime = 500ms;   // lets process 0 end first, because launchers kill all processes when one ends
 
 Bytestring packed(const Failure& f) {
-  return Packer().add(f.kind).add(f.rank).add(f.step).add(f.evaluation).add(f.process).add(f.reason).add(f.text).take();
+  return Packer().add(f.kind).add(f.rank).add(f.step).add(f.during).add(f.process).add(f.reason).add(f.text).take();
 }
 
 Failure unpacked(const Bytestring& bytes) {
   Unpacker from(bytes);
   Failure f;
   f.kind = from.get<Failure::Kind>(), f.rank = from.get<std::int32_t>(), f.step = from.get<std::int64_t>();
-  f.evaluation = from.get<bool>(), f.process = from.get<int>(), f.reason = from.get_text(), f.text = from.get_text();
+  f.during = from.get<Activity>(), f.process = from.get<int>(), f.reason = from.get_text(), f.text = from.get_text();
   return f;
 }
 

@@ -36,26 +36,36 @@ Failure::Kind kind_of(const std::exception_ptr& what) {
   }
 }
 
+/// The words between "failed" and the step.
+std::string before_step(Activity during) {
+  switch (during) {
+    case Activity::start: return "before ";
+    case Activity::training: return "in ";
+    case Activity::evaluation: return "in the evaluation after ";
+    case Activity::saving: return "while it saved after ";
+  }
+  throw ContractError("unknown activity");
+}
+
 }  // namespace
 
 std::string RankFailure::message() const {
-  return "rank " + std::to_string(rank.value()) + " failed in " + (evaluation ? "the evaluation after " : "") + "step " +
-         std::to_string(step) + ": " + reason;
+  return "rank " + std::to_string(rank.value()) + " failed " + before_step(during) + "step " + std::to_string(step) + ": " + reason;
 }
 
-bool FirstFailure::record(Rank rank, std::int64_t step, bool evaluation) {
+bool FirstFailure::record(Rank rank, std::int64_t step, Activity during) {
   const std::exception_ptr what = std::current_exception();
   std::lock_guard lock(mutex_);
   if (what_) return false;
   what_ = what;
-  failure_ = RankFailure{rank, step, evaluation, text_of(what)};
+  failure_ = RankFailure{rank, step, during, text_of(what)};
   return true;
 }
 
 Failure FirstFailure::told() const {
   Failure f;
   f.kind = kind_of(what_);
-  f.rank = failure_->rank.value(), f.step = failure_->step, f.evaluation = failure_->evaluation;
+  f.rank = failure_->rank.value(), f.step = failure_->step, f.during = failure_->during;
   f.reason = failure_->reason;
   f.text = f.kind == Failure::Kind::comm ? f.reason : failure_->message();
   return f;
@@ -64,7 +74,8 @@ Failure FirstFailure::told() const {
 void FirstFailure::adopt(const Failure& f) {
   if (f.text == told().text) return;
   std::lock_guard lock(mutex_);
-  failure_ = RankFailure{f.rank < 0 ? Rank() : Rank(f.rank), f.step, f.evaluation, f.reason};
+  if (f.rank >= 0) failure_ = RankFailure{Rank(f.rank), f.step, f.during, f.reason};
+  else failure_->rank = Rank(), failure_->reason = f.reason;
   switch (f.kind) {
     case Failure::Kind::device: what_ = std::make_exception_ptr(DeviceError(f.reason)); break;
     case Failure::Kind::contract: what_ = std::make_exception_ptr(ContractError(f.reason)); break;

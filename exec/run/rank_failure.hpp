@@ -14,11 +14,11 @@ namespace tandem::exec {
 
 struct RankFailure {
   Rank rank;                ///< invalid: the failure belongs to no single rank
-  std::int64_t step = 0;    ///< 0-based; the step in progress, or the last one before the evaluation in progress
-  bool evaluation = false;
+  std::int64_t step = 0;    ///< 0-based; the step in progress, the first one (start), or the last one (evaluation, saving)
+  Activity during = Activity::training;
   std::string reason;
 
-  /// "rank 2 failed in step 7: ..."
+  /// "rank 2 failed in step 7: ...", "rank 2 failed before step 0: ..."
   std::string message() const;
 };
 
@@ -26,14 +26,14 @@ struct RankFailure {
 class FirstFailure {
  public:
   /// Call it inside the handler of the rank's exception. Returns true for the first call.
-  bool record(Rank rank, std::int64_t step, bool evaluation);
+  bool record(Rank rank, std::int64_t step, Activity during);
 
   /// The recorded failure. Call it once no rank runs any more.
   const std::optional<RankFailure>& failure() const { return failure_; }
 
   /// The recorded failure, in the form that other processes receive.
   Failure told() const;
-  /// Replaces the record by `failure`, the one that counts among all processes.
+  /// Replaces the record by `failure`, the one that counts among all processes. One without a rank keeps the record's step.
   void adopt(const Failure& failure);
 
   /// Rethrows the recorded failure, if there is one. A DeviceError or std::bad_alloc becomes a DeviceError with message(), a

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <new>
 
 #include "exec/communicator/rendezvous.hpp"
 #include "exec/cpu/backend.hpp"
@@ -71,8 +72,10 @@ class Run {
     auto comms = options_.make_communicators ? options_.make_communicators(world_) : world_.make_communicators();
     for (std::size_t i = 0; i < here_.size(); ++i) try {
         make_rank(here_[i], std::move(comms[i]));
-      } catch (const DeviceError& e) {
-        return record_before_step(here_[i], e.what()), false;
+      } catch (const DeviceError&) {
+        return record(here_[i]), false;
+      } catch (const std::bad_alloc&) {
+        return record(here_[i]), false;
       }
     return connect();
   }
@@ -183,20 +186,11 @@ class Run {
 
   /// Returns true for this process' first failure. What is kept is the first failure of all processes.
   bool record(Rank rank) {
-    if (!failure_.record(rank, step_, evaluating_)) return false;
+    if (!failure_.record(rank, step_, activity_)) return false;
     if (!world_.several()) return true;
     note_lost_peer(world_);
     failure_.adopt(world_.fail(failure_.told()));
     return true;
-  }
-
-  /// Records a failure of a rank that has not begun its step.
-  void record_before_step(Rank rank, const std::string& why) {
-    try {
-      throw DeviceError("before it began, " + why);
-    } catch (...) {
-      record(rank);
-    }
   }
 
   std::size_t place(Rank rank) const { return rank.index() - here_.front().index(); }
@@ -214,7 +208,7 @@ class Run {
   }
 
   /// Sets what the ranks work on, for failure messages. Every rank calls it right after a meeting.
-  void doing(std::int64_t step, bool evaluation) { step_ = step, evaluating_ = evaluation; }
+  void doing(std::int64_t step, Activity what) { step_ = step, activity_ = what; }
 
   /// Blocks until all ranks of all processes have arrived; returns when the last one did. `step`: the step that begins then.
   /// timeline_step_ is final only once the speaking rank has arrived.
@@ -238,7 +232,7 @@ class Run {
           with_update(step_table(act.segment, i), plan_.training.optimizer, script_.progress(act.segment, i), rank.scale());
       const auto begin = meet(step);
       if (step > last_step_) return;
-      doing(step, false);
+      doing(step, Activity::training);
       const bool recorded = step == timeline_step_;
       rank.enter(act).run_step(table, recorded ? std::optional(begin) : std::nullopt);
       rank.scale() = behind(rank.enter(act).table(), rank.scale());
@@ -253,7 +247,7 @@ class Run {
     for (std::int64_t i = 0; i < act.segment.steps; ++i) {
       meet();
       if (act.segment.first_step > last_step_ + 1) return;
-      doing(act.segment.first_step - 1, true);
+      doing(act.segment.first_step - 1, Activity::evaluation);
       rank.enter(act).run_step(step_table(act.segment, i), std::nullopt);
       meet();
       if (speaks(rank)) sum += collect(*act.context).loss;
@@ -343,7 +337,8 @@ class Run {
   }
 
   /// The other ranks wait while the state is saved.
-  void keep_state(const Act& act, std::int64_t steps) const {
+  void keep_state(const Act& act, std::int64_t steps) {
+    doing(steps - 1, Activity::saving);
     const std::vector<RankState> world = states_of_all(*act.context, nullptr);
     const std::int64_t samples = act.segment.first_sample + (steps - act.segment.first_step) * act.segment.global_batch_size;
     const auto with_all = [&](const auto& read) { read_all(*act.context, read); };
@@ -405,7 +400,7 @@ class Run {
   std::int64_t last_step_, timeline_step_;  ///< process 0 lowers them when the run is stopped early
   FirstFailure failure_;
   std::atomic<std::int64_t> step_;
-  std::atomic<bool> evaluating_ = false;
+  std::atomic<Activity> activity_ = Activity::start;
   std::vector<Communicator*> comms_;
   bool noted_ = false;                      ///< on_note was called already
   RunResult result_;

@@ -332,7 +332,8 @@ ExitCode train(const Options& o, exec::World& world) {
   MetricsFile metrics(speaks ? o.metrics : "", {done, samples, plan.sequence_tokens()});
   const exec::RunResult result = run_to_end({*graphs, *data.training, world}, options, {numbers, metrics});
   if (!speaks) return ExitCode::ok;  // process 0 has the result, and all processes use its exit code
-  tell(result, !numbers.finite() ? std::optional(exec::RankFailure{Rank(), numbers.last(), false, numbers.text()}) : std::nullopt);
+  const exec::RankFailure infinite{Rank(), numbers.last(), exec::Activity::training, numbers.text()};
+  tell(result, numbers.finite() ? std::nullopt : std::optional(infinite));
   write_files(o, *graphs, result);
   if (device.cuda.choices) keep_algorithms(o, *device.cuda.choices);
   saves.finish();

@@ -53,7 +53,7 @@ json evaluations_json(const std::vector<exec::EvaluationResult>& evaluations) {
 json failure_json(const std::optional<exec::RankFailure>& f) {
   if (!f) return nullptr;
   const json rank = f->rank == Rank() ? json(nullptr) : json(f->rank.value());
-  return {{"rank", rank}, {"step", f->step}, {"during", f->evaluation ? "evaluation" : "training"}, {"reason", f->reason}};
+  return {{"rank", rank}, {"step", f->step}, {"during", name(f->during)}, {"reason", f->reason}};
 }
 
 std::string line(const std::string& what, const std::string& value) { return "  " + padded(what, 24) + value + "\n"; }

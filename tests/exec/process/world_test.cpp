@@ -129,7 +129,7 @@ TEST_CASE("The first failure counts in every process") {
   std::vector<std::string> verdicts(3);
   in_processes(3, {}, [&](World& world) {
     const int p = world.control().process();
-    if (p == 1) world.fail({Failure::Kind::device, 1, 4, false, "no room", "rank 1 failed in step 4: no room", -1});
+    if (p == 1) world.fail({Failure::Kind::device, 1, 4, Activity::training, "no room", "rank 1 failed in step 4: no room", -1});
     try {
       world.control().barrier();
     } catch (const CommError& e) {

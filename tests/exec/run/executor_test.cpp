@@ -194,7 +194,7 @@ TEST_CASE("A failure is told with its rank, its step and the steps before it", "
   REQUIRE(told.has_value());
   CHECK(told->rank == Rank(1));
   CHECK(told->step == 2);
-  CHECK_FALSE(told->evaluation);
+  CHECK(told->during == Activity::training);
   CHECK(told->reason == "the host has no memory left");
   CHECK(steps == 2);
   CHECK(ranks == 2);
@@ -214,9 +214,25 @@ TEST_CASE("A rank that the host has no room for is a rank that failed") {
   };
   const Plan plan = plan_of(2, 1, 1);
   const auto graph = graph_of({{{{compute(3, 2)}}, {}, {}}});
-  REQUIRE_THROWS_WITH(run(plan, graph, CountingTokens(), options), "rank 1 failed in step 0: before it began, no room");
+  REQUIRE_THROWS_WITH(run(plan, graph, CountingTokens(), options), "rank 1 failed before step 0: no room");
   REQUIRE(told.has_value());
   CHECK(told->rank == Rank(1));
+  CHECK(told->during == Activity::start);
+}
+
+TEST_CASE("A rank that fails while the state is saved did not fail in the step before it") {
+  struct Full final : StateKeeper {
+    void keep(const StateMoment&) override { throw DeviceError("no room"); }
+  } keeper;
+  RunOptions options;
+  options.steps = 5, options.state_every = 2, options.keeper = &keeper;
+  std::optional<RankFailure> told;
+  options.on_failure = [&](const RankFailure& failure, const RunResult&) { told = failure; };
+  const auto graph = graph_of({{{{compute(3, 2)}}, {}, {}}});
+  REQUIRE_THROWS_WITH(run_graph(plan_of(1, 1, 1), graph, one, options), "rank 0 failed while it saved after step 1: no room");
+  REQUIRE(told.has_value());
+  CHECK(told->during == Activity::saving);
+  CHECK(told->step == 1);
 }
 
 TEST_CASE("A failing callback ends the run with its own exception") {
