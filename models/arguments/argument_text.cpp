@@ -238,11 +238,6 @@ std::optional<std::pair<std::string, std::string>> printed_argument(std::string_
   return std::pair(std::string(name), std::string(end == std::string_view::npos ? "" : trimmed(line.substr(end))));
 }
 
-bool begins_block(std::string_view line) {
-  return line.find("--- arguments ---") != std::string_view::npos || line.find("--- Arguments ---") != std::string_view::npos;
-}
-bool ends_block(std::string_view line) { return line.find("--- end of ") != std::string_view::npos; }
-
 /// The last complete block, or what there is of the only one; empty if there is none.
 json printed_block(std::string_view text) {
   json last, now;
@@ -312,6 +307,12 @@ json layout_layers(const std::string& layout) {
   }
   return out;
 }
+
+bool begins_block(std::string_view line) {
+  return line.find("--- arguments ---") != std::string_view::npos || line.find("--- Arguments ---") != std::string_view::npos;
+}
+
+bool ends_block(std::string_view line) { return line.find("--- end of ") != std::string_view::npos; }
 
 bool looks_like_arguments(std::string_view text) {
   for (const std::string_view line : lines_of(text)) {

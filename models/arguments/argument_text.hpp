@@ -26,6 +26,10 @@ struct ArgumentName {
 /// The argument of an option, given without its dashes: "num-layers".
 using ArgumentNames = std::function<ArgumentName(const std::string& option)>;
 
+/// Whether a line begins or ends a block of arguments that Megatron-LM printed.
+bool begins_block(std::string_view line);
+bool ends_block(std::string_view line);
+
 /// Whether a text looks like arguments: it has an option or a printed block.
 bool looks_like_arguments(std::string_view text);
 

@@ -4,6 +4,7 @@
 
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/import/log_lines.hpp"
 #include "experiments/tandem/import/log_measurements.hpp"
 #include "experiments/tandem/import/plan_report.hpp"
 #include "experiments/tandem/import/report.hpp"
@@ -35,7 +36,7 @@ void require_cluster(const std::string& name) {
 /// The framework whose arguments the file has: options, a log, or a configuration. Nothing for another file.
 std::optional<arguments::Table> table_for(const std::string& path, std::string& text) {
   if (is_folder(path) || file_state(path).kind == FileKind::absent) return std::nullopt;
-  text = read_text(path);
+  text = import::read_log(path);
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string::npos) return std::nullopt;
   const bool object = text[begin] == '{';

@@ -11,6 +11,8 @@ namespace tandem::import {
 namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
+constexpr std::string_view kStepTime = "elapsed time per iteration (ms):", kAllocated = "max allocated:";
+constexpr std::size_t kLongestNumber = 40;  // with the blanks before it
 
 /// The positive numbers behind every `key` of a text.
 std::vector<double> numbers_behind(std::string_view text, std::string_view key) {
@@ -34,12 +36,20 @@ double median(std::vector<double> values) {
 }  // namespace
 
 LogMeasurements measurements_of(std::string_view log) {
-  std::vector<double> times = numbers_behind(log, "elapsed time per iteration (ms):");
+  std::vector<double> times = numbers_behind(log, kStepTime);
   if (times.size() > 1) times.erase(times.begin());
   LogMeasurements out;
   out.lines = static_cast<std::int64_t>(times.size());
   if (!times.empty()) out.step_time_s = median(times) / 1e3;
-  for (const double mib : numbers_behind(log, "max allocated:")) out.max_allocated_bytes = std::max(out.max_allocated_bytes, mib * kMiB);
+  for (const double mib : numbers_behind(log, kAllocated)) out.max_allocated_bytes = std::max(out.max_allocated_bytes, mib * kMiB);
+  return out;
+}
+
+std::string measured_parts(std::string_view line) {
+  std::string out;
+  for (const std::string_view key : {kStepTime, kAllocated})
+    for (std::size_t at = line.find(key); at != std::string_view::npos; at = line.find(key, at + key.size()))
+      out.append(line.substr(at, key.size() + kLongestNumber)).append("\n");
   return out;
 }
 

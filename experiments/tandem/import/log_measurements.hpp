@@ -19,6 +19,9 @@ struct LogMeasurements {
 /// so it counts only if it is alone.
 LogMeasurements measurements_of(std::string_view log);
 
+/// The parts of a log's line that measurements_of reads, as lines; empty for most lines.
+std::string measured_parts(std::string_view line);
+
 /// A record for `tandem validate`: `plan`, measured as `m`. `file`: the log. Throws ConfigError if the log has no step time.
 nlohmann::ordered_json measurement_record(const nlohmann::ordered_json& plan, const LogMeasurements& m, const std::string& file);
 

@@ -55,6 +55,19 @@ class Arguments(WithFolder):
         judged = tandem_json("validate", self.path("runs.jsonl"))["records"]
         self.assertEqual([(r["id"], r["measured_step_time_s"]) for r in judged], [("train", 0.41)])
 
+    def test_a_log_longer_than_what_is_read_at_once_gives_the_same_record(self):
+        noise = "".join(f" [rank{i}] loading shard {i} ... done\n" for i in range(1000)) * 2200  # of 64 MiB and more
+        self.assertGreater(len(noise), 64 << 20)
+        block, lines = printed(LOG, [9000, 410, 400, 430]).split("end of arguments")
+        records = []
+        for text in ("", noise):
+            log = self.folder.file("train.log", text + block + "end of arguments" + text + lines + "| max allocated: 2048.0 |\n" + text)
+            code, _, err = run("import", log, "--cluster", "dgx-h100", "--out", self.path("run.json"), "--record", self.path("runs.jsonl"))
+            self.assertEqual(code, 0, err)
+            records.append(json.loads(pathlib.Path(self.path("runs.jsonl")).read_text()))
+        self.assertEqual(records[0], records[1])
+        self.assertEqual(records[1]["measured"]["step_time_s"], 0.41)
+
     def test_what_cannot_be_said_is_refused_by_name(self):
         options = self.folder.file("run.args", OPTIONS + "--optimizer muon --hiden-dropout 0")
         code, _, err = run("import", options, "--cluster", "dgx-h100")
