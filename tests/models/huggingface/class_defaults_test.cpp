@@ -22,8 +22,7 @@ const json& classes() {
 }
 
 // No model: the class of DeepSeek-V2 leaves out how many experts a token has.
-// ERNIE's language model beside a tower has a table of its own only in its own files.
-const std::set<std::string> kUnread = {"deepseek_v2", "ernie4_5_vl_moe"};
+const std::set<std::string> kUnread = {"deepseek_v2"};
 
 // Values that no expression says: MiMo's windows (a first layer without one, and then every sixth) and Youtu's root of a size.
 const std::set<std::string> kUnsaid = {"mimo_v2_flash", "youtu"};

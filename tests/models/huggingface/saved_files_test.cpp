@@ -1,4 +1,5 @@
 // Configurations as transformers 5.24 writes them, and keys that change parameters.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "models/base/presets.hpp"
@@ -187,6 +188,33 @@ TEST_CASE("norms of queries and keys behind their rotation are told, and the pla
   CHECK(refused(model).empty());
   CHECK(model.section()["qk_norm"] == "head");
   CHECK(model.features.front().name == "norms of queries and keys behind their rotation");
+}
+
+TEST_CASE("GELU with the error function is told where transformers' class has it, and the tanh form is not") {
+  Configs configs;
+  const auto told = [&](const json& changes) {
+    const ImportedModel model = configs.import(with(kSmall, changes));
+    CHECK(refused(model).empty());
+    return std::any_of(model.features.begin(), model.features.end(), [](const auto& f) { return f.name == "GELU with the error function"; });
+  };
+  CHECK(told({{"model_type", "gpt_neox"}, {"hidden_act", "gelu"}}));
+  CHECK_FALSE(told({{"model_type", "gpt_neox"}, {"hidden_act", "gelu_new"}}));
+  CHECK_FALSE(told({{"model_type", "gemma"}, {"hidden_act", "gelu_pytorch_tanh"}}));
+  CHECK(told({{"model_type", "falcon"}}));
+  CHECK_FALSE(told({{"model_type", "gpt2"}, {"activation_function", "gelu_new"}}));
+  CHECK_FALSE(told({{"model_type", "bloom"}}));  // BloomGelu is the tanh form
+  CHECK_FALSE(told({{"model_type", "t5"}, {"feed_forward_proj", "gated-gelu"}}));  // T5Config makes it gelu_new
+}
+
+TEST_CASE("Baichuan's positions follow from its size") {
+  Configs configs;
+  const auto position = [&](std::int64_t hidden) {
+    const json section = configs.import({{"model_type", "baichuan"}, {"hidden_size", hidden}, {"model_max_length", 4096}}).section();
+    CHECK(section["max_position_embeddings"] == 4096);
+    return section.value("position_embedding", "rope");
+  };
+  CHECK(position(4096) == "rope");
+  CHECK(position(5120) == "alibi");
 }
 
 TEST_CASE("keys that were read or change nothing are not called unknown") {
