@@ -35,6 +35,8 @@ struct Judge::Tools {
 
   sim::ClosedForm form;
   CandidatePlans plans, twins;
+  CandidateId twin = -1;              ///< the last candidate that idle() compared with
+  bool twin_may_be = false;           ///< whether it is possible
   CandidateId checked = -1;           ///< the last candidate whose layout was checked for others
   std::optional<std::string> layout;  ///< what is wrong with it
   std::unordered_map<CandidateId, const LayerFloor*> floors;  ///< by the first candidate with the same layers
@@ -103,9 +105,12 @@ std::string Judge::idle(CandidateId id, const Plan& plan, Tools& tools) const {
     if (reason.empty()) reason = axis.field + " changes nothing here: the step of " + axis.name + " " + axis.values.front().text;
   }
   if (other == id) return "";
-  const Plan& twin = tools.twins.of(other);
-  const bool may_be = plan_problems(twin).empty() && lowering_gaps(twin).empty() && refusal_of_stack(twin).empty();
-  return may_be ? reason : "";
+  if (tools.twin != other) {
+    const Plan& twin = tools.twins.of(other);
+    tools.twin_may_be = plan_problems(twin).empty() && lowering_gaps(twin).empty() && refusal_of_stack(twin).empty();
+    tools.twin = other;
+  }
+  return tools.twin_may_be ? reason : "";
 }
 
 const LayerFloor& Judge::floor_of(CandidateId id, const Plan& plan, Tools& tools) const {
@@ -138,14 +143,13 @@ std::string Judge::refusal_of_stack(const Plan& plan) const {
 /// of that axis are refused by it, without a plan of their own.
 std::optional<std::string> Judge::Tools::shared_layout_problem(const Judge& judge, CandidateId id) {
   const auto of_modules = [](std::string_view f) { return f == "training.recompute_modules"; };
-  CandidateId shared = id;
   const Space& space = judge.space_;
-  for (std::size_t a = 0; a < judge.outer_axes_; ++a)
-    if (of_modules(space.axes()[a].field) && !space.asked(a)) shared = space.first_of(shared, a);
-  if (shared == id) return std::nullopt;
+  const std::ptrdiff_t axis = space.axis_of("training.recompute_modules");
+  if (axis < 0 || space.asked(static_cast<std::size_t>(axis))) return std::nullopt;
+  const CandidateId shared = space.first_of(id, static_cast<std::size_t>(axis));
   if (checked != shared) {
     checked = shared, layout.reset();
-    for (const Problem& p : plan_problems(twins.of(shared)))
+    for (const Problem& p : plan_problems(plans.of(shared)))
       if (!layout && !of_modules(p.field) && !judge.is_of_members(p.field)) layout = text_of(p);
   }
   return layout;
@@ -178,9 +182,21 @@ GroupView Judge::group(std::int64_t group) const {
   return out;
 }
 
-std::int64_t Judge::passes_floor(std::int64_t group) const {
+std::int64_t Judge::passes_floor(std::int64_t group) const { return passes_of(group * space_.members()); }
+
+std::int64_t Judge::unrepeated_floor(std::int64_t group) const {
+  const CandidateId first = group * space_.members(), plain = space_.unrepeated(first);
+  if (plain == first) return 0;
+  {
+    Lease tools(*this);
+    if (!plan_problems(tools->plans.of(plain)).empty()) return 0;
+  }
+  return passes_of(plain);
+}
+
+/// A lower bound on a candidate's step, from recurrences over its passes.
+std::int64_t Judge::passes_of(CandidateId first) const {
   Lease tools(*this);
-  const CandidateId first = group * space_.members();
   const Plan& plan = tools->plans.of(first);
   if (disturbed_) return 0;
   const LayerFloor& layer = floor_of(first, plan, *tools);

@@ -72,6 +72,9 @@ class Judge {
   GroupView group(std::int64_t group) const;
   /// A higher lower bound on the steps of an open group than group() gives, from recurrences over its passes. Slower. 0: none.
   std::int64_t passes_floor(std::int64_t group) const;
+  /// passes_floor() of the group's layout without recomputation, which is a bound too, and needs no times of layers that compute
+  /// modules again. 0: the group computes nothing again, or defaults depend on what it does.
+  std::int64_t unrepeated_floor(std::int64_t group) const;
   CandidateView candidate(CandidateId id) const;
   /// Refines a rough candidate: its memory and, if that could fit, its step, extrapolated from short plans. The outcome is
   /// estimated, simulated or too_large.
@@ -92,6 +95,7 @@ class Judge {
   struct Tools;
   class Lease;
   std::string idle(CandidateId id, const Plan& plan, Tools& tools) const;
+  std::int64_t passes_of(CandidateId first) const;
   bool large(std::int64_t memory, double error) const;
   bool shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, Tools& tools) const;
   const LayerFloor& floor_of(CandidateId id, const Plan& plan, Tools& tools) const;

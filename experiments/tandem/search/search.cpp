@@ -99,12 +99,19 @@ bool Search::sharpen(std::int64_t limit) {
   if (std::all_of(simple.begin(), simple.end(), sharp)) return false;
   simple = next_groups(limit, std::max(round_, kSharpened));
   std::erase_if(simple, sharp);
-  std::vector<std::int64_t> floors(simple.size());
-  for_each_index(simple.size(), options_.jobs, [&](std::size_t i) { floors[i] = judge_.passes_floor(simple[i]); });
+  struct Bound {
+    std::int64_t floor = 0;
+    bool sharp = true;
+  };
+  std::vector<Bound> bounds(simple.size());
+  for_each_index(simple.size(), options_.jobs, [&](std::size_t i) {
+    const std::int64_t without = judge_.unrepeated_floor(simple[i]);
+    bounds[i] = without > fact(simple[i]).floor_ps ? Bound{without, false} : Bound{judge_.passes_floor(simple[i]), true};
+  });
   if (stopped()) throw program::Interrupted{};
   for (std::size_t i = 0; i < simple.size(); ++i) {
     GroupFact& f = known_.facts[static_cast<std::size_t>(simple[i])];
-    f.floor_ps = std::max(f.floor_ps, floors[i]), f.sharp = true;
+    f.floor_ps = std::max(f.floor_ps, bounds[i].floor), f.sharp = bounds[i].sharp;
   }
   sort_open();
   learned();

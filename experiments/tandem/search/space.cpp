@@ -31,6 +31,15 @@ constexpr std::array kDegrees{DegreeField{"parallel.tensor", &ParallelSpec::tens
                               DegreeField{"parallel.context", &ParallelSpec::context}, DegreeField{"parallel.data", &ParallelSpec::data}};
 constexpr std::size_t kData = 3;
 
+constexpr std::string_view kModules = "training.recompute_modules";
+
+/// True if no default depends on the axis. Sets of modules change another field only with whole blocks.
+bool alone(const Axis& axis) {
+  if (axis.field != kModules) return tandem::stands_alone(axis.field);
+  const auto whole = [](const AxisValue& v) { return v.text.find("\"block\"") != std::string::npos; };
+  return std::none_of(axis.values.begin(), axis.values.end(), whole);
+}
+
 /// The stack of completed candidates.
 std::string stack_of(const Question& question) {
   PlanDraft draft = question.draft;
@@ -63,7 +72,7 @@ void Space::order_axes(const std::set<std::string>& asked) {
   }
   for (const Axis& a : question_.axes) asked_.push_back(asked.count(a.field) != 0);
   for (const Axis& a : question_.axes)
-    alone_.push_back(tandem::stands_alone(a.field) && asked.count(a.field) == 0 && !(derived && a.field == "training.micro_batch_size"));
+    alone_.push_back(alone(a) && asked.count(a.field) == 0 && !(derived && a.field == "training.micro_batch_size"));
 }
 
 void Space::count() {
@@ -108,6 +117,17 @@ CandidateId Space::same_layers(CandidateId id) const {
 
 CandidateId Space::first_of(CandidateId id, std::size_t axis) const { return id - choice(id)[axis] * strides_[axis]; }
 
+CandidateId Space::unrepeated(CandidateId id) const {
+  const std::ptrdiff_t axis = axis_of("training.recompute"), modules = axis_of(std::string(kModules));
+  if (axis < 0) return id;
+  const auto recompute = static_cast<std::size_t>(axis);
+  const auto& values = axes()[recompute].values;
+  const auto none = std::find_if(values.begin(), values.end(), [](const AxisValue& v) { return v.text == "none"; });
+  if (none == values.end() || asked_[recompute] || (modules >= 0 && asked_[static_cast<std::size_t>(modules)])) return id;
+  const CandidateId out = first_of(id, recompute) + (none - values.begin()) * strides_[recompute];
+  return modules < 0 || out == id ? out : first_of(out, static_cast<std::size_t>(modules));
+}
+
 void Space::set(CandidateId id, PlanDraft& draft) const {
   const Choice chosen = choice(id);
   for (std::size_t a = 0; a < chosen.size(); ++a) axes()[a].values[chosen[a]].set(draft.plan);
@@ -133,15 +153,19 @@ bool Space::divides(CandidateId id) const {
   return degrees[kData] > 0 && others * degrees[kData] == ranks;
 }
 
-std::string Space::text(CandidateId id) const { return text_of_axes(id, 1); }
+std::string Space::text(CandidateId id) const { return text_of_axes(id, 1, -1); }
 
-std::string Space::short_text(CandidateId id) const { return text_of_axes(id, 2); }
+std::string Space::short_text(CandidateId id) const {
+  const std::ptrdiff_t modules = axis_of(std::string(kModules));
+  const bool idle = modules >= 0 && plan(id).training.recompute != Recompute::selective;
+  return text_of_axes(id, 2, idle ? modules : -1);
+}
 
-std::string Space::text_of_axes(CandidateId id, std::size_t least_values) const {
+std::string Space::text_of_axes(CandidateId id, std::size_t least_values, std::ptrdiff_t hidden) const {
   const Choice chosen = choice(id);
   std::string out;
   for (std::size_t a = 0; a < chosen.size(); ++a)
-    if (axes()[a].values.size() >= least_values)
+    if (axes()[a].values.size() >= least_values && static_cast<std::ptrdiff_t>(a) != hidden)
       out += (out.empty() ? "" : ", ") + axes()[a].name + " " + axes()[a].values[chosen[a]].text;
   return out;
 }

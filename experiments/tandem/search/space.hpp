@@ -43,13 +43,15 @@ class Space {
   CandidateId same_layers(CandidateId id) const;
   /// The candidate with the axis' first value, all else equal.
   CandidateId first_of(CandidateId id, std::size_t axis) const;
+  /// The candidate that computes nothing again, all else equal; `id` itself if that is no other, or if defaults depend on it.
+  CandidateId unrepeated(CandidateId id) const;
   /// The candidate's completed plan, unchecked. If the devices cannot be divided, its parallel.data is 0.
   Plan plan(CandidateId id) const;
   /// True if tensor x pipeline x context (x data) divides the devices.
   bool divides(CandidateId id) const;
   /// "tensor 8, pipeline 4, ..."
   std::string text(CandidateId id) const;
-  /// text() with only those axes that have more than one value.
+  /// text() with only those axes that have more than one value. Sets of modules are shown only where these are computed again.
   std::string short_text(CandidateId id) const;
   /// The candidate as a plan file that states the varied fields and parallel.data.
   std::string document(CandidateId id) const;
@@ -66,7 +68,7 @@ class Space {
   void set(CandidateId id, PlanDraft& draft) const;
   void order_axes(const std::set<std::string>& asked);
   void count();
-  std::string text_of_axes(CandidateId id, std::size_t least_values) const;
+  std::string text_of_axes(CandidateId id, std::size_t least_values, std::ptrdiff_t hidden) const;
 
   std::shared_ptr<const HeldFiles> held_ = std::make_shared<HeldFiles>();  ///< reads each stack once
   Question question_;

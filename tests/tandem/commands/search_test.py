@@ -155,6 +155,16 @@ class Search(Searching):
         only = self.search(*place, "--axis", 'recompute_modules=["moe"]')["best"]
         self.assertEqual([row["at"]["training.recompute_modules"] for row in only], [["moe"]])
 
+    def test_rows_tell_modules_only_where_they_are_computed_again(self):
+        _, out, err = run("search", "gpt-1.3b-moe128", "--cluster", "dgx-h100", "--devices", 16, "--global-batch", 32, "--seq-length", 1024,
+                          *ONE_LAYOUT[:14], *ONE_LAYOUT[-2:], "--axis", "expert=16", "--axis", "token_dispatcher=alltoall",
+                          "--axis", "recompute=none,selective")
+        rows = [(kind in row, "recompute_modules [" in row) for kind in ("recompute none", "recompute selective")
+                for row in out.splitlines() if kind in row]
+        self.assertEqual(rows[0], (True, False), out + err)
+        kinds = {("recompute none" in row, "recompute_modules [" in row) for row in out.splitlines() if ", recompute " in row or " recompute none" in row}
+        self.assertEqual(kinds, {(True, False), (False, True)}, out + err)
+
     def test_the_help_says_what_an_axis_may_name(self):
         _, out, _ = run("search", "--help")
         for word in ("virtual_pipeline", "flash_attention", "token_dispatcher", "a list as JSON", "widens the search"):
