@@ -96,7 +96,7 @@ TEST_CASE("Messages cross processes in their order, and a mismatch names both en
         r == 0 ? comm.send(bytes(v), 32, Rank(1), {7, 1}) : comm.recv(bytes(v), 16, Rank(0), {7, 1});
       } catch (const CommError& e) {
         if (r == 1) told = e.what();
-        world.fail({Failure::Kind::comm, r, 0, false, e.what(), e.what(), -1});
+        world.fail({Failure::Kind::comm, r, 0, Activity::training, e.what(), e.what(), -1});
       }
     });
   });
