@@ -44,7 +44,7 @@ json table_of(const std::string& type, const std::string& file, const std::strin
   if (std::find(known.begin(), known.end(), type) != known.end()) return completed(type, 0);
   require_data_file(kTypesFolder, "Decoder.json");  // an installation without tables says so
   const std::string meant = nearest(type, known);
-  // Other families have names as near: "xglm" is no "glm". A typing error seldom hits the first letter, or two of a short name.
+  // Other families have names as near: "xlm" is no "glm". A typing error seldom hits the first letter, or two of a short name.
   const bool near = !meant.empty() && meant.front() == type.front() && edit_distance(type, meant) <= 1 + type.size() / 8;
   throw ConfigError(Problem{file, field, '"' + shortened(type) + '"', "is no model type that is known here",
                             (near ? "the nearest is \"" + meant + "\"; " : "") + kRemedy + "; known are " + list_text(known)});
