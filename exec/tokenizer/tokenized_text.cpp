@@ -10,11 +10,16 @@
 
 namespace tandem::exec {
 
-std::shared_ptr<const TokenFile> read_tokenized(const std::string& path, Tokenizer& tokenizer) {
+std::shared_ptr<const TokenFile> read_tokenized(const std::string& path, Tokenizer& tokenizer, std::optional<std::int32_t> end) {
   const bool ids_already = path.ends_with(".bin") || path.ends_with(".idx") || (!file_exists(path) && file_exists(path + ".bin"));
   if (ids_already) throw ConfigError(Problem{path, "--tokenizer", "", "is for a text, and the data set holds token ids", "leave --tokenizer out"});
   std::vector<std::int32_t> ids;
-  each_document(path, {}, [&](std::string_view text) { tokenizer.encode(text, true, ids); });
+  const bool ends = end && path.ends_with(".jsonl");
+  each_document(path, {}, [&](std::string_view text) {
+    const std::size_t before = ids.size();
+    tokenizer.encode(text, true, ids);
+    if (ends && ids.size() > before) ids.push_back(*end);
+  });
   TokenFile file;
   file.path = path, file.type = TokenType::int32;
   file.bytes.resize(ids.size() * sizeof(std::int32_t));

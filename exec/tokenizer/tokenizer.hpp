@@ -31,8 +31,11 @@ std::unique_ptr<Tokenizer> read_tokenizer(const std::string& path);
 /// The path of the tokenizer.json that `path` names. Throws ConfigError for files of other libraries, with what to do.
 std::string tokenizer_file(const std::string& path);
 
-/// The token that ends a document: `eos_token` of the tokenizer_config.json or special_tokens_map.json beside tokenizer.json. Throws
-/// ConfigError if neither says one.
+/// The token that ends a document: `eos_token` of the tokenizer_config.json or special_tokens_map.json beside tokenizer.json; nothing
+/// if neither says one.
+std::optional<std::string> known_end_of_document(const std::string& path);
+
+/// The same. Throws ConfigError if neither says one.
 std::string end_of_document(const std::string& path);
 
 }  // namespace tandem::exec

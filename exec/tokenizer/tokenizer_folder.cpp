@@ -28,6 +28,13 @@ std::optional<std::string> token_of(const std::string& file) {
   return token->json().is_object() ? token->at("content").text() : token->text();
 }
 
+/// The folder of the tokenizer.json that `path` names, with its slash; empty for the current one.
+std::string folder_of(const std::string& path) {
+  const std::string file = tokenizer_file(path);
+  const std::size_t slash = file.rfind('/');
+  return slash == std::string::npos ? "" : file.substr(0, slash + 1);
+}
+
 }  // namespace
 
 std::string tokenizer_file(const std::string& path) {
@@ -37,13 +44,16 @@ std::string tokenizer_file(const std::string& path) {
   return path;
 }
 
-std::string end_of_document(const std::string& path) {
-  const std::string file = tokenizer_file(path);
-  const std::size_t slash = file.rfind('/');
-  const std::string folder = slash == std::string::npos ? "" : file.substr(0, slash + 1);
+std::optional<std::string> known_end_of_document(const std::string& path) {
+  const std::string folder = folder_of(path);
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"})
-    if (const auto token = token_of(folder + name)) return *token;
-  throw ConfigError(Problem{folder + "tokenizer_config.json", "eos_token", "", "is not there, so the token that ends a document is not known", "name it: --eod TOKEN"});
+    if (const auto token = token_of(folder + name)) return token;
+  return std::nullopt;
+}
+
+std::string end_of_document(const std::string& path) {
+  if (const auto token = known_end_of_document(path)) return *token;
+  throw ConfigError(Problem{folder_of(path) + "tokenizer_config.json", "eos_token", "", "is not there, so the token that ends a document is not known", "name it: --eod TOKEN"});
 }
 
 }  // namespace tandem::exec

@@ -35,17 +35,21 @@ class TextReader {
     if (tokenizer.empty()) return;
     tokenizer_ = exec::read_tokenizer(tokenizer);
     for (const std::string& note : tokenizer_->notes()) log(note);
+    if (const auto token = exec::known_end_of_document(tokenizer)) end_ = tokenizer_->id_of(*token);
   }
 
   std::shared_ptr<const exec::TokenFile> read(const std::string& path) {
-    if (tokenizer_) return exec::read_tokenized(path, *tokenizer_);
-    if (path.ends_with(".jsonl"))
+    const bool lines = path.ends_with(".jsonl");
+    if (tokenizer_ && lines && !end_) log(path + ": its texts follow each other without a token between them, as no file beside the tokenizer names eos_token");
+    if (tokenizer_) return exec::read_tokenized(path, *tokenizer_, end_);
+    if (lines)
       log(path + ": is read as bytes, with the JSON around its texts; --tokenizer reads the field text of its lines");
     return exec::read_token_file(path);
   }
 
  private:
   std::unique_ptr<exec::Tokenizer> tokenizer_;
+  std::optional<std::int32_t> end_;  ///< the token that ends a document
 };
 
 std::string kind(const exec::TokenFile& file) { return file.holds_bytes() ? "a text of bytes" : "token ids"; }

@@ -83,6 +83,20 @@ class Tokenize(WithFolder):
         losses = [[step["loss"] for step in all_steps] for all_steps in steps]
         self.assertEqual(losses[0], losses[1])
 
+    def test_training_on_lines_ends_documents_where_the_tokenizer_names_the_token(self):
+        plan = self.folder.plan(changed(SMALL, **{"model.vocab_size": 420, "training.steps": 2, "parallel": {}, "cluster.devices": 1}))
+        (self.folder.path / "tokenizer.json").write_bytes((FIXTURES / "gpt2.json").read_bytes())
+        lines = self.folder.file("long.jsonl", pathlib.Path(self.lines()).read_text() * 20)
+        for end in (None, "<|endoftext|>"):
+            if end:
+                self.folder.file("tokenizer_config.json", json.dumps({"eos_token": end}))
+            self.tokenize("gpt2", lines, *(("--append-eod", "--eod", end) if end else ()))
+            written = tandem_json("train", plan, "--data", self.folder.path / "out")["steps"]
+            code, out, messages = run("train", plan, "--data", lines, "--tokenizer", self.folder.path, "--json")
+            self.assertEqual(code, 0)
+            self.assertEqual([s["loss"] for s in json.loads(out)["steps"]], [s["loss"] for s in written])
+            self.assertEqual("without a token between them" in messages, end is None)
+
     def test_ids_beyond_the_plans_vocabulary_are_refused(self):
         plan = self.folder.plan(changed(SMALL, **{"training.steps": 1}))
         code, _, messages = run("train", plan, "--data", tandem.TEXT, "--tokenizer", FIXTURES / "gpt2.json")
