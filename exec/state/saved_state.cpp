@@ -148,8 +148,10 @@ void restore_state(std::span<const RankState> ranks, const Plan& plan, const Sav
 void load_weights(std::span<const RankState> ranks, const Plan& plan, const SavedState& state) {
   constexpr const char* kMaster = "master";
   auto params = first_copies(ranks);
-  std::erase_if(params, [](const auto& p) { return is_adapter_parameter(p.second->name); });
   const auto saved = named(state);
+  std::erase_if(params, [&](const auto& p) {
+    return is_adapter_parameter(p.second->name) && !saved.contains({kWeights, p.second->name});
+  });
   require(saved.size() == params.size(), "pretrained weights of another model");
   const Places places = places_of(ranks, plan, {kWeights, kMaster});
   std::map<std::int32_t, std::vector<BlockPlace>> of_both;

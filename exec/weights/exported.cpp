@@ -17,6 +17,7 @@
 #include "models/base/files.hpp"
 #include "models/base/new_file.hpp"
 #include "models/base/threads.hpp"
+#include "models/plan/adapters.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -43,23 +44,24 @@ struct PlannedShard {
   std::size_t first = 0, last = 0;
 };
 
-std::string shard_name(std::size_t i, std::size_t n) {
-  char text[64];
-  std::snprintf(text, sizeof text, "model-%05zu-of-%05zu.safetensors", i + 1, n);
-  return n == 1 ? "model.safetensors" : text;
+std::string shard_name(const std::string& name, std::size_t i, std::size_t n) {
+  char number[32];
+  std::snprintf(number, sizeof number, "-%05zu-of-%05zu", i + 1, n);
+  return name + (n == 1 ? "" : number) + ".safetensors";
 }
 
 /// Fills file after file, as huggingface_hub does (split_torch_state_dict_into_shards).
-std::vector<PlannedShard> shards_of(const std::vector<const FileTensor*>& tensors, std::size_t number, std::uint64_t most) {
+std::vector<PlannedShard> shards_of(const std::vector<const FileTensor*>& tensors, const ExportOptions& options) {
+  const std::size_t number = stored_bytes(options.type);
   std::vector<PlannedShard> shards{{}};
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::uint64_t more = elements_of(*tensors[i]) * number;
-    if (bytes > 0 && bytes + more > most) shards.push_back({"", i, i}), bytes = 0;
+    if (bytes > 0 && bytes + more > options.most_bytes) shards.push_back({"", i, i}), bytes = 0;
     shards.back().last = i + 1;
     bytes += more;
   }
-  for (std::size_t i = 0; i < shards.size(); ++i) shards[i].name = shard_name(i, shards.size());
+  for (std::size_t i = 0; i < shards.size(); ++i) shards[i].name = shard_name(options.weights_name, i, shards.size());
   return shards;
 }
 
@@ -144,6 +146,12 @@ class WholeTensor {
   std::vector<std::byte> bytes_;
 };
 
+/// One tensor of a parameter.
+struct TensorIn {
+  const ParameterRows& rows;
+  std::size_t index;
+};
+
 /// The bytes of one tensor of a file, in the parameter's type.
 std::vector<std::byte> tensor_bytes(const WholeTensor& whole, const ParameterRows& rows, std::size_t tensor) {
   const std::size_t number = whole.number(), cols = static_cast<std::size_t>(whole.cols());
@@ -155,10 +163,22 @@ std::vector<std::byte> tensor_bytes(const WholeTensor& whole, const ParameterRow
       const std::byte* from = whole.at(run.row + i * run.step);
       const auto row = static_cast<std::size_t>(run.in_tensor + i);
       if (!rows.transposed || cols == 1) std::memcpy(out.data() + row * cols * number, from, cols * number);
-      else
-        for (std::size_t c = 0; c < cols; ++c) std::memcpy(out.data() + (c * width + row) * number, from + c * number, number);
+      else {
+        std::byte* const column = out.data() + (row / width * cols * width + row % width) * number;
+        for (std::size_t c = 0; c < cols; ++c) std::memcpy(column + c * width * number, from + c * number, number);
+      }
     }
   }
+  return out;
+}
+
+/// From a parameter's numbers to those of the file, rounded to `to`.
+std::vector<std::byte> as_stored(const FileTensor& tensor, DType from, std::span<const std::byte> bytes, DType to) {
+  std::vector<double> values(bytes.size() / stored_bytes(from));
+  load_values(from, bytes.data(), values);
+  for (double& v : values) v = v / tensor.factor - tensor.offset;
+  std::vector<std::byte> out(values.size() * stored_bytes(to));
+  store_values(to, values, out.data());
   return out;
 }
 
@@ -187,6 +207,14 @@ void add_converted(NewFile& file, DType from, std::span<const std::byte> values,
   }
 }
 
+void add_tensor(NewFile& file, const WholeTensor& whole, const TensorIn& tensor, DType type) {
+  const FileTensor& stored = tensor.rows.tensors[tensor.index];
+  const std::vector<std::byte> bytes = tensor_bytes(whole, tensor.rows, tensor.index);
+  if (!stored.converts()) return add_converted(file, whole.type(), bytes, type, stored.name);
+  const DType wide = whole.type() == DType::fp64 || type == DType::fp64 ? DType::fp64 : DType::fp32;
+  add_converted(file, wide, as_stored(stored, whole.type(), bytes, wide), type, stored.name);
+}
+
 /// Index of the saved tensor that a parameter is exported from.
 std::size_t saved_index(const SavedState& state, const std::string& name, DType wanted) {
   const auto& all = state.tensors();
@@ -211,13 +239,20 @@ std::vector<huggingface::WholeParameter> whole_parameters(const SavedState& stat
   return out;
 }
 
+std::vector<huggingface::WholeParameter> whole_adapters(const SavedState& state) {
+  std::vector<huggingface::WholeParameter> out;
+  for (const SavedTensor& t : state.tensors())
+    if (t.buffer == kWeights && is_adapter_parameter(t.name)) out.push_back({t.name, t.rows, t.cols});
+  return out;
+}
+
 ExportedFiles export_weights(const SavedState& state, const std::vector<ParameterRows>& parameters, const ExportOptions& options) {
   std::vector<const FileTensor*> tensors;
   ExportedFiles done;
   for (const ParameterRows& p : parameters)
     for (const FileTensor& t : p.tensors) tensors.push_back(&t), done.elements += static_cast<std::int64_t>(elements_of(t));
   done.bytes = static_cast<std::uint64_t>(done.elements) * stored_bytes(options.type);
-  const std::vector<PlannedShard> shards = shards_of(tensors, stored_bytes(options.type), options.most_bytes);
+  const std::vector<PlannedShard> shards = shards_of(tensors, options);
   const NewFolder folder(options.folder);
   std::unique_ptr<NewFile> file;
   std::size_t next = 0;
@@ -226,15 +261,15 @@ ExportedFiles export_weights(const SavedState& state, const std::vector<Paramete
     const WholeTensor whole(state, saved_index(state, p.parameter.name, options.type), p.parameter.rows);
     for (std::size_t i = 0; i < p.tensors.size(); ++i, ++next) {
       if (next == shard->first) file = folder.file(shard->name), file->add(header_of(*shard, tensors, options.type));
-      add_converted(*file, whole.type(), tensor_bytes(whole, p, i), options.type, p.tensors[i].name);
+      add_tensor(*file, whole, {p, i}, options.type);
       if (next + 1 < shard->last) continue;
       file->close();
       ++shard;
     }
   }
   for (const PlannedShard& s : shards) done.names.push_back(s.name);
-  if (shards.size() > 1) folder.write("model.safetensors.index.json", index_text(shards, tensors, done));
-  folder.write("config.json", options.config);
+  if (shards.size() > 1) folder.write(options.weights_name + ".safetensors.index.json", index_text(shards, tensors, done));
+  folder.write(options.config_name, options.config);
   folder.commit();
   return done;
 }

@@ -15,6 +15,7 @@ struct ExportOptions {
   std::string config;              ///< text of config.json
   DType type = DType::fp32;        ///< of all tensors: fp64, fp32, bf16 or fp16
   std::uint64_t most_bytes = 0;    ///< of tensors in a file; a larger tensor has a file of its own
+  std::string weights_name = "model", config_name = "config.json";  ///< of files; "model" is completed by ".safetensors"
 };
 
 struct ExportedFiles {
@@ -25,6 +26,9 @@ struct ExportedFiles {
 
 /// The parameters of a checkpoint. Vocabulary padding, which earlier versions saved, is left out.
 std::vector<huggingface::WholeParameter> whole_parameters(const SavedState& state, std::int64_t vocab_size);
+
+/// The adapters of a checkpoint.
+std::vector<huggingface::WholeParameter> whole_adapters(const SavedState& state);
 
 /// Writes config.json and model.safetensors, or several files with an index, beside the folder's name, and renames all at the end.
 /// Weights come from the optimizer's masters where the checkpoint has them and `type` is not that of the weights. Holds one

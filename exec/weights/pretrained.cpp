@@ -6,6 +6,7 @@
 
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/state/stored_values.hpp"
+#include "exec/weights/scaled_blocks.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec {
@@ -17,6 +18,8 @@ using huggingface::WeightTable;
 
 constexpr std::size_t kMostProblems = 20;  // that one refusal tells
 constexpr const char* kRemedy = "use a plan of this model";
+constexpr const char* kBlockType = "F8_E4M3";
+constexpr const char* kScales = "_scale_inv";
 constexpr const char* kOutput = "output.weight";
 constexpr const char* kWords = "embedding.word.weight";
 
@@ -45,12 +48,19 @@ class TensorFinder {
   const StoredTensor* wanted(const huggingface::FileTensor& tensor) {
     const StoredTensor* found = optional(tensor.name);
     const std::string wants = ": the plan's model wants " + shape_text(tensor.shape), file = found == nullptr ? files_.path() : files_.path_of(*found);
+    if (found == nullptr && packed(tensor.name)) return nullptr;
     if (found == nullptr) complain({file, tensor.name, "", "is missing" + wants, kRemedy});
     else if (found->shape != tensor.shape) complain({file, tensor.name, shape_text(found->shape), "has another shape" + wants, kRemedy});
-    else if (!found->type)
+    else if (!found->type && !blocks_of(tensor.name, *found))
       complain({file, tensor.name, found->type_name, "is no type that weights are read from" + wants, "convert the weights to F32, F16 or BF16"});
     else return found;
     return nullptr;
+  }
+
+  /// The scales of a tensor in 8 bits; nothing if it is in another type or has none.
+  std::optional<ScaledBlocks> blocks_of(const std::string& name, const StoredTensor& tensor) {
+    const StoredTensor* scales = tensor.type_name == kBlockType ? optional(name + kScales) : nullptr;
+    return scales == nullptr ? std::nullopt : ScaledBlocks::of(files_, tensor, *scales, table_.scaled_block);
   }
 
   void complain_of_others() {
@@ -72,6 +82,16 @@ class TensorFinder {
   }
 
  private:
+  /// Whether the files have the tensor in 4 bits (MXFP4), and a complaint if so.
+  bool packed(const std::string& name) {
+    const StoredTensor* const blocks = optional(name + "_blocks");
+    if (blocks == nullptr) return false;
+    optional(name + "_scales");
+    complain({files_.path_of(*blocks), name + "_blocks", blocks->type_name, "is quantized (MXFP4)",
+              "load the model in transformers with Mxfp4Config(dequantize=True) and call save_pretrained"});
+    return true;
+  }
+
   const WeightFiles& files_;
   const WeightTable& table_;
   bool bare_ = false;
@@ -83,25 +103,37 @@ class TensorFinder {
 struct Located {
   ParameterRows rows;
   std::vector<const StoredTensor*> tensors;
+  std::vector<std::optional<ScaledBlocks>> blocks;  ///< of tensors in 8 bits
 };
 
-/// The type of all tensors, else the widest one they can be converted to.
+/// The type of all tensors, else the widest one they can be converted to. What is computed from the files' numbers is wide.
 DType common_type(const Located& of) {
-  const DType first = *of.tensors.front()->type;
-  const auto is = [&](const StoredTensor* t) { return *t->type == first; };
-  if (std::all_of(of.tensors.begin(), of.tensors.end(), is)) return first;
-  const auto widest = [](const StoredTensor* t) { return *t->type == DType::fp64; };
-  return std::any_of(of.tensors.begin(), of.tensors.end(), widest) ? DType::fp64 : DType::fp32;
+  const auto is = [](DType type) { return [type](const StoredTensor* t) { return t->type == type; }; };
+  const auto& all = of.tensors;
+  if (std::any_of(all.begin(), all.end(), is(DType::fp64))) return DType::fp64;
+  const bool computed = of.rows.tensors.front().converts() || !all.front()->type;
+  return !computed && std::all_of(all.begin(), all.end(), is(*all.front()->type)) ? *all.front()->type : DType::fp32;
 }
+
+/// Numbers of one type.
+struct Numbers {
+  DType type;
+  std::vector<std::byte> bytes;
+};
 
 class PretrainedState final : public SavedState {
  public:
   PretrainedState(WeightFiles files, const WeightTable& table, std::vector<ParameterRows> parameters) : files_(std::move(files)) {
     TensorFinder finder(files_, table);
     for (ParameterRows& p : parameters) {
-      std::vector<const StoredTensor*> tensors;
-      for (const huggingface::FileTensor& t : p.tensors) tensors.push_back(finder.wanted(t));
-      located_.push_back({std::move(p), std::move(tensors)});
+      Located l;
+      for (const huggingface::FileTensor& t : p.tensors) {
+        l.tensors.push_back(finder.wanted(t));
+        const bool narrow = l.tensors.back() != nullptr && !l.tensors.back()->type;
+        l.blocks.push_back(narrow ? finder.blocks_of(t.name, *l.tensors.back()) : std::nullopt);
+      }
+      l.rows = std::move(p);
+      located_.push_back(std::move(l));
     }
     const auto output = table.parameters.find(kOutput);
     const bool tied = output != table.parameters.end() && find(kOutput) == nullptr;
@@ -143,32 +175,58 @@ class PretrainedState final : public SavedState {
 
   /// `run.row` counts from the first row of `to`.
   void read_rows(const Located& from, const RowRun& run, DType type, std::span<std::byte> to) const {
-    const StoredTensor& t = *from.tensors[run.tensor];
-    const std::int64_t cols = from.rows.parameter.cols, width = from.rows.transposed ? t.shape.back() : cols;
-    const std::size_t number = stored_bytes(*t.type), count = static_cast<std::size_t>(run.count);
-    const std::size_t row_bytes = static_cast<std::size_t>(cols) * number;
-    std::vector<std::byte> room(count * row_bytes);
-    if (!from.rows.transposed || cols == 1) {
-      files_.read(t, static_cast<std::uint64_t>(run.in_tensor * cols) * number, room);
-      return place_rows(room, *t.type, run, cols, type, to);
-    }
-    std::vector<std::byte> line(count * number);
-    for (std::int64_t c = 0; c < cols; ++c) {
-      files_.read(t, static_cast<std::uint64_t>(c * width + run.in_tensor) * number, line);
-      std::byte* column = room.data() + static_cast<std::size_t>(c) * number;
-      for (std::size_t r = 0; r < count; ++r) std::memcpy(column + r * row_bytes, &line[r * number], number);
-    }
-    place_rows(room, *t.type, run, cols, type, to);
+    const std::int64_t cols = from.rows.parameter.cols;
+    Numbers rows = from.rows.transposed && cols > 1 ? columns_of(from, run) : rows_of(from, run);
+    const huggingface::FileTensor& tensor = from.rows.tensors[run.tensor];
+    if (tensor.converts()) convert(tensor, rows);
+    place_rows(rows, run, cols, type, to);
   }
 
-  static void place_rows(std::span<const std::byte> rows, DType from, const RowRun& run, std::int64_t cols, DType type,
-                         std::span<std::byte> to) {
+  Numbers rows_of(const Located& from, const RowRun& run) const {
+    const std::int64_t cols = from.rows.parameter.cols;
+    if (const auto& blocks = from.blocks[run.tensor])
+      return {DType::fp32, blocks->numbers(files_, *from.tensors[run.tensor], run.in_tensor * cols, run.count * cols)};
+    const StoredTensor& t = *from.tensors[run.tensor];
+    const std::size_t number = stored_bytes(*t.type);
+    Numbers rows{*t.type, std::vector<std::byte>(static_cast<std::size_t>(run.count * cols) * number)};
+    files_.read(t, static_cast<std::uint64_t>(run.in_tensor * cols) * number, rows.bytes);
+    return rows;
+  }
+
+  /// Columns of a tensor, or of one of its matrices, as rows.
+  Numbers columns_of(const Located& from, const RowRun& run) const {
+    const StoredTensor& t = *from.tensors[run.tensor];
+    const std::int64_t cols = from.rows.parameter.cols, width = t.shape.back();
+    const std::int64_t first = run.in_tensor / width * cols * width + run.in_tensor % width;
+    const std::size_t number = stored_bytes(*t.type), count = static_cast<std::size_t>(run.count);
+    const std::size_t row_bytes = static_cast<std::size_t>(cols) * number;
+    Numbers rows{*t.type, std::vector<std::byte>(count * row_bytes)};
+    std::vector<std::byte> line(count * number);
+    for (std::int64_t c = 0; c < cols; ++c) {
+      files_.read(t, static_cast<std::uint64_t>(first + c * width) * number, line);
+      std::byte* column = rows.bytes.data() + static_cast<std::size_t>(c) * number;
+      for (std::size_t r = 0; r < count; ++r) std::memcpy(column + r * row_bytes, &line[r * number], number);
+    }
+    return rows;
+  }
+
+  /// From a file's numbers to the parameter's, in a type that holds them.
+  static void convert(const huggingface::FileTensor& tensor, Numbers& numbers) {
+    std::vector<double> values(numbers.bytes.size() / stored_bytes(numbers.type));
+    load_values(numbers.type, numbers.bytes.data(), values);
+    for (double& v : values) v = (v + tensor.offset) * tensor.factor;
+    numbers.type = numbers.type == DType::fp64 ? DType::fp64 : DType::fp32;
+    numbers.bytes.resize(values.size() * stored_bytes(numbers.type));
+    store_values(numbers.type, values, numbers.bytes.data());
+  }
+
+  static void place_rows(const Numbers& rows, const RowRun& run, std::int64_t cols, DType type, std::span<std::byte> to) {
     const auto width = static_cast<std::size_t>(cols);
-    const std::size_t line = width * stored_bytes(from), line_to = width * stored_bytes(type);
+    const std::size_t line = width * stored_bytes(rows.type), line_to = width * stored_bytes(type);
     for (std::int64_t i = 0; i < run.count; ++i) {
-      const std::byte* source = rows.data() + static_cast<std::size_t>(i) * line;
+      const std::byte* source = rows.bytes.data() + static_cast<std::size_t>(i) * line;
       std::byte* place = to.data() + static_cast<std::size_t>(run.row + i * run.step) * line_to;
-      convert_values(from, source, type, {place, line_to});
+      convert_values(rows.type, source, type, {place, line_to});
     }
   }
 
@@ -204,6 +262,13 @@ std::vector<huggingface::WholeParameter> whole_parameters(std::span<const RankSt
   std::vector<huggingface::WholeParameter> out;
   for (const SavedTensor& t : kept_tensors(ranks, plan))
     if (t.buffer == "weights" && !is_adapter_parameter(t.name)) out.push_back({t.name, t.rows, t.cols});
+  return out;
+}
+
+std::vector<huggingface::WholeParameter> whole_adapters(std::span<const RankState> ranks, const Plan& plan) {
+  std::vector<huggingface::WholeParameter> out;
+  for (const SavedTensor& t : kept_tensors(ranks, plan))
+    if (t.buffer == "weights" && is_adapter_parameter(t.name)) out.push_back({t.name, t.rows, t.cols});
   return out;
 }
 

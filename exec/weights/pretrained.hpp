@@ -13,6 +13,9 @@ namespace tandem::exec {
 /// The parameters of all ranks as whole ones, in ascending global index. Tied copies and adapters are left out.
 std::vector<huggingface::WholeParameter> whole_parameters(std::span<const RankState> ranks, const Plan& plan);
 
+/// The adapters of all ranks as whole parameters, in ascending global index.
+std::vector<huggingface::WholeParameter> whole_adapters(std::span<const RankState> ranks, const Plan& plan);
+
 /// The files as the weights of `parameters`: one tensor of the buffer "weights" each, in the type that its tensors are stored in.
 /// Nothing but heads is read before the state is; a tied model's output matrix is compared with the word matrix. Throws ConfigError
 /// that lists tensors that are missing, unexpected, or of another shape or type.

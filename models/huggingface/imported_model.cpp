@@ -72,7 +72,7 @@ std::vector<MissingFeature> features_of(const json& table, Facts& facts, TrueCou
     const Traced there = facts.value(feature["when"].get<std::string>());
     if (there.value() != true) continue;
     MissingFeature f{feature["name"].get<std::string>(), given(there.from), feature.value("instead", "left out"),
-                     !feature.value("told", false), 0};
+                     !feature.value("told", false), 0, id};
     for (const auto& [of, parameters] : of_features) f.parameters += of == id ? parameters : 0;
     if (feature.value("uncounted", false)) counts.uncounted.push_back(f.name);
     if (feature.value("uncounted", false) && !feature.value("outside", false)) counts.text_complete = false;

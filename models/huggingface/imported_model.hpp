@@ -22,6 +22,7 @@ struct MissingFeature {
   std::string instead;     ///< what the plan has in its place
   bool refused = true;     ///< false: only a note; operations and product sizes are unaffected
   std::int64_t parameters = 0;  ///< parameters of the model that belong to it
+  std::string id = {};     ///< in the type's table; empty: none
 };
 
 /// Counts by the model type's formulas, for the model as transformers builds it, without multi-token prediction.

@@ -1,28 +1,48 @@
 #include "models/huggingface/tensor_rows.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <optional>
 
 #include "models/base/error.hpp"
+#include "models/huggingface/row_order.hpp"
 
 namespace tandem::huggingface {
 namespace {
 
-constexpr std::string_view kLayer = "layer";
+constexpr std::string_view kLayer = "layer", kModule = "mtp";
 
-/// The key of a parameter in a table, and the number of its layer: "layer.qkv.weight", 12.
+/// The key of a parameter in a table, and the number of its layer: "layer.qkv.weight", 12. Modules of multi-token prediction follow
+/// the layers: "mtp.join.weight".
 struct PlaceInModel {
   std::string key;
   std::int64_t layer = 0;
 };
 
-PlaceInModel place_of(const std::string& name) {
-  std::size_t end = kLayer.size();
-  while (name.starts_with(kLayer) && end < name.size() && std::isdigit(static_cast<unsigned char>(name[end])) != 0) ++end;
-  if (!name.starts_with(kLayer) || end == kLayer.size()) return {name, 0};
-  return {std::string(kLayer) + name.substr(end), std::stoll(name.substr(kLayer.size(), end - kLayer.size()))};
+/// Numbers in the name of a tensor.
+struct PlaceOfTensor {
+  std::int64_t layer, expert;
+};
+
+PlaceInModel place_of(const std::string& name, std::int64_t layers) {
+  const std::string_view kind = name.starts_with(kModule) ? kModule : kLayer;
+  std::size_t end = kind.size();
+  while (name.starts_with(kind) && end < name.size() && std::isdigit(static_cast<unsigned char>(name[end])) != 0) ++end;
+  if (!name.starts_with(kind) || end == kind.size()) return {name, 0};
+  const std::int64_t number = std::stoll(name.substr(kind.size(), end - kind.size()));
+  return {std::string(kind) + name.substr(end), kind == kModule ? layers + number : number};
+}
+
+/// nullptr: the type has no such parameter. A module's layer is like any other; queries may come from the hidden state.
+const TensorRule* rule_for(const WeightTable& table, const ModelSpec& model, std::string key) {
+  const auto find = [&](const std::string& name) {
+    const auto found = table.parameters.find(name);
+    return found == table.parameters.end() ? nullptr : &found->second;
+  };
+  if (const TensorRule* own = key.starts_with(kModule) ? find(key) : nullptr) return own;
+  if (key.starts_with(kModule) && find("mtp.join.weight") != nullptr) key.replace(0, kModule.size(), kLayer);
+  if (key == "layer.q_up.weight" && model.latent.query_rank == 0) key = "layer.q.weight";
+  return find(key);
 }
 
 std::string with_number(std::string name, std::string_view mark, std::int64_t number) {
@@ -30,86 +50,45 @@ std::string with_number(std::string name, std::string_view mark, std::int64_t nu
   return name;
 }
 
-/// Rows of one expert, or of a whole parameter without experts.
-class RowsOfRule {
- public:
-  RowsOfRule(const TensorRule& rule, const AttentionHeads& heads, std::int64_t rows) : rule_(rule), heads_(heads), rows_(rows) {}
-
-  /// Rows of each tensor that the rule names; nothing if the parameter has other rows than the rule says.
-  std::optional<std::vector<std::int64_t>> tensors() const {
-    const auto n = static_cast<std::int64_t>(rule_.of.size());
-    if (rule_.rows != TensorRule::Rows::groups) {
-      if (rows_ % parts() != 0) return std::nullopt;
-      return std::vector<std::int64_t>(rule_.of.size(), rows_ / n);
-    }
-    const std::array<std::int64_t, 3> parts = of_group();
-    if (heads_.tied || (parts[0] + parts[1] + parts[2]) * heads_.keys != rows_) return std::nullopt;
-    if (n == 1) return std::vector{rows_};
-    return std::vector{parts[0] * heads_.keys, parts[1] * heads_.keys, parts[2] * heads_.keys};
-  }
-
-  /// Appends the runs of tensors `first` and following. `row`: the parameter's first row.
-  void add_runs(std::size_t first, std::int64_t row, std::vector<RowRun>& out) const {
-    if (rule_.rows == TensorRule::Rows::groups) return add_groups(first, row, out);
-    const std::int64_t n = parts(), count = rows_ / n;
-    const bool apart = rule_.of.size() > 1;
-    for (std::int64_t i = 0; i < n; ++i) {
-      if (apart) out.push_back({first + static_cast<std::size_t>(i), 0, row + i, n, count});
-      else out.push_back({first, i * count, row + i, n, count});
-    }
-  }
-
- private:
-  /// Number of parts that alternate: as many as tensors, or the two that are in one.
-  std::int64_t parts() const {
-    const auto n = static_cast<std::int64_t>(rule_.of.size());
-    return rule_.rows == TensorRule::Rows::alternating && n == 1 ? 2 : n;
-  }
-
-  /// Rows of a group's queries, key and value.
-  std::array<std::int64_t, 3> of_group() const {
-    return {heads_.queries / heads_.keys * heads_.head_dim, heads_.head_dim, heads_.value_dim};
-  }
-
-  void add_groups(std::size_t first, std::int64_t row, std::vector<RowRun>& out) const {
-    const std::array<std::int64_t, 3> parts = of_group();
-    for (std::int64_t group = 0; group < heads_.keys; ++group) {
-      std::int64_t above = 0;  // rows of other parts above this one, if all are in one tensor
-      for (std::size_t part = 0; part < parts.size(); ++part) {
-        const bool one = rule_.of.size() == 1;
-        out.push_back({first + (one ? 0 : part), (one ? above : 0) + group * parts[part], row, 1, parts[part]});
-        row += parts[part];
-        above += parts[part] * heads_.keys;
-      }
-    }
-  }
-
-  const TensorRule& rule_;
-  const AttentionHeads& heads_;
-  std::int64_t rows_;
-};
-
-std::vector<std::int64_t> shape_of(std::int64_t rows, std::int64_t cols, bool transposed) {
+std::vector<std::int64_t> shape_of(std::int64_t rows, std::int64_t cols, const TensorRule& rule) {
+  if (rule.rows == TensorRule::Rows::halves) return {rows / 2, 2 * cols};
   if (cols == 1) return {rows};
-  return transposed ? std::vector{cols, rows} : std::vector{rows, cols};
+  return rule.transposed ? std::vector{cols, rows} : std::vector{rows, cols};
+}
+
+using TensorShapes = std::vector<std::vector<std::int64_t>>;
+
+/// The tensors of one expert, of a parameter without experts, or of all experts if they are stacked.
+void add_tensors(const TensorRule& rule, const TensorShapes& shapes, PlaceOfTensor place, ParameterRows& out) {
+  for (std::size_t i = 0; i < rule.of.size(); ++i) {
+    const std::string name = with_number(with_number(rule.of[i], "{layer}", place.layer), "{expert}", place.expert);
+    const std::vector<double>& factors = rule.factors;
+    out.tensors.push_back({name, shapes[i], factors.empty() ? 1 : factors[i], rule.offset});
+  }
+}
+
+HeadSizes sizes_in(const ModelSpec& model, std::int64_t layer) {
+  const AttentionHeads heads = model.attention_heads(model.has_window(layer) ? Mixer::windowed : Mixer::full);
+  return {heads, model.rotary_dim(heads.head_dim), model.latent.kv_rank};
 }
 
 /// Nothing if the rule does not fit the parameter's rows.
 std::optional<ParameterRows> rows_by(const TensorRule& rule, const ModelSpec& model, const WholeParameter& p, std::int64_t layer) {
   ParameterRows out{p, rule.transposed, {}, {}};
-  const bool stacked = rule.of.front().find("{expert}") != std::string::npos;
-  const std::int64_t experts = stacked ? model.moe.num_experts : 1;
+  const bool of_experts = rule.stacked || rule.of.front().find("{expert}") != std::string::npos;
+  const std::int64_t experts = of_experts ? model.moe.num_experts : 1;
   if (experts == 0 || p.rows % experts != 0) return std::nullopt;
-  const AttentionHeads heads = model.attention_heads(model.has_window(layer) ? Mixer::windowed : Mixer::full);
-  const RowsOfRule one(rule, heads, p.rows / experts);
+  const RowOrder one(rule, sizes_in(model, layer), p.rows / experts);
   const auto rows = one.tensors();
   if (!rows) return std::nullopt;
+  TensorShapes shapes;
+  for (const std::int64_t n : *rows) shapes.push_back(shape_of(n, p.cols, rule));
+  if (rule.stacked)
+    for (auto& shape : shapes) shape.insert(shape.begin(), experts);
   for (std::int64_t expert = 0; expert < experts; ++expert) {
-    one.add_runs(out.tensors.size(), expert * (p.rows / experts), out.runs);
-    for (std::size_t i = 0; i < rule.of.size(); ++i) {
-      const std::string name = with_number(with_number(rule.of[i], "{layer}", layer), "{expert}", expert);
-      out.tensors.push_back({name, shape_of((*rows)[i], p.cols, rule.transposed)});
-    }
+    const std::size_t first = rule.stacked ? 0 : out.tensors.size();
+    one.add_runs(first, expert * (p.rows / experts), rule.stacked ? expert * rows->front() : 0, out.runs);
+    if (out.tensors.size() == first) add_tensors(rule, shapes, {layer, expert}, out);
   }
   return out;
 }
@@ -122,10 +101,10 @@ std::vector<ParameterRows> rows_in_files(const WeightTable& table, const ModelSp
   std::vector<ParameterRows> out;
   std::vector<Problem> problems;
   for (const WholeParameter& p : parameters) {
-    const PlaceInModel place = place_of(p.name);
-    const auto rule = table.parameters.find(place.key);
-    auto rows = rule == table.parameters.end() ? std::nullopt : rows_by(rule->second, model, p, place.layer);
-    const char* reason = rule == table.parameters.end() ? " has no such weights" : " has other rows here";
+    const PlaceInModel place = place_of(p.name, model.num_layers);
+    const TensorRule* const rule = rule_for(table, model, place.key);
+    auto rows = rule == nullptr ? std::nullopt : rows_by(*rule, model, p, place.layer);
+    const char* reason = rule == nullptr ? " has no such weights" : " has other rows here";
     if (rows) out.push_back(std::move(*rows));
     else if (problems.size() < kMostProblems)
       problems.push_back({"", p.name, std::to_string(p.rows) + " x " + std::to_string(p.cols), "type " + table.type + reason,

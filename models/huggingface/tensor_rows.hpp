@@ -16,12 +16,16 @@ struct WholeParameter {
   std::int64_t rows = 0, cols = 0;
 };
 
+/// A tensor of a file. The parameter's numbers are (stored number + offset) * factor.
 struct FileTensor {
   std::string name;
   std::vector<std::int64_t> shape;
+  double factor = 1, offset = 0;
+  bool converts() const { return factor != 1 || offset != 0; }
 };
 
 /// Rows of a parameter and of a tensor: row `row` + i `step` is row `in_tensor` + i (column, if transposed), for i below `count`.
+/// Rows of a stacked tensor are counted through its matrices; a run lies in one of them.
 struct RowRun {
   std::size_t tensor = 0;         ///< index in ParameterRows::tensors
   std::int64_t in_tensor = 0, row = 0, step = 1, count = 0;

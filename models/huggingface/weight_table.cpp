@@ -1,6 +1,7 @@
 #include "models/huggingface/weight_table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "models/base/presets.hpp"
@@ -34,17 +35,30 @@ json completed(const std::string& type, int depth) {
   return table;
 }
 
+constexpr std::array kOrders{std::pair{"plain", TensorRule::Rows::plain}, std::pair{"alternating", TensorRule::Rows::alternating},
+                             std::pair{"groups", TensorRule::Rows::groups},
+                             std::pair{"latent_queries", TensorRule::Rows::latent_queries},
+                             std::pair{"latent_keys", TensorRule::Rows::latent_keys}, std::pair{"halves", TensorRule::Rows::halves}};
+
+bool readable(const TensorRule& rule) {
+  using Rows = TensorRule::Rows;
+  const std::size_t n = rule.of.size();
+  const bool names = n == 1 || (rule.rows == Rows::groups ? n == 3 : rule.rows == Rows::alternating && n >= 2);
+  return names && (rule.factor_texts.empty() || rule.factor_texts.size() == n);
+}
+
 /// A text, or an object whose key says how the rows lie: {"groups": [...], "transposed": true}.
 TensorRule rule_of(const std::string& parameter, const json& entry, const std::string& type) {
-  using Rows = TensorRule::Rows;
-  if (entry.is_string()) return {Rows::plain, false, {entry.get<std::string>()}};
   TensorRule rule;
+  if (entry.is_string()) return rule.of = {entry.get<std::string>()}, rule;
   rule.transposed = entry.value("transposed", false);
-  for (const auto& [word, rows] : {std::pair{"plain", Rows::plain}, std::pair{"alternating", Rows::alternating}, std::pair{"groups", Rows::groups}})
+  rule.stacked = entry.value("stacked", false);
+  rule.interleaved = entry.value("interleaved", false);
+  rule.offset = entry.value("offset", 0.0);
+  rule.factor_texts = entry.value("factors", std::vector<std::string>());
+  for (const auto& [word, rows] : kOrders)
     if (entry.contains(word)) rule.rows = rows, rule.of = entry[word].get<std::vector<std::string>>();
-  const std::size_t n = rule.of.size();
-  const bool fits = n == 1 || (rule.rows == Rows::groups ? n == 3 : rule.rows == Rows::alternating && n >= 2);
-  if (!fits) throw ConfigError(Problem{"models/huggingface/weights/" + type + ".json", parameter, value_text(entry), "says no order of rows", "see models/huggingface/README.md"});
+  if (!readable(rule)) throw ConfigError(Problem{"models/huggingface/weights/" + type + ".json", parameter, value_text(entry), "says no order of rows", "see models/huggingface/README.md"});
   return rule;
 }
 
@@ -88,7 +102,13 @@ WeightTable weight_table(const std::string& type) {
     throw ConfigError(Problem{"", "model_type", '"' + shortened(type) + '"', "has no table of the names of its weights",
                               known.empty() ? "install Tandem's data, or set TANDEM_PRESETS" : "types with one are " + list_text(known)});
   const json file = completed(type, 0);
-  WeightTable table{type, file.at("architecture"), file.value("prefix", ""), file.value("ignored", std::vector<std::string>()), {}, {}, {}};
+  const auto words = [&](const char* key) { return file.value(key, std::vector<std::string>()); };
+  WeightTable table;
+  table.type = type;
+  table.architecture = file.at("architecture");
+  table.prefix = file.value("prefix", "");
+  table.after_others = file.value("after_others", false);
+  table.ignored = words("ignored"), table.nulls = words("nulls"), table.expressed = words("expressed");
   for (const auto& [name, entry] : file.at("parameters").items()) table.parameters[name] = rule_of(name, entry, type);
   for (const auto& [field, expression] : file.at("config").items()) table.config[field] = expression.get<std::string>();
   const json differences = file.value("differences", json::object());
@@ -103,12 +123,31 @@ json config_of(const WeightTable& table, const json& plan) {
               {"pad_token_id", nullptr}};
   for (const auto& [field, expression] : table.config) {
     const json value = evaluate(expression, names);
-    if (value.is_null()) continue;
+    if (value.is_null() && std::find(table.nulls.begin(), table.nulls.end(), field) == table.nulls.end()) continue;
     std::string pointer = "/" + field;
     std::replace(pointer.begin(), pointer.end(), '.', '/');
     config[json::json_pointer(pointer)] = value;
   }
   return config;
+}
+
+std::int64_t scaled_block(const json& config) {
+  const json said = config.value("quantization_config", json::object());
+  if (!said.is_object() || said.value("quant_method", json()) != "fp8" || said.value("fmt", json("e4m3")) != "e4m3") return 0;
+  const json block = said.value("weight_block_size", json());
+  const bool square = block.is_array() && block.size() == 2 && block[0] == block[1] && block[0].is_number_integer();
+  return square ? block[0].get<std::int64_t>() : 0;
+}
+
+WeightTable for_configuration(WeightTable table, const json& config, const std::string& file) {
+  const ModelType type = model_type_of(config, file);
+  Facts facts(config, type.inner, *type.table, file, 0);
+  for (auto& [parameter, rule] : table.parameters) {
+    rule.factors.clear();
+    for (const std::string& text : rule.factor_texts) rule.factors.push_back(facts.number(text));
+  }
+  table.scaled_block = scaled_block(config);
+  return table;
 }
 
 std::vector<WeightDifference> weight_differences(const WeightTable& table, const json& config, const std::string& file) {

@@ -17,9 +17,16 @@ inline constexpr const char* kWeightsFolder = "models/huggingface/weights";
 struct TensorRule {
   /// plain: rows of one tensor. alternating: row i is in tensor i % n. groups: rows of each key head's queries, then of its key and
   /// value, from tensors of all queries, all keys and all values. One tensor in place of two or three has them below each other.
-  enum class Rows : std::uint8_t { plain, alternating, groups } rows = Rows::plain;
+  /// latent_queries: heads of latent attention, whose rotary dimensions the file has last. latent_keys: the compressed row, then
+  /// rotary dimensions. Both are interleaved. halves: the parameter's upper rows are the left columns of the tensor.
+  enum class Rows : std::uint8_t { plain, alternating, groups, latent_queries, latent_keys, halves } rows = Rows::plain;
   bool transposed = false;        ///< the file's columns are the parameter's rows
+  bool stacked = false;           ///< one tensor has a matrix or a vector for each expert
+  bool interleaved = false;       ///< groups: the file pairs neighbouring rotary dimensions, the plan a head's halves
   std::vector<std::string> of;    ///< names with {layer} and {expert}; with {expert} the parameter has all experts' rows
+  std::vector<std::string> factor_texts;  ///< expressions on a configuration, one per name; empty: 1
+  std::vector<double> factors;    ///< their values, after for_configuration()
+  double offset = 0;              ///< a parameter is (stored number + offset) * factor
 };
 
 /// What weights of a configuration were trained with although the runtime computes something else.
@@ -37,7 +44,11 @@ struct WeightTable {
   std::vector<std::string> ignored;               ///< endings of tensors that are no parameters
   std::map<std::string, TensorRule> parameters;   ///< by the parameter's name, "layer." for any layer
   std::map<std::string, std::string> config;      ///< field of config.json, dotted: expression on fields of a plan
+  std::vector<std::string> nulls;                 ///< fields of `config` that are written although their value is null
   std::vector<WeightDifference> differences;
+  std::int64_t scaled_block = 0;                  ///< of weights in 8 bits: rows and columns that share a scale; 0: none
+  bool after_others = false;                      ///< chosen for a plan only if no other type says it
+  std::vector<std::string> expressed;             ///< ids of the type's features that factors of the weights express
 };
 
 /// Throws ConfigError, with the types that have one, where the type has no table.
@@ -48,6 +59,12 @@ std::vector<std::string> types_with_weights();
 
 /// A config.json for a plan (as to_json(plan) prints it). It says what the type can say: import it again to see what is missing.
 nlohmann::json config_of(const WeightTable& table, const nlohmann::json& plan);
+
+/// Rows and columns that share a scale if a configuration's weights are in 8 bits (FP8 by blocks, as DeepSeek-V3's); else 0.
+std::int64_t scaled_block(const nlohmann::json& config);
+
+/// The table with its factors for one configuration, which was read from `file`. Throws ConfigError for a factor that is no number.
+WeightTable for_configuration(WeightTable table, const nlohmann::json& config, const std::string& file);
 
 /// The differences that a configuration has. Throws ConfigError if a field of it, read from `file`, has a wrong kind.
 std::vector<WeightDifference> weight_differences(const WeightTable& table, const nlohmann::json& config, const std::string& file);

@@ -3,6 +3,7 @@
 
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/export/adapter_export.hpp"
 #include "experiments/tandem/export/plan_export.hpp"
 #include "experiments/tandem/export/weights_export.hpp"
 #include "models/arguments/table.hpp"
@@ -14,7 +15,7 @@
 namespace tandem::program {
 namespace {
 
-constexpr const char* kWeights = "huggingface";
+constexpr const char *kWeights = "huggingface", *kAdapters = "peft";
 
 struct Options {
   PlanExport plan;
@@ -35,13 +36,15 @@ bool is_checkpoint(const std::string& path) { return is_folder(path) || path.end
 
 std::vector<std::string> formats() {
   std::vector<std::string> all = arguments::known_frameworks();
-  all.emplace_back(kWeights);
+  all.insert(all.end(), {kWeights, kAdapters});
   return all;
 }
 
-/// The format to write: a checkpoint has only one.
+bool of_checkpoint(const std::string& format) { return format == kWeights || format == kAdapters; }
+
+/// The format to write.
 std::string format_of(const Options& o) {
-  if (!o.to.empty() && o.to != kWeights && is_checkpoint(o.input))
+  if (!o.to.empty() && !of_checkpoint(o.to) && is_checkpoint(o.input))
     throw CLI::ValidationError("--to", o.to + " is written from a plan, not from a checkpoint");
   if (!o.to.empty()) return o.to;
   if (is_checkpoint(o.input)) return kWeights;
@@ -50,7 +53,7 @@ std::string format_of(const Options& o) {
 
 /// Refuses options of the other format.
 void require_options(const CLI::App& command, const std::string& format) {
-  const bool weights = format == kWeights;
+  const bool weights = of_checkpoint(format);
   for (const char* name : {"--dtype", "--type", "--config", "--max-shard-size"})
     if (!weights && command.count(name) > 0) throw CLI::ValidationError(name, "is for the weights of a checkpoint");
   for (const char* name : {"--stack", "--approximate"})
@@ -61,10 +64,10 @@ void require_options(const CLI::App& command, const std::string& format) {
 ExitCode run_export(Options& o, const CLI::App& command) {
   const std::string format = format_of(o);
   require_options(command, format);
-  if (format == kWeights) {
+  if (of_checkpoint(format)) {
     if (!o.most.empty()) o.weights.most_bytes = most_bytes(o.most);
     o.weights.checkpoint = o.input, o.weights.out = o.out, o.weights.json = o.json;
-    return export_checkpoint(o.weights);
+    return format == kWeights ? export_checkpoint(o.weights) : export_adapters(o.weights);
   }
   o.plan.plan = o.input, o.plan.out = o.out, o.plan.json = o.json, o.plan.to = format;
   return export_plan(o.plan);
@@ -76,7 +79,7 @@ void add_export(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("export", "Write a plan as another framework's options, or trained weights in Hugging Face's format");
   command->add_option("INPUT", o->input, "plan file (JSON), or a checkpoint of `train --save`: a .safetensors file, a folder (its latest checkpoint), or one checkpoint in a folder")->required();
-  command->add_option("--to", o->to, "what to write [for a checkpoint: huggingface]")->check(CLI::IsMember(formats()));
+  command->add_option("--to", o->to, "what to write; for a checkpoint: huggingface, or peft for its adapters alone [huggingface]")->check(CLI::IsMember(formats()));
   command->add_option("--out", o->out, "for a plan: file to write [stdout]; for a checkpoint: folder for config.json and model.safetensors, or several files with an index");
   add_stack_option(*command, o->plan.stack);
   command->add_flag("--approximate", o->plan.approximate, "for a plan: leave out fields without an option, and list them");

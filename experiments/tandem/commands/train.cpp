@@ -37,7 +37,7 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string plan, trace, timeline, save, resume, weights, algorithms, metrics;
+  std::string plan, trace, timeline, save, resume, weights, adapter, algorithms, metrics;
   DataOptions text;
   DeviceOptions device;
   LaunchOptions launch;
@@ -232,7 +232,7 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
   const auto topology = topology_of(plan, "");  // also refuses clusters that simulate refuses
   out.device = o.device;
   settle_device(out.device, plan.training.deterministic, o.algorithms, topology->device());
-  if (!o.weights.empty()) out.weights = open_weights(o.weights, plan, out.graphs->whole().graph);
+  if (!o.weights.empty()) out.weights = open_weights({o.weights, o.adapter}, plan, out.graphs->whole().graph);
   out.peak_flops_per_s = peak_flops(out.device, world, topology->device(), step_work(plan).compute);
   out.data = open_data(o.text, {plan.sequence_tokens(), plan.training.seed}, out.held_out);
   require_vocabulary(plan, out.data.training->vocab_size());
@@ -386,7 +386,9 @@ void add_train(CLI::App& app, ExitCode& exit) {
                           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
                           ->needs(save);
   command->add_option("--resume", o->resume, "checkpoint to resume: a file, a folder (its latest checkpoint), or one checkpoint in a folder; the layout may differ; --steps includes its steps");
-  command->add_option("--weights", o->weights, "weights to begin with, in Hugging Face's format: a folder with model.safetensors or its index, or a .safetensors file; a config.json beside them must say the plan's model [drawn at random]");
+  CLI::Option* weights = command->add_option("--weights", o->weights, "weights to begin with, in Hugging Face's format: a folder with model.safetensors or its index, or a .safetensors file; a config.json beside them must say the plan's model [drawn at random]");
+  command->add_option("--adapter", o->adapter, "adapters to begin with, in PEFT's format: a folder with adapter_config.json and adapter_model.safetensors; training.lora must have their rank and factor [A drawn at random, B 0]")
+      ->needs(weights);
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->add_option("--metrics", o->metrics, "write a JSON line after every step and evaluation: step, loss, samples, tokens_per_s ...; --resume keeps the lines of the steps behind it");
   command->add_option("--trace", o->trace, "write a Chrome trace of one step for Perfetto");

@@ -1,5 +1,6 @@
 #include "experiments/tandem/export/hub_model.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -71,13 +72,24 @@ std::vector<FieldDifference> differences(const Plan& plan, const json& config, c
   return least;
 }
 
-/// Features of the configuration that no plan says, also those that change numbers but no operation.
-std::vector<Problem> unsaid(const Plan& plan, const json& config, const std::string& file) {
+constexpr const char* kQuantized = "unquantized";  // the feature of quantized weights in models/huggingface/types/Decoder.json
+
+/// Whether weights are read all the same: factors that are part of them, or numbers of 8 bits with scales.
+bool expressed(const huggingface::MissingFeature& f, const huggingface::WeightTable& table, const json& config) {
+  if (f.id == kQuantized) return huggingface::scaled_block(config) > 0;
+  return std::find(table.expressed.begin(), table.expressed.end(), f.id) != table.expressed.end();
+}
+
+/// Features of the configuration that neither a plan nor the weights say, also those that change numbers but no operation.
+std::vector<Problem> unsaid(const Plan& plan, const huggingface::WeightTable& table, const json& config, const std::string& file) {
   std::vector<Problem> out;
   for (const huggingface::MissingFeature& f : huggingface::import_config(config, file, plan.training.seq_length).features) {
+    if (expressed(f, table, config)) continue;
     std::vector<std::string> fields;
     for (const huggingface::FieldValue& v : f.fields) fields.push_back(v.field);
-    out.push_back({file, list_text(fields), "", "not implemented: " + f.name, "weights that were trained with it give other losses without it"});
+    out.push_back({file, list_text(fields), "", "not implemented: " + f.name,
+                   f.id == kQuantized ? "load the model in transformers with dequantize=True and call save_pretrained"
+                                      : "weights that were trained with it give other losses without it"});
   }
   return out;
 }
@@ -103,7 +115,7 @@ std::vector<Problem> unsaid_by_type(const Plan& plan, const huggingface::WeightT
   const std::string file = plan.file, name = "type " + table.type;
   std::vector<Problem> out;
   try {
-    for (const Problem& p : unsaid(plan, config, name)) out.push_back({file, "", "", name + " does not say the plan's model: " + p.reason, ""});
+    for (const Problem& p : unsaid(plan, table, config, name)) out.push_back({file, "", "", name + " does not say the plan's model: " + p.reason, ""});
     if (out.empty())
       for (const FieldDifference& d : differences(plan, config, name))
         out.push_back({file, d.field, value_text(d.plan), name + " cannot say it: it has " + value_text(d.other), ""});
@@ -113,6 +125,14 @@ std::vector<Problem> unsaid_by_type(const Plan& plan, const huggingface::WeightT
     out.push_back({file, e.problems().front().field, e.problems().front().value, name + " does not say the plan's model: " + e.problems().front().reason, ""});
   }
   return out;
+}
+
+/// All types, those that say other types' models in a roundabout way behind.
+std::vector<std::string> types_to_try() {
+  std::vector<std::string> types = huggingface::types_with_weights();
+  const auto first = [](const std::string& type) { return !huggingface::weight_table(type).after_others; };
+  std::stable_partition(types.begin(), types.end(), first);
+  return types;
 }
 
 }  // namespace
@@ -129,12 +149,13 @@ HubModel hub_model_of_config(const Plan& plan, const std::string& path) {
     p.file = file;
     throw ConfigError(p);
   }
-  if (std::vector<Problem> problems = unsaid(plan, config, file); !problems.empty()) throw InfeasibleError(problems);
+  if (std::vector<Problem> problems = unsaid(plan, model.table, config, file); !problems.empty()) throw InfeasibleError(problems);
   std::vector<Problem> problems;
   for (const FieldDifference& d : differences(plan, config, file))
     problems.push_back({plan.file, d.field, value_text(d.plan), "the model of " + file + " has " + value_text(d.other),
                         "name the configuration in the plan: \"model\": {\"preset\": \"PATH/config.json\"}"});
   if (!problems.empty()) throw ConfigError(problems);
+  model.table = huggingface::for_configuration(std::move(model.table), config, file);
   model.config = std::make_shared<const json>(std::move(config));
   add_told(plan, model, file);
   return model;
@@ -142,7 +163,7 @@ HubModel hub_model_of_config(const Plan& plan, const std::string& path) {
 
 HubModel hub_model_of_plan(const Plan& plan, const std::string& type) {
   const json whole = json::parse(to_json(plan, -1));
-  const std::vector<std::string> types = type.empty() ? huggingface::types_with_weights() : std::vector{type};
+  const std::vector<std::string> types = type.empty() ? types_to_try() : std::vector{type};
   std::vector<std::string> reasons;
   std::vector<Problem> problems;
   for (const std::string& name : types) {
@@ -150,6 +171,7 @@ HubModel hub_model_of_plan(const Plan& plan, const std::string& type) {
     json config = huggingface::config_of(table, whole);
     problems = unsaid_by_type(plan, table, config);
     if (problems.empty()) {
+      table = huggingface::for_configuration(std::move(table), config, plan.file);
       HubModel model{std::move(table), std::make_shared<const json>(std::move(config)), {}};
       add_capacity(plan, model);
       return model;
@@ -159,6 +181,13 @@ HubModel hub_model_of_plan(const Plan& plan, const std::string& type) {
   if (!type.empty()) throw InfeasibleError(problems);
   throw InfeasibleError(Problem{plan.file, "model", "", "not implemented: no model type with a table of weights says this model: " + list_text(reasons),
                                 "--type NAME tells everything that one type cannot say"});
+}
+
+HubModel chosen_hub_model(const Plan& plan, const std::string& type, const std::string& config) {
+  HubModel model = config.empty() ? hub_model_of_plan(plan, type) : hub_model_of_config(plan, config);
+  if (!type.empty() && model.table.type != type)
+    throw ConfigError(Problem{config, "model_type", model.table.type, "is not --type " + type, "leave one of them out"});
+  return model;
 }
 
 }  // namespace tandem::program

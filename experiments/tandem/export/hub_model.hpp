@@ -24,4 +24,7 @@ HubModel hub_model_of_config(const Plan& plan, const std::string& path);
 /// and ConfigError for a type without a table.
 HubModel hub_model_of_plan(const Plan& plan, const std::string& type = {});
 
+/// Of the two above: that of `config` if there is one. Throws ConfigError if it is of another type than `type`.
+HubModel chosen_hub_model(const Plan& plan, const std::string& type, const std::string& config);
+
 }  // namespace tandem::program

@@ -24,18 +24,10 @@ const std::map<std::string, std::pair<DType, const char*>> kTypes{{"fp64", {DTyp
                                                                   {"bf16", {DType::bf16, "bfloat16"}},
                                                                   {"fp16", {DType::fp16, "float16"}}};
 
-/// The type to write: the command's, else that of the checkpoint's weights.
-std::string type_word(const WeightsExport& o, const exec::SavedState& state) {
-  if (!o.dtype.empty()) return o.dtype;
-  for (const exec::SavedTensor& t : state.tensors())
-    for (const auto& [word, type] : kTypes)
-      if (t.buffer == "weights" && type.first == t.type) return word;
-  throw ConfigError(Problem{o.checkpoint, "weights", "", "are in no type that is exported", "give --dtype"});
-}
-
 /// A user's configuration, in which fields that the runtime computes in another way have the runtime's values.
 json config_like(const HubModel& model, const json& plan) {
   json config = *model.config;
+  config.erase("quantization_config");  // the weights are written as numbers of 16 bits or more
   const json own = huggingface::config_of(model.table, plan);
   for (const huggingface::WeightDifference& d : huggingface::weight_differences(model.table, *model.config, "config.json"))
     if (!d.field.empty()) config[d.field] = own.at(d.field);
@@ -44,22 +36,30 @@ json config_like(const HubModel& model, const json& plan) {
 
 }  // namespace
 
+ExportType export_type(const WeightsExport& o, const exec::SavedState& state) {
+  if (!o.dtype.empty()) return {kTypes.at(o.dtype).first, o.dtype};
+  for (const exec::SavedTensor& t : state.tensors())
+    for (const auto& [word, type] : kTypes)
+      if (t.buffer == "weights" && type.first == t.type) return {type.first, word};
+  throw ConfigError(Problem{o.checkpoint, "weights", "", "are in no type that is exported", "give --dtype"});
+}
+
 ExitCode export_checkpoint(const WeightsExport& o) {
   const exec::Checkpoint checkpoint = exec::load_checkpoint(o.checkpoint);
   const Plan plan = parse_plan(checkpoint.run.plan_json, o.checkpoint, StackChoice{std::string(kOwnStack), std::nullopt});
-  const HubModel model = o.config.empty() ? hub_model_of_plan(plan, o.type) : hub_model_of_config(plan, o.config);
-  if (!o.type.empty() && model.table.type != o.type) throw ConfigError(Problem{o.config, "model_type", model.table.type, "is not --type " + o.type, "leave one of them out"});
-  const auto merged = plan.training.lora.here() ? exec::merge_adapters(*checkpoint.state, plan.training.lora.scale()) : nullptr;
+  const HubModel model = chosen_hub_model(plan, o.type, o.config);
+  const AdapterSpec& lora = plan.training.lora;
+  const auto merged = lora.here() ? exec::merge_adapters(*checkpoint.state, lora.scale()) : nullptr;
   const exec::SavedState& state = merged ? *merged : *checkpoint.state;
   const auto rows = naming(o.checkpoint, [&] {
     return huggingface::rows_in_files(model.table, plan.model, exec::whole_parameters(state, plan.model.vocab_size));
   });
-  const std::string word = type_word(o, *checkpoint.state);
+  const auto [dtype, word] = export_type(o, *checkpoint.state);
   json config = o.config.empty() ? *model.config : config_like(model, json::parse(checkpoint.run.plan_json));
   config.erase("dtype");
   config["torch_dtype"] = kTypes.at(word).second;
   const exec::ExportedFiles files =
-      exec::export_weights(state, rows, {o.out, config.dump(2) + "\n", kTypes.at(word).first, o.most_bytes});
+      exec::export_weights(state, rows, {o.out, config.dump(2) + "\n", dtype, o.most_bytes});
   if (o.json)
     print_json(json{{"schema_version", 1}, {"type", model.table.type}, {"dtype", word}, {"steps", checkpoint.state->facts().steps},
                     {"parameters", files.elements}, {"bytes", files.bytes}, {"files", files.names}}.dump(2) + "\n");

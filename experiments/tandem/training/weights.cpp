@@ -1,8 +1,10 @@
 #include "experiments/tandem/training/weights.hpp"
 
+#include "exec/weights/joined_state.hpp"
 #include "exec/weights/pretrained.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/export/adapter_import.hpp"
 #include "experiments/tandem/export/hub_model.hpp"
 #include "models/base/files.hpp"
 #include "models/plan/mesh.hpp"
@@ -24,20 +26,25 @@ std::vector<exec::RankState> layouts(const Plan& plan, const TaskGraph& graph) {
 
 }  // namespace
 
-std::unique_ptr<exec::SavedState> open_weights(const std::string& path, const Plan& plan, const TaskGraph& graph) {
+std::unique_ptr<exec::SavedState> open_weights(const Beginning& from, const Plan& plan, const TaskGraph& graph) {
+  const std::string& path = from.weights;
   if (path.empty()) return nullptr;
   exec::WeightFiles files(path);
   const std::string config = files.folder() + "/config.json";
   const HubModel model = is_regular_file(config) ? hub_model_of_config(plan, config) : hub_model_of_plan(plan);
   const std::size_t tensors = files.tensors().size();
   const std::uint64_t bytes = files.bytes();
-  const auto parameters = exec::whole_parameters(layouts(plan, graph), plan);
+  const std::vector<exec::RankState> ranks = layouts(plan, graph);
+  const auto parameters = exec::whole_parameters(ranks, plan);
   auto rows = naming(plan.file, [&] { return huggingface::rows_in_files(model.table, plan.model, parameters); });
   auto state = exec::open_pretrained(std::move(files), model.table, std::move(rows));
   log(path + ": the training begins with these weights: type " + model.table.type + ", " +
       count_text(static_cast<std::int64_t>(tensors)) + " tensors, " + bytes_text(static_cast<std::int64_t>(bytes)));
   for (const std::string& told : model.told) log(path + ": " + told);
-  return state;
+  if (from.adapter.empty()) return state;
+  auto adapter = open_adapters({from.adapter, plan, model.table, exec::whole_adapters(ranks, plan)});
+  log(from.adapter + ": the training begins with these adapters, " + count_text(static_cast<std::int64_t>(adapter->tensors().size())) + " matrices");
+  return exec::join_states(std::move(state), std::move(adapter));
 }
 
 }  // namespace tandem::program

@@ -9,8 +9,13 @@
 
 namespace tandem::program {
 
-/// Opens the files at `path` as the plan's weights and logs what they are; nullptr if `path` is empty. The type is that of the
-/// config.json beside them, else the first one that says the plan's model. Throws ConfigError or InfeasibleError.
-std::unique_ptr<exec::SavedState> open_weights(const std::string& path, const Plan& plan, const TaskGraph& graph);
+/// What a training begins with: files of weights, and a folder of adapters beside them (empty: none).
+struct Beginning {
+  std::string weights, adapter;
+};
+
+/// Opens the files as the plan's weights and logs what they are; nullptr if there are none. The type is that of the config.json beside
+/// them, else the first one that says the plan's model. Throws ConfigError or InfeasibleError.
+std::unique_ptr<exec::SavedState> open_weights(const Beginning& from, const Plan& plan, const TaskGraph& graph);
 
 }  // namespace tandem::program

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "models/base/error.hpp"
+#include "models/huggingface/adapter_rows.hpp"
 #include "models/huggingface/model_type.hpp"
 #include "models/huggingface/tensor_rows.hpp"
 #include "tests/catch.hpp"
@@ -26,6 +27,14 @@ ModelSpec small_model() {
   return model;
 }
 
+/// The same with latent attention: compressed rows of 8, 2 of a head's 3 dimensions rotate.
+ModelSpec latent_model(std::int64_t query_rank = 6) {
+  ModelSpec model = small_model();
+  model.num_kv_heads = 4;
+  model.latent = {8, query_rank, 2};
+  return model;
+}
+
 WholeParameter parameter_of(std::string key) {
   if (key.starts_with("layer.")) key.insert(5, "1");
   const bool of_groups = key.find("qkv") != std::string::npos, vector = key.ends_with(".bias") || key.find("norm.") != std::string::npos;
@@ -35,8 +44,11 @@ WholeParameter parameter_of(std::string key) {
 /// The parameter's row at each row of each tensor.
 RowNumbers rows_of(const ParameterRows& p) {
   RowNumbers out;
-  for (const FileTensor& t : p.tensors)
-    out.emplace_back(static_cast<std::size_t>(p.transposed ? t.shape.back() : t.shape.front()), -1);
+  for (const FileTensor& t : p.tensors) {
+    std::int64_t numbers = 1;
+    for (const std::int64_t n : t.shape) numbers *= n;
+    out.emplace_back(static_cast<std::size_t>(numbers / p.parameter.cols), -1);
+  }
   for (const RowRun& run : p.runs)
     for (std::int64_t i = 0; i < run.count; ++i) {
       std::int64_t& row = out.at(run.tensor).at(static_cast<std::size_t>(run.in_tensor + i));
@@ -64,6 +76,7 @@ TEST_CASE("every table of weights names a known type, and has each row of a para
       const WholeParameter p = parameter_of(key);
       std::set<std::int64_t> seen;
       if (rule.rows == TensorRule::Rows::plain && key.find("qkv") != std::string::npos) continue;
+      if (rule.rows == TensorRule::Rows::latent_queries || rule.rows == TensorRule::Rows::latent_keys) continue;  // below
       const ParameterRows rows = rows_in_files(table, small_model(), {p}).front();
       for (const auto& tensor : rows_of(rows)) seen.insert(tensor.begin(), tensor.end());
       CHECK(seen.size() == static_cast<std::size_t>(p.rows));
@@ -90,6 +103,76 @@ TEST_CASE("gates alternate with what they multiply, expert by expert") {
   CHECK(rows_of(p) == RowNumbers{{0, 2}, {1, 3}, {4, 6}, {5, 7}, {8, 10}, {9, 11}});
 }
 
+TEST_CASE("interleaved rotary dimensions are the halves of a head") {
+  ModelSpec model = small_model();
+  model.head_dim = 4, model.value_dim = 2, model.rotary_fraction = 1;
+  const auto rows = rows_of(rows_in_files(weight_table("ernie4_5"), model, {{"layer0.qkv.weight", 28, 5}}).front());
+  CHECK(rows[0] == std::vector<std::int64_t>{0, 2, 1, 3, 4, 6, 5, 7, 14, 16, 15, 17, 18, 20, 19, 21});
+  CHECK(rows[1] == std::vector<std::int64_t>{8, 10, 9, 11, 22, 24, 23, 25});
+  CHECK(rows[2] == std::vector<std::int64_t>{12, 13, 26, 27});
+}
+
+TEST_CASE("latent attention has rotary dimensions first where DeepSeek's files have them last, in pairs") {
+  const WeightTable table = weight_table("deepseek_v3");
+  const auto rows = [&](const ModelSpec& model, const WholeParameter& p) { return rows_in_files(table, model, {p}).front(); };
+  CHECK(rows_of(rows(latent_model(), {"layer0.q_up.weight", 12, 6})) == RowNumbers{{2, 0, 1, 5, 3, 4, 8, 6, 7, 11, 9, 10}});
+  CHECK(rows_of(rows(latent_model(), {"layer0.kv_down.weight", 10, 5})) == RowNumbers{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}});
+  CHECK(rows(latent_model(0), {"layer0.q_up.weight", 12, 5}).tensors.front().name == "model.layers.0.self_attn.q_proj.weight");
+  CHECK_THROWS_AS(rows(small_model(), {"layer0.q_up.weight", 12, 6}), InfeasibleError);
+}
+
+TEST_CASE("a module of multi-token prediction is the layer behind the last, and its joined matrix lies side by side") {
+  const WeightTable table = weight_table("deepseek_v3");
+  const ParameterRows join = rows_in_files(table, latent_model(), {{"mtp0.join.weight", 10, 5}}).front();
+  CHECK(join.tensors.front().name == "model.layers.2.eh_proj.weight");
+  CHECK(join.tensors.front().shape == std::vector<std::int64_t>{5, 10});
+  CHECK(rows_of(join) == RowNumbers{{0, 5, 1, 6, 2, 7, 3, 8, 4, 9}});
+  CHECK(rows_in_files(table, latent_model(), {{"mtp0.proj.weight", 5, 8}}).front().tensors.front().name == "model.layers.2.self_attn.o_proj.weight");
+  CHECK_THROWS_AS(rows_in_files(weight_table("llama"), latent_model(), {{"mtp0.proj.weight", 5, 8}}), InfeasibleError);
+}
+
+TEST_CASE("a stacked tensor has a matrix for each expert") {
+  const ParameterRows apart = rows_in("gpt_oss", "layer0.experts.fc1.weight", 12, 5), below = rows_in("llama4_text", "layer0.experts.fc1.weight", 12, 5);
+  CHECK(apart.tensors.front().shape == std::vector<std::int64_t>{3, 5, 4});
+  CHECK(rows_of(apart) == RowNumbers{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}});
+  CHECK(rows_of(below) == RowNumbers{{0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11}});
+  CHECK(rows_in("gpt_oss", "layer0.experts.fc1.bias", 12, 1).tensors.front().shape == std::vector<std::int64_t>{3, 4});
+}
+
+TEST_CASE("factors of a configuration are part of the weights that they multiply") {
+  const nlohmann::json config{{"model_type", "granite"}, {"hidden_size", 16}, {"num_attention_heads", 1}, {"tie_word_embeddings", true},
+                              {"embedding_multiplier", 12.0}, {"attention_multiplier", 0.5}, {"residual_multiplier", 0.25}, {"logits_scaling", 8.0}};
+  const WeightTable table = for_configuration(weight_table("granite"), config, "config.json");
+  CHECK(table.parameters.at("embedding.word.weight").factors == std::vector{12.0});
+  CHECK(table.parameters.at("layer.qkv.weight").factors == std::vector{2.0, 1.0, 1.0});  // sqrt(16) / 2
+  CHECK(table.parameters.at("layer.fc2.weight").factors == std::vector{0.25});
+  CHECK(table.parameters.at("final_norm.weight").factors.front() == Approx(1.0 / 96).epsilon(1e-15));
+  CHECK(table.parameters.at("layer.fc1.weight").factors.empty());
+}
+
+TEST_CASE("weights in 8 bits have scales of square blocks if the configuration says so") {
+  const auto block = [](const char* text) { return scaled_block(nlohmann::json{{"quantization_config", nlohmann::json::parse(text)}}); };
+  CHECK(block(R"({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128]})") == 128);
+  CHECK(block(R"({"quant_method": "fp8", "fmt": "e5m2", "weight_block_size": [128, 128]})") == 0);
+  CHECK(block(R"({"quant_method": "fp8", "weight_block_size": [1, 128]})") == 0);
+  CHECK(block(R"({"quant_method": "mxfp4"})") == 0);
+  CHECK(block("null") == 0);
+}
+
+TEST_CASE("adapters of PEFT have the parts of a matrix apart, with its A in each") {
+  const ModelSpec model = small_model();
+  const auto rows = adapter_rows(weight_table("llama"), model, {{"layer1.qkv.lora_a", 2, 5}, {"layer1.qkv.lora_b", 22, 2}});
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].tensors[2].name == "base_model.model.model.layers.1.self_attn.v_proj.lora_A.weight");
+  CHECK(rows[0].tensors[2].shape == std::vector<std::int64_t>{2, 5});
+  CHECK(rows[1].tensors[1].name == "base_model.model.model.layers.1.self_attn.k_proj.lora_B.weight");
+  CHECK(rows_of(rows[1]) == RowNumbers{{0, 1, 2, 3, 4, 5, 11, 12, 13, 14, 15, 16}, {6, 7, 8, 17, 18, 19}, {9, 10, 20, 21}});
+  CHECK(adapter_modules(rows) == std::vector<std::string>{"self_attn.k_proj", "self_attn.q_proj", "self_attn.v_proj"});
+  CHECK(adapts_transposed(weight_table("gpt2"), {{"layer0.qkv.lora_a", 2, 5}}));
+  CHECK_FALSE(adapts_transposed(weight_table("llama"), {{"layer0.qkv.lora_a", 2, 5}}));
+  CHECK_THROWS_AS(adapter_rows(weight_table("deepseek_v3"), model, {{"layer1.qkv.lora_a", 2, 5}, {"layer1.qkv.lora_b", 22, 2}}), InfeasibleError);
+}
+
 TEST_CASE("parameters that a type does not have, or has in other rows, are refused by name") {
   const auto reason = [](const std::string& type, const std::string& name, std::int64_t rows) {
     try {
@@ -103,5 +186,5 @@ TEST_CASE("parameters that a type does not have, or has in other rows, are refus
   CHECK(reason("llama", "layer1.qkv.weight", 21) == "layer1.qkv.weighttype llama has other rows here");
   CHECK(reason("llama", "layer1.fc1.weight", 21) == "layer1.fc1.weighttype llama has other rows here");
   CHECK(reason("mixtral", "layer1.experts.fc2.weight", 22) == "layer1.experts.fc2.weighttype mixtral has other rows here");
-  CHECK_THROWS_AS(weight_table("glm"), ConfigError);
+  CHECK_THROWS_AS(weight_table("smollm3"), ConfigError);
 }

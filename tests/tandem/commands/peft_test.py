@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Adapters in PEFT's format: a training begins with PEFT's loss, and its adapters come back byte for byte."""
+import json
+import pathlib
+import sys
+
+import tandem
+from tandem import SOURCE, WithFolder, run, tandem_json
+
+sys.path.insert(0, str(SOURCE / "tests" / "fixtures"))
+import formula_weights as formula  # noqa: E402
+
+MODELS = json.loads((SOURCE / "tests" / "fixtures" / "transformers_losses.json").read_text())
+ORACLE = json.loads((SOURCE / "tests" / "fixtures" / "peft_losses.json").read_text())
+LAYOUTS = {"one rank": {}, "tensor 2, pipeline 2": {"tensor": 2, "pipeline": 2}, "tensor 2, data 2, zero 3": {"tensor": 2, "data": 2, "zero_stage": 3}}
+LOSS = 1e-6  # relative; both sides compute in fp32
+TARGETS = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "c_attn": "qkv", "qkv_proj": "qkv", "o_proj": "proj", "attn.c_proj": "proj",
+           "gate_proj": "fc1", "up_proj": "fc1", "gate_up_proj": "fc1", "c_fc": "fc1", "down_proj": "fc2", "mlp.c_proj": "fc2"}
+
+
+class Adapters(WithFolder):
+    def setUp(self):
+        super().setUp()
+        self.data = self.folder.file("tokens.bin", formula.llmc_tokens(formula.tokens()))
+
+    def model(self, name):
+        folder = self.folder.path / name
+        folder.mkdir(exist_ok=True)
+        (folder / "config.json").write_text(json.dumps(MODELS[name]["config"]))
+        (folder / "model.safetensors").write_bytes(formula.safetensors(MODELS[name]["shapes"]))
+        return folder
+
+    def adapter(self, name, config=(), shapes=None, value=formula.adapter_values):
+        folder = self.folder.path / (name + "-adapter")
+        folder.mkdir(exist_ok=True)
+        (folder / "adapter_config.json").write_text(json.dumps(ORACLE[name]["config"] | {"target_modules": ORACLE[name]["modules"]} | dict(config)))
+        (folder / "adapter_model.safetensors").write_bytes(formula.safetensors(shapes or ORACLE[name]["shapes"], value=value))
+        return folder
+
+    def plan(self, name, layout=(), **lora):
+        parallel, said = dict(layout), ORACLE[name]["config"]
+        ranks = parallel.get("tensor", 1) * parallel.get("pipeline", 1) * parallel.get("data", 1)
+        targets = [t for t in ("qkv", "proj", "fc1", "fc2") if t in {TARGETS[m] for m in ORACLE[name]["modules"]}]
+        lora = {"rank": said["r"], "alpha": said["lora_alpha"], "targets": targets, **lora}
+        return self.folder.plan({"model": {"preset": str(self.folder.path / name / "config.json")}, "parallel": parallel,
+                                 "training": {"seq_length": formula.LENGTH, "micro_batch_size": 1, "global_batch_size": formula.SEQUENCES,
+                                              "precision": "fp32", "learning_rate": 0, "lora": lora},
+                                 "cluster": {"preset": "cpu-host", "devices": 1, "override": {"ranks_per_device": ranks}}})
+
+    def refused(self, message, code, *command):
+        found, out, err = run(*command, "--json")
+        self.assertEqual((found, out), (code, ""), err)
+        self.assertRegex(err, message)
+
+    def test_a_training_begins_with_the_loss_of_peft_and_gives_the_adapter_back(self):
+        for name, oracle in ORACLE.items():
+            folder, adapter = self.model(name), self.adapter(name)
+            for number, (layout, parallel) in enumerate(LAYOUTS.items()):
+                with self.subTest(model=name, layout=layout):
+                    saved, out = self.path(f"{name}{number}"), self.folder.path / f"{name}-out{number}"
+                    step = tandem_json("train", self.plan(name, parallel), "--data", self.data, "--weights", folder, "--adapter", adapter,
+                                       "--save", saved)["steps"][0]
+                    self.assertLess(abs(step["loss"] / oracle["loss"] - 1), LOSS)
+                    done = tandem_json("export", saved, "--to", "peft", "--out", out, "--config", folder)
+                    self.assertEqual(done["files"], ["adapter_model.safetensors"])
+                    self.assertEqual(sorted(p.name for p in out.iterdir()), ["adapter_config.json", "adapter_model.safetensors"])
+                    self.assertEqual(formula.read_safetensors((out / "adapter_model.safetensors").read_bytes()),
+                                     formula.read_safetensors((adapter / "adapter_model.safetensors").read_bytes()))
+                    config = json.loads((out / "adapter_config.json").read_text())
+                    self.assertEqual({k: config[k] for k in oracle["config"]}, oracle["config"])
+                    modules = {n.rsplit(".", 2)[0] for n in oracle["shapes"]}
+                    self.assertTrue(all(any(m.endswith("." + t) for t in config["target_modules"]) for m in modules))
+
+    def test_a_trained_adapter_beside_its_model_has_the_loss_of_the_merged_export(self):
+        folder, adapter = self.model("llama"), self.adapter("llama")
+        plan = json.loads(pathlib.Path(self.plan("llama")).read_text())
+        plan["training"]["learning_rate"] = 0.01
+        saved, out, merged = self.path("saved"), self.folder.path / "out", self.folder.path / "merged"
+        tandem_json("train", self.folder.plan(plan), "--data", self.data, "--weights", folder, "--adapter", adapter, "--steps", 3, "--save", saved)
+        tandem_json("export", saved, "--to", "peft", "--out", out)
+        tandem_json("export", saved, "--out", merged)
+        beside = tandem_json("train", self.plan("llama"), "--data", self.data, "--weights", folder, "--adapter", out)["steps"][0]["loss"]
+        del plan["training"]["lora"]
+        one = tandem_json("train", self.folder.plan(plan), "--data", self.data, "--weights", merged)["steps"][0]["loss"]
+        self.assertLess(abs(beside / one - 1), LOSS)
+        self.assertLess(beside, 0.999 * ORACLE["llama"]["loss"])
+
+    def test_adapters_that_a_plan_cannot_say_are_refused_by_name(self):
+        folder, plan = self.model("llama"), None
+        begin = lambda adapter, **lora: ("train", self.plan("llama", **lora), "--data", self.data, "--weights", folder, "--adapter", adapter)
+        own = self.adapter("llama", value=formula.values)
+        self.refused(r"(k|v|up)_proj.lora_A.weight: not implemented: is not equal to .*(q|gate)_proj.lora_A.weight.*merge_and_unload", 3, *begin(own))
+        for config, message in (({"r": 4}, r"adapter_config.json: r = 4: is not the plan's training.lora.rank, 3"),
+                                ({"lora_alpha": 3}, r"lora_alpha = 3: gives the factor 1.0; the plan's alpha / rank is 2.0; give the plan training.lora.alpha 3"),
+                                ({"use_dora": True}, r"use_dora = true: not implemented: only plain LoRA"),
+                                ({"modules_to_save": ["lm_head"]}, r'modules_to_save = \["lm_head"\]: not implemented'),
+                                ({"rank_pattern": {"q_proj": 4}}, r"rank_pattern")):
+            self.refused(message, 3, *begin(self.adapter("llama", config)))
+        shapes = dict(ORACLE["llama"]["shapes"])
+        name = next(n for n in shapes if "k_proj.lora_B" in n)
+        fewer = {k: v for k, v in shapes.items() if k != name}
+        self.refused(r"adapter_model.safetensors: " + name + r": is missing", 3, *begin(self.adapter("llama", shapes=fewer)))
+        more = shapes | {"base_model.model.lm_head.lora_A.weight": [3, 32]}
+        self.refused(r"lm_head.lora_A.weight = \[3, 32\]: is unexpected", 3, *begin(self.adapter("llama", shapes=more)))
+        self.refused(r"k_proj.lora_A.weight = \[3, 32\]: is unexpected", 3, *begin(self.adapter("llama"), targets=["proj", "fc1", "fc2"]))
+        self.refused(r"adapter_config.json", 3, *begin(self.folder.path))
+
+    def test_a_factor_of_rank_stabilised_adapters_is_said_by_alpha(self):
+        folder = self.model("llama")
+        adapter = self.adapter("llama", {"use_rslora": True, "lora_alpha": 6 / 3 ** 0.5})
+        step = tandem_json("train", self.plan("llama"), "--data", self.data, "--weights", folder, "--adapter", adapter)["steps"][0]
+        self.assertLess(abs(step["loss"] / ORACLE["llama"]["loss"] - 1), LOSS)
+
+    def test_command_lines_that_make_no_sense_are_refused(self):
+        folder, adapter = self.model("llama"), self.adapter("llama")
+        plan = json.loads(pathlib.Path(self.plan("llama")).read_text())
+        del plan["training"]["lora"]
+        bare, saved = self.folder.plan(plan, "bare.json"), self.path("saved")
+        self.refused(r"--adapter requires --weights", 2, "train", bare, "--data", self.data, "--adapter", adapter)
+        self.refused(r"bare.json: training.lora: is missing", 3, "train", bare, "--data", self.data, "--weights", folder, "--adapter", adapter)
+        tandem_json("train", bare, "--data", self.data, "--weights", folder, "--save", saved)
+        self.refused(r"training.lora: is no part of the checkpoint's plan: it has no adapters", 3, "export", saved, "--to", "peft", "--out", self.path("out"))
+        self.refused(r"is not a checkpoint", 3, "export", bare, "--to", "peft", "--out", self.path("out"))
+
+
+if __name__ == "__main__":
+    tandem.main()
