@@ -1,6 +1,8 @@
 #include "models/huggingface/row_order.hpp"
 
-#include <array>
+#include <numeric>
+
+#include "models/huggingface/recurrence_rows.hpp"
 
 namespace tandem::huggingface {
 namespace {
@@ -39,6 +41,13 @@ std::optional<std::vector<std::int64_t>> RowOrder::tensors() const {
     const std::int64_t wanted = rule_.rows == Rows::latent_queries ? h.queries * h.head_dim : sizes_.rank + sizes_.rotary;
     return sizes_.rank > 0 && rows_ == wanted ? std::optional(std::vector{rows_}) : std::nullopt;
   }
+  if (rule_.rows == Rows::gated_groups || is_recurrent(rule_.rows)) {
+    const std::vector<std::int64_t> all = is_recurrent(rule_.rows)
+                                              ? recurrent_tensors(rule_.rows, sizes_.recurrence)
+                                              : std::vector{2 * h.queries * h.head_dim, h.keys * h.head_dim, h.keys * h.value_dim};
+    const bool fits = std::accumulate(all.begin(), all.end(), std::int64_t{0}) == rows_ && !h.tied && h.head_dim == h.value_dim;
+    return fits ? std::optional(all) : std::nullopt;
+  }
   if (rule_.rows == Rows::halves && rows_ % 2 != 0) return std::nullopt;
   if (rule_.rows != Rows::groups)
     return rows_ % parts() == 0 ? std::optional(std::vector<std::int64_t>(rule_.of.size(), rows_ / n)) : std::nullopt;
@@ -54,6 +63,9 @@ void RowOrder::add_runs(std::size_t first, std::int64_t row, std::int64_t in_ten
     case Rows::plain: return add_plain(from, rows_, out);
     case Rows::alternating: return add_alternating(from, out);
     case Rows::groups: return add_groups(from, out);
+    case Rows::gated_groups: return add_gated(from, out);
+    case Rows::recurrence: case Rows::recurrence_heads: case Rows::recurrence_conv:
+      return add_recurrent(rule_.rows, sizes_.recurrence, from, out);
     case Rows::halves: return add_pairs(from, rows_, out);
     case Rows::latent_queries: case Rows::latent_keys: return add_latent(from, out);
   }
@@ -85,6 +97,21 @@ void RowOrder::add_groups(RowRun from, std::vector<RowRun>& out) const {
       from.row += of[part];
       above += of[part] * sizes_.heads.keys;
     }
+  }
+}
+
+void RowOrder::add_gated(RowRun from, std::vector<RowRun>& out) const {
+  const std::int64_t dim = sizes_.heads.head_dim, keys = sizes_.heads.keys, of_group = sizes_.heads.queries / keys;
+  const std::int64_t first = from.row + sizes_.heads.queries * dim, rows = (of_group + 2) * dim;
+  for (std::int64_t h = 0; h < sizes_.heads.queries; ++h) {
+    const std::int64_t query = from.in_tensor + 2 * h * dim;
+    add_plain({from.tensor, query, first + h / of_group * rows + h % of_group * dim, 1, 0}, dim, out);
+    add_plain({from.tensor, query + dim, from.row + h * dim, 1, 0}, dim, out);
+  }
+  for (std::int64_t g = 0; g < keys; ++g) {
+    const std::int64_t row = first + g * rows + of_group * dim, in_tensor = from.in_tensor + g * dim;
+    add_plain({from.tensor + 1, in_tensor, row, 1, 0}, dim, out);
+    add_plain({from.tensor + 2, in_tensor, row + dim, 1, 0}, dim, out);
   }
 }
 

@@ -14,6 +14,7 @@ struct HeadSizes {
   AttentionHeads heads;
   std::int64_t rotary = 0;        ///< rotary dimensions of a head
   std::int64_t rank = 0;          ///< width of latent attention's compressed row
+  RecurrenceSpec recurrence;
 };
 
 class RowOrder {
@@ -32,6 +33,7 @@ class RowOrder {
   void add_alternating(RowRun from, std::vector<RowRun>& out) const;
   void add_groups(RowRun from, std::vector<RowRun>& out) const;
   void add_latent(RowRun from, std::vector<RowRun>& out) const;
+  void add_gated(RowRun from, std::vector<RowRun>& out) const;
 
   const TensorRule& rule_;
   HeadSizes sizes_;

@@ -34,7 +34,8 @@ PlaceInModel place_of(const std::string& name, std::int64_t layers) {
 }
 
 /// nullptr: the type has no such parameter. A module's layer is like any other; queries may come from the hidden state.
-const TensorRule* rule_for(const WeightTable& table, const ModelSpec& model, std::string key) {
+const TensorRule* rule_for(const WeightTable& table, const ModelSpec& model, PlaceInModel place) {
+  std::string key = std::move(place.key);
   const auto find = [&](const std::string& name) {
     const auto found = table.parameters.find(name);
     return found == table.parameters.end() ? nullptr : &found->second;
@@ -42,6 +43,7 @@ const TensorRule* rule_for(const WeightTable& table, const ModelSpec& model, std
   if (const TensorRule* own = key.starts_with(kModule) ? find(key) : nullptr) return own;
   if (key.starts_with(kModule) && find("mtp.join.weight") != nullptr) key.replace(0, kModule.size(), kLayer);
   if (key == "layer.q_up.weight" && model.latent.query_rank == 0) key = "layer.q.weight";
+  if (key == "layer.proj.weight" && model.kind(place.layer).has_recurrence()) key = "layer.recurrence.proj.weight";
   return find(key);
 }
 
@@ -52,6 +54,7 @@ std::string with_number(std::string name, std::string_view mark, std::int64_t nu
 
 std::vector<std::int64_t> shape_of(std::int64_t rows, std::int64_t cols, const TensorRule& rule) {
   if (rule.rows == TensorRule::Rows::halves) return {rows / 2, 2 * cols};
+  if (rule.rows == TensorRule::Rows::recurrence_conv) return {rows, 1, cols};
   if (cols == 1) return {rows};
   return rule.transposed ? std::vector{cols, rows} : std::vector{rows, cols};
 }
@@ -69,7 +72,7 @@ void add_tensors(const TensorRule& rule, const TensorShapes& shapes, PlaceOfTens
 
 HeadSizes sizes_in(const ModelSpec& model, std::int64_t layer) {
   const AttentionHeads heads = model.attention_heads(model.has_window(layer) ? Mixer::windowed : Mixer::full);
-  return {heads, model.rotary_dim(heads.head_dim), model.latent.kv_rank};
+  return {heads, model.rotary_dim(heads.head_dim), model.latent.kv_rank, model.recurrence};
 }
 
 /// Nothing if the rule does not fit the parameter's rows.
@@ -102,7 +105,7 @@ std::vector<ParameterRows> rows_in_files(const WeightTable& table, const ModelSp
   std::vector<Problem> problems;
   for (const WholeParameter& p : parameters) {
     const PlaceInModel place = place_of(p.name, model.num_layers);
-    const TensorRule* const rule = rule_for(table, model, place.key);
+    const TensorRule* const rule = rule_for(table, model, place);
     auto rows = rule == nullptr ? std::nullopt : rows_by(*rule, model, p, place.layer);
     const char* reason = rule == nullptr ? " has no such weights" : " has other rows here";
     if (rows) out.push_back(std::move(*rows));

@@ -38,13 +38,28 @@ json completed(const std::string& type, int depth) {
 constexpr std::array kOrders{std::pair{"plain", TensorRule::Rows::plain}, std::pair{"alternating", TensorRule::Rows::alternating},
                              std::pair{"groups", TensorRule::Rows::groups},
                              std::pair{"latent_queries", TensorRule::Rows::latent_queries},
-                             std::pair{"latent_keys", TensorRule::Rows::latent_keys}, std::pair{"halves", TensorRule::Rows::halves}};
+                             std::pair{"latent_keys", TensorRule::Rows::latent_keys}, std::pair{"halves", TensorRule::Rows::halves},
+                             std::pair{"gated_groups", TensorRule::Rows::gated_groups},
+                             std::pair{"recurrence", TensorRule::Rows::recurrence},
+                             std::pair{"recurrence_heads", TensorRule::Rows::recurrence_heads},
+                             std::pair{"recurrence_conv", TensorRule::Rows::recurrence_conv}};
+
+/// Whether a rule of these rows may name `n` tensors.
+bool names_so_many(TensorRule::Rows rows, std::size_t n) {
+  using Rows = TensorRule::Rows;
+  switch (rows) {
+    case Rows::groups: return n == 1 || n == 3;
+    case Rows::alternating: return n >= 1;
+    case Rows::gated_groups: return n == 3;
+    case Rows::recurrence: return n == 4;
+    case Rows::recurrence_heads: return n == 2;
+    default: return n == 1;
+  }
+}
 
 bool readable(const TensorRule& rule) {
-  using Rows = TensorRule::Rows;
   const std::size_t n = rule.of.size();
-  const bool names = n == 1 || (rule.rows == Rows::groups ? n == 3 : rule.rows == Rows::alternating && n >= 2);
-  return names && (rule.factor_texts.empty() || rule.factor_texts.size() == n);
+  return names_so_many(rule.rows, n) && (rule.factor_texts.empty() || rule.factor_texts.size() == n);
 }
 
 /// A text, or an object whose key says how the rows lie: {"groups": [...], "transposed": true}.

@@ -19,7 +19,12 @@ struct TensorRule {
   /// value, from tensors of all queries, all keys and all values. One tensor in place of two or three has them below each other.
   /// latent_queries: heads of latent attention, whose rotary dimensions the file has last. latent_keys: the compressed row, then
   /// rotary dimensions. Both are interleaved. halves: the parameter's upper rows are the left columns of the tensor.
-  enum class Rows : std::uint8_t { plain, alternating, groups, latent_queries, latent_keys, halves } rows = Rows::plain;
+  /// gated_groups: groups whose tensor of queries has a gate behind each head, which the plan has before all groups. The other three
+  /// are of a recurrence: four tensors (queries, keys, values; gates; what forgets; what learns), two that have these by key heads,
+  /// and its convolution.
+  enum class Rows : std::uint8_t {
+    plain, alternating, groups, latent_queries, latent_keys, halves, gated_groups, recurrence, recurrence_heads, recurrence_conv
+  } rows = Rows::plain;
   bool transposed = false;        ///< the file's columns are the parameter's rows
   bool stacked = false;           ///< one tensor has a matrix or a vector for each expert
   bool interleaved = false;       ///< groups: the file pairs neighbouring rotary dimensions, the plan a head's halves

@@ -23,6 +23,7 @@ ModelSpec small_model() {
   model.num_kv_heads = 2;
   model.head_dim = 3;
   model.value_dim = 2;
+  model.rotary_fraction = 0.7;  // two of three dimensions
   model.moe.num_experts = 3;
   return model;
 }
@@ -76,7 +77,7 @@ TEST_CASE("every table of weights names a known type, and has each row of a para
       const WholeParameter p = parameter_of(key);
       std::set<std::int64_t> seen;
       if (rule.rows == TensorRule::Rows::plain && key.find("qkv") != std::string::npos) continue;
-      if (rule.rows == TensorRule::Rows::latent_queries || rule.rows == TensorRule::Rows::latent_keys) continue;  // below
+      if (rule.rows > TensorRule::Rows::groups && rule.rows != TensorRule::Rows::halves) continue;  // below
       const ParameterRows rows = rows_in_files(table, small_model(), {p}).front();
       for (const auto& tensor : rows_of(rows)) seen.insert(tensor.begin(), tensor.end());
       CHECK(seen.size() == static_cast<std::size_t>(p.rows));
@@ -119,6 +120,22 @@ TEST_CASE("latent attention has rotary dimensions first where DeepSeek's files h
   CHECK(rows_of(rows(latent_model(), {"layer0.kv_down.weight", 10, 5})) == RowNumbers{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}});
   CHECK(rows(latent_model(0), {"layer0.q_up.weight", 12, 5}).tensors.front().name == "model.layers.0.self_attn.q_proj.weight");
   CHECK_THROWS_AS(rows(small_model(), {"layer0.q_up.weight", 12, 6}), InfeasibleError);
+}
+
+TEST_CASE("a gate of attention lies before the groups, and rows of a recurrence lie by key heads") {
+  ModelSpec model = small_model();
+  model.head_dim = model.value_dim = 2;
+  model.recurrence.heads = 4, model.recurrence.key_heads = 2, model.recurrence.key_dim = 2, model.recurrence.value_dim = 1;
+  const auto rows = [&](const char* type, const char* name, std::int64_t n) {
+    return rows_of(rows_in_files(weight_table(type), model, {{name, n, 5}}).front());
+  };
+  const RowNumbers gated{{8, 9, 0, 1, 10, 11, 2, 3, 16, 17, 4, 5, 18, 19, 6, 7}, {12, 13, 20, 21}, {14, 15, 22, 23}};
+  CHECK(rows("qwen3_next", "layer1.qkv.weight", 24) == gated);
+  const std::vector<std::int64_t> mixed{0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11};  // queries, keys and values of both key heads
+  CHECK(rows("qwen3_5_text", "layer0.recurrence_in.weight", 24) == RowNumbers{mixed, {12, 13, 14, 15}, {16, 18, 20, 22}, {17, 19, 21, 23}});
+  CHECK(rows("qwen3_next", "layer0.recurrence_in.weight", 24) ==
+        RowNumbers{{0, 1, 2, 3, 4, 5, 12, 13, 6, 7, 8, 9, 10, 11, 14, 15}, {17, 19, 16, 18, 21, 23, 20, 22}});
+  CHECK(rows("qwen3_next", "layer0.recurrence_conv.weight", 12) == RowNumbers{mixed});
 }
 
 TEST_CASE("a module of multi-token prediction is the layer behind the last, and its joined matrix lies side by side") {
