@@ -98,6 +98,12 @@ class Import(WithFolder):
         self.assertEqual(section("glm4_moe_lite")["moe"]["first_dense_layers"], 1)
         self.assertEqual(section("exaone4")["window"]["layers"], "wwwf")
 
+    def test_equal_numbers_do_not_hide_where_a_field_comes_from(self):
+        for kind in ("qwen3_next", "qwen3_5_text"):  # the convolution is 4 wide, and every fourth layer is attention
+            answer = tandem_json("import", self.config({"model_type": kind, "linear_conv_kernel_dim": 4, "full_attention_interval": 4}))
+            field = next(f for f in answer["fields"] if f["field"] == "model.recurrence.conv_width")
+            self.assertEqual([f["field"] for f in field["from"]], ["linear_conv_kernel_dim"])
+
     def test_fields_that_change_parameters_are_read_or_refused_and_never_passed_over(self):
         opt = {"model_type": "opt", "hidden_size": 64, "ffn_dim": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 256,
                "word_embed_proj_dim": 64, "max_position_embeddings": 128}
