@@ -137,6 +137,17 @@ struct Estimates {
 
 double d(std::int64_t n) { return static_cast<double>(n); }
 
+/// Weights of the layers' MLPs if each had `experts` routed experts.
+double mlp_weights(const ModelSpec& m, double experts) {
+  const double routed = (experts + d(m.moe.num_shared_experts)) * d(m.moe.ffn_hidden_size);
+  return d(m.total_layers()) * 3 * d(m.hidden_size) * (d(m.ffn_hidden_size) + routed + d(m.moe.shared_ffn_hidden_size));
+}
+
+/// Experts that compute a token's row on the rank with the most rows, on average: capacities beyond an even share are computed too.
+double busy_experts(const MoeSpec& moe) {
+  return d(moe.experts_per_token) * std::max({1.0, moe.capacity_factor, moe.capacity_factor > 0 ? 0 : moe.rows_bound});
+}
+
 Estimates estimate(const Plan& p) {
   const ModelSpec& m = p.model;
   const TrainingSpec& t = p.training;
@@ -145,18 +156,18 @@ Estimates estimate(const Plan& p) {
   const double queries = d(std::max(full.queries, local.queries)), keys = d(std::max(full.keys, local.keys));
   const double head = d(std::max({full.head_dim, full.value_dim, local.head_dim, local.value_dim}));
   const double attention = 2 * d(m.hidden_size) * head * (queries + keys);
-  const double experts = d(m.moe.num_experts + m.moe.num_shared_experts) * d(m.moe.ffn_hidden_size);
-  const double mlp = 3 * d(m.hidden_size) * (d(m.ffn_hidden_size) + experts + d(m.moe.shared_ffn_hidden_size));
   const double vocabulary = d(m.vocab_size) + d(m.pad_vocab_to);
   Estimates e{};
-  e.parameters = layers * (2 * attention + mlp) + (2 * vocabulary + d(m.max_position_embeddings)) * d(m.hidden_size);
+  const double others = layers * 2 * attention + (2 * vocabulary + d(m.max_position_embeddings)) * d(m.hidden_size);
+  e.parameters = others + mlp_weights(m, d(m.moe.num_experts));
+  const double active = others + mlp_weights(m, m.moe.num_experts > 0 ? busy_experts(m.moe) : 0);
   e.world = d(p.parallel.tensor) * d(p.parallel.pipeline) * d(p.parallel.data) * d(p.parallel.context);
   e.tokens = d(t.global_batch_size) * sequence;
   e.scores = 8 * d(t.micro_batch_size) * queries * sequence * sequence;
   const double width = 3 * queries * head + 2 * d(m.ffn_hidden_size) + 4 * d(m.hidden_size);
   e.activations = 8 * d(t.micro_batch_size) * sequence * (layers * width + vocabulary);
   const double pairs = 16 * layers * e.tokens * sequence * queries * head;
-  e.flops = (8 * e.parameters * e.tokens + pairs) / e.world;
+  e.flops = (8 * active * e.tokens + pairs) / e.world;
   return e;
 }
 

@@ -323,3 +323,15 @@ TEST_CASE("a flood of problems is told as the first twenty and a count") {
     CHECK(e.problems().back().reason == "and 29980 more problems");
   }
 }
+
+TEST_CASE("operations of a mixture of experts count the experts of a token, not all of them") {
+  // DeepSeek-V3 computes a token with 37e9 weights (arXiv 2412.19437), 6 operations each: of one of 64 ranks 2.3e17 with this batch, and
+  // 2.3e19, above 4.6e18, with a hundred times as many sequences.
+  const auto parsed = [](const std::string& batch) {
+    return parse_plan(R"({"model": {"preset": "deepseek-v3"}, "parallel": {"data": 64, "expert": 64, "zero_stage": 1},
+      "training": {"seq_length": 32768, "micro_batch_size": 1, "global_batch_size": )" + batch + R"(},
+      "cluster": {"preset": "dgx-h200", "devices": 64}})", "experts.json");
+  };
+  CHECK_NOTHROW(parsed("2048"));
+  CHECK_THROWS_WITH(parsed("204800"), Catch::Contains("more operations of one rank in one step"));
+}
