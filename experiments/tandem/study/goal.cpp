@@ -72,12 +72,15 @@ Goal read_goal(const json& goal, const std::string& file, const std::vector<std:
 }
 
 void add_goal(ordered_json& row, const std::optional<Goal>& of) {
-  for (const char* key : {"training_days", "device_hours", "in_time", "cost"}) row.erase(key);  // left by an earlier goal
+  for (const char* key : {"training_days", "training_days_low", "training_days_high", "device_hours", "in_time", "cost"}) row.erase(key);  // left by an earlier goal
   if (!of) return;
   const Goal& goal = *of;
   if (!row.contains("tokens_per_s") || row["tokens_per_s"].get<double>() <= 0) return;
   const double hours = goal.tokens / row["tokens_per_s"].get<double>() / goal.goodput / 3600;
   row["training_days"] = hours / 24;
+  for (const char* end : {"low", "high"})
+    row[std::string("training_days_") + end] =
+        hours / 24 * row[std::string("step_time_") + end + "_s"].get<double>() / row["step_time_s"].get<double>();
   row["device_hours"] = hours * row["layout"]["devices"].get<double>();
   if (goal.days) row["in_time"] = hours / 24 <= *goal.days;
   if (goal.prices.empty()) return;

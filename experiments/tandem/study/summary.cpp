@@ -15,6 +15,8 @@ namespace {
 
 using json = nlohmann::ordered_json;  // axes in the study's order
 
+constexpr std::size_t kShown = 5;  // plans, the best and the next
+
 struct Comparison {
   std::string name, figure;
   double predicted = 0, published = 0;
@@ -72,32 +74,59 @@ std::string memory_text(const json& row) {
   return bytes_text(row["needed_bytes"].get<std::int64_t>()) + " of " + bytes_text(row["device_memory_bytes"].get<std::int64_t>());
 }
 
-/// The cost of a row's whole training: "25.2 days, 154,900 device hours, cost 387,250".
-std::string training_text(const json& row) {
+/// "9.33 s (8.71 s to 10.2 s)".
+std::string step_text(const json& row) {
+  return time_text(row["step_time_s"]) + " (" + time_text(row["step_time_low_s"]) + " to " + time_text(row["step_time_high_s"]) + ")";
+}
+
+/// "25.2 days (23.5 to 27.6)", and whether the wanted days may not be enough.
+std::string days_text(const json& row, const std::optional<Goal>& goal) {
+  const double high = row["training_days_high"];
+  const bool late = goal && goal->days && row["in_time"] == true && high > *goal->days;
+  return number_text(row["training_days"], 1) + " days (" + number_text(row["training_days_low"], 1) + " to " + number_text(high, 1) +
+         (late ? ": may take more than " + number_text(*goal->days, 1) : "") + ")";
+}
+
+/// The cost of a row's whole training: "25.2 days (23.5 to 27.6), 154,900 device hours, cost 387,250".
+std::string training_text(const json& row, const std::optional<Goal>& goal) {
   const auto whole = [](const json& v) {
     const auto n = v.get<double>();
     return n < 1e15 ? count_text(static_cast<std::int64_t>(std::llround(n))) : number_text(n, 0);
   };
-  return number_text(row["training_days"].get<double>(), 1) + " days, " + whole(row["device_hours"]) + " device hours" +
+  return days_text(row, goal) + ", " + whole(row["device_hours"]) + " device hours" +
          (row.contains("cost") ? ", cost " + whole(row["cost"]) : "");
 }
 
-std::string best_line(const json& row) {
+std::string best_line(const json& row, const std::optional<Goal>& goal) {
   const std::string by = row.contains("training_days") ? "" : " by model FLOP/s per device";
-  return "best" + by + ": " + place_text(row["at"]) + ": " + time_text(row["step_time_s"]) + " a step, " +
+  return "best" + by + ": " + place_text(row["at"]) + ": " + step_text(row) + " a step, " +
          number_text(row["model_tflops_per_device"], 1) + " TFLOP/s per device, " + memory_text(row) +
-         (row.contains("training_days") ? "; " + training_text(row) : "") + "\n";
+         (row.contains("training_days") ? "; " + training_text(row, goal) : "") + "\n";
 }
 
 /// Lists plans close to the best one as alternatives, since predictions are not exact enough to separate them.
-std::string next_lines(const std::vector<json>& ranked) {
-  constexpr std::size_t kShown = 5;
+std::string next_lines(const std::vector<json>& ranked, const std::optional<Goal>& goal) {
   std::string out;
   for (std::size_t i = 1; i < std::min(kShown, ranked.size()); ++i)
-    out += "  " + padded(place_text(ranked[i]["at"]), 60) + "  " + aligned(time_text(ranked[i]["step_time_s"]), 9) +
+    out += "  " + padded(place_text(ranked[i]["at"]), 60) + "  " + aligned(step_text(ranked[i]), 27) +
            aligned(number_text(ranked[i]["model_tflops_per_device"], 1) + " TFLOP/s", 15) + "  " + memory_text(ranked[i]) +
-           (ranked[i].contains("training_days") ? "  " + training_text(ranked[i]) : "") + "\n";
+           (ranked[i].contains("training_days") ? "  " + training_text(ranked[i], goal) : "") + "\n";
   return out.empty() ? "" : "next best\n" + out;
+}
+
+/// What of the plans shown no record has, which makes their ranges wide.
+std::string wider_lines(const std::vector<json>& ranked) {
+  std::map<std::string, std::vector<std::size_t>> places;
+  for (std::size_t i = 0; i < std::min(kShown, ranked.size()); ++i)
+    if (const std::string why = ranked[i]["step_time_wider"]; !why.empty()) places[why].push_back(i);
+  std::string out;
+  for (const auto& [why, of] : places) {
+    const bool best = of.front() == 0;
+    const std::size_t next = of.size() - (best ? 1 : 0);
+    out += "beyond the records, " + std::string(best ? "the best" : "") + (best && next > 0 ? " and " : "") +
+           (next > 0 ? std::to_string(next) + " of the next" : "") + ": " + why + "\n";
+  }
+  return out;
 }
 
 /// The fitting plan that is done first; null if none has a time.
@@ -167,7 +196,7 @@ std::string summary_text(const Study& study, const std::vector<std::string>& lin
   for (const auto& [status, count] : tally.by_status)
     out += "  " + padded(status, 26) + std::to_string(count) + "\n" + reason_line(rows, status, static_cast<std::size_t>(count));
   const std::vector<json> ranked = ranking(rows, study.goal);
-  if (!ranked.empty()) out += best_line(ranked.front()) + next_lines(ranked);
+  if (!ranked.empty()) out += best_line(ranked.front(), study.goal) + next_lines(ranked, study.goal) + wider_lines(ranked);
   const std::vector<Comparison> published = comparisons(study, rows);
   if (!published.empty())
     out += padded("published", 62) + aligned("published", 10) + aligned("predicted", 11) + aligned("error", 9) + "\n";
@@ -195,7 +224,7 @@ std::string nothing_found(const Study& study, const std::vector<std::string>& li
   if (rows.empty() || !ranking(rows, study.goal).empty()) return "";
   if (const json fastest = fastest_of(rows); !fastest.is_null())
     return "no plan of this study that fits is done in " + number_text(study.goal->days.value(), 1) + " days; the fastest is " +
-           place_text(fastest["at"]) + ": " + number_text(fastest["training_days"].get<double>(), 1) + " days";
+           place_text(fastest["at"]) + ": " + days_text(fastest, study.goal);
   if (const json nearest = nearest_of(rows, study.goal); !nearest.is_null())
     return "no plan of this study fits its devices; nearest is " + place_text(nearest["at"]) + ": " + memory_text(nearest);
   return "no plan of this study can be: " + rows.front()["reason"].get<std::string>();

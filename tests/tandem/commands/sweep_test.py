@@ -115,6 +115,26 @@ class Sweep(Studies):
         for row in self.rows():
             self.assertFalse({"training_days", "device_hours", "in_time", "cost"} & set(row), row)
 
+    def test_days_have_the_range_of_the_step_and_a_goal_inside_it_is_no_promise(self):
+        self.sweep(self.study(goal={"tokens": 1e9}))
+        best = min((r for r in self.rows() if r["status"] == "ok"), key=lambda r: r["device_hours"])
+        days, low, high = (best["training_days" + end] for end in ("", "_low", "_high"))
+        self.assertAlmostEqual(low / days, best["step_time_low_s"] / best["step_time_s"])
+        self.assertAlmostEqual(high / days, best["step_time_high_s"] / best["step_time_s"])
+        between = (days + high) / 2
+        for goal, late in ((between, True), (2 * high, False)):
+            text = run("sweep", self.study(goal={"tokens": 1e9, "days": goal}), "--out", self.out)[1]
+            line = next(line for line in text.splitlines() if line.startswith("best: "))
+            self.assertIn(f"{days:.1f} days ({low:.1f} to {high:.1f}", line)
+            self.assertEqual(f": may take more than {goal:.1f})" in line, late, line)
+
+    def test_the_summary_says_what_no_record_has(self):
+        text = run("sweep", self.study(), "--out", self.out)[1]
+        row = next(r for r in self.rows() if r["status"] == "ok")
+        self.assertTrue(row["step_time_wider"], row)  # no published run is on processors
+        self.assertEqual(len([line for line in text.splitlines() if line.startswith("beyond the records, the best")]), 1, text)
+        self.assertIn(": " + row["step_time_wider"], text)
+
     def test_the_largest_goal_has_finite_results(self):
         result = self.sweep(self.study(goal={"tokens": 1e18, "goodput": 1e-3, "device_hour_price": 1e9}))
         self.assertGreater(result["best"]["cost"], 1e18)
