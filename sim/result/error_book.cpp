@@ -13,6 +13,7 @@
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
+#include "models/plan/mesh.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -177,11 +178,16 @@ std::string reason_of(const RangeQuestion& q, const std::vector<std::string>& un
   return unseen.empty() ? "" : "no record on " + q.device + " has " + list_text(unseen, "or");
 }
 
+Entries in_situation(const Entries& all, const std::string& situation) {
+  Entries out;
+  std::ranges::copy_if(all, std::back_inserter(out), [&](const ErrorEntry* e) { return e->situation == situation; });
+  return out;
+}
+
 Errors errors_of(const ErrorBook& book, const RangeQuestion& q) {
   const Entries all = on_device(book, q);
   if (all.empty()) return {};
-  Entries alike;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(alike), [&](const ErrorEntry* e) { return e->situation == q.situation; });
+  Entries alike = in_situation(all, q.situation);
   const bool same = records(alike) >= kEnough;
   if (!same) alike = all;
   const Entries others = select(book, [&](const ErrorEntry& e) { return e.device != q.device && !is_left_out(e, q); });
@@ -198,6 +204,17 @@ Errors errors_of(const ErrorBook& book, const RangeQuestion& q) {
   return out;
 }
 
+/// True if a group of ranks that exchange rows of experts has devices of several nodes. Groups repeat, so the first node's tell.
+bool experts_leave_node(const Plan& plan, const Topology& topology) {
+  const Mesh mesh = make_mesh(plan);
+  const std::int64_t node = topology.devices_per_node() * topology.ranks_per_device();
+  for (std::int64_t r = 0; r < std::min(node, mesh.world_size()); ++r) {
+    const std::vector<Rank> group = mesh.members(Group::expert, Rank(static_cast<std::int32_t>(r)));
+    if (std::ranges::any_of(group, [&](Rank other) { return other.value() >= node; })) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 double host_share(const Prediction& p) {
@@ -206,8 +223,9 @@ double host_share(const Prediction& p) {
   return launch == parts.end() || p.step_time.seconds() <= 0 ? 0 : launch->second / p.step_time.seconds();
 }
 
-std::string situation_of(const Prediction& p, const Topology& topology) {
+std::string situation_of(const Prediction& p, const Topology& topology, const PlanTraits& traits) {
   if (host_share(p) >= kHostBoundShare) return std::string(kHostBound);
+  if (std::ranges::find(traits.words, kExpertsOverNodes) != traits.words.end()) return std::string(kExpertsOverNodes);
   return topology.devices() > topology.devices_per_node() ? "many nodes" : "one node";
 }
 
@@ -273,12 +291,13 @@ std::string to_json(const ErrorBook& book) {
 
 PlanTraits traits_on(const Plan& plan, const Topology& topology) {
   PlanTraits out = traits_of(plan);
+  if (experts_leave_node(plan, topology)) out.words.emplace_back(kExpertsOverNodes);
   if (!topology.device().preset.empty()) out.words.push_back(std::string(kDeviceWord) + topology.device().preset);
   return out;
 }
 
 RangeQuestion range_question(const Prediction& p, const Topology& topology, const PlanTraits& traits) {
-  return {topology.device().calibration, situation_of(p, topology), traits, {}, host_share(p)};
+  return {topology.device().calibration, situation_of(p, topology, traits), traits, {}, host_share(p)};
 }
 
 namespace {
@@ -310,6 +329,10 @@ std::vector<std::string> unseen(const ErrorBook& book, const RangeQuestion& q) {
   if (most > 0 && q.traits.devices > most) out.push_back("more than " + std::to_string(most) + " devices");
   if (std::string old = too_old(entries, q.traits.as_of); !old.empty()) out.push_back(std::move(old));
   return out;
+}
+
+bool has_situation(const ErrorBook& book, const RangeQuestion& q) {
+  return records(in_situation(on_device(book, q), q.situation)) >= kEnough;
 }
 
 LogRange log_range(const ErrorBook& book, const RangeQuestion& q) {

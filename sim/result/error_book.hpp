@@ -44,9 +44,11 @@ struct ErrorBook {
 inline constexpr double kRangeShare = 0.8;
 
 inline constexpr std::string_view kHostBound = "host-bound";
+/// A trait, and the situation of plans that have it: rows of experts are exchanged between nodes.
+inline constexpr std::string_view kExpertsOverNodes = "experts over nodes";
 /// The situation of a prediction, by which errors are kept: kHostBound if the critical rank waits for launches a tenth of the
-/// step or more, else "one node" or "many nodes".
-std::string situation_of(const Prediction& prediction, const Topology& topology);
+/// step or more, else kExpertsOverNodes if the plan has that trait, else "one node" or "many nodes".
+std::string situation_of(const Prediction& prediction, const Topology& topology, const PlanTraits& traits);
 
 /// Share of the step, 0 to 1, that the critical rank waits for launches.
 double host_share(const Prediction& prediction);
@@ -64,7 +66,7 @@ void add_own_errors(ErrorBook& book, const std::string& calibration);
 /// Returns the text of such a file.
 std::string to_json(const ErrorBook& book);
 
-/// Traits of a plan and, if its device is a preset, "device h100-sxm5-80gb": several presets share a calibration.
+/// Traits of a plan; kExpertsOverNodes if it applies; if the device is a preset, "device h100-sxm5-80gb": several share a calibration.
 PlanTraits traits_on(const Plan& plan, const Topology& topology);
 
 /// The inputs of a range besides the errors.
@@ -80,6 +82,9 @@ RangeQuestion range_question(const Prediction& prediction, const Topology& topol
 /// Features of the plan that no record on its device has ("experts", "more than 512 devices", "device h20-96gb", code older than all
 /// of theirs). Empty if there are none, if the device has no records, or if the book does not list features.
 std::vector<std::string> unseen(const ErrorBook& book, const RangeQuestion& question);
+
+/// True if the device has enough records of the question's situation, so that these alone count.
+bool has_situation(const ErrorBook& book, const RangeQuestion& question);
 
 /// Ends of a range as log(measured / predicted), the lower one not above 0, the upper one not below.
 struct LogRange {

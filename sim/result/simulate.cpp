@@ -155,6 +155,17 @@ void fill_roles(Prediction& out, const Setup& setup, const SimulatedStep& simula
   note_launches(out, critical, plan, setup.cost.comm_fit().nccl.has_value());
 }
 
+void fill_range(Prediction& out, const Plan& plan, const Topology& topology, const std::vector<std::string>& without) {
+  RangeQuestion question = range_question(out, topology, traits_on(plan, topology));
+  question.without = without;
+  const ErrorBook book = load_error_book(topology.device().calibration);
+  out.range = step_range(book, out, question);
+  if (question.situation == kHostBound)
+    out.notes.push_back("launches by the host take a tenth of the step or more: the range comes from errors of such steps");
+  if (question.situation == kExpertsOverNodes && has_situation(book, question))
+    out.notes.push_back("rows of experts are exchanged between nodes: the range comes from errors of such steps");
+}
+
 void fill_lanes(Prediction& out, const Plan& plan, const Setup& setup, const SimulatedStep& simulated,
                 const SimulateOptions& wanted) {
   if (!wanted.timeline && !wanted.memory_over_time) return;
@@ -220,11 +231,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   fill_roles(out, setup, simulated, role_times(setup, simulated, steady_state, wanted.every_breakdown), plan, wanted.fits);
   note_machine(out, plan, setup, simulated);
   out.measured_products = product_coverage(setup);
-  RangeQuestion question = range_question(out, topology, traits_on(plan, topology));
-  question.without = wanted.range_without;
-  out.range = step_range(load_error_book(topology.device().calibration), out, question);
-  if (question.situation == kHostBound)
-    out.notes.push_back("launches by the host take a tenth of the step or more: the range comes from errors of such steps");
+  fill_range(out, plan, topology, wanted.range_without);
   fill_lanes(out, plan, setup, simulated, wanted);
   if (perturbation.any())
     out.perturbation = perturbation_cost(perturbation, {setup, options, out.step_time, simulated}, plain,

@@ -93,7 +93,7 @@ void predict(JudgedRecord& out) {
   out.low_s = p.range.low_s, out.high_s = p.range.high_s, out.wider = p.range.wider;
   if (m.peak_memory_bytes) out.peak_memory_bytes = peak_memory(p, m, plan, graph, *topology);
   out.flops = p.hardware_tflops_per_device * kTera * p.step_time.seconds() * static_cast<double>(plan.cluster.devices);
-  out.situation = sim::situation_of(p, *topology);
+  out.situation = sim::situation_of(p, *topology, out.plan.traits);
   out.host_share = sim::host_share(p);
   out.fits = p.fits;
   for (const std::string& note : p.notes)

@@ -8,6 +8,7 @@
 #include "tests/catch.hpp"
 #include "tests/sim/engine/fakes.hpp"
 #include "tests/temporary_folder.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::sim;
@@ -48,6 +49,15 @@ StepRange range_of(const ErrorBook& book, const Prediction& p, const Topology& t
   return step_range(book, p, question);
 }
 
+/// Four experts on four devices.
+Plan moe_plan(const std::string& parallel) {
+  return parse_plan(R"({"model": {"num_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 256,
+                                  "moe": {"num_experts": 4}},
+                        "training": {"seq_length": 64, "micro_batch_size": 1, "global_batch_size": 4},
+                        "parallel": {)" + parallel + R"(}, "cluster": {"preset": "cpu-host", "devices": 4}})",
+                    "experts.json");
+}
+
 // Student's 90 % points for one and two degrees of freedom (3.078, 1.886) over the normal one (1.2816), times sqrt(1 + 1/n).
 constexpr double kOfTwo = 2.9413, kOfThree = 1.6990;
 
@@ -60,9 +70,44 @@ TEST_CASE("a prediction's situation is the host's share of its step, then whethe
   sim::test::Shape small;
   small.devices = 2;
   const sim::test::FakeTopology one_node(small);
-  CHECK(situation_of(seconds(1, 0.05), two_nodes) == "many nodes");
-  CHECK(situation_of(seconds(1, 0.05), one_node) == "one node");
-  CHECK(situation_of(seconds(1, 0.1), two_nodes) == "host-bound");
+  CHECK(situation_of(seconds(1, 0.05), two_nodes, {}) == "many nodes");
+  CHECK(situation_of(seconds(1, 0.05), one_node, {}) == "one node");
+  CHECK(situation_of(seconds(1, 0.1), two_nodes, {}) == "host-bound");
+}
+
+TEST_CASE("experts are over nodes if a group that exchanges their rows has devices of two nodes") {
+  const auto over_nodes = [](const std::string& parallel, const Topology& topology) {
+    const std::vector<std::string> words = traits_on(moe_plan(parallel), topology).words;
+    return std::find(words.begin(), words.end(), kExpertsOverNodes) != words.end();
+  };
+  const auto nodes_of_two = two_nodes_of("known");
+  // Megatron-LM's groups: neighbours by twos of data ranks 0 to 3, then all four, then 0 and 2 of one expert_tensor of two.
+  CHECK_FALSE(over_nodes(R"("data": 4, "expert": 2)", nodes_of_two));
+  CHECK(over_nodes(R"("data": 4, "expert": 4)", nodes_of_two));
+  CHECK(over_nodes(R"("tensor": 2, "data": 2, "expert": 2, "expert_tensor": 2)", nodes_of_two));
+  CHECK_FALSE(over_nodes(R"("tensor": 2, "data": 2, "expert": 2, "expert_tensor": 1)", nodes_of_two));
+  CHECK_FALSE(over_nodes(R"("data": 4)", nodes_of_two));
+  sim::test::Shape rack;
+  rack.devices = 4;
+  CHECK_FALSE(over_nodes(R"("data": 4, "expert": 4)", sim::test::FakeTopology(rack)));
+}
+
+TEST_CASE("plans whose experts are over nodes are judged by such records where there are enough") {
+  const PlanTraits traits{{std::string(kExpertsOverNodes)}, 4};
+  const auto topology = two_nodes_of("known");
+  CHECK(situation_of(seconds(1, 0.05), topology, traits) == kExpertsOverNodes);
+  CHECK(situation_of(seconds(1, 0.1), topology, traits) == "host-bound");
+  ErrorBook own = book();
+  own.entries.push_back({"known", "experts over nodes", "a", 8, {0.30, 0.40}, {"experts over nodes"}});
+  const StepRange r = range_of(own, seconds(10), topology, {}, traits);
+  CHECK(r.basis == "8 records of 1 source on known, experts over nodes; today");
+  CHECK(has_situation(own, range_question(seconds(10), topology, traits)));
+  // Two votes: 0.3 and 0.4 (a quarter each), and the others' -0.9, 0, 0.9 (a sixth each). 90 %: 0.9.
+  CHECK(r.high_s == near(10 * std::exp(0.9 * kOfTwo)));
+  own.entries.back().records = 7;
+  const StepRange few = range_of(own, seconds(10), topology, {}, traits);
+  CHECK(few.basis == "37 records of 3 sources on known, in any situation for want of records experts over nodes; today");
+  CHECK_FALSE(has_situation(own, range_question(seconds(10), topology, traits)));
 }
 
 TEST_CASE("a range follows the errors of the same device and situation, one vote a source and one for all others, wider for few") {
@@ -130,6 +175,8 @@ TEST_CASE("the shipped errors know which cards they are of") {
   CHECK(wider("h100", "h800-sxm5-80gb") == "no record on h100 has device h800-sxm5-80gb");
   CHECK(wider("a100", "a100-pcie-80gb") == "no record on a100 has device a100-pcie-80gb");
   CHECK(!log_range(shipped, {"rtx4090", "one node", {{"device rtx-4090-24gb"}, 8}}).known);
+  // of Grok-1 (DGX Cloud), Qwen3 (Megatron-Bridge) and a mixture of XTuner
+  CHECK(has_situation(shipped, {"h100", std::string(kExpertsOverNodes), {}}));
 }
 
 TEST_CASE("a range is wider for what no record on the device has, and says so") {
