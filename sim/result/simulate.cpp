@@ -23,6 +23,8 @@
 #include "sim/result/error_book.hpp"
 #include "sim/result/lanes.hpp"
 #include "sim/result/nccl_note.hpp"
+#include "sim/result/network_note.hpp"
+#include "sim/result/nodes_note.hpp"
 #include "sim/result/perturbation_cost.hpp"
 #include "sim/result/product_coverage.hpp"
 #include "sim/result/replaced_facts.hpp"
@@ -35,7 +37,7 @@ namespace {
 constexpr double kTera = 1e12;
 constexpr std::string_view kUnverified = "not verified: ", kUnmeasured = "not measured, roofline used: ";
 constexpr std::string_view kSimulatedAs = " simulated as ", kNoPeak = "the device has no peak for ";
-constexpr std::array kOfMethod = {kUnverified, kUnmeasured, kNoPeak, kMeasuredTable};
+constexpr std::array kOfMethod = {kUnverified, kUnmeasured, kNoPeak, kMeasuredTable, kPartOfNodes};
 
 void require_room(const Plan& plan, const Topology& topology) {
   const std::int64_t room = topology.devices() * topology.ranks_per_device();
@@ -122,6 +124,8 @@ void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const S
   for (const std::string& note : plan_advice(plan)) out.notes.push_back(note);
   if (setup.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
   if (const std::string note = nccl_note(setup, simulated, out.step_time); !note.empty()) out.notes.push_back(note);
+  if (const std::string note = nodes_note(plan.cluster); !note.empty()) out.notes.push_back(note);
+  if (const std::string note = network_note(setup.topology); !note.empty()) out.notes.push_back(note);
   const ReplacedFacts replaced(setup);
   for (const std::string& fact : setup.topology.unverified())
     if (!replaced.hold(fact)) out.notes.push_back(std::string(kUnverified) + fact);

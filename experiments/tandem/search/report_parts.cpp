@@ -8,6 +8,7 @@
 #include "models/planfile/plan_advice.hpp"
 #include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
+#include "sim/result/nodes_note.hpp"
 
 namespace tandem::search {
 
@@ -17,10 +18,12 @@ double seconds(std::int64_t ps) { return Duration::picoseconds(ps).seconds(); }
 
 std::string title(const Space& space) {
   const Plan plan = space.plan(0);
+  const std::string nodes = sim::nodes_note(plan.cluster);
   return tandem::title(plan) + " on " + count_text(plan.cluster.devices) + (plan.cluster.devices == 1 ? " device of " : " devices of ") +
          plan.cluster.preset + device_text(plan) + ", global batch " +
          count_text(plan.training.global_batch_size) + " x " + count_text(plan.training.seq_length) + " tokens, " + plan.training.precision + ", stack " +
-         plan.stack.name + " as of " + text_of(plan.stack.as_of) + "\n";
+         plan.stack.name + " as of " + text_of(plan.stack.as_of) + "\n" +
+         (nodes.empty() ? "" : "note: " + nodes + "\n");
 }
 
 std::vector<std::size_t> columns(const Space& space) {
