@@ -122,7 +122,7 @@ void add_power(CLI::App& c, planning::PowerChoice& o) {
 std::string what_if_help() {
   std::string names;
   for (const auto& [name, meaning] : planning::change_names()) names += (names.empty() ? "" : ", ") + name + " (" + meaning + ")";
-  return "one change and its effect; may be given again. Plan fields, or " + names;
+  return "one change and its effect; may be given again. Plan fields (several at once: parallel.tensor=2,parallel.data=4), or " + names;
 }
 
 void add_changes(CLI::App& c, planning::Request& o) {
@@ -132,7 +132,7 @@ void add_changes(CLI::App& c, planning::Request& o) {
   c.add_option_function<Words>("--what-if", what_if, what_if_help())
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->type_name("NAME=VALUE");
+      ->type_name("NAME=VALUE,...");
   c.add_flag("--tornado", o.tornado, "how days and money change with one input at a time");
 }
 

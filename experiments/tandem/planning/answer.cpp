@@ -37,7 +37,8 @@ std::vector<std::string> clusters_of(const Request& request, const std::vector<C
     if (document.contains(preset) && document[preset].is_string()) add(document[preset]);
   }
   for (const auto& [name, value] : request.what_if)
-    if (name == "cluster.preset") add(value);
+    for (const auto& [field, of] : fields_of(name, value))
+      if (field == "cluster.preset") add(of);
   return out;
 }
 

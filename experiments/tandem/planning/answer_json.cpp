@@ -109,15 +109,18 @@ ordered_json option(const Option& o) {
 }
 
 ordered_json change(const Change& c) {
+  const bool impossible = !c.refusal.empty();
+  const auto figure = [&](double value) { return impossible ? ordered_json() : ordered_json(value); };
   return {{"name", c.name},
           {"value", c.value},
-          {"days", c.budget.days.value},
+          {"refusal", c.refusal},
+          {"days", figure(c.budget.days.value)},
           {"money", c.budget.money ? ordered_json(c.budget.money->value) : ordered_json()},
-          {"goodput", c.budget.goodput},
-          {"tokens_per_step", c.tokens_per_step},
-          {"step_time_s", c.budget.step_s.value},
+          {"goodput", figure(c.budget.goodput)},
+          {"tokens_per_step", impossible ? ordered_json() : ordered_json(c.tokens_per_step)},
+          {"step_time_s", figure(c.budget.step_s.value)},
           {"note", c.note},
-          {"fits", c.budget.memory != MemoryVerdict::too_large}};
+          {"fits", !impossible && c.budget.memory != MemoryVerdict::too_large}};
 }
 
 }  // namespace

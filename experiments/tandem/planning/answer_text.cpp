@@ -238,11 +238,16 @@ std::string change_text(const Change& c, const Budget& before, const Span& span)
   return c.of_plan ? out + ", steps of " + count_text(c.tokens_per_step) + " tokens in " + time_text(c.budget.step_s.value) : out;
 }
 
+std::string what_if_line(const Change& c, const Budget& before) {
+  const std::string what = "what if " + c.name + " = " + c.value;
+  if (!c.refusal.empty()) return what + " cannot be: " + c.refusal + "\n";
+  return what + ": " + change_text(c, before, span_of(before)) + (c.budget.memory == MemoryVerdict::too_large ? ", DOES NOT FIT" : "") +
+         (c.note.empty() ? "" : "; " + c.note) + "\n";
+}
+
 std::string what_if_text(const Answer& a) {
   std::string out;
-  for (const Change& c : a.what_if)
-    out += "what if " + c.name + " = " + c.value + ": " + change_text(c, a.best()->budget, span_of(a.best()->budget)) +
-           (c.budget.memory == MemoryVerdict::too_large ? ", DOES NOT FIT" : "") + (c.note.empty() ? "" : "; " + c.note) + "\n";
+  for (const Change& c : a.what_if) out += what_if_line(c, a.best()->budget);
   return out;
 }
 
@@ -254,7 +259,7 @@ std::string tornado_text(const Answer& a) {
     const Budget &l = s.low.budget, &h = s.high.budget;
     out += "  " + padded(s.input, 18) + aligned(s.low.value, 12) + aligned(s.high.value, 12) +
            aligned(figure(span.of(l.days.value)) + " to " + figure(span.of(h.days.value)), 20) +
-           aligned(money_short(l) + " to " + money_short(h), 28) + "\n";
+           aligned(money_short(l) + " to " + money_short(h), 28) + (s.high.note.empty() ? "" : "  " + s.high.note) + "\n";
   }
   return out;
 }

@@ -18,9 +18,9 @@ using nlohmann::json;
 
 constexpr std::int64_t kSequence = 4096;  // of a model without a plan
 
-json value_of(const std::string& text) {
+json value_of(const std::string& text, const std::string& flag) {
   const bool nested = text.starts_with('{') || text.starts_with('[');
-  if (nested) return parse_json(text, "--set");
+  if (nested) return parse_json(text, flag);
   const json value = json::parse(text, nullptr, false);
   return value.is_discarded() ? json(text) : value;
 }
@@ -98,7 +98,7 @@ std::vector<Axis> axes_of(const PlanChoice& choice) {
     if (std::any_of(out.begin(), out.end(), [&](const Axis& a) { return a.field == f.field; }))
       throw ConfigError(Problem{"--set", f.field, "", "is given twice", "give all its values at once: " + f.field + "=A,B"});
     std::vector<json> values;
-    for (const std::string& text : f.values) values.push_back(value_of(text));
+    for (const std::string& text : f.values) values.push_back(value_of(text, "--set"));
     add(f.field, f.field, values);
   }
   return out;
@@ -175,7 +175,7 @@ std::string chosen_layout(const PlanChoice& choice) {
 CandidatePlan changed(const CandidatePlan& plan, const std::string& field, const std::string& value) {
   require_field(field, "--what-if");
   json document = json::parse(plan.text);
-  study::set_field(document, field, value_of(value));
+  study::set_field(document, field, value_of(value, "--what-if"));
   CandidatePlan out = plan;
   const bool layout = field.starts_with("parallel.") && field != "parallel.data";
   if (layout || field == "cluster.devices") out.refusal = study::fill_field(document, "parallel.data");

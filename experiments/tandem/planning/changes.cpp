@@ -6,15 +6,46 @@
 
 #include "models/base/text.hpp"
 #include "reports/prediction/text.hpp"
+#include "sim/result/network_note.hpp"
 
 namespace tandem::planning {
 namespace {
 
-double positive(const std::string& name, const std::string& text) {
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+/// Inputs that may be left out of a training altogether.
+bool may_be_zero(const std::string& name) { return name == "failures" || name == "restart" || name == "save"; }
+
+double number_of(const std::string& name, const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  if (end != text.c_str() && *end == '\0' && value > 0 && std::isfinite(value)) return value;
-  throw ConfigError(Problem{"--what-if", name, text, "must be a number above zero", ""});
+  const bool number = end != text.c_str() && *end == '\0' && std::isfinite(value);
+  if (number && (value > 0 || (value == 0 && may_be_zero(name)))) return value;
+  throw ConfigError(Problem{"--what-if", name, text, may_be_zero(name) ? "must be a number, 0 or more" : "must be a number above zero", ""});
+}
+
+/// True if a text begins with a plan field and "=", like "parallel.tensor=2".
+bool begins_field(const std::string& text) {
+  const std::size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789.");
+  return end != text.npos && text[end] == '=' && text.substr(0, end).find('.') != text.npos;
+}
+
+std::string joined(const Fields& fields, std::string Fields::value_type::*part) {
+  std::string out;
+  for (const auto& field : fields) out += (out.empty() ? "" : ", ") + field.*part;
+  return out;
+}
+
+CandidatePlan with_fields(CandidatePlan plan, const Fields& fields) {
+  for (const auto& [field, value] : fields) plan = changed(plan, field, value);
+  return plan;
+}
+
+/// The problems of a changed plan, which are the change's fault and not that of the plan's file.
+std::vector<Problem> of_change(std::vector<Problem> problems, const std::string& file, const std::string& change) {
+  for (Problem& p : problems)
+    if (p.file == file || p.file.empty()) p.file = "--what-if " + change;
+  return problems;
 }
 
 [[noreturn]] void refuse_name(const std::string& name) {
@@ -53,6 +84,19 @@ std::string three_digits(double value) {
 
 }  // namespace
 
+std::vector<std::pair<std::string, std::string>> fields_of(const std::string& name, const std::string& value) {
+  Fields out{{name, ""}};
+  for (std::size_t begin = 0; begin <= value.size();) {
+    std::size_t end = value.find(',', begin);
+    while (end != value.npos && !begins_field(value.substr(end + 1))) end = value.find(',', end + 1);
+    out.back().second = value.substr(begin, end - begin);
+    if (end == value.npos) break;
+    begin = value.find('=', end) + 1;
+    out.emplace_back(value.substr(end + 1, begin - end - 2), "");
+  }
+  return out;
+}
+
 std::vector<std::pair<std::string, std::string>> change_names() {
   return {{"network", "factor on the rate of the NICs"},
           {"failures", "of a device in a day"},
@@ -68,27 +112,44 @@ Change ChangeMaker::with(const std::string& name, const std::string& value, cons
 
 Change ChangeMaker::resimulated(const std::string& name, const std::string& value, const CandidatePlan& plan) const {
   const Assessment a = assess(plan, request_.choice.stack);
-  if (!a.refusal.empty()) throw InfeasibleError(Problem{"--what-if", name, value, a.refusal, ""});
+  if (!a.refusal.empty()) return {name, value, {}, 0, false, "", a.refusal};
   Conditions c = conditions_of(request_, facts_, a);
   // A price is of a device: another one has its own, or none that is known.
   const bool same = a.topology->device().name == option_.assessment.topology->device().name;
   if (!c.price && same) c.price = option_.conditions.price;
   c.measured_factor = option_.conditions.measured_factor;  // scales the simulated change to the measured plan
   std::string note = measured_note(option_.assessment, a);
+  if (const std::string limit = sim::network_note(*a.topology); limit != sim::network_note(*option_.assessment.topology))
+    note += (note.empty() || limit.empty() ? "" : "; ") + limit;
   if (!c.price && option_.conditions.price) note = no_price(request_, facts_, a).reason + (note.empty() ? "" : "; " + note);
   return {name, value, budget_of(a, c, facts_), a.plan.global_batch_tokens(), name.find('.') != name.npos, std::move(note)};
 }
 
+Change ChangeMaker::of_plan(const std::string& name, const std::string& value) const {
+  const CandidatePlan& plan = option_.assessment.candidate;
+  const Fields fields = fields_of(name, value);
+  try {
+    if (name == "network") return resimulated(name, value, with_network(option_.assessment, number_of(name, value)));
+    const std::string names = joined(fields, &Fields::value_type::first), values = joined(fields, &Fields::value_type::second);
+    return resimulated(names, values, with_fields(plan, fields));
+  } catch (const ConfigError& e) {
+    throw ConfigError(of_change(e.problems(), plan.file, name + "=" + value));
+  }
+}
+
 Change ChangeMaker::change(const std::string& name, const std::string& value) const {
-  if (name.find('.') != name.npos) return resimulated(name, value, changed(option_.assessment.candidate, name, value));
-  if (name == "network") return resimulated(name, value, with_network(option_.assessment, positive(name, value)));
+  if (name == "network" || name.find('.') != name.npos) return of_plan(name, value);
   Conditions c = option_.conditions;
-  if (!set(c, name, positive(name, value))) refuse_name(name);
+  if (!set(c, name, number_of(name, value))) refuse_name(name);
   return with(name, value, c);
 }
 
 Change ChangeMaker::scaled(const std::string& name, double factor) const {
-  if (name == "network") return resimulated(name, "x " + three_digits(factor), with_network(option_.assessment, factor));
+  if (name == "network") {
+    Change out = resimulated(name, "x " + three_digits(factor), with_network(option_.assessment, factor));
+    if (!out.refusal.empty()) throw InfeasibleError(Problem{"--tornado", name, out.value, out.refusal, ""});
+    return out;
+  }
   Conditions c = option_.conditions;
   const double value = value_of(c, name) * factor;
   set(c, name, value);

@@ -14,14 +14,15 @@ class ChangeMaker {
   ChangeMaker(const Request& request, const Facts& facts, const Option& option)
       : request_(request), facts_(facts), option_(option) {}
 
-  /// Changes a named input (see `change_names`) or a plan field. Throws ConfigError if the name is unknown, the value is not a
-  /// positive number, or the changed plan is impossible or too large.
+  /// Changes a named input (see `change_names`) or plan fields (see `fields_of`). An impossible plan gets a refusal. Throws ConfigError,
+  /// which names --what-if, if the name is unknown, the value is wrong, or the changed plan is none.
   Change change(const std::string& name, const std::string& value) const;
 
   /// Each input of the option at a low and a high value, sorted by their effect on money (else days), largest first.
   std::vector<Sensitivity> tornado() const;
 
  private:
+  Change of_plan(const std::string& name, const std::string& value) const;
   Change with(const std::string& name, const std::string& value, const Conditions& conditions) const;
   Change resimulated(const std::string& name, const std::string& value, const CandidatePlan& plan) const;
   Change scaled(const std::string& name, double factor) const;
@@ -31,6 +32,9 @@ class ChangeMaker {
   const Facts& facts_;
   const Option& option_;
 };
+
+/// The fields and values of a change of several plan fields: ("parallel.schedule", "zb-h1,parallel.virtual_pipeline=1") has two.
+std::vector<std::pair<std::string, std::string>> fields_of(const std::string& name, const std::string& value);
 
 /// The names that --what-if accepts besides plan fields, such as "network" or "price", with the meaning of their values.
 std::vector<std::pair<std::string, std::string>> change_names();

@@ -14,13 +14,14 @@ struct Option {
   Budget budget;
 };
 
-/// A change of one input, and the resulting budget.
+/// A change of one input or of several plan fields, and the resulting budget.
 struct Change {
   std::string name, value;
   Budget budget;
   std::int64_t tokens_per_step = 0;
   bool of_plan = false;       ///< a field of the plan is changed
   std::string note;           ///< what limits the comparison; else empty
+  std::string refusal = {};   ///< why the changed plan is impossible, which has no budget; else empty
 };
 
 /// One input at its low and its high value, all others unchanged.

@@ -60,7 +60,7 @@ struct Request {
   PriceChoice price;
   FailureChoice failures;
   PowerChoice power;
-  std::vector<std::pair<std::string, std::string>> what_if;  ///< (name or plan field, value)
+  std::vector<std::pair<std::string, std::string>> what_if;  ///< (name or plan field, value; see fields_of)
   bool tornado = false;
   int jobs = 1;
 };

@@ -183,6 +183,38 @@ class Questions(WithFolder):
         alone = plan(self.folder.plan(slow, "slow.json"), "--tokens", "1e12")["best"]["days"]["value"]
         self.assertAlmostEqual(changes["what_if"][0]["days"], alone, places=6)
 
+    def test_a_faster_network_is_limited_by_the_link_to_the_nic(self):
+        answer = plan(self.plan, "--tokens", "1e12", "--what-if", "network=2", "--what-if", "network=0.5")
+        # a NIC of a DGX H100 has 50 GB/s and a PCIe 5.0 x16 link 63 GB/s
+        self.assertRegex(answer["what_if"][0]["note"], r"the link between device and NIC \(63 GB/s\) limits the network: the NIC has (100|99\.9+) GB/s")
+        self.assertEqual(answer["what_if"][1]["note"], "")
+
+    def test_a_change_that_cannot_be_leaves_the_others(self):
+        changes = ("--what-if", "parallel.tensor=3", "--what-if", "step_time=2")
+        answer = plan(self.plan, "--tokens", "1e12", *changes)
+        bad, slow = answer["what_if"]
+        self.assertIn("64 devices are no multiple of", bad["refusal"])
+        self.assertEqual((bad["days"], bad["fits"], slow["refusal"]), (None, False, ""))
+        self.assertGreater(slow["days"], answer["best"]["days"]["value"])
+        code, text, err = run("plan", self.plan, "--tokens", "1e12", *changes)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("what if parallel.tensor = 3 cannot be: 64 devices are no multiple of", text)
+        self.assertIn("what if step_time = 2: ", text)
+
+    def test_a_change_may_set_several_fields(self):
+        both = plan(self.plan, "--tokens", "1e12", "--what-if", "parallel.tensor=2,training.recompute=none")["what_if"][0]
+        self.assertEqual((both["name"], both["value"]), ("parallel.tensor, training.recompute", "2, none"))
+        other = dict(H100, parallel=dict(H100["parallel"], data=32, tensor=2), training=dict(H100["training"], recompute="none"))
+        self.assertAlmostEqual(both["step_time_s"],
+                               tandem.tandem_json("simulate", self.folder.plan(other, "both.json"), "--allow-oversize")["step_time_s"])
+
+    def test_failures_restarts_and_saves_may_cost_nothing(self):
+        names = ("failures", "restart", "save")
+        answer = plan(self.plan, "--tokens", "1e12", *(part for name in names for part in ("--what-if", f"{name}=0")))
+        for name, change in zip(names, answer["what_if"]):
+            alone = plan(self.plan, "--tokens", "1e12", f"--{name}", 0, *(("--detection", 0) if name == "restart" else ()))["best"]
+            self.assertAlmostEqual(change["days"], alone["days"]["value"], places=6, msg=name)
+
     def test_7_scaling_costs_efficiency(self):
         strong = plan(self.plan, "--tokens", "1e12", "--devices", "64,256", "--failures", 0)["options"]
         weak = plan(self.plan, "--tokens", "1e12", "--devices", "64,256", "--failures", 0, "--sequences-per-device", 4)["options"]
@@ -495,6 +527,9 @@ class Words(WithFolder):
                  (("--tokens", "1e12", "--set", "parallel.tensr=2"), 3, 'did you mean "parallel.tensor"?'),
                  (("--tokens", "1e12", "--what-if", "luck=2"), 3, "there are network"),
                  (("--tokens", "1e12", "--what-if", "network=-2"), 3, "above zero"),
+                 (("--tokens", "1e12", "--what-if", "price=0"), 3, "above zero"),
+                 (("--tokens", "1e12", "--what-if", "failures=-1"), 3, "0 or more"),
+                 (("--tokens", "1e12", "--what-if", "parallel.schedule=zb-h3"), 3, '--what-if parallel.schedule=zb-h3: parallel.schedule = "zb-h3"'),
                  (("--tokens", "1e12", "--set", "tensor=2"), 3, 'did you mean "parallel.tensor"?'),
                  (("--tokens", "1e12", "--what-if", "parallel.tensr=2"), 3, '--what-if: "parallel.tensr"'),
                  (("--tokens", "1e12", "--set", "parallel.tensor=1", "--set", "parallel.tensor=2"), 3, "parallel.tensor: is given twice"),
