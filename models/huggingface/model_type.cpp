@@ -62,6 +62,28 @@ std::string text_at(const json& object, const char* key, const std::string& fiel
   throw ConfigError(Problem{file, field, value_text(object[key]), "must be a string, not " + kind_text(object[key]), "give the model type"});
 }
 
+/// The type whose class has most of the configuration's fields, at least three quarters of them. Empty if none has.
+std::string most_like(const json& config) {
+  std::string best;
+  std::size_t most = config.size() * 3 / 4;
+  for (const std::string& type : known_model_types()) {
+    const json table = completed(type, 0);
+    std::size_t shared = 0;
+    const json defaults = table.value("defaults", json::object()), ignored = table.value("ignored", json::object());
+    for (const auto& [field, value] : config.items()) shared += defaults.contains(field) || ignored.contains(field) ? 1 : 0;
+    if (shared > most) most = shared, best = type;
+  }
+  return best;
+}
+
+/// What to do about a configuration that does not say its type.
+std::string remedy_without_type(const json& config) {
+  if (config.contains("model")) return "this is a plan or a preset, which needs no import";
+  const std::string like = most_like(config);
+  if (!like.empty()) return R"(add it; the fields are those of "model_type": ")" + like + '"';
+  return "give it: known are " + list_text(known_model_types());
+}
+
 }  // namespace
 
 std::vector<std::string> known_model_types() {
@@ -74,9 +96,7 @@ ModelType model_type_of(const json& config, const std::string& file) {
   ModelType out;
   out.name = text_at(config, "model_type", "model_type", file);
   if (out.name.empty())
-    throw ConfigError(Problem{file, "model_type", "", "is missing",
-                              config.contains("model") ? "this is a plan or a preset, which needs no import"
-                                                       : "give it: known are " + list_text(known_model_types())});
+    throw ConfigError(Problem{file, "model_type", "", "is missing", remedy_without_type(config)});
   json own = table_of(out.name, file, "model_type");
   const std::string inner = own.value("inner", "");
   if (inner.empty()) return with_table(std::move(out), std::move(own));

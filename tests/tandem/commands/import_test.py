@@ -132,6 +132,16 @@ class Import(WithFolder):
             self.assertEqual((got, out), (code, ""), err)
             self.assertIn(said, err)
 
+    def test_the_type_of_a_configuration_without_one_is_told_by_its_fields(self):
+        # HabanaAI/Model-References 1.8.0: PyTorch/nlp/pretraining/deepspeed-bert/scripts/bert_5b_config.json
+        bert = {"attention_probs_dropout_prob": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "hidden_size": 2560, "initializer_range": 0.02,
+                "intermediate_size": 10240, "max_position_embeddings": 512, "num_attention_heads": 40, "num_hidden_layers": 63,
+                "type_vocab_size": 2, "vocab_size": 30522}
+        for fields, said in ((bert, 'add it; the fields are those of "model_type": "bert"'), ({"a": 1, "b": 2}, "give it: known are")):
+            code, _, err = run("import", self.config(fields))
+            self.assertEqual(code, 3, err)
+            self.assertIn("model_type: is missing; " + said, err)
+
     def test_a_name_of_the_hub_is_no_path(self):
         for command in (("import",), ("search", "--cluster", "dgx-h100", "--devices", 8), ("plan", "--tokens", "1e9", "--cluster", "dgx-h100", "--devices", 8)):
             code, _, err = run(command[0], "Qwen/Qwen3-8B", *command[1:])
