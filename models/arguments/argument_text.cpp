@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "models/arguments/command_line.hpp"
 #include "models/base/error.hpp"
 #include "models/base/text.hpp"
 
@@ -142,82 +143,6 @@ std::optional<json> numbers_of(std::string_view word) {
   }
 }
 
-// ---- options ----
-
-/// The words of a text as a shell splits them. No expansion.
-std::vector<std::string> words_of(std::string_view text, const std::string& file) {
-  std::vector<std::string> out;
-  std::string word;
-  bool open = false;
-  char quote = 0;
-  const auto close = [&] {
-    if (open) out.push_back(std::exchange(word, {}));
-    open = false;
-  };
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quote != 0) {
-      if (c == quote) quote = 0;
-      else word += c;
-    } else if (c == '\'' || c == '"') {
-      quote = c;
-      open = true;
-    } else if (c == '\\' && i + 1 < text.size()) {
-      const char next = text[++i];
-      if (next == '\r' && i + 1 < text.size() && text[i + 1] == '\n') ++i;
-      else if (next != '\n') word += next, open = true;
-    } else if (kBlanks.find(c) != std::string_view::npos) {
-      close();
-    } else if (c == '#' && !open) {
-      i = std::min(text.find('\n', i), text.size()) - 1;
-    } else {
-      word += c;
-      open = true;
-    }
-  }
-  if (quote != 0) fail(file, word, "has an open quote", "close it");
-  close();
-  return out;
-}
-
-bool is_option(std::string_view word) {
-  return word.size() > 2 && word.starts_with("--") && ((word[2] >= 'a' && word[2] <= 'z') || (word[2] >= 'A' && word[2] <= 'Z'));
-}
-
-/// A script's file, not one that is an option's value: "pretrain_gpt.py".
-bool is_program(std::string_view word) { return word.ends_with(".py"); }
-
-std::string dashed(std::string name) {
-  std::replace(name.begin(), name.end(), '_', '-');
-  return name;
-}
-
-Arguments from_words(const std::vector<std::string>& words, const ArgumentNames& names, const std::string& file) {
-  Arguments out{std::make_shared<json>(json::object()), "", false};
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (is_program(words[i])) out.program = words[i].substr(words[i].rfind('/') + 1);
-    if (!is_option(words[i])) continue;
-    const std::size_t equal = words[i].find('=');
-    const std::string option = dashed(words[i].substr(2, equal == std::string::npos ? equal : equal - 2));
-    std::vector<std::string> values;
-    if (equal != std::string::npos) values.push_back(words[i].substr(equal + 1));
-    while (equal == std::string::npos && i + 1 < words.size() && !is_option(words[i + 1]) && !is_program(words[i + 1]))
-      values.push_back(words[++i]);
-    for (const std::string& v : values)
-      if (v.find('$') != std::string::npos)
-        fail(file, "--" + option + " " + v, "has a variable of a shell", "let the shell expand it: docs/coming-from.md says how");
-    const ArgumentName argument = names(option);
-    json& value = (*out.values)[argument.name];
-    if (values.empty()) value = !argument.switches_off;
-    else if (values.size() == 1) value = argument_value(values.front());
-    else {
-      value = json::array();
-      for (const std::string& v : values) value.push_back(argument_value(v));
-    }
-  }
-  return out;
-}
-
 // ---- a printed block ----
 
 /// Least length of a printed name with its dots: Megatron-LM fills up to 48, before 2023 to 32.
@@ -330,7 +255,7 @@ Arguments read_arguments(std::string_view text, const ArgumentNames& names, cons
   if (text.starts_with("#!"))
     fail(file, text.substr(0, text.find('\n')), "begins a script, which only its shell can read",
          "let the shell print the arguments: docs/coming-from.md says how");
-  Arguments out = from_words(words_of(text, file), names, file);
+  Arguments out = command_arguments(text, names, file);
   if (out.values->empty()) fail(file, text.substr(0, 40), "has no option and no block of arguments", "give options such as --num-layers 96");
   return out;
 }

@@ -12,7 +12,7 @@ namespace tandem::arguments {
 
 /// Arguments by name, and how the text spelled them.
 struct Arguments {
-  std::shared_ptr<nlohmann::json> values;  ///< an object, by name in the framework's program: "num_layers"
+  std::shared_ptr<nlohmann::json> values;  ///< an object, by name in the framework's program: "num_layers"; `env` has variables
   std::string program;                     ///< "pretrain_gpt.py"; empty if the text names none
   bool printed = false;                    ///< read from a block that the program printed, with its defaults
 };
@@ -33,7 +33,7 @@ bool ends_block(std::string_view line);
 /// Whether a text looks like arguments: it has an option or a printed block.
 bool looks_like_arguments(std::string_view text);
 
-/// Reads options ("--num-layers 96 --swiglu"), with quotes, backslashes and comments as a shell reads them, or the last printed
+/// Reads a command ("torchrun x.py --num-layers 96 --swiglu": command_line.hpp), or the last printed
 /// block ("num_layers ......... 96"). A text value becomes null, a boolean, a number, a list or a text. The last of equal options
 /// counts. Throws ConfigError for a text without arguments, an open quote, or an unexpanded `$NAME`.
 Arguments read_arguments(std::string_view text, const ArgumentNames& names, const std::string& file);

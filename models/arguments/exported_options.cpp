@@ -135,7 +135,8 @@ ExportedOptions export_plan(const Plan& plan, const Table& table, std::int64_t d
 std::vector<std::string> unsaid_fields(const Plan& plan, const ExportedOptions& options, const Table& table,
                                        const PlanContext& context) {
   const bool whole = !table.reads_json();
-  const PlanNeeds needs{plan.cluster.preset, whole ? 0 : plan.cluster.devices, whole ? "" : "model", plan.training.seq_length};
+  const PlanNeeds needs{plan.cluster.preset, whole ? 0 : plan.cluster.devices, whole ? "" : "model", plan.training.seq_length,
+                        plan.stack.as_of};
   nlohmann::ordered_json document = *import_arguments(options.text, plan.file, table, needs).document;
   if (!whole) put_elsewhere(document, plan, options.elsewhere);
   document["stack"] = {{"name", table.stack}, {"as_of", text_of(plan.stack.as_of)}, {"rules", "note"}};

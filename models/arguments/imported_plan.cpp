@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "models/arguments/configuration.hpp"
 #include "models/arguments/table_facts.hpp"
+#include "models/arguments/unread_arguments.hpp"
 #include "models/base/dotted_path.hpp"
 #include "models/base/text.hpp"
 #include "models/fields/plan_fields.hpp"
@@ -20,51 +22,6 @@ using nlohmann::ordered_json;
 FieldValues given(FieldValues fields) {
   std::erase_if(fields, [](const FieldValue& f) { return f.text == "null" || f.by_default; });
   return fields;
-}
-
-bool any_covers(const json& patterns, const std::string& name) {
-  for (const auto& [pattern, why] : patterns.items())
-    if (covers(pattern, name)) return true;
-  return false;
-}
-
-/// Whether a printed argument says nothing: it has its default, or is off.
-bool says_nothing(const Table& table, const std::string& name, const json& value) {
-  return value.is_null() || value == false || (table.has(name) && table.document->at("defaults")[name] == value);
-}
-
-void sort_unread(const Table& table, const TableFacts& facts, const Arguments& arguments, ImportedPlan& out) {
-  for (const std::string& name : facts.unread()) {
-    const json* value = find_dotted(*arguments.values, name);
-    if (value != nullptr && says_nothing(table, name, *value)) continue;
-    if (arguments.printed && any_covers(table.document->at("printed"), name)) continue;
-    if (any_covers(table.document->at("ignored"), name)) out.ignored.push_back(name);
-    else if (table.has(name) || arguments.printed) out.unsaid.push_back(name);
-    else {
-      const std::string meant = table.nearest_option(name);
-      out.unknown.push_back(name + (meant.empty() ? "" : " (the nearest is " + meant + ")"));
-    }
-  }
-}
-
-/// Takes out fields that the caller of the framework fills in, and names them.
-void take_out_auto(json& object, const std::string& prefix, std::vector<std::string>& taken) {
-  for (auto it = object.begin(); it != object.end();) {
-    if (it->is_object()) take_out_auto(*it, prefix + it.key() + ".", taken);
-    if (*it != "auto") {
-      ++it;
-      continue;
-    }
-    taken.push_back(prefix + it.key() + " (auto)");
-    it = object.erase(it);
-  }
-}
-
-/// The fields of a JSON file. Those that are "auto" are left to the reader.
-Arguments read_document(const std::string& text, const std::string& file, std::vector<std::string>& taken) {
-  Arguments out{std::make_shared<json>(parse_json(text, file)), "", false};
-  take_out_auto(*out.values, "", taken);
-  return out;
 }
 
 /// What the table needs that is not there: the vocabulary of options, the model of a JSON file.
@@ -97,8 +54,31 @@ std::string base_name(const std::string& file) {
   return name.substr(0, name.rfind('.'));
 }
 
+/// The table with facts that are known by now: the month of the framework's code as a number, the program, whether a JSON file was read.
+json with_circumstances(const Table& table, const Month& as_of, const std::string& program, bool configured) {
+  json out = *table.document;
+  out["facts"]["program"] = "'" + program + "'";
+  out["facts"]["as_of"] = std::to_string(as_of.year * 100 + as_of.month);
+  out["facts"]["configured"] = configured ? "true" : "false";
+  return out;
+}
+
+/// The stack that the plan gets: the one asked for, else the table's. An option that the framework has no more dates it.
+StackChoice stack_of(const Arguments& arguments, const Table& table, const std::string& file, const PlanNeeds& needs) {
+  if (needs.stack) return *needs.stack;
+  TableFacts facts(*arguments.values, "", *table.document, file, 0);
+  for (const json& entry : table.document->value("dated", json::array()))
+    if (facts.truth(entry.at("when").get<std::string>())) return {table.stack, parse_month(entry.at("as_of").get<std::string>())};
+  return {table.stack, std::nullopt};
+}
+
+ordered_json stack_document(const StackChoice& stack) {
+  if (!stack.as_of) return stack.name;
+  return {{"name", stack.name}, {"as_of", text_of(*stack.as_of)}};
+}
+
 void add_document(ImportedPlan& out, const PlanNeeds& needs, std::int64_t devices) {
-  ordered_json document = {{"name", base_name(out.file)}, {"notes", "Read from " + out.file + "."}, {"stack", out.stack}};
+  ordered_json document = {{"name", base_name(out.file)}, {"notes", "Read from " + out.file + "."}, {"stack", stack_document(out.stack)}};
   if (!needs.model.empty()) document["model"] = {{"preset", needs.model}};
   for (const huggingface::ImportedField& f : out.fields) put_dotted(document, f.path, f.value.value());
   if (needs.sequence > 0) put_dotted(document, "training.seq_length", needs.sequence);
@@ -106,32 +86,42 @@ void add_document(ImportedPlan& out, const PlanNeeds& needs, std::int64_t device
   out.document = std::make_shared<const ordered_json>(std::move(document));
 }
 
-}  // namespace
-
-ImportedPlan import_arguments(const std::string& text, const std::string& file, const Table& table, const PlanNeeds& needs) {
-  std::vector<std::string> automatic;
-  const auto named = [&](const std::string& option) { return table.argument(option); };
-  Arguments arguments = table.reads_json() ? read_document(text, file, automatic) : read_arguments(text, named, file);
-  require_program(arguments, table, file);
-  if (needs.devices > 0) (*arguments.values)["world_size"] = needs.devices;
-  ImportedPlan out{file, table.stack, table.sources(), arguments.printed, {}, {}, {}, {}, {}, {}};
-  TableFacts facts(*arguments.values, "", *table.document, file, 0);
-  const huggingface::Traced devices = facts.value("devices");
-  if (!devices.value().is_number_integer())
-    throw ConfigError(Problem{file, "world_size", "", "is missing: nothing says on how many devices the program runs", "give --devices N"});
-  require_model(table, facts, file, needs);
+void add_fields(const Table& table, TableFacts& facts, ImportedPlan& out) {
   for (const PlanField& f : plan_fields()) {
     const auto expression = table.document->at("plan").find(f.path);
     if (expression == table.document->at("plan").end()) continue;
     huggingface::Traced value = facts.value(expression->get<std::string>());
     if (!value.value().is_null()) out.fields.push_back({f.path, std::move(value)});
   }
+}
+
+void add_features(const Table& table, TableFacts& facts, ImportedPlan& out) {
   for (const auto& [id, feature] : table.document->at("features").items()) {
     const huggingface::Traced there = facts.value(feature.at("when").get<std::string>());
     if (there.value() != true) continue;
     out.features.push_back({feature.at("name").get<std::string>(), given(there.from), feature.value("instead", "left out"),
                             !feature.value("told", false), 0});
   }
+}
+
+}  // namespace
+
+ImportedPlan import_arguments(const std::string& text, const std::string& file, const Table& table, const PlanNeeds& needs) {
+  std::vector<std::string> automatic;
+  Arguments arguments = table.reads_json() ? read_document(text, file, automatic) : read_arguments(text, named_by(table), file);
+  require_program(arguments, table, file);
+  if (needs.devices > 0) (*arguments.values)["world_size"] = needs.devices;
+  const StackChoice stack = stack_of(arguments, table, file, needs);
+  const bool configured = add_configuration(arguments, table, file, {needs.configuration, needs.approximate}, automatic);
+  const json document = with_circumstances(table, stack.as_of.value_or(needs.newest), arguments.program, configured);
+  ImportedPlan out{file, stack, stack.as_of.value_or(needs.newest), table.sources(), arguments.printed, {}, {}, {}, {}, {}, {}};
+  TableFacts facts(*arguments.values, "", document, file, 0);
+  const huggingface::Traced devices = facts.value("devices");
+  if (!devices.value().is_number_integer())
+    throw ConfigError(Problem{file, "world_size", "", "is missing: nothing says on how many devices the program runs", "give --devices N"});
+  require_model(table, facts, file, needs);
+  add_fields(table, facts, out);
+  add_features(table, facts, out);
   sort_unread(table, facts, arguments, out);
   out.unsaid.insert(out.unsaid.end(), automatic.begin(), automatic.end());
   add_document(out, needs, devices.value().get<std::int64_t>());

@@ -1,11 +1,13 @@
 #pragma once
 // Converts a framework's arguments to a plan, and lists what a plan cannot say.
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/arguments/table.hpp"
 #include "models/huggingface/imported_model.hpp"
+#include "models/plan/plan.hpp"
 
 namespace tandem::arguments {
 
@@ -15,17 +17,22 @@ struct PlanNeeds {
   std::int64_t devices = 0;   ///< 0: as many as the arguments start
   std::string model = {};     ///< of a framework whose file does not say it: a preset's name or path
   std::int64_t sequence = 0;  ///< likewise: tokens of a sequence
+  Month newest = {};          ///< of the table's stack: the month of the code that its rules were read from
+  std::optional<StackChoice> stack = std::nullopt;  ///< replaces the table's
+  std::string configuration = {};                   ///< path of the JSON file that an option names; empty: beside the arguments' file
+  bool approximate = false;   ///< go on without such a file
 };
 
 struct ImportedPlan {
   std::string file;
-  std::string stack;
+  StackChoice stack;                                 ///< no month: the newest code
+  Month as_of;                                       ///< the month whose rules were read
   std::vector<std::string> sources;
   bool printed = false;                              ///< a program printed the arguments, with its own defaults
   std::vector<huggingface::ImportedField> fields;    ///< in the order of the plan's fields
   std::vector<huggingface::MissingFeature> features;
   std::vector<std::string> ignored;                  ///< arguments that change no operation
-  std::vector<std::string> unsaid;                   ///< arguments that no plan's field says, not at their default
+  std::vector<std::string> unsaid;                   ///< arguments that no plan's field says, not at their default; features name those that are refused
   std::vector<std::string> unknown;                  ///< arguments that the framework does not have, with the nearest option
   std::shared_ptr<const nlohmann::ordered_json> document;  ///< a plan file
 };

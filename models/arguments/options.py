@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Writes options/: every option of a framework with the name and the default of its argument.
 
-Usage: options.py megatron-core|deepspeed CHECKOUT [SOURCE]
+Usage: options.py FRAMEWORK CHECKOUT... [--source TEXT]
 
-The checkout is the code that the framework's table names as its source. Megatron-LM needs PyTorch and NumPy.
+The checkouts are the code that the framework's table names as its source, the main one first. Megatron-LM needs PyTorch and NumPy.
 """
 import argparse
 import ast
+import importlib.util
 import json
 import pathlib
 import re
 import subprocess
 import sys
 import typing
+from unittest import mock
 
 if not hasattr(typing, "override"):  # before Python 3.12
     typing.override = lambda function: function
@@ -36,6 +38,28 @@ def megatron(root):
 
     parser = argparse.ArgumentParser(allow_abbrev=False)
     add_megatron_arguments(parser)
+    return {option[2:].replace("_", "-"): [action.dest, plain(action.default)]
+            for action in parser._actions for option in action.option_strings if option.startswith("--") and option != "--help"}
+
+
+# What the older parsers import and do not use while they add options.
+UNUSED = ("torch", "torch.nn", "torch.nn.functional", "deepspeed", "deepspeed.accelerator", "packaging", "megatron", "megatron.global_vars",
+          "megatron.model", "megatron.model.utils", "megatron.core", "megatron.core.transformer", "tools", "tools.retro", "tools.retro.utils")
+# deepspeedai/DeepSpeed 0.19.8: deepspeed/__init__.py, add_config_arguments.
+CORE = {"deepspeed": ["deepspeed", False], "deepspeed-config": ["deepspeed_config", None], "deepscale": ["deepscale", False],
+        "deepscale-config": ["deepscale_config", None]}
+
+
+def older_megatron(root):
+    """From megatron/arguments.py of code before Megatron-Core's: the groups that its parse_args adds, in their order."""
+    path = root / "megatron" / "arguments.py"
+    spec = importlib.util.spec_from_file_location("older_arguments", path)
+    module = importlib.util.module_from_spec(spec)
+    with mock.patch.dict(sys.modules, {name: mock.MagicMock() for name in UNUSED}):
+        spec.loader.exec_module(module)
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    for group in re.findall(r"parser = (_add_\w+)\(parser\)", path.read_text()):
+        getattr(module, group)(parser)
     return {option[2:].replace("_", "-"): [action.dest, plain(action.default)]
             for action in parser._actions for option in action.option_strings if option.startswith("--") and option != "--help"}
 
@@ -80,13 +104,26 @@ def deepspeed(root):
     return {name: [name, value] for name, value in {**options, **OTHERS}.items()}
 
 
+READERS = {"megatron-core": megatron, "deepspeed": deepspeed, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
+           "neuron-megatron": older_megatron}
+
+
+def commit_of(root):
+    return subprocess.run(["git", "-C", root, "log", "-1", "--format=%h (%cs)"], capture_output=True, text=True, check=False).stdout.strip()
+
+
 def main():
-    framework, root = sys.argv[1], pathlib.Path(sys.argv[2])
-    options = {"megatron-core": megatron, "deepspeed": deepspeed}[framework](root)
-    commit = subprocess.run(["git", "-C", root, "log", "-1", "--format=%h (%cs)"], capture_output=True, text=True, check=False).stdout.strip()
-    source = sys.argv[3] if len(sys.argv) > 3 else commit
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("framework", choices=sorted(READERS))
+    parser.add_argument("checkout", nargs="+", type=pathlib.Path)
+    parser.add_argument("--source")
+    wanted = parser.parse_args()
+    options = {}
+    for root in reversed(wanted.checkout):  # the main one's defaults count
+        options.update(READERS[wanted.framework](root))
+    source = wanted.source or " and ".join(commit_of(root) for root in wanted.checkout)
     lines = [f"    {json.dumps(name)}: {json.dumps(value)}" for name, value in sorted(options.items())]
-    out = pathlib.Path(__file__).parent / "options" / f"{framework}.json"
+    out = pathlib.Path(__file__).parent / "options" / f"{wanted.framework}.json"
     out.write_text('{\n  "source": ' + json.dumps(source) + ',\n  "options": {\n' + ",\n".join(lines) + "\n  }\n}\n")
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
@@ -17,12 +18,51 @@ std::string with(std::string name, char from, char to) {
   return name;
 }
 
-/// Whether the option is named for what it takes away, and its argument for what is there.
+/// Whether the option is named for what it takes away, and its argument for what is there: "--bert-no-binary-head".
 bool takes_away(const std::string& option, const std::string& argument) {
+  if (option.find("-no-") != std::string::npos && argument.find("_no_") == std::string::npos) return true;
   const auto begins = [](const std::string& text, char dash) {
     return text.starts_with(std::string("no") + dash) || text.starts_with(std::string("disable") + dash);
   };
   return begins(option, '-') && !begins(argument, '_');
+}
+
+json options_of(const std::string& framework) {
+  return read_json(require_data_file(std::string(kFolder) + "/options", framework + ".json")).at("options");
+}
+
+/// The defaults of all options, by argument.
+json defaults_of(const json& options) {
+  json out = json::object();
+  for (const auto& [option, argument] : options.items()) out[argument[0].get<std::string>()] = argument[1];
+  return out;
+}
+
+/// Sections that a table takes from its base; an entry of its own takes the place of one there, null removes it.
+constexpr const char* kInherited[] = {"renamed", "spellings", "defaults", "facts", "plan", "features", "ignored", "printed"};
+
+json with_base(json document) {
+  if (!document.contains("base")) return document;
+  const json base = with_base(read_json(find_preset(kFolder, document["base"].get<std::string>())));
+  for (const char* key : kInherited) {
+    json merged = base.value(key, json::object());
+    const json own = document.value(key, json::object());
+    if (key == std::string_view("defaults")) merged.update(own);  // null is a default
+    else merged.merge_patch(own);
+    document[key] = std::move(merged);
+  }
+  return document;
+}
+
+/// Adds the defaults and the ignored fields of a JSON file that an option names, as `ds.NAME`.
+void add_configuration(json& document, json& defaults) {
+  if (!document.contains("configuration")) return;
+  const json& where = document["configuration"];
+  const std::string framework = where.at("framework").get<std::string>(), prefix = where.at("as").get<std::string>() + ".";
+  const json file = read_json(find_preset(kFolder, framework));
+  const json there = defaults_of(options_of(framework));
+  for (const auto& [name, value] : there.items()) defaults[prefix + name] = value;
+  for (const auto& [pattern, why] : file.at("ignored").items()) document["ignored"][prefix + pattern] = why;
 }
 
 }  // namespace
@@ -34,6 +74,19 @@ bool Table::recognises(const json& file) const {
   const json& keys = document->at("recognised_by");
   return std::any_of(keys.begin(), keys.end(), [&](const json& key) { return file.contains(key.get<std::string>()); });
 }
+
+bool Table::chosen_by(const json& values) const {
+  const json choices = document->value("chosen_by", json::object());
+  for (const auto& [name, value] : choices.items()) {
+    const json given = values.value(name, json());
+    if (!given.is_null() && given != false && (value == "*" || given == value)) return true;
+  }
+  return false;
+}
+
+bool Table::names_file() const { return document->contains("configuration"); }
+
+bool Table::writes() const { return document->contains("export"); }
 
 ArgumentName Table::argument(const std::string& option) const {
   if (options->contains(option)) {
@@ -64,13 +117,30 @@ Table read_table(const std::string& framework) {
   if (path.empty())
     throw ConfigError(Problem{"", "framework", '"' + shortened(framework) + '"', "has no table of arguments here",
                               "known are " + list_text(known_frameworks())});
-  json document = read_json(path), options = read_json(require_data_file(std::string(kFolder) + "/options", framework + ".json")).at("options");
-  json defaults = json::object();
-  for (const auto& [option, argument] : options.items()) defaults[argument[0].get<std::string>()] = argument[1];
+  json document = with_base(read_json(path)), options = options_of(framework);
+  json defaults = defaults_of(options);
+  add_configuration(document, defaults);
   defaults.update(document.at("defaults"));
   document["defaults"] = std::move(defaults);
   std::string stack = document.at("stack").get<std::string>();
   return {std::move(stack), std::make_shared<const json>(std::move(document)), std::make_shared<const json>(std::move(options))};
+}
+
+ArgumentNames named_by(const Table& table) {
+  return [&table](const std::string& option) { return table.argument(option); };
+}
+
+Table table_of_options(std::string_view text, const std::string& file, const std::string& device) {
+  std::optional<Table> otherwise;
+  for (const std::string& framework : known_frameworks()) {
+    Table table = read_table(framework);
+    if (table.reads_json()) continue;
+    const json devices = table.document->value("chosen_on", json::array());
+    if (std::find(devices.begin(), devices.end(), json(device)) != devices.end()) return table;
+    if (!table.document->contains("chosen_by")) otherwise = std::move(table);
+    else if (table.chosen_by(*read_arguments(text, named_by(table), file).values)) return table;
+  }
+  return otherwise.value();
 }
 
 std::vector<std::string> known_frameworks() { return preset_names(kFolder); }

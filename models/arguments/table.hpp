@@ -14,13 +14,20 @@ inline constexpr const char* kFolder = "models/arguments";
 
 struct Table {
   std::string stack;                               ///< the stack that a plan gets
-  std::shared_ptr<const nlohmann::json> document;  ///< keys: models/arguments/README.md; `defaults` has those of all options
+  std::shared_ptr<const nlohmann::json> document;  ///< keys: models/arguments/README.md, with those of its base; `defaults` has
+                                                   ///< those of all options
   std::shared_ptr<const nlohmann::json> options;   ///< option without its dashes: [name in the program, default]
 
   /// Whether the framework is configured by a JSON file and not by options. Such a file does not say the model.
   bool reads_json() const;
   /// Whether a JSON document is such a configuration.
   bool recognises(const nlohmann::json& document) const;
+  /// Whether options have an argument by which the table is chosen before the one that has them all.
+  bool chosen_by(const nlohmann::json& values) const;
+  /// Whether an option names a JSON file of DeepSpeed.
+  bool names_file() const;
+  /// Whether `export` can write options of this framework.
+  bool writes() const;
   /// The argument of an option; of one that is unknown, its name with underscores.
   ArgumentName argument(const std::string& option) const;
   /// Whether the framework has an argument of this name.
@@ -30,6 +37,9 @@ struct Table {
   std::vector<std::string> sources() const;
 };
 
+/// The names of a table's options. The table must outlive them.
+ArgumentNames named_by(const Table& table);
+
 /// Whether a pattern is `name`: "log_*" is every name that begins so, "*_size" every one that ends so.
 bool covers(const std::string& pattern, const std::string& name);
 
@@ -38,5 +48,9 @@ Table read_table(const std::string& framework);
 
 /// Frameworks that have a table, sorted.
 std::vector<std::string> known_frameworks();
+
+/// The table of options in a text: the first that they choose, else the one that is chosen by nothing. `device`: the generation
+/// of the devices ("trainium1"), which chooses a table, too. Throws ConfigError as read_arguments.
+Table table_of_options(std::string_view text, const std::string& file, const std::string& device = "");
 
 }  // namespace tandem::arguments

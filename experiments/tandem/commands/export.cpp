@@ -34,8 +34,15 @@ std::uint64_t most_bytes(const std::string& text) {
 
 bool is_checkpoint(const std::string& path) { return is_folder(path) || path.ends_with(".safetensors"); }
 
-std::vector<std::string> formats() {
+/// Frameworks whose options can be written.
+std::vector<std::string> frameworks() {
   std::vector<std::string> all = arguments::known_frameworks();
+  std::erase_if(all, [](const std::string& framework) { return !arguments::read_table(framework).writes(); });
+  return all;
+}
+
+std::vector<std::string> formats() {
+  std::vector<std::string> all = frameworks();
   all.insert(all.end(), {kWeights, kAdapters});
   return all;
 }
@@ -48,7 +55,7 @@ std::string format_of(const Options& o) {
     throw CLI::ValidationError("--to", o.to + " is written from a plan, not from a checkpoint");
   if (!o.to.empty()) return o.to;
   if (is_checkpoint(o.input)) return kWeights;
-  throw CLI::ValidationError("--to", "is needed for a plan: " + list_text(arguments::known_frameworks(), "or"));
+  throw CLI::ValidationError("--to", "is needed for a plan: " + list_text(frameworks(), "or"));
 }
 
 /// Refuses options of the other format.

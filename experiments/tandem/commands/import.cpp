@@ -8,10 +8,12 @@
 #include "experiments/tandem/import/log_measurements.hpp"
 #include "experiments/tandem/import/plan_report.hpp"
 #include "experiments/tandem/import/report.hpp"
+#include "models/arguments/command_line.hpp"
 #include "models/arguments/imported_plan.hpp"
 #include "models/base/files.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
+#include "models/stack/stack_file.hpp"
 #include "topology/plan_reader.hpp"
 
 namespace tandem::program {
@@ -19,7 +21,7 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string input, out, record, model;
+  std::string input, configuration, stack, out, record, model;
   import::PlanRequest wanted;
   std::int64_t sequence = 0;
   bool approximate = false, json = false;
@@ -33,19 +35,31 @@ void require_cluster(const std::string& name) {
   throw ConfigError(p);
 }
 
+/// Throws ConfigError for a command that starts a script: only its shell can say which options the script gives.
+void require_no_script(const std::string& path, const std::string& text) {
+  const std::string script = arguments::script_of(text);
+  if (script.empty()) return;
+  throw ConfigError(Problem{path, "", script, "is a script, and has no options itself",
+                            "let it print the command that it builds: deepspeed() { printf '%s\\n' \"$@\"; }; export -f deepspeed; then this "
+                            "command > run.args (torchrun in place of deepspeed where it calls that)"});
+}
+
 /// The framework whose arguments the file has: options, a log, or a configuration. Nothing for another file.
-std::optional<arguments::Table> table_for(const std::string& path, std::string& text) {
+std::optional<arguments::Table> table_for(const Options& o, std::string& text) {
+  const std::string& path = o.input;
   if (is_folder(path) || file_state(path).kind == FileKind::absent) return std::nullopt;
   text = import::read_log(path);
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string::npos) return std::nullopt;
   const bool object = text[begin] == '{';
-  if (!object && !arguments::looks_like_arguments(text)) return std::nullopt;
-  const auto document = object ? nlohmann::json::parse(text, nullptr, false) : nlohmann::json();
-  for (const std::string& framework : arguments::known_frameworks()) {
-    arguments::Table table = arguments::read_table(framework);
-    if (object ? table.recognises(document) : !table.reads_json()) return table;
+  if (!object && !arguments::looks_like_arguments(text)) {
+    require_no_script(path, text);
+    return std::nullopt;
   }
+  if (!object) return arguments::table_of_options(text, path, o.wanted.cluster.empty() ? "" : generation_of(o.wanted.cluster));
+  const auto document = nlohmann::json::parse(text, nullptr, false);
+  for (const std::string& framework : arguments::known_frameworks())
+    if (arguments::Table table = arguments::read_table(framework); table.recognises(document)) return table;
   return std::nullopt;
 }
 
@@ -59,11 +73,16 @@ ExitCode import_options(const Options& o, const arguments::Table& table, const s
   if (o.wanted.cluster.empty())
     throw ConfigError(Problem{"--cluster", "", "", "is missing: arguments do not say which devices there are",
                               "name a preset, such as dgx-h100; topology/presets/README.md lists them"});
-  const arguments::PlanNeeds needs{o.wanted.cluster, o.wanted.devices, o.model, table.reads_json() ? o.sequence : 0};
+  const auto stack = o.stack.empty() ? std::nullopt : std::optional(parse_stack_choice(o.stack));
+  const Month newest = load_stack(stack ? stack->name : table.stack)->read_until;
+  const arguments::PlanNeeds needs{o.wanted.cluster, o.wanted.devices, o.model, table.reads_json() ? o.sequence : 0, newest, stack,
+                                   o.configuration, o.approximate};
+  if (!o.configuration.empty() && !table.names_file())
+    throw ConfigError(Problem{o.input, "CONFIG", o.configuration, "is for options of DeepSpeed, and these have none", "add --deepspeed to them"});
   const arguments::ImportedPlan made = arguments::import_arguments(text, o.input, table, needs);
   const auto record = o.record.empty() ? nlohmann::ordered_json()
                                        : import::measurement_record(*made.document, import::measurements_of(text), o.input);
-  prepare_outputs({o.out, o.record}, {o.input});
+  prepare_outputs({o.out, o.record}, {o.input, o.configuration});
   if (o.json) print_json(import::to_json(made, o.approximate));
   else log(import::to_text(made, o.approximate));
   if (!o.approximate && !arguments::refusals(made).empty()) throw InfeasibleError(arguments::refusals(made));
@@ -88,7 +107,9 @@ ExitCode import_config(const Options& o) {
 ExitCode import_file(const Options& o) {
   require_cluster(o.wanted.cluster);
   std::string text;
-  const auto table = table_for(o.input, text);
+  const auto table = table_for(o, text);
+  if (!table && !(o.stack.empty() && o.configuration.empty()))
+    throw CLI::ValidationError(o.stack.empty() ? "CONFIG" : "--stack", "is for arguments of a framework: " + o.input + " is a model alone");
   if (!o.model.empty() && !(table && table->reads_json()))
     throw CLI::ValidationError("--model", "is for a ds_config.json: " + o.input + " says the model");
   if (table) return import_options(o, *table, text);
@@ -101,7 +122,9 @@ ExitCode import_file(const Options& o) {
 void add_import(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("import", "Turn a Hugging Face config.json, Megatron-LM's arguments, or DeepSpeed's configuration into a plan");
-  command->add_option("FILE", o->input, "config.json, or a folder that has one; a text with Megatron-LM's options, or its log; a ds_config.json of DeepSpeed")->required();
+  command->add_option("FILE", o->input, "config.json, or a folder that has one; a text with options of Megatron-LM or Megatron-DeepSpeed, or a log; a ds_config.json of DeepSpeed")->required();
+  command->add_option("CONFIG", o->configuration, "the ds_config.json that --deepspeed_config of these options names [beside FILE]");
+  command->add_option("--stack", o->stack, "the framework, or the month of its code: NAME or NAME@YYYY-MM [what the arguments say]");
   command->add_option("--out", o->out, "file for the preset or plan [stdout]");
   CLI::Option* cluster = command->add_option("--cluster", o->wanted.cluster, "write a whole plan, on this cluster preset [the model alone]");
   command->add_option("--devices", o->wanted.devices, "devices of that plan [the number that the arguments start; for a config.json 1]; with a config.json they are data-parallel, with sharded weights and states (zero_stage 3)")

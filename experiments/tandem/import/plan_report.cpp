@@ -11,6 +11,7 @@ using nlohmann::ordered_json;
 
 std::string to_text(const arguments::ImportedPlan& plan, bool approximate) {
   std::string out = plan.file + (plan.printed ? ": arguments that a program printed" : ": options") + "; " + list_text(plan.sources) + "\n";
+  out += "stack " + plan.stack.name + " as of " + text_of(plan.as_of) + "\n";
   out += fields_text(plan.fields, Origin::used, "used");
   out += fields_text(plan.fields, Origin::defaulted, "left out: the framework's default");
   out += fields_text(plan.fields, Origin::derived, "derived");
@@ -21,7 +22,7 @@ std::string to_text(const arguments::ImportedPlan& plan, bool approximate) {
 
 std::string to_json(const arguments::ImportedPlan& plan, bool approximate) {
   const bool refused = !arguments::refusals(plan).empty();
-  const ordered_json out = {{"schema_version", 1}, {"file", plan.file}, {"stack", plan.stack}, {"sources", plan.sources},
+  const ordered_json out = {{"schema_version", 1}, {"file", plan.file}, {"stack", plan.stack.name}, {"as_of", text_of(plan.as_of)}, {"sources", plan.sources},
                             {"status", !refused ? "read" : approximate ? "approximated" : "refused"},
                             {"fields", fields_json(plan.fields)}, {"ignored", plan.ignored}, {"unsaid", plan.unsaid},
                             {"unknown", plan.unknown}, {"features", features_json(plan.features)},

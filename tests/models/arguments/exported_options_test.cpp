@@ -109,5 +109,8 @@ TEST_CASE("a plan's ZeRO, types, optimizer and batches become a configuration of
   CHECK(file["scheduler"]["type"] == "WarmupDecayLR");
   CHECK(exported({{"training", {{"precision", "fp16"}, {"loss_scale", {{"initial", 4096}}}}}, {"parallel", {{"zero_stage", 1}}}}).first["fp16"]["initial_scale_power"] == 12);
   CHECK(exported({{"training", {{"optimizer", "sgd"}, {"momentum", 0.9}}}, {"parallel", {{"zero_stage", 1}}}}).second == std::vector<std::string>{});
-  CHECK(exported({{"training", {{"min_learning_rate", 1e-5}}}}).second == std::vector<std::string>{"training.min_learning_rate: 1e-05, read back as 0.0"});
+  CHECK(exported({{"training", {{"min_learning_rate", 1e-5}}}, {"parallel", {{"zero_stage", 1}}}}).second == std::vector<std::string>{"training.min_learning_rate: 1e-05, read back as 0.0"});
+  // Until DeepSpeed 0.17.5, bf16 without ZeRO shares its fp32 states (deepspeedai/DeepSpeed 889f0ead2, 2025-08-27).
+  CHECK(exported(json::object()).second == std::vector<std::string>{"parallel.zero_stage: 0, read back as 1"});
+  CHECK(exported({{"stack", {{"name", "megatron-deepspeed"}, {"as_of", "2025-09"}}}}).second == std::vector<std::string>{});
 }

@@ -90,14 +90,15 @@ TEST_CASE("what no plan says is refused, told, ignored or unknown by name") {
   CHECK(refused("--decoder-num-layers 4").find("not implemented: an encoder and a decoder") != std::string::npos);
   CHECK(refused("--delay-wgrad-compute").empty());
   const arguments::ImportedPlan got = imported(some_options("--delay-wgrad-compute --log-interval 1 --moe-z-loss-coeff 1e-3 --hiden-dropout 0 --use-ring-exchange-p2p"));
-  CHECK(got.features.size() == 1);
+  CHECK(got.features.size() == 3);
+  CHECK(arguments::refusals(got).size() == 2);
   CHECK(got.ignored == std::vector<std::string>{"log_interval", "moe_z_loss_coeff"});
   CHECK(got.unsaid == std::vector<std::string>{"use_ring_exchange_p2p"});
   CHECK(got.unknown == std::vector<std::string>{"hiden_dropout (the nearest is --hidden-dropout)"});
 }
 
 TEST_CASE("other programs and missing facts are refused") {
-  CHECK_THROWS_AS(imported("pretrain_t5.py " + some_options().substr(some_options().find("--num-layers"))), InfeasibleError);
+  CHECK_THROWS_AS(imported("pretrain_ict.py " + some_options().substr(some_options().find("--num-layers"))), InfeasibleError);
   const auto problem = [](const std::string& options) {
     try {
       imported(options);
@@ -112,7 +113,9 @@ TEST_CASE("other programs and missing facts are refused") {
 
 TEST_CASE("a configuration of DeepSpeed is read beside a model") {
   const arguments::Table table = arguments::read_table("deepspeed");
-  const auto read = [&](const json& file) { return arguments::import_arguments(file.dump(), "ds.json", table, {"dgx-h100", 16, "llama3-8b", 4096}); };
+  const auto read = [&](const json& file, Month newest = {2024, 3}) {
+    return arguments::import_arguments(file.dump(), "ds.json", table, {"dgx-h100", 16, "llama3-8b", 4096, newest});
+  };
   const json file = {{"train_micro_batch_size_per_gpu", 2}, {"gradient_accumulation_steps", 4}, {"fp16", {{"enabled", true}, {"initial_scale_power", 12}}},
                      {"zero_optimization", {{"stage", 2}, {"reduce_bucket_size", 1000}, {"overlap_comm", false}, {"offload_optimizer", {{"device", "cpu"}}}}},
                      {"optimizer", {{"type", "Adam"}, {"params", {{"lr", 1e-4}, {"betas", {0.8, 0.99}}}}}}, {"gradient_clipping", "auto"}, {"zero_optimisation", 3}};
@@ -141,5 +144,22 @@ TEST_CASE("a configuration of DeepSpeed is read beside a model") {
   };
   CHECK(refused_feature({{"zero_optimization", {{"zero_quantized_weights", true}}}}) == "not implemented: ZeRO++");
   CHECK(refused_feature({{"optimizer", {{"type", "Muon"}}}}) == "not implemented: this optimizer");
+  CHECK(refused_feature({{"zero_optimisation", nullptr}}).empty());
   CHECK_THROWS_AS(read({{"train_batch_size", "auto"}}), ConfigError);
+}
+
+TEST_CASE("bf16 without ZeRO is what DeepSpeed of the stack's month does") {
+  // deepspeedai/DeepSpeed 889f0ead2, released in 0.17.6 (2025-09-19).
+  const arguments::Table table = arguments::read_table("deepspeed");
+  const auto read = [&](Month newest, json more = json::object()) {
+    json file = {{"train_micro_batch_size_per_gpu", 1}, {"bf16", {{"enabled", true}}}};
+    file.merge_patch(more);
+    return json::parse(arguments::import_arguments(file.dump(), "ds.json", table, {"dgx-h100", 8, "llama3-8b", 4096, newest}).document->dump());
+  };
+  CHECK(read({2024, 3})["parallel"]["zero_stage"] == 1);
+  CHECK(read({2024, 3})["training"]["dtypes"]["gradients"] == "fp32");
+  CHECK(read({2025, 9})["parallel"]["zero_stage"] == 0);
+  CHECK(read({2025, 9})["training"]["dtypes"]["gradients"] == "bf16");
+  CHECK(read({2025, 9}, {{"pipeline", {{"stages", 2}}}})["parallel"]["zero_stage"] == 1);
+  CHECK(read({2024, 3}, {{"zero_optimization", {{"stage", 2}}}})["parallel"]["zero_stage"] == 2);
 }

@@ -69,6 +69,11 @@ class Arguments(WithFolder):
         self.assertEqual(records[1]["measured"]["step_time_s"], 0.41)
 
     def test_what_cannot_be_said_is_refused_by_name(self):
+        for more, part in (("--hiden-dropout 0", "hiden_dropout = 0: not implemented: an option that is not known here"),
+                           ("--use-ring-exchange-p2p", "use_ring_exchange_p2p = true: not implemented: an option that no field of a plan says")):
+            code, out, err = run("import", self.folder.file("run.args", OPTIONS + more), "--cluster", "dgx-h100")
+            self.assertEqual((code, out), (4, ""), err)
+            self.assertIn(part, err)
         options = self.folder.file("run.args", OPTIONS + "--optimizer muon --hiden-dropout 0")
         code, _, err = run("import", options, "--cluster", "dgx-h100")
         self.assertEqual(code, 4)
@@ -104,7 +109,11 @@ class Arguments(WithFolder):
                                        ("#!/bin/sh\n" + OPTIONS, ["--cluster", "dgx-h100"], 3, "begins a script, which only its shell can read"),
                                        (OPTIONS, ["--cluster", "dgx-h100", "--record", self.path("r")], 3, "nothing was measured"),
                                        (OPTIONS, ["--cluster", "dgx-h100", "--model", "llama3-8b"], 2, "is for a ds_config.json"),
-                                       (OPTIONS.replace("gpt.py", "t5.py"), ["--cluster", "dgx-h100"], 4, "program = pretrain_t5.py"),
+                                       (OPTIONS.replace("gpt.py", "ict.py"), ["--cluster", "dgx-h100"], 4, "program = pretrain_ict.py"),
+                                       ("HL_PP=2 HL_TP=4 scripts/run_bloom13b.sh", ["--cluster", "hls-gaudi2"], 3, "deepspeed() {"),
+                                       (OPTIONS, ["--cluster", "dgx-h100", "--stack", "megatron"], 3, "megatron"),
+                                       (OPTIONS, [self.path("ds.json"), "--cluster", "dgx-h100"], 3, "add --deepspeed to them"),
+                                       (OPTIONS + "--deepspeed_config absent.json", ["--cluster", "dgx-h100"], 3, "give it behind"),
                                        (OPTIONS.replace("-size 64", "-size 60"), ["--cluster", "dgx-h100"], 4, "training.global_batch_size")):
             with self.subTest(part):
                 got, _, err = run("import", self.folder.file("bad.args", text), *more)

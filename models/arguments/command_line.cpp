@@ -1,0 +1,166 @@
+#include "models/arguments/command_line.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "models/base/error.hpp"
+#include "models/base/text.hpp"
+
+namespace tandem::arguments {
+namespace {
+
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+constexpr std::string_view kBlanks = " \t\r\n";
+
+[[noreturn]] void fail(const std::string& file, std::string_view word, const char* reason, const char* remedy) {
+  throw ConfigError(Problem{file, "arguments", '"' + shortened(word) + '"', reason, remedy});
+}
+
+/// The words of a text as a shell splits them. No expansion.
+Words words_of(std::string_view text, const std::string& file) {
+  Words out;
+  std::string word;
+  bool open = false;
+  char quote = 0;
+  const auto close = [&] {
+    if (open) out.push_back(std::exchange(word, {}));
+    open = false;
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote != 0) {
+      if (c == quote) quote = 0;
+      else word += c;
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+      open = true;
+    } else if (c == '\\' && i + 1 < text.size()) {
+      const char next = text[++i];
+      if (next == '\r' && i + 1 < text.size() && text[i + 1] == '\n') ++i;
+      else if (next != '\n') word += next, open = true;
+    } else if (kBlanks.find(c) != std::string_view::npos) {
+      close();
+    } else if (c == '#' && !open) {
+      i = std::min(text.find('\n', i), text.size()) - 1;
+    } else {
+      word += c;
+      open = true;
+    }
+  }
+  if (quote != 0) fail(file, word, "has an open quote", "close it");
+  close();
+  return out;
+}
+
+/// A shell's command (`bash -c "cd X && python3 ..."`) in place of the one word that holds it.
+Words with_inner_command(Words words, const std::string& file) {
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    if (words[i] != "-c" || words[i + 1].find(' ') == std::string::npos) continue;
+    const Words inner = words_of(words[i + 1], file);
+    words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, inner.begin(), inner.end());
+  }
+  return words;
+}
+
+/// A script's file, not one that is an option's value: "pretrain_gpt.py".
+bool is_program(std::string_view word) { return word.ends_with(".py"); }
+
+/// "XLA_USE_BF16=1" as its two parts.
+std::optional<std::pair<std::string, std::string>> variable_of(const std::string& word) {
+  const std::size_t equal = word.find('=');
+  const auto in_name = [](char c) { return c == '_' || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
+  if (equal == std::string::npos || equal == 0 || (word[0] >= '0' && word[0] <= '9')) return std::nullopt;
+  if (!std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equal), in_name)) return std::nullopt;
+  return std::pair(word.substr(0, equal), word.substr(equal + 1));
+}
+
+std::string dashed(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+/// The value of an option with these words behind it.
+json value_of(const Words& words, bool switches_off) {
+  if (words.empty()) return !switches_off;
+  if (words.size() == 1) return argument_value(words.front());
+  json out = json::array();
+  for (const std::string& v : words) out.push_back(argument_value(v));
+  return out;
+}
+
+struct CommandReader {
+  const Words& words;
+  const ArgumentNames& names;
+  const std::string& file;
+  Arguments& out;
+  std::size_t at = 0;
+
+  void read();
+
+ private:
+  void add_option();
+  bool ends_values(const std::string& word) const;
+};
+
+/// Whether a word is no value of the option before it. A launcher's switch may have the next part of the command behind it.
+bool CommandReader::ends_values(const std::string& word) const {
+  return is_option(word) || is_program(word) || (out.program.empty() && (word == "-np" || variable_of(word)));
+}
+
+/// Adds the option at `at` with its values, and leaves `at` at the last of them.
+void CommandReader::add_option() {
+  const std::string& word = words[at];
+  const std::size_t equal = word.find('=');
+  const std::string option = dashed(word.substr(2, equal == std::string::npos ? equal : equal - 2));
+  Words values;
+  if (equal != std::string::npos) values.push_back(word.substr(equal + 1));
+  while (equal == std::string::npos && at + 1 < words.size() && !ends_values(words[at + 1])) values.push_back(words[++at]);
+  for (const std::string& v : values)
+    if (v.find('$') != std::string::npos)
+      fail(file, "--" + option + " " + v, "has a variable of a shell", "let the shell expand it: docs/coming-from.md says how");
+  const ArgumentName argument = names(option);
+  (*out.values)[argument.name] = value_of(values, argument.switches_off);
+}
+
+void CommandReader::read() {
+  json environment = json::object();
+  for (at = 0; at < words.size(); ++at) {
+    const std::string& word = words[at];
+    if (is_program(word)) out.program = word.substr(word.rfind('/') + 1);
+    else if (is_option(word)) add_option();
+    else if (word == "-np" && at + 1 < words.size()) (*out.values)["np"] = argument_value(words[++at]);
+    else if (const auto variable = variable_of(word)) environment[variable->first] = argument_value(variable->second);
+  }
+  if (!environment.empty() && !out.values->empty()) (*out.values)["env"] = std::move(environment);
+}
+
+}  // namespace
+
+bool is_option(std::string_view word) {
+  return word.size() > 2 && word.starts_with("--") && ((word[2] >= 'a' && word[2] <= 'z') || (word[2] >= 'A' && word[2] <= 'Z'));
+}
+
+Arguments command_arguments(std::string_view text, const ArgumentNames& names, const std::string& file) {
+  const Words words = with_inner_command(words_of(text, file), file);
+  Arguments out{std::make_shared<json>(json::object()), "", false};
+  CommandReader{words, names, file, out}.read();
+  return out;
+}
+
+std::string script_of(std::string_view text) {
+  if (text.starts_with("#!") || std::count(text.begin(), text.end(), '\n') > 20) return {};
+  std::string script;
+  for (const std::string& word : words_of(text, "")) {
+    if (is_option(word) || word.front() == '{' || word.front() == '[') return {};
+    if (word.ends_with(".sh")) script = word;
+  }
+  return script;
+}
+
+}  // namespace tandem::arguments

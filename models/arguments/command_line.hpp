@@ -1,0 +1,19 @@
+#pragma once
+// A command as a shell reads it: environment variables, a launcher, a program, options.
+
+#include "models/arguments/argument_text.hpp"
+
+namespace tandem::arguments {
+
+/// Whether a word is an option with two dashes: "--num-layers", "--swiglu=1".
+bool is_option(std::string_view word);
+
+/// Reads a command: options, `NAME=value` in front of the program as `env.NAME`, `-np N` of `mpirun` as `np`, and the command that
+/// a shell gets with `-c`. The last of equal options counts. Values are empty if the text has no option. Throws ConfigError for
+/// an open quote or an unexpanded `$NAME`.
+Arguments command_arguments(std::string_view text, const ArgumentNames& names, const std::string& file);
+
+/// A script that a command without options starts, such as "HL_PP=2 scripts/run.sh". Empty if the text is no such command.
+std::string script_of(std::string_view text);
+
+}  // namespace tandem::arguments

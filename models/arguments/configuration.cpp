@@ -1,0 +1,59 @@
+#include "models/arguments/configuration.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "models/base/error.hpp"
+#include "models/base/files.hpp"
+#include "models/base/presets.hpp"
+
+namespace tandem::arguments {
+namespace {
+
+using nlohmann::json;
+
+/// Takes out fields that the caller of the framework fills in, and names them.
+void take_out_auto(json& object, const std::string& prefix, std::vector<std::string>& taken) {
+  for (auto it = object.begin(); it != object.end();) {
+    if (it->is_object()) take_out_auto(*it, prefix + it.key() + ".", taken);
+    if (*it != "auto") {
+      ++it;
+      continue;
+    }
+    taken.push_back(prefix + it.key() + " (auto)");
+    it = object.erase(it);
+  }
+}
+
+/// The path that the option gives; empty if it gives none.
+std::string said_path(const Arguments& arguments, const Table& table) {
+  const std::string name = table.document->at("configuration").at("option").get<std::string>();
+  const auto said = arguments.values->find(name);
+  return said != arguments.values->end() && said->is_string() ? said->get<std::string>() : "";
+}
+
+}  // namespace
+
+Arguments read_document(const std::string& text, const std::string& file, std::vector<std::string>& automatic) {
+  Arguments out{std::make_shared<json>(parse_json(text, file)), "", false};
+  if (!out.values->is_object()) throw ConfigError(Problem{file, "", "", "is no JSON object", "give a configuration of DeepSpeed"});
+  take_out_auto(*out.values, "", automatic);
+  return out;
+}
+
+bool add_configuration(Arguments& arguments, const Table& table, const std::string& file, const ConfigurationPlace& place,
+                       std::vector<std::string>& automatic) {
+  if (!table.names_file()) return false;
+  const std::string said = said_path(arguments, table);
+  if (said.empty() && place.given.empty()) return false;
+  const std::string path = place.given.empty() ? beside(said, file) : place.given;
+  if (file_state(path).kind == FileKind::absent) {
+    if (place.may_miss) return false;
+    throw ConfigError(Problem{file, "--deepspeed_config", said, "names a file that is not at " + path,
+                              "give it behind " + file + ", or read the options alone with --approximate"});
+  }
+  (*arguments.values)[table.document->at("configuration").at("as").get<std::string>()] =
+      *read_document(read_text(path), path, automatic).values;
+  return true;
+}
+
+}  // namespace tandem::arguments

@@ -1,0 +1,83 @@
+#include "models/arguments/unread_arguments.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/base/dotted_path.hpp"
+
+namespace tandem::arguments {
+namespace {
+
+using nlohmann::json;
+
+bool any_covers(const json& patterns, const std::string& name) {
+  for (const auto& [pattern, why] : patterns.items())
+    if (covers(pattern, name)) return true;
+  return false;
+}
+
+/// Whether a printed argument says nothing: it has its default, or is off.
+bool says_nothing(const Table& table, const std::string& name, const json& value) {
+  return value.is_null() || value == false || (table.has(name) && table.document->at("defaults")[name] == value);
+}
+
+/// Names behind a dollar sign in all expressions of a section.
+void collect_names(const json& section, std::set<std::string>& out) {
+  if (section.is_structured())
+    for (const json& inner : section) collect_names(inner, out);
+  if (!section.is_string()) return;
+  const auto& text = section.get_ref<const std::string&>();
+  const auto in_name = [](char c) { return c == '_' || c == '.' || std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  for (std::size_t at = text.find('$'); at != std::string::npos; at = text.find('$', at)) {
+    const auto begin = text.begin() + static_cast<std::ptrdiff_t>(++at);
+    out.emplace(begin, std::find_if_not(begin, text.end(), in_name));
+  }
+}
+
+/// Arguments that the table's expressions read under some condition.
+std::set<std::string> read_somewhere(const Table& table) {
+  std::set<std::string> out;
+  for (const char* section : {"facts", "plan", "features"}) collect_names(table.document->at(section), out);
+  return out;
+}
+
+/// Whether a field of a JSON file stands in a section that is switched off: fp16.loss_scale beside fp16.enabled false.
+bool is_off(const json& values, const std::string& name) {
+  for (std::size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0; dot = name.rfind('.', dot - 1))
+    if (const json* enabled = find_dotted(values, name.substr(0, dot) + ".enabled"); enabled != nullptr && *enabled == false) return true;
+  return false;
+}
+
+void refuse(const std::string& name, const json& value, const char* what, ImportedPlan& out) {
+  out.features.push_back({what, {{name, value_text(value), false}}, "the plan without it", true, 0});
+}
+
+/// One argument with a value that says something, and that nothing ignores.
+void add_unread(const Table& table, const std::string& name, const json& value, ImportedPlan& out) {
+  if (table.has(name) || out.printed) {
+    out.unsaid.push_back(name);
+    if (table.has(name)) refuse(name, value, "an option that no field of a plan says, and that may change the step", out);
+    return;
+  }
+  const std::string meant = table.nearest_option(name);
+  out.unknown.push_back(name + (meant.empty() ? "" : " (the nearest is " + meant + ")"));
+  refuse(name, value, "an option that is not known here", out);
+}
+
+}  // namespace
+
+void sort_unread(const Table& table, const huggingface::Facts& facts, const Arguments& arguments, ImportedPlan& out) {
+  const std::set<std::string> elsewhere = read_somewhere(table);
+  for (const std::string& name : facts.unread()) {
+    const json* value = find_dotted(*arguments.values, name);
+    if (value != nullptr && says_nothing(table, name, *value)) continue;
+    if (arguments.printed && any_covers(table.document->at("printed"), name)) continue;
+    const bool without_effect = elsewhere.contains(name) || is_off(*arguments.values, name) || name.starts_with("env.");
+    if (without_effect || any_covers(table.document->at("ignored"), name)) out.ignored.push_back(name);
+    else add_unread(table, name, value == nullptr ? json() : *value, out);
+  }
+}
+
+}  // namespace tandem::arguments

@@ -1,0 +1,42 @@
+#include "models/arguments/command_line.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "models/base/error.hpp"
+#include "tests/catch.hpp"
+
+using namespace tandem;
+using nlohmann::json;
+
+namespace {
+
+arguments::Arguments read(const std::string& text) {
+  return arguments::command_arguments(text, [](const std::string& option) { return arguments::ArgumentName{option, false}; }, "run.args");
+}
+
+}  // namespace
+
+TEST_CASE("variables in front of a command are arguments of the environment") {
+  const arguments::Arguments got = read("NEURON_FUSE_SOFTMAX=1 XLA_USE_BF16=1 torchrun --nproc-per-node 32 pretrain_gpt.py --bf16");
+  CHECK(*got.values == json({{"nproc-per-node", 32}, {"bf16", true}, {"env", {{"NEURON_FUSE_SOFTMAX", 1}, {"XLA_USE_BF16", 1}}}}));
+  CHECK(read("export A=b\ntorchrun x.py --bf16").values->at("env") == json({{"A", "b"}}));
+  CHECK(read("x.py --data-path A=b").values->at("data-path") == "A=b");  // behind the program it is a value
+  CHECK_FALSE(read("x.py --lr 1e-4 a=b").values->contains("env"));
+}
+
+TEST_CASE("a command inside of a shell's is read, and the ranks of mpirun") {
+  const arguments::Arguments inner = read("deepspeed --num_nodes 4 --no_python /usr/bin/bash -c \"cd X && python3 -u ./pretrain_gpt.py --lr 1e-4\"");
+  CHECK(inner.program == "pretrain_gpt.py");
+  CHECK(inner.values->at("lr") == 1e-4);
+  CHECK(inner.values->at("num-nodes") == 4);
+  const arguments::Arguments ranks = read("mpirun --allow-run-as-root -np 16 python x.py --fp16");
+  CHECK(ranks.values->at("np") == 16);
+  CHECK(ranks.values->at("allow-run-as-root") == true);
+}
+
+TEST_CASE("a command that starts a script has no options of its own") {
+  CHECK(arguments::script_of("HL_NUM_NODES=1 HL_PP=2 scripts/run_bloom13b.sh\n") == "scripts/run_bloom13b.sh");
+  CHECK(arguments::script_of("bash run.sh --num-layers 4").empty());
+  CHECK(arguments::script_of("{\"a\": \"run.sh\"}").empty());
+  CHECK(arguments::script_of("no command").empty());
+}
