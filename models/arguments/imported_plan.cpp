@@ -54,10 +54,12 @@ std::string base_name(const std::string& file) {
   return name.substr(0, name.rfind('.'));
 }
 
-/// The table with facts that are known by now: the month of the framework's code as a number, the program, whether a JSON file was read.
-json with_circumstances(const Table& table, const Month& as_of, const std::string& program, bool configured) {
+/// The table with facts that are known by now: the month of the framework's code as a number, the program, whether it printed the
+/// arguments, whether a JSON file was read.
+json with_circumstances(const Table& table, const Month& as_of, const Arguments& arguments, bool configured) {
   json out = *table.document;
-  out["facts"]["program"] = "'" + program + "'";
+  out["facts"]["program"] = "'" + arguments.program + "'";
+  out["facts"]["printed"] = arguments.printed ? "true" : "false";
   out["facts"]["as_of"] = std::to_string(as_of.year * 100 + as_of.month);
   out["facts"]["configured"] = configured ? "true" : "false";
   return out;
@@ -113,7 +115,7 @@ ImportedPlan import_arguments(const std::string& text, const std::string& file, 
   if (needs.devices > 0) (*arguments.values)["world_size"] = needs.devices;
   const StackChoice stack = stack_of(arguments, table, file, needs);
   const bool configured = add_configuration(arguments, table, file, {needs.configuration, needs.approximate}, automatic);
-  const json document = with_circumstances(table, stack.as_of.value_or(needs.newest), arguments.program, configured);
+  const json document = with_circumstances(table, stack.as_of.value_or(needs.newest), arguments, configured);
   ImportedPlan out{file, stack, stack.as_of.value_or(needs.newest), table.sources(), arguments.printed, {}, {}, {}, {}, {}, {}};
   TableFacts facts(*arguments.values, "", document, file, 0);
   const huggingface::Traced devices = facts.value("devices");

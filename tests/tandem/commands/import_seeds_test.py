@@ -51,6 +51,18 @@ EXPERTS_JSON = {"train_batch_size": 512, "train_micro_batch_size_per_gpu": 8, "s
                 "gradient_clipping": 1.0, "prescale_gradients": True, "bf16": {"enabled": False},
                 "fp16": {"enabled": True, "loss_scale": 0, "loss_scale_window": 500, "hysteresis": 2, "min_loss_scale": 1, "initial_scale_power": 11},
                 "curriculum_learning": {"enabled": False, "curriculum_type": "seqlen", "min_difficulty": 80}}
+# microsoft/Megatron-DeepSpeed f4157bea: examples_deepspeed/sequence_parallel/ds_pretrain_gpt_1.3B_seq_parallel_32k.sh on 8 devices
+ULYSSES = """deepspeed --num_nodes 1 --num_gpus 8 pretrain_gpt.py --override-opt_param-scheduler --adam-beta1 0.9 --adam-beta2 0.95
+  --tensor-model-parallel-size 1 --ds-sequence-parallel-size 4 --init-method-std 0.013 --lr-decay-tokens 300000000000
+  --lr-warmup-tokens 3000000000 --micro-batch-size 1 --global-batch-size 2 --num-layers 24 --hidden-size 2048 --num-attention-heads 16
+  --seq-length 32768 --max-position-embeddings 32768 --train-tokens 300000000000 --lr 2e-4 --min-lr 1e-6 --lr-decay-style cosine
+  --weight-decay 0.1 --clip-grad 1.0 --hysteresis 2 --fp16 --no-async-tensor-model-parallel-allreduce --use-flash-attn-triton
+  --checkpoint-activations --deepspeed --deepspeed_config ds_config.json --zero-stage 1 --pipeline-model-parallel-size 1
+  --no-pipeline-parallel --deepspeed-activation-checkpointing --vocab-size 50257
+"""
+ULYSSES_JSON = {"train_batch_size": 2, "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 1}, "gradient_clipping": 1.0,
+                "fp16": {"enabled": True, "loss_scale": 0, "loss_scale_window": 500, "hysteresis": 2, "min_loss_scale": 1, "initial_scale_power": 11}}
+SCALE = {"training.loss_scale.initial": (2048, 4294967296), "training.loss_scale.window": (500, 1000)}  # the file says it, the plan does not
 WORDS = ("name", "notes", "model.name", "model.family")  # a family only sets defaults
 
 
@@ -92,8 +104,12 @@ class Seeds(WithFolder):
 
     def test_gpt_1_3b_with_128_experts(self):
         differ, _ = self.compared(EXPERTS, "seeds/gpt-1.3b-moe128", "dgx-a100-80gb", EXPERTS_JSON)
-        # The file says the loss scale, the plan of it does not.
-        self.assertEqual(differ, {"training.loss_scale.initial": (2048, 4294967296), "training.loss_scale.window": (500, 1000)})
+        self.assertEqual(differ, SCALE)
+
+    def test_gpt_1_3b_at_32k_tokens_with_ulysses(self):
+        differ, parameters = self.compared(ULYSSES, "seeds/gpt-1.3b-ulysses-32k", "dgx-a100-80gb", ULYSSES_JSON)
+        self.assertEqual(differ, SCALE)
+        self.assertEqual(parameters, 24 * (12 * 2048**2 + 13 * 2048) + (50257 + 32768) * 2048 + 2 * 2048)
 
 
 if __name__ == "__main__":
