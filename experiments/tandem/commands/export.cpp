@@ -49,6 +49,14 @@ std::vector<std::string> formats() {
 
 bool of_checkpoint(const std::string& format) { return format == kWeights || format == kAdapters; }
 
+/// CLI::IsMember of the formats. Reads no table before the option is used or described.
+struct IsFormat : CLI::Validator {
+  IsFormat() {
+    desc_function_ = [] { return CLI::IsMember(formats()).get_description(); };
+    func_ = [](std::string& word) { return CLI::IsMember(formats())(word); };
+  }
+};
+
 /// The format to write.
 std::string format_of(const Options& o) {
   if (!o.to.empty() && !of_checkpoint(o.to) && is_checkpoint(o.input))
@@ -86,7 +94,7 @@ void add_export(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("export", "Write a plan as another framework's options, or trained weights in Hugging Face's format");
   command->add_option("INPUT", o->input, "plan file (JSON), or a checkpoint of `train --save`: a .safetensors file, a folder (its latest checkpoint), or one checkpoint in a folder")->required();
-  command->add_option("--to", o->to, "what to write; for a checkpoint: huggingface, or peft for its adapters alone [huggingface]")->check(CLI::IsMember(formats()));
+  command->add_option("--to", o->to, "what to write; for a checkpoint: huggingface, or peft for its adapters alone [huggingface]")->check(IsFormat());
   command->add_option("--out", o->out, "for a plan: file to write [stdout]; for a checkpoint: folder for config.json and model.safetensors, or several files with an index");
   add_stack_option(*command, o->plan.stack);
   command->add_flag("--approximate", o->plan.approximate, "for a plan: leave out fields without an option, and list them");
