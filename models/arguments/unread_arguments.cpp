@@ -18,9 +18,10 @@ bool any_covers(const json& patterns, const std::string& name) {
   return false;
 }
 
-/// Whether a printed argument says nothing: it has its default, or is off.
+/// Whether an argument says nothing: it has its default, is off, or was a section of fields that are all "auto".
 bool says_nothing(const Table& table, const std::string& name, const json& value) {
-  return value.is_null() || value == false || (table.has(name) && table.document->at("defaults")[name] == value);
+  if (value.is_null() || (value.is_object() && value.empty())) return true;
+  return value == false || (table.has(name) && table.document->at("defaults")[name] == value);
 }
 
 /// Names behind a dollar sign in all expressions of a section.

@@ -104,6 +104,21 @@ class Arguments(WithFolder):
         told = tandem_json("export", self.path("zero.json"), "--to", "deepspeed")
         self.assertEqual((told["unsaid"], json.loads(told["text"])["zero_optimization"]["stage"]), ([], 2))
 
+    def test_the_usual_configuration_of_the_trainer_is_read(self):
+        # huggingface/transformers: docs/source/en/deepspeed.md, ZeRO 3 with offload
+        auto = {name: "auto" for name in ("lr", "betas", "eps", "weight_decay")}
+        zero = {"stage": 3, "offload_optimizer": {"device": "cpu", "pin_memory": True}, "overlap_comm": True, "contiguous_gradients": True,
+                "sub_group_size": 1e9, "reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto", "stage3_max_live_parameters": 1e9,
+                "stage3_gather_16bit_weights_on_model_save": True}
+        config = self.folder.file("ds.json", json.dumps({"bf16": {"enabled": True}, "fp16": {"enabled": False, "loss_scale_window": 500},
+                                                         "optimizer": {"type": "AdamW", "params": auto}, "zero_optimization": zero,
+                                                         "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": "auto"}},
+                                                         "train_batch_size": "auto", "train_micro_batch_size_per_gpu": 2, "steps_per_print": 2000}))
+        code, out, err = run("import", config, "--model", "llama3-8b", "--seq-length", "2048", "--cluster", "dgx-h100", "--devices", "8")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(json.loads(out)["parallel"]["offload"], {"optimizer": True, "ratio": 1.0})
+        self.assertIn("stack megatron-deepspeed as of 2024-03\n", err)
+
     def test_bad_inputs_are_refused(self):
         for text, more, code, part in ((OPTIONS, [], 3, "--cluster: is missing"),
                                        ("#!/bin/sh\n" + OPTIONS, ["--cluster", "dgx-h100"], 3, "begins a script, which only its shell can read"),
