@@ -123,7 +123,7 @@ json Facts::fact(const std::string& name) {
     for (FieldValues& fields : trace_) fields.insert(known->second.from.begin(), known->second.from.end());
     return known->second.value();
   }
-  require(has(name), "a table of a model type uses a fact that it does not have");
+  if (!has(name)) throw ContractError("a table of a model type uses a fact that it does not have: " + name);
   require(open_.insert(name).second, "facts of a model type depend on each other in a circle");
   const json& text = table_["facts"][name];
   const Traced made = text.is_string() ? value(text.get<std::string>()) : Traced{std::make_shared<const json>(text), {}};

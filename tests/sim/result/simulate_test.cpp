@@ -197,7 +197,7 @@ TEST_CASE("memory is the plan's book and the device's runtime, and fits or does 
   topology.edit().usable_memory = Bytes(enough);
   p = simulate(plan, graph, topology);
   CHECK(p.fits);
-  const bool told = std::any_of(p.notes.begin(), p.notes.end(), [](const std::string& n) { return n.find("segments back") != n.npos; });
+  const bool told = std::any_of(p.notes.begin(), p.notes.end(), [](const std::string& n) { return n.find("free segments") != n.npos; });
   CHECK(told == (!host && !arena));
   topology.edit().usable_memory = Bytes(enough - 1);
   p = simulate(plan, graph, topology);
