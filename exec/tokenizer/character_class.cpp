@@ -43,6 +43,7 @@ char32_t read_code(RegexText& text, bool braces) {
   const std::size_t from = text.at;
   if (braces && !text.take("{")) text.refuse(from - 2, "names a byte; write \\x{...}");
   const std::size_t end = braces ? text.pattern.find('}', text.at) : text.at + 4;
+  if (end == std::string::npos) text.refuse(from - 2, "is not closed");
   const std::string digits = text.pattern.substr(text.at, end - text.at);
   const bool hex = !digits.empty() && digits.size() <= 6 && digits.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
   const unsigned long code = hex ? std::strtoul(digits.c_str(), nullptr, 16) : 0x110000;

@@ -27,11 +27,17 @@ struct Parts {
   std::vector<std::string> notes;
 };
 
+/// Bytes of a document. ICU counts bytes in 32 bits, and a normalizer may lengthen a text up to eighteen times, by fewer in practice.
+constexpr std::size_t kLongest = std::size_t{256} << 20;
+
 class JsonTokenizer final : public Tokenizer {
  public:
   explicit JsonTokenizer(Parts parts) : parts_(std::move(parts)), model_(*parts_.model) {}
 
   void encode(std::string_view text, bool special, std::vector<std::int32_t>& ids) override {
+    if (text.size() > kLongest)
+      throw ConfigError(Problem{"", "text", std::to_string(text.size()) + " bytes", "is longer than a document may be, 256 MiB",
+                                "cut it into documents: tokenize --split-lines, or a .jsonl file"});
     if (const std::size_t at = invalid_utf8(text); at != std::string_view::npos)
       throw ConfigError(Problem{"", "text", "byte " + std::to_string(at), "is not UTF-8", "convert the text to UTF-8"});
     for (const auto& part : parts_.around)
@@ -47,6 +53,8 @@ class JsonTokenizer final : public Tokenizer {
   std::int64_t vocab_size() const override {
     std::int64_t largest = parts_.model->vocabulary().largest();
     for (const auto& [token, id] : parts_.added.ids) largest = std::max<std::int64_t>(largest, id);
+    for (const auto& part : parts_.around)
+      for (const std::int32_t id : part) largest = std::max<std::int64_t>(largest, id);
     return largest + 1;
   }
 

@@ -16,6 +16,7 @@ using nlohmann::json;
 using Words = std::vector<std::string>;
 
 constexpr std::string_view kBlanks = " \t\r\n";
+constexpr std::string_view kEscaped = "\"\\$`\n";  // behind a backslash between double quotes
 
 [[noreturn]] void fail(const std::string& file, std::string_view word, const char* reason, const char* remedy) {
   throw ConfigError(Problem{file, "arguments", '"' + shortened(word) + '"', reason, remedy});
@@ -33,7 +34,9 @@ Words words_of(std::string_view text, const std::string& file) {
   };
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    if (quote != 0) {
+    if (quote == '"' && c == '\\' && i + 1 < text.size() && kEscaped.find(text[i + 1]) != std::string_view::npos) {
+      if (text[++i] != '\n') word += text[i];
+    } else if (quote != 0) {
       if (c == quote) quote = 0;
       else word += c;
     } else if (c == '\'' || c == '"') {
@@ -156,8 +159,14 @@ Arguments command_arguments(std::string_view text, const ArgumentNames& names, c
 std::string script_of(std::string_view text) {
   if (text.starts_with("#!") || std::count(text.begin(), text.end(), '\n') > 20) return {};
   std::string script;
-  for (const std::string& word : words_of(text, "")) {
-    if (is_option(word) || word.front() == '{' || word.front() == '[') return {};
+  Words words;
+  try {
+    words = words_of(text, "");
+  } catch (const ConfigError&) {
+    return {};  // quotes of another kind of text
+  }
+  for (const std::string& word : words) {
+    if (is_option(word) || word.starts_with('{') || word.starts_with('[')) return {};
     if (word.ends_with(".sh")) script = word;
   }
   return script;

@@ -47,6 +47,7 @@ bool add_configuration(Arguments& arguments, const Table& table, const std::stri
   if (said.empty() && place.given.empty()) return false;
   const std::string path = place.given.empty() ? beside(said, file) : place.given;
   if (file_state(path).kind == FileKind::absent) {
+    if (!place.given.empty()) throw ConfigError(Problem{place.given, "CONFIG", "", "there is no such file", "give the ds_config.json"});
     if (place.may_miss) return false;
     throw ConfigError(Problem{file, "--deepspeed_config", said, "names a file that is not at " + path,
                               "give it behind " + file + ", or read the options alone with --approximate"});

@@ -18,10 +18,11 @@ bool any_covers(const json& patterns, const std::string& name) {
   return false;
 }
 
-/// Whether an argument says nothing: it has its default, is off, or was a section of fields that are all "auto".
+/// Whether an argument says nothing: it has its default, is off and not on by default, or was a section of fields that are all "auto".
 bool says_nothing(const Table& table, const std::string& name, const json& value) {
   if (value.is_null() || (value.is_object() && value.empty())) return true;
-  return value == false || (table.has(name) && table.document->at("defaults")[name] == value);
+  const json usual = table.has(name) ? table.document->at("defaults").value(name, json()) : json();
+  return value == usual || (value == false && usual != true);
 }
 
 /// Names behind a dollar sign in all expressions of a section.

@@ -57,7 +57,7 @@ class Classified {
     CollectiveKey key{rule ? rule->result : "collective", rule ? rule->group : "", 0, 0};
     if (e.collective >= 0) {
       const CollectiveFacts& facts = trace_.collectives[static_cast<std::size_t>(e.collective)];
-      key.group = groups_.of(facts, key.kind, trace_, rules_);
+      if (std::string group = groups_.of(facts, key.kind, trace_, rules_); !group.empty()) key.group = std::move(group);
       key.group_size = facts.group_size;
       key.bytes = std::max(facts.in, facts.out) * rules_.bytes_of(facts.dtype);
     }

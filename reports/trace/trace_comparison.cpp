@@ -44,6 +44,8 @@ std::int64_t rank_of(const DeviceTrace& trace, const SavedTimeline& simulated, c
                    "simulate the plan that ran"});
   };
   if (trace.world_size > 0 && trace.world_size != mesh.world_size()) refuse_size("distributedInfo.world_size", trace.world_size);
+  if (options.rank && trace.rank >= 0 && *options.rank != trace.rank)
+    refuse(trace, {"", "distributedInfo.rank", std::to_string(trace.rank), "is not --rank " + std::to_string(*options.rank), "leave --rank out"});
   const std::int64_t rank = options.rank ? *options.rank : trace.rank >= 0 ? trace.rank : simulated.lanes.size() == 1 ? 0 : -1;
   if (rank < 0)
     refuse(trace, {"", "distributedInfo.rank", "", "is missing, and the simulated ranks differ", "say the trace's rank with --rank"});

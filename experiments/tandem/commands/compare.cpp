@@ -73,7 +73,8 @@ void add_compare(CLI::App& app, ExitCode& exit) {
       ->transform(share());
   command->add_option("--memory-tolerance", o->memory_tolerance, "the same for peak memory")->transform(share());
   command->add_option("--rank", o->rank, "rank of a trace that does not say it")->check(CLI::NonNegativeNumber);
-  command->add_option("--trace-steps", o->trace_steps, "number of steps in a trace without ProfilerStep annotations [1]")->check(CLI::PositiveNumber);
+  command->add_option("--trace-steps", o->trace_steps, "number of steps in a trace without ProfilerStep annotations [1]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
   command->add_option("--step-time", o->step_time_s, "seconds of a step of the traced run without its profiler, to be judged in place of the trace's")
       ->check(CLI::PositiveNumber);
   command->callback([o, &exit] { exit = compare_files(*o); });

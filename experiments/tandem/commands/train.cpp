@@ -159,7 +159,9 @@ RunHistory history_of(const exec::RunResult& result, std::int64_t kept_step) {
 
 void write_files(const Options& o, GraphCache& graphs, const exec::RunResult& result) {
   if (o.trace.empty() && o.timeline.empty()) return;
-  if (!result.timeline) return log("no timeline is written: the run ended before step " + std::to_string(o.timeline_step));
+  if (!result.timeline)
+    return log(std::string("no timeline is written: ") +
+               (o.timeline_step < 0 ? "no step was trained" : "the run ended before step " + std::to_string(o.timeline_step)));
   const std::int64_t step = o.timeline_step >= 0 ? o.timeline_step : result.steps.back().step;
   const auto& kept = result.steps.at(static_cast<std::size_t>(step - result.steps.front().step));
   const auto& [plan, graph] = graphs.of(Segment::Kind::train, kept.global_batch_size);
@@ -329,8 +331,12 @@ ExitCode train(const Options& o, exec::World& world) {
   if (speaks)
     options.on_failure = [&](const exec::RankFailure& failure, const exec::RunResult& until_then) { tell(until_then, failure); };
   const std::int64_t samples = resumed ? resumed->state->facts().samples : 0;
-  MetricsFile metrics(speaks ? o.metrics : "", {done, samples, plan.sequence_tokens()});
-  const exec::RunResult result = run_to_end({*graphs, *data.training, world}, options, {numbers, metrics});
+  std::optional<MetricsFile> metrics;
+  prepare_together(world, [&] {
+    const bool evaluates = done > 0 && due_after(done, options.evaluation);
+    metrics.emplace(speaks ? o.metrics : "", MetricsBegin{done, samples, plan.sequence_tokens(), evaluates});
+  });
+  const exec::RunResult result = run_to_end({*graphs, *data.training, world}, options, {numbers, *metrics});
   if (!speaks) return ExitCode::ok;  // process 0 has the result, and all processes use its exit code
   const exec::RankFailure infinite{Rank(), numbers.last(), exec::Activity::training, numbers.text()};
   tell(result, numbers.finite() ? std::nullopt : std::optional(infinite));

@@ -22,10 +22,28 @@ constexpr const char* kMerge = "merge the adapter into its model: peft's merge_a
 /// Refuses what is no plain LoRA: fields of PEFT's LoraConfig, each with the value that it may have.
 void add_other_methods(const json& config, const std::string& file, std::vector<Problem>& out) {
   const json plain{{"peft_type", "LORA"}, {"use_dora", false}, {"bias", "none"}, {"lora_bias", false}, {"modules_to_save", nullptr},
-                   {"rank_pattern", json::object()}, {"alpha_pattern", json::object()}, {"layers_to_transform", nullptr}};
+                   {"rank_pattern", json::object()}, {"alpha_pattern", json::object()}, {"layers_to_transform", nullptr},
+                   {"alora_invocation_tokens", nullptr}, {"use_qalora", false}, {"monteclora_config", nullptr}, {"velora_config", nullptr},
+                   {"arrow_config", nullptr}};
   for (const auto& [field, value] : plain.items())
     if (const json said = config.value(field, value); said != value && !said.is_null() && !(said.is_structured() && said.empty()))
       out.push_back({file, field, value_text(said), "not implemented: only plain LoRA is read", kMerge});
+  // PiSSA, OLoRA, CorDA and LoftQ change the model's own weights at their start, and the adapter fits those alone.
+  const json start = config.value("init_lora_weights", json(true));
+  if (start.is_string() && start != "gaussian" && start != "orthogonal" && start != "eva")
+    out.push_back({file, "init_lora_weights", value_text(start), "not implemented: it changes the model's own weights", kMerge});
+}
+
+/// Throws ConfigError unless the file is an object whose fields have the types that are read.
+void require_types(const json& config, const std::string& file) {
+  if (!config.is_object()) throw ConfigError(Problem{file, "", "", "is " + kind_text(config) + ", not an object", ""});
+  std::vector<Problem> problems;
+  for (const char* field : {"r", "lora_alpha"})
+    if (config.contains(field) && !config[field].is_number())
+      problems.push_back({file, field, value_text(config[field]), "is " + kind_text(config[field]) + ", not a number", ""});
+  if (config.contains("use_rslora") && !config["use_rslora"].is_boolean())
+    problems.push_back({file, "use_rslora", value_text(config["use_rslora"]), "is neither true nor false", ""});
+  if (!problems.empty()) throw ConfigError(problems);
 }
 
 double factor_of(const json& config) {
@@ -34,6 +52,7 @@ double factor_of(const json& config) {
 }
 
 void require_same(const json& config, const std::string& file, const AdapterSpec& lora) {
+  require_types(config, file);
   std::vector<Problem> problems;
   add_other_methods(config, file, problems);
   const double factor = factor_of(config);

@@ -1,6 +1,7 @@
 #include "experiments/tandem/training/data.hpp"
 
 #include <charconv>
+#include <cmath>
 
 #include "exec/data/blend.hpp"
 #include "exec/tokenizer/tokenized_text.hpp"
@@ -26,30 +27,42 @@ Named named(const std::string& argument) {
   const char* const end = argument.data() + colon;
   const auto [stop, error] = std::from_chars(argument.data(), end, weight);
   if (error != std::errc() || stop != end) return {argument, std::nullopt};
+  if (!(weight > 0) || !std::isfinite(weight))
+    throw ConfigError(Problem{argument, "--data", argument.substr(0, colon), "is no weight: a finite number above 0 is", "for example 0.3:PATH"});
   return {argument.substr(colon + 1), weight};
 }
 
 class TextReader {
  public:
-  explicit TextReader(const std::string& tokenizer) {
-    if (tokenizer.empty()) return;
-    tokenizer_ = exec::read_tokenizer(tokenizer);
+  explicit TextReader(std::string tokenizer) : name_(std::move(tokenizer)) {
+    if (name_.empty()) return;
+    tokenizer_ = exec::read_tokenizer(name_);
     for (const std::string& note : tokenizer_->notes()) log(note);
-    if (const auto token = exec::known_end_of_document(tokenizer)) end_ = tokenizer_->id_of(*token);
   }
 
   std::shared_ptr<const exec::TokenFile> read(const std::string& path) {
     const bool lines = path.ends_with(".jsonl");
-    if (tokenizer_ && lines && !end_) log(path + ": its texts follow each other without a token between them, as no file beside the tokenizer names eos_token");
-    if (tokenizer_) return exec::read_tokenized(path, *tokenizer_, end_);
+    if (tokenizer_) return exec::read_tokenized(path, *tokenizer_, lines ? end_of_lines(path) : std::nullopt);
     if (lines)
       log(path + ": is read as bytes, with the JSON around its texts; --tokenizer reads the field text of its lines");
     return exec::read_token_file(path);
   }
 
  private:
+  /// The token that ends a document of a .jsonl file, if the tokenizer names one.
+  std::optional<std::int32_t> end_of_lines(const std::string& path) const {
+    const auto token = exec::known_end_of_document(name_);
+    if (!token) {
+      log(path + ": its texts follow each other without a token between them, as no file beside the tokenizer names eos_token");
+      return std::nullopt;
+    }
+    const auto id = tokenizer_->id_of(*token);
+    if (!id) throw ConfigError(Problem{name_, "eos_token", *token, "is no token of the tokenizer's vocabulary", "name one that is"});
+    return id;
+  }
+
+  std::string name_;
   std::unique_ptr<exec::Tokenizer> tokenizer_;
-  std::optional<std::int32_t> end_;  ///< the token that ends a document
 };
 
 std::string kind(const exec::TokenFile& file) { return file.holds_bytes() ? "a text of bytes" : "token ids"; }

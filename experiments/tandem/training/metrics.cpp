@@ -25,8 +25,8 @@ std::optional<std::int64_t> step_of(const std::string& line) {
   return value["step"].get<std::int64_t>();
 }
 
-/// The lines of `text` about the first `steps` steps. A last line without an end is left out.
-std::string lines_before(const std::string& text, std::int64_t steps, const std::string& path) {
+/// The lines of `text` about the steps behind the run. A last line without an end is left out.
+std::string lines_before(const std::string& text, const MetricsBegin& begin, const std::string& path) {
   std::string kept;
   std::istringstream lines(text.substr(0, text.rfind('\n') + 1));
   for (std::string line; std::getline(lines, line);) {
@@ -34,7 +34,8 @@ std::string lines_before(const std::string& text, std::int64_t steps, const std:
     if (!step)
       throw ConfigError(
           Problem{path, "--metrics", line.substr(0, 40), "is no line of metrics, and would be written over", "give another file"});
-    if (*step < steps) kept += line + "\n";
+    const bool again = begin.evaluates && *step == begin.steps - 1 && line.find("evaluation_loss") != std::string::npos;
+    if (*step < begin.steps && !again) kept += line + "\n";
   }
   return kept;
 }
@@ -45,9 +46,10 @@ MetricsFile::MetricsFile(std::string path, const MetricsBegin& begin)
     : path_(std::move(path)), begin_(begin), samples_(begin.samples) {
   if (path_.empty()) return;
   permit_replacing(path_, path_);
-  const bool continues = begin.steps > 0 && file_exists(path_);
-  const std::string kept = continues ? lines_before(read_text(path_, kLargest), begin.steps, path_) : "";
-  if (!output_place(path_).in_place) write_text(path_, kept);
+  const bool in_place = output_place(path_).in_place;
+  const bool continues = begin.steps > 0 && !in_place && file_exists(path_);
+  const std::string kept = continues ? lines_before(read_text(path_, kLargest), begin, path_) : "";
+  if (!in_place) write_text(path_, kept);
   file_ = std::make_unique<AppendedFile>(path_);
 }
 

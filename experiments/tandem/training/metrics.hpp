@@ -15,6 +15,7 @@ struct MetricsBegin {
   std::int64_t steps = 0;            ///< optimizer steps before the run's first
   std::int64_t samples = 0;          ///< sequences that they consumed
   std::int64_t sequence_tokens = 0;  ///< tokens of a sequence
+  bool evaluates = false;            ///< the run begins with the evaluation that follows the steps behind it
 };
 
 /// Appends a line after each step and evaluation, so that a killed run loses none. A run that is resumed keeps the lines of the steps

@@ -39,4 +39,11 @@ TEST_CASE("a command that starts a script has no options of its own") {
   CHECK(arguments::script_of("bash run.sh --num-layers 4").empty());
   CHECK(arguments::script_of("{\"a\": \"run.sh\"}").empty());
   CHECK(arguments::script_of("no command").empty());
+  CHECK(arguments::script_of("it's a note").empty());
+  CHECK(arguments::script_of("run.sh ''") == "run.sh");
+}
+
+TEST_CASE("a backslash between double quotes escapes as in a shell") {
+  CHECK(read(R"(bash -c "x.py --data-path \"a b\" --num-layers 4")").values->at("data-path") == "a b");
+  CHECK(read(R"(x.py --json "{\"a\": 1}" --path 'a\b' --other "a\b")").values->at("other") == "a\\b");
 }

@@ -98,9 +98,9 @@ class Train(WithFolder):
         self.assertEqual([line["tokens"] for line in steps], [batch * length * n for n in (1, 2, 3, 4)])
         for line in steps:
             self.assertAlmostEqual(line["tokens_per_s"] * line["step_time_s"], batch * length, delta=1e-6 * batch * length)
-        tandem_json("train", plan, "--data", TEXT, "--steps", 2, "--schedule-steps", 4, "--save", kept)
+        tandem_json("train", plan, "--data", TEXT, "--steps", 2, "--schedule-steps", 4, "--save", kept, "--eval-every", 2)
         metrics.write_text(metrics.read_text() + '{"step": 4, "lo')  # a line that a kill cut off
-        tandem_json("train", plan, "--data", TEXT, "--steps", 3, "--resume", kept, "--metrics", metrics)
+        tandem_json("train", plan, "--data", TEXT, "--steps", 3, "--resume", kept, "--metrics", metrics, "--eval-every", 2)
         again = [json.loads(line) for line in metrics.read_text().splitlines()]
         self.assertEqual([line["step"] for line in again], [0, 1, 1, 2])
         self.assertEqual(again[:3], lines[:3])
