@@ -27,7 +27,7 @@ std::string rank_line(const TracedRank& r) {
   const std::string names = steps.size() == 1 ? steps.front().name : steps.front().name + " to " + steps.back().name;
   return "rank " + std::to_string(r.rank) + ", stage " + std::to_string(r.stage) + (r.device.empty() ? "" : ", " + r.device) + ": " +
          std::to_string(steps.size()) + (steps.size() == 1 ? " step" : " steps") + " (" + names + "), " + time_text(r.measured.step_s) + ", idle " +
-         number_text(100 * r.measured.idle_s / r.measured.step_s, 1) + " %\n";
+         share(r.measured.idle_s, r.measured.step_s) + "\n";
 }
 
 std::string steps_table(const TraceComparison& c) {

@@ -6,6 +6,7 @@
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/commands/price_arguments.hpp"
 #include "experiments/tandem/commands/compare_trace.hpp"
 #include "experiments/tandem/commands/run_page.hpp"
 #include "models/base/error.hpp"
@@ -76,7 +77,7 @@ void add_compare(CLI::App& app, ExitCode& exit) {
   command->add_option("--trace-steps", o->trace_steps, "number of steps in a trace without ProfilerStep annotations [1]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
   command->add_option("--step-time", o->step_time_s, "seconds of a step of the traced run without its profiler, to be judged in place of the trace's")
-      ->check(CLI::PositiveNumber);
+      ->check(within(0, 1e6, false));
   command->callback([o, &exit] { exit = compare_files(*o); });
 }
 

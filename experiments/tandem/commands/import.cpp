@@ -44,6 +44,18 @@ void require_no_script(const std::string& path, const std::string& text) {
                             "command > run.args (torchrun in place of deepspeed where it calls that)"});
 }
 
+/// Refuses a plan that cannot run. Its paths are relative to the file that will be written; problems name the file that was read.
+void require_runnable(const std::string& document, const Options& o) {
+  try {
+    parse_plan(document, o.out.empty() ? o.input : o.out);
+  } catch (const ConfigError& e) {
+    std::vector<Problem> problems = e.problems();
+    for (Problem& p : problems)
+      if (p.file == o.out) p.file = o.input;
+    throw ConfigError(problems);
+  }
+}
+
 /// The framework whose arguments the file has: options, a log, or a configuration. Nothing for another file.
 std::optional<arguments::Table> table_for(const Options& o, std::string& text) {
   const std::string& path = o.input;
@@ -87,7 +99,7 @@ ExitCode import_options(const Options& o, const arguments::Table& table, const s
   else log(import::to_text(made, o.approximate));
   if (!o.approximate && !arguments::refusals(made).empty()) throw InfeasibleError(arguments::refusals(made));
   const std::string document = made.document->dump(2) + "\n";
-  parse_plan(document, o.out.empty() ? o.input : o.out);  // a plan that cannot run is refused here
+  require_runnable(document, o);
   write_document(o, document);
   if (!o.record.empty()) write_text(o.record, record.dump() + "\n");
   return ExitCode::ok;

@@ -94,6 +94,10 @@ std::vector<std::pair<std::string, std::string>> fields_of(const std::string& na
     begin = value.find('=', end) + 1;
     out.emplace_back(value.substr(end + 1, begin - end - 2), "");
   }
+  for (std::size_t i = 1; i < out.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (out[i].first == out[j].first)
+        throw ConfigError(Problem{"", "--what-if", name + "=" + value, "names " + out[i].first + " twice", "give each field once"});
   return out;
 }
 

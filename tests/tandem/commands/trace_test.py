@@ -115,6 +115,10 @@ class Traces(WithFolder):
         self.assertEqual(code, 6)
         self.assertIn("error of the step time -33.3 % is outside +-15.0 %", stderr)
         self.assertIn("by class, what differs most first", stdout)
+        for value in ("nan", "0", "inf"):
+            code, _, err = run("compare", self.simulated, slow, "--step-time", value, "--tolerance", "1%")
+            self.assertEqual(code, 2)
+            self.assertIn("is no number above 0", err)
         told = tandem_json("compare", self.simulated, slow, "--step-time", str(self.timeline["step_time_ps"] * 1e-12), "--tolerance", "1%")
         self.assertEqual(told["verdict"], "within")
         self.assertTrue(any("the traced steps are +50.0 % off --step-time" in note for note in told["notes"]), told["notes"])
