@@ -44,15 +44,21 @@ void require_no_script(const std::string& path, const std::string& text) {
                             "command > run.args (torchrun in place of deepspeed where it calls that)"});
 }
 
-/// Refuses a plan that cannot run. Its paths are relative to the file that will be written; problems name the file that was read.
+/// Problems of the file that was to be written, as problems of the one that was read.
+std::vector<Problem> of_input(std::vector<Problem> problems, const Options& o) {
+  for (Problem& p : problems)
+    if (p.file == o.out) p.file = o.input;
+  return problems;
+}
+
+/// Refuses a plan that cannot run. Its paths are relative to the file that will be written.
 void require_runnable(const std::string& document, const Options& o) {
   try {
     parse_plan(document, o.out.empty() ? o.input : o.out);
+  } catch (const InfeasibleError& e) {
+    throw InfeasibleError(of_input(e.problems(), o));
   } catch (const ConfigError& e) {
-    std::vector<Problem> problems = e.problems();
-    for (Problem& p : problems)
-      if (p.file == o.out) p.file = o.input;
-    throw ConfigError(problems);
+    throw ConfigError(of_input(e.problems(), o));
   }
 }
 

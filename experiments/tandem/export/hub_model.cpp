@@ -83,8 +83,10 @@ bool expressed(const huggingface::MissingFeature& f, const huggingface::WeightTa
 /// Features of the configuration that neither a plan nor the weights say, also those that change numbers but no operation.
 std::vector<Problem> unsaid(const Plan& plan, const huggingface::WeightTable& table, const json& config, const std::string& file) {
   std::vector<Problem> out;
+  const std::vector<huggingface::WeightDifference> judged = huggingface::weight_differences(table, config, file);  // by add_told
   for (const huggingface::MissingFeature& f : huggingface::import_config(config, file, plan.training.seq_length).features) {
-    if (expressed(f, table, config)) continue;
+    const auto same = [&](const huggingface::WeightDifference& d) { return d.name == f.name; };
+    if (expressed(f, table, config) || std::any_of(judged.begin(), judged.end(), same)) continue;
     std::vector<std::string> fields;
     for (const huggingface::FieldValue& v : f.fields) fields.push_back(v.field);
     out.push_back({file, list_text(fields), "", "not implemented: " + f.name,

@@ -129,7 +129,9 @@ class Arguments(WithFolder):
                                        (OPTIONS, ["--cluster", "dgx-h100", "--stack", "megatron"], 3, "megatron"),
                                        (OPTIONS, [self.path("ds.json"), "--cluster", "dgx-h100"], 3, "add --deepspeed to them"),
                                        (OPTIONS + "--deepspeed_config absent.json", ["--cluster", "dgx-h100"], 3, "give it behind"),
-                                       (OPTIONS.replace("-size 64", "-size 60"), ["--cluster", "dgx-h100"], 4, "training.global_batch_size")):
+                                       (OPTIONS.replace("-size 64", "-size 60"), ["--cluster", "dgx-h100"], 4, "training.global_batch_size"),
+                                       (OPTIONS.replace("layers 8", "layers eight"), ["--cluster", "dgx-h100", "--out", self.path("plan.json")], 3,
+                                        "bad.args: model.num_layers")):
             with self.subTest(part):
                 got, _, err = run("import", self.folder.file("bad.args", text), *more)
                 self.assertEqual(got, code, err)

@@ -114,7 +114,7 @@ class Checkpoints(WithFolder):
         pathlib.Path(folder, "step-00000006", "mine.txt").write_text("mine")
         code, _, err = self.train(6, "--resume", folder, "--save", folder)
         self.assertEqual(code, 3, err)
-        self.assertIn("in the way", err)
+        self.assertIn("has the name of a checkpoint but is none; move it away", err)
         self.assertEqual(pathlib.Path(folder, "step-00000006", "mine.txt").read_text(), "mine")
 
     def saving(self, place, *more):

@@ -82,7 +82,7 @@ class Hosts(WithFolder):
         for quarter in range(4 * 90, 4 * 400):  # of a MiB
             limit = limits(8 << 20, quarter << 18)
             code, _, err = self.limited(limit, *train)
-            self.assertIn(code, (0, 7), err)  # never by a signal
+            self.assertIn(code, (0, 7, 127), err)  # never by a signal; 127: the loader has no room for a library
             if code != 0:
                 continue  # too little for the training itself
             code, _, err = self.limited(limit, *train, "--save", self.path(f"run{quarter}"), "--save-every", 1)
