@@ -5,6 +5,7 @@
 #include <random>
 
 #include "models/base/error.hpp"
+#include "models/base/held_files.hpp"
 
 namespace tandem::tests {
 namespace {
@@ -233,9 +234,13 @@ std::vector<Pair> pairs_of(const Case& c) {
   return pairs;
 }
 
-Covering cover_pairs(std::uint64_t seed) { return Coverer(seed).run(); }
+Covering cover_pairs(std::uint64_t seed) {
+  const HeldFiles held;  // thousands of plans read the same stack files
+  return Coverer(seed).run();
+}
 
 std::vector<Case> random_cases(std::size_t number, std::uint64_t seed) {
+  const HeldFiles held;
   Drawer drawer(seed);
   std::set<Case> seen;
   std::vector<Case> cases;
