@@ -17,7 +17,7 @@ std::vector<huggingface::WholeParameter> whole_parameters(std::span<const RankSt
 std::vector<huggingface::WholeParameter> whole_adapters(std::span<const RankState> ranks, const Plan& plan);
 
 /// The files as the weights of `parameters`: one tensor of the buffer "weights" each, in the type that its tensors are stored in.
-/// Nothing but heads is read before the state is; a tied model's output matrix is compared with the word matrix. Throws ConfigError
+/// Only heads and FP8 scales are read before the state is; a tied output matrix is compared with the word matrix. Throws ConfigError
 /// that lists tensors that are missing, unexpected, or of another shape or type.
 std::unique_ptr<SavedState> open_pretrained(WeightFiles files, const huggingface::WeightTable& table,
                                             std::vector<huggingface::ParameterRows> parameters);

@@ -34,9 +34,8 @@ class TraceRules {
   static TraceRules load();
 
   const std::vector<TraceRule>& kernels() const { return kernels_; }
-  const std::vector<TraceRule>& tasks() const { return tasks_; }
 
-  /// The class of a simulated task; communication has kCommunicationClass, and a task without a rule kUnknownClass.
+  /// The class of a simulated computation; without a rule kUnknownClass. Not for communication.
   std::string task_class(const SavedTask& task) const;
   /// The rule of a collective by one of its names; null: no rule knows it.
   const TraceRule* collective(std::string_view name) const;

@@ -58,7 +58,7 @@ nlohmann::json finite_number(double value);
 /// {step loss grad_norm learning_rate step_time_s global_batch_size loss_scale skipped} of one step.
 nlohmann::json step_json(const exec::StepResult& step);
 
-/// JSON with schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops, model_flops_per_s, mfu,
+/// JSON with schema_version, steps[], evaluations[]{step loss}, step_time_s, tokens_per_s, peak_memory_bytes, flops, model_flops_per_s, mfu,
 /// bytes_sent{kind}, collectives[], arena_bytes, host_arena_bytes, workspace_bytes, device_bytes, data_bigram_entropy_nats,
 /// interrupted, unsaved (null if the last checkpoint was written), failure{rank step during reason} (null if none failed).
 std::string to_json(const TrainReport& report);
