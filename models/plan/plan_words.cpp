@@ -36,6 +36,7 @@ void append(Words& words, const DTypes& x);
 void append(Words& words, const Dropout& x);
 void append(Words& words, const LearningRate& x);
 void append(Words& words, const AdapterSpec& x);
+void append(Words& words, const MuonSpec& x);
 void append(Words& words, const OptimizerSpec& x);
 void append(Words& words, const BatchRampup& x);
 void append(Words& words, const LossScale& x);
@@ -51,10 +52,10 @@ void append(Words& words, const std::vector<T>& list) {
 }
 
 void append(Words& words, const MoeSpec& x) {
-  const auto& [experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, router_bias, scores,
+  const auto& [experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, z_loss, router_bias, scores,
                normalize, scale, groups, kept_groups, group_score, weigh_inputs, shared_gate, shared_ffn, branch_norms,
                router_norm, expert_scale, balance_rate, rows_bound] = x;
-  all(words, experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, router_bias, scores, normalize, scale,
+  all(words, experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, z_loss, router_bias, scores, normalize, scale,
       groups, kept_groups, group_score, weigh_inputs, shared_gate, shared_ffn, branch_norms, router_norm, expert_scale,
       balance_rate, rows_bound);
 }
@@ -114,9 +115,14 @@ void append(Words& words, const AdapterSpec& x) {
   all(words, rank, alpha, targets);
 }
 
+void append(Words& words, const MuonSpec& x) {
+  const auto& [steps, nesterov, scale_mode, scale] = x;
+  all(words, steps, nesterov, scale_mode, scale);
+}
+
 void append(Words& words, const OptimizerSpec& x) {
-  const auto& [kind, rate, beta1, beta2, epsilon, decay, momentum] = x;
-  all(words, kind, rate, beta1, beta2, epsilon, decay, momentum);
+  const auto& [kind, rate, beta1, beta2, epsilon, decay, momentum, muon] = x;
+  all(words, kind, rate, beta1, beta2, epsilon, decay, momentum, muon);
 }
 
 void append(Words& words, const BatchRampup& x) {
@@ -155,10 +161,10 @@ void append_words(Words& words, const ParallelSpec& x) {
 void append_words(Words& words, const TrainingSpec& x) {
   const auto& [sequence, decoder_sequence, micro_batch, batch, precision, dtypes, loss_scale, stochastic, recompute, layers,
                modules, products, narrow_inputs, early_stop, flash, kernel, fusion, graphs, deterministic, fill, blocking,
-               expandable, dropout, lora, optimizer, rampup, clip, seed, steps, name, notes] = x;
+               expandable, dropout, lora, optimizer, rampup, documents, clip, seed, steps, name, notes] = x;
   all(words, sequence, decoder_sequence, micro_batch, batch, precision, dtypes, loss_scale, stochastic, recompute, layers, modules,
       products, narrow_inputs, early_stop, flash, kernel, fusion, graphs, deterministic, fill, blocking, expandable, dropout,
-      lora, optimizer, rampup, clip, seed, steps);
+      lora, optimizer, rampup, documents, clip, seed, steps);
 }
 
 void append_words(Words& words, const PlanStack& x) {

@@ -234,6 +234,7 @@ class UpdateWriter {
       case OptimizerKind::adamw: case OptimizerKind::sgd: elementwise(update_of(spec_, d_)); break;
       case OptimizerKind::lamb: layerwise(LayerwiseKind::lamb); break;
       case OptimizerKind::lans: layerwise(LayerwiseKind::lans); break;
+      case OptimizerKind::muon: require(false, "no update by Muon yet"); break;
     }
   }
 
