@@ -65,6 +65,8 @@ class Backend {
   virtual std::unique_ptr<Memory> allocate_host(std::size_t bytes) = 0;
   /// The memory that holds the rank's StepTable. counters() do not include it.
   virtual Memory& step_table() = 0;
+  /// The memory that KernelContext::documents points into: `bytes` in the first call, which decides. counters() do not include it.
+  virtual Memory& documents(std::size_t bytes) = 0;
   /// Sets the parameter pieces, in ascending order, that GradNorm and the optimizers process. No queue may be busy.
   virtual void load_pieces(std::span<const PieceRow> rows) = 0;
   /// Gives each AdamW task pieces of its own, chosen by KernelContext::layer, until the next load_pieces(). No queue may be busy.

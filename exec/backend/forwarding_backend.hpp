@@ -19,6 +19,7 @@ class ForwardingBackend : public Backend {
   std::unique_ptr<Memory> allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
   std::unique_ptr<Memory> allocate_host(std::size_t bytes) override { return inner_->allocate_host(bytes); }
   Memory& step_table() override { return inner_->step_table(); }
+  Memory& documents(std::size_t bytes) override { return inner_->documents(bytes); }
   void load_pieces(std::span<const PieceRow> rows) override { inner_->load_pieces(rows); }
   void split_updates(std::span<const UpdateRows> updates) override { inner_->split_updates(updates); }
   Queue& queue(Stream stream) override { return inner_->queue(stream); }

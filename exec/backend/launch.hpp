@@ -23,6 +23,8 @@ struct KernelContext {
   std::int32_t expert_rank = 0;         ///< rank among those that have different experts
   std::int32_t context_rank = 0, context_size = 1;
   StepTable* table = nullptr;          ///< the rank's step table, in the backend's memory
+  /// [sequence of the micro-batch, seq_length], in the backend's memory: the first position of the document that holds each position.
+  const std::int32_t* documents = nullptr;  ///< read only by operations whose dimensions say so
 };
 
 /// Operands are in the order of models/ops/op.hpp. The operation, and what KernelContext points to, must live until the queue has

@@ -17,6 +17,7 @@ struct StepTable {
   double clip_coefficient = 1;      ///< set by ClipCoefficient
   std::uint64_t step = 0;           ///< 0-based optimizer step
   std::int64_t first_sample = 0;    ///< global index of the step's first sequence within the run
+  std::int64_t targets = 0;         ///< targets in the step's global batch; 0: as many as CrossEntropy names
   std::uint32_t good_steps = 0;     ///< consecutive steps with finite gradients since loss_scale last changed
   std::uint32_t bad_steps = 0;      ///< steps with non-finite gradients since loss_scale last grew, at most the hysteresis
   bool found_nonfinite = false;     ///< set by ClipCoefficient

@@ -164,6 +164,10 @@ class CpuBackend final : public Backend {
     return cpu::allocate(bytes, std::make_shared<cpu::AllocatedBytes>());
   }
   Memory& step_table() override { return *table_; }
+  Memory& documents(std::size_t bytes) override {
+    if (!documents_) documents_ = cpu::allocate(bytes, std::make_shared<cpu::AllocatedBytes>());
+    return *documents_;
+  }
   void load_pieces(std::span<const PieceRow> rows) override { pieces_ = {{rows.begin(), rows.end()}, {}}; }
   void split_updates(std::span<const UpdateRows> updates) override {
     pieces_.updates.clear();
@@ -180,7 +184,7 @@ class CpuBackend final : public Backend {
 
  private:
   std::shared_ptr<cpu::AllocatedBytes> book_ = std::make_shared<cpu::AllocatedBytes>();
-  std::unique_ptr<Memory> table_ = cpu::allocate(sizeof(StepTable), std::make_shared<cpu::AllocatedBytes>());
+  std::unique_ptr<Memory> table_ = cpu::allocate(sizeof(StepTable), std::make_shared<cpu::AllocatedBytes>()), documents_;
   CpuQueue::Pieces pieces_;
   cpu::Team team_;
   std::vector<CpuQueue> queues_ = std::vector<CpuQueue>(kStreams, CpuQueue(pieces_, team_));

@@ -70,6 +70,10 @@ class CudaBackend final : public Backend {
   }
   std::unique_ptr<Memory> allocate(std::size_t bytes) override { return cuda::allocate(bytes, transfers_, book_); }
   Memory& step_table() override { return *table_; }
+  Memory& documents(std::size_t bytes) override {
+    if (!documents_) documents_ = cuda::allocate(bytes, transfers_, table_book_);
+    return *documents_;
+  }
   std::unique_ptr<Memory> allocate_host(std::size_t bytes) override { return allocate_pinned(bytes); }
   void load_pieces(std::span<const PieceRow> rows) override {
     piece_memory_.clear();
@@ -151,7 +155,7 @@ class CudaBackend final : public Backend {
   std::size_t most_shared_;
   std::shared_ptr<Transfers> transfers_ = std::make_shared<Transfers>();
   std::shared_ptr<AllocatedBytes> book_ = std::make_shared<AllocatedBytes>(), table_book_ = std::make_shared<AllocatedBytes>();
-  std::unique_ptr<Memory> table_ = cuda::allocate(sizeof(StepTable), transfers_, table_book_);
+  std::unique_ptr<Memory> table_ = cuda::allocate(sizeof(StepTable), transfers_, table_book_), documents_;
   std::vector<std::unique_ptr<Memory>> piece_memory_;
   RankShared shared_;
   std::mutex mutex_;

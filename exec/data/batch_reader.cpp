@@ -1,5 +1,6 @@
 #include "exec/data/batch_reader.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "models/base/error.hpp"
@@ -49,21 +50,10 @@ std::int64_t BatchReader::elements(Input input) const {
   return shape_.micro_batch_size * each * (of_modules(input) ? shape_.mtp : 1);
 }
 
-Example BatchReader::next_tokens(std::int64_t sequence) const {
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape_.seq_length) + 1);
-  source_.sequence(sequence, tokens);
-  Example e;
-  e.targets.assign(tokens.begin() + 1, tokens.end());
-  e.types.resize(e.targets.size());
-  tokens.pop_back();
-  e.tokens = std::move(tokens);
-  return e;
-}
-
 Example BatchReader::example(std::int64_t sequence) const {
   if (shape_.kind == ExampleKind::prefix)
     return source_.prefix_example(sequence, {shape_.seq_length, shape_.decoder_seq_length});
-  if (shape_.kind == ExampleKind::next_token) return next_tokens(sequence);
+  if (shape_.kind == ExampleKind::next_token) return source_.next_example(sequence, shape_.seq_length);
   const Masking masking{shape_.seq_length, shape_.masked_positions, shape_.mask_token, shape_.types, shape_.seed};
   Example e = source_.masked_example(sequence, masking);
   const auto size = static_cast<std::size_t>(masking.seq_length);
@@ -96,6 +86,22 @@ void BatchReader::fill(Input input, std::int64_t first, std::int32_t* out) const
     const auto& values = part_of(e, input);
     for (std::int64_t i = 0; i < positions(input); ++i)
       *out++ = values[static_cast<std::size_t>(positions_.position(context_rank_, i))];
+  }
+}
+
+std::int64_t BatchReader::targets(std::int64_t first, std::int64_t count) const {
+  std::int64_t all = 0;
+  for (std::int64_t s = first; s < first + count; ++s) all += source_.targets(s, shape_.seq_length);
+  return all;
+}
+
+void BatchReader::fill_documents(std::int64_t first, std::int64_t count, std::int32_t* out) const {
+  const auto size = static_cast<std::size_t>(shape_.seq_length);
+  for (std::int64_t s = first; s < first + count; ++s, out += size) {
+    const Example e = example(s);
+    require(e.documents.empty() || e.documents.size() == size, "documents of another number of positions");
+    if (e.documents.empty()) std::fill_n(out, size, 0);
+    else std::copy(e.documents.begin(), e.documents.end(), out);
   }
 }
 

@@ -36,6 +36,10 @@ class BatchReader {
   /// Writes the values for the micro-batch that starts at global sequence `first`. Labels are
   /// -1 on every context rank but the first, which holds the token they are predicted from.
   void fill(Input input, std::int64_t first, std::int32_t* out) const;
+  /// Number of targets of `count` sequences from global sequence `first` on.
+  std::int64_t targets(std::int64_t first, std::int64_t count) const;
+  /// Writes KernelContext::documents of `count` sequences from global sequence `first` on.
+  void fill_documents(std::int64_t first, std::int64_t count, std::int32_t* out) const;
 
  private:
   /// Multi-token prediction: module k (from 1) reads the token k positions ahead; its target is the one after that. Past the end
@@ -44,7 +48,6 @@ class BatchReader {
   Example example(std::int64_t sequence) const;
   /// Number of positions of a sequence on this rank.
   std::int64_t positions(Input input) const;
-  Example next_tokens(std::int64_t sequence) const;
 
   DataShape shape_;
   const TokenSource& source_;

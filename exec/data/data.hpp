@@ -20,6 +20,13 @@ class TokenSource {
   /// Writes seq_length + 1 `tokens` of sequence `index`: the first seq_length are inputs, the last are targets (T5: both lengths
   /// added). Equal indices give equal tokens; consecutive indices are shuffled over the text. Thread-safe.
   virtual void sequence(std::int64_t index, std::span<std::int32_t> tokens) const = 0;
+  /// Global sequence `index` as an example of `seq_length` positions that predict their next tokens. Sources that mask targets or
+  /// know documents override it. Thread-safe.
+  virtual Example next_example(std::int64_t index, std::int64_t seq_length) const {
+    return next_sequence(*this, index, seq_length);
+  }
+  /// Number of targets of next_example(). Thread-safe.
+  virtual std::int64_t targets(std::int64_t index, std::int64_t seq_length) const { return static_cast<void>(index), seq_length; }
   /// Number of sequences from which others take a foreign second half (BERT's next-sentence task).
   virtual std::int64_t sequences() const { return 1 << 16; }
   /// A hash that identifies the tokens, so that a resumed run can check them; 0: unknown.

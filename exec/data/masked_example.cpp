@@ -79,6 +79,17 @@ Example mask_sequence(const TokenSource& source, std::int64_t index, const Maski
   return e;
 }
 
+Example next_sequence(const TokenSource& source, std::int64_t index, std::int64_t seq_length) {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(seq_length) + 1);
+  source.sequence(index, tokens);
+  Example e;
+  e.targets.assign(tokens.begin() + 1, tokens.end());
+  e.types.resize(e.targets.size());
+  tokens.pop_back();
+  e.tokens = std::move(tokens);
+  return e;
+}
+
 Example prefix_sequence(const TokenSource& source, std::int64_t index, const PrefixLengths& lengths) {
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(lengths.encoder + lengths.decoder) + 1);
   source.sequence(index, tokens);

@@ -16,6 +16,7 @@ struct Example {
   std::vector<std::int32_t> types;    ///< segment: 0, or 1 for the second half
   std::int32_t label = -1;            ///< 0: the second half follows the first; 1: it is from another sequence
   std::vector<std::int32_t> decoder_tokens{};  ///< decoder input of an encoder-decoder; then targets belong to the decoder
+  std::vector<std::int32_t> documents{};  ///< per position: the first one of its document; empty: all is one document
 };
 
 /// How examples are made from sequences.
@@ -31,6 +32,9 @@ struct Masking {
 struct PrefixLengths {
   std::int64_t encoder = 0, decoder = 0;
 };
+
+/// Next-token prediction: every position of sequence `index` predicts the one behind it. Reads seq_length + 1 tokens of `source`.
+Example next_sequence(const TokenSource& source, std::int64_t index, std::int64_t seq_length);
 
 /// Prefix language modelling. The encoder reads the first tokens of sequence `index`; the decoder reads those after them and
 /// predicts each next one. Reads encoder + decoder + 1 tokens of `source`.

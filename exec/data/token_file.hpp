@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tandem::exec {
 
@@ -20,6 +21,8 @@ struct TokenFile {
   TokenType type = TokenType::byte;
   std::size_t header = 0;         ///< bytes before the first token
   std::int64_t vocab_size = 256;  ///< of a text of bytes; else one more than the largest id
+  std::vector<std::int64_t> documents{};  ///< the first token of each document, ascending; empty: all is one document
+  std::vector<bool> answers{};    ///< per token: whether a model is trained to say it; empty: all of them
 
   /// True for a text, and for a data set whose ids are bytes.
   bool holds_bytes() const { return type == TokenType::byte; }

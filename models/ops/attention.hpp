@@ -34,6 +34,7 @@ struct AttentionDims {
   std::int64_t value_dim = 0; ///< width of a value; 0: head_dim
 
   std::int64_t block = 0;     ///< keys per block, which an indexer chooses for each key head; 0: single keys for all heads
+  bool documents = false;     ///< causal: a query sees only its own document, whose positions count from 0
 
   /// Length of a query's list of keys that an indexer chose (models/ops/indexer.hpp):
   /// one entry for each key that it sees, or for each block and key head.

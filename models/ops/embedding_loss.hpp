@@ -19,6 +19,7 @@ struct PositionDropout {
   bool learned;
   bool shard = false;
   std::int64_t rows = 0;
+  bool documents = false;  ///< positions count from the first one of each document
 };
 /// in: dy; out: dx, [dposition[max_positions, hidden] when learned; rows nobody here uses are zeroed]
 struct PositionDropoutBackward {
@@ -27,6 +28,7 @@ struct PositionDropoutBackward {
   bool learned;
   bool shard = false;
   std::int64_t rows = 0;
+  bool documents = false;
 };
 /// The first row of every sequence: y[batch, hidden] = x[batch, 0, hidden]. in: x[batch*seq, hidden]; out: y
 struct TakeFirst { std::int64_t batch, seq, hidden; };
@@ -41,7 +43,8 @@ struct VocabDims { std::int64_t rows, cols, vocab_size; bool whole = false; };
 struct VocabMax { VocabDims dims; };
 /// in: logits, max (global), targets (int32); out: sums[2,rows] = (sum exp(x-max), target logit - max or 0)
 struct VocabExpSum { VocabDims dims; };
-/// Computes the loss and its gradient, both divided by the targets in the *global* batch, so that they only need sums.
+/// Computes the loss and its gradient, both divided by the targets in the *global* batch, so that they only need sums. That divisor
+/// is `global_tokens`, unless the step's data has masked targets and counts its own.
 /// The gradient is multiplied by the step's loss scale. `weight`: factor of both, for one of several losses.
 /// in: logits, max, sums (global), targets; out: loss[1] fp64 (inout unless `first`), dlogits[rows,cols]
 /// `one_kernel`: maximum and sums in the same kernel, if this rank has all columns.

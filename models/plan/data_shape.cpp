@@ -21,6 +21,7 @@ DataShape data_shape(const Plan& plan) {
   d.mask_token = static_cast<std::int32_t>(plan.model.vocab_size - 1);
   d.types = plan.model.token_types > 1;
   d.mtp = plan.model.mtp.num_layers;
+  d.separate = plan.training.documents == Documents::separate;
   d.seed = plan.training.seed;
   return d;
 }

@@ -23,6 +23,7 @@ struct DataShape {
   std::int32_t mask_token = 0;                          ///< the last token of the vocabulary
   bool types = false;                                   ///< tokens have types
   std::int64_t mtp = 0;                                 ///< modules of multi-token prediction
+  bool separate = false;                                ///< tokens see only their own document
   std::uint64_t seed = 0;
 };
 DataShape data_shape(const Plan& plan);

@@ -153,6 +153,7 @@ void set_attention(Shapes& s, const Plan& plan) {
   s.recurrence = {r.rule, r.heads / s.tensor, r.key_heads / s.tensor, r.key_dim, r.value_dim, r.conv_width, r.conv_bias};
   s.attention_gate = m.attention_gate;
   s.causal = m.family != Family::bert && m.family != Family::t5;
+  s.documents = plan.training.documents == Documents::separate;
 }
 
 RouterRule routing_of(const MoeSpec& e) {
@@ -266,13 +267,14 @@ AttentionDims Shapes::attention_dims() const {
   d.window = window;
   d.chunked = window > 0 && own_window.chunked;
   d.block = indexer.block;
+  d.documents = documents;
   return d;
 }
 
 AttentionDims Shapes::cross_dims() const {
   AttentionDims d = attention_dims();
   d.keys = memory_seq;
-  d.causal = d.q_packed = d.kv_packed = false;
+  d.causal = d.documents = d.q_packed = d.kv_packed = false;
   return d;
 }
 

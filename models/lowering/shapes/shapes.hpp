@@ -121,6 +121,7 @@ struct Shapes : HeadShape {
   TokenCopies copies;           ///< DeepEP's copies of tokens; 0 experts: a row for each expert travels
   double balance_rate;          ///< step of the router's balancing bias; 0: no such bias
   bool causal;                  ///< false in BERT and in T5's encoder
+  bool documents;               ///< tokens see only their own document
   bool bert;
   bool sequence_parallel;
   bool flash;
