@@ -21,6 +21,11 @@ struct PieceRow {
   std::int64_t first = 0;         ///< index of its first element in the rank's share of the parameter
   ShareMap map = {};              ///< maps an index in that share to one in the whole parameter
   double sign_step = 0;           ///< Param::sign_step
+  MatrixParts matrices = {};      ///< Param::matrices
+  std::int64_t unsquared = 0;     ///< ParamPiece::unsquared
+
+  /// Its first element in the second moments.
+  constexpr std::int64_t second() const { return state - unsquared; }
 };
 
 /// `map_of(param)` returns the rank's ShareMap of that parameter.
@@ -29,7 +34,8 @@ std::vector<PieceRow> piece_rows(std::span<const ParamPiece> pieces, MapOf map_o
   std::vector<PieceRow> rows;
   for (const ParamPiece& p : pieces)
     rows.push_back({p.gradient, p.weight, p.state, p.count, p.param->offset + p.first, p.param->global_index, p.param->decay,
-                    p.counted && p.param->sign_step == 0, p.param->init_id, p.first, map_of(*p.param), p.param->sign_step});
+                    p.counted && p.param->sign_step == 0, p.param->init_id, p.first, map_of(*p.param), p.param->sign_step,
+                    p.param->matrices, p.unsquared});
   return rows;
 }
 

@@ -46,6 +46,7 @@ bool knows_types(const Op& op) {
                         [](const GradNorm&) { return true; },
                         [](const AdamW&) { return true; },
                         [](const Sgd&) { return true; },
+                        [](const Muon&) { return true; },
                         [](const TensorNorms&) { return true; },
                         [](const LayerwiseMoments&) { return true; },
                         [](const LayerwiseApply&) { return true; },
@@ -65,6 +66,7 @@ bool has_partial_master(const Op& op, std::span<const DType> out) {
   const auto last_is_narrow = [&](const auto& o) { return o.master && !out.empty() && cpu::is_narrow(out.back()); };
   if (const auto* o = std::get_if<AdamW>(&op)) return last_is_narrow(*o);
   if (const auto* o = std::get_if<Sgd>(&op)) return last_is_narrow(*o);
+  if (const auto* o = std::get_if<Muon>(&op)) return last_is_narrow(*o);
   if (const auto* o = std::get_if<LayerwiseApply>(&op)) return last_is_narrow(*o);
   return false;
 }

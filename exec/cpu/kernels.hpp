@@ -187,6 +187,9 @@ template <class T>
 void compute(const AdamW& op, Call& call);
 template <class T>
 void compute(const Sgd& op, Call& call);
+// muon.cpp
+template <class T>
+void compute(const Muon& op, Call& call);
 // layerwise.cpp
 template <class T>
 void compute(const TensorNorms& op, Call& call);

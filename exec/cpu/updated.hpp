@@ -39,7 +39,10 @@ class Moment {
   }
 
  private:
-  Elements stretch() const { return {call_.output(output_), piece_->state + first_, count_}; }
+  Elements stretch() const {
+    const std::int64_t at = what_ == Rounding::Of::exp_avg_sq ? piece_->second() : piece_->state;
+    return {call_.output(output_), at + first_, count_};
+  }
 
   const Call& call_;
   std::size_t output_;

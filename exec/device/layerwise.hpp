@@ -1,5 +1,5 @@
 #pragma once
-// LAMB and LANS (formulas: exec/cpu/layerwise): exact norms of every tensor, and the update that uses them.
+// LAMB and LANS (formulas: exec/cpu/update/layerwise): exact norms of every tensor, and the update that uses them.
 
 #include <cmath>
 #include <limits>

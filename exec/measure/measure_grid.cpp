@@ -345,6 +345,12 @@ class Grid : GridSizes {
     for (const double momentum : {0.0, 0.9})
       for (const auto n : vectors(1 << 23)) ops_.push_back(Sgd{n, momentum, 0.1, narrow_, total_, dtype_, total_});
   }
+  void add(Kind<Muon>) {
+    const DType iteration = dtype_ == DType::fp16 ? DType::fp32 : dtype_;
+    for (const std::int64_t rows : quick_ ? Sizes{64, 256} : Sizes{64, 128, 256, 512, 1024})
+      for (const std::int64_t cols : quick_ ? Sizes{64, 256} : Sizes{64, 128, 256, 512, 1024})
+        ops_.push_back(Muon{1, rows, cols, rows, cols, 5, 0.95, true, 0.2, 0.1, narrow_, total_, dtype_, total_, iteration});
+  }
   void add(Kind<TensorNorms>) {
     for (const auto n : vectors(1 << 23)) ops_.push_back(TensorNorms{n, 64, total_});
   }

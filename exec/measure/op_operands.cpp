@@ -303,6 +303,12 @@ class Sizes {
     return {with(with({{o.elements, o.gradients}, weights}, has_buffer, buffer), o.master, master(o)),
             with(with({over(1, weights)}, has_buffer, over(2, buffer)), o.master, over(has_buffer ? 3 : 2, master(o)))};
   }
+  OperandSizes operator()(const Muon& o) const {
+    const std::int64_t n = o.elements();
+    const OperandSize weights{n, o.weights}, buffer{n, o.state}, master{n, DType::fp32};
+    return {with({{n, o.gradients}, weights, buffer}, o.master, master),
+            with({over(1, weights), over(2, buffer), {o.room_elements(), o.iteration}}, o.master, over(3, master))};
+  }
   OperandSizes operator()(const TensorNorms& o) const {
     return {{{o.elements, o.gradients}}, {sums(o.global_parameters)}};
   }

@@ -119,10 +119,18 @@ std::vector<std::int32_t> integers(const Op& op, const OperandSize& o) {
 std::int64_t flat_elements(const Op& op) {
   return std::visit(
       [](const auto& o) -> std::int64_t {
-        if constexpr (requires { o.gradients; }) return o.elements;
-        return 0;
+        if constexpr (std::is_same_v<std::decay_t<decltype(o)>, Muon>) return o.elements();
+        else if constexpr (requires { o.gradients; }) return o.elements;
+        else return 0;
       },
       op);
+}
+
+/// The matrices of the piece that Muon updates.
+MatrixParts matrices_of(const Op& op) {
+  const auto* o = std::get_if<Muon>(&op);
+  if (o == nullptr) return {};
+  return {o->matrices, 1, {o->rows, 0, 0}, o->cols, o->whole_rows / o->rows, o->whole_cols / o->cols};
 }
 
 Tensor tensor(const OperandSize& o, std::byte* address) { return {address, o.dtype, o.elements}; }
@@ -169,6 +177,7 @@ void OpTimer::prepare(const Op& op) {
   table.learning_rate = 1e-4;
   write_value(backend_->step_table(), 0, table);
   piece_.count = flat_elements(op);
+  piece_.matrices = matrices_of(op);
   backend_->load_pieces({&piece_, 1});
   const auto sizes = operand_sizes(op, dtype_);
   integers_.clear();

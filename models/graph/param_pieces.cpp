@@ -30,6 +30,7 @@ bool counts(const Param& p, const ShardUnit& unit, const ShardCoords& seat) {
 
 std::vector<ParamPiece> param_pieces(const Program& program, const ShardCoords& seat, bool frozen) {
   std::vector<ParamPiece> pieces;
+  std::int64_t unsquared = 0;
   auto p = program.params.begin();
   for (const ShardUnit& unit : program.units) {
     if (unit.frozen && !frozen) break;  // frozen units come last
@@ -40,7 +41,8 @@ std::vector<ParamPiece> param_pieces(const Program& program, const ShardCoords& 
       if (begin >= end) continue;
       const std::int64_t in_shard = unit.shard_offset + begin - part.begin;
       pieces.push_back({&*p, begin - p->offset, end - begin, program.gradients_sharded ? in_shard : begin,
-                        program.weights_sharded ? in_shard : begin, in_shard, counts(*p, unit, seat)});
+                        program.weights_sharded ? in_shard : begin, in_shard, counts(*p, unit, seat), unsquared});
+      if (p->matrices.any()) unsquared += end - begin;
     }
   }
   return pieces;

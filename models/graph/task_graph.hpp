@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "models/base/ids.hpp"
+#include "models/graph/matrix_parts.hpp"
 #include "models/graph/memory_plan.hpp"
 #include "models/ops/op.hpp"
 #include "models/plan/mesh.hpp"
@@ -131,6 +132,7 @@ struct Param {
   /// Above 0: w -= sign_step * sign(gradient) replaces the optimizer's update, and gradient norms skip it.
   double sign_step = 0;
   bool frozen = false;         ///< not trained: it has weights, but no gradient and no optimizer state
+  MatrixParts matrices{};      ///< updated by Muon; such a parameter has a momentum, but no second moment
 
   std::int64_t elements() const { return rows * cols; }
   /// Elements of tensor rank r's share that belong to the model; padding follows them.
@@ -150,6 +152,7 @@ struct ParamPiece {
   std::int64_t first = 0, count = 0;          ///< elements of the local parameter
   std::int64_t gradient = 0, weight = 0, state = 0;
   bool counted = false;                       ///< counted in gradient norms by this rank
+  std::int64_t unsquared = 0;                 ///< elements before it in the states that have no second moment
 };
 
 /// A contiguous range of parameters in the flat buffers that ZeRO shards as a whole.

@@ -18,7 +18,7 @@ constexpr std::string_view kKindNames[kOpKinds] = {
       "position_dropout", "position_dropout_backward", "take_first", "take_first_backward", "vocab_max", "vocab_exp_sum",
       "cross_entropy", "accumulate", "fill", "top_k_router", "top_k_router_backward", "balance_grad", "expert_slots", "moe_dispatch", "moe_dispatch_backward",
       "moe_combine", "moe_combine_backward", "grouped_matmul", "grouped_weight_grad", "grouped_bias", "grouped_bias_grad", "grad_norm", "clip_coefficient", "adamw",
-      "sgd", "tensor_norms", "layerwise_moments", "layerwise_apply", "collective", "send", "recv", "host_copy"};
+      "sgd", "muon", "tensor_norms", "layerwise_moments", "layerwise_apply", "collective", "send", "recv", "host_copy"};
 static_assert(!kKindNames[kOpKinds - 1].empty(), "an operation has no name");
 
 }  // namespace

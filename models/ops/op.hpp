@@ -43,8 +43,8 @@ using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwis
                         PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum, CrossEntropy,
                         Accumulate, Fill, TopKRouter, TopKRouterBackward, BalanceGrad, ExpertSlots, MoeDispatch,
                         MoeDispatchBackward, MoeCombine, MoeCombineBackward, GroupedMatMul, GroupedWeightGrad, GroupedBias,
-                        GroupedBiasGrad, GradNorm, ClipCoefficient, AdamW, Sgd, TensorNorms, LayerwiseMoments, LayerwiseApply,
-                        Collective, Send, Recv, HostCopy>;
+                        GroupedBiasGrad, GradNorm, ClipCoefficient, AdamW, Sgd, Muon, TensorNorms, LayerwiseMoments,
+                        LayerwiseApply, Collective, Send, Recv, HostCopy>;
 
 /// Builds a total visitor from one lambda (or function) per alternative.
 template <class... F>

@@ -103,6 +103,13 @@ Count moves(const MoeDims& d) { return d.by_element ? 2 * kElementMove * d.used_
 Count placed(const MoeDims& d) { return d.room > 0 ? d.used_rows() : choices(d); }
 /// FLOPs per router score: a sum with the bias, a comparison within its group and one with the kept groups.
 Count key_work(const RouterRule& r) { return r.bias + 2 * r.grouped(); }
+/// One Newton-Schulz iteration of an m x n matrix: X X^T, A A, and a product of [m, m] with X.
+Count newton_schulz_step(Count m, Count n) { return 2 * m * m * (2 * n + m); }
+/// Momentum, norm and update, and the sums with A and X in each iteration.
+Count muon_work(const Muon& o) {
+  const Count iteration = 3 * o.shorter() * o.shorter() + 2 * o.rows * o.cols;
+  return 11 * o.elements() + o.matrices * o.steps * iteration;
+}
 Count scale_work(const MoeDims& d, const RouterRule& r) { return r.expert_scale ? d.tokens * d.top_k : 0; }
 
 }  // namespace
@@ -127,6 +134,7 @@ Flops matrix_flops(const Op& op) {
                  [](const IndexTopKBackward& o) { return o.dims.over_chosen(6 * o.dims.heads * o.dims.head_dim); },
                  [](const GroupedMatMul& o) { return 2 * o.rows() * o.n * o.k; },
                  [](const GroupedWeightGrad& o) { return 2 * o.rows() * o.n * o.k; },
+                 [](const Muon& o) { return o.matrices * o.steps * newton_schulz_step(o.shorter(), o.longer()); },
                  FreeOf<BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
                         GatedPointwiseBackward, SoftCap, SoftCapBackward, RowGate, RowGateBackward, LatentNorm,
                         LatentNormBackward, Elementwise, RowReduce, AttentionSoftmax, AttentionSoftmaxBackward, SplitKv, MergeKv,
@@ -225,6 +233,7 @@ Flops vector_flops(const Op& op) {
           [](const ClipCoefficient&) { return kExactWords; },
           [](const AdamW& o) { return 16 * o.elements; },
           [](const Sgd& o) { return (o.momentum > 0 ? 7 : 5) * o.elements; },
+          [](const Muon& o) { return muon_work(o); },
           [](const TensorNorms& o) { return 2 * o.elements; },
           [](const LayerwiseMoments& o) { return (18 + 2 * o.norms()) * o.elements; },
           [](const LayerwiseApply& o) { return 12 * o.norms() * o.elements / 2; },

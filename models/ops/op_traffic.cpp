@@ -188,6 +188,12 @@ class TrafficOf {
     const Bytes buffer = o.momentum > 0 ? 2 * bytes_of(o.state, o.elements) : Bytes(0);
     return bytes_of(o.gradients, o.elements) + buffer + weights(o);
   }
+  /// Products read X twice and A once to make A, A twice, and X once more; each result is written. `b A + c A A` reads A again.
+  Bytes operator()(const Muon& o) const {
+    const std::int64_t x = o.rows * o.cols, a = o.shorter() * o.shorter();
+    const Bytes passes = bytes_of(o.iteration, o.matrices * (3 * x + o.steps * (4 * x + 7 * a)));
+    return bytes_of(o.gradients, o.elements()) + 2 * bytes_of(o.state, o.elements()) + weights(o, o.elements()) + passes;
+  }
   Bytes operator()(const TensorNorms& o) const { return bytes_of(o.gradients, o.elements) + words(o.global_parameters); }
   Bytes operator()(const LayerwiseMoments& o) const {
     const std::int64_t sums = o.norms() + (o.kind == LayerwiseKind::lans ? 1 : 0);
@@ -264,10 +270,11 @@ class TrafficOf {
   static Bytes ragged_ids(const auto& o) { return bytes_of(DType::int32, o.ragged ? o.experts : 0); }
 
   /// Weights read and written; with master weights these are, and the weights are only written.
-  static Bytes weights(const auto& o) {
-    if (!o.master) return 2 * bytes_of(o.weights, o.elements);
-    return 2 * bytes_of(o.state, o.elements) + bytes_of(o.weights, o.elements);
+  static Bytes weights(const auto& o, std::int64_t elements) {
+    if (!o.master) return 2 * bytes_of(o.weights, elements);
+    return 2 * bytes_of(o.state, elements) + bytes_of(o.weights, elements);
   }
+  static Bytes weights(const auto& o) { return weights(o, o.elements); }
 
   DType compute_;
 };

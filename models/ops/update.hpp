@@ -74,5 +74,27 @@ struct LayerwiseApply {
   bool stochastic = false;
   std::int64_t norms() const { return kind == LayerwiseKind::lamb ? 2 : 3; }
 };
+/// Muon (arXiv 2502.16982, algorithm 1) for all of a rank's matrices of one shape (MatrixParts), a no-op under found_nonfinite. For each
+/// matrix: buffer = momentum buffer + gradient; X = buffer, or gradient + momentum buffer with `nesterov`; X is divided by its Frobenius
+/// norm; `steps` times X = a X + (b A + c A A) X with A = X X^T, X lying with its shorter side first; w -= rate (scale X + decay w).
+/// in: gradients, then weights, exp_avg, [master]; out: weights, exp_avg (both inout), room[room_elements()], [master] (inout)
+struct Muon {
+  std::int64_t matrices, rows, cols;        ///< number of matrices; rows and columns of the rank's share of one
+  std::int64_t whole_rows, whole_cols;      ///< of one whole matrix; the shares of other whole shapes are other operations'
+  std::int64_t steps;
+  double momentum;
+  bool nesterov;
+  double scale, weight_decay;
+  bool master;
+  DType gradients = DType::fp32, weights = DType::fp32, state = DType::fp32;
+  DType iteration = DType::fp32;            ///< type of X, of A and of their products' results
+  bool stochastic = false;
+
+  std::int64_t elements() const { return matrices * rows * cols; }
+  std::int64_t shorter() const { return rows < cols ? rows : cols; }
+  std::int64_t longer() const { return rows < cols ? cols : rows; }
+  /// X, the next X, A and b A + c A A of one matrix, of type `iteration`.
+  std::int64_t room_elements() const { return 2 * shorter() * (longer() + shorter()); }
+};
 
 }  // namespace tandem

@@ -83,6 +83,7 @@ bool has_partial_master(const Op& op, std::span<const DType> out) {
   const auto last_is_narrow = [&](const auto& o) { return o.master && !out.empty() && is_narrow(out.back()); };
   if (const auto* o = std::get_if<AdamW>(&op)) return last_is_narrow(*o);
   if (const auto* o = std::get_if<Sgd>(&op)) return last_is_narrow(*o);
+  if (const auto* o = std::get_if<Muon>(&op)) return last_is_narrow(*o);
   if (const auto* o = std::get_if<LayerwiseApply>(&op)) return last_is_narrow(*o);
   return false;
 }

@@ -368,6 +368,7 @@ Shapes make_shapes(const Plan& plan) {
   s.output_bias = m.output_bias && !s.bert;
   s.qk_norm = m.qk_norm;
   s.value_norm = m.value_norm;
+  s.muon = plan.training.optimizer.kind == OptimizerKind::muon;
   s.attention_soft_cap = m.attention_soft_cap;
   s.logit_soft_cap = m.logit_soft_cap;
   s.router_bias = m.moe.router_bias;

@@ -115,6 +115,7 @@ struct Shapes : HeadShape {
   bool output_bias;
   QkNorm qk_norm;
   bool value_norm;              ///< values have an RMS norm without weights, too
+  bool muon;                    ///< Muon updates the hidden matrices
   double attention_soft_cap, logit_soft_cap;  ///< 0: no cap
   bool router_bias;
   RouterRule routing;              ///< how the router chooses experts

@@ -126,6 +126,11 @@ Template take_share(const ReduceSpec& spec);
 /// `to` += `from`: this rank's shares of the gradients of one matrix' two uses on its stage. `whole` as above.
 Template tie(const ReduceSpec& spec, bool whole);
 
+/// Matrices of one shape that Muon updates. `rows` and `cols`: of the rank's share of each.
+struct MuonMatrices {
+  std::int64_t count, rows, cols, whole_rows, whole_cols;
+};
+
 struct UpdateSpec {
   std::int64_t gradient_elements = 0, weight_elements = 0, state_elements = 0;  ///< elements of the rank's buffers
   std::int64_t own_elements = 0;    ///< gradient elements of the parameters that the rank updates
@@ -138,6 +143,13 @@ struct UpdateSpec {
   double clip_grad = 0;
   std::optional<LossScale> loss_scale = std::nullopt;
   bool stochastic = false;          ///< 16-bit values without a wider copy are rounded at random
+  std::vector<MuonMatrices> matrices{};  ///< updated by Muon; AdamW updates all else
+
+  std::int64_t muon_elements() const {
+    std::int64_t n = 0;
+    for (const MuonMatrices& m : matrices) n += m.count * m.rows * m.cols;
+    return n;
+  }
 };
 /// The update of one unit with its states in host memory, and its weights with `weights_too`: copies
 /// them to the device, updates and copies back. Slots: gradients weights exp_avg exp_avg_sq [master].

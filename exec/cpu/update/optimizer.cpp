@@ -90,7 +90,8 @@ void compute(const AdamW& op, Call& call) {
                             {}};
   };
   for (const PieceRow& p : call.pieces()) {
-    require(p.state + p.count <= op.elements, "a parameter lies beyond the optimizer's states");
+    if (p.matrices.any()) continue;
+    require(p.second() + p.count <= op.elements, "a parameter lies beyond the optimizer's states");
     each_stretch(call, p, make, [&](AdamWOperands<T>& of, std::int64_t first, std::int64_t n) {
       auto& [weights, exp_avg, exp_avg_sq, gradient] = of;
       if (p.sign_step > 0) return step_by_sign(p, {call.input(0), p.gradient + first, n}, gradient, weights);
