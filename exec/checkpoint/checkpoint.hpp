@@ -19,6 +19,8 @@ struct SavedRun {
   std::uint64_t data = 0;  ///< TokenSource::fingerprint of the training data
   /// Fraction at the end of the text that was not used for training; nullopt: written by a version that did not store it.
   std::optional<double> held_out = std::nullopt;
+  /// Sequences that the run had consumed when it began to read the data from its beginning, in the present sequence length.
+  std::int64_t data_since = 0;
 };
 
 struct Checkpoint {

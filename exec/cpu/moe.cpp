@@ -1,5 +1,6 @@
 // Mixture of experts: routing, dispatch and combine (Shazeer et al., arXiv 1701.06538; Fedus et al., arXiv 2101.03961).
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -155,6 +156,23 @@ std::vector<T> auxiliary_gradient(const TopKRouterBackward& op, const std::int32
   return out;
 }
 
+// Adds the z-loss's derivative by a token's logits: factor * log(sum_e exp(logit_e)) * softmax_e.
+template <class T>
+void add_z_gradient(T factor, const T* logits, std::int64_t experts, T* dlogits) {
+  const T top = lane_max<T>(experts, -std::numeric_limits<T>::infinity(), [=](std::int64_t e) { return logits[e]; });
+  const T sum = lane_sum<T>(experts, [=](std::int64_t e) { return exp_saturating(logits[e] - top); });
+  const T each_share = factor * (top + std::log(sum)) / sum;
+  each(experts, [=](std::int64_t e) { dlogits[e] += each_share * exp_saturating(logits[e] - top); });
+}
+
+// Converts derivatives by a token's scores to derivatives by its logits.
+template <class T>
+void through_scores(RouterScores scores, const T* p, std::int64_t experts, T* dp) {
+  if (scores == RouterScores::sigmoid) return each(experts, [=](std::int64_t e) { dp[e] *= p[e] * (T{1} - p[e]); });
+  const T mean = lane_sum<T>(experts, [=](std::int64_t e) { return dp[e] * p[e]; });
+  each(experts, [=](std::int64_t e) { dp[e] = p[e] * (dp[e] - mean); });
+}
+
 }  // namespace
 
 template <class T>
@@ -187,6 +205,7 @@ void compute(const TopKRouterBackward& op, Call& call) {
   const bool sigmoids = op.routing.scores == RouterScores::sigmoid;
   const std::vector<std::int64_t> chosen = choices(d, op.routing, probs, op.routing.bias ? call.in<T>(6) : nullptr, call);
   const std::vector<T> auxiliary = auxiliary_gradient<T>(op, call.in<std::int32_t>(4), call.table().loss_scale);
+  const auto z_factor = static_cast<T>(2 * call.table().loss_scale * op.z_loss / static_cast<double>(d.tokens * op.micro_batches));
   std::vector<T> unscaled;
   if (const T* scales = expert_scales<T>(op.routing, call, 6)) {
     unscaled = through_scales(op, probs, chosen, dweights, scales, call.out<T>(1));
@@ -198,12 +217,8 @@ void compute(const TopKRouterBackward& op, Call& call) {
     if (sigmoids && op.aux_loss > 0) auxiliary_of_shares(auxiliary, p, dp);
     else std::copy(auxiliary.begin(), auxiliary.end(), dp);
     add_weight_gradient(op, p, chosen.data() + t * d.top_k, dweights + t * d.top_k, dp);
-    if (sigmoids) {
-      each(d.experts, [=](std::int64_t e) { dp[e] *= p[e] * (T{1} - p[e]); });
-      return;
-    }
-    const T mean = lane_sum<T>(d.experts, [=](std::int64_t e) { return dp[e] * p[e]; });
-    each(d.experts, [=](std::int64_t e) { dp[e] = p[e] * (dp[e] - mean); });
+    through_scores(op.routing.scores, p, d.experts, dp);
+    if (op.z_loss > 0) add_z_gradient(z_factor, call.in<T>(5) + t * d.experts, d.experts, dp);
   });
 }
 

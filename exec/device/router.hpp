@@ -1,6 +1,7 @@
 #pragma once
 // Mixture-of-experts routing (exec/cpu/moe): scores, choices, weights and rows, and the router's gradient.
 
+#include <cmath>
 #include <limits>
 
 #include "exec/backend/step_table.hpp"
@@ -245,7 +246,7 @@ struct ScaleGradKernel {
   }
 };
 
-/// dlogits, including the load-balancing loss: counts over all routed tokens, times `factor` and the loss scale.
+/// dlogits, including the load-balancing loss: counts over all routed tokens, times `factor` and the loss scale; and the z-loss.
 struct RouterGradKernel {
   Form form;
   Typed dweights, probs, bias, dlogits;
@@ -257,6 +258,8 @@ struct RouterGradKernel {
   std::int64_t tokens_of_block;
   Typed scales = {}, added = {};  ///< learned scales of the experts; each choice's term of their gradient
   std::int32_t* chosen = nullptr;
+  Typed logits = {};       ///< read by the z-loss only
+  double z_factor = 0;     ///< of log(sum_e exp(logit_e)) * softmax_e in the z-loss's gradient; times the loss scale
 
   Grid grid() const {
     return {(dims.tokens + tokens_of_block - 1) / tokens_of_block,
@@ -282,13 +285,8 @@ struct RouterGradKernel {
       A* dp = gradients + t * width;
       if (routing.scores == RouterScores::sigmoid && factor > 0) auxiliary_of_shares(p, dp);
       add_weight_gradient(p, keys_of(routing, p, bias, keys + t * width, experts), dp, (first + t) * dims.top_k);
-      if (routing.scores == RouterScores::sigmoid) {
-        for (std::int64_t e = 0; e < experts; ++e) dp[e] *= p[e] * (A{1} - p[e]);
-        return;
-      }
-      A mean = A{0};
-      for (std::int64_t e = 0; e < experts; ++e) mean += dp[e] * p[e];
-      for (std::int64_t e = 0; e < experts; ++e) dp[e] = p[e] * (dp[e] - mean);
+      through_scores(p, dp);
+      if (z_factor > 0) add_z_gradient<S>((first + t) * experts, dp);
     });
     block.each(tokens * experts, [&](std::int64_t i) {
       S::put(dlogits, first * experts + i, gradients[i / experts * width + i % experts]);
@@ -296,6 +294,29 @@ struct RouterGradKernel {
   }
 
  private:
+  /// Converts derivatives by a token's scores to derivatives by its logits.
+  template <class A>
+  TANDEM_HD void through_scores(const A* p, A* dp) const {
+    if (routing.scores == RouterScores::sigmoid) {
+      for (std::int64_t e = 0; e < dims.experts; ++e) dp[e] *= p[e] * (A{1} - p[e]);
+      return;
+    }
+    A mean = A{0};
+    for (std::int64_t e = 0; e < dims.experts; ++e) mean += dp[e] * p[e];
+    for (std::int64_t e = 0; e < dims.experts; ++e) dp[e] = p[e] * (dp[e] - mean);
+  }
+  /// Adds the z-loss's derivative by the logits of the token whose first one is number `at`.
+  template <class S, class A>
+  TANDEM_HD void add_z_gradient(std::int64_t at, A* dlogits) const {
+    A top = S::get(logits, at), sum = A{0};
+    for (std::int64_t e = 1; e < dims.experts; ++e) {
+      const A logit = S::get(logits, at + e);
+      top = logit > top ? logit : top;
+    }
+    for (std::int64_t e = 0; e < dims.experts; ++e) sum += exp_saturating(S::get(logits, at + e) - top);
+    const A factor = static_cast<A>(table->loss_scale * z_factor) * (top + std::log(sum)) / sum;
+    for (std::int64_t e = 0; e < dims.experts; ++e) dlogits[e] += factor * exp_saturating(S::get(logits, at + e) - top);
+  }
   /// Converts the load-balancing loss's derivative: from shares of the token's sum of scores to the scores.
   template <class A>
   TANDEM_HD void auxiliary_of_shares(const A* p, A* dp) const {

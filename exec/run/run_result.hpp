@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct StepResult {
   double step_time_s = 0;
   std::int64_t global_batch_size = 0;
   double loss_scale = 1;        ///< used in this step
+  /// Mean of the losses of the modules for multi-token prediction, unweighted; `loss` is the model's alone. nullopt: no modules.
+  std::optional<double> mtp_loss = std::nullopt;
   /// True if the update was skipped because gradients were not finite.
   bool skipped() const { return !std::isfinite(grad_norm); }
 };

@@ -24,6 +24,7 @@ struct StateFacts {
   std::int64_t steps = 0;    ///< completed optimizer steps
   std::int64_t samples = 0;  ///< sequences that those steps consumed
   ScaleState scale;
+  std::int64_t tokens = 0;   ///< positions of those sequences, whose length may have changed
 };
 
 /// A whole tensor of a buffer that training keeps between steps:

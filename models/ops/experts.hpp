@@ -45,9 +45,16 @@ struct TopKRouter { MoeDims dims; RouterRule routing{}; };
 /// Includes the load-balancing loss aux_loss * experts * sum_e f_e P_e (Switch, arXiv 2101.03961 eq. 4; f: share of choices,
 /// P: mean probability; a sigmoid's is its share of the token's sum). It is divided by micro_batches, the parts of `tokens`
 /// tokens in the global batch. The gradient treats f and the choice as constants, so the bias has none.
+/// Includes the z-loss: z_loss * the mean over tokens of log(sum_e exp(logit_e))^2 (arXiv 2202.08906 eq. 5), divided alike.
 /// in: dweights[tokens, top_k], probs, weights, slots, counts (over all ranks that f covers), logits, [bias], [expert_scale];
 /// out: dlogits[tokens, experts], [dexpert_scale[experts]]
-struct TopKRouterBackward { MoeDims dims; double aux_loss; std::int64_t micro_batches; RouterRule routing{}; };
+struct TopKRouterBackward {
+  MoeDims dims;
+  double aux_loss;
+  std::int64_t micro_batches;
+  RouterRule routing{};
+  double z_loss = 0;
+};
 /// Stands in for the bias' gradient in an update by its sign: an expert's choices above the mean, among
 /// this rank's tokens, (count * experts - tokens * top_k) * scale(). scale() is a power of two, whatever
 /// the split of the batch. It keeps the sum over the `micro_batches` parts of the global batch at most 1.

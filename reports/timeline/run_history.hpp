@@ -2,6 +2,7 @@
 // All steps of a training, beside the one step whose timeline is kept.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ struct TrainedStep {
   double loss = 0, grad_norm = 0, learning_rate = 0;  ///< loss and grad_norm may be NaN or infinite
   double step_time_s = 0;
   std::int64_t global_batch_size = 0;                 ///< sequences
+  std::optional<double> mtp_loss = std::nullopt;      ///< of modules for multi-token prediction; nullopt: none
 };
 
 struct EvaluatedStep {

@@ -105,11 +105,13 @@ Works works(const TopKRouter& op, const Operands& at) {
 
 Works works(const TopKRouterBackward& op, const Operands& at) {
   const MoeDims& d = op.dims;
-  const Typed probs = at.in(1), dlogits = at.out(0);
+  const Typed probs = at.in(1), logits = at.in(5), dlogits = at.out(0);
   const double factor = op.aux_loss * static_cast<double>(d.experts) / static_cast<double>(d.tokens * op.micro_batches);
-  const Form form = at.form({probs, dlogits});
+  const Form form = at.form({probs, logits, dlogits});
   RouterGradKernel kernel{form, at.in(0), probs, at.in_if(op.routing.bias, 6), dlogits, integers(at.in(4)), d, op.routing, factor,
                           at.table(), routed_tokens(form, d.experts, routed_rows(op.routing, 2))};
+  kernel.logits = logits;
+  kernel.z_factor = 2 * op.z_loss / static_cast<double>(d.tokens * op.micro_batches);
   if (!op.routing.expert_scale) return {kernel};
   std::byte* const room = at.around().room;
   const bool doubles = at.compute() == DType::fp64;

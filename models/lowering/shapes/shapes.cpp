@@ -187,6 +187,7 @@ void set_experts(Shapes& s, const Plan& plan) {
   s.shared_ffn = e.shared_ffn() / plan.parallel.tensor;
   s.shared_fc1 = s.gated ? 2 * s.shared_ffn : s.shared_ffn;
   s.aux_loss = e.aux_loss;
+  s.z_loss = e.z_loss;
   s.routing = routing_of(e);
   s.balance_rate = e.balance_rate;
   s.rows_bound = e.rows_bound;

@@ -146,7 +146,7 @@ struct Shapes : HeadShape {
   Keep keep;
   // Mixture of experts; experts == 0: none.
   std::int64_t experts, experts_here, top_k, capacity, expert_ffn, expert_fc1, shared_ffn, shared_fc1, expert_ranks, expert_tensor;
-  double rows_bound, aux_loss;
+  double rows_bound, aux_loss, z_loss;
   TokenDispatcher token_dispatcher = TokenDispatcher::alltoall;
   bool weigh_inputs;            ///< router weights multiply the experts' input, not their output
   bool shared_gate;             ///< a sigmoid of each token scales the shared experts' output

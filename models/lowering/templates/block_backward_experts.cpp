@@ -144,7 +144,7 @@ Value BlockBackward::router(const Value& dweights) {
     in.push_back(weights_.block("expert_scale"));
     out.push_back(early_sink().part("expert_scale"));
   }
-  b_.add("top_k_backward", TopKRouterBackward{s_.moe_dims(), s_.aux_loss, s_.routed_parts(), s_.routing}, std::move(in), std::move(out));
+  b_.add("top_k_backward", TopKRouterBackward{s_.moe_dims(), s_.aux_loss, s_.routed_parts(), s_.routing, s_.z_loss}, std::move(in), std::move(out));
   if (s_.routing.expert_scale) early_sink().close("expert_scale");
   b_.keep_wide(b_.add("router_dgrad", MatMul{s_.rows, s_.hidden, s_.experts, false, false, false},
                       {dlogits, weights_.block("router.weight")}, {dx}));
