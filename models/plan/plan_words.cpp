@@ -56,8 +56,8 @@ void append(Words& words, const MoeSpec& x) {
                normalize, scale, groups, kept_groups, group_score, weigh_inputs, shared_gate, shared_ffn, branch_norms,
                router_norm, expert_scale, balance_rate, rows_bound] = x;
   all(words, experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, z_loss, router_bias, scores,
-      normalize, scale, groups, kept_groups, group_score, weigh_inputs, shared_gate, shared_ffn, branch_norms, router_norm, expert_scale,
-      balance_rate, rows_bound);
+      normalize, scale, groups, kept_groups, group_score, weigh_inputs, shared_gate, shared_ffn, branch_norms,
+      router_norm, expert_scale, balance_rate, rows_bound);
 }
 
 void append(Words& words, const MtpSpec& x) {
