@@ -1,5 +1,7 @@
 #include "models/plan/plan_traits.hpp"
 
+#include <utility>
+
 namespace tandem {
 namespace {
 
@@ -17,6 +19,26 @@ std::string layout(const ParallelSpec& p) {
   return out.empty() ? "data alone" : out;
 }
 
+/// Parts of layers that not every model has and whose kernels differ between frameworks.
+std::vector<std::string> unusual_parts(const ModelSpec& m) {
+  const std::pair<bool, const char*> parts[] = {
+      {m.moe.num_experts > 0, "experts"},
+      {m.moe.num_experts > 0 && m.linear_bias, "experts with biases"},
+      {m.recurrence.heads > 0, "recurrences"},
+      {m.indexer.heads > 0, "sparse attention"},
+      {m.latent.kv_rank > 0, "latent attention"},
+      {m.window.size > 0, "attention windows"},
+      {m.attention_sinks, "attention sinks"},
+      {m.attention_soft_cap > 0, "capped attention scores"},
+      {m.attention_gate, "gated attention"},
+      {m.mtp.num_layers > 0, "multi-token prediction"},
+  };
+  std::vector<std::string> out;
+  for (const auto& [there, word] : parts)
+    if (there) out.emplace_back(word);
+  return out;
+}
+
 }  // namespace
 
 PlanTraits traits_of(const Plan& plan) {
@@ -24,9 +46,7 @@ PlanTraits traits_of(const Plan& plan) {
                  plan.cluster.devices,
                  plan.stack.as_of};
   if (plan.parallel.tensor > 1 && plan.parallel.tensor_overlap) out.words.push_back("parallel.tensor_overlap of " + plan.stack.name);
-  if (plan.model.moe.num_experts > 0) out.words.emplace_back("experts");
-  if (plan.model.recurrence.heads > 0) out.words.emplace_back("recurrences");
-  if (plan.model.indexer.heads > 0) out.words.emplace_back("sparse attention");
+  for (std::string& part : unusual_parts(plan.model)) out.words.push_back(std::move(part));
   return out;
 }
 

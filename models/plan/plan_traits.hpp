@@ -11,7 +11,7 @@ namespace tandem {
 
 struct PlanTraits {
   std::vector<std::string> words;  ///< "stack megatron-core", "precision bf16", "layout tensor, ZeRO 1" and, of models with
-                                   ///< such layers, "experts", "recurrences", "sparse attention"
+                                   ///< such parts, "experts", "recurrences", "latent attention" ...
   std::int64_t devices = 0;
   Month as_of{};  ///< of the stack's code
 };

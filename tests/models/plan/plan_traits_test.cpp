@@ -34,3 +34,11 @@ TEST_CASE("traits name the stack, the precision, the layout, and layers of kinds
   CHECK(has(traits(R"(, "latent": {"kv_rank": 16, "query_rank": 16, "rotary_dim": 8}, "indexer": {"heads": 2}, "head_dim": 24)"),
             "sparse attention"));
 }
+
+TEST_CASE("traits name parts of attention and of experts that few models have") {
+  CHECK(has(traits(R"(, "attention_sinks": true)"), "attention sinks"));
+  CHECK(has(traits(R"(, "window": {"size": 16})"), "attention windows"));
+  CHECK(has(traits(R"(, "attention_soft_cap": 50)"), "capped attention scores"));
+  CHECK(has(traits(R"(, "mtp": {"num_layers": 1})"), "multi-token prediction"));
+  CHECK_FALSE(has(traits(R"(, "moe": {"num_experts": 4})"), "experts with biases"));
+}
