@@ -41,6 +41,14 @@ ScaleState scale_of(const json& metadata) {
   return scale;
 }
 
+/// Before lengths could change, all sequences had the plan's.
+std::int64_t tokens_of(const json& metadata) {
+  if (metadata.contains("tokens")) return number<std::int64_t>(metadata, "tokens");
+  const json training = json::parse(metadata.at("plan").get<std::string>()).value("training", json::object());
+  const auto positions = [&](const char* key) { return training.value(key, std::int64_t{0}); };
+  return number<std::int64_t>(metadata, "samples") * (positions("seq_length") + positions("decoder_seq_length"));
+}
+
 /// Adds the scale only if there is one, and the skipped steps only if there are any.
 void add_scale(const ScaleState& scale, std::map<std::string, std::string>& out) {
   if (scale.skipped > 0) out["skipped_steps"] = std::to_string(scale.skipped);
@@ -67,7 +75,9 @@ std::map<std::string, std::string> metadata_of(const std::string& format, const 
                                          {"samples", std::to_string(facts.samples)},
                                          {"data", std::to_string(run.data)},
                                          {"plan", run.plan_json}};
+  if (facts.tokens > 0) out["tokens"] = std::to_string(facts.tokens);
   if (run.held_out) out["held_out"] = json(*run.held_out).dump();
+  if (run.data_since > 0) out["data_since"] = std::to_string(run.data_since);
   add_scale(facts.scale, out);
   return out;
 }
@@ -75,12 +85,13 @@ std::map<std::string, std::string> metadata_of(const std::string& format, const 
 StateFacts facts_of(const json& metadata, const std::string& format) {
   if (metadata.at("format") != format || metadata.at("schema_version") != kSchema)
     throw std::out_of_range("its format is not " + format + " " + kSchema);
-  return {number<std::int64_t>(metadata, "steps"), number<std::int64_t>(metadata, "samples"), scale_of(metadata)};
+  return {number<std::int64_t>(metadata, "steps"), number<std::int64_t>(metadata, "samples"), scale_of(metadata), tokens_of(metadata)};
 }
 
 SavedRun run_of(const json& metadata) {
   SavedRun run{metadata.at("plan"), number<std::uint64_t>(metadata, "data"), std::nullopt};
   if (metadata.contains("held_out")) run.held_out = number<double>(metadata, "held_out");
+  run.data_since = number_or<std::int64_t>(metadata, "data_since", 0);
   if (run.held_out && !(*run.held_out < 1)) throw std::out_of_range("held_out is no share");
   return run;
 }

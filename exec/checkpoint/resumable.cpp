@@ -18,18 +18,29 @@ json at(const json& plan, const std::string& pointer) {
   return plan.contains(place) ? plan.at(place) : json();
 }
 
-/// Plan fields that must not change: they determine the saved tensors, what they compute, and the order of sequences and random numbers.
+/// Plan fields that must not change: they determine the saved tensors, what they compute, and the order of random numbers.
+/// An encoder-decoder keeps its lengths, because its learning rate counts the encoder's tokens alone.
 std::set<std::string> fixed_fields(const json& a, const json& b) {
   std::set<std::string> fields{"/training/precision", "/training/dtypes/weights", "/training/dtypes/optimizer_state", "/training/dtypes/master",
-                               "/training/optimizer", "/training/seed",           "/training/seq_length",
-                               "/training/decoder_seq_length", "/training/lora"};
+                               "/training/optimizer", "/training/seed", "/training/decoder_seq_length", "/training/lora"};
+  if (at(b, "/model/family") == "t5") fields.insert("/training/seq_length");
   for (const json& model : {at(a, "/model"), at(b, "/model")})
     for (const auto& [key, value] : model.items()) fields.insert("/model/" + key);
   return fields;
 }
 
-/// The plan without model fields that affect neither the state nor a step's results: names, padding, capacity, and the width of an
-/// MLP that no layer has.
+constexpr const char* kTable = "/model/max_position_embeddings";
+
+/// Model fields that may change although results depend on them: those of positions without a learned table.
+constexpr const char* kPositions[] = {"/model/rope_theta", "/model/rope_scaling", "/model/window/rope_theta", kTable};
+
+void erase_at(json& plan, const std::string& pointer) {
+  const json::json_pointer place(pointer);
+  if (plan.contains(place)) plan.at(place.parent_pointer()).erase(place.back());
+}
+
+/// The plan without model fields that may change: names, padding, capacity, the width of an MLP that no layer has, and positions
+/// that are computed.
 json deciding(json plan, bool has_mlp) {
   if (at(plan, "/training/lora/rank") == 0) plan["training"].erase("lora");  // older checkpoints do not have the field
   if (!at(plan, "/model").is_object()) return plan;
@@ -37,12 +48,15 @@ json deciding(json plan, bool has_mlp) {
   for (const char* key : {"name", "notes", "pad_vocab_to"}) model.erase(key);
   if (!has_mlp) model.erase("ffn_hidden_size");
   if (model.contains("moe") && model["moe"].is_object()) model["moe"].erase("rows_bound");
+  const bool learned = at(plan, "/model/position_embedding") == "learned";
+  for (const std::string field : kPositions)
+    if (!learned || field != kTable) erase_at(plan, field);
   return plan;
 }
 
 /// Fields that may change on resume but affect what the model learns.
 constexpr const char* kHyperParameters[] = {
-    "learning_rate", "min_learning_rate", "learning_rate_decay", "learning_rate_unit", "warmup", "decay_start", "decay_power", "beta1", "beta2",
+    "seq_length", "learning_rate", "min_learning_rate", "learning_rate_decay", "learning_rate_unit", "warmup", "decay_start", "decay_power", "beta1", "beta2",
     "epsilon", "weight_decay", "momentum", "dropout/hidden", "dropout/attention", "clip_grad", "global_batch_size", "batch_rampup/start",
     "batch_rampup/increment", "batch_rampup/samples"};
 
@@ -53,6 +67,9 @@ std::string dotted(const std::string& pointer) {
 }
 
 Problem difference(const std::string& path, const std::string& field, const json& saved, const json& wanted) {
+  if (field == kTable)
+    return {path, dotted(field), value_text(saved), "the plan has " + value_text(wanted) + ", and a learned position table keeps its rows",
+            "keep model.max_position_embeddings " + value_text(saved) + ": sequences may have any length up to it"};
   return {path, dotted(field), value_text(saved), "the plan has " + value_text(wanted), "resume with the plan that was trained"};
 }
 
@@ -72,9 +89,9 @@ void require_resumable(const Checkpoint& checkpoint, const Plan& plan) {
 std::vector<std::string> changed_hyper_parameters(const Checkpoint& checkpoint, const Plan& plan) {
   const std::string path = checkpoint.state->file();
   const json saved = parse_json(checkpoint.run.plan_json, path), wanted = json::parse(to_json(plan, -1));
-  std::vector<std::string> out;
-  for (const char* name : kHyperParameters) {
-    const std::string field = std::string("/training/") + name;
+  std::vector<std::string> fields(std::begin(kPositions), std::end(kPositions)), out;
+  for (const char* name : kHyperParameters) fields.push_back(std::string("/training/") + name);
+  for (const std::string& field : fields) {
     const json before = at(saved, field), now = at(wanted, field);
     if (before != now) out.push_back(dotted(field) + " from " + value_text(before) + " to " + value_text(now));
   }

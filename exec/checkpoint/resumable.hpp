@@ -8,9 +8,9 @@
 
 namespace tandem::exec {
 
-/// Checks that `plan` can continue the checkpoint: same model, precision, optimizer,
-/// seed, sequence length, adapters. Layout, cluster, batch, recomputation and learning
-/// rate may differ. Throws ConfigError that lists every wrong field.
+/// Checks that `plan` can continue the checkpoint: same model, precision, optimizer, seed, adapters, learned position table. Layout,
+/// cluster, batch, sequence length, rotary embedding, recomputation and learning rate may differ. Throws ConfigError that lists every
+/// wrong field.
 void require_resumable(const Checkpoint& checkpoint, const Plan& plan);
 
 /// The hyper-parameters that `plan` changes, as phrases like "training.learning_rate from 0.001 to 0.002". The end of the learning

@@ -18,8 +18,9 @@ Work work(const LearningRate& schedule, const RunProgress& p) {
   if (schedule.unit == "steps") return {p.step, p.step + 1, p.steps};
   require(schedule.unit == "samples" || schedule.unit == "tokens",
           "the learning rate's unit is steps, samples or tokens");
-  const std::int64_t each = schedule.unit == "tokens" ? p.sample_tokens : 1;
-  return {p.samples * each, (p.samples + p.step_samples) * each, p.run_samples * each};
+  if (schedule.unit == "samples") return {p.samples, p.samples + p.step_samples, p.run_samples};
+  const auto tokens = [&](std::int64_t samples) { return samples * p.sample_tokens + p.other_tokens; };
+  return {tokens(p.samples), tokens(p.samples + p.step_samples), tokens(p.run_samples)};
 }
 
 /// The remaining fraction of (peak - minimum) after the fraction `x` in [0, 1] of the decay.

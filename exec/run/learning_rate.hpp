@@ -15,6 +15,7 @@ struct RunProgress {
   std::int64_t step_samples = 1;   ///< of this step
   std::int64_t run_samples = 1;
   std::int64_t sample_tokens = 1;
+  std::int64_t other_tokens = 0;   ///< tokens that earlier sequences had beyond `sample_tokens` each; below 0 if they were shorter
 };
 
 /// Learning rate of step `progress.step`. During warm-up it is peak * done / warmup, where `done` includes this step. Then it stays

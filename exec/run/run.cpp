@@ -342,7 +342,7 @@ class Run {
     const std::vector<RankState> world = states_of_all(*act.context, nullptr);
     const std::int64_t samples = act.segment.first_sample + (steps - act.segment.first_step) * act.segment.global_batch_size;
     const auto with_all = [&](const auto& read) { read_all(*act.context, read); };
-    options_.keeper->keep({{steps, samples, ranks_.front()->scale()}, plan_, world, with_all});
+    options_.keeper->keep({{steps, samples, ranks_.front()->scale(), script_.tokens_after(samples)}, plan_, world, with_all});
   }
 
   void finish_evaluation(const EvaluationResult& done) {

@@ -21,6 +21,11 @@ std::vector<Segment> training_of(const Plan& plan, const RunOptions& options) {
   return segments(plan, options.steps, {behind.steps, behind.samples});
 }
 
+/// See RunProgress::other_tokens.
+std::int64_t other_tokens(const Plan& plan, const SavedState* resume) {
+  return resume == nullptr ? 0 : resume->facts().tokens - resume->facts().samples * plan.sequence_tokens();
+}
+
 }  // namespace
 
 Script::Script(const Plan& plan, const std::function<GraphOf(const Segment&)>& graph_of, const TokenSource& data,
@@ -34,7 +39,8 @@ Script::Script(const Plan& plan, const std::function<GraphOf(const Segment&)>& g
   }
   for (const Program& p : acts_.front().context->graph.programs) offloaded_.push_back(layout(p.stage));
   const Segment& last = training.back();
-  whole_ = {0, options.steps, 0, 1, last.first_sample + last.steps * last.global_batch_size, plan.training.seq_length};
+  whole_ = {0, options.steps, 0, 1, last.first_sample + last.steps * last.global_batch_size, plan.training.seq_length,
+            other_tokens(plan, options.resume)};
 }
 
 const RunContext* Script::context(const GraphOf& of, const TokenSource& data) {
@@ -71,6 +77,10 @@ std::shared_ptr<const StateLayout> Script::layout(StageId stage) const {
 std::size_t Script::state_bytes(StageId stage) const {
   const auto offloaded = this->offloaded(stage);
   return static_cast<std::size_t>(offloaded ? offloaded->bytes() : arena_bytes(stage).count());
+}
+
+std::int64_t Script::tokens_after(std::int64_t samples) const {
+  return samples * acts_.front().context->plan.sequence_tokens() + whole_.other_tokens;
 }
 
 RunProgress Script::progress(const Segment& s, std::int64_t index) const {

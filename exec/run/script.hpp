@@ -43,6 +43,8 @@ class Script {
   std::size_t state_bytes(StageId stage) const;
   /// The position of step `index` of a training segment, for the learning rate.
   RunProgress progress(const Segment& s, std::int64_t index) const;
+  /// Tokens of the run's first `samples` sequences, at least those behind its start.
+  std::int64_t tokens_after(std::int64_t samples) const;
 
  private:
   const RunContext* context(const GraphOf& of, const TokenSource& data);

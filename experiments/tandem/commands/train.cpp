@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "exec/checkpoint/file_keeper.hpp"
+#include "exec/data/started_at.hpp"
 #include "exec/run/run.hpp"
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
@@ -16,6 +17,7 @@
 #include "experiments/tandem/training/data.hpp"
 #include "experiments/tandem/training/devices.hpp"
 #include "experiments/tandem/training/metrics.hpp"
+#include "experiments/tandem/training/new_length.hpp"
 #include "experiments/tandem/training/processes.hpp"
 #include "experiments/tandem/training/report.hpp"
 #include "experiments/tandem/training/resume.hpp"
@@ -98,6 +100,7 @@ struct Prepared {
   std::unique_ptr<GraphCache> graphs;
   Data data;
   double held_out = 0;
+  std::int64_t data_since = 0;                ///< the sequence of the run that is the first of `data.training`
   DeviceOptions device;
   std::optional<double> peak_flops_per_s;
 };
@@ -239,6 +242,10 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
   out.data = open_data(o.text, {plan.sequence_tokens(), plan.training.seed}, out.held_out);
   require_vocabulary(plan, out.data.training->vocab_size());
   tell_other_text(o, out);
+  if (out.resumed)
+    tell_new_length(plan, *out.resumed, {data_name(o.text), out.data.texts, out.held_out, out.data.training->fingerprint()});
+  out.data_since = data_since(plan, out.resumed);
+  out.data.training = exec::started_at(std::move(out.data.training), out.data_since);
   const std::int64_t done = out.resumed ? out.resumed->state->facts().steps : 0;
   const std::int64_t steps = plan.training.steps;
   require_step_exists(o, steps, done);
@@ -295,7 +302,7 @@ ExitCode train(const Options& o, exec::World& world) {
     prepare(o, world, in);
   });
   require_same(o, in, world);
-  auto& [resumed, weights, graphs, data, share, device, peak] = in;
+  auto& [resumed, weights, graphs, data, share, since, device, peak] = in;
   const Plan& plan = graphs->plan();
   prepare_together(world, [&] {
     place_ranks(world, make_mesh(plan).world_size(), o.plan);
@@ -311,7 +318,7 @@ ExitCode train(const Options& o, exec::World& world) {
   if (!world.several()) tell_crowding(plan), tell_launcher();
   FiniteWatch numbers(plan.training);
   SaveLog saves(o.save, plan, numbers);
-  const auto keeper = make_keeper({o.save, {to_json(plan, -1), data.training->fingerprint(), share}, o.keep}, saves, world);
+  const auto keeper = make_keeper({o.save, {to_json(plan, -1), data.training->fingerprint(), share, since}, o.keep}, saves, world);
   exec::RunOptions options = run_options(o, in);
   options.resume = resumed ? resumed->state.get() : nullptr;
   options.weights = weights.get();
@@ -330,11 +337,11 @@ ExitCode train(const Options& o, exec::World& world) {
   };
   if (speaks)
     options.on_failure = [&](const exec::RankFailure& failure, const exec::RunResult& until_then) { tell(until_then, failure); };
-  const std::int64_t samples = resumed ? resumed->state->facts().samples : 0;
+  const exec::StateFacts behind = resumed ? resumed->state->facts() : exec::StateFacts{};
   std::optional<MetricsFile> metrics;
   prepare_together(world, [&] {
     const bool evaluates = done > 0 && due_after(done, options.evaluation);
-    metrics.emplace(speaks ? o.metrics : "", MetricsBegin{done, samples, plan.sequence_tokens(), evaluates});
+    metrics.emplace(speaks ? o.metrics : "", MetricsBegin{done, behind.samples, behind.tokens, plan.sequence_tokens(), evaluates});
   });
   const exec::RunResult result = run_to_end({*graphs, *data.training, world}, options, {numbers, *metrics});
   if (!speaks) return ExitCode::ok;  // process 0 has the result, and all processes use its exit code
@@ -391,7 +398,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
   CLI::Option* keep = command->add_option("--keep", o->keep, "newest checkpoints to keep in the folder [2]; checkpoints of later steps, of an abandoned branch, are not removed")
                           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
                           ->needs(save);
-  command->add_option("--resume", o->resume, "checkpoint to resume: a file, a folder (its latest checkpoint), or one checkpoint in a folder; the layout may differ; --steps includes its steps");
+  command->add_option("--resume", o->resume, "checkpoint to resume: a file, a folder (its latest checkpoint), or one checkpoint in a folder; layout, batch and length of sequences may differ; --steps includes its steps");
   CLI::Option* weights = command->add_option("--weights", o->weights, "weights to begin with, in Hugging Face's format: a folder with model.safetensors or its index, or a .safetensors file; a config.json beside them must say the plan's model [drawn at random]");
   command->add_option("--adapter", o->adapter, "adapters to begin with, in PEFT's format: a folder with adapter_config.json and adapter_model.safetensors; training.lora must have their rank and factor [A drawn at random, B 0]")
       ->needs(weights);

@@ -38,6 +38,8 @@ class Texts {
   Texts(std::vector<Weighted> texts, const SequenceOptions& sequences) : texts_(std::move(texts)), sequences_(sequences) {}
 
   const std::vector<Weighted>& all() const { return texts_; }
+  /// The same texts in sequences of `tokens` tokens.
+  Texts with_length(std::int64_t tokens) const { return {texts_, {tokens, sequences_.seed}}; }
   /// Sequences of a part of every text.
   std::unique_ptr<exec::TokenSource> part(const exec::TextPart& part) const;
 

@@ -58,7 +58,7 @@ void MetricsFile::add(const exec::StepResult& step) {
   samples_ += step.global_batch_size;
   json line = step_json(step);
   line["samples"] = samples_;
-  line["tokens"] = samples_ * begin_.sequence_tokens;
+  line["tokens"] = begin_.tokens + (samples_ - begin_.samples) * begin_.sequence_tokens;
   line["tokens_per_s"] = static_cast<double>(step.global_batch_size * begin_.sequence_tokens) / step.step_time_s;
   append(line.dump());
 }

@@ -14,6 +14,7 @@ namespace tandem::program {
 struct MetricsBegin {
   std::int64_t steps = 0;            ///< optimizer steps before the run's first
   std::int64_t samples = 0;          ///< sequences that they consumed
+  std::int64_t tokens = 0;           ///< tokens of those sequences
   std::int64_t sequence_tokens = 0;  ///< tokens of a sequence
   bool evaluates = false;            ///< the run begins with the evaluation that follows the steps behind it
 };

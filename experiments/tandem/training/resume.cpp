@@ -23,13 +23,25 @@ std::int64_t count_of(const nlohmann::json& training, const char* key) {
   return found == training.end() || !found->is_number_unsigned() ? 0 : found->get<std::int64_t>();
 }
 
+/// The plan with the saved run's batch and length of sequences.
+Plan with_saved_batch(const Plan& plan, const nlohmann::json& training) {
+  Plan saved = plan;
+  TrainingSpec& t = saved.training;
+  t.global_batch_size = count_of(training, "global_batch_size");
+  t.seq_length = count_of(training, "seq_length");
+  const nlohmann::json ramp = training.value("batch_rampup", nlohmann::json::object());
+  t.batch_rampup = {count_of(ramp, "start"), count_of(ramp, "increment"), count_of(ramp, "samples")};
+  if (t.batch_rampup.increment == 0) t.batch_rampup = {};
+  return saved;
+}
+
 /// The end of the saved run's learning rate decay; 0 if it had none, or in another unit.
 std::int64_t saved_end(const Plan& plan, const exec::Checkpoint& checkpoint, const std::string& path) {
   const nlohmann::json saved = parse_json(checkpoint.run.plan_json, path).at("training");  // require_resumable has checked it
   if (saved.value("learning_rate_decay", nlohmann::json()) == "constant") return 0;
   if (saved.value("learning_rate_unit", nlohmann::json()) != plan.training.optimizer.learning_rate.unit) return 0;
   const std::int64_t said = count_of(saved, "decay_over"), steps = count_of(saved, "steps");
-  return said > 0 ? said : steps > 0 && steps <= kMostSteps ? decay_end(plan, steps) : 0;
+  return said > 0 ? said : steps > 0 && steps <= kMostSteps ? decay_end(with_saved_batch(plan, saved), steps) : 0;
 }
 
 /// Sets the end of the plan's decay. Describes differences from the saved run in `changes`.

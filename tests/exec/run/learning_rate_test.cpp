@@ -98,6 +98,20 @@ TEST_CASE("In samples a step counts with the batch it has, not with its number")
   CHECK(learning_rate(s, {2, 10, 14, 6, 20, 8}) == 5);
 }
 
+TEST_CASE("In tokens a step counts the lengths that sequences had") {
+  auto s = schedule(DecayShape::linear, 0, 256);
+  s.unit = "tokens";
+  // 8 sequences of 8 tokens, then 2 of 32 a step: 64 tokens, 128, 192.
+  const std::int64_t beyond = 8 * 8 - 8 * 32;
+  CHECK(learning_rate(s, {2, 10, 8, 2, 24, 32, beyond}) == 6.5);
+  CHECK(learning_rate(s, {3, 10, 10, 2, 24, 32, beyond}) == 5);
+  CHECK(learning_rate(s, {4, 10, 12, 2, 24, 32, beyond}) == 3.5);
+  s.decay_over = 0;  // over the run's 24 sequences: 64 + 16 * 32 tokens
+  CHECK(learning_rate(s, {3, 10, 10, 2, 24, 32, beyond}) == Approx(8 - 6 * 128.0 / 576).epsilon(1e-14));
+  s.unit = "samples";
+  CHECK(learning_rate(s, {3, 10, 12, 2, 24, 32, beyond}) == 5);
+}
+
 TEST_CASE("A learning rate in an unknown unit is a contract error") {
   auto s = schedule(DecayShape::constant, 0, 0);
   s.unit = "hours";

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Training that goes on with sequences of another length."""
+import json
+
+import tandem
+from tandem import SMALL, TEXT, WithFolder, changed, run, tandem_json
+
+SHORT = changed(SMALL, **{"parallel": {"tensor": 1}, "cluster.devices": 1, "training.seq_length": 64, "model.family": "llama",
+                          "training.learning_rate": 0.01, "training.learning_rate_unit": "tokens", "training.decay_over": 16384,
+                          "training.learning_rate_decay": "linear"})
+LONG = changed(SHORT, **{"training.seq_length": 128, "training.global_batch_size": 4, "model.rope_theta": 80000})
+BYTES = 10000  # 156 sequences of 64 tokens
+
+
+class NewLength(WithFolder):
+    def setUp(self):
+        super().setUp()
+        self.text = self.folder.file("text.txt", TEXT.read_bytes()[:BYTES])
+        self.short, self.long = self.folder.plan(SHORT, "short.json"), self.folder.plan(LONG, "long.json")
+        self.kept = self.folder.path / "kept.safetensors"
+        self.metrics = self.folder.path / "m.jsonl"
+        tandem_json("train", self.short, "--data", self.text, "--steps", 3, "--save", self.kept, "--metrics", self.metrics)
+
+    def train(self, plan, steps, *more):
+        return tandem_json("train", plan, "--data", self.text, "--steps", steps, *more)
+
+    def test_the_change_is_said_with_what_was_read(self):
+        code, _, err = run("train", self.long, "--data", self.text, "--steps", 4, "--resume", self.kept)
+        self.assertEqual(code, 0, err)
+        self.assertIn("training.seq_length from 64 to 128", err)
+        self.assertIn("model.rope_theta from 1e4 to 8e4", err)
+        self.assertIn(f"sequences have 128 tokens from here on, also in evaluations. {self.text} is cut anew and read from its beginning; "
+                      "the run that was saved had read 24 sequences of 64 tokens from there on and leaves 132 of the text's 156 unread", err)
+        self.assertNotIn("is cut anew", run("train", self.short, "--data", self.text, "--steps", 4, "--resume", self.kept)[2])
+
+    def test_another_text_is_read_from_its_beginning_too(self):
+        other = self.folder.file("other.txt", TEXT.read_bytes()[BYTES:3 * BYTES])
+        code, _, err = run("train", self.long, "--data", other, "--steps", 4, "--resume", self.kept)
+        self.assertEqual(code, 0, err)
+        self.assertIn("had read 24 sequences of 64 tokens from there on in another text", err)
+
+    def test_the_text_is_read_as_by_a_run_that_begins_with_the_weights(self):
+        folder = self.folder.path / "hf"
+        self.assertEqual(run("export", self.kept, "--out", folder)[0], 0)
+        new = tandem_json("train", self.long, "--data", self.text, "--steps", 1, "--weights", folder)
+        self.assertEqual(self.train(self.long, 4, "--resume", self.kept)["steps"][0]["loss"], new["steps"][0]["loss"])
+        same = self.folder.plan(changed(LONG, **{"model.rope_theta": 10000}), "same.json")
+        self.assertNotEqual(self.train(same, 4, "--resume", self.kept)["steps"][0]["loss"], new["steps"][0]["loss"])
+
+    def test_the_longer_stage_is_resumed_bit_for_bit_and_counts_its_tokens(self):
+        whole = self.train(self.long, 7, "--resume", self.kept)
+        cut = self.folder.path / "cut.safetensors"
+        self.train(self.long, 5, "--resume", self.kept, "--save", cut, "--metrics", self.metrics)
+        code, _, err = run("train", self.long, "--data", self.text, "--steps", 7, "--resume", cut, "--metrics", self.metrics)
+        self.assertEqual(code, 0, err)
+        self.assertNotIn("is cut anew", err)
+        lines = [json.loads(line) for line in self.metrics.read_text().splitlines()]
+        self.assertEqual([line["loss"] for line in lines[3:]], [s["loss"] for s in whole["steps"]])
+        self.assertEqual([line["samples"] for line in lines], [8, 16, 24, 28, 32, 36, 40])
+        self.assertEqual([line["tokens"] for line in lines], [512 * n for n in range(1, 8)])
+        for n, line in enumerate(lines):
+            self.assertAlmostEqual(line["learning_rate"], 0.01 * (1 - 512 * n / 16384), delta=1e-12)
+
+    def test_a_learned_table_is_refused_by_name(self):
+        learned = changed(SHORT, **{"model.position_embedding": "learned"})
+        plan, kept = self.folder.plan(learned, "learned.json"), self.folder.path / "learned.safetensors"
+        self.train(plan, 1, "--save", kept)
+        longer = self.folder.plan(changed(learned, **{"training.seq_length": 128}), "longer.json")
+        code, out, err = run("train", longer, "--data", self.text, "--steps", 2, "--resume", kept)
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("model.max_position_embeddings = 64: the plan has 128, and a learned position table keeps its rows", err)
+
+
+if __name__ == "__main__":
+    tandem.main()
