@@ -250,7 +250,7 @@ class Run {
       doing(act.segment.first_step - 1, Activity::evaluation);
       rank.enter(act).run_step(step_table(act.segment, i), std::nullopt);
       meet();
-      if (speaks(rank)) sum += collect(*act.context).loss;
+      if (speaks(rank)) sum += collect(act).loss;
     }
     if (!speaks(rank) || !world_.control().first()) return;
     finish_evaluation({act.segment.first_step - 1, sum / static_cast<double>(act.segment.steps)});
@@ -266,28 +266,39 @@ class Run {
 
   /// One process' report of a step, and process 0's combination of all reports.
   struct StepReport {
-    double loss = std::nan("");
+    double loss = std::nan(""), mtp = std::nan("");  ///< `mtp`: the modules' losses with their weights
     bool has_loss = false, stop = false;
   };
 
-  /// Only the last virtual stage has the loss. After the step it is already summed over the data group.
-  StepReport own_report(const RunContext& context) const {
+  /// Only the last virtual stage has the losses. After the step they are already summed over the data group.
+  StepReport own_report(const RunContext& context, bool with_modules) const {
     for (const auto& rank : ranks_) {
       const RankState state = rank->state(context);
-      if (const auto offset = state_offset(state, "loss"); offset >= 0)
-        return {read_value<double>(*state.arena, static_cast<std::size_t>(offset)), true, false};
+      const auto offset = state_offset(state, "loss");
+      if (offset < 0) continue;
+      const auto at = static_cast<std::size_t>(offset);
+      const double mtp = with_modules ? read_value<double>(*state.arena, at + sizeof(double)) : std::nan("");
+      return {read_value<double>(*state.arena, at), mtp, true, false};
     }
     return {};
   }
 
-  /// At process 0: the loss, from the first process that has it, and whether any process wants to stop.
-  StepReport collect(const RunContext& context, bool asks = false) const {
-    StepReport mine = own_report(context);
+  const MtpSpec& modules() const { return plan_.model.mtp; }
+
+  /// The mean of the modules' losses. A weight of 0 leaves nothing to read it from.
+  std::optional<double> mtp_loss(const StepReport& report) const {
+    if (modules().num_layers == 0 || modules().loss_scale == 0) return std::nullopt;
+    return report.mtp / modules().loss_scale;
+  }
+
+  /// At process 0: the losses, from the first process that has them, and whether any process wants to stop.
+  StepReport collect(const Act& act, bool asks = false) const {
+    StepReport mine = own_report(*act.context, act.segment.kind == Segment::Kind::train && modules().num_layers > 0);
     mine.stop = asks && !world_.control().first() && options_.stop && options_.stop();
     StepReport sum;
     for (const Bytestring& bytes : world_.control().gather(Packer().add(mine).take())) {
       const auto one = Unpacker(bytes).get<StepReport>();
-      if (one.has_loss && !sum.has_loss) sum.loss = one.loss, sum.has_loss = true;
+      if (one.has_loss && !sum.has_loss) sum.loss = one.loss, sum.mtp = one.mtp, sum.has_loss = true;
       sum.stop = sum.stop || one.stop;
     }
     return sum;
@@ -298,7 +309,7 @@ class Run {
     if (!noted_ && options_.on_note)
       for (const std::string& note : ranks_.front()->notes()) options_.on_note(note);
     noted_ = true;
-    const StepReport report = collect(*act.context, step < last_step_);
+    const StepReport report = collect(act, step < last_step_);
     const StepTable s = ranks_.front()->enter(act).table();
     if (options_.gather_gradients)
       read_all(*act.context, [&](const auto& all) {
@@ -306,7 +317,7 @@ class Run {
       });
     if (step == timeline_step_) begin_timeline(act, seconds);
     const StepResult done{step,    report.loss, s.grad_norm, s.learning_rate,
-                          seconds, act.segment.global_batch_size, 1 / s.inverse_scale};
+                          seconds, act.segment.global_batch_size, 1 / s.inverse_scale, mtp_loss(report)};
     if (world_.control().first()) conclude_step(done, report.stop);
     share_end();
     if (options_.keeper == nullptr) return;

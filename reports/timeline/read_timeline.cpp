@@ -82,6 +82,7 @@ RunHistory history(const Part& h) {
   h.at("steps").each([&](const Part& s) {
     out.steps.push_back({s.at("step").whole(), s.at("loss").number_or_none(), s.at("grad_norm").number_or_none(),
                          s.at("learning_rate").number(), s.at("step_time_s").number(), s.at("global_batch_size").whole()});
+    if (s.has("mtp_loss")) out.steps.back().mtp_loss = s.at("mtp_loss").number_or_none();
   });
   h.at("evaluations").each([&](const Part& e) { out.evaluations.push_back({e.at("step").whole(), e.at("loss").number_or_none()}); });
   if (h.has("step_times")) require_times(h.at("step_times"), step_times(out));  // older files have none

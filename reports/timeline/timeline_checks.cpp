@@ -69,6 +69,7 @@ void add(Digest& d, const RunHistory& h) {
     d.add(s.step);
     for (const double v : {s.loss, s.grad_norm, s.learning_rate, s.step_time_s}) d.add(v);
     d.add(s.global_batch_size);
+    if (s.mtp_loss) d.add(*s.mtp_loss);
   }
   for (const EvaluatedStep& e : h.evaluations) d.add(e.step), d.add(e.loss);
 }

@@ -53,8 +53,11 @@ inline double gradient_error(const exec::RunResult& a, const exec::RunResult& on
 inline double loss_error(const exec::RunResult& a, const exec::RunResult& one) {
   double worst = 0;
   REQUIRE(a.steps.size() == one.steps.size());
-  for (std::size_t s = 0; s < one.steps.size(); ++s)
+  for (std::size_t s = 0; s < one.steps.size(); ++s) {
+    const double modules = one.steps[s].mtp_loss.value_or(1);
     worst = larger(worst, std::abs(a.steps[s].loss - one.steps[s].loss) / std::abs(one.steps[s].loss));
+    worst = larger(worst, std::abs(a.steps[s].mtp_loss.value_or(1) - modules) / modules);
+  }
   return worst;
 }
 
@@ -93,6 +96,7 @@ inline void check_equal(const exec::RunResult& a, const exec::RunResult& b) {
   REQUIRE(a.steps.size() == b.steps.size());
   for (std::size_t s = 0; s < a.steps.size(); ++s) {
     CHECK(a.steps[s].loss == b.steps[s].loss);
+    CHECK(a.steps[s].mtp_loss == b.steps[s].mtp_loss);
     CHECK(a.steps[s].grad_norm == b.steps[s].grad_norm);
     REQUIRE(a.gradients[s].size() == b.gradients[s].size());
     for (std::size_t t = 0; t < a.gradients[s].size(); ++t) {

@@ -278,6 +278,10 @@ inline void check_against_pytorch(const std::string& name, const FixtureLayout& 
     const double loss = f["losses"][s], grad_norm = f["grad_norms"][s];
     CHECK(std::abs(t.result.steps[s].loss - loss) < tolerance * loss);
     CHECK(std::abs(t.result.steps[s].grad_norm - grad_norm) < tolerance * grad_norm);
+    REQUIRE(t.result.steps[s].mtp_loss.has_value() == f.contains("mtp_losses"));
+    if (!f.contains("mtp_losses")) continue;
+    const double modules = f["mtp_losses"][s];
+    CHECK(std::abs(*t.result.steps[s].mtp_loss - modules) < tolerance * modules);
   }
   CHECK(worst_tensors(f, "final", t.result.weights, layout.precision == "fp64") < tolerance);
 }

@@ -69,9 +69,11 @@ void tell_crowding(const Plan& plan) {
 }
 
 std::string step_line(const exec::StepResult& s) {
-  char text[160];
-  std::snprintf(text, sizeof text, "step %5lld  loss %8s  grad norm %9s  lr %.3e  %9.2f ms", static_cast<long long>(s.step),
-                loss_text(s.loss, 5).c_str(), loss_text(s.grad_norm, 4).c_str(), s.learning_rate, s.step_time_s * 1e3);
+  char text[200];
+  const std::string modules = s.mtp_loss ? "  mtp loss " + aligned(loss_text(*s.mtp_loss, 5), 8) : "";
+  std::snprintf(text, sizeof text, "step %5lld  loss %8s%s  grad norm %9s  lr %.3e  %9.2f ms", static_cast<long long>(s.step),
+                loss_text(s.loss, 5).c_str(), modules.c_str(), loss_text(s.grad_norm, 4).c_str(), s.learning_rate,
+                s.step_time_s * 1e3);
   return text + std::string(s.skipped() ? "  update skipped: its gradients are not finite" : "");
 }
 
@@ -153,7 +155,7 @@ void require_step_exists(const Options& o, std::int64_t steps, std::int64_t done
 RunHistory history_of(const exec::RunResult& result, std::int64_t kept_step) {
   RunHistory out;
   for (const exec::StepResult& s : result.steps)
-    out.steps.push_back({s.step, s.loss, s.grad_norm, s.learning_rate, s.step_time_s, s.global_batch_size});
+    out.steps.push_back({s.step, s.loss, s.grad_norm, s.learning_rate, s.step_time_s, s.global_batch_size, s.mtp_loss});
   for (const exec::EvaluationResult& e : result.evaluations) out.evaluations.push_back({e.step, e.loss});
   out.kept_step = kept_step;
   for (const exec::RankBooks& r : result.ranks) out.peak_memory_bytes = std::max(out.peak_memory_bytes, r.backend.peak_bytes);

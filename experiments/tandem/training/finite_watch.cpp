@@ -9,7 +9,8 @@ namespace tandem::program {
 
 void FiniteWatch::note(const exec::StepResult& step) {
   last_ = step.step;
-  const bool lost = !std::isfinite(step.loss) || (step.skipped() && step.loss_scale <= least_scale_);
+  const bool finite = std::isfinite(step.loss) && std::isfinite(step.mtp_loss.value_or(0));
+  const bool lost = !finite || (step.skipped() && step.loss_scale <= least_scale_);
   if (!lost) since_.reset();
   else if (!since_) since_ = step.step;
 }

@@ -68,14 +68,16 @@ std::string skipped_line(const std::vector<exec::StepResult>& steps) {
 json finite_number(double v) { return std::isfinite(v) ? json(v) : json(nullptr); }
 
 json step_json(const exec::StepResult& s) {
-  return {{"step", s.step},
-          {"loss", finite_number(s.loss)},
-          {"grad_norm", finite_number(s.grad_norm)},
-          {"learning_rate", s.learning_rate},
-          {"step_time_s", s.step_time_s},
-          {"global_batch_size", s.global_batch_size},
-          {"loss_scale", s.loss_scale},
-          {"skipped", s.skipped()}};
+  json out{{"step", s.step},
+           {"loss", finite_number(s.loss)},
+           {"grad_norm", finite_number(s.grad_norm)},
+           {"learning_rate", s.learning_rate},
+           {"step_time_s", s.step_time_s},
+           {"global_batch_size", s.global_batch_size},
+           {"loss_scale", s.loss_scale},
+           {"skipped", s.skipped()}};
+  if (s.mtp_loss) out["mtp_loss"] = finite_number(*s.mtp_loss);
+  return out;
 }
 
 std::string loss_text(double value, int digits) {
@@ -108,6 +110,8 @@ std::string to_text(const TrainReport& r) {
   if (r.steps.empty()) return "no step was finished\n";
   std::string out = "trained " + count_text(static_cast<std::int64_t>(r.steps.size())) + " steps, loss " +
                     loss_text(r.steps.front().loss, 4) + " -> " + loss_text(r.steps.back().loss, 4) + "\n";
+  if (r.steps.front().mtp_loss)
+    out += line("mtp loss", loss_text(*r.steps.front().mtp_loss, 4) + " -> " + loss_text(*r.steps.back().mtp_loss, 4));
   out += skipped_line(r.steps);
   if (!r.evaluations.empty())
     out += line("evaluation loss", loss_text(r.evaluations.front().loss, 4) + " -> " +

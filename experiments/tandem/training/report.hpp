@@ -55,7 +55,7 @@ std::string loss_text(double value, int digits);
 /// The number, or null if it is not finite, which JSON cannot say.
 nlohmann::json finite_number(double value);
 
-/// {step loss grad_norm learning_rate step_time_s global_batch_size loss_scale skipped} of one step.
+/// {step loss grad_norm learning_rate step_time_s global_batch_size loss_scale skipped} of one step; mtp_loss if the model has modules.
 nlohmann::json step_json(const exec::StepResult& step);
 
 /// JSON with schema_version, steps[], evaluations[]{step loss}, step_time_s, tokens_per_s, peak_memory_bytes, flops, model_flops_per_s, mfu,

@@ -125,7 +125,7 @@ void GradientReduction::prepare() {
                             s_.written_gradients()}, Stream::tensor));
     }
   if (memory_.last() && data_ > 1)
-    loss_ = add(all_reduce({"loss_reduce", Group::data, 1, 0, DType::fp64, MemoryKind::workspace, 1, DType::fp64}));
+    loss_ = add(all_reduce({"loss_reduce", Group::data, memory_.losses(), 0, DType::fp64, MemoryKind::workspace, 1, DType::fp64}));
   if (memory_.word_region() >= 0 && !memory_.only_adapters() && word_stages(c_.plan).size() > 1)
     tie_stages_ = across_stages(memory_.word_region(), "tie_reduce", Group::embedding);
   if (s_.relative_buckets > 0 && c_.plan.parallel.pipeline > 1)

@@ -150,7 +150,7 @@ void StageMemory::declare_inputs(std::int64_t micro_batches) {
   if (!last_) return;
   targets_ = ids("targets", last_tokens());
   if (s_.bert) labels_ = ids("labels", s_.batch);
-  loss_ = b_.persistent("loss", MemoryKind::workspace, {bytes_of(DType::fp64, 1)});
+  loss_ = b_.persistent("loss", MemoryKind::workspace, {bytes_of(DType::fp64, losses())});
 }
 
 UpdateSpec StageMemory::update_spec() const {

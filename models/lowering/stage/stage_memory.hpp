@@ -118,6 +118,8 @@ class StageMemory {
   Binding mtp_targets(std::int32_t mb) const { return ids(mtp_targets_, mb, s_.mtp * s_.tokens); }
   Binding labels(std::int32_t mb) const { return ids(labels_, mb, c_.shapes.batch); }
   Binding loss() const { return {loss_}; }
+  /// Numbers in loss(): the model's loss, and the modules' if MTP modules run.
+  std::int64_t losses() const { return mtp_ && !c_.forward_only ? 2 : 1; }
 
  private:
   bool narrow_gradients() const;

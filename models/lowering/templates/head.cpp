@@ -117,27 +117,27 @@ class HeadForward {
     return b_.finish();
   }
 
-  /// Computes one loss after the other (megatron/core/transformer/multi_token_prediction.py, process_mtp_loss).
-  /// They are summed per micro-batch before they are accumulated, as on a data rank with only this micro-batch.
+  /// Computes one loss after the other (megatron/core/transformer/multi_token_prediction.py, process_mtp_loss): the model's, then the
+  /// modules', which are summed per micro-batch before they are accumulated, as on a data rank with only this micro-batch.
   Template write_modules() {
     const States states(b_, s_, "states");
     targets_ = b_.whole(b_.slot("targets", MemoryKind::activations), DType::int32, s_.tokens);
     const Value further = b_.whole(b_.slot("mtp_targets", MemoryKind::activations), DType::int32, s_.mtp * s_.tokens);
-    loss_ = b_.whole(b_.slot("loss", MemoryKind::workspace), DType::fp64, 1);
+    const Value sums = b_.whole(b_.slot("loss", MemoryKind::workspace), DType::fp64, 2);
     const HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
-    const Value kept = shows_metrics(s_) ? kept_logits(b_, s_) : Value{}, sum = loss_;
-    if (!first_) loss_ = b_.scratch(DType::fp64, 1);
+    const Value kept = shows_metrics(s_) ? kept_logits(b_, s_) : Value{}, here = first_ ? sums : b_.scratch(DType::fp64, 2);
     for (std::int64_t k = 0; k <= s_.mtp; ++k) {
       const Value dlogits = k == 0 ? t.dlogits : t.mtp_dlogits[static_cast<std::size_t>(k) - 1];
       logits_ = k == 0 ? kept : Value{};
       const std::string name = task_name(k, "");
       const Value logits = token_logits(name, states.of(k), dlogits);
       const Value targets = k == 0 ? targets_ : further.part((k - 1) * s_.tokens, s_.tokens);
-      const Loss mine{logits, targets, dlogits, k == 0};
+      const Loss mine{logits, targets, dlogits, k <= 1};
+      loss_ = here.part(k == 0 ? 0 : 1, 1);
       loss(name, s_.vocab_dims(), k == 0 ? mine.over(s_.global_targets, 1) : mine.over(s_.mtp_targets(k), s_.mtp_loss));
       cap_backward(name, logits, dlogits);
     }
-    if (!first_) b_.add("loss", Accumulate{1, DType::fp64, DType::fp64}, {loss_, sum}, {sum});
+    if (!first_) b_.add("loss", Accumulate{2, DType::fp64, DType::fp64}, {here, sums}, {sums});
     return b_.finish();
   }
 

@@ -76,6 +76,7 @@ TEST_CASE("A training's steps are kept in its timeline file, losses that are no 
   RunHistory history;
   history.steps = {{0, 5.5, 2, 1e-3, 0.25, 8},
                    {1, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), 1e-3, 0.5, 8}};
+  history.steps[0].mtp_loss = 5.75;
   history.evaluations = {{1, 5.25}};
   history.kept_step = 1;
   history.peak_memory_bytes = 4096;
@@ -89,6 +90,8 @@ TEST_CASE("A training's steps are kept in its timeline file, losses that are no 
   CHECK(read->steps[0].learning_rate == 1e-3);
   CHECK(read->steps[0].step_time_s == 0.25);
   CHECK(read->steps[0].global_batch_size == 8);
+  CHECK(read->steps[0].mtp_loss == 5.75);
+  CHECK_FALSE(read->steps[1].mtp_loss.has_value());
   CHECK(std::isnan(read->steps[1].loss));
   CHECK(std::isnan(read->steps[1].grad_norm));
   REQUIRE(read->evaluations.size() == 1);

@@ -106,6 +106,26 @@ class Train(WithFolder):
         self.assertEqual(again[:3], lines[:3])
         self.assertEqual(again[3]["samples"], 3 * batch)
 
+    def test_the_loss_of_modules_for_further_tokens_stands_apart_in_lines_metrics_record_and_page(self):
+        plain, plan = self.folder.plan(ONE, "plain.json"), self.folder.plan(changed(ONE, **{"model.mtp": {"num_layers": 2, "loss_scale": 0.25}}))
+        metrics, timeline, page = self.path("m.jsonl"), self.path("run.json"), self.path("page.html")
+        train = ("train", plan, "--data", TEXT, "--steps", 2, "--eval-every", 1, "--eval-data", TEXT, "--metrics", metrics, "--timeline", timeline)
+        code, out, err = run(*train, "--json")
+        self.assertEqual(code, 0, err)
+        result, alone = json.loads(out), tandem_json("train", plain, "--data", TEXT, "--steps", 2)
+        self.assertEqual(result["steps"][0]["loss"], alone["steps"][0]["loss"])  # the model's own, which modules do not change
+        self.assertNotIn("mtp_loss", alone["steps"][0])
+        losses = [s["mtp_loss"] for s in result["steps"]]
+        for loss in losses:
+            self.assertLess(abs(loss - 5.545), 0.3)  # ln 256, whatever its weight is
+        lines = [json.loads(line) for line in pathlib.Path(metrics).read_text().splitlines()]
+        self.assertEqual([line["mtp_loss"] for line in lines if "loss" in line], losses)
+        self.assertEqual([s["mtp_loss"] for s in json.loads(pathlib.Path(timeline).read_text())["run"]["steps"]], losses)
+        self.assertIn(f"step     0  loss {result['steps'][0]['loss']:8.5f}  mtp loss {losses[0]:8.5f}  grad norm", err)
+        self.assertIn(f"mtp loss                {losses[0]:.4f} -> {losses[1]:.4f}", run(*train)[1])
+        self.assertEqual(run("report", timeline, "--out", page)[0], 0)
+        self.assertIn('"mtp_loss":', pathlib.Path(page).read_text())
+
     def test_a_file_of_other_lines_is_not_continued_with_metrics(self):
         plan, other, kept = self.folder.plan(ONE), self.folder.path / "other.txt", self.folder.path / "kept.safetensors"
         other.write_text("my notes\n")
