@@ -9,6 +9,15 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kRopeScalings{"none", "linear", "dynamic", "yarn", "llama3", "longrope"};
 
+/// A number that is printed only where it is not 0, since plans in older checkpoints do not have it.
+PlanField unless_zero(PlanField field) {
+  field.write = [write = field.write](const Plan& p) {
+    const nlohmann::json value = write(p);
+    return value == 0 ? nlohmann::json() : value;
+  };
+  return std::move(field).otherwise("0");
+}
+
 std::vector<PlanField> expert_fields() {
   return {
       integer({"model.moe.num_experts", "Routed experts of a layer; 0 is a dense model."}, AT(model.moe.num_experts),
@@ -26,6 +35,8 @@ std::vector<PlanField> expert_fields() {
       number({"model.moe.capacity_factor", "Largest number of tokens that an expert takes, as a multiple of an even share; 0: no token is dropped."},
              AT(model.moe.capacity_factor), {0, 1e6}),
       number({"model.moe.aux_loss", "Weight of the load-balancing loss."}, AT(model.moe.aux_loss), {0, 1e6}),
+      unless_zero(number({"model.moe.z_loss", "Weight of the z-loss: the mean square of the logarithm of a token's summed exponentials of router logits (ST-MoE)."},
+                         AT(model.moe.z_loss), {0, 1e6})),
       flag({"model.moe.router_bias", "The router's matrix has a bias."}, AT(model.moe.router_bias)),
       choice({"model.moe.router_scores", "Score of an expert: a softmax over all experts, or a sigmoid of its own logit."},
              AT(model.moe.router_scores)),

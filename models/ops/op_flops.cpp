@@ -218,7 +218,9 @@ Flops vector_flops(const Op& op) {
             return (6 + o.dims.top_k + key_work(o.routing)) * o.dims.tokens * o.dims.experts + scale_work(o.dims, o.routing);
           },
           [](const TopKRouterBackward& o) {
-            return (5 + o.dims.top_k + key_work(o.routing)) * o.dims.tokens * o.dims.experts + 3 * scale_work(o.dims, o.routing);
+            const std::int64_t of_logits = o.z_loss > 0 ? 7 : 0;  // largest, exponentials and their sum, twice; product, sum
+            return (5 + of_logits + o.dims.top_k + key_work(o.routing)) * o.dims.tokens * o.dims.experts +
+                   3 * scale_work(o.dims, o.routing);
           },
           [](const BalanceGrad& o) { return 3 * o.dims.experts; },
           [](const ExpertSlots& o) { return o.members * choices(o.dims); },

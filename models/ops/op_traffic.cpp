@@ -151,7 +151,8 @@ class TrafficOf {
     return e(2 * probs(o.dims) + choices(o.dims) + bias(o) + scale(o)) + choice_ids(o.dims);
   }
   Bytes operator()(const TopKRouterBackward& o) const {
-    return e(3 * probs(o.dims) + 2 * choices(o.dims) + bias(o) + 2 * scale(o)) + choice_ids(o.dims);
+    const std::int64_t logits = o.z_loss > 0 ? probs(o.dims) : 0;
+    return e(3 * probs(o.dims) + logits + 2 * choices(o.dims) + bias(o) + 2 * scale(o)) + choice_ids(o.dims);
   }
   Bytes operator()(const BalanceGrad& o) const { return e(o.dims.experts) + bytes_of(DType::int32, o.dims.experts); }
   Bytes operator()(const ExpertSlots& o) const {

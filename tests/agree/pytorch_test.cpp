@@ -23,8 +23,8 @@ const char* const kDense[] = {"gpt", "llama", "qwen3", "bloom", "bert/post", "be
                               "window/sliding", "window/chunked", "latent/compressed", "latent/direct", "blocks/sandwich",
                               "blocks/one_norm", "blocks/two_norms", "blocks/behind", "blocks/capped", "blocks/phi", "mtp/dense",
                               "mtp/tied", "mtp/biased", "window/heads", "gemma/dense", "sparse/chosen", "sparse/all", "hybrid/delta", "hybrid/mamba"};
-const char* const kExperts[] = {"moe/mixtral", "moe/switch", "moe/shared", "moe/deepseek", "moe/unscaled", "moe/llama4", "moe/qwen2",
-                               "window/gpt-oss", "mtp/deepseek", "window/mimo", "gemma/moe", "sparse/deepseek"};
+const char* const kExperts[] = {"moe/mixtral", "moe/switch", "moe/shared", "moe/deepseek", "moe/unscaled", "moe/z", "moe/z-sigmoid", "moe/llama4",
+                               "moe/qwen2", "window/gpt-oss", "mtp/deepseek", "window/mimo", "gemma/moe", "sparse/deepseek"};
 
 void check(const std::string& name, FixtureLayout layout) {
   const json f = read_fixture(name);
@@ -65,7 +65,7 @@ TEST_CASE("so do they on two tensor ranks, stages and data ranks at once, with Z
 TEST_CASE("so do experts on two expert ranks, with and without ZeRO 3") {
   FixtureLayout l = spread(1, 1, 2, GENERATE(0, 3));
   l.expert = 2;
-  for (const char* name : {"moe/switch", "moe/shared", "moe/deepseek", "moe/llama4", "moe/qwen2", "mtp/deepseek", "window/mimo", "gemma/moe",
-                           "sparse/deepseek"})
+  for (const char* name : {"moe/switch", "moe/z", "moe/shared", "moe/deepseek", "moe/llama4", "moe/qwen2", "mtp/deepseek", "window/mimo",
+                           "gemma/moe", "sparse/deepseek"})
     check(name, l);
 }

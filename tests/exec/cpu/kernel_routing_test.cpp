@@ -1,5 +1,6 @@
 // Routing by sigmoids, within groups of experts and with a balancing bias, against plain loops and slopes.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "tests/exec/cpu/kernel_harness.hpp"
@@ -191,6 +192,49 @@ TEST_CASE("the gradient of every routing equals slopes with the choices held, th
                                    kTokens * kExperts);
       check_gradient(loss, x, g);
     }
+}
+
+TEST_CASE("the z-loss' gradient equals slopes of the mean squared logarithm of summed exponentials, with scores of either kind") {
+  constexpr std::int64_t micro_batches = 3;
+  constexpr double z = 0.7;
+  for (const Case& c : cases()) {
+    CAPTURE(c.top_k, c.rule.groups);
+    Kernels kernels;
+    const Values x = logits();
+    const Routed held = c.route(kernels, x);
+    const auto loss = [&](const Values& v) {
+      double sum = 0;
+      for (std::int64_t t = 0; t < kTokens; ++t) {
+        double exponentials = 0;
+        for (const double logit : slice(v, t * kExperts, kExperts)) exponentials += std::exp(logit);
+        sum += std::log(exponentials) * std::log(exponentials);
+      }
+      return z * sum / kTokens / micro_batches;
+    };
+    const auto gradient = [&](double weight, const Values& dweights) {
+      return kernels.one(TopKRouterBackward{c.dims(), 0.2, micro_batches, c.rule, weight},
+                         c.operands({real(dweights), real(held.scores), real(held.weights), integers(held.slots),
+                                     integers(held.counts), real(x)}),
+                         kTokens * kExperts);
+    };
+    const Values dweights = random_values(kTokens * c.top_k, 4), without = gradient(0, dweights);
+    Values added = gradient(z, dweights);  // to the other gradients
+    for (std::size_t i = 0; i < added.size(); ++i) added[i] -= without[i];
+    check_gradient(loss, x, added);
+  }
+}
+
+TEST_CASE("the z-loss of logits whose exponentials overflow is finite") {
+  Kernels kernels;
+  const MoeDims d{2, 1, 3, 1, 0};
+  const Values x{2000, 2000, 0, -2000, -2001, -2000};
+  const Values got = kernels.one(TopKRouterBackward{d, 0, 1, {}, 1},
+                                 {real({0, 0}), real({0.5, 0.5, 0, 0.4, 0.2, 0.4}), real({1, 1}), integers({0, 1}),
+                                  integers({2, 0, 0}), real(x)},
+                                 6);
+  const double first = 2000 + std::log(2), inverse = std::exp(-1.0), second = -2000 + std::log(2 + inverse);
+  const double share = second / (2 + inverse);
+  check_close(got, {first / 2, first / 2, 0, share, share * inverse, share}, 1e-12);
 }
 
 TEST_CASE("a learned number of each expert multiplies its weights, and its gradient equals slopes") {

@@ -55,6 +55,9 @@ TEST_CASE("options say the fields of docs/coming-from.md") {
   CHECK(said("--num-experts 8 --moe-layer-freq ([0]*1+[1]*7)", "model.moe.first_dense_layers") == 1);
   CHECK(said("--num-experts 8", "parallel.token_dispatcher") == "allgather");
   CHECK(said("--num-experts 8 --moe-router-load-balancing-type none --moe-aux-loss-coeff 0.1", "model.moe.aux_loss") == 0);
+  CHECK(said("--num-experts 8 --moe-z-loss-coeff 1e-3", "model.moe.z_loss") == 1e-3);
+  CHECK(said("--num-experts 8", "model.moe.z_loss").is_null());
+  CHECK(said("--moe-z-loss-coeff 1e-3", "model.moe.z_loss").is_null());
   CHECK(said("--multi-latent-attention --qk-layernorm", "model.head_dim") == 192);
   CHECK(said("--use-distributed-optimizer", "parallel.zero_stage") == 1);
   CHECK(said("--use-megatron-fsdp --use-distributed-optimizer", "parallel.zero_stage") == 3);
@@ -89,10 +92,10 @@ TEST_CASE("what no plan says is refused, told, ignored or unknown by name") {
   CHECK(refused("--recompute-granularity selective --recompute-modules shared_experts").find("recomputation of one of these modules") != std::string::npos);
   CHECK(refused("--decoder-num-layers 4").find("not implemented: an encoder and a decoder") != std::string::npos);
   CHECK(refused("--delay-wgrad-compute").empty());
-  const arguments::ImportedPlan got = imported(some_options("--delay-wgrad-compute --log-interval 1 --moe-z-loss-coeff 1e-3 --hiden-dropout 0 --use-ring-exchange-p2p"));
+  const arguments::ImportedPlan got = imported(some_options("--delay-wgrad-compute --log-interval 1 --eod-mask-loss --hiden-dropout 0 --use-ring-exchange-p2p"));
   CHECK(got.features.size() == 3);
   CHECK(arguments::refusals(got).size() == 2);
-  CHECK(got.ignored == std::vector<std::string>{"log_interval", "moe_z_loss_coeff"});
+  CHECK(got.ignored == std::vector<std::string>{"eod_mask_loss", "log_interval"});
   CHECK(got.unsaid == std::vector<std::string>{"use_ring_exchange_p2p"});
   CHECK(got.unknown == std::vector<std::string>{"hiden_dropout (the nearest is --hidden-dropout)"});
 }
