@@ -33,7 +33,7 @@ json deciding_model(const Plan& plan, const json& section) {
   json model = json::parse(to_json(said, -1)).at("model");
   for (const char* key : {"name", "notes", "family", "pad_vocab_to", "init_std"}) model.erase(key);
   if (!has_mlp_layer(said.model)) model.erase("ffn_hidden_size");
-  for (const char* key : {"rows_bound", "aux_loss", "capacity_factor"}) model["moe"].erase(key);
+  for (const char* key : {"rows_bound", "aux_loss", "z_loss", "capacity_factor"}) model["moe"].erase(key);
   model["mtp"].erase("loss_scale");
   if (at(model, "/position_embedding") != "learned") model.erase("max_position_embeddings");
   return model;
