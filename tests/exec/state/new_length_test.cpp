@@ -111,7 +111,7 @@ TEST_CASE("A plan may change the length and what turns with it, and they are nam
   std::string changes;
   for (const std::string& change : changed_hyper_parameters(saved, longer)) changes += change + "\n";
   CHECK(changes.find("training.seq_length from 6 to 12\n") != std::string::npos);
-  CHECK(changes.find("model.rope_theta from 1e4 to 5e5\n") != std::string::npos);
+  CHECK(changes.find("model.rope_theta from 10000.0 to 500000.0\n") != std::string::npos);
   CHECK(changes.find("model.rope_scaling from ") != std::string::npos);
   CHECK(refusal(saved, plan_of(12, R"({"model": {"position_embedding": "alibi"}})")).find("model.position_embedding") != std::string::npos);
 }
