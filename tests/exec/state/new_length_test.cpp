@@ -40,12 +40,12 @@ class EndlessText final : public TokenSource {
   std::uint64_t first_;
 };
 
-/// A training on an endless text in sequences of `length` tokens; 3 micro-batches of 12 tokens a step.
+/// A training on an endless text in sequences of `length` tokens; 3 micro-batches of 128 tokens a step.
 Plan plan_of(int length, const std::string& patch) {
   SmallPlan p;
-  p.seq = length, p.micro_batch = 12 / length, p.dropout = 0;
-  auto all = nlohmann::json::parse(R"({"training": {"learning_rate_unit": "tokens", "learning_rate": 0.01, "warmup": 72,
-                                                    "learning_rate_decay": "cosine", "decay_over": 216}})");
+  p.seq = length, p.micro_batch = 128 / length, p.dropout = 0;
+  auto all = nlohmann::json::parse(R"({"training": {"learning_rate_unit": "tokens", "learning_rate": 0.01, "warmup": 768,
+                                                    "learning_rate_decay": "cosine", "decay_over": 2304}})");
   all.merge_patch(nlohmann::json::parse(patch));
   return patched_plan(p, all.dump());
 }
@@ -74,10 +74,10 @@ Checkpoint checkpoint_of(const Plan& plan) {
 }  // namespace
 
 TEST_CASE("A run that goes on with longer sequences is the one that did not, if attention ends at the shorter ones' ends, bit for bit") {
-  // Chunked windows of 6 keys and no positions: a sequence of 12 tokens is computed as two of 6.
-  const std::string patch = std::string(R"({"model": {"position_embedding": "none", "window": {"size": 6, "chunked": true}},
+  // Chunked windows of 64 keys and no positions: a sequence of 128 tokens is computed as two of 64. Kernels work on blocks of 64.
+  const std::string patch = std::string(R"({"model": {"position_embedding": "none", "window": {"size": 64, "chunked": true}},
                                             "training": {"flash_attention": true}, "parallel": {"zero_stage": )") + GENERATE("0", "1") + "}}";
-  const Plan shorter = plan_of(6, patch), longer = plan_of(12, patch);
+  const Plan shorter = plan_of(64, patch), longer = plan_of(128, patch);
   REQUIRE(shorter.global_batch_tokens() == longer.global_batch_tokens());
   MemoryKeeper keeper;
   RunOptions options = tests::run_options();
@@ -86,9 +86,9 @@ TEST_CASE("A run that goes on with longer sequences is the one that did not, if 
   REQUIRE(keeper.states.size() == 2);
   const WholeState begun = keeper.states[0];
   CHECK(begun.facts().samples == 18);
-  CHECK(begun.facts().tokens == 108);
+  CHECK(begun.facts().tokens == 1152);
   options.resume = &begun;
-  const auto rest = std::unique_ptr<TokenSource>(started_at(std::make_unique<EndlessText>(108), 18));
+  const auto rest = std::unique_ptr<TokenSource>(started_at(std::make_unique<EndlessText>(1152), 18));
   const RunResult gone_on = train(longer, *rest, options);
   REQUIRE(gone_on.steps.size() == 3);
   for (std::size_t s = 0; s < 3; ++s) {
@@ -98,33 +98,33 @@ TEST_CASE("A run that goes on with longer sequences is the one that did not, if 
   }
   CHECK(whole.steps[5].learning_rate < whole.steps[3].learning_rate);
   CHECK(keeper.states.back().facts().samples == 27);
-  CHECK(keeper.states.back().facts().tokens == 216);
+  CHECK(keeper.states.back().facts().tokens == 2304);
   REQUIRE(gone_on.weights.size() == whole.weights.size());
   for (std::size_t t = 0; t < whole.weights.size(); ++t) CHECK(gone_on.weights[t].values == whole.weights[t].values);
 }
 
 TEST_CASE("A plan may change the length and what turns with it, and they are named") {
   const std::string rotary = R"("position_embedding": "rope")";
-  const Checkpoint saved = checkpoint_of(plan_of(6, R"({"model": {)" + rotary + "}}"));
-  const Plan longer = plan_of(12, R"({"model": {)" + rotary + R"(, "rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 2}}})");
+  const Checkpoint saved = checkpoint_of(plan_of(64, R"({"model": {)" + rotary + "}}"));
+  const Plan longer = plan_of(128, R"({"model": {)" + rotary + R"(, "rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 2}}})");
   CHECK(refusal(saved, longer).empty());
   std::string changes;
   for (const std::string& change : changed_hyper_parameters(saved, longer)) changes += change + "\n";
-  CHECK(changes.find("training.seq_length from 6 to 12\n") != std::string::npos);
+  CHECK(changes.find("training.seq_length from 64 to 128\n") != std::string::npos);
   CHECK(changes.find("model.rope_theta from 10000.0 to 500000.0\n") != std::string::npos);
   CHECK(changes.find("model.rope_scaling from ") != std::string::npos);
-  CHECK(refusal(saved, plan_of(12, R"({"model": {"position_embedding": "alibi"}})")).find("model.position_embedding") != std::string::npos);
+  CHECK(refusal(saved, plan_of(128, R"({"model": {"position_embedding": "alibi"}})")).find("model.position_embedding") != std::string::npos);
 }
 
 TEST_CASE("A learned position table keeps its rows, and within them the length may change") {
   const auto table = [](int length, const char* rows) {
     return plan_of(length, std::string(R"({"model": {"max_position_embeddings": )") + rows + "}}");
   };
-  const Checkpoint saved = checkpoint_of(table(6, "12"));
-  CHECK(refusal(saved, table(12, "12")).empty());
-  const std::string said = refusal(saved, table(12, "24"));
-  CHECK(said.find("model.max_position_embeddings = 12: the plan has 24, and a learned position table keeps its rows") != std::string::npos);
-  CHECK(said.find("keep model.max_position_embeddings 12") != std::string::npos);
+  const Checkpoint saved = checkpoint_of(table(64, "128"));
+  CHECK(refusal(saved, table(128, "128")).empty());
+  const std::string said = refusal(saved, table(128, "256"));
+  CHECK(said.find("model.max_position_embeddings = 128: the plan has 256, and a learned position table keeps its rows") != std::string::npos);
+  CHECK(said.find("keep model.max_position_embeddings 128") != std::string::npos);
 }
 
 TEST_CASE("An encoder-decoder keeps its lengths") {
@@ -138,13 +138,13 @@ TEST_CASE("An encoder-decoder keeps its lengths") {
 }
 
 TEST_CASE("Tokens and the beginning of the data are kept, and a checkpoint without tokens had sequences of its plan's length") {
-  const Plan plan = plan_of(6, "{}");
+  const Plan plan = plan_of(64, "{}");
   const StateFacts facts{5, 30, {}, 200};
   nlohmann::json kept(metadata_of("f", facts, {to_json(plan), 7, std::nullopt, 18}));
   CHECK(facts_of(kept, "f").tokens == 200);
   CHECK(run_of(kept).data_since == 18);
   kept.erase("tokens"), kept.erase("data_since");
-  CHECK(facts_of(kept, "f").tokens == 180);
+  CHECK(facts_of(kept, "f").tokens == 30 * 64);
   CHECK(run_of(kept).data_since == 0);
   kept["tokens"] = "-1";
   CHECK_THROWS(facts_of(kept, "f"));
