@@ -1,6 +1,7 @@
 // The CUDA backend of one rank: one stream per queue, products by cuBLASLt, other kernels by Tandem. Ranks of one process share the
 // first device.
 #include <array>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -77,6 +78,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Memory> allocate_host(std::size_t bytes) override { return allocate_pinned(bytes); }
   void load_pieces(std::span<const PieceRow> rows) override {
     piece_memory_.clear();
+    host_rows_.clear();
     shared_.pieces = {pieces_of(rows), {}};
   }
   void split_updates(std::span<const UpdateRows> updates) override {
@@ -135,7 +137,8 @@ class CudaBackend final : public Backend {
     const auto stretches = device::stretches_of(rows);
     const auto rows_at = on_device(std::as_bytes(rows)), stretches_at = on_device(std::as_bytes(std::span(stretches)));
     return {reinterpret_cast<const PieceRow*>(rows_at), reinterpret_cast<const device::Stretch*>(stretches_at),
-            static_cast<std::int64_t>(stretches.size()), device::end_of_states(rows), device::end_of_parameters(rows)};
+            static_cast<std::int64_t>(stretches.size()), device::end_of_states(rows), device::end_of_parameters(rows),
+            device::end_of_squares(rows), host_rows_.emplace_back(rows.begin(), rows.end())};
   }
   const std::byte* on_device(std::span<const std::byte> bytes) {
     piece_memory_.push_back(cuda::allocate(bytes.size(), transfers_, table_book_));
@@ -157,6 +160,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<AllocatedBytes> book_ = std::make_shared<AllocatedBytes>(), table_book_ = std::make_shared<AllocatedBytes>();
   std::unique_ptr<Memory> table_ = cuda::allocate(sizeof(StepTable), transfers_, table_book_), documents_;
   std::vector<std::unique_ptr<Memory>> piece_memory_;
+  std::deque<std::vector<PieceRow>> host_rows_;
   RankShared shared_;
   std::mutex mutex_;
   std::array<std::unique_ptr<DeviceQueue>, kStreams> queues_;  ///< last: they use all of the above

@@ -1,6 +1,8 @@
 #pragma once
 // A rank's parameter pieces, cut into stretches for blocks of threads.
 
+#include <span>
+
 #include "exec/backend/piece_row.hpp"
 
 namespace tandem::exec::device {
@@ -20,6 +22,8 @@ struct Pieces {
   std::int64_t count = 0;  ///< number of stretches
   std::int64_t end = 0;    ///< end of the pieces in the states, in elements
   std::int64_t parameters = 0;  ///< largest parameter index plus 1
+  std::int64_t squares_end = 0;  ///< end of the pieces in the second moments, in elements
+  std::span<const PieceRow> on_host{};  ///< the rows, where the host can read them
 };
 
 }  // namespace tandem::exec::device

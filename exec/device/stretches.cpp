@@ -21,6 +21,13 @@ std::int64_t end_of_states(std::span<const PieceRow> rows) {
   return end;
 }
 
+std::int64_t end_of_squares(std::span<const PieceRow> rows) {
+  std::int64_t end = 0;
+  for (const PieceRow& p : rows)
+    if (!p.matrices.any()) end = std::max(end, p.second() + p.count);
+  return end;
+}
+
 std::int64_t end_of_parameters(std::span<const PieceRow> rows) {
   std::int64_t end = 0;
   for (const PieceRow& p : rows) end = std::max(end, std::int64_t{p.global_index} + 1);

@@ -16,6 +16,9 @@ std::vector<Stretch> stretches_of(std::span<const PieceRow> rows);
 /// End of the pieces in the states, in elements.
 std::int64_t end_of_states(std::span<const PieceRow> rows);
 
+/// End of the pieces in the second moments, which Muon's parameters lack, in elements.
+std::int64_t end_of_squares(std::span<const PieceRow> rows);
+
 /// Largest parameter index plus 1.
 std::int64_t end_of_parameters(std::span<const PieceRow> rows);
 

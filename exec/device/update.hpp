@@ -36,10 +36,11 @@ struct RoundAtRandom {
 
 /// Offsets of a piece's elements in the optimizer's operands.
 struct Places {
-  std::int64_t local, state, weight, gradient;
+  std::int64_t local, state, weight, gradient, second;
 
   TANDEM_HD Places(const PieceRow& piece, std::int64_t at)
-      : local(at), state(piece.state + at), weight(piece.weight + at), gradient(piece.gradient + at) {}
+      : local(at), state(piece.state + at), weight(piece.weight + at), gradient(piece.gradient + at),
+        second(state - piece.unsquared) {}
 };
 
 /// Calls body(lanes, places) for the elements of a block's stretch. Takes several at a time if `may` and if all operands reach
@@ -49,7 +50,8 @@ TANDEM_HD inline void each_of_stretch(Block& block, const Pieces& pieces, bool m
   const Stretch stretch = pieces.stretches[block.index()];
   const PieceRow& piece = pieces.rows[stretch.piece];
   const Places first(piece, stretch.first);
-  const bool together = (first.state - first.weight) % N == 0 && (first.state - first.gradient) % N == 0;
+  const bool together =
+      (first.state - first.weight) % N == 0 && (first.state - first.gradient) % N == 0 && piece.unsquared % N == 0;
   const Span<N> span(first.state, stretch.count, may && together);
   if (span.pieces > 0)
     block.each(span.pieces, [&](std::int64_t k) { body(Lanes<N>{}, piece, Places(piece, span.piece(k) - piece.state)); });
@@ -104,10 +106,12 @@ struct AdamWKernel {
     const bool may = are_aligned(kLanes<S>, gradients, weights) && are_aligned(kLanes<S>, exp_avg, exp_avg_sq, master);
     each_of_stretch<kLanes<S>>(block, pieces, may, [&](auto lanes, const PieceRow& piece, const Places& at) {
       constexpr int n = decltype(lanes)::n;
+      if (piece.matrices.any()) return;
       const UpdatedWeights updates{weights, master, random, table->step};
       if (piece.sign_step > 0) return updates.template step_by_sign<S, n>(gradients, piece, at);
       const A keep = piece.decay ? step.decay : A{1};
-      const Wide<A, n> g = get<S, n>(gradients, at.gradient), m = get<S, n>(exp_avg, at.state), v = get<S, n>(exp_avg_sq, at.state);
+      const Wide<A, n> g = get<S, n>(gradients, at.gradient), m = get<S, n>(exp_avg, at.state);
+      const Wide<A, n> v = get<S, n>(exp_avg_sq, at.second);
       const Wide<A, n> w = updates.template get<S, n>(at);
       Wide<A, n> w1, m1, v1;
       TANDEM_UNROLL
@@ -116,7 +120,7 @@ struct AdamWKernel {
         w1[l] = next.weight, m1[l] = next.exp_avg, v1[l] = next.exp_avg_sq;
       }
       random.template put<S>(exp_avg, at.state, m1, {piece, at.local, 1, table->step});
-      random.template put<S>(exp_avg_sq, at.state, v1, {piece, at.local, 2, table->step});
+      random.template put<S>(exp_avg_sq, at.second, v1, {piece, at.local, 2, table->step});
       updates.template put<S>(piece, at, w1);
     });
   }

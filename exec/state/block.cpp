@@ -22,8 +22,13 @@ void add_blocks(const Stretch& s, const RankState& rank, std::vector<HeldBlock>&
   }
 }
 
+/// Second moments, which Muon's parameters lack.
+constexpr std::string_view kSquares = "exp_avg_sq";
+bool lacks(const ParamPiece& p, std::string_view name) { return name == kSquares && p.param->matrices.any(); }
+
 Stretch stretch_of(const ParamPiece& p, std::string_view name) {
-  return {p.param, p.first, p.count, name == "gradients" ? p.gradient : name == "weights" ? p.weight : p.state};
+  const std::int64_t state = name == kSquares ? p.state - p.unsquared : p.state;
+  return {p.param, p.first, p.count, name == "gradients" ? p.gradient : name == "weights" ? p.weight : state};
 }
 
 }  // namespace
@@ -42,7 +47,8 @@ std::vector<HeldBlock> held_blocks(const RankState& rank, std::string_view name)
     for (const Param& p : rank.program->params) add_blocks({&p, 0, p.used(rank.seat.share_of(p)), p.offset}, rank, blocks);
     return blocks;
   }
-  for (const ParamPiece& p : param_pieces(*rank.program, rank.seat, name == "weights")) add_blocks(stretch_of(p, name), rank, blocks);
+  for (const ParamPiece& p : param_pieces(*rank.program, rank.seat, name == "weights"))
+    if (!lacks(p, name)) add_blocks(stretch_of(p, name), rank, blocks);
   return blocks;
 }
 
@@ -51,7 +57,7 @@ std::vector<HeldBlock> counted_blocks(const RankState& rank, std::string_view na
   seat.norm_over_world = true;
   std::vector<HeldBlock> blocks;
   for (const ParamPiece& p : param_pieces(*rank.program, seat, name == "weights"))
-    if (p.counted) add_blocks(stretch_of(p, name), rank, blocks);
+    if (p.counted && !lacks(p, name)) add_blocks(stretch_of(p, name), rank, blocks);
   return blocks;
 }
 

@@ -43,8 +43,10 @@ std::map<std::int32_t, const Param*> first_copies(std::span<const RankState> ran
   return params;
 }
 
-/// Whether a buffer holds anything of a parameter: optimizers keep no states of frozen ones.
-bool keeps(const std::string& buffer, const Param& p) { return buffer == kWeights || !p.frozen; }
+/// Whether a buffer holds anything of a parameter: optimizers keep no states of frozen ones, and no second moments of Muon's.
+bool keeps(const std::string& buffer, const Param& p) {
+  return buffer == kWeights || (!p.frozen && !(buffer == "exp_avg_sq" && p.matrices.any()));
+}
 
 [[noreturn]] void refuse(const SavedState& state, const std::string& field, const std::string& value, const std::string& reason) {
   throw ConfigError(Problem{state.file(), field, value, reason, "resume with the model and the optimizer that were trained"});

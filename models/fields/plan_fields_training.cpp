@@ -227,9 +227,37 @@ std::vector<PlanField> optimizer_fields() {
       number({"training.beta1", "Decay of the first moment."}, AT(training.optimizer.beta1), {0, 1, false, true}),
       number({"training.beta2", "Decay of the second moment."}, AT(training.optimizer.beta2), {0, 1, false, true}),
       number({"training.epsilon", "Added to the root of the second moment."}, AT(training.optimizer.epsilon), {0, 1}),
-      number({"training.weight_decay", "Weight decay. adamw: decoupled; sgd: added to the gradient, as in PyTorch; lamb and lans: part of the step that the trust ratio scales. Biases and normalization weights have none."},
+      number({"training.weight_decay", "Weight decay. adamw: decoupled; sgd: added to the gradient, as in PyTorch; muon: as adamw; lamb and lans: part of the step that the trust ratio scales. Biases and normalization weights have none."},
              AT(training.optimizer.weight_decay), {0, 1e6}),
-      number({"training.momentum", "Momentum of sgd."}, AT(training.optimizer.momentum), {0, 1, false, true}),
+      number({"training.momentum", "Momentum of sgd and muon."}, AT(training.optimizer.momentum), {0, 1, false, true})
+          .otherwise("0; muon: 0.95"),
+  };
+}
+
+/// Printed only where Muon updates, so that other plans read as if there were none.
+PlanField of_muon(PlanField f, const std::string& otherwise) {
+  f.write = [write = std::move(f.write)](const Plan& p) {
+    return p.training.optimizer.kind == OptimizerKind::muon ? write(p) : nlohmann::json();
+  };
+  return std::move(f).otherwise(otherwise);
+}
+
+std::vector<PlanField> muon_fields() {
+  return {
+      of_muon(integer({"training.muon.newton_schulz_steps", "Iterations that make a matrix of momentum nearly orthogonal."},
+                      AT(training.optimizer.muon.newton_schulz_steps), {1, 100}),
+              "5"),
+      of_muon(flag({"training.muon.nesterov", "The matrix is gradient + momentum x buffer, not the buffer."},
+                   AT(training.optimizer.muon.nesterov)),
+              "true"),
+      of_muon(choice({"training.muon.scale_mode",
+                      "Factor of a matrix' update by its outputs and inputs: spectral is sqrt(max(out, in)), shape sqrt(max(1, out / in)), "
+                      "unit_rms sqrt(out / in)."},
+                     AT(training.optimizer.muon.scale_mode)),
+              "spectral"),
+      of_muon(number({"training.muon.scale", "One more factor of a matrix' update; with spectral, 0.2 gives it the size of AdamW's."},
+                     AT(training.optimizer.muon.scale), {0, 1e6, true, false}),
+              "0.2"),
   };
 }
 
@@ -275,6 +303,7 @@ std::vector<PlanField> training_fields() {
   append(all, memory_fields());
   append(all, adapter_fields());
   append(all, optimizer_fields());
+  append(all, muon_fields());
   append(all, run_fields());
   return all;
 }

@@ -25,6 +25,7 @@ std::string_view name(OptimizerSync v) { return spelled(v); }
 std::string_view name(UnitCopies v) { return spelled(v); }
 std::string_view name(Recompute v) { return spelled(v); }
 std::string_view name(OptimizerKind v) { return spelled(v); }
+std::string_view name(MuonScale v) { return spelled(v); }
 std::string_view name(DecayShape v) { return spelled(v); }
 std::string_view name(CudaGraphs v) { return spelled(v); }
 std::string_view name(AttentionKernel v) { return spelled(v); }

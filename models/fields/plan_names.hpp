@@ -83,7 +83,11 @@ struct Spelling<Recompute> {
 };
 template <>
 struct Spelling<OptimizerKind> {
-  static constexpr std::array<std::string_view, 4> names{"adamw", "lans", "lamb", "sgd"};
+  static constexpr std::array<std::string_view, 5> names{"adamw", "lans", "lamb", "sgd", "muon"};
+};
+template <>
+struct Spelling<MuonScale> {
+  static constexpr std::array<std::string_view, 3> names{"spectral", "shape", "unit_rms"};
 };
 template <>
 struct Spelling<DecayShape> {

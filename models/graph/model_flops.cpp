@@ -38,7 +38,7 @@ Flops model_flops(const Task& task, Phase phase, const ExpertRows& rows) {
   if (const auto* recurrence = std::get_if<RecurrenceBackward>(&task.op)) return Flops(2 * recurrence->dims.needed_flops());
   // Backward kernels recompute: one of five products in flash attention, the target's probabilities, an indexer's scores.
   if (std::holds_alternative<FlashAttentionBackward>(task.op)) return Flops(all.count() / 5 * 4);
-  if (std::holds_alternative<IndexTarget>(task.op)) return Flops(0);
+  if (std::holds_alternative<IndexTarget>(task.op) || std::holds_alternative<Muon>(task.op)) return Flops(0);
   if (const auto* o = std::get_if<IndexBlocksBackward>(&task.op))
     return Flops(o->index().over_chosen(4 * o->index_heads * o->index_dim));
   return std::holds_alternative<IndexTopKBackward>(task.op) ? Flops(all.count() / 3 * 2) : all;

@@ -16,6 +16,17 @@ decltype(Task::host_operations) kept(std::int64_t n) {
   return static_cast<decltype(Task::host_operations)>(n);
 }
 
+/// PyTorch's calls for Muon's matrices, one after the other: eight for momentum, norm, scale and update, and three for each iteration
+/// (NVIDIA-NeMo/Emerging-Optimizers: orthogonalized_optimizers/orthogonalized_optimizer.py, muon_utils.py).
+std::int64_t calls(const Muon& o) { return o.matrices * (8 + 3 * o.steps); }
+
+std::int64_t host_operations(const Task& task, const HostOperations& of_stack, std::int64_t parameters) {
+  // A tensor's fill is one call of PyTorch, whatever allocated it.
+  if (const auto* fill = std::get_if<Fill>(&task.op); fill != nullptr && fill->nan) return 1;
+  const auto* muon = std::get_if<Muon>(&task.op);
+  return muon != nullptr && of_stack.otherwise > 1 ? calls(*muon) : of_stack.of(kind_name(task.op), parameters);
+}
+
 }  // namespace
 
 void count_host_operations(TaskGraph& graph, const HostOperations& of_stack) {
@@ -27,12 +38,7 @@ void count_host_operations(TaskGraph& graph, const HostOperations& of_stack) {
       most = std::max<std::int64_t>(most, std::count_if(p.params.begin(), p.params.end(), whole));
     }
   for (std::size_t t = 0; t < graph.templates.size(); ++t)
-    for (Task& task : graph.templates[t].tasks) {
-      // A tensor's fill is one call of PyTorch, whatever allocated it.
-      const auto* fill = std::get_if<Fill>(&task.op);
-      const std::int64_t n = fill != nullptr && fill->nan ? 1 : of_stack.of(kind_name(task.op), parameters[t]);
-      task.host_operations = kept(n);
-    }
+    for (Task& task : graph.templates[t].tasks) task.host_operations = kept(host_operations(task, of_stack, parameters[t]));
 }
 
 TemplateId add_launched_at_once(TaskGraph& graph, TemplateId tmpl, std::int64_t operations) {

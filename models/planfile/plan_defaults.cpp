@@ -209,6 +209,11 @@ void fill_adapters(AdapterSpec& a, const Filler& fill) {
   fill.set("training.lora.targets", a.targets, std::vector<std::string>(kAdapterTargets.begin(), kAdapterTargets.end()));
 }
 
+/// Moonlight's momentum (arXiv 2502.16982, appendix D).
+void fill_optimizer(OptimizerSpec& o, const Filler& fill) {
+  if (o.kind == OptimizerKind::muon) fill.set("training.momentum", o.momentum, 0.95);
+}
+
 /// The published recipe of LLaMA models has no dropout (arXiv 2302.13971, 2307.09288), whatever a framework's default is.
 Given with_family_recipe(const Plan& plan, const Given& in_file) {
   Given given = in_file;
@@ -242,6 +247,7 @@ void fill_defaults(Plan& plan, const Given& in_file) {
   fill_chunks(plan, fill);
   fill_recompute(plan.training, given);
   fill_adapters(plan.training.lora, fill);
+  fill_optimizer(plan.training.optimizer, fill);
   fill_transfers(plan, fill);
   fill_split(plan);
   // An unknown stack is refused later, with all that is wrong.

@@ -134,7 +134,8 @@ std::vector<Ineffective> table(const Plan& p) {
        "tensors of this training.fusion are not allocated by calls of PyTorch that fill them"},
       {"training.loss_scale.", !p.training.scales_loss(), "training.dtypes.compute is not fp16"},
       {"training.stochastic_rounding", !p.training.rounds_states(), "weights and moments have copies of more than 16 bits"},
-      {"training.momentum", o.kind != OptimizerKind::sgd, "training.optimizer is not sgd"},
+      {"training.momentum", o.kind != OptimizerKind::sgd && o.kind != OptimizerKind::muon, "training.optimizer is neither sgd nor muon"},
+      {"training.muon.", o.kind != OptimizerKind::muon, "training.optimizer is not muon"},
       {"training.decay_start", o.learning_rate.decay == DecayShape::constant, "training.learning_rate_decay is constant"},
       {"training.decay_power", o.learning_rate.decay != DecayShape::polynomial, "training.learning_rate_decay is not polynomial"},
   };

@@ -207,11 +207,23 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
       {"parallel.token_dispatcher", p.model.moe.num_experts > 0 && gathers_tokens && p.model.moe.capacity_factor > 0,
        "allgather with experts that drop no tokens: model.moe.capacity_factor 0, or alltoall"},
       {"parallel.overlap_experts", p.runs_pairs() && q.zero_stage > 1, "overlap_experts with zero_stage 0 and 1"},
-      {"training.optimizer", q.offload.optimizer && p.training.optimizer.kind != OptimizerKind::adamw,
-       "adamw where parallel.offload.optimizer is true"},
       {"parallel.offload.parameters", q.offload.parameters && q.zero_stage != 3, "false, or zero_stage 3"},
       {"parallel.offload.ratio", q.offload.parameters && (!q.offload.optimizer || q.offload.ratio < 1),
        "parameters offloaded with all of the optimizer: offload.optimizer true and ratio 1"},
+  };
+}
+
+std::vector<Gap> optimizer_gaps(const Plan& p) {
+  const OptimizerSpec& o = p.training.optimizer;
+  const bool muon = o.kind == OptimizerKind::muon;
+  return {
+      {"training.optimizer", muon && p.parallel.zero_stage > 0,
+       "muon with parallel.zero_stage 0, or adamw: a shard of a flat buffer holds no whole matrices"},
+      {"training.optimizer", muon && p.training.lora.here(), "muon without adapters: training.lora.rank 0, or adamw"},
+      {"training.optimizer", p.parallel.offload.optimizer && o.kind != OptimizerKind::adamw,
+       "adamw where parallel.offload.optimizer is true"},
+      {"training.muon.scale_mode", muon && p.model.mtp.num_layers > 0 && o.muon.scale_mode != MuonScale::spectral,
+       "spectral in a model with MTP modules: their first matrix is stored with its inputs as rows"},
   };
 }
 
@@ -242,7 +254,7 @@ Problem not_implemented(const Plan& plan, const Gap& gap) {
 Problems lowering_gaps(const Plan& plan) {
   Problems problems;
   for (const auto& gaps : {model_gaps(plan), indexer_gaps(plan), mixer_gaps(plan), mtp_gaps(plan), t5_gaps(plan),
-                           adapter_gaps(plan), parallel_gaps(plan), step_gaps(plan)}) {
+                           adapter_gaps(plan), parallel_gaps(plan), optimizer_gaps(plan), step_gaps(plan)}) {
     for (const Gap& g : gaps) {
       if (g.open) problems.push_back(not_implemented(plan, g));
     }

@@ -21,14 +21,18 @@ double checkpoint_bytes(const Plan& plan) {
   const StackCheckpoint habit = stack_checkpoint(plan);
   const auto written = [&](DType held) { return bits(habit.floats.value_or(held)); };
   const DTypes& types = plan.training.dtypes;
-  const int moments = plan.training.optimizer.kind == OptimizerKind::sgd ? 1 : 2;
+  const OptimizerKind kind = plan.training.optimizer.kind;
+  const int moments = kind == OptimizerKind::sgd || kind == OptimizerKind::muon ? 1 : 2;
   const bool has_master = types.master != types.weights;
   const bool master_alone = has_master && (!habit.narrow_weights || shards_master_alone(plan.parallel));
-  const auto all = static_cast<double>(count_parameters(plan.model, plan.model.vocab_size).total);
+  const ParameterCount count = count_parameters(plan.model, plan.model.vocab_size);
+  const auto all = static_cast<double>(count.total);
   const auto adapters = static_cast<double>(trained_in_adapters(plan));
   const double trained = adapters > 0 ? adapters : all, weights = all + adapters - (master_alone ? trained : 0);
   const int states = (has_master ? written(types.master) : 0) + moments * written(types.optimizer_state);
-  return (weights * written(types.weights) + trained * states) / 8;
+  // Muon keeps second moments of embedding and head. Those of norms and biases are left out: under a thousandth.
+  const double squares = kind == OptimizerKind::muon ? static_cast<double>(count.embedding + count.head) : 0;
+  return (weights * written(types.weights) + trained * states + squares * written(types.optimizer_state)) / 8;
 }
 
 }  // namespace tandem

@@ -44,7 +44,8 @@ StepEstimate::HostStates StepEstimate::host_states(std::size_t s) const {
 /// When a stage's states are updated and its weights are gathered, if its norm is known at `normed`.
 std::int64_t StepEstimate::updated(const Tail& t, std::int64_t normed) const {
   const lowering::UpdateSpec u = update_of(t);
-  if (u.state_elements > 0) normed += compute(lowering::update_of(u, dtypes_));
+  if (u.state_elements > 0)
+    for (const Op& op : lowering::updates_of(u, dtypes_)) normed += compute(op);
   const std::int64_t end = normed + t.host.first + t.host.rest;
   return std::max(end, end - t.host.last_back + t.gather);
 }

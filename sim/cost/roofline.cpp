@@ -138,13 +138,12 @@ class Roofline {
   double operator()(const ClipCoefficient& o) const { return stream(o); }
   double operator()(const AdamW& o) const { return stream(o); }
   double operator()(const Sgd& o) const { return stream(o); }
-  /// Each matrix has its own products, and kernels for momentum, norm and update, and for the two sums of each iteration.
+  /// Each matrix has its own products, and six kernels for momentum, norm, scale and update. Products add to their sums themselves.
   double operator()(const Muon& o) const {
     if (o.iteration != compute_) return Roofline(o.iteration, device_, calibration_)(o);
     const std::int64_t m = o.shorter(), n = o.longer();
     const double iterations = static_cast<double>(o.steps) * arithmetic_seconds({{1, m, m, n}, {1, m, m, m}, {1, m, n, m}});
-    const double arithmetic = static_cast<double>(o.matrices) * iterations;
-    return std::max(arithmetic, traffic_seconds(o)) + kernels(o.matrices * (3 + 5 * o.steps));
+    return std::max(static_cast<double>(o.matrices) * iterations, traffic_seconds(o)) + kernels(o.matrices * (6 + 3 * o.steps));
   }
   double operator()(const TensorNorms& o) const { return stream(o); }
   double operator()(const LayerwiseMoments& o) const { return stream(o); }

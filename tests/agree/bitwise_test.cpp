@@ -204,6 +204,12 @@ TEST_CASE("schedules and the number of stages change no bit of an optimizer that
   for (const int stages : {2, 4}) check_all_equal(base, {{parallel("pipeline", stages)}}, 4);
 }
 
+TEST_CASE("schedules and the number of stages change no bit of Muon, whose matrices are whole on their stages") {
+  const Patches base{parallel("data", 2), training("precision", GENERATE("fp32", "fp64", "bf16")), patch("model", "num_layers", "8"),
+                     model(GENERATE("gpt", "llama", "gemma4", "delta", "latent", "mtp", "moe-deepseek")), training("optimizer", "muon")};
+  for (const int stages : {2, 4}) check_all_equal(base, {{parallel("pipeline", stages)}}, 4);
+}
+
 TEST_CASE("DualPipeV changes no bit of any model, whatever is tied, sharded, made again or waited for") {
   const Patches base{parallel("data", GENERATE(1, 3)), training("precision", GENERATE("fp32", "bf16")), patch("model", "num_layers", "8"),
                      patch("model", "tie_embeddings", GENERATE("true", "false")), parallel("zero_stage", GENERATE(0, 1)),

@@ -183,7 +183,8 @@ Feature optimizers() {
           {{"adamw", "{}"},
            {"lamb", R"({"training": {"optimizer": "lamb"}})"},
            {"lans", R"({"training": {"optimizer": "lans"}})"},
-           {"sgd", R"({"training": {"optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.05}})"}}};
+           {"sgd", R"({"training": {"optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.05}})"},
+           {"muon", R"({"training": {"optimizer": "muon"}})"}}};
 }
 
 Feature contexts() {
@@ -416,6 +417,7 @@ constexpr std::array kRules{
     Rule{"DualPipeV has two stages, and two micro-batches for each",
          [](const Case& c) { return dualpipe(c) && (stages(c) == 1 || number(c, Dim::micro_batches) < 2 * stages(c)); }},
     Rule{"DualPipeV shards no gradients", [](const Case& c) { return dualpipe(c) && zero(c) > 1; }},
+    Rule{"each tensor rank makes its own share orthogonal", [](const Case& c) { return label(c, Dim::optimizer) == "muon" && tensor(c) > 1; }},
     Rule{"no tensor ranks", [](const Case& c) { return chosen(c, Dim::tensor_overlap) && tensor(c) == 1; }},
     Rule{"nothing goes from stage to stage", [](const Case& c) { return chosen(c, Dim::transfers) && stages(c) == 1; }},
     Rule{"no tensor ranks hold the same boundary",

@@ -69,3 +69,39 @@ TEST_CASE("so do experts on two expert ranks, with and without ZeRO 3") {
                            "gemma/moe", "sparse/deepseek"})
     check(name, l);
 }
+
+namespace {
+
+constexpr const char* kMuon[] = {"muon/grouped", "muon/plain", "muon/experts"};
+
+/// Newton-Schulz iterations multiply small singular values by up to 3.4445 each, and so what rounding of 6e-8 makes of them.
+constexpr double kSingleOfMuon = 1e-3;
+
+void check_muon(const std::string& name, FixtureLayout layout) {
+  const json f = read_fixture(name);
+  const FixtureData data(f);
+  check_against_pytorch(name, layout, data, kDouble);
+  layout.precision = "fp32";
+  check_against_pytorch(name, layout, data, kSingleOfMuon);
+}
+
+}  // namespace
+
+TEST_CASE("models trained by Muon give PyTorch's logits, gradients, losses and weights over 8 steps", "[emulated]") {
+  for (const char* name : kMuon) check_muon(name, {});
+}
+
+TEST_CASE("so do those on two stages and two data ranks", "[emulated]") {
+  for (const char* name : kMuon) check_muon(name, spread(1, 2, 2, 0));
+}
+
+TEST_CASE("so do experts trained by Muon on two expert ranks") {
+  FixtureLayout l = spread(1, 1, 2, 0);
+  l.expert = 2;
+  check_muon("muon/experts", l);
+}
+
+TEST_CASE("two tensor ranks, each of which makes its own shares of matrices orthogonal, give PyTorch's losses and weights of such shares",
+          "[emulated]") {
+  check_muon("muon/shares", spread(2, 1, 1, 0));
+}

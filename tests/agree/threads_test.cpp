@@ -102,6 +102,8 @@ std::vector<std::pair<std::string, Plan>> plans() {
           {"experts that gather tokens", patched({kExperts, precision("fp32"), kGathered})},
           {"lamb", patched({precision("fp32"), R"({"training": {"optimizer": "lamb"}})"})},
           {"sgd", patched({precision("fp32"), R"({"training": {"optimizer": "sgd", "momentum": 0.9}})"})},
+          {"muon", patched({kLlama, precision("fp32"), R"({"training": {"optimizer": "muon"}})"})},
+          {"muon, bf16", patched({kExperts, precision("bf16"), R"({"training": {"optimizer": "muon"}})"})},
           {"tensor and sequence", patched({precision("fp32"), R"({"parallel": {"tensor": 2, "sequence_parallel": true}})"})}};
 }
 

@@ -151,7 +151,7 @@ class EmulatedBackend final : public exec::ForwardingBackend {
   device::Pieces pieces_of(std::span<const exec::PieceRow> rows) {
     const Kept& k = kept_.emplace_back(Kept{{rows.begin(), rows.end()}, device::stretches_of(rows)});
     return {k.rows.data(), k.stretches.data(), static_cast<std::int64_t>(k.stretches.size()), device::end_of_states(rows),
-            device::end_of_parameters(rows)};
+            device::end_of_parameters(rows), device::end_of_squares(rows), k.rows};
   }
 
   std::deque<Kept> kept_;

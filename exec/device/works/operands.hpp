@@ -163,6 +163,9 @@ Works works(const GradNorm& op, const Operands& at);
 Works works(const ClipCoefficient& op, const Operands& at);
 Works works(const AdamW& op, const Operands& at);
 Works works(const Sgd& op, const Operands& at);
+// works_muon.cpp
+std::int64_t muon_room(const Muon& op);
+Works works(const Muon& op, const Operands& at);
 // works_layerwise.cpp
 Works works(const TensorNorms& op, const Operands& at);
 Works works(const LayerwiseMoments& op, const Operands& at);

@@ -19,6 +19,7 @@
 #include "exec/device/layerwise.hpp"
 #include "exec/device/loss.hpp"
 #include "exec/device/moves.hpp"
+#include "exec/device/muon.hpp"
 #include "exec/device/norm_gradients.hpp"
 #include "exec/device/norm_sum.hpp"
 #include "exec/device/pointwise.hpp"
@@ -46,7 +47,8 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           LatentHeadsKernel, LatentHeadsGradKernel, RotaryKernel, RowOrderKernel, BucketsKernel,
                           SoftmaxKernel, BucketGradKernel,
                           SoftmaxGradKernel, FlashKernel, FlashGradKernels, SinkGradKernel, NormSumKernel,
-                          CarryKernel, ClipKernel, AdamWKernel, SgdKernel,
+                          CarryKernel, ClipKernel, AdamWKernel, SgdKernel, MuonMomentumKernel, MuonSquaresKernel, MuonNormKernel,
+                          MuonScaleKernel, MuonApplyKernel,
                           TensorNormsKernel, CarrySumsKernel, LayerwiseMomentsKernel, LayerwiseApplyKernel, RouterKernel,
                           ChoiceCountsKernel, SlotsKernel, RouterGradKernel, ScaleGradKernel, BalanceGradKernel, ExpertSlotsKernel,
                           DispatchKernel, CombineKernel, CombineGradKernel, JoinRowsKernel, ExpertBiasKernel, ExpertBiasGradKernel,

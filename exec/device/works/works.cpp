@@ -113,7 +113,8 @@ HiddenRows Operands::rows(std::int64_t local_seq, std::int64_t rows, bool shard)
 }
 
 bool has_products(const Op& op) {
-  return is_product(op) || std::holds_alternative<Recurrence>(op) || std::holds_alternative<RecurrenceBackward>(op);
+  return is_product(op) || std::holds_alternative<Muon>(op) || std::holds_alternative<Recurrence>(op) ||
+         std::holds_alternative<RecurrenceBackward>(op);
 }
 
 namespace {
@@ -184,6 +185,7 @@ std::int64_t room_bytes(const Launch& launch) {
   if (const auto* o = std::get_if<RecurrenceBackward>(&op)) return recurrence_room(*o, launch.compute);
   if (const auto* o = std::get_if<ShortConvBackward>(&op)) return recurrence_room(*o, launch.compute);
   if (const auto* o = std::get_if<GatedNormBackward>(&op)) return recurrence_room(*o);
+  if (const auto* o = std::get_if<Muon>(&op)) return muon_room(*o);
   if (const auto* o = std::get_if<CrossEntropy>(&op)) return o->dims.rows * static_cast<std::int64_t>(sizeof(double));
   if (const auto* o = std::get_if<EmbeddingBackward>(&op)) return parts(o->vocab_rows * 4, 8) * 8;
   if (const auto* o = std::get_if<BiasGrad>(&op)) return block_sums_room(o->blocks, o->rows, o->cols);

@@ -28,7 +28,8 @@ Works works(const ClipCoefficient& op, const Operands& at) {
 }
 
 Works works(const AdamW& op, const Operands& at) {
-  const Pieces& pieces = pieces_within(op.elements, at);
+  const Pieces& pieces = at.around().pieces;
+  require(pieces.squares_end <= op.elements, "a parameter lies beyond what the rank updates");
   if (pieces.count == 0) return {};
   const Typed master = at.out_if(op.master, 3);
   const Typed gradients = at.in(0), weights = at.out(0), first = at.out(1), second = at.out(2);

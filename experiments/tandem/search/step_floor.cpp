@@ -200,7 +200,11 @@ std::int64_t time_floor(const Plan& plan, const LayerFloor& layer) {
 
 namespace {
 
-std::int64_t states(OptimizerKind kind, double momentum) { return kind == OptimizerKind::sgd ? (momentum > 0 ? 1 : 0) : 2; }
+/// Moments of most parameters. Muon has a second one only for parameters that AdamW updates.
+std::int64_t states(OptimizerKind kind, double momentum) {
+  if (kind == OptimizerKind::muon) return 1;
+  return kind == OptimizerKind::sgd ? (momentum > 0 ? 1 : 0) : 2;
+}
 
 /// Bits per parameter of optimizer states, including the master copy.
 double bits_of_states(const TrainingSpec& t) {

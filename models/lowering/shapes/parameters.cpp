@@ -4,6 +4,7 @@
 #include <array>
 
 #include "models/base/error.hpp"
+#include "models/lowering/shapes/muon_parts.hpp"
 #include "models/ops/column_blocks.hpp"
 
 namespace tandem::lowering {
@@ -78,13 +79,18 @@ std::int32_t base_tensors(const Shapes& s, const std::vector<std::int32_t>& bloc
 
 // ---- regions ----
 
+/// Sizes of a layer or an MTP module's block.
+Shapes sizes_of(const Shapes& s, std::int64_t layer) {
+  return s.is_decoder_layer(layer) ? s.decoder() : s.of(s.kinds[static_cast<std::size_t>(layer)]);
+}
+
 RegionLayout block_layout(const Shapes& s, const RegionPlace& r) {
   const std::int64_t module = r.layer - s.layers();
   const std::string prefix = module < 0 ? "layer" + std::to_string(r.layer) + "." : "mtp" + std::to_string(module) + ".";
   if (r.kind == RegionKind::mtp) return mtp_region(s, prefix);
   if (r.kind == RegionKind::experts) return experts_region(s, prefix);
   if (r.kind == RegionKind::adapters) return adapter_region(s.of(s.kinds[static_cast<std::size_t>(r.layer)]), prefix);
-  return block_region(s.is_decoder_layer(r.layer) ? s.decoder() : s.of(s.kinds[static_cast<std::size_t>(r.layer)]), prefix);
+  return block_region(sizes_of(s, r.layer), prefix);
 }
 
 RegionLayout layout_of(const Shapes& s, const RegionPlace& r) {
@@ -163,15 +169,25 @@ void add_blocks(std::vector<Param>& out, std::int64_t tensor, Param whole, const
   }
 }
 
+/// The parameter of `spec`, or the parts of it that tensor ranks cut one by one. Muon makes such parts orthogonal one by one, too.
+std::vector<Param> params_of(const Shapes& s, const StageRegion& r, const ParamSpec& spec, std::int32_t index) {
+  const Param p = param_of(s, r, spec, index);
+  const bool muon = s.muon && updated_by_muon(r, spec);
+  std::vector<Param> mine;
+  if (spec.blocks.any() && (s.tensor > 1 || muon)) add_blocks(mine, s.tensor, p, spec);
+  else if (spec.kv_copies > 0) add_kv_copies(mine, s.tensor, p, spec);
+  else mine.push_back(p);
+  if (!muon) return mine;
+  const Shapes layer = sizes_of(s, r.layer);
+  for (Param& part : mine) part.matrices = muon_parts(layer, spec, part);
+  return mine;
+}
+
 void add_params(StageParams& out, const Shapes& s, const StageRegion& r, const std::vector<std::int32_t>& before) {
   std::int32_t index = first_tensor(s, r.kind, r.layer, before);
   std::vector<Param> mine;
-  for (const ParamSpec& spec : r.layout.specs()) {
-    const Param p = param_of(s, r, spec, index++);
-    if (spec.blocks.any() && s.tensor > 1) add_blocks(mine, s.tensor, p, spec);
-    else if (spec.kv_copies > 0) add_kv_copies(mine, s.tensor, p, spec);
-    else mine.push_back(p);
-  }
+  for (const ParamSpec& spec : r.layout.specs())
+    for (Param& p : params_of(s, r, spec, index++)) mine.push_back(std::move(p));
   std::stable_sort(mine.begin(), mine.end(), [](const Param& a, const Param& b) { return a.offset < b.offset; });
   out.params.insert(out.params.end(), mine.begin(), mine.end());
 }

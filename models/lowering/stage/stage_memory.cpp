@@ -4,6 +4,7 @@
 #include <set>
 
 #include "models/base/error.hpp"
+#include "models/lowering/stage/muon_matrices.hpp"
 #include "models/lowering/stage/update_spec.hpp"
 #include "models/lowering/templates/update_ops.hpp"
 
@@ -125,8 +126,8 @@ void StageMemory::declare_states() {
   const UpdateSpec spec = update_spec();
   const OptimizerSpec& o = spec.optimizer;
   for (const OptimizerState& state : optimizer_states(o, spec.weights, s_))
-    if (spec.state_elements > 0)
-      states_[state.name] = b_.persistent(state.name, MemoryKind::optimizer, {bytes_of(state.type, spec.state_elements)});
+    if (elements_of(state, spec) > 0)
+      states_[state.name] = b_.persistent(state.name, MemoryKind::optimizer, {bytes_of(state.type, elements_of(state, spec))});
   const auto sums = [&](const char* name, std::int64_t count) {
     states_[name] = b_.persistent(name, MemoryKind::workspace, {bytes_of(DType::int64, count * kExactWords)});
   };
@@ -159,6 +160,7 @@ UpdateSpec StageMemory::update_spec() const {
     if (offloaded_[i]) u.state_elements -= p_.units[i].shard_elements();
   if (weights_offloaded()) u.weight_elements = 0;
   u.global_parameters = global_parameter_count(s_);
+  u.matrices = muon_matrices(p_.params);
   return u;
 }
 

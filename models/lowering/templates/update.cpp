@@ -231,10 +231,11 @@ class UpdateWriter {
  private:
   void update() {
     switch (o_.kind) {
-      case OptimizerKind::adamw: case OptimizerKind::sgd: elementwise(update_of(spec_, d_)); break;
+      case OptimizerKind::adamw: case OptimizerKind::sgd: case OptimizerKind::muon:
+        for (const Op& op : updates_of(spec_, d_)) apart(op);
+        break;
       case OptimizerKind::lamb: layerwise(LayerwiseKind::lamb); break;
       case OptimizerKind::lans: layerwise(LayerwiseKind::lans); break;
-      case OptimizerKind::muon: require(false, "no update by Muon yet"); break;
     }
   }
 
@@ -243,6 +244,9 @@ class UpdateWriter {
   }
   Value state(std::string name, DType dtype) {
     return slot(std::move(name), MemoryKind::optimizer, dtype, spec_.state_elements);
+  }
+  Value state(const OptimizerState& kept) {
+    return slot(kept.name, MemoryKind::optimizer, kept.type, elements_of(kept, spec_));
   }
   void sum(const std::string& name, const Value& v) {
     if (spec_.norm_is_shared)
@@ -256,11 +260,19 @@ class UpdateWriter {
 
   void own_norm() { b_.add("grad_norm", lowering::own_norm(spec_, d_), {gradients_}, {sums_}); }
 
-  /// Weights and states are read and written.
-  void elementwise(const Op& op) {
-    std::vector<Value> out{weights_};
-    for (const OptimizerState& kept : optimizer_states(o_, spec_.weights, s_)) out.push_back(state(kept.name, kept.type));
-    b_.add(std::string(kind_name(op)), op, all({gradients_}, out), out);
+  /// An update without sums over parameters. Weights and states are read and written; Muon has no second moment, and room in its place.
+  void apart(const Op& op) {
+    const auto* muon = std::get_if<Muon>(&op);
+    std::vector<Value> in{gradients_, weights_}, out{weights_};
+    for (const OptimizerState& kept : optimizer_states(o_, spec_.weights, s_)) {
+      if (muon != nullptr && kept.squared) {
+        out.push_back(b_.scratch(muon->iteration, muon->room_elements()));
+        continue;
+      }
+      out.push_back(state(kept));
+      in.push_back(out.back());
+    }
+    b_.add(std::string(kind_name(op)), op, std::move(in), std::move(out));
   }
 
   void layerwise(LayerwiseKind kind) {

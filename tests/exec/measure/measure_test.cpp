@@ -56,6 +56,7 @@ Plan changed(Plan p, int change) {
   if (change == 3) p.training.optimizer.kind = OptimizerKind::sgd, p.training.optimizer.momentum = 0.9;
   if (change == 4) p.training.optimizer.kind = OptimizerKind::lamb;
   if (change == 5) p.training.optimizer.kind = OptimizerKind::lans;
+  if (change == 8) p.training.optimizer.kind = OptimizerKind::muon, p.training.optimizer.momentum = 0.9;
   if (change == 6) p.model.moe = {4, 2, 40, 0, 0, 1, 1.25, 0.01};
   if (change == 7) p.model.moe = {4, 1, 40, 0, 0, 1, 0, 0};
   return p;
@@ -71,7 +72,7 @@ TEST_CASE("What a measurement hands to an operation is what a training step hand
   small.precision = "fp32";
   small.tensor = 2;
   small.data = 2;
-  const int change = small.bloom || small.llama || small.dropout > 0 ? 0 : GENERATE(range(0, 8));
+  const int change = small.bloom || small.llama || small.dropout > 0 ? 0 : GENERATE(range(0, 9));
   INFO("change " << change);
   const auto graph = lower(changed(small.plan(), change));
   std::set<std::string> seen;

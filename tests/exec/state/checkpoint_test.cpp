@@ -149,6 +149,8 @@ TEST_CASE("A training that is cut and resumed from its file is the one that was 
       {1, 2, 1, R"({"parallel": {"schedule": "dualpipe-v"}})"},
       {2, 1, 2, R"({"parallel": {"zero_stage": 2}, "training": {"optimizer": "lamb"}})"},
       {1, 2, 1, R"({"training": {"optimizer": "sgd", "momentum": 0.9}})"},
+      {1, 2, 2, R"({"training": {"optimizer": "muon"}, "model": {"num_kv_heads": 2, "activation": "swiglu"}})"},
+      {2, 1, 1, R"({"training": {"optimizer": "muon", "momentum": 0.9, "muon": {"nesterov": false}}, "model": {"moe": {"num_experts": 4}}})"},
       {1, 1, 2, R"({"model": {"family": "bert", "token_types": 2}})"},
       {1, 2, 1, R"({"model": {"family": "t5", "num_layers": 2, "num_decoder_layers": 3}, "training": {"decoder_seq_length": 4}})"},
       {1, 1, 2, R"({"model": {"moe": {"num_experts": 4, "capacity_factor": 2}}, "parallel": {"expert": 2}})"},

@@ -86,9 +86,26 @@ TEST_CASE("layers of stages are split as options say") {
   CHECK_THROWS_AS(said(stages + "--decoder-first-pipeline-num-layers 1", "parallel.pipeline"), ConfigError);  // 7 layers on 3 stages
 }
 
+TEST_CASE("Megatron-LM's Muon is read with its own defaults, and what would cost other time is refused") {
+  const std::string muon = "--optimizer muon ";
+  CHECK(said(muon, "training.optimizer") == "muon");
+  CHECK(said(muon, "training.momentum") == 0.9);
+  CHECK(said(muon, "training.muon.nesterov") == false);
+  CHECK(said(muon, "training.muon.scale") == 1);
+  CHECK(said(muon + "--muon-scale-mode shape_scaling --muon-nesterov", "training.muon.scale_mode") == "shape");
+  CHECK(said(muon + "--muon-scale-mode unit_rms_norm", "training.muon.scale_mode") == "unit_rms");
+  CHECK(said(muon + "--muon-num-ns-steps 6", "training.muon.newton_schulz_steps") == 6);
+  CHECK(said("", "training.muon.scale").is_null());
+  CHECK(refused(muon).empty());
+  CHECK(refused(muon + "--tensor-model-parallel-size 2").find("gathered from tensor ranks") != std::string::npos);
+  CHECK(refused(muon + "--tensor-model-parallel-size 2 --muon-tp-mode blockwise").empty());
+  CHECK(refused(muon + "--muon-no-split-qkv").find("as one matrix") != std::string::npos);
+  CHECK(refused(muon + "--muon-use-syrk").find("symmetric products") != std::string::npos);
+}
+
 TEST_CASE("what no plan says is refused, told, ignored or unknown by name") {
   CHECK(refused("--hybrid-layer-pattern M-M*").find("not implemented: a pattern of Mamba and other layers") != std::string::npos);
-  CHECK(refused("--optimizer muon").find("optimizer = \"muon\"") != std::string::npos);
+  CHECK(refused("--optimizer lion").find("optimizer = \"lion\"") != std::string::npos);
   CHECK(refused("--recompute-granularity selective --recompute-modules shared_experts").find("recomputation of one of these modules") != std::string::npos);
   CHECK(refused("--decoder-num-layers 4").find("not implemented: an encoder and a decoder") != std::string::npos);
   CHECK(refused("--delay-wgrad-compute").empty());
@@ -146,7 +163,7 @@ TEST_CASE("a configuration of DeepSpeed is read beside a model") {
     return problems.empty() ? "" : problems.front().reason;
   };
   CHECK(refused_feature({{"zero_optimization", {{"zero_quantized_weights", true}}}}) == "not implemented: ZeRO++");
-  CHECK(refused_feature({{"optimizer", {{"type", "Muon"}}}}) == "not implemented: this optimizer");
+  CHECK(refused_feature({{"optimizer", {{"type", "OneBitAdam"}}}}) == "not implemented: this optimizer");
   CHECK(refused_feature({{"zero_optimisation", nullptr}}).empty());
   CHECK_THROWS_AS(read({{"train_batch_size", "auto"}}), ConfigError);
 }

@@ -74,6 +74,7 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
       {"training", R"("precision": "bf16", "loss_scale": {"window": 10})", R"("precision": "fp16", "loss_scale": {"window": 10})"},
       {"training", R"("stochastic_rounding": false)", R"("dtypes": {"master": "bf16"}, "stochastic_rounding": false)"},
       {"training", R"("optimizer": "adamw", "momentum": 0.9)", R"("optimizer": "sgd", "momentum": 0.9)"},
+      {"training", R"("optimizer": "sgd", "muon": {"scale": 0.3})", R"("optimizer": "muon", "muon": {"scale": 0.3})"},
   }));
   CAPTURE(c.idle);
   const auto idle = told(c.part, c.idle);
