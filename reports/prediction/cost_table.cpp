@@ -112,7 +112,7 @@ constexpr std::string_view kLater[] = {"activation", "window",        "chunked",
                                        "value_dim",  "keeps_length",  "fast",        "slow",
                                        "normalize",  "weight_scale", "expert_groups", "kept_groups", "group_score", "choice_bias",
                                        "soft_cap",   "weighted",     "weighted_inputs", "repeat",     "common",      "chosen",
-                                       "block",      "values",     "expert_scale"};
+                                       "block",      "values",     "expert_scale", "room",        "experts_here"};
 bool is_left_out(std::string_view key) { return std::ranges::find(kLater, key) != std::end(kLater); }
 
 template <class T>
@@ -299,7 +299,8 @@ void read(const Node& n, E& out) {
 
 /// Whether an operation never multiplies this size with its others.
 bool stands_apart(std::string_view key) {
-  return key == "global_tokens" || key == "global_queries" || key == "vocab_size" || key == "max_positions" || key == "original";
+  return key == "global_tokens" || key == "global_queries" || key == "vocab_size" || key == "max_positions" || key == "original" ||
+         key == "room";
 }
 
 void require_countable(const Node& n, std::vector<std::int64_t> sizes) {

@@ -78,7 +78,7 @@ template <class F> void fields(VocabExpSum& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(CrossEntropy& o, F&& f) { fields(o.dims, f); f("global_tokens", o.global_tokens); f("first", o.first); f("one_kernel", o.one_kernel); }
 template <class F> void fields(Accumulate& o, F&& f) { f("elements", o.elements); f("source", o.source); f("destination", o.destination); f("overwrite", o.overwrite); }
 template <class F> void fields(Fill& o, F&& f) { f("elements", o.elements); f("dtype", o.dtype); f("nan", o.nan); }
-template <class F> void fields(MoeDims& o, F&& f) { f("tokens", o.tokens); f("hidden", o.hidden); f("experts", o.experts); f("top_k", o.top_k); f("capacity", o.capacity); if (o.room > 0) { f("room", o.room); f("experts_here", o.here); } }
+template <class F> void fields(MoeDims& o, F&& f) { f("tokens", o.tokens); f("hidden", o.hidden); f("experts", o.experts); f("top_k", o.top_k); f("capacity", o.capacity); f("room", o.room); f("experts_here", o.here); }
 template <class F> void fields(RouterRule& o, F&& f) { f("scores", o.scores); f("normalize", o.normalize); f("weight_scale", o.scale); f("expert_groups", o.groups); f("kept_groups", o.kept_groups); f("group_score", o.group_score); f("choice_bias", o.bias); f("expert_scale", o.expert_scale); }
 template <class F> void fields(TopKRouter& o, F&& f) { fields(o.dims, f); fields(o.routing, f); }
 template <class F> void fields(TopKRouterBackward& o, F&& f) { fields(o.dims, f); f("aux_loss", o.aux_loss); f("micro_batches", o.micro_batches); fields(o.routing, f); }

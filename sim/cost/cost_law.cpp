@@ -15,7 +15,8 @@ namespace {
 /// Fields that are no loop sizes: they change the result, or change the time only through FLOPs and bytes.
 constexpr std::string_view kNoDimensions[] = {"global_tokens", "global_queries", "vocab_size", "micro_batches", "global_parameters", "kv_heads",
                                               "keys",          "relative_buckets", "row_shards",    "capacity",          "bias_cols",
-                                              "window",        "value_dim",        "expert_groups", "kept_groups",       "repeat",        "common"};
+                                              "window",        "value_dim",        "expert_groups", "kept_groups",       "repeat",        "common",
+                                              "room",          "experts_here"};
 bool is_dimension(std::string_view field) { return std::ranges::find(kNoDimensions, field) == std::end(kNoDimensions); }
 
 /// Calls `f` on every dimension of an operation.
@@ -126,6 +127,7 @@ CostLaw::CostLaw(const std::vector<CostSample>& samples) {
 
 double CostLaw::seconds(const Op& op, DType dtype) const {
   const std::vector<double> t = terms(op, dtype);
+  require(t.size() == coefficients_.size(), "an operation has the dimensions of the samples of its kind");
   double sum = 0;
   for (std::size_t i = 0; i < t.size(); ++i) sum += coefficients_[i] * t[i];
   return sum;

@@ -23,7 +23,8 @@ Sizes sizes_of(const Op& op) {
 
 /// Whether a field of 0 switches a part of the operation off.
 bool is_switch(std::string_view field) {
-  return field == "relative_buckets" || field == "capacity" || field == "bias_cols" || field == "window";
+  return field == "relative_buckets" || field == "capacity" || field == "bias_cols" || field == "window" ||
+         field == "room";
 }
 
 /// All fields of an operation that are no sizes. Rates, factors and switches count only as zero or not.
@@ -196,6 +197,7 @@ double CostSurface::correction(const std::vector<double>& size) const {
 
 double CostSurface::seconds(const Op& op, DType dtype) const {
   Sizes size = sizes_of(op);
+  require(size.size() == low_.size(), "an operation has the dimensions of the samples of its kind");
   for (std::size_t i = 0; i < size.size(); ++i) size[i] = std::clamp(size[i], low_[i], high_[i]);
   return law_.seconds(op, dtype) * std::exp(correction(size));
 }

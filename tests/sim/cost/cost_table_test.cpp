@@ -136,6 +136,40 @@ TEST_CASE("attention in a window is read by the pairs that it sees, and other op
   CHECK(*with_window.seconds(sinks, DType::fp32) == Approx(flops * 3e-9));
 }
 
+TEST_CASE("an operation has as many dimensions whatever its numbers are") {
+  for (std::size_t kind = 0; kind < kOpKinds; ++kind) {
+    const std::size_t wanted = tandem::sim::dimensions(empty_op(kind)).size();
+    for (const std::int64_t value : {1, 7}) {
+      Op op = empty_op(kind);
+      visit_fields(op, [&](const char*, auto& field) {
+        using T = std::decay_t<decltype(field)>;
+        if constexpr (!std::is_enum_v<T>) field = static_cast<T>(value);
+      });
+      INFO(kind_name(op) << " of " << value);
+      CHECK(tandem::sim::dimensions(op).size() == wanted);
+    }
+  }
+}
+
+TEST_CASE("rows gathered for experts cost what as many choices of tokens cost") {
+  // A machine that moves 8 GB/s: the time of a dispatch is its bytes.
+  const auto law = [](const MoeDispatch& o) { return static_cast<double>(traffic(o, DType::fp32).count()) / 8e9; };
+  CostTable t;
+  for (const std::int64_t tokens : {64, 256, 1024})
+    for (const std::int64_t hidden : {32, 128})
+      for (const std::int64_t experts : {4, 16}) {
+        const MoeDispatch o{{tokens, hidden, experts, 2, 0}};
+        t.samples.push_back({o, DType::fp32, law(o)});
+      }
+  MoeDispatch gathered{{256, 128, 4, 2, 0}};
+  gathered.dims.room = 512, gathered.dims.here = 4;  // all experts are here: every choice has its row
+  const MoeDispatch plain{{256, 128, 4, 2, 0}};
+  CHECK(*MeasuredCosts(t).seconds(gathered, DType::fp32) == Approx(law(plain)).epsilon(0.01));
+  gathered.dims.here = 1;  // a quarter of the rows
+  CHECK(*MeasuredCosts(t).seconds(gathered, DType::fp32) < law(plain));
+  CHECK(*MeasuredCosts(t).seconds(gathered, DType::fp32) > 0.25 * law(plain));
+}
+
 TEST_CASE("of repeated samples the least counts and one sample is enough") {
   CostTable t;
   t.samples = {{product(64, 64, 64), DType::fp32, 2e-5}, {product(64, 64, 64), DType::fp32, 3e-5}};
