@@ -112,21 +112,36 @@ void add_told(const Plan& plan, HubModel& model, const std::string& file) {
   if (!refused.empty()) throw InfeasibleError(refused);
 }
 
-/// Why a type does not say a plan's model; empty if it does.
-std::vector<Problem> unsaid_by_type(const Plan& plan, const huggingface::WeightTable& table, const json& config) {
+/// Why a type does not say a plan's model.
+struct Unsaid {
+  std::vector<Problem> problems;  ///< none: it does
+  bool compared = false;          ///< they are all fields that differ
+};
+
+Unsaid unsaid_by_type(const Plan& plan, const huggingface::WeightTable& table, const json& config) {
   const std::string file = plan.file, name = "type " + table.type;
   std::vector<Problem> out;
   try {
     for (const Problem& p : unsaid(plan, table, config, name)) out.push_back({file, "", "", name + " does not say the plan's model: " + p.reason, ""});
-    if (out.empty())
-      for (const FieldDifference& d : differences(plan, config, name))
-        out.push_back({file, d.field, value_text(d.plan), name + " cannot say it: it has " + value_text(d.other), ""});
+    if (!out.empty()) return {out};
+    for (const FieldDifference& d : differences(plan, config, name))
+      out.push_back({file, d.field, value_text(d.plan), name + " cannot say it: it has " + value_text(d.other), ""});
+    return {out, true};
   } catch (const InfeasibleError& e) {
     out.push_back({file, "", "", name + " does not say the plan's model: " + e.problems().front().reason, ""});
   } catch (const ConfigError& e) {
     out.push_back({file, e.problems().front().field, e.problems().front().value, name + " does not say the plan's model: " + e.problems().front().reason, ""});
   }
-  return out;
+  return {out};
+}
+
+/// The fields of problems, the first few by name.
+std::string fields_text(const std::vector<Problem>& problems) {
+  constexpr std::size_t kNamed = 3;
+  std::vector<std::string> fields;
+  for (std::size_t i = 0; i < std::min(kNamed, problems.size()); ++i) fields.push_back(problems[i].field);
+  if (problems.size() > kNamed) fields.push_back(std::to_string(problems.size() - kNamed) + " more");
+  return list_text(fields);
 }
 
 /// All types, those that say other types' models in a roundabout way behind.
@@ -166,22 +181,25 @@ HubModel hub_model_of_config(const Plan& plan, const std::string& path) {
 HubModel hub_model_of_plan(const Plan& plan, const std::string& type) {
   const json whole = json::parse(to_json(plan, -1));
   const std::vector<std::string> types = type.empty() ? types_to_try() : std::vector{type};
-  std::vector<std::string> reasons;
-  std::vector<Problem> problems;
+  std::vector<Problem> refused, fewest;
+  std::string nearest;
   for (const std::string& name : types) {
     huggingface::WeightTable table = huggingface::weight_table(name);
     json config = huggingface::config_of(table, whole);
-    problems = unsaid_by_type(plan, table, config);
+    const auto [problems, compared] = unsaid_by_type(plan, table, config);
     if (problems.empty()) {
       table = huggingface::for_configuration(std::move(table), config, plan.file);
       HubModel model{std::move(table), std::make_shared<const json>(std::move(config)), {}};
       add_capacity(plan, model);
       return model;
     }
-    reasons.push_back(name + (problems.front().field.empty() ? "" : " (" + problems.front().field + ")"));
+    refused = problems;
+    if (compared && (nearest.empty() || problems.size() < fewest.size())) nearest = name, fewest = problems;
   }
-  if (!type.empty()) throw InfeasibleError(problems);
-  throw InfeasibleError(Problem{plan.file, "model", "", "not implemented: no model type with a table of weights says this model: " + list_text(reasons),
+  if (!type.empty()) throw InfeasibleError(refused);
+  const std::string near = nearest.empty() ? "" : "; the nearest, " + nearest + ", cannot say " + fields_text(fewest);
+  throw InfeasibleError(Problem{plan.file, "model", "",
+                                "not implemented: none of the " + std::to_string(types.size()) + " model types with a table of weights says this model" + near,
                                 "--type NAME tells everything that one type cannot say"});
 }
 
