@@ -41,6 +41,17 @@ void with_storage(DType t, F body) {
 
 std::size_t in_bytes(std::int64_t elements, DType type) { return static_cast<std::size_t>(elements) * stored_bytes(type); }
 
+template <class Word>
+bool no_exponent_is(Word largest, std::span<const std::byte> values) {
+  bool found = false;
+  for (std::size_t at = 0; at < values.size(); at += sizeof(Word)) {
+    Word word;
+    std::memcpy(&word, values.data() + at, sizeof(Word));
+    found |= (word & largest) == largest;
+  }
+  return !found;
+}
+
 /// Byte offset of an element from the block's first element.
 std::size_t place_in(const Block& block, const Block& part, DType type) {
   return in_bytes((part.row - block.row) * block.cols + part.col - block.col, type);
@@ -52,6 +63,16 @@ std::size_t stored_bytes(DType type) {
   std::size_t bytes = 0;
   with_storage(type, [&]<class Storage>(Storage) { bytes = sizeof(typename Storage::Stored); });
   return bytes;
+}
+
+bool all_finite(DType type, std::span<const std::byte> values) {
+  switch (type) {
+    case DType::fp64: return no_exponent_is<std::uint64_t>(0x7ff0'0000'0000'0000, values);
+    case DType::fp32: return no_exponent_is<std::uint32_t>(0x7f80'0000, values);
+    case DType::bf16: return no_exponent_is<std::uint16_t>(0x7f80, values);
+    case DType::fp16: return no_exponent_is<std::uint16_t>(0x7c00, values);
+    default: throw ContractError("state is kept in fp64, fp32, bf16 or fp16");
+  }
 }
 
 void load_values(DType type, const std::byte* from, std::span<double> to) {

@@ -21,6 +21,9 @@ void store_values(DType type, std::span<const double> from, std::byte* to);
 /// Converts as many values as fill `to` from one type to another. If the types are equal, the bits are kept.
 void convert_values(DType from_type, const std::byte* from, DType to_type, std::span<std::byte> to);
 
+/// Whether no value is NaN or infinite: in none are all bits of the exponent set.
+bool all_finite(DType type, std::span<const std::byte> values);
+
 /// The values of a block, row by row.
 struct BlockValues {
   Block block;

@@ -178,6 +178,9 @@ class PretrainedState final : public SavedState {
     const std::int64_t cols = from.rows.parameter.cols;
     Numbers rows = from.rows.transposed && cols > 1 ? columns_of(from, run) : rows_of(from, run);
     const huggingface::FileTensor& tensor = from.rows.tensors[run.tensor];
+    if (!all_finite(rows.type, rows.bytes))
+      throw ConfigError(Problem{files_.path_of(*from.tensors[run.tensor]), tensor.name, "", "has numbers that are not finite (NaN or infinity)",
+                                "give weights of a training that did not diverge"});
     if (tensor.converts()) convert(tensor, rows);
     place_rows(rows, run, cols, type, to);
   }

@@ -352,7 +352,7 @@ ExitCode train(const Options& o, exec::World& world) {
   write_files(o, *graphs, result);
   if (device.cuda.choices) keep_algorithms(o, *device.cuda.choices);
   saves.finish();
-  if (!numbers.finite()) throw DeviceError(o.plan + ": " + numbers.text() + "; " + remedy(plan, ""));
+  if (!numbers.finite()) throw DeviceError(o.plan + ": " + numbers.text() + "; " + remedy(plan, numbers, ""));
   return ended_early(result) ? ExitCode::interrupted : ExitCode::ok;
 }
 

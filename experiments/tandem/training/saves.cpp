@@ -14,7 +14,8 @@ SaveLog::SaveLog(std::string path, const Plan& plan, const FiniteWatch& watch)
 
 bool SaveLog::wanted() {
   failed_ = nullptr;
-  if (!watch_.finite()) log(refusal());
+  if (!watch_.finite() && !told_) log(refusal());
+  told_ = !watch_.finite();
   return watch_.finite();
 }
 
@@ -38,7 +39,7 @@ std::optional<std::string> SaveLog::unsaved() const {
 
 void SaveLog::finish() const {
   if (failed_) std::rethrow_exception(failed_);
-  if (!path_.empty() && !watch_.finite()) throw DeviceError(refusal() + "; " + remedy(plan_, kept_ > 0 ? path_ : ""));
+  if (!path_.empty() && !watch_.finite()) throw DeviceError(refusal() + "; " + remedy(plan_, watch_, kept_ > 0 ? path_ : ""));
 }
 
 std::string SaveLog::refusal() const {

@@ -44,6 +44,7 @@ class SaveLog {
   const FiniteWatch& watch_;
   std::int64_t kept_ = 0;  ///< steps of the last checkpoint of this run; 0: none
   std::exception_ptr failed_;
+  bool told_ = false;        ///< that nothing is saved since a non-finite step
 };
 
 /// Keeps other runs away from the place that `save` names, with a file `lock` in the folder, which is made, or SAVE.lock beside a

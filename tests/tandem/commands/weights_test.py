@@ -272,7 +272,46 @@ class Weights(WithFolder):
         self.first_step(self.folder.plan(capped), "--save", self.path("capped"))
         code, _, err = run("export", self.path("capped"), "--out", self.path("other"))
         self.assertEqual(code, 4)
-        self.assertRegex(err, r"no model type with a table of weights says this model: .*qwen3 \(model.logit_soft_cap\)")
+        self.assertRegex(err, r"none of the \d+ model types with a table of weights says this model; the nearest, qwen3, cannot say model.logit_soft_cap;")
+
+    def test_a_dense_model_with_a_module_of_multi_token_prediction_is_exported_without_experts(self):
+        """transformers gives experts to the layers from first_k_dense_replace on (modeling_glm4_moe.py, Glm4MoeDecoderLayer)."""
+        model = {"family": "llama", "num_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "ffn_hidden_size": 48, "vocab_size": formula.VOCAB,
+                 "mtp": {"num_layers": 1}}
+        latent = dict(model, head_dim=12, value_dim=8, latent={"query_rank": 12, "kv_rank": 8, "rotary_dim": 4})
+        for wanted, section in (("glm4_moe", model), ("deepseek_v3", latent)):
+            with self.subTest(wanted):
+                plan = {"model": section, "cluster": {"preset": "cpu-host", "devices": 1},
+                        "training": {"seq_length": formula.LENGTH, "micro_batch_size": 1, "global_batch_size": formula.SEQUENCES,
+                                     "precision": "fp32", "learning_rate": 0, "weight_decay": 0}}
+                saved, out = self.path(f"saved-{wanted}"), self.folder.path / f"out-{wanted}"
+                before = self.first_step(self.folder.plan(plan), "--save", saved)
+                self.assertEqual(tandem_json("export", saved, "--out", out)["type"], wanted)
+                config = json.loads((out / "config.json").read_text())
+                self.assertEqual((config["first_k_dense_replace"], config["n_routed_experts"]), (2, 0))
+                after = self.first_step(self.plan(out / "config.json", file="again.json"), "--weights", out)
+                self.assert_near(after["loss"], before["loss"], LOSS, "loss of the exported model")
+
+    def test_weights_that_are_not_finite_are_refused_by_tensor(self):
+        key = "model.layers.1.mlp.down_proj.weight"
+        for bad in (math.nan, math.inf):
+            value = lambda name, shape: [bad if name == key and i == 5 else v for i, v in enumerate(formula.values(name, shape))]
+            folder = self.model("llama", "bad")
+            (folder / "model.safetensors").write_bytes(formula.safetensors(ORACLE["llama"]["shapes"], value=value))
+            code, out, err = self.train(self.plan(folder / "config.json"), "--weights", folder)
+            self.assertEqual(code, 3, err)
+            self.assertRegex(err, f"model.safetensors: {key}: has numbers that are not finite")
+
+    def test_weights_that_overflow_in_the_first_step_are_not_blamed_on_the_learning_rate(self):
+        value = lambda name, shape: [3e38 if "up_proj" in name else v for v in formula.values(name, shape)]
+        folder = self.model("llama", "huge")
+        (folder / "model.safetensors").write_bytes(formula.safetensors(ORACLE["llama"]["shapes"], value=value))
+        for precision in ("fp32", "bf16"):
+            code, out, err = self.train(self.plan(folder / "config.json", precision=precision), "--weights", folder)
+            self.assertEqual(code, 7, err)
+            self.assertIn("no step was finite, not even the first: check the weights that the run began with", err)
+            self.assertEqual("set training.precision to fp32" in err, precision == "bf16")
+            self.assertNotIn("learning_rate (", err)
 
     def test_command_lines_and_places_that_make_no_sense_are_refused(self):
         folder, saved = self.model("qwen2"), self.path("saved")
