@@ -14,12 +14,44 @@
 namespace tandem::exec {
 namespace {
 
-/// Indices of the first token of a part and of the first one after it.
-std::pair<std::int64_t, std::int64_t> part_of(const TokenFile& file, const TextPart& part) {
+/// Indices of the first token of a part of a text of `size` tokens, and of the first one after it.
+std::pair<std::int64_t, std::int64_t> part_of(std::int64_t size, const TextPart& part) {
   require(0 <= part.begin && part.begin <= part.end && part.end <= 1, "a part of a text lies within it");
-  const auto size = static_cast<double>(file.count());
-  const auto at = [size](double fraction) { return static_cast<std::int64_t>(size * fraction); };
+  const auto at = [size](double fraction) { return static_cast<std::int64_t>(static_cast<double>(size) * fraction); };
   return {at(part.begin), at(part.end)};
+}
+
+std::int64_t tokens_of(std::int64_t size, const TextPart& part) {
+  const auto [first, last] = part_of(size, part);
+  return last - first;
+}
+
+/// The shortest text whose part has `wanted` tokens.
+std::int64_t shortest_text(std::int64_t wanted, const TextPart& part) {
+  require(part.begin < part.end, "a part of a text is not empty");
+  auto size = static_cast<std::int64_t>(static_cast<double>(wanted - 1) / (part.end - part.begin));
+  while (tokens_of(size, part) < wanted) ++size;
+  return size;
+}
+
+/// The part of a text, as a message names it.
+std::string part_name(const TextPart& part) {
+  const auto percent = [](double share) { return std::to_string(std::llround(100 * share)) + " %"; };
+  if (part.begin > 0) return "its last " + percent(1 - part.begin) + ", which is held out for evaluations,";
+  return part.end < 1 ? "its first " + percent(part.end) + ", as the rest is held out for evaluations," : "the text";
+}
+
+/// Throws ConfigError if the part has no sequence with its last target: `wanted` tokens.
+void require_sequence(const TokenFile& file, const TextPart& part, std::int64_t wanted) {
+  const std::int64_t size = file.count(), has = tokens_of(size, part);
+  if (has >= wanted) return;
+  const std::string unit = file.holds_bytes() ? " bytes" : " tokens";
+  const bool whole = part.begin == 0 && part.end == 1;
+  throw ConfigError(Problem{file.path, "data", std::to_string(size) + unit,
+                            part_name(part) + " is shorter than a sequence with its last target, " + std::to_string(wanted) + unit +
+                                (whole ? "" : ": it has " + std::to_string(has)),
+                            "give at least " + std::to_string(shortest_text(wanted, part)) + unit +
+                                (whole ? "" : ", or a text of its own as --eval-data") + ", or shorten training.seq_length"});
 }
 
 /// Window w holds tokens [w*seq, (w+1)*seq] of the text. A window's last target is the next window's first input.
@@ -28,13 +60,8 @@ class Windows final : public TokenSource {
   Windows(std::shared_ptr<const TokenFile> file, std::int64_t seq_length, std::uint64_t seed, const TextPart& part)
       : file_(std::move(file)), seq_length_(seq_length), seed_(seed) {
     require(seq_length >= 1, "a sequence has at least one token");
-    std::tie(first_, last_) = part_of(*file_, part);
-    const std::string unit = file_->holds_bytes() ? " bytes" : " tokens";
-    if (last_ - first_ < seq_length + 1)
-      throw ConfigError(Problem{file_->path, "data", std::to_string(last_ - first_) + unit,
-                                std::string(part.end - part.begin < 1 ? "the part of the text that is read" : "the text") +
-                                    " is shorter than one sequence and its last target",
-                                "give at least " + std::to_string(seq_length + 1) + unit + ", or shorten training.seq_length"});
+    require_sequence(*file_, part, seq_length + 1);
+    std::tie(first_, last_) = part_of(file_->count(), part);
     windows_ = (last_ - first_ - 1) / seq_length;
   }
 

@@ -66,6 +66,34 @@ TEST_CASE("A permutation leaves few points in place and depends on its key") {
   CHECK(equal < 8);
 }
 
+TEST_CASE("A text without a whole sequence is refused with its length and the length that is enough") {
+  const SavedText file("short", std::string(640, 'x'));
+  const auto said = [&](std::int64_t seq, const TextPart& part) -> std::string {
+    try {
+      open_tokens(file.path(), seq, 1, part);
+    } catch (const ConfigError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const std::string last = said(64, {0.9, 1}), first = said(600, {0, 0.9}), all = said(640, {});
+  CHECK(last.find("data = 640 bytes: its last 10 %, which is held out for evaluations, is shorter than a sequence with its last target, "
+                  "65 bytes: it has 64") != std::string::npos);
+  CHECK(first.find("data = 640 bytes: its first 90 %") != std::string::npos);
+  CHECK(all.find("data = 640 bytes: the text is shorter than a sequence with its last target, 641 bytes; give at least 641 bytes") !=
+        std::string::npos);
+  for (const auto& [text, seq, part] : {std::tuple(last, 64, TextPart{0.9, 1}), std::tuple(first, 600, TextPart{0, 0.9})}) {
+    const std::size_t at = text.find("at least ");
+    REQUIRE(at != std::string::npos);
+    const int enough = std::stoi(text.substr(at + 9));
+    CHECK(text.find("--eval-data") != std::string::npos);
+    const SavedText long_enough("enough", std::string(static_cast<std::size_t>(enough), 'x'));
+    const SavedText too_short("less", std::string(static_cast<std::size_t>(enough - 1), 'x'));
+    CHECK(open_tokens(long_enough.path(), seq, 1, part)->sequences() == 1);
+    CHECK_THROWS_AS(open_tokens(too_short.path(), seq, 1, part), ConfigError);
+  }
+}
+
 TEST_CASE("Every epoch covers every window of the text once, each in another order") {
   const SavedText file("epoch", ramp(3 * 41 + 3));  // 41 windows of 3 and a tail of two that no window reaches
   const auto data = open_tokens(file.path(), 3, 7);
