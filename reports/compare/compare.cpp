@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "reports/compare/cancelling.hpp"
+#include "reports/compare/compare_words.hpp"
 #include "reports/compare/joined_times.hpp"
 #include "reports/prediction/text.hpp"
 
@@ -99,9 +100,16 @@ std::string unusual_note(const SavedTimeline& t, const StepTimes& times) {
          " of the median of " + std::to_string(times.steps) + " steps";
 }
 
+/// Notes on unusual steps, with the side if both may have one. A run that is compared with itself has one note.
+std::vector<std::string> unusual_notes(const Comparison& c, const SavedTimeline& first, const SavedTimeline& second) {
+  const std::string a = unusual_note(first, c.typical.first), b = unusual_note(second, c.typical.second);
+  if (a == b || !of_one_performer(c)) return a == b ? std::vector{b} : std::vector{b, a};
+  const auto named = [](const std::string& side, const std::string& note) { return note.empty() ? "" : side + ": " + note; };
+  return {named(words(c).first, a), named(words(c).second, b)};
+}
+
 std::vector<std::string> notes_of(const Comparison& c, const SavedTimeline& first, const SavedTimeline& second) {
-  std::vector<std::string> out{unusual_note(second, c.typical.second)};
-  if (const std::string note = unusual_note(first, c.typical.first); note != out.front()) out.push_back(note);
+  std::vector<std::string> out = unusual_notes(c, first, second);
   if (c.cancelling) out.push_back(to_text(*c.cancelling, c));
   if (!of_one_performer(c) && first.measured_table && first.measured_table->empty())
     out.emplace_back("the simulation had no measured table of its device: its times are computed from published facts (tandem measure makes a table)");

@@ -262,6 +262,18 @@ TEST_CASE("Two equal runs are within any tolerance whatever the recorded step to
   CHECK(c.notes[0].find("+12.4 %") != std::string::npos);
 }
 
+TEST_CASE("Notes on recorded steps of two runs say of which run they are") {
+  const SavedTimeline a = run_of({150, 100, 100, 100, 120}), b = run_of({150, 100, 100, 100, 100, 100, 130});
+  const std::vector<std::string> both = compare(a, b).notes;
+  REQUIRE(both.size() == 2);
+  CHECK(both[0].starts_with("new: step 4, whose tasks these are"));
+  CHECK(both[1].starts_with("baseline: step 6, whose tasks these are"));
+  CHECK(compare(run_of({150, 100, 100, 100, 100}), b).notes.at(0).starts_with("baseline: step 6"));
+  CHECK(compare(b, b).notes.at(0).starts_with("step 6"));  // a page about one run
+  SavedTimeline simulation = saved(fixture::timeline(Performer::simulated), fixture::graph());
+  CHECK(compare(simulation, b).notes.at(0).starts_with("step 6"));  // a simulation has one step
+}
+
 TEST_CASE("A run whose every step is slower is outside, and a faster one never") {
   const SavedTimeline slow = run_of({150, 120, 121, 119, 120}), fast = run_of({150, 100, 101, 99, 100});
   CHECK(verdict_of(slow, fast, 0.05) == Verdict::outside);
