@@ -50,6 +50,8 @@ function bytes(b) {
   while (b >= 1024 && i < 5) { b /= 1024; ++i; }
   return `${number(b)} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB"][i]}`;
 }
+/** A loss that grows out of all bounds stays readable. */
+function lossText(v) { return v === null ? "no number" : Math.abs(v) < 1e6 ? number(v) : v.toExponential(1); }
 function percent(x, digits = 1) { return Number.isFinite(x) ? `${(100 * x).toFixed(digits)} %` : "–"; }
 function signed(x) { return Number.isFinite(x) ? `${x >= 0 ? "+" : "−"}${Math.abs(100 * x).toFixed(1)} %` : "–"; }
 function words(key) { return key.replace(/_/g, " "); }

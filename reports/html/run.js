@@ -52,9 +52,6 @@ if (data.comparison.differences.length) {
 
 // ---- steps ----
 
-/** A loss that grows out of all bounds stays readable. */
-function lossText(v) { return v === null ? "no number" : Math.abs(v) < 1e6 ? number(v) : v.toExponential(1); }
-
 const told = sides.filter((s) => s.run && s.run.steps.length > 1);
 if (told.length) {
   const named = (side, what) => (told.length > 1 ? `${what}, ${side.what}` : what);

@@ -4,11 +4,13 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "exec/checkpoint/folder.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/base/waiting.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/commands/metrics_page.hpp"
 #include "experiments/tandem/commands/run_page.hpp"
 #include "experiments/tandem/study/report.hpp"
 #include "models/base/files.hpp"
@@ -46,7 +48,7 @@ void require_plan(const std::string& text, const std::string& path) {
     throw ConfigError(Problem{path, "", "", "is a study, not its results", "run tandem sweep on it, and give the folder that it writes"});
   if (!file.contains("schema_version")) return;
   throw ConfigError(Problem{path, "", "", "is a result of some command, not a plan or a timeline",
-                            "give a plan, a file of `train --timeline` or `simulate --timeline`, or a folder of `sweep`"});
+                            "give a plan, a file of `train --timeline`, `simulate --timeline` or `train --metrics`, or a folder of `sweep`"});
 }
 
 std::string plan_page(const Options& o, const std::string& text) {
@@ -75,17 +77,31 @@ void require_no_stack(const Options& o) {
   if (!o.stack.empty()) throw ConfigError(Problem{"", "--stack", o.stack, "is for a plan; results and timelines have their stacks", "leave it out"});
 }
 
+/// A checkpoint has weights and no losses.
+[[noreturn]] void refuse_checkpoint(const std::string& path) {
+  throw ConfigError(Problem{path, "", "", "holds weights, as `train --save` writes them, and no losses or times",
+                            "give the file of `train --metrics` or `train --timeline`"});
+}
+
+/// Whether a folder has checkpoints, or is one.
+bool is_checkpoint_folder(const std::string& path) {
+  return !exec::checkpoint_names(path).empty() || file_exists(path + "/" + exec::rank_file(Rank(0)));
+}
+
 std::string file_page(const Options& o) {
+  if (o.subject.ends_with(".safetensors")) refuse_checkpoint(o.subject);
   InputFile file(o.subject);
-  if (!is_timeline(file)) return plan_page(o, file.whole(JsonLimits{}.max_bytes));
+  const bool metrics = is_metrics(file);
+  if (!metrics && !is_timeline(file)) return plan_page(o, file.whole(JsonLimits{}.max_bytes));
   require_no_stack(o);
   if (!o.cost_table.empty())
-    throw ConfigError(Problem{"", "--cost-table", o.cost_table, "is for a plan, which is simulated; a timeline has its times", "leave it out"});
-  return run_page(o.subject, file);
+    throw ConfigError(Problem{"", "--cost-table", o.cost_table, "is for a plan, which is simulated; a run has its times", "leave it out"});
+  return metrics ? metrics_page(o.subject, file) : run_page(o.subject, file);
 }
 
 std::string page(const Options& o, bool folder) {
   if (!folder) return file_page(o);
+  if (is_checkpoint_folder(o.subject)) refuse_checkpoint(o.subject);
   require_no_stack(o);
   return study_page(o);
 }
@@ -118,8 +134,8 @@ ExitCode write_report(const Options& o) {
 
 void add_report(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("report", "Write one HTML page about a plan, a timeline of a run or simulation, or the results of a sweep");
-  command->add_option("PLAN|TIMELINE|DIR", o->subject, "plan file (JSON), a file of `train --timeline` or `simulate --timeline`, or a folder that `tandem sweep` has written")
+  CLI::App* command = app.add_subcommand("report", "Write one HTML page about a plan, a timeline of a run or simulation, the metrics of a run, or the results of a sweep");
+  command->add_option("PLAN|TIMELINE|DIR", o->subject, "plan file (JSON), a file of `train --timeline`, `simulate --timeline` or `train --metrics`, or a folder that `tandem sweep` has written")
       ->required();
   command->add_option("--out", o->out, "page to write [PLAN.html or TIMELINE.html here, DIR/report.html]");
   command->add_option("--cost-table", o->cost_table,

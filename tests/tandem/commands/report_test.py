@@ -157,6 +157,25 @@ class Report(WithFolder):
         self.assertEqual(data["sides"][0]["performer"], "predicted")
         self.assertEqual(run("report", run_file, "--cost-table", "x.json")[0], 3)
 
+    def test_the_page_of_a_file_of_metrics_holds_its_losses(self):
+        metrics, saved = self.folder.path / "m.jsonl", self.folder.path / "saved"
+        told = tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 4, "--eval-every", 2, "--metrics", metrics, "--save", saved)
+        metrics.write_text(metrics.read_text() + '{"step": 4, "lo')  # a line that a kill cut off
+        page, data = self.page(metrics)
+        self.assertEqual(page.title, "m – Tandem")
+        self.assertIn("lineChart(curves", page.text)
+        for key in ("step", "loss", "grad_norm", "learning_rate", "skipped"):
+            self.assertEqual([s[key] for s in data["steps"]], [s[key] for s in told["steps"]])
+        self.assertEqual(data["evaluations"], told["evaluations"])
+        metrics.write_text(metrics.read_text().replace('"step":2', '"stop":2') + "\n")
+        code, out, err = run("report", metrics)
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("m.jsonl: line 4 = ", err)
+        for place in (saved, saved / "step-00000004", next(saved.glob("*/*.safetensors"))):
+            code, out, err = run("report", place)
+            self.assertEqual((code, out), (3, ""), place)
+            self.assertIn("holds weights, as `train --save` writes them", err)
+
     def test_a_comparisons_page_holds_what_compare_says(self):
         run_file, sim_file, _ = self.timelines()
         out = self.path("compared.html")
