@@ -73,6 +73,12 @@ class Blend final : public TokenSource {
     return all;
   }
 
+  double epochs(double samples) const override {
+    double most = 0;
+    for (std::size_t p = 0; p < parts_.size(); ++p) most = std::max(most, parts_[p].source->epochs(samples * shares_[p]));
+    return most;
+  }
+
   std::uint64_t fingerprint() const override {
     std::string text;
     for (std::size_t p = 0; p < parts_.size(); ++p)

@@ -29,6 +29,8 @@ class TokenSource {
   virtual std::int64_t targets(std::int64_t index, std::int64_t seq_length) const { return static_cast<void>(index), seq_length; }
   /// Number of sequences from which others take a foreign second half (BERT's next-sentence task).
   virtual std::int64_t sequences() const { return 1 << 16; }
+  /// How often the first `samples` sequences read the text; of a blend, the text that they read most often.
+  virtual double epochs(double samples) const { return samples / static_cast<double>(sequences()); }
   /// A hash that identifies the tokens, so that a resumed run can check them; 0: unknown.
   virtual std::uint64_t fingerprint() const { return 0; }
   /// Global sequence `index` as a BERT example. Sources with ready-made examples override it; they must hide exactly masking.masked

@@ -1,5 +1,6 @@
 #include "exec/data/started_at.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "models/base/error.hpp"
@@ -13,6 +14,7 @@ class StartedAt final : public TokenSource {
 
   std::int64_t vocab_size() const override { return source_->vocab_size(); }
   std::int64_t sequences() const override { return source_->sequences(); }
+  double epochs(double samples) const override { return source_->epochs(std::max(0.0, samples - static_cast<double>(first_))); }
   std::uint64_t fingerprint() const override { return source_->fingerprint(); }
   void sequence(std::int64_t index, std::span<std::int32_t> tokens) const override { source_->sequence(own(index), tokens); }
   Example next_example(std::int64_t index, std::int64_t seq_length) const override {

@@ -15,11 +15,15 @@ class AppendedFile {
   AppendedFile(const AppendedFile&) = delete;
   AppendedFile& operator=(const AppendedFile&) = delete;
 
-  /// Appends a text. Returns the reason if that fails; then a part of the text may have been written.
+  /// Appends a text. Returns the reason if that fails. A part that was written is cut off again, except from a device, a pipe, or a
+  /// file that others had opened.
   std::error_code add(std::string_view text);
 
  private:
+  std::error_code write_all(std::string_view text);
+
   int file_ = -1;
+  bool own_ = false;  ///< opened here, not a descriptor of others
 };
 
 }  // namespace tandem

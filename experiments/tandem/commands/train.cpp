@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <numeric>
 #include <optional>
 
 #include "exec/checkpoint/file_keeper.hpp"
@@ -26,6 +27,7 @@
 #include "models/base/files.hpp"
 #include "models/base/input.hpp"
 #include "models/base/threads.hpp"
+#include "models/graph/segments.hpp"
 #include "models/graph/stage_flops.hpp"
 #include "models/plan/step_work.hpp"
 #include "models/planfile/plan_trained.hpp"
@@ -143,6 +145,18 @@ void tell_no_evaluation(const Options& o, std::int64_t steps, std::int64_t done)
         std::to_string(steps - 1));
 }
 
+/// Says that a run of so many steps reads its data several times, which a small text does not show.
+void tell_repetition(const Options& o, const Prepared& in, std::int64_t steps, const Begun& begun) {
+  const Plan& plan = in.graphs->plan();
+  const Segment last = segments(plan, steps, begun).back();
+  const double epochs = in.data.training->epochs(static_cast<double>(last.first_sample + last.steps * last.global_batch_size));
+  if (epochs <= 1) return;
+  const std::int64_t all = in.data.training->sequences();
+  const std::string size = count_text(all) + (all == 1 ? " sequence of " : " sequences of ") + count_text(plan.sequence_tokens()) + " tokens";
+  const std::string what = in.data.texts.all().size() == 1 ? "has " + size + ": the run reads it " : "the run reads one of these texts ";
+  log(data_name(o.text) + ": " + what + number_text(epochs, epochs < 10 ? 2 : epochs < 100 ? 1 : 0) + " times");
+}
+
 void require_step_exists(const Options& o, std::int64_t steps, std::int64_t done) {
   if (o.timeline_step >= 0 && o.trace.empty() && o.timeline.empty())
     throw ConfigError(Problem{"", "--timeline-step", std::to_string(o.timeline_step), "no file for the step's times was given",
@@ -219,6 +233,11 @@ exec::RunResult run_to_end(const Training& of, exec::RunOptions options, const W
   return naming(graphs.plan().file, [&] { return exec::run(graphs, data, options, world); });
 }
 
+std::int64_t samples_of(const std::vector<exec::StepResult>& steps) {
+  const auto add = [](std::int64_t sum, const exec::StepResult& s) { return sum + s.global_batch_size; };
+  return std::accumulate(steps.begin(), steps.end(), std::int64_t{0}, add);
+}
+
 /// The figures for a run's rates, with the batch size of its last steps.
 StepScale step_scale(const Prepared& in, const exec::RunResult& result) {
   if (result.steps.empty()) return {};
@@ -248,8 +267,9 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
     tell_new_length(plan, *out.resumed, {data_name(o.text), out.data.texts, out.held_out, out.data.training->fingerprint()});
   out.data_since = data_since(plan, out.resumed);
   out.data.training = exec::started_at(std::move(out.data.training), out.data_since);
-  const std::int64_t done = out.resumed ? out.resumed->state->facts().steps : 0;
-  const std::int64_t steps = plan.training.steps;
+  const exec::StateFacts behind = out.resumed ? out.resumed->state->facts() : exec::StateFacts{};
+  const std::int64_t done = behind.steps, steps = plan.training.steps;
+  tell_repetition(o, out, steps, {done, behind.samples});
   require_step_exists(o, steps, done);
   tell_no_evaluation(o, steps, done);
 }
@@ -329,18 +349,20 @@ ExitCode train(const Options& o, exec::World& world) {
   const auto ended_early = [&](const exec::RunResult& r) {
     return done + static_cast<std::int64_t>(r.steps.size()) < options.steps;
   };
+  const exec::StateFacts behind = resumed ? resumed->state->facts() : exec::StateFacts{};
+  std::optional<MetricsFile> metrics;
   const auto tell = [&](const exec::RunResult& result, const std::optional<exec::RankFailure>& failure) {
     TrainReport report = summarise(step_scale(in, result), result);
     report.interrupted = !failure && ended_early(result);
     report.bigram_entropy_nats = data.bigram_entropy;
+    report.epochs = data.training->epochs(static_cast<double>(behind.samples + samples_of(result.steps)));
+    report.metrics_lost = metrics ? metrics->lost() : std::nullopt;
     report.failure = failure;
     report.unsaved = saves.unsaved();
     o.json ? print_json(to_json(report)) : print(to_text(report));
   };
   if (speaks)
     options.on_failure = [&](const exec::RankFailure& failure, const exec::RunResult& until_then) { tell(until_then, failure); };
-  const exec::StateFacts behind = resumed ? resumed->state->facts() : exec::StateFacts{};
-  std::optional<MetricsFile> metrics;
   prepare_together(world, [&] {
     const bool evaluates = done > 0 && due_after(done, options.evaluation);
     metrics.emplace(speaks ? o.metrics : "", MetricsBegin{done, behind.samples, behind.tokens, plan.sequence_tokens(), evaluates});
@@ -352,6 +374,7 @@ ExitCode train(const Options& o, exec::World& world) {
   write_files(o, *graphs, result);
   if (device.cuda.choices) keep_algorithms(o, *device.cuda.choices);
   saves.finish();
+  metrics->finish();
   if (!numbers.finite()) throw DeviceError(o.plan + ": " + numbers.text() + "; " + remedy(plan, numbers, ""));
   return ended_early(result) ? ExitCode::interrupted : ExitCode::ok;
 }

@@ -60,19 +60,26 @@ void MetricsFile::add(const exec::StepResult& step) {
   line["samples"] = samples_;
   line["tokens"] = begin_.tokens + (samples_ - begin_.samples) * begin_.sequence_tokens;
   line["tokens_per_s"] = static_cast<double>(step.global_batch_size * begin_.sequence_tokens) / step.step_time_s;
-  append(line.dump());
+  append(line);
 }
 
 void MetricsFile::add(const exec::EvaluationResult& evaluation) {
   if (!file_) return;
-  append(json{{"step", evaluation.step}, {"evaluation_loss", finite_number(evaluation.loss)}}.dump());
+  append(json{{"step", evaluation.step}, {"evaluation_loss", finite_number(evaluation.loss)}});
 }
 
-void MetricsFile::append(const std::string& line) {
-  const std::error_code failed = file_->add(line + "\n");
+void MetricsFile::append(const json& line) {
+  const std::error_code failed = file_->add(line.dump() + "\n");
   if (!failed) return;
-  log(path_ + ": cannot be written: " + failed.message() + "; the training goes on without metrics");
+  lost_ = Problem{path_, "", "", "cannot be written: " + failed.message() + "; it lacks the lines from step " + line["step"].dump() + " on", ""};
+  log(*lost() + "; the training goes on without metrics");
   file_.reset();
+}
+
+std::optional<std::string> MetricsFile::lost() const { return lost_ ? std::optional(lost_->message()) : std::nullopt; }
+
+void MetricsFile::finish() const {
+  if (lost_) throw ConfigError(*lost_);
 }
 
 }  // namespace tandem::program

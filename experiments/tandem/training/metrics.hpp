@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "exec/run/run_result.hpp"
 #include "models/base/appended_file.hpp"
+#include "models/base/error.hpp"
+#include "models/base/json.hpp"
 
 namespace tandem::program {
 
@@ -20,7 +23,7 @@ struct MetricsBegin {
 };
 
 /// Appends a line after each step and evaluation, so that a killed run loses none. A run that is resumed keeps the lines of the steps
-/// behind it and removes later ones; a new run replaces the file. If writing fails later, the training goes on without it.
+/// behind it and removes later ones; a new run replaces the file. If writing fails later, the training goes on without it, and the file ends with a whole line.
 class MetricsFile {
  public:
   /// Does nothing if `path` is empty. Throws ConfigError if the file cannot be written, or holds other lines than metrics of a run that
@@ -30,13 +33,19 @@ class MetricsFile {
   void add(const exec::StepResult& step);
   void add(const exec::EvaluationResult& evaluation);
 
+  /// Why the file lacks its last lines; nothing if it has all of them.
+  std::optional<std::string> lost() const;
+  /// Throws ConfigError if the file lacks lines.
+  void finish() const;
+
  private:
-  void append(const std::string& line);
+  void append(const nlohmann::json& line);
 
   std::string path_;
   MetricsBegin begin_;
   std::int64_t samples_ = 0;
   std::unique_ptr<AppendedFile> file_;  ///< nullptr: nothing is written
+  std::optional<Problem> lost_;
 };
 
 }  // namespace tandem::program

@@ -58,6 +58,12 @@ json failure_json(const std::optional<exec::RankFailure>& f) {
 
 std::string line(const std::string& what, const std::string& value) { return "  " + padded(what, 24) + value + "\n"; }
 
+std::string epochs_line(double epochs) {
+  char text[32];
+  std::snprintf(text, sizeof text, epochs < 100 ? "%.3g" : "%.0f", epochs);
+  return line("epochs of the data", text);
+}
+
 std::string skipped_line(const std::vector<exec::StepResult>& steps) {
   const auto n = std::count_if(steps.begin(), steps.end(), [](const exec::StepResult& s) { return s.skipped(); });
   return n == 0 ? "" : line("updates skipped", count_text(n) + ", their gradients were not finite");
@@ -108,7 +114,7 @@ TrainReport summarise(const StepScale& scale, const exec::RunResult& result) {
 std::string to_text(const TrainReport& r) {
   if (r.steps.empty() && !r.evaluations.empty()) return "evaluated, loss " + loss_text(r.evaluations.back().loss, 4) + "\n";
   if (r.steps.empty()) return "no step was finished\n";
-  std::string out = "trained " + count_text(static_cast<std::int64_t>(r.steps.size())) + " steps, loss " +
+  std::string out = "trained " + count_text(static_cast<std::int64_t>(r.steps.size())) + (r.steps.size() == 1 ? " step" : " steps") + ", loss " +
                     loss_text(r.steps.front().loss, 4) + " -> " + loss_text(r.steps.back().loss, 4) + "\n";
   if (r.steps.front().mtp_loss)
     out += line("mtp loss", loss_text(*r.steps.front().mtp_loss, 4) + " -> " + loss_text(*r.steps.back().mtp_loss, 4));
@@ -116,6 +122,7 @@ std::string to_text(const TrainReport& r) {
   if (!r.evaluations.empty())
     out += line("evaluation loss", loss_text(r.evaluations.front().loss, 4) + " -> " +
                                        loss_text(r.evaluations.back().loss, 4));
+  if (r.epochs) out += epochs_line(*r.epochs);
   if (r.bigram_entropy_nats) out += line("bigram entropy of data", number_text(*r.bigram_entropy_nats, 4) + " nats");
   if (r.median_step_time_s) out += line("step time, median", time_text(*r.median_step_time_s));
   if (r.tokens_per_s) out += line("throughput", number_text(*r.tokens_per_s, 0) + " tokens/s");
@@ -151,8 +158,10 @@ std::string to_json(const TrainReport& r) {
                     {"workspace_bytes", r.workspace_bytes},
                     {"device_bytes", r.device_bytes},
                     {"data_bigram_entropy_nats", value(r.bigram_entropy_nats)},
+                    {"epochs", value(r.epochs)},
                     {"interrupted", r.interrupted},
                     {"unsaved", value(r.unsaved)},
+                    {"metrics_lost", value(r.metrics_lost)},
                     {"failure", failure_json(r.failure)}};
   return out.dump(2) + "\n";
 }

@@ -34,6 +34,8 @@ struct TrainReport {
   std::int64_t device_bytes = 0;                  ///< device memory in use by all processes, as the driver reports it; 0 on the CPU
   std::int64_t peak_memory_bytes = 0;             ///< largest of any rank: most bytes that its backend had allocated at once
   std::optional<std::string> unsaved;             ///< why the last checkpoint was not written
+  std::optional<std::string> metrics_lost;        ///< why the file of metrics lacks its last lines
+  std::optional<double> epochs;                   ///< how often the run, from its first step, has read the text that it read most often
   bool interrupted = false;                       ///< by the user or a batch system, before the last step
   std::optional<exec::RankFailure> failure;       ///< what ended the run; its rank is invalid if all ranks failed
   std::optional<double> bigram_entropy_nats;      ///< of a text of bytes; only a lower loss means more than a bigram table
@@ -60,7 +62,7 @@ nlohmann::json step_json(const exec::StepResult& step);
 
 /// JSON with schema_version, steps[], evaluations[]{step loss}, step_time_s, tokens_per_s, peak_memory_bytes, flops, model_flops_per_s, mfu,
 /// bytes_sent{kind}, collectives[], arena_bytes, host_arena_bytes, workspace_bytes, device_bytes, data_bigram_entropy_nats,
-/// interrupted, unsaved (null if the last checkpoint was written), failure{rank step during reason} (null if none failed).
+/// epochs, interrupted, unsaved (null if the last checkpoint was written), metrics_lost (null if none was), failure{rank step during reason} (null if none failed).
 std::string to_json(const TrainReport& report);
 
 /// The run's timeline with each lane's allocated memory filled in.

@@ -65,6 +65,11 @@ TEST_CASE("every part of a blend stays near its share, and its sequences come in
   }
 }
 
+TEST_CASE("the epochs of a blend are those of the text that is read most often") {
+  CHECK(blend_of({3, 1})->epochs(40) == Approx(3));  // 30 of 40 sequences come from ten
+  CHECK(blend_of({1, 1})->epochs(40) == Approx(2));
+}
+
 TEST_CASE("threads that read one blend read the same", "[tsan]") {
   const auto shared = blend_of({2, 5, 1}), own = blend_of({2, 5, 1});
   std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> read(4);

@@ -8,6 +8,7 @@
 
 #include "exec/data/data.hpp"
 #include "exec/data/permutation.hpp"
+#include "exec/data/started_at.hpp"
 #include "models/base/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/source_dir.hpp"
@@ -92,6 +93,15 @@ TEST_CASE("A text without a whole sequence is refused with its length and the le
     CHECK(open_tokens(long_enough.path(), seq, 1, part)->sequences() == 1);
     CHECK_THROWS_AS(open_tokens(too_short.path(), seq, 1, part), ConfigError);
   }
+}
+
+TEST_CASE("Epochs are the sequences that were read over those of the text") {
+  const SavedText file("epochs", ramp(3 * 41 + 3));
+  const auto data = open_tokens(file.path(), 3, 7);
+  CHECK(data->epochs(41) == 1.0);
+  CHECK(data->epochs(10.25) == 0.25);
+  const auto later = started_at(open_tokens(file.path(), 3, 7), 100);  // after 100 sequences of another length
+  CHECK(later->epochs(182) == 2.0);
 }
 
 TEST_CASE("Every epoch covers every window of the text once, each in another order") {

@@ -109,6 +109,21 @@ class Outputs(WithFolder):
         self.assertIn("cannot be written", done.stderr)
         self.assertEqual([p.name for p in self.folder.path.iterdir()], ["plan.json"])
 
+    def test_metrics_that_find_no_space_end_with_a_whole_line_and_change_the_exit_code(self):
+        metrics, arguments = self.folder.path / "m.jsonl", ("train", self.plan, "--data", str(TEXT), "--steps", "12", "--metrics")
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
+        done = subprocess.run([tandem.PROGRAM, *arguments, str(metrics), "--json"], capture_output=True, preexec_fn=limit, timeout=300, check=False, text=True)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        result, text = json.loads(done.stdout), metrics.read_text()
+        self.assertEqual(len(result["steps"]), 12)  # the training goes on
+        self.assertTrue(text.endswith("}\n"))
+        written = [json.loads(line)["step"] for line in text.splitlines()]
+        self.assertEqual(written, list(range(len(written))))
+        self.assertTrue(0 < len(written) < 12)
+        self.assertIn(f"File too large; it lacks the lines from step {len(written)} on", result["metrics_lost"])
+        self.assertIn(result["metrics_lost"], done.stderr.splitlines()[-1])
+        self.assertIsNone(json.loads(run(*arguments, self.path("all.jsonl"), "--json")[1])["metrics_lost"])
+
     def test_an_empty_value_of_an_option_exits_2(self):
         for arguments in (("simulate", self.plan, "--perturb", ""), ("simulate", ""), ("explain", self.plan, "")):
             code, out, err = run(*arguments)

@@ -348,6 +348,19 @@ class Train(WithFolder):
         self.assertIn("updates skipped", run("train", plan, "--data", TEXT, "--steps", 8)[1])
         self.assertFalse(any(s["skipped"] for s in tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2)["steps"]))
 
+    def test_a_text_that_is_read_several_times_is_told_beforehand(self):
+        length, batch = ONE["training"]["seq_length"], ONE["training"]["global_batch_size"]
+        short = self.folder.file("short.txt", TEXT.read_bytes()[:10 * length + 1])  # ten sequences
+        steps = 5
+        code, out, err = run("train", self.folder.plan(ONE), "--data", short, "--steps", steps)
+        self.assertEqual(code, 0)
+        self.assertIn(f"short.txt: has 10 sequences of {length} tokens: the run reads it {steps * batch / 10:.2f} times", err)
+        self.assertRegex(out, rf"epochs of the data +{steps * batch / 10:g}\n")
+        self.assertEqual(tandem_json("train", self.folder.plan(ONE), "--data", short, "--steps", steps)["epochs"], steps * batch / 10)
+        code, out, err = run("train", self.folder.plan(ONE), "--data", short, "--steps", 1)
+        self.assertNotIn("the run reads it", err)  # eight of ten
+        self.assertIn("trained 1 step,", out)
+
     def diverging(self):
         return self.folder.plan(changed(ONE, **{"training.learning_rate": 1e6, "training.clip_grad": 0}), "diverging.json")
 
@@ -368,7 +381,7 @@ class Train(WithFolder):
         self.assertEqual((code, err.count("tandem: error:")), (7, 1))
         good = json.loads(run(*arguments, "--steps", 8, "--json")[1])["steps"]
         done = next(s["step"] for s in good if s["skipped"] or s["loss"] is None)  # as many were finite
-        self.assertIn(f"stays that of {done} steps", err)
+        self.assertEqual(err.count(f"stays that of {done} steps"), 2)  # at the first step that is not saved, and at the end
         self.assertIn(f"and --resume {saved}", err)
         before = pathlib.Path(saved).read_bytes()
         code, out, err = run("train", self.folder.plan(ONE), "--data", TEXT, "--steps", done + 1, "--resume", saved, "--json")
