@@ -148,10 +148,20 @@ Op without_idle_window(const Op& op) {
   return flash ? op : with_window(op, 0);
 }
 
-/// Index of the form's entry that says whether there is a window; the form's size if it has none.
-std::size_t place_of_window(const Op& op) {
-  const std::vector<std::int64_t> without = form_of(with_window(op, 0)), with = form_of(with_window(op, 1));
-  return static_cast<std::size_t>(std::mismatch(without.begin(), without.end(), with.begin()).first - without.begin());
+/// Returns the operation with another number of rows gathered for the experts that are here; 0: a row for every choice.
+Op with_room(Op op, std::int64_t room) {
+  std::visit(
+      [&](auto& o) {
+        if constexpr (requires { o.dims.room; }) o.dims.room = room;
+      },
+      op);
+  return op;
+}
+
+/// Index of the form's entry in which two operations differ; the form's size if there is none.
+std::size_t place_between(const Op& a, const Op& b) {
+  const std::vector<std::int64_t> first = form_of(a), second = form_of(b);
+  return static_cast<std::size_t>(std::mismatch(first.begin(), first.end(), second.begin()).first - first.begin());
 }
 
 std::int64_t differing(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
@@ -223,11 +233,18 @@ std::optional<double> MeasuredCosts::seconds(const Op& op, DType dtype) const {
   if (kind == computation_.end()) return std::nullopt;
   const Op asked = without_idle_window(op);
   const Form form = form_of(asked);
-  const std::size_t window = place_of_window(asked);
-  const auto other_window = [&](const Form& f) { return window < form.size() && f[window] != form[window]; };
+  const std::size_t window = place_between(with_window(asked, 0), with_window(asked, 1));
+  const std::size_t room = place_between(with_room(asked, 0), with_room(asked, 1));
+  const auto other = [&](const Form& f, std::size_t at) { return at < form.size() && f[at] != form[at]; };
+  const auto other_window = [&](const Form& f) { return other(f, window); };
   const auto distance = [&](const Form& f) { return std::pair(other_window(f), differing(f, form)); };
   const auto nearest = std::min_element(kind->second.begin(), kind->second.end(),
                                         [&](const auto& a, const auto& b) { return distance(a.first) < distance(b.first); });
+  if (other(nearest->first, room) && form[room] != 0) {  // takes the time of all choices' rows times the share that is moved
+    const Op all = with_room(asked, 0);
+    const double share = static_cast<double>(traffic(asked, dtype).count()) / static_cast<double>(traffic(all, dtype).count());
+    return share * nearest->second.seconds(all, dtype);
+  }
   if (!other_window(nearest->first) || form[window] == 0) return nearest->second.seconds(asked, dtype);
   // No window was measured: takes the time of all keys times the share of pairs that are seen.
   const Op all = with_window(asked, 0);
