@@ -45,7 +45,9 @@ double step_time_s(const json& document) {
 }
 
 StackPlans::StackPlans(std::uint32_t seed)
-    : drawn_(seed, kMostRanks), random_(seed), stacks_(preset_names("models/stacks")), clusters_(preset_names("topology/presets")) {}
+    : drawn_(seed, kMostRanks), random_(seed), stacks_(preset_names("models/stacks")), clusters_(preset_names("topology/presets")) {
+  if (stacks_.empty() || clusters_.empty()) throw std::runtime_error("no stack or no cluster was found: set TANDEM_PRESETS");
+}
 
 void StackPlans::leave_out(json& part) {
   for (auto field = part.begin(); field != part.end();) {
