@@ -270,12 +270,12 @@ class Roofline {
     const auto flops = static_cast<double>(matrix_flops(op).count());
     if (!law) return flops / all_pairs(d) * arithmetic_seconds({queries_by_keys(d), scores_by_values(d)}) / 2;
     const FlashFit& fit = *law;
-    const double keys = causal_length(d), rows = static_cast<double>(d.batch * d.heads * d.seq);
+    const double waste = lists_keys(op) ? 1 : tile_waste(d, fit), rows = static_cast<double>(d.batch * d.heads * d.seq);
     const double tiles = std::max(1.0, rows / fit.tile_rows);
-    const double slower = (1 + fit.half_keys / keys) * (1 + fit.fill * static_cast<double>(device_.compute_units) / tiles);
-    const double share = backward ? fit.backward_share : fit.forward_share;
-    const double rate = peak.flops_per_second() * share;
-    return flops * slower * (lists_keys(op) ? 1 : tile_waste(d, fit)) * head_factor(d.head_dim, fit) / rate;
+    const double filling = 1 + fit.fill * static_cast<double>(device_.compute_units) / tiles;
+    const double short_rows = 1 + fit.half_keys / causal_length(d, waste);
+    const double rate = peak.flops_per_second() * (backward ? fit.backward_share : fit.forward_share);
+    return flops * waste * short_rows * filling * head_factor(d.head_dim, fit) / rate;
   }
   /// Whether an indexer chose the keys. Then a tile computes no other keys: it has the heads of one query, which see the same keys
   /// (deepseek-ai/FlashMLA: sparse attention kernels), or queries that chose the same block (arXiv 2606.13392 section 4).
@@ -284,19 +284,26 @@ class Roofline {
     const auto* backward = std::get_if<FlashAttentionBackward>(&op);
     return (forward != nullptr && forward->chosen) || (backward != nullptr && backward->chosen);
   }
-  /// Length of a causal sequence whose queries see as many keys on average as these do.
-  static double causal_length(const AttentionDims& d) {
-    const std::int64_t like = d.window == 0 ? d.key_count() : d.chunked ? d.window : 2 * d.window;
-    return static_cast<double>(std::min(d.key_count(), like));
+  /// (query, key) pairs of one head that a window leaves; all earlier ones without a window.
+  static double pairs_of(const AttentionDims& d) {
+    const std::int64_t n = d.key_count();
+    return static_cast<double>(d.block > 0 ? pairs_in_blocks(n, d.window, d.block) : pairs_seen(n, d.window, d.chunked));
+  }
+  /// Length of a causal sequence for whose queries a kernel computes as many keys on average as for these. The charge for short rows
+  /// is then a constant for each query, so fewer keys never take longer.
+  static double causal_length(const AttentionDims& d, double waste) {
+    const auto n = static_cast<double>(d.key_count());
+    return d.window == 0 ? n : std::min(n, 2 * waste * pairs_of(d) / n);
   }
   /// Ratio of the pairs that a kernel computes to those that are seen. A tile of queries computes every key that one of its queries
-  /// sees. Behind the first positions of a sliding window that is one tile of keys more than the last query sees. The law's rate
-  /// includes the waste at the causal diagonal.
+  /// sees. Behind the first positions of a sliding window that is one tile of keys more than the last query sees. Chunks shorter than
+  /// a tile share it. The law's rate includes the waste at the causal diagonal.
   static double tile_waste(const AttentionDims& d, const FlashFit& fit) {
-    if (d.window == 0 || d.chunked || d.window >= d.key_count()) return 1;
-    const auto seen = static_cast<double>(pairs_seen(d.key_count(), d.window, false));
-    const auto all = static_cast<double>(pairs_seen(d.key_count(), 0, false));
-    return std::min(all, seen + fit.tile_rows * static_cast<double>(d.key_count() - d.window)) / seen;
+    if (d.window == 0 || d.window >= d.key_count()) return 1;
+    const double seen = pairs_of(d), all = static_cast<double>(pairs_seen(d.key_count(), 0, false));
+    if (!d.chunked) return std::min(all, seen + fit.tile_rows * static_cast<double>(d.key_count() - d.window)) / seen;
+    const auto least = static_cast<std::int64_t>(fit.tile_rows);
+    return static_cast<double>(pairs_seen(d.key_count(), std::max(d.window, least), true)) / seen;
   }
   /// Ratio of a FLOP's time with heads of this size to that with 128. The kernel is that of the next size that has one.
   static double head_factor(std::int64_t head_dim, const FlashFit& fit) {

@@ -151,6 +151,42 @@ TEST_CASE("attention in a window costs what its tiles of queries meet, never mor
   CHECK(backward_seconds(d, law, false, 132) == Approx(all * (pairs + 128 * (8192.0 - 128)) / (8192.0 * 8193 / 2)));
 }
 
+TEST_CASE("short rows are charged once, as a constant for each query, whatever a window leaves") {
+  FlashFit law;
+  law.half_keys = 600;
+  AttentionDims d{2, 16, 8192, 128};
+  const double length = 8192, all = backward_seconds(d, law, false, 132);
+  d.window = 128;
+  // Pairs of 128 more keys behind the first 128 queries. A query's charge is half of 600 pairs: the law is 1 + 600 / length of
+  // length / 2 pairs.
+  const double pairs = 128.0 * 129 / 2 + (length - 128) * 256;
+  const double full = length * (length + 1) / 2 * (1 + 600 / length);
+  CHECK(backward_seconds(d, law, false, 132) == Approx(all * (pairs + length * 300) / full));
+}
+
+TEST_CASE("no window or chunk takes longer than a larger one") {
+  for (const char* preset : {"dgx-a100-80gb", "dgx-h100", "dgx-b200", "mi300x-8x400g"}) {
+    const Device device = device_of(preset);
+    const Calibration laws = laws_of(device);
+    for (const std::int64_t seq : {96, 1000, 2048})
+      for (const bool chunked : {false, true}) {
+        AttentionDims d{1, 8, seq, 64};
+        d.chunked = chunked;
+        double forward = 0, backward = 0;
+        for (d.window = 1; d.window <= seq; ++d.window) {
+          CAPTURE(preset, seq, chunked, d.window);
+          const double f = roofline_seconds(FlashAttention{d, 0, false}, DType::bf16, device, laws);
+          const double b = roofline_seconds(FlashAttentionBackward{d, 0, false}, DType::bf16, device, laws);
+          REQUIRE(f >= forward * (1 - 1e-9));
+          REQUIRE(b >= backward * (1 - 1e-9));
+          forward = f, backward = b;
+        }
+        d.window = 0, d.chunked = false;
+        REQUIRE(roofline_seconds(FlashAttention{d, 0, false}, DType::bf16, device, laws) == Approx(forward));
+      }
+  }
+}
+
 TEST_CASE("attention to chosen keys computes no others, and an indexer its pairs as fast as attention") {
   const Device device = device_of("dgx-h100");
   const auto seconds = [&](const Op& op) { return roofline_seconds(op, DType::bf16, device, laws_of(device)); };
