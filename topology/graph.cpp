@@ -7,6 +7,9 @@
 namespace tandem {
 namespace {
 
+/// Whether the cores of a chip have links beside those to the switch.
+bool joins_chips(const NodeFacts& node) { return node.kind == ScaleUp::crossbar && node.core_port.bytes_per_second() > 0; }
+
 /// Joins every device to one switch (or one memory), with half of the hop's latency on each link. `star_path` relies on the order.
 void add_star(Graph& g, const NodeFacts& node, const std::string& centre_name) {
   const std::int32_t centre = g.add_vertex();
@@ -14,6 +17,17 @@ void add_star(Graph& g, const NodeFacts& node, const std::string& centre_name) {
     const std::string device = "device " + std::to_string(d);
     g.add_edge(d, centre, {node.link, half(node.hop)}, device + " to " + centre_name);
     g.add_edge(centre, d, {node.link, node.hop - half(node.hop)}, centre_name + " to " + device);
+  }
+}
+
+/// Joins the cores of each chip of a star beside the switch, with the hop's latency. `star_path` relies on the order.
+void add_chips(Graph& g, const NodeFacts& node) {
+  const std::int32_t first = g.vertices;
+  for (std::int64_t c = 0; c < node.devices; c += node.cores_per_chip) g.add_vertex();
+  for (std::int32_t d = 0; d < g.devices; ++d) {
+    const auto chip = static_cast<std::int32_t>(first + d / node.cores_per_chip);
+    g.add_edge(d, chip, {node.core_port, half(node.hop)}, "core " + std::to_string(d) + " to chip");
+    g.add_edge(chip, d, {node.core_port, node.hop - half(node.hop)}, "chip to core " + std::to_string(d));
   }
 }
 
@@ -63,7 +77,10 @@ void add_torus(Graph& g, const NodeFacts& node) {
 
 void add_scale_up(Graph& g, const NodeFacts& node) {
   switch (node.kind) {
-    case ScaleUp::crossbar: return add_star(g, node, "switch");
+    case ScaleUp::crossbar:
+      add_star(g, node, "switch");
+      if (joins_chips(node)) add_chips(g, node);
+      return;
     case ScaleUp::shared_memory: return add_star(g, node, "memory");
     case ScaleUp::pcie: return add_star(g, node, "host bridge");
     case ScaleUp::full_mesh: return add_full_mesh(g, node);
@@ -122,7 +139,11 @@ bool is_star(const NodeFacts& node) {
   return node.kind == ScaleUp::crossbar || node.kind == ScaleUp::shared_memory || node.kind == ScaleUp::pcie;
 }
 
-std::vector<std::int32_t> star_path(std::int32_t from, std::int32_t to) { return {2 * from, 2 * to + 1}; }
+std::vector<std::int32_t> star_path(const NodeFacts& node, std::int32_t from, std::int32_t to) {
+  const bool one_chip = joins_chips(node) && from / node.cores_per_chip == to / node.cores_per_chip;
+  const auto first = static_cast<std::int32_t>(one_chip ? 2 * node.devices : 0);  // the chips' links stand behind the switch's
+  return {first + 2 * from, first + 2 * to + 1};
+}
 
 ClusterLayout cluster_layout(const ClusterFacts& facts, const NodeGraph& node, std::int64_t nodes) {
   ClusterLayout layout;

@@ -46,10 +46,10 @@ struct NodeGraph {
 /// `with_nics`: with the NICs, which only join nodes.
 NodeGraph node_graph(const NodeFacts& node, bool with_nics);
 
-/// Whether every device of a node has one link to and one from a common centre, and no other link to a device.
+/// Whether every device of a node has one link to and one from a common centre, and maybe two to its chip's, but none to a device.
 bool is_star(const NodeFacts& node);
 /// The edges from one device of a star to another. No search is needed: its cost would grow with the square of the devices.
-std::vector<std::int32_t> star_path(std::int32_t from, std::int32_t to);
+std::vector<std::int32_t> star_path(const NodeFacts& node, std::int32_t from, std::int32_t to);
 
 /// Latency of the first of two links that share a hop; the second has the rest.
 Duration half(Duration hop);

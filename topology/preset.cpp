@@ -250,6 +250,7 @@ void read_scale_up(FactReader r, NodeFacts& n, bool three) {
   if (r.has("reached_share")) n.link_share = reached_share(r);
   n.cores_per_chip = chip_cores(r, n);
   if (n.kind == ScaleUp::torus) read_torus(r, n, three);
+  if (n.kind == ScaleUp::crossbar && n.cores_per_chip > 1 && r.has("core_port_bytes_per_s")) n.core_port = r.bandwidth("core_port_bytes_per_s");
   if (n.kind == ScaleUp::cube_mesh) read_cube(r, n);
   r.finish();
 }

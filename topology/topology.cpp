@@ -81,7 +81,7 @@ class ClusterTopology final : public Topology {
   const Nic& vertices(DeviceId d) const { return node_.nics[static_cast<std::size_t>(nic(d))]; }
 
   std::vector<std::int32_t> inside(std::int32_t from, std::int32_t to) const {
-    if (is_star(facts_.node)) return star_path(from, to);
+    if (is_star(facts_.node)) return star_path(facts_.node, from, to);
     return torus_.empty() ? router_.path(from, to) : torus_[static_cast<std::size_t>(from * facts_.node.devices + to)];
   }
 

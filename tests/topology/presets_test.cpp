@@ -171,6 +171,20 @@ TEST_CASE("four logical cores of a Trainium2 chip share its links, and a chip ha
   REQUIRE(t->route(DeviceId(0), DeviceId(4))[1] == t->route(DeviceId(3), DeviceId(7))[1]);
 }
 
+TEST_CASE("inside a Trainium3 chip its cores are as fast in either UltraServer, whatever their switches carry") {
+  const auto rate = [](const char* preset, std::int32_t from, std::int32_t to) {
+    const auto t = make_topology(cluster(preset, 64));
+    return t->link(t->route(DeviceId(from), DeviceId(to))[0]).bandwidth.bytes_per_second();
+  };
+  for (const char* preset : {"trn3-gen1-ultraserver", "trn3-gen2-ultraserver"})
+    for (const auto& [a, b] : {std::pair(0, 3), std::pair(5, 6), std::pair(63, 60)}) CHECK(rate(preset, a, b) == 1280e9 / 4);
+  CHECK(rate("trn3-gen1-ultraserver", 3, 4) == 1280e9 / 4);  // to the next chip, by the switch
+  CHECK(rate("trn3-gen2-ultraserver", 3, 4) == 320e9 / 4);
+  const auto t = make_topology(cluster("trn3-gen2-ultraserver", 1152));
+  CHECK(t->link(t->route(DeviceId(0), DeviceId(576))[1]).bandwidth.bytes_per_second() == 25e9);  // a chip's NIC to another server
+  CHECK(t->route(DeviceId(577), DeviceId(578)).size() == 2);
+}
+
 TEST_CASE("an UltraServer's planes are joined by rings of slower links, and the shortest ways are taken") {
   const auto t = make_topology(cluster("trn2-ultraserver", 256));
   const auto rate = [&](std::int32_t to) {
