@@ -458,7 +458,8 @@ void note_uneven_nics(const NodeFacts& n, std::vector<std::string>& unverified) 
                        devices + " of a NIC, also with rails)");
 }
 
-/// Another memory of the device. What the driver keeps to itself stays the same.
+/// Another memory of the device. What the driver keeps to itself stays the same. Measured times stay if the device is a preset, whose
+/// bandwidth tells costs what they were measured with.
 void set_memory(const ClusterSpec& cluster, Device& d, std::vector<std::string>& unverified) {
   if (const auto& wanted = cluster.override.memory_bytes) {
     const Bytes kept = d.memory - d.usable_memory;
@@ -470,8 +471,11 @@ void set_memory(const ClusterSpec& cluster, Device& d, std::vector<std::string>&
   if (!rate || *rate == d.memory_bandwidth) return;
   d.memory_bandwidth = *rate;
   if (d.measured.empty() && d.cost_table.empty()) return;
-  d.measured.clear(), d.cost_table.clear();
-  unverified.push_back("cluster.override.memory_bytes_per_s (no time measured on " + d.name + " is used, as its own memory is in it)");
+  const bool known = find_device_preset(d.preset).has_value();
+  if (!known) d.measured.clear(), d.cost_table.clear();
+  unverified.push_back("cluster.override.memory_bytes_per_s (" +
+                       (known ? "times measured on " + d.name + " change as those of its roofline do"
+                              : "no time measured on " + d.name + " is used, as its own memory is in it") + ")");
 }
 
 void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts) {

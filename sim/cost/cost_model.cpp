@@ -13,6 +13,7 @@
 #include "sim/cost/roofline.hpp"
 #include "sim/cost/slowest.hpp"
 #include "sim/cost/time_limit.hpp"
+#include "topology/preset.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -31,17 +32,18 @@ class DeviceCosts final : public CostModel {
     if (device.calibration.empty()) notes_.push_back(kUncalibrated);
     if (!calibration_.caveat.empty()) notes_.push_back(kCaveat + calibration_.caveat);
     for (const std::string& fact : calibration_.unverified) notes_.push_back("not verified: " + fact);
+    before_ = device_;
     if (table) use(*table);
   }
   DeviceCosts(const Device& device, std::int64_t together, std::shared_ptr<const ProductTable> products)
       : DeviceCosts(device, together, std::nullopt, {}) {
     products_ = std::move(products);
+    measured_with(products_->device() == device_.preset ? products_->memory() : std::nullopt);
   }
 
   Duration duration(const Op& op, DType compute) const override {
     require(!is_communication(op), "communication has no cost on one device");
-    const auto seconds = measured_ ? measured_->seconds(op, compute) : std::nullopt;
-    const double alone = seconds ? *seconds : roofline_seconds(op, compute, device_, calibration_, products(), slowest_);
+    const double alone = seconds(op, compute);
     return within_time_limit(threads_ == 1 ? alone : alone * of_processors(threads_) / static_cast<double>(threads_));
   }
   Duration launch() const override { return launch_; }
@@ -77,14 +79,30 @@ class DeviceCosts final : public CostModel {
     const std::int64_t last = static_cast<std::int64_t>(slowdown_.size()) - 1;
     return slowdown_[static_cast<std::size_t>(std::clamp<std::int64_t>(active - 1, 0, last))];
   }
+  /// Seconds of an operation. With another memory than a table's, a measured time changes by the ratio that the roofline's does: not
+  /// where arithmetic is the bound, with the bandwidth where memory is.
+  double seconds(const Op& op, DType compute) const {
+    const auto whole = measured_ ? measured_->seconds(op, compute) : std::nullopt;
+    const double then = whole ? *whole : roofline_seconds(op, compute, before_, calibration_, products(), slowest_);
+    if (before_.memory_bandwidth == device_.memory_bandwidth) return then;
+    const double now = roofline_seconds(op, compute, device_, calibration_);
+    return covered(op, compute) ? then * (now / roofline_seconds(op, compute, before_, calibration_)) : now;
+  }
+  /// Sets the bandwidth of the memory that the table was measured with. If it is not known, it is that of the device's preset.
+  void measured_with(std::optional<Bandwidth> memory) {
+    if (!memory)
+      if (const auto preset = find_device_preset(device_.preset)) memory = preset->memory_bandwidth;
+    if (memory) before_.memory_bandwidth = *memory;
+  }
   void use(const CostTable& table) {
     measured_.emplace(table);
+    measured_with(std::nullopt);
     launch_ = Duration::seconds(table.launch_s);
     slowdown_.clear();
     for (double factor : table.slowdown) slowdown_.push_back(std::max(1.0, factor));
   }
 
-  Device device_;
+  Device device_, before_;  ///< `before_`: with the memory that the table was measured with
   Calibration calibration_;
   std::vector<std::string> notes_;
   Duration launch_;

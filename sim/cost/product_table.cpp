@@ -93,9 +93,11 @@ class Shelf {
 
 ProductTable::ProductTable(const CostTable& table, std::string name)
     : name_(std::move(name)),
+      device_(table.device),
       card_(fact(table, "card", table.device)),
       date_(table.date),
       source_(fact(table, "source", "tandem measure")) {
+  if (const auto preset = find_device_preset(table.device)) memory_ = preset->memory_bandwidth;
   const std::map<DType, double> steadiness = steady_by_short(table);
   for (const CostSample& s : table.samples) {
     const auto shape = product_shape(s.op);
@@ -118,7 +120,9 @@ bool describes(const std::string& measured, const Device& device) {
   if (measured.empty()) return false;
   if (measured == device.preset) return true;
   const auto preset = find_device_preset(measured);
-  return preset ? copies(device, *preset) : measured == device.name;
+  if (!preset) return measured == device.name;
+  const auto own = find_device_preset(device.preset);
+  return copies(own ? *own : device, *preset);
 }
 
 std::shared_ptr<const ProductTable> measured_products(const std::string& name, const Device& device) {

@@ -29,15 +29,19 @@ class ProductTable {
   const std::string& card() const { return card_; }
   const std::string& date() const { return date_; }
   const std::string& source() const { return source_; }
+  const std::string& device() const { return device_; }  ///< that it was measured on
   std::size_t size() const { return seconds_.size(); }
+  /// Bandwidth of the memory of the device preset that it was measured on; nothing if that is no preset.
+  std::optional<Bandwidth> memory() const { return memory_; }
 
  private:
   std::map<std::pair<DType, ProductShape>, double> seconds_;
-  std::string name_, card_, date_, source_;
+  std::string name_, device_, card_, date_, source_;
+  std::optional<Bandwidth> memory_;
 };
 
 /// Whether `measured` (`CostTable::device` of a table) means this device: it is the device's preset, a preset with the same rates
-/// and compute units, or the device's name if it names no preset.
+/// and compute units, or the device's name if it names no preset. A plan's overrides of a preset do not matter.
 bool describes(const std::string& measured, const Device& device);
 
 /// Returns the products of a table of topology/measured, or of a file if `name` is a path. Reads it once while the file does not

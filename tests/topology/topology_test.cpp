@@ -114,7 +114,7 @@ TEST_CASE("overrides of bandwidth are divided over NICs and links") {
   REQUIRE(up("trn1.32xlarge", 32) == 42e9);  // two cores of a chip over four links
 }
 
-TEST_CASE("another memory keeps what the driver takes, and no measured time of the device") {
+TEST_CASE("another memory keeps what the driver takes, and the measured times of a device preset") {
   ClusterSpec spec = cluster("dgx-h100", 8);
   const Device own = make_topology(spec)->device();
   spec.override.memory_bytes = own.memory * 2;
@@ -127,7 +127,7 @@ TEST_CASE("another memory keeps what the driver takes, and no measured time of t
   const auto faster = make_topology(spec);
   REQUIRE(faster->device().memory_bandwidth == own.memory_bandwidth * 2);
   REQUIRE(!own.measured.empty());
-  REQUIRE(faster->device().measured.empty());
+  REQUIRE(faster->device().measured == own.measured);
   REQUIRE(faster->unverified().size() == larger->unverified().size() + 1);
   spec.override.memory_bytes = own.memory - own.usable_memory;
   REQUIRE_THROWS_AS(make_topology(spec), InfeasibleError);

@@ -98,6 +98,27 @@ TEST_CASE("a measured product changes the time of exactly that product") {
   CHECK(with->launch() == law->launch());
 }
 
+TEST_CASE("with another memory a measured product bound by arithmetic stays, and one bound by memory changes with it") {
+  const MatMul square{8192, 8192, 8192, false, true}, thin{8192, 8192, 16, false, true};
+  const CostTable table = table_of({{square, DType::bf16, 4e-3}, {thin, DType::bf16, 1e-4}});
+  const auto seconds = [&](const Op& op, double times) {
+    Device device = a100();
+    device.memory_bandwidth = device.memory_bandwidth * times;
+    return make_cost_model(device, table)->duration(op, DType::bf16).seconds();
+  };
+  for (const double times : {0.5, 1.001, 2.0, 100.0}) CHECK(seconds(square, times) == 4e-3);
+  CHECK(seconds(thin, 1) == Approx(1e-4));
+  CHECK(seconds(thin, 1.001) == Approx(1e-4).epsilon(1e-3));
+  // 135 MB at 51 GB/s take longer than its arithmetic and than a kernel takes to begin: 2.6 ms to some microseconds.
+  CHECK(seconds(thin, 0.0125) == Approx(2 * seconds(thin, 0.025)).epsilon(0.01));
+  double before = 1;
+  for (double times = 0.25; times < 64; times *= 1.1) {
+    const double now = seconds(thin, times);
+    CHECK(now <= before);
+    before = now;
+  }
+}
+
 TEST_CASE("a table of products is none where its source is left out") {
   ClusterSpec spec;
   spec.preset = "dgx-b200";

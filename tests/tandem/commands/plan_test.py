@@ -14,6 +14,9 @@ H100 = {"model": {"preset": "llama3-8b"}, "parallel": {"data": 64, "zero_stage":
         "training": {"seq_length": 8192, "micro_batch_size": 1, "global_batch_size": 256, "recompute": "full"},
         "cluster": {"preset": "dgx-h100", "devices": 64}}
 
+B200 = {"stack": "megatron-core", "model": {"preset": "llama3-8b"}, "parallel": {"data": 8},
+        "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 32}, "cluster": {"preset": "dgx-b200", "devices": 8}}
+
 
 def plan(path, *arguments, code=0):
     started = time.monotonic()
@@ -367,11 +370,24 @@ class Limits(WithFolder):
         large, fast, slow = answer["what_if"]
         self.assertEqual((answer["best"]["memory"]["verdict"], large["fits"], fast["fits"]), ("too large", True, False))
         self.assertLess(fast["days"], slow["days"])
-        self.assertIn("matrix products of one plan are measured, those of the other are computed", fast["note"])
+        self.assertNotIn("are measured", fast.get("note") or "")  # both plans' are, the other's scaled
         notes = tandem.tandem_json("simulate", self.folder.plan(changed(H100, **{"cluster.override": {"memory_bytes_per_s": "6.7 TB/s"}})))["notes"]
-        self.assertTrue(any("no time measured on H100" in note for note in notes), notes)
+        self.assertTrue(any("times measured on H100 SXM5 80 GB change as those of its roofline do" in note for note in notes), notes)
         code, _, error = run("simulate", self.folder.plan(changed(H100, **{"cluster.override": {"memory_bytes": "160 Gb"}})))
         self.assertEqual((code, "cluster.override.memory_bytes" in error), (3, True), error)
+
+    def test_faster_memory_never_makes_a_measured_step_slower_nor_jumps(self):
+        def step(rate):
+            override = {"cluster.override": {"memory_bytes_per_s": f"{rate} TB/s"}} if rate else {}
+            return tandem.tandem_json("simulate", self.folder.plan(changed(B200, **override)), "--allow-oversize")["step_time_s"]
+        own, rates = step(None), [4, 7.99, 8, 8.01, 16, 64]
+        steps = [step(rate) for rate in rates]
+        self.assertEqual(steps, sorted(steps, reverse=True))
+        self.assertEqual(steps[2], own)  # the preset's
+        for near in (steps[1], steps[3]):
+            self.assertLess(abs(near / own - 1), 0.00126)  # no part of a step changes by more than the memory
+        self.assertGreater(steps[0], 1.02 * own)
+        self.assertLess(steps[0], 2 * own)
 
     def test_what_a_model_lacks_is_named(self):
         for given, lacks in ((("--cluster", "dgx-h100"), "--devices"), (("--devices", 8), "--cluster"), ((), "--cluster and --devices")):
