@@ -120,6 +120,8 @@ std::vector<PlanField> cluster_fields() {
                    AT(cluster.override.memory_bytes), read_memory, [] { return schema_of_size(kDeviceMemory); }),
       maybe<Bandwidth>({"cluster.override.memory_bytes_per_s", "Bandwidth of a device's memory."},
                        AT(cluster.override.memory_bytes_per_s), read_bandwidth, schema_of_bandwidth),
+      maybe<Bandwidth>({"cluster.override.host_link_bytes_per_s", "Bandwidth between a device and its host's memory and NICs, each way."},
+                       AT(cluster.override.host_link_bytes_per_s), read_bandwidth, schema_of_bandwidth),
       maybe<double>({"cluster.override.oversubscription", "Bandwidth of the network's edge / bandwidth of its core."},
                     AT(cluster.override.oversubscription), read_oversubscription,
                     [] { return schema_of(kOversubscription); }),

@@ -155,7 +155,7 @@ class Roofline {
     if (rate <= 0)
       throw InfeasibleError(Problem{"", "parallel.offload", "true",
                                     "there is no published bandwidth between " + device_.name + " and its host",
-                                    "switch offloading off, or give the node host_link_bytes_per_s"});
+                                    "switch offloading off, or give cluster.override.host_link_bytes_per_s"});
     return static_cast<double>(bytes_of(o.dtype, o.elements).count()) / rate;
   }
   double operator()(const Collective&) const { return communication(); }

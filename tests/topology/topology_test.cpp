@@ -133,6 +133,24 @@ TEST_CASE("another memory keeps what the driver takes, and the measured times of
   REQUIRE_THROWS_AS(make_topology(spec), InfeasibleError);
 }
 
+TEST_CASE("another link to the host replaces the preset's, for copies and on the way to the NIC, and what is told of it") {
+  ClusterSpec spec = cluster("hls-gaudi2", 8);
+  const auto tells = [](const Topology& t) {
+    return std::ranges::any_of(t.unverified(), [](const std::string& fact) { return fact.find("host_link") != fact.npos; });
+  };
+  REQUIRE(tells(*make_topology(spec)));
+  spec.override.host_link_bytes_per_s = Bandwidth::bytes_per_second(12e9);
+  REQUIRE(make_topology(spec)->device().host_link == Bandwidth::bytes_per_second(12e9));
+  REQUIRE_FALSE(tells(*make_topology(spec)));
+  ClusterSpec across = cluster("dgx-a100-80gb", 16);  // 25 GB/s a NIC
+  across.override.host_link_bytes_per_s = Bandwidth::bytes_per_second(12e9);
+  REQUIRE(narrowest(*make_topology(across), 0, 8) == 12e9);
+  ClusterSpec unknown = cluster("pcie-rtx-4090", 8);      // no published link to the host
+  REQUIRE(make_topology(unknown)->device().host_link.bytes_per_second() == 0);
+  unknown.override.host_link_bytes_per_s = Bandwidth::bytes_per_second(24e9);
+  REQUIRE(make_topology(unknown)->device().host_link.bytes_per_second() == 24e9);
+}
+
 TEST_CASE("fewer devices of a node may be used where links stay in place") {
   ClusterSpec spec = cluster("dgx-a100-80gb", 8);
   const auto t = on_half_nodes(spec);
