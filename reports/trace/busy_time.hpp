@@ -17,8 +17,6 @@ struct BusyTime {
   Duration communicating;  ///< at least one of communication runs
   Duration exposed;        ///< communication runs and no computation: it is not hidden
   Duration idle;           ///< nothing runs
-
-  Duration busy() const { return window - idle; }
 };
 
 /// Parts of intervals outside of the window do not count.

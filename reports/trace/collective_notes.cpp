@@ -30,12 +30,10 @@ struct Calls {
   }
 };
 
-std::string count(double calls) { return number_text(calls, calls == std::round(calls) ? 0 : 1); }
-
 std::string words(const Calls& c) {
   if (c.calls == 0) return "none";
-  if (c.unknown_size) return count(c.calls) + " of unknown size";
-  return count(c.calls) + " of " + (c.least == c.most ? "" : bytes_text(c.least) + " to ") + bytes_text(c.most);
+  if (c.unknown_size) return calls_text(c.calls) + " of unknown size";
+  return calls_text(c.calls) + " of " + (c.least == c.most ? "" : bytes_text(c.least) + " to ") + bytes_text(c.most);
 }
 
 constexpr const char* kBoth = "send and recv";
@@ -53,6 +51,8 @@ bool differ(const std::string& kind, const Calls& simulated, const Calls& measur
 }
 
 }  // namespace
+
+std::string calls_text(double calls) { return number_text(calls, calls == std::round(calls) ? 0 : 1); }
 
 std::vector<std::string> collective_notes(const TraceComparison& c) {
   std::set<std::string> both;  // groups in which a kernel sends and receives

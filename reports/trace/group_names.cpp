@@ -57,11 +57,14 @@ std::string GroupNames::by_ranks(std::vector<std::int32_t> ranks, const std::str
 
 std::string GroupNames::of(const CollectiveFacts& facts, const std::string& kind, const DeviceTrace& trace,
                            const TraceRules& rules) const {
-  if (const auto listed = trace.groups.find(facts.group); listed != trace.groups.end() && !listed->second.ranks.empty())
-    return by_ranks(listed->second.ranks, kind, 0);
+  static const ProcessGroup unlisted;
+  const auto found = trace.groups.find(facts.group);
+  const ProcessGroup& listed = found == trace.groups.end() ? unlisted : found->second;
+  if (!listed.ranks.empty()) return by_ranks(listed.ranks, kind, 0);
   if (const std::vector<std::int32_t> ranks = numbers(facts.ranks); !ranks.empty())
     return by_ranks(ranks, kind, facts.ranks.find("...") == std::string::npos ? 0 : facts.group_size);
-  if (const std::string known = rules.group(facts.description); !known.empty()) return known;
+  for (const std::string& description : {facts.description, listed.description})
+    if (const std::string known = rules.group(description); !known.empty()) return known;
   std::string only;
   for (const Members& m : groups_) {
     if (m.kinds.empty() || static_cast<std::int64_t>(m.ranks.size()) != facts.group_size) continue;

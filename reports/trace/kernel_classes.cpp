@@ -1,16 +1,6 @@
-#include <algorithm>
-
 #include "reports/trace/trace_rules.hpp"
 
 namespace tandem {
-
-namespace {
-
-bool any_like(const std::string& text, const std::vector<std::string>& patterns) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& p) { return is_like(text, p); });
-}
-
-}  // namespace
 
 KernelClasses::KernelClasses(const TraceRules& rules, const DeviceTrace& trace, const LaunchStacks& stacks)
     : rules_(rules), trace_(trace), stacks_(stacks) {

@@ -20,7 +20,6 @@ class LaunchStacks {
   std::uint32_t name(std::int32_t stack) const { return nodes_[static_cast<std::size_t>(stack)].name; }
   /// The next range outwards; kNone: there is none.
   std::int32_t outer(std::int32_t stack) const { return nodes_[static_cast<std::size_t>(stack)].outer; }
-  std::size_t size() const { return nodes_.size(); }
 
  private:
   struct Node {

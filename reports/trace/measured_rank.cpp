@@ -3,13 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "reports/trace/busy_time.hpp"
-
 namespace tandem {
 
 namespace {
-
-void add(WorkSum& sum, double seconds) { sum.count += 1, sum.seconds += seconds; }
 
 /// A trace with what each event is: its class and, for communication, its collective.
 class Classified {
@@ -23,16 +19,16 @@ class Classified {
     RankStep out;
     for (const std::uint32_t i : step.events) {
       const double seconds = trace_.events[i].time.seconds();
-      add(out.work, seconds);
+      out.work.add(seconds);
       const std::string& cls = classes_.of(i);
-      if (cls == kUnknownClass) add(out.unknown[trace_.names[trace_.events[i].name]], seconds);
+      if (cls == kUnknownClass) out.unknown[trace_.names[trace_.events[i].name]].add(seconds);
       if (!communicates(i)) {
-        add(out.classes[cls], seconds);
+        out.classes[cls].add(seconds);
         continue;
       }
       const CollectiveKey key = collective_of(i);
-      add(out.collectives[key], seconds);
-      add(out.classes[communication_class(key.group)], seconds);
+      out.collectives[key].add(seconds);
+      out.classes[communication_class(key.group)].add(seconds);
     }
     return out;
   }
@@ -72,14 +68,6 @@ class Classified {
   KernelClasses classes_;
 };
 
-void add_busy_time(RankStep& out, const BusyTime& busy) {
-  out.step_s = busy.window.seconds();
-  out.computing_s = busy.computing.seconds();
-  out.communicating_s = busy.communicating.seconds();
-  out.exposed_s = busy.exposed.seconds();
-  out.idle_s = busy.idle.seconds();
-}
-
 /// A step's figures divided by the number of steps that it stands for.
 RankStep divided(const RankStep& step, std::int64_t divisor) {
   if (divisor == 1) return step;
@@ -98,7 +86,7 @@ MeasuredRank measured_rank(const DeviceTrace& trace, const TraceSteps& steps, co
   MeasuredRank out;
   for (const TraceStep& step : steps.steps) {
     RankStep figures = classified.work_of(step);
-    add_busy_time(figures, busy_time(computation, communication, {step.begin, step.end}));
+    set_times(figures, busy_time(computation, communication, {step.begin, step.end}));
     out.steps.push_back(divided(figures, steps.divisor));
   }
   out.typical = median_step(out.steps);

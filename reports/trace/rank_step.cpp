@@ -70,6 +70,14 @@ RankStep combined(const std::vector<RankStep>& steps, const Combine& combine) {
 
 }  // namespace
 
+void set_times(RankStep& step, const BusyTime& busy) {
+  step.step_s = busy.window.seconds();
+  step.computing_s = busy.computing.seconds();
+  step.communicating_s = busy.communicating.seconds();
+  step.exposed_s = busy.exposed.seconds();
+  step.idle_s = busy.idle.seconds();
+}
+
 std::string communication_class(const std::string& group) {
   static const std::map<std::string, std::string> axes = {
       {"kv", "tensor"},         {"window_kv", "tensor"},    {"expert_tensor", "tensor"},  {"shard", "data"},        {"replica", "data"},

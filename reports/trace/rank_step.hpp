@@ -8,11 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "reports/trace/busy_time.hpp"
+
 namespace tandem {
 
 /// Number and time of some tasks or kernels in a step. Means and medians make fractions of the number.
 struct WorkSum {
   double count = 0, seconds = 0;
+
+  /// Adds one task or kernel.
+  void add(double its_seconds) { count += 1, seconds += its_seconds; }
 };
 
 /// What makes calls of a collective alike.
@@ -32,6 +37,9 @@ struct RankStep {
   std::map<CollectiveKey, WorkSum> collectives;
   std::map<std::string, WorkSum> unknown;            ///< kernels without a class, by name
 };
+
+/// Fills a step's times from how long its device was busy.
+void set_times(RankStep& step, const BusyTime& busy);
 
 /// The class of communication in a group: "data communication". Groups of one axis share it.
 std::string communication_class(const std::string& group);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "reports/trace/busy_time.hpp"
-
 namespace tandem {
 
 namespace {
@@ -30,8 +28,6 @@ std::vector<TaskFacts> facts_of(const SavedTimeline& t, const GroupNames& groups
   }
   return out;
 }
-
-void add(WorkSum& sum, double seconds) { sum.count += 1, sum.seconds += seconds; }
 
 }  // namespace
 
@@ -59,17 +55,12 @@ RankStep simulated_step(const SavedTimeline& timeline, const SavedLane& lane, co
     const Duration from = f.communicates ? s.ready : s.started;
     const double seconds = (s.ended - from).seconds();
     (f.communicates ? communication : computation).emplace_back(from, s.ended);
-    add(out.work, seconds);
-    add(out.classes[f.cls], seconds);
-    if (f.communicates) add(out.collectives[f.key], seconds);
-    if (f.cls == kUnknownClass) add(out.unknown[timeline.tasks[s.task].kind], seconds);
+    out.work.add(seconds);
+    out.classes[f.cls].add(seconds);
+    if (f.communicates) out.collectives[f.key].add(seconds);
+    if (f.cls == kUnknownClass) out.unknown[timeline.tasks[s.task].kind].add(seconds);
   }
-  const BusyTime busy = busy_time(std::move(computation), std::move(communication), {Duration(), timeline.step_time});
-  out.step_s = busy.window.seconds();
-  out.computing_s = busy.computing.seconds();
-  out.communicating_s = busy.communicating.seconds();
-  out.exposed_s = busy.exposed.seconds();
-  out.idle_s = busy.idle.seconds();
+  set_times(out, busy_time(std::move(computation), std::move(communication), {Duration(), timeline.step_time}));
   return out;
 }
 

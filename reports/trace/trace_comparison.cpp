@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -48,16 +49,23 @@ std::int64_t rank_of(const DeviceTrace& trace, const SavedTimeline& simulated, c
     refuse(trace, {"", "distributedInfo.rank", std::to_string(trace.rank), "is not --rank " + std::to_string(*options.rank), "leave --rank out"});
   const std::int64_t rank = options.rank ? *options.rank : trace.rank >= 0 ? trace.rank : simulated.lanes.size() == 1 ? 0 : -1;
   if (rank < 0)
-    refuse(trace, {"", "distributedInfo.rank", "", "is missing, and the simulated ranks differ", "say the trace's rank with --rank"});
+    refuse(trace, {"", "distributedInfo.rank", "", "is missing, and the simulated ranks differ",
+                   "compare it alone and say its rank with --rank; of several traces each must say its own"});
   if (rank >= mesh.world_size()) refuse_size(options.rank ? "--rank" : "distributedInfo.rank", rank);
   return rank;
 }
 
 void require_distinct(const TraceComparison& c) {
-  std::set<std::int64_t> seen;
-  for (const TracedRank& r : c.ranks)
-    if (!seen.insert(r.rank).second)
-      throw ConfigError(Problem{r.file, "distributedInfo.rank", std::to_string(r.rank), "another trace is of this rank", "give one trace of each rank"});
+  std::map<std::int64_t, const TracedRank*> seen;
+  for (const TracedRank& r : c.ranks) {
+    const auto [other, added] = seen.try_emplace(r.rank, &r);
+    if (added) continue;
+    const std::string rank = std::to_string(r.rank), file = other->second->file;
+    if (r.told)
+      throw ConfigError(Problem{r.file, "distributedInfo.rank", rank, file + " is of this rank, too", "give one trace of each rank"});
+    throw ConfigError(Problem{r.file, "distributedInfo.rank", "", "is missing, and without it a trace counts as rank 0, as " + file + " does",
+                              "give one of them, or traces that say their ranks"});
+  }
 }
 
 template <class Key>
@@ -126,7 +134,8 @@ void add_notes(TraceComparison& c, const TraceOptions& options) {
 
 TracedRank traced_rank(const SavedTimeline& simulated, const Mesh& mesh, const DeviceTrace& trace, const TraceOptions& options) {
   static const TraceRules rules = TraceRules::load();
-  TracedRank out{trace.path, trace.device, rank_of(trace, simulated, mesh, options), 0, {}, {}, {}, {}};
+  TracedRank out{trace.path, trace.device, rank_of(trace, simulated, mesh, options), true, 0, {}, {}, {}, {}};
+  out.told = trace.rank >= 0 || options.rank;
   const SavedLane* lane = lane_of(simulated, out.rank);
   if (!lane) refuse(trace, {"", "rank", std::to_string(out.rank), "the simulated timeline has no lane of this rank", "simulate the plan again"});
   out.stage = lane->coords[Axis::pp];

@@ -27,6 +27,7 @@ struct TraceOptions {
 struct TracedRank {
   std::string file, device;
   std::int64_t rank = 0;
+  bool told = true;                    ///< whether the trace or the user says the rank; else all ranks are alike, and it is 0
   std::int32_t stage = 0;
   TraceSteps steps;                    ///< without their events
   RankStep simulated, measured;
@@ -71,6 +72,9 @@ Verdict judge_step(const TraceComparison& comparison, std::optional<double> tole
 
 /// The reason of a verdict that is outside or undecided; else empty.
 std::string reason_of(const TraceComparison& comparison, Verdict verdict, double tolerance);
+
+/// Calls per step for people: "12"; "2.5" if steps differ.
+std::string calls_text(double calls);
 
 /// Notes on collectives whose number or bytes differ, where they take a share of the step.
 std::vector<std::string> collective_notes(const TraceComparison& comparison);

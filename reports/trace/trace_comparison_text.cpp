@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "models/base/text.hpp"
 #include "reports/prediction/text.hpp"
 #include "reports/trace/trace_comparison.hpp"
@@ -11,8 +9,6 @@ namespace {
 constexpr std::size_t kUnknown = 10;       ///< names of unknown kernels shown; --json has all
 constexpr std::size_t kCollectives = 16;   ///< lines of collectives shown; --json has all
 constexpr std::size_t kLongestName = 100;
-
-std::string count(double value) { return number_text(value, value == std::round(value) ? 0 : 1); }
 
 std::string share(double part, double whole) { return percent_text(whole > 0 ? part / whole : 0); }
 
@@ -41,7 +37,7 @@ std::string steps_table(const TraceComparison& c) {
 }
 
 std::string class_row(const std::string& cls, const WorkSum& simulated, const WorkSum& measured) {
-  return padded(cls, 30) + aligned(count(simulated.count), 8) + aligned(count(measured.count), 8) +
+  return padded(cls, 30) + aligned(calls_text(simulated.count), 8) + aligned(calls_text(measured.count), 8) +
          times(simulated.seconds, measured.seconds);
 }
 
@@ -64,7 +60,7 @@ std::string collective_table(const TraceComparison& c) {
     out += padded(l.key.kind + " " + (l.key.group.empty() ? "?" : l.key.group), 26);
     out += aligned(l.key.group_size > 0 ? std::to_string(l.key.group_size) : "?", 8);
     out += aligned(l.key.bytes > 0 ? bytes_text(l.key.bytes) : "?", 12);
-    out += aligned(count(l.simulated.count), 13) + aligned(count(l.measured.count), 13);
+    out += aligned(calls_text(l.simulated.count), 13) + aligned(calls_text(l.measured.count), 13);
     out += aligned(mean_text(l.simulated), 13) + aligned(mean_text(l.measured), 13) + "\n";
   }
   if (c.collectives.size() > kCollectives) out += std::to_string(c.collectives.size() - kCollectives) + " more\n";

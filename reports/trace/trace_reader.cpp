@@ -97,6 +97,7 @@ void TraceReader::argument_text(const std::string& key, const std::string& text)
 }
 
 void TraceReader::head_text(const std::string& text) {
+  if (at(2, "otherData", "") && keys_[1] == "performer") refuse_own(text);
   if (at(4, "distributedInfo", "pg_config") && keys_[3] == "pg_name") group_ = text;
   if (at(4, "distributedInfo", "pg_config") && keys_[3] == "pg_desc") group_facts_.description = text;
   if (at(3, "deviceProperties", "") && keys_[2] == "name") devices_[device_] = text;
@@ -136,6 +137,12 @@ void TraceReader::refuse_text(std::size_t position, const std::string& error) co
                             no_value       ? "write \"\" for the value: some versions of PyTorch leave it out"
                             : has_events() ? "let the profiler finish the file, or mend that place"
                                            : "give a trace of PyTorch's profiler"});
+}
+
+/// Tandem's `--trace` writes pictures for Perfetto, in the same format as PyTorch's profiler.
+void TraceReader::refuse_own(const std::string& performer) const {
+  throw ConfigError(Problem{trace_.path, "otherData.performer", shortened(performer), "is of Tandem's own --trace, which is for Perfetto",
+                            "give the file that --timeline writes, or a trace of PyTorch's profiler"});
 }
 
 void TraceReader::refuse_event(const std::string& key, const std::string& value, const std::string& reason) const {

@@ -42,6 +42,7 @@ class TraceReader {
 
  private:
   [[noreturn]] void refuse_text(std::size_t position, const std::string& error) const;
+  [[noreturn]] void refuse_own(const std::string& performer) const;
   std::string place() const;
   [[noreturn]] void refuse_event(const std::string& key, const std::string& value, const std::string& reason) const;
   bool number(const std::string& text);

@@ -6,18 +6,13 @@
 #include "models/base/error.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
+#include "reports/trace/letter_case.hpp"
 
 namespace tandem {
 
 namespace {
 
 using nlohmann::json;
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool any_like(std::string_view text, const std::vector<std::string>& patterns) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& p) { return is_like(text, p); });
-}
 
 /// True if a rule does not ask for this property.
 bool holds(std::string_view text, const std::vector<std::string>& patterns) { return patterns.empty() || any_like(text, patterns); }
@@ -49,6 +44,10 @@ bool is_like(std::string_view text, std::string_view pattern) {
     }
   }
   return pattern.find_first_not_of('*', p) == pattern.npos;
+}
+
+bool any_like(std::string_view text, const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& p) { return is_like(text, p); });
 }
 
 TraceRules TraceRules::load() {

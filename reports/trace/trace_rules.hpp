@@ -19,6 +19,9 @@ inline constexpr const char* kCommunicationClass = "communication";
 /// Whether `text` is what `pattern` says: `*` stands for any text, `?` for one letter; letter case is ignored.
 bool is_like(std::string_view text, std::string_view pattern);
 
+/// Whether `text` is what one of the patterns says.
+bool any_like(std::string_view text, const std::vector<std::string>& patterns);
+
 /// One line of a table: which names get a result. An empty list asks nothing.
 struct TraceRule {
   std::string result;

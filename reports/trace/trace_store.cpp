@@ -6,16 +6,13 @@
 #include <map>
 #include <utility>
 
+#include "reports/trace/letter_case.hpp"
+
 namespace tandem {
 
 namespace {
 
 constexpr std::int64_t kLongest = std::int64_t{1'000'000} * 3600;  ///< nanoseconds x 1000 of times between events fit into 64 bits
-
-std::string lower(std::string text) {
-  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return text;
-}
 
 /// The categories of Kineto; before PyTorch 1.11 it wrote "Kernel", "Memcpy", "Operator" and "Runtime".
 bool is_host(std::string_view category) { return category == "cpu_op" || category == "user_annotation" || category == "operator"; }

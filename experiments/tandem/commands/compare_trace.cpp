@@ -21,7 +21,7 @@ void require_simulated(const SavedTimeline& simulated, const std::string& path) 
 void require_one_rank(const std::vector<OpenFile>& traces, const TraceOptions& options) {
   if (traces.size() < 2 || !options.rank) return;
   throw ConfigError(Problem{traces[1].path, "--rank", std::to_string(*options.rank), "is the rank of one trace, and there are several",
-                            "leave it out: each trace says its rank in distributedInfo"});
+                            "leave it out: of several traces each must say its own rank (distributedInfo)"});
 }
 
 }  // namespace

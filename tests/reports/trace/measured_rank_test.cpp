@@ -111,6 +111,17 @@ TEST_CASE("without ranks a group is known by its description, else by its size i
   CHECK(group(facts).empty());
 }
 
+TEST_CASE("a group that a kernel only names is known by what the trace's head says of it") {
+  DeviceTrace trace;
+  trace.groups["7"].description = "EXPERT_MODEL_PARALLEL_GROUP";
+  CollectiveFacts facts;
+  facts.group = "7";
+  facts.description = "undefined";  // PyTorch's word for a group without a description
+  CHECK(GroupNames(kMesh, Rank(2), kUsed).of(facts, "all_to_all", trace, TraceRules::load()) == "expert");
+  trace.groups["7"].ranks = {2, 3};
+  CHECK(GroupNames(kMesh, Rank(2), kUsed).of(facts, "all_to_all", trace, TraceRules::load()) == "tensor");
+}
+
 TEST_CASE("old traces tell a collective by the annotation around its launch, else by its kernel") {
   const std::string send = traces::event("user_annotation", "nccl:all_to_all", 0, 10) + "," +
                            traces::kernel("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", 1, 20, 5, 1) + "," +

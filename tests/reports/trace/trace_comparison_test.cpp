@@ -125,7 +125,20 @@ TEST_CASE("traces that do not belong to the plan are refused") {
   options.rank = 1;
   CHECK(refusal(traces::of_text(R"({"traceEvents":[)" + work), options).empty());
   const DeviceTrace one = of_rank_one();
-  CHECK_THROWS_WITH(compared({one, one}, {}), Contains("another trace is of this rank"));
+  CHECK_THROWS_WITH(compared({one, one}, {}), Contains("is of this rank, too"));
+}
+
+TEST_CASE("of like ranks one trace may leave out its rank, but not two") {
+  SavedTimeline alike = simulated();
+  alike.lanes.resize(1);
+  alike.lanes[0].ranks = {0, 1};
+  DeviceTrace trace = traces::of_text(R"({"traceEvents":[)" + traces::event("kernel", "gemm", 1, 2) + "]}");
+  trace.path = "one.json";
+  std::vector<TracedRank> ranks{traced_rank(alike, kMesh, trace, {})};
+  CHECK(compare_ranks(ranks, {}).ranks[0].rank == 0);
+  trace.path = "two.json";
+  ranks.push_back(traced_rank(alike, kMesh, trace, {}));
+  CHECK_THROWS_WITH(compare_ranks(ranks, {}), Contains("two.json") && Contains("is missing") && Contains("one.json"));
 }
 
 TEST_CASE("several traces are compared by the means over their ranks") {
