@@ -17,10 +17,11 @@ struct Arguments {
   bool printed = false;                    ///< read from a block that the program printed, with its defaults
 };
 
-/// Name of an argument in its program, and whether the option makes it false ("--disable-bias-linear": add_bias_linear).
+/// Name of an argument in its program, and how its option gives the value.
 struct ArgumentName {
   std::string name;
-  bool switches_off = false;
+  bool switches_off = false;  ///< the option makes it false: "--disable-bias-linear" of add_bias_linear
+  bool needs_value = false;   ///< the program refuses the option without a value
 };
 
 /// The argument of an option, given without its dashes: "num-layers".
@@ -35,7 +36,7 @@ bool looks_like_arguments(std::string_view text);
 
 /// Reads a command ("torchrun x.py --num-layers 96 --swiglu": command_line.hpp), or the last printed
 /// block ("num_layers ......... 96"). A text value becomes null, a boolean, a number, a list or a text. The last of equal options
-/// counts. Throws ConfigError for a text without arguments, an open quote, or an unexpanded `$NAME`.
+/// counts. Throws ConfigError for a text without arguments, an open quote, an unexpanded `$NAME`, or an option that lacks its value.
 Arguments read_arguments(std::string_view text, const ArgumentNames& names, const std::string& file);
 
 /// The value of one word: None, True, 12, 1e-4, [1, 2], ([0]*3+[1]*58), 128,0, or a text.

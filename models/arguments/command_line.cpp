@@ -128,6 +128,8 @@ void CommandReader::add_option() {
     if (v.find('$') != std::string::npos)
       fail(file, "--" + option + " " + v, "has a variable of a shell", "let the shell expand it: docs/coming-from.md says how");
   const ArgumentName argument = names(option);
+  if (values.empty() && argument.needs_value)
+    throw ConfigError(Problem{file, "--" + option, "", "has no value", "write it behind the option, or leave the option out"});
   (*out.values)[argument.name] = value_of(values, argument.switches_off);
 }
 

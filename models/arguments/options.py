@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes options/: every option of a framework with the name and the default of its argument.
+"""Writes options/: every option of a framework with the name and the default of its argument, and true where an option whose
+default is no boolean may stand without a value.
 
 Usage: options.py FRAMEWORK CHECKOUT... [--source TEXT]
 
@@ -31,6 +32,16 @@ def plain(value):
     return getattr(value, "name", str(value))
 
 
+def entries(parser):
+    """The entries of a parser's options."""
+    out = {}
+    for action in parser._actions:
+        alone = action.nargs in (0, "?", "*") and not isinstance(action.default, bool)
+        entry = [action.dest, plain(action.default)] + [True] * alone
+        out.update({option[2:].replace("_", "-"): entry for option in action.option_strings if option.startswith("--") and option != "--help"})
+    return out
+
+
 def megatron(root):
     """From the parser itself."""
     sys.path.insert(0, str(root))
@@ -38,8 +49,7 @@ def megatron(root):
 
     parser = argparse.ArgumentParser(allow_abbrev=False)
     add_megatron_arguments(parser)
-    return {option[2:].replace("_", "-"): [action.dest, plain(action.default)]
-            for action in parser._actions for option in action.option_strings if option.startswith("--") and option != "--help"}
+    return entries(parser)
 
 
 # What the older parsers import and do not use while they add options.
@@ -60,8 +70,7 @@ def older_megatron(root):
     parser = argparse.ArgumentParser(allow_abbrev=False)
     for group in re.findall(r"parser = (_add_\w+)\(parser\)", path.read_text()):
         getattr(module, group)(parser)
-    return {option[2:].replace("_", "-"): [action.dest, plain(action.default)]
-            for action in parser._actions for option in action.option_strings if option.startswith("--") and option != "--help"}
+    return entries(parser)
 
 
 # Sections of a DeepSpeed configuration and the classes that read them.

@@ -90,10 +90,12 @@ bool Table::writes() const { return document->contains("export"); }
 
 ArgumentName Table::argument(const std::string& option) const {
   if (options->contains(option)) {
-    const std::string name = (*options)[option][0].get<std::string>();
-    return {name, takes_away(option, name)};
+    const json& entry = (*options)[option];
+    const std::string name = entry[0].get<std::string>();
+    const bool stands_alone = entry[1].is_boolean() || entry.size() > 2;
+    return {name, takes_away(option, name), !stands_alone};
   }
-  return {document->at("renamed").value(option, with(option, '-', '_')), false};
+  return {document->at("renamed").value(option, with(option, '-', '_')), false, false};
 }
 
 bool Table::has(const std::string& name) const { return document->at("defaults").contains(name); }

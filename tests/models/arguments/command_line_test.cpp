@@ -11,7 +11,8 @@ using nlohmann::json;
 namespace {
 
 arguments::Arguments read(const std::string& text) {
-  return arguments::command_arguments(text, [](const std::string& option) { return arguments::ArgumentName{option, false}; }, "run.args");
+  const auto name = [](const std::string& option) { return arguments::ArgumentName{option, false, option == "lr"}; };
+  return arguments::command_arguments(text, name, "run.args");
 }
 
 }  // namespace
@@ -41,6 +42,12 @@ TEST_CASE("a command that starts a script has no options of its own") {
   CHECK(arguments::script_of("no command").empty());
   CHECK(arguments::script_of("it's a note").empty());
   CHECK(arguments::script_of("run.sh ''") == "run.sh");
+}
+
+TEST_CASE("an option that lacks its value is refused by name") {
+  CHECK_THROWS_WITH(read("x.py --lr --bf16"), Catch::Contains("--lr: has no value"));
+  CHECK_THROWS_WITH(read("x.py --bf16 --lr"), Catch::Contains("--lr: has no value"));
+  CHECK(read("x.py --bf16 --lr -1").values->at("lr") == -1);
 }
 
 TEST_CASE("a backslash between double quotes escapes as in a shell") {

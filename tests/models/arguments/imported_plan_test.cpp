@@ -74,6 +74,32 @@ TEST_CASE("options say the fields of docs/coming-from.md") {
   CHECK(said("", "cluster.devices", 16) == 16);
 }
 
+TEST_CASE("a variable that makes another framework's tensors bf16 is told, and changes nothing") {
+  const std::string options = some_options();
+  const arguments::ImportedPlan read = imported("XLA_USE_BF16=1 " + options.substr(0, options.find(" --bf16")));
+  REQUIRE(read.features.size() == 1);
+  CHECK(read.features[0].name.find("XLA_USE_BF16") != std::string::npos);
+  CHECK(json::parse(read.document->dump())["training"]["precision"] == "fp32");
+  CHECK(imported(options).features.empty());
+}
+
+TEST_CASE("a log names no program: its tokenizer tells BERT, its decoder's length T5") {
+  const auto family = [](const std::string& more) {
+    std::string log = "------------------------ arguments ------------------------\n";
+    for (const char* argument : {"num_layers ....................................... 4", "hidden_size ...................................... 64",
+                                 "num_attention_heads .............................. 4", "seq_length ....................................... 32",
+                                 "max_position_embeddings .......................... 32", "vocab_size ....................................... 256",
+                                 "micro_batch_size ................................. 1", "world_size ....................................... 8"})
+      log += "  " + std::string(argument) + "\n";
+    const arguments::ImportedPlan read = imported(log + more + "-------------------- end of arguments ---------------------\n");
+    return std::pair(json::parse(read.document->dump())["model"]["family"].get<std::string>(), read.features.size());
+  };
+  const std::string word_piece = "  tokenizer_type ................................... BertWordPieceCase\n";
+  CHECK(family("") == std::pair(std::string("gpt"), std::size_t{0}));
+  CHECK(family(word_piece) == std::pair(std::string("bert"), std::size_t{1}));  // told: a log does not name it
+  CHECK(family(word_piece + "  decoder_seq_length ............................... 16\n") == std::pair(std::string("t5"), std::size_t{1}));
+}
+
 TEST_CASE("layers of stages are split as options say") {
   const std::string stages = "--pipeline-model-parallel-size 4 ";
   CHECK(said(stages, "parallel.pipeline_split").is_null());

@@ -115,7 +115,11 @@ TEST_CASE("a JSON file that is not there is asked for") {
                                             "give it behind run.args, or read the options alone with --approximate");
   }
   needs.approximate = true;
-  CHECK(json::parse(arguments::import_arguments(text, "run.args", table, needs).document->dump())["training"]["precision"] == "bf16");
+  const arguments::ImportedPlan read = arguments::import_arguments(text, "run.args", table, needs);
+  CHECK(json::parse(read.document->dump())["training"]["precision"] == "bf16");
+  REQUIRE(arguments::refusals(read).size() == 1);
+  CHECK(arguments::refusals(read)[0].field == "deepspeed_config");
+  CHECK(arguments::refusals(read)[0].value == "absent.json");
 }
 
 TEST_CASE("bf16 without ZeRO follows the month of the stack and the pipeline engine") {

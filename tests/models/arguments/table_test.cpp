@@ -35,6 +35,7 @@ std::set<std::string> names_of(const arguments::Table& table, const json& own) {
 
 /// Names of a launcher, of older code, that only a printed block has, or of sections without a list of fields.
 const std::set<std::string> kOthers = {"activation_checkpointing", "bfloat16.enabled", "curriculum_learning.enabled", "data_efficiency.enabled",
+                                       "zero_optimization.max_group_size",
                                        "world_size", "nnodes", "nproc_per_node", "np", "ntasks", "ntasks_per_node", "nodes",
                                        "num_nodes", "num_gpus", "program", "virtual_pipeline_model_parallel_size", "fp8_hybrid", "fp8_e4m3", "cpu_offloading"};
 
@@ -78,6 +79,16 @@ TEST_CASE("every option that is exported, and every argument that is ignored, is
         return arguments::covers(p, name);
       }));
     }
+  }
+}
+
+TEST_CASE("options of numbers, lists and texts need a value, switches and lists of any length do not") {
+  for (const char* framework : {"megatron-core", "megatron-deepspeed", "neuron-megatron"}) {
+    const arguments::Table table = arguments::read_table(framework);
+    CAPTURE(framework);
+    for (const char* option : {"num-layers", "hidden-size", "adam-beta1", "split", "lr"}) CHECK(table.argument(option).needs_value);
+    for (const char* option : {"bf16", "no-load-optim", "use-cpu-initialization", "data-path", "an-option-of-a-launcher"})
+      CHECK_FALSE(table.argument(option).needs_value);
   }
 }
 
