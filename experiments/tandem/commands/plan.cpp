@@ -26,7 +26,10 @@ constexpr double kMostTokens = 1e18, kMostDays = 1e6, kMostMoney = 1e18;  // kee
 
 std::string no_plan(const planning::Answer& a) {
   std::string out;
-  for (const auto& [reason, unused] : a.refused) out += (out.empty() ? "" : "; ") + reason;
+  for (const auto& [reason, labels] : a.refused) {
+    const std::string which = planning::labels_text(labels);
+    out += (out.empty() ? "" : "; ") + (which.empty() ? "" : which + ": ") + reason;
+  }
   return out;
 }
 

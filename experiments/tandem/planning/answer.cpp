@@ -133,9 +133,9 @@ void warn_of_notes(Answer& out) {
   std::size_t shown = 0;
   for (const auto& [text, of] : notes) {
     if (of.front() != out.best() && shown == kShownNotes) continue;
-    const std::string& at = of.front()->assessment.candidate.at;
+    const std::string& label = of.front()->assessment.candidate.label;
     const std::string more = of.size() > 1 ? " and " + std::to_string(of.size() - 1) + " more" : "";
-    out.warnings.push_back(at.empty() ? text : at + more + ": " + text);
+    out.warnings.push_back(label.empty() ? text : label + more + ": " + text);
     ++shown;
   }
   if (shown < notes.size())
@@ -228,7 +228,7 @@ Answer answer(const Request& request, const Facts& facts) {
   Answer out;
   for (Assessment& a : assessments(request)) {
     if (!a.refusal.empty()) {
-      ++out.refused[a.refusal];
+      out.refused[a.refusal].push_back(a.candidate.label);
       continue;
     }
     Option option = option_of(request, facts, std::move(a));

@@ -12,7 +12,7 @@ namespace tandem::planning {
 struct Answer {
   std::vector<Option> options;                ///< predicted and fitting, best first
   std::vector<Option> too_large;              ///< predicted but too large; smallest excess of memory first
-  std::map<std::string, std::size_t> refused; ///< impossible plans, by reason
+  std::map<std::string, std::vector<std::string>> refused;  ///< labels of impossible plans, by reason
   std::vector<Change> what_if;                ///< changes of the best plan
   std::vector<Sensitivity> tornado;           ///< of the best plan, widest range first
   std::vector<std::string> warnings;

@@ -84,7 +84,7 @@ ordered_json memory(const Option& o, const Budget& b) {
 
 ordered_json option(const Option& o) {
   const Budget& b = o.budget;
-  return {{"at", o.assessment.candidate.at},
+  return {{"label", o.assessment.candidate.label},
           {"layout", layout(o.assessment.plan)},
           {"active_parameters", active(o.assessment.plan.model)},
           {"steps", b.steps},
@@ -133,7 +133,7 @@ std::string to_json(const Answer& a) {
                tornado = ordered_json::array();
   for (const auto* list : {&a.options, &a.too_large})
     for (const Option& o : *list) options.push_back(option(o));
-  for (const auto& [reason, count] : a.refused) refused.push_back({{"reason", reason}, {"plans", count}});
+  for (const auto& [reason, labels] : a.refused) refused.push_back({{"reason", reason}, {"plans", labels.size()}, {"labels", labels}});
   for (const Change& c : a.what_if) what_if.push_back(change(c));
   for (const Sensitivity& s : a.tornado) tornado.push_back({{"input", s.input}, {"low", change(s.low)}, {"high", change(s.high)}});
   out["options"] = options, out["refused"] = refused, out["what_if"] = what_if, out["tornado"] = tornado, out["warnings"] = a.warnings;

@@ -4,13 +4,14 @@
 #include <utility>
 
 #include "experiments/tandem/planning/answer_text.hpp"
+#include "models/base/text.hpp"
 #include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem::planning {
 namespace {
 
-constexpr std::size_t kShownOptions = 20, kShownReasons = 3;
+constexpr std::size_t kShownOptions = 20, kShownReasons = 3, kShownLabels = 4;
 constexpr double kDataBytesPerToken = 4;  // 32-bit token ids
 
 std::string line(const std::string& what, const std::string& value) { return "  " + padded(what, 12) + value + "\n"; }
@@ -190,7 +191,7 @@ std::string device_mark(const Option& o) {
 
 std::string option_line(const Option& o, std::size_t width, const Span& span, bool fewest) {
   const Budget& b = o.budget;
-  std::string out = "  " + padded(o.assessment.candidate.at, width) + aligned(figure(span.of(b.days.value)), 8);
+  std::string out = "  " + padded(o.assessment.candidate.label, width) + aligned(figure(span.of(b.days.value)), 8);
   out += aligned(money_short(b), 14) + aligned(b.energy ? figure(b.energy->kwh.value / 1000) : "-", 9);
   out += aligned(percent(b.goodput), 9);
   if (b.in_time) out += aligned(likelihood(*b.in_time), 11);
@@ -208,7 +209,7 @@ std::string options_text(const Answer& a) {
   const Span span = span_of(a.best()->budget);
   const Option* fewest = a.fewest_devices();
   std::size_t width = 30;
-  for (const Option* o : shown) width = std::max(width, o->assessment.candidate.at.size());
+  for (const Option* o : shown) width = std::max(width, o->assessment.candidate.label.size());
   std::string out = padded(grouped ? "best of each cluster and size" : "plans, best first", width + 2) + aligned(span.name, 8) + aligned("money", 14) +
                     aligned("MWh", 9) + aligned("goodput", 9) + (a.best()->budget.in_time ? aligned("in time", 11) : "") +
                     (a.best()->conditions.budget ? aligned("in budget", 11) : "") + "\n";
@@ -223,9 +224,9 @@ std::string options_text(const Answer& a) {
 std::string refused_text(const Answer& a) {
   std::string out;
   std::size_t shown = 0;
-  for (const auto& [reason, count] : a.refused) {
+  for (const auto& [reason, labels] : a.refused) {
     if (shown++ == kShownReasons) return out + "  and " + std::to_string(a.refused.size() - kShownReasons) + " other reasons\n";
-    out += "  " + std::to_string(count) + " cannot be: " + reason + "\n";
+    out += "  " + labels_text(labels) + " cannot be: " + reason + "\n";
   }
   return out;
 }
@@ -265,6 +266,14 @@ std::string tornado_text(const Answer& a) {
 }
 
 }  // namespace
+
+std::string labels_text(std::vector<std::string> labels) {
+  if (labels.size() <= kShownLabels) return list_text(labels);
+  const std::string more = std::to_string(labels.size() - kShownLabels) + " more";
+  labels.resize(kShownLabels);
+  labels.push_back(more);
+  return list_text(labels);
+}
 
 std::string to_text(const Answer& a) {
   const Option& o = *a.best();

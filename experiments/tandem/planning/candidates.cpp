@@ -150,7 +150,7 @@ std::vector<CandidatePlan> candidates(const PlanChoice& choice) {
       const json& value = axis.values[rest / block];
       rest %= block;
       study::set_field(document, axis.field, value);
-      if (axis.values.size() > 1) plan.at += (plan.at.empty() ? "" : ", ") + axis.label + " " + text_of(value);
+      if (axis.values.size() > 1) plan.label += (plan.label.empty() ? "" : ", ") + axis.label + " " + text_of(value);
     }
     if (document.is_object()) set_batch(document, choice);
     if (!axes.empty() && !sets(choice, "parallel.data")) plan.refusal = study::fill_field(document, "parallel.data");

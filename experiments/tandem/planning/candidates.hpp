@@ -12,7 +12,7 @@ namespace tandem::planning {
 struct CandidatePlan {
   std::string text;     ///< the plan as JSON
   std::string file;     ///< base of relative paths, and name in messages
-  std::string at;       ///< distinguishes it, e.g. "cluster dgx-h100, devices 512"; empty if it is the only one
+  std::string label;    ///< distinguishes it, e.g. "cluster dgx-h100, devices 512"; empty if it is the only one
   std::string refusal;  ///< why it is impossible, if that is known before parsing; else empty
 };
 

@@ -21,6 +21,8 @@ double number_of(const std::string& name, const std::string& text) {
   const double value = std::strtod(text.c_str(), &end);
   const bool number = end != text.c_str() && *end == '\0' && std::isfinite(value);
   if (number && (value > 0 || (value == 0 && may_be_zero(name)))) return value;
+  if (text.find(',') != text.npos)
+    throw ConfigError(Problem{"--what-if", name, text, "is one number: only plan fields change together", "give --what-if again for each change"});
   throw ConfigError(Problem{"--what-if", name, text, may_be_zero(name) ? "must be a number, 0 or more" : "must be a number above zero", ""});
 }
 

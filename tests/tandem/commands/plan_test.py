@@ -227,19 +227,19 @@ class Questions(WithFolder):
 
     def test_8_memory_that_is_not_there_is_told(self):
         answer = plan(self.plan, "--tokens", "1e12", "--cluster", "dgx-h100,dgx-h200", "--set", "training.recompute=full,none")
-        fit = {(o["layout"]["cluster"], o["at"].split()[-1]): o for o in answer["options"]}
+        fit = {(o["layout"]["cluster"], o["label"].split()[-1]): o for o in answer["options"]}
         self.assertLess(fit["dgx-h200", "none"]["days"]["value"], fit["dgx-h200", "full"]["days"]["value"])
         for o in answer["options"]:
             room = o["memory"]["device_bytes"] - o["memory"]["needed_bytes"]
             expected = "too large" if room < 0 else "tight" if room < 0.077 * o["memory"]["needed_bytes"] else "fits"
-            self.assertEqual(o["memory"]["verdict"], expected, o["at"])
+            self.assertEqual(o["memory"]["verdict"], expected, o["label"])
 
     def test_9_longer_context_costs_attention(self):
         answer = plan(self.plan, "--tokens", "1e12", "--cluster", "dgx-h200", "--set", "training.seq_length=8192,32768",
                       "--set", "parallel.context=1,4", "--failures", 0)
         best = {}
         for o in answer["options"]:
-            sequence = o["at"].split(", ")[0]
+            sequence = o["label"].split(", ")[0]
             best[sequence] = min(best.get(sequence, math.inf), o["days"]["value"])
         ratio = best["training.seq_length 32768"] / best["training.seq_length 8192"]
         # FLOPs of a token: 6 x 8.03e9 of the weights and 6 x 32 layers x 4,096 x its sequence of causal attention: 74.0 over 54.6 GFLOP.
@@ -492,7 +492,7 @@ class Words(WithFolder):
         said = ("--tokens", "1e12", "--set", "training.recompute=selective,full")
         path = self.folder.plan(changed(H100, **{"parallel.zero_stage": 3}))
         answer = plan(path, *said)
-        of = {o["at"]: o["notes"] for o in answer["options"]}
+        of = {o["label"]: o["notes"] for o in answer["options"]}
         self.assertEqual({at for at, notes in of.items() if any(n.startswith(note) for n in notes)}, {"training.recompute selective"}, of)
         self.assertFalse(any("simulated as" in n or n.startswith("not verified") for notes in of.values() for n in notes), of)
         self.assertEqual(sum(w.startswith(f"training.recompute selective: {note}") for w in answer["warnings"]), 1, answer["warnings"])
@@ -543,6 +543,8 @@ class Words(WithFolder):
                  (("--tokens", "1e12", "--set", "parallel.tensr=2"), 3, 'did you mean "parallel.tensor"?'),
                  (("--tokens", "1e12", "--what-if", "luck=2"), 3, "there are network"),
                  (("--tokens", "1e12", "--what-if", "network=-2"), 3, "above zero"),
+                 (("--tokens", "1e12", "--what-if", "price=1,network=2"), 3, "give --what-if again for each change"),
+                 (("--tokens", "1e12", "--devices", "60,68"), 4, "devices 68: "),
                  (("--tokens", "1e12", "--what-if", "price=0"), 3, "above zero"),
                  (("--tokens", "1e12", "--what-if", "failures=-1"), 3, "0 or more"),
                  (("--tokens", "1e12", "--what-if", "parallel.schedule=zb-h3"), 3, '--what-if parallel.schedule=zb-h3: parallel.schedule = "zb-h3"'),
