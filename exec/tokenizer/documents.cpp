@@ -36,10 +36,23 @@ void each_line(const std::string& path, const std::function<void(std::string_vie
   if (!rest.empty()) take(rest, ++number);
 }
 
+/// Parses one line of a file. In its problems, "line 1" would be the line that the parser sees, not the file's.
+nlohmann::json value_of(std::string_view line, const std::string& place) {
+  try {
+    return parse_json(line, place);
+  } catch (const ConfigError& e) {
+    constexpr std::string_view kOnly = "line 1, ";
+    std::vector<Problem> problems = e.problems();
+    for (Problem& p : problems)
+      if (p.field.starts_with(kOnly)) p.field.erase(0, kOnly.size());
+    throw ConfigError(std::move(problems));
+  }
+}
+
 void each_json_line(const std::string& path, const std::string& key, const std::function<void(std::string_view)>& take) {
   each_line(path, [&](std::string_view line, std::int64_t number) {
     const std::string place = path + ", line " + std::to_string(number);
-    const nlohmann::json object = parse_json(line, place);
+    const nlohmann::json object = value_of(line, place);
     if (!object.is_object() || !object.contains(key))
       throw ConfigError(Problem{place, key, "", object.is_object() ? "is missing" : "the line is " + kind_text(object) + ", not an object", "name the field that holds the text: --key NAME"});
     take(Place(object, place, "").at(key).text());

@@ -64,7 +64,7 @@ class Tokenize(WithFolder):
     def test_bad_input_is_refused_with_its_place(self):
         tokenizer, out = FIXTURES / "gpt2.json", self.folder.path / "out"
         for name, content, told in (("a.jsonl", '{"text": "a"}\n{"other": 1}\n', "line 2: text: is missing"), ("b.jsonl", '{"text": 1}\n', "text = 1"),
-                                    ("c.jsonl", '{"text": \n', "line 1"), ("d.txt", b"ab\xffc", "byte 2 = 255: is not UTF-8"),
+                                    ("c.jsonl", '{"text": "a"}\n{"text": \n', "c.jsonl, line 2: column "), ("d.txt", b"ab\xffc", "byte 2 = 255: is not UTF-8"),
                                     ("e.txt", None, "e.txt")):
             file = str(self.folder.path / name) if content is None else self.folder.file(name, content)
             code, _, messages = run("tokenize", file, "--tokenizer", tokenizer, "--out", out)
