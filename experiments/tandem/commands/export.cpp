@@ -24,11 +24,19 @@ struct Options {
   bool json = false;
 };
 
+/// A size with transformers' units as plans write them: 20KB as 20kB, 5GIB as 5GiB.
+std::string with_plan_units(std::string size) {
+  if (size.ends_with("KB")) size[size.size() - 2] = 'k';
+  if (size.ends_with("IB")) size[size.size() - 2] = 'i';
+  return size;
+}
+
 std::uint64_t most_bytes(const std::string& text) {
   try {
-    return static_cast<std::uint64_t>(parse_bytes(text).count());
+    return static_cast<std::uint64_t>(parse_bytes(with_plan_units(text)).count());
   } catch (const ConfigError& e) {
-    throw CLI::ValidationError("--max-shard-size", "\"" + text + "\" " + e.problems().front().reason);
+    const Problem& p = e.problems().front();
+    throw CLI::ValidationError("--max-shard-size", "\"" + text + "\" " + p.reason + (p.remedy.empty() ? "" : "; " + p.remedy));
   }
 }
 
@@ -102,7 +110,7 @@ void add_export(CLI::App& app, ExitCode& exit) {
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
   command->add_option("--type", o->weights.type, "model type of transformers [the first that describes the plan's model]");
   command->add_option("--config", o->weights.config, "config.json to write, or a folder that has one, with ids of tokens and whatever else a plan does not say [made from the plan]");
-  command->add_option("--max-shard-size", o->most, "bytes of tensors in one file [5 GB]");
+  command->add_option("--max-shard-size", o->most, "bytes of tensors in one file, such as 500MB or 2GiB [5GB]");
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->footer("A plan's options are read back; a field that differs then is refused by name (exit 4). Data, tokenizer, checkpoints and logs\n"
                   "are yours to add. transformers' from_pretrained(DIR) computes a checkpoint's logits. A model that a type cannot say is\n"

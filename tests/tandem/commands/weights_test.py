@@ -164,7 +164,7 @@ class Weights(WithFolder):
 
         saved, out = self.path("saved"), self.folder.path / "shards"
         self.first_step(plan, "--weights", folder, "--save", saved)
-        done = tandem_json("export", saved, "--out", out, "--max-shard-size", "20 kB")
+        done = tandem_json("export", saved, "--out", out, "--max-shard-size", "20KB")
         self.assertGreater(len(done["files"]), 3)
         index = json.loads((out / "model.safetensors.index.json").read_text())
         self.assertEqual(index["metadata"]["total_size"], done["bytes"])
@@ -325,6 +325,7 @@ class Weights(WithFolder):
         (full / "notes").write_text("mine")
         for out, more, wanted, message in ((full, [], 3, "is a folder with files in it"), (self.data, [], 3, "exists"),
                                            (self.path("new"), ["--max-shard-size", "many"], 2, "--max-shard-size"),
+                                           (self.path("new"), ["--max-shard-size", "5 XB"], 2, "GiB"),
                                            (self.path("new"), ["--dtype", "fp8"], 2, "--dtype")):
             code, _, err = run("export", saved, "--out", out, *more)
             self.assertEqual(code, wanted, err)
