@@ -3,7 +3,7 @@
 
 namespace tandem::exec {
 
-std::unique_ptr<Carrier> make_gloo_carrier(const LaunchSpec&, std::chrono::milliseconds) {
+std::unique_ptr<Carrier> make_gloo_carrier(const LaunchSpec&, JoinOptions) {
   throw InfeasibleError(Problem{"", "--launch", "env", "this program was built without Gloo",
                                 "install Gloo (Debian: libgloo-dev) and build again"});
 }

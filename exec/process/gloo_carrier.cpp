@@ -86,8 +86,9 @@ class GlooTransfer final : public Transfer {
 
 class GlooCarrier final : public Carrier {
  public:
-  GlooCarrier(const LaunchSpec& spec, std::chrono::milliseconds timeout) : process_(spec.process), processes_(spec.processes) {
-    TcpGathering meeting(spec, timeout);
+  GlooCarrier(const LaunchSpec& spec, JoinOptions options) : process_(spec.process), processes_(spec.processes) {
+    const auto timeout = options.timeout;
+    TcpGathering meeting(spec, std::move(options));
     gloo::transport::tcp::attr place;
     place.hostname = meeting.own_address();
     if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME")) place.hostname.clear(), place.iface = interface;
@@ -137,9 +138,9 @@ class GlooCarrier final : public Carrier {
 
 }  // namespace
 
-std::unique_ptr<Carrier> make_gloo_carrier(const LaunchSpec& spec, std::chrono::milliseconds timeout) {
+std::unique_ptr<Carrier> make_gloo_carrier(const LaunchSpec& spec, JoinOptions options) {
   try {
-    return std::make_unique<GlooCarrier>(spec, timeout);
+    return std::make_unique<GlooCarrier>(spec, std::move(options));
   } catch (const gloo::Exception& e) {
     throw CommError("processes cannot connect at " + spec.address + ": " + e.what());
   }

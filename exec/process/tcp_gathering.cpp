@@ -24,6 +24,8 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t kMagic = 0x74616e64656d0001;  // "tandem", version 1
 constexpr std::uint64_t kMostBytes = 1 << 26;
 constexpr auto kRetry = 50ms;
+constexpr std::chrono::milliseconds kPatience = 5s;  // longest wait without a word
+constexpr std::size_t kNamed = 8;                     // processes that a message names
 
 struct Hello {
   std::uint64_t magic = kMagic;
@@ -63,6 +65,13 @@ Addresses look_up(const char* host, int port, int flags, std::string* why = null
   return {failed == 0 ? found : nullptr, freeaddrinfo};
 }
 
+/// Whether a socket can be read or written before the deadline.
+bool ready(int descriptor, short events, std::chrono::steady_clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  pollfd asked{descriptor, events, 0};
+  return poll(&asked, 1, static_cast<int>(std::max<std::int64_t>(0, left.count()))) > 0;
+}
+
 /// Listens on all addresses of this host. Returns an invalid socket if the port is taken.
 Socket listen_at(int port) {
   for (const int family : {AF_INET6, AF_INET}) {
@@ -96,8 +105,11 @@ Socket::~Socket() {
 
 int Socket::release() { return std::exchange(descriptor_, -1); }
 
-TcpGathering::TcpGathering(const LaunchSpec& spec, std::chrono::milliseconds timeout)
-    : spec_(spec), timeout_(timeout), deadline_(std::chrono::steady_clock::now() + timeout) {
+TcpGathering::TcpGathering(const LaunchSpec& spec, JoinOptions options)
+    : spec_(spec),
+      join_(std::move(options)),
+      deadline_(std::chrono::steady_clock::now() + join_.timeout),
+      patience_(std::chrono::steady_clock::now() + std::min(kPatience, join_.timeout / 4)) {
   if (spec.processes == 1) return;
   spec.process == 0 ? accept_all() : connect();
 }
@@ -109,6 +121,7 @@ void TcpGathering::accept_all() {
   others_.resize(static_cast<std::size_t>(spec_.processes));
   const auto missing = [&] { return std::any_of(others_.begin() + 1, others_.end(), [](const Socket& s) { return s.get() < 0; }); };
   while (missing()) {
+    if (!comes(door.get())) tell_wait("waits at " + place() + " for " + missing_text());
     wait(door.get(), POLLIN);
     if (Socket joined(accept4(door.get(), nullptr, nullptr, SOCK_CLOEXEC)); joined.get() >= 0) welcome(std::move(joined));
   }
@@ -131,7 +144,9 @@ void TcpGathering::welcome(Socket joined) {
 
 void TcpGathering::connect() {
   while (!try_connect()) {
-    if (std::chrono::steady_clock::now() + kRetry > deadline_) give_up();
+    const auto now = std::chrono::steady_clock::now();
+    if (now + kRetry > deadline_) give_up();
+    if (now > patience_ && spec_.process == 1) tell_wait("waits for process 0 at " + place());
     std::this_thread::sleep_for(kRetry);
   }
   send(others_.front(), Packer().add(Hello{kMagic, spec_.process, spec_.processes}).take());
@@ -154,22 +169,40 @@ bool TcpGathering::try_connect() {
   return false;
 }
 
+/// Whether a connection comes before the wait is to be told.
+bool TcpGathering::comes(int descriptor) const { return ready(descriptor, POLLIN, patience_); }
+
 void TcpGathering::wait(int descriptor, short events) const {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - std::chrono::steady_clock::now());
-  pollfd asked{descriptor, events, 0};
-  if (poll(&asked, 1, static_cast<int>(std::max<std::int64_t>(0, left.count()))) <= 0) give_up();
+  if (!ready(descriptor, events, deadline_)) give_up();
+}
+
+void TcpGathering::tell_wait(const std::string& what) {
+  if (!join_.tell) return;
+  std::exchange(join_.tell, nullptr)("process " + std::to_string(spec_.process) + " " + what + ", for at most " + seconds_text(join_.timeout) +
+                                        " (--timeout)");
+}
+
+std::string TcpGathering::missing_text() const {
+  std::vector<std::string> missing;
+  for (std::size_t p = 1; p < others_.size(); ++p)
+    if (others_[p].get() < 0) missing.push_back(std::to_string(p));
+  const std::string what = missing.size() == 1 ? "process " : "processes ";
+  if (missing.size() > kNamed) {
+    const std::string more = std::to_string(missing.size() - kNamed) + " more";
+    missing.resize(kNamed);
+    missing.push_back(more);
+  }
+  return what + list_text(missing) + " of " + std::to_string(spec_.processes);
 }
 
 void TcpGathering::give_up() const {
   if (spec_.process != 0)
-    throw CommError(place() + " gives no answer within " + seconds_text(timeout_) +
+    throw CommError(place() + " gives no answer within " + seconds_text(join_.timeout) +
                     (unknown_host_.empty() ? ": process 0 is not there, or its port cannot be reached" : ": its host's name has no address (" + unknown_host_ + ")") +
                     "; see MASTER_ADDR, --port and --timeout");
-  std::vector<std::string> missing;
-  for (std::size_t p = 1; p < others_.size(); ++p)
-    if (others_[p].get() < 0) missing.push_back(std::to_string(p));
-  throw CommError((missing.size() == 1 ? "process " : "processes ") + list_text(missing) + " of " + std::to_string(spec_.processes) +
-                  (missing.size() == 1 ? " has" : " have") + " not come to " + place() + " within " + seconds_text(timeout_));
+  const std::string missing = missing_text();
+  throw CommError(missing + (missing.starts_with("process ") ? " has" : " have") + " not come to " + place() + " within " +
+                  seconds_text(join_.timeout));
 }
 
 void TcpGathering::send(const Socket& to, const Bytestring& bytes) const {

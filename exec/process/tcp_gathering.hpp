@@ -2,6 +2,7 @@
 // Connects processes that know one common address: process 0 listens there and the others connect to it.
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,16 @@ class Socket {
   int descriptor_;
 };
 
+/// How long processes wait for each other, and what becomes of a message about a long wait.
+struct JoinOptions {
+  std::chrono::milliseconds timeout;
+  std::function<void(const std::string&)> tell;  ///< called once, after some seconds, at process 0 and 1
+};
+
 /// Throws CommError if a process does not arrive within the timeout, LaunchError if processes contradict each other.
 class TcpGathering {
  public:
-  TcpGathering(const LaunchSpec& spec, std::chrono::milliseconds timeout);
+  TcpGathering(const LaunchSpec& spec, JoinOptions options);
 
   /// Returns what every process passed, by process.
   std::vector<Bytestring> exchange(const Bytestring& mine);
@@ -38,6 +45,9 @@ class TcpGathering {
   using Deadline = std::chrono::steady_clock::time_point;
 
   void accept_all();
+  bool comes(int descriptor) const;
+  std::string missing_text() const;
+  void tell_wait(const std::string& what);
   void connect();
   bool try_connect();
   void welcome(Socket joined);
@@ -48,8 +58,9 @@ class TcpGathering {
   std::string place() const { return spec_.address + ":" + std::to_string(spec_.port); }
 
   const LaunchSpec spec_;
-  const std::chrono::milliseconds timeout_;
+  JoinOptions join_;            ///< without `tell` after its call
   const Deadline deadline_;
+  const Deadline patience_;     ///< when a wait is told
   std::string unknown_host_;    ///< why process 0's host has no address; empty: it has one
   std::vector<Socket> others_;  ///< at process 0: by process; elsewhere: only the connection to process 0
 };

@@ -24,7 +24,8 @@ struct ToldElsewhere {
 
 std::unique_ptr<exec::Carrier> join(const LaunchOptions& w, std::chrono::milliseconds timeout) {
   const exec::Environment environment = exec::process_environment();
-  if (w.launch == "env") return exec::make_gloo_carrier(exec::launch_from_environment(environment, w.port), timeout);
+  const auto tell = [](const std::string& text) { log(text); };
+  if (w.launch == "env") return exec::make_gloo_carrier(exec::launch_from_environment(environment, w.port), {timeout, tell});
   auto carrier = exec::make_mpi_carrier();
   exec::require_mpi_started(environment, carrier->processes());
   return carrier;

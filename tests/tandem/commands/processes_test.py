@@ -224,11 +224,13 @@ class Processes(WithFolder):
         code, out, err = run(*arguments, environment={"RANK": "4", "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"})
         self.assertEqual((code, errors(err)), (2, ["tandem: error: RANK = 4: contradicts WORLD_SIZE=4: numbers begin with 0"]))
         port = free_port()
-        for rank, text in (("0", "process 1 of 2 has not come to 127.0.0.1"), ("1", "gives no answer within 0.5 s")):
+        for rank, text, wait in (("0", "process 1 of 2 has not come to 127.0.0.1", f"process 0 waits at 127.0.0.1:{port} for process 1 of 2"),
+                                 ("1", "gives no answer within 0.5 s", f"process 1 waits for process 0 at 127.0.0.1:{port}")):
             code, out, err = run(*arguments, "--timeout", 0.5, environment={"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
                                                                            "MASTER_PORT": str(port)})
             self.assertEqual((code, len(errors(err))), (7, 1), err)
             self.assertIn(text, err)
+            self.assertEqual(err.count(wait + ", for at most 0.5 s (--timeout)"), 1, err)
         code, out, err = run("train", self.plan, "--data", TEXT, "--timeout", 5)
         self.assertEqual(code, 2)
         self.assertIn("--timeout: needs --launch mpi or env", err)
