@@ -20,6 +20,8 @@ AppendedFile::AppendedFile(const std::string& path) {
 
 AppendedFile::~AppendedFile() { ::close(file_); }
 
+void AppendedFile::flush() { ::fsync(file_); }
+
 std::error_code AppendedFile::add(std::string_view text) {
   const off_t whole = own_ ? ::lseek(file_, 0, SEEK_END) : -1;  // -1: a pipe
   const std::error_code failed = write_all(text);

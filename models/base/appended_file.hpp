@@ -18,6 +18,8 @@ class AppendedFile {
   /// Appends a text. Returns the reason if that fails. A part that was written is cut off again, except from a device, a pipe, or a
   /// file that others had opened.
   std::error_code add(std::string_view text);
+  /// Waits until what was appended is on the disk.
+  void flush();
 
  private:
   std::error_code write_all(std::string_view text);

@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "models/base/dotted_path.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "models/huggingface/facts.hpp"
@@ -79,10 +80,8 @@ TensorRule rule_of(const std::string& parameter, const json& entry, const std::s
 
 /// The value at a dotted path; null where there is none.
 json at_path(const json& document, const std::string& path) {
-  std::string pointer = "/" + path;
-  std::replace(pointer.begin(), pointer.end(), '.', '/');
-  const json::json_pointer place(pointer);
-  return document.contains(place) ? document.at(place) : json();
+  const json* found = find_dotted(document, path);
+  return found == nullptr ? json() : *found;
 }
 
 class PlanNames final : public Names {

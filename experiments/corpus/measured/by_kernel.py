@@ -5,7 +5,7 @@
 
 PROFILE is what `train_gpt.py --kernels` writes ({record: [{kernel, calls, seconds}]}, one device's kernels of one step);
 RECORDS are the JSON lines of the same runs, with plan and measured step time. Only records in both are compared. A kernel's
-class is told by its name, a simulated task's by its block, its own name or its operation:
+class is told by its name here, a simulated task's by the rules of reports/trace/classes.json:
 
 products      matrix products with what they add or scale in their epilogue, also those of attention with a score matrix
 attention     attention without a score matrix; softmax of scores
@@ -20,6 +20,8 @@ profiler, so where the card is always busy it may be a little below zero. Exit c
 input (file, record and reason on stderr); that of `tandem simulate` where a plan cannot be simulated.
 """
 import argparse
+import fnmatch
+import functools
 import json
 import pathlib
 import re
@@ -41,21 +43,7 @@ KERNELS = [
     ("loss", r"unrolled_elementwise_kernel<(at::native::)?direct_copy|bfloat16_copy_kernel|FillFunctor<float>"),
 ]
 CLASSES = ["products", "attention", "norms", "optimizer", "gradient sums", "loss", POINTWISE]
-# Classes of simulated tasks, by the property that the pattern must match entirely.
-TASKS = [
-    ("optimizer", "block", r"optimizer"),
-    ("norms", "task", r"(ln\d|final_norm)(?!\w*_residual$)\w*"),
-    ("gradient sums", "block", r"tie"),
-    ("gradient sums", "task", r"accumulate_\w+"),
-    ("loss", "task", r"narrow_gradient"),
-    (POINTWISE, "task", r"softmax_mask"),
-    ("products", "kind", r"matmul|attention_(scores|context)(_backward)?"),
-    ("attention", "kind", r"(flash_attention|attention_softmax)(_backward)?"),
-    ("norms", "kind", r"layernorm(_backward)?|bias_dropout_add_norm"),
-    ("loss", "kind", r"vocab_max|vocab_exp_sum|cross_entropy"),
-    (POINTWISE, "kind", r"(pointwise|gated_pointwise|bias_dropout_add|embedding|position_dropout)(_backward)?"
-                        r"|bias_grad|elementwise|row_reduce|rotary|accumulate|fill|split_kv|merge_kv|pack_columns|unpack_columns"),
-]
+TASK_RULES = pathlib.Path(__file__).resolve().parents[3] / "reports" / "trace" / "classes.json"  # classes of simulated tasks
 
 
 class Bad(Exception):
@@ -70,10 +58,21 @@ def kernel_class(name):
     return next((c for c, pattern in KERNELS if re.search(pattern, name)), POINTWISE)
 
 
+@functools.cache
+def task_rules():
+    """[(class, {block, task or kind: [patterns]})]; the first rule decides whose patterns all match."""
+    return [(rule["class"], {key: rule[key] for key in ("block", "task", "kind") if key in rule})
+            for rule in json.loads(TASK_RULES.read_text(encoding="utf-8"))["tasks"]]
+
+
 def task_class(task):
-    found = next((c for c, field, pattern in TASKS if re.fullmatch(pattern, task[field])), None)
-    if found is None:
-        raise Bad(f"the operation {task['kind']} (task {task['block']}.{task['task']}) has no class here: add it to TASKS")
+    def holds(rule):
+        return all(any(fnmatch.fnmatchcase(task[key], pattern) for pattern in patterns) for key, patterns in rule.items())
+
+    found = next((name for name, rule in task_rules() if holds(rule)), None)
+    if found not in CLASSES:
+        raise Bad(f"the operation {task['kind']} (task {task['block']}.{task['task']}) has {f'the class {found}' if found else 'no class'}, "
+                  "which no kernel has here")
     return found
 
 

@@ -17,11 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-json at(const json& document, const std::string& pointer) {
-  const json::json_pointer place(pointer);
-  return document.contains(place) ? document.at(place) : json();
-}
-
 /// A model section with all defaults, in a plan on one rank, without the fields that change neither weights nor logits. A factor of a
 /// loss, the places of padding and the width of an MLP that no layer has are such fields.
 json deciding_model(const Plan& plan, const json& section) {
@@ -35,7 +30,7 @@ json deciding_model(const Plan& plan, const json& section) {
   if (!has_mlp_layer(said.model)) model.erase("ffn_hidden_size");
   for (const char* key : {"rows_bound", "aux_loss", "z_loss", "capacity_factor"}) model["moe"].erase(key);
   model["mtp"].erase("loss_scale");
-  if (at(model, "/position_embedding") != "learned") model.erase("max_position_embeddings");
+  if (model.value("position_embedding", "") != "learned") model.erase("max_position_embeddings");
   return model;
 }
 

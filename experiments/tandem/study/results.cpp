@@ -1,10 +1,5 @@
 #include "experiments/tandem/study/results.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -28,14 +23,6 @@ constexpr std::size_t kLargest = std::size_t{4} << 30;  // of a log
   throw ConfigError(Problem{path, "", "", reason, remedy});
 }
 
-void write_all(int file, const std::string& text, const std::string& path) {
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t n = ::write(file, text.data() + done, text.size() - done);
-    if (n < 0 && errno != EINTR) refuse(path, std::string("cannot be written: ") + std::strerror(errno), "make room");
-    if (n > 0) done += static_cast<std::size_t>(n);
-  }
-}
-
 /// A row with this point's own `at`, since another point with the same plan may have written it, and with the study's goal applied.
 std::string placed(const std::string& text, const Point& point, const std::optional<Goal>& goal) {
   ordered_json row = ordered_json::parse(text);
@@ -57,10 +44,6 @@ Results::Results(std::string folder, const Study& study, const std::vector<Candi
   require_own_files(log);
   read_kept(log, study, candidates, fresh);
   open_log();
-}
-
-Results::~Results() {
-  if (log_ >= 0) ::close(log_);
 }
 
 /// Refuses files of other programs: a sweep's results.jsonl begins with a row, intact or not.
@@ -100,16 +83,14 @@ void Results::open_log() {
   for (const auto& [key, row] : rows_) text += sealed(row) + "\n";
   for (const std::string& row : others_) text += sealed(row) + "\n";
   write_text(path("results.jsonl"), text);
-  log_ = ::open(path("results.jsonl").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (log_ < 0)
-    refuse(path("results.jsonl"), std::string("cannot be opened: ") + std::strerror(errno),
-           "give another folder with --out");
+  log_ = std::make_unique<AppendedFile>(path("results.jsonl"));
 }
 
 void Results::add(const std::string& key, const std::string& row) {
   const std::lock_guard guard(mutex_);
-  write_all(log_, sealed(row) + "\n", path("results.jsonl"));
-  ::fsync(log_);
+  if (const std::error_code failed = log_->add(sealed(row) + "\n"); failed)
+    refuse(path("results.jsonl"), "cannot be written: " + failed.message(), "make room");
+  log_->flush();
   rows_[key] = row;
 }
 

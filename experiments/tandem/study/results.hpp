@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/tandem/study/outcome.hpp"
+#include "models/base/appended_file.hpp"
 #include "models/base/file_lock.hpp"
 
 namespace tandem::study {
@@ -19,9 +20,6 @@ class Results {
   /// (row.hpp) are dropped: cut off, edited, or without checksum. Locks the folder against other sweeps with its file `lock`. Throws
   /// ConfigError, also if other files are there.
   Results(std::string folder, const Study& study, const std::vector<Candidate>& candidates, bool fresh);
-  ~Results();
-  Results(const Results&) = delete;
-  Results& operator=(const Results&) = delete;
 
   bool has(const std::string& key) const { return rows_.count(key) != 0; }
   std::size_t kept() const { return kept_; }
@@ -45,7 +43,7 @@ class Results {
   std::vector<std::string> others_;          ///< rows at points outside the study
   std::size_t kept_ = 0, unsound_ = 0;
   std::unique_ptr<FileLock> lock_;
-  int log_ = -1;
+  std::unique_ptr<AppendedFile> log_;
   std::mutex mutex_;
 };
 
