@@ -24,7 +24,7 @@ constexpr int kRounds = 12;  // largest number of linear models
 constexpr int kEighth = kSteps / 8;
 constexpr int kReach = 32;   // initial distance up to which a linear model is trusted
 constexpr int kNear = 16;    // the same for fits without a source, which begin at the best fit to all
-constexpr double kUnfelt = 5e-4;  // least mean change of a source's times by an eighth of a range: less prints as 0.0 %
+constexpr double kInsensitive = 5e-4;  // least mean change of a source's times by an eighth of a range: less prints as 0.0 %
 
 /// Rounds to four digits: a fit knows no more, and a file should say no more.
 double rounded(double v) {
@@ -100,7 +100,7 @@ int distance(const Point& a, const Point& b) {
 }
 
 /// A source, and how far its step times change (mean) when a constant moves by an eighth of its range.
-struct Felt {
+struct Sensitivity {
   std::size_t source = 0;
   double change = 0;
 };
@@ -111,18 +111,18 @@ struct LinearModel {
   BySource errors;
   std::vector<BySource> slopes;  ///< by constant
 
-  /// The source that feels constant `i` most.
-  Felt felt_most(std::size_t i) const {
-    Felt out;
+  /// The source whose step times depend most on constant `i`.
+  Sensitivity largest_sensitivity(std::size_t i) const {
+    Sensitivity out;
     for (std::size_t s = 0; s < slopes[i].size(); ++s)
       if (const double change = kEighth * mean_absolute(slopes[i][s]); change > out.change) out = {s, change};
     return out;
   }
   /// The constants on which no source's step times depend. The records say nothing about them.
-  std::vector<std::size_t> unfelt() const {
+  std::vector<std::size_t> unidentified() const {
     std::vector<std::size_t> out;
     for (std::size_t i = 0; i < slopes.size(); ++i)
-      if (felt_most(i).change < kUnfelt) out.push_back(i);
+      if (largest_sensitivity(i).change < kInsensitive) out.push_back(i);
     return out;
   }
   double cost(const Point& p, const Without& without) const {
@@ -134,7 +134,7 @@ struct LinearModel {
   }
   /// The best point within `reach` steps of every constant. Constants that no source feels keep their place, as do those `held`.
   Point best(int reach, const Without& without, std::vector<std::size_t> held = {}) const {
-    std::ranges::copy(unfelt(), std::back_inserter(held));
+    std::ranges::copy(unidentified(), std::back_inserter(held));
     const auto holds = [&](const Point& p) {
       return std::all_of(held.begin(), held.end(), [&](std::size_t i) { return p[i] == at[i]; });
     };
@@ -157,7 +157,7 @@ class Search {
 
   const Point& best() {
     descend(best_, {});
-    put_back_unfelt();
+    put_back_unidentified();
     return best_;
   }
   /// The best point near the model's, without some sources, if the simulator confirms that it is better; else the model's own.
@@ -211,15 +211,15 @@ class Search {
       if (better) at = next;
     }
   }
-  /// A constant may have moved where it was felt, to a point where it no longer is. It returns to the start if the others explain
+  /// A constant may have moved to a point where no step time depends on it. It returns to the start if the others explain
   /// the records as well without it.
-  void put_back_unfelt() {
-    const std::vector<std::size_t> unfelt = linear(best_, kNear / 4).unfelt();
+  void put_back_unidentified() {
+    const std::vector<std::size_t> unidentified = linear(best_, kNear / 4).unidentified();
     Point back = best_;
-    for (const std::size_t i : unfelt) back[i] = start_[i];
+    for (const std::size_t i : unidentified) back[i] = start_[i];
     if (back == best_) return;
-    descend(back, unfelt);
-    if (cost(back) < cost(best_) + kUnfelt) best_ = back;
+    descend(back, unidentified);
+    if (cost(back) < cost(best_) + kInsensitive) best_ = back;
   }
   /// Log errors of the sampled records of each source. Simulates them if needed.
   const BySource& sampled(const Point& p) {
@@ -255,10 +255,10 @@ ConstantFit constant_fit(const Search& search, const LinearModel& model, const s
     out.least = std::min(out.least, search.value(i, p[i]));
     out.most = std::max(out.most, search.value(i, p[i]));
   }
-  const Felt felt = model.felt_most(i);
-  out.felt = felt.change;
-  if (felt.change > 0) out.felt_by = search.sources()[felt.source].set;
-  out.at_border = felt.change >= kUnfelt && (model.at[i] == 0 || model.at[i] == kSteps);
+  const Sensitivity found = model.largest_sensitivity(i);
+  out.sensitivity = found.change;
+  if (found.change > 0) out.most_sensitive = search.sources()[found.source].set;
+  out.at_border = found.change >= kInsensitive && (model.at[i] == 0 || model.at[i] == kSteps);
   return out;
 }
 

@@ -24,9 +24,9 @@ struct ConstantFit {
   Constant before;
   double fitted = 0;
   double least = 0, most = 0;        ///< over the fits that leave out a source, and this fit
-  bool at_border = false;            ///< felt, and at the border of its range, which suggests that a term is missing
-  std::string felt_by;               ///< the source whose step times depend most on it
-  double felt = 0;                   ///< their mean relative change when the constant moves by an eighth of its range
+  bool at_border = false;            ///< step times depend on it, and it is at the border of its range, which suggests that a term is missing
+  std::string most_sensitive;        ///< the source whose step times depend most on it
+  double sensitivity = 0;            ///< their mean relative change when the constant moves by an eighth of its range
 };
 
 struct Fit {

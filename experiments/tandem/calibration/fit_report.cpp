@@ -23,7 +23,7 @@ std::string constant_row(const ConstantFit& c) {
   const std::string spread = c.least < c.most ? short_text(c.least) + " to " + short_text(c.most) : "-";
   return "  " + padded(c.before.key, 30) + aligned(short_text(c.before.value), 10) + aligned(short_text(c.fitted), 10) +
          aligned(short_text(c.before.low) + " to " + short_text(c.before.high), 22) + aligned(spread, 24) +
-         aligned(percent(c.felt), 8) + "  " + padded(c.felt_by, 18) + (c.at_border ? "AT ITS BORDER: a missing term?" : "") + "\n";
+         aligned(percent(c.sensitivity), 8) + "  " + padded(c.most_sensitive, 18) + (c.at_border ? "AT ITS BORDER: a missing term?" : "") + "\n";
 }
 
 std::string source_row(const std::string& name, const std::string& n, double before, double after,
@@ -36,7 +36,7 @@ std::string source_row(const std::string& name, const std::string& n, double bef
 
 std::string to_text(const Fit& fit) {
   std::string out = padded("  constant", 32) + aligned("before", 10) + aligned("fitted", 10) + aligned("plausible", 22) +
-                    aligned("a source left out", 24) + aligned("felt %", 8) + "  felt most by\n";
+                    aligned("a source left out", 24) + aligned("sens. %", 8) + "  most sensitive\n";
   for (const ConstantFit& c : fit.constants) out += constant_row(c);
   out += "\n" + padded("  source, mean |log error| in %", 32) + aligned("records", 10) + aligned("before", 10) +
          aligned("fitted", 10) + aligned("left out", 10) + "\n";
@@ -51,7 +51,7 @@ std::string to_text(const Fit& fit) {
            " constants: fewer records than constants do not determine them. Give more records, or take \"fit\" from constants to keep\n";
   if (fit.kept) out += "no better constants were found: the old ones stay\n";
   return out + std::to_string(fit.evaluations) + " sets of constants tried" + looked +
-         ". felt: change of step times when the constant moves an eighth of its range.\n";
+         ". sens.: change of step times when the constant moves an eighth of its range.\n";
 }
 
 std::string to_json(const Fit& fit) {
@@ -60,7 +60,7 @@ std::string to_json(const Fit& fit) {
   for (const ConstantFit& c : fit.constants)
     constants.push_back({{"key", c.before.key}, {"before", c.before.value}, {"fitted", c.fitted}, {"low", c.before.low},
                          {"high", c.before.high}, {"left_out_least", c.least}, {"left_out_most", c.most},
-                         {"at_border", c.at_border}, {"felt_by", c.felt_by}, {"felt", c.felt}});
+                         {"at_border", c.at_border}, {"most_sensitive_source", c.most_sensitive}, {"sensitivity", c.sensitivity}});
   for (const SourceFit& s : fit.sources)
     sources.push_back({{"name", s.set}, {"records", s.records}, {"before", s.before}, {"fitted", s.after}, {"left_out", value(s.left_out)}});
   const ordered_json out = {{"schema_version", 1}, {"constants", constants}, {"sources", sources},

@@ -33,7 +33,7 @@ struct Options {
   std::vector<std::string> files;
   MeasurementFilter filter;
   FitOptions fit;
-  bool write = false, without_each = false, json = false;
+  bool write = false, leave_out_each = false, json = false;
 };
 
 /// The output path: the given one, else DEVICE.fitted.json, beside a user's own calibration, but never among the presets.
@@ -71,7 +71,7 @@ Fit fit_to(const std::vector<Measurement>& measurements, const Options& o, const
 }
 
 /// Writes the unchanged file plus the constants that fits without a source give.
-ExitCode add_without_each(const std::vector<Measurement>& measurements, const Options& o, const ConstantsFile& file,
+ExitCode add_left_out_each(const std::vector<Measurement>& measurements, const Options& o, const ConstantsFile& file,
                           const std::string& output) {
   FitOptions options = o.fit;
   options.jobs = interruptible(o.fit.jobs.most);
@@ -98,7 +98,7 @@ ExitCode calibrate(const Options& o) {
   const std::vector<Measurement> measurements = read_measurements(o.files, o.filter);
   if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);
   const InterruptWatch watch;
-  if (o.without_each) return add_without_each(measurements, o, file, output);
+  if (o.leave_out_each) return add_left_out_each(measurements, o, file, output);
   const Fit fit = fit_to(measurements, o, file);
   const std::string place = fit.stopped ? place_when_interrupted(output) : output;
   const bool better = !(fit.stopped && fit.kept);
@@ -123,7 +123,7 @@ void add_calibrate(CLI::App& app, ExitCode& exit) {
   command->add_option("DEVICE", o->device, "name in topology/calibration (a100, h100 ...), or a path as a device preset names it")->required();
   command->add_option("FILE", o->files, "measurement files (JSON lines); records of other devices are skipped")->required();
   add_list(*command, "--only", o->filter.sets, "use these sets only");
-  add_list(*command, "--without", o->filter.without, "leave these sets out");
+  add_list(*command, "--exclude", o->filter.excluded, "leave these sets out");
   add_pairs(*command, "--cluster", o->filter.clusters, "SET=PRESET",
             "predict this set's plans on another cluster; may be given again");
   command->add_option("--per-source", o->fit.per_source, "records per set used in the search, evenly spread; 0: all [12]")
@@ -131,7 +131,7 @@ void add_calibrate(CLI::App& app, ExitCode& exit) {
   command->add_option("--jobs", o->fit.jobs.most, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
   command->add_option("-o,--output", o->output, "the new calibration file [DEVICE.fitted.json here, or beside DEVICE where that is a path]");
   command->add_flag("--write", o->write, "overwrite the device's own calibration file, or the file of -o");
-  CLI::Option* each = command->add_flag("--without-each", o->without_each,
+  CLI::Option* each = command->add_flag("--leave-out-each", o->leave_out_each,
                                         "keep the constants; beside each one write its values fitted without each source (for validate --leave-out)");
   command->add_flag("--json", o->json, "one JSON object on stdout")->excludes(each);
   command->callback([o, &exit] {

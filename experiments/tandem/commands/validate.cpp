@@ -169,14 +169,14 @@ void add_validate(CLI::App& app, ExitCode& exit) {
   command->add_option("FILE", o->files, "measurement files (JSON lines); a set is a file, its name the file's stem")->required();
   add_list(*command, "--only", o->filter.sets, "judge these sets only");
   add_list(*command, "--grade", o->filter.grades, "judge records of these grades (A, B, C) only");
-  add_list(*command, "--apart", o->options.apart, "show these sets but leave them out of the means");
+  add_list(*command, "--exclude", o->options.excluded, "show these sets but leave them out of the means");
   add_lists(*command, "--pool", o->options.pools, "show the records of these sets together, too; may be given again");
   add_pairs(*command, "--cluster", o->filter.clusters, "SET=PRESET",
             "predict this set's plans on another cluster; may be given again");
   add_list(*command, "--leave-out", o->leave_out,
            "also predict records of these sources without the defaults, constants and errors that rest on them; each: every source in turn");
   command->add_option("--tolerance", o->tolerance,
-                      "largest mean absolute error of step times of a set (0.15 or 15%), its column \"mean\"; sets of --apart do not count; beyond it, or if a plan with a step time is refused, exit 6")
+                      "largest mean absolute error of step times of a set (0.15 or 15%), its column \"mean\"; sets of --exclude do not count; beyond it, or if a plan with a step time is refused, exit 6")
       ->transform(share());
   command->add_option("--jobs", o->jobs, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
   command->add_option("--html", o->html, "write one page: predicted against measured, tables, every record");

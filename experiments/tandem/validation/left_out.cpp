@@ -179,7 +179,7 @@ LeftOutSummary summarise_left_out(std::vector<JudgedRecord> without, const Summa
   for (const SetSummary& s : all.sets) {
     if (s.time.n == 0) continue;
     out.sources.push_back({s, mape_of(usual, s.name), together_with(without, s.name), still_in(without, s.name)});
-    if (s.apart) continue;
+    if (s.excluded) continue;
     if (const auto& mape = out.sources.back().mape_with) with.push_back(*mape);
     if (s.coverage) half.push_back(*s.coverage >= kHalf ? 1 : 0);
   }

@@ -250,7 +250,7 @@ std::vector<Measurement> read_measurements(const std::vector<std::string>& paths
   std::vector<std::string> sets;
   for (const std::string& path : paths) sets.push_back(std::filesystem::path(path).stem().string());
   require_known_sets("--only", filter.sets, sets);
-  require_known_sets("--without", filter.without, sets);
+  require_known_sets("--exclude", filter.excluded, sets);
   for (const auto& [set, preset] : filter.clusters) {
     require_known_sets("--cluster", {set}, sets);
     load_cluster(preset);
@@ -258,7 +258,7 @@ std::vector<Measurement> read_measurements(const std::vector<std::string>& paths
   require_known_grades(filter.grades);
   std::vector<Measurement> out;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (!listed(filter.sets, sets[i]) || (!filter.without.empty() && listed(filter.without, sets[i]))) continue;
+    if (!listed(filter.sets, sets[i]) || (!filter.excluded.empty() && listed(filter.excluded, sets[i]))) continue;
     for (Measurement& m : read_measurements(paths[i])) {
       if (!listed(filter.grades, m.grade)) continue;
       if (const auto told = filter.clusters.find(m.set); told != filter.clusters.end()) move(m, told->second);

@@ -32,7 +32,7 @@ struct Measurement {
 /// Selects records (empty lists: all), and clusters to run their plans on.
 struct MeasurementFilter {
   std::vector<std::string> sets, grades;
-  std::vector<std::string> without;             ///< sets to omit
+  std::vector<std::string> excluded;            ///< sets to omit
   std::map<std::string, std::string> clusters;  ///< by set: the preset that replaces the plans' own
 };
 

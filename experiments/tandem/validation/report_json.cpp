@@ -35,7 +35,7 @@ ordered_json set_json(const SetSummary& s) {
   out.update(errors_json(s.time));
   out.update({{"refused", s.refused},
               {"assumed", s.assumed},
-              {"apart", s.apart},
+              {"excluded", s.excluded},
               {"cluster", s.cluster.empty() ? ordered_json(nullptr) : ordered_json(s.cluster)},
               {"baseline_mape", value(s.baseline_mape)},
               {"mape_beside_baseline", value(s.beside_baseline.mape)},
@@ -92,7 +92,7 @@ ordered_json left_out_json(const LeftOutSource& s) {
   out.update({{"mape_with", value(s.mape_with)},
               {"range_coverage", value(s.left_out.coverage)},
               {"refused", s.left_out.refused},
-              {"apart", s.left_out.apart},
+              {"excluded", s.left_out.excluded},
               {"together_with", s.together},
               {"could_not_be_left_out", s.still_in}});
   return out;

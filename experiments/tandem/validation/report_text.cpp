@@ -21,10 +21,10 @@ std::string row(const std::vector<std::string>& cells, const std::string& last =
   return shortened(out, kWidth) + "\n";
 }
 
-std::string marked(const SetSummary& s) { return s.apart ? shortened(s.name, kName - 2) + " *" : s.name; }
+std::string marked(const SetSummary& s) { return s.excluded ? shortened(s.name, kName - 2) + " *" : s.name; }
 
-bool any_apart(const Summary& v) {
-  return !v.pools.empty() || std::any_of(v.sets.begin(), v.sets.end(), [](const SetSummary& s) { return s.apart; });
+bool any_excluded(const Summary& v) {
+  return !v.pools.empty() || std::any_of(v.sets.begin(), v.sets.end(), [](const SetSummary& s) { return s.excluded; });
 }
 
 std::string time_row(const SetSummary& s) {
@@ -64,7 +64,7 @@ std::string times(const Summary& v) {
   if (v.grade_c.n > 0)
     out += row({"grade C", std::to_string(v.grade_c.n), "", "", percent(v.grade_c.mape), percent(v.grade_c.median_ape),
                 percent(v.grade_c.bias), percent(v.grade_c.worst)});
-  return out + beside_constant(v) + elsewhere(v) + (any_apart(v) ? "* apart: not in the mean\n" : "");
+  return out + beside_constant(v) + elsewhere(v) + (any_excluded(v) ? "* excluded: not in the mean\n" : "");
 }
 
 std::string rankings(const Summary& v) {

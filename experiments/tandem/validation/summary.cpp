@@ -126,13 +126,13 @@ template <class Field>
 std::optional<double> mean_over(const std::vector<SetSummary>& sets, Field field) {
   std::vector<double> values;
   for (const SetSummary& s : sets)
-    if (const std::optional<double> v = field(s); !s.apart && s.time.n > 0 && v) values.push_back(*v);
+    if (const std::optional<double> v = field(s); !s.excluded && s.time.n > 0 && v) values.push_back(*v);
   return values.empty() ? std::nullopt : std::optional(mean(values));
 }
 
 OverSets over_sets(const std::vector<SetSummary>& sets) {
   OverSets out;
-  for (const SetSummary& s : sets) out.sets += !s.apart && s.time.n > 0;
+  for (const SetSummary& s : sets) out.sets += !s.excluded && s.time.n > 0;
   out.mape = mean_over(sets, [](const SetSummary& s) { return s.time.mape; });
   out.median_ape = mean_over(sets, [](const SetSummary& s) { return s.time.median_ape; });
   out.bias = mean_over(sets, [](const SetSummary& s) { return s.time.bias; });
@@ -141,11 +141,11 @@ OverSets over_sets(const std::vector<SetSummary>& sets) {
   return out;
 }
 
-/// All records of grades A and B whose sets are not apart.
-RecordList not_apart(const NamedLists& sets, const std::vector<std::string>& apart) {
+/// All records of grades A and B whose sets are not excluded.
+RecordList not_excluded(const NamedLists& sets, const std::vector<std::string>& excluded) {
   RecordList out;
   for (const auto& [name, records] : sets)
-    if (!listed(apart, name)) out.insert(out.end(), records.begin(), records.end());
+    if (!listed(excluded, name)) out.insert(out.end(), records.begin(), records.end());
   return out;
 }
 
@@ -165,7 +165,7 @@ SetSummary pool(const std::vector<std::string>& names, const NamedLists& sets) {
     records.insert(records.end(), members.begin(), members.end());
   }
   SetSummary out = summary(joined, records);
-  out.apart = true;
+  out.excluded = true;
   return out;
 }
 
@@ -182,18 +182,18 @@ void require_known_sets(const SummaryOptions& options, const std::vector<Measure
   std::vector<std::string> sets;
   for (const Measurement& m : measurements)
     if (!listed(sets, m.set)) sets.push_back(m.set);
-  require_known("--apart", options.apart, sets);
+  require_known("--exclude", options.excluded, sets);
   for (const auto& names : options.pools) require_known("--pool", names, sets);
 }
 
 std::vector<const SetSummary*> outside(const Summary& summary) {
   std::vector<const SetSummary*> out;
   if (!summary.tolerance) return out;
-  const auto judged = [](const SetSummary& s) { return !s.apart && s.time.mape; };
+  const auto judged = [](const SetSummary& s) { return !s.excluded && s.time.mape; };
   if (std::ranges::none_of(summary.sets, judged))
     throw ConfigError(Problem{"", "--tolerance", "", "no set has a predicted and measured step time of grades A and B to judge", "give others, or leave it out"});
   for (const SetSummary& s : summary.sets)
-    if ((judged(s) && *s.time.mape > *summary.tolerance) || (!s.apart && !s.unjudged.empty())) out.push_back(&s);
+    if ((judged(s) && *s.time.mape > *summary.tolerance) || (!s.excluded && !s.unjudged.empty())) out.push_back(&s);
   return out;
 }
 
@@ -210,13 +210,13 @@ Summary summarise(const std::vector<JudgedRecord>& records, const SummaryOptions
   Summary out;
   for (const auto& [name, members] : sets) {
     out.sets.push_back(summary(name, members));
-    out.sets.back().apart = listed(options.apart, name);
+    out.sets.back().excluded = listed(options.excluded, name);
     out.fits.add(out.sets.back().fits);
   }
   out.over_sets = over_sets(out.sets);
   for (const auto& names : options.pools)
     if (SetSummary together = pool(names, sets); !together.name.empty()) out.pools.push_back(std::move(together));
-  out.over_sets.coverage_of_records = coverage(not_apart(sets, options.apart));
+  out.over_sets.coverage_of_records = coverage(not_excluded(sets, options.excluded));
   out.grade_c = time_errors(grade_c);
   out.unverified.assign(unverified.begin(), unverified.end());
   out.measured_tables.assign(tables.begin(), tables.end());

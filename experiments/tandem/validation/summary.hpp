@@ -25,7 +25,7 @@ struct FitsTable {
 struct SetSummary {
   std::string name;
   std::string cluster;     ///< presets that the caller runs its plans on instead of their own; empty: their own
-  bool apart = false;      ///< excluded from the means over sets
+  bool excluded = false;   ///< excluded from the means over sets
   int refused = 0;
   std::vector<std::string> unjudged;  ///< why records with a measured step time have no prediction; begins with the record's id
   int assumed = 0;         ///< predicted records with fields that the source does not state
@@ -39,7 +39,7 @@ struct SetSummary {
   FitsTable fits;
 };
 
-/// Means over sets with timed records that are not `apart`, with equal weights.
+/// Means over sets with timed records that are not excluded, with equal weights.
 struct OverSets {
   int sets = 0;
   std::optional<double> mape, median_ape, bias, baseline_mape, coverage;
@@ -59,13 +59,13 @@ struct Summary {
   bool interrupted = false;
 };
 
-/// The sets, not apart, with a mean absolute error of step times beyond the tolerance, or with a step time that could not be judged;
+/// The sets, not excluded, with a mean absolute error of step times beyond the tolerance, or with a step time that could not be judged;
 /// none without a tolerance. Throws ConfigError if there is a tolerance and no step time to judge.
 std::vector<const SetSummary*> outside(const Summary& summary);
 
 /// Options of a summary.
 struct SummaryOptions {
-  std::vector<std::string> apart;               ///< sets that are shown but excluded from the means
+  std::vector<std::string> excluded;            ///< sets that are shown but excluded from the means
   std::vector<std::vector<std::string>> pools;  ///< sets whose records are also shown together ("a+b"), in no mean
 };
 

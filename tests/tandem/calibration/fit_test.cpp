@@ -181,7 +181,8 @@ TEST_CASE("constants that made the measurements are found again, and sources lef
   CHECK(fit.after < 0.025);
   REQUIRE(fit.left_out);
   CHECK(*fit.left_out < 0.03);
-  for (const ConstantFit& c : fit.constants) CHECK((!c.at_border && c.least <= c.fitted && c.fitted <= c.most && c.felt > 0));
+  for (const ConstantFit& c : fit.constants)
+    CHECK((!c.at_border && c.least <= c.fitted && c.fitted <= c.most && c.sensitivity > 0));
   CHECK((fit.records == 24 && fit.sources.size() == 3 && fit.sources[0].records == 8));
   CHECK(fitted_on(fit, "today").find("24 records (set0 8, set1 8, set2 8), each source one vote, today") != std::string::npos);
 }
@@ -236,9 +237,9 @@ TEST_CASE("a constant that no record feels keeps its value, its source and its p
   std::vector<double> values;
   for (const ConstantFit& c : fit.constants) {
     values.push_back(c.fitted);
-    if (c.felt < 5e-4) CHECK((c.fitted == c.before.value && !c.at_border));
+    if (c.sensitivity < 5e-4) CHECK((c.fitted == c.before.value && !c.at_border));
   }
-  CHECK(fit.constants[0].felt == 0);
+  CHECK(fit.constants[0].sensitivity == 0);
   CHECK(moved(fit) >= 1);
   const json out = json::parse(start.with(values, "one record"));
   CHECK(out["communication"]["across_share"] == file["communication"]["across_share"]);

@@ -49,8 +49,8 @@ class Validate(WithFolder):
             self.assertEqual((code, json.loads(out)["outside"]), (6 if outside else 0, outside), err)
             self.assertEqual(err.count(" is outside "), len(outside), err)
         self.assertIn("worse: mean absolute error of step times 20.0 % is outside 15.0 %", run("validate", worse, "--tolerance", "15%")[2])
-        self.assertEqual(run("validate", worse, better, "--tolerance", "15%", "--apart", "worse")[0], 0)
-        code, out, err = run("validate", worse, "--tolerance", "15%", "--apart", "worse")
+        self.assertEqual(run("validate", worse, better, "--tolerance", "15%", "--exclude", "worse")[0], 0)
+        code, out, err = run("validate", worse, "--tolerance", "15%", "--exclude", "worse")
         self.assertEqual((code, out), (3, ""))
         self.assertIn("--tolerance: no set has a predicted and measured step time", err)
         self.assertEqual(run("validate", self.records("plan.json"), "--tolerance", "5%")[0], 3)  # all refused: nothing was judged
@@ -66,7 +66,7 @@ class Validate(WithFolder):
         self.assertIn("mine: not judged, so outside: bad: parallel.tensr", err)
         self.assertNotIn("mean absolute error", err)
         other = self.folder.file("other.jsonl", json.dumps(lines[0]))
-        self.assertEqual(run("validate", file, other, "--tolerance", "5%", "--apart", "mine")[0], 0)
+        self.assertEqual(run("validate", file, other, "--tolerance", "5%", "--exclude", "mine")[0], 0)
         lines[1]["grade"] = "C"
         self.assertEqual(run("validate", self.folder.file("c.jsonl", "\n".join(map(json.dumps, lines))), "--tolerance", "5%")[0], 0)
 
@@ -171,15 +171,15 @@ class Validate(WithFolder):
         other = self.folder.file("other.jsonl", pathlib.Path(file).read_text(encoding="utf-8"))
         result = tandem_json("validate", "--only", "other", file, other)
         self.assertEqual([s["name"] for s in result["sets"]], ["other"])
-        apart = tandem_json("validate", file, other, "--apart", "other")
-        self.assertEqual((apart["over_sets"]["sets"], apart["sets"][1]["apart"]), (1, True))
+        apart = tandem_json("validate", file, other, "--exclude", "other")
+        self.assertEqual((apart["over_sets"]["sets"], apart["sets"][1]["excluded"]), (1, True))
         pooled = tandem_json("validate", "--pool", "other,some-set", "--pool", "other", file, other)["pools"]
         self.assertEqual([(p["name"], p["n"]) for p in pooled], [("some-set+other", 2), ("other", 1)])
-        for option in ("--only", "--apart", "--grade", "--pool"):
+        for option in ("--only", "--exclude", "--grade", "--pool"):
             code, out, err = run("validate", file, option, "nobody")
             self.assertEqual((code, out), (3, ""))
             self.assertIn("nobody", err)
-        for option in ("--apart", "--pool"):  # before anything is simulated or written
+        for option in ("--exclude", "--pool"):  # before anything is simulated or written
             code, _, err = run("validate", file, option, "nobody", "--csv", self.path("new/table.csv"))
             self.assertEqual((code, (self.folder.path / "new").exists()), (3, False))
             self.assertIn(f"{option} = nobody: there are no records of this set; given are some-set", err)
@@ -406,7 +406,7 @@ class Calibrate(WithFolder):
             code, out, err = run("calibrate", device, self.records, "-o", self.path("out.json"))
             self.assertEqual((code, out), (3, ""), device)
             self.assertIn(word, err)
-        code, out, err = run("calibrate", self.calibration, self.records, "--without", "some-set", "-o", self.path("out.json"))
+        code, out, err = run("calibrate", self.calibration, self.records, "--exclude", "some-set", "-o", self.path("out.json"))
         self.assertEqual((code, out), (3, ""))
         self.assertIn("none of the measurements", err)
         empty = self.folder.file("empty.jsonl", "")

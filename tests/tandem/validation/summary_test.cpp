@@ -37,11 +37,11 @@ TEST_CASE("a set's errors are those of its records of grades A and B") {
   CHECK(*v.sets[0].coverage == Approx(2.0 / 3));  // 1 lies below the range of 1.4
 }
 
-TEST_CASE("the mean over sets gives each set one vote and leaves out what is apart") {
+TEST_CASE("the mean over sets gives each set one vote and leaves out what is excluded") {
   CHECK(*summarise(some(), {}).over_sets.mape == Approx((0.7 / 3 + 0.3) / 2));
   const Summary v = summarise(some(), {{"a"}, {}});
   CHECK((v.over_sets.sets == 1 && *v.over_sets.mape == Approx(0.3)));
-  CHECK(v.sets[0].apart);
+  CHECK(v.sets[0].excluded);
   CHECK(*v.over_sets.coverage_of_records == 0);  // b0: 1 is not in 0.56 to 0.91
   CHECK(*summarise(some(), {}).over_sets.coverage_of_records == Approx(0.5));
 }
@@ -77,7 +77,7 @@ TEST_CASE("a set that has no measurements is refused before any is simulated") {
   std::vector<Measurement> measurements;
   for (const JudgedRecord& r : some()) measurements.push_back(r.measured);
   require_known_sets({{"a"}, {{"a", "b"}, {"b"}}}, measurements);
-  CHECK_THROWS_WITH(require_known_sets({{"c"}, {}}, measurements), "--apart = c: there are no records of this set; given are a and b");
+  CHECK_THROWS_WITH(require_known_sets({{"c"}, {}}, measurements), "--exclude = c: there are no records of this set; given are a and b");
   CHECK_THROWS_WITH(require_known_sets({{}, {{"a", "c"}}}, measurements), "--pool = c: there are no records of this set; given are a and b");
   CHECK_THROWS_AS(require_known_sets({{"a"}, {}}, {}), ConfigError);
 }
@@ -106,7 +106,7 @@ TEST_CASE("every record is a line of the JSON, and a refused one says why") {
   r[2].refused = "too odd";
   const std::string text = to_json(summarise(r, {{"b"}, {}}), r);
   const nlohmann::json out = nlohmann::json::parse(text);
-  CHECK(out["sets"][1]["apart"] == true);
+  CHECK(out["sets"][1]["excluded"] == true);
   CHECK(out["sets"][1]["mape"].is_null());
   REQUIRE(out["records"].size() == r.size());
   CHECK(out["records"][2]["reason"] == "too odd");
