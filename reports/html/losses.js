@@ -10,6 +10,7 @@ if (steps.length) head.push(["tokens", number(last.tokens)], ["tokens per second
 page.append(make("h1", {}, data.name), make("p", { class: "soft" }, "A training, as its file of metrics says."), cards(head));
 
 const curves = [{ name: "training", colour: colour(0), points: curve("loss") },
+  ...(steps.some((s) => s.mtp_loss !== undefined) ? [{ name: "modules of multi-token prediction", colour: colour(2), points: curve("mtp_loss") }] : []),
   ...(evaluations.length ? [{ name: "evaluation", colour: colour(1), dots: true, points: evaluations.map((e) => [e.step, e.loss]) }] : [])];
 const skipped = steps.filter((s) => s.skipped);
 section("Loss", legend(curves.map((c) => [c.name, c.colour])), make("figure", {}, lineChart(curves, "step", lossText)),

@@ -24,6 +24,7 @@ Line kind_of(const json& line) {
 json drawn(const json& line) {
   json out;
   for (const char* key : {"step", "loss", "grad_norm", "learning_rate", "tokens", "tokens_per_s", "skipped"}) out[key] = line.value(key, json());
+  if (line.contains("mtp_loss")) out["mtp_loss"] = line["mtp_loss"];
   return out;
 }
 
