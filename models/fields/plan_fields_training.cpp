@@ -153,7 +153,7 @@ std::vector<PlanField> memory_fields() {
               "Kernel of attention without a score matrix: flash1 and flash2 are FlashAttention's versions, triton is flash-attn's in Triton, tuned one for the "
               "device's generation (cuDNN's, FlashAttention 3), own is Tandem's."},
              AT(training.attention_kernel))
-          .otherwise("that of training.fusion; default: the stack's"),
+          .otherwise("that of training.fusion, or own where libraries have none; default: the stack's"),
       fusion(),
       choice({"training.cuda_graphs",
               "What the host launches as one captured graph: each layer's passes, or a step's whole forward and backward pass."},

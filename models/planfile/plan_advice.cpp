@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "models/base/text.hpp"
+#include "models/planfile/attention_kernels.hpp"
 
 namespace tandem {
 namespace {
@@ -82,9 +83,12 @@ bool is_unused_fact(std::string_view fact, const Plan& plan) {
   if (fact.find("communication.") != fact.npos) return plan.world_size() == 1;
   if (fact.find("fp4_ceiling") != fact.npos) return bits(t.dtypes.compute) > 4;
   const auto is_of = [&](std::string_view kernel) { return fact.find(std::string(kernel) + "_attention.") != fact.npos; };
+  const AttentionKernels run = attention_kernels(plan, t.attention_kernel);
   for (const AttentionKernel k : {AttentionKernel::flash1, AttentionKernel::triton, AttentionKernel::tuned, AttentionKernel::own})
-    if (is_of(name(k))) return !t.flash_attention || t.attention_kernel != k;
-  return is_of("flash") && !t.flash_attention;
+    if (is_of(name(k))) return !run.has(k);
+  // An indexer and a recurrence have FlashAttention 2's rate, too, and so have kernels without a fit of their own.
+  const bool like_attention = plan.model.indexer.heads > 0 || plan.model.recurrence.heads > 0;
+  return is_of("flash") && !like_attention && (run.forward.empty() || run.only_own());
 }
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "models/fields/fusion_file.hpp"
+#include "models/planfile/attention_kernels.hpp"
 #include "models/planfile/plan_draft.hpp"
 #include "models/planfile/plan_steps.hpp"
 #include "models/stack/resolve.hpp"
@@ -41,12 +42,12 @@ struct Precision {
 };
 
 // Fields that nothing below reads.
-constexpr std::array<std::string_view, 20> kAlone{
-    "parallel.sequence_parallel",   "parallel.context_mode",         "parallel.zero_group",         "parallel.optimizer_sync",
-    "parallel.overlap_grad_reduce", "parallel.overlap_param_gather", "parallel.tensor_overlap",     "parallel.overlap_tensor_sum",
-    "parallel.overlap_p2p",         "parallel.scatter_p2p",          "parallel.bucket_bytes",       "parallel.prefetch_layers",
-    "parallel.reuse_distance",      "parallel.unit_copies",          "parallel.root_unit",          "parallel.offload.optimizer",
-    "parallel.offload.ratio",       "training.micro_batch_size",     "training.recompute_layers",   "training.expandable_segments"};
+constexpr std::array<std::string_view, 19> kAlone{
+    "parallel.sequence_parallel",   "parallel.zero_group",          "parallel.optimizer_sync",   "parallel.overlap_grad_reduce",
+    "parallel.overlap_param_gather", "parallel.tensor_overlap",     "parallel.overlap_tensor_sum", "parallel.overlap_p2p",
+    "parallel.scatter_p2p",         "parallel.bucket_bytes",        "parallel.prefetch_layers",  "parallel.reuse_distance",
+    "parallel.unit_copies",         "parallel.root_unit",           "parallel.offload.optimizer", "parallel.offload.ratio",
+    "training.micro_batch_size",    "training.recompute_layers",    "training.expandable_segments"};
 
 constexpr DTypes mixed(DType compute, DType weights) {
   return {compute, weights, DType::fp32, DType::fp32, DType::fp32, DType::fp32};
@@ -253,7 +254,9 @@ void fill_defaults(Plan& plan, const Given& in_file) {
   // An unknown stack is refused later, with all that is wrong.
   const bool known = is_stack(plan.stack.name);
   if (known && !given.contains("training.fusion")) plan.training.fusion = fusion_set(stack_fusion(plan));
-  fill.set("training.attention_kernel", plan.training.attention_kernel, plan.training.fusion.attention);
+  const AttentionKernel named = plan.training.fusion.attention;
+  const AttentionKernel kernel = attention_kernels(plan, named).only_own() ? AttentionKernel::own : named;
+  fill.set("training.attention_kernel", plan.training.attention_kernel, kernel);
   remember_choices(plan, given);
   resolve_stack(plan);
 }

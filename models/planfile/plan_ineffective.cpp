@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/fields/plan_fields.hpp"
+#include "models/planfile/attention_kernels.hpp"
 #include "models/planfile/plan_draft.hpp"
 #include "models/planfile/plan_steps.hpp"
 
@@ -42,6 +43,8 @@ std::vector<Ineffective> table(const Plan& p) {
     return std::all_of(p.training.recompute_modules.begin(), p.training.recompute_modules.end(),
                        [&](const std::string& m) { return std::find(idle.begin(), idle.end(), m) != idle.end(); });
   };
+  const AttentionKernel kernel = p.training.attention_kernel;
+  const bool own_runs = kernel != AttentionKernel::own && attention_kernels(p, kernel).only_own();
   const bool of_length = scaling == "llama3" || scaling == "yarn";
   return {
       {"model.rope_theta", !rotary, "positions are not rotary"},
@@ -129,6 +132,7 @@ std::vector<Ineffective> table(const Plan& p) {
       {"training.lora.alpha", !p.training.lora.here(), "training.lora.rank is 0"},
       {"training.lora.targets", !p.training.lora.here(), "training.lora.rank is 0"},
       {"training.attention_kernel", !p.training.flash_attention, "training.flash_attention is false"},
+      {"training.attention_kernel", own_runs, "Tandem's own kernel runs, as libraries have none for this attention"},
       {"training.fill_uninitialized_memory", !p.training.deterministic, "training.deterministic is false"},
       {"training.fill_uninitialized_memory", p.training.deterministic && !p.training.fusion.allocates_by_dispatcher,
        "tensors of this training.fusion are not allocated by calls of PyTorch that fill them"},

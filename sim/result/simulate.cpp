@@ -25,6 +25,7 @@
 #include "sim/result/nccl_note.hpp"
 #include "sim/result/network_note.hpp"
 #include "sim/result/nodes_note.hpp"
+#include "sim/result/own_attention_note.hpp"
 #include "sim/result/perturbation_cost.hpp"
 #include "sim/result/product_coverage.hpp"
 #include "sim/result/replaced_facts.hpp"
@@ -122,6 +123,7 @@ void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const S
   if (setup.topology.device().peak.count(work.compute) == 0)
     out.notes.push_back(std::string(kNoPeak) + std::string(name(work.compute)) + ": utilisation is not given");
   for (const std::string& note : plan_advice(plan)) out.notes.push_back(note);
+  if (const std::string note = own_attention_note(plan, setup); !note.empty()) out.notes.push_back(note);
   if (setup.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
   if (const std::string note = nccl_note(setup, simulated, out.step_time); !note.empty()) out.notes.push_back(note);
   if (const std::string note = nodes_note(plan.cluster); !note.empty()) out.notes.push_back(note);

@@ -9,6 +9,7 @@
 #include "models/base/files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/text.hpp"
+#include "models/planfile/attention_kernels.hpp"
 #include "models/planfile/plan_advice.hpp"
 #include "reports/prediction/cost_table.hpp"
 #include "reports/prediction/text.hpp"
@@ -157,6 +158,20 @@ std::vector<std::pair<std::string, std::string>> sources_of(const std::vector<Fa
                                 ", and the plan's fields behind \"plan.\""});
 }
 
+/// Drops FlashAttention 2's fit if every kernel of the plan's attention has one of its own, and nothing else has its rate.
+void drop_default_fit(std::vector<FactOrigin>& facts, const Plan& plan) {
+  const AttentionKernels run = attention_kernels(plan, plan.training.attention_kernel);
+  const auto is_of = [](const FactOrigin& fact, std::string_view kernel) {
+    return fact.field.starts_with(std::string(kernel) + "_attention.");
+  };
+  const auto has_fit = [&](AttentionKernel k) {
+    return std::ranges::any_of(facts, [&](const FactOrigin& fact) { return is_of(fact, name(k)); });
+  };
+  const bool like_attention = plan.model.indexer.heads > 0 || plan.model.recurrence.heads > 0;
+  if (like_attention || !std::ranges::all_of(run.forward, has_fit) || !std::ranges::all_of(run.backward, has_fit)) return;
+  std::erase_if(facts, [&](const FactOrigin& fact) { return is_of(fact, "flash"); });
+}
+
 /// Facts of the presets that some value of the prediction depends on, then what the plan and this machine put in place of others.
 std::vector<FactOrigin> facts_in_use(const Plan& plan, const TaskGraph& graph, const Topology& topology) {
   std::vector<FactOrigin> out = facts_of(plan.cluster.preset);
@@ -164,6 +179,7 @@ std::vector<FactOrigin> facts_in_use(const Plan& plan, const TaskGraph& graph, c
   const auto cost = sim::make_cost_model(topology);
   const sim::ReplacedFacts replaced(sim::Setup{graph, mesh, topology, *cost});
   std::erase_if(out, [&](const FactOrigin& fact) { return is_unused_fact(fact.field, plan) || replaced.hold(fact.field); });
+  drop_default_fit(out, plan);
   const json cluster = json::parse(to_json(plan, -1)).at("cluster");
   if (cluster.contains("override"))
     for (const auto& [key, value] : cluster.at("override").items())

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "models/plan/library_attention.hpp"
 
 namespace tandem::lowering {
 namespace {
@@ -251,12 +252,12 @@ IndexDims Shapes::index_dims() const {
   return {batch, indexer.heads, seq, indexer.head_dim, indexer.topk, all_keys, indexer.block};
 }
 
-/// Follows exec/device/attention_calls.cpp. Sinks matter only in the forward pass: the backward pass reads only their statistics.
+/// Sinks matter only in the forward pass: the backward pass reads only their statistics.
 AttentionKernel Shapes::flash_kernel(bool backward) const {
-  constexpr std::int64_t kStep = 8, kLongest = 256;  // head sizes that libraries' tiles support
-  const bool heads = head_dim % kStep == 0 && head_dim <= kLongest && value_dim == head_dim;
-  const bool plain = !alibi && window == 0 && attention_soft_cap == 0 && (path == ContextPath::none || path == ContextPath::ring);
-  const bool usual = bits(dtypes.compute) == 16 && attention_dropout == 0 && plain && heads && (!sinks || backward);
+  const bool gathers_ranks = path == ContextPath::all_gather || path == ContextPath::ulysses;
+  const AttentionTraits traits{dtypes.compute, attention_dropout, alibi,    window != 0, attention_soft_cap != 0,
+                               gathers_ranks,  head_dim,          value_dim};
+  const bool usual = why_no_library(traits).empty() && (!sinks || backward);
   return fusion.own_unusual_attention && !usual ? AttentionKernel::own : fusion.attention;
 }
 

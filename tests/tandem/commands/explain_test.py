@@ -120,6 +120,14 @@ class ExplainKey(WithFolder):
             self.assertEqual((sum(rows), total), (round(result["step_time_s"] * 1e12),) * 2)
         self.assertEqual(tandem_json("explain", file, "mfu")["parts"], [])
 
+    def test_facts_are_those_of_the_attention_kernel_that_runs(self):
+        h100 = changed(SMALL, **{"stack": "tandem", "cluster": {"preset": "dgx-h100", "devices": 8}, "model.head_dim": 16,
+                                 "training.precision": "bf16", "training.flash_attention": True, "training.dropout": {"attention": 0}})
+        for changes, kernel in (({}, "tuned"), ({"model.position_embedding": "alibi"}, "own")):
+            facts = tandem_json("explain", self.folder.plan(changed(h100, **changes)), "step_time_s")["facts"]
+            fits = {f["field"].split(".")[0] for f in facts if "_attention." in f["field"]}
+            self.assertEqual(fits - {"deterministic_dropout_attention"}, {kernel + "_attention"})
+
     def test_facts_come_with_their_source_and_a_role_can_be_asked_for(self):
         file = self.folder.plan(self.A100)
         facts = {(f["part"], f["field"]): f for f in tandem_json("explain", file, "step_time_s")["facts"]}
