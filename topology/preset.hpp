@@ -62,10 +62,8 @@ std::string cluster_file(const std::string& preset);
 /// Reads a cluster preset by name, or a file when `preset` contains '/' or ends in ".json". Throws ConfigError.
 ClusterFacts load_cluster(const std::string& preset);
 
-/// Whether there is a way from the first device of a cube mesh to every other.
-bool all_joined(const std::vector<std::vector<int>>& links);
-
-/// Least memory of a device; less has a missing unit.
-inline constexpr Bytes kLeastMemory{1'000'000};
+/// Replaces facts by the plan's overrides and fixes the number of devices of a node. Throws InfeasibleError if the node
+/// cannot have that shape.
+void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts);
 
 }  // namespace tandem

@@ -1,6 +1,6 @@
 #include "sim/result/nodes_note.hpp"
 
-#include "topology/overrides.hpp"
+#include "topology/preset.hpp"
 
 namespace tandem::sim {
 

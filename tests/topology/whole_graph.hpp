@@ -4,7 +4,6 @@
 #include <string>
 
 #include "topology/graph.hpp"
-#include "topology/overrides.hpp"
 
 namespace tandem::test {
 

@@ -9,7 +9,7 @@
 #include "sim/cost/cost_model.hpp"
 #include "sim/result/simulate.hpp"
 #include "topology/plan_reader.hpp"
-#include "topology/overrides.hpp"
+#include "topology/preset.hpp"
 
 namespace tandem::planning {
 namespace {
