@@ -161,6 +161,7 @@ void add_blocks(std::vector<Param>& out, std::int64_t tensor, Param whole, const
     Param p = whole;
     p.rows = p.outer = rows;
     p.first = at * tensor;
+    p.shard_dim = 0;  // on one rank, too: a block has rows of its own
     p.offset += at * p.cols;
     p.continues = at > 0;
     if (at + widths.back() == whole.rows && spec.kv_copies > 0) add_kv_copies(out, tensor, p, spec);
