@@ -24,6 +24,7 @@ constexpr std::string_view kFolder = "topology/errors", kCalibrations = "topolog
 constexpr double kHostBoundShare = 0.1;
 constexpr std::string_view kDeviceWord = "device ";
 constexpr const char* kNarrower = "; measured steps narrow it: tandem validate RECORDS --write-errors FILE, then \"errors\": \"FILE\" in the calibration";
+constexpr const char* kBound = "the device has no calibration (give it one of topology/calibration, such as \"h100\"), so this is a bound: ";
 constexpr int kEnough = 8;  // records from which a situation is used alone
 
 struct Vote {
@@ -56,14 +57,18 @@ nlohmann::ordered_json widening_json(const Widening& w) {
   return {{"factor", w.factor}, {"records", w.records}, {"sources", w.sources}};
 }
 
+DefaultRange default_range(const json& range) { return {range.at("low"), range.at("high"), range.at("reason")}; }
+
+nlohmann::ordered_json default_json(const DefaultRange& r) { return {{"low", r.low}, {"high", r.high}, {"reason", r.reason}}; }
+
 ErrorBook book_of(const json& file) {
   ErrorBook out;
   out.computed = file.at("computed");
   for (const json& e : file.at("entries")) out.entries.push_back(entry(e));
   out.seen = widening(file, "seen"), out.unseen = widening(file, "unseen");
-  const json& unknown = file.at("unknown_device");
-  out.unknown_low = unknown.at("low"), out.unknown_high = unknown.at("high");
-  out.unknown_reason = unknown.at("reason");
+  out.unknown = default_range(file.at("unknown_device"));
+  // Tables of one calibration, which are never asked about a device without one, may lack it.
+  out.uncalibrated = file.contains("uncalibrated_device") ? default_range(file["uncalibrated_device"]) : out.unknown;
   return out;
 }
 
@@ -178,6 +183,8 @@ std::string reason_of(const RangeQuestion& q, const std::vector<std::string>& un
   return unseen.empty() ? "" : "no record on " + q.device + " has " + list_text(unseen, "or");
 }
 
+const DefaultRange& default_of(const ErrorBook& book, const RangeQuestion& q) { return q.bound ? book.uncalibrated : book.unknown; }
+
 Entries in_situation(const Entries& all, const std::string& situation) {
   Entries out;
   std::ranges::copy_if(all, std::back_inserter(out), [&](const ErrorEntry* e) { return e->situation == situation; });
@@ -283,10 +290,9 @@ std::string to_json(const ErrorBook& book) {
     if (e.since.said()) row["since"] = text_of(e.since), row["until"] = text_of(e.until);
     out += "    " + row.dump() + (i + 1 < book.entries.size() ? ",\n" : "\n");
   }
-  const nlohmann::ordered_json unknown = {
-      {"low", book.unknown_low}, {"high", book.unknown_high}, {"reason", book.unknown_reason}};
   const nlohmann::ordered_json wider = {{"seen", widening_json(book.seen)}, {"unseen", widening_json(book.unseen)}};
-  return out + "  ],\n  \"wider\": " + wider.dump() + ",\n  \"unknown_device\": " + unknown.dump() + "\n}\n";
+  return out + "  ],\n  \"wider\": " + wider.dump() + ",\n  \"unknown_device\": " + default_json(book.unknown).dump() +
+         ",\n  \"uncalibrated_device\": " + default_json(book.uncalibrated).dump() + "\n}\n";
 }
 
 PlanTraits traits_on(const Plan& plan, const Topology& topology) {
@@ -297,7 +303,15 @@ PlanTraits traits_on(const Plan& plan, const Topology& topology) {
 }
 
 RangeQuestion range_question(const Prediction& p, const Topology& topology, const PlanTraits& traits) {
-  return {topology.device().calibration, situation_of(p, topology, traits), traits, {}, host_share(p)};
+  RangeQuestion out = range_question(topology, traits);
+  out.situation = situation_of(p, topology, traits);
+  out.host_share = host_share(p);
+  return out;
+}
+
+RangeQuestion range_question(const Topology& topology, const PlanTraits& traits) {
+  const Device& device = topology.device();
+  return {device.calibration, "", traits, {}, 0, device.calibration.empty() && device.cost_table.empty()};
 }
 
 namespace {
@@ -339,8 +353,9 @@ LogRange log_range(const ErrorBook& book, const RangeQuestion& q) {
   Errors errors = errors_of(book, q);
   if (errors.votes.empty()) {
     const std::string none = q.device.empty() ? "no published step time on this device" : "no record on " + q.device;
-    const std::string reason = none + ": " + book.unknown_reason + (is_preset_path(q.device) ? kNarrower : "");
-    return {book.unknown_low, book.unknown_high, false, reason, reason};
+    const DefaultRange& range = default_of(book, q);
+    const std::string reason = (q.bound ? kBound : none + ": ") + range.reason + (is_preset_path(q.device) ? kNarrower : "");
+    return {range.low, range.high, false, reason, reason};
   }
   const double tail = (1 - kRangeShare) / 2;
   const double low = errors.wider * quantile(errors.votes, tail), high = errors.wider * quantile(errors.votes, 1 - tail);
@@ -358,9 +373,9 @@ double share_within(const ErrorBook& book, const Prediction& p, const RangeQuest
   const double error = std::log(limit_s / p.step_time.seconds());
   const Errors errors = errors_of(book, q);
   if (errors.votes.empty()) {
-    const boost::math::normal normal;
-    const double end = error < 0 ? -book.unknown_low : book.unknown_high;
-    return boost::math::cdf(normal, error * boost::math::quantile(normal, 1 - (1 - kRangeShare) / 2) / end);
+    const DefaultRange& range = default_of(book, q);
+    const double half = boost::math::quantile(boost::math::normal(), 1 - (1 - kRangeShare) / 2);
+    return boost::math::cdf(boost::math::normal((range.low + range.high) / 2, (range.high - range.low) / 2 / half), error);
   }
   double whole = 0, within = 0;
   for (const Vote& v : errors.votes) {

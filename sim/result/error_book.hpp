@@ -32,12 +32,18 @@ struct Widening {
   int records = 0, sources = 0;  ///< records and sources that it was found with
 };
 
+/// The range of predictions whose device has no records, as log(measured / predicted).
+struct DefaultRange {
+  double low = 0, high = 0;
+  std::string reason;
+};
+
 struct ErrorBook {
   std::string computed;           ///< when, and with which version
   std::vector<ErrorEntry> entries;
   Widening seen, unseen;          ///< for plans like the device's records, and unlike them
-  double unknown_low = 0, unknown_high = 0;  ///< log(measured / predicted) for a device without records
-  std::string unknown_reason;
+  DefaultRange unknown;           ///< of a device with a calibration
+  DefaultRange uncalibrated;      ///< of a device whose published rates stand for reached ones: the prediction is a bound
 };
 
 /// The share of outcomes that a range is meant to hold.
@@ -76,8 +82,11 @@ struct RangeQuestion {
   PlanTraits traits;
   std::vector<std::string> without{};  ///< sources whose records the range must not rest on
   double host_share = 0;               ///< see host_share()
+  bool bound = false;                  ///< the device has neither a calibration nor a measured table
 };
 RangeQuestion range_question(const Prediction& prediction, const Topology& topology, const PlanTraits& traits);
+/// The question before anything is simulated: of no situation.
+RangeQuestion range_question(const Topology& topology, const PlanTraits& traits);
 
 /// Features of the plan that no record on its device has ("experts", "more than 512 devices", "device h20-96gb", code older than all
 /// of theirs). Empty if there are none, if the device has no records, or if the book does not list features.

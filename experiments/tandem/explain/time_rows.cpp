@@ -67,7 +67,7 @@ std::vector<Row> time_rows() {
        [](const ExplainedCase& c, std::size_t) { return number_text(c.prediction.range.share, 2); }, RangeKind::exact, {}},
       {"step_time_range.basis", "records the range was computed from, or why it is a default",
        [](const ExplainedCase& c, std::size_t) { return c.prediction.range.basis; }, RangeKind::exact, {}},
-      {"step_time_range.wider", "properties of the plan that no record on the device has (topology/errors: like, devices, since); they widen the range by the factor wider.unseen",
+      {"step_time_range.wider", "properties of the plan that no record on the device has (topology/errors: like, devices, since); they widen the range by the factor wider.unseen; or why the range is a default",
        [](const ExplainedCase& c, std::size_t) {
          return c.prediction.range.wider.empty() ? std::string("nothing: the records have all of it") : c.prediction.range.wider;
        },

@@ -90,8 +90,10 @@ double excess(const Option& o) {
   return static_cast<double>(o.assessment.needed_bytes()) / static_cast<double>(o.assessment.prediction.device_memory.count());
 }
 
-std::string unpublished(const Option& o) {
-  return "no record on " + o.assessment.topology->device().name + ": its ranges are a wide default";
+std::string unpublished(const Option& o, const Facts& facts) {
+  const Topology& topology = *o.assessment.topology;
+  const std::string bound = "without a calibration the step time is a bound; " + facts.errors.uncalibrated.reason;
+  return "no record on " + topology.device().name + ": " + (sim::range_question(topology, {}).bound ? bound : "its ranges are a wide default");
 }
 
 /// Warns if a provider only rents single devices: nodes with their network may be unavailable or cost more.
@@ -246,7 +248,7 @@ Answer answer(const Request& request, const Facts& facts) {
   for (const std::string& chosen : {chosen_batch(request.choice), chosen_layout(request.choice)})
     if (!chosen.empty()) out.warnings.push_back(chosen);
   add_warnings(out, request, facts);
-  if (!out.best()->budget.published) out.warnings.insert(out.warnings.begin(), unpublished(*out.best()));
+  if (!out.best()->budget.published) out.warnings.insert(out.warnings.begin(), unpublished(*out.best(), facts));
   return out;
 }
 

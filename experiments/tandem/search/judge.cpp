@@ -295,7 +295,7 @@ std::string Judge::fewer_launches(CandidateId id) const {
 std::string Judge::why_wider(CandidateId id) const {
   const PlanTraits traits = sim::traits_on(space_.plan(id), *topology_);
   const std::string& calibration = topology_->device().calibration;
-  return sim::log_range(sim::load_error_book(calibration), {calibration, "", traits}).wider;
+  return sim::log_range(sim::load_error_book(calibration), sim::range_question(*topology_, traits)).wider;
 }
 
 }  // namespace tandem::search

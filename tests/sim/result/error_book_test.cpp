@@ -22,6 +22,16 @@ sim::test::FakeTopology two_nodes_of(const std::string& calibration) {
   return sim::test::FakeTopology(shape);
 }
 
+/// A device with a measured table, and without a calibration.
+class MeasuredTopology : public sim::test::FakeTopology {
+ public:
+  MeasuredTopology() : FakeTopology({}), measured_(FakeTopology::device()) { measured_.cost_table = "mine.json"; }
+  const Device& device() const override { return measured_; }
+
+ private:
+  Device measured_;
+};
+
 Prediction seconds(double step, double launch = 0) {
   Prediction p;
   p.step_time = Duration::seconds(step);
@@ -33,8 +43,8 @@ Prediction seconds(double step, double launch = 0) {
 ErrorBook book() {
   ErrorBook b;
   b.computed = "today";
-  b.unknown_low = -0.4, b.unknown_high = 0.5;
-  b.unknown_reason = "never measured";
+  b.unknown = {-0.4, 0.5, "never measured"};
+  b.uncalibrated = {0, 0.8, "steps take longer"};
   b.entries = {{"known", "many nodes", "a", 10, {-0.10, 0.00, 0.10}},
                {"known", "many nodes", "b", 10, {-0.05, 0.05, 0.20}},
                {"known", "one node", "c", 10, {0.5, 0.6, 0.7}},
@@ -233,21 +243,40 @@ TEST_CASE("the shipped errors know the months of their records' code") {
 }
 
 TEST_CASE("a device without records gets the wide default and its reason") {
-  for (const char* device : {"unknown", ""}) {
-    const StepRange r = range_of(book(), seconds(10), two_nodes_of(device));
-    CHECK(r.low_s == Approx(10 * std::exp(-0.4)));
-    CHECK(r.high_s == Approx(10 * std::exp(0.5)));
-    CHECK(r.basis == (*device ? "no record on unknown" : "no published step time on this device") + std::string(": never measured"));
-    CHECK(r.wider == r.basis);
-  }
+  const StepRange r = range_of(book(), seconds(10), two_nodes_of("unknown"));
+  CHECK(r.low_s == Approx(10 * std::exp(-0.4)));
+  CHECK(r.high_s == Approx(10 * std::exp(0.5)));
+  CHECK(r.basis == "no record on unknown: never measured");
+  CHECK(r.wider == r.basis);
+}
+
+TEST_CASE("steps on a device without a calibration take the bound or longer, for which the range says why") {
+  const auto topology = two_nodes_of("");
+  const StepRange r = range_of(book(), seconds(10), topology);
+  CHECK(r.low_s == Approx(10));
+  CHECK(r.high_s == Approx(10 * std::exp(0.8)));
+  CHECK(r.wider.starts_with("the device has no calibration"));
+  CHECK(r.wider.ends_with("so this is a bound: steps take longer"));
+  CHECK(log_range(book(), range_question(topology, {})).wider == r.wider);  // as searches ask, before they simulate
+  const RangeQuestion question = range_question(seconds(10), topology, {});
+  const auto within = [&](double limit) { return share_within(book(), seconds(10), question, limit); };
+  CHECK(within(10) == Approx(0.1));
+  CHECK(within(10 * std::exp(0.4)) == Approx(0.5));
+  CHECK(within(10 * std::exp(0.8)) == Approx(0.9));
+}
+
+TEST_CASE("a device whose costs were measured on it is no bound, even without a calibration") {
+  const StepRange r = range_of(book(), seconds(10), MeasuredTopology());
+  CHECK(r.low_s == Approx(10 * std::exp(-0.4)));
+  CHECK(r.wider == "no published step time on this device: never measured");
 }
 
 TEST_CASE("the book that ships can be read, is about calibrations that exist, and writes itself again") {
   const ErrorBook shipped = load_error_book();
   const auto known = preset_names("topology/calibration");
   for (const ErrorEntry& e : shipped.entries) CHECK(std::count(known.begin(), known.end(), e.device) == 1);
-  CHECK(shipped.unknown_low < 0);
-  CHECK(!shipped.unknown_reason.empty());
+  CHECK((shipped.unknown.low < 0 && shipped.unknown.high > 0 && !shipped.unknown.reason.empty()));
+  CHECK((shipped.uncalibrated.low == 0 && shipped.uncalibrated.high > 0 && !shipped.uncalibrated.reason.empty()));
   CHECK((shipped.seen.factor >= 1 && shipped.unseen.factor >= 1));
 }
 
@@ -273,7 +302,7 @@ TEST_CASE("a device without records has normal errors with the default's 80 %") 
   CHECK(has_records(book(), two_nodes_of("known")));
   CHECK(share_within(book(), seconds(10), range_question(seconds(10), topology, {}), 10 * std::exp(0.5)) == Approx(0.9));
   CHECK(share_within(book(), seconds(10), range_question(seconds(10), topology, {}), 10 * std::exp(-0.4)) == Approx(0.1));
-  CHECK(share_within(book(), seconds(10), range_question(seconds(10), topology, {}), 10) == Approx(0.5));
+  CHECK(share_within(book(), seconds(10), range_question(seconds(10), topology, {}), 10 * std::exp(0.05)) == Approx(0.5));
 }
 
 TEST_CASE("Host-bound records' errors count in proportion to what waits for the host") {
@@ -298,7 +327,7 @@ TEST_CASE("a calibration's own table adds its entries to those of other devices,
   add_own_errors(all, calibration);
   REQUIRE(all.entries.size() == book().entries.size() + 1);
   CHECK((all.entries.back().device == calibration && all.entries.back().quantiles == std::vector<double>{0.1}));
-  CHECK((all.computed == "in the lab" && all.unknown_high == book().unknown_high));
+  CHECK((all.computed == "in the lab" && all.unknown.high == book().unknown.high));
   CHECK(range_of(all, seconds(10, 9), two_nodes_of(calibration)).basis.starts_with("3 records of 1 source on " + calibration));
   // an entry of the very path counts alone, though another has the same file name
   own.entries.push_back({calibration, "many nodes", "mine", 3, {0.2}});

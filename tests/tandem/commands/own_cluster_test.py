@@ -52,6 +52,30 @@ class OwnCluster(WithFolder):
         return self.cluster | {"node": json.loads((PRESETS / "nodes/dgx-h100.json").read_text()),
                                "device": json.loads((PRESETS / "devices/h100-sxm5-80gb.json").read_text())}
 
+    def test_without_a_calibration_a_step_is_a_bound_and_every_command_says_so(self):
+        own = self.in_place()
+        del own["device"]["calibration"]
+        predicted = self.simulated(own)
+        reason = predicted["step_time_range"]["wider"]
+        self.assertTrue(reason.startswith("the device has no calibration"), reason)
+        self.assertEqual(predicted["step_time_range"]["low_s"], predicted["step_time_s"])  # nothing is faster than its rates
+        self.assertLess(self.simulated(self.in_place())["step_time_s"], predicted["step_time_range"]["high_s"])
+        (self.folder.path / "own.json").write_text(json.dumps(own))
+        plan = changed(PLAN, **{"cluster.preset": "own.json", "training.recompute": "full"})
+        path = self.folder.plan(plan)
+        layout = [word for axis in ("tensor=2", "pipeline=2", "micro_batch_size=1") for word in ("--axis", axis)]
+        few = ("search", self.folder.plan(changed(plan, **{"parallel.data": None, "parallel.zero_stage": "auto"}), "asked.json"), *layout)
+        self.assertEqual({row["step_time_wider"] for row in tandem_json(*few)["best"]}, {reason})
+        self.assertRegex(run(*few)[1], r"\nbeyond the records, rows? .*: the device has no calibration")
+        study = self.folder.file("study.json", json.dumps({"base": path, "axes": [{"field": "parallel.tensor", "values": [2]}]}))
+        code, text, err = run("sweep", study, "--out", self.folder.path / "out")
+        self.assertEqual(code, 0, err)
+        self.assertIn("beyond the records, the best: " + reason, text)
+        self.assertIn("the device has no calibration", (self.folder.path / "out" / "results.csv").read_text())
+        text = run("plan", path, "--tokens", "1e12", "--price", 3)[1]
+        self.assertTrue(text.startswith("warning: no record on H100 SXM5 80 GB: without a calibration the step time is a bound; "), text)
+        self.assertIn("warning: the device has no calibration", text)
+
     def test_whether_a_plan_fits_is_said_with_the_figure_that_decides(self):
         own, plan = self.in_place(), changed(PLAN, **{"cluster.preset": "own.json", "training.expandable_segments": True})
         segments = changed(plan, **{"training.expandable_segments": False})
@@ -158,7 +182,7 @@ class OwnCluster(WithFolder):
         del own["device"]["generation"]
         self.assertTrue(lost(self.simulated(own)))
         self.assertLess(bare["step_time_s"], with_calibration)
-        self.assertIn("no published step time on this device", bare["step_time_range"]["basis"])
+        self.assertIn("the device has no calibration", bare["step_time_range"]["basis"])
 
     def test_explain_knows_the_facts_of_a_cluster_in_parts(self):
         parts = self.in_place()

@@ -25,7 +25,7 @@ TEST_CASE("errors are kept by device, situation and set as log of measured over 
                                        on("b", "one node", "s", 4), on("", "one node", "s", 1), on("a", "one node", "s", 9)};
   records.back().measured.grade = "C";
   tandem::sim::ErrorBook before;
-  before.unknown_low = -1, before.unknown_reason = "why";
+  before.unknown = {-1, 1, "why"}, before.uncalibrated = {0, 2, "a bound"};
   before.entries = {{"gone", "gone", "gone", 1, {0}}};
   const auto book = error_book(records, before, "this test");
   REQUIRE(book.entries.size() == 3);
@@ -33,7 +33,8 @@ TEST_CASE("errors are kept by device, situation and set as log of measured over 
   CHECK((e.device == "a" && e.situation == "one node" && e.source == "s" && e.records == 2));
   CHECK(e.quantiles[0] == Approx(-std::log(2)).margin(1e-4));
   CHECK(e.quantiles[1] == Approx(std::log(2)).margin(1e-4));
-  CHECK((book.unknown_low == -1 && book.unknown_reason == "why"));
+  CHECK((book.unknown.low == -1 && book.unknown.reason == "why"));
+  CHECK((book.uncalibrated.high == 2 && book.uncalibrated.reason == "a bound"));
   CHECK(book.computed.find("this test") != std::string::npos);
 }
 
