@@ -134,12 +134,12 @@ std::string digest(std::string_view text) {
 
 namespace {
 
-/// A hash of all presets and calibrations that predictions use.
+/// A hash of all presets, calibrations and errors that predictions use.
 std::string presets_digest() {
   std::string text;
   for (const char* folder :
        {"topology/presets", "topology/presets/nodes", "topology/presets/devices", "topology/calibration",
-        "topology/measured", "models/stacks", "models/stacks/fusions"})
+        "topology/measured", "topology/errors", "models/stacks", "models/stacks/fusions"})
     add_files(text, folder);
   return digest(text);
 }

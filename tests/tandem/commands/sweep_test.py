@@ -291,6 +291,15 @@ class Resuming(Studies):
             self.assertEqual(code, 0, err)
             self.assertEqual(json.loads(out)["computed"], computed)
 
+    def test_plans_are_computed_again_where_the_errors_changed_from_which_ranges_follow(self):
+        errors = json.loads((SOURCE / "topology/errors/step_time.json").read_text())
+        file, study = self.folder.path / "presets/topology/errors/step_time.json", self.study()
+        file.parent.mkdir(parents=True)
+        for high, computed in ((0.5, 6), (0.5, 0), (0.6, 6)):
+            file.write_text(json.dumps(errors | {"unknown_device": {"low": -0.5, "high": high, "reason": "none"}}))
+            code, out, err = run("sweep", study, "--out", self.out, "--json", environment={"TANDEM_PRESETS": str(self.folder.path / "presets")})
+            self.assertEqual((code, json.loads(out)["computed"]), (0, computed), err)
+
     def test_ctrl_c_keeps_what_is_done_and_exits_130(self):
         many = changed(STUDY, **{"points": None, "view": None, "axes": [{"field": "training.seed", "values": list(range(4000))}]})
         path = self.folder.file("study.json", json.dumps(many))
