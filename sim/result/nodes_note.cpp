@@ -12,8 +12,10 @@ std::string nodes_note(const ClusterSpec& cluster) {
   apply_overrides(cluster, facts);
   const std::int64_t used = facts.node.devices;
   if (used == built) return "";
-  return std::string(kPartOfNodes) + std::to_string(cluster.devices / used) + " nodes with " + std::to_string(used) + " of their " +
-         std::to_string(built) + " devices; cluster.override.devices_per_node sets another number";
+  const std::string part = "a part of each node: " + std::to_string(cluster.devices / used) + " nodes with " + std::to_string(used) +
+                           " of their " + std::to_string(built) + " devices; ";
+  if (cluster.devices % built != 0) return part + "cluster.override.devices_per_node sets another number";
+  return part + "also " + std::to_string(cluster.devices / built) + " full nodes: cluster.override.devices_per_node " + std::to_string(built);
 }
 
 }  // namespace tandem::sim

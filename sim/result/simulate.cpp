@@ -38,7 +38,7 @@ namespace {
 constexpr double kTera = 1e12;
 constexpr std::string_view kUnverified = "not verified: ", kUnmeasured = "not measured, roofline used: ";
 constexpr std::string_view kSimulatedAs = " simulated as ", kNoPeak = "the device has no peak for ";
-constexpr std::array kOfMethod = {kUnverified, kUnmeasured, kNoPeak, kMeasuredTable, kPartOfNodes};
+constexpr std::array kOfMethod = {kUnverified, kUnmeasured, kNoPeak, kMeasuredTable};
 
 void require_room(const Plan& plan, const Topology& topology) {
   const std::int64_t room = topology.devices() * topology.ranks_per_device();

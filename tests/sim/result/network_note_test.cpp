@@ -35,7 +35,9 @@ TEST_CASE("a note says that the link to the NIC is slower than the NIC") {
 
 TEST_CASE("a note says how many devices of an NVLink rack a job over several has") {
   CHECK(nodes_note(cluster("gb200-nvl72", 2304)) ==
-        "a part of each node: 36 nodes with 64 of their 72 devices; cluster.override.devices_per_node sets another number");
+        "a part of each node: 36 nodes with 64 of their 72 devices; also 32 full nodes: cluster.override.devices_per_node 72");
+  CHECK(nodes_note(cluster("gb200-nvl72", 256)) ==  // which 72 does not divide
+        "a part of each node: 4 nodes with 64 of their 72 devices; cluster.override.devices_per_node sets another number");
   CHECK(nodes_note(cluster("gb200-nvl72", 72)).empty());
   CHECK(nodes_note(cluster("gb200-nvl72", 288)).empty());  // 4 x 72, which 64 do not divide
   CHECK(nodes_note(cluster("dgx-h200", 2304)).empty());
