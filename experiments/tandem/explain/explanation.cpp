@@ -203,7 +203,8 @@ ExplainedCase make_case(const std::string& plan_path, const std::string& stack, 
   const std::string text = read_text(plan_path);
   PreparedPlan r = prepare_text(text, plan_path, stack);
   ExplainedCase c;
-  c.derived = derived_ranks(r.plan, given_fields(text, plan_path));
+  c.origins = field_origins(text, r.plan, stack);
+  c.text = text;
   c.topology = topology_of(r.plan, "");
   sim::SimulateOptions options;
   options.progress = progress;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/tandem/explain/derived_ranks.hpp"
+#include "experiments/tandem/explain/field_origins.hpp"
 #include "experiments/tandem/explain/step_parts.hpp"
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
@@ -23,7 +23,8 @@ struct ExplainedCase {
   std::shared_ptr<const Topology> topology;
   Prediction prediction;
   std::vector<FactOrigin> facts;
-  DerivedRanks derived;
+  FieldOrigins origins;
+  std::string text;         ///< of the plan file
   std::string result_json;  ///< what `simulate --json` prints
 };
 

@@ -1,7 +1,4 @@
-#include <nlohmann/json.hpp>
-
 #include "experiments/tandem/explain/rows.hpp"
-#include "models/base/json.hpp"
 #include "models/plan/active_parameters.hpp"
 #include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
@@ -9,8 +6,6 @@
 namespace tandem::program {
 
 namespace {
-
-using nlohmann::json;
 
 Row coordinate(const std::string& name, Axis axis, const std::string& what) {
   return {"coords." + name, "place of the role's first rank on the " + what + " axis",
@@ -29,18 +24,6 @@ std::string count_of_roles(const ExplainedCase& c, std::size_t) {
 std::string product(const ExplainedCase& c, std::size_t) {
   const ParallelSpec& p = c.plan.parallel;
   return std::to_string(p.tensor) + " x " + std::to_string(p.pipeline) + " x " + std::to_string(p.data) + " x " + std::to_string(p.context);
-}
-
-/// The schema of a field, or null: fields may lie in a part that is described as "one of several".
-const json* field_schema(const json& schema, const std::string& path) {
-  const json* at = &schema;
-  for (std::size_t from = 0; from <= path.size();) {
-    const std::size_t dot = std::min(path.find('.', from), path.size());
-    if (!at->contains("properties") || !at->at("properties").contains(path.substr(from, dot - from))) return nullptr;
-    at = &at->at("properties").at(path.substr(from, dot - from));
-    from = dot + 1;
-  }
-  return at;
 }
 
 }  // namespace
@@ -91,21 +74,6 @@ std::vector<Row> other_rows() {
       coordinate("dp", Axis::dp, "data"),
       coordinate("pp", Axis::pp, "pipeline"),
   };
-}
-
-Explanation explain_plan_field(const ExplainedCase& c, const std::string& key) {
-  const std::string path = key == "plan" ? "" : key.substr(std::string("plan.").size());
-  const json schema = json::parse(plan_json_schema());
-  const json* field = path.empty() ? nullptr : field_schema(schema, path);
-  Explanation out;
-  out.formula = field && field->contains("description") ? field->at("description").get<std::string>() : "part of the completed plan, with every default filled in";
-  if (field && field->contains("default")) out.formula += " Default: " + field->at("default").dump() + ".";
-  out.filled = "from " + c.plan.file + ", its presets or the default";
-  for (const StackDefault& d : c.plan.stack.facts.defaults)
-    if (d.field == path) out.filled = "from the rule of " + stack_text(c.plan) + ": " + d.source;
-  if (!path.empty() && c.derived.field == path) out.filled = "left out, so derived: " + c.derived.from;
-  out.range = "exact: an input";
-  return out;
 }
 
 }  // namespace tandem::program

@@ -35,7 +35,33 @@ class Explain(WithFolder):
                 self.assertEqual(tandem_json("explain", file, "plan." + field)["filled"], "left out, so derived: " + of)
         file = self.folder.plan(SMALL)
         self.assertEqual(tandem_json("explain", file)["derived_fields"], [])
-        self.assertIn("its presets or the default", tandem_json("explain", file, "plan.parallel.data")["filled"])
+        self.assertEqual(tandem_json("explain", file, "plan.parallel.data")["filled"], f"from {file}")
+
+    def test_a_field_comes_from_the_file_a_preset_the_stack_or_the_default(self):
+        file = self.folder.plan(changed(SMALL, **{"model": {"preset": "llama3-8b", "num_layers": 4}, "stack": "megatron-core@2024-07"}))
+        def filled(field, *more):
+            return tandem_json("explain", file, "plan." + field, *more)["filled"]
+        for field in ("model.num_layers", "training.precision", "stack.as_of"):
+            self.assertEqual(filled(field), f"from {file}")
+        self.assertEqual(filled("model.hidden_size"), f"from the preset llama3-8b, which {file} names")
+        self.assertIn(f"neither {file} nor its preset llama3-8b gives it", filled("model.qk_norm"))
+        self.assertRegex(filled("parallel.zero_stage"), f"^the default.*: {file} does not give it")
+        self.assertTrue(filled("training.fusion").startswith("from the rule of stack megatron-core as of 2024-07"), filled("training.fusion"))
+        self.assertEqual(filled("stack.as_of", "--stack", "megatron-core@2023-01"), "from --stack")
+        self.assertTrue(filled("training").startswith(f"fields from {file}, its presets"), filled("training"))
+
+    def test_a_rule_of_the_stack_that_does_not_hold_is_told_with_what_it_would_change(self):
+        plan = changed(SMALL, **{"cluster": {"preset": "dgx-b200", "devices": 8}, "training.precision": "bf16", "stack": "megatron-core",
+                                 "parallel.sequence_parallel": True})
+        file, key = self.folder.plan(plan), "plan.parallel.overlap_tensor_sum"
+        told = tandem_json("explain", file, key)["filled"]
+        self.assertIn('a rule of stack megatron-core for true does not hold, as device.generation is "blackwell", not "volta", ', told)
+        self.assertNotIn("parallel.tensor is", told)  # these conditions hold
+        asked = self.folder.plan(changed(plan, **{"parallel.overlap_tensor_sum": True}), "asked.json")
+        steps = [tandem_json("simulate", path)["step_time_s"] for path in (file, asked)]
+        change = re.search(r"; with true a step takes [^,]+, ([+-][\d.]+) %", told)
+        self.assertAlmostEqual(float(change.group(1)), 100 * (steps[1] / steps[0] - 1), delta=0.051)
+        self.assertEqual(tandem_json("explain", asked, key)["filled"], f"from {asked}")
 
     def test_the_printed_plan_is_a_plan_again(self):
         plan = tandem_json("explain", self.folder.plan(SMALL))["plan"]
