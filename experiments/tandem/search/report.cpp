@@ -40,11 +40,9 @@ std::string best_text(const Space& space, const Answer& answer) {
                                  has ? percent_text(seconds(f.estimate_ps) / seconds(s.time_ps) - 1) : "-", bytes_text(s.needed),
                                  number_text(100 * s.mfu, 1) + " %", std::to_string(space.plan(s.id).parallel.data)};
     const Choice chosen = space.choice(s.id);
-    const bool repeats = space.plan(s.id).training.recompute == Recompute::selective;
-    for (const std::size_t a : columns(space)) {
-      const Axis& axis = space.axes()[a];
-      row.push_back(axis.field == "training.recompute_modules" && !repeats ? "-" : axis.values[chosen[a]].text);
-    }
+    const std::ptrdiff_t idle = space.idle_axis(space.plan(s.id));
+    for (const std::size_t a : columns(space))
+      row.push_back(static_cast<std::ptrdiff_t>(a) == idle ? "-" : space.axes()[a].values[chosen[a]].text);
     table.add(std::move(row));
   }
   return table.text();

@@ -42,7 +42,7 @@ void Table::add(std::vector<std::string> row) {
 std::string Table::text() const {
   std::string out;
   for (const auto& row : rows_) {
-    for (std::size_t i = 0; i < row.size(); ++i) out += "  " + aligned(row[i], widths_[i]);
+    for (std::size_t i = 0; i < row.size(); ++i) out += "  " + aligned(row[i], words_last_ && i + 1 == widths_.size() ? 0 : widths_[i]);
     out += "\n";
   }
   return out;

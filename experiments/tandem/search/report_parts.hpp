@@ -19,14 +19,15 @@ std::string title(const Space& space);
 /// Axes with more than one value, by index.
 std::vector<std::size_t> columns(const Space& space);
 
-/// Columns of text, each as wide as its widest word.
+/// Columns of text, each as wide as its widest word. A last column headed "layout" begins at its left.
 class Table {
  public:
-  explicit Table(std::vector<std::string> head) { add(std::move(head)); }
+  explicit Table(std::vector<std::string> head) : words_last_(head.back() == "layout") { add(std::move(head)); }
   void add(std::vector<std::string> row);
   std::string text() const;
 
  private:
+  bool words_last_;
   std::vector<std::vector<std::string>> rows_;
   std::vector<std::size_t> widths_;
 };

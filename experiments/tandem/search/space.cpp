@@ -156,9 +156,7 @@ bool Space::divides(CandidateId id) const {
 std::string Space::text(CandidateId id) const { return text_of_axes(id, 1, -1); }
 
 std::string Space::short_text(CandidateId id) const {
-  const std::ptrdiff_t modules = axis_of(std::string(kModules));
-  const bool idle = modules >= 0 && plan(id).training.recompute != Recompute::selective;
-  return text_of_axes(id, 2, idle ? modules : -1);
+  return text_of_axes(id, 2, idle_axis(plan(id)));
 }
 
 std::string Space::text_of_axes(CandidateId id, std::size_t least_values, std::ptrdiff_t hidden) const {
@@ -168,6 +166,10 @@ std::string Space::text_of_axes(CandidateId id, std::size_t least_values, std::p
     if (axes()[a].values.size() >= least_values && static_cast<std::ptrdiff_t>(a) != hidden)
       out += (out.empty() ? "" : ", ") + axes()[a].name + " " + axes()[a].values[chosen[a]].text;
   return out;
+}
+
+std::ptrdiff_t Space::idle_axis(const Plan& plan) const {
+  return plan.training.recompute == Recompute::selective ? -1 : axis_of(std::string(kModules));
 }
 
 std::ptrdiff_t Space::axis_of(const std::string& field) const {
@@ -184,8 +186,10 @@ std::string Space::document(CandidateId id) const {
     if (plan.contains(at) && plan[at].is_string() && is_preset_path(plan[at].get<std::string>()))
       plan[at] = beside(plan[at].get<std::string>(), question_.file);
   }
-  for (std::size_t a = 0; a < chosen.size(); ++a)
+  for (std::size_t a = 0; a < chosen.size(); ++a) {
+    if (static_cast<std::ptrdiff_t>(a) == idle_axis(whole)) continue;
     study::set_field(plan, axes()[a].field, find_field(axes()[a].field)->write(whole));
+  }
   study::set_field(plan, "parallel.data", whole.parallel.data);
   return plan.dump(2) + "\n";
 }

@@ -53,10 +53,12 @@ class Space {
   std::string text(CandidateId id) const;
   /// text() with only those axes that have more than one value. Sets of modules are shown only where these are computed again.
   std::string short_text(CandidateId id) const;
-  /// The candidate as a plan file that states the varied fields and parallel.data.
+  /// The candidate as a plan file that states the varied fields, but for idle_axis(), and parallel.data.
   std::string document(CandidateId id) const;
   /// The axis of a field; -1: none.
   std::ptrdiff_t axis_of(const std::string& field) const;
+  /// The axis without effect on a candidate's plan: modules, where none are computed again; -1: none.
+  std::ptrdiff_t idle_axis(const Plan& plan) const;
 
  private:
   /// An axis for the number of ranks: which degree (tensor, pipeline, context or data), and its values.

@@ -54,6 +54,15 @@ class Search(Searching):
         self.assertEqual(alone["step_time_s"], answer["best"][0]["step_time_s"])
         self.assertEqual(alone["plan"]["parallel"]["data"], answer["best"][0]["at"]["parallel.data"])
 
+    def test_an_exported_plan_has_modules_only_where_they_are_computed_again(self):
+        out = self.folder.path / "best.json"
+        for recompute in ("none", "selective"):
+            layout = [word.replace("recompute=none", f"recompute={recompute}") for word in ONE_LAYOUT]
+            self.search(self.small(), *layout, "--axis", 'recompute_modules=["core_attention"]', "--export", out)
+            training = json.loads(out.read_text())["training"]
+            self.assertEqual((training["recompute"], "recompute_modules" in training), (recompute, recompute == "selective"))
+            self.assertFalse([note for note in tandem_json("simulate", out)["notes"] if "changes nothing" in note])
+
     def test_only_fields_that_say_auto_are_searched(self):
         answer = self.search(self.small(**{"parallel.tensor": "auto", "parallel.data": None}))
         self.assertEqual({field for field in answer["best"][0]["at"]}, {"parallel.tensor", "parallel.data"})
