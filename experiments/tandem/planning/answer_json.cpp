@@ -39,6 +39,7 @@ ordered_json money(const Option& o, const Budget& b) {
   out["per_trillion_tokens"] = b.money->value / o.conditions.tokens * 1e12;
   out["device_hour"] = p.device_hour;
   out["whole_nodes"] = ranged(*b.whole_nodes);
+  out["whole_nodes"]["in_budget"] = optional(b.nodes_in_budget);
   out["offer"] = nullptr;
   if (p.offer != nullptr)
     out["offer"] = {{"kind", name(p.offer->kind)},     {"provider", p.offer->provider}, {"instance", p.offer->instance},

@@ -142,7 +142,10 @@ Budget budget_of(const Assessment& a, const Conditions& c, const Facts& facts) {
     out.money = scaled(out.device_hours, c.price->device_hour * (1 + out.spare_devices / a.devices()));
     out.whole_nodes = scaled(*out.money, 1 + out.idle_devices / (a.devices() + out.spare_devices));
   }
-  if (c.budget && out.money) out.in_budget = probability(*c.budget / out.money->value, a, c, facts);
+  if (c.budget && out.money) {
+    out.in_budget = probability(*c.budget / out.money->value, a, c, facts);
+    out.nodes_in_budget = probability(*c.budget / out.whole_nodes->value, a, c, facts);
+  }
   if (c.power) out.energy = energy_of(*c.power, out, a.devices());
   out.memory = verdict(a, facts.memory_error);
   out.published = c.measured_factor || sim::has_records(errors_of(a, facts), *a.topology);

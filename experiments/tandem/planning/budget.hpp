@@ -50,7 +50,8 @@ struct Budget {
   std::optional<double> in_time;         ///< probability, 0 to 1, of finishing within the wanted days
   std::optional<Ranged> money;           ///< including spares
   std::optional<Ranged> whole_nodes;     ///< `money`, and that of the idle devices
-  std::optional<double> in_budget;       ///< probability, 0 to 1, of costing at most the wanted money
+  std::optional<double> in_budget;       ///< probability, 0 to 1, that `money` is at most the wanted money
+  std::optional<double> nodes_in_budget; ///< the same of `whole_nodes`
   std::optional<EnergyBudget> energy;
   FailureBudget failures;
   MemoryVerdict memory = MemoryVerdict::fits;

@@ -76,12 +76,13 @@ double value_of(const Conditions& c, const std::string& name) {
   return 1;
 }
 
-std::string three_digits(double value) {
-  char* end = nullptr;
-  std::string text = number_text(value, value >= 100 ? 0 : value >= 1 ? 2 : 6);
+/// Four significant digits, without zeros at the end.
+std::string four_digits(double value) {
+  const int decimals = value > 0 ? std::clamp(3 - static_cast<int>(std::floor(std::log10(value))), 0, 12) : 0;
+  std::string text = number_text(value, decimals);
   if (text.find('.') != text.npos) text.erase(text.find_last_not_of('0') + 1);
   if (text.ends_with('.')) text.pop_back();
-  return std::strtod(text.c_str(), &end) > 0 ? text : number_text(value, 9);
+  return text;
 }
 
 }  // namespace
@@ -113,7 +114,8 @@ std::vector<std::pair<std::string, std::string>> change_names() {
 }
 
 Change ChangeMaker::with(const std::string& name, const std::string& value, const Conditions& conditions) const {
-  return {name, value, budget_of(option_.assessment, conditions, facts_), option_.assessment.plan.global_batch_tokens(), false, ""};
+  const std::int64_t tokens = option_.assessment.plan.global_batch_tokens();
+  return {name, value, budget_of(option_.assessment, conditions, facts_), tokens, false, "", "", currency_of(conditions)};
 }
 
 Change ChangeMaker::resimulated(const std::string& name, const std::string& value, const CandidatePlan& plan) const {
@@ -128,7 +130,8 @@ Change ChangeMaker::resimulated(const std::string& name, const std::string& valu
   if (const std::string limit = sim::network_note(*a.topology); limit != sim::network_note(*option_.assessment.topology))
     note += (note.empty() || limit.empty() ? "" : "; ") + limit;
   if (!c.price && option_.conditions.price) note = no_price(request_, facts_, a).reason + (note.empty() ? "" : "; " + note);
-  return {name, value, budget_of(a, c, facts_), a.plan.global_batch_tokens(), name.find('.') != name.npos, std::move(note)};
+  const bool of_plan = name.find('.') != name.npos;
+  return {name, value, budget_of(a, c, facts_), a.plan.global_batch_tokens(), of_plan, std::move(note), "", currency_of(c)};
 }
 
 Change ChangeMaker::of_plan(const std::string& name, const std::string& value) const {
@@ -152,14 +155,14 @@ Change ChangeMaker::change(const std::string& name, const std::string& value) co
 
 Change ChangeMaker::scaled(const std::string& name, double factor) const {
   if (name == "network") {
-    Change out = resimulated(name, "x " + three_digits(factor), with_network(option_.assessment, factor));
+    Change out = resimulated(name, "x " + four_digits(factor), with_network(option_.assessment, factor));
     if (!out.refusal.empty()) throw InfeasibleError(Problem{"--tornado", name, out.value, out.refusal, ""});
     return out;
   }
   Conditions c = option_.conditions;
   const double value = value_of(c, name) * factor;
   set(c, name, value);
-  return with(name, three_digits(value), c);
+  return with(name, four_digits(value), c);
 }
 
 Sensitivity ChangeMaker::sensitivity(const std::string& name, double low, double high) const {

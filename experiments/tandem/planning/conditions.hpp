@@ -56,6 +56,9 @@ struct Conditions {
   double step_factor = 1;                ///< factor on the step time, measured or simulated
 };
 
+/// " USD"; nothing without a price that has a currency, such as one of --price.
+std::string currency_of(const Conditions& conditions);
+
 /// The conditions of one plan. Throws ConfigError: unknown kind of price or grid; idle or host watts without known busy watts.
 Conditions conditions_of(const Request& request, const Facts& facts, const Assessment& assessment);
 

@@ -22,6 +22,7 @@ struct Change {
   bool of_plan = false;       ///< a field of the plan is changed
   std::string note;           ///< what limits the comparison; else empty
   std::string refusal = {};   ///< why the changed plan is impossible, which has no budget; else empty
+  std::string currency = {};  ///< " USD"; empty without a price that has one
 };
 
 /// One input at its low and its high value, all others unchanged.

@@ -3,6 +3,7 @@
 import datetime
 import json
 import math
+import re
 import time
 
 import tandem
@@ -448,6 +449,37 @@ class Words(WithFolder):
         for budget, warned in ((1.5 * money, True), (2.5 * money, False)):
             warnings = plan(half, "--tokens", "1e9", "--price", 2, "--budget", budget)["warnings"]
             self.assertEqual(any("whole nodes cost more than --budget" in w for w in warnings), warned, warnings)
+
+    def test_the_probability_of_whole_nodes_is_that_of_the_money_they_cost(self):
+        half = self.folder.plan(changed(H100, **{"cluster.devices": 4, "parallel.data": 4, "parallel.zero_stage": 3}))
+        asked = (half, "--tokens", "1e9", "--price", 2, "--budget")
+        money = plan(half, "--tokens", "1e9", "--price", 2)["best"]["money"]
+        self.assertIsNone(money["whole_nodes"]["in_budget"])
+        for budget in (0.97 * money["value"], 1.05 * money["value"]):
+            nodes = plan(*asked, 2 * budget)["best"]["money"]["whole_nodes"]  # four of eight devices are idle
+            self.assertAlmostEqual(nodes["in_budget"], plan(*asked, budget)["best"]["in_budget"])
+        self.assertRegex(run("plan", *asked, 1.5 * money["value"])[1], r"within .* with a probability of .* %, whole nodes of .* %\n")
+
+    def test_a_job_that_also_fills_whole_racks_is_told_so(self):
+        wide = changed(H100, **{"cluster": {"preset": "gb200-nvl72", "devices": 576}, "parallel.data": 576, "training.global_batch_size": 576})
+        path = self.folder.plan(wide)
+        note = "a part of each node: 9 nodes with 64 of their 72 devices; also 8 full nodes: cluster.override.devices_per_node 72"
+        self.assertIn(note, plan(path, "--tokens", "1e12")["warnings"])
+        full = plan(self.folder.plan(changed(wide, **{"cluster.override": {"devices_per_node": 72}})), "--tokens", "1e12")
+        self.assertEqual((full["best"]["nodes"], full["best"]["idle_devices"]), (8, 0))
+        self.assertFalse(any("a part of each node" in w for w in full["warnings"]), full["warnings"])
+
+    def test_shares_of_the_time_that_a_failure_costs_add_up_to_all_of_it(self):
+        text = run("plan", self.plan, "--tokens", "1e12", "--failures", 0.01, "--repair", 24, "--spares", 0)[1]
+        line = next(line for line in text.splitlines() if line.startswith("  failures"))
+        shares = [float(share) for share in re.findall(r"([\d.]+) %", line)]
+        self.assertEqual(len(shares), 5, line)
+        self.assertAlmostEqual(sum(shares), 100, delta=0.3, msg=line)  # five shares of one digit
+
+    def test_steps_times_the_batch_are_the_tokens(self):
+        text = run("plan", self.plan, "--tokens", "15e12")[1]
+        steps, batch = (int(n.replace(",", "")) for n in re.search(r"in ([\d,]+) steps of ([\d,]+) tokens", text).groups())
+        self.assertEqual(steps, -(-15 * 10**12 // batch))
 
     def test_spot_devices_are_warned_of(self):
         for more, warned in (((), True), (("--failures", 0.01), False)):

@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "experiments/tandem/planning/answer_parts.hpp"
+#include "experiments/tandem/planning/answer_text.hpp"
+#include "models/base/text.hpp"
+#include "reports/prediction/text.hpp"
+
+namespace tandem::planning {
+namespace {
+
+constexpr std::size_t kShownOptions = 20, kShownReasons = 3, kShownLabels = 4;
+
+/// The currency of all options, if they share one: " USD". Else a cell of each has its own.
+std::string common_currency(const std::vector<Option>& options) {
+  const auto other = [&](const Option& o) { return currency_of(o.conditions) != currency_of(options.front().conditions); };
+  return options.empty() || std::any_of(options.begin(), options.end(), other) ? "" : currency_of(options.front().conditions);
+}
+
+/// The best plan for each cluster and number of devices, best first.
+std::vector<const Option*> best_of_each(const std::vector<Option>& options) {
+  std::vector<const Option*> out;
+  const auto place = [](const Option& o) { return std::pair(o.assessment.plan.cluster.preset, o.assessment.plan.cluster.devices); };
+  for (const Option& o : options)
+    if (std::none_of(out.begin(), out.end(), [&](const Option* other) { return place(*other) == place(o); })) out.push_back(&o);
+  if (out.size() > 1) return out;
+  out.clear();
+  for (const Option& o : options) out.push_back(&o);
+  return out;
+}
+
+/// What a reader of a row must know of its device.
+std::string device_mark(const Option& o) {
+  const std::int64_t cores = o.assessment.devices_per_chip;
+  return cores > 1 ? "  a device is 1/" + std::to_string(cores) + " of a chip" : "";
+}
+
+/// What the lines of a table share.
+struct Columns {
+  std::size_t width = 30;
+  Span span;
+  std::string currency;  ///< of all lines; empty: each has its own
+};
+
+std::string option_line(const Option& o, const Columns& c, bool fewest) {
+  const Budget& b = o.budget;
+  std::string out = "  " + padded(o.assessment.candidate.label, c.width) + aligned(figure(c.span.of(b.days.value)), 8);
+  const bool own_currency = c.currency.empty() && b.money;
+  out += aligned(money_short(b) + (own_currency ? currency_of(o.conditions) : ""), 16);
+  out += aligned(b.energy ? figure(b.energy->kwh.value / 1000) : "-", 9);
+  out += aligned(percent(b.goodput), 9);
+  if (b.in_time) out += aligned(likelihood(*b.in_time), 11);
+  if (o.conditions.budget) out += aligned(b.in_budget ? likelihood(*b.in_budget) : "-", 11);
+  const char* verdicts[] = {"", "  tight", "  too large"};
+  return out + verdicts[static_cast<std::size_t>(b.memory)] + (b.published ? "" : "  no published step time") + device_mark(o) +
+         (fewest ? "  fewest devices that meet the limits" : "") + "\n";
+}
+
+std::string change_text(const Change& c, const Budget& before, const Span& span) {
+  const auto beside = [](double now, double then) { return figure(now) + " (" + percent_text(now / then - 1) + ")"; };
+  std::string out = beside(span.of(c.budget.days.value), span.of(before.days.value)) + " " + span.name;
+  if (c.budget.money)
+    out += ", money" + c.currency + " " + (before.money ? beside(c.budget.money->value, before.money->value) : figure(c.budget.money->value));
+  out += ", goodput " + percent(c.budget.goodput);
+  return c.of_plan ? out + ", steps of " + count_text(c.tokens_per_step) + " tokens in " + time_text(c.budget.step_s.value) : out;
+}
+
+std::string what_if_line(const Change& c, const Budget& before) {
+  const std::string what = "what if " + c.name + " = " + c.value;
+  if (!c.refusal.empty()) return what + " cannot be: " + c.refusal + "\n";
+  return what + ": " + change_text(c, before, span_of(before)) + (c.budget.memory == MemoryVerdict::too_large ? ", DOES NOT FIT" : "") +
+         (c.note.empty() ? "" : "; " + c.note) + "\n";
+}
+
+/// A value of an input of --tornado.
+std::string with_unit(const std::string& input, const std::string& value) {
+  if (input == "step_time") return "x " + value;
+  if (input == "failures") return value + " a day";
+  return input == "restart" || input == "save" ? value + " s" : value;
+}
+
+}  // namespace
+
+std::string options_text(const Answer& a) {
+  if (a.options.size() + a.too_large.size() < 2) return "";
+  std::vector<const Option*> shown = best_of_each(a.options);
+  const bool grouped = shown.size() < a.options.size();
+  shown.resize(std::min(kShownOptions, shown.size()));
+  const Option* fewest = a.fewest_devices();
+  Columns c{30, span_of(a.best()->budget), common_currency(a.options)};
+  for (const Option* o : shown) c.width = std::max(c.width, o->assessment.candidate.label.size());
+  std::string out = padded(grouped ? "best of each cluster and size" : "plans, best first", c.width + 2) + aligned(c.span.name, 8) +
+                    aligned("money" + c.currency, 16) +
+                    aligned("MWh", 9) + aligned("goodput", 9) + (a.best()->budget.in_time ? aligned("in time", 11) : "") +
+                    (a.best()->conditions.budget ? aligned("in budget", 11) : "") + "\n";
+  for (const Option* o : shown) out += option_line(*o, c, o == fewest);
+  if (a.options.size() > shown.size()) out += "  and " + std::to_string(a.options.size() - shown.size()) + " more that fit\n";
+  std::map<std::string, std::size_t> unfit;
+  for (const Option& o : a.too_large) ++unfit[o.assessment.plan.cluster.preset];
+  for (const auto& [cluster, count] : unfit) out += "  " + std::to_string(count) + " do not fit the devices of " + cluster + "\n";
+  return out;
+}
+
+std::string labels_text(std::vector<std::string> labels) {
+  if (labels.size() <= kShownLabels) return list_text(labels);
+  const std::string more = std::to_string(labels.size() - kShownLabels) + " more";
+  labels.resize(kShownLabels);
+  labels.push_back(more);
+  return list_text(labels);
+}
+
+std::string refused_text(const Answer& a) {
+  std::string out;
+  std::size_t shown = 0;
+  for (const auto& [reason, labels] : a.refused) {
+    if (shown++ == kShownReasons) return out + "  and " + std::to_string(a.refused.size() - kShownReasons) + " other reasons\n";
+    out += "  " + labels_text(labels) + " cannot be: " + reason + "\n";
+  }
+  return out;
+}
+
+std::string what_if_text(const Answer& a) {
+  std::string out;
+  for (const Change& c : a.what_if) out += what_if_line(c, a.best()->budget);
+  return out;
+}
+
+std::string tornado_text(const Answer& a) {
+  if (a.tornado.empty()) return "";
+  const Span span = span_of(a.best()->budget);
+  std::string out = padded("what matters most", 20) + aligned("low", 17) + aligned("high", 17) + aligned(span.name, 18) +
+                    aligned("money" + currency_of(a.best()->conditions), 28) + "\n";
+  for (const Sensitivity& s : a.tornado) {
+    const Budget &l = s.low.budget, &h = s.high.budget;
+    out += "  " + padded(s.input, 18) + aligned(with_unit(s.input, s.low.value), 17) + aligned(with_unit(s.input, s.high.value), 17) +
+           aligned(figure(span.of(l.days.value)) + " to " + figure(span.of(h.days.value)), 18) +
+           aligned(money_short(l) + " to " + money_short(h), 28) + (s.high.note.empty() ? "" : "  " + s.high.note) + "\n";
+  }
+  return out;
+}
+
+}  // namespace tandem::planning
