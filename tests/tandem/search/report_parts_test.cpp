@@ -20,5 +20,5 @@ TEST_CASE("a table without layouts has numbers to its right end") {
   Table table({"", "dp"});
   table.add({"1", "128"});
   table.add({"2", "8"});
-  CHECK(table.text() == "       dp\n  1  128\n  2    8\n");
+  CHECK(table.text() == "      dp\n  1  128\n  2    8\n");
 }
