@@ -216,6 +216,14 @@ void read(const json& entry, const List& list, CheckpointEntry& out) {
   if (!out.of.floats) list.refuse(entry["floats"], "floats is no type", "write it as \"fp32\"");
 }
 
+void read(const json& entry, const List& list, ModulesEntry& out) {
+  read_frame(entry, {"modules"}, {}, list, out);
+  Plan scratch;
+  if (const auto refusal = find_field("training.recompute_modules")->read(entry["modules"], scratch))
+    list.refuse(entry["modules"], "modules " + refusal->reason, refusal->remedy);
+  out.modules = scratch.training.recompute_modules;
+}
+
 void read(const json& entry, const List& list, RuleEntry& out) {
   read_frame(entry, {"field", "reason"}, {"remedy", "verified", "allowed", "except", "min", "max", "multiple_of"}, list, out);
   if (!entry["field"].is_string() || !is_rule_field(entry["field"])) list.refuse(entry["field"], "a rule needs a field of the plan");
@@ -259,6 +267,7 @@ void for_lists(Each each) {
   each("cuda_graphs", &StackFile::cuda_graphs);
   each("wide_tensors", &StackFile::wide_tensors);
   each("checkpoints", &StackFile::checkpoints);
+  each("recompute_modules", &StackFile::recompute_modules);
   each("whole_between_micro_batches", &StackFile::whole_between_micro_batches);
   each("caching_allocator", &StackFile::caching_allocator);
   each("arena", &StackFile::arena);

@@ -67,6 +67,9 @@ struct WideEntry : StackEntry {
 struct CheckpointEntry : StackEntry {
   StackCheckpoint of;
 };
+struct ModulesEntry : StackEntry {
+  std::vector<std::string> modules;  ///< values of training.recompute_modules
+};
 /// A refusal: the plan's field must obey one constraint.
 struct RuleEntry : StackEntry {
   std::string field;
@@ -92,6 +95,7 @@ struct StackFile {
   std::vector<GraphsEntry> cuda_graphs;
   std::vector<WideEntry> wide_tensors;
   std::vector<CheckpointEntry> checkpoints;
+  std::vector<ModulesEntry> recompute_modules;
   std::vector<StackEntry> whole_between_micro_batches, caching_allocator, arena, remainder_last, ends_are_layers, weighted_experts,
       rows_by_element;
   std::vector<RuleEntry> rules;

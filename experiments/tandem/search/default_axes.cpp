@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "models/base/text.hpp"
 #include "models/fields/plan_fields.hpp"
+#include "models/stack/stack_modules.hpp"
 
 namespace tandem::search {
 
@@ -71,24 +73,32 @@ AxisRequest every_value(const char* field) {
   return out;
 }
 
-/// Attention alone; what is cheap to repeat, for less memory; whole MLPs and experts, for least.
-AxisRequest module_sets(const ModelSpec& m) {
+using Modules = std::vector<std::string>;
+
+/// Attention alone; what is cheap to repeat, for less memory; whole MLPs and experts, for least; all but matrix products.
+std::vector<Modules> module_sets(const ModelSpec& m) {
   const bool experts = m.moe.num_experts > 0, dense = !experts || m.moe.first_dense_layers > 0 || m.moe.layer_frequency > 1;
-  std::vector<std::string> cheap{"norm"};
+  Modules cheap{"norm"};
   if (m.latent.kv_rank > 0) cheap.emplace_back("mla_up_proj");
-  std::vector<std::string> whole = cheap;
+  Modules whole = cheap;
   if (experts) cheap.emplace_back("moe_activation"), whole.emplace_back("moe");
   if (dense) whole.emplace_back("mlp");
-  AxisRequest out{"training.recompute_modules", {}};
-  for (const auto& set : {std::vector<std::string>{"core_attention"}, cheap, whole}) out.values.push_back(nlohmann::json(set).dump());
-  return out;
+  return {{"core_attention"}, cheap, whole, {"operations"}};
 }
 
 }  // namespace
 
 std::vector<AxisRequest> module_axes(const Plan& p) {
-  if (p.model.moe.num_experts == 0 && p.model.latent.kv_rank == 0) return {};
-  return {module_sets(p.model)};
+  const std::set<std::string> known = stack_modules(p);
+  std::vector<Modules> sets;
+  for (Modules set : module_sets(p.model)) {
+    std::erase_if(set, [&](const std::string& module) { return known.count(module) == 0; });
+    if (!set.empty() && std::find(sets.begin(), sets.end(), set) == sets.end()) sets.push_back(std::move(set));
+  }
+  if (sets.empty() || sets == std::vector<Modules>{{"core_attention"}}) return {};  // as without the axis
+  AxisRequest out{"training.recompute_modules", {}};
+  for (const Modules& set : sets) out.values.push_back(nlohmann::json(set).dump());
+  return {out};
 }
 
 std::vector<AxisRequest> more_axes(const Plan& p) {

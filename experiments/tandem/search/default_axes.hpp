@@ -12,8 +12,9 @@ namespace tandem::search {
 /// recomputation, sequence parallelism. Only values that the model, batch and devices allow. `per_node`: devices per node.
 std::vector<AxisRequest> default_axes(const Plan& draft, std::int64_t per_node);
 
-/// The modules that selective recomputation repeats, of models with experts or latent attention. Empty for other models.
-std::vector<AxisRequest> module_axes(const Plan& draft);
+/// The modules that selective recomputation repeats: sets for which the stack of a completed plan has options. Empty if it has none
+/// but for attention.
+std::vector<AxisRequest> module_axes(const Plan& plan);
 
 /// Fields that may matter to the plan and that no default axis varies, with all their values: how rows reach experts.
 std::vector<AxisRequest> more_axes(const Plan& draft);

@@ -50,8 +50,9 @@ class QuestionReader {
       const bool wanted = open || names(automatic, axis.field);
       if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
     }
-    for (const AxisRequest& axis : module_axes(out_.draft.plan)) {
-      const bool wanted = open ? !out_.draft.given.contains(axis.field) && runs(axis) : names(automatic, axis.field);
+    for (const AxisRequest& axis : module_axes(completed(out_.draft))) {
+      const bool may_be = selects(chosen) && !out_.draft.given.contains(axis.field) && runs(axis);
+      const bool wanted = open ? may_be : names(automatic, axis.field);
       if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
     }
     if (open) tell_unsearched(chosen);
@@ -195,6 +196,13 @@ class QuestionReader {
       out.push_back(std::move(axis));
     }
     return out;
+  }
+
+  /// Whether a candidate may recompute selectively.
+  bool selects(const std::vector<AxisRequest>& axes) const {
+    const auto of = std::find_if(axes.begin(), axes.end(), [](const AxisRequest& a) { return a.field == "training.recompute"; });
+    if (of == axes.end()) return out_.draft.plan.training.recompute == Recompute::selective;
+    return std::any_of(of->values.begin(), of->values.end(), [](const std::string& v) { return word_of(v) == "selective"; });
   }
 
   /// Whether the stack runs all values of an axis.

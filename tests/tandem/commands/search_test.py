@@ -164,6 +164,18 @@ class Search(Searching):
         only = self.search(*place, "--axis", 'recompute_modules=["moe"]')["best"]
         self.assertEqual([row["at"]["training.recompute_modules"] for row in only], [["moe"]])
 
+    def test_a_dense_model_that_hardly_fits_computes_modules_again(self):
+        place = ("llama2-7b", "--cluster", "hgx-a100-40gb", "--devices", 8, "--axis", "tensor=2", "--axis", "pipeline=2", "--axis", "zero=1",
+                 "--axis", "micro_batch_size=1,2", "--axis", "schedule=1f1b", "--axis", "virtual_pipeline=1", "--axis", "sequence_parallel=true")
+        best = self.search(*place)["best"][0]
+        self.assertEqual(best["at"]["training.recompute"], "selective")
+        self.assertEqual(best["at"]["training.recompute_modules"], ["norm"])
+        attention = self.search(*place, "--axis", 'recompute_modules=["core_attention"]')["best"][0]
+        self.assertLess(best["step_time_s"], attention["step_time_s"])
+        none = self.search(*place, "--axis", "recompute=none,full")["best"][0]
+        self.assertNotIn("training.recompute_modules", none["at"])
+        self.assertLess(best["step_time_s"], none["step_time_s"])
+
     def test_rows_tell_modules_only_where_they_are_computed_again(self):
         _, out, err = run("search", "gpt-1.3b-moe128", "--cluster", "dgx-h100", "--devices", 16, "--global-batch", 32, "--seq-length", 1024,
                           *ONE_LAYOUT[:14], *ONE_LAYOUT[-2:], "--axis", "expert=16", "--axis", "token_dispatcher=alltoall",
