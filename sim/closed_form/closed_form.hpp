@@ -3,6 +3,9 @@
 // pipeline schedule and of the gradient reduction behind it, with cached times of layers and communications. The other simulates
 // short plans with the same layout.
 
+#include <memory>
+#include <utility>
+
 #include "sim/closed_form/estimate.hpp"
 #include "sim/closed_form/short_steps.hpp"
 #include "sim/closed_form/step_estimate.hpp"
@@ -12,11 +15,19 @@ namespace tandem::sim {
 /// Estimates plans on one cluster. Not thread-safe: each thread needs its own.
 class ClosedForm {
  public:
+  /// Results of small and short plans that the objects of several threads share. For one topology and cost model.
+  struct Store {
+    LayerTimesCache::Store layers;
+    ShortSteps::Store steps;
+  };
+
   /// References outlive the object.
-  ClosedForm(const Topology& topology, const CostModel& cost)
-      : topology_(topology),
+  ClosedForm(const Topology& topology, const CostModel& cost, std::shared_ptr<Store> store = std::make_shared<Store>())
+      : store_(std::move(store)),
+        topology_(topology),
         cost_(cost),
-        layers_(topology, cost), links_(topology, cost), runtime_(topology, cost), short_(topology, cost) {}
+        layers_(topology, cost, store_->layers),
+        links_(topology, cost), runtime_(topology, cost), short_(topology, cost, store_->steps) {}
 
   /// Estimates a validated plan that fits the cluster. `outside` is set only for plans with a perturbation.
   Estimate estimate(const Plan& plan, MemoryEstimate by = MemoryEstimate::allocator) { return estimate(plan, quick(plan), by); }
@@ -31,6 +42,7 @@ class ClosedForm {
   Duration passes(const Plan& plan, const closed_form::ModulePasses& modules = {});
 
  private:
+  std::shared_ptr<Store> store_;
   const Topology& topology_;
   const CostModel& cost_;
   LayerTimesCache layers_;

@@ -204,10 +204,18 @@ const LayerTimes& LayerTimesCache::of(const Plan& plan) {
   append_words(key_, small_.parallel);
   append_words(key_, small_.training);
   append_words(key_, plan.stack);
-  if (const auto known = known_.find(key_); known != known_.end()) return known->second;
+  if (const auto known = known_.find(key_); known != known_.end()) return *known->second;
   small_.cluster = plan.cluster;
   small_.stack = plan.stack;
-  resolve_stack(small_);
+  const LayerTimes& out = store_.get(key_, [&] {
+    resolve_stack(small_);
+    return read();
+  });
+  return *known_.emplace(key_, &out).first->second;
+}
+
+/// The times of the small plan's layers.
+LayerTimes LayerTimesCache::read() const {
   const TaskGraph graph = lower(small_);
   const Mesh mesh = make_mesh(small_);
   const DeviceTime device(cost_);
@@ -227,7 +235,7 @@ const LayerTimes& LayerTimesCache::of(const Plan& plan) {
   const HostOperations& of_stack = small_.stack.facts.host_operations;
   out.collective_launches = captured ? 0 : of_stack.of(kind_name(Collective{}), 0);
   out.update_recorded = of_stack.update_recorded;
-  return known_.emplace(key_, out).first->second;
+  return out;
 }
 
 }  // namespace tandem::sim

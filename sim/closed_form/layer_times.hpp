@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "models/base/once_map.hpp"
 #include "models/lowering/stage/stage_order.hpp"
 #include "models/plan/plan_words.hpp"
 #include "sim/closed_form/layer_kinds.hpp"
@@ -58,20 +59,27 @@ struct LayerTimes {
 };
 
 class LayerTimesCache {
+  using Key = std::vector<std::int64_t>;
+
  public:
+  /// Times that the caches of several threads share.
+  using Store = OnceMap<Key, LayerTimes, WordsHash>;
+
   /// References outlive the cache.
-  LayerTimesCache(const Topology& topology, const CostModel& cost) : topology_(topology), cost_(cost) {}
+  LayerTimesCache(const Topology& topology, const CostModel& cost, Store& store)
+      : topology_(topology), cost_(cost), store_(store) {}
 
   /// Returns the times of a plan without a decoder.
   const LayerTimes& of(const Plan& plan);
 
  private:
-  using Key = std::vector<std::int64_t>;
   void make_small(const Plan& plan);
+  LayerTimes read() const;
 
   const Topology& topology_;
   const CostModel& cost_;
-  std::unordered_map<Key, LayerTimes, WordsHash> known_;
+  Store& store_;
+  std::unordered_map<Key, const LayerTimes*, WordsHash> known_;
   Plan small_;  // scratch
   Key key_;     // scratch
 };

@@ -167,9 +167,7 @@ ShortSteps::Known ShortSteps::read(const lowering::ShortPlan& s, Reads reads) co
 
 const ShortSteps::Known& ShortSteps::known(const lowering::ShortPlan& s, Reads reads) {
   write_key(s, reads);
-  if (const auto at = known_.find(key_); at != known_.end()) return at->second;
-  const Key key = key_;
-  return known_.emplace(key, read(s, reads)).first->second;
+  return store_.get(key_, [&] { return read(s, reads); });
 }
 
 /// The short plan of a level; the plan itself after the last level, or if it costs less.

@@ -3,9 +3,9 @@
 // layer or micro-batch adds, whatever limits it: the host, the network, or gathers of weights.
 
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
+#include "models/base/once_map.hpp"
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan_words.hpp"
 #include "models/lowering/stage/short_plan.hpp"
@@ -28,9 +28,15 @@ struct ReadStep {
 };
 
 class ShortSteps {
+  using Key = std::vector<std::int64_t>;
+  struct Known;
+
  public:
+  /// Figures of short plans that several threads share.
+  using Store = OnceMap<Key, Known, WordsHash>;
+
   /// References outlive the object.
-  ShortSteps(const Topology& topology, const CostModel& cost) : topology_(topology), cost_(cost) {}
+  ShortSteps(const Topology& topology, const CostModel& cost, Store& store) : topology_(topology), cost_(cost), store_(store) {}
 
   /// Estimates a validated plan without a perturbation. Simulates short plans that are not cached: some milliseconds.
   ReadStep of(const Plan& plan, MemoryEstimate by = MemoryEstimate::allocator);
@@ -54,7 +60,6 @@ class ShortSteps {
     std::vector<Slope> slopes;     ///< by growth
     std::vector<Point> together;   ///< by growth of layers: what it adds more with each growth of micro-batches
   };
-  using Key = std::vector<std::int64_t>;
 
   /// The point of a whole plan, and by how much it may be wrong.
   struct Sum {
@@ -74,7 +79,7 @@ class ShortSteps {
 
   const Topology& topology_;
   const CostModel& cost_;
-  std::unordered_map<Key, Known, WordsHash> known_;
+  Store& store_;
   Key key_;  // scratch
 };
 
