@@ -4,8 +4,8 @@
     experiments/bench/search_speed.py build/tandem [--jobs N] [--limit SECONDS] [NAME ...]
 
 Searches each space once. Prints candidates and what became of them, wall and processor seconds, candidates a processor second, and the
-peak of the resident memory. Processor seconds hardly depend on other work on the machine. The exit code is 1 where counts do not add up
-or a search fails. `calculon` has the axes of calculon's own search (calculon-ai/calculon: calculon/llm/runner.py and
+peak of the resident memory, then ratios of processor seconds. Processor seconds hardly depend on other work on the machine. The exit
+code is 1 where counts do not add up or a search fails. `calculon` has the axes of calculon's own search (calculon-ai/calculon: calculon/llm/runner.py and
 calculon/bin/optimal_execution.py) as far as a plan can say them: no plan says that activations or half of the states are offloaded.
 """
 import argparse
@@ -17,12 +17,16 @@ import tempfile
 import time
 
 GPT3 = ("gpt3-175b", "--cluster", "dgx-a100-80gb", "--devices", "64")
+QWEN3 = ("qwen3-30b-a3b", "--cluster", "dgx-h100", "--devices", "64")
 CALCULON = {
     "tensor": "1,2,4,8,16", "pipeline": "1,2,4,8,16,32,64", "context": "1", "micro_batch_size": "1,2,4,8,16",
     "schedule": "1f1b,interleaved", "virtual_pipeline": "1,2,3,4,6,12", "recompute": "none,selective,full",
     "sequence_parallel": "false,true", "scatter_p2p": "false,true", "zero_stage": "0,1", "overlap_grad_reduce": "false,true",
     "overlap_param_gather": "false,true", "tensor_overlap": "false,true", "overlap_tensor_sum": "false,true",
     "fusion": "transformer-engine-ampere,megatron", "offload.optimizer": "false,true"}
+
+# Processor seconds of one search over those of another.
+RATIOS = {"sets of modules over attention alone": ("qwen3-30b-a3b", "qwen3-30b-a3b-attention")}
 
 
 def axes(values):
@@ -33,6 +37,9 @@ SPACES = {
     "gpt-1.3b": ["gpt-1.3b", "--cluster", "dgx-a100-80gb", "--devices", "8", "--global-batch", "32"],
     "llama2-70b": ["llama2-70b", "--cluster", "dgx-h100", "--devices", "64", "--global-batch", "128"],
     "mixtral-8x7b": ["mixtral-8x7b", "--cluster", "dgx-h100", "--devices", "64"],
+    "qwen3-30b-a3b": [*QWEN3],
+    "qwen3-30b-a3b-attention": [*QWEN3, "--axis", 'recompute_modules=["core_attention"]'],
+    "llama3-70b-mi300x": ["llama3-70b", "--cluster", "mi300x-8x400g", "--devices", "64", "--seq-length", "8192"],
     "gpt3-175b": [*GPT3],
     "calculon-fits": [*GPT3, *axes({**CALCULON, "offload.optimizer": "false"})],
     "calculon": [*GPT3, *axes(CALCULON)],
@@ -65,6 +72,7 @@ def main():
     options.add_argument("--limit", type=float, default=3600)
     given = options.parse_intermixed_args()
     failed = False
+    spent_by = {}
     for name in given.names or SPACES:
         answer, seconds, processor, megabytes = search(given.tandem, SPACES[name], given.jobs, given.limit)
         spent = f"{seconds:.1f} s, processor {processor:.1f} s, {megabytes:.0f} MB"
@@ -72,10 +80,14 @@ def main():
             print(f"{name}: failed after {spent}")
             failed = True
             continue
+        spent_by[name] = processor
         total, counts = answer["candidates"], answer["counts"]
         told = ", ".join(f"{count:,} {fate}" for fate, count in counts.items() if count)
         print(f"{name}: {total:,} candidates, {spent}; {total / processor:,.0f} candidates a processor second; {told}")
         failed |= sum(counts.values()) != total
+    for what, (one, other) in RATIOS.items():
+        if one in spent_by and other in spent_by:
+            print(f"{what}: {spent_by[one] / spent_by[other]:.2f} times the processor time")
     sys.exit(1 if failed else 0)
 
 

@@ -13,7 +13,7 @@ namespace {
 struct Gap {
   std::string_view field;
   bool open;                ///< this plan asks for it
-  std::string lowers;       ///< what this version does lower
+  std::string_view lowers;  ///< what this version does lower
   std::string more = {};    ///< behind that
 };
 
@@ -76,7 +76,7 @@ std::vector<Gap> indexer_gaps(const Plan& p) {
       {"model.qk_norm", blocks && m.qk_norm != QkNorm::none && m.qk_norm != QkNorm::head,
        "an indexer of blocks with norms of heads or without: head or none"},
       {"parallel.tensor", blocks && p.parallel.tensor > m.num_kv_heads,
-       "an indexer of blocks on tensor ranks with key heads of their own: at most model.num_kv_heads " + std::to_string(m.num_kv_heads)},
+       "an indexer of blocks on tensor ranks with key heads of their own: at most model.num_kv_heads ", std::to_string(m.num_kv_heads)},
       {"model.window.size", m.window.size > 0, "an indexer without windows of attention: 0"},
       {"model.attention_sinks", m.attention_sinks, "an indexer without sinks of attention: false"},
       {"model.attention_soft_cap", m.attention_soft_cap > 0, "an indexer without a soft cap of scores: 0"},
@@ -93,18 +93,17 @@ std::vector<Gap> mixer_gaps(const Plan& p) {
   const bool decoder_only = m.family != Family::bert && m.family != Family::t5;
   const bool plain = m.norm_placement == NormPlacement::pre && m.parallel_residual == ParallelResidual::none;
   const bool single = m.sublayers.find_first_not_of('b') != std::string::npos, recurrence = m.recurrence.heads > 0;
-  const auto context = [&](std::string_view what) { return std::string(what) + " on whole sequences: context 1"; };
   return {
       {"model.recurrence.heads", recurrence && (!decoder_only || m.linear_bias),
        "a recurrence in decoders without linear biases: family gpt, llama or bloom, model.linear_bias false"},
-      {"parallel.context", recurrence && p.parallel.context > 1, context("a recurrence")},
+      {"parallel.context", recurrence && p.parallel.context > 1, "a recurrence on whole sequences: context 1"},
       {"model.sublayers", single && (!decoder_only || !plain),
        "layers of one sublayer in decoders with a norm before each: family gpt, llama or bloom, model.norm_placement pre, "
        "model.parallel_residual none"},
       {"model.attention_gate", m.attention_gate && (!decoder_only || m.latent.kv_rank > 0 || m.linear_bias),
        "a gate of attention's output in decoders, without latent attention and linear biases"},
       {"model.tie_kv", m.attention_gate && m.tie_kv, "a gate of attention's output with values of their own: false"},
-      {"parallel.context", m.attention_gate && p.parallel.context > 1, context("a gate of attention's output")},
+      {"parallel.context", m.attention_gate && p.parallel.context > 1, "a gate of attention's output on whole sequences: context 1"},
   };
 }
 
@@ -152,8 +151,8 @@ std::vector<Gap> adapter_gaps(const Plan& p) {
   const ModelSpec& m = p.model;
   const ParallelSpec& q = p.parallel;
   const DTypes& types = p.training.dtypes;
-  const std::string without = "adapters (training.lora) without it: false";
-  const std::string wide = "adapters (training.lora) in types of at least 16 bits: training.precision bf16";
+  constexpr std::string_view without = "adapters (training.lora) without it: false";
+  constexpr std::string_view wide = "adapters (training.lora) in types of at least 16 bits: training.precision bf16";
   return {
       {"model.family", m.family == Family::bert || m.family == Family::t5, "adapters (training.lora) in decoders: gpt, llama or bloom"},
       {"model.moe.num_experts", m.moe.num_experts > 0, "adapters (training.lora) of dense models: 0"},
@@ -246,7 +245,7 @@ std::string bare_value(const Plan& p, std::string_view field) {
 Problem not_implemented(const Plan& plan, const Gap& gap) {
   const std::string field(gap.field), value = bare_value(plan, gap.field);
   return {plan.file, field, value, "not implemented: " + field + " " + value,
-          "this version lowers " + gap.lowers + gap.more};
+          "this version lowers " + std::string(gap.lowers) + gap.more};
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
-#include "experiments/tandem/search/judge.hpp"
-
 #include <algorithm>
 #include <optional>
 
 #include "experiments/tandem/base/prepared_plan.hpp"
+#include "experiments/tandem/search/judge_tools.hpp"
 #include "models/plan/mesh.hpp"
 #include "models/planfile/plan_advice.hpp"
 #include "models/planfile/plan_draft.hpp"
@@ -16,58 +15,11 @@ namespace tandem::search {
 
 namespace {
 
-std::string text_of(Problem p) {
-  p.file.clear();
-  return p.message();
-}
-
 bool is_of_sharding(const std::string& field) {
   return field.starts_with("parallel.zero_") || field.starts_with("parallel.offload.");
 }
 
 }  // namespace
-
-/// The tools of one thread, whose caches stay warm.
-struct Judge::Tools {
-  explicit Tools(const Judge& judge) : form(*judge.topology_, *judge.cost_), plans(judge.space_), twins(judge.space_) {}
-
-  std::optional<std::string> shared_layout_problem(const Judge& judge, CandidateId id);
-
-  sim::ClosedForm form;
-  CandidatePlans plans, twins;
-  CandidateId twin = -1;              ///< the last candidate that idle() compared with
-  bool twin_may_be = false;           ///< whether it is possible
-  CandidateId checked = -1;           ///< the last candidate whose layout was checked for others
-  std::optional<std::string> layout;  ///< what is wrong with it
-  std::unordered_map<CandidateId, const LayerFloor*> floors;  ///< by the first candidate with the same layers
-};
-
-/// Holds tools while a thread needs them.
-class Judge::Lease {
- public:
-  explicit Lease(const Judge& judge) : judge_(judge) {
-    const std::lock_guard lock(judge.mutex_);
-    if (judge.tools_.empty()) {
-      tools_ = std::make_unique<Tools>(judge);
-      return;
-    }
-    tools_ = std::move(judge.tools_.back());
-    judge.tools_.pop_back();
-  }
-  ~Lease() {
-    const std::lock_guard lock(judge_.mutex_);
-    judge_.tools_.push_back(std::move(tools_));
-  }
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-
-  Tools* operator->() { return tools_.get(); }
-  Tools& operator*() { return *tools_; }
-
- private:
-  const Judge& judge_;
-  std::unique_ptr<Tools> tools_;
-};
 
 Judge::Judge(const Space& space, SkippedChecks skipped)
     : space_(space),
@@ -85,12 +37,6 @@ Judge::Judge(const Space& space, SkippedChecks skipped)
 }
 
 Judge::~Judge() = default;
-
-bool Judge::is_of_members(const std::string& field) const {
-  for (std::size_t a = outer_axes_; a < space_.axes().size(); ++a)
-    if (space_.axes()[a].field == field && space_.axes()[a].values.size() > 1) return true;
-  return false;
-}
 
 /// Why a candidate has the same step as another one, because a field has no effect; else "".
 std::string Judge::idle(CandidateId id, const Plan& plan, Tools& tools) const {
@@ -113,12 +59,6 @@ std::string Judge::idle(CandidateId id, const Plan& plan, Tools& tools) const {
   return tools.twin_may_be ? reason : "";
 }
 
-const LayerFloor& Judge::floor_of(CandidateId id, const Plan& plan, Tools& tools) const {
-  const LayerFloor*& known = tools.floors[space_.same_layers(id)];
-  if (known == nullptr) known = &floors_.of(plan);
-  return *known;
-}
-
 /// True if ZeRO shards states over one rank and the step equals that of the axis' first value. Some stacks change types or buckets
 /// with ZeRO, so the estimates are compared.
 bool Judge::shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, Tools& tools) const {
@@ -139,71 +79,6 @@ std::string Judge::refusal_of_stack(const Plan& plan) const {
   return problems.empty() ? "" : text_of(problems.front());
 }
 
-/// What is wrong with the layout of a candidate and of those that differ only in the modules that are computed again. Most candidates
-/// of that axis are refused by it, without a plan of their own.
-std::optional<std::string> Judge::Tools::shared_layout_problem(const Judge& judge, CandidateId id) {
-  const auto of_modules = [](std::string_view f) { return f == "training.recompute_modules"; };
-  const Space& space = judge.space_;
-  const std::ptrdiff_t axis = space.axis_of("training.recompute_modules");
-  if (axis < 0 || space.asked(static_cast<std::size_t>(axis))) return std::nullopt;
-  const CandidateId shared = space.first_of(id, static_cast<std::size_t>(axis));
-  if (checked != shared) {
-    checked = shared, layout.reset();
-    for (const Problem& p : plan_problems(plans.of(shared)))
-      if (!layout && !of_modules(p.field) && !judge.is_of_members(p.field)) layout = text_of(p);
-  }
-  return layout;
-}
-
-GroupView Judge::group(std::int64_t group) const {
-  const CandidateId first = group * space_.members();
-  GroupView out;
-  const auto refused = [&](Outcome why, std::string reason) { return out.outcome = why, out.reason = std::move(reason), out; };
-  if (!space_.divides(first)) return refused(Outcome::devices, "tensor x pipeline x context (x data) does not give the number of devices");
-  Lease tools(*this);
-  if (auto wrong = tools->shared_layout_problem(*this, first)) return refused(Outcome::layout, std::move(*wrong));
-  const Plan& plan = tools->plans.of(first);
-  const auto others = [&](const Problem& p) { return !is_of_members(p.field); };
-  for (const Problem& p : plan_problems(plan))
-    if (others(p)) return refused(Outcome::layout, text_of(p));
-  for (const Problem& p : lowering_gaps(plan))
-    if (others(p)) return refused(Outcome::unlowered, text_of(p));
-  if (std::string reason = idle(first, plan, *tools); !reason.empty()) return refused(Outcome::same, std::move(reason));
-  const LayerFloor& layer = floor_of(first, plan, *tools);
-  out.floor_ps = time_floor(plan, layer);
-  for (std::int64_t m = 0; m < space_.members(); ++m) {
-    const bool same = m > 0 && !memory_by_member_;
-    const auto floor = [&] { return memory_floor(tools->plans.of(first + m), layer, topology_->device()); };
-    out.memory_floors.push_back(same ? out.memory_floors.front() : floor());
-    const bool large = out.memory_floors.back() > room_;
-    out.too_large.push_back(large);
-    out.large += large ? 1 : 0;
-  }
-  return out;
-}
-
-std::int64_t Judge::passes_floor(std::int64_t group) const { return passes_of(group * space_.members()); }
-
-std::int64_t Judge::unrepeated_floor(std::int64_t group) const {
-  const CandidateId first = group * space_.members(), plain = space_.unrepeated(first);
-  if (plain == first) return 0;
-  {
-    Lease tools(*this);
-    if (!plan_problems(tools->plans.of(plain)).empty()) return 0;
-  }
-  return passes_of(plain);
-}
-
-/// A lower bound on a candidate's step, from recurrences over its passes.
-std::int64_t Judge::passes_of(CandidateId first) const {
-  Lease tools(*this);
-  const Plan& plan = tools->plans.of(first);
-  if (disturbed_) return 0;
-  const LayerFloor& layer = floor_of(first, plan, *tools);
-  const Duration passes = tools->form.passes(plan, {layer.module_forward, layer.module_backward});
-  return static_cast<std::int64_t>(static_cast<double>(passes.ps()) * (1 - kTimeError));
-}
-
 /// True if a plan with ZeRO 2 or 3, offloading or MTP modules cannot fit: the plan without them needs too much, even less most_saved().
 bool Judge::surely_large(const Plan& plan, sim::ClosedForm& form) const {
   const OffloadSpec& offload = plan.parallel.offload;
@@ -222,18 +97,31 @@ bool Judge::large(std::int64_t memory, double error) const {
   return static_cast<double>(memory) * (1 - error) > static_cast<double>(room_);
 }
 
-CandidateView Judge::candidate(CandidateId id) const {
+std::optional<CandidateView> Judge::refusal(CandidateId id, const Plan& plan, Tools& tools) const {
   CandidateView out;
   const auto refused = [&](Outcome why, std::string reason) { return out.outcome = why, out.reason = std::move(reason), out; };
+  if (const Problems problems = plan_problems(plan); !problems.empty()) return refused(Outcome::layout, text_of(problems.front()));
+  if (const Problems gaps = lowering_gaps(plan); !gaps.empty()) return refused(Outcome::unlowered, text_of(gaps.front()));
+  if (std::string reason = idle(id, plan, tools); !reason.empty()) return refused(Outcome::same, std::move(reason));
+  if (std::string reason = refusal_of_stack(plan); !reason.empty()) return refused(Outcome::stack, std::move(reason));
+  return std::nullopt;
+}
+
+CandidateView Judge::candidate(CandidateId id) const {
+  CandidateView out;
   Lease tools(*this);
   const Plan& plan = tools->plans.of(id);
   sim::ClosedForm& form = tools->form;
-  if (const Problems problems = plan_problems(plan); !problems.empty()) return refused(Outcome::layout, text_of(problems.front()));
-  if (const Problems gaps = lowering_gaps(plan); !gaps.empty()) return refused(Outcome::unlowered, text_of(gaps.front()));
-  if (std::string reason = idle(id, plan, *tools); !reason.empty()) return refused(Outcome::same, std::move(reason));
-  if (std::string reason = refusal_of_stack(plan); !reason.empty()) return refused(Outcome::stack, std::move(reason));
+  if (std::optional<CandidateView> refused = refusal(id, plan, *tools)) return *refused;
+  if (memory_floor(plan, floor_of(id, plan, *tools), topology_->device()) > room_) {
+    out.reason = kTooLarge;
+    return out.outcome = Outcome::too_large, out;
+  }
   const sim::Estimate e = form.quick(plan);
-  if (shards_over_one(id, plan, e, *tools)) return refused(Outcome::same, "parallel.zero_stage changes nothing here: one rank has all states");
+  if (shards_over_one(id, plan, e, *tools)) {
+    out.reason = "parallel.zero_stage changes nothing here: one rank has all states";
+    return out.outcome = Outcome::same, out;
+  }
   if (e.outside == sim::Outside::layout && surely_large(plan, form)) return out.outcome = Outcome::too_large, out;
   out.outside = e.outside;
   out.estimate_ps = e.step_time.ps();

@@ -26,6 +26,13 @@ struct GroupView {
   std::string reason;             ///< if it is refused
 };
 
+/// A closer look at an open group.
+struct CloserLook {
+  std::int64_t floor_ps = 0;      ///< lower bound on the step time
+  bool sharp = false;             ///< no look raises it more
+  std::optional<Counts> settled;  ///< what became of all members, but for those that GroupView counts as large
+};
+
 /// A candidate of an open group.
 struct CandidateView {
   Outcome outcome = Outcome::estimated;    ///< `simulated`: there is no closed-form estimate, so it must be simulated
@@ -54,7 +61,17 @@ inline constexpr double kTimeError = 0.01, kMemoryError = 0.1;
 /// Largest relative error of memory that was extrapolated from short plans.
 inline constexpr double kReadMemoryError = 0.03;
 
+/// Why a candidate is too large by a bound on its memory.
+inline constexpr const char* kTooLarge = "parameters, states and kept activations alone need more";
+
 inline constexpr std::int64_t kAnyRoom = std::int64_t{1} << 60;
+
+/// What a judge has lowered so far. It takes most of the time of a search.
+struct Lowered {
+  std::size_t floors = 0;         ///< layers, for bounds
+  std::size_t layers = 0;         ///< layers, for recurrences
+  std::size_t short_plans = 0;    ///< groups of short plans, for estimates by events
+};
 
 /// Checks that a judge omits.
 struct SkippedChecks {
@@ -69,7 +86,14 @@ class Judge {
   Judge(const Space& space, SkippedChecks skipped);
   ~Judge();
 
+  /// Bounds leave out what layers compute again.
   GroupView group(std::int64_t group) const;
+  /// group() of an open group with its layers' own bounds, which are higher. Slower.
+  GroupView closer(std::int64_t group) const;
+  /// Raises the bound of an open group, or settles it. Takes looks in order of their cost, and only as many as it takes to raise the
+  /// bound: what the stack refuses, unrepeated_floor(), closer(), passes_floor(). So the bounds of a group follow each other in one
+  /// order, whatever the search has seen.
+  CloserLook look_closer(std::int64_t group, std::int64_t floor_ps) const;
   /// A higher lower bound on the steps of an open group than group() gives, from recurrences over its passes. Slower. 0: none.
   std::int64_t passes_floor(std::int64_t group) const;
   /// passes_floor() of the group's layout without recomputation, which is a bound too, and needs no times of layers that compute
@@ -80,6 +104,7 @@ class Judge {
   /// estimated, simulated or too_large.
   CandidateView refine(CandidateId id) const;
   Simulated simulate(CandidateId id) const;
+  Lowered lowered() const { return {floors_.size(), store_->layers.size(), store_->steps.size()}; }
 
   const Topology& topology() const { return *topology_; }
   /// Why the range of a candidate's step time is wider than for plans like the measured ones; else empty.
@@ -94,11 +119,17 @@ class Judge {
  private:
   struct Tools;
   class Lease;
+  enum class Bounds : std::uint8_t { simple, own };
+  GroupView bounded(CandidateId first, Bounds bounds, Tools& tools) const;
+  GroupView simple_bounds(std::int64_t group) const;
+  std::optional<Counts> settled(CandidateId first, const GroupView& simple, const GroupView& own) const;
+  std::optional<CandidateView> refusal(CandidateId id, const Plan& plan, Tools& tools) const;
   std::string idle(CandidateId id, const Plan& plan, Tools& tools) const;
   std::int64_t passes_of(CandidateId first) const;
   bool large(std::int64_t memory, double error) const;
   bool shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, Tools& tools) const;
   const LayerFloor& floor_of(CandidateId id, const Plan& plan, Tools& tools) const;
+  const LayerFloor& simple_floor_of(CandidateId id, const Plan& plan, Tools& tools) const;
   std::string refusal_of_stack(const Plan& plan) const;
   bool surely_large(const Plan& plan, sim::ClosedForm& form) const;
   bool is_of_members(const std::string& field) const;
@@ -108,6 +139,7 @@ class Judge {
   const bool disturbed_;          ///< the cluster has a perturbation
   std::shared_ptr<const Topology> topology_;
   std::unique_ptr<sim::CostModel> cost_;
+  std::shared_ptr<sim::ClosedForm::Store> store_ = std::make_shared<sim::ClosedForm::Store>();
   std::int64_t room_;
   std::size_t outer_axes_ = 0;    ///< number of axes that form groups
   bool memory_by_member_ = false; ///< members may differ in memory, by ZeRO or offloading

@@ -19,7 +19,7 @@ struct GroupFact {
   std::int32_t large = 0;         ///< number of members whose memory bound is too large
   Outcome outcome = Outcome::bounded;      ///< of all members; `bounded`: still open
   bool known = false;
-  bool sharp = false;             ///< `floor_ps` includes passes_floor()
+  bool sharp = false;             ///< Judge::look_closer() raises `floor_ps` no more
 };
 
 /// A candidate that may be among the best.
@@ -50,7 +50,7 @@ struct Refined {
 
 struct Knowledge {
   std::vector<GroupFact> facts;            ///< by group; empty: none
-  std::map<std::int64_t, Counts> groups;   ///< members of estimated groups by outcome; `simulated`: no closed-form estimate
+  std::map<std::int64_t, Counts> groups;   ///< members of settled and estimated groups by outcome; `simulated`: no closed-form estimate
   std::vector<Found> found;
   std::map<CandidateId, Refined> refined;
   std::map<CandidateId, Simulated> simulated;

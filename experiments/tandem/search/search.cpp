@@ -85,35 +85,42 @@ void Search::survey() {
 }
 
 void Search::sort_open() {
-  order_.clear(), next_ = 0;
-  for (std::int64_t g = 0; g < space_.groups(); ++g)
-    if (mine(g) && fact(g).outcome == Outcome::bounded && fact(g).large < space_.members()) order_.push_back(g);
+  order_.clear(), closer_.clear(), next_ = 0;
+  for (std::int64_t g = 0; g < space_.groups(); ++g) {
+    const bool open = fact(g).outcome == Outcome::bounded && fact(g).large < space_.members();
+    if (!open || !mine(g) || known_.groups.count(g) != 0) continue;
+    if (fact(g).sharp) closer_.emplace(fact(g).floor_ps, g);
+    else order_.push_back(g);
+  }
   std::stable_sort(order_.begin(), order_.end(),
                    [&](std::int64_t a, std::int64_t b) { return fact(a).floor_ps < fact(b).floor_ps; });
 }
 
-/// Raises the simple bounds of the next groups to estimate. Returns false if none has a simple bound.
+/// Removes one of next_groups(), which begin `order_` and `closer_`.
+void Search::take_from_order(std::int64_t group) {
+  if (next_ < order_.size() && order_[next_] == group) ++next_;
+  else require(closer_.erase({fact(group).floor_ps, group}) == 1, "a group of a search is taken out of order");
+}
+
+/// Looks closer at the next groups to estimate. Returns false if their bounds cannot be raised.
 bool Search::sharpen(std::int64_t limit) {
   const auto sharp = [&](std::int64_t g) { return fact(g).sharp; };
-  std::vector<std::int64_t> simple = next_groups(limit, round_);
-  if (std::all_of(simple.begin(), simple.end(), sharp)) return false;
-  simple = next_groups(limit, std::max(round_, kSharpened));
-  std::erase_if(simple, sharp);
-  struct Bound {
-    std::int64_t floor = 0;
-    bool sharp = true;
-  };
-  std::vector<Bound> bounds(simple.size());
-  for_each_index(simple.size(), options_.jobs, [&](std::size_t i) {
-    const std::int64_t without = judge_.unrepeated_floor(simple[i]);
-    bounds[i] = without > fact(simple[i]).floor_ps ? Bound{without, false} : Bound{judge_.passes_floor(simple[i]), true};
+  std::vector<std::int64_t> groups = next_groups(limit, round_);
+  if (std::all_of(groups.begin(), groups.end(), sharp)) return false;
+  groups = next_groups(limit, std::max(round_, kSharpened));
+  std::vector<CloserLook> looks(groups.size());
+  for_each_index(groups.size(), options_.jobs, [&](std::size_t i) {
+    if (!sharp(groups[i])) looks[i] = judge_.look_closer(groups[i], fact(groups[i]).floor_ps);
   });
   if (stopped()) throw program::Interrupted{};
-  for (std::size_t i = 0; i < simple.size(); ++i) {
-    GroupFact& f = known_.facts[static_cast<std::size_t>(simple[i])];
-    f.floor_ps = std::max(f.floor_ps, bounds[i].floor), f.sharp = bounds[i].sharp;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (sharp(groups[i])) continue;
+    take_from_order(groups[i]);
+    GroupFact& f = known_.facts[static_cast<std::size_t>(groups[i])];
+    f.floor_ps = looks[i].floor_ps, f.sharp = looks[i].sharp || looks[i].settled;
+    if (looks[i].settled) known_.groups[groups[i]] = *looks[i].settled;
+    else closer_.emplace(f.floor_ps, groups[i]);
   }
-  sort_open();
   learned();
   return true;
 }
@@ -126,20 +133,21 @@ void Search::estimate(const std::vector<std::int64_t>& groups) {
   std::vector<Part> parts(groups.size());
   for_each_index(groups.size(), options_.jobs, [&](std::size_t i) {
     const std::int64_t g = groups[i];
-    const GroupView view = judge_.group(g);
+    const GroupView simple = judge_.group(g), own = judge_.closer(g);
     for (std::int64_t m = 0; m < space_.members(); ++m) {
       const auto member = static_cast<std::size_t>(m);
-      if (view.too_large[member]) continue;
+      if (simple.too_large[member]) continue;
       const CandidateId id = g * space_.members() + m;
       const CandidateView c = judge_.candidate(id);
       ++at(parts[i].counts, c.outcome);
       if (c.outcome == Outcome::estimated || c.outcome == Outcome::simulated)
-        parts[i].found.push_back({id, std::max(fact(g).floor_ps, c.floor_ps), c.estimate_ps, c.memory, view.memory_floors[member],
+        parts[i].found.push_back({id, std::max(fact(g).floor_ps, c.floor_ps), c.estimate_ps, c.memory, own.memory_floors[member],
                                   c.outside, c.rough});
     }
   });
   if (stopped()) throw program::Interrupted{};  // an interrupted round does not count
   for (std::size_t i = 0; i < groups.size(); ++i) {
+    take_from_order(groups[i]);
     known_.groups[groups[i]] = parts[i].counts;
     known_.found.insert(known_.found.end(), parts[i].found.begin(), parts[i].found.end());
   }
@@ -166,17 +174,21 @@ std::int64_t Search::estimated_limit() const {
 }
 
 /// The lowest bound of a group that is not estimated yet; kNoLimit if there is none.
-std::int64_t Search::frontier() {
-  while (next_ < order_.size() && known_.groups.count(order_[next_]) != 0) ++next_;
-  return next_ < order_.size() ? fact(order_[next_]).floor_ps : kNoLimit;
+std::int64_t Search::frontier() const {
+  const std::vector<std::int64_t> first = next_groups(kNoLimit, 1);
+  return first.empty() ? kNoLimit : fact(first.front()).floor_ps;
 }
 
 /// The next groups to estimate, whose bounds do not exceed the limit.
 std::vector<std::int64_t> Search::next_groups(std::int64_t limit, std::size_t most) const {
   std::vector<std::int64_t> out;
-  for (std::size_t i = next_; i < order_.size() && out.size() < most; ++i) {
-    if (fact(order_[i]).floor_ps > limit) break;
-    if (known_.groups.count(order_[i]) == 0) out.push_back(order_[i]);
+  auto other = closer_.begin();
+  for (std::size_t i = next_; out.size() < most;) {
+    const bool simple = i < order_.size() && (other == closer_.end() || std::pair(fact(order_[i]).floor_ps, order_[i]) < *other);
+    if (!simple && other == closer_.end()) break;
+    const std::int64_t g = simple ? order_[i++] : (other++)->second;
+    if (fact(g).floor_ps > limit) break;
+    out.push_back(g);
   }
   return out;
 }
@@ -356,7 +368,7 @@ Outcome Search::outcome(CandidateId id, const Answer& answer, std::string& reaso
   const GroupView view = judge_.group(g);
   reason = view.reason;
   if (view.outcome != Outcome::bounded) return view.outcome;
-  if (view.too_large[static_cast<std::size_t>(id % space_.members())]) return reason = "parameters, states and kept activations alone need more", Outcome::too_large;
+  if (view.too_large[static_cast<std::size_t>(id % space_.members())]) return reason = kTooLarge, Outcome::too_large;
   if (answer.interrupted && known_.groups.count(g) == 0) return reason = "not looked at before the interruption", Outcome::left;
   if (fact(g).floor_ps > answer.limit_ps || known_.groups.count(g) == 0) return Outcome::bounded;
   const CandidateView c = judge_.candidate(id);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -89,11 +90,12 @@ class Search {
   void bound();
   void survey();
   void sort_open();
+  void take_from_order(std::int64_t group);
   bool sharpen(std::int64_t limit);
   void estimate(const std::vector<std::int64_t>& groups);
   void refine(const std::vector<CandidateId>& ids);
   std::vector<std::int64_t> next_groups(std::int64_t limit, std::size_t most) const;
-  std::int64_t frontier();
+  std::int64_t frontier() const;
   std::int64_t estimated_limit() const;
   Walk walk(std::int64_t frontier) const;
   Outcome outcome_of(const Found& f, const Answer& answer) const;
@@ -103,8 +105,9 @@ class Search {
   const Space& space_;
   const SearchOptions options_;
   Judge judge_;
-  std::vector<std::int64_t> order_;         ///< the shard's open groups by lower bound
-  std::size_t next_ = 0;                    ///< in order_: earlier groups are estimated
+  std::vector<std::int64_t> order_;         ///< the shard's open groups by their first lower bound
+  std::size_t next_ = 0;                    ///< in order_: earlier groups were looked at closer, settled or estimated
+  std::set<std::pair<std::int64_t, std::int64_t>> closer_;  ///< bound and number of groups that were looked at closer and are open
   std::size_t round_ = 0;                   ///< number of groups in the next round
   Knowledge known_;
 };

@@ -69,6 +69,8 @@ void Space::order_axes(const std::set<std::string>& asked) {
     const std::string& field = axes()[a].field;
     const bool of_stages = field == "parallel.pipeline" || field == "parallel.virtual_pipeline";
     of_layers_.push_back(a < outer_ && (!of_stages || experts || asked.count(field) != 0));
+    const bool again = field == "training.recompute" || field == kModules;
+    of_first_computation_.push_back(of_layers_.back() && (!again || asked.count(field) != 0));
   }
   for (const Axis& a : question_.axes) asked_.push_back(asked.count(a.field) != 0);
   for (const Axis& a : question_.axes)
@@ -109,9 +111,14 @@ void Space::choose(CandidateId id, Choice& out) const {
   }
 }
 
-CandidateId Space::same_layers(CandidateId id) const {
+CandidateId Space::same_layers(CandidateId id) const { return first_in(id, of_layers_); }
+
+CandidateId Space::same_unrepeated_layers(CandidateId id) const { return first_in(id, of_first_computation_); }
+
+/// The candidate with the first value of every axis that is not kept.
+CandidateId Space::first_in(CandidateId id, const std::vector<bool>& kept) const {
   for (std::size_t a = 0; a < axes().size(); ++a)
-    if (!of_layers_[a]) id -= id / strides_[a] % static_cast<CandidateId>(axes()[a].values.size()) * strides_[a];
+    if (!kept[a]) id -= id / strides_[a] % static_cast<CandidateId>(axes()[a].values.size()) * strides_[a];
   return id;
 }
 

@@ -41,6 +41,8 @@ class Space {
   bool asked(std::size_t axis) const { return asked_[axis]; }
   /// The first candidate with the same computations per layer.
   CandidateId same_layers(CandidateId id) const;
+  /// The first candidate whose computations per layer are the same but for what is computed again.
+  CandidateId same_unrepeated_layers(CandidateId id) const;
   /// The candidate with the axis' first value, all else equal.
   CandidateId first_of(CandidateId id, std::size_t axis) const;
   /// The candidate that computes nothing again, all else equal; `id` itself if that is no other, or if defaults depend on it.
@@ -70,6 +72,7 @@ class Space {
   void set(CandidateId id, PlanDraft& draft) const;
   void order_axes(const std::set<std::string>& asked);
   void count();
+  CandidateId first_in(CandidateId id, const std::vector<bool>& kept) const;
   std::string text_of_axes(CandidateId id, std::size_t least_values, std::ptrdiff_t hidden) const;
 
   std::shared_ptr<const HeldFiles> held_ = std::make_shared<HeldFiles>();  ///< reads each stack once
@@ -80,7 +83,7 @@ class Space {
   std::vector<bool> alone_, asked_;        ///< by axis
   std::vector<Degree> degrees_;
   bool data_said_ = false;                 ///< parallel.data is an axis or given in the plan
-  std::vector<bool> of_layers_;            ///< by axis
+  std::vector<bool> of_layers_, of_first_computation_;  ///< by axis
 };
 
 }  // namespace tandem::search

@@ -36,6 +36,9 @@ Plan small_plan(const Plan& plan, bool experts) {
   q.overlap_grad_reduce = q.overlap_param_gather = q.overlap_experts = false;
   q.optimizer_sync = OptimizerSync::global;
   q.offload = {};
+  const ParallelSpec plain;  // what follows has no effect on one stage without sharding
+  q.overlap_p2p = plain.overlap_p2p, q.scatter_p2p = plain.scatter_p2p, q.prefetch_layers = plain.prefetch_layers;
+  q.reuse_distance = plain.reuse_distance, q.unit_copies = plain.unit_copies, q.root_unit = plain.root_unit;
   if (m.num_decoder_layers > 0) m.num_decoder_layers = kLayers;
   if (!experts) m.moe = {}, q.expert = 1, q.expert_tensor = q.tensor;
   m.moe.first_dense_layers = 0, m.moe.layer_frequency = 1;
@@ -146,17 +149,29 @@ const LayerFloor& FloorTable::of(const Plan& plan) {
   append_words(key, kinds.front().training);
   append_words(key, plan.stack);
   key.push_back(static_cast<std::int64_t>(kinds.size()));
-  const std::lock_guard lock(mutex_);
-  if (const auto found = known_.find(key); found != known_.end()) return *found->second;
-  auto floor = std::make_unique<LayerFloor>(read(kinds.front()));
-  if (kinds.size() > 1) {
-    const LayerFloor other = read(kinds.back());
-    for (auto part : {&LayerFloor::forward, &LayerFloor::backward, &LayerFloor::again, &LayerFloor::back, &LayerFloor::embedding,
-                      &LayerFloor::head, &LayerFloor::module_forward, &LayerFloor::module_backward, &LayerFloor::elements,
-                      &LayerFloor::trained, &LayerFloor::kept, &LayerFloor::output})
-      (*floor).*part = std::min((*floor).*part, other.*part);
-  }
-  return *known_.emplace(std::move(key), std::move(floor)).first->second;
+  return known_.get(key, [&] { return read(kinds); });
+}
+
+/// The minima over the kinds of layers of these small plans.
+LayerFloor FloorTable::read(const std::vector<Plan>& kinds) const {
+  LayerFloor floor = read(kinds.front());
+  if (kinds.size() == 1) return floor;
+  const LayerFloor other = read(kinds.back());
+  for (auto part : {&LayerFloor::forward, &LayerFloor::backward, &LayerFloor::again, &LayerFloor::back, &LayerFloor::embedding,
+                    &LayerFloor::head, &LayerFloor::module_forward, &LayerFloor::module_backward, &LayerFloor::elements,
+                    &LayerFloor::trained, &LayerFloor::kept, &LayerFloor::output})
+    floor.*part = std::min(floor.*part, other.*part);
+  return floor;
+}
+
+LayerFloor FloorTable::unrepeated(const Plan& plan) {
+  Plan plain = plan;
+  plain.training.recompute = Recompute::none;
+  plain.training.recompute_modules.clear();
+  plain.training.recompute_early_stop = plain.training.recompute_products = false;
+  LayerFloor out = of(plain);
+  out.kept = out.output;
+  return out;
 }
 
 namespace {

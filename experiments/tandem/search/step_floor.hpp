@@ -2,11 +2,9 @@
 // Lower bounds on a candidate's step time and memory: the plan's simulation is never below them.
 
 #include <cstdint>
-#include <memory>
-#include <mutex>
-#include <unordered_map>
 #include <vector>
 
+#include "models/base/once_map.hpp"
 #include "models/plan/plan.hpp"
 #include "models/plan/plan_words.hpp"
 #include "sim/cost/cost_model.hpp"
@@ -34,15 +32,19 @@ class FloorTable {
 
   /// The floor of a completed, possible plan. Read from the graph of a one-stage plan with the same layers.
   const LayerFloor& of(const Plan& plan);
+  /// The floor of all plans that differ only in what they compute again: nothing is computed again, and only outputs are kept.
+  LayerFloor unrepeated(const Plan& plan);
+  /// The number of layers that were lowered.
+  std::size_t size() const { return known_.size(); }
 
  private:
   using Key = std::vector<std::int64_t>;
   LayerFloor read(const Plan& small) const;
+  LayerFloor read(const std::vector<Plan>& kinds) const;
 
   const Topology& topology_;
   const sim::CostModel& cost_;
-  std::mutex mutex_;
-  std::unordered_map<Key, std::unique_ptr<LayerFloor>, WordsHash> known_;
+  OnceMap<Key, LayerFloor, WordsHash> known_;
 };
 
 /// Lower bound on a step in ps: the busiest stage computes all its passes. Before its first one come those of earlier stages, and

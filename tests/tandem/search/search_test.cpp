@@ -19,11 +19,17 @@ using namespace tandem::tests;
 
 namespace {
 
-/// Small spaces of dense plans, plans whose weights are sharded too, and experts.
+/// Sets of modules that Megatron-LM computes again, in dense models and in mixtures.
+const std::string kDenseSets = R"(recompute_modules=["core_attention"],["norm"],["norm","mlp"])";
+const std::string kMixedSets = R"(recompute_modules=["core_attention"],["norm","moe_activation"],["norm","moe","mlp"])";
+
+/// Small spaces of dense plans, plans whose weights are sharded too, and experts; in the last two what is computed again varies.
 const std::vector<Asked> kSpaces{
     {"gpt-1.3b", "dgx-a100-80gb", 8, 32, {"virtual_pipeline=1,2", "micro_batch_size=1,2", "zero_stage=0,1", "recompute=none,full"}},
     {"llama2-7b", "dgx-h100", 8, 32, {"tensor=1,2,4,8", "pipeline=1,2", "virtual_pipeline=1", "schedule=1f1b", "micro_batch_size=1", "zero_stage=1,2,3"}},
     {"gpt-1.3b-moe128", "dgx-h100", 16, 32, {"tensor=1,2", "pipeline=1,2", "expert=4,8", "virtual_pipeline=1", "schedule=1f1b", "micro_batch_size=1", "zero_stage=0,1"}},
+    {"llama2-7b", "hgx-a100-40gb", 8, 16, {"tensor=2,4", "pipeline=1,2", "virtual_pipeline=1", "schedule=1f1b", "micro_batch_size=1,2", "zero_stage=0,1", "sequence_parallel=true", "recompute=none,selective,full", kDenseSets}, 4096},
+    {"gpt-1.3b-moe128", "dgx-a100-80gb", 16, 32, {"tensor=1", "pipeline=1,2", "expert=16", "virtual_pipeline=1", "schedule=1f1b", "micro_batch_size=1,4", "zero_stage=1", "recompute=none,selective,full", kMixedSets}, 2048},
 };
 
 std::string refusal(const Asked& a) {
@@ -44,6 +50,50 @@ TEST_CASE("A search finds the step that simulating every candidate finds, within
   }
 }
 
+/// The times of the fastest candidates that fit, every one simulated, without those whose step is another's.
+std::vector<std::int64_t> fastest(const Space& space, const Judge& judge, std::size_t rows) {
+  std::vector<std::int64_t> out;
+  for (CandidateId id = 0; id < space.size(); ++id) {
+    if (judge.group(id / space.members()).outcome != Outcome::bounded || judge.candidate(id).outcome == Outcome::same) continue;
+    const Plan plan = space.plan(id);
+    if (!stack_problems(plan, plan.stack.name, plan.stack.as_of).empty() || !lowering_gaps(plan).empty()) continue;
+    if (const Simulated s = judge.simulate(id); s.fits) out.push_back(s.time_ps);
+  }
+  std::sort(out.begin(), out.end());
+  out.resize(std::min(out.size(), rows));
+  return out;
+}
+
+TEST_CASE("The best rows of a search are the fastest of all candidates, each simulated") {
+  for (const Asked& a : kSpaces) {
+    INFO(a.model << " on " << a.cluster);
+    const Space space = space_of(a);
+    Search search(space, options(8));
+    search.explore();
+    std::vector<std::int64_t> found;
+    for (const Simulated& s : search.answer().best) found.push_back(s.time_ps);
+    CHECK(found == fastest(space, search.judge(), 8));
+    CHECK(search.knowledge().simulated.size() + search.knowledge().groups.size() < 2 * static_cast<std::size_t>(space.groups()));
+  }
+}
+
+TEST_CASE("Layers are lowered for bounds only where these could matter, not for all that may be computed again") {
+  const Asked asked{"gpt-1.3b-moe128", "dgx-h100", 64, 256,
+                    {"virtual_pipeline=1", "schedule=1f1b", "zero_stage=1", "recompute=none,selective,full", kMixedSets}};
+  const Space space = space_of(asked);
+  Search search(space, options());
+  search.explore();
+  std::set<CandidateId> all, unrepeated;
+  for (CandidateId g = 0; g < space.groups(); ++g) {
+    if (search.judge().group(g).outcome != Outcome::bounded) continue;
+    all.insert(space.same_layers(g * space.members())), unrepeated.insert(space.same_unrepeated_layers(g * space.members()));
+  }
+  CHECK(4 * unrepeated.size() < all.size());
+  CHECK(search.judge().lowered().floors >= unrepeated.size() / 2);
+  CHECK(2 * search.judge().lowered().floors < all.size());
+  CHECK(search.judge().lowered().layers < search.judge().lowered().floors);
+}
+
 TEST_CASE("Bounds on time and memory are below what events say") {
   for (const Asked& a : kSpaces) {
     INFO(a.model);
@@ -54,8 +104,11 @@ TEST_CASE("Bounds on time and memory are below what events say") {
       if (view.outcome != Outcome::bounded) continue;
       const Simulated s = judge.simulate(id);
       INFO(space.text(id));
-      if (s.timed) CHECK(view.floor_ps <= s.time_ps);
+      const GroupView own = judge.closer(id / space.members());
+      CHECK(view.floor_ps <= own.floor_ps);
+      if (s.timed) CHECK(own.floor_ps <= s.time_ps);
       if (s.timed) CHECK(judge.passes_floor(id / space.members()) <= s.time_ps);
+      CHECK(own.memory_floors[static_cast<std::size_t>(id % space.members())] <= s.needed);
       if (view.too_large[static_cast<std::size_t>(id % space.members())]) CHECK(!s.fits);
       CHECK(view.memory_floors[static_cast<std::size_t>(id % space.members())] <= s.needed);
     }
@@ -271,6 +324,26 @@ TEST_CASE("Any number of layers is searched in several chunks") {
   CHECK(has(chunks("llama3-405b"), "8"));  // 126 layers; with embedding and head as one each, 16 stages x 8
   CHECK(chunks("llama3-8b") == std::vector<std::string>{"1", "2", "4", "8"});
   for (const char* model : {"deepseek-v3", "llama3-405b", "gpt2-124m"}) CHECK(chunks(model).size() <= 9);
+}
+
+TEST_CASE("A search varies the sets of modules that its stack has options for, and no others") {
+  const auto sets = [](const char* model, const char* cluster, const std::string& stack) {
+    const Space space = space_of({model, cluster, 64, 64, {}}, stack);
+    std::vector<std::string> out;
+    const std::ptrdiff_t axis = space.axis_of("training.recompute_modules");
+    if (axis < 0) return out;
+    for (const AxisValue& v : space.axes()[static_cast<std::size_t>(axis)].values) out.push_back(v.text);
+    return out;
+  };
+  const std::vector<std::string> none, operations{R"(["operations"])"};
+  CHECK(sets("llama3-8b", "dgx-h100", "") == std::vector<std::string>{R"(["core_attention"])", R"(["norm"])", R"(["norm","mlp"])"});
+  CHECK(sets("llama3-8b", "mi300x-8x400g", "") == sets("llama3-8b", "dgx-h100", ""));
+  CHECK(sets("llama3-8b", "dgx-h100", "megatron-core@2024-07") == none);
+  CHECK(sets("llama3-8b", "dgx-h100", "torchtitan") == operations);
+  CHECK(sets("llama3-8b", "hls-gaudi3", "") == none);
+  CHECK(sets("gpt-1.3b-moe128", "hls-gaudi3", "") == none);
+  CHECK(sets("deepseek-v3", "dgx-h100", "") == std::vector<std::string>{R"(["core_attention"])", R"(["norm","mla_up_proj","moe_activation"])",
+                                                                       R"(["norm","mla_up_proj","moe","mlp"])"});
 }
 
 TEST_CASE("A search says which fields of experts it leaves alone, unless the axes or the model do") {
