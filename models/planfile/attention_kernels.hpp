@@ -19,5 +19,7 @@ struct AttentionKernels {
 
 /// The kernels of a plan that names `named` in training.attention_kernel and has every other field filled in.
 AttentionKernels attention_kernels(const Plan& plan, AttentionKernel named);
+/// The same for the kernel that the plan names.
+inline AttentionKernels attention_kernels(const Plan& plan) { return attention_kernels(plan, plan.training.attention_kernel); }
 
 }  // namespace tandem

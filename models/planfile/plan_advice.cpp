@@ -83,7 +83,7 @@ bool is_unused_fact(std::string_view fact, const Plan& plan) {
   if (fact.find("communication.") != fact.npos) return plan.world_size() == 1;
   if (fact.find("fp4_ceiling") != fact.npos) return bits(t.dtypes.compute) > 4;
   const auto is_of = [&](std::string_view kernel) { return fact.find(std::string(kernel) + "_attention.") != fact.npos; };
-  const AttentionKernels run = attention_kernels(plan, t.attention_kernel);
+  const AttentionKernels run = attention_kernels(plan);
   for (const AttentionKernel k : {AttentionKernel::flash1, AttentionKernel::triton, AttentionKernel::tuned, AttentionKernel::own})
     if (is_of(name(k))) return !run.has(k);
   // An indexer and a recurrence have FlashAttention 2's rate, too, and so have kernels without a fit of their own.

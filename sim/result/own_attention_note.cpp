@@ -44,7 +44,7 @@ std::string own_attention_note(const Plan& plan, const Setup& setup) {
   if (task == nullptr) return "";
   const double seconds = setup.cost.duration(task->op, task->dtype).seconds();
   const double rate = static_cast<double>(matrix_flops(task->op).count()) / seconds;
-  const std::string_view why = attention_kernels(plan, plan.training.attention_kernel).why_own;
+  const std::string_view why = attention_kernels(plan).why_own;
   return "Tandem's own kernel, without tensor cores, computes attention at " + number_text(rate / 1e12, 2) + " TFLOP/s, " +
          (why.empty() ? "as training.attention_kernel says" : "as libraries have none where " + std::string(why)) +
          remedy(seconds, with_scores(std::get<FlashAttention>(task->op), task->dtype, setup.cost));

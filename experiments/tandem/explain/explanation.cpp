@@ -160,7 +160,7 @@ std::vector<std::pair<std::string, std::string>> sources_of(const std::vector<Fa
 
 /// Drops FlashAttention 2's fit if every kernel of the plan's attention has one of its own, and nothing else has its rate.
 void drop_default_fit(std::vector<FactOrigin>& facts, const Plan& plan) {
-  const AttentionKernels run = attention_kernels(plan, plan.training.attention_kernel);
+  const AttentionKernels run = attention_kernels(plan);
   const auto is_of = [](const FactOrigin& fact, std::string_view kernel) {
     return fact.field.starts_with(std::string(kernel) + "_attention.");
   };
