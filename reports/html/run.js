@@ -57,7 +57,7 @@ if (told.length) {
   const named = (side, what) => (told.length > 1 ? `${what}, ${side.what}` : what);
   const curves = told.flatMap((side, i) => [
     { name: named(side, "training"), colour: colour(2 * i), points: side.run.steps.map((s) => [s.step, s.loss]) },
-    ...(side.run.steps.some((s) => s.mtp_loss !== undefined) ? [{ name: named(side, "training, modules for further tokens"), colour: colour(4 + i), points: side.run.steps.map((s) => [s.step, s.mtp_loss]) }] : []),
+    ...(side.run.steps.some((s) => s.mtp_loss !== undefined) ? [{ name: named(side, "modules of multi-token prediction"), colour: colour(4 + i), points: side.run.steps.map((s) => [s.step, s.mtp_loss]) }] : []),
     ...(side.run.evaluations.length ? [{ name: named(side, "evaluation"), colour: colour(2 * i + 1), dots: true, points: side.run.evaluations.map((e) => [e.step, e.loss]) }] : [])]);
   const skipped = told.flatMap((side) => side.run.steps.filter((s) => s.grad_norm === null));
   section("Loss", legend(curves.map((c) => [c.name, c.colour])), make("figure", {}, lineChart(curves, "step", lossText)),

@@ -127,6 +127,8 @@ class Train(WithFolder):
         self.assertIn(f"mtp loss                {losses[0]:.4f} -> {losses[1]:.4f}", run(*train)[1])
         self.assertEqual(run("report", timeline, "--out", page)[0], 0)
         self.assertIn('"mtp_loss":', pathlib.Path(page).read_text())
+        self.assertEqual(run("report", metrics, "--out", self.path("metrics.html"))[0], 0)
+        self.assertIn(f'"mtp_loss":{losses[0]}', pathlib.Path(self.path("metrics.html")).read_text())
 
     def test_a_file_of_other_lines_is_not_continued_with_metrics(self):
         plan, other, kept = self.folder.plan(ONE), self.folder.path / "other.txt", self.folder.path / "kept.safetensors"
