@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/plan/data_shape.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -39,7 +40,7 @@ Script::Script(const Plan& plan, const std::function<GraphOf(const Segment&)>& g
   }
   for (const Program& p : acts_.front().context->graph.programs) offloaded_.push_back(layout(p.stage));
   const Segment& last = training.back();
-  whole_ = {0, options.steps, 0, 1, last.first_sample + last.steps * last.global_batch_size, plan.training.seq_length,
+  whole_ = {0, options.steps, 0, 1, last.first_sample + last.steps * last.global_batch_size, data_shape(plan).seq_length,
             other_tokens(plan, options.resume)};
 }
 
