@@ -6,6 +6,7 @@
 
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/split.hpp"
+#include "exec/shared/loss_targets.hpp"
 #include "exec/shared/vector_math.hpp"
 
 namespace tandem::exec::cpu {
@@ -116,9 +117,10 @@ void compute(const CrossEntropy& op, Call& call) {
     in.sums = call.in<T>(2);
   }
   double* loss = call.out<double>(0);
-  const double added = total_loss(in, op.dims.rows) / static_cast<double>(op.global_tokens) * op.weight;
+  const double targets = loss_targets(call.table(), op.global_tokens);
+  const double added = total_loss(in, op.dims.rows) / targets * op.weight;
   *loss = op.first ? added : *loss + added;
-  const T weight = static_cast<T>(call.table().loss_scale / static_cast<double>(op.global_tokens) * op.weight);
+  const T weight = static_cast<T>(call.table().loss_scale / targets * op.weight);
   write_gradient(op, in, weight, call.out<T>(1), call);
 }
 

@@ -13,6 +13,11 @@ constexpr std::array<std::string_view, 7> kNames{"tokens", "decoder_tokens", "ta
 
 bool of_modules(Input input) { return input == Input::mtp_tokens || input == Input::mtp_targets; }
 
+/// True if both positions are in one document.
+bool together(const Example& e, std::size_t a, std::size_t b) {
+  return e.documents.empty() || e.documents[a] == e.documents[b];
+}
+
 const std::vector<std::int32_t>& part_of(const Example& e, Input input) {
   if (input == Input::tokens) return e.tokens;
   if (input == Input::decoder_tokens) return e.decoder_tokens;
@@ -69,8 +74,9 @@ void BatchReader::fill_further(Input input, std::int64_t first, std::int32_t* ou
     const auto& values = asked ? e.targets : e.tokens;
     for (std::int64_t k = 1; k <= shape_.mtp; ++k)
       for (std::int64_t i = 0; i < here; ++i) {
-        const auto at = static_cast<std::size_t>(positions_.position(context_rank_, i) + k);
-        out[(k - 1) * module + s * here + i] = at < values.size() ? values[at] : asked ? -1 : 0;
+        const auto from = static_cast<std::size_t>(positions_.position(context_rank_, i)), at = from + static_cast<std::size_t>(k);
+        const bool read = at < values.size() && together(e, from, at);
+        out[(k - 1) * module + s * here + i] = read ? values[at] : asked ? -1 : 0;
       }
   }
 }
@@ -89,7 +95,8 @@ void BatchReader::fill(Input input, std::int64_t first, std::int32_t* out) const
   }
 }
 
-std::int64_t BatchReader::targets(std::int64_t first, std::int64_t count) const {
+std::optional<std::int64_t> BatchReader::targets(std::int64_t first, std::int64_t count) const {
+  if (shape_.kind != ExampleKind::next_token) return std::nullopt;
   std::int64_t all = 0;
   for (std::int64_t s = first; s < first + count; ++s) all += source_.targets(s, shape_.seq_length);
   return all;

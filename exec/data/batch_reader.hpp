@@ -30,14 +30,16 @@ class BatchReader {
  public:
   BatchReader(const DataShape& shape, const TokenSource& source, std::int64_t context_rank);
 
+  const DataShape& shape() const { return shape_; }
+
   /// Number of values of `input` in a micro-batch. Labels: one per sequence. MTP inputs: one per module and position. Others: one
   /// per position of this rank.
   std::int64_t elements(Input input) const;
   /// Writes the values for the micro-batch that starts at global sequence `first`. Labels are
   /// -1 on every context rank but the first, which holds the token they are predicted from.
   void fill(Input input, std::int64_t first, std::int32_t* out) const;
-  /// Number of targets of `count` sequences from global sequence `first` on.
-  std::int64_t targets(std::int64_t first, std::int64_t count) const;
+  /// Number of targets of `count` sequences from global sequence `first` on; nothing for BERT and T5, where the plan says it.
+  std::optional<std::int64_t> targets(std::int64_t first, std::int64_t count) const;
   /// Writes KernelContext::documents of `count` sequences from global sequence `first` on.
   void fill_documents(std::int64_t first, std::int64_t count, std::int32_t* out) const;
 

@@ -8,6 +8,7 @@
 #include "exec/device/chunk.hpp"
 #include "exec/device/fault.hpp"
 #include "exec/device/typed.hpp"
+#include "exec/shared/loss_targets.hpp"
 #include "exec/shared/vector_math.hpp"
 
 namespace tandem::exec::device {
@@ -161,7 +162,7 @@ struct LossKernel {
     const A top = known ? load<A>(max, row) : x.largest(block);
     const A sum = known ? load<A>(sums, row) : x.exponentials(block, top, true);
     const A hit = known ? load<A>(sums, rows + row) : mine < 0 ? A{0} : S::get(logits, at + mine) - top;
-    const A weight = target < 0 ? A{0} : static_cast<A>(table->loss_scale / static_cast<double>(global_tokens) * share);
+    const A weight = target < 0 ? A{0} : static_cast<A>(table->loss_scale / loss_targets(*table, global_tokens) * share);
     const A factor = weight / sum;
     const auto gradient = [&](std::int64_t c, A logit) {
       const A d = c < shard.real && target >= 0 ? exp_short(logit - top) * factor : A{0};
@@ -188,7 +189,7 @@ struct LossKernel {
   }
 };
 
-/// loss = (or +=, unless `first`) sum of row losses / tokens of the global batch. One block.
+/// loss = (or +=, unless `first`) sum of row losses / targets of the global batch. One block.
 struct LossSumKernel {
   static constexpr int kBlockThreads = 1024;
   Form form;
@@ -196,13 +197,14 @@ struct LossSumKernel {
   std::int64_t rows, global_tokens;
   bool first;
   double share;  ///< factor on this loss in the step's loss
+  const StepTable* table;
 
   Grid grid() const { return {1}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     const double total = block.template sum<double>(rows, [&](std::int64_t r) { return as<const double>(terms)[r]; });
     block.each(1, [&](std::int64_t) {
-      const double added = total / static_cast<double>(global_tokens) * share;
+      const double added = total / loss_targets(*table, global_tokens) * share;
       *as<double>(loss) = first ? added : *as<const double>(loss) + added;
     });
   }

@@ -24,6 +24,12 @@ StageId stage_of(const Coords& c) { return StageId(c[Axis::pp]); }
 
 }  // namespace
 
+std::size_t documents_bytes(const RunContext& run) {
+  const DataShape shape = data_shape(run.plan);
+  const std::int64_t positions = shape.global_batch_size / run.mesh.size(Axis::dp) * shape.seq_length;
+  return shape.separate ? static_cast<std::size_t>(positions) * sizeof(std::int32_t) : 0;
+}
+
 /// A task's operands, located in the rank's arena.
 struct RankExecutor::Operands {
   static constexpr std::size_t kMost = 12;
@@ -51,6 +57,7 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
   rank_context_.context_rank = coords_[Axis::cp];
   rank_context_.context_size = static_cast<std::int32_t>(run.mesh.size(Axis::cp));
   rank_context_.table = table_address(*parts_.backend);
+  if (const std::size_t bytes = documents_bytes(run); bytes > 0) documents_ = &parts_.backend->documents(bytes);
   const RankState mine = state();
   const auto rows = piece_rows(param_pieces(program_, mine.seat), [&](const Param& p) { return share_map(p, mine); });
   parts_.backend->load_pieces(rows);
@@ -152,26 +159,51 @@ void RankExecutor::begin_step(const StepTable& start, bool record) {
   board_.reset();
   counts_.clear();
   start_ = start;
+  count_targets();
   write_value(parts_.backend->step_table(), 0, start_);
+  if (documents_ != nullptr) fill_documents();
   record_ = record;
   if (record) stamps_.assign(order_.tasks(), {});
   if (record) routing_.clear();
   if (runs_ahead()) queues_->record(record);
 }
 
+/// Every rank counts the targets of the global batch, so that all divide by the same number.
+void RankExecutor::count_targets() {
+  const DataShape& shape = reader_.shape();
+  const auto counted = reader_.targets(start_.first_sample, shape.global_batch_size);
+  if (!counted) return;
+  const std::int64_t all = shape.global_batch_size * shape.seq_length;
+  target_share_ = static_cast<double>(*counted) / static_cast<double>(all);
+  if (*counted != all) start_.targets = *counted;
+}
+
+void RankExecutor::fill_documents() {
+  const DataShape& shape = reader_.shape();
+  std::vector<std::int32_t> all(documents_bytes(run_) / sizeof(std::int32_t));
+  const std::int64_t each = shape.micro_batch_size * shape.seq_length, count = static_cast<std::int64_t>(all.size()) / each;
+  for (std::int64_t m = 0; m < count; ++m)
+    reader_.fill_documents(start_.first_sample + first_sequence(static_cast<std::int32_t>(m)), shape.micro_batch_size,
+                           all.data() + m * each);
+  documents_->write(0, std::as_bytes(std::span(all)));
+}
+
 KernelContext RankExecutor::context_of(const Instance& instance) const {
   KernelContext c = rank_context_;
   c.layer = instance.layer;
   c.seq_length = run_.plan.layer_seq_length(instance.layer);
-  c.first_sequence = first_sequence(std::max(instance.micro_batch, 0));
+  const std::int32_t micro_batch = std::max(instance.micro_batch, 0);
+  c.first_sequence = first_sequence(micro_batch);
+  if (documents_ != nullptr)
+    c.documents = reinterpret_cast<const std::int32_t*>(documents_->address()) +
+                  micro_batch * reader_.shape().micro_batch_size * reader_.shape().seq_length;
   return c;
 }
 
 // Context-parallel ranks with one dp coordinate share its sequences. So the dp axis counts, not the position in the data group.
 std::int64_t RankExecutor::first_sequence(std::int32_t micro_batch) const {
-  const auto& training = run_.plan.training;
   const auto global_micro_batch = micro_batch * run_.mesh.size(Axis::dp) + coords_[Axis::dp];
-  return global_micro_batch * training.micro_batch_size;
+  return global_micro_batch * reader_.shape().micro_batch_size;
 }
 
 // Every micro-batch has its own slots (models/graph: StageMemory::ids), so all are filled before the step's first task.

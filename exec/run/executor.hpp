@@ -37,6 +37,9 @@ struct RankParts {
   Memory& state_memory() const { return states ? *states : *arena; }
 };
 
+/// Bytes of KernelContext::documents of all of a rank's micro-batches; 0 where documents are joined.
+std::size_t documents_bytes(const RunContext& run);
+
 class RankExecutor {
  public:
   /// `failed` is called on the thread that failed, inside its exception handler. It must not throw.
@@ -55,6 +58,8 @@ class RankExecutor {
 
   Rank rank() const { return parts_.rank; }
   const Program& program() const { return program_; }
+  /// Share of the last step's positions that have a target, where the data says so; else 1.
+  double target_share() const { return target_share_; }
   /// The step table after the last step.
   StepTable table() const { return read_value<StepTable>(parts_.backend->step_table(), 0); }
   RankBooks books() const;
@@ -76,6 +81,9 @@ class RankExecutor {
   static Launch launch_of(const Task& task, const Operands& at, const KernelContext& context);
   void start_workers(const std::function<void(Rank)>& failed);
   void begin_step(const StepTable& start, bool record);
+  void count_targets();
+  /// Writes where the documents of the step's sequences begin.
+  void fill_documents();
   void fill_inputs();
   void fill_inputs(const Instance& instance);
   /// True if a step can be recorded once and replayed: it has no communication, and the host reads nothing during it.
@@ -134,6 +142,8 @@ class RankExecutor {
   KernelContext rank_context_;             ///< the fields that are the same for all of the rank's tasks
   KernelContext context_;                  ///< of the instance that is being issued
   StepTable start_;                        ///< this step's table, as the host wrote it
+  double target_share_ = 1;
+  Memory* documents_ = nullptr;            ///< nullptr: documents are joined
   std::vector<std::int32_t> ids_;          ///< buffer for the values that fill an input slot
   bool record_ = false;
   TimePoint origin_;

@@ -108,6 +108,9 @@ class Run {
     RankParts parts{rank, make_backend(rank), std::move(comm), nullptr, nullptr};
     if (rank == here_.front())
       for (const auto* c : script_.contexts()) require_supported(c->plan, c->graph, *parts.backend);
+    std::size_t documents = 0;
+    for (const auto* c : script_.contexts()) documents = std::max(documents, documents_bytes(*c));
+    if (documents > 0) parts.backend->documents(documents);  // for all graphs
     const auto stage = StageId(script_.mesh().coords(rank)[Axis::pp]);
     parts.arena = parts.backend->allocate(static_cast<std::size_t>(script_.arena_bytes(stage).count()));
     // 0xFF bytes are NaN as floating point, so reading a byte that nobody wrote becomes visible.
@@ -243,17 +246,19 @@ class Run {
   }
 
   void evaluate(RankSession& rank, const Act& act) {
-    double sum = 0;
+    double sum = 0, shares = 0;  // every target counts equally
     for (std::int64_t i = 0; i < act.segment.steps; ++i) {
       meet();
       if (act.segment.first_step > last_step_ + 1) return;
       doing(act.segment.first_step - 1, Activity::evaluation);
-      rank.enter(act).run_step(step_table(act.segment, i), std::nullopt);
+      RankExecutor& executor = rank.enter(act);
+      executor.run_step(step_table(act.segment, i), std::nullopt);
       meet();
-      if (speaks(rank)) sum += collect(act).loss;
+      shares += executor.target_share();
+      if (speaks(rank)) sum += collect(act).loss * executor.target_share();
     }
     if (!speaks(rank) || !world_.control().first()) return;
-    finish_evaluation({act.segment.first_step - 1, sum / static_cast<double>(act.segment.steps)});
+    finish_evaluation({act.segment.first_step - 1, shares > 0 ? sum / shares : 0});
   }
 
   /// The reduced gradients, divided by the loss scale.

@@ -16,6 +16,7 @@ DataShape data_shape(const Plan& plan) {
   d.seq_length = plan.training.seq_length;
   d.decoder_seq_length = plan.training.decoder_seq_length;
   d.micro_batch_size = plan.training.micro_batch_size;
+  d.global_batch_size = plan.training.global_batch_size;
   d.context = plan.parallel.context;
   d.masked_positions = plan.masked_positions();
   d.mask_token = static_cast<std::int32_t>(plan.model.vocab_size - 1);

@@ -17,7 +17,7 @@ enum class ExampleKind : std::uint8_t {
 struct DataShape {
   ExampleKind kind = ExampleKind::next_token;
   std::int64_t seq_length = 0, decoder_seq_length = 0;  ///< positions; decoder_seq_length: only for `prefix`
-  std::int64_t micro_batch_size = 0;                    ///< sequences
+  std::int64_t micro_batch_size = 0, global_batch_size = 0;  ///< sequences
   std::int64_t context = 1;                             ///< context-parallel ranks that share a sequence
   std::int64_t masked_positions = 0;                    ///< per sequence
   std::int32_t mask_token = 0;                          ///< the last token of the vocabulary

@@ -77,7 +77,8 @@ Works works(const CrossEntropy& op, const Operands& at) {
   const Typed max = at.in_if(apart, 1), sums = at.in_if(apart, 2), targets = at.in(apart ? 3 : 1);
   return {LossKernel{at.form({logits, dlogits}), logits, max, sums, targets, terms, dlogits, op.dims.rows, op.global_tokens,
                      shard_of(op.dims, at.context()), at.table(), at.around().fault, op.weight},
-          LossSumKernel{Form::doubles, terms, at.out(0), op.dims.rows, op.global_tokens, op.first, op.weight}};
+          LossSumKernel{Form::doubles, terms, at.out(0), op.dims.rows, op.global_tokens, op.first, op.weight,
+                        at.table()}};
 }
 
 }  // namespace tandem::exec::device
