@@ -92,6 +92,16 @@ class Blend final : public TokenSource {
     parts_[chosen.part].source->sequence(chosen.index, tokens);
   }
 
+  Example next_example(std::int64_t index, std::int64_t seq_length) const override {
+    const Chosen chosen = choices_.of(index);
+    return parts_[chosen.part].source->next_example(chosen.index, seq_length);
+  }
+
+  std::int64_t targets(std::int64_t index, std::int64_t seq_length) const override {
+    const Chosen chosen = choices_.of(index);
+    return parts_[chosen.part].source->targets(chosen.index, seq_length);
+  }
+
  private:
   std::vector<BlendPart> parts_;
   std::vector<double> shares_;

@@ -70,18 +70,11 @@ class Windows final : public TokenSource {
   std::uint64_t fingerprint() const override { return fnv1a(file_->stored(first_, last_)); }
 
   void sequence(std::int64_t index, std::span<std::int32_t> tokens) const override {
-    require(index >= 0, "sequences are counted from zero");
     require(static_cast<std::int64_t>(tokens.size()) == seq_length_ + 1, "a sequence is seq_length + 1 tokens");
-    file_->read(first_ + window(index) * seq_length_, tokens);
+    file_->read(first_ + shuffled(index, windows_, seed_) * seq_length_, tokens);
   }
 
  private:
-  std::int64_t window(std::int64_t index) const {
-    const auto epoch = static_cast<std::uint64_t>(index / windows_);
-    const Permutation order(static_cast<std::uint64_t>(windows_), seed_ ^ epoch * 0xD1342543DE82EF95);
-    return static_cast<std::int64_t>(order(static_cast<std::uint64_t>(index % windows_)));
-  }
-
   std::shared_ptr<const TokenFile> file_;
   std::int64_t first_ = 0, last_ = 0;
   std::int64_t seq_length_, windows_ = 0;

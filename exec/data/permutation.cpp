@@ -44,4 +44,11 @@ std::uint64_t Permutation::operator()(std::uint64_t index) const {
   return index;
 }
 
+std::int64_t shuffled(std::int64_t index, std::int64_t size, std::uint64_t seed) {
+  require(index >= 0, "sequences are counted from zero");
+  const auto epoch = static_cast<std::uint64_t>(index / size);
+  const Permutation order(static_cast<std::uint64_t>(size), seed ^ epoch * 0xD1342543DE82EF95);
+  return static_cast<std::int64_t>(order(static_cast<std::uint64_t>(index % size)));
+}
+
 }  // namespace tandem::exec

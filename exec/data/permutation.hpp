@@ -21,4 +21,7 @@ class Permutation {
   std::array<std::uint64_t, 4> keys_;
 };
 
+/// Place of item `index` of an endless sequence that passes over `size` items again and again, each time in another order.
+std::int64_t shuffled(std::int64_t index, std::int64_t size, std::uint64_t seed);
+
 }  // namespace tandem::exec

@@ -78,8 +78,39 @@ TokenType type_of(const std::string& index, int code) {
   }
 }
 
-/// The type of the ids of a data set, of which `size` bytes are stored.
-TokenType read_index(const std::string& index, std::size_t size) {
+struct ListSizes {
+  std::uint64_t sequences, documents;
+};
+
+/// The first token of each document that has one. `text`: an index, whose lists are whole.
+template <class Damaged>
+std::vector<std::int64_t> documents_of(const std::string& text, const ListSizes& sizes, const Damaged& damaged) {
+  const auto [sequences, count] = sizes;
+  const char* const lengths = text.data() + kIndexHeader;
+  const char* const documents = lengths + kListed * sequences;
+  std::vector<std::int64_t> firsts;
+  std::uint64_t sequence = 0;
+  std::int64_t token = 0, last = -1;
+  for (std::uint64_t d = 0; d < count; ++d) {
+    const auto first = load<std::int64_t>(documents + kDocument * d);
+    if (first < static_cast<std::int64_t>(sequence) || first > static_cast<std::int64_t>(sequences))
+      damaged("first sequence of document " + std::to_string(d), std::to_string(first),
+              "is not from " + std::to_string(sequence) + " to " + std::to_string(sequences));
+    for (; sequence < static_cast<std::uint64_t>(first); ++sequence)
+      token += std::max(0, load<std::int32_t>(lengths + 4 * sequence));
+    if (token == last) firsts.pop_back();  // the document before it has no token
+    firsts.push_back(last = token);
+  }
+  if (sequence == sequences && !firsts.empty()) firsts.pop_back();  // the last entry is the end
+  return firsts;
+}
+
+/// An index of a data set, of which `size` bytes are stored.
+struct DataSetIndex {
+  TokenType type;
+  std::vector<std::int64_t> documents;
+};
+DataSetIndex read_index(const std::string& index, std::size_t size) {
   const std::string text = whole(index);
   const auto damaged = [&](const std::string& field, const std::string& value, const std::string& why) {
     throw ConfigError(Problem{index, field, value, why, "make the data set again"});
@@ -101,7 +132,7 @@ TokenType read_index(const std::string& index, std::size_t size) {
     tokens += static_cast<std::uint64_t>(std::max(0, load<std::int32_t>(text.data() + kIndexHeader + 4 * i)));
   if (tokens * size_of(type) != size)
     damaged("tokens", std::to_string(tokens), "its tokens take " + std::to_string(tokens * size_of(type)) + " bytes, the .bin has " + std::to_string(size));
-  return type;
+  return {type, documents_of(text, {sequences, documents}, damaged)};
 }
 
 /// Ids must be from 0 to 2^31 - 1. Returns one more than the largest.
@@ -176,8 +207,10 @@ std::shared_ptr<const TokenFile> read_token_file(const std::string& path) {
   if (text && path.ends_with(".bin"))
     throw ConfigError(Problem{path, "data", "", "does not say the type of its token ids",
                               "put its index beside it, " + path.substr(0, path.size() - 4) + ".idx, or give a text another ending than .bin"});
-  if (!prefix.empty()) file.type = read_index(prefix + ".idx", file.bytes.size());
-  else if (llmc) file.type = *llmc, file.header = kLlmcHeader;
+  if (!prefix.empty()) {
+    DataSetIndex index = read_index(prefix + ".idx", file.bytes.size());
+    file.type = index.type, file.documents = std::move(index.documents);
+  } else if (llmc) file.type = *llmc, file.header = kLlmcHeader;
   if (!text) file.vocab_size = vocabulary_of(file);
   return std::make_shared<const TokenFile>(std::move(file));
 }

@@ -19,8 +19,8 @@ void require_utf8(const std::string& path, const std::string& place, std::string
                             "convert the text, for example with iconv -f LATIN1 -t UTF-8"});
 }
 
-/// Calls `take` with each line, without its end, and its number from 1 on.
-void each_line(const std::string& path, const std::function<void(std::string_view, std::int64_t)>& take) {
+/// Calls `take` with each line, without its end, and its number from 1 on, until it returns false.
+void each_line(const std::string& path, const std::function<bool(std::string_view, std::int64_t)>& take) {
   InputFile file(path);
   std::string rest;
   std::int64_t number = 0;
@@ -28,7 +28,7 @@ void each_line(const std::string& path, const std::function<void(std::string_vie
     std::size_t begin = 0;
     for (std::size_t end = block.find('\n'); end != std::string_view::npos; begin = end + 1, end = block.find('\n', begin)) {
       rest += block.substr(begin, end - begin);
-      take(rest, ++number);
+      if (!take(rest, ++number)) return;
       rest.clear();
     }
     rest += block.substr(begin);
@@ -50,16 +50,24 @@ nlohmann::json value_of(std::string_view line, const std::string& place) {
 }
 
 void each_json_line(const std::string& path, const std::string& key, const std::function<void(std::string_view)>& take) {
-  each_line(path, [&](std::string_view line, std::int64_t number) {
-    const std::string place = path + ", line " + std::to_string(number);
-    const nlohmann::json object = value_of(line, place);
-    if (!object.is_object() || !object.contains(key))
-      throw ConfigError(Problem{place, key, "", object.is_object() ? "is missing" : "the line is " + kind_text(object) + ", not an object", "name the field that holds the text: --key NAME"});
-    take(Place(object, place, "").at(key).text());
+  each_object(path, [&](const Place& line) {
+    if (!line.json().contains(key))
+      throw ConfigError(Problem{line.file(), key, "", "is missing", "name the field that holds the text: --key NAME"});
+    return take(line.at(key).text()), true;
   });
 }
 
 }  // namespace
+
+void each_object(const std::string& path, const std::function<bool(const Place&)>& take) {
+  each_line(path, [&](std::string_view line, std::int64_t number) {
+    const std::string place = path + ", line " + std::to_string(number);
+    const nlohmann::json object = value_of(line, place);
+    if (!object.is_object())
+      throw ConfigError(Problem{place, "", "", "the line is " + kind_text(object) + ", not an object", "give a JSON object a line"});
+    return take(Place(object, place, ""));
+  });
+}
 
 void each_document(const std::string& path, const DocumentOptions& options, const std::function<void(std::string_view)>& take) {
   if (path.ends_with(".jsonl")) return each_json_line(path, options.key, take);
@@ -71,7 +79,7 @@ void each_document(const std::string& path, const DocumentOptions& options, cons
   each_line(path, [&](std::string_view line, std::int64_t number) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     require_utf8(path, "line " + std::to_string(number) + ", ", line);
-    take(line);
+    return take(line), true;
   });
 }
 

@@ -7,6 +7,8 @@
 
 namespace tandem::exec {
 
+class Place;
+
 /// How files are cut into documents.
 struct DocumentOptions {
   std::string key = "text";  ///< of a .jsonl file: the field that holds the text
@@ -17,5 +19,9 @@ struct DocumentOptions {
 /// document is in memory at a time. Throws ConfigError that names line or byte if a text is not UTF-8, or a line no JSON object
 /// with a string under the key.
 void each_document(const std::string& path, const DocumentOptions& options, const std::function<void(std::string_view)>& take);
+
+/// Calls `take` with the object of each line of a .jsonl file, in order, until it returns false. The place names file and line. Throws
+/// ConfigError if a line is no JSON object.
+void each_object(const std::string& path, const std::function<bool(const Place&)>& take);
 
 }  // namespace tandem::exec

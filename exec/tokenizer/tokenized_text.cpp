@@ -15,12 +15,14 @@ std::shared_ptr<const TokenFile> read_tokenized(const std::string& path, Tokeniz
   if (ids_already) throw ConfigError(Problem{path, "--tokenizer", "", "is for a text, and the data set holds token ids", "leave --tokenizer out"});
   std::vector<std::int32_t> ids;
   const bool ends = end && path.ends_with(".jsonl");
+  TokenFile file;
   each_document(path, {}, [&](std::string_view text) {
     const std::size_t before = ids.size();
     tokenizer.encode(text, true, ids);
-    if (ends && ids.size() > before) ids.push_back(*end);
+    if (ids.size() == before) return;
+    if (ends) ids.push_back(*end);
+    file.documents.push_back(static_cast<std::int64_t>(before));
   });
-  TokenFile file;
   file.path = path, file.type = TokenType::int32;
   file.bytes.resize(ids.size() * sizeof(std::int32_t));
   if (!ids.empty()) std::memcpy(file.bytes.data(), ids.data(), file.bytes.size());

@@ -29,6 +29,7 @@
 #include "models/base/threads.hpp"
 #include "models/graph/segments.hpp"
 #include "models/graph/stage_flops.hpp"
+#include "models/plan/data_shape.hpp"
 #include "models/plan/step_work.hpp"
 #include "models/planfile/plan_trained.hpp"
 #include "reports/prediction/text.hpp"
@@ -246,6 +247,11 @@ StepScale step_scale(const Prepared& in, const exec::RunResult& result) {
           in.peak_flops_per_s};
 }
 
+SequenceOptions sequences_of(const Plan& plan) {
+  const DataShape shape = data_shape(plan);
+  return {plan.sequence_tokens(), shape.seed, shape.separate, shape.kind == ExampleKind::next_token};
+}
+
 void prepare(const Options& o, exec::World& world, Prepared& out) {
   Plan settled = trained_plan(o);
   naming(o.plan, [&] { return require_trainable(settled), require_lowerable(settled), true; });
@@ -260,7 +266,7 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
   settle_device(out.device, plan.training.deterministic, o.algorithms, topology->device());
   if (!o.weights.empty()) out.weights = open_weights({o.weights, o.adapter}, plan, out.graphs->whole().graph);
   out.peak_flops_per_s = peak_flops(out.device, world, topology->device(), step_work(plan).compute);
-  out.data = open_data(o.text, {plan.sequence_tokens(), plan.training.seed}, out.held_out);
+  out.data = open_data(o.text, sequences_of(plan), out.held_out);
   require_vocabulary(plan, out.data.training->vocab_size());
   tell_other_text(o, out);
   if (out.resumed)
@@ -405,7 +411,11 @@ void add_train(CLI::App& app, ExitCode& exit) {
       ->required()
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("--tokenizer", o->text.tokenizer, "tokenizer.json of Hugging Face, or a folder that has one: makes token ids of the texts --data and --eval-data, also of a .jsonl file's field text [texts are read as bytes]");
+  CLI::Option* tokenizer = command->add_option("--tokenizer", o->text.tokenizer, "tokenizer.json of Hugging Face, or a folder that has one: makes token ids of the texts --data and --eval-data, also of a .jsonl file's lines: text, prompt and completion, or messages [texts are read as bytes]");
+  command->add_option("--loss-on", o->text.loss_on, "tokens that are trained on: all, or completion: those of completions and of what the role assistant says [completion, where lines have one]")
+      ->check(CLI::IsMember({"all", "completion"}))
+      ->needs(tokenizer);
+  command->add_option("--chat-template", o->text.chat_template, "how messages become tokens: chatml, llama3 or gemma")->needs(tokenizer);
   command->add_option("--steps", o->steps, "optimizer steps [the plan's training.steps, default 1]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--schedule-steps", o->schedule_steps, "steps over which the learning rate decays [with --resume: the saved run's; else the plan's training.decay_over, or --steps]")
        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));

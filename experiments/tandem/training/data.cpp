@@ -4,11 +4,15 @@
 #include <cmath>
 
 #include "exec/data/blend.hpp"
+#include "exec/data/separate_windows.hpp"
+#include "exec/data/whole_documents.hpp"
+#include "exec/tokenizer/chats/answered_text.hpp"
 #include "exec/tokenizer/tokenized_text.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
 #include "models/base/text.hpp"
+#include "reports/prediction/text.hpp"
 
 namespace tandem::program {
 namespace {
@@ -34,36 +38,63 @@ Named named(const std::string& argument) {
 
 class TextReader {
  public:
-  explicit TextReader(std::string tokenizer) : name_(std::move(tokenizer)) {
-    if (name_.empty()) return;
-    tokenizer_ = exec::read_tokenizer(name_);
+  TextReader(const DataOptions& options, const SequenceOptions& sequences) : options_(options), sequences_(sequences) {
+    if (options.tokenizer.empty()) return;
+    tokenizer_ = exec::read_tokenizer(options.tokenizer);
     for (const std::string& note : tokenizer_->notes()) log(note);
   }
 
   std::shared_ptr<const exec::TokenFile> read(const std::string& path) {
     const bool lines = path.ends_with(".jsonl");
+    if (tokenizer_ && lines && exec::kind_of_lines(path) != exec::LineKind::text) return read_answers(path);
+    if (options_.loss_on == "completion")
+      throw ConfigError(Problem{path, "--loss-on", options_.loss_on, "the text has no completions",
+                                "give a .jsonl file whose lines have prompt and completion, or messages, and --tokenizer"});
     if (tokenizer_) return exec::read_tokenized(path, *tokenizer_, lines ? end_of_lines(path) : std::nullopt);
     if (lines)
-      log(path + ": is read as bytes, with the JSON around its texts; --tokenizer reads the field text of its lines");
+      log(path + ": is read as bytes, with the JSON around its texts; --tokenizer reads the texts of its lines");
     return exec::read_token_file(path);
   }
 
  private:
+  std::shared_ptr<const exec::TokenFile> read_answers(const std::string& path) {
+    if (!sequences_.next_tokens)
+      throw ConfigError(Problem{path, "--data", "", "has completions, which models of next tokens are trained on, not BERT or T5", "give a text"});
+    const bool strings = exec::kind_of_lines(path) == exec::LineKind::completion;
+    const auto file = exec::read_answered(path, *tokenizer_, {options_.tokenizer, options_.chat_template, options_.loss_on == "all",
+                                                              strings ? end_of_lines(path) : std::nullopt});
+    const auto [cut, unanswered] = exec::unfit_documents(*file, sequences_.tokens);
+    const std::string of = " of " + count_text(static_cast<std::int64_t>(file->documents.size())) + " documents ";
+    if (cut > 0) log(path + ": " + count_text(cut) + of + "are longer than training.seq_length and are cut");
+    if (unanswered > 0) log(path + ": " + count_text(unanswered) + of + "have no completion within training.seq_length and are left out");
+    return file;
+  }
+
   /// The token that ends a document of a .jsonl file, if the tokenizer names one.
   std::optional<std::int32_t> end_of_lines(const std::string& path) const {
-    const auto token = exec::known_end_of_document(name_);
+    const auto token = exec::known_end_of_document(options_.tokenizer);
     if (!token) {
       log(path + ": its texts follow each other without a token between them, as no file beside the tokenizer names eos_token");
       return std::nullopt;
     }
     const auto id = tokenizer_->id_of(*token);
-    if (!id) throw ConfigError(Problem{name_, "eos_token", *token, "is no token of the tokenizer's vocabulary", "name one that is"});
+    if (!id) throw ConfigError(Problem{options_.tokenizer, "eos_token", *token, "is no token of the tokenizer's vocabulary", "name one that is"});
     return id;
   }
 
-  std::string name_;
+  const DataOptions& options_;
+  const SequenceOptions& sequences_;
   std::unique_ptr<exec::Tokenizer> tokenizer_;
 };
+
+/// Files with answers have whole documents in a sequence; others are cut into windows.
+std::unique_ptr<exec::TokenSource> open_source(std::shared_ptr<const exec::TokenFile> file, const SequenceOptions& how,
+                                               const exec::TextPart& part) {
+  if (file->answers.empty())
+    return how.separate ? exec::open_separate(std::move(file), how.tokens, how.seed, part)
+                        : exec::open_tokens(std::move(file), how.tokens, how.seed, part);
+  return exec::open_documents(std::move(file), {how.tokens, how.seed, how.separate}, part);
+}
 
 std::string kind(const exec::TokenFile& file) { return file.holds_bytes() ? "a text of bytes" : "token ids"; }
 
@@ -81,7 +112,7 @@ double weight_of(const Named& text, const exec::TokenFile& file, bool weighted) 
                             "give each text a weight, as in 0.3:PATH, or none"});
 }
 
-std::vector<Texts::Weighted> read_all(const std::vector<std::string>& arguments, TextReader& reader) {
+std::vector<Texts::Weighted> read_all(const std::vector<std::string>& arguments, TextReader& reader, bool separate) {
   std::vector<Named> texts;
   bool weighted = false;
   for (const std::string& argument : arguments) {
@@ -91,10 +122,22 @@ std::vector<Texts::Weighted> read_all(const std::vector<std::string>& arguments,
   std::vector<Texts::Weighted> all;
   for (const Named& text : texts) {
     const auto file = reader.read(text.path);
+    if (separate && file->documents.size() <= 1 && file->answers.empty())
+      log(text.path + ": has no documents that training.documents could keep apart; a .jsonl file and Megatron-LM's .bin have");
     if (!all.empty()) require_same_tokens(*all.front().file, *file, "--data");
     all.push_back({file, weight_of(text, *file, weighted)});
   }
   return all;
+}
+
+/// Says how many positions are trained on, where it is not all of them.
+void tell_targets(const exec::TokenSource& source, const std::string& name, std::int64_t length) {
+  const std::int64_t sequences = source.sequences(), all = sequences * length;
+  std::int64_t targets = 0;
+  for (std::int64_t i = 0; i < sequences; ++i) targets += source.targets(i, length);
+  if (targets == all) return;
+  log(name + ": " + count_text(sequences) + " sequences of " + count_text(length) + " tokens, of which " +
+      number_text(100 * static_cast<double>(targets) / static_cast<double>(all), 1) + " % are followed by a target");
 }
 
 }  // namespace
@@ -102,18 +145,19 @@ std::vector<Texts::Weighted> read_all(const std::vector<std::string>& arguments,
 std::string data_name(const DataOptions& options) { return list_text(options.data); }
 
 std::unique_ptr<exec::TokenSource> Texts::part(const exec::TextPart& part) const {
-  if (texts_.size() == 1) return exec::open_tokens(texts_.front().file, sequences_.tokens, sequences_.seed, part);
+  if (texts_.size() == 1) return open_source(texts_.front().file, sequences_, part);
   std::vector<exec::BlendPart> parts;
   for (const Weighted& text : texts_)
-    parts.push_back({exec::open_tokens(text.file, sequences_.tokens, sequences_.seed, part), text.weight});
+    parts.push_back({open_source(text.file, sequences_, part), text.weight});
   return exec::blend(std::move(parts));
 }
 
 Data open_data(const DataOptions& options, const SequenceOptions& sequences, double held_out) {
-  TextReader reader(options.tokenizer);
+  TextReader reader(options, sequences);
   Data data;
-  data.texts = Texts(read_all(options.data, reader), sequences);
+  data.texts = Texts(read_all(options.data, reader, sequences.separate), sequences);
   data.training = data.texts.part({0, 1 - held_out});
+  if (sequences.next_tokens) tell_targets(*data.training, data_name(options), sequences.tokens);
   if (data.texts.all().size() == 1) data.bigram_entropy = exec::bigram_entropy(*data.texts.all().front().file);
   if (!options.evaluates) return data;
   if (options.evaluation.empty()) {
@@ -122,7 +166,7 @@ Data open_data(const DataOptions& options, const SequenceOptions& sequences, dou
   }
   const auto evaluated = reader.read(options.evaluation);
   require_same_tokens(*data.texts.all().front().file, *evaluated, "--eval-data");
-  data.evaluation = exec::open_tokens(evaluated, sequences.tokens, sequences.seed);
+  data.evaluation = open_source(evaluated, sequences, {});
   return data;
 }
 

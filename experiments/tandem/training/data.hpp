@@ -15,6 +15,8 @@ struct DataOptions {
   std::vector<std::string> data;  ///< PATH, or WEIGHT:PATH of a blend
   std::string evaluation;         ///< a text of its own to evaluate on; empty: the part of `data` that is held out
   std::string tokenizer;          ///< empty: texts are read as bytes
+  std::string chat_template;      ///< of conversations; empty: none
+  std::string loss_on;            ///< all or completion; empty: completion where texts have one
   bool evaluates = false;
 };
 
@@ -25,6 +27,8 @@ std::string data_name(const DataOptions& options);
 struct SequenceOptions {
   std::int64_t tokens = 0;  ///< of a sequence, without its last target
   std::uint64_t seed = 0;   ///< of their order
+  bool separate = false;    ///< tokens see only their own document
+  bool next_tokens = true;  ///< a model predicts next tokens: not BERT, not T5
 };
 
 /// Texts with their weights; sequences of any part of them.
@@ -39,7 +43,11 @@ class Texts {
 
   const std::vector<Weighted>& all() const { return texts_; }
   /// The same texts in sequences of `tokens` tokens.
-  Texts with_length(std::int64_t tokens) const { return {texts_, {tokens, sequences_.seed}}; }
+  Texts with_length(std::int64_t tokens) const {
+    SequenceOptions other = sequences_;
+    other.tokens = tokens;
+    return {texts_, other};
+  }
   /// Sequences of a part of every text.
   std::unique_ptr<exec::TokenSource> part(const exec::TextPart& part) const;
 
@@ -55,7 +63,7 @@ struct Data {
 };
 
 /// Reads the texts. `held_out`: the fraction at the end of each that is not trained on. Throws ConfigError if a file cannot be read, a
-/// weight is none, some texts have weights and others none, or texts of bytes stand beside token ids.
+/// weight is none, some texts have weights and others none, texts of bytes stand beside token ids, or no completion can be trained.
 Data open_data(const DataOptions& options, const SequenceOptions& sequences, double held_out);
 
 }  // namespace tandem::program
