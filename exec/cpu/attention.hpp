@@ -49,6 +49,7 @@ class AttentionPlaces {
     require(dims.row_shards == 1 || (dims.row_shards == ranks && dims.share != AttentionShare::whole && ring_step < 0),
             "rows of other ranks in an attention that does not share its work with them");
     require(dims.window == 0 || (dims.causal && ring_step < 0), "a window of keys in a ring, or where all keys are seen");
+    require(!dims.documents || (dims.causal && context.documents != nullptr), "documents that nobody named, or where all keys are seen");
     if (dims.share == AttentionShare::queries) own_ = SequenceMap(ranks, dims.seq);
     if (ring_step < 0)
       key_runs_ = {{0, dims.key_count(), 0}};
@@ -73,13 +74,13 @@ class AttentionPlaces {
   const std::vector<KeyRun>& key_runs() const { return key_runs_; }
   /// Number of leading keys that end with the last one query `i` sees.
   std::int64_t visible(std::int64_t i) const {
-    if (!dims_.causal) return dims_.key_count();
-    std::int64_t n = 0;
-    for (const KeyRun& run : key_runs_) n += std::clamp<std::int64_t>(position(i) + 1 - run.position, 0, run.count);
-    return n;
+    return dims_.causal ? keys_before(position(i) + 1) : dims_.key_count();
   }
-  /// The first key that query `i` sees. Requires all keys in one run.
-  std::int64_t first_visible(std::int64_t i) const { return dims_.first_key(position(i)); }
+  /// Number of leading keys that query `i` of a sequence does not see, as they lie before its window or its document.
+  std::int64_t first_visible(std::int64_t sequence, std::int64_t i) const {
+    const std::int64_t at = position(i), begin = document(sequence, at), first = begin + dims_.first_key(at - begin);
+    return first == 0 ? 0 : keys_before(first);
+  }
   /// Dropout-mask index of the key at position 0.
   std::uint64_t mask_index(std::int64_t sequence, std::int64_t local_head, std::int64_t i) const {
     const std::int64_t row = (first_sequence(context_) + sequence) * heads() + head(local_head);
@@ -102,6 +103,16 @@ class AttentionPlaces {
   }
 
  private:
+  /// The first position of the document at a position.
+  std::int64_t document(std::int64_t sequence, std::int64_t position) const {
+    return dims_.documents ? context_.documents[sequence * context_.seq_length + position] : 0;
+  }
+  /// Number of keys of this operation before a position of the sequence.
+  std::int64_t keys_before(std::int64_t position) const {
+    std::int64_t n = 0;
+    for (const KeyRun& run : key_runs_) n += std::clamp<std::int64_t>(position - run.position, 0, run.count);
+    return n;
+  }
   void set_ring_keys(std::int64_t owner) {
     const SequenceMap map(context_.context_size, dims_.key_count());
     ring_keys_ = map.length();

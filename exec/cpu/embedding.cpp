@@ -26,13 +26,16 @@ HiddenRows position_rows(const Op& op, const KernelContext& context) {
   return {context, op.seq, op.rows > 0 ? op.rows : op.batch * op.seq, op.shard};
 }
 
-// Calls body(row, position, mask index). Concurrent calls have different positions.
-template <class F>
-void each_position(const Call& call, const HiddenRows& rows, std::int64_t hidden, F body) {
+// Calls body(row, row of the table, mask index). Concurrent calls have different rows of the table.
+template <class Op, class F>
+void each_position(const Op& op, const Call& call, F body) {
+  const HiddenRows rows = position_rows(op, call.context());
+  require(!op.documents || call.context().documents != nullptr, "documents that nobody named");
   rows.each_run([&](std::int64_t first, std::int64_t count, std::int64_t sequence, std::int64_t position) {
-    each_row(call, count, hidden, [&](std::int64_t i) {
-      body(first + i, position + i, static_cast<std::uint64_t>(rows.token(sequence, position + i) * hidden));
-    });
+    const auto mask = [&](std::int64_t i) { return static_cast<std::uint64_t>(rows.token(sequence, position + i) * op.hidden); };
+    if (!op.documents) return each_row(call, count, op.hidden, [&](std::int64_t i) { body(first + i, position + i, mask(i)); });
+    const std::int32_t* documents = call.context().documents + sequence * call.context().seq_length;
+    for (std::int64_t i = 0; i < count; ++i) body(first + i, position + i - documents[position + i], mask(i));
   });
 }
 
@@ -75,8 +78,7 @@ void compute(const PositionDropout& op, Call& call) {
   const T *x = call.in<T>(0), *table = op.learned ? call.in<T>(1) : nullptr;
   T* y = call.out<T>(0);
   const Dropout<T> dropout(call.context(), DropoutSite::embedding, op.dropout);
-  const auto rows = position_rows(op, call.context());
-  each_position(call, rows, op.hidden, [&](std::int64_t r, std::int64_t position, std::uint64_t first) {
+  each_position(op, call, [&](std::int64_t r, std::int64_t position, std::uint64_t first) {
     const T *from = x + r * op.hidden, *added = table + (op.learned ? position * op.hidden : 0);
     T* to = y + r * op.hidden;
     if (op.learned)
@@ -92,8 +94,7 @@ void compute(const PositionDropoutBackward& op, Call& call) {
   T *dx = call.out<T>(0), *dposition = op.learned ? call.out<T>(1) : nullptr;
   const Dropout<T> dropout(call.context(), DropoutSite::embedding, op.dropout);
   if (op.learned) std::fill_n(dposition, op.max_positions * op.hidden, T{0});
-  const auto rows = position_rows(op, call.context());
-  each_position(call, rows, op.hidden, [&](std::int64_t r, std::int64_t position, std::uint64_t first) {
+  each_position(op, call, [&](std::int64_t r, std::int64_t position, std::uint64_t first) {
     const T* from = dy + r * op.hidden;
     T* to = dx + r * op.hidden;
     dropout.each(first, op.hidden, [=](std::int64_t c, T factor) { to[c] = factor * from[c]; });

@@ -33,6 +33,13 @@ struct Place {
   Block block;
 };
 
+// One query of a head, and the keys [from, end) that it sees; none if end is not above from.
+struct Query {
+  std::int64_t sequence, head, at, from, end;
+
+  std::int64_t seen() const { return std::max<std::int64_t>(0, end - from); }
+};
+
 // Shared by forward and backward pass: one (sequence, head), block by block.
 template <class T, class Op>
 class Rows {
@@ -42,11 +49,15 @@ class Rows {
         dropout_(call.context(), op.site, op.dropout) {}
 
   template <class F>
-  void each_block(F body) const {
+  void each_block(std::int64_t sequence, F body) const {
     for (std::int64_t first = 0; first < dims.seq; first += kBlock) {
       const std::int64_t count = std::min(kBlock, dims.seq - first);
-      body(Block{first, count, places.first_visible(first), places.visible(first + count - 1)});
+      body(Block{first, count, places.first_visible(sequence, first), places.visible(first + count - 1)});
     }
+  }
+  Query query(const Place& place, std::int64_t i) const {
+    const std::int64_t at = place.block.first + i;
+    return {place.sequence, place.head, at, places.first_visible(place.sequence, at), places.visible(at)};
   }
   // Scratch memory for a matrix [queries of a block, keys].
   Room<T> room() const { return Room<T>(std::min(kBlock, dims.seq) * dims.key_count()); }
@@ -56,25 +67,26 @@ class Rows {
   void write_by_key(const Block& b, std::int64_t dim, Factor<T> rows, HeadMatrix<const T>& of_keys, T factor, T* matrix) const {
     multiply(Product<T>{b.count, b.width(), dim, rows, of_keys.factor(true, b.from), matrix + b.from, stride(), factor});
   }
-  // Zeroes the block's keys that `query` does not see. `row`: the query's matrix row from key 0 on.
-  void clear_unseen(const Block& b, std::int64_t query, T* row) const {
-    std::fill(row + b.from, row + places.first_visible(query), T{0});
-    std::fill(row + places.visible(query), row + b.keys, T{0});
+  // Zeroes the block's keys that a query does not see. `row`: the query's matrix row from key 0 on.
+  void clear_unseen(const Block& b, const Query& q, T* row) const {
+    if (q.seen() == 0) return std::fill(row + b.from, row + b.keys, T{0});
+    std::fill(row + b.from, row + q.from, T{0});
+    std::fill(row + q.end, row + b.keys, T{0});
   }
   // Applies the soft cap to s[k] for visible keys. Multiplies `slopes`, if given, by the cap's derivative.
-  void cap_scores(std::int64_t query, T* s, T* slopes = nullptr) const {
+  void cap_scores(const Query& q, T* s, T* slopes = nullptr) const {
     if (op_.soft_cap == 0) return;
     const SoftCapOf<T> cap{static_cast<T>(op_.soft_cap)};
-    const std::int64_t from = places.first_visible(query), n = places.visible(query) - from;
+    const std::int64_t from = q.from, n = q.seen();
     each(n, [=, at = s + from](std::int64_t k) { at[k] = cap.value(at[k]); });
     if (slopes != nullptr) each(n, [=, at = s + from, to = slopes + from](std::int64_t k) { to[k] = cap.slope(at[k]); });
   }
   // s[k] += ALiBi bias for visible keys.
-  void add_bias(std::int64_t head, std::int64_t query, T* s) const {
+  void add_bias(const Query& q, T* s) const {
     if (!op_.alibi) return;
-    const T slope = static_cast<T>(alibi_slope(places.head(head), places.heads()));
-    each_run(query, [&](std::int64_t first, std::int64_t n, std::int64_t position) {
-      const auto distance = static_cast<int>(position - places.position(query));
+    const T slope = static_cast<T>(alibi_slope(places.head(q.head), places.heads()));
+    each_run(q, [&](std::int64_t first, std::int64_t n, std::int64_t position) {
+      const auto distance = static_cast<int>(position - places.position(q.at));
       each(n, [=, at = s + first](std::int64_t k) { at[k] += slope * static_cast<T>(static_cast<int>(k) + distance); });
     });
   }
@@ -85,9 +97,9 @@ class Rows {
   }
   // Calls body(k, factor) with the dropout factors of the visible keys.
   template <class F>
-  void each_mask(std::int64_t sequence, std::int64_t head, std::int64_t query, F body) const {
-    const std::uint64_t index = places.mask_index(sequence, head, query);
-    each_run(query, [&](std::int64_t first, std::int64_t n, std::int64_t position) {
+  void each_mask(const Query& q, F body) const {
+    const std::uint64_t index = places.mask_index(q.sequence, q.head, q.at);
+    each_run(q, [&](std::int64_t first, std::int64_t n, std::int64_t position) {
       dropout_.each(index + static_cast<std::uint64_t>(position), n,
                     [=](std::int64_t k, T factor) { body(first + k, factor); });
     });
@@ -115,11 +127,11 @@ class Rows {
  private:
   // Calls body(first key, count, position of the first key) for the visible keys.
   template <class F>
-  void each_run(std::int64_t query, F body) const {
-    const std::int64_t n = places.visible(query), from = places.first_visible(query);
-    if (from > 0) return body(from, n - from, from);
-    for (const KeyRun& run : places.key_runs())
-      if (n > run.first) body(run.first, std::min(run.count, n - run.first), run.position);
+  void each_run(const Query& q, F body) const {
+    for (const KeyRun& run : places.key_runs()) {
+      const std::int64_t first = std::max(run.first, q.from), end = std::min(run.first + run.count, q.end);
+      if (end > first) body(first, end - first, run.position + first - run.first);
+    }
   }
 
   const Op& op_;
@@ -187,12 +199,12 @@ class Forward {
   void head(std::int64_t s, std::int64_t h, Keys& all, Rooms& rooms) const {
     HeadMatrix<const T> queries(q_, rows_.places.query(s, h), op_.dims.head_dim);
     const HeadRows context = rows_.places.context(s, h);
-    rows_.each_block([&](const Block& b) {
-      if (b.keys > 0) weigh({s, h, b}, queries, all, rooms);
+    rows_.each_block(s, [&](const Block& b) {
+      if (b.width() > 0) weigh({s, h, b}, queries, all, rooms);
       for (std::int64_t i = 0; i < b.count; ++i) {
-        const std::int64_t query = b.first + i;
-        const Result<T> to{context_ + context.at(query), stats_ + rows_.statistic(s, h, query), op_.dims.value_width()};
-        if (rows_.places.visible(query) > 0) put(rooms, i, to);
+        const Query query = rows_.query({s, h, b}, i);
+        const Result<T> to{context_ + context.at(query.at), stats_ + rows_.statistic(s, h, query.at), op_.dims.value_width()};
+        if (query.seen() > 0) put(rooms, i, to);
         else if (op_.ring_step <= 0) to.nothing();
       }
     });
@@ -208,19 +220,19 @@ class Forward {
   }
   // Turns a query's scores into weights, not yet divided by their sum.
   Sum row(const Place& at, std::int64_t i, T* row) const {
-    const auto& [s, h, b] = at;
-    const std::int64_t query = b.first + i, from = rows_.places.first_visible(query), n = rows_.places.visible(query) - from;
-    T* p = row + from;
+    const Query query = rows_.query(at, i);
+    const std::int64_t n = query.seen();
+    T* p = row + query.from;
     rows_.count(1, 1, n);
     rows_.cap_scores(query, row);
-    rows_.add_bias(h, query, row);
-    const T none = -std::numeric_limits<T>::infinity(), sink = sinks_ == nullptr ? none : sinks_[rows_.places.rank_head(h)];
+    rows_.add_bias(query, row);
+    const T none = -std::numeric_limits<T>::infinity(), sink = sinks_ == nullptr ? none : sinks_[rows_.places.rank_head(at.head)];
     const T top = std::max(sink, lane_max<T>(n, none, [=](std::int64_t k) { return p[k]; }));
     each(n, [=](std::int64_t k) { p[k] = exp_saturating(p[k] - top); });
     T sum = lane_sum<T>(n, [=](std::int64_t k) { return p[k]; });
     if (sinks_ != nullptr) sum += std::exp(sink - top);
-    if (op_.dropout > 0) rows_.each_mask(s, h, query, [=](std::int64_t k, T factor) { row[k] *= factor; });
-    rows_.clear_unseen(b, query, row);
+    if (op_.dropout > 0) rows_.each_mask(query, [=](std::int64_t k, T factor) { row[k] *= factor; });
+    rows_.clear_unseen(at.block, query, row);
     return {top, sum};
   }
   void put(const Rooms& rooms, std::int64_t i, const Result<T>& to) const {
@@ -297,8 +309,8 @@ class Backward {
     const std::int64_t dim = op_.dims.head_dim, wide = op_.dims.value_width();
     Queries in{{q_, query, dim}, {dcontext_, context, wide}, {context_, context, wide}};
     HeadMatrix<T> dq(dq_, query, dim);
-    rows_.each_block([&](const Block& b) {
-      if (b.keys > 0) return block({s, h, b}, {in, all, dq}, rooms);
+    rows_.each_block(s, [&](const Block& b) {
+      if (b.width() > 0) return block({s, h, b}, {in, all, dq}, rooms);
       if (op_.ring_step <= 0)
         for (std::int64_t i = 0; i < b.count; ++i) std::fill_n(dq.row(b.first + i), dim, T{0});
     });
@@ -319,27 +331,27 @@ class Backward {
                         all.keys.factor(false, b.from), dq.row(b.first), dq.stride(), rows_.scale, op_.ring_step > 0});
   }
   void row(const Place& place, std::int64_t i, Queries& in, const Rooms& rooms) const {
-    const auto& [s, h, b] = place;
-    const std::int64_t query = b.first + i, from = rows_.places.first_visible(query), n = rows_.places.visible(query) - from;
+    const Query query = rows_.query(place, i);
+    const std::int64_t from = query.from, n = query.seen(), stat_at = rows_.statistic(place.sequence, place.head, query.at);
     T *p = rooms.p.data() + i * rows_.stride(), *ds = rooms.ds.data() + i * rows_.stride();
     rows_.count(3, 2, n);
     if (n > 0) {
-      const T *c = in.context.row(query), *dc = in.dcontext.row(query);
+      const T *c = in.context.row(query.at), *dc = in.dcontext.row(query.at);
       const T total = lane_sum<T>(op_.dims.value_width(), [=](std::int64_t d) { return c[d] * dc[d]; });
       rows_.cap_scores(query, p, rooms.slopes.data());
-      rows_.add_bias(h, query, p);
-      if (sinks_ != nullptr) add_sink(h, stats_[rows_.statistic(s, h, query)], total);
-      each(n, [=, at = p + from, stat = stats_[rows_.statistic(s, h, query)]](std::int64_t k) {
+      rows_.add_bias(query, p);
+      if (sinks_ != nullptr) add_sink(place.head, stats_[stat_at], total);
+      each(n, [=, at = p + from, stat = stats_[stat_at]](std::int64_t k) {
         at[k] = exp_saturating(at[k] - stat);
       });
-      rows_.each_mask(s, h, query, [=](std::int64_t k, T factor) {
+      rows_.each_mask(query, [=](std::int64_t k, T factor) {
         ds[k] = p[k] * (factor * ds[k] - total);
         p[k] *= factor;
       });
       if (op_.soft_cap > 0) each(n, [=, at = ds + from, by = rooms.slopes.data() + from](std::int64_t k) { at[k] *= by[k]; });
     }
-    rows_.clear_unseen(b, query, p);
-    rows_.clear_unseen(b, query, ds);
+    rows_.clear_unseen(place.block, query, p);
+    rows_.clear_unseen(place.block, query, ds);
   }
   // A sink has probability exp(sink - stat) and no value.
   void add_sink(std::int64_t h, T stat, T total) const {

@@ -23,7 +23,9 @@ struct AngleKey {
   AngleKey(const Rotary& op, const KernelContext& context)
       : seq(op.dims.seq), half(op.width() / 2), context_rank(context.context_rank), context_size(context.context_size),
         theta(op.theta), factor(op.factor), scaling(op.scaling), original(op.original), keeps_length(op.keeps_length),
-        fast(op.fast), slow(op.slow) {}
+        fast(op.fast), slow(op.slow) {
+    if (op.dims.documents) seq *= context_size, context_rank = 0, context_size = 1;  // any position may occur on any rank
+  }
   bool operator==(const AngleKey&) const = default;
 };
 
@@ -56,6 +58,27 @@ const Angles<T>& angles(const Rotary& op, const KernelContext& context) {
   return kept;
 }
 
+// The row of a token's angles.
+class AngleRows {
+ public:
+  AngleRows(const Rotary& op, const KernelContext& context)
+      : seq_(op.dims.seq), map_(context.context_size, op.dims.seq), context_(context), documents_(op.dims.documents) {
+    require(!documents_ || context.documents != nullptr, "documents that nobody named");
+  }
+  std::int64_t of(std::int64_t token) const {
+    const std::int64_t index = token % seq_;
+    if (!documents_) return index;
+    const std::int64_t position = map_.position(context_.context_rank, index);
+    return position - context_.documents[token / seq_ * context_.seq_length + position];
+  }
+
+ private:
+  std::int64_t seq_;
+  SequenceMap map_;
+  const KernelContext& context_;
+  bool documents_;
+};
+
 // Rotates one head of one token.
 template <class T>
 void turn(T* x, const T* cos, const T* sin, std::int64_t half, T sign) {
@@ -71,9 +94,10 @@ template <class F>
 void each_query_head(const Rotary& op, const Call& call, F body) {
   const AttentionDims& d = op.dims;
   require(op.heads == RotaryHeads::queries, "keys are turned where they lie beside queries");
+  const AngleRows rows(op, call.context());
   each_row(call, d.batch * d.seq, d.heads * op.width(), [&](std::int64_t token) {
-    for (std::int64_t h = 0; h < d.heads; ++h)
-      body(token * d.q_width() + h * d.head_dim, (token * d.heads + h) * op.width(), token % d.seq * (op.width() / 2));
+    const std::int64_t at = rows.of(token) * (op.width() / 2);
+    for (std::int64_t h = 0; h < d.heads; ++h) body(token * d.q_width() + h * d.head_dim, (token * d.heads + h) * op.width(), at);
   });
 }
 
@@ -86,11 +110,13 @@ void each_head(const Rotary& op, const Call& call, F body) {
   const std::int64_t queries = d.heads / d.groups(), half = op.width() / 2;
   const std::int64_t first = op.heads == RotaryHeads::keys ? queries : 0;
   const std::int64_t end = op.heads == RotaryHeads::queries ? queries : queries + 1;  // a group's query heads, then its key
+  const AngleRows rows(op, call.context());
   each_row(call, d.batch * d.seq, d.groups() * (end - first) * op.width(), [&](std::int64_t token) {
+    const std::int64_t at = rows.of(token) * half;
     std::int64_t packed = token * d.groups() * (end - first) * op.width();
     for (std::int64_t g = 0; g < d.groups(); ++g)
       for (std::int64_t h = first; h < end; ++h, packed += op.width())
-        body(token * d.qkv_width() + g * d.group_width() + h * d.head_dim, packed, token % d.seq * half);
+        body(token * d.qkv_width() + g * d.group_width() + h * d.head_dim, packed, at);
   });
 }
 

@@ -22,7 +22,8 @@ template <class F>
 void for_each_row(const AttentionDims& dims, const AttentionPlaces& places, const Call& call, F body) {
   each_row(call, dims.batch * dims.heads * dims.seq, dims.key_count(), [&](std::int64_t i) {
     const std::int64_t q = i % dims.seq, head = i / dims.seq;
-    const Row row{head / dims.heads, head % dims.heads, q, places.position(q), places.first_visible(q), places.visible(q)};
+    const std::int64_t s = head / dims.heads;
+    const Row row{s, head % dims.heads, q, places.position(q), places.first_visible(s, q), places.visible(q)};
     body(row, i * dims.key_count());
   });
 }

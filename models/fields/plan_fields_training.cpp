@@ -272,8 +272,20 @@ PlanField rampup(Place place, std::int64_t BatchRampup::*member) {
   return std::move(f).otherwise("no ramp-up");
 }
 
+/// Printed only where documents are separate, so that other plans read as if there were none.
+PlanField documents() {
+  PlanField f = choice({"training.documents",
+                        "Whether a token attends to the documents before its own in a sequence (joined), or only to its own, with positions from its beginning (separate: Megatron-LM's --reset-attention-mask, --reset-position-ids and --eod-mask-loss). Predictions do not depend on it."},
+                       AT(training.documents));
+  f.write = [write = std::move(f.write)](const Plan& p) {
+    return p.training.documents == Documents::separate ? write(p) : nlohmann::json();
+  };
+  return std::move(f).otherwise("joined");
+}
+
 std::vector<PlanField> run_fields() {
   return {
+      documents(),
       rampup({"training.batch_rampup.start", "First global batch; 0 is no ramp-up."}, &BatchRampup::start),
       rampup({"training.batch_rampup.increment", "Added to the global batch at every ramp step."},
              &BatchRampup::increment),

@@ -99,6 +99,10 @@ struct Spelling<CudaGraphs> {
   static constexpr std::array<std::string_view, 3> names{"none", "layers", "iteration"};
 };
 template <>
+struct Spelling<Documents> {
+  static constexpr std::array<std::string_view, 2> names{"joined", "separate"};
+};
+template <>
 struct Spelling<AttentionKernel> {
   static constexpr std::array<std::string_view, 5> names{"flash1", "triton", "flash2", "tuned", "own"};
 };

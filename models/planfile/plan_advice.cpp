@@ -48,6 +48,8 @@ std::vector<std::string> plan_advice(const Plan& plan) {
   if (plan.stack.facts.whole_between_micro_batches)
     notes.push_back("ZeRO " + std::to_string(plan.parallel.zero_stage) + " saves no weights or gradients here: pipelines of stack " + plan.stack.name +
                     " hold them whole through the step and exchange them once");
+  if (t.documents == Documents::separate)
+    notes.push_back("attention takes as long as if each sequence were one document (training.documents): a plan does not know how long documents are");
   notes.insert(notes.end(), plan.ineffective.begin(), plan.ineffective.end());
   notes.insert(notes.end(), plan.stack.facts.notes.begin(), plan.stack.facts.notes.end());
   return notes;

@@ -50,11 +50,25 @@ void require_kernels(const Plan& plan) {
     fail("training.fp8_activation_inputs", "true", "has no kernels that write 8 bits", "set it to false to keep them as they are");
 }
 
+/// Models whose documents the runtime cannot keep apart.
+void require_separable(const Plan& plan) {
+  if (plan.training.documents == Documents::joined) return;
+  const ModelSpec& m = plan.model;
+  const auto fail = [&](const std::string& why) {
+    throw InfeasibleError(Problem{plan.file, "training.documents", "separate", "not implemented: this runtime " + why,
+                                  "set training.documents to joined"});
+  };
+  if (m.family == Family::bert || m.family == Family::t5) fail("keeps documents apart only where tokens see none behind them, not in " + std::string(name(m.family)));
+  if (m.recurrence.heads > 0) fail("has no recurrences that begin anew at a document (model.recurrence)");
+  if (m.indexer.heads > 0) fail("has no indexers that choose within a document (model.indexer)");
+}
+
 }  // namespace
 
 void require_trainable(const Plan& plan) {
   require_precision(plan);
   require_kernels(plan);
+  require_separable(plan);
   // A training step of the runtime knows the norm before it updates anything.
   if (plan.parallel.optimizer_sync != OptimizerSync::global)
     throw InfeasibleError(Problem{plan.file, "parallel.optimizer_sync", std::string(name(plan.parallel.optimizer_sync)),

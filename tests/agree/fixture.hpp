@@ -98,11 +98,13 @@ class FixtureData : public exec::TokenSource {
             of("label", index).get<std::int32_t>()};
   }
 
- private:
+ protected:
   const json& of(const char* what, std::int64_t index) const {
     const auto batch = f_["training"]["global_batch_size"].get<std::int64_t>();
     return f_.at(what)[static_cast<std::size_t>(index / batch)][static_cast<std::size_t>(index % batch)];
   }
+
+ private:
   const json& f_;
 };
 
@@ -263,11 +265,9 @@ inline double worst_tensors(const json& f, const char* key, const std::vector<ex
 }
 
 /// Logits of the first step, its gradients, every step's loss and norm, and the final weights.
-inline void check_against_pytorch(const std::string& name, const FixtureLayout& layout, const exec::TokenSource& data,
-                                  double tolerance) {
-  const json f = read_fixture(name);
+inline void check_against_pytorch(const json& f, const FixtureLayout& layout, const exec::TokenSource& data, double tolerance) {
   const Trained t = train(f, layout, data);
-  INFO(name << " " << layout.label());
+  INFO(layout.label());
   CHECK(worst_logits(f, t, f["logits"], false) < tolerance);
   if (f.contains("nsp_logits")) CHECK(worst_logits(f, t, f["nsp_logits"], true) < tolerance);
   for (std::size_t k = 0; f.contains("mtp_logits") && k < f["mtp_logits"].size(); ++k)
@@ -284,6 +284,13 @@ inline void check_against_pytorch(const std::string& name, const FixtureLayout& 
     CHECK(std::abs(*t.result.steps[s].mtp_loss - modules) < tolerance * modules);
   }
   CHECK(worst_tensors(f, "final", t.result.weights, layout.precision == "fp64") < tolerance);
+}
+
+/// The same of a fixture by its name.
+inline void check_against_pytorch(const std::string& name, const FixtureLayout& layout, const exec::TokenSource& data,
+                                  double tolerance) {
+  INFO(name);
+  check_against_pytorch(read_fixture(name), layout, data, tolerance);
 }
 
 }  // namespace tandem::tests

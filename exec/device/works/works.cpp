@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "exec/backend/keeps_documents.hpp"
 #include "exec/data/random.hpp"
 #include "exec/device/works/operands.hpp"
 
@@ -132,6 +133,7 @@ bool is_product(const Op& op) {
 
 Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared) {
   if (!is_real(types.compute)) return {false, in_type(op, types.compute)};
+  if (keeps_documents(op)) return {false, std::string(kind_name(op)) + " that keeps documents apart"};
   if (const std::string what = missing(op); !what.empty())
     return {false, what == "at all" ? std::string(kind_name(op)) : std::string(kind_name(op)) + " " + what};
   for (const auto operands : {types.in, types.out})

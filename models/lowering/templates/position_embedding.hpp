@@ -7,10 +7,10 @@
 namespace tandem::lowering {
 
 inline PositionDropout position(const Shapes& s, double dropout, bool learned) {
-  return {s.batch, s.seq, s.hidden, dropout, learned, s.sequence_parallel, s.rows};
+  return {s.batch, s.seq, s.hidden, dropout, learned, s.sequence_parallel, s.rows, s.documents};
 }
 inline PositionDropoutBackward position_backward(const Shapes& s, double dropout, bool learned) {
-  return {s.batch, s.seq, s.hidden, s.max_positions, dropout, learned, s.sequence_parallel, s.rows};
+  return {s.batch, s.seq, s.hidden, s.max_positions, dropout, learned, s.sequence_parallel, s.rows, s.documents};
 }
 
 /// The position table that two stacks share, or its gradient; empty in other models.
