@@ -265,7 +265,7 @@ inline double worst_tensors(const json& f, const char* key, const std::vector<ex
 }
 
 /// Logits of the first step, its gradients, every step's loss and norm, and the final weights.
-inline void check_against_pytorch(const json& f, const FixtureLayout& layout, const exec::TokenSource& data, double tolerance) {
+inline void check_fixture(const json& f, const FixtureLayout& layout, const exec::TokenSource& data, double tolerance) {
   const Trained t = train(f, layout, data);
   INFO(layout.label());
   CHECK(worst_logits(f, t, f["logits"], false) < tolerance);
@@ -290,7 +290,7 @@ inline void check_against_pytorch(const json& f, const FixtureLayout& layout, co
 inline void check_against_pytorch(const std::string& name, const FixtureLayout& layout, const exec::TokenSource& data,
                                   double tolerance) {
   INFO(name);
-  check_against_pytorch(read_fixture(name), layout, data, tolerance);
+  check_fixture(read_fixture(name), layout, data, tolerance);
 }
 
 }  // namespace tandem::tests
