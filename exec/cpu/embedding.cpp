@@ -33,7 +33,8 @@ void each_position(const Op& op, const Call& call, F body) {
   require(!op.documents || call.context().documents != nullptr, "documents that nobody named");
   rows.each_run([&](std::int64_t first, std::int64_t count, std::int64_t sequence, std::int64_t position) {
     const auto mask = [&](std::int64_t i) { return static_cast<std::uint64_t>(rows.token(sequence, position + i) * op.hidden); };
-    if (!op.documents) return each_row(call, count, op.hidden, [&](std::int64_t i) { body(first + i, position + i, mask(i)); });
+    if (!op.documents || !op.learned)  // no two rows here have one row of the table
+      return each_row(call, count, op.hidden, [&](std::int64_t i) { body(first + i, position + i, mask(i)); });
     const std::int32_t* documents = call.context().documents + sequence * call.context().seq_length;
     for (std::int64_t i = 0; i < count; ++i) body(first + i, position + i - documents[position + i], mask(i));
   });

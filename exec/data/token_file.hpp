@@ -35,7 +35,7 @@ struct TokenFile {
 
 /// Reads one of
 /// - PREFIX.bin with PREFIX.idx beside it: Megatron-LM's indexed data set (NVIDIA/Megatron-LM:
-///   megatron/core/datasets/indexed_dataset.py). PREFIX and PREFIX.idx name it, too. Its documents are read as one text.
+///   megatron/core/datasets/indexed_dataset.py). PREFIX and PREFIX.idx name it, too. Its documents are read as one text, unless they are kept separate.
 /// - a file of llm.c: a header of 1,024 bytes, then ids of 2 or 4 bytes (karpathy/llm.c: dev/data/data_common.py)
 /// - any other file: a text of bytes.
 /// Throws ConfigError if a file cannot be read, is no regular file, exceeds half of the host's memory, is damaged, holds no token

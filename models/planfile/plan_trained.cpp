@@ -61,6 +61,7 @@ void require_separable(const Plan& plan) {
   if (m.family == Family::bert || m.family == Family::t5) fail("keeps documents apart only where tokens see none behind them, not in " + std::string(name(m.family)));
   if (m.recurrence.heads > 0) fail("has no recurrences that begin anew at a document (model.recurrence)");
   if (m.indexer.heads > 0) fail("has no indexers that choose within a document (model.indexer)");
+  if (m.mtp.num_layers > 0) fail("counts no targets that a document's end takes from modules (model.mtp)");
 }
 
 }  // namespace

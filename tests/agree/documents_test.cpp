@@ -141,7 +141,8 @@ TEST_CASE("an evaluation counts every target equally") {
   CHECK(loss(2, 0) == Approx((a * loss(1, 0) + b * loss(1, batch)) / (a + b)).epsilon(1e-6));
 }
 
-TEST_CASE("a model gives PyTorch's results of documents that were trained alone", "[emulated]") {
+// Documents that are kept apart are not run on CUDA's kernels, whose backend refuses them.
+TEST_CASE("a model gives PyTorch's results of documents that were trained alone") {
   for (const char* name : {"gpt", "llama", "bloom", "sliding", "chunked"})
     for (const bool flash : {false, true}) check(name, {}, flash);
 }

@@ -249,7 +249,7 @@ StepScale step_scale(const Prepared& in, const exec::RunResult& result) {
 
 SequenceOptions sequences_of(const Plan& plan) {
   const DataShape shape = data_shape(plan);
-  return {plan.sequence_tokens(), shape.seed, shape.separate, shape.kind == ExampleKind::next_token};
+  return {plan.sequence_tokens(), shape.seed, shape.separate, shape.kind == ExampleKind::next_token, shape.mtp > 0};
 }
 
 void prepare(const Options& o, exec::World& world, Prepared& out) {
@@ -380,8 +380,8 @@ ExitCode train(const Options& o, exec::World& world) {
   write_files(o, *graphs, result);
   if (device.cuda.choices) keep_algorithms(o, *device.cuda.choices);
   saves.finish();
-  metrics->finish();
   if (!numbers.finite()) throw DeviceError(o.plan + ": " + numbers.text() + "; " + remedy(plan, numbers, ""));
+  metrics->finish();
   return ended_early(result) ? ExitCode::interrupted : ExitCode::ok;
 }
 

@@ -1,5 +1,6 @@
 #include "experiments/tandem/training/data.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -16,6 +17,10 @@
 
 namespace tandem::program {
 namespace {
+
+/// What is missing in a .jsonl file whose documents no token ends.
+constexpr const char* kNothingBetween = "its texts follow each other without a token between them";
+constexpr const char* kNeverEnds = "its completions end without a token, so the model never learns to end one";
 
 /// An argument of --data.
 struct Named {
@@ -50,7 +55,7 @@ class TextReader {
     if (options_.loss_on == "completion")
       throw ConfigError(Problem{path, "--loss-on", options_.loss_on, "the text has no completions",
                                 "give a .jsonl file whose lines have prompt and completion, or messages, and --tokenizer"});
-    if (tokenizer_) return exec::read_tokenized(path, *tokenizer_, lines ? end_of_lines(path) : std::nullopt);
+    if (tokenizer_) return exec::read_tokenized(path, *tokenizer_, lines ? end_of_lines(path, kNothingBetween) : std::nullopt);
     if (lines)
       log(path + ": is read as bytes, with the JSON around its texts; --tokenizer reads the texts of its lines");
     return exec::read_token_file(path);
@@ -60,9 +65,12 @@ class TextReader {
   std::shared_ptr<const exec::TokenFile> read_answers(const std::string& path) {
     if (!sequences_.next_tokens)
       throw ConfigError(Problem{path, "--data", "", "has completions, which models of next tokens are trained on, not BERT or T5", "give a text"});
+    if (sequences_.modules)
+      throw ConfigError(Problem{path, "--data", "", "has completions, and the targets of MTP modules are not counted apart (model.mtp)",
+                                "set model.mtp.num_layers to 0, or give a text"});
     const bool strings = exec::kind_of_lines(path) == exec::LineKind::completion;
     const auto file = exec::read_answered(path, *tokenizer_, {options_.tokenizer, options_.chat_template, options_.loss_on == "all",
-                                                              strings ? end_of_lines(path) : std::nullopt});
+                                                              strings ? end_of_lines(path, kNeverEnds) : std::nullopt});
     const auto [cut, unanswered] = exec::unfit_documents(*file, sequences_.tokens);
     const std::string of = " of " + count_text(static_cast<std::int64_t>(file->documents.size())) + " documents ";
     if (cut > 0) log(path + ": " + count_text(cut) + of + "are longer than training.seq_length and are cut");
@@ -71,10 +79,10 @@ class TextReader {
   }
 
   /// The token that ends a document of a .jsonl file, if the tokenizer names one.
-  std::optional<std::int32_t> end_of_lines(const std::string& path) const {
+  std::optional<std::int32_t> end_of_lines(const std::string& path, const std::string& without) const {
     const auto token = exec::known_end_of_document(options_.tokenizer);
     if (!token) {
-      log(path + ": its texts follow each other without a token between them, as no file beside the tokenizer names eos_token");
+      log(path + ": " + without + ", as no file beside the tokenizer names eos_token");
       return std::nullopt;
     }
     const auto id = tokenizer_->id_of(*token);
@@ -144,6 +152,10 @@ void tell_targets(const exec::TokenSource& source, const std::string& name, std:
 
 std::string data_name(const DataOptions& options) { return list_text(options.data); }
 
+bool Texts::have_answers() const {
+  return std::any_of(texts_.begin(), texts_.end(), [](const Weighted& text) { return !text.file->answers.empty(); });
+}
+
 std::unique_ptr<exec::TokenSource> Texts::part(const exec::TextPart& part) const {
   if (texts_.size() == 1) return open_source(texts_.front().file, sequences_, part);
   std::vector<exec::BlendPart> parts;
@@ -157,7 +169,7 @@ Data open_data(const DataOptions& options, const SequenceOptions& sequences, dou
   Data data;
   data.texts = Texts(read_all(options.data, reader, sequences.separate), sequences);
   data.training = data.texts.part({0, 1 - held_out});
-  if (sequences.next_tokens) tell_targets(*data.training, data_name(options), sequences.tokens);
+  if (sequences.separate || data.texts.have_answers()) tell_targets(*data.training, data_name(options), sequences.tokens);
   if (data.texts.all().size() == 1) data.bigram_entropy = exec::bigram_entropy(*data.texts.all().front().file);
   if (!options.evaluates) return data;
   if (options.evaluation.empty()) {

@@ -29,6 +29,7 @@ struct SequenceOptions {
   std::uint64_t seed = 0;   ///< of their order
   bool separate = false;    ///< tokens see only their own document
   bool next_tokens = true;  ///< a model predicts next tokens: not BERT, not T5
+  bool modules = false;     ///< MTP modules predict further tokens
 };
 
 /// Texts with their weights; sequences of any part of them.
@@ -48,6 +49,8 @@ class Texts {
     other.tokens = tokens;
     return {texts_, other};
   }
+  /// Whether some text has completions, which alone are targets.
+  bool have_answers() const;
   /// Sequences of a part of every text.
   std::unique_ptr<exec::TokenSource> part(const exec::TextPart& part) const;
 

@@ -35,7 +35,7 @@ struct TrainReport {
   std::int64_t peak_memory_bytes = 0;             ///< largest of any rank: most bytes that its backend had allocated at once
   std::optional<std::string> unsaved;             ///< why the last checkpoint was not written
   std::optional<std::string> metrics_lost;        ///< why the file of metrics lacks its last lines
-  std::optional<double> epochs;                   ///< how often the run, from its first step, has read the text that it read most often
+  std::optional<double> epochs;                   ///< how often the run has read the text that it read most often, since the length of its sequences last changed
   bool interrupted = false;                       ///< by the user or a batch system, before the last step
   std::optional<exec::RankFailure> failure;       ///< what ended the run; its rank is invalid if all ranks failed
   std::optional<double> bigram_entropy_nats;      ///< of a text of bytes; only a lower loss means more than a bigram table
