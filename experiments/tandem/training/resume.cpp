@@ -35,13 +35,20 @@ Plan with_saved_batch(const Plan& plan, const nlohmann::json& training) {
   return saved;
 }
 
+/// What the checkpoint's run has behind it.
+Consumed consumed(const exec::Checkpoint& checkpoint) {
+  const exec::StateFacts facts = checkpoint.state->facts();
+  return {facts.steps, facts.samples, facts.tokens};
+}
+
 /// The end of the saved run's learning rate decay; 0 if it had none, or in another unit.
 std::int64_t saved_end(const Plan& plan, const exec::Checkpoint& checkpoint, const std::string& path) {
   const nlohmann::json saved = parse_json(checkpoint.run.plan_json, path).at("training");  // require_resumable has checked it
   if (saved.value("learning_rate_decay", nlohmann::json()) == "constant") return 0;
   if (saved.value("learning_rate_unit", nlohmann::json()) != plan.training.optimizer.learning_rate.unit) return 0;
   const std::int64_t said = count_of(saved, "decay_over"), steps = count_of(saved, "steps");
-  return said > 0 ? said : steps > 0 && steps <= kMostSteps ? decay_end(with_saved_batch(plan, saved), steps) : 0;
+  if (said > 0 || steps <= 0 || steps > kMostSteps) return said;
+  return decay_end(with_saved_batch(plan, saved), steps, consumed(checkpoint));
 }
 
 /// Sets the end of the plan's decay. Describes differences from the saved run in `changes`.
@@ -49,7 +56,7 @@ void settle_end(Plan& plan, const ResumeOptions& options, const exec::Checkpoint
   LearningRate& rate = plan.training.optimizer.learning_rate;
   const std::int64_t saved = saved_end(plan, checkpoint, options.resume);
   if (saved == 0 || rate.decay == DecayShape::constant) return;
-  const std::int64_t own = decay_end(plan);
+  const std::int64_t own = decay_end(plan, consumed(checkpoint));
   if (std::max(own, rate.warmup) == std::max(saved, rate.warmup)) return;
   if (rate.decay_over > 0)
     return changes.push_back("training.decay_over from " + std::to_string(saved) + " to " + std::to_string(own));
@@ -76,7 +83,10 @@ std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const P
 
 void settle_schedule(Plan& plan, const ResumeOptions& options, const std::optional<exec::Checkpoint>& resumed) {
   LearningRate& rate = plan.training.optimizer.learning_rate;
-  if (options.schedule_steps > 0) rate.decay_over = std::max(decay_end(plan, options.schedule_steps), rate.warmup);
+  if (options.schedule_steps > 0) {
+    const Consumed behind = resumed ? consumed(*resumed) : Consumed{};
+    rate.decay_over = std::max(decay_end(plan, options.schedule_steps, behind), rate.warmup);
+  }
   if (!resumed) return;
   std::vector<std::string> changes = exec::changed_hyper_parameters(*resumed, plan);
   settle_end(plan, options, *resumed, changes);
