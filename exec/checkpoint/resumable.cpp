@@ -31,8 +31,10 @@ std::set<std::string> fixed_fields(const json& a, const json& b) {
 
 constexpr const char* kTable = "/model/max_position_embeddings";
 
-/// Model fields that may change although results depend on them: those of positions without a learned table.
-constexpr const char* kPositions[] = {"/model/rope_theta", "/model/rope_scaling", "/model/window/rope_theta", kTable};
+constexpr const char* kEmbedding = "/model/position_embedding";
+
+/// Model fields that may change although results depend on them: those of rotations.
+constexpr const char* kRotations[] = {"/model/rope_theta", "/model/rope_scaling", "/model/window/rope_theta"};
 
 void erase_at(json& plan, const std::string& pointer) {
   const json::json_pointer place(pointer);
@@ -48,9 +50,8 @@ json deciding(json plan, bool has_mlp) {
   for (const char* key : {"name", "notes", "pad_vocab_to"}) model.erase(key);
   if (!has_mlp) model.erase("ffn_hidden_size");
   if (model.contains("moe") && model["moe"].is_object()) model["moe"].erase("rows_bound");
-  const bool learned = at(plan, "/model/position_embedding") == "learned";
-  for (const std::string field : kPositions)
-    if (!learned || field != kTable) erase_at(plan, field);
+  for (const char* field : kRotations) erase_at(plan, field);
+  if (at(plan, kEmbedding) != "learned") erase_at(plan, kTable);
   return plan;
 }
 
@@ -58,7 +59,13 @@ json deciding(json plan, bool has_mlp) {
 constexpr const char* kHyperParameters[] = {
     "seq_length", "learning_rate", "min_learning_rate", "learning_rate_decay", "learning_rate_unit", "warmup", "decay_start", "decay_power", "beta1", "beta2",
     "epsilon", "weight_decay", "momentum", "dropout/hidden", "dropout/attention", "clip_grad", "global_batch_size", "batch_rampup/start",
-    "batch_rampup/increment", "batch_rampup/samples"};
+    "batch_rampup/increment", "batch_rampup/samples", "muon/newton_schulz_steps", "muon/nesterov", "muon/scale_mode", "muon/scale", "documents"};
+
+/// A hyper-parameter's value. Plans whose documents are joined do not say so.
+json named_value(const json& plan, const std::string& field) {
+  const json value = at(plan, field);
+  return value.is_null() && field == "/training/documents" ? json("joined") : value;
+}
 
 std::string dotted(const std::string& pointer) {
   std::string field = pointer.substr(1);
@@ -81,7 +88,9 @@ void require_resumable(const Checkpoint& checkpoint, const Plan& plan) {
   const json saved = deciding(parse_json(checkpoint.run.plan_json, path), mlp);
   const json wanted = deciding(json::parse(to_json(plan, -1)), mlp);
   std::vector<Problem> problems;
-  for (const std::string& field : fixed_fields(saved, wanted))
+  std::set<std::string> fields = fixed_fields(saved, wanted);
+  if (at(saved, kEmbedding) != at(wanted, kEmbedding)) fields.erase(kTable);  // only one of them has a table
+  for (const std::string& field : fields)
     if (at(saved, field) != at(wanted, field)) problems.push_back(difference(path, field, at(saved, field), at(wanted, field)));
   if (!problems.empty()) throw ConfigError(problems);
 }
@@ -89,10 +98,10 @@ void require_resumable(const Checkpoint& checkpoint, const Plan& plan) {
 std::vector<std::string> changed_hyper_parameters(const Checkpoint& checkpoint, const Plan& plan) {
   const std::string path = checkpoint.state->file();
   const json saved = parse_json(checkpoint.run.plan_json, path), wanted = json::parse(to_json(plan, -1));
-  std::vector<std::string> fields(std::begin(kPositions), std::end(kPositions)), out;
+  std::vector<std::string> fields(std::begin(kRotations), std::end(kRotations)), out;
   for (const char* name : kHyperParameters) fields.push_back(std::string("/training/") + name);
   for (const std::string& field : fields) {
-    const json before = at(saved, field), now = at(wanted, field);
+    const json before = named_value(saved, field), now = named_value(wanted, field);
     if (before != now) out.push_back(dotted(field) + " from " + value_text(before) + " to " + value_text(now));
   }
   return out;

@@ -373,6 +373,17 @@ TEST_CASE("Hyper-parameters that a plan changes are named with both values, othe
   CHECK(changes(R"({"training": {"recompute": "full", "steps": 9, "decay_over": 7}, "parallel": {"zero_stage": 1}})").empty());
   CHECK(changes(R"({"training": {"beta1": 0.5}})") == std::vector<std::string>{"training.beta1 from 0.9 to 0.5"});
   CHECK(changes(R"({"training": {"learning_rate": 0.5, "clip_grad": 3, "dropout": {"hidden": 0.75}}})").size() == 3);
+  CHECK(changes(R"({"training": {"documents": "separate"}})") == std::vector<std::string>{R"(training.documents from "joined" to "separate")"});
+}
+
+TEST_CASE("Changed settings of Muon are named") {
+  Checkpoint kept;
+  kept.state = std::make_unique<WholeState>();
+  kept.run.plan_json = to_json(patched_plan(SmallPlan{}, R"({"training": {"optimizer": "muon"}})"));
+  const std::string muon = R"({"training": {"optimizer": "muon", "muon": {"newton_schulz_steps": 6, "nesterov": false, "scale_mode": "shape", "scale": 0.5}}})";
+  CHECK(changed_hyper_parameters(kept, patched_plan(SmallPlan{}, muon)) ==
+        std::vector<std::string>{"training.muon.newton_schulz_steps from 5 to 6", "training.muon.nesterov from true to false",
+                                 R"(training.muon.scale_mode from "spectral" to "shape")", "training.muon.scale from 0.2 to 0.5"});
 }
 
 TEST_CASE("A state that the host has no memory for, or no room on the disk, is told, and the run goes on") {

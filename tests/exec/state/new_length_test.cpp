@@ -113,6 +113,10 @@ TEST_CASE("A plan may change the length and what turns with it, and they are nam
   CHECK(changes.find("training.seq_length from 64 to 128\n") != std::string::npos);
   CHECK(changes.find("model.rope_theta from 10000.0 to 500000.0\n") != std::string::npos);
   CHECK(changes.find("model.rope_scaling from ") != std::string::npos);
+  CHECK(changes.find("max_position_embeddings") == std::string::npos);  // without a table nothing depends on it
+  const std::string table = refusal(checkpoint_of(plan_of(64, "{}")), longer);
+  CHECK(table.find("model.position_embedding = \"learned\": the plan has \"rope\"") != std::string::npos);
+  CHECK(table.find("max_position_embeddings") == std::string::npos);
   CHECK(refusal(saved, plan_of(128, R"({"model": {"position_embedding": "alibi"}})")).find("model.position_embedding") != std::string::npos);
 }
 
