@@ -115,8 +115,11 @@ void tell_other_text(const Options& o, const Prepared& in) {
   if (!in.resumed) return;
   const exec::SavedRun& run = in.resumed->run;
   const double before = run.held_out.value_or(0);
-  const auto fingerprint = [&](double held_out) { return in.data.texts.part({0, 1 - held_out})->fingerprint(); };
-  if (run.data != in.data.training->fingerprint() && (before >= in.held_out || run.data != fingerprint(before)))
+  const auto was_read = [&](double held_out) {
+    const auto part = cut_as_saved(in.data.texts, *in.resumed, held_out);
+    return part && run.data == part->fingerprint();
+  };
+  if (!was_read(in.held_out) && (before >= in.held_out || !was_read(before)))
     log(o.resume + ": was trained on another text than " + data_name(o.text) + " (or another part of it)");
   if (o.eval_every > 0 && before < in.held_out)
     log(o.resume + (run.held_out ? ": held no text out" : ": does not say whether it held text out") + ": the evaluated part of " + data_name(o.text) +
@@ -270,7 +273,7 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
   require_vocabulary(plan, out.data.training->vocab_size());
   tell_other_text(o, out);
   if (out.resumed)
-    tell_new_length(plan, *out.resumed, {data_name(o.text), out.data.texts, out.held_out, out.data.training->fingerprint()});
+    tell_new_length(plan, *out.resumed, {data_name(o.text), out.data.texts});
   out.data_since = data_since(plan, out.resumed);
   out.data.training = exec::started_at(std::move(out.data.training), out.data_since);
   const exec::StateFacts behind = out.resumed ? out.resumed->state->facts() : exec::StateFacts{};

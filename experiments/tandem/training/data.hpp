@@ -43,10 +43,10 @@ class Texts {
   Texts(std::vector<Weighted> texts, const SequenceOptions& sequences) : texts_(std::move(texts)), sequences_(sequences) {}
 
   const std::vector<Weighted>& all() const { return texts_; }
-  /// The same texts in sequences of `tokens` tokens.
-  Texts with_length(std::int64_t tokens) const {
+  /// The same texts in sequences of `tokens` tokens; `separate`: tokens see only their own document.
+  Texts cut(std::int64_t tokens, bool separate) const {
     SequenceOptions other = sequences_;
-    other.tokens = tokens;
+    other.tokens = tokens, other.separate = separate;
     return {texts_, other};
   }
   /// Whether some text has completions, which alone are targets.

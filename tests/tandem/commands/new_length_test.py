@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Training that goes on with sequences of another length."""
 import json
+import struct
 
 import tandem
 from tandem import SMALL, TEXT, WithFolder, changed, run, tandem_json
@@ -31,7 +32,72 @@ class NewLength(WithFolder):
         self.assertIn("model.rope_theta from 10000.0 to 80000.0", err)
         self.assertIn(f"sequences have 128 tokens from here on, also in evaluations. {self.text} is cut anew and read from its beginning; "
                       "the run that was saved had read 24 sequences of 64 tokens from there on and leaves 132 of the text's 156 unread", err)
+        self.assertNotIn("max_position_embeddings", err)
         self.assertNotIn("is cut anew", run("train", self.short, "--data", self.text, "--steps", 4, "--resume", self.kept)[2])
+
+    def test_a_text_is_the_same_when_a_part_is_held_out_now(self):
+        code, _, err = run("train", self.long, "--data", self.text, "--steps", 4, "--resume", self.kept, "--eval-every", 1)
+        self.assertEqual(code, 0, err)
+        self.assertIn("had read 24 sequences of 64 tokens from there on and leaves 132 of the text's 156 unread", err)
+        self.assertNotIn("another text", err)
+
+    def test_a_text_that_was_read_more_than_once(self):
+        text, kept = self.folder.file("twenty.txt", TEXT.read_bytes()[:20 * 64 + 1]), self.folder.path / "twenty.safetensors"
+        tandem_json("train", self.short, "--data", text, "--steps", 3, "--save", kept)
+        code, _, err = run("train", self.long, "--data", text, "--steps", 4, "--resume", kept)
+        self.assertEqual(code, 0, err)
+        self.assertIn("and leaves 16 of the text's 20 unread in reading 2", err)
+
+    def megatron(self, documents):
+        """Tokens that are bytes, as Megatron-LM's files (NVIDIA/Megatron-LM: megatron/core/datasets/indexed_dataset.py)."""
+        self.folder.file("text.bin", b"".join(struct.pack(f"<{len(d)}H", *d) for d in documents))
+        places = [2 * sum(map(len, documents[:n])) for n in range(len(documents))]
+        count = len(documents)
+        self.folder.file("text.idx", b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 8, count, count + 1) + struct.pack(f"<{count}i", *map(len, documents)) +
+                         struct.pack(f"<{count}q", *places) + struct.pack(f"<{count + 1}q", *range(count + 1)))
+        return self.folder.path / "text.bin"
+
+    def test_documents_that_are_kept_apart_now_are_read_from_the_beginning(self):
+        text, kept = self.megatron([TEXT.read_bytes()[n * 100:(n + 1) * 100] for n in range(100)]), self.folder.path / "joined.safetensors"
+        tandem_json("train", self.short, "--data", text, "--steps", 3, "--save", kept)
+        plan = self.folder.plan(changed(SHORT, **{"training.documents": "separate"}), "separate.json")
+        code, _, err = run("train", plan, "--data", text, "--steps", 4, "--resume", kept, "--save", kept)
+        self.assertEqual(code, 0, err)
+        self.assertIn('training.documents from "joined" to "separate"', err)
+        self.assertIn(f"documents are separate from here on, also in evaluations. {text} is cut anew and read from its beginning; "
+                      "the run that was saved had read 24 sequences of 64 tokens from there on and leaves 132 of the text's 156 unread", err)
+        self.assertNotIn("another text", err)
+        code, _, err = run("train", plan, "--data", text, "--steps", 5, "--resume", kept)
+        self.assertEqual(code, 0, err)
+        self.assertNotIn("from here on", err)
+        code, _, err = run("train", self.long, "--data", text, "--steps", 5, "--resume", kept)
+        self.assertEqual(code, 0, err)
+        self.assertIn("sequences have 128 tokens and documents are joined from here on", err)
+        self.assertIn("had read 8 sequences of 64 tokens from there on and leaves 148 of the text's 156 unread", err)
+        self.assertNotIn("another text", err)
+
+    def test_a_schedule_in_tokens_counts_those_of_the_shorter_stage(self):
+        four = {"training.global_batch_size": 4, "training.decay_over": None}
+        first = self.folder.plan(changed(SHORT, **four), "first.json")
+        second = self.folder.plan(changed(SHORT, **four, **{"training.seq_length": 256}), "second.json")
+        kept = self.folder.path / "four.safetensors"
+        self.train(first, 4, "--save", kept)  # 1024 tokens
+        steps = self.train(second, 8, "--resume", kept, "--schedule-steps", 8)["steps"]
+        for step, tokens in zip(steps, (1024, 2048, 3072, 4096)):
+            self.assertAlmostEqual(step["learning_rate"], 0.01 * (1 - tokens / 5120), delta=1e-12)
+        err = run("train", second, "--data", self.text, "--steps", 8, "--resume", kept, "--schedule-steps", 8)[2]
+        self.assertIn("training.decay_over from 1024 to 5120", err)
+
+    def test_a_third_stage_keeps_the_end_that_the_second_one_had(self):
+        four = {"training.global_batch_size": 4, "training.decay_over": None}
+        first = self.folder.plan(changed(SHORT, **four, **{"training.learning_rate_decay": "constant"}), "first.json")
+        second = self.folder.plan(changed(SHORT, **four, **{"training.seq_length": 256}), "second.json")
+        kept = self.folder.path / "four.safetensors"
+        self.train(first, 4, "--save", kept)
+        self.train(second, 8, "--resume", kept, "--save", kept)
+        code, _, err = run("train", second, "--data", self.text, "--steps", 9, "--resume", kept)
+        self.assertEqual(code, 0, err)
+        self.assertIn("the learning rate decays over 5120 tokens, as in the run that was saved", err)
 
     def test_another_text_is_read_from_its_beginning_too(self):
         other = self.folder.file("other.txt", TEXT.read_bytes()[BYTES:3 * BYTES])
