@@ -87,6 +87,8 @@ class NewLength(WithFolder):
             self.assertAlmostEqual(step["learning_rate"], 0.01 * (1 - tokens / 5120), delta=1e-12)
         err = run("train", second, "--data", self.text, "--steps", 8, "--resume", kept, "--schedule-steps", 8)[2]
         self.assertIn("training.decay_over from 1024 to 5120", err)
+        passed = self.train(second, 5, "--resume", kept, "--schedule-steps", 2)["steps"]
+        self.assertEqual(passed[0]["learning_rate"], 0)
 
     def test_a_third_stage_keeps_the_end_that_the_second_one_had(self):
         four = {"training.global_batch_size": 4, "training.decay_over": None}
