@@ -189,10 +189,11 @@ class TrafficOf {
     const Bytes buffer = o.momentum > 0 ? 2 * bytes_of(o.state, o.elements) : Bytes(0);
     return bytes_of(o.gradients, o.elements) + buffer + weights(o);
   }
-  /// Products read X twice and A once to make A, A twice, and X once more; each result is written. `b A + c A A` reads A again.
+  /// An iteration makes A from X twice, B from A three times, and X from B and X twice. Around all of them X is written, summed, scaled
+  /// and applied.
   Bytes operator()(const Muon& o) const {
     const std::int64_t x = o.rows * o.cols, a = o.shorter() * o.shorter();
-    const Bytes passes = bytes_of(o.iteration, o.matrices * (3 * x + o.steps * (4 * x + 7 * a)));
+    const Bytes passes = bytes_of(o.iteration, o.matrices * (5 * x + o.steps * (5 * x + 6 * a)));
     return bytes_of(o.gradients, o.elements()) + 2 * bytes_of(o.state, o.elements()) + weights(o, o.elements()) + passes;
   }
   Bytes operator()(const TensorNorms& o) const { return bytes_of(o.gradients, o.elements) + words(o.global_parameters); }

@@ -68,6 +68,7 @@ Duration ClosedForm::passes(const Plan& plan, const closed_form::ModulePasses& m
   bare.parallel.zero_stage = bare.parallel.zero_group = 0;
   bare.parallel.overlap_param_gather = false;
   bare.parallel.offload = {};
+  bare.training.optimizer.kind = OptimizerKind::adamw;  // passes have no update
   const lowering::Shapes shapes = lowering::make_shapes(bare);
   if (!known_layout(bare, shapes, topology_)) return {};
   const LayerTimes& layer = layers_.of(bare);

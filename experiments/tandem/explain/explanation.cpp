@@ -6,6 +6,7 @@
 
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/explain/rows.hpp"
+#include "models/fields/plan_fields.hpp"
 #include "models/base/files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/text.hpp"
@@ -147,6 +148,9 @@ std::vector<std::pair<std::string, std::string>> sources_of(const std::vector<Fa
   return {texts.begin(), texts.end()};
 }
 
+/// Whether a key names a field of plans, also one that a completed plan prints only where it is set.
+bool is_plan_field(std::string_view key) { return key.starts_with("plan.") && find_field(key.substr(5)) != nullptr; }
+
 [[noreturn]] void refuse(const ExplainedCase& c, const std::string& key) {
   const std::vector<std::string> keys = explainable_keys(c);
   std::vector<std::string> shown;
@@ -226,8 +230,9 @@ std::vector<std::string> explainable_keys(const ExplainedCase& c) {
 Explanation explain_key(const ExplainedCase& c, const std::string& key) {
   const Asked asked = parse(key);
   const std::vector<std::string> keys = explainable_keys(c);
-  if (std::find(keys.begin(), keys.end(), asked.key) == keys.end()) refuse(c, key);
-  const json value = value_at(json::parse(c.result_json), asked, key);
+  const bool printed = std::find(keys.begin(), keys.end(), asked.key) != keys.end();
+  if (!printed && !is_plan_field(key)) refuse(c, key);
+  const json value = printed ? value_at(json::parse(c.result_json), asked, key) : json();
   Explanation out;
   if (key == "plan" || key.starts_with("plan.")) {
     out = explain_plan_field(c, key);
@@ -246,7 +251,7 @@ Explanation explain_key(const ExplainedCase& c, const std::string& key) {
   out.key = key;
   out.value = value.dump(-1, ' ', false, json::error_handler_t::replace);
   out.unit = unit_of(value, asked.key);
-  out.text = told(value, out.unit);
+  out.text = printed ? told(value, out.unit) : "not set";
   return out;
 }
 

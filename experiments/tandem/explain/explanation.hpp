@@ -45,7 +45,7 @@ struct Explanation {
 /// Every key that can be asked for, dotted, in the order of the result; lists of objects as "roles[]".
 std::vector<std::string> explainable_keys(const ExplainedCase& c);
 
-/// Explains one of explainable_keys(). A number chooses an entry of a list: "roles[3].arena_bytes"; "roles[]" is the first. Throws
+/// Explains one of explainable_keys(), or a plan field that is not set. A number chooses an entry of a list: "roles[3].arena_bytes"; "roles[]" is the first. Throws
 /// ConfigError that lists the keys if there is none of that name.
 Explanation explain_key(const ExplainedCase& c, const std::string& key);
 

@@ -221,10 +221,11 @@ std::int64_t states(OptimizerKind kind, double momentum) {
   return kind == OptimizerKind::sgd ? (momentum > 0 ? 1 : 0) : 2;
 }
 
-/// Bits per parameter of optimizer states, including the master copy.
+/// Bits per parameter of optimizer states, including the master copy, at most: under Muon those of AdamW's parameters.
 double bits_of_states(const TrainingSpec& t) {
   const std::int64_t copy = t.dtypes.master == t.dtypes.weights ? 0 : bits(t.dtypes.master);
-  return static_cast<double>(copy + states(t.optimizer.kind, t.optimizer.momentum) * bits(t.dtypes.optimizer_state));
+  const std::int64_t most = t.optimizer.kind == OptimizerKind::muon ? 2 : states(t.optimizer.kind, t.optimizer.momentum);
+  return static_cast<double>(copy + most * bits(t.dtypes.optimizer_state));
 }
 
 /// Number of ranks that share a parameter's states, for experts or others: the smaller.
@@ -242,6 +243,13 @@ std::int64_t most_layers(const Plan& plan) {
     most = std::max(most, layers);
   }
   return most;
+}
+
+/// Bytes of activations that the first stage, of `layers` layers in one chunk, holds of all micro-batches under way.
+std::int64_t first_activations(const Plan& plan, const LayerFloor& layer, std::int64_t layers) {
+  const std::int64_t passes = std::min(plan.micro_batches(), plan.parallel.pipeline);
+  const std::int64_t again = plan.training.recompute == Recompute::full ? layers_again(plan, layers) : 0;
+  return passes * (again * layer.output + (layers - again) * layer.kept);
 }
 
 }  // namespace
@@ -271,20 +279,21 @@ std::int64_t memory_floor(const Plan& plan, const LayerFloor& layer, const Devic
   const std::int64_t shards = std::max<std::int64_t>(1, std::max(z.shards, z.expert_shards));
   const auto bytes = [](DType t, std::int64_t n) { return n * bits(t) / 8; };
   const auto held = [&](std::int64_t n, int from) { return z.zero_stage >= from ? n / shards : n; };
-  const std::int64_t elements = most_layers(plan) * layer.elements;
-  const std::int64_t trained = most_layers(plan) * layer.trained;
-  std::int64_t weights = held(bytes(d.weights, elements), 3), gradients = held(bytes(d.gradients, trained), 2);
-  std::int64_t kept = (d.master == d.weights ? 0 : bytes(d.master, trained)) +
-                      states(plan.training.optimizer.kind, plan.training.optimizer.momentum) * bytes(d.optimizer_state, trained);
-  kept = held(kept, 1);
-  if (q.offload.optimizer) kept = gradients = 0;
-  if (q.offload.parameters) weights = gradients = kept = 0;
-  const std::int64_t passes = std::min(plan.micro_batches(), q.pipeline);
-  const std::int64_t layers = plan.layers_per_stage().front();
-  const std::int64_t again = plan.training.recompute == Recompute::full ? layers_again(plan, layers) : 0;
-  const std::int64_t of_pass = again * layer.output + (layers - again) * layer.kept;
-  const std::int64_t under_way = q.virtual_pipeline == 1 ? passes * of_pass : 0;
-  return device.runtime_memory.count() + weights + kept + std::max(gradients, under_way);
+  const std::int64_t moments = states(plan.training.optimizer.kind, plan.training.optimizer.momentum);
+  /// Of a stage with that many layers: parameters, their states, and gradients or activations of `under_way`.
+  const auto needed = [&](std::int64_t layers, std::int64_t under_way) {
+    const std::int64_t elements = layers * layer.elements, trained = layers * layer.trained;
+    std::int64_t weights = held(bytes(d.weights, elements), 3), gradients = held(bytes(d.gradients, trained), 2);
+    const std::int64_t copy = d.master == d.weights ? 0 : bytes(d.master, trained);
+    std::int64_t kept = held(copy + moments * bytes(d.optimizer_state, trained), 1);
+    if (q.offload.optimizer) kept = gradients = 0;
+    if (q.offload.parameters) weights = gradients = kept = 0;
+    return weights + kept + std::max(gradients, under_way);
+  };
+  const std::int64_t most = needed(most_layers(plan), 0);
+  if (q.virtual_pipeline > 1) return device.runtime_memory.count() + most;
+  const std::int64_t first = plan.layers_per_stage().front();
+  return device.runtime_memory.count() + std::max(most, needed(first, first_activations(plan, layer, first)));
 }
 
 }  // namespace tandem::search

@@ -11,7 +11,8 @@ namespace tandem::lowering {
 bool updated_by_muon(const RegionPlace& region, const ParamSpec& spec);
 
 /// The matrices in parameter `p`, a part of `spec` or all of it; `s` are the sizes of its layer. Queries, keys and values are matrices of
-/// their own, gate and up of an MLP are one (as in Megatron-LM). Each expert has its own. A rank's share counts as a matrix.
+/// their own, gate and up of an MLP are one (as in Megatron-LM). So are keys and values of cross-attention, and those of latent
+/// attention's up-projection. Each expert has its own. A rank's share counts as a matrix.
 MatrixParts muon_parts(const Shapes& s, const ParamSpec& spec, const Param& p);
 
 }  // namespace tandem::lowering

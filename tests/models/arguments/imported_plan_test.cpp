@@ -58,6 +58,8 @@ TEST_CASE("options say the fields of docs/coming-from.md") {
   CHECK(said("--num-experts 8 --moe-z-loss-coeff 1e-3", "model.moe.z_loss") == 1e-3);
   CHECK(said("--num-experts 8", "model.moe.z_loss").is_null());
   CHECK(said("--moe-z-loss-coeff 1e-3", "model.moe.z_loss").is_null());
+  CHECK(said("--reset-attention-mask --reset-position-ids --eod-mask-loss", "training.documents") == "separate");
+  CHECK(said("--reset-attention-mask --reset-position-ids", "training.documents").is_null());
   CHECK(said("--multi-latent-attention --qk-layernorm", "model.head_dim") == 192);
   CHECK(said("--use-distributed-optimizer", "parallel.zero_stage") == 1);
   CHECK(said("--use-megatron-fsdp --use-distributed-optimizer", "parallel.zero_stage") == 3);

@@ -49,6 +49,8 @@ class Explain(WithFolder):
         self.assertTrue(filled("training.fusion").startswith("from the rule of stack megatron-core as of 2024-07"), filled("training.fusion"))
         self.assertEqual(filled("stack.as_of", "--stack", "megatron-core@2023-01"), "from --stack")
         self.assertTrue(filled("training").startswith(f"fields from {file}, its presets"), filled("training"))
+        for field in ("training.documents", "model.moe.z_loss"):  # printed only where they are set
+            self.assertTrue(filled(field).startswith("the default"), filled(field))
 
     def test_a_rule_of_the_stack_that_does_not_hold_is_told_with_what_it_would_change(self):
         plan = changed(SMALL, **{"cluster": {"preset": "dgx-b200", "devices": 8}, "training.precision": "bf16", "stack": "megatron-core",

@@ -176,6 +176,15 @@ class Search(Searching):
         self.assertNotIn("training.recompute_modules", none["at"])
         self.assertLess(best["step_time_s"], none["step_time_s"])
 
+    def test_the_stage_with_most_layers_does_not_bound_the_first_ones_activations(self):
+        model = {"family": "llama", "num_layers": 20, "hidden_size": 8192, "num_attention_heads": 64, "num_kv_heads": 8,
+                 "ffn_hidden_size": 28672, "vocab_size": 8192}
+        plan = {"model": model, "stack": "megatron-core", "parallel": {"tensor": 2, "pipeline": 8, "pipeline_split": [2, 2, 2, 2, 2, 2, 2, 6]},
+                "training": {"seq_length": 4096, "micro_batch_size": "auto", "global_batch_size": 256, "recompute": "none"},
+                "cluster": {"preset": "dgx-h100", "devices": 16, "override": {"memory_bytes": "72 GiB"}}}
+        answer = self.search(self.folder.plan(plan), "--axis", "micro_batch_size=4")
+        self.assertLess(answer["best"][0]["memory_bytes"], 71 * 2**30)  # 6 layers' states and 2 layers' activations on one rank would not fit
+
     def test_rows_tell_modules_only_where_they_are_computed_again(self):
         _, out, err = run("search", "gpt-1.3b-moe128", "--cluster", "dgx-h100", "--devices", 16, "--global-batch", 32, "--seq-length", 1024,
                           *ONE_LAYOUT[:14], *ONE_LAYOUT[-2:], "--axis", "expert=16", "--axis", "token_dispatcher=alltoall",
