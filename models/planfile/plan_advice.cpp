@@ -1,5 +1,6 @@
 #include "models/planfile/plan_advice.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -42,9 +43,9 @@ std::vector<std::string> plan_advice(const Plan& plan) {
   if (plan.parallel.offload.optimizer)
     notes.push_back("offloaded states are copied to the device and updated there: DeepSpeed's CPUAdam and Megatron-LM's --optimizer-cpu-offload update "
                     "on the host, which takes longer");
-  if (t.optimizer.kind == OptimizerKind::muon && plan.parallel.tensor > 1)
+  if (t.optimizer.kind == OptimizerKind::muon && std::max(plan.parallel.tensor, plan.parallel.expert_tensor) > 1)
     notes.push_back("Muon makes each tensor rank's share of a matrix orthogonal alone, as Megatron-LM's --muon-tp-mode blockwise: its results depend on "
-                    "parallel.tensor");
+                    "parallel.tensor and expert_tensor");
   if (plan.stack.facts.whole_between_micro_batches)
     notes.push_back("ZeRO " + std::to_string(plan.parallel.zero_stage) + " saves no weights or gradients here: pipelines of stack " + plan.stack.name +
                     " hold them whole through the step and exchange them once");
