@@ -137,10 +137,10 @@ TEST_CASE("what no plan says is refused, told, ignored or unknown by name") {
   CHECK(refused("--recompute-granularity selective --recompute-modules shared_experts").find("recomputation of one of these modules") != std::string::npos);
   CHECK(refused("--decoder-num-layers 4").find("not implemented: an encoder and a decoder") != std::string::npos);
   CHECK(refused("--delay-wgrad-compute").empty());
-  const arguments::ImportedPlan got = imported(some_options("--delay-wgrad-compute --log-interval 1 --eod-mask-loss --hiden-dropout 0 --use-ring-exchange-p2p"));
+  const arguments::ImportedPlan got = imported(some_options("--delay-wgrad-compute --log-interval 1 --dataloader-type cyclic --hiden-dropout 0 --use-ring-exchange-p2p"));
   CHECK(got.features.size() == 3);
   CHECK(arguments::refusals(got).size() == 2);
-  CHECK(got.ignored == std::vector<std::string>{"eod_mask_loss", "log_interval"});
+  CHECK(got.ignored == std::vector<std::string>{"dataloader_type", "log_interval"});
   CHECK(got.unsaid == std::vector<std::string>{"use_ring_exchange_p2p"});
   CHECK(got.unknown == std::vector<std::string>{"hiden_dropout (the nearest is --hidden-dropout)"});
 }
