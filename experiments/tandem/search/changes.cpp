@@ -111,10 +111,16 @@ class Finder {
       if (!best) return std::nullopt;
       Change out{{}, *best};
       for (const std::string& f : fields) out.fields.emplace_back(f, value(space, best->step.id, f));
+      const bool modules = space.axis_of("training.recompute_modules") >= 0 && value_is(out, "training.recompute", "selective");
+      if (modules) out.fields.emplace_back("training.recompute_modules", value(space, best->step.id, "training.recompute_modules"));
       return out;
     } catch (const InfeasibleError&) {  // the cluster cannot have so many devices, or a degree does not divide
       return std::nullopt;
     }
+  }
+
+  static bool value_is(const Change& change, const std::string& field, const std::string& value) {
+    return std::find(change.fields.begin(), change.fields.end(), std::pair(field, value)) != change.fields.end();
   }
 
   static std::string value(const Space& space, CandidateId id, const std::string& field) {

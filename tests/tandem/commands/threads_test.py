@@ -81,8 +81,10 @@ class Hosts(WithFolder):
         saved = 0
         for quarter in range(4 * 90, 4 * 400):  # of a MiB
             limit = limits(8 << 20, quarter << 18)
+            if self.limited(limit, "--version")[0] != 0:
+                continue  # too little for libraries to load; CUDA's runtime then crashes before main
             code, _, err = self.limited(limit, *train)
-            self.assertIn(code, (0, 7, 127), err)  # never by a signal; 127: the loader has no room for a library
+            self.assertIn(code, (0, 7), err)  # never by a signal
             if code != 0:
                 continue  # too little for the training itself
             code, _, err = self.limited(limit, *train, "--save", self.path(f"run{quarter}"), "--save-every", 1)
