@@ -8,21 +8,15 @@
 #include <vector>
 
 #include "exec/data/permutation.hpp"
+#include "exec/data/text_range.hpp"
 #include "models/base/error.hpp"
 #include "models/base/fnv.hpp"
 
 namespace tandem::exec {
 namespace {
 
-/// Indices of the first token of a part of a text of `size` tokens, and of the first one after it.
-std::pair<std::int64_t, std::int64_t> part_of(std::int64_t size, const TextPart& part) {
-  require(0 <= part.begin && part.begin <= part.end && part.end <= 1, "a part of a text lies within it");
-  const auto at = [size](double fraction) { return static_cast<std::int64_t>(static_cast<double>(size) * fraction); };
-  return {at(part.begin), at(part.end)};
-}
-
 std::int64_t tokens_of(std::int64_t size, const TextPart& part) {
-  const auto [first, last] = part_of(size, part);
+  const auto [first, last] = range_of(size, part);
   return last - first;
 }
 
@@ -61,7 +55,7 @@ class Windows final : public TokenSource {
       : file_(std::move(file)), seq_length_(seq_length), seed_(seed) {
     require(seq_length >= 1, "a sequence has at least one token");
     require_sequence(*file_, part, seq_length + 1);
-    std::tie(first_, last_) = part_of(file_->count(), part);
+    std::tie(first_, last_) = range_of(file_->count(), part);
     windows_ = (last_ - first_ - 1) / seq_length;
   }
 
@@ -82,6 +76,12 @@ class Windows final : public TokenSource {
 };
 
 }  // namespace
+
+std::pair<std::int64_t, std::int64_t> range_of(std::int64_t size, const TextPart& part) {
+  require(0 <= part.begin && part.begin <= part.end && part.end <= 1, "a part of a text lies within it");
+  const auto at = [size](double fraction) { return static_cast<std::int64_t>(static_cast<double>(size) * fraction); };
+  return {at(part.begin), at(part.end)};
+}
 
 std::unique_ptr<TokenSource> open_tokens(std::shared_ptr<const TokenFile> file, std::int64_t seq_length, std::uint64_t seed,
                                          const TextPart& part) {

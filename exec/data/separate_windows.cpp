@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "exec/data/permutation.hpp"
+#include "exec/data/text_range.hpp"
 #include "models/base/error.hpp"
 #include "models/base/fnv.hpp"
 
@@ -15,7 +16,7 @@ class SeparateWindows final : public TokenSource {
  public:
   SeparateWindows(std::shared_ptr<const TokenFile> file, std::int64_t seq_length, std::uint64_t seed, const TextPart& part)
       : file_(std::move(file)), windows_(open_tokens(file_, seq_length, seed, part)), seed_(seed),
-        first_(static_cast<std::int64_t>(static_cast<double>(file_->count()) * part.begin)) {
+        first_(range_of(file_->count(), part).first) {
     const std::int64_t all = windows_->sequences() * seq_length;
     if (beginnings(first_ + 1, first_ + 1 + all) == all)
       throw ConfigError(Problem{file_->path, "data", std::to_string(file_->documents.size()) + " documents",

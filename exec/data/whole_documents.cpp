@@ -8,6 +8,7 @@
 
 #include "exec/data/packing.hpp"
 #include "exec/data/permutation.hpp"
+#include "exec/data/text_range.hpp"
 #include "models/base/error.hpp"
 #include "models/base/fnv.hpp"
 
@@ -30,16 +31,13 @@ Reading reading(const TokenFile& file, std::size_t number, std::int64_t length) 
   return r;
 }
 
-std::size_t share(const TokenFile& file, double fraction) {
-  return static_cast<std::size_t>(static_cast<double>(file.documents.size()) * fraction);
-}
-
 class WholeDocuments final : public TokenSource {
  public:
   WholeDocuments(std::shared_ptr<const TokenFile> file, const DocumentSequences& how, const TextPart& part)
       : file_(std::move(file)), how_(how) {
     require(how.length >= 1 && file_->answers.size() == static_cast<std::size_t>(file_->count()), "answers of every token");
-    const std::size_t first = share(*file_, part.begin), end = share(*file_, part.end);
+    const auto range = range_of(static_cast<std::int64_t>(file_->documents.size()), part);
+    const auto first = static_cast<std::size_t>(range.first), end = static_cast<std::size_t>(range.second);
     for (std::size_t d = first; d < end; ++d)
       if (const Reading r = reading(*file_, d, how.length); r.targets > 0) documents_.push_back(r);
     const auto token = [&](std::size_t d) { return d < file_->documents.size() ? file_->documents[d] : file_->count(); };

@@ -39,7 +39,7 @@ class LineReader {
 
  private:
   void read_completion(const Place& line, Answered& to) {
-    const Place prompt = field(line, "prompt", "every line has what the first has");
+    const Place prompt = field(line, "prompt", "give one, which may be empty");
     const Place completion = field(line, "completion", "every line has what the first has");
     if (prompt.json().is_array() || completion.json().is_array()) {
       std::vector<Message> all;
