@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "models/arguments/toml_text.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
 #include "models/base/presets.hpp"
@@ -34,8 +35,10 @@ std::string said_path(const Arguments& arguments, const Table& table) {
 }  // namespace
 
 Arguments read_document(const std::string& text, const std::string& file, std::vector<std::string>& automatic) {
-  Arguments out{std::make_shared<json>(parse_json(text, file)), "", false};
-  if (!out.values->is_object()) throw ConfigError(Problem{file, "", "", "is no JSON object", "give a configuration of DeepSpeed"});
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  const bool toml = file.ends_with(".toml") || (begin != std::string::npos && text[begin] == '[');
+  Arguments out{std::make_shared<json>(toml ? parse_toml(text, file) : parse_json(text, file)), "", false};
+  if (!out.values->is_object()) throw ConfigError(Problem{file, "", "", "is no JSON object", "give a configuration of DeepSpeed or torchtitan"});
   take_out_auto(*out.values, "", automatic);
   return out;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// JSON files of DeepSpeed: a framework's whole input, or a file that an option names.
+// Files of DeepSpeed (JSON) and torchtitan (TOML, or JSON as it saves it): a framework's whole input, or a file that an option names.
 
 #include <string>
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace tandem::arguments {
 
-/// The fields of a JSON file. Those that are "auto" are left to the reader: they are taken out and added to `automatic`.
-/// Throws ConfigError for a text that is no JSON object.
+/// The fields of a file, TOML if its name or its first character says so, else JSON. Those that are "auto" are left to the reader:
+/// they are taken out and added to `automatic`. Throws ConfigError for another text.
 Arguments read_document(const std::string& text, const std::string& file, std::vector<std::string>& automatic);
 
 /// Where the JSON file is that the arguments name, and what it is called there.

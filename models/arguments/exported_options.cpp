@@ -6,6 +6,7 @@
 
 #include "models/arguments/imported_plan.hpp"
 #include "models/arguments/table_facts.hpp"
+#include "models/arguments/toml_text.hpp"
 #include "models/base/dotted_path.hpp"
 #include "models/base/error.hpp"
 #include "models/fields/plan_fields.hpp"
@@ -67,10 +68,10 @@ std::string command_of(const ExportedOptions& made) {
   return out + "\n";
 }
 
-std::string file_of(const Values& values) {
+std::string file_of(const Values& values, bool toml) {
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
   for (const auto& [path, value] : values) put_dotted(out, path, value);
-  return out.dump(2) + "\n";
+  return toml ? toml_text(out) : out.dump(2) + "\n";
 }
 
 /// Fields and values of a completed plan, dotted.
@@ -123,7 +124,7 @@ ExportedOptions export_plan(const Plan& plan, const Table& table, std::int64_t d
   const Values values = evaluated(exported.at("options"), facts);
   if (table.reads_json()) {
     for (const auto& [path, value] : values) out.options.emplace_back(path, value.dump());
-    out.text = file_of(values);
+    out.text = file_of(values, table.writes_toml());
   } else {
     out.launcher = as_options(evaluated(exported.at("launcher"), facts));
     out.options = as_options(values);
@@ -136,7 +137,7 @@ std::vector<std::string> unsaid_fields(const Plan& plan, const ExportedOptions& 
                                        const PlanContext& context) {
   const bool whole = !table.reads_json();
   const PlanNeeds needs{plan.cluster.preset, whole ? 0 : plan.cluster.devices, whole ? "" : "model", plan.training.seq_length,
-                        plan.stack.as_of};
+                        plan.stack.as_of, std::nullopt, "", false, plan.model.num_layers};
   nlohmann::ordered_json document = *import_arguments(options.text, plan.file, table, needs).document;
   if (!whole) put_elsewhere(document, plan, options.elsewhere);
   document["stack"] = {{"name", table.stack}, {"as_of", text_of(plan.stack.as_of)}, {"rules", "note"}};

@@ -7,6 +7,8 @@
 #include "models/arguments/table_facts.hpp"
 #include "models/arguments/unread_arguments.hpp"
 #include "models/base/dotted_path.hpp"
+#include "models/base/files.hpp"
+#include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "models/fields/plan_fields.hpp"
 
@@ -24,14 +26,40 @@ FieldValues given(FieldValues fields) {
   return fields;
 }
 
-/// What the table needs that is not there: the vocabulary of options, the model of a JSON file.
+/// The preset of the model that the arguments name; empty if they name none that has a preset.
+std::string named_model(const Table& table, const Arguments& arguments, const std::string& file) {
+  TableFacts facts(*arguments.values, "", *table.document, file, 0);
+  if (!facts.has("preset")) return "";
+  const huggingface::Traced name = facts.value("preset");
+  return name.value().is_string() ? name.value().get<std::string>() : "";
+}
+
+/// Layers of a preset or of a config.json; null if the file does not say them.
+json layers_of(const std::string& model) {
+  const std::string path = is_preset_path(model) ? model : find_preset("models/presets", model);
+  if (model.empty() || path.empty() || file_state(path).kind != FileKind::regular) return nullptr;
+  json document = read_json(path);
+  for (const char* part : {"model", "text_config"})
+    if (document.is_object() && document.contains(part) && document[part].is_object()) document = json(document[part]);
+  for (const char* key : {"num_layers", "num_hidden_layers", "n_layer"})
+    if (document.is_object() && document.contains(key)) return document[key];
+  return nullptr;
+}
+
+Problem without_model(TableFacts& facts, const std::string& file) {
+  if (!facts.has("preset"))
+    return {"--model", "", "", "is missing: " + file + " does not say the model", "name a preset, or the path of a config.json"};
+  std::vector<std::string> names, values;
+  for (const FieldValue& v : facts.value("preset").from) names.push_back(v.field), values.push_back(v.text);
+  return {file, list_text(names), list_text(values), "has no preset here", "name its model: --model with a preset, or the path of a config.json"};
+}
+
+/// What the table needs that is not there: the vocabulary of options, the model of a file.
 void require_model(const Table& table, TableFacts& facts, const std::string& file, const PlanNeeds& needs) {
   const json& plan = table.document->at("plan");
   if (table.reads_json()) {
-    if (needs.model.empty())
-      throw ConfigError(Problem{"--model", "", "", "is missing: " + file + " does not say the model",
-                                "name a preset, or the path of a config.json"});
-    if (needs.sequence == 0)
+    if (needs.model.empty()) throw ConfigError(without_model(facts, file));
+    if (needs.sequence == 0 && !plan.contains("training.seq_length"))
       throw ConfigError(Problem{"--seq-length", "", "", "is missing: " + file + " does not say it", "give the tokens of a training sequence"});
     if (facts.value(plan.at("training.micro_batch_size").get<std::string>()).value().is_null())
       throw ConfigError(Problem{file, "train_micro_batch_size_per_gpu", "", "is missing",
@@ -108,20 +136,24 @@ void add_features(const Table& table, TableFacts& facts, ImportedPlan& out) {
 
 }  // namespace
 
-ImportedPlan import_arguments(const std::string& text, const std::string& file, const Table& table, const PlanNeeds& needs) {
+ImportedPlan import_arguments(const std::string& text, const std::string& file, const Table& table, const PlanNeeds& wanted) {
   std::vector<std::string> automatic;
   Arguments arguments = table.reads_json() ? read_document(text, file, automatic) : read_arguments(text, named_by(table), file);
   require_program(arguments, table, file);
+  PlanNeeds needs = wanted;
   if (needs.devices > 0) (*arguments.values)["world_size"] = needs.devices;
+  if (needs.model.empty()) needs.model = named_model(table, arguments, file);
   const StackChoice stack = stack_of(arguments, table, file, needs);
   const bool configured = add_configuration(arguments, table, file, {needs.configuration, needs.approximate}, automatic);
-  const json document = with_circumstances(table, stack.as_of.value_or(needs.newest), arguments, configured);
+  json document = with_circumstances(table, stack.as_of.value_or(needs.newest), arguments, configured);
+  document["facts"]["preset_layers"] = needs.layers > 0 ? json(needs.layers) : layers_of(needs.model);
   ImportedPlan out{file, stack, stack.as_of.value_or(needs.newest), table.sources(), arguments.printed, {}, {}, {}, {}, {}, {}};
   TableFacts facts(*arguments.values, "", document, file, 0);
   const huggingface::Traced devices = facts.value("devices");
   if (!devices.value().is_number_integer())
     throw ConfigError(Problem{file, "world_size", "", "is missing: nothing says on how many devices the program runs", "give --devices N"});
   require_model(table, facts, file, needs);
+  if (facts.has("preset")) facts.value("preset");  // read, so not told as unread
   add_fields(table, facts, out);
   add_features(table, facts, out);
   sort_unread(table, facts, arguments, out);

@@ -15,12 +15,13 @@ namespace tandem::arguments {
 struct PlanNeeds {
   std::string cluster;        ///< a preset's name or path
   std::int64_t devices = 0;   ///< 0: as many as the arguments start
-  std::string model = {};     ///< of a framework whose file does not say it: a preset's name or path
+  std::string model = {};     ///< a preset's name or path; empty: what the framework's file names, if it names one
   std::int64_t sequence = 0;  ///< likewise: tokens of a sequence
   Month newest = {};          ///< of the table's stack: the month of the code that its rules were read from
   std::optional<StackChoice> stack = std::nullopt;  ///< replaces the table's
   std::string configuration = {};                   ///< path of the JSON file that an option names; empty: beside the arguments' file
   bool approximate = false;   ///< go on without such a file
+  std::int64_t layers = 0;    ///< of the model; 0: its file says them
 };
 
 struct ImportedPlan {

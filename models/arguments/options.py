@@ -113,7 +113,30 @@ def deepspeed(root):
     return {name: [name, value] for name, value in {**options, **OTHERS}.items()}
 
 
-READERS = {"megatron-core": megatron, "deepspeed": deepspeed, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
+def config_fields(classes, name, prefix):
+    """Fields of a dataclass with their dotted paths; those whose type is a dataclass of the file are sections."""
+    out = {}
+    for field in (n for n in classes[name].body if isinstance(n, ast.AnnAssign)):
+        path, kind = prefix + field.target.id, ast.unparse(field.annotation)
+        if kind in classes:
+            out.update(config_fields(classes, kind, path + "."))
+            continue
+        factory = next((k.value for k in getattr(field.value, "keywords", []) if k.arg == "default_factory"), None)
+        if isinstance(factory, ast.Lambda):
+            out[path] = ast.literal_eval(factory.body)
+        else:
+            out[path] = [] if factory is not None else ast.literal_eval(field.value)
+    return out
+
+
+def torchtitan(root):
+    """From the dataclasses of the configuration, as they were while it was a TOML file."""
+    tree = ast.parse((root / "torchtitan" / "config" / "job_config.py").read_text())
+    classes = {n.name: n for n in tree.body if isinstance(n, ast.ClassDef)}
+    return {name: [name, value] for name, value in config_fields(classes, "JobConfig", "").items()}
+
+
+READERS = {"megatron-core": megatron, "deepspeed": deepspeed, "torchtitan": torchtitan, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
            "neuron-megatron": older_megatron}
 
 

@@ -1,5 +1,6 @@
 #include "models/arguments/stage_layers.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -54,6 +55,34 @@ json ends_as_layers(const std::vector<json>& a) {
   return out;
 }
 
+/// Layers of `parts` chunks that are as equal as can be, where the ends count as `first` and `last` layers more.
+json weighted_ends(const std::vector<json>& a) {
+  const std::int64_t layers = whole(a[0], "layers"), parts = whole(a[1], "chunks");
+  const std::int64_t first = whole(a[2], "the first stage's layers less"), last = whole(a[3], "the last stage's layers less");
+  if (parts == 0) return json::array();
+  const std::int64_t all = layers + first + last, each = all / parts, more = all % parts;
+  std::vector<std::int64_t> out(static_cast<std::size_t>(parts), each);
+  for (std::int64_t i = 0; i < more; ++i) ++out[static_cast<std::size_t>(i)];
+  out.front() -= first;
+  out.back() -= last;
+  if (out.front() < 0 || out.back() < 0)
+    throw ConfigError(Problem{"", "", std::to_string(layers), "layers are too few for " + std::to_string(parts) + " chunks", "use fewer stages or chunks"});
+  return out;
+}
+
+json largest(const json& list) {
+  if (!list.is_array() || list.empty()) return {};
+  return *std::max_element(list.begin(), list.end());
+}
+
+/// A number that a file writes as text, "2".
+json whole_number(const json& v) {
+  if (v.is_number_integer()) return v;
+  const std::string text = v.is_string() ? v.get<std::string>() : "";
+  if (!text.empty() && text.size() < 7 && text.find_first_not_of("0123456789") == std::string::npos) return std::stoll(text);
+  throw ConfigError(Problem{"", "", value_text(v), "is no whole number", "give one"});
+}
+
 /// `mtp` modules stand on the last chunk.
 json layout_text(const json& layers, const json& mtp) {
   std::string out = "E";
@@ -86,6 +115,10 @@ json zeros_and_ones(const json& zeros, const json& all, const json& every) {
 json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "stage_layers" && a.size() == 5) return stage_layers(a);
   if (name == "ends_as_layers" && a.size() == 5) return ends_as_layers(a);
+  if (name == "weighted_ends" && a.size() == 4) return weighted_ends(a);
+  if (name == "largest" && a.size() == 1) return largest(a[0]);
+  if (name == "whole_number" && a.size() == 1) return whole_number(a[0]);
+  if (name == "text" && a.size() == 1) return a[0].is_string() ? a[0] : json(a[0].dump());
   if (name == "layout_layers" && a.size() == 1) return a[0].is_string() ? layout_layers(a[0].get<std::string>()) : json();
   if (name == "layout_text" && a.size() == 2) return a[0].is_array() ? layout_text(a[0], a[1]) : json();
   if (name == "zeros_and_ones" && a.size() == 3) return zeros_and_ones(a[0], a[1], a[2]);

@@ -69,6 +69,8 @@ void add_configuration(json& document, json& defaults) {
 
 bool Table::reads_json() const { return document->contains("recognised_by"); }
 
+bool Table::writes_toml() const { return document->value("written_as", "json") == "toml"; }
+
 bool Table::recognises(const json& file) const {
   if (!reads_json() || !file.is_object()) return false;
   const json& keys = document->at("recognised_by");

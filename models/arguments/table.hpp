@@ -18,9 +18,11 @@ struct Table {
                                                    ///< those of all options
   std::shared_ptr<const nlohmann::json> options;   ///< option without its dashes: [name in the program, default]
 
-  /// Whether the framework is configured by a JSON file and not by options. Such a file does not say the model.
+  /// Whether the framework is configured by a file (JSON or TOML) and not by options.
   bool reads_json() const;
-  /// Whether a JSON document is such a configuration.
+  /// Whether that file is written as TOML.
+  bool writes_toml() const;
+  /// Whether a document is such a configuration.
   bool recognises(const nlohmann::json& document) const;
   /// Whether options have an argument by which the table is chosen before the one that has them all.
   bool chosen_by(const nlohmann::json& values) const;

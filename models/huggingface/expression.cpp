@@ -204,6 +204,7 @@ json entries(const json& of) {
 
 /// Entry `at` of a list, counted from 0; null where it has none, or is no list.
 json entry(const json& of, const json& at) {
+  if (of.is_object() && at.is_string()) return of.value(at.get<std::string>(), json());
   if (!of.is_array() || !whole(at) || at.get<std::int64_t>() < 0 || at.get<std::size_t>() >= of.size()) return {};
   return of[at.get<std::size_t>()];
 }

@@ -10,6 +10,7 @@
 #include "experiments/tandem/import/report.hpp"
 #include "models/arguments/command_line.hpp"
 #include "models/arguments/imported_plan.hpp"
+#include "models/arguments/toml_text.hpp"
 #include "models/base/files.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
@@ -69,15 +70,18 @@ std::optional<arguments::Table> table_for(const Options& o, std::string& text) {
   text = import::read_log(path);
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string::npos) return std::nullopt;
-  const bool object = text[begin] == '{';
+  const bool toml = path.ends_with(".toml"), object = toml || text[begin] == '{';
   if (!object && !arguments::looks_like_arguments(text)) {
     require_no_script(path, text);
     return std::nullopt;
   }
   if (!object) return arguments::table_of_options(text, path, o.wanted.cluster.empty() ? "" : generation_of(o.wanted.cluster));
-  const auto document = nlohmann::json::parse(text, nullptr, false);
+  const auto document = toml ? arguments::parse_toml(text, path) : nlohmann::json::parse(text, nullptr, false);
   for (const std::string& framework : arguments::known_frameworks())
     if (arguments::Table table = arguments::read_table(framework); table.recognises(document)) return table;
+  if (toml)
+    throw ConfigError(Problem{path, "", "", "is no configuration of torchtitan: none of parallelism, activation_checkpoint and lr_scheduler is in it",
+                              "give torchtitan's job.config_file, or write the plan with the tables of docs/coming-from.md"});
   return std::nullopt;
 }
 
@@ -129,7 +133,7 @@ ExitCode import_file(const Options& o) {
   if (!table && !(o.stack.empty() && o.configuration.empty()))
     throw CLI::ValidationError(o.stack.empty() ? "CONFIG" : "--stack", "is for arguments of a framework: " + o.input + " is a model alone");
   if (!o.model.empty() && !(table && table->reads_json()))
-    throw CLI::ValidationError("--model", "is for a ds_config.json: " + o.input + " says the model");
+    throw CLI::ValidationError("--model", "is for a ds_config.json or torchtitan's file: " + o.input + " says the model");
   if (table) return import_options(o, *table, text);
   if (o.record.empty()) return import_config(o);
   throw ConfigError(Problem{o.input, "--record", o.record, "needs a log: this file has no arguments", "give the log that Megatron-LM printed"});
@@ -139,8 +143,8 @@ ExitCode import_file(const Options& o) {
 
 void add_import(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("import", "Turn a Hugging Face config.json, Megatron-LM's arguments, or DeepSpeed's configuration into a plan");
-  command->add_option("FILE", o->input, "config.json, or a folder that has one; a text with options of Megatron-LM or Megatron-DeepSpeed, or a log; a ds_config.json of DeepSpeed")->required();
+  CLI::App* command = app.add_subcommand("import", "Turn a Hugging Face config.json, Megatron-LM's arguments, or the configuration of DeepSpeed or torchtitan into a plan");
+  command->add_option("FILE", o->input, "config.json, or a folder that has one; a text with options of Megatron-LM or Megatron-DeepSpeed, or a log; a ds_config.json of DeepSpeed; a .toml file of torchtitan, or the JSON that it saves")->required();
   command->add_option("CONFIG", o->configuration, "the ds_config.json that --deepspeed_config of these options names [beside FILE]");
   command->add_option("--stack", o->stack, "the framework, or the month of its code: NAME or NAME@YYYY-MM [what the arguments say]");
   command->add_option("--out", o->out, "file for the preset or plan [stdout]");
@@ -148,7 +152,7 @@ void add_import(CLI::App& app, ExitCode& exit) {
   command->add_option("--devices", o->wanted.devices, "devices of that plan [the number that the arguments start; for a config.json 1]; with a config.json they are data-parallel, with sharded weights and states (zero_stage 3)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
       ->needs(cluster);
-  command->add_option("--model", o->model, "with a ds_config.json: the model, a preset or the path of a config.json");
+  command->add_option("--model", o->model, "with a ds_config.json, or a file of torchtitan whose model has no preset: the model, a preset or the path of a config.json");
   command->add_option("--record", o->record, "with a log: also write a record for validate, of the plan and the median of the step times [none]");
   command->add_option("--seq-length", o->sequence,
                       "tokens of a training sequence; attention windows that are not shorter are left out [for counts at most 4096; for windows the longest sequence of the model]")
