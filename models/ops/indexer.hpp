@@ -17,7 +17,6 @@ struct IndexDims {
   std::int64_t topk = 0;                     ///< most keys that a query chooses
   std::int64_t keys = 0;                     ///< keys of a sequence; 0: seq
   std::int64_t block = 0;                    ///< keys per block, chosen by each head separately; 0: single keys for all heads
-  bool documents = false;                    ///< a query chooses from its own document
 
   std::int64_t key_count() const { return keys > 0 ? keys : seq; }
   std::int64_t rows() const { return batch * seq; }

@@ -18,7 +18,6 @@ struct RecurrenceDims {
   std::int64_t batch, heads, seq;  ///< heads: value heads of this rank
   std::int64_t key_heads;          ///< heads of queries and keys; equal groups of value heads share one
   std::int64_t key_dim, value_dim;
-  bool documents = false;          ///< state and convolution begin anew at each document
 
   std::int64_t rows() const { return batch * seq; }
   std::int64_t values() const { return heads * value_dim; }
