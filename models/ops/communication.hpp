@@ -22,7 +22,7 @@ struct TokenCopies {
 };
 /// `elements` is nccl-tests' "size": the full vector. in: the member's contribution; out: its result.
 ///   all_reduce, broadcast   in and out are one buffer of `elements`
-///   all_gather              in: its share, elements/n; out: all shares in order of the members; in may lie at its place in out
+///   all_gather              in: its share, elements/n, also at its place in out; out: all in order. Or both whole: owned ranges
 ///   reduce_scatter          in: elements; out: its share of the sum, elements/n; out may lie at its place in in
 ///   all_to_all              in: n shares by receiver; out: n shares by sender, another buffer
 ///   all_to_all, row > 0     rows of `row` elements, as many to each member as counts say. in: rows by receiver, sent counts,
