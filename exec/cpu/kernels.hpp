@@ -75,6 +75,12 @@ void compute(const PackColumns& op, Call& call);
 template <class T>
 void compute(const UnpackColumns& op, Call& call);
 template <class T>
+void compute(const OrderRows& op, Call& call);
+template <class T>
+void compute(const TakePart& op, Call& call);
+template <class T>
+void compute(const PlacePart& op, Call& call);
+template <class T>
 void compute(const TakeFirst& op, Call& call);
 template <class T>
 void compute(const TakeFirstBackward& op, Call& call);

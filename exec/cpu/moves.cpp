@@ -1,6 +1,7 @@
 // Operations that mainly move numbers.
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/split.hpp"
+#include "exec/data/sequence_map.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -21,10 +22,21 @@ void each_part(const ColumnParts& op, const Call& call, Own own, Common common) 
   require(op.divides(), "columns that cannot be parted");
   each_row(call, op.rows, op.parted() / op.rows, [&](std::int64_t r) {
     for (std::int64_t p = 0; p < op.parts; ++p) {
-      const std::int64_t group = r * op.cols + p / op.repeat * op.group_cols(), y = (p * op.rows + r) * op.part_cols();
-      own(group + p % op.repeat * op.own(), y, op.own());
-      common(group + op.repeat * op.own(), y + op.own(), p % op.repeat);
+      const std::int64_t y = (p * op.rows + r) * op.part_cols();
+      own(r * op.cols + op.own_column(p), y + op.own_place(), op.own());
+      common(r * op.cols + op.common_column(p), y + op.common_place(), p % op.repeat);
     }
+  });
+}
+
+// Calls body(offset in x, offset in y, columns) for what this context rank has of every row.
+template <class F>
+void each_own_part(const ColumnParts& op, const Call& call, F body) {
+  const std::int64_t p = call.context().context_rank;
+  require(op.divides() && p < op.parts, "columns that cannot be parted");
+  each_row(call, op.rows, op.part_cols(), [&](std::int64_t r) {
+    body(r * op.cols + op.own_column(p), r * op.part_cols() + op.own_place(), op.own());
+    body(r * op.cols + op.common_column(p), r * op.part_cols() + op.common_place(), op.common);
   });
 }
 
@@ -64,6 +76,34 @@ void compute(const UnpackColumns& op, Call& call) {
 }
 
 template <class T>
+void compute(const OrderRows& op, Call& call) {
+  require(op.divides(), "rows that context ranks cannot share");
+  const T* x = call.in<T>(0);
+  T* y = call.out<T>(0);
+  const SequenceMap map(op.shards, op.seq / op.shards);
+  each_row(call, op.batch * op.seq, op.cols, [&](std::int64_t ordered) {
+    const SequenceMap::Place at = map.place(ordered % op.seq);
+    const std::int64_t shard = (at.rank * op.batch + ordered / op.seq) * map.local_seq + at.index;
+    std::copy_n(x + (op.inverse ? ordered : shard) * op.cols, op.cols, y + (op.inverse ? shard : ordered) * op.cols);
+  });
+}
+
+template <class T>
+void compute(const TakePart& op, Call& call) {
+  const T* x = call.in<T>(0);
+  T* y = call.out<T>(0);
+  each_own_part(op, call, [=](std::int64_t from, std::int64_t to, std::int64_t n) { std::copy_n(x + from, n, y + to); });
+}
+
+template <class T>
+void compute(const PlacePart& op, Call& call) {
+  const T* dy = call.in<T>(0);
+  T* dx = call.out<T>(0);
+  fill(call, dx, op.whole(), T(0));
+  each_own_part(op, call, [=](std::int64_t to, std::int64_t from, std::int64_t n) { std::copy_n(dy + from, n, dx + to); });
+}
+
+template <class T>
 void compute(const TakeFirst& op, Call& call) {
   const T* x = call.in<T>(0);
   T* y = call.out<T>(0);
@@ -87,6 +127,9 @@ TANDEM_KERNEL(SplitKv);
 TANDEM_KERNEL(MergeKv);
 TANDEM_KERNEL(PackColumns);
 TANDEM_KERNEL(UnpackColumns);
+TANDEM_KERNEL(OrderRows);
+TANDEM_KERNEL(TakePart);
+TANDEM_KERNEL(PlacePart);
 TANDEM_KERNEL(TakeFirst);
 TANDEM_KERNEL(TakeFirstBackward);
 TANDEM_KERNEL(Fill);

@@ -59,9 +59,11 @@ struct CommonColumnsKernel {
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     each_in_chunk(block, of.parted(), [&](std::int64_t i) {
-      const Cell column = cell_of(i, of.part_cols()), row = cell_of(column.row, of.rows), peer = cell_of(row.row, of.repeat);
-      const std::int64_t place = column.col < of.own() ? peer.col * of.own() : (of.repeat - 1) * of.own();
-      S::put(y, i, S::get(x, row.col * of.cols + peer.row * of.group_cols() + place + column.col));
+      const Cell column = cell_of(i, of.part_cols()), row = cell_of(column.row, of.rows);
+      const std::int64_t own = column.col - of.own_place();
+      const std::int64_t from = own >= 0 && own < of.own() ? of.own_column(row.row) + own
+                                                          : of.common_column(row.row) + column.col - of.common_place();
+      S::put(y, i, S::get(x, row.col * of.cols + from));
     });
   }
 };
@@ -78,16 +80,17 @@ struct CommonColumnsGradKernel {
     using A = typename S::Number;
     each_in_chunk(block, of.whole(), [&](std::int64_t i) {
       const Cell row = cell_of(i, of.cols), group = cell_of(row.col, of.group_cols());
-      const std::int64_t own = of.repeat * of.own(), first = group.row * of.repeat;
+      const std::int64_t first = group.row * of.repeat, own = group.col - of.own_place();
       const auto at = [&](std::int64_t peer, std::int64_t column) {
         return S::get(y, ((first + peer) * of.rows + row.row) * of.part_cols() + column);
       };
-      if (group.col < own) {
-        const Cell peer = cell_of(group.col, of.own());
-        return S::put(x, i, at(peer.row, peer.col));
+      if (own >= 0 && own < of.repeat * of.own()) {
+        const Cell peer = cell_of(own, of.own());
+        return S::put(x, i, at(peer.row, of.own_place() + peer.col));
       }
+      const std::int64_t common = group.col - of.common_column(0) + of.common_place();
       A sum = 0;
-      for (std::int64_t peer = 0; peer < of.repeat; ++peer) sum += at(peer, of.own() + group.col - own);
+      for (std::int64_t peer = 0; peer < of.repeat; ++peer) sum += at(peer, common);
       S::put(x, i, sum);
     });
   }

@@ -273,6 +273,15 @@ class Grid : GridSizes {
   void add(Kind<UnpackColumns>) {
     for (const std::int64_t parts : {2, 4}) few_matrices([&](auto r, auto c) { ops_.push_back(UnpackColumns{r, c, parts}); });
   }
+  void add(Kind<OrderRows>) {
+    for (const std::int64_t shards : {2, 4}) few_matrices([&](auto r, auto c) { ops_.push_back(OrderRows{1, r, c, shards}); });
+  }
+  void add(Kind<TakePart>) {
+    for (const std::int64_t parts : {2, 4}) few_matrices([&](auto r, auto c) { ops_.push_back(TakePart{r, c, parts}); });
+  }
+  void add(Kind<PlacePart>) {
+    for (const std::int64_t parts : {2, 4}) few_matrices([&](auto r, auto c) { ops_.push_back(PlacePart{r, c, parts}); });
+  }
   void add(Kind<TakeFirst>) {
     few_matrices([&](auto r, auto c) { ops_.push_back(TakeFirst{r / 8, 8, c}); });
   }

@@ -194,6 +194,9 @@ class Sizes {
   }
   OperandSizes operator()(const PackColumns& o) const { return {{v(o.whole())}, {v(o.parted())}}; }
   OperandSizes operator()(const UnpackColumns& o) const { return {{v(o.parted())}, {v(o.whole())}}; }
+  OperandSizes operator()(const OrderRows& o) const { return {{v(o.elements())}, {v(o.elements())}}; }
+  OperandSizes operator()(const TakePart& o) const { return {{v(o.whole())}, {v(o.rows * o.part_cols())}}; }
+  OperandSizes operator()(const PlacePart& o) const { return {{v(o.rows * o.part_cols())}, {v(o.whole())}}; }
   OperandSizes operator()(const BiasDropoutAdd& o) const {
     const auto x = v(o.rows * o.cols);
     return {with(with({x}, o.bias, v(o.cols)), o.residual, x), {x}};

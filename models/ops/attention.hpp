@@ -144,12 +144,22 @@ struct MergeKv { std::int64_t rows; AttentionDims dims; };
 struct ColumnParts {
   std::int64_t rows, cols, parts;
   std::int64_t repeat = 1, common = 0;
+  bool common_first = false;  ///< in x and y the common columns come before the own ones
 
   constexpr std::int64_t groups() const { return parts / repeat; }
   constexpr std::int64_t group_cols() const { return cols / groups(); }
   constexpr std::int64_t own() const { return (group_cols() - common) / repeat; }
   constexpr std::int64_t part_cols() const { return own() + common; }
   constexpr bool divides() const { return parts % repeat == 0 && cols % groups() == 0 && (group_cols() - common) % repeat == 0; }
+  /// First own and first common column of peer `part` in x; the same two in its part of y.
+  constexpr std::int64_t own_column(std::int64_t part) const {
+    return part / repeat * group_cols() + (common_first ? common : 0) + part % repeat * own();
+  }
+  constexpr std::int64_t common_column(std::int64_t part) const {
+    return part / repeat * group_cols() + (common_first ? 0 : repeat * own());
+  }
+  constexpr std::int64_t own_place() const { return common_first ? common : 0; }
+  constexpr std::int64_t common_place() const { return common_first ? 0 : own(); }
   /// Elements of x and y.
   constexpr std::int64_t whole() const { return rows * cols; }
   constexpr std::int64_t parted() const { return parts * rows * part_cols(); }

@@ -23,6 +23,7 @@
 #include "models/ops/communication.hpp"
 #include "models/ops/embedding_loss.hpp"
 #include "models/ops/experts.hpp"
+#include "models/ops/head_share.hpp"
 #include "models/ops/indexer.hpp"
 #include "models/ops/layer.hpp"
 #include "models/ops/recurrence.hpp"
@@ -35,11 +36,11 @@ using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwis
                         LatentNormBackward, Elementwise, RowReduce, AttentionScores,
                         AttentionSoftmax, AttentionContext, AttentionContextBackward, AttentionSoftmaxBackward,
                         AttentionScoresBackward, FlashAttention, FlashAttentionBackward, SplitKv, MergeKv, PackColumns,
-                        UnpackColumns, HeadNorm, HeadNormBackward, RowNormSums, RowNorm, RowNormDots, RowNormBackward,
-                        LatentHeads, LatentHeadsBackward, IndexTopK, IndexTarget, IndexTopKBackward, IndexBlocks,
-                        IndexBlocksBackward, ShortConv, ShortConvBackward, Recurrence, RecurrenceBackward, GatedNorm,
-                        GatedNormBackward, SigmoidGate, SigmoidGateBackward, Rotary, BiasDropoutAdd,
-                        BiasDropoutAddBackward, BiasDropoutAddNorm, Embedding, EmbeddingBackward, PositionDropout,
+                        UnpackColumns, OrderRows, TakePart, PlacePart, HeadNorm, HeadNormBackward, RowNormSums, RowNorm,
+                        RowNormDots, RowNormBackward, LatentHeads, LatentHeadsBackward, IndexTopK, IndexTarget,
+                        IndexTopKBackward, IndexBlocks, IndexBlocksBackward, ShortConv, ShortConvBackward, Recurrence,
+                        RecurrenceBackward, GatedNorm, GatedNormBackward, SigmoidGate, SigmoidGateBackward, Rotary,
+                        BiasDropoutAdd, BiasDropoutAddBackward, BiasDropoutAddNorm, Embedding, EmbeddingBackward, PositionDropout,
                         PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum, CrossEntropy,
                         Accumulate, Fill, TopKRouter, TopKRouterBackward, BalanceGrad, ExpertSlots, MoeDispatch,
                         MoeDispatchBackward, MoeCombine, MoeCombineBackward, GroupedMatMul, GroupedWeightGrad, GroupedBias,

@@ -138,7 +138,8 @@ Flops matrix_flops(const Op& op) {
                  FreeOf<BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
                         GatedPointwiseBackward, SoftCap, SoftCapBackward, RowGate, RowGateBackward, LatentNorm,
                         LatentNormBackward, Elementwise, RowReduce, AttentionSoftmax, AttentionSoftmaxBackward, SplitKv, MergeKv,
-                        PackColumns, UnpackColumns, HeadNorm, HeadNormBackward, RowNormSums, RowNorm, RowNormDots, RowNormBackward,
+                        PackColumns, UnpackColumns, OrderRows, TakePart, PlacePart, HeadNorm, HeadNormBackward,
+                        RowNormSums, RowNorm, RowNormDots, RowNormBackward,
                         LatentHeads, LatentHeadsBackward, ShortConv, ShortConvBackward, GatedNorm, GatedNormBackward, SigmoidGate,
                         SigmoidGateBackward, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, BiasDropoutAddNorm,
                         Embedding, EmbeddingBackward, PositionDropout, PositionDropoutBackward, TakeFirst, TakeFirstBackward,
@@ -240,7 +241,8 @@ Flops vector_flops(const Op& op) {
           [](const LayerwiseMoments& o) { return (18 + 2 * o.norms()) * o.elements; },
           [](const LayerwiseApply& o) { return 12 * o.norms() * o.elements / 2; },
           FreeOf<AttentionScores, AttentionContext, AttentionContextBackward, AttentionScoresBackward, SplitKv, MergeKv,
-                 PackColumns, UnpackColumns, TakeFirst, Fill, GroupedMatMul, Collective, Send, Recv, HostCopy>{}},
+                 PackColumns, UnpackColumns, OrderRows, TakePart, PlacePart, TakeFirst, Fill,
+                 GroupedMatMul, Collective, Send, Recv, HostCopy>{}},
       op));
 }
 

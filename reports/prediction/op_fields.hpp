@@ -36,7 +36,8 @@ template <class F> void fields(FlashAttention& o, F&& f) { fields(o.dims, f); f(
 template <class F> void fields(FlashAttentionBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); f("deterministic", o.deterministic); f("sinks", o.sinks); f("soft_cap", o.soft_cap); f("chosen", o.chosen); }
 template <class F> void fields(SplitKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
 template <class F> void fields(MergeKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
-template <class F> void fields(ColumnParts& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("parts", o.parts); f("repeat", o.repeat); f("common", o.common); }
+template <class F> void fields(ColumnParts& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("parts", o.parts); f("repeat", o.repeat); f("common", o.common); f("common_first", o.common_first); }
+template <class F> void fields(OrderRows& o, F&& f) { f("batch", o.batch); f("seq", o.seq); f("cols", o.cols); f("shards", o.shards); f("inverse", o.inverse); }
 template <class F> void fields(HeadNorm& o, F&& f) { fields(o.dims, f); f("epsilon", o.epsilon); f("plain", o.plain); f("values", o.values); }
 template <class F> void fields(HeadNormBackward& o, F&& f) { fields(o.dims, f); f("epsilon", o.epsilon); f("plain", o.plain); f("values", o.values); }
 template <class F> void fields(RowNormSums& o, F&& f) { fields(o.dims, f); }

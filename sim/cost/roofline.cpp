@@ -111,6 +111,9 @@ class Roofline {
   double operator()(const MergeKv& o) const { return activation_kernel(o); }
   double operator()(const PackColumns& o) const { return activation_kernel(o); }
   double operator()(const UnpackColumns& o) const { return activation_kernel(o); }
+  double operator()(const OrderRows& o) const { return activation_kernel(o); }
+  double operator()(const TakePart& o) const { return activation_kernel(o); }
+  double operator()(const PlacePart& o) const { return activation_kernel(o); }
   double operator()(const BiasDropoutAdd& o) const { return activation_kernel(o); }
   double operator()(const BiasDropoutAddBackward& o) const { return activation_kernel(o); }
   double operator()(const Embedding& o) const { return stream(o); }

@@ -20,6 +20,28 @@ CopyKernel part_columns(const Operands& at, const ColumnParts& op) {
   return {Form::floats, at.in(0), at.out(0), op.parts, op.rows, part, {0, part, op.cols}, {0, op.rows * part, part}};
 }
 
+/// Copies one of the two pieces of every sequence that each rank holds: piece r of rank r or, with `last`, piece 2c-1-r.
+CopyKernel order_piece(const Operands& at, const OrderRows& op, bool last) {
+  const std::int64_t n = op.piece() * op.cols;
+  const Steps by_rank{last ? n : 0, op.batch * 2 * n, 2 * n};
+  const Steps by_position{last ? (2 * op.shards - 1) * n : 0, last ? -n : n, 2 * op.shards * n};
+  CopyKernel kernel{Form::floats, at.in(0), at.out(0), op.shards, op.batch, n, by_rank, by_position};
+  if (op.inverse) std::swap(kernel.from, kernel.to);
+  return kernel;
+}
+
+/// Copies this rank's own columns, and those that it shares with others. x to y.
+Works own_part(const Operands& at, const ColumnParts& op) {
+  const std::int64_t p = at.context().context_rank;
+  require(op.divides() && p < op.parts, "columns that cannot be parted");
+  const auto copy = [&](std::int64_t cols, std::int64_t from, std::int64_t to) {
+    return CopyKernel{Form::floats, at.in(0), at.out(0), 1, op.rows, cols, {from, 0, op.cols}, {to, 0, op.part_cols()}};
+  };
+  Works all{copy(op.own(), op.own_column(p), op.own_place())};
+  if (op.common > 0) all.push_back(copy(op.common, op.common_column(p), op.common_place()));
+  return all;
+}
+
 }  // namespace
 
 Works works(const SplitKv& op, const Operands& at) {
@@ -44,6 +66,23 @@ Works works(const UnpackColumns& op, const Operands& at) {
   CopyKernel kernel = part_columns(at, op);
   std::swap(kernel.from, kernel.to);
   return {kernel};
+}
+
+Works works(const OrderRows& op, const Operands& at) {
+  require(op.divides(), "rows that context ranks cannot share");
+  return {order_piece(at, op, false), order_piece(at, op, true)};
+}
+
+Works works(const TakePart& op, const Operands& at) { return own_part(at, op); }
+
+Works works(const PlacePart& op, const Operands& at) {
+  Works all{Clearing{at.out(0).address, bytes_of(at.out(0).type, op.whole()).count(), std::byte{0}}};
+  for (Work& work : own_part(at, op)) {
+    CopyKernel kernel = std::get<CopyKernel>(work);
+    std::swap(kernel.from, kernel.to);
+    all.push_back(kernel);
+  }
+  return all;
 }
 
 Works works(const TakeFirst& op, const Operands& at) {

@@ -48,6 +48,26 @@ inline std::int64_t core_qkv_elements(const Shapes& s) {
   return s.path == ContextPath::ulysses ? parts_of_qkv(s).parted() : s.tokens * s.qkv();
 }
 
+/// A recurrence needs whole sequences, so context ranks divide the heads of a tensor rank among themselves. With more ranks than key
+/// heads each rank has one key head, and several ranks have the same one.
+inline RecurrenceDims scan_dims(const Shapes& s) {
+  RecurrenceDims d = s.recurrence_dims();
+  d.seq *= s.context;
+  d.heads /= s.context;
+  d.key_heads = std::max<std::int64_t>(1, d.key_heads / s.context);
+  return d;
+}
+
+/// How context ranks divide x[rows, columns of queries, keys and values, each]: `each` numbers for every column.
+inline ColumnParts parts_of_mixed(const Shapes& s, std::int64_t rows, std::int64_t each = 1) {
+  const RecurrenceDims d = s.recurrence_dims();
+  ColumnParts p{rows, d.mixed() * each, s.context};
+  if (d.key_heads < s.context) p.repeat = s.context / d.key_heads, p.common = 2 * d.key_dim * each, p.common_first = true;
+  return p;
+}
+/// How they divide columns that every value head has equally many of.
+inline ColumnParts parts_of_heads(const Shapes& s, std::int64_t rows, std::int64_t cols) { return {rows, cols, s.context}; }
+
 /// Elements of the score matrix, and of flash attention's row statistics.
 inline std::int64_t score_elements(const AttentionDims& d) { return d.batch * d.heads * d.seq * d.key_count(); }
 inline std::int64_t stats_elements(const AttentionDims& d) { return d.batch * d.heads * d.seq; }
