@@ -98,17 +98,19 @@ struct GroupedWeightGrad {
   std::int64_t rows() const { return ragged ? m : groups * m; }
 };
 /// x += the bias of each row's expert, rows as in GroupedMatMul. `once`: only on the first of the ranks
-/// that share the experts' matrices, where x is a partial sum.
+/// that share the experts' matrices, where x is a partial sum. `weighted`: as frameworks of single operations add it behind the
+/// router's weights: expert by expert, product and sum in fp32, joined, and rounded back.
 /// in: x[groups,m,n](inout), bias[experts,n], [counts]; out: x
 struct GroupedBias {
   std::int64_t groups, experts, m, n;
-  bool once = false, ragged = false;
+  bool once = false, ragged = false, weighted = false;
   std::int64_t rows() const { return ragged ? m : groups * m; }
 };
+/// `weighted`: of such a bias, with the gradients of the rows and of the router's weights by single operations.
 /// in: dy[groups,m,n], [counts]; out: dbias[experts,n]
 struct GroupedBiasGrad {
   std::int64_t groups, experts, m, n;
-  bool ragged = false;
+  bool ragged = false, weighted = false;
   std::int64_t rows() const { return ragged ? m : groups * m; }
 };
 

@@ -36,6 +36,7 @@ struct FusionSet {
   bool norm_gradients_apart = false;   ///< gradients of a norm's input and of its parameters
   bool gradients_cast_apart = false;   ///< bf16 gradients become fp32 tensors before they are added to fp32 ones
   bool residual_gradient_apart = false;  ///< the sum of a norm's gradient and that of the residual beside it
+  bool weighted_expert_bias = false;   ///< the last bias of experts, times the router's weights, is added by single operations in fp32
   bool rows_by_element = false;        ///< experts' rows move by gather and scatter_add over single elements, twice each way
   // What is held beside what the gradients need.
   bool rotated_copies = false;           ///< queries and keys before and after their rotation

@@ -97,7 +97,7 @@ struct StackFile {
   std::vector<CheckpointEntry> checkpoints;
   std::vector<ModulesEntry> recompute_modules;
   std::vector<StackEntry> whole_between_micro_batches, caching_allocator, arena, remainder_last, ends_are_layers, weighted_experts,
-      rows_by_element;
+      weighted_expert_bias, rows_by_element;
   std::vector<RuleEntry> rules;
   bool stood_in = false;                ///< own host operations are left out and another stack's are used
 };
