@@ -20,9 +20,17 @@ decltype(Task::host_operations) kept(std::int64_t n) {
 /// (NVIDIA-NeMo/Emerging-Optimizers: orthogonalized_optimizers/orthogonalized_optimizer.py, muon_utils.py).
 std::int64_t calls(const Muon& o) { return o.matrices * (8 + 3 * o.steps); }
 
+/// PyTorch's calls where the experts' last bias is added by single operations: for each expert product and sum, and a join and a cast.
+std::int64_t calls(const GroupedBias& o) { return 2 * o.experts + 2; }
+
+/// Backward, for each expert two products, two sums and two casts; the cast of all rows, their join, and the sum of the weights' gradients.
+std::int64_t calls(const GroupedBiasGrad& o) { return 6 * o.experts + 3; }
+
 std::int64_t host_operations(const Task& task, const HostOperations& of_stack, std::int64_t parameters) {
   // A tensor's fill is one call of PyTorch, whatever allocated it.
   if (const auto* fill = std::get_if<Fill>(&task.op); fill != nullptr && fill->nan) return 1;
+  if (const auto* bias = std::get_if<GroupedBias>(&task.op); bias != nullptr && bias->weighted) return calls(*bias);
+  if (const auto* bias = std::get_if<GroupedBiasGrad>(&task.op); bias != nullptr && bias->weighted) return calls(*bias);
   const auto* muon = std::get_if<Muon>(&task.op);
   return muon != nullptr && of_stack.otherwise > 1 ? calls(*muon) : of_stack.of(kind_name(task.op), parameters);
 }

@@ -177,9 +177,13 @@ class TrafficOf {
     return e(o.rows() * (o.k + o.n) + (o.accumulate ? 0 : gradient)) + added_to(o, gradient) + ragged_ids(o);
   }
   Bytes operator()(const GroupedBias& o) const {
-    return e(2 * o.rows() * o.n + o.experts * o.n) + ragged_ids(o);
+    // Single operations: product with the router's weights, sum, join in fp32; rounding back.
+    const Bytes wide = o.weighted ? bytes_of(DType::fp32, 6 * o.rows() * o.n) : Bytes(0);
+    return e(2 * o.rows() * o.n + o.experts * o.n) + wide + ragged_ids(o);
   }
   Bytes operator()(const GroupedBiasGrad& o) const {
+    // Single operations: the rows' gradient to fp32 and back, joined; times weights and times bias, each written, read and summed.
+    if (o.weighted) return e(4 * o.rows() * o.n + o.experts * o.n) + bytes_of(DType::fp32, 8 * o.rows() * o.n) + ragged_ids(o);
     return e(o.rows() * o.n + o.experts * o.n) + ragged_ids(o);
   }
 

@@ -191,6 +191,7 @@ std::set<std::string> condition_fields(const std::string& stack) {
   add_list(file->whole_between_micro_batches), add_list(file->caching_allocator), add_list(file->arena);
   add_list(file->remainder_last), add_list(file->ends_are_layers), add_list(file->kept_outputs);
   add_list(file->update_buckets), add_list(file->weighted_experts), add_list(file->rows_by_element);
+  add_list(file->weighted_expert_bias);
   add_list(file->collectives_in_pieces);
   for (const HostEntry& entry : file->host_operations) add_list(entry.more);
   for (const TransfersEntry& entry : file->transfers)
@@ -220,6 +221,7 @@ void resolve_stack(Plan& plan) {
   FusionSet& set = plan.training.fusion;  // what a stack says, whatever set the plan names
   set.collective_elements = buckets == nullptr ? 0 : buckets->elements;
   set.weighted_activations = entry_for(stack->weighted_experts, plan) != nullptr;
+  set.weighted_expert_bias = entry_for(stack->weighted_expert_bias, plan) != nullptr;
   set.rows_by_element = entry_for(stack->rows_by_element, plan) != nullptr;
   if (const PiecesEntry* pieces = entry_for(stack->collectives_in_pieces, plan)) facts.exposed_pieces = pieces->exposed;
   facts.arena = entry_for(stack->arena, plan) != nullptr;

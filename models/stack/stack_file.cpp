@@ -272,6 +272,7 @@ void for_lists(Each each) {
   each("caching_allocator", &StackFile::caching_allocator);
   each("arena", &StackFile::arena);
   each("weighted_experts", &StackFile::weighted_experts);
+  each("weighted_expert_bias", &StackFile::weighted_expert_bias);
   each("rows_by_element", &StackFile::rows_by_element);
   each("remainder_last", &StackFile::remainder_last);
   each("ends_are_layers", &StackFile::ends_are_layers);

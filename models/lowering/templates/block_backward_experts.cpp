@@ -179,7 +179,7 @@ void BlockBackward::expert_matrix(const std::string& name, const Value& dy, cons
   b_.add(name + "_wgrad", GroupedWeightGrad{g, e, m, n, k, a.ragged()}, a.with_counts({dy, x}),
          {expert_sink_.part(name + ".weight")});
   if (bias)
-    b_.add(name + "_bias_grad", GroupedBiasGrad{g, e, m, n, a.ragged()}, a.with_counts({dy}),
+    b_.add(name + "_bias_grad", GroupedBiasGrad{g, e, m, n, a.ragged(), name == "experts.fc2" && s_.fusion.weighted_expert_bias}, a.with_counts({dy}),
            {expert_sink_.part(name + ".bias")});
   expert_sink_.close(name);
 }

@@ -183,7 +183,7 @@ void BlockActivations::experts_return(const Value& input) {
                    with_counts({a, w_.experts("experts.fc2.weight")}), {made}),
             a);
   if (s_.linear_bias)
-    b_.add("experts.fc2_bias", GroupedBias{groups(), s_.experts_here, group_rows(), s_.hidden, true, ragged()},
+    b_.add("experts.fc2_bias", GroupedBias{groups(), s_.experts_here, group_rows(), s_.hidden, true, ragged(), s_.fusion.weighted_expert_bias},
            with_counts({made, w_.experts("experts.fc2.bias")}), {made});
   to_tokens(made, "return", back);
 }
