@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "topology/topology.hpp"
+#include "models/ops/collective.hpp"
+#include "models/plan/plan.hpp"
+#include "topology/device.hpp"
 
 namespace tandem {
 
@@ -61,9 +63,5 @@ std::optional<Device> find_device_preset(const std::string& name);
 std::string cluster_file(const std::string& preset);
 /// Reads a cluster preset by name, or a file when `preset` contains '/' or ends in ".json". Throws ConfigError.
 ClusterFacts load_cluster(const std::string& preset);
-
-/// Replaces facts by the plan's overrides and fixes the number of devices of a node. Throws InfeasibleError if the node
-/// cannot have that shape.
-void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts);
 
 }  // namespace tandem

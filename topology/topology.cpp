@@ -5,6 +5,7 @@
 
 #include "models/base/error.hpp"
 #include "topology/graph.hpp"
+#include "topology/overrides.hpp"
 #include "topology/route.hpp"
 
 namespace tandem {

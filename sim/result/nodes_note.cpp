@@ -1,6 +1,6 @@
 #include "sim/result/nodes_note.hpp"
 
-#include "topology/preset.hpp"
+#include "topology/overrides.hpp"
 
 namespace tandem::sim {
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "topology/graph.hpp"
+#include "topology/overrides.hpp"
 
 namespace tandem::test {
 

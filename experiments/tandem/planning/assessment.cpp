@@ -8,8 +8,8 @@
 #include "models/stack/stack_checkpoint.hpp"
 #include "sim/cost/cost_model.hpp"
 #include "sim/result/simulate.hpp"
+#include "topology/overrides.hpp"
 #include "topology/plan_reader.hpp"
-#include "topology/preset.hpp"
 
 namespace tandem::planning {
 namespace {
