@@ -18,12 +18,13 @@ struct AngleKey {
   std::int64_t original = 0;
   bool keeps_length = false;
   double fast = 0, slow = 0;
+  bool fractional = false;
 
   AngleKey() = default;
   AngleKey(const Rotary& op, const KernelContext& context)
       : seq(op.dims.seq), half(op.width() / 2), context_rank(context.context_rank), context_size(context.context_size),
         theta(op.theta), factor(op.factor), scaling(op.scaling), original(op.original), keeps_length(op.keeps_length),
-        fast(op.fast), slow(op.slow) {
+        fast(op.fast), slow(op.slow), fractional(op.fractional) {
     if (op.dims.documents) seq *= context_size, context_rank = 0, context_size = 1;  // any position may occur on any rank
   }
   bool operator==(const AngleKey&) const = default;

@@ -22,14 +22,17 @@ inline double llama3_frequency(double frequency, double factor, double context) 
 
 // YaRN (Peng et al., arXiv 2309.00071, section 3.2). Pairs that turn over 32 times in the original context stay; those that turn
 // less than once are stretched (`fast`, `slow` change these numbers). Between, it is linear in the pair's index, rounded outwards
-// (jquesnelle/yarn: scaled_rope/LlamaYaRNScaledRotaryEmbedding.py; Megatron-Core: yarn_rotary_pos_embedding.py).
+// (jquesnelle/yarn: scaled_rope/LlamaYaRNScaledRotaryEmbedding.py; Megatron-Core: yarn_rotary_pos_embedding.py). gpt-oss does not
+// round (openai/gpt-oss: gpt_oss/torch/model.py).
 inline double yarn_frequency(double frequency, std::int64_t i, const Rotary& op) {
   const double fast = op.fast > 0 ? op.fast : 32, slow = op.slow > 0 ? op.slow : 1;
   const double dims = static_cast<double>(op.width()), context = static_cast<double>(op.original);
   const auto pair = [&](double turns) {
     return dims * std::log(context / (turns * 2 * std::numbers::pi)) / (2 * std::log(op.theta));
   };
-  const double low = std::max(std::floor(pair(fast)), 0.0), high = std::min(std::ceil(pair(slow)), dims - 1);
+  const auto end = [&](double at, auto outwards) { return op.fractional ? at : outwards(at); };
+  const double low = std::max(end(pair(fast), [](double x) { return std::floor(x); }), 0.0);
+  const double high = std::min(end(pair(slow), [](double x) { return std::ceil(x); }), dims - 1);
   const double ramp = std::clamp((static_cast<double>(i) - low) / std::max(high - low, 1e-3), 0.0, 1.0);
   return ramp * frequency / op.factor + (1 - ramp) * frequency;
 }

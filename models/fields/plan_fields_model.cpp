@@ -18,6 +18,15 @@ PlanField unless_zero(PlanField field) {
   return std::move(field).otherwise("0");
 }
 
+/// A flag that is printed only where it is false, since plans in older checkpoints do not have it.
+PlanField unless_true(PlanField field) {
+  field.write = [write = field.write](const Plan& p) {
+    const nlohmann::json value = write(p);
+    return value == true ? nlohmann::json() : value;
+  };
+  return std::move(field).otherwise("true");
+}
+
 std::vector<PlanField> expert_fields() {
   return {
       integer({"model.moe.num_experts", "Routed experts of a layer; 0 is a dense model."}, AT(model.moe.num_experts),
@@ -228,6 +237,8 @@ std::vector<PlanField> style_fields() {
              AT(model.rope_scaling.beta_fast), {0, 1e6, true, false}),
       number({"model.rope_scaling.beta_slow", "yarn: pairs with fewer rotations than this in the original length are interpolated fully."},
              AT(model.rope_scaling.beta_slow), {0, 1e6, true, false}),
+      unless_true(flag({"model.rope_scaling.truncate", "yarn: the range of partly interpolated pairs is rounded outwards to whole pairs."},
+                       AT(model.rope_scaling.truncate))),
       number({"model.rope_scaling.mscale_all_dim",
               "yarn in latent attention: scores are multiplied by (1 + 0.1 mscale_all_dim ln factor)^2; 0: by nothing."},
              AT(model.rope_scaling.mscale_all_dim), {0, 1e6}),

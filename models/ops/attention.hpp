@@ -281,6 +281,7 @@ struct Rotary {
   std::int64_t turned = 0;       ///< rotated dimensions of a head; 0: all
   bool keeps_length = false;     ///< yarn: do not multiply queries and keys by 1 + 0.1 ln(factor)
   double fast = 0, slow = 0;     ///< yarn: pairs above `fast` rotations keep their frequency, those below `slow` scale; 0: 32, 1
+  bool fractional = false;       ///< yarn: the blend begins and ends between pairs, without rounding outwards
   std::int64_t width() const { return turned > 0 ? turned : dims.head_dim; }
   /// Elements that the kernel rotates.
   std::int64_t elements() const {

@@ -81,6 +81,7 @@ struct RopeScaling {
   double factor = 1;
   std::int64_t original_max_position_embeddings = 4096;  ///< llama3, yarn: sequence length of the training before the scaling
   double beta_fast = 32, beta_slow = 1;  ///< yarn: turns in such a sequence; pairs above beta_fast stay, below beta_slow scale
+  bool truncate = true;                  ///< yarn: the blend begins and ends at whole pairs
   double mscale_all_dim = 0;             ///< yarn, latent attention: scores are multiplied by (1 + 0.1 mscale_all_dim ln factor)^2
 };
 

@@ -55,6 +55,7 @@ std::vector<Ineffective> table(const Plan& p) {
        "model.rope_scaling.type is neither llama3 nor yarn"},
       {"model.rope_scaling.beta_fast", rotary && scaling != "yarn", "model.rope_scaling.type is not yarn"},
       {"model.rope_scaling.beta_slow", rotary && scaling != "yarn", "model.rope_scaling.type is not yarn"},
+      {"model.rope_scaling.truncate", rotary && scaling != "yarn", "model.rope_scaling.type is not yarn"},
       {"model.rope_scaling.mscale_all_dim", rotary && (scaling != "yarn" || !latent), "attention is not latent, or its positions not stretched by yarn"},
       {"model.rotary_fraction", rotary && latent, "attention is latent: model.latent.rotary_dim"},
       {"model.latent.", !latent, "model.latent.kv_rank is 0"},

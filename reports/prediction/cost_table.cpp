@@ -109,7 +109,7 @@ constexpr int values_of(Group) { return static_cast<int>(kGroups); }
 
 /// Fields that tables of earlier versions lack. A field with its usual value is not written.
 constexpr std::string_view kLater[] = {"activation", "window",        "chunked",     "sinks",       "plain",      "scores",
-                                       "value_dim",  "keeps_length",  "fast",        "slow",
+                                       "value_dim",  "keeps_length",  "fast",        "slow",        "fractional",
                                        "normalize",  "weight_scale", "expert_groups", "kept_groups", "group_score", "choice_bias",
                                        "soft_cap",   "weighted",     "weighted_inputs", "repeat",     "common",      "common_first", "chosen",
                                        "block",      "values",     "expert_scale", "room",        "experts_here"};

@@ -63,7 +63,7 @@ template <class F> void fields(SigmoidGate& o, F&& f) { f("elements", o.elements
 template <class F> void fields(SigmoidGateBackward& o, F&& f) { f("elements", o.elements); }
 template <class F> void fields(IndexBlocks& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(IndexBlocksBackward& o, F&& f) { fields(o.attention, f); f("index_heads", o.index_heads); f("index_dim", o.index_dim); }
-template <class F> void fields(Rotary& o, F&& f) { fields(o.dims, f); f("theta", o.theta); f("inverse", o.inverse); f("scaling", o.scaling); f("factor", o.factor); f("part", o.part); f("turned", o.heads); f("original", o.original); f("dimensions", o.turned); f("keeps_length", o.keeps_length); f("fast", o.fast); f("slow", o.slow); }
+template <class F> void fields(Rotary& o, F&& f) { fields(o.dims, f); f("theta", o.theta); f("inverse", o.inverse); f("scaling", o.scaling); f("factor", o.factor); f("part", o.part); f("turned", o.heads); f("original", o.original); f("dimensions", o.turned); f("keeps_length", o.keeps_length); f("fast", o.fast); f("slow", o.slow); f("fractional", o.fractional); }
 template <class F> void fields(BiasDropoutAdd& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); f("shard", o.shard); f("residual", o.residual); }
 template <class F> void fields(BiasDropoutAddBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); f("shard", o.shard); }
 template <class F> void fields(BiasDropoutAddNorm& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); f("shard", o.shard); f("epsilon", o.epsilon); f("rms", o.rms); f("plain", o.plain); }

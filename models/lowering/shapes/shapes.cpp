@@ -144,6 +144,7 @@ void set_attention(Shapes& s, const Plan& plan) {
   s.rope_original = m.rope_scaling.original_max_position_embeddings;
   s.rope_fast = m.rope_scaling.beta_fast;
   s.rope_slow = m.rope_scaling.beta_slow;
+  s.rope_fractional = !m.rope_scaling.truncate;
   s.latent = {m.latent.kv_rank, m.latent.query_rank, score_stretch(m)};
   s.alibi = m.position_embedding == PositionEmbedding::alibi;
   set_windows(s, m);
@@ -234,6 +235,7 @@ Rotary Shapes::rotation(bool inverse) const {
   if (rope_scaling != RopeScalingKind::yarn) return op;
   op.fast = rope_fast;
   op.slow = rope_slow;
+  op.fractional = rope_fractional;
   op.keeps_length = latent.query_scale != 1;
   return op;
 }

@@ -1,5 +1,6 @@
 // Latent attention's operations: norms of a part of each row, heads from compressed rows.
 #include <cmath>
+#include <numbers>
 
 #include "exec/shared/rotary_angles.hpp"
 #include "tests/exec/cpu/kernel_harness.hpp"
@@ -125,6 +126,12 @@ TEST_CASE("yarn goes between other numbers of turns where it is told, and multip
     CHECK(rotary_frequency(op, pair) == Approx(plain * (1 - stretched) + plain / 4 * stretched).epsilon(1e-14));
   }
   CHECK(rotary_length(op) == Approx(1 + 0.1 * std::log(4)));
+  op.fractional = true;  // the same two numbers without rounding
+  const double low = 8 * std::log(4 / (0.05 * 2 * std::numbers::pi)) / (2 * std::log(10000.0));
+  const double high = 8 * std::log(4 / (0.001 * 2 * std::numbers::pi)) / (2 * std::log(10000.0));
+  const double stretched = (2 - low) / (high - low);
+  CHECK(rotary_frequency(op, 2) == Approx((1 - stretched) / 100 + stretched / 400).epsilon(1e-14));
+  CHECK(rotary_frequency(op, 3) == Approx(std::pow(10000, -0.75) / 4).epsilon(1e-14));
   op.keeps_length = true;
   CHECK(rotary_length(op) == 1);
 }

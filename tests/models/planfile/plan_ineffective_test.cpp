@@ -45,6 +45,8 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
       {"model", R"("indexer": {"block_size": 4})", R"("indexer": {"heads": 8, "topk": 8, "block_size": 4})"},
       {"model", R"("position_embedding": "rope", "rope_scaling": {"type": "linear", "factor": 2, "beta_fast": 16})",
        R"("position_embedding": "rope", "rope_scaling": {"type": "yarn", "factor": 2, "beta_fast": 16})"},
+      {"model", R"("position_embedding": "rope", "rope_scaling": {"type": "linear", "factor": 2, "truncate": false})",
+       R"("position_embedding": "rope", "rope_scaling": {"type": "yarn", "factor": 2, "truncate": false})"},
       {"model", R"("position_embedding": "rope", "rope_scaling": {"type": "yarn", "factor": 2, "mscale_all_dim": 1})",
        R"("position_embedding": "rope", "head_dim": 12, "latent": {"kv_rank": 8, "rotary_dim": 4},
           "rope_scaling": {"type": "yarn", "factor": 2, "mscale_all_dim": 1})"},
