@@ -66,8 +66,8 @@ void append(Words& words, const MtpSpec& x) {
 }
 
 void append(Words& words, const RopeScaling& x) {
-  const auto& [type, factor, original, fast, slow, mscale] = x;
-  all(words, type, factor, original, fast, slow, mscale);
+  const auto& [type, factor, original, fast, slow, mscale, truncate] = x;
+  all(words, type, factor, original, fast, slow, mscale, truncate);
 }
 
 void append(Words& words, const LatentSpec& x) {
