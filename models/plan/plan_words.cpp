@@ -66,8 +66,8 @@ void append(Words& words, const MtpSpec& x) {
 }
 
 void append(Words& words, const RopeScaling& x) {
-  const auto& [type, factor, original, fast, slow, mscale, truncate] = x;
-  all(words, type, factor, original, fast, slow, mscale, truncate);
+  const auto& [type, factor, original, fast, slow, truncate, mscale] = x;
+  all(words, type, factor, original, fast, slow, truncate, mscale);
 }
 
 void append(Words& words, const LatentSpec& x) {
