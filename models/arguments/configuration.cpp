@@ -20,7 +20,7 @@ void take_out_auto(json& object, const std::string& prefix, std::vector<std::str
       ++it;
       continue;
     }
-    taken.push_back(prefix + it.key() + " (auto)");
+    taken.push_back(prefix + it.key());
     it = object.erase(it);
   }
 }

@@ -137,7 +137,7 @@ std::vector<std::string> unsaid_fields(const Plan& plan, const ExportedOptions& 
                                        const PlanContext& context) {
   const bool whole = !table.reads_json();
   const PlanNeeds needs{plan.cluster.preset, whole ? 0 : plan.cluster.devices, whole ? "" : "model", plan.training.seq_length,
-                        plan.stack.as_of, std::nullopt, "", false, plan.model.num_layers};
+                        plan.stack.as_of, std::nullopt, "", false, {}, plan.model.num_layers};
   nlohmann::ordered_json document = *import_arguments(options.text, plan.file, table, needs).document;
   if (!whole) put_elsewhere(document, plan, options.elsewhere);
   document["stack"] = {{"name", table.stack}, {"as_of", text_of(plan.stack.as_of)}, {"rules", "note"}};

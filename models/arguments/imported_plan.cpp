@@ -63,9 +63,31 @@ void require_model(const Table& table, TableFacts& facts, const std::string& fil
       throw ConfigError(Problem{"--seq-length", "", "", "is missing: " + file + " does not say it", "give the tokens of a training sequence"});
     if (facts.value(plan.at("training.micro_batch_size").get<std::string>()).value().is_null())
       throw ConfigError(Problem{file, "train_micro_batch_size_per_gpu", "", "is missing",
-                                "give it, or train_batch_size; of \"auto\", the number that the Trainer fills in"});
+                                "give it, or train_batch_size: tandem import --set train_micro_batch_size_per_gpu=N; of \"auto\", the number that the Trainer fills in"});
   } else if (facts.value(plan.at("model.vocab_size").get<std::string>()).value().is_null()) {
     throw ConfigError(Problem{file, "vocab_size", "", "is missing: the tokenizer decides it, and import reads none", "add --vocab-size N to the options"});
+  }
+}
+
+/// Gives fields of a file other values. They are then no longer left to the program.
+void set_fields(const std::vector<std::pair<std::string, json>>& set, json& values, std::vector<std::string>& automatic) {
+  if (set.empty()) return;
+  ordered_json changed = values;
+  for (const auto& [name, value] : set) put_dotted(changed, name, value);
+  values = json(changed);
+  std::erase_if(automatic, [&](const std::string& name) { return find_dotted(values, name) != nullptr; });
+}
+
+/// Refuses a precision that is left to the program, where the rest of the file does not say one.
+void require_said(const Table& table, TableFacts& facts, const std::vector<std::string>& automatic, const std::string& file) {
+  if (!table.document->contains("automatic")) return;
+  const json& rule = table.document->at("automatic");
+  for (const json& field : rule.at("fields")) {
+    const auto name = field.get<std::string>();
+    const bool left = std::find(automatic.begin(), automatic.end(), name) != automatic.end();
+    if (!left || facts.truth(rule.at("when_not").get<std::string>())) continue;
+    throw ConfigError(Problem{file, name, "\"auto\"", "is left to the program that reads the file",
+                              "give " + rule.at("give").get<std::string>() + ": tandem import --set " + name + "=true"});
   }
 }
 
@@ -139,6 +161,7 @@ void add_features(const Table& table, TableFacts& facts, ImportedPlan& out) {
 ImportedPlan import_arguments(const std::string& text, const std::string& file, const Table& table, const PlanNeeds& wanted) {
   std::vector<std::string> automatic;
   Arguments arguments = table.reads_json() ? read_document(text, file, automatic) : read_arguments(text, named_by(table), file);
+  set_fields(wanted.set, *arguments.values, automatic);
   require_program(arguments, table, file);
   PlanNeeds needs = wanted;
   if (needs.devices > 0) (*arguments.values)["world_size"] = needs.devices;
@@ -147,17 +170,18 @@ ImportedPlan import_arguments(const std::string& text, const std::string& file, 
   const bool configured = add_configuration(arguments, table, file, {needs.configuration, needs.approximate}, automatic);
   json document = with_circumstances(table, stack.as_of.value_or(needs.newest), arguments, configured);
   document["facts"]["preset_layers"] = needs.layers > 0 ? json(needs.layers) : layers_of(needs.model);
-  ImportedPlan out{file, stack, stack.as_of.value_or(needs.newest), table.sources(), arguments.printed, {}, {}, {}, {}, {}, {}};
+  ImportedPlan out{file, stack, stack.as_of.value_or(needs.newest), table.sources(), arguments.printed, {}, {}, {}, {}, {}, {}, {}};
   TableFacts facts(*arguments.values, "", document, file, 0);
   const huggingface::Traced devices = facts.value("devices");
   if (!devices.value().is_number_integer())
     throw ConfigError(Problem{file, "world_size", "", "is missing: nothing says on how many devices the program runs", "give --devices N"});
   require_model(table, facts, file, needs);
+  require_said(table, facts, automatic, file);
   if (facts.has("preset")) facts.value("preset");  // read, so not told as unread
   add_fields(table, facts, out);
   add_features(table, facts, out);
   sort_unread(table, facts, arguments, out);
-  out.unsaid.insert(out.unsaid.end(), automatic.begin(), automatic.end());
+  out.automatic = std::move(automatic);
   add_document(out, needs, devices.value().get<std::int64_t>());
   return out;
 }

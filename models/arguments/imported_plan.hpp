@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/arguments/table.hpp"
@@ -21,6 +22,7 @@ struct PlanNeeds {
   std::optional<StackChoice> stack = std::nullopt;  ///< replaces the table's
   std::string configuration = {};                   ///< path of the JSON file that an option names; empty: beside the arguments' file
   bool approximate = false;   ///< go on without such a file
+  std::vector<std::pair<std::string, nlohmann::json>> set = {};  ///< fields of the file with values that take the place of its own
   std::int64_t layers = 0;    ///< of the model; 0: its file says them
 };
 
@@ -34,6 +36,7 @@ struct ImportedPlan {
   std::vector<huggingface::MissingFeature> features;
   std::vector<std::string> ignored;                  ///< arguments that change no operation
   std::vector<std::string> unsaid;                   ///< arguments that no plan's field says, not at their default; features name those that are refused
+  std::vector<std::string> automatic;                ///< fields that a file leaves to its program ("auto")
   std::vector<std::string> unknown;                  ///< arguments that the framework does not have, with the nearest option
   std::shared_ptr<const nlohmann::ordered_json> document;  ///< a plan file
 };

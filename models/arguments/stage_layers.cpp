@@ -70,9 +70,42 @@ json weighted_ends(const std::vector<json>& a) {
   return out;
 }
 
-json largest(const json& list) {
-  if (!list.is_array() || list.empty()) return {};
-  return *std::max_element(list.begin(), list.end());
+/// Layers of the stage that has most, of chunks in the order of a micro-batch. `turns`: every second round goes back (a V).
+json largest_stage(const json& chunks, const json& of, const json& turns) {
+  const std::int64_t stages = whole(of, "stages");
+  if (!chunks.is_array() || stages == 0) return {};
+  std::vector<std::int64_t> each(static_cast<std::size_t>(stages));
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    const std::size_t place = c % each.size(), back = each.size() - 1 - place;
+    each[turns == true && c / each.size() % 2 == 1 ? back : place] += whole(chunks[c], "a chunk's layers");
+  }
+  return *std::max_element(each.begin(), each.end());
+}
+
+/// Layers of chunks whose modules have names: of ["tok_embeddings", "layers.0", "layers.1"] two.
+json layers_named(const json& chunks) {
+  std::vector<std::int64_t> out;
+  for (const json& names : chunks) {
+    const auto layer = [](const json& name) { return name.is_string() && name.get<std::string>().starts_with("layers."); };
+    out.push_back(names.is_array() ? std::count_if(names.begin(), names.end(), layer) : 0);
+  }
+  return out;
+}
+
+json whole_number(const json& v);
+
+/// Layers of the chunks between the layers that begin a chunk, "layers.14".
+json split_before(const json& points, const json& layers) {
+  std::vector<std::int64_t> out;
+  std::int64_t begun = 0;
+  for (const json& point : points) {
+    const std::string name = point.is_string() ? point.get<std::string>() : "";
+    const std::int64_t next = whole_number(json(name.substr(name.rfind('.') + 1))).get<std::int64_t>();
+    out.push_back(next - begun);
+    begun = next;
+  }
+  out.push_back(whole(layers, "layers") - begun);
+  return out;
 }
 
 /// A number that a file writes as text, "2".
@@ -116,7 +149,9 @@ json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "stage_layers" && a.size() == 5) return stage_layers(a);
   if (name == "ends_as_layers" && a.size() == 5) return ends_as_layers(a);
   if (name == "weighted_ends" && a.size() == 4) return weighted_ends(a);
-  if (name == "largest" && a.size() == 1) return largest(a[0]);
+  if (name == "largest_stage" && a.size() == 3) return largest_stage(a[0], a[1], a[2]);
+  if (name == "layers_named" && a.size() == 1) return layers_named(a[0]);
+  if (name == "split_before" && a.size() == 2) return split_before(a[0], a[1]);
   if (name == "whole_number" && a.size() == 1) return whole_number(a[0]);
   if (name == "text" && a.size() == 1) return a[0].is_string() ? a[0] : json(a[0].dump());
   if (name == "layout_layers" && a.size() == 1) return a[0].is_string() ? layout_layers(a[0].get<std::string>()) : json();

@@ -11,8 +11,10 @@ namespace tandem::arguments {
 ///   stage_layers(layers, stages, chunks, first, last): the end stages have so many layers (null: as the others).
 ///   ends_as_layers(layers, stages, chunks, embedding, loss): embedding or loss count as a layer (true or false).
 ///   weighted_ends(layers, chunks, first, last): as equal as can be where the ends count as so many layers more.
+///   largest_stage(layers, stages, v): of the stage with most. layers_named(lists): of chunks of modules' names.
+///   split_before(points, layers): of chunks that begin at layers' names, "layers.14".
 ///   layout_layers(text): as argument_text.hpp says. layout_text(layers, modules): the same backwards.
-///   zeros_and_ones(n, all, every): "([0]*n+[1]*rest)". comma_text(a, ...): "a,b". largest(list). whole_number("2"), text(2). list(a, ...): a list.
+///   zeros_and_ones(n, all, every): "([0]*n+[1]*rest)". comma_text(a, ...): "a,b". whole_number("2"), text(2). list(a, ...): a list.
 ///   power_of_two(n), exponent_of_two(x).
 /// Throws ConfigError where the layers do not divide. Throws ContractError for another name.
 nlohmann::json stage_call(const std::string& name, const std::vector<nlohmann::json>& arguments);

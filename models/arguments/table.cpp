@@ -134,6 +134,19 @@ ArgumentNames named_by(const Table& table) {
   return [&table](const std::string& option) { return table.argument(option); };
 }
 
+namespace {
+
+/// Names of a table's options for a text that may be another framework's: no option needs a value.
+ArgumentNames without_needs(const Table& table) {
+  return [&table](const std::string& option) {
+    ArgumentName name = table.argument(option);
+    name.needs_value = false;
+    return name;
+  };
+}
+
+}  // namespace
+
 Table table_of_options(std::string_view text, const std::string& file, const std::string& device) {
   std::optional<Table> otherwise;
   for (const std::string& framework : known_frameworks()) {
@@ -142,7 +155,7 @@ Table table_of_options(std::string_view text, const std::string& file, const std
     const json devices = table.document->value("chosen_on", json::array());
     if (std::find(devices.begin(), devices.end(), json(device)) != devices.end()) return table;
     if (!table.document->contains("chosen_by")) otherwise = std::move(table);
-    else if (table.chosen_by(*read_arguments(text, named_by(table), file).values)) return table;
+    else if (table.chosen_by(*read_arguments(text, without_needs(table), file).values)) return table;
   }
   return otherwise.value();
 }

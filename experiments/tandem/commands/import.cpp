@@ -4,6 +4,7 @@
 
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/commands/price_arguments.hpp"
 #include "experiments/tandem/import/log_lines.hpp"
 #include "experiments/tandem/import/log_measurements.hpp"
 #include "experiments/tandem/import/plan_report.hpp"
@@ -23,6 +24,7 @@ namespace {
 
 struct Options {
   std::string input, configuration, stack, out, record, model;
+  std::vector<std::pair<std::string, nlohmann::json>> set;
   import::PlanRequest wanted;
   std::int64_t sequence = 0;
   bool approximate = false, json = false;
@@ -98,7 +100,7 @@ ExitCode import_options(const Options& o, const arguments::Table& table, const s
   const auto stack = o.stack.empty() ? std::nullopt : std::optional(parse_stack_choice(o.stack));
   const Month newest = load_stack(stack ? stack->name : table.stack)->read_until;
   const arguments::PlanNeeds needs{o.wanted.cluster, o.wanted.devices, o.model, table.reads_json() ? o.sequence : 0, newest, stack,
-                                   o.configuration, o.approximate};
+                                   o.configuration, o.approximate, o.set};
   if (!o.configuration.empty() && !table.names_file())
     throw ConfigError(Problem{o.input, "CONFIG", o.configuration, "is for options of DeepSpeed, and these have none", "add --deepspeed to them"});
   const arguments::ImportedPlan made = arguments::import_arguments(text, o.input, table, needs);
@@ -134,6 +136,8 @@ ExitCode import_file(const Options& o) {
     throw CLI::ValidationError(o.stack.empty() ? "CONFIG" : "--stack", "is for arguments of a framework: " + o.input + " is a model alone");
   if (!o.model.empty() && !(table && table->reads_json()))
     throw CLI::ValidationError("--model", "is for a ds_config.json or torchtitan's file: " + o.input + " says the model");
+  if (!o.set.empty() && !(table && table->reads_json()))
+    throw CLI::ValidationError("--set", "is for a configuration of DeepSpeed or torchtitan, and " + o.input + " is none");
   if (table) return import_options(o, *table, text);
   if (o.record.empty()) return import_config(o);
   throw ConfigError(Problem{o.input, "--record", o.record, "needs a log: this file has no arguments", "give the log that Megatron-LM printed"});
@@ -153,6 +157,17 @@ void add_import(CLI::App& app, ExitCode& exit) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
       ->needs(cluster);
   command->add_option("--model", o->model, "with a ds_config.json, or a file of torchtitan whose model has no preset: the model, a preset or the path of a config.json");
+  const auto set = [o](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      const auto [name, value] = pair_of("--set", text);
+      const nlohmann::json read = nlohmann::json::parse(value, nullptr, false);
+      o->set.emplace_back(name, read.is_discarded() ? nlohmann::json(value) : read);
+    }
+  };
+  command->add_option_function<std::vector<std::string>>("--set", set, "a field of DeepSpeed's or torchtitan's file and its value, in place of what the file has; may be given again")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("FIELD=VALUE");
   command->add_option("--record", o->record, "with a log: also write a record for validate, of the plan and the median of the step times [none]");
   command->add_option("--seq-length", o->sequence,
                       "tokens of a training sequence; attention windows that are not shorter are left out [for counts at most 4096; for windows the longest sequence of the model]")

@@ -182,8 +182,25 @@ TEST_CASE("a configuration of DeepSpeed is read beside a model") {
   CHECK(plan["parallel"]["overlap_grad_reduce"] == false);
   CHECK(plan["parallel"]["bucket_bytes"] == 2000);
   CHECK(plan["parallel"]["offload"]["optimizer"] == true);
-  CHECK(got.unsaid == std::vector<std::string>{"gradient_clipping (auto)"});
+  CHECK(got.automatic == std::vector<std::string>{"gradient_clipping"});
   CHECK(got.unknown == std::vector<std::string>{"zero_optimisation"});
+  const json trainers = {{"train_micro_batch_size_per_gpu", "auto"}, {"bf16", {{"enabled", "auto"}}}, {"fp16", {{"enabled", "auto"}}}};
+  const auto with = [&](std::vector<std::pair<std::string, json>> set) {
+    return arguments::import_arguments(trainers.dump(), "ds.json", table, {"dgx-h100", 16, "llama3-8b", 4096, {2024, 3}, std::nullopt, "", false, std::move(set)});
+  };
+  for (const char* missing : {"train_micro_batch_size_per_gpu", "bf16.enabled"}) {
+    try {
+      with(missing[0] == 't' ? std::vector<std::pair<std::string, json>>{} : std::vector<std::pair<std::string, json>>{{"train_micro_batch_size_per_gpu", 2}});
+      FAIL("no error");
+    } catch (const ConfigError& e) {
+      CHECK(e.problems().front().field == missing);
+      CHECK(e.problems().front().remedy.find("--set " + std::string(missing)) != std::string::npos);
+    }
+  }
+  const arguments::ImportedPlan filled = with({{"train_micro_batch_size_per_gpu", 2}, {"bf16.enabled", true}});
+  CHECK((*filled.document)["training"]["precision"] == "bf16");
+  CHECK((*filled.document)["training"]["micro_batch_size"] == 2);
+  CHECK(filled.automatic == std::vector<std::string>{"fp16.enabled"});
   const auto refused_feature = [&](json more) {
     json all = file;
     all.merge_patch(more);

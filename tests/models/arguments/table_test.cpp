@@ -92,6 +92,12 @@ TEST_CASE("options of numbers, lists and texts need a value, switches and lists 
   }
 }
 
+TEST_CASE("a switch of one framework that needs a value in another chooses neither") {
+  // Megatron-LM's --profile is a switch; Megatron-DeepSpeed's has a value.
+  const std::string text = "torchrun pretrain_gpt.py --num-layers 2 --profile --profile-step-start 4";
+  CHECK(arguments::table_of_options(text, "run.args").stack == "megatron-core");
+}
+
 TEST_CASE("every field that a table says is a plan's") {
   for (const std::string& framework : arguments::known_frameworks()) {
     const arguments::Table table = arguments::read_table(framework);

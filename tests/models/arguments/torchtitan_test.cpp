@@ -186,3 +186,43 @@ TEST_CASE("a plan is exported as torchtitan's TOML and comes back") {
   REQUIRE_FALSE(samples.empty());
   CHECK(std::any_of(samples.begin(), samples.end(), [](const std::string& s) { return s.starts_with("training.learning_rate_unit"); }));
 }
+
+TEST_CASE("replicas with context ranks shard over the context ranks alone") {
+  const std::string file = llama("[parallelism]\ndata_parallel_replicate_degree = 4\ndata_parallel_shard_degree = 1\ncontext_parallel_degree = 4\n");
+  CHECK(field(file, "parallel.zero_stage", 16) == 3);
+  CHECK(field(file, "parallel.zero_group", 16) == 1);
+}
+
+TEST_CASE("every N-th layer is counted over all chunks of a rank, as torchtitan's _layer_sac_count does") {
+  const std::string chunks = llama("[training]\nlocal_batch_size = 8\n[parallelism]\npipeline_parallel_degree = 4\npipeline_parallel_schedule = \"Interleaved1F1B\"\n");
+  // 8 chunks of 4, 5, 4, 4, 4, 4, 4 and 3 layers: the second rank has 5 + 4, and every second of these 9 is wrapped.
+  CHECK(field(chunks, "training.recompute_layers") == 4);
+  CHECK(arguments::stage_call("largest_stage", {{4, 5, 4, 4, 4, 4, 4, 3}, 4, true}) == 9);
+  CHECK(arguments::stage_call("largest_stage", {{1, 2, 3, 9}, 2, true}) == 10);
+  CHECK(arguments::stage_call("largest_stage", {{1, 2, 3, 9}, 2, false}) == 11);
+  CHECK(field(llama("[activation_checkpoint]\nselective_ac_option = \"0\"\n"), "training.recompute") == "full");
+  CHECK(field(llama("[activation_checkpoint]\nearly_stop = false\n"), "training.recompute_early_stop") == false);
+}
+
+TEST_CASE("names of modules and split points say the layers of stages") {
+  const std::string two = llama("[parallelism]\npipeline_parallel_degree = 2\n");
+  CHECK(field(two + "pipeline_parallel_split_points = [\"layers.14\"]\n", "parallel.pipeline_split") == json{14, 18});
+  const std::string named = two + "module_fqns_per_model_part = [[\"tok_embeddings\", \"layers.0\"], [\"layers.1\", \"norm\", \"output\"]]\n";
+  CHECK(field(named, "parallel.pipeline_split") == json{1, 1});
+}
+
+TEST_CASE("the number of micro-batches dates a file, and is the number of stages where it is left out") {
+  const std::string old = llama("[training]\nbatch_size = 8\n[experimental]\npipeline_parallel_degree = 2\n");
+  CHECK(field(old + "pipeline_parallel_microbatches = 4\n", "training.micro_batch_size") == 2);
+  CHECK(field(old, "training.micro_batch_size") == 4);
+  CHECK(field(old, "stack.as_of") == "2025-02");
+}
+
+TEST_CASE("what torchtitan itself refuses, or Tandem cannot lower, is refused when it is read") {
+  const auto refused = [](const std::string& text) { return arguments::refusals(imported(text)).size(); };
+  const std::string four = llama("[parallelism]\npipeline_parallel_degree = 4\n");
+  CHECK(refused(four) == 0);
+  CHECK(refused(four + "pipeline_parallel_layers_per_stage = 5\n") == 1);  // ceil(34 / 5) = 7 chunks for 4 ranks
+  CHECK(refused(four + "pipeline_parallel_schedule = \"DualPipeV\"\n") == 1);
+  CHECK(refused(four + "pipeline_parallel_schedule = \"DualPipeV\"\ndata_parallel_replicate_degree = 16\ndata_parallel_shard_degree = 1\n") == 0);
+}
