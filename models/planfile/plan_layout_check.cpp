@@ -152,6 +152,21 @@ void check_ulysses(const AttentionHeads& h, const ParallelSpec& q, const Reporte
   }
 }
 
+/// Context ranks share the heads of a recurrence, in any context_mode: each needs whole sequences.
+void check_shared_scan(const RecurrenceSpec& r, const ParallelSpec& q, const Reporter& fail) {
+  const std::int64_t heads = r.heads / q.tensor, keys = r.key_heads / q.tensor;
+  if (r.heads == 0 || q.context == 1 || r.key_heads % q.tensor != 0) return;
+  if (heads % q.context == 0 && (keys % q.context == 0 || q.context % keys == 0)) return;
+  std::vector<std::int64_t> fitting = divisors(heads);
+  std::erase_if(fitting, [&](std::int64_t c) { return keys % c != 0 && c % keys != 0; });
+  const bool heads_fit = heads % q.context == 0;
+  fail("parallel.context",
+       "context ranks share the heads of a recurrence, and " +
+           (heads_fit ? s(keys) + " key heads of a tensor rank (model.recurrence.key_heads) neither divide by it nor it by them"
+                      : s(heads) + " heads of a tensor rank (model.recurrence.heads) do not divide by it"),
+       use_one_of(std::move(fitting), q.context));
+}
+
 void check_sequence(const Plan& p, const Reporter& fail) {
   const ParallelSpec& q = p.parallel;
   const std::int64_t length = p.training.seq_length, decoder = p.training.decoder_seq_length;
@@ -186,6 +201,7 @@ void check_sequence(const Plan& p, const Reporter& fail) {
          "training.decoder_seq_length " + s(decoder) + " is not a multiple of tensor " + s(q.tensor),
          multiples_remedy(decoder, q.tensor) + " as decoder_seq_length");
   }
+  check_shared_scan(p.model.recurrence, q, fail);
   if (q.context == 1 || q.context_mode != ContextMode::ulysses) return;
   for (const NamedHeads& h : named_heads(p.model)) check_ulysses(h.of, q, fail);
 }

@@ -96,14 +96,12 @@ std::vector<Gap> mixer_gaps(const Plan& p) {
   return {
       {"model.recurrence.heads", recurrence && (!decoder_only || m.linear_bias),
        "a recurrence in decoders without linear biases: family gpt, llama or bloom, model.linear_bias false"},
-      {"parallel.context", recurrence && p.parallel.context > 1, "a recurrence on whole sequences: context 1"},
       {"model.sublayers", single && (!decoder_only || !plain),
        "layers of one sublayer in decoders with a norm before each: family gpt, llama or bloom, model.norm_placement pre, "
        "model.parallel_residual none"},
       {"model.attention_gate", m.attention_gate && (!decoder_only || m.latent.kv_rank > 0 || m.linear_bias),
        "a gate of attention's output in decoders, without latent attention and linear biases"},
       {"model.tie_kv", m.attention_gate && m.tie_kv, "a gate of attention's output with values of their own: false"},
-      {"parallel.context", m.attention_gate && p.parallel.context > 1, "a gate of attention's output on whole sequences: context 1"},
   };
 }
 

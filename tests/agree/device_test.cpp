@@ -146,7 +146,9 @@ TEST_CASE("recurrences beside attention with a gate train with a device's kernel
                    "layers": "rraa"}}})";
   for (const std::string& model : {delta, mamba})
     for (const char* layout : {"{}", R"({"parallel": {"tensor": 4, "sequence_parallel": true}})",
-                               R"({"parallel": {"data": 2, "zero_stage": 3}, "training": {"recompute": "full"}})"})
+                               R"({"parallel": {"data": 2, "zero_stage": 3}, "training": {"recompute": "full"}})",
+                               R"({"parallel": {"context": 2, "context_mode": "ring"}})",
+                               R"({"parallel": {"tensor": 2, "context": 4, "context_mode": "ulysses"}})"})
       check_alike({model, layout});
   check_alike({delta, R"({"training": {"seq_length": 150}})"});
   check_alike({mamba, R"({"training": {"seq_length": 150}})"});

@@ -58,6 +58,9 @@ inline RecurrenceDims scan_dims(const Shapes& s) {
   return d;
 }
 
+/// Vectors with a number for every value head that a recurrence learns: decay, step and, with mamba2, skip. They are neighbours.
+inline std::int64_t head_vector_count(const RecurrenceDims& d) { return d.rule == RecurrenceRule::mamba2 ? 3 : 2; }
+
 /// How context ranks divide x[rows, columns of queries, keys and values, each]: `each` numbers for every column.
 inline ColumnParts parts_of_mixed(const Shapes& s, std::int64_t rows, std::int64_t each = 1) {
   const RecurrenceDims d = s.recurrence_dims();
@@ -65,8 +68,24 @@ inline ColumnParts parts_of_mixed(const Shapes& s, std::int64_t rows, std::int64
   if (d.key_heads < s.context) p.repeat = s.context / d.key_heads, p.common = 2 * d.key_dim * each, p.common_first = true;
   return p;
 }
-/// How they divide columns that every value head has equally many of.
+/// How they divide columns of which every value head has equally many.
 inline ColumnParts parts_of_heads(const Shapes& s, std::int64_t rows, std::int64_t cols) { return {rows, cols, s.context}; }
+
+/// Places in what a recurrence reads: queries, keys and values of its heads, the output's gate, scalars of its heads. The first
+/// product writes all heads' at this rank's positions, from `made` on. Context ranks then exchange all but the gate, in place.
+struct ScanInput {
+  std::int64_t mixed;               ///< elements of queries, keys and values, which come first
+  std::int64_t gate, scalars, end;  ///< where these begin and end
+  std::int64_t made;
+
+  explicit ScanInput(const Shapes& s) {
+    const RecurrenceDims d = s.recurrence_dims();
+    mixed = gate = parts_of_mixed(s, d.rows()).parted();
+    scalars = gate + d.rows() * d.values();
+    end = scalars + d.rows() * d.scalars();
+    made = mixed - d.rows() * d.mixed();
+  }
+};
 
 /// Elements of the score matrix, and of flash attention's row statistics.
 inline std::int64_t score_elements(const AttentionDims& d) { return d.batch * d.heads * d.seq * d.key_count(); }

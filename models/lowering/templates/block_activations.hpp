@@ -64,6 +64,11 @@ class BlockActivations {
   /// Operands of a recurrence, and the norm after it.
   std::vector<Value> recurrence_operands();
   GatedNorm recurrence_norm() const;
+  /// Weight of the convolution, and its bias if it has one, for the heads that this rank scans.
+  std::vector<Value> convolution_weights();
+  /// Exchanges like by_heads and by_positions. On whole sequences, rows are in the order of positions.
+  void to_sequences(const Value& v, const ColumnParts& parts, const std::string& name, const Value& to);
+  void from_sequences(const Value& v, const ColumnParts& parts, const std::string& name, const Value& to);
   /// Recomputes the inputs of the attention kernel's backward pass.
   void need_core();
   /// Keys and values separate from the queries: of this rank's positions; of the whole sequence.
@@ -184,6 +189,9 @@ class BlockActivations {
   void latent_heads(const Value& x, const Value& y);
   Value index_keys();
   void recurrence();
+  void exchange_scan_input();
+  Value own_heads(const std::string& name, const Value& all, const ColumnParts& parts);
+  const Value& head_vectors();
   void gated_qkv(const Value& x);
   Value chosen_blocks();
   Value index_part(const std::string& name, std::int64_t heads, Kept& down, Kept& stats, Kept& y);
@@ -199,6 +207,7 @@ class BlockActivations {
   std::int64_t fc1_width() const { return w_.block.layout().has("fc1.weight") ? s_.fc1 : s_.shared_fc1; }
 
   Value state_, latent_queries_, latent_kv_, all_index_keys_;
+  Value convolution_weight_, convolution_bias_, head_vectors_;  ///< of the heads that this rank scans
   Value input_[2], own_kv_, all_kv_, cross_input_, all_memory_;
   Value fc1_rest_;  ///< rows of fc1's output that are not stored
   Value fc1_wide_, expert_fc1_wide_;  ///< wide copies of narrowly stored activation inputs

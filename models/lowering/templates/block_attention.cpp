@@ -45,15 +45,16 @@ void BlockActivations::mix() {
   core();
 }
 
-/// One product computes the gate of attention's output together with queries, keys and values.
+/// One product computes the gate of attention's output together with queries, keys and values. Under Ulysses, what is exchanged
+/// then takes the place of the latter.
 void BlockActivations::gated_qkv(const Value& x) {
-  const std::int64_t n = s_.tokens * s_.qkv(), gates = s_.tokens * s_.attention;
+  const std::int64_t n = s_.tokens * s_.qkv(), gates = s_.tokens * s_.attention, room = core_qkv_elements(s_);
   Value whole = t_.gate;
-  whole.elements += n;
-  if (!t_.qkv.kept()) whole = b_.scratch(s_.dtypes.compute, n + gates);
-  column("qkv", x, s_.input_columns(), whole);
+  whole.elements += room;
+  if (!t_.qkv.kept()) whole = b_.scratch(s_.dtypes.compute, gates + room);
+  column("qkv", x, s_.input_columns(), whole.part(0, gates + n));
   t_.gate = {whole.part(0, gates), true};
-  t_.qkv = {whole.part(gates, n), true};
+  t_.qkv = {whole.part(gates, room), true};
 }
 
 Value BlockActivations::mixed() {
@@ -69,7 +70,9 @@ void BlockActivations::qkv() {
   const bool ulysses = s_.path == ContextPath::ulysses;
   const Value read = s_.latent.here() ? Value{} : input(1, state_);
   if (s_.attention_gate) gated_qkv(read);
-  const Value kept = start(t_.qkv, core_qkv_elements(s_)), y = ulysses ? b_.scratch(s_.dtypes.compute, s_.tokens * s_.qkv()) : kept;
+  const std::int64_t n = s_.tokens * s_.qkv();
+  const Value kept = start(t_.qkv, core_qkv_elements(s_));
+  const Value y = !ulysses ? kept : s_.attention_gate ? kept.part(0, n) : b_.scratch(s_.dtypes.compute, n);
   // Values that equal keys are made when the keys are normed.
   const Value made = s_.keys_are_values ? start(t_.unnormed, s_.unnormed()) : y;
   if (s_.latent.here()) latent_heads(state_, y);
@@ -90,10 +93,11 @@ void BlockActivations::qkv() {
 }
 
 Value BlockActivations::by_heads(const Value& v, const ColumnParts& parts, const std::string& name) {
-  const Value packed = b_.scratch(v.dtype, v.elements), out = b_.scratch(v.dtype, v.elements);
+  const std::int64_t n = parts.parted();
+  const Value packed = b_.scratch(v.dtype, n), out = b_.scratch(v.dtype, n);
   b_.add(name + "_pack", PackColumns{parts}, {v}, {packed});
-  b_.add(name + "_all_to_all", Collective{CollectiveKind::all_to_all, Group::context, v.elements, v.dtype, Reduce::sum},
-         {packed}, {out}, Stream::tensor);
+  b_.add(name + "_all_to_all", Collective{CollectiveKind::all_to_all, Group::context, n, v.dtype, Reduce::sum}, {packed}, {out},
+         Stream::tensor);
   return out;
 }
 

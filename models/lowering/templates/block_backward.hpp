@@ -103,8 +103,13 @@ class BlockBackward {
   Value input_gradient();
   // A recurrence (block_recurrence.cpp).
   Value recurrence(const Value& dcontext);
-  void states(const RecurrenceDims& d, const Value& dy, const Value& dx, const Value& dscalars);
-  void convolution(const RecurrenceDims& d, const Value& dy, const Value& dx);
+  void states(const Value& dy, const Value& dx, const Value& dscalars);
+  void convolution(const Value& dy, const Value& dx);
+  /// On context ranks: gradients of the first product's output from that of the recurrence's, of this rank's positions.
+  void shared_scan(const Value& dy, const Value& dmixed, const Value& dscalars);
+  /// Where a kernel writes gradients of its own heads' parameters: into those of all heads, or beside them.
+  Value own_gradient(const Value& all, const ColumnParts& parts);
+  void place_gradient(const std::string& name, const Value& own, const Value& all, const ColumnParts& parts);
   /// Gradient of attention's output, from the gradient of its gated output.
   Value ungated(const Value& dgated);
   // Latent attention (block_latent_backward.cpp): gradients of its input, from that of qkv, and of its matrices.

@@ -46,8 +46,8 @@ struct IndexSaved {
   Kept q_down, q_stats, q, k_down, k_stats, k, w, chosen, stats;
 };
 
-/// Tensors that a recurrence keeps: outputs of first product, convolution and recurrence itself; statistics of the norm after
-/// it.
+/// Tensors that a recurrence keeps: its inputs (ScanInput), outputs of convolution and recurrence itself; statistics of the norm
+/// after it.
 struct RecurrenceSaved {
   Kept in, mixed, out, stats;
 };
@@ -172,8 +172,9 @@ struct BlockSaved {
   void save_recurrence() {
     const RecurrenceDims d = s_.recurrence_dims();
     const bool delta = d.rule == RecurrenceRule::gated_delta;
-    recurrence.in = keep(true, d.rows() * d.width());
-    recurrence.mixed = keep(delta, d.rows() * d.mixed());
+    const ScanInput places(s_);
+    recurrence.in = keep(true, places.end);
+    recurrence.mixed = keep(delta, places.mixed);
     if (delta) hold(s_.dtypes.compute, d.rows() * d.heads * d.chunk());
     hold(s_.numerics.statistics, d.rows() * d.scalars());
     recurrence.out = keep(true, d.rows() * d.values());

@@ -1,5 +1,4 @@
-#include "models/lowering/templates/position_embedding.hpp"
-#include "models/lowering/templates/word_embedding.hpp"
+#include "models/lowering/templates/embedding.hpp"
 
 namespace tandem::lowering {
 namespace {

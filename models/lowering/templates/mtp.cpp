@@ -4,9 +4,8 @@
 // Here the two halves are separate products, and the second adds to the first, so nothing is concatenated in memory.
 
 #include "models/lowering/templates/block_frame.hpp"
+#include "models/lowering/templates/embedding.hpp"
 #include "models/lowering/templates/gradient_sink.hpp"
-#include "models/lowering/templates/position_embedding.hpp"
-#include "models/lowering/templates/word_embedding.hpp"
 
 namespace tandem::lowering {
 namespace {

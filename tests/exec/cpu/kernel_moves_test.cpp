@@ -67,6 +67,63 @@ TEST_CASE("columns that several peers share go to each of them, and their gradie
   CHECK_THROWS_AS(kernels.one(PackColumns{kRows, 16, 6, 4, 2}, {real(x)}, kRows * 16), ContractError);
 }
 
+TEST_CASE("columns that several peers share may come first, in the whole and in each part") {
+  Kernels kernels;
+  // Two groups: two shared columns, then two of each of three peers.
+  const PackColumns pack{kRows, 16, 6, 3, 2, true};
+  const auto column = [](std::int64_t p, std::int64_t c) { return p / 3 * 8 + (c < 2 ? c : p % 3 * 2 + c); };
+  const Values x = random_values(kRows * 16, 1), dy = random_values(pack.parted(), 2);
+  const Values y = kernels.one(pack, {real(x)}, pack.parted());
+  Values dx(static_cast<std::size_t>(kRows * 16), 0);
+  for (std::int64_t p = 0; p < 6; ++p)
+    for (std::int64_t r = 0; r < kRows; ++r)
+      for (std::int64_t c = 0; c < 4; ++c) {
+        const auto part = static_cast<std::size_t>((p * kRows + r) * 4 + c);
+        const auto whole = static_cast<std::size_t>(r * 16 + column(p, c));
+        REQUIRE(y[part] == x[whole]);
+        dx[whole] += dy[part];
+      }
+  CHECK(kernels.one(UnpackColumns{kRows, 16, 6, 3, 2, true}, {real(dy)}, kRows * 16) == dx);
+}
+
+TEST_CASE("a context rank takes its own columns and the shared ones, and their gradients lie among zeros") {
+  Kernels kernels;
+  const std::int64_t rows = 3;
+  kernels.context.context_rank = 4, kernels.context.context_size = 6;
+  const Values x = random_values(rows * 16, 1), dy = random_values(rows * 4, 2);
+  for (const bool first : {false, true}) {
+    INFO(first);
+    // The second of three peers of the second group.
+    const std::int64_t shared = first ? 8 : 14, own = first ? 12 : 10;
+    const std::int64_t left = first ? shared : own, right = first ? own : shared;
+    const std::vector<std::int64_t> columns{left, left + 1, right, right + 1};
+    Values y, dx(static_cast<std::size_t>(rows * 16), 0);
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::size_t c = 0; c < 4; ++c) {
+        const auto whole = static_cast<std::size_t>(r * 16 + columns[c]);
+        y.push_back(x[whole]);
+        dx[whole] = dy[static_cast<std::size_t>(r) * 4 + c];
+      }
+    CHECK(kernels.one(TakePart{rows, 16, 6, 3, 2, first}, {real(x)}, rows * 4) == y);
+    CHECK(kernels.one(PlacePart{rows, 16, 6, 3, 2, first}, {real(dy)}, rows * 16) == dx);
+  }
+  kernels.context.context_rank = 6;
+  CHECK_THROWS_AS(kernels.one(TakePart{rows, 16, 6, 3, 2}, {real(x)}, rows * 4), ContractError);
+}
+
+TEST_CASE("rows of context ranks, each with an early and a late piece of every sequence, are put in order and back") {
+  Kernels kernels;
+  // Two sequences of eight positions, two ranks: the first has positions 0, 1, 6 and 7, the second 2 to 5.
+  const std::vector<std::int64_t> held{0, 1, 6, 7, 8, 9, 14, 15, 2, 3, 4, 5, 10, 11, 12, 13};
+  const Values x = random_values(16 * 3, 1);
+  Values ordered(x.size());
+  for (std::size_t row = 0; row < held.size(); ++row)
+    for (std::size_t c = 0; c < 3; ++c) ordered[static_cast<std::size_t>(held[row]) * 3 + c] = x[row * 3 + c];
+  CHECK(kernels.one(OrderRows{2, 8, 3, 2}, {real(x)}, 48) == ordered);
+  CHECK(kernels.one(OrderRows{2, 8, 3, 2, true}, {real(ordered)}, 48) == x);
+  CHECK_THROWS_AS(kernels.one(OrderRows{2, 6, 4, 2}, {real(x)}, 48), ContractError);
+}
+
 TEST_CASE("the first row of every sequence is taken, and its gradient added there") {
   Kernels kernels;
   const Values x = random_values(3 * 5 * 7, 1), dy = random_values(3 * 7, 2);

@@ -74,7 +74,7 @@ TEST_CASE("every computation of models with recurrences, gates and long heads ha
                               R"("sublayers": "mfmf", "recurrence": {"rule": "mamba2", "heads": 8, "key_heads": 2, "key_dim": 256,
                                  "value_dim": 64, "conv_bias": true, "layers": "rraa"})",
                               R"("qk_norm": "head", "head_dim": 512)"})
-      for (const char* parallel : {R"("data": 1)", R"("tensor": 2, "sequence_parallel": true)"}) {
+      for (const char* parallel : {R"("data": 1)", R"("tensor": 2, "sequence_parallel": true)", R"("context": 2, "context_mode": "ulysses")"}) {
         const bool ranks = std::string(parallel).find("2") != std::string::npos;
         const std::string json = R"({"model": {"family": "llama", "num_layers": 4, "hidden_size": 24, "num_attention_heads": 4,)"
                                  R"( "ffn_hidden_size": 40, "vocab_size": 37, )" + std::string(model) + R"(}, "parallel": {)" + parallel +

@@ -1,5 +1,6 @@
 // Rule sets of frameworks: what each refuses is data, and so is why.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "models/base/json.hpp"
@@ -131,6 +132,21 @@ TEST_CASE("Megatron-DeepSpeed on Gaudi trains in bf16 or fp8, never in fp16") {
 TEST_CASE("Ulysses in Megatron-DeepSpeed goes with neither tensor nor pipeline parallelism") {
   const std::string shared = bent("\"data\": 2", "\"data\": 1, \"context\": 2, \"context_mode\": \"ulysses\"");
   CHECK(refused(shared, "megatron-deepspeed") == Fields{"parallel.tensor", "parallel.pipeline"});
+}
+
+TEST_CASE("Megatron-Core's context ranks share the heads of Mamba 2 since July 2025 and those of gated DeltaNet since May 2026") {
+  const auto refuses = [](const std::string& rule, Month as_of) {
+    const Plan plan = parse_plan(R"({"model": {"family": "llama", "num_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+      "ffn_hidden_size": 64, "vocab_size": 64, "recurrence": {"rule": ")" + rule + R"(", "heads": 4, "layers": "ra"}},
+      "parallel": {"context": 2}, "training": {"seq_length": 64, "micro_batch_size": 1, "global_batch_size": 2},
+      "cluster": {"preset": "dgx-h100", "devices": 2}, "stack": "tandem"})", "hybrid.json");
+    const std::vector<Problem> problems = stack_problems(plan, "megatron-core", as_of);
+    return std::any_of(problems.begin(), problems.end(), [](const Problem& p) { return p.field == "parallel.context"; });
+  };
+  CHECK(refuses("mamba2", {2025, 6}));
+  CHECK_FALSE(refuses("mamba2", {2025, 7}));
+  CHECK(refuses("gated_delta", {2026, 4}));
+  CHECK_FALSE(refuses("gated_delta", {2026, 5}));
 }
 
 TEST_CASE("a rule about a derived number names the field to change") {
