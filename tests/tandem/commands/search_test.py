@@ -75,6 +75,15 @@ class Search(Searching):
         answers = [self.search(self.small(**{"parallel.data": data}), *AXES) for data in ("auto", None)]
         self.assertEqual(*answers)
 
+    def test_context_ranks_are_offered_where_they_can_share_the_heads_of_recurrences(self):
+        for heads, offered in ((8, [1, 2, 4, 8]), (4, [1, 2, 4])):
+            answer = self.search(self.folder.plan({
+                "model": {"family": "llama", "num_layers": 4, "hidden_size": 256, "num_attention_heads": 8, "ffn_hidden_size": 512,
+                          "vocab_size": 256, "recurrence": {"rule": "mamba2", "heads": heads, "key_heads": 2, "layers": "rrra"}},
+                "parallel": {"context": "auto"}, "cluster": {"preset": "dgx-h100", "devices": 8},
+                "training": {"seq_length": 32768, "micro_batch_size": 1, "global_batch_size": 8, "flash_attention": True}}))
+            self.assertEqual(sorted(row["at"]["parallel.context"] for row in answer["best"]), offered)
+
     def test_devices_left_out_are_the_product_of_the_degrees(self):
         answers = [self.search(self.small(**{"cluster.devices": devices}), *AXES) for devices in (None, 8)]
         self.assertEqual(*answers)
