@@ -160,7 +160,7 @@ TEST_CASE("context ranks that cannot share the heads of a recurrence are refused
   const std::string message = refusal(model, {{"context", 3}}, {{"seq_length", 240}});
   CHECK(message ==
         "recurrence.json: parallel.context = 3: context ranks share the heads of a recurrence, and 4 key heads of a tensor rank "
-        "(model.recurrence.key_heads) neither divide by it nor it by them; use 1, 2 or 4");
+        "(model.recurrence.key_heads) neither divide by it nor it by them; use 1, 2, 4 or 12");
   for (const char* mode : {"ring", "all_gather", "ulysses"}) {
     CHECK(refusal(recurrence("mamba2"), {{"context", 4}, {"context_mode", mode}}).empty());
     CHECK(refusal({{"attention_gate", true}}, {{"context", 2}, {"context_mode", mode}}).empty());
