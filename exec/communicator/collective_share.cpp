@@ -50,7 +50,20 @@ void spread(const Exchange& x, std::size_t index, std::int64_t offset, std::int6
   for (const auto& m : x.members) x.engine.copy(m.out + offset, x.members[index].in, bytes);
 }
 
+/// Copies what member `index` owns to every other member's buffer.
+void gather_owned_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  const std::byte* const mine = x.members[index].in;
+  for (const OwnedRange& r : x.members[index].owned) {
+    if (r.member != index) continue;
+    const std::int64_t at = r.first * element_bytes(x.op.dtype), bytes = r.elements * element_bytes(x.op.dtype);
+    for (const auto& m : x.members)
+      if (m.out != mine) x.engine.copy(m.out + at, mine + at, bytes);
+    charge_others(received, index, bytes);
+  }
+}
+
 void all_gather_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  if (!x.members[index].owned.empty()) return gather_owned_share(x, index, received);
   const auto bytes = share_bytes(x);
   spread(x, index, static_cast<std::int64_t>(index) * bytes, bytes);
   charge_others(received, index, bytes);
@@ -198,6 +211,7 @@ void require_placed(const Exchange& x, std::size_t index) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::broadcast: return require(m.in == m.out, "all-reduce and broadcast work in place");
     case CollectiveKind::all_gather:
+      if (!m.owned.empty()) return require(m.in == m.out, "an all-gather of what members own works in place");
       return require(share_placed(x, index, m.in, m.out), "all-gather: a share inside the whole but not at its place");
     case CollectiveKind::reduce_scatter:
       return require(share_placed(x, index, m.out, m.in), "reduce-scatter: a share inside the whole but not at its place");

@@ -22,11 +22,20 @@ struct RowCounts {
   std::int64_t each = 0, room = 0;
 };
 
+/// Elements of a whole buffer that one member owns.
+struct OwnedRange {
+  std::size_t member = 0;
+  std::int64_t first = 0, elements = 0;
+};
+
 /// The buffers of one member of a collective.
 struct MemberBuffers {
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
   RowCounts rows = {};        ///< only for collectives of rows
+  /// Only for an all_gather of what members own: every member's ranges, the same list for all. `in` and `out` are the whole buffer,
+  /// where each member has written its ranges.
+  std::span<const OwnedRange> owned = {};
 };
 
 /// One call of a collective, with its members in ascending group index.

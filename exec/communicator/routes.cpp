@@ -1,6 +1,8 @@
 #include "exec/communicator/routes.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "exec/communicator/slices.hpp"
 #include "models/base/error.hpp"
@@ -93,7 +95,25 @@ MessageSteps exchange(const Seat& s, Give give, Take take) {
   return way;
 }
 
-MessageSteps all_gather(const Seat& s) {
+/// Each member packs what it owns, in one message to all others. Parts lie in the room in order of the members.
+MessageSteps gather_owned(const Seat& s, const RoomOf& room) {
+  const auto each = element_bytes(s.op.dtype);
+  std::vector<std::int64_t> bytes(s.members), at(s.members);
+  for (const OwnedRange& r : s.mine.owned) bytes[r.member] += r.elements * each;
+  std::exclusive_scan(bytes.begin(), bytes.end(), at.begin(), std::int64_t{0});
+  std::byte* const packed = room(static_cast<std::size_t>(at.back() + bytes.back()));
+  const Given mine = part(static_cast<const std::byte*>(packed), at[s.index], bytes[s.index]);
+  MessageSteps way = exchange(s, [&](std::size_t) { return mine; }, [&](std::size_t j) { return part(packed, at[j], bytes[j]); });
+  for (const OwnedRange& r : s.mine.owned) {
+    std::byte* const there = packed + std::exchange(at[r.member], at[r.member] + r.elements * each);
+    if (r.member == s.index) way.pack.push_back({s.mine.in + r.first * each, there, r.elements * each});
+    else way.unpack.push_back({there, s.mine.out + r.first * each, r.elements * each});
+  }
+  return way;
+}
+
+MessageSteps all_gather(const Seat& s, const RoomOf& room) {
+  if (!s.mine.owned.empty()) return gather_owned(s, room);
   return exchange(s, [&](std::size_t) { return part(s.mine.in, 0, s.share()); },
                   [&](std::size_t j) { return part(s.mine.out, static_cast<std::int64_t>(j) * s.share(), s.share()); });
 }
@@ -161,7 +181,7 @@ MessageSteps of(const Seat& s, const RoomOf& room) {
   switch (s.op.kind) {
     case CollectiveKind::all_reduce: return all_reduce(s, room);
     case CollectiveKind::reduce_scatter: return reduce_scatter(s, room);
-    case CollectiveKind::all_gather: return all_gather(s);
+    case CollectiveKind::all_gather: return all_gather(s, room);
     case CollectiveKind::all_to_all: return all_to_all(s);
     case CollectiveKind::broadcast: return broadcast(s);
     case CollectiveKind::shift: return shift(s);
@@ -181,6 +201,11 @@ MessageSteps window_of(const MessageSteps& way, std::size_t first, std::size_t w
   for (auto& give : part.first.give) give = cut(give, first, window);
   for (auto& take : part.first.take) take = way.folds ? cut(take, 0, part.own.size()) : cut(take, first, window);
   return part;
+}
+
+void perform(std::span<const MessageSteps::Copy> copies, MemoryEngine& engine) {
+  for (const MessageSteps::Copy& c : copies) engine.copy(c.to, c.from, c.bytes);
+  if (!copies.empty()) engine.finish();
 }
 
 void copy_own(const MessageSteps& way, std::size_t index, MemoryEngine& engine) {

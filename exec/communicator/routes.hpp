@@ -28,6 +28,13 @@ struct MessageSteps {
   std::span<const std::byte> own;
   std::span<std::byte> result;
   Routes second;               ///< exchanged after the reduction
+  /// Copies before the first exchange and after all exchanges, where what travels together lies apart.
+  struct Copy {
+    const std::byte* from;
+    std::byte* to;
+    std::int64_t bytes;
+  };
+  std::vector<Copy> pack{}, unpack{};
 
   /// Bytes that member `j` sends to this one in the first exchange.
   std::size_t taken(std::size_t j) const { return folds ? own.size() : first.take[j].size(); }
@@ -41,6 +48,9 @@ MessageSteps message_steps(const Exchange& exchange, std::size_t index, const Ro
 /// The first exchange restricted to bytes [first, first + window) of each part; empty where a part is shorter. Reductions are per
 /// element, so processing window by window gives the same bits.
 MessageSteps window_of(const MessageSteps& way, std::size_t first, std::size_t window);
+
+/// Performs copies in order.
+void perform(std::span<const MessageSteps::Copy> copies, MemoryEngine& engine = host_engine());
 
 /// Copies what the member sends to itself.
 void copy_own(const MessageSteps& way, std::size_t index, MemoryEngine& engine = host_engine());

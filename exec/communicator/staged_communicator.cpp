@@ -24,9 +24,10 @@ Extent extent_of_rows(const Collective& op, const RowCounts& c, std::size_t memb
   return op.kind == CollectiveKind::all_gather ? Extent{mine, all} : Extent{all, mine};
 }
 
-Extent extent_of(const Collective& op, const RowCounts& counts, std::size_t members, std::size_t index) {
-  if (op.row > 0) return extent_of_rows(op, counts, members, index);
+Extent extent_of(const Collective& op, const MemberBuffers& mine, std::size_t members, std::size_t index) {
+  if (op.row > 0) return extent_of_rows(op, mine.rows, members, index);
   const std::int64_t all = op.elements * element_bytes(op.dtype);
+  if (!mine.owned.empty()) return {all, all};
   if (op.kind == CollectiveKind::all_gather) return {share_bytes(op, members), all};
   if (op.kind == CollectiveKind::reduce_scatter) return {all, share_bytes(op, members)};
   return {all, all};
@@ -47,14 +48,14 @@ class StagedCommunicator final : public Communicator {
   TimePoint run(const Collective& op, const Party& party, const MemberBuffers& mine) override {
     const auto& members = party.members;
     const auto index = static_cast<std::size_t>(std::find(members.begin(), members.end(), rank_) - members.begin());
-    const Extent e = extent_of(op, mine.rows, members.size(), index);
+    const Extent e = extent_of(op, mine, members.size(), index);
     const std::byte* first = std::min<const std::byte*>(mine.in, mine.out);
     const bool together = std::max<const std::byte*>(mine.in, mine.out) < first + (first == mine.in ? e.in : e.out);
     // If one buffer lies inside the other, it keeps its position there.
     const std::int64_t in_at = together ? mine.in - first : 0, out_at = together ? mine.out - first : e.in;
     std::byte* const room = room_of({static_cast<int>(op.group), party.lane, -1}, std::max(in_at + e.in, out_at + e.out));
     area_.to_host(room + in_at, mine.in, e.in);
-    const TimePoint at = inner_->run(op, party, MemberBuffers{room + in_at, room + out_at, mine.rows});
+    const TimePoint at = inner_->run(op, party, MemberBuffers{room + in_at, room + out_at, mine.rows, mine.owned});
     area_.to_device(mine.out, room + out_at, e.out);
     return at;
   }

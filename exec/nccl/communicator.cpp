@@ -141,7 +141,7 @@ void NcclCommunicator::issue(const Collective& op, const Party& party, const Mem
   Line alone;
   Line& line = party.members.size() == 1 ? alone : groups_.at({op.group, party.lane});
   const Call call{exchange, index, line, stream_of(queue)};
-  by_library(op) && party.members.size() > 1 ? perform_by_library(call) : perform_by_messages(call);
+  by_library(op) && mine.owned.empty() && party.members.size() > 1 ? perform_by_library(call) : perform_by_messages(call);
   if (party.members.size() > 1)
     pending_.add(call.stream, {rank_, 0, others_of(party.members, rank_), describe(op) + " on group " + std::string(name(op.group))});
 }
@@ -178,10 +178,12 @@ void NcclCommunicator::perform_by_messages(const Call& call) {
     return call.line.room.data();
   });
   cuda::StreamEngine engine(call.stream);
+  perform(way.pack, engine);
   move(way.first, call);
   copy_own(way, call.index, engine);
   if (way.folds) fold(way, call.exchange.op, call.index, engine);
   move(way.second, call);
+  perform(way.unpack, engine);
   count(call.exchange.op, received_by(way, call.index));
 }
 

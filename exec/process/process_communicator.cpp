@@ -178,6 +178,7 @@ class ProcessCommunicator final : public Communicator {
     };
     const std::size_t window = window_of_members(party.members.size());
     const MessageSteps way = message_steps(x, index, grown, window);
+    perform(way.pack);
     Traffic traffic(e_);
     const std::int64_t last = gather_members(traffic, x, party, way);
     const Waiting waiting{rank_, channel, others_of(party), call_text(x.op)};
@@ -195,6 +196,7 @@ class ProcessCommunicator final : public Communicator {
     }
     move(traffic, way.second, party, channel);
     traffic.wait(waiting);
+    perform(way.unpack);
     count(x.op, way, index);
     return e_.clock.here(last);
   }

@@ -19,6 +19,7 @@ struct Case {
   Collective op;
   std::size_t members;
   bool in_place = false;
+  std::vector<OwnedRange> owned = {};
 };
 
 using Buffers = std::vector<std::vector<float>>;
@@ -39,7 +40,8 @@ std::size_t out_elements(const Case& c) {
 std::vector<MemberBuffers> buffers(const Case& c, Buffers& in, Buffers& out) {
   std::vector<MemberBuffers> all;
   for (std::size_t j = 0; j < c.members; ++j)
-    all.push_back({std::as_bytes(std::span(in[j])).data(), std::as_writable_bytes(std::span(c.in_place ? in[j] : out[j])).data()});
+    all.push_back({std::as_bytes(std::span(in[j])).data(), std::as_writable_bytes(std::span(c.in_place ? in[j] : out[j])).data(),
+                   {}, c.owned});
   return all;
 }
 
@@ -67,6 +69,7 @@ Buffers by_messages(const Case& c, std::size_t window, std::size_t& most) {
       most = std::max(most, bytes);
       return rooms[j].data();
     }, window));
+  for (const MessageSteps& w : ways) perform(w.pack);
   std::size_t longest = 0;
   for (const MessageSteps& w : ways)
     for (std::size_t j = 0; j < c.members; ++j) longest = std::max({longest, w.own.size(), w.first.give[j].size()});
@@ -83,6 +86,7 @@ Buffers by_messages(const Case& c, std::size_t window, std::size_t& most) {
   std::vector<Routes> routes;
   for (const MessageSteps& w : ways) routes.push_back(w.second);
   pass(routes, c.members);
+  for (const MessageSteps& w : ways) perform(w.unpack);
   return c.in_place ? in : out;
 }
 
@@ -115,4 +119,23 @@ TEST_CASE("collectives by messages have the bits of one memory, in windows too")
     CHECK((by_messages(c, window, most) == expected));
     if (window < SIZE_MAX / members) CHECK(most <= window * members);
   }
+}
+
+TEST_CASE("a gather of what members own gives all of them each range from its owner, and nothing between the ranges") {
+  // Member 1 has ranges apart, member 2 none; elements 9 and 14 .. 15 belong to nobody.
+  const Case c{Collective{CollectiveKind::all_gather, Group::shard, 16, DType::fp32}, 4, true,
+               {{1, 0, 3}, {0, 3, 6}, {1, 10, 2}, {3, 12, 2}}};
+  const Buffers before = inputs(c);
+  Buffers expected = before;
+  for (const OwnedRange& r : c.owned)
+    for (auto& member : expected) std::copy_n(before[r.member].begin() + r.first, r.elements, member.begin() + r.first);
+  CHECK((in_one_memory(c) == expected));
+  std::size_t most = 0;
+  CHECK((by_messages(c, SIZE_MAX, most) == expected));
+  CHECK(most == 13 * sizeof(float));
+  std::vector<std::int64_t> received(4);
+  Buffers in = before, out = before;
+  const auto all = buffers(c, in, out);
+  for (std::size_t j = 0; j < 4; ++j) perform_share({c.op, all}, j, received);
+  CHECK(received == std::vector<std::int64_t>{28, 32, 52, 44});
 }
