@@ -45,8 +45,20 @@ TEST_CASE("a plan is exported as the command that starts it") {
   CHECK(command.find("--swiglu") == std::string::npos);
 }
 
+TEST_CASE("Muon with ZeRO 1 is Megatron-LM's dist_muon, which has no distributed optimizer beside it") {
+  const auto command = [](int zero) {
+    const Plan plan = plan_of({{"parallel", {{"zero_stage", zero}}}, {"training", {{"optimizer", "muon"}}}});
+    return arguments::export_plan(plan, table(), 8).text;
+  };
+  CHECK(command(1).find("--optimizer dist_muon \\\n") != std::string::npos);
+  CHECK(command(0).find("--optimizer muon \\\n") != std::string::npos);
+  for (const int zero : {0, 1}) CHECK(command(zero).find("--use-distributed-optimizer") == std::string::npos);
+}
+
 TEST_CASE("what options say comes back") {
   const std::vector<json> all = {
+      {{"parallel", {{"zero_stage", 1}}}, {"training", {{"optimizer", "muon"}, {"muon", {{"scale_mode", "shape"}, {"scale", 1}}}}}},
+      {{"parallel", {{"pipeline", 2}}}, {"training", {{"optimizer", "muon"}}}},
       {{"model", {{"activation", "swiglu"}, {"normalization", "rmsnorm"}, {"position_embedding", "rope"}, {"rope_theta", 5e5}, {"linear_bias", false},
                   {"num_kv_heads", 4}, {"tie_embeddings", false}, {"qk_norm", "head"}}}},
       {{"model", {{"window", {{"size", 128}, {"layers", "wf"}}}, {"attention_sinks", true}}}},

@@ -125,6 +125,12 @@ TEST_CASE("Megatron-LM's Muon is read with its own defaults, and what would cost
   CHECK(said(muon + "--muon-num-ns-steps 6", "training.muon.newton_schulz_steps") == 6);
   CHECK(said("", "training.muon.scale").is_null());
   CHECK(refused(muon).empty());
+  CHECK(said(muon, "parallel.zero_stage", 8) == 0);
+  CHECK(said("--optimizer dist_muon", "training.optimizer", 8) == "muon");
+  CHECK(said("--optimizer dist_muon", "parallel.zero_stage", 8) == 1);
+  CHECK(said("--optimizer dist_muon", "parallel.zero_stage", 1) == 0);
+  CHECK(refused("--optimizer dist_muon").empty());
+  CHECK(refused(muon + "--use-distributed-optimizer").find("--optimizer dist_muon") != std::string::npos);
   CHECK(refused(muon + "--tensor-model-parallel-size 2").find("gathered from tensor ranks") != std::string::npos);
   CHECK(refused(muon + "--tensor-model-parallel-size 2 --muon-tp-mode blockwise").empty());
   CHECK(refused(muon + "--muon-no-split-qkv").find("as one matrix") != std::string::npos);
