@@ -42,6 +42,7 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
       coords_(run.mesh.coords(parts_.rank)),
       program_(run.graph.program(stage_of(coords_))),
       order_(run.orders[stage_of(coords_).index()]),
+      owned_(owned_ranges(program_)),
       reader_(data_shape(run.plan), run.data, coords_[Axis::cp]),
       groups_(groups_of(run.mesh, parts_.rank)),
       positions_(positions_in(groups_, parts_.rank)),
@@ -277,7 +278,7 @@ void RankExecutor::compute(std::uint32_t number, const Operands& at, const Kerne
 TimePoint RankExecutor::communicate(const Task& task, const Instance& instance, const Operands& at) {
   auto& comm = *parts_.comm;
   const auto peer = [&](int offset) { return run_.mesh.stage_neighbour(parts_.rank, offset); };
-  if (const auto* op = std::get_if<Collective>(&task.op)) return collect(*op, task, at);
+  if (std::holds_alternative<Collective>(task.op)) return collect(task, instance, at);
   if (const auto* op = std::get_if<Send>(&task.op))
     return comm.send(at.in[0].address, bytes_of(op->dtype, op->elements).count(), peer(op->stage_offset),
                      sent(instance, op->stage_offset));
@@ -296,9 +297,11 @@ void RankExecutor::note_routing(const Task& task, const Instance& instance, cons
 }
 
 // Each stream of a rank uses its own lane, so several threads may use one group.
-TimePoint RankExecutor::collect(const Collective& op, const Task& task, const Operands& at) {
+TimePoint RankExecutor::collect(const Task& task, const Instance& instance, const Operands& at) {
+  const auto& op = std::get<Collective>(task.op);
   const Party party{groups_[static_cast<std::size_t>(op.group)], static_cast<int>(task.stream)};
-  return parts_.comm->run(op, party, buffers_of(op, task, at, [&](const Tensor& tensor) { return read_ids(tensor); }));
+  const auto read = [&](const Tensor& tensor) { return read_ids(tensor); };
+  return parts_.comm->run(op, party, buffers_of(task, instance.layer, at, read));
 }
 
 void RankExecutor::issue_communication(std::uint32_t number, const Operands& at) {
@@ -308,7 +311,8 @@ void RankExecutor::issue_communication(std::uint32_t number, const Operands& at)
   const auto peer = [&](int offset) { return run_.mesh.stage_neighbour(parts_.rank, offset); };
   const auto bytes = [](const auto& op) { return static_cast<std::size_t>(bytes_of(op.dtype, op.elements).count()); };
   if (const auto* op = std::get_if<Collective>(&task.op)) {
-    const MemberBuffers mine = buffers_of(*op, task, at, [&](const Tensor& tensor) { return counts_of(number, tensor); });
+    const auto read = [&](const Tensor& tensor) { return counts_of(number, tensor); };
+    const MemberBuffers mine = buffers_of(task, instance.layer, at, read);
     const Party party{groups_[static_cast<std::size_t>(op->group)], static_cast<int>(task.stream)};
     return queues_->issue(number, [&](Queue& q) { comm.issue(*op, party, mine, q); });
   }
@@ -322,9 +326,11 @@ void RankExecutor::issue_communication(std::uint32_t number, const Operands& at)
   });
 }
 
-MemberBuffers RankExecutor::buffers_of(const Collective& op, const Task& task, const Operands& at, const Ids& ids) {
+MemberBuffers RankExecutor::buffers_of(const Task& task, std::int32_t layer, const Operands& at, const Ids& ids) {
+  const auto& op = std::get<Collective>(task.op);
   const auto& members = groups_[static_cast<std::size_t>(op.group)];
   MemberBuffers mine{at.in[0].address, at.out[0].address};
+  if (members.size() > 1 && gathers_owned(task)) mine.owned = owned_.at(layer);
   auto& counts = notes(task.stream);
   if (op.row > 0) {
     counts.rows_sent = ids(at.in[1]);

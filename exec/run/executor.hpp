@@ -13,6 +13,7 @@
 #include "exec/backend/backend.hpp"
 #include "exec/data/batch_reader.hpp"
 #include "exec/run/known_counts.hpp"
+#include "exec/run/owned_ranges.hpp"
 #include "exec/run/queue_order.hpp"
 #include "exec/run/run_context.hpp"
 #include "exec/run/run_result.hpp"
@@ -107,10 +108,10 @@ class RankExecutor {
   Tensor locate_on_host(const Task& copy, const Instance& instance) const;
   Tensor locate(const Operand& operand, const Instance& instance, StreamNotes& notes);
   void note_routing(const Task& task, const Instance& instance, const Operands& at);
-  TimePoint collect(const Collective& op, const Task& task, const Operands& at);
-  /// Buffers of a collective. `ids` reads the row counts from an int32 tensor.
+  TimePoint collect(const Task& task, const Instance& instance, const Operands& at);
+  /// Buffers of a collective of an instance of layer (or unit) `layer`. `ids` reads the row counts from an int32 tensor.
   using Ids = std::function<std::vector<std::int32_t>(const Tensor& tensor)>;
-  MemberBuffers buffers_of(const Collective& op, const Task& task, const Operands& at, const Ids& ids);
+  MemberBuffers buffers_of(const Task& task, std::int32_t layer, const Operands& at, const Ids& ids);
   /// Row counts in `tensor`. The issuing thread waits for them unless it has read them already.
   const KnownCounts::Numbers& counts_of(std::uint32_t number, const Tensor& tensor);
   /// Drops cached counts that a task is about to overwrite.
@@ -135,6 +136,7 @@ class RankExecutor {
   const Coords coords_;
   const Program& program_;
   const StepOrder& order_;
+  const std::map<std::int32_t, std::vector<OwnedRange>> owned_;  ///< by unit
   const BatchReader reader_;
   std::vector<std::vector<Rank>> groups_;  ///< by Group
   std::vector<std::int64_t> positions_;    ///< by Group: this rank's index in it

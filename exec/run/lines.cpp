@@ -4,6 +4,7 @@
 
 #include "exec/communicator/routes.hpp"
 #include "exec/communicator/slices.hpp"
+#include "exec/run/owned_ranges.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -13,6 +14,7 @@ std::int64_t fold_room(const Collective& op, const Task& task, std::int64_t memb
   const Operand& out = task.outputs.front();
   const std::int64_t bytes = bytes_of(out.dtype, out.elements).count();
   if (op.kind == CollectiveKind::reduce_scatter) return members * bytes;
+  if (gathers_owned(task)) return bytes;
   if (op.kind == CollectiveKind::all_reduce) return std::max(kWholeBytes, bytes + members * element_bytes(op.dtype));
   return 0;
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "models/graph/task_graph.hpp"
+#include "models/graph/owners.hpp"
 
 namespace tandem {
 namespace {
@@ -26,9 +26,24 @@ bool counts(const Param& p, const ShardUnit& unit, const ShardCoords& seat) {
   return unit.shards > 1 ? seat.replica == 0 : seat.data == 0;
 }
 
+/// The whole parameters that the rank owns.
+std::vector<ParamPiece> owned_pieces(const Program& program, const Ownership& owners, const ShardCoords& seat) {
+  std::vector<ParamPiece> pieces;
+  for (const OwnedPart& part : owners.parts) {
+    const ShardUnit& unit = program.units[static_cast<std::size_t>(part.unit)];
+    if (part.owner != (unit.replication == Replication::expert ? seat.expert_shard : seat.shard)) continue;
+    const Param& p = program.params[static_cast<std::size_t>(part.param)];
+    const std::int64_t used = std::min(part.count, p.used(seat.share_of(p)) - part.first), at = p.offset + part.first;
+    if (used > 0) pieces.push_back({&p, part.first, used, at, at, part.state, counts(p, unit, seat), part.state - part.second});
+  }
+  return pieces;
+}
+
 }  // namespace
 
 std::vector<ParamPiece> param_pieces(const Program& program, const ShardCoords& seat, bool frozen) {
+  if (const Ownership owners = ownership(program.params, program.units); !owners.parts.empty())
+    return owned_pieces(program, owners, seat);
   std::vector<ParamPiece> pieces;
   std::int64_t unsquared = 0;
   auto p = program.params.begin();

@@ -214,8 +214,8 @@ std::vector<Gap> optimizer_gaps(const Plan& p) {
   const OptimizerSpec& o = p.training.optimizer;
   const bool muon = o.kind == OptimizerKind::muon;
   return {
-      {"training.optimizer", muon && p.parallel.zero_stage > 0,
-       "muon with parallel.zero_stage 0, or adamw: a shard of a flat buffer holds no whole matrices"},
+      {"training.optimizer", muon && p.parallel.zero_stage > 1,
+       "muon with parallel.zero_stage 0 or 1, or adamw: Muon needs a matrix' whole gradient"},
       {"training.optimizer", muon && p.training.lora.here(), "muon without adapters: training.lora.rank 0, or adamw"},
       {"training.optimizer", p.parallel.offload.optimizer && o.kind != OptimizerKind::adamw,
        "adamw where parallel.offload.optimizer is true"},

@@ -109,6 +109,26 @@ TEST_CASE("ZeRO 1 is ZeRO 0 and ZeRO 3 is ZeRO 2 bit for bit") {
                   {{parallel("zero_stage", 3)}, {parallel("zero_stage", 3), parallel("prefetch_layers", 0)}}, 3);
 }
 
+TEST_CASE("Muon's states on owners of whole parameters are ZeRO 0 bit for bit") {
+  const Patches base{parallel("data", GENERATE(2, 3, 4)), training("precision", GENERATE("fp32", "fp64", "bf16")), training("optimizer", "muon"),
+                     model(GENERATE("gpt", "llama", "gemma4", "delta", "latent", "mtp", "moe-top2"))};
+  const Patches owned = with(base, {parallel("zero_stage", 1)});
+  check_all_equal(base, {{parallel("zero_stage", 1)}, {parallel("zero_stage", 1), patch("parallel", "overlap_param_gather", "true")}}, 3);
+  check_all_equal(owned, {{parallel("pipeline", 2)}, {parallel("pipeline", 2), patch("parallel", "bucket_bytes", "1")}}, 3);
+}
+
+TEST_CASE("Muon's owners change no bit beside tensor ranks, expert ranks and groups of data ranks") {
+  const Patches more = GENERATE(values<Patches>({
+      {model("llama"), parallel("tensor", 2), parallel("data", 3)},
+      {model("llama"), parallel("data", 4), parallel("zero_group", 2)},
+      {model("moe-top2"), parallel("data", 4), parallel("expert", 2)},
+      {model("moe-top2"), parallel("data", 2), parallel("expert", 2)},
+      {model("moe-deepseek"), parallel("data", 4), parallel("expert", 2), parallel("pipeline", 2)},
+  }));
+  const Patches base = with(more, {training("precision", GENERATE("fp32", "bf16")), training("optimizer", "muon")});
+  check_all_equal(base, {{parallel("zero_stage", 1)}}, 3);
+}
+
 TEST_CASE("weights that stay gathered for their next use change no bit") {
   const std::string precision = GENERATE("fp32", "fp64", "bf16");
   const Patches base{parallel("data", GENERATE(3, 4)), parallel("zero_stage", 3), training("precision", precision),

@@ -5,6 +5,7 @@
 #include "tests/agree/ledger.hpp"
 #include "tests/backends.hpp"
 #include "tests/catch.hpp"
+#include "tests/patched_plan.hpp"
 
 using namespace tandem;
 using tests::HashTokens;
@@ -95,4 +96,24 @@ TEST_CASE("a rank of an all-reduce receives 2 (n-1) / n of the payload, by the b
     received += line.received_bytes;
   }
   CHECK(received == 2 * (tensor - 1) * payload);  // over all n ranks: n times 2 (n-1) / n
+}
+
+TEST_CASE("owners of Muon's parameters do what was simulated, and a gather brings each rank what the others own", "[emulated]") {
+  SmallPlan p = tests::layout(1, 2, GENERATE(2, 4), 3);
+  p.llama = true;
+  const char* experts = R"({"training": {"optimizer": "muon"}, "parallel": {"zero_stage": 1, "expert": 2},
+                            "model": {"moe": {"num_experts": 4}}})";
+  const char* dense = R"({"training": {"optimizer": "muon"}, "parallel": {"zero_stage": 1}})";
+  const Plan plan = tests::patched_plan(p, GENERATE_COPY(dense, experts));
+  const TaskGraph graph = lower(plan);
+  graph.check();
+  const exec::RunResult run = exec::run(plan, graph, HashTokens(plan.model.vocab_size), tests::run_options());
+  tests::check_same_books(plan, executed_ledgers(run), simulated_ledgers(plan, graph));
+  std::int64_t received = 0, weights = 0;
+  for (const exec::RankBooks& b : run.ranks)
+    received += b.comm.collectives.at({CollectiveKind::all_gather, Group::shard}).received_bytes;
+  for (const Program& program : graph.programs)
+    for (const Param& param : program.params)
+      if (param.replication == Replication::data) weights += bytes_of(plan.training.dtypes.weights, param.elements()).count();
+  CHECK(received == (plan.parallel.data - 1) * weights);
 }

@@ -5,6 +5,9 @@
 #include <numeric>
 #include <set>
 
+#include "exec/shared/newton_schulz.hpp"
+#include "exec/state/param_layout.hpp"
+#include "models/graph/owners.hpp"
 #include "reports/timeline/run_routing.hpp"
 #include "sim/result/simulate.hpp"
 #include "tests/agree/closeness.hpp"
@@ -20,8 +23,31 @@ namespace {
 struct Seat {
   Rank rank;
   const Routing* routing;
-  Op op(const Task& task, const Instance& i) const { return routing ? routing->sized(task.op, rank, i) : task.op; }
+  std::vector<ParamPiece> updated;  ///< with ZeRO 1 under Muon, else empty
+
+  Op op(const Task& task, const Instance& i) const {
+    Op op = routing ? routing->sized(task.op, rank, i) : task.op;
+    if (auto* muon = std::get_if<Muon>(&op); muon != nullptr && !updated.empty()) muon->matrices = matrices_of(*muon);
+    return op;
+  }
+
+ private:
+  /// The rank's own number of matrices of a shape; the graph has that of the busiest data rank.
+  std::int64_t matrices_of(const Muon& op) const {
+    std::int64_t n = 0;
+    for (const ParamPiece& p : updated)
+      for (int part = 0; part < kMostParts; ++part)
+        if (exec::is_of(op, p.param->matrices, part)) n += stacked_in(p.param->matrices, p.count);
+    return n;
+  }
 };
+
+std::vector<ParamPiece> owned_by(const Plan& plan, const TaskGraph& graph, Rank rank) {
+  if (plan.training.optimizer.kind != OptimizerKind::muon || plan.parallel.zero_stage == 0) return {};
+  const Mesh mesh = make_mesh(plan);
+  const Program& program = graph.program(StageId(mesh.coords(rank)[Axis::pp]));
+  return param_pieces(program, exec::rank_state(program, mesh, rank, nullptr).seat);
+}
 
 bool brings_rows(CollectiveKind kind, Group group) {
   if (group == Group::expert) return kind == CollectiveKind::all_to_all;
@@ -121,9 +147,10 @@ std::vector<Ledger> simulated_ledgers(const Plan& plan, const TaskGraph& graph, 
   std::vector<Ledger> ledgers(static_cast<std::size_t>(p.ranks));
   REQUIRE(p.timeline->lanes.size() == p.roles.size());
   for (std::size_t r = 0; r < p.roles.size(); ++r)
-    for (const std::int32_t rank : p.roles[r].ranks)
-      ledgers[static_cast<std::size_t>(rank)] =
-          repeated(simulated(graph, p.timeline->lanes[r], p.roles[r].arena_bytes, {Rank(rank), routing}), steps);
+    for (const std::int32_t rank : p.roles[r].ranks) {
+      const Seat seat{Rank(rank), routing, owned_by(plan, graph, Rank(rank))};
+      ledgers[seat.rank.index()] = repeated(simulated(graph, p.timeline->lanes[r], p.roles[r].arena_bytes, seat), steps);
+    }
   return ledgers;
 }
 

@@ -27,7 +27,8 @@ std::int64_t GradientReduction::ranks_of(const ShardUnit& u) const {
 ReduceSpec GradientReduction::spec_of(std::int32_t unit, std::string name, DType dtype, MemoryKind kind) const {
   const ShardUnit& u = memory_.unit(unit);
   const DType held = kind == MemoryKind::gradients ? s_.dtypes.gradients : dtype;
-  ReduceSpec spec{std::move(name), group_of(u), u.elements, memory_.padding(unit), dtype, kind, u.shards, held};
+  const std::int64_t shards = memory_.whole_owned() ? 1 : u.shards;
+  ReduceSpec spec{std::move(name), group_of(u), u.elements, memory_.padding(unit), dtype, kind, shards, held};
   spec.copied = s_.unit_copies != UnitCopies::none;
   spec.written = s_.written_gradients();
   return spec;
@@ -44,10 +45,11 @@ GradientReduction::UnitTemplates GradientReduction::unit_templates(std::int32_t 
   }
   if (ranks_of(u) == 1 && whole_gradients()) return t;
   ReduceSpec spec = spec_of(unit, tied ? "tied_grad_reduce" : "grad_reduce", d, MemoryKind::gradients);
-  if (u.shards == 1 && whole_gradients()) {
+  if (spec.shards == 1 && whole_gradients()) {
     spec.group = sum_group(u);
     if (sent_apart(spec)) whole_in_halves(spec, t);
     else t.reduce = add(all_reduce(spec));
+    if (u.shards > 1 && !tied) add_gather(unit, t);
     return t;
   }
   gradient_templates(unit, spec, t);

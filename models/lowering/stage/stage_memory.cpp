@@ -24,6 +24,8 @@ StageMemory::StageMemory(const StageContext& c, const std::vector<ChunkPart>& ch
     : c_(c), s_(c.shapes), b_(builder), z_(sharding_of(c.plan)) {
   for (const ChunkPart& part : chunks) first_ |= part.first, bridge_ |= part.bridge, last_ |= part.last, mtp_ |= part.mtp > 0;
   p_ = stage_params(s_, chunks, z_);
+  owners_ = ownership(p_.params, p_.units);
+  matrices_ = muon_matrices(p_.params, owners_);
   choose_offloaded();
   if (!only_adapters()) word_uses_ = lowering::word_uses(chunks, s_.tied);
   if (extras() == 0) return;
@@ -160,7 +162,12 @@ UpdateSpec StageMemory::update_spec() const {
     if (offloaded_[i]) u.state_elements -= p_.units[i].shard_elements();
   if (weights_offloaded()) u.weight_elements = 0;
   u.global_parameters = global_parameter_count(s_);
-  u.matrices = muon_matrices(p_.params);
+  u.matrices = matrices_;
+  u.unsquared_elements = elements_of(matrices_);
+  if (whole_owned()) {
+    u.state_elements = u.own_elements = owners_.states;
+    u.unsquared_elements = owners_.states - owners_.seconds;
+  }
   return u;
 }
 

@@ -1,13 +1,15 @@
 #pragma once
 // The parameters of one stage in memory: weights, gradients and optimizer states, whole or sharded (ZeRO, arXiv 1910.02054).
 //
-//   stage 1   gradients and weights whole, states sharded
+//   stage 1   gradients and weights whole, states sharded; under Muon a rank has the states of whole parameters (models/graph/owners)
 //   stage 2   gradients sharded too: those of one micro-batch lie in a temporary unit until they are reduced
 //   stage 3   weights sharded too: a unit is gathered into a temporary one before it is used
 
 #include <algorithm>
 #include <map>
+#include <vector>
 
+#include "models/graph/owners.hpp"
 #include "models/lowering/shapes/parameters.hpp"
 #include "models/lowering/stage/cached_tensors.hpp"
 #include "models/lowering/stage/stage_context.hpp"
@@ -25,6 +27,8 @@ class StageMemory {
   const Sharding& sharding() const { return z_; }
   bool weights_sharded() const { return z_.zero_stage == 3; }
   bool gradients_sharded() const { return z_.zero_stage > 1; }
+  /// Whether each rank updates whole parameters (Muon with ZeRO 1), not its part of each unit.
+  bool whole_owned() const { return !owners_.parts.empty(); }
   /// Whether gathers and reductions write tensors allocated on their own streams, as in PyTorch's FSDP; FSDP1
   /// also does so for what it sends (pytorch/pytorch: torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py,
   /// foreach_all_gather and foreach_reduce; torch/distributed/fsdp/_runtime_utils.py, _unshard and _reduce_grad).
@@ -148,6 +152,8 @@ class StageMemory {
   bool first_ = false, bridge_ = false, last_ = false, mtp_ = false;
   std::vector<WordUse> word_uses_;
   StageParams p_;
+  Ownership owners_;
+  std::vector<MuonMatrices> matrices_;
   ShardUnit extra_;                          ///< size of one extra gradient of the word matrix
   std::vector<BufferId> extra_gradients_;
   std::vector<bool> offloaded_;              ///< by unit

@@ -115,7 +115,7 @@ Template take_sum(const ReduceSpec& spec, ShareGoes goes);
 Template sum_apart(const ReduceSpec& spec);
 /// Second half: from `sent` to its place in `buffer`. Slots: sent buffer.
 Template take_apart(const ReduceSpec& spec);
-/// all_gather of `buffer`. Each rank's share is already at its place there.
+/// all_gather of `buffer`. Each rank's share is already at its place there. With one shard: what each rank owns (models/graph/owners).
 Template all_gather(const ReduceSpec& spec);
 /// Sums the rank's share over group `over`. `whole`: the share is at its place in `buffer`; else it is slot `shard`.
 Template sum_share(const ReduceSpec& spec, Group over, bool whole);
@@ -126,7 +126,8 @@ Template take_share(const ReduceSpec& spec);
 /// `to` += `from`: this rank's shares of the gradients of one matrix' two uses on its stage. `whole` as above.
 Template tie(const ReduceSpec& spec, bool whole);
 
-/// Matrices of one shape that Muon updates. `rows` and `cols`: of the rank's share of each.
+/// Matrices of one shape that Muon updates. `rows` and `cols`: of the rank's share of each. With ZeRO 1 `count` is that of the data rank
+/// whose matrices take most FLOPs, and may be 0.
 struct MuonMatrices {
   std::int64_t count, rows, cols, whole_rows, whole_cols;
 };
@@ -144,12 +145,7 @@ struct UpdateSpec {
   std::optional<LossScale> loss_scale = std::nullopt;
   bool stochastic = false;          ///< 16-bit values without a wider copy are rounded at random
   std::vector<MuonMatrices> matrices{};  ///< updated by Muon; AdamW updates all else
-
-  std::int64_t muon_elements() const {
-    std::int64_t n = 0;
-    for (const MuonMatrices& m : matrices) n += m.count * m.rows * m.cols;
-    return n;
-  }
+  std::int64_t unsquared_elements = 0;   ///< of `state_elements`: those without a second moment
 };
 /// The update of one unit with its states in host memory, and its weights with `weights_too`: copies
 /// them to the device, updates and copies back. Slots: gradients weights exp_avg exp_avg_sq [master].

@@ -22,7 +22,7 @@ AdamW adamw_of(const OptimizerSpec& o, const DTypes& d, DType weights, std::int6
 }
 
 std::int64_t elements_of(const OptimizerState& state, const UpdateSpec& u) {
-  return u.state_elements - (state.squared ? u.muon_elements() : 0);
+  return u.state_elements - (state.squared ? u.unsquared_elements : 0);
 }
 
 namespace {
@@ -67,7 +67,7 @@ std::vector<Op> updates_of(const UpdateSpec& u, const DTypes& d) {
   if (o.kind == OptimizerKind::sgd) return {sgd_of(u, d)};
   require(o.kind == OptimizerKind::adamw || o.kind == OptimizerKind::muon, "an optimizer whose operations need norms between them");
   std::vector<Op> ops;
-  if (const std::int64_t rest = u.state_elements - u.muon_elements(); rest > 0) {
+  if (const std::int64_t rest = u.state_elements - u.unsquared_elements; rest > 0) {
     AdamW adamw = adamw_of(o, d, u.weights, rest);
     adamw.stochastic = u.stochastic;
     ops.push_back(adamw);

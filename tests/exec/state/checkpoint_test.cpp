@@ -150,6 +150,7 @@ TEST_CASE("A training that is cut and resumed from its file is the one that was 
       {2, 1, 2, R"({"parallel": {"zero_stage": 2}, "training": {"optimizer": "lamb"}})"},
       {1, 2, 1, R"({"training": {"optimizer": "sgd", "momentum": 0.9}})"},
       {1, 2, 2, R"({"training": {"optimizer": "muon"}, "model": {"num_kv_heads": 2, "activation": "swiglu"}})"},
+      {1, 2, 3, R"({"training": {"optimizer": "muon"}, "parallel": {"zero_stage": 1}, "model": {"num_kv_heads": 2, "activation": "swiglu"}})"},
       {2, 1, 1, R"({"training": {"optimizer": "muon", "momentum": 0.9, "muon": {"nesterov": false}}, "model": {"moe": {"num_experts": 4}}})"},
       {1, 1, 2, R"({"model": {"family": "bert", "token_types": 2}})"},
       {1, 2, 1, R"({"model": {"family": "t5", "num_layers": 2, "num_decoder_layers": 3}, "training": {"decoder_seq_length": 4}})"},
@@ -227,6 +228,29 @@ TEST_CASE("A state goes on under any other layout") {
     INFO(kept.all()[t].is.name);
     REQUIRE(kept.all()[t].is.name == end.all()[t].is.name);
     CHECK(kept.all()[t].values == end.all()[t].values);
+  }
+}
+
+TEST_CASE("States of Muon's owners go on under any number of data ranks, bit for bit") {
+  const auto model = GENERATE(values<std::string>({R"({"model": {"num_kv_heads": 2, "activation": "swiglu"}})",
+                                                   R"({"model": {"moe": {"num_experts": 4}}})"}));
+  const auto muon = [&](int pipeline, int data, int zero) {
+    nlohmann::json patch = {{"training", {{"optimizer", "muon"}}}, {"parallel", {{"zero_stage", zero}}}};
+    patch.merge_patch(nlohmann::json::parse(model));
+    return plan_of({1, pipeline, data, patch.dump().c_str()});
+  };
+  const Plan first = muon(2, 3, 1);
+  const auto [whole, states] = train(first, {5, 3});
+  const tests::TemporaryFolder folder;
+  const std::string path = (folder.path() / kForms[0]).string();
+  train_into(path, first, {5, 3}, {to_json(first), 0});
+  const Checkpoint saved = load_checkpoint(path);
+  check_equal(whole_of(*saved.state), states[0]);
+  for (const Plan& other : {muon(1, 1, 0), muon(1, 2, 1), muon(2, 6, 1), muon(1, 4, 0)}) {
+    INFO("data ranks: " << other.parallel.data);
+    const auto [rest, ends] = train(other, {5, 0, saved.state.get()});
+    check_equal(rest.weights, whole.weights);
+    check_equal(ends.front(), states[1]);
   }
 }
 

@@ -102,9 +102,12 @@ TEST_CASE("Muon has a momentum of 0.95, keeps whole matrices and refuses by name
     return std::string();
   };
   CHECK(refused("{}").empty());
-  const std::string zero = refused(R"({"parallel": {"data": 2, "zero_stage": 1}, "cluster": {"devices": 4}})");
-  CHECK(zero.find("training.optimizer") != std::string::npos);
-  CHECK(zero.find("parallel.zero_stage 0") != std::string::npos);
+  CHECK(refused(R"({"parallel": {"data": 2, "zero_stage": 1}, "cluster": {"devices": 4}})").empty());
+  for (const char* stage : {"2", "3"}) {
+    const std::string zero = refused((R"({"parallel": {"data": 2, "zero_stage": )" + std::string(stage) + R"(}, "cluster": {"devices": 4}})").c_str());
+    CHECK(zero.find("training.optimizer") != std::string::npos);
+    CHECK(zero.find("parallel.zero_stage 0 or 1") != std::string::npos);
+  }
   CHECK(refused(R"({"training": {"lora": {"rank": 2}}})").find("training.lora.rank 0") != std::string::npos);
   CHECK(refused(R"({"training": {"muon": {"scale_mode": "shape"}}, "model": {"mtp": {"num_layers": 1}}})").find("scale_mode") != std::string::npos);
   CHECK(refused(R"({"training": {"muon": {"scale_mode": "shape"}}})").empty());
