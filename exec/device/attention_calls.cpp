@@ -17,6 +17,7 @@ std::string beyond(const AttentionPlace& place, const HeadLayout& layout, std::i
   if (std::any_of(operands.begin(), operands.end(), [&](const Typed& t) { return t.type != type; }))
     return "operands are of several types";
   if (stats.type != DType::fp32) return "statistics are not in fp32";
+  if (place.documents.here()) return "documents are kept apart";
   if (place.dropout.threshold > 0) return "masks of dropout are by global index";
   if (place.window > 0) return "queries see a window of keys";
   if (place.alibi) return "scores have ALiBi";

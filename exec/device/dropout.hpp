@@ -57,13 +57,14 @@ struct HiddenRows {
   std::int64_t first_sequence = 0;  ///< of the micro-batch, relative to the table's first sample
   std::int32_t context_rank = 0;
 
+  /// A row's sequence, in the micro-batch.
+  TANDEM_HD std::int64_t sequence(std::int64_t row) const { return (first_row + row) / map.local_seq; }
   TANDEM_HD std::int64_t position(std::int64_t row) const {
     return map.position(context_rank, (first_row + row) % map.local_seq);
   }
   /// Global index of a row's token.
   TANDEM_HD std::int64_t token(std::int64_t row, const StepTable& table) const {
-    const std::int64_t sequence = table.first_sample + first_sequence + (first_row + row) / map.local_seq;
-    return sequence * map.length() + position(row);
+    return (table.first_sample + first_sequence + sequence(row)) * map.length() + position(row);
   }
 };
 

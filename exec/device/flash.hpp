@@ -129,12 +129,12 @@ struct FlashKernel {
       total[i] = sinks.here() ? A{1} : A{0};
     });
     const std::int64_t last = first + kTile < place.seq ? first + kTile : place.seq, seen = place.visible(last - 1);
-    for (std::int64_t key = place.first(first) / kTile * kTile; key < seen; key += kTile) {
+    for (std::int64_t key = place.first(sequence, first) / kTile * kTile; key < seen; key += kTile) {
       load_tile<S>(block, kv, layout.key(head / layout.per_group, 0), sequence, key, dim, keys);
       load_tile<S>(block, kv, layout.key(head / layout.per_group, 1), sequence, key, wide, values);
       block.each(kTile * kTile, [&](std::int64_t at) {
         const std::int64_t i = at / kTile, k = at % kTile;
-        const bool sees = first + i < place.seq && place.sees(first + i, key + k);
+        const bool sees = first + i < place.seq && place.sees(sequence, first + i, key + k);
         p[at] = sees ? pair_score(place, dot(queries + i * dim, keys + k * dim, dim), head, first + i, key + k) : none;
       });
       block.each(kTile, [&](std::int64_t i) {
@@ -238,7 +238,7 @@ TANDEM_HD inline void fill_pairs(Block& block, const AttentionPlace& place, cons
   block.each(kTile * kTile, [&](std::int64_t at) {
     const std::int64_t i = at / kTile, k = at % kTile, query = tile.query + i;
     t.p[at] = t.ds[at] = A{0};
-    if (query >= place.seq || !place.sees(query, key + k)) return;
+    if (query >= place.seq || !place.sees(tile.sequence, query, key + k)) return;
     A slope = A{1};
     const A score = pair_score(place, dot(t.queries + i * dim, t.keys + k * dim, dim), tile.head, query, key + k, &slope);
     const A p = exp_saturating(score - t.stat[i]), mask = place.mask<A>(tile.sequence, tile.head, query, key + k);
@@ -271,7 +271,7 @@ struct FlashQueryGradKernel {
     load_queries<S>(block, at, place, layout, tile, t);
     const std::int64_t last = first + kTile < place.seq ? first + kTile : place.seq, seen = place.visible(last - 1);
     const std::int64_t group = tile.head / layout.per_group;
-    for (std::int64_t key = place.first(first) / kTile * kTile; key < seen; key += kTile) {
+    for (std::int64_t key = place.first(tile.sequence, first) / kTile * kTile; key < seen; key += kTile) {
       load_tile<S>(block, at.kv, layout.key(group, 0), tile.sequence, key, dim, t.keys);
       load_tile<S>(block, at.kv, layout.key(group, 1), tile.sequence, key, wide, t.values);
       fill_pairs(block, place, layout, tile, key, t);
@@ -322,7 +322,7 @@ struct FlashKeyGradKernel {
     for (std::int64_t h = group * layout.per_group; h < (group + 1) * layout.per_group; ++h)
       for (std::int64_t query = 0; query < place.seq; query += kTile) {
         const std::int64_t last = query + kTile < place.seq ? query + kTile - 1 : place.seq - 1;
-        if (!place.may_see(query, last, first, first + kTile - 1)) continue;
+        if (place.visible(last) <= first || place.first(sequence, query) >= first + kTile) continue;
         const ScoreRow tile(place, (sequence * place.heads + h) * place.seq + query);
         load_queries<S>(block, at, place, layout, tile, t);
         fill_pairs(block, place, layout, tile, first, t);

@@ -5,6 +5,7 @@
 
 #include "exec/data/sequence_map.hpp"
 #include "exec/device/chunk.hpp"
+#include "exec/device/documents.hpp"
 #include "exec/device/typed.hpp"
 #include "models/ops/attention.hpp"
 
@@ -134,6 +135,7 @@ struct RotaryKernel {
   std::int32_t context_rank;
   bool inverse;
   RotaryPart part;
+  Documents documents;
 
   Grid grid() const { return {tokens, static_cast<std::size_t>(2 * half) * sizeof(double)}; }
   template <class S, class Block>
@@ -142,8 +144,10 @@ struct RotaryKernel {
     const std::int64_t token = block.index();
     A* cos = reinterpret_cast<A*>(block.shared());
     A* sin = cos + half;
+    const std::int64_t at_sequence = map.position(context_rank, token % map.local_seq);
+    const std::int64_t position = at_sequence - documents.start(token / map.local_seq, at_sequence);
     block.each(half, [&](std::int64_t i) {
-      const double angle = static_cast<double>(map.position(context_rank, token % map.local_seq)) / unit * frequencies[i];
+      const double angle = static_cast<double>(position) / unit * frequencies[i];
       const Turn<A> turn(angle);
       cos[i] = static_cast<A>(length) * turn.cos;
       sin[i] = static_cast<A>(inverse ? -length : length) * turn.sin;

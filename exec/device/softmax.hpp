@@ -5,6 +5,7 @@
 
 #include "exec/data/sequence_map.hpp"
 #include "exec/device/chunk.hpp"
+#include "exec/device/documents.hpp"
 #include "exec/device/dropout.hpp"
 #include "exec/device/typed.hpp"
 #include "exec/shared/alibi.hpp"
@@ -28,27 +29,31 @@ struct AttentionPlace {
   double soft_cap = 0;      ///< on scores, before bias and mask; 0: none
   SequenceMap queries_of{1, 0}, keys_of{1, 0};  ///< positions of a rank that has only part of a sequence
   std::int64_t query_rank = 0, key_rank = 0;    ///< the context ranks of these queries and keys
+  Documents documents{};                        ///< causal: a query sees only its own, and windows count from its beginning
 
   TANDEM_HD std::int64_t position(std::int64_t query) const { return queries_of.position(query_rank, query); }
   TANDEM_HD std::int64_t key_position(std::int64_t key) const { return keys_of.position(key_rank, key); }
-  /// Number of leading keys that end with the last one query `i` sees.
-  TANDEM_HD std::int64_t visible(std::int64_t i) const {
-    if (!causal) return keys;
-    const std::int64_t end = position(i) + 1, piece = keys_of.context_size == 1 ? keys : keys_of.piece();
-    std::int64_t seen = 0;
+  /// Number of leading keys before a position of the sequence.
+  TANDEM_HD std::int64_t keys_before(std::int64_t end) const {
+    const std::int64_t piece = keys_of.context_size == 1 ? keys : keys_of.piece();
+    std::int64_t all = 0;
     for (std::int64_t from = 0; from < keys; from += piece) {
       const std::int64_t before = end - key_position(from);
-      seen += before < 0 ? 0 : before < piece ? before : piece;
+      all += before < 0 ? 0 : before < piece ? before : piece;
     }
-    return seen;
+    return all;
   }
-  /// The first key that query `i` sees.
-  TANDEM_HD std::int64_t first(std::int64_t i) const { return first_key_seen(position(i), window, chunked); }
-  /// True if query `i` sees `key`.
-  TANDEM_HD bool sees(std::int64_t i, std::int64_t key) const { return key < visible(i) && key >= first(i); }
-  /// True if any of queries `from` to `to` may see any of keys `key` to `last`.
-  TANDEM_HD bool may_see(std::int64_t from, std::int64_t to, std::int64_t key, std::int64_t last) const {
-    return !causal || (position(to) >= key_position(key) && first(from) <= last);
+  /// Number of leading keys that end with the last one query `i` sees.
+  TANDEM_HD std::int64_t visible(std::int64_t i) const { return causal ? keys_before(position(i) + 1) : keys; }
+  /// The first key that query `i` of a sequence sees. It grows with `i`.
+  TANDEM_HD std::int64_t first(std::int64_t sequence, std::int64_t i) const {
+    const std::int64_t at = position(i), start = documents.start(sequence, at);
+    const std::int64_t seen = start + first_key_seen(at - start, window, chunked);
+    return keys_of.context_size == 1 || seen == 0 ? seen : keys_before(seen);
+  }
+  /// True if query `i` of a sequence sees `key`.
+  TANDEM_HD bool sees(std::int64_t sequence, std::int64_t i, std::int64_t key) const {
+    return key < visible(i) && key >= first(sequence, i);
   }
   /// Key position minus query position.
   template <class A>
@@ -78,7 +83,7 @@ struct ScoreRow {
 
   TANDEM_HD ScoreRow(const AttentionPlace& p, std::int64_t row)
       : at(row * p.keys), sequence(row / p.seq / p.heads), head(row / p.seq % p.heads), query(row % p.seq),
-        first(p.first(row % p.seq)), visible(p.visible(row % p.seq)) {}
+        first(p.first(sequence, row % p.seq)), visible(p.visible(row % p.seq)) {}
 
   TANDEM_HD bool sees(std::int64_t key) const { return key >= first && key < visible; }
 };

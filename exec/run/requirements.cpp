@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "exec/backend/keeps_documents.hpp"
 #include "models/base/error.hpp"
 #include "models/stack/resolve.hpp"
 
@@ -40,8 +39,6 @@ struct AskedFor {
   std::string field, value, lacks, instead;
 };
 std::optional<AskedFor> asked_for(const Op& op, const ModelSpec& m) {
-  if (keeps_documents(op))
-    return AskedFor{"training.documents", "separate", "that keep documents apart", "set training.documents to joined"};
   if (std::holds_alternative<IndexTopK>(op))
     return AskedFor{"model.indexer.heads", std::to_string(m.indexer.heads), "that choose keys",
                     "set model.indexer.heads to 0 for attention to all keys"};

@@ -141,18 +141,17 @@ TEST_CASE("an evaluation counts every target equally") {
   CHECK(loss(2, 0) == Approx((a * loss(1, 0) + b * loss(1, batch)) / (a + b)).epsilon(1e-6));
 }
 
-// Documents that are kept apart are not run on CUDA's kernels, whose backend refuses them.
-TEST_CASE("a model gives PyTorch's results of documents that were trained alone") {
+TEST_CASE("a model gives PyTorch's results of documents that were trained alone", "[emulated]") {
   for (const char* name : {"gpt", "llama", "bloom", "sliding", "chunked"})
     for (const bool flash : {false, true}) check(name, {}, flash);
 }
 
-TEST_CASE("so does it in every layout") {
+TEST_CASE("so does it in every layout", "[emulated]") {
   for (const FixtureLayout& layout : layouts_of_pytorch())
     for (const char* name : {"gpt", "llama"}) check(name, layout, true);
 }
 
-TEST_CASE("context ranks keep documents apart as one rank does") {
+TEST_CASE("context ranks keep documents apart as one rank does", "[emulated]") {
   const char* model = GENERATE("{}", R"({"model": {"family": "llama", "num_kv_heads": 2}})", R"({"model": {"family": "bloom"}})");
   const auto with = [&](json parallel, bool flash) {
     json more = json::parse(model);
@@ -170,7 +169,7 @@ TEST_CASE("context ranks keep documents apart as one rank does") {
     }
 }
 
-TEST_CASE("documents that are kept apart train bit for bit over data ranks, stages and recomputation") {
+TEST_CASE("documents that are kept apart train bit for bit over data ranks, stages and recomputation", "[emulated]") {
   const exec::RunResult one = train_separate("{}");
   for (const char* more : {R"({"parallel": {"data": 4}})", R"({"parallel": {"pipeline": 2}, "training": {"recompute": "full"}})"})
     check_equal(train_separate(more), one);

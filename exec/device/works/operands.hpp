@@ -43,6 +43,11 @@ class Operands {
   }
   const WorkContext& around() const { return around_; }
 
+  /// Where the documents begin that an operation keeps apart, if it does.
+  Documents documents(bool separate) const {
+    require(!separate || context().documents != nullptr, "documents that nobody named");
+    return separate ? Documents{context().documents, context().seq_length} : Documents{};
+  }
   /// The dropout masks of a site.
   Dropout dropout(DropoutSite site, double rate) const;
   /// `local_seq`: positions of a sequence on this context rank. `rows`: number of this rank's rows.

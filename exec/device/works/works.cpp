@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <string>
 
-#include "exec/backend/keeps_documents.hpp"
 #include "exec/data/random.hpp"
 #include "exec/device/works/operands.hpp"
 
@@ -133,7 +132,6 @@ bool is_product(const Op& op) {
 
 Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared) {
   if (!is_real(types.compute)) return {false, in_type(op, types.compute)};
-  if (keeps_documents(op)) return {false, std::string(kind_name(op)) + " that keeps documents apart"};
   if (const std::string what = missing(op); !what.empty())
     return {false, what == "at all" ? std::string(kind_name(op)) : std::string(kind_name(op)) + " " + what};
   for (const auto operands : {types.in, types.out})
@@ -165,10 +163,11 @@ std::size_t shared_bytes(const Op& op, DType compute) {
   return 0;
 }
 
-/// Number of visible (query, key) pairs in all heads.
-std::int64_t pairs(const AttentionPlace& p) {
+/// Number of visible (query, key) pairs in all heads, as if sequences were single documents: the host does not read where others begin.
+std::int64_t pairs(AttentionPlace p) {
+  p.documents = {};
   std::int64_t n = 0;
-  for (std::int64_t i = 0; i < p.seq; ++i) n += p.visible(i) - p.first(i);
+  for (std::int64_t i = 0; i < p.seq; ++i) n += p.visible(i) - p.first(0, i);
   return n * p.batch * p.heads;
 }
 

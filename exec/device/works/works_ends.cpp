@@ -15,6 +15,12 @@ std::int64_t position_rows(const Op& op) {
   return op.rows > 0 ? op.rows : op.batch * op.seq;
 }
 
+/// Only a table's rows depend on documents.
+template <class Op>
+Documents documents_of(const Op& op, const Operands& at) {
+  return at.documents(op.documents && op.learned);
+}
+
 VocabShard shard_of(const VocabDims& d, const KernelContext& context) {
   const std::int64_t first = d.whole ? 0 : context.tensor_rank * d.cols;
   return {d.cols, first, std::clamp<std::int64_t>(d.vocab_size - first, 0, d.cols), d.vocab_size};
@@ -42,7 +48,7 @@ Works works(const PositionDropout& op, const Operands& at) {
   const Typed x = at.in(0), y = at.out(0);
   const std::int64_t rows = position_rows(op);
   return {PositionKernel{at.form({x, y}), x, at.in_if(op.learned, 1), y, rows, op.hidden,
-                         at.dropout(DropoutSite::embedding, op.dropout), at.rows(op.seq, rows, op.shard)}};
+                         at.dropout(DropoutSite::embedding, op.dropout), {at.rows(op.seq, rows, op.shard), documents_of(op, at)}}};
 }
 
 // dx may overwrite dy, so the positions' gradient comes first.
@@ -50,8 +56,8 @@ Works works(const PositionDropoutBackward& op, const Operands& at) {
   const Typed dy = at.in(0), dx = at.out(0);
   const std::int64_t rows = position_rows(op);
   const Dropout dropout = at.dropout(DropoutSite::embedding, op.dropout);
-  const HiddenRows places = at.rows(op.seq, rows, op.shard);
-  require(!op.learned || places.map.length() <= op.max_positions, "a position beyond the table");
+  const PositionRows places{at.rows(op.seq, rows, op.shard), documents_of(op, at)};
+  require(!op.learned || places.hidden.map.length() <= op.max_positions, "a position beyond the table");
   Works all;
   if (op.learned)
     all.push_back(PositionGradKernel{at.form({dy}), dy, at.out(1), rows, op.hidden, op.max_positions, dropout, places});

@@ -121,6 +121,7 @@ Works works(const Rotary& op, const Operands& at) {
   k.map = SequenceMap(context.context_size, d.seq);
   k.context_rank = context.context_rank;
   k.inverse = op.inverse, k.part = op.part;
+  k.documents = at.documents(d.documents);
   switch (op.part) {
     case RotaryPart::whole: case RotaryPart::cosine: k.x = k.y = at.out(0); break;
     case RotaryPart::swap: k.x = at.in(0), k.turned = at.out(0); break;

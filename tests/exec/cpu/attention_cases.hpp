@@ -2,6 +2,7 @@
 // Attention over whole sequences by plain loops, and its tensors in the layouts that operations and ranks have them in.
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -28,12 +29,19 @@ struct WholeAttention {
   Values sinks = {};  ///< of every head, or none
   std::int64_t value_dim = 0;  ///< width of a value; 0: dim
   double soft_cap = 0;         ///< of scores; 0: none
+  std::vector<std::int32_t> documents = {};  ///< [batch, keys]: where each position's document begins; none: they are joined
 
   std::int64_t wide() const { return value_dim > 0 ? value_dim : dim; }
 
+  std::int64_t document(std::int64_t s, std::int64_t p) const {
+    return documents.empty() ? 0 : documents[static_cast<std::size_t>(s * keys + p)];
+  }
   /// Whether a query sees a key, by the positions of both.
-  bool sees(std::int64_t q, std::int64_t k) const {
+  bool sees(std::int64_t s, std::int64_t q, std::int64_t k) const {
     if (causal && k > q) return false;
+    const std::int64_t begin = document(s, q);
+    if (document(s, k) != begin) return false;
+    q -= begin, k -= begin;
     return window == 0 || (chunked ? q / window == k / window : q - k < window);
   }
   std::int64_t q_at(std::int64_t s, std::int64_t p, std::int64_t h) const { return ((s * queries + p) * heads + h) * dim; }
@@ -60,9 +68,32 @@ struct WholeAttention {
     d.window = window;
     d.chunked = chunked;
     d.value_dim = value_dim;
+    d.documents = !documents.empty();
     return d;
   }
 };
+
+/// Documents of 1 to `longest` positions that fill sequences.
+inline std::vector<std::int32_t> random_documents(std::int64_t batch, std::int64_t length, int longest, unsigned seed) {
+  std::vector<std::int32_t> all;
+  const auto lengths = random_integers(batch * length, longest, seed);
+  for (std::int64_t s = 0, n = 0; s < batch; ++s)
+    for (std::int64_t p = 0; p < length; ++n) {
+      const std::int64_t end = std::min(length, p + 1 + lengths[static_cast<std::size_t>(n)]);
+      all.insert(all.end(), static_cast<std::size_t>(end - p), static_cast<std::int32_t>(p));
+      p = end;
+    }
+  return all;
+}
+
+/// Tells the kernels where documents of sequences of `length` begin; none: they are joined.
+inline void keep_apart(Kernels& kernels, const std::vector<std::int32_t>& documents, std::int64_t length) {
+  if (documents.empty()) return;
+  Memory& memory = kernels.backend->documents(documents.size() * sizeof(std::int32_t));
+  memory.write(0, std::as_bytes(std::span(documents)));
+  kernels.context.documents = reinterpret_cast<const std::int32_t*>(memory.address());
+  kernels.context.seq_length = length;
+}
 
 /// The slope of a head as the ALiBi paper's reference code (ofirpress/attention_with_linear_biases) computes it.
 inline double reference_slope(std::int64_t head, std::int64_t heads) {
@@ -105,7 +136,7 @@ Values plain_attention(const WholeAttention& a, const Qkv& x, const KernelContex
         double total = a.sinks.empty() ? 0 : std::exp(a.sinks[static_cast<std::size_t>(h)]);
         for (std::int64_t k = 0; k < a.keys; ++k) {
           weight.push_back(0);
-          if (!a.sees(q, k)) continue;
+          if (!a.sees(s, q, k)) continue;
           double score = 0;
           for (std::int64_t d = 0; d < a.dim; ++d)
             score += x.q[static_cast<std::size_t>(a.q_at(s, q, h) + d)] * x.k[static_cast<std::size_t>(a.k_at(s, k, g) + d)];
@@ -263,6 +294,7 @@ struct FlashResult {
 };
 
 inline FlashResult flash(Kernels& kernels, const WholeAttention& a, const Qkv& x) {
+  keep_apart(kernels, a.documents, a.keys);
   AttentionDims d = a.dims();
   const Layout q = whole_layout(a, a.queries), k = whole_layout(a, a.keys);
   const bool packed = a.queries == a.keys;

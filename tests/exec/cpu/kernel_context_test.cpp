@@ -25,6 +25,7 @@ struct Group {
     kernels.context.context_rank = static_cast<std::int32_t>(rank);
     kernels.context.context_size = static_cast<std::int32_t>(c);
     kernels.context.first_sequence = 3;
+    keep_apart(kernels, a.documents, a.keys);
   }
   Layout layout(std::int64_t rank) const { return {a, rows_of(a.batch, c, rank, a.queries)}; }
   Layout gathered() const { return {a, rows_by_rank(a.batch, c, a.keys)}; }
@@ -51,10 +52,11 @@ Outcome alone(const WholeAttention& a, const Qkv& x, const Values& dcontext) {
   return {flash(kernels, a, x).context, flash_backward(kernels, a, x, dcontext)};
 }
 
-// Checks what an operation has booked against the graph's figure, and gives it.
-std::int64_t booked(Kernels& kernels, std::int64_t before, const Op& op) {
+// Checks what an operation has booked against the graph's figure, and gives it. A graph does not know documents.
+template <class Attention>
+std::int64_t booked(Kernels& kernels, std::int64_t before, const Attention& op) {
   const std::int64_t now = kernels.backend->counters().gemm_flops - before;
-  CHECK(now == matrix_flops(op).count());
+  if (!op.dims.documents) CHECK(now == matrix_flops(op).count());
   return now;
 }
 
@@ -282,6 +284,37 @@ TEST_CASE("exchanged heads keep the groups of their keys") {
     flash_exchanged(g, r, 2, dcontext, out);
   }
   check_same(out, alone(a, x, dcontext));
+}
+
+TEST_CASE("context ranks keep documents apart as one rank does, tiles of queries included") {
+  WholeAttention a = setting(true, true, GENERATE(0.0, 0.3));
+  a.queries = a.keys = 96;
+  a.heads = a.groups = 4;
+  a.documents = random_documents(a.batch, a.keys, GENERATE(5, 60), 4);
+  const std::int64_t c = GENERATE(2, 3, 4);
+  const Qkv x = a.random(1);
+  const Values dcontext = random_values(a.q_size(), 9);
+  Kernels kernels;
+  const Group g{a, x, c, kernels};
+  const Outcome expected = alone(a, x, dcontext);
+  check_close(expected.context, plain_attention(a, x, [&] {
+                KernelContext of = kernels.on_host();
+                of.first_sequence = 3;
+                return of;
+              }()), 1e-14);
+  g.on(0);
+  check_same(Ring(g, dcontext).run(), expected);
+  Outcome gathered = nothing(a), scored = nothing(a), swapped = nothing(a);
+  for (std::int64_t r = 0; r < c; ++r) {
+    flash_gathered(g, r, dcontext, gathered);
+    AttentionDims d = g.dims(AttentionShare::queries);
+    d.seq = g.local(), d.keys = a.keys, d.kv_packed = false, d.row_shards = c;
+    by_scores(g, {d, g.layout(r), g.gathered(), real(g.layout(r).qkv(x)), real(g.gathered().kv(x))}, dcontext, scored);
+    if (a.groups % c == 0) flash_exchanged(g, r, c, dcontext, swapped);
+  }
+  check_same(gathered, expected);
+  check_same(scored, expected);
+  if (a.groups % c == 0) check_same(swapped, expected);
 }
 
 TEST_CASE("rows of ranks that do not share the work are refused") {

@@ -277,6 +277,10 @@ TEST_CASE("attention that no library does is told by its reason") {
   CHECK(device::beyond_libraries(kernel) == "");
   kernel.place.alibi = true;
   CHECK(device::beyond_libraries(kernel) == "scores have ALiBi");
+  const std::int32_t documents = 0;
+  kernel.place.documents.starts = &documents;
+  CHECK(device::beyond_libraries(kernel) == "documents are kept apart");
+  kernel.place.documents = {};
   kernel.place.alibi = false, kernel.place.dropout.threshold = 1;
   CHECK(device::beyond_libraries(kernel) == "masks of dropout are by global index");
   kernel.place.dropout.threshold = 0, kernel.place.head_dim = 12;

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "tests/exec/cpu/kernel_harness.hpp"
+#include "tests/exec/cpu/attention_cases.hpp"
 
 namespace tandem::exec::test {
 
@@ -25,6 +25,10 @@ class Beside {
     device_.use(tests::device_kernels());
     exact_.use(make_cpu_backend());
     for (Kernels* k : {&device_, &exact_}) k->context.layer = 3, k->context.seq_length = 8;
+  }
+  /// Where the documents of sequences of `length` positions begin.
+  void keep_apart(const std::vector<std::int32_t>& documents, std::int64_t length) {
+    for (Kernels* k : {&device_, &exact_}) test::keep_apart(*k, documents, length);
   }
   /// Results within what a type's rounding allows: 1e-5 of the largest in fp32, 1e-2 in bf16, an eighth of that in fp16.
   std::vector<Values> check(const Op& op, const Make& in, const Make& out) {

@@ -62,6 +62,19 @@ TEST_CASE("recurrences and gates of attention's output have kernels on CPUs and 
     }
 }
 
+TEST_CASE("documents are kept apart on CPUs and on CUDA, in every precision") {
+  for (const char* precision : {"fp64", "fp32", "bf16", "fp16"})
+    for (const char* family : {"gpt", "llama", "bloom"})
+      for (const bool flash : {false, true}) {
+        const Plan plan = tests::patched_plan(tests::SmallPlan{}, R"({"model": {"family": ")" + std::string(family) +
+                                                                      R"("}, "training": {"documents": "separate", "precision": ")" +
+                                                                      precision + R"(", "flash_attention": )" + (flash ? "true" : "false") + "}}");
+        INFO(precision << " " << family);
+        CHECK_NOTHROW(require_supported(plan, lower(plan), Device(true)));
+        CHECK_NOTHROW(require_supported(plan, lower(plan), *make_cpu_backend()));
+      }
+}
+
 TEST_CASE("a recurrence whose states exceed a device's shared memory is refused with the bytes") {
   const RecurrenceDims d{RecurrenceRule::gated_delta, 1, 1, 64, 1, 30000, 4};
   CHECK(Device(true).supports(Recurrence{d}, {DType::fp64, {}, {}}).reason.find("bytes of shared memory") != std::string::npos);
