@@ -275,7 +275,7 @@ PlanField rampup(Place place, std::int64_t BatchRampup::*member) {
 /// Printed only where documents are separate, so that other plans read as if there were none.
 PlanField documents() {
   PlanField f = choice({"training.documents",
-                        "Whether a token attends to the documents before its own in a sequence (joined), or only to its own, with positions from its beginning (separate: Megatron-LM's --reset-attention-mask, --reset-position-ids and --eod-mask-loss). Predictions do not depend on it."},
+                        "Whether a token attends to the documents before its own in a sequence (joined), or only to its own, with positions from its beginning (separate: Megatron-LM's --reset-attention-mask, --reset-position-ids and --eod-mask-loss). In predictions it changes only the attention kernel of stack tandem."},
                        AT(training.documents));
   f.write = [write = std::move(f.write)](const Plan& p) {
     return p.training.documents == Documents::separate ? write(p) : nlohmann::json();

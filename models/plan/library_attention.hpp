@@ -15,6 +15,7 @@ struct AttentionTraits {
   bool alibi = false;
   bool window = false;                ///< queries see some of the earlier keys only
   bool soft_cap = false;
+  bool documents = false;             ///< queries see only their own document's keys
   bool gathers_ranks = false;         ///< rows of several context ranks stand side by side: all_gather, ulysses
   std::int64_t head_dim = 0, value_dim = 0;
 };
@@ -23,6 +24,7 @@ struct AttentionTraits {
 constexpr std::string_view why_no_library(const AttentionTraits& a) {
   constexpr std::int64_t kStep = 8, kLongest = 256;  // head sizes that libraries' tiles support
   if (bits(a.operands) != 16) return "operands do not have 16 bits";
+  if (a.documents) return "documents are kept apart";
   if (a.dropout > 0) return "dropout of attention has masks by global position";
   if (a.window) return "queries see a part of the earlier keys";
   if (a.alibi) return "positions are ALiBi";

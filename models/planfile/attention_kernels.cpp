@@ -22,6 +22,7 @@ AttentionTraits traits(const Plan& plan, Mixer mixer) {
   a.alibi = m.position_embedding == PositionEmbedding::alibi;
   a.window = seen > 0 && seen < plan.training.seq_length;
   a.soft_cap = m.attention_soft_cap > 0;
+  a.documents = plan.training.documents == Documents::separate;
   a.gathers_ranks = plan.parallel.context > 1 && plan.parallel.context_mode != ContextMode::ring;
   a.head_dim = heads.head_dim;
   a.value_dim = heads.value_dim;

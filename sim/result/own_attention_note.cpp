@@ -46,7 +46,7 @@ std::string own_attention_note(const Plan& plan, const Setup& setup) {
   const double rate = static_cast<double>(matrix_flops(task->op).count()) / seconds;
   const std::string_view why = attention_kernels(plan).why_own;
   return "Tandem's own kernel, without tensor cores, computes attention at " + number_text(rate / 1e12, 2) + " TFLOP/s, " +
-         (why.empty() ? "as training.attention_kernel says" : "as libraries have none where " + std::string(why)) +
+         (why.empty() ? "as training.attention_kernel says" : "as Tandem calls no library where " + std::string(why)) +
          remedy(seconds, with_scores(std::get<FlashAttention>(task->op), task->dtype, setup.cost));
 }
 

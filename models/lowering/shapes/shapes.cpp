@@ -258,7 +258,7 @@ IndexDims Shapes::index_dims() const {
 AttentionKernel Shapes::flash_kernel(bool backward) const {
   const bool gathers_ranks = path == ContextPath::all_gather || path == ContextPath::ulysses;
   const AttentionTraits traits{dtypes.compute, attention_dropout, alibi,    window != 0, attention_soft_cap != 0,
-                               gathers_ranks,  head_dim,          value_dim};
+                               documents,      gathers_ranks,     head_dim, value_dim};
   const bool usual = why_no_library(traits).empty() && (!sinks || backward);
   return fusion.own_unusual_attention && !usual ? AttentionKernel::own : fusion.attention;
 }

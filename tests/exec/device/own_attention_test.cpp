@@ -43,6 +43,8 @@ std::string reason(const Op& op, DType compute, std::size_t inputs, std::size_t 
   KernelContext place;
   place.table = &table;
   place.context_size = 2;
+  static const std::int32_t documents[32] = {};
+  place.documents = documents, place.seq_length = 32;
   const auto works = device::works_of({op, compute, in, out, place}, {});
   return device::beyond_libraries(std::get<Kernel>(works.at(0)));
 }
@@ -79,7 +81,7 @@ TEST_CASE("the lowering names Tandem's kernel of attention where libraries have 
   CHECK(own(none, {{"dropout", {{"hidden", 0.1}, {"attention", 0.0}}}}).own == 0);
   for (const Seen& all : {own(none, {{"dropout", {{"hidden", 0.0}, {"attention", 0.1}}}}), own(none, {{"precision", "fp32"}}),
                           own({{"position_embedding", "alibi"}}), own({{"head_dim", 20}}), own({{"head_dim", 320}}), own({{"value_dim", 8}}), own({{"window", {{"size", 8}}}}),
-                          own({{"attention_soft_cap", 50.0}})}) {
+                          own({{"attention_soft_cap", 50.0}}), own(none, {{"documents", "separate"}})}) {
     CHECK(all.own >= 2);
     CHECK(all.library == 0);
   }

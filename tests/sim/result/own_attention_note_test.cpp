@@ -38,9 +38,12 @@ std::string note_of(const Prediction& p) {
 TEST_CASE("a note names the rate that Tandem's own attention was measured at, and what is faster") {
   const std::string note = note_of(predicted(document({{"position_embedding", "alibi"}})));
   CAPTURE(note);
-  CHECK(note.find("at 1.28 TFLOP/s, as libraries have none where positions are ALiBi") != note.npos);  // measured/h100/unseen.json
+  CHECK(note.find("at 1.28 TFLOP/s, as Tandem calls no library where positions are ALiBi") != note.npos);  // measured/h100/unseen.json
   CHECK(note.find("training.flash_attention false computes it") != note.npos);
   CHECK(note_of(predicted(document(json::object()))).empty());
+  json separate = document(json::object());
+  separate["training"]["documents"] = "separate";
+  CHECK(note_of(predicted(separate)).find("as Tandem calls no library where documents are kept apart") != note.npos);
   CHECK(note_of(predicted(document({{"position_embedding", "alibi"}}, "megatron"))).empty());
 }
 
