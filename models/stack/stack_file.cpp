@@ -268,6 +268,7 @@ void for_lists(Each each) {
   each("wide_tensors", &StackFile::wide_tensors);
   each("checkpoints", &StackFile::checkpoints);
   each("recompute_modules", &StackFile::recompute_modules);
+  each("switched_on", &StackFile::switched_on);
   each("whole_between_micro_batches", &StackFile::whole_between_micro_batches);
   each("caching_allocator", &StackFile::caching_allocator);
   each("arena", &StackFile::arena);
@@ -374,10 +375,9 @@ struct Parsed {
 
 }  // namespace
 
-bool StackEntry::holds(Month as_of, const Plan& plan) const {
-  const bool in_time = (!since || as_of >= *since) && (!until || as_of < *until);
-  return in_time && conditions_hold(*when, plan);
-}
+bool StackEntry::in_time(Month as_of) const { return (!since || as_of >= *since) && (!until || as_of < *until); }
+
+bool StackEntry::holds(Month as_of, const Plan& plan) const { return in_time(as_of) && conditions_hold(*when, plan); }
 
 namespace {
 

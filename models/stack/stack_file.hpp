@@ -22,6 +22,7 @@ struct StackEntry {
   std::string source;
   bool verified = false;                       ///< whether the source was read
 
+  bool in_time(Month as_of) const;
   bool holds(Month as_of, const Plan& plan) const;
 };
 
@@ -96,6 +97,7 @@ struct StackFile {
   std::vector<WideEntry> wide_tensors;
   std::vector<CheckpointEntry> checkpoints;
   std::vector<ModulesEntry> recompute_modules;
+  std::vector<DefaultEntry> switched_on;
   std::vector<StackEntry> whole_between_micro_batches, caching_allocator, arena, remainder_last, ends_are_layers, weighted_experts,
       weighted_expert_bias, rows_by_element;
   std::vector<RuleEntry> rules;

@@ -1,0 +1,65 @@
+// Options that frameworks have off by default and that a search gives, and since when.
+
+#include "models/stack/stack_switches.hpp"
+
+#include <functional>
+
+#include "tests/catch.hpp"
+
+using namespace tandem;
+
+namespace {
+
+using Fields = std::set<std::string>;
+
+Plan draft(const std::string& stack, const char* as_of) {
+  Plan plan;
+  plan.stack.name = stack;
+  plan.stack.as_of = parse_month(as_of).value();
+  plan.cluster.generation = "hopper";
+  plan.parallel.tensor = 2, plan.parallel.data = 2, plan.parallel.zero_stage = 1;
+  plan.parallel.sequence_parallel = true;
+  return plan;
+}
+
+/// The fields that are turned on in a draft that says nothing of them, or says those of `given`.
+Fields on(Plan plan, Given given = {}) {
+  const Given before = given;
+  StackSwitches(plan).turn_on(plan, given);
+  Fields out;
+  for (const std::string& field : given)
+    if (before.count(field) == 0) out.insert(field);
+  CHECK(plan.parallel.overlap_grad_reduce == (out.count("parallel.overlap_grad_reduce") > 0));
+  CHECK(plan.parallel.overlap_param_gather == (out.count("parallel.overlap_param_gather") > 0));
+  CHECK(plan.parallel.tensor_overlap == (out.count("parallel.tensor_overlap") > 0));
+  return out;
+}
+
+const std::string kReduce = "parallel.overlap_grad_reduce", kGather = "parallel.overlap_param_gather", kTensor = "parallel.tensor_overlap";
+
+}  // namespace
+
+TEST_CASE("Megatron-LM has its three overlaps since September, October and November 2023, and others have none") {
+  CHECK(on(draft("megatron-core", "2023-08")).empty());
+  CHECK(on(draft("megatron-core", "2023-09")) == Fields{kReduce});
+  CHECK(on(draft("megatron-core", "2023-10")) == Fields{kReduce, kTensor});
+  CHECK(on(draft("megatron-core", "2023-11")) == Fields{kReduce, kTensor, kGather});
+  CHECK(on(draft("nemo", "2025-06")) == Fields{kReduce, kTensor, kGather});
+  for (const char* stack : {"tandem", "pytorch-fsdp", "torchtitan", "megatron-deepspeed", "neuronx", "jax"})
+    CHECK(on(draft(stack, "2026-01")).empty());
+}
+
+TEST_CASE("An overlap is turned on only where Megatron-LM's own checks accept it and there is something to overlap") {
+  const auto with = [](const std::function<void(Plan&)>& change) {
+    Plan plan = draft("megatron-core", "2026-01");
+    change(plan);
+    return on(plan);
+  };
+  CHECK(with([](Plan& p) { p.parallel.sequence_parallel = false; }) == Fields{kReduce, kGather});
+  CHECK(with([](Plan& p) { p.parallel.tensor = 1; }) == Fields{kReduce, kGather});
+  CHECK(with([](Plan& p) { p.training.deterministic = true; }) == Fields{kReduce, kGather});
+  CHECK(with([](Plan& p) { p.parallel.zero_stage = 0; }) == Fields{kReduce, kTensor});
+  CHECK(with([](Plan& p) { p.parallel.data = 1; }) == Fields{kTensor});
+  CHECK(with([](Plan& p) { p.cluster.generation = "cdna3"; }) == Fields{kReduce, kGather});
+  CHECK(on(draft("megatron-core", "2026-01"), {kReduce}) == Fields{kTensor});  // the plan says that reductions are not overlapped
+}
