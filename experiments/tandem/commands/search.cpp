@@ -157,8 +157,17 @@ ExitCode nothing_found(const Options& o, bool complete) {
   return ExitCode::nothing;
 }
 
-void tell_answer(const search::Search& search, const search::Answer& answer, const search::Changes& changes, const Options& o) {
-  o.json ? print_json(search::to_json(search, answer, changes)) : print(search::to_text(search, answer, changes));
+/// What a search of one place has found.
+struct Findings {
+  search::Answer answer;
+  search::Changes changes;               ///< if nothing fits
+  std::optional<search::Fewer> fewer;
+};
+
+void tell_answer(const search::Search& search, const Findings& f, const Options& o) {
+  o.json ? print_json(search::to_json(search, f.answer, f.changes, f.fewer))
+         : print(search::to_text(search, f.answer, f.changes, f.fewer));
+  tell_why(search, f.answer, o);
 }
 
 void export_plan(const search::Space& space, search::CandidateId id, const std::string& path) {
@@ -168,8 +177,7 @@ void export_plan(const search::Space& space, search::CandidateId id, const std::
 /// The best that an interrupted search has found.
 ExitCode tell_interrupted(const search::Search& search, const Options& o) {
   const search::Answer answer = search.answer_so_far(o.search.best);
-  tell_answer(search, answer, {}, o);
-  tell_why(search, answer, o);
+  tell_answer(search, {answer, {}, {}}, o);
   if (!answer.best.empty()) export_plan(search.judge().space(), answer.best.front().id, place_when_interrupted(o.out));
   return ExitCode::interrupted;
 }
@@ -186,8 +194,7 @@ ExitCode tell_nothing_fits(Searches& all, const search::Answer& answer, const Op
     log("tandem: not all changes were tried");
     whole = false;
   }
-  tell_answer(search, answer, changes, o);
-  tell_why(search, answer, o);
+  tell_answer(search, {answer, changes, {}}, o);
   return whole ? nothing_found(o, answer.complete) : ExitCode::interrupted;
 }
 
@@ -195,10 +202,17 @@ ExitCode tell(Searches& all, const Options& o) {
   const search::Search& search = all.first();
   const search::Answer answer = search.answer();
   if (answer.best.empty()) return tell_nothing_fits(all, answer, o);
-  tell_answer(search, answer, {}, o);
-  tell_why(search, answer, o);
+  Findings findings{answer, {}, {}};
+  bool whole = true;
+  try {
+    const Waiting waiting("trying fewer devices", Elsewhere::lines);
+    findings.fewer = search::faster_with_fewer(all.first_request(), search, answer);
+  } catch (const Interrupted&) {
+    whole = false;
+  }
+  tell_answer(search, findings, o);
   export_plan(search.judge().space(), answer.best.front().id, o.out);
-  return ExitCode::ok;
+  return whole ? ExitCode::ok : ExitCode::interrupted;
 }
 
 /// What the places cost. Says before the search which objectives some of them do not have.

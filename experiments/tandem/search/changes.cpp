@@ -7,9 +7,11 @@
 #include <optional>
 
 #include "experiments/tandem/search/default_axes.hpp"
+#include "experiments/tandem/search/report_parts.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "models/fields/plan_fields.hpp"
+#include "models/planfile/plan_advice.hpp"
 #include "topology/preset.hpp"
 
 namespace tandem::search {
@@ -18,6 +20,7 @@ namespace {
 
 constexpr std::int64_t kMostTimes = 64;     ///< largest multiple of the devices
 constexpr std::size_t kMostClusters = 3;
+constexpr std::size_t kFewMicroBatches = 3;
 
 /// Fields that determine a rank's memory. Those that are switched on are no default axes.
 constexpr std::array kOfMemory{"parallel.tensor", "parallel.pipeline", "parallel.context", "parallel.expert",
@@ -28,6 +31,8 @@ constexpr std::array kSwitchedOn{"training.flash_attention", "parallel.offload.o
 struct Untried {
   std::string field, values;  ///< "1,2"
 };
+
+using Fields = std::vector<std::string>;
 
 std::string plain(const std::string& text) {
   return text.size() > 1 && text.front() == '"' ? text.substr(1, text.size() - 2) : text;
@@ -78,12 +83,20 @@ class Finder {
       const auto has = [&](const char* text) {
         return std::any_of(axis.values.begin(), axis.values.end(), [&](const AxisValue& v) { return v.text == text; });
       };
-      const bool least_first = axis.field == "training.micro_batch_size" || axis.field == "parallel.virtual_pipeline";
-      if (least_first || axis.field == "parallel.schedule") request = with(std::move(request), axis.field, axis.values.front().text);
+      if (axis.field == "parallel.virtual_pipeline" || axis.field == "parallel.schedule")
+        request = with(std::move(request), axis.field, axis.values.front().text);
+      if (axis.field == "training.micro_batch_size")
+        request = with(std::move(request), axis.field, first_values(axis, kFewMicroBatches));
       if (axis.field == "parallel.zero_stage") request = with(std::move(request), axis.field, axis.values.back().text);
       if (axis.field == "training.recompute" && has("full")) request = with(std::move(request), axis.field, "full");
     }
     return request;
+  }
+
+  static std::string first_values(const Axis& axis, std::size_t most) {
+    std::string out;
+    for (std::size_t i = 0; i < std::min(most, axis.values.size()); ++i) out += (i == 0 ? "" : ",") + axis.values[i].text;
+    return out;
   }
 
   static Request with(Request request, const std::string& field, const std::string& values) {
@@ -92,14 +105,41 @@ class Finder {
     return request;
   }
 
-  std::optional<Placed> fastest(const Space& space, const SearchOptions& options) const {
+  /// `changed`: fields that the change names, so that the layout need not.
+  std::optional<Placed> fastest(const Space& space, const SearchOptions& options, const Fields& changed = {}) const {
     Search search(space, options);
     search.explore();
     const Answer answer = search.answer();
     if (answer.best.empty()) return std::nullopt;
-    const Plan plan = space.plan(answer.best.front().id);
-    const std::int64_t room = Judge(space, {}).room();
-    return Placed{space.short_text(answer.best.front().id), plan.cluster.preset, plan.cluster.devices, room, answer.best.front()};
+    const Simulated& best = answer.best.front();
+    const Plan plan = space.plan(best.id);
+    const Judge judge(space, {});
+    return Placed{layout(space, best.id, changed), plan.cluster.preset, plan.stack.name, plan.cluster.devices, judge.room(), best,
+                  judge.why_wider(best.id), host_limits(best.launches) ? judge.fewer_launches(best.id) : "", notes_of(judge, best),
+                  space.switched_on(best.id)};
+  }
+
+  /// "tensor 8, pipeline 4, ...": the fields that the question leaves open or says otherwise.
+  std::string layout(const Space& space, CandidateId id, const Fields& changed) const {
+    const Choice chosen = space.choice(id);
+    const std::ptrdiff_t idle = space.idle_axis(space.plan(id));
+    std::string out;
+    for (std::size_t a = 0; a < chosen.size(); ++a) {
+      const Axis& axis = space.axes()[a];
+      const std::string& value = axis.values[chosen[a]].text;
+      const bool named = std::find(changed.begin(), changed.end(), axis.field) != changed.end();
+      if (named || static_cast<std::ptrdiff_t>(a) == idle || says(axis.field, value)) continue;
+      out += (out.empty() ? "" : ", ") + axis.name + " " + value;
+    }
+    return out;
+  }
+
+  /// Whether the question leaves a field no other value.
+  bool says(const std::string& field, const std::string& value) const {
+    const std::ptrdiff_t axis = space_.axis_of(field);
+    if (axis < 0) return false;
+    const auto& values = space_.axes()[static_cast<std::size_t>(axis)].values;
+    return values.size() == 1 && values.front().text == value;
   }
 
   /// The fastest step that fits; nullopt if the question is impossible or nothing fits.
@@ -107,7 +147,7 @@ class Finder {
     try {
       const Space space(read_question(request));
       if (space.plan(0).stack.name != plan_.stack.name) return std::nullopt;
-      const std::optional<Placed> best = fastest(space, options_);
+      const std::optional<Placed> best = fastest(space, options_, fields);
       if (!best) return std::nullopt;
       Change out{{}, *best};
       for (const std::string& f : fields) out.fields.emplace_back(f, value(space, best->step.id, f));

@@ -11,11 +11,15 @@ namespace tandem::search {
 
 /// A simulated step and its layout.
 struct Placed {
-  std::string at;                  ///< the varied fields: "tensor 8, pipeline 4, ..."
-  std::string cluster;
+  std::string at;                  ///< all fields that the question does not say alike: "tensor 8, pipeline 4, ..."
+  std::string cluster, stack;
   std::int64_t devices = 0;
   std::int64_t room = 0;           ///< memory limit of a rank, in bytes
   Simulated step;
+  std::string wider;               ///< Judge::why_wider()
+  std::string host_remedy;         ///< what shortens the step, if the host limits it
+  std::vector<std::string> notes;  ///< notes_of()
+  std::vector<std::string> switched_on;  ///< Space::switched_on()
 
   /// Device seconds per step.
   double device_s() const { return static_cast<double>(step.time_ps) * 1e-12 * static_cast<double>(devices); }
@@ -37,7 +41,7 @@ struct Changes {
 };
 
 /// Tries values of one field that the question lacks: degrees, micro-batch, sequence parallelism, recomputation, sharding, flash
-/// attention, offloading (with the question's most memory-saving values). If no single one helps, tries two fields. Also finds how
+/// attention, offloading (with few, memory-saving values of other fields). If no single one helps, tries two fields. Also finds how
 /// often the devices must be doubled, and the three smallest other devices with more memory that suffice. These have the memory that
 /// they are built with, whatever the plan's `cluster.override` says of its own. For these it tries without ZeRO 2 and 3 first, if the question has ZeRO 0 or 1. `space` must be `request`'s, and nothing in it may fit. Throws program::Interrupted.
 Changes find_changes(const Request& request, const Space& space, const SearchOptions& options);

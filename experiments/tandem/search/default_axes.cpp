@@ -13,7 +13,8 @@ namespace tandem::search {
 
 namespace {
 
-constexpr std::int64_t kMostMicroBatch = 8, kMostContext = 16, kMostChunks = 12;
+constexpr std::int64_t kMostContext = 16, kMostChunks = 12;
+constexpr std::int64_t kFewSequences = 8, kFewTokens = 64 << 10;  ///< of a micro-batch; larger ones of either kind are tried
 constexpr std::int64_t kLongSequence = 8192;  ///< sequences from this length on are worth splitting
 constexpr std::size_t kFewChunkCounts = 4;    ///< fewer that divide the layers are too few to choose from
 
@@ -45,7 +46,7 @@ std::vector<std::int64_t> context_degrees(const Plan& p) {
 }
 
 std::vector<std::int64_t> micro_batches(const Plan& p) {
-  std::vector<std::int64_t> out = powers_of_two(kMostMicroBatch);
+  std::vector<std::int64_t> out = powers_of_two(std::max(kFewSequences, kFewTokens / p.training.seq_length));
   std::erase_if(out, [&](std::int64_t n) { return p.training.global_batch_size % n != 0; });
   return out;
 }

@@ -5,6 +5,7 @@
 
 #include "experiments/tandem/search/report.hpp"
 #include "experiments/tandem/search/report_parts.hpp"
+#include "experiments/tandem/search/switched.hpp"
 #include "models/base/text.hpp"
 #include "models/stack/resolve.hpp"
 #include "reports/prediction/plan_title.hpp"
@@ -119,6 +120,7 @@ std::string to_text(const std::vector<Search*>& searches, const ParetoFront& fro
   for (const char* word : {"devices", "cluster", "dp", "layout"}) head.push_back(word);
   Table table(std::move(head));
   HostLimited limited;
+  SwitchedOn switched;
   const std::size_t rows = std::min(front.points.size(), static_cast<std::size_t>(searches.front()->options().best));
   for (std::size_t i = 0; i < rows; ++i) {
     const ParetoPoint& p = front.points[i];
@@ -131,12 +133,13 @@ std::string to_text(const std::vector<Search*>& searches, const ParetoFront& fro
                            space.short_text(p.step.id)});
     table.add(std::move(row));
     limited.add(i + 1, searches[p.search]->judge(), p.step);
+    switched.add(i + 1, space, p.step.id);
   }
   if (!front.points.empty()) out += table.text();
   if (rows < front.points.size())
     out += "and " + count_text(static_cast<std::int64_t>(front.points.size() - rows)) +
            " more, slower: --best N shows more, --json and --page all\n";
-  out += limited.text();
+  out += limited.text() + switched.text();
   for (std::size_t i = 0; i < searches.size(); ++i) out += idle_text(*searches[i], front.rates[i]);
   if (front.interrupted) out += interrupted_text({searches.begin(), searches.end()});
   else if (!front.complete) out += "not all that could be on the front were simulated: --events N simulates more\n";

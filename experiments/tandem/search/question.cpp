@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "experiments/tandem/base/fields.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
@@ -56,6 +57,8 @@ class QuestionReader {
       if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
     }
     if (open) tell_unsearched(chosen);
+    if (open) choose_switches(chosen);
+    out_.chosen_micro_batches = open && !names(said_axes(), "training.micro_batch_size");
     order(chosen, per_node);
     require_known(automatic, chosen);
     for (const AxisRequest& axis : chosen) out_.axes.push_back(make_axis(axis));
@@ -224,6 +227,30 @@ class QuestionReader {
       for (const std::string& v : axis.values) text += (text.back() == '=' ? "" : ",") + word_of(v);
       out_.unsearched.push_back(std::move(text));
     }
+  }
+
+  /// Turns on what the stack has off, unless no layout could run it, as where adapters go without.
+  void choose_switches(const std::vector<AxisRequest>& chosen) {
+    const Plan plan = completed(out_.draft);
+    out_.switches = StackSwitches(plan);
+    const std::set<std::string> fields = out_.switches.fields();
+    for (const std::string& field : fields) {
+      bool refused = has_gap(plan, field);
+      for (const AxisRequest& axis : chosen)
+        for (const AxisValue& value : make_axis(axis).values) {
+          Plan with = plan;
+          value.set(with);
+          refused = refused || has_gap(with, field);
+        }
+      if (refused || names(chosen, field) || out_.draft.given.contains(field)) out_.switches.drop(field);
+    }
+  }
+
+  /// Whether a plan cannot be lowered with a field turned on, because of that field.
+  bool has_gap(Plan plan, const std::string& field) const {
+    out_.switches.force(plan, field);
+    const Problems gaps = lowering_gaps(plan);
+    return std::any_of(gaps.begin(), gaps.end(), [&](const Problem& p) { return p.field == field; });
   }
 
   /// The document's draft, with values for required fields.

@@ -7,6 +7,7 @@
 
 #include "experiments/tandem/search/axis.hpp"
 #include "models/planfile/plan_draft.hpp"
+#include "models/stack/stack_switches.hpp"
 
 namespace tandem::search {
 
@@ -29,6 +30,8 @@ struct Question {
   std::vector<Axis> axes;
   std::vector<std::string> told;     ///< automatic choices, one sentence each
   std::vector<std::string> unsearched;  ///< axes that --axis would add: "token_dispatcher=alltoall,deepep"
+  StackSwitches switches;            ///< fields that candidates turn on, because neither the plan nor an axis says them
+  bool chosen_micro_batches = false; ///< the values of micro_batch_size are default_axes()'
 };
 
 /// Reads everything that a request names. Throws ConfigError and InfeasibleError.

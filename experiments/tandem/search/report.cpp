@@ -5,8 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "experiments/tandem/planning/conditions.hpp"
 #include "experiments/tandem/search/report_parts.hpp"
+#include "experiments/tandem/search/switched.hpp"
 #include "models/base/text.hpp"
 #include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
@@ -57,26 +57,20 @@ std::string estimated_text(const Space& space, const Answer& answer) {
   return "estimated, not simulated:\n" + table.text();
 }
 
-/// Rows that fit only where the prediction of memory is not far too low, as `tandem plan` judges them.
+/// Rows that fit only where the prediction of memory is not far too low.
 std::string tight_text(const Judge& judge, const Answer& answer) {
-  static const double error = planning::load_facts().memory_error;
-  std::vector<std::string> rows;
+  Remarks tight;
   for (std::size_t i = 0; i < answer.best.size(); ++i)
-    if (static_cast<double>(answer.best[i].needed) * (1 + error) > static_cast<double>(judge.room()))
-      rows.push_back(std::to_string(i + 1));
-  if (rows.empty()) return "";
-  const std::string far = number_text(100 * error, 0) + " %";
-  return "memory is tight, " + rows_text(rows) + ": predictions of memory were up to " + far + " below what was measured\n";
+    if (is_tight(answer.best[i].needed, judge.room())) tight[tight_reason()].push_back(std::to_string(i + 1));
+  return remarks_text("memory is tight", tight);
 }
 
 /// What of the best no record has.
 std::string wider_text(const Judge& judge, const Answer& answer) {
-  std::map<std::string, std::vector<std::string>> rows;
+  Remarks wider;
   for (std::size_t i = 0; i < answer.best.size(); ++i)
-    if (const std::string why = judge.why_wider(answer.best[i].id); !why.empty()) rows[why].push_back(std::to_string(i + 1));
-  std::string out;
-  for (const auto& [why, of] : rows) out += "beyond the records, " + rows_text(of) + ": " + why + "\n";
-  return out;
+    if (const std::string why = judge.why_wider(answer.best[i].id); !why.empty()) wider[why].push_back(std::to_string(i + 1));
+  return remarks_text("beyond the records", wider);
 }
 
 std::string host_text(const Judge& judge, const Answer& answer) {
@@ -152,6 +146,21 @@ std::string change_text(const Change& change) {
 
 double over(double value, double base) { return value / base - 1; }
 
+/// What the rows of changes have in common with those of other reports.
+std::string change_remarks(const Changes& c) {
+  Remarks tight, wider;
+  HostLimited limited;
+  SwitchedOn switched;
+  for (std::size_t i = 0; i < c.found.size(); ++i) {
+    const Placed& best = c.found[i].best;
+    if (is_tight(best.step.needed, best.room)) tight[tight_reason()].push_back(std::to_string(i + 1));
+    if (!best.wider.empty()) wider[best.wider].push_back(std::to_string(i + 1));
+    if (!best.host_remedy.empty()) limited.add(i + 1, best.host_remedy, best.step);
+    switched.add(i + 1, best.stack, best.switched_on);
+  }
+  return remarks_text("beyond the records", wider) + limited.text() + remarks_text("memory is tight", tight) + switched.text();
+}
+
 /// What would fit, each priced against the fastest layout that does not.
 std::string changes_text(const Search& search, const Answer& answer, const Changes& c) {
   if (!c.asked) return "";
@@ -162,12 +171,14 @@ std::string changes_text(const Search& search, const Answer& answer, const Chang
                     bytes_text(u.step.needed) + (u.at.empty() ? "" : " (" + u.at + ")") + "\n";
   if (c.found.empty()) return out + "no change of one field or two, of the devices or of the device makes anything fit\n";
   out += "changes that make something fit, compared with that step:\n";
-  Table table({"", "step", "time", "device time", "memory", "layout"});
-  for (const Change& change : c.found)
-    table.add({change_text(change), time_text(seconds(change.best.step.time_ps)),
-               percent_text(over(seconds(change.best.step.time_ps), seconds(u.step.time_ps))),
-               percent_text(over(change.best.device_s(), u.device_s())), bytes_text(change.best.step.needed), change.best.at});
-  return out + table.text();
+  Table table({"", "change", "step", "time", "device time", "memory", "layout"});
+  for (std::size_t i = 0; i < c.found.size(); ++i) {
+    const Placed& best = c.found[i].best;
+    const double step = seconds(best.step.time_ps);
+    table.add({std::to_string(i + 1), change_text(c.found[i]), time_text(step), percent_text(over(step, seconds(u.step.time_ps))),
+               percent_text(over(best.device_s(), u.device_s())), bytes_text(best.step.needed), best.at});
+  }
+  return out + table.text() + change_remarks(c);
 }
 
 ordered_json placed_json(const Placed& p) {
@@ -175,8 +186,11 @@ ordered_json placed_json(const Placed& p) {
           {"cluster", p.cluster},
           {"devices", p.devices},
           {"step_time_s", seconds(p.step.time_ps)},
+          {"step_time_wider", p.wider},
           {"needed_bytes", p.step.needed},
-          {"device_memory_bytes", p.room}};
+          {"device_memory_bytes", p.room},
+          {"switched_on", p.switched_on},
+          {"notes", p.notes}};
 }
 
 ordered_json changes_json(const Changes& c) {
@@ -192,16 +206,45 @@ ordered_json changes_json(const Changes& c) {
   return out;
 }
 
+std::string switched_text(const Space& space, const Answer& answer) {
+  SwitchedOn switched;
+  for (std::size_t i = 0; i < answer.best.size(); ++i) switched.add(i + 1, space, answer.best[i].id);
+  return switched.text();
+}
+
+/// Ways to a faster step that the search left out, a line each.
+std::string more_text(const Judge& judge, const Answer& answer, const std::optional<Fewer>& fewer) {
+  if (answer.interrupted) return "";
+  std::string out = faster_without_overlap(judge, answer);
+  if (const std::string values = cut_off(judge.space(), answer); !values.empty())
+    out += "not searched: micro_batch_size above that of row 1; --axis " + values + " would search more\n";
+  if (!fewer) return out;
+  const Simulated& first = answer.best.front();
+  return out + count_text(fewer->devices) + " devices are faster: " + time_text(seconds(fewer->step.time_ps)) + " a step (" +
+         percent_text(over(seconds(fewer->step.time_ps), seconds(first.time_ps))) + "); few layouts go into " +
+         count_text(judge.space().plan(first.id).cluster.devices) + "\n";
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> out;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    out.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
 }  // namespace
 
-std::string to_text(const Search& search, const Answer& answer, const Changes& changes) {
+std::string to_text(const Search& search, const Answer& answer, const Changes& changes, const std::optional<Fewer>& fewer) {
   const Space& space = search.judge().space();
   std::string out = title(space);
   out += question_text(space.question());
   const Judge& judge = search.judge();
   if (!answer.best.empty())
     out += best_text(space, answer) + types_text(space, answer) + wider_text(judge, answer) + host_text(judge, answer) +
-           tight_text(judge, answer) + off_text(answer);
+           tight_text(judge, answer) + off_text(answer) + switched_text(space, answer) + more_text(judge, answer, fewer);
   if (answer.interrupted)
     out += estimated_text(space, answer) + interrupted_text({&search});
   else if (!answer.complete)
@@ -210,7 +253,7 @@ std::string to_text(const Search& search, const Answer& answer, const Changes& c
   return out + changes_text(search, answer, changes) + counts_text(answer);
 }
 
-std::string to_json(const Search& search, const Answer& answer, const Changes& changes) {
+std::string to_json(const Search& search, const Answer& answer, const Changes& changes, const std::optional<Fewer>& fewer) {
   const Space& space = search.judge().space();
   const Plan plan = space.plan(0);
   ordered_json rows = ordered_json::array();
@@ -228,6 +271,7 @@ std::string to_json(const Search& search, const Answer& answer, const Changes& c
       {"complete", answer.complete},
       {"interrupted", answer.interrupted},
       {"device_memory_bytes", search.judge().room()},
+      {"notes", lines_of(switched_text(space, answer) + more_text(search.judge(), answer, fewer))},
       {"best", rows},
       {"estimated", estimated_json(space, answer)},
       {"unlimited", changes.possible ? placed_json(changes.unlimited) : ordered_json()},

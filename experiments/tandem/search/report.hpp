@@ -1,19 +1,21 @@
 #pragma once
 // What a search prints.
 
+#include <optional>
 #include <string>
 
 #include "experiments/tandem/search/changes.hpp"
+#include "experiments/tandem/search/fewer.hpp"
 #include "experiments/tandem/search/pareto.hpp"
 #include "experiments/tandem/search/search.hpp"
 
 namespace tandem::search {
 
 /// The question, the best rows, the changes that would make something fit, and the counts, for people.
-std::string to_text(const Search& search, const Answer& answer, const Changes& changes);
+std::string to_text(const Search& search, const Answer& answer, const Changes& changes, const std::optional<Fewer>& fewer = {});
 
 /// schema_version 1; docs/reference/json-keys.md lists the keys.
-std::string to_json(const Search& search, const Answer& answer, const Changes& changes);
+std::string to_json(const Search& search, const Answer& answer, const Changes& changes, const std::optional<Fewer>& fewer = {});
 
 /// The text about a Pareto front.
 std::string to_text(const std::vector<Search*>& searches, const ParetoFront& front);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "experiments/tandem/planning/conditions.hpp"
 #include "models/base/text.hpp"
 #include "models/planfile/plan_advice.hpp"
 #include "reports/prediction/plan_title.hpp"
@@ -51,8 +52,11 @@ std::string Table::text() const {
 std::string rows_text(const std::vector<std::string>& rows) { return (rows.size() == 1 ? "row " : "rows ") + list_text(rows); }
 
 void HostLimited::add(std::size_t row, const Judge& judge, const Simulated& s) {
-  if (!host_limits(s.launches)) return;
-  Rows& of = by_remedy_[judge.fewer_launches(s.id)];
+  if (host_limits(s.launches)) add(row, judge.fewer_launches(s.id), s);
+}
+
+void HostLimited::add(std::size_t row, const std::string& remedy, const Simulated& s) {
+  Rows& of = by_remedy_[remedy];
   const std::int64_t percent = std::lround(100 * s.launches);
   of.rows.push_back(std::to_string(row));
   of.least = std::min(of.least, percent);
@@ -69,9 +73,49 @@ std::string HostLimited::text() const {
   return out;
 }
 
-ordered_json notes_json(const Judge& judge, const Simulated& s) {
-  const std::string note = judge.host_note(s);
-  return note.empty() ? ordered_json::array() : ordered_json::array({note});
+namespace {
+
+double memory_error() {
+  static const double error = planning::load_facts().memory_error;
+  return error;
+}
+
+}  // namespace
+
+bool is_tight(std::int64_t needed, std::int64_t room) {
+  return needed <= room && static_cast<double>(needed) * (1 + memory_error()) > static_cast<double>(room);
+}
+
+std::string tight_reason() {
+  return "predictions of memory were up to " + number_text(100 * memory_error(), 0) + " % below what was measured";
+}
+
+std::vector<std::string> notes_of(const Judge& judge, const Simulated& s) {
+  std::vector<std::string> out;
+  if (std::string note = judge.host_note(s); !note.empty()) out.push_back(std::move(note));
+  if (is_tight(s.needed, judge.room())) out.push_back("memory is tight: " + tight_reason());
+  return out;
+}
+
+ordered_json notes_json(const Judge& judge, const Simulated& s) { return notes_of(judge, s); }
+
+std::string remarks_text(const std::string& what, const Remarks& remarks) {
+  std::string out;
+  for (const auto& [text, rows] : remarks) out += what + ", " + rows_text(rows) + ": " + text + "\n";
+  return out;
+}
+
+std::string cut_off(const Space& space, const Answer& answer) {
+  const std::ptrdiff_t at = space.axis_of("training.micro_batch_size");
+  if (!space.question().chosen_micro_batches || at < 0 || answer.best.empty()) return "";
+  const Plan plan = space.plan(answer.best.front().id);
+  const std::int64_t most = std::stoll(space.axes()[static_cast<std::size_t>(at)].values.back().text);
+  const std::int64_t each = plan.training.global_batch_size / std::max<std::int64_t>(1, plan.parallel.data);
+  if (plan.training.micro_batch_size != most || each % (2 * most) != 0) return "";
+  std::string out = "micro_batch_size=" + std::to_string(most);
+  for (std::int64_t n = 2 * most; n <= 4 * most; n *= 2)
+    if (each % n == 0) out += "," + std::to_string(n);
+  return out;
 }
 
 std::string question_text(const Question& question) {
@@ -107,7 +151,9 @@ ordered_json at_json(const Space& space, CandidateId id) {
   ordered_json out;
   const Choice chosen = space.choice(id);
   for (std::size_t a = 0; a < chosen.size(); ++a) out[space.axes()[a].field] = value_json(space.axes()[a].values[chosen[a]].text);
-  out["parallel.data"] = space.plan(id).parallel.data;
+  const Plan plan = space.plan(id);
+  for (const std::string& path : space.switched_on(id)) out[path] = ordered_json(find_field(path)->write(plan));
+  out["parallel.data"] = plan.parallel.data;
   return out;
 }
 

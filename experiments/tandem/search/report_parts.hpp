@@ -39,6 +39,8 @@ std::string rows_text(const std::vector<std::string>& rows);
 class HostLimited {
  public:
   void add(std::size_t row, const Judge& judge, const Simulated& s);
+  /// `remedy`: what shortens the step.
+  void add(std::size_t row, const std::string& remedy, const Simulated& s);
   std::string text() const;
 
  private:
@@ -49,8 +51,21 @@ class HostLimited {
   std::map<std::string, Rows> by_remedy_;
 };
 
-/// Remarks about one row.
+/// Whether a step fits only if the prediction of its memory is not far too low, as `tandem plan` judges it.
+bool is_tight(std::int64_t needed, std::int64_t room);
+/// Why tight memory may not suffice.
+std::string tight_reason();
+/// Remarks about one row: on the host, and on tight memory.
+std::vector<std::string> notes_of(const Judge& judge, const Simulated& s);
 nlohmann::ordered_json notes_json(const Judge& judge, const Simulated& s);
+
+/// Remarks about rows by their text, for a line each: "memory is tight, rows 1 and 2: ...".
+using Remarks = std::map<std::string, std::vector<std::string>>;
+std::string remarks_text(const std::string& what, const Remarks& remarks);
+
+/// The values of an axis that default_axes() cut off and that might be faster: "micro_batch_size=64,128", if the fastest row has the
+/// largest value and its data ranks' batches divide into larger ones; else empty.
+std::string cut_off(const Space& space, const Answer& answer);
 
 /// Values that the command chose because none were given, and axes that were not searched; a line each.
 std::string question_text(const Question& question);
@@ -64,7 +79,7 @@ nlohmann::ordered_json counts_json(const Answer& answer);
 
 /// An axis' value as it is written in a plan file.
 nlohmann::ordered_json value_json(const std::string& text);
-/// Values of a candidate's axes, and parallel.data.
+/// Values of a candidate's axes, of what it turns on, and parallel.data.
 nlohmann::ordered_json at_json(const Space& space, CandidateId id);
 
 }  // namespace tandem::search

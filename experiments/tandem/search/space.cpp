@@ -40,6 +40,18 @@ bool alone(const Axis& axis) {
   return std::none_of(axis.values.begin(), axis.values.end(), whole);
 }
 
+bool is_exchange(const std::string& field) {
+  return std::find(kExchangeFields.begin(), kExchangeFields.end(), field) != kExchangeFields.end();
+}
+
+/// Fields that decide which switches are on: all, or those on which computations of a layer depend.
+std::set<std::string> read_by_switches(const StackSwitches& switches, bool of_layers) {
+  std::set<std::string> out;
+  for (const std::string& field : switches.fields())
+    if (!of_layers || !is_exchange(field)) out.merge(switches.read_by(field));
+  return out;
+}
+
 /// The stack of completed candidates.
 std::string stack_of(const Question& question) {
   PlanDraft draft = question.draft;
@@ -55,9 +67,9 @@ Space::Space(Question question) : question_(std::move(question)) {
 }
 
 void Space::order_axes(const std::set<std::string>& asked) {
-  const auto inner = [&](const Axis& a) {
-    return std::find(kExchangeFields.begin(), kExchangeFields.end(), a.field) != kExchangeFields.end() && asked.count(a.field) == 0;
-  };
+  std::set<std::string> of_layers = read_by_switches(question_.switches, true);
+  of_layers.insert(asked.begin(), asked.end());
+  const auto inner = [&](const Axis& a) { return is_exchange(a.field) && of_layers.count(a.field) == 0; };
   const auto middle = std::stable_partition(question_.axes.begin(), question_.axes.end(), [&](const Axis& a) { return !inner(a); });
   outer_ = static_cast<std::size_t>(middle - question_.axes.begin());
   // derived values may depend on the batch
@@ -68,13 +80,16 @@ void Space::order_axes(const std::set<std::string>& asked) {
   for (std::size_t a = 0; a < axes().size(); ++a) {
     const std::string& field = axes()[a].field;
     const bool of_stages = field == "parallel.pipeline" || field == "parallel.virtual_pipeline";
-    of_layers_.push_back(a < outer_ && (!of_stages || experts || asked.count(field) != 0));
+    of_layers_.push_back(a < outer_ && (!of_stages || experts || of_layers.count(field) != 0));
     const bool again = field == "training.recompute" || field == kModules;
-    of_first_computation_.push_back(of_layers_.back() && (!again || asked.count(field) != 0));
+    of_first_computation_.push_back(of_layers_.back() && (!again || of_layers.count(field) != 0));
   }
   for (const Axis& a : question_.axes) asked_.push_back(asked.count(a.field) != 0);
-  for (const Axis& a : question_.axes)
-    alone_.push_back(alone(a) && asked.count(a.field) == 0 && !(derived && a.field == "training.micro_batch_size"));
+  const std::set<std::string> switching = read_by_switches(question_.switches, false);
+  for (const Axis& a : question_.axes) {
+    const bool read = asked.count(a.field) != 0 || switching.count(a.field) != 0;
+    alone_.push_back(alone(a) && !read && !(derived && a.field == "training.micro_batch_size"));
+  }
 }
 
 void Space::count() {
@@ -146,7 +161,18 @@ void Space::set(CandidateId id, PlanDraft& draft) const {
 Plan Space::plan(CandidateId id) const {
   PlanDraft draft = question_.draft;
   set(id, draft);
+  question_.switches.turn_on(draft.plan, draft.given);
   return completed(draft);
+}
+
+std::vector<std::string> Space::switched_on(CandidateId id) const {
+  PlanDraft draft = question_.draft;
+  set(id, draft);
+  const Plan plain = completed(draft), plan = this->plan(id);
+  std::vector<std::string> out;
+  for (const std::string& path : question_.switches.fields())
+    if (const PlanField& field = *find_field(path); field.write(plan) != field.write(plain)) out.push_back(path);
+  return out;
 }
 
 bool Space::divides(CandidateId id) const {
@@ -197,6 +223,7 @@ std::string Space::document(CandidateId id) const {
     if (static_cast<std::ptrdiff_t>(a) == idle_axis(whole)) continue;
     study::set_field(plan, axes()[a].field, find_field(axes()[a].field)->write(whole));
   }
+  for (const std::string& path : switched_on(id)) study::set_field(plan, path, find_field(path)->write(whole));
   study::set_field(plan, "parallel.data", whole.parallel.data);
   return plan.dump(2) + "\n";
 }

@@ -49,13 +49,15 @@ class Space {
   CandidateId unrepeated(CandidateId id) const;
   /// The candidate's completed plan, unchecked. If the devices cannot be divided, its parallel.data is 0.
   Plan plan(CandidateId id) const;
+  /// Fields that the candidate's plan turns on although neither the question nor the stack's defaults do (Question::switches).
+  std::vector<std::string> switched_on(CandidateId id) const;
   /// True if tensor x pipeline x context (x data) divides the devices.
   bool divides(CandidateId id) const;
   /// "tensor 8, pipeline 4, ..."
   std::string text(CandidateId id) const;
   /// text() with only those axes that have more than one value. Sets of modules are shown only where these are computed again.
   std::string short_text(CandidateId id) const;
-  /// The candidate as a plan file that states the varied fields, but for idle_axis(), and parallel.data.
+  /// The candidate as a plan file that states the varied fields, but for idle_axis(), switched_on() and parallel.data.
   std::string document(CandidateId id) const;
   /// The axis of a field; -1: none.
   std::ptrdiff_t axis_of(const std::string& field) const;

@@ -27,6 +27,8 @@ class Changes(Searching):
         values = {"parallel.tensor": 1, "parallel.pipeline": 1, "training.micro_batch_size": 2, "parallel.sequence_parallel": False,
                   "training.recompute": "none", "parallel.zero_stage": 1, "cluster.devices": 4, "cluster.preset": "dgx-a100-80gb", **changes}
         values["parallel.data"] = values["cluster.devices"] // (values["parallel.tensor"] * values["parallel.pipeline"])
+        values["parallel.overlap_grad_reduce"] = values["parallel.data"] > 1  # switched on by the search
+        values["parallel.overlap_param_gather"] = values["parallel.data"] > 1 and values["parallel.zero_stage"] > 0
         code, out, _ = run("simulate", self.folder.plan(changed(plan, **values)), "--json")
         if code not in (0, 4) or not out:
             return None
@@ -82,7 +84,8 @@ class Changes(Searching):
             self.assertTrue(found, answer["changes"])
             for c in found:
                 self.assertEqual({field: c["change"][field] for field in words if field in c["change"]}, dict.fromkeys(override))
-                _, out, _ = run("simulate", self.folder.plan(changed(plan, **self.AXES_AS_FIELDS, **{"cluster.preset": c["cluster"]})), "--json")
+                alone = {**self.AXES_AS_FIELDS, **{field: True for field in c["switched_on"]}, "cluster.preset": c["cluster"]}
+                _, out, _ = run("simulate", self.folder.plan(changed(plan, **alone)), "--json")
                 alone = json.loads(out)
                 self.assertTrue(alone["fits"])
                 self.assertEqual((c["step_time_s"], c["device_memory_bytes"]), (alone["step_time_s"], alone["device_memory_bytes"]))
