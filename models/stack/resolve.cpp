@@ -238,8 +238,8 @@ std::vector<Problem> stack_problems(const Plan& plan, const std::string& stack, 
   std::vector<Problem> problems;
   const auto file = load_stack(stack);
   for (const RuleEntry& rule : file->rules) {
-    const json value = value_of(plan, rule.field);
-    if (!rule.holds(as_of.value_or(file->read_until), plan) || satisfied(*rule.rule, value, plan)) continue;
+    if (!rule.holds(as_of.value_or(file->read_until), plan)) continue;
+    if (satisfied(*rule.rule, value_of(plan, rule.field), plan)) continue;
     const std::string field = blamed_field(rule.field);
     const std::string reason = "refused by stack " + stack + ": " + rule.reason + " (" + rule.source + ")";
     problems.push_back({plan.file, field, value_text(value_of(plan, field)), reason, remedy_of(rule, plan)});

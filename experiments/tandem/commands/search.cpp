@@ -103,8 +103,7 @@ class Searches {
     std::size_t simulated = 0;
     for (const search::Search& s : searches_) {
       settled += s.settled_groups(), groups += s.judge().space().groups();
-      simulated += s.knowledge().simulated.size();
-      for (const search::GroupFact& f : s.knowledge().facts) sharp += f.sharp ? 1 : 0;
+      simulated += s.knowledge().simulated.size(), sharp += s.sharp_groups();
     }
     return "searching: " + count_text(settled) + " of " + count_text(groups) + " groups looked at, bounds of " + count_text(sharp) +
            " sharpened, " + count_text(static_cast<std::int64_t>(simulated)) + " layouts simulated";

@@ -2,6 +2,7 @@
 // Judges single groups and candidates: refusals, bounds, estimates and simulations.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "experiments/tandem/search/outcome.hpp"
 #include "experiments/tandem/search/space.hpp"
 #include "experiments/tandem/search/step_floor.hpp"
+#include "models/base/once_map.hpp"
 #include "sim/closed_form/closed_form.hpp"
 
 namespace tandem::search {
@@ -91,8 +93,8 @@ class Judge {
   /// group() of an open group with its layers' own bounds, which are higher. Slower.
   GroupView closer(std::int64_t group) const;
   /// Raises the bound of an open group, or settles it. Takes looks in order of their cost, and only as many as it takes to raise the
-  /// bound: what the stack refuses, unrepeated_floor(), closer(), passes_floor(). So the bounds of a group follow each other in one
-  /// order, whatever the search has seen.
+  /// bound: unrepeated_floor(), what refuses single members, closer(), passes_floor(). So the bounds of a group follow each other in
+  /// one order, whatever the search has seen.
   CloserLook look_closer(std::int64_t group, std::int64_t floor_ps) const;
   /// A higher lower bound on the steps of an open group than group() gives, from recurrences over its passes. Slower. 0: none.
   std::int64_t passes_floor(std::int64_t group) const;
@@ -126,6 +128,8 @@ class Judge {
   std::optional<CandidateView> refusal(CandidateId id, const Plan& plan, Tools& tools) const;
   std::string idle(CandidateId id, const Plan& plan, Tools& tools) const;
   std::int64_t passes_of(CandidateId first) const;
+  std::int64_t read_passes(CandidateId first) const;
+  bool alone() const { return space_.members() == 1; }  ///< a group is one candidate, so group() finds all that refuses it
   bool large(std::int64_t memory, double error) const;
   bool shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, Tools& tools) const;
   const LayerFloor& floor_of(CandidateId id, const Plan& plan, Tools& tools) const;
@@ -144,6 +148,7 @@ class Judge {
   std::size_t outer_axes_ = 0;    ///< number of axes that form groups
   bool memory_by_member_ = false; ///< members may differ in memory, by ZeRO or offloading
   mutable FloorTable floors_;
+  mutable OnceMap<CandidateId, std::int64_t, std::hash<CandidateId>> passes_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Tools>> tools_;  ///< free ones
 };

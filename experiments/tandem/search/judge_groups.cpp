@@ -82,6 +82,10 @@ GroupView Judge::group(std::int64_t group) const {
   Lease tools(*this);
   if (auto wrong = tools->shared_layout_problem(*this, first)) return refused(Outcome::layout, std::move(*wrong));
   const Plan& plan = tools->plans.of(first);
+  if (alone()) {
+    if (auto wrong = refusal(first, plan, *tools)) return refused(wrong->outcome, std::move(wrong->reason));
+    return bounded(first, Bounds::simple, *tools);
+  }
   const auto others = [&](const Problem& p) { return !is_of_members(p.field); };
   for (const Problem& p : plan_problems(plan))
     if (others(p)) return refused(Outcome::layout, text_of(p));
@@ -125,7 +129,8 @@ std::optional<Counts> Judge::settled(CandidateId first, const GroupView& simple,
   for (std::int64_t m = 0; m < space_.members(); ++m) {
     const auto member = static_cast<std::size_t>(m);
     if (simple.too_large[member]) continue;
-    const std::optional<CandidateView> refused = refusal(first + m, tools->plans.of(first + m), *tools);
+    std::optional<CandidateView> refused;
+    if (!alone()) refused = refusal(first + m, tools->plans.of(first + m), *tools);
     if (!refused && !own.too_large[member]) return std::nullopt;
     ++at(counts, refused ? refused->outcome : Outcome::too_large);
   }
@@ -136,9 +141,10 @@ CloserLook Judge::look_closer(std::int64_t group, std::int64_t floor_ps) const {
   const CandidateId first = group * space_.members();
   CloserLook out{floor_ps, false, std::nullopt};
   const auto raised = [&](std::int64_t floor) { return floor > out.floor_ps ? (out.floor_ps = floor, true) : false; };
+  if (raised(unrepeated_floor(group))) return out;
   const GroupView simple = simple_bounds(group);
   out.settled = settled(first, simple, simple);
-  if (out.settled || raised(unrepeated_floor(group))) return out;
+  if (out.settled) return out;
   const GroupView own = closer(group);
   const bool more = raised(own.floor_ps);
   out.settled = settled(first, simple, own);
@@ -152,19 +158,20 @@ std::int64_t Judge::passes_floor(std::int64_t group) const { return passes_of(gr
 
 std::int64_t Judge::unrepeated_floor(std::int64_t group) const {
   const CandidateId first = group * space_.members(), plain = space_.unrepeated(first);
-  if (plain == first) return 0;
-  {
-    Lease tools(*this);
-    if (!plan_problems(tools->plans.of(plain)).empty()) return 0;
-  }
-  return passes_of(plain);
+  return plain == first ? 0 : passes_of(plain);
 }
 
-/// A lower bound on a candidate's step, from recurrences over its passes.
+/// A lower bound on a candidate's step, from recurrences over its passes. Many groups share that of one candidate.
 std::int64_t Judge::passes_of(CandidateId first) const {
+  return passes_.get(first, [&] { return read_passes(first); });
+}
+
+std::int64_t Judge::read_passes(CandidateId first) const {
+  if (disturbed_) return 0;
   Lease tools(*this);
   const Plan& plan = tools->plans.of(first);
-  if (disturbed_) return 0;
+  const Problems problems = plan_problems(plan);
+  if (std::any_of(problems.begin(), problems.end(), [&](const Problem& p) { return !is_of_members(p.field); })) return 0;
   sim::closed_form::ModulePasses modules;
   if (plan.model.mtp.num_layers > 0) {
     const LayerFloor& layer = floor_of(first, plan, *tools);

@@ -20,6 +20,8 @@ struct GroupFact {
   Outcome outcome = Outcome::bounded;      ///< of all members; `bounded`: still open
   bool known = false;
   bool sharp = false;             ///< Judge::look_closer() raises `floor_ps` no more
+
+  bool refused() const { return known && outcome != Outcome::bounded; }
 };
 
 /// A candidate that may be among the best.

@@ -74,6 +74,7 @@ void Search::bound() {
         known_.facts[static_cast<std::size_t>(missing[i])] = {view.floor_ps, large, view.outcome, true, false};
       }
     });
+    for (std::size_t i = begin; i < end; ++i) refused_ += fact(missing[i]).refused() ? 1 : 0;
     learned();
     if (stopped()) throw program::Interrupted{};
   }
@@ -118,6 +119,7 @@ bool Search::sharpen(std::int64_t limit) {
     take_from_order(groups[i]);
     GroupFact& f = known_.facts[static_cast<std::size_t>(groups[i])];
     f.floor_ps = looks[i].floor_ps, f.sharp = looks[i].sharp || looks[i].settled;
+    sharp_ += f.sharp ? 1 : 0;
     if (looks[i].settled) known_.groups[groups[i]] = *looks[i].settled;
     else closer_.emplace(f.floor_ps, groups[i]);
   }
@@ -303,9 +305,11 @@ Answer Search::answer_so_far(std::int64_t rows) const {
   return out;
 }
 
-std::int64_t Search::settled_groups() const {
-  const auto refused = [](const GroupFact& f) { return f.known && f.outcome != Outcome::bounded; };
-  return std::count_if(known_.facts.begin(), known_.facts.end(), refused) + static_cast<std::int64_t>(known_.groups.size());
+void Search::take(Knowledge knowledge) {
+  known_.take(std::move(knowledge), space_.members());
+  const auto count = [&](auto which) { return std::count_if(known_.facts.begin(), known_.facts.end(), which); };
+  refused_ = count([](const GroupFact& f) { return f.refused(); });
+  sharp_ = count([](const GroupFact& f) { return f.sharp; });
 }
 
 Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int64_t limit_ps, Position end) const {

@@ -48,7 +48,7 @@ class Search {
   Search(const Space& space, SearchOptions options);
 
   /// Continues from the knowledge of other searches of the same space.
-  void take(Knowledge knowledge) { known_.take(std::move(knowledge), space_.members()); }
+  void take(Knowledge knowledge);
   /// Gains all knowledge needed for the answer to its shard. Throws program::Interrupted if stopped, keeping the knowledge so far.
   void explore();
   /// The answer for the whole space. Call it after explore(), if there are no other shards.
@@ -57,7 +57,9 @@ class Search {
   /// others are left out.
   Answer answer_so_far(std::int64_t rows) const;
   /// The number of groups that are refused or estimated.
-  std::int64_t settled_groups() const;
+  std::int64_t settled_groups() const { return refused_ + static_cast<std::int64_t>(known_.groups.size()); }
+  /// The number of groups whose bound no look raises more.
+  std::int64_t sharp_groups() const { return sharp_; }
   /// The answer from these simulations and the refined bounds before `end`, valid up to `limit_ps`. All fitting ones are rows.
   Answer answer_from(std::map<CandidateId, Simulated> simulated, std::int64_t limit_ps, Position end = kEnd) const;
 
@@ -110,6 +112,7 @@ class Search {
   std::set<std::pair<std::int64_t, std::int64_t>> closer_;  ///< bound and number of groups that were looked at closer and are open
   std::size_t round_ = 0;                   ///< number of groups in the next round
   Knowledge known_;
+  std::int64_t refused_ = 0, sharp_ = 0;    ///< number of such groups in known_, for progress
 };
 
 }  // namespace tandem::search

@@ -108,6 +108,7 @@ TEST_CASE("Bounds on time and memory are below what events say") {
       CHECK(view.floor_ps <= own.floor_ps);
       if (s.timed) CHECK(own.floor_ps <= s.time_ps);
       if (s.timed) CHECK(judge.passes_floor(id / space.members()) <= s.time_ps);
+      if (s.timed) CHECK(judge.unrepeated_floor(id / space.members()) <= s.time_ps);
       CHECK(own.memory_floors[static_cast<std::size_t>(id % space.members())] <= s.needed);
       if (view.too_large[static_cast<std::size_t>(id % space.members())]) CHECK(!s.fits);
       CHECK(view.memory_floors[static_cast<std::size_t>(id % space.members())] <= s.needed);
@@ -203,6 +204,40 @@ TEST_CASE("Every candidate of a search is under the reason that it is counted un
   CHECK(counts == answer.counts);
   CHECK(at(counts, Outcome::bounded) > 0);
   CHECK(at(counts, Outcome::estimated) + at(counts, Outcome::simulated) > 0);
+}
+
+TEST_CASE("A group of one candidate is refused for the candidate's own reason, and no other group of one is") {
+  const Space space = space_of(kSpaces.back());
+  REQUIRE(space.members() == 1);
+  const Judge judge(space, {});
+  Counts refused{};
+  for (CandidateId id = 0; id < space.size(); ++id) {
+    INFO(space.text(id));
+    const GroupView group = judge.group(id);
+    if (!space.divides(id)) continue;  // a candidate alone is not asked whether it divides the devices
+    const Plan plan = space.plan(id);
+    const Problems layout = plan_problems(plan), stack = stack_problems(plan, plan.stack.name, plan.stack.as_of);
+    CHECK((group.outcome == Outcome::layout) == !layout.empty());
+    if (group.outcome == Outcome::stack) CHECK(!stack.empty());
+    if (group.outcome == Outcome::bounded) CHECK(stack.empty());
+    ++at(refused, group.outcome);
+  }
+  CHECK(at(refused, Outcome::stack) > 0);
+  CHECK(at(refused, Outcome::bounded) > 0);
+}
+
+TEST_CASE("A search tells how many groups it has settled and sharpened, also of one that it goes on from") {
+  const Space space = space_of(kSpaces.front());
+  Search first(space, options()), second(space, options());
+  first.explore();
+  second.take(first.knowledge());
+  for (const Search* search : {&first, &second}) {
+    std::int64_t refused = 0, sharp = 0;
+    for (const GroupFact& f : search->knowledge().facts) refused += f.outcome != Outcome::bounded ? 1 : 0, sharp += f.sharp ? 1 : 0;
+    CHECK(search->settled_groups() == refused + static_cast<std::int64_t>(search->knowledge().groups.size()));
+    CHECK(search->sharp_groups() == sharp);
+    CHECK(sharp > 0);
+  }
 }
 
 /// What a whole search prints, going on from `known`.
