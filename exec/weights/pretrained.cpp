@@ -18,6 +18,7 @@ using huggingface::WeightTable;
 
 constexpr std::size_t kMostProblems = 20;  // that one refusal tells
 constexpr const char* kRemedy = "use a plan of this model";
+constexpr const char* kWithoutModules = "transformers saves no modules of multi-token prediction; set model.mtp.num_layers to 0 to train without them";
 constexpr const char* kBlockType = "F8_E4M3";
 constexpr const char* kScales = "_scale_inv";
 constexpr const char* kOutput = "output.weight";
@@ -44,12 +45,12 @@ class TensorFinder {
     return &found->second;
   }
 
-  /// nullptr after a complaint.
-  const StoredTensor* wanted(const huggingface::FileTensor& tensor) {
+  /// nullptr after a complaint. `if_missing` tells what to do where there is no such tensor.
+  const StoredTensor* wanted(const huggingface::FileTensor& tensor, const char* if_missing) {
     const StoredTensor* found = optional(tensor.name);
     const std::string wants = ": the plan's model wants " + shape_text(tensor.shape), file = found == nullptr ? files_.path() : files_.path_of(*found);
     if (found == nullptr && packed(tensor.name)) return nullptr;
-    if (found == nullptr) complain({file, tensor.name, "", "is missing" + wants, kRemedy});
+    if (found == nullptr) complain({file, tensor.name, "", "is missing" + wants, if_missing});
     else if (found->shape != tensor.shape) complain({file, tensor.name, shape_text(found->shape), "has another shape" + wants, kRemedy});
     else if (!found->type && !blocks_of(tensor.name, *found))
       complain({file, tensor.name, found->type_name, "is no type that weights are read from" + wants, "convert the weights to F32, F16 or BF16"});
@@ -66,7 +67,9 @@ class TensorFinder {
   void complain_of_others() {
     for (const auto& [name, tensor] : files_.tensors()) {
       const auto ends = [&name = name](const std::string& ending) { return ("." + name).ends_with(ending); };
+      const auto begins = [&, &name = name](const std::string& beginning) { return name.starts_with(name_here(beginning)); };
       if (known_.contains(name) || std::any_of(table_.ignored.begin(), table_.ignored.end(), ends)) continue;
+      if (std::any_of(table_.left_out.begin(), table_.left_out.end(), begins)) continue;
       complain({files_.path_of(tensor), name, shape_text(tensor.shape), "is unexpected: the plan's model has no such weights", kRemedy});
     }
   }
@@ -128,7 +131,7 @@ class PretrainedState final : public SavedState {
     for (ParameterRows& p : parameters) {
       Located l;
       for (const huggingface::FileTensor& t : p.tensors) {
-        l.tensors.push_back(finder.wanted(t));
+        l.tensors.push_back(finder.wanted(t, p.parameter.name.starts_with("mtp") ? kWithoutModules : kRemedy));
         const bool narrow = l.tensors.back() != nullptr && !l.tensors.back()->type;
         l.blocks.push_back(narrow ? finder.blocks_of(t.name, *l.tensors.back()) : std::nullopt);
       }

@@ -47,6 +47,7 @@ struct WeightTable {
   std::string architecture;       ///< class in transformers
   std::string prefix;             ///< of names; files that were saved without the head lack it
   std::vector<std::string> ignored;               ///< endings of tensors that are no parameters
+  std::vector<std::string> left_out;              ///< beginnings of tensors of parts that the plan does without
   std::map<std::string, TensorRule> parameters;   ///< by the parameter's name, "layer." for any layer
   std::map<std::string, std::string> config;      ///< field of config.json, dotted: expression on fields of a plan
   std::vector<std::string> nulls;                 ///< fields of `config` that are written although their value is null

@@ -54,12 +54,14 @@ std::vector<FieldDifference> differences(const json& plan, const json& other) {
   return out;
 }
 
-/// Fields in which the plan's model is not the configuration's. A window as long as a sequence may be said or left out.
+/// Fields in which the plan's model is not the configuration's. A window as long as a sequence may be said or left out. A plan may do
+/// without modules of multi-token prediction, as transformers does.
 std::vector<FieldDifference> differences(const Plan& plan, const json& config, const std::string& file) {
   const json mine = deciding_model(plan, json::parse(to_json(plan, -1)).at("model"));
   std::vector<FieldDifference> least;
   for (const std::int64_t sequence : {plan.training.seq_length, std::int64_t{0}}) {
-    const json section = huggingface::import_config(config, file, sequence).section();
+    json section = huggingface::import_config(config, file, sequence).section();
+    if (plan.model.mtp.num_layers == 0) section.erase("mtp");
     std::vector<FieldDifference> found = differences(mine, deciding_model(plan, section));
     if (found.empty()) return {};
     if (least.empty()) least = std::move(found);
@@ -105,6 +107,20 @@ void add_told(const Plan& plan, HubModel& model, const std::string& file) {
     if (d.told) model.told.push_back(d.name + ": the runtime computes " + d.instead);
     else refused.push_back({file, "", "", "not implemented: " + d.name, "weights that were trained with it give other losses without it"});
   if (!refused.empty()) throw InfeasibleError(refused);
+}
+
+/// Leaves the configuration's modules of multi-token prediction out, which are the layers behind the plan's last.
+void leave_modules_out(const Plan& plan, const std::string& file, json& config, HubModel& model) {
+  const json section = huggingface::import_config(config, file, plan.training.seq_length).section();
+  const std::int64_t modules = section.value("/mtp/num_layers"_json_pointer, std::int64_t{0});
+  const auto rule = model.table.parameters.find("mtp.join.weight");
+  if (plan.model.mtp.num_layers > 0 || modules == 0 || rule == model.table.parameters.end()) return;
+  const std::string& name = rule->second.of.front();
+  for (std::int64_t m = 0; m < modules; ++m)
+    model.table.left_out.push_back(name.substr(0, name.find('{')) + std::to_string(plan.model.num_layers + m) + ".");
+  config.erase("num_mtp_layers");
+  config["num_nextn_predict_layers"] = 0;
+  model.told.emplace_back("model.mtp.num_layers: the plan leaves the modules of multi-token prediction out");
 }
 
 /// Why a type does not say a plan's model.
@@ -168,6 +184,7 @@ HubModel hub_model_of_config(const Plan& plan, const std::string& path) {
                         "name the configuration in the plan: \"model\": {\"preset\": \"PATH/config.json\"}"});
   if (!problems.empty()) throw ConfigError(problems);
   model.table = huggingface::for_configuration(std::move(model.table), config, file);
+  leave_modules_out(plan, file, config, model);
   model.config = std::make_shared<const json>(std::move(config));
   add_told(plan, model, file);
   return model;

@@ -17,7 +17,7 @@ struct HubModel {
 };
 
 /// The model of a config.json (or of the folder that has it). Throws ConfigError if its type has no table of weights, or if the plan
-/// says another model; InfeasibleError if no plan says it.
+/// says another model; InfeasibleError if no plan says it. A plan without modules of multi-token prediction may leave them out.
 HubModel hub_model_of_config(const Plan& plan, const std::string& path);
 
 /// A model type that says the plan's model: `type`, else the first one. Throws InfeasibleError, with what the type cannot say,
