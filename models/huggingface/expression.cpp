@@ -231,6 +231,7 @@ std::optional<json> plain_call(const std::string& name, const std::vector<json>&
   if (name == "round" && a.size() == 1) return rounded(a[0]);
   if (name == "floor" && a.size() == 1) return rounded(whole(a[0]) ? a[0] : json(std::floor(number(a[0]))));
   if (name == "sqrt" && a.size() == 1) return std::sqrt(number(a[0]));
+  if (name == "log" && a.size() == 1) return std::log(number(a[0]));
   if (name == "min" && a.size() == 2) return number(a[0]) <= number(a[1]) ? a[0] : a[1];
   if (name == "max" && a.size() == 2) return number(a[0]) >= number(a[1]) ? a[0] : a[1];
   return std::nullopt;

@@ -47,6 +47,7 @@ TEST_CASE("whole numbers stay exact and other quotients become doubles") {
   CHECK(value("9007199254740993 + 0").get<std::int64_t>() == 9007199254740993);
   CHECK(value("round(half + 1)") == 2);
   CHECK(value("floor($a / $b)") == 1);
+  CHECK(value("log(8) / log(2)").get<double>() == Approx(3));
 }
 
 TEST_CASE("a missing field takes the other side of ??, and an error names it where there is none") {
