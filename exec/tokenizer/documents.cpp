@@ -49,11 +49,13 @@ nlohmann::json value_of(std::string_view line, const std::string& place) {
   }
 }
 
-void each_json_line(const std::string& path, const std::string& key, const std::function<void(std::string_view)>& take) {
+void each_json_line(const std::string& path, const DocumentOptions& options, const std::function<void(std::string_view)>& take) {
+  bool first = true;
   each_object(path, [&](const Place& line) {
-    if (!line.json().contains(key))
-      throw ConfigError(Problem{line.file(), key, "", "is missing", "name the field that holds the text: --key NAME"});
-    return take(line.at(key).text()), true;
+    if (!line.json().contains(options.key))
+      throw ConfigError(Problem{line.file(), options.key, "", "is missing", first ? options.remedy : "every line has what the first has"});
+    first = false;
+    return take(line.at(options.key).text()), true;
   });
 }
 
@@ -70,7 +72,7 @@ void each_object(const std::string& path, const std::function<bool(const Place&)
 }
 
 void each_document(const std::string& path, const DocumentOptions& options, const std::function<void(std::string_view)>& take) {
-  if (path.ends_with(".jsonl")) return each_json_line(path, options.key, take);
+  if (path.ends_with(".jsonl")) return each_json_line(path, options, take);
   if (!options.lines) {
     const std::string text = InputFile(path).whole(kMostBytes);
     require_utf8(path, "", text);

@@ -12,6 +12,7 @@ class Place;
 /// How files are cut into documents.
 struct DocumentOptions {
   std::string key = "text";  ///< of a .jsonl file: the field that holds the text
+  std::string remedy = "name the field that holds the text: --key NAME";  ///< where the first line has no such field
   bool lines = false;        ///< of other files: a document a line, without its end; else the file is one document
 };
 

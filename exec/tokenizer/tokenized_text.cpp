@@ -10,13 +10,19 @@
 
 namespace tandem::exec {
 
+namespace {
+
+const DocumentOptions kTexts{"text", "give lines with text, with prompt and completion, or with messages (a list of role and content)"};
+
+}  // namespace
+
 std::shared_ptr<const TokenFile> read_tokenized(const std::string& path, Tokenizer& tokenizer, std::optional<std::int32_t> end) {
   const bool ids_already = path.ends_with(".bin") || path.ends_with(".idx") || (!file_exists(path) && file_exists(path + ".bin"));
   if (ids_already) throw ConfigError(Problem{path, "--tokenizer", "", "is for a text, and the data set holds token ids", "leave --tokenizer out"});
   std::vector<std::int32_t> ids;
   const bool ends = end && path.ends_with(".jsonl");
   TokenFile file;
-  each_document(path, {}, [&](std::string_view text) {
+  each_document(path, kTexts, [&](std::string_view text) {
     const std::size_t before = ids.size();
     tokenizer.encode(text, true, ids);
     if (ids.size() == before) return;

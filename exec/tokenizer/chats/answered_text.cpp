@@ -21,6 +21,13 @@ Place field(const Place& object, const std::string& key, const std::string& reme
   throw ConfigError(Problem{object.file(), object.field().empty() ? key : object.field() + "." + key, "", "is missing", remedy});
 }
 
+/// Refuses fields of which nothing here reads the content. Empty ones say nothing.
+void refuse_filled(const Place& object, std::initializer_list<const char*> keys, const std::string& reason) {
+  for (const char* key : keys)
+    if (const auto said = object.maybe(key); said && !said->json().empty() && said->json() != "")
+      said->refuse(reason, "leave such conversations out, or the field");
+}
+
 class LineReader {
  public:
   LineReader(Tokenizer& tokenizer, const AnswerOptions& options) : tokenizer_(tokenizer), options_(options) {}
@@ -29,7 +36,8 @@ class LineReader {
     const std::size_t before = to.ids.size();
     if (kind == LineKind::messages) {
       std::vector<Message> all;
-      add_messages(field(line, "messages", "every line has what the first has"), true, all);
+      refuse_filled(line, {"tools", "functions"}, "describes tools, which no template here writes");
+      add_messages(filled(field(line, "messages", "every line has what the first has")), true, all);
       chat(line).write(all, to);
     } else {
       read_completion(line, to);
@@ -43,8 +51,9 @@ class LineReader {
     const Place completion = field(line, "completion", "every line has what the first has");
     if (prompt.json().is_array() || completion.json().is_array()) {
       std::vector<Message> all;
+      refuse_filled(line, {"tools", "functions"}, "describes tools, which no template here writes");
       add_messages(prompt, false, all);
-      add_messages(completion, true, all);
+      add_messages(filled(completion), true, all);
       return chat(line).write(all, to);
     }
     const std::string before = prompt.text();
@@ -56,14 +65,28 @@ class LineReader {
 
   void add_messages(const Place& list, bool answers, std::vector<Message>& to) {
     for (const Place& message : list.list()) {
-      for (const char* key : {"tool_calls", "function_call"})
-        if (const auto call = message.maybe(key)) call->refuse("is a call of a tool, which no template here writes", "leave such conversations out");
+      refuse_filled(message, {"tool_calls", "function_call"}, "is a call of a tool, which no template here writes");
+      refuse_filled(message, {"reasoning_content"}, "is no part of what the templates here write");
       const Place role = field(message, "role", "give system, user or assistant"), content = field(message, "content", "give a string");
       const auto known = chat(message).roles();
       if (std::find(known.begin(), known.end(), role.text()) == known.end())
         role.refuse("is no role of template " + options_.chat_template, "it has " + list_text(known));
-      to.push_back({role.text(), content.text(), answers && role.text() == "assistant"});
+      to.push_back({role.text(), content.text(), answers && role.text() == "assistant" && trained(message)});
     }
+  }
+
+  /// Whether a model is trained to say what an assistant says: `weight`, 0 or 1 (OpenAI's format of conversations).
+  bool trained(const Place& message) const {
+    const auto weight = message.maybe("weight");
+    if (!weight || weight->json() == 1) return true;
+    if (weight->json() != 0) weight->refuse("is no weight of a message", "give 0 or 1");
+    if (options_.all) weight->refuse("leaves the message out of the loss, and --loss-on all trains every token", "give --loss-on completion");
+    return false;
+  }
+
+  static const Place& filled(const Place& conversation) {
+    if (conversation.list().empty()) conversation.refuse("is empty", "give at least one message");
+    return conversation;
   }
 
   /// The template, read when the first conversation comes.

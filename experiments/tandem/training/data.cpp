@@ -72,9 +72,12 @@ class TextReader {
     const auto file = exec::read_answered(path, *tokenizer_, {options_.tokenizer, options_.chat_template, options_.loss_on == "all",
                                                               strings ? end_of_lines(path, kNeverEnds) : std::nullopt});
     const auto [cut, unanswered] = exec::unfit_documents(*file, sequences_.tokens);
-    const std::string of = " of " + count_text(static_cast<std::int64_t>(file->documents.size())) + " documents ";
-    if (cut > 0) log(path + ": " + count_text(cut) + of + "are longer than training.seq_length and are cut");
-    if (unanswered > 0) log(path + ": " + count_text(unanswered) + of + "have no completion within training.seq_length and are left out");
+    const auto all = static_cast<std::int64_t>(file->documents.size());
+    const auto some = [&](std::int64_t n) { return path + ": " + count_text(n) + " of " + count_text(all) + (all == 1 ? " document" : " documents"); };
+    if (cut > 0) log(some(cut) + (cut == 1 ? " is longer than training.seq_length and is cut" : " are longer than training.seq_length and are cut"));
+    if (unanswered > 0)
+      log(some(unanswered) + (unanswered == 1 ? " has no completion within training.seq_length and is left out"
+                                              : " have no completion within training.seq_length and are left out"));
     return file;
   }
 
@@ -144,11 +147,16 @@ void tell_targets(const exec::TokenSource& source, const std::string& name, std:
   std::int64_t targets = 0;
   for (std::int64_t i = 0; i < sequences; ++i) targets += source.targets(i, length);
   if (targets == all) return;
-  log(name + ": " + count_text(sequences) + " sequences of " + count_text(length) + " tokens, of which " +
+  log(name + ": " + sequences_text(source, length) + ", of which " +
       number_text(100 * static_cast<double>(targets) / static_cast<double>(all), 1) + " % are followed by a target");
 }
 
 }  // namespace
+
+std::string sequences_text(const exec::TokenSource& source, std::int64_t length) {
+  const std::int64_t all = source.sequences();
+  return count_text(all) + (all == 1 ? " sequence of " : " sequences of ") + count_text(length) + " tokens";
+}
 
 std::string data_name(const DataOptions& options) { return list_text(options.data); }
 

@@ -23,6 +23,9 @@ struct DataOptions {
 /// The texts as a message names them.
 std::string data_name(const DataOptions& options);
 
+/// "46 sequences of 64 tokens": how many a source has.
+std::string sequences_text(const exec::TokenSource& source, std::int64_t length);
+
 /// How texts are cut into sequences.
 struct SequenceOptions {
   std::int64_t tokens = 0;  ///< of a sequence, without its last target

@@ -61,6 +61,16 @@ class Chats(WithFolder):
         losses, _ = self.train(plan, data, "--chat-template", "chatml", "--eval-every", "1")
         self.assertEqual(len(losses), 2)
 
+    def test_an_assistant_that_has_weight_0_is_read_and_not_trained(self):
+        turns = CHATS["templates"][0]["chats"][1]["messages"]  # user, assistant, user, assistant
+        plan, template = changed(ONE, **{"training.seq_length": 96}), ("--chat-template", "chatml")
+        def first_loss(messages, *more):
+            return self.train(plan, self.lines(8 * [{"messages": messages}]), *template, *more)[0][0]
+        weighted = [*turns[:1], {**turns[1], "weight": 0}, turns[2], {**turns[3], "weight": 1}]
+        as_prompt = self.lines(8 * [{"prompt": turns[:3], "completion": turns[3:]}], "prompt.jsonl")
+        self.assertEqual(first_loss(weighted), self.train(plan, as_prompt, *template)[0][0])
+        self.assertNotEqual(first_loss(weighted), first_loss(turns))
+
     def test_separate_documents_share_sequences(self):
         data = self.lines(PAIRS)
         long = {"training.seq_length": 256, "training.micro_batch_size": 1, "model.max_position_embeddings": 256}
@@ -76,8 +86,8 @@ class Chats(WithFolder):
     def test_long_documents_are_cut_and_told(self):
         data = self.lines([*PAIRS, {"prompt": "the Word " * 99, "completion": "x"}, {"prompt": "a", "completion": "the Word " * 99}])
         _, messages = self.train(ONE, data)
-        self.assertIn("1 of 26 documents are longer than training.seq_length and are cut", messages)
-        self.assertIn("1 of 26 documents have no completion within training.seq_length and are left out", messages)
+        self.assertIn("1 of 26 documents is longer than training.seq_length and is cut", messages)
+        self.assertIn("1 of 26 documents has no completion within training.seq_length and is left out", messages)
 
     def test_what_cannot_be_trained_is_refused(self):
         tokenizer = ("--tokenizer", self.tokenizer)
@@ -88,6 +98,12 @@ class Chats(WithFolder):
         self.assertIn("is no template", self.refused(chats, *tokenizer, "--chat-template", "jinja"))
         self.assertIn("the text has no completions", self.refused(text, *tokenizer, "--loss-on", "completion"))
         self.assertIn("line 2: completion: is missing", self.refused(self.lines([PAIRS[0], {"prompt": "a"}], "half.jsonl"), *tokenizer))
+        foreign = self.lines([{"conversations": [{"from": "human", "value": "a"}]}], "sharegpt.jsonl")
+        self.assertRegex(self.refused(foreign, *tokenizer), "line 1: text: is missing; give lines with text, with prompt and completion, or with messages")
+        mixed = self.lines([{"text": "In the beginning"}, {"messages": []}], "mixed.jsonl")
+        self.assertIn("line 2: text: is missing; every line has what the first has", self.refused(mixed, *tokenizer))
+        self.assertNotIn("--key", self.refused(foreign, *tokenizer) + self.refused(mixed, *tokenizer))
+        self.assertIn("line 1: messages = []: is empty", self.refused(self.lines([{"messages": [], **PAIRS[0]}], "empty.jsonl"), *tokenizer))
         self.assertIn("no completion that begins within", self.refused(self.lines([{"prompt": "a" * 999, "completion": "b"}], "long.jsonl"), *tokenizer))
         bert = changed(ONE, **{"model.family": "bert"})
         self.assertIn("not BERT or T5", self.refused(pairs, *tokenizer, plan=bert))

@@ -101,6 +101,18 @@ TEST_CASE("a list of messages as prompt is not trained, as completion it is") {
   CHECK(std::count(whole[0].answers.begin(), whole[0].answers.begin() + first, true) > 0);
 }
 
+TEST_CASE("what an assistant says with weight 0 is no answer, and with weight 1 it is") {
+  const json f = fixture("chats")["templates"][0];
+  json said = f["chats"][1], left_out = said["messages"];
+  left_out[1]["weight"] = 0, left_out[3]["weight"] = 1;
+  std::size_t at = 0;
+  while (said["answers"][at] == 0) ++at;  // the first of two assistants
+  for (; said["answers"][at] == 1; ++at) said["answers"][at] = 0;
+  check_equal(read({{{"messages", left_out}}}, f), json::array({said}));
+  const AnswerOptions all{"tokenizer", f["template"], true, std::nullopt};
+  CHECK_THROWS_WITH(read({{{"messages", left_out}}}, f, all), Catch::Contains("messages[1].weight = 0: leaves the message out of the loss"));
+}
+
 TEST_CASE("completions are masked as trl masks them, with the token that ends a document") {
   for (const json& f : fixture("chats")["prompts"]) {
     std::vector<json> lines;
@@ -133,6 +145,17 @@ TEST_CASE("what no template can write is refused with line and field") {
   json call = chat("assistant");
   call["messages"][0]["tool_calls"] = json::array({{{"name", "f"}}});
   CHECK(refused({call}, chatml, "chatml").field == "messages[0].tool_calls");
+  for (const auto& [key, value] : {std::pair<const char*, json>{"reasoning_content", "so"}, {"weight", 0.5}, {"function_call", {{"name", "f"}}}}) {
+    json message = chat("assistant");
+    message["messages"][0][key] = value;
+    CHECK(refused({message}, chatml, "chatml").field == std::string("messages[0].") + key);
+  }
+  json tools = chat("assistant"), nothing = chat("assistant");
+  tools["tools"] = json::array({{{"type", "function"}}});
+  CHECK(refused({tools}, chatml, "chatml").field == "tools");
+  nothing["tools"] = json::array(), nothing["messages"][0]["reasoning_content"] = nullptr;
+  CHECK(refused({nothing}, chatml, "chatml").reason.empty());
+  CHECK(refused({{{"messages", json::array()}}}, chatml, "chatml").reason == "is empty");
   CHECK(refused({{{"prompt", "a"}, {"completion", "b"}}, {{"prompt", "a"}}}, plain, "").field == "completion");
   CHECK(refused({{{"prompt", "a"}, {"completion", 1}}}, plain, "").field == "completion");
 }
