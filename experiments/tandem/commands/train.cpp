@@ -149,16 +149,28 @@ void tell_no_evaluation(const Options& o, std::int64_t steps, std::int64_t done)
         std::to_string(steps - 1));
 }
 
+std::string times_text(double epochs) { return number_text(epochs, epochs < 10 ? 2 : epochs < 100 ? 1 : 0) + " times"; }
+
 /// Says that a run of so many steps reads its data several times, which a small text does not show.
 void tell_repetition(const Options& o, const Prepared& in, std::int64_t steps, const Begun& begun) {
   const Plan& plan = in.graphs->plan();
   const Segment last = segments(plan, steps, begun).back();
   const double epochs = in.data.training->epochs(static_cast<double>(last.first_sample + last.steps * last.global_batch_size));
   if (epochs <= 1) return;
-  const std::int64_t all = in.data.training->sequences();
-  const std::string size = count_text(all) + (all == 1 ? " sequence of " : " sequences of ") + count_text(plan.sequence_tokens()) + " tokens";
+  const std::string size = sequences_text(*in.data.training, plan.sequence_tokens());
   const std::string what = in.data.texts.all().size() == 1 ? "has " + size + ": the run reads it " : "the run reads one of these texts ";
-  log(data_name(o.text) + ": " + what + number_text(epochs, epochs < 10 ? 2 : epochs < 100 ? 1 : 0) + " times");
+  log(data_name(o.text) + ": " + what + times_text(epochs));
+}
+
+/// Says that an evaluation reads its data several times, which measures nothing more.
+void tell_repeated_evaluation(const Options& o, const Prepared& in) {
+  if (in.data.evaluation == nullptr) return;
+  const Plan& plan = in.graphs->plan();
+  const double epochs = in.data.evaluation->epochs(static_cast<double>(o.eval_steps * plan.training.global_batch_size));
+  if (epochs <= 1) return;
+  const std::string text = o.text.evaluation.empty() ? data_name(o.text) + ": what is held out" : o.text.evaluation + ":";
+  log(text + " has " + sequences_text(*in.data.evaluation, plan.sequence_tokens()) + ": an evaluation of --eval-steps " + std::to_string(o.eval_steps) + " reads it " +
+      times_text(epochs));
 }
 
 void require_step_exists(const Options& o, std::int64_t steps, std::int64_t done) {
@@ -279,6 +291,7 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
   const exec::StateFacts behind = out.resumed ? out.resumed->state->facts() : exec::StateFacts{};
   const std::int64_t done = behind.steps, steps = plan.training.steps;
   tell_repetition(o, out, steps, {done, behind.samples});
+  tell_repeated_evaluation(o, out);
   require_step_exists(o, steps, done);
   tell_no_evaluation(o, steps, done);
 }

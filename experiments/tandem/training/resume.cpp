@@ -76,7 +76,7 @@ std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const P
   const std::int64_t steps = plan.training.steps;
   const std::int64_t done = checkpoint.state->facts().steps;
   if (goes_on(done, steps, evaluation)) return checkpoint;
-  throw ConfigError(Problem{path, "steps", std::to_string(done), "the run has " + std::to_string(steps) + " in all, so none is left",
+  throw ConfigError(Problem{path, "steps", std::to_string(done), "the saved run has done them, and --steps or the plan asks for " + std::to_string(steps) + " in all",
                             "give more --steps: they count from the first one of the run; or --steps " + std::to_string(done) +
                                 " --eval-every " + std::to_string(done) + " to evaluate the checkpoint"});
 }

@@ -361,6 +361,11 @@ class Train(WithFolder):
         self.assertEqual(tandem_json("train", self.folder.plan(ONE), "--data", short, "--steps", steps)["epochs"], steps * batch / 10)
         code, out, err = run("train", self.folder.plan(ONE), "--data", short, "--steps", 1)
         self.assertNotIn("the run reads it", err)  # eight of ten
+        evaluated = self.folder.file("evaluated.txt", TEXT.read_bytes()[:10 * length + 1])
+        train = ("train", self.folder.plan(ONE), "--data", TEXT, "--steps", 1, "--eval-data", evaluated, "--eval-every", 1, "--eval-steps")
+        told = f"evaluated.txt: has 10 sequences of {length} tokens: an evaluation of --eval-steps 2 reads it {2 * batch / 10:.2f} times"
+        self.assertIn(told, run(*train, 2)[2])
+        self.assertNotIn("an evaluation of", run(*train, 1)[2])
         self.assertIn("trained 1 step,", out)
 
     def diverging(self):
