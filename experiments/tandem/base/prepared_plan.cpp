@@ -62,11 +62,15 @@ std::optional<StackChoice> chosen_stack(const std::string& stack) {
   return stack.empty() ? std::nullopt : std::optional(parse_stack_choice(stack));
 }
 
+void require_plan_file(const std::string& path) {
+  if (is_preset_path(path) || file_exists(path) || find_preset("models/presets", path).empty()) return;
+  throw ConfigError(Problem{path, "", "", "is a model preset, and no plan file",
+                            "name it as \"model\": {\"preset\": \"" + path + "\"} of a plan, or have one made: tandem search " + path +
+                                " --cluster NAME --devices N --export plan.json"});
+}
+
 PreparedPlan prepare(const std::string& path, const std::string& perturbation, const std::string& stack) {
-  if (!is_preset_path(path) && !file_exists(path) && !find_preset("models/presets", path).empty())
-    throw ConfigError(Problem{path, "", "", "is a model preset, and no plan file",
-                              "name it as \"model\": {\"preset\": \"" + path + "\"} of a plan, or have one made: tandem search " + path +
-                                  " --cluster NAME --devices N --export plan.json"});
+  require_plan_file(path);
   return prepare_text(perturbation.empty() ? read_text(path) : with_perturbation(path, perturbation), path, stack);
 }
 

@@ -17,6 +17,9 @@ struct PreparedPlan {
   TaskGraph graph;
 };
 
+/// Refuses the name of a model preset where a plan file is wanted, and says how to get one. Throws ConfigError.
+void require_plan_file(const std::string& path);
+
 /// Loads and lowers a plan file. `perturbation` (JSON or a file with JSON) replaces the plan's cluster.perturbation, `stack`
 /// ("NAME" or "NAME@2024-07") its stack, unless empty. Throws ConfigError or InfeasibleError; every problem names the file.
 PreparedPlan prepare(const std::string& path, const std::string& perturbation = {}, const std::string& stack = {});

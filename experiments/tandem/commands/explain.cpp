@@ -135,6 +135,7 @@ ExitCode explain_one(const Options& o) {
 
 ExitCode explain(const Options& o) {
   if (!o.key.empty()) return explain_one(o);
+  require_plan_file(o.plan);
   const std::string text = read_text(o.plan);  // once: it may be a pipe
   const Plan plan = parse_plan(text, o.plan, chosen_stack(o.stack));
   const DerivedRanks derived = derived_ranks(plan, given_fields(text, o.plan));

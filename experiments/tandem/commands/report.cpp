@@ -116,6 +116,7 @@ void require_page_or_nothing(const std::string& path) {
 }
 
 ExitCode write_report(const Options& o) {
+  require_plan_file(o.subject);
   if (const FileState state = file_state(o.subject); state.kind == FileKind::unknown)
     throw ConfigError(Problem{o.subject, "", "", why_unreadable(o.subject), "give a plan, a timeline, or a folder of `sweep`"});
   const bool folder = is_folder(o.subject);

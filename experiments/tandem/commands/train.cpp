@@ -91,6 +91,7 @@ std::string evaluation_line(const exec::EvaluationResult& e) {
 
 /// The plan to train. Optimizers that validate after the update would roll back, which the runtime cannot do.
 Plan trained_plan(const Options& o) {
+  require_plan_file(o.plan);
   Plan plan = load_plan(o.plan, StackChoice{std::string(kOwnStack), std::nullopt});
   if (o.steps > 0) plan.training.steps = o.steps;
   for (const std::string& idle : plan.ineffective) log(o.plan + ": " + idle);

@@ -204,6 +204,7 @@ FactOrigin origin_of(const ProductCoverage& c) {
 }  // namespace
 
 ExplainedCase make_case(const std::string& plan_path, const std::string& stack, const sim::TellProgress& progress) {
+  require_plan_file(plan_path);
   const std::string text = read_text(plan_path);
   PreparedPlan r = prepare_text(text, plan_path, stack);
   ExplainedCase c;

@@ -37,6 +37,7 @@ std::vector<Problem> refusals(const PlanExport& o, const std::vector<std::string
 }  // namespace
 
 ExitCode export_plan(const PlanExport& o) {
+  require_plan_file(o.plan);
   const Plan plan = load_plan(o.plan, chosen_stack(o.stack));
   const arguments::Table table = arguments::read_table(o.to);
   const arguments::ExportedOptions made = arguments::export_plan(plan, table, topology_of(plan, "")->devices_per_node());

@@ -2,6 +2,7 @@
 """Hugging Face configurations become presets and plans, are named as presets, and are refused by what a plan cannot say."""
 import json
 import pathlib
+import re
 
 import tandem
 from tandem import SOURCE, TEXT, WithFolder, run, tandem_json
@@ -153,6 +154,17 @@ class Import(WithFolder):
             code, _, err = run("simulate", path)
             self.assertEqual((code, err.count("\n")), (3, 1), err)
             self.assertIn(said, err)
+
+    def test_every_command_that_reads_a_plan_tells_the_same_way_from_a_model_to_one(self):
+        text = self.folder.file("text.txt", "In the beginning")
+        commands = (("simulate",), ("explain",), ("explain", "step_time_s"), ("report",), ("export", "--to", "megatron-core"), ("train", "--data", text))
+        errors = [run(command[0], "llama3-8b", *command[1:]) for command in commands]
+        for command, error in zip(commands, errors):
+            self.assertEqual((error[0], error[1], error[2]), (3, "", errors[0][2]), command)
+        told = re.search(r"have one made: tandem (search llama3-8b --cluster )NAME --devices N (--export )plan\.json\n", errors[0][2])
+        words = (told[1] + "dgx-h100 --devices 8 " + told[2] + self.path("plan.json")).split()  # what is told works
+        self.assertEqual(run(*words, "--axis", "tensor=2", "--axis", "schedule=1f1b", "--axis", "recompute=none")[0], 0)
+        self.assertEqual(run("simulate", self.path("plan.json"))[0], 0)
 
     def test_the_factor_of_gemmas_queries_is_known(self):
         told = tandem_json("import", self.config({**LLAMA, "model_type": "gemma2", "query_pre_attn_scalar": 16}))
