@@ -20,7 +20,7 @@ using nlohmann::json;
 json facts_of(const Plan& plan, std::int64_t devices_per_node) {
   json out = json::parse(to_json(plan));
   out["derived"] = {{"layers_per_stage", plan.layers_per_stage()}, {"ranks", plan.world_size()},
-                    {"ranks_per_node", devices_per_node * plan.cluster.ranks_per_device}};
+                    {"ranks_per_node", devices_per_node * plan.cluster.ranks_per_device}, {"micro_batches", plan.micro_batches()}};
   return out;
 }
 

@@ -7,6 +7,7 @@
 
 #include "models/arguments/argument_text.hpp"
 #include "models/base/error.hpp"
+#include "models/schedule/schedule.hpp"
 
 namespace tandem::arguments {
 namespace {
@@ -143,6 +144,14 @@ json zeros_and_ones(const json& zeros, const json& all, const json& every) {
   return "[" + out + "]";
 }
 
+json group_of(const json& stages, const json& micro_batches) {
+  const auto counts = [](const json& v) { return v.is_number_integer() && v.get<std::int64_t>() > 0; };
+  if (!counts(stages) || !counts(micro_batches)) return json();
+  ScheduleShape shape;
+  shape.stages = stages.get<std::int64_t>(), shape.micro_batches = micro_batches.get<std::int64_t>();
+  return interleaved_group(shape);
+}
+
 }  // namespace
 
 json stage_call(const std::string& name, const std::vector<json>& a) {
@@ -161,6 +170,7 @@ json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "list") return json(a);
   if (name == "power_of_two" && a.size() == 1) return std::ldexp(1.0, static_cast<int>(whole(a[0], "an exponent")));
   if (name == "exponent_of_two" && a.size() == 1) return a[0].is_number() ? json(std::lround(std::log2(a[0].get<double>()))) : json();
+  if (name == "interleaved_group" && a.size() == 2) return group_of(a[0], a[1]);
   throw ContractError("a framework's table calls a function that is not there");
 }
 

@@ -16,6 +16,7 @@ namespace tandem::arguments {
 ///   layout_layers(text): as argument_text.hpp says. layout_text(layers, modules): the same backwards.
 ///   zeros_and_ones(n, all, every): "([0]*n+[1]*rest)". comma_text(a, ...): "a,b". whole_number("2"), text(2). list(a, ...): a list.
 ///   power_of_two(n), exponent_of_two(x).
+///   interleaved_group(stages, micro_batches): micro-batches that pass a chunk as one group, as models/schedule has it; null unless both count.
 /// Throws ConfigError where the layers do not divide. Throws ContractError for another name.
 nlohmann::json stage_call(const std::string& name, const std::vector<nlohmann::json>& arguments);
 

@@ -9,6 +9,7 @@
 #include "topology/plan_reader.hpp"
 
 using namespace tandem;
+using namespace tandem::tests;
 using nlohmann::json;
 
 namespace {
@@ -125,4 +126,50 @@ TEST_CASE("a plan's ZeRO, types, optimizer and batches become a configuration of
   // Until DeepSpeed 0.17.5, bf16 without ZeRO shares its fp32 states (deepspeedai/DeepSpeed 889f0ead2, 2025-08-27).
   CHECK(exported(json::object()).second == std::vector<std::string>{"parallel.zero_stage: 0, read back as 1"});
   CHECK(exported({{"stack", {{"name", "megatron-deepspeed"}, {"as_of", "2025-09"}}}}).second == std::vector<std::string>{});
+}
+
+namespace {
+
+/// An option's value as a number; 0 where it is left out.
+std::int64_t value_of(const arguments::ExportedOptions& made, const std::string& option) {
+  for (const auto& [name, value] : made.options)
+    if (name == option) return std::stoll(value);
+  return 0;
+}
+
+/// An interleaved pipeline of `stages` with so many micro-batches.
+Plan interleaved(std::int64_t stages, std::int64_t micro_batches) {
+  return plan_of({{"parallel", {{"pipeline", stages}, {"virtual_pipeline", 2}, {"schedule", "interleaved"}}},
+                  {"training", {{"global_batch_size", micro_batches * 32 / stages}}}});
+}
+
+}  // namespace
+
+// NVIDIA/Megatron-LM d98e8a64: forward_backward_pipelining_with_interleaving of megatron/core/pipeline_parallel/schedules.py raises
+// unless stages <= N <= M and M % N is 0 or at least the stages; N is the stages where no option says it (model_parallel_config.py).
+TEST_CASE("an interleaved schedule is exported with groups of micro-batches that Megatron-LM takes") {
+  const std::string option = "--microbatch-group-size-per-virtual-pipeline-stage";
+  for (const std::int64_t stages : {2, 4})
+    for (std::int64_t m = stages; m <= 6 * stages + 1; ++m) {
+      CAPTURE(stages, m);
+      const Plan plan = interleaved(stages, m);
+      const arguments::ExportedOptions made = arguments::export_plan(plan, table(), 8);
+      const std::int64_t said = value_of(made, option), group = said > 0 ? said : stages;
+      CHECK((group >= stages && group <= m));
+      CHECK((m % group == 0 || m % group >= stages));
+      CHECK((said == 0) == (m % stages == 0));
+      CHECK(unsaid(plan) == std::vector<std::string>{});
+      CHECK(imported(made.text).features.empty());
+    }
+  CHECK(value_of(arguments::export_plan(interleaved(2, 3), table(), 8), option) == 3);  // 2 would leave 1
+  CHECK(value_of(arguments::export_plan(plan_of({{"parallel", {{"pipeline", 4}}}, {"training", {{"global_batch_size", 40}}}}), table(), 8), option) == 0);
+}
+
+TEST_CASE("groups of micro-batches that a plan cannot express are told") {
+  const std::string chunks = "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --microbatch-group-size-per-virtual-pipeline-stage ";
+  CHECK(imported(some_options(chunks + "2")).features.empty());  // 16 micro-batches
+  const auto told = imported(some_options(chunks + "8")).features;
+  REQUIRE(told.size() == 1);
+  CHECK(told.front().name == "groups of micro-batches of this size");
+  CHECK(!told.front().refused);
 }
