@@ -67,6 +67,12 @@ bool set(Conditions& c, const std::string& name, double value) {
   return true;
 }
 
+/// Whether a condition changes a budget. A given goodput takes the place of failures, restarts and saves, but not of nodes in repair.
+bool has_effect(const Conditions& c, const std::string& name) {
+  const bool replaced = name == "restart" || name == "save" || (name == "failures" && c.failures.repair_hours == 0);
+  return !c.failures.goodput || !replaced;
+}
+
 /// The present value of a condition; 0 if the option lacks it.
 double value_of(const Conditions& c, const std::string& name) {
   if (name == "failures") return c.failures.per_device_day;
@@ -150,6 +156,8 @@ Change ChangeMaker::change(const std::string& name, const std::string& value) co
   if (name == "network" || name.find('.') != name.npos) return of_plan(name, value);
   Conditions c = option_.conditions;
   if (!set(c, name, number_of(name, value))) refuse_name(name);
+  if (!has_effect(c, name))
+    throw ConfigError(Problem{"--what-if", name, value, "has no effect beside --goodput, which replaces it", "leave out one of them"});
   return with(name, value, c);
 }
 
@@ -176,9 +184,8 @@ std::vector<Sensitivity> ChangeMaker::tornado() const {
   std::vector<Sensitivity> out;
   if (!c.measured_factor) out.push_back(sensitivity("step_time", range.low_s / step, range.high_s / step));
   if (c.price) out.push_back(sensitivity("price", 0.9, 1.1));
-  if (!c.failures.goodput)
-    for (const char* name : {"failures", "restart", "save"})
-      if (value_of(c, name) > 0) out.push_back(sensitivity(name, 0.5, 2));
+  for (const char* name : {"failures", "restart", "save"})
+    if (has_effect(c, name) && value_of(c, name) > 0) out.push_back(sensitivity(name, 0.5, 2));
   const Assessment& a = option_.assessment;
   if (a.plan.cluster.devices > a.topology->devices_per_node()) out.push_back(sensitivity("network", 0.5, 2));
   const bool money = c.price.has_value();

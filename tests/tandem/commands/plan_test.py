@@ -219,6 +219,19 @@ class Questions(WithFolder):
             alone = plan(self.plan, "--tokens", "1e12", f"--{name}", 0, *(("--detection", 0) if name == "restart" else ()))["best"]
             self.assertAlmostEqual(change["days"], alone["days"]["value"], places=6, msg=name)
 
+    def test_a_change_that_a_given_goodput_replaces_is_refused_by_name(self):
+        given = ("--tokens", "1e12", "--goodput", 0.9)
+        for name in ("failures", "restart", "save"):
+            code, out, error = run("plan", self.plan, *given, "--what-if", f"{name}=1e-4")
+            self.assertEqual((code, out), (3, ""), name)
+            self.assertIn(f"--what-if: {name} = 1e-4: has no effect beside --goodput", error)
+        self.assertEqual({s["input"] for s in plan(self.plan, *given, "--tornado")["tornado"]} & {"failures", "restart", "save"}, set())
+        # A node in repair is missing whatever the goodput: without spares the training waits, and failures have an effect.
+        repaired = (*given, "--repair", 24, "--spares", 0)
+        one, ten = (plan(self.plan, *repaired, "--what-if", f"failures={rate}")["what_if"][0]["days"] for rate in (1e-4, 1e-3))
+        self.assertGreater(ten, one)
+        self.assertIn("failures", {s["input"] for s in plan(self.plan, *repaired, "--tornado")["tornado"]})
+
     def test_7_scaling_costs_efficiency(self):
         strong = plan(self.plan, "--tokens", "1e12", "--devices", "64,256", "--failures", 0)["options"]
         weak = plan(self.plan, "--tokens", "1e12", "--devices", "64,256", "--failures", 0, "--sequences-per-device", 4)["options"]
