@@ -10,7 +10,7 @@ enum class ExitCode : int {
   usage = 2,        ///< bad command line
   input = 3,        ///< bad or unreadable input; the message names file and field
   infeasible = 4,   ///< an impossible plan: degrees do not divide, does not fit, or not implemented
-  nothing = 5,      ///< nothing found: no plan of a sweep fits
+  nothing = 5,      ///< nothing found: no plan of a sweep or search fits, or none meets the limits of days and money
   tolerance = 6,    ///< a comparison outside tolerance
   world = 7,        ///< a device or rank failed, the host lacks memory or threads, or a training is not finite
   interrupted = 130,///< by the user or a batch system; what is done is kept, if it makes a result

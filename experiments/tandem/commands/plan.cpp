@@ -9,9 +9,9 @@
 #include "experiments/tandem/commands/price_arguments.hpp"
 #include "experiments/tandem/planning/answer_text.hpp"
 #include "experiments/tandem/planning/changes.hpp"
+#include "experiments/tandem/planning/limits.hpp"
 #include "models/base/threads.hpp"
 #include "models/planfile/plan_advice.hpp"
-#include "reports/prediction/text.hpp"
 
 namespace tandem::program {
 
@@ -42,18 +42,10 @@ ExitCode finish(const Options& o, const planning::Answer& a) {
                 a.best()->assessment.topology->device().name + "; " + memory_advice(a.best()->assessment.plan));
     return ExitCode::infeasible;
   }
-  if (a.options.size() > 1 && !in_time(*a.best())) {
-    print_error(file + ": no plan that fits is done in " + number_text(*o.request.days, 1) + " days; the fastest takes " +
-                number_text(a.best()->budget.days.value, 1));
-    return ExitCode::nothing;
-  }
-  if (a.options.size() > 1 && !in_budget(*a.best())) {
-    const std::string done = o.request.days ? " and is done in " + number_text(*o.request.days, 1) + " days" : "";
-    print_error(file + ": no plan that fits" + done + " costs at most " + number_text(*o.request.budget, 0) + "; the cheapest costs " +
-                number_text(a.best()->budget.money->value, 0));
-    return ExitCode::nothing;
-  }
-  return ExitCode::ok;
+  const std::string missed = missed_limit(a);
+  if (missed.empty()) return ExitCode::ok;
+  print_error(file + ": " + missed);
+  return ExitCode::nothing;
 }
 
 ExitCode plan(const Options& o) {

@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kFooter =
     "exit codes: 0 ok; 1 internal error; 2 bad command line; 3 bad or unreadable input (file and field named);\n"
     "  4 plan infeasible: it does not divide, does not fit (its result is printed first), or is not implemented;\n"
-    "  5 nothing found (no plan of a sweep or search fits); 6 comparison outside tolerance;\n"
+    "  5 nothing found (no plan of a sweep or search fits, or no plan meets --days and --budget); 6 comparison outside tolerance;\n"
     "  7 a device or a rank failed, the host has no memory or thread left, or a training is not finite;\n"
     "  130 interrupted (Ctrl-C, SIGTERM, SIGHUP); results so far are kept\n"
     "  (measure, calibrate: if they are enough for a file);\n"

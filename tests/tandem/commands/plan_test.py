@@ -104,7 +104,7 @@ class Questions(WithFolder):
             self.assertAlmostEqual(after["days"], 2 * before["days"])
         self.assertNotIn("step_time", [t["input"] for t in double["tornado"]])
         for wanted, probability in ((days["value"] * 1.001, 1), (days["value"] * 0.999, 0)):
-            best = plan(self.plan, *changes, "--step-time", 2 * self.step["step_time_s"], "--days", wanted)["best"]
+            best = plan(self.plan, *changes, "--step-time", 2 * self.step["step_time_s"], "--days", wanted, code=0 if probability else 5)["best"]
             self.assertEqual(best["in_time"], probability)
         code, _, error = run("plan", self.plan, "--tokens", "1e12", "--devices", "64,128", "--step-time", 3)
         self.assertEqual(code, 3)
@@ -287,12 +287,13 @@ class Limits(WithFolder):
         best = plan(self.plan, *asked)["best"]
         self.assertIsNone(best["in_budget"])
         for share in (0.9, 1, 1.2):
-            both = plan(self.plan, *asked, "--budget", best["money"]["value"] * share, "--days", best["days"]["value"] * share)["best"]
+            limits = ("--budget", best["money"]["value"] * share, "--days", best["days"]["value"] * share)
+            both = plan(self.plan, *asked, *limits, code=5 if share < 1 else 0)["best"]
             self.assertAlmostEqual(both["in_budget"], both["in_time"])
         self.assertIn("within 1,000,000 with a probability of", run("plan", self.plan, *asked, "--budget", 1e6)[1])
         answer = plan(self.plan, *asked, "--devices", "64,128", "--budget", 1, code=5)
         self.assertLess(answer["best"]["in_budget"], 0.01)
-        self.assertIn("costs at most 1; the cheapest costs", run("plan", self.plan, *asked, "--devices", "64,128", "--budget", 1)[2])
+        self.assertIn("costs at most 1.00; the cheapest costs", run("plan", self.plan, *asked, "--devices", "64,128", "--budget", 1)[2])
         code, _, error = run("plan", self.plan, "--tokens", "1e12", "--cluster", "trn2.48xlarge", "--set", "parallel.tensor=8", "--budget", 1e6)
         self.assertEqual((code, "give --price" in error), (3, True), error)
 
@@ -309,6 +310,18 @@ class Limits(WithFolder):
         self.assertIsNone(plan(self.plan, *asked, "--days", days / 10, code=5)["fewest_devices"])
 
     def test_another_device_has_its_own_price_or_none(self):
+    def test_a_missed_limit_is_exit_code_5_for_one_plan_and_for_several(self):
+        asked = ("--tokens", "1e12", "--price", 2)
+        alone = plan(self.plan, *asked)["best"]
+        for sizes in ((), ("--devices", "64,128")):
+            for limit, figure in (("--days", alone["days"]["value"]), ("--budget", alone["money"]["value"])):
+                for share, code in ((0.1, 5), (10, 0)):
+                    got, out, error = run("plan", self.plan, *asked, *sizes, limit, share * figure)
+                    self.assertEqual((got, bool(error)), (code, code == 5), error)
+                    self.assertIn("  days  ", out)  # the answer comes all the same
+        error = run("plan", self.plan, *asked, "--days", 1)[2]
+        self.assertRegex(error, r"\Atandem: .*plan.json: the plan takes \d+\.\d days; --days allows 1\.00\n\Z")
+
         answer = plan(self.plan, "--tokens", "1e12", "--what-if", "cluster.preset=trn2.48xlarge", "--what-if", "cluster.preset=nd96isr_h100_v5")
         other, same = answer["what_if"]
         self.assertIsNone(other["money"])
@@ -505,7 +518,8 @@ class Words(WithFolder):
 
     def test_the_probability_of_being_in_time_grows_with_the_days(self):
         days = plan(self.plan, "--tokens", "1e12")["best"]["days"]
-        likely = [plan(self.plan, "--tokens", "1e12", "--days", days["value"] * f)["best"]["in_time"] for f in (0.5, 1, 2)]
+        likely = [plan(self.plan, "--tokens", "1e12", "--days", days["value"] * f, code=code)["best"]["in_time"]
+                  for f, code in ((0.5, 5), (1, 0), (2, 0))]
         self.assertTrue(likely[0] < 0.05 < likely[1] < 0.95 < likely[2], likely)
         self.assertGreaterEqual(plan(self.plan, "--tokens", "1e12", "--days", days["high"] * 1.001)["best"]["in_time"], 0.9)
 
