@@ -10,6 +10,7 @@ const spaceOf = (p) => spaces.findIndex((s) => s.cluster === p.cluster && s.devi
 const fields = [...new Set(front.flatMap((p) => Object.keys(p.at)))].filter((f) => new Set([...front, ...others].map((p) => String(p.at[f]))).size > 1);
 const short = (field) => words(field.replace(/^(parallel|training)\./, ""));
 const layout = (p) => fields.filter((f) => p.at[f] !== undefined).map((f) => `${short(f)} ${p.at[f]}`).join(", ");
+const hasIdle = (p) => p.cost !== null && p.cost_without_idle < p.cost;  // whole nodes are paid, and the layout leaves devices of them idle
 const best = (key) => front.filter((p) => p[key] !== null).reduce((a, b) => (b[key] < a[key] ? b : a), front[0]);
 
 // ---- head ----
@@ -40,6 +41,7 @@ function scale(values, from, to) {
 
 function describe(p) {
   return [spaceName(p), layout(p), `data ${p.at["parallel.data"]}`, ...data.objectives.map((o) => `${OBJECTIVES[o][0]}: ${OBJECTIVES[o][1](p[o])}`),
+    hasIdle(p) && `cost without idle devices: ${OBJECTIVES.cost[1](p.cost_without_idle)}`,
     `80 % range: ${seconds(p.step_time_low_s)} to ${seconds(p.step_time_high_s)}`, p.step_time_wider && `wider: ${p.step_time_wider}`,
     ...p.notes].filter(Boolean).join("\n");
 }
@@ -76,6 +78,7 @@ addEventListener("resize", draw);
 section("Layouts on the front", sortableTable([
   { title: "place", text: spaceName, value: (p) => spaceOf(p), left: true },
   ...data.objectives.map((o) => ({ title: OBJECTIVES[o][0], text: (p) => OBJECTIVES[o][1](p[o]), value: (p) => p[o] })),
+  ...(front.some(hasIdle) ? [{ title: "cost without idle devices", text: (p) => OBJECTIVES.cost[1](p.cost_without_idle), value: (p) => p.cost_without_idle }] : []),
   { title: "tokens/s", text: (p) => number(p.tokens_per_s), value: (p) => p.tokens_per_s },
   { title: "MFU", text: (p) => percent(p.mfu), value: (p) => p.mfu },
   { title: "data", text: (p) => String(p.at["parallel.data"]), value: (p) => p.at["parallel.data"] },

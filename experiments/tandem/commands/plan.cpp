@@ -150,7 +150,7 @@ void add_plan(CLI::App& app, ExitCode& exit) {
   add_changes(*command, o->request);
   command->add_option("--jobs", o->request.jobs, "plans at a time [processors]")->check(CLI::Range(1, 1024));
   command->add_flag("--json", o->json, "one JSON object on stdout");
-  command->footer("Ranges hold 80 % of outcomes and come from the errors of earlier predictions. Money is device hours, with those of spares, times the price: it has no electricity, storage or staff. The best of several plans is the cheapest that meets --days and --budget.");
+  command->footer("Ranges hold 80 % of outcomes and come from the errors of earlier predictions. Money is the price times the hours of all rented devices: whole nodes (racks where a rack is one node) unless the offer is of one device, and spares. It has no electricity, storage or staff. The best of several plans is the cheapest that meets --days and --budget; exit code 5 if none meets them.");
   command->callback([o, &exit] { exit = plan(*o); });
 }
 

@@ -75,7 +75,8 @@ void require_prices(const Request& request, const Facts& facts, const Answer& ou
   if (!problems.empty()) throw ConfigError(std::move(problems));
 }
 
-double merit(const Option& o) { return o.budget.money ? o.budget.money->value : o.budget.device_hours.value; }
+/// Without prices the days of all rented devices, which money is in proportion to.
+double merit(const Option& o) { return o.budget.money ? o.budget.money->value : o.budget.days.value * o.budget.rented.paid(); }
 
 /// Order: in time and within the budget first, then in time, then those with a price, then the cheapest; late plans by speed.
 bool better(const Option& a, const Option& b) {
@@ -169,13 +170,13 @@ void warn_of_measured(Answer& out) {
       out.warnings.push_back(note);
 }
 
-/// Warns if the best plan is within the budget only without the idle devices of its nodes.
-void warn_of_whole_nodes(Answer& out) {
+/// Warns if the best plan would be within the budget without the idle devices of its nodes.
+void warn_of_idle_devices(Answer& out) {
   const Option& best = *out.best();
-  const auto& whole = best.budget.whole_nodes;
-  if (!best.conditions.budget || !whole || !in_budget(best) || whole->value <= *best.conditions.budget) return;
-  out.warnings.push_back("whole nodes cost more than --budget: " + count_text(std::llround(best.budget.idle_devices)) +
-                         " of their devices are idle");
+  const auto& busy = best.budget.money_without_idle;
+  if (!busy || in_budget(best) || busy->value > *best.conditions.budget) return;
+  out.warnings.push_back("only its idle devices, " + count_text(std::llround(best.budget.rented.idle)) +
+                         " of whole nodes, make the plan cost more than --budget");
 }
 
 void add_warnings(Answer& out, const Request& request, const Facts& facts) {
@@ -200,7 +201,7 @@ void add_warnings(Answer& out, const Request& request, const Facts& facts) {
     out.warnings.push_back("beyond the records: " + wider);
   if (best->budget.memory == MemoryVerdict::tight)
     out.warnings.push_back(tight_note(facts.memory_error));
-  warn_of_whole_nodes(out);
+  warn_of_idle_devices(out);
   const auto& energy = best->budget.energy;
   const auto limit = energy ? best->conditions.power->limit_kw : std::nullopt;
   if (limit && energy->peak_kw > *limit)

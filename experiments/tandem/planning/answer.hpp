@@ -23,7 +23,7 @@ struct Answer {
   const Option* fewest_devices() const;
 };
 
-/// Simulates the plans and ranks them: those in time and within the budget first, then by cost, or by device hours without prices. Throws ConfigError
+/// Simulates the plans and ranks them: those in time and within the budget first, then by cost, or without prices by hours of rented devices. Throws ConfigError
 /// like `candidates`, `conditions_of`, `budget_of` and `what_if`, and if a wanted price is unknown.
 Answer answer(const Request& request, const Facts& facts);
 

@@ -38,8 +38,7 @@ ordered_json money(const Option& o, const Budget& b) {
   out["currency"] = p.currency.empty() ? ordered_json() : ordered_json(p.currency);
   out["per_trillion_tokens"] = b.money->value / o.conditions.tokens * 1e12;
   out["device_hour"] = p.device_hour;
-  out["whole_nodes"] = ranged(*b.whole_nodes);
-  out["whole_nodes"]["in_budget"] = optional(b.nodes_in_budget);
+  out["without_idle"] = ranged(*b.money_without_idle);
   out["offer"] = nullptr;
   if (p.offer != nullptr)
     out["offer"] = {{"kind", name(p.offer->kind)},     {"provider", p.offer->provider}, {"instance", p.offer->instance},
@@ -99,8 +98,8 @@ ordered_json option(const Option& o) {
           {"device_hours", ranged(b.device_hours)},
           {"nodes", o.assessment.nodes()},
           {"devices_per_node", o.assessment.built_per_node},
-          {"spare_devices", b.spare_devices},
-          {"idle_devices", b.idle_devices},
+          {"spare_devices", b.rented.spare},
+          {"idle_devices", b.rented.idle},
           {"money", money(o, b)},
           {"energy", energy(o, b)},
           {"failures", failures(o, b)},

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -36,6 +37,13 @@ std::string device_mark(const Option& o) {
   return cores > 1 ? "  a device is 1/" + std::to_string(cores) + " of a chip" : "";
 }
 
+/// That a row's money has idle devices of whole nodes, and what it is without them.
+std::string idle_mark(const Option& o) {
+  const Budget& b = o.budget;
+  if (!b.money_without_idle || b.rented.idle == 0) return "";
+  return "  " + figure(b.money_without_idle->value) + " without " + count_text(std::llround(b.rented.idle)) + " idle devices";
+}
+
 /// What the lines of a table share.
 struct Columns {
   std::size_t width = 30;
@@ -53,7 +61,7 @@ std::string option_line(const Option& o, const Columns& c, bool fewest) {
   if (b.in_time) out += aligned(likelihood(*b.in_time), 11);
   if (o.conditions.budget) out += aligned(b.in_budget ? likelihood(*b.in_budget) : "-", 11);
   const char* verdicts[] = {"", "  tight", "  too large"};
-  return out + verdicts[static_cast<std::size_t>(b.memory)] + (b.published ? "" : "  no published step time") + device_mark(o) +
+  return out + verdicts[static_cast<std::size_t>(b.memory)] + idle_mark(o) + (b.published ? "" : "  no published step time") + device_mark(o) +
          (fewest ? "  fewest devices that meet the limits" : "") + "\n";
 }
 

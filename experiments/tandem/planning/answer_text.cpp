@@ -63,7 +63,7 @@ std::string devices_line(const Option& o) {
   const Budget& b = o.budget;
   const int nodes = b.failures.spares;
   const std::string spares =
-      nodes > 0 ? " and " + count_text(std::llround(b.spare_devices)) + " spare (" + count_text(nodes) + (nodes == 1 ? " whole node)" : " whole nodes)") : "";
+      nodes > 0 ? " and " + count_text(std::llround(b.rented.spare)) + " spare (" + count_text(nodes) + (nodes == 1 ? " whole node)" : " whole nodes)") : "";
   return line("devices", count_text(o.assessment.plan.cluster.devices) + " x " + o.assessment.topology->device().name + nodes_text(o.assessment) +
                              spares + ", " + ranged(b.device_hours) + " device hours" + (nodes > 0 ? " without the spares" : ""));
 }
@@ -82,26 +82,26 @@ std::string price_text(const Option& o) {
          (p.offer->list_price ? ", list price" : ", as quoted");
 }
 
-/// What the idle devices of rented nodes add.
-std::string whole_nodes_line(const Option& o) {
+/// That whole nodes are paid, and what the money would be without their idle devices.
+std::string idle_line(const Option& o) {
   const Budget& b = o.budget;
-  if (b.idle_devices == 0) return "";
-  return line("", ranged(*b.whole_nodes, currency_of(o.conditions)) + " for whole nodes, with " + count_text(std::llround(b.idle_devices)) + " idle devices");
+  if (b.rented.idle == 0) return "";
+  return line("", "for whole nodes; without their " + count_text(std::llround(b.rented.idle)) + " idle devices " +
+                      ranged(*b.money_without_idle, currency_of(o.conditions)));
 }
 
 std::string budget_line(const Option& o) {
   const Budget& b = o.budget;
   if (!b.in_budget) return "";
-  return line("", "within " + figure(*o.conditions.budget) + currency_of(o.conditions) + " with a probability of " + likelihood(*b.in_budget) +
-                      (b.idle_devices > 0 ? ", whole nodes of " + likelihood(*b.nodes_in_budget) : ""));
+  return line("", "within " + figure(*o.conditions.budget) + currency_of(o.conditions) + " with a probability of " + likelihood(*b.in_budget));
 }
 
 std::string money_lines(const Option& o) {
   if (!o.budget.money) return line("money", "no price is known: give --price");
   const Ranged& m = *o.budget.money;
-  const std::string unit = currency_of(o.conditions), spares = o.budget.spare_devices > 0 ? " with the spares" : "";
+  const std::string unit = currency_of(o.conditions), spares = o.budget.rented.spare > 0 ? " with the spares" : "";
   const std::string each = figure(m.value / o.conditions.tokens * 1e12) + unit + " per trillion tokens";
-  return line("money", ranged(m, unit) + spares + ", " + each) + line("", price_text(o)) + whole_nodes_line(o) + budget_line(o);
+  return line("money", ranged(m, unit) + spares + ", " + each) + line("", price_text(o)) + idle_line(o) + budget_line(o);
 }
 
 std::string energy_line(const Option& o) {

@@ -96,7 +96,7 @@ double probability(double share, const Assessment& a, const Conditions& c, const
 
 EnergyBudget energy_of(const PowerCondition& power, const Budget& b, double devices) {
   const double down = b.failures.available * b.failures.shares.down + (1 - b.failures.available);
-  const double spares = b.spare_devices / devices;
+  const double spares = b.rented.spare / devices;
   const double kwh = sim::energy_kwh(power.draw, {1 - down, down + spares}, power.pue);
   EnergyBudget out;
   out.kwh = scaled(b.device_hours, kwh);
@@ -135,17 +135,14 @@ Budget budget_of(const Assessment& a, const Conditions& c, const Facts& facts) {
   out.days = scaled(out.step_s, out.full_steps / out.goodput / kSecondsPerDay);
   out.failures.expected = out.days.value * kHoursPerDay / out.failures.mtbf_hours;
   out.device_hours = scaled(out.days, kHoursPerDay * a.devices());
-  out.spare_devices = static_cast<double>(out.failures.spares * a.topology->devices_per_node());
+  out.rented = rented_devices(a, c.price, out.failures.spares);
   if (c.days) out.in_time = probability(*c.days / out.days.value, a, c, facts);
-  out.idle_devices = idle_devices(a, c.price, out.failures.spares);
   if (c.price) {
-    out.money = scaled(out.device_hours, c.price->device_hour * (1 + out.spare_devices / a.devices()));
-    out.whole_nodes = scaled(*out.money, 1 + out.idle_devices / (a.devices() + out.spare_devices));
+    const double device = kHoursPerDay * c.price->device_hour;
+    out.money = scaled(out.days, device * out.rented.paid());
+    out.money_without_idle = scaled(out.days, device * out.rented.without_idle());
   }
-  if (c.budget && out.money) {
-    out.in_budget = probability(*c.budget / out.money->value, a, c, facts);
-    out.nodes_in_budget = probability(*c.budget / out.whole_nodes->value, a, c, facts);
-  }
+  if (c.budget && out.money) out.in_budget = probability(*c.budget / out.money->value, a, c, facts);
   if (c.power) out.energy = energy_of(*c.power, out, a.devices());
   out.memory = verdict(a, facts.memory_error);
   out.published = c.measured_factor || sim::has_records(errors_of(a, facts), *a.topology);

@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "experiments/tandem/planning/conditions.hpp"
+#include "experiments/tandem/planning/rent.hpp"
 #include "sim/budget/failures.hpp"
 
 namespace tandem::planning {
@@ -45,13 +45,11 @@ struct Budget {
   Ranged step_s;
   double goodput = 1;
   Ranged days, device_hours;             ///< device hours exclude spares
-  double spare_devices = 0;
-  double idle_devices = 0;               ///< of rented nodes, neither used nor spare
+  RentedDevices rented;
   std::optional<double> in_time;         ///< probability, 0 to 1, of finishing within the wanted days
-  std::optional<Ranged> money;           ///< including spares
-  std::optional<Ranged> whole_nodes;     ///< `money`, and that of the idle devices
+  std::optional<Ranged> money;           ///< of all rented devices
+  std::optional<Ranged> money_without_idle;  ///< of those that are used or spare
   std::optional<double> in_budget;       ///< probability, 0 to 1, that `money` is at most the wanted money
-  std::optional<double> nodes_in_budget; ///< the same of `whole_nodes`
   std::optional<EnergyBudget> energy;
   FailureBudget failures;
   MemoryVerdict memory = MemoryVerdict::fits;

@@ -116,12 +116,6 @@ Conditions conditions_of(const Request& request, const Facts& facts, const Asses
 
 std::string currency_of(const Conditions& c) { return c.price && !c.price->currency.empty() ? " " + c.price->currency : ""; }
 
-double idle_devices(const Assessment& a, const std::optional<PriceCondition>& price, std::int64_t spare_nodes) {
-  if (price && price->offer != nullptr && price->offer->devices == 1) return 0;
-  const std::int64_t used = a.plan.cluster.devices + spare_nodes * a.topology->devices_per_node();
-  return static_cast<double>((a.nodes() + spare_nodes) * a.built_per_node - used);
-}
-
 void require_price_clusters(const PriceChoice& choice, const std::vector<std::string>& clusters) {
   for (const auto& [cluster, price] : choice.device_hour) {
     if (cluster.empty()) continue;

@@ -62,9 +62,6 @@ std::string currency_of(const Conditions& conditions);
 /// The conditions of one plan. Throws ConfigError: unknown kind of price or grid; idle or host watts without known busy watts.
 Conditions conditions_of(const Request& request, const Facts& facts, const Assessment& assessment);
 
-/// Devices of rented nodes that the job and `spare_nodes` do not use. Whole nodes or racks are rented, unless the offer is of one device.
-double idle_devices(const Assessment& assessment, const std::optional<PriceCondition>& price, std::int64_t spare_nodes);
-
 /// Refuses a price for a cluster that is no preset, or that is not among those of the plans. Throws ConfigError.
 void require_price_clusters(const PriceChoice& choice, const std::vector<std::string>& clusters);
 

@@ -70,7 +70,7 @@ Rates rates_of(const Space& space, const planning::PriceChoice& price) {
   const planning::Conditions c = planning::conditions_of(request, facts, a);
   Rates out;
   out.cluster = a.plan.cluster.preset;
-  out.idle_devices = planning::idle_devices(a, c.price, 0);
+  out.rented = planning::rented_devices(a, c.price, 0);
   if (c.price) out.price = c.price->device_hour, out.currency = c.price->currency;
   else out.no_price = planning::no_price(request, facts, a).message();
   if (c.power) out.kilowatts = sim::energy_kwh(c.power->draw, {1, 0}, c.power->pue);
@@ -129,11 +129,11 @@ ParetoFront pareto_front(const std::vector<Search*>& searches, std::vector<Front
     out.interrupted = out.interrupted || searched[i].interrupted;
     out.answers.push_back(searched[i].interrupted ? searches[i]->answer_so_far(kNoLimit)
                                                   : searches[i]->answer_from(std::move(searched[i].simulated), kNoLimit));
-    const auto devices = static_cast<double>(searches[i]->judge().space().question().draft.plan.cluster.devices);
     for (const Simulated& s : out.answers.back().best) {
-      const double device_hours = static_cast<double>(s.time_ps) / kPsPerHour * devices;
-      const Rates& rates_here = out.rates[i];
-      all.push_back({i, s, times(device_hours, rates_here.price), times(device_hours, rates_here.kilowatts)});
+      const double hours = static_cast<double>(s.time_ps) / kPsPerHour;
+      const Rates& r = out.rates[i];
+      all.push_back({i, s, times(hours * r.rented.paid(), r.price), times(hours * r.rented.used, r.kilowatts),
+                     times(hours * r.rented.without_idle(), r.price)});
     }
   }
   const auto key = [](const ParetoPoint& p) { return std::tuple(p.figures(), p.search, p.step.id); };

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/tandem/planning/request.hpp"
+#include "experiments/tandem/planning/rent.hpp"
 #include "experiments/tandem/search/search.hpp"
 
 namespace tandem::search {
@@ -21,7 +21,7 @@ struct Rates {
   std::string currency;          ///< empty for the user's own price
   std::optional<double> kilowatts;  ///< of a busy device, including its share of host and building
   std::string no_price;          ///< why there is no price
-  double idle_devices = 0;       ///< of rented nodes; costs do not have them
+  planning::RentedDevices rented;  ///< all of them are paid for
 };
 
 /// A sentence for each place and objective that is not known of it; once for places of one cluster.
@@ -34,7 +34,8 @@ Rates rates_of(const Space& space, const planning::PriceChoice& price);
 struct ParetoPoint {
   std::size_t search = 0;
   Simulated step;
-  std::optional<double> cost, energy_kwh;   ///< of the step; nothing if the place's rate is unknown
+  std::optional<double> cost, energy_kwh;    ///< of the step; nothing if the place's rate is unknown
+  std::optional<double> cost_without_idle;  ///< of the devices that are used alone
 
   /// Step time, memory, cost and energy; less is better. An unknown one is infinite.
   std::array<double, 4> figures() const {

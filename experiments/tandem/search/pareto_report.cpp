@@ -56,6 +56,7 @@ ordered_json point_json(const std::vector<Search*>& searches, const ParetoPoint&
           {"step_time_wider", searches[p.search]->judge().why_wider(p.step.id)},
           {"needed_bytes", p.step.needed},
           {"cost", figure_json(p.cost)},
+          {"cost_without_idle", figure_json(p.cost_without_idle)},
           {"energy_kwh", figure_json(p.energy_kwh)},
           {"tokens_per_s", p.step.tokens_per_s},
           {"mfu", p.step.mfu},
@@ -72,7 +73,7 @@ ordered_json space_json(const Search& search, const Answer& answer, const Rates&
           {"device_memory_bytes", search.judge().room()},
           {"device_hour_price", rates.price ? ordered_json(*rates.price) : ordered_json()},
           {"currency", rates.currency},
-          {"idle_devices", rates.idle_devices},
+          {"idle_devices", rates.rented.idle},
           {"device_kilowatts", rates.kilowatts ? ordered_json(*rates.kilowatts) : ordered_json()}};
 }
 
@@ -98,12 +99,18 @@ ordered_json front_json(const std::vector<Search*>& searches, const ParetoFront&
           {"pareto", points}};
 }
 
-/// What whole nodes cost more than the devices in use, for one cluster and size.
+/// The cost of a step, and what it is without idle devices.
+std::string cost_text(const ParetoPoint& p) {
+  if (!p.cost) return "-";
+  return money_text(*p.cost) + (*p.cost > *p.cost_without_idle ? " (" + money_text(*p.cost_without_idle) + ")" : "");
+}
+
+/// That costs have idle devices of whole nodes, for one cluster and size.
 std::string idle_text(const Search& search, const Rates& rates) {
-  if (rates.idle_devices == 0 || !rates.price) return "";
+  if (rates.rented.idle == 0 || !rates.price) return "";
   const ClusterSpec& c = search.judge().space().question().draft.plan.cluster;
-  return count_text(c.devices) + " of " + c.preset + ": whole nodes have " + count_text(std::llround(rates.idle_devices)) +
-         " idle devices and cost " + percent_text(rates.idle_devices / static_cast<double>(c.devices)) + "\n";
+  return count_text(c.devices) + " of " + c.preset + ": costs are of whole nodes, in brackets without their " +
+         count_text(std::llround(rates.rented.idle)) + " idle devices\n";
 }
 
 }  // namespace
@@ -127,7 +134,7 @@ std::string to_text(const std::vector<Search*>& searches, const ParetoFront& fro
     const Space& space = space_of(searches, p);
     const Plan plan = space.plan(p.step.id);
     std::vector<std::string> row{std::to_string(i + 1), time_text(seconds(p.step.time_ps)), bytes_text(p.step.needed)};
-    if (front.cost) row.push_back(p.cost ? money_text(*p.cost) : "-");
+    if (front.cost) row.push_back(cost_text(p));
     if (front.energy) row.push_back(p.energy_kwh ? number_text(1000 * *p.energy_kwh, 1) : "-");
     row.insert(row.end(), {std::to_string(plan.cluster.devices), plan.cluster.preset, std::to_string(plan.parallel.data),
                            space.short_text(p.step.id)});

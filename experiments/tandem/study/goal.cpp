@@ -72,7 +72,7 @@ Goal read_goal(const json& goal, const std::string& file, const std::vector<std:
 }
 
 void add_goal(ordered_json& row, const std::optional<Goal>& of) {
-  for (const char* key : {"training_days", "training_days_low", "training_days_high", "device_hours", "in_time", "cost"}) row.erase(key);  // left by an earlier goal
+  for (const char* key : {"training_days", "training_days_low", "training_days_high", "device_hours", "in_time", "cost", "cost_without_idle"}) row.erase(key);  // left by an earlier goal
   if (!of) return;
   const Goal& goal = *of;
   if (!row.contains("tokens_per_s") || row["tokens_per_s"].get<double>() <= 0) return;
@@ -85,7 +85,9 @@ void add_goal(ordered_json& row, const std::optional<Goal>& of) {
   if (goal.days) row["in_time"] = hours / 24 <= *goal.days;
   if (goal.prices.empty()) return;
   const auto own = goal.prices.find(short_name(row["layout"]["cluster"].get<std::string>()));
-  row["cost"] = row["device_hours"].get<double>() * (own != goal.prices.end() ? own->second : goal.prices.at(""));
+  const double price = own != goal.prices.end() ? own->second : goal.prices.at("");
+  row["cost"] = hours * (row["layout"]["devices"].get<double>() + row.value("idle_devices", 0.0)) * price;
+  row["cost_without_idle"] = row["device_hours"].get<double>() * price;
 }
 
 bool meets(const ordered_json& row, const std::optional<Goal>& goal) {

@@ -20,7 +20,7 @@ struct Goal {
 /// Reads `goal` of the study `file`. `clusters`: those of its plans. Throws ConfigError with field, value, reason and remedy.
 Goal read_goal(const nlohmann::json& goal, const std::string& file, const std::vector<std::string>& clusters);
 
-/// Sets training_days with the ends of its range, device_hours, in_time (if days are given) and cost (if prices are given) of a predicted row, replacing
+/// Sets training_days with the ends of its range, device_hours, in_time (if days are given), cost and cost_without_idle (if prices are given; of rented and of used devices) of a predicted row, replacing
 /// earlier values. Without a goal removes them.
 void add_goal(nlohmann::ordered_json& row, const std::optional<Goal>& goal);
 

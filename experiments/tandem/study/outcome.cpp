@@ -3,7 +3,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
-#include "experiments/tandem/base/prepared_plan.hpp"
+#include "experiments/tandem/planning/rent.hpp"
 #include "models/base/files.hpp"
 #include "models/base/fnv.hpp"
 #include "models/base/json.hpp"
@@ -75,7 +75,10 @@ void predict(ordered_json& row, const Point& point, const std::string& file) {
   row["layout"] = layout(plan);
   require_lowerable(plan);
   const TaskGraph graph = lower(plan);
-  const auto topology = program::topology_of(plan, "");
+  planning::Assessment place;
+  place.plan = plan;
+  planning::find_place(place);
+  const auto& topology = place.topology;
   sim::SimulateOptions options;
   options.seeds_at_once = 1;  // the plans use the threads
   options.every_breakdown = false;
@@ -83,6 +86,7 @@ void predict(ordered_json& row, const Point& point, const std::string& file) {
   settle(row, p.fits ? Status::ok : Status::too_large,
          p.fits ? "" : "does not fit the memory of " + topology->device().name);
   add_prediction(row, p);
+  row["idle_devices"] = planning::rented_devices(place, std::nullopt, 0).idle;
 }
 
 void add_files(std::string& text, std::string_view folder) {

@@ -47,7 +47,8 @@ constexpr Member kOther[] = {{"stack", is_text},           {"layout", is_object}
                              {"undisturbed_step_time_s", is_number},
                              {"training_days", is_number}, {"training_days_low", is_number},
                              {"training_days_high", is_number}, {"device_hours", is_number},
-                             {"in_time", is_truth},        {"cost", is_number}};
+                             {"in_time", is_truth},        {"cost", is_number},
+                             {"cost_without_idle", is_number}, {"idle_devices", is_number}};
 
 template <std::size_t N>
 bool has_all(const json& row, const Member (&members)[N]) {

@@ -79,6 +79,8 @@ std::string step_text(const json& row) {
   return time_text(row["step_time_s"]) + " (" + time_text(row["step_time_low_s"]) + " to " + time_text(row["step_time_high_s"]) + ")";
 }
 
+std::string whole(double n) { return n < 1e15 ? count_text(static_cast<std::int64_t>(std::llround(n))) : number_text(n, 0); }
+
 /// "25.2 days (23.5 to 27.6)", and whether the wanted days may not be enough.
 std::string days_text(const json& row, const std::optional<Goal>& goal) {
   const double high = row["training_days_high"];
@@ -87,14 +89,16 @@ std::string days_text(const json& row, const std::optional<Goal>& goal) {
          (late ? ": may take more than " + number_text(*goal->days, 1) : "") + ")";
 }
 
+/// ", cost 387,250", and what it is without idle devices of whole nodes.
+std::string cost_text(const json& row) {
+  if (!row.contains("cost")) return "";
+  const double idle = row.value("idle_devices", 0.0);
+  return ", cost " + whole(row["cost"]) + (idle > 0 ? " (" + whole(row["cost_without_idle"]) + " without " + whole(idle) + " idle devices)" : "");
+}
+
 /// The cost of a row's whole training: "25.2 days (23.5 to 27.6), 154,900 device hours, cost 387,250".
 std::string training_text(const json& row, const std::optional<Goal>& goal) {
-  const auto whole = [](const json& v) {
-    const auto n = v.get<double>();
-    return n < 1e15 ? count_text(static_cast<std::int64_t>(std::llround(n))) : number_text(n, 0);
-  };
-  return days_text(row, goal) + ", " + whole(row["device_hours"]) + " device hours" +
-         (row.contains("cost") ? ", cost " + whole(row["cost"]) : "");
+  return days_text(row, goal) + ", " + whole(row["device_hours"]) + " device hours" + cost_text(row);
 }
 
 std::string best_line(const json& row, const std::optional<Goal>& goal) {

@@ -458,33 +458,52 @@ class Words(WithFolder):
         for more, idle, times in (((), 32, 288 / 256), (("--repair", 24, "--spares", 1), 40, 360 / 320)):
             best = plan(self.folder.plan(wide), "--tokens", "1e12", "--price", 2, *more)["best"]
             self.assertEqual(best["idle_devices"], idle)
-            self.assertAlmostEqual(best["money"]["whole_nodes"]["value"] / best["money"]["value"], times)
-            self.assertAlmostEqual(best["money"]["value"], 2 * best["device_hours"]["value"] * (1 + best["spare_devices"] / 256), delta=1)
+            self.assertAlmostEqual(best["money"]["value"] / best["money"]["without_idle"]["value"], times)
+            self.assertAlmostEqual(best["money"]["without_idle"]["value"],
+                                   2 * best["device_hours"]["value"] * (1 + best["spare_devices"] / 256), delta=1)
         half = changed(H100, **{"cluster.devices": 4, "parallel.data": 4, "parallel.zero_stage": 3})
         today = datetime.date.today().isoformat()
         for sold, idle in ((8, 4), (1, 0)):
             code, out, error = run("plan", self.folder.plan(half), "--tokens", "1e9", "--json", environment=self.prices(today, sold))
             self.assertEqual((code, json.loads(out)["best"]["idle_devices"]), (0, idle), error)
         out = run("plan", self.folder.plan(half), "--tokens", "1e9", "--price", 2)[1]
-        self.assertIn("for whole nodes, with 4 idle devices", out)
+        self.assertIn("for whole nodes; without their 4 idle devices ", out)
         self.assertIn("in 1 node (4 of the 8 devices of it)", out)
 
-    def test_a_budget_that_whole_nodes_exceed_is_a_warning(self):
+    def test_half_a_node_costs_what_the_provider_asks_for_the_instance(self):
+        # AWS rents a p5.48xlarge, eight H100, as one: what an hour of it costs is in the list of prices.
+        offers = json.loads((SOURCE / "topology" / "budget" / "prices.json").read_text(encoding="utf-8"))["offers"]
+        hour = next(o["instance_hour"] for o in offers if o["instance"] == "p5.48xlarge" and o["kind"] == "on_demand")
+        asked = ("llama3-8b", "--cluster", "p5.48xlarge", "--devices", "4,8", "--set", "training.global_batch_size=128", "--set",
+                 "parallel.zero_stage=3", "--set", "training.recompute=full", "--tokens", "1e11")
+        answer = plan(*asked)
+        at = {o["layout"]["devices"]: o for o in answer["options"]}
+        for devices, share in ((4, 0.5), (8, 1)):
+            money = at[devices]["money"]
+            self.assertAlmostEqual(money["value"], hour * 24 * at[devices]["days"]["value"], places=3)
+            self.assertAlmostEqual(money["without_idle"]["value"], share * money["value"], places=3)
+        # Eight devices take about half the time of four, for which the same node is paid: they are best, and alone in a budget between.
+        budget = (at[4]["money"]["value"] + at[8]["money"]["value"]) / 2
+        self.assertLess(at[4]["money"]["without_idle"]["value"], budget)
+        limited = plan(*asked, "--budget", budget)
+        self.assertEqual((answer["best"]["layout"]["devices"], limited["best"]["layout"]["devices"], limited["fewest_devices"]), (8, 8, 8))
+        self.assertLess({o["layout"]["devices"]: o for o in limited["options"]}[4]["in_budget"], 0.05)
+        rows = [line for line in run("plan", *asked)[1].splitlines() if line.startswith("  devices ") and " x " not in line]
+        self.assertEqual([(row.split()[1], "without 4 idle devices" in row) for row in rows], [("8", False), ("4", True)])
+
+    def test_without_prices_plans_rank_as_with_one_price(self):
+        asked = ("llama3-8b", "--cluster", "gb300-nvl72", "--devices", "8,72", "--set", "training.global_batch_size=144", "--set",
+                 "training.recompute=full", "--tokens", "1e11")
+        order = lambda *more: [o["label"] for o in plan(*asked, *more)["options"]]
+        self.assertEqual(order(), order("--price", 1))
+        self.assertEqual(order()[0], "devices 72")  # a rack is rented for 8 devices, too
+
+    def test_a_budget_that_only_idle_devices_exceed_is_a_warning(self):
         half = self.folder.plan(changed(H100, **{"cluster.devices": 4, "parallel.data": 4, "parallel.zero_stage": 3}))
         money = plan(half, "--tokens", "1e9", "--price", 2)["best"]["money"]["value"]
-        for budget, warned in ((1.5 * money, True), (2.5 * money, False)):
-            warnings = plan(half, "--tokens", "1e9", "--price", 2, "--budget", budget)["warnings"]
-            self.assertEqual(any("whole nodes cost more than --budget" in w for w in warnings), warned, warnings)
-
-    def test_the_probability_of_whole_nodes_is_that_of_the_money_they_cost(self):
-        half = self.folder.plan(changed(H100, **{"cluster.devices": 4, "parallel.data": 4, "parallel.zero_stage": 3}))
-        asked = (half, "--tokens", "1e9", "--price", 2, "--budget")
-        money = plan(half, "--tokens", "1e9", "--price", 2)["best"]["money"]
-        self.assertIsNone(money["whole_nodes"]["in_budget"])
-        for budget in (0.97 * money["value"], 1.05 * money["value"]):
-            nodes = plan(*asked, 2 * budget)["best"]["money"]["whole_nodes"]  # four of eight devices are idle
-            self.assertAlmostEqual(nodes["in_budget"], plan(*asked, budget)["best"]["in_budget"])
-        self.assertRegex(run("plan", *asked, 1.5 * money["value"])[1], r"within .* with a probability of .* %, whole nodes of .* %\n")
+        for share, warned in ((0.4, False), (0.75, True), (1.25, False)):  # half of the money is for idle devices
+            warnings = plan(half, "--tokens", "1e9", "--price", 2, "--budget", share * money, code=5 if share < 1 else 0)["warnings"]
+            self.assertEqual(any("only its idle devices, 4 of whole nodes, make the plan cost more" in w for w in warnings), warned, warnings)
 
     def test_a_job_that_also_fills_whole_racks_is_told_so(self):
         wide = changed(H100, **{"cluster": {"preset": "gb200-nvl72", "devices": 576}, "parallel.data": 576, "training.global_batch_size": 576})

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Searches from the command line: changes where nothing fits, and Pareto fronts."""
 import json
+import re
 
 import tandem
 from report_test import Page
@@ -163,6 +164,38 @@ class Pareto(Searching):
             hours = p["step_time_s"] / 3600 * p["devices"]
             self.assertAlmostEqual(p["cost"], hours * prices[p["cluster"]])
             self.assertAlmostEqual(p["energy_kwh"], hours * kilowatts[p["cluster"]])
+
+    def test_parts_of_nodes_and_racks_cost_what_whole_ones_do(self):
+        # AWS rents eight H100 as one p5.48xlarge, CoreWeave 18 trays of a GB200 NVL72 as one rack; prices of these instances.
+        offers = json.loads((SOURCE / "topology" / "budget" / "prices.json").read_text(encoding="utf-8"))["offers"]
+        hour = lambda instance, kind="on_demand": next(o["instance_hour"] for o in offers if (o["instance"], o["kind"]) == (instance, kind))
+        rents = {("p5.48xlarge", 4): hour("p5.48xlarge"), ("p5.48xlarge", 8): hour("p5.48xlarge"), ("p5.48xlarge", 12): 2 * hour("p5.48xlarge"),
+                 **{("gb200-nvl72", devices): 18 * hour("GB200 NVL72, a tray") for devices in (4, 8, 12)}}
+        rented = {place: 72 if place[0] == "gb200-nvl72" else 16 if place[1] == 12 else 8 for place in rents}
+        question = ("llama3-8b", "--cluster", "p5.48xlarge,gb200-nvl72", "--devices", "4,8,12", "--global-batch", 96, "--seq-length", 4096,
+                    *(word for axis in ("zero=1", "schedule=1f1b", "recompute=none,full", "tensor=2,4", "context=1", "micro_batch_size=1,2")
+                      for word in ("--axis", axis)), "--pareto")
+        answer = self.search(*question)
+        for p in answer["pareto"]:
+            place = (p["cluster"], p["devices"])
+            self.assertAlmostEqual(p["cost"], p["step_time_s"] / 3600 * rents[place])
+            self.assertAlmostEqual(p["cost_without_idle"] / p["cost"], p["devices"] / rented[place])
+        self.assertEqual({(s["cluster"], s["devices"]): s["idle_devices"] for s in answer["spaces"]},
+                         {place: all_of - place[1] for place, all_of in rented.items()})
+        # The cheapest step of each place by itself: that of whole nodes is on the front, one of a part of a rack is not for its cost.
+        alone = {}
+        for cluster, devices in rents:
+            place = ["--cluster", cluster, "--devices", devices] + list(question[5:-1])
+            best = self.search("llama3-8b", *place)["best"][0]["step_time_s"]
+            alone[cluster, devices] = best / 3600 * rents[cluster, devices]
+        cheapest = min(answer["pareto"], key=lambda p: p["cost"])
+        self.assertEqual((cheapest["cluster"], cheapest["devices"]), min(alone, key=alone.get))
+        self.assertAlmostEqual(cheapest["cost"], min(alone.values()))
+        _, out, _ = run("search", *question, "--best", 1000)
+        for p in answer["pareto"]:
+            place = f" {p['devices']}  *{p['cluster']} "
+            self.assertEqual(p["cost"] > p["cost_without_idle"], bool(re.search(r"\(\d+\.\d+\) .*" + place, out)), place)
+        self.assertIn("of gb200-nvl72: costs are of whole nodes, in brackets without their ", out)
 
     def test_the_front_of_places_is_that_of_their_fronts_together(self):
         whole = self.search(*self.QUESTION, *self.PLACES)
