@@ -86,7 +86,7 @@ Op of_one_expert(const Op& op, std::int64_t rows);
 /// Throws DeviceError for an operation that can() refuses.
 std::vector<Work> works_of(const Launch& launch, const WorkContext& around);
 
-/// FLOPs of a work's products. For flash attention: of its visible pairs.
+/// FLOPs of a work's products. For flash attention: of its visible pairs, as if documents were joined.
 std::int64_t product_flops(const Work& work);
 
 }  // namespace tandem::exec::device
