@@ -7,7 +7,7 @@
 
 namespace tandem::search {
 
-/// The first that applies, except for the last two.
+/// The first that applies, except for the last two. Where a group is one candidate, `stack` comes before the bounds.
 enum class Outcome : std::uint8_t {
   devices,    ///< tensor x pipeline x context (x data) does not divide the devices
   layout,     ///< something else does not divide or fit together
