@@ -231,7 +231,8 @@ TEST_CASE("A state goes on under any other layout") {
   }
 }
 
-TEST_CASE("States of Muon's owners go on under any number of data ranks, bit for bit") {
+// Six data ranks with a micro-batch each add gradients in the order of one rank with six, so no bit may differ.
+TEST_CASE("States of Muon's owners go on under other numbers of data ranks and stages, bit for bit") {
   const auto model = GENERATE(values<std::string>({R"({"model": {"num_kv_heads": 2, "activation": "swiglu"}})",
                                                    R"({"model": {"moe": {"num_experts": 4}}})"}));
   const auto muon = [&](int pipeline, int data, int zero) {
@@ -239,14 +240,14 @@ TEST_CASE("States of Muon's owners go on under any number of data ranks, bit for
     patch.merge_patch(nlohmann::json::parse(model));
     return plan_of({1, pipeline, data, patch.dump().c_str()});
   };
-  const Plan first = muon(2, 3, 1);
+  const Plan first = muon(2, 6, 1);
   const auto [whole, states] = train(first, {5, 3});
   const tests::TemporaryFolder folder;
   const std::string path = (folder.path() / kForms[0]).string();
   train_into(path, first, {5, 3}, {to_json(first), 0});
   const Checkpoint saved = load_checkpoint(path);
   check_equal(whole_of(*saved.state), states[0]);
-  for (const Plan& other : {muon(1, 1, 0), muon(1, 2, 1), muon(2, 6, 1), muon(1, 4, 0)}) {
+  for (const Plan& other : {muon(1, 1, 0), muon(2, 1, 1), muon(1, 6, 1), muon(4, 6, 0)}) {
     INFO("data ranks: " << other.parallel.data);
     const auto [rest, ends] = train(other, {5, 0, saved.state.get()});
     check_equal(rest.weights, whole.weights);
