@@ -297,6 +297,18 @@ class Limits(WithFolder):
         code, _, error = run("plan", self.plan, "--tokens", "1e12", "--cluster", "trn2.48xlarge", "--set", "parallel.tensor=8", "--budget", 1e6)
         self.assertEqual((code, "give --price" in error), (3, True), error)
 
+    def test_a_missed_limit_is_exit_code_5_for_one_plan_and_for_several(self):
+        asked = ("--tokens", "1e12", "--price", 2)
+        alone = plan(self.plan, *asked)["best"]
+        for sizes in ((), ("--devices", "64,128")):
+            for limit, figure in (("--days", alone["days"]["value"]), ("--budget", alone["money"]["value"])):
+                for share, code in ((0.1, 5), (10, 0)):
+                    got, out, error = run("plan", self.plan, *asked, *sizes, limit, share * figure)
+                    self.assertEqual((got, bool(error)), (code, code == 5), error)
+                    self.assertIn("  days  ", out)  # the answer comes all the same
+        error = run("plan", self.plan, *asked, "--days", 1)[2]
+        self.assertRegex(error, r"\Atandem: .*plan.json: the plan takes \d+\.\d days; --days allows 1\.00\n\Z")
+
     def test_the_fewest_devices_within_days_and_budget_are_marked(self):
         asked = ("--tokens", "1e12", "--price", 2, "--devices", "64,128,256", "--goodput", 0.9)
         at = {o["layout"]["devices"]: o for o in plan(self.plan, *asked)["options"]}
@@ -310,18 +322,6 @@ class Limits(WithFolder):
         self.assertIsNone(plan(self.plan, *asked, "--days", days / 10, code=5)["fewest_devices"])
 
     def test_another_device_has_its_own_price_or_none(self):
-    def test_a_missed_limit_is_exit_code_5_for_one_plan_and_for_several(self):
-        asked = ("--tokens", "1e12", "--price", 2)
-        alone = plan(self.plan, *asked)["best"]
-        for sizes in ((), ("--devices", "64,128")):
-            for limit, figure in (("--days", alone["days"]["value"]), ("--budget", alone["money"]["value"])):
-                for share, code in ((0.1, 5), (10, 0)):
-                    got, out, error = run("plan", self.plan, *asked, *sizes, limit, share * figure)
-                    self.assertEqual((got, bool(error)), (code, code == 5), error)
-                    self.assertIn("  days  ", out)  # the answer comes all the same
-        error = run("plan", self.plan, *asked, "--days", 1)[2]
-        self.assertRegex(error, r"\Atandem: .*plan.json: the plan takes \d+\.\d days; --days allows 1\.00\n\Z")
-
         answer = plan(self.plan, "--tokens", "1e12", "--what-if", "cluster.preset=trn2.48xlarge", "--what-if", "cluster.preset=nd96isr_h100_v5")
         other, same = answer["what_if"]
         self.assertIsNone(other["money"])

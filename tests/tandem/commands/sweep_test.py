@@ -118,14 +118,15 @@ class Sweep(Studies):
     def test_cost_is_that_of_whole_nodes_as_plan_has_it(self):
         base = {"model": {"preset": "llama3-8b"}, "stack": "megatron-core", "parallel": {"zero_stage": 3}, "cluster": {"preset": "dgx-h100", "devices": 8},
                 "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 48, "recompute": "full"}}
-        self.sweep(self.study(base=base, axes=[{"field": "cluster.devices", "values": [4, 8, 12]}], points=None, view=None,
-                              goal={"tokens": 1e9, "device_hour_price": 2}))
+        study = lambda name, devices: self.folder.file(name, json.dumps({
+            "name": "nodes", "base": base, "fill": "parallel.data", "axes": [{"field": "cluster.devices", "values": devices}],
+            "goal": {"tokens": 1e9, "device_hour_price": 2}}))
+        self.sweep(study("nodes.json", [4, 8, 12]))
         for row, nodes in zip(self.rows(), (1, 1, 2)):
             self.assertAlmostEqual(row["cost"], row["training_days"] * 24 * nodes * 8 * 2)
             self.assertAlmostEqual(row["cost_without_idle"], row["training_days"] * 24 * row["layout"]["devices"] * 2)
             self.assertEqual(row["idle_devices"], nodes * 8 - row["layout"]["devices"])
-        half = self.study(base=base, axes=[{"field": "cluster.devices", "values": [4]}], points=None, view=None,
-                          goal={"tokens": 1e9, "device_hour_price": 2})
+        half = study("half.json", [4])
         row = tandem_json("sweep", half, "--out", self.path("half"))["best"]
         best = tandem_json("plan", self.folder.plan(changed(base, **{"cluster.devices": 4})), "--tokens", 1e9, "--price", 2, "--goodput", 1)["best"]
         self.assertLess(abs(best["money"]["value"] / row["cost"] - 1), 0.01)  # plan has whole steps
