@@ -19,11 +19,11 @@ Flags flags_of(const Plan& p) {
   return {p.parallel.tensor_overlap, p.parallel.overlap_grad_reduce, p.parallel.overlap_param_gather};
 }
 
-const std::vector<std::string> kAxes{"tensor=1,2,4", "pipeline=1,2", "context=1", "micro_batch_size=1,2", "schedule=1f1b", "virtual_pipeline=1",
+const std::vector<std::string> kOverlapAxes{"tensor=1,2,4", "pipeline=1,2", "context=1", "micro_batch_size=1,2", "schedule=1f1b", "virtual_pipeline=1",
                                      "sequence_parallel=false,true", "recompute=none", "zero_stage=0,1"};
 
 Asked asked(std::vector<std::string> more = {}) {
-  Asked a{"llama2-7b", "dgx-h100", 16, 32, kAxes};
+  Asked a{"llama2-7b", "dgx-h100", 16, 32, kOverlapAxes};
   a.axes.insert(a.axes.end(), more.begin(), more.end());
   return a;
 }
@@ -65,7 +65,7 @@ TEST_CASE("An axis or a stack without the options leaves the overlaps as they we
 
 TEST_CASE("No value of the overlaps that a search turns on is faster, but for chunks") {
   const std::vector<Asked> questions = {
-      asked(), {"gpt-1.3b", "dgx-h100", 8, 64, kAxes, 2048}, {"llama2-7b", "dgx-a100-80gb", 16, 16, kAxes, 4096},
+      asked(), {"gpt-1.3b", "dgx-h100", 8, 64, kOverlapAxes, 2048}, {"llama2-7b", "dgx-a100-80gb", 16, 16, kOverlapAxes, 4096},
       {"gpt-1.3b-moe128", "dgx-h100", 16, 32,
        {"tensor=1,2", "pipeline=1,2", "context=1", "expert=8", "micro_batch_size=1", "schedule=1f1b", "virtual_pipeline=1",
         "sequence_parallel=true", "recompute=none", "zero_stage=0,1"}}};
