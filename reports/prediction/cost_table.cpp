@@ -111,8 +111,8 @@ constexpr int values_of(Group) { return static_cast<int>(kGroups); }
 constexpr std::string_view kLater[] = {"activation", "window",        "chunked",     "sinks",       "plain",      "scores",
                                        "value_dim",  "keeps_length",  "fast",        "slow",        "fractional",
                                        "normalize",  "weight_scale", "expert_groups", "kept_groups", "group_score", "choice_bias",
-                                       "soft_cap",   "weighted",     "weighted_inputs", "repeat",     "common",      "common_first", "chosen",
-                                       "block",      "values",     "expert_scale", "room",        "experts_here"};
+                                       "soft_cap",   "weighted",     "weighted_inputs", "weighted_bias", "repeat",
+                                       "common",     "common_first", "chosen",    "block",      "values",     "expert_scale", "room",        "experts_here"};
 bool is_left_out(std::string_view key) { return std::ranges::find(kLater, key) != std::end(kLater); }
 
 template <class T>

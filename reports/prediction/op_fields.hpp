@@ -90,8 +90,8 @@ template <class F> void fields(MoeDispatchBackward& o, F&& f) { fields(o.dims, f
 template <class F> void fields(MoeCombine& o, F&& f) { fields(o.dims, f); f("weighted", o.weighted); }
 template <class F> void fields(MoeCombineBackward& o, F&& f) { fields(o.dims, f); f("weighted", o.weighted); }
 template <class F> void fields(GroupedMatMul& o, F&& f) { f("groups", o.groups); f("experts", o.experts); f("m", o.m); f("n", o.n); f("k", o.k); f("trans_b", o.trans_b); f("ragged", o.ragged); }
-template <class F> void fields(GroupedBias& o, F&& f) { f("groups", o.groups); f("experts", o.experts); f("m", o.m); f("n", o.n); f("once", o.once); f("ragged", o.ragged); f("weighted", o.weighted); }
-template <class F> void fields(GroupedBiasGrad& o, F&& f) { f("groups", o.groups); f("experts", o.experts); f("m", o.m); f("n", o.n); f("ragged", o.ragged); f("weighted", o.weighted); }
+template <class F> void fields(GroupedBias& o, F&& f) { f("groups", o.groups); f("experts", o.experts); f("m", o.m); f("n", o.n); f("once", o.once); f("ragged", o.ragged); f("weighted_bias", o.weighted); }
+template <class F> void fields(GroupedBiasGrad& o, F&& f) { f("groups", o.groups); f("experts", o.experts); f("m", o.m); f("n", o.n); f("ragged", o.ragged); f("weighted_bias", o.weighted); }
 template <class F> void fields(GroupedWeightGrad& o, F&& f) { f("groups", o.groups); f("experts", o.experts); f("m", o.m); f("n", o.n); f("k", o.k); f("ragged", o.ragged); f("accumulate", o.accumulate); f("total", o.total); }
 template <class F> void fields(GradNorm& o, F&& f) { f("elements", o.elements); f("gradients", o.gradients); }
 template <class F> void fields(ClipCoefficient& o, F&& f) { f("clip_grad", o.clip_grad); }
