@@ -69,13 +69,27 @@ void require_model(const Table& table, TableFacts& facts, const std::string& fil
   }
 }
 
+/// Refuses a value that a field of the file cannot have: a word for a switch, a field inside a value.
+void require_settable(const std::string& name, const json& value, const json& values, const Table& table) {
+  const json usual = table.document->at("defaults").value(name, json());
+  if (usual.is_boolean() && !value.is_boolean())
+    throw ConfigError(Problem{"--set", name, value_text(value), "is neither true nor false", "write " + name + "=true or " + name + "=false"});
+  for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
+    const json* part = find_dotted(values, name.substr(0, dot));
+    if (part != nullptr && !part->is_object())
+      throw ConfigError(Problem{"--set", name, "", name.substr(0, dot) + " is a value, not a section", "name a field of the file"});
+  }
+}
+
 /// Gives fields of a file other values. They are then no longer left to the program.
-void set_fields(const std::vector<std::pair<std::string, json>>& set, json& values, std::vector<std::string>& automatic) {
-  if (set.empty()) return;
-  ordered_json changed = values;
-  for (const auto& [name, value] : set) put_dotted(changed, name, value);
-  values = json(changed);
-  std::erase_if(automatic, [&](const std::string& name) { return find_dotted(values, name) != nullptr; });
+void set_fields(const PlanNeeds& needs, const Table& table, json& values, std::vector<std::string>& automatic) {
+  for (const auto& [name, value] : needs.set) {
+    require_settable(name, value, values, table);
+    ordered_json changed = values;
+    put_dotted(changed, name, value);
+    values = json(changed);
+    std::erase(automatic, name);
+  }
 }
 
 /// Refuses a precision that is left to the program, where the rest of the file does not say one.
@@ -161,7 +175,7 @@ void add_features(const Table& table, TableFacts& facts, ImportedPlan& out) {
 ImportedPlan import_arguments(const std::string& text, const std::string& file, const Table& table, const PlanNeeds& wanted) {
   std::vector<std::string> automatic;
   Arguments arguments = table.reads_json() ? read_document(text, file, automatic) : read_arguments(text, named_by(table), file);
-  set_fields(wanted.set, *arguments.values, automatic);
+  set_fields(wanted, table, *arguments.values, automatic);
   require_program(arguments, table, file);
   PlanNeeds needs = wanted;
   if (needs.devices > 0) (*arguments.values)["world_size"] = needs.devices;

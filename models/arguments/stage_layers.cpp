@@ -1,6 +1,7 @@
 #include "models/arguments/stage_layers.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -93,6 +94,28 @@ json layers_named(const json& chunks) {
   return out;
 }
 
+/// Layers of chunks that are equal but for those left over, which go to the chunks behind the first, one each.
+json more_behind_the_first(const json& all, const json& of) {
+  const std::int64_t layers = whole(all, "layers"), parts = whole(of, "chunks");
+  std::vector<std::int64_t> out;
+  std::int64_t more = parts > 0 ? layers % parts : 0, left = layers;
+  for (std::int64_t i = 0; i + 1 < parts; ++i) {
+    const bool longer = i > 0 && more > 0;
+    out.push_back(layers / parts + (longer ? 1 : 0));
+    more -= longer ? 1 : 0;
+    left -= out.back();
+  }
+  if (parts > 0) out.push_back(left);
+  return out;
+}
+
+json small_letters(const json& v) {
+  if (!v.is_string()) return v;
+  std::string out = v.get<std::string>();
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
 json whole_number(const json& v);
 
 /// Layers of the chunks between the layers that begin a chunk, "layers.14".
@@ -159,6 +182,8 @@ json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "ends_as_layers" && a.size() == 5) return ends_as_layers(a);
   if (name == "weighted_ends" && a.size() == 4) return weighted_ends(a);
   if (name == "largest_stage" && a.size() == 3) return largest_stage(a[0], a[1], a[2]);
+  if (name == "more_behind_the_first" && a.size() == 2) return more_behind_the_first(a[0], a[1]);
+  if (name == "small_letters" && a.size() == 1) return small_letters(a[0]);
   if (name == "layers_named" && a.size() == 1) return layers_named(a[0]);
   if (name == "split_before" && a.size() == 2) return split_before(a[0], a[1]);
   if (name == "whole_number" && a.size() == 1) return whole_number(a[0]);

@@ -25,7 +25,7 @@ struct Ownership {
 };
 
 /// Deals the parameters out by size, to the ranks in turn and back again, as Megatron-LM's layer-wise distributed optimizer does
-/// (megatron/core/optimizer/layer_wise_optimizer.py, shard_params). Experts are dealt out one by one where that cuts no 64 elements
+/// (megatron/core/optimizer/layer_wise_optimizer.py, shard_params, until May 2026). Experts are dealt out one by one where that cuts no 64 elements
 /// which gradient norms sum at once. Stages without matrices of Muon's, and stages without shards, have no owners.
 Ownership ownership(std::span<const Param> params, std::span<const ShardUnit> units);
 

@@ -210,12 +210,20 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
   };
 }
 
+/// Whether a stage has no layers. Without matrices of Muon's it would shard flat what another stage, which shares the tensor, owns whole.
+bool has_empty_stage(const Plan& p) {
+  const std::vector<std::int64_t> layers = p.layers_per_stage();
+  return p.parallel.pipeline > 1 && std::find(layers.begin(), layers.end(), 0) != layers.end();
+}
+
 std::vector<Gap> optimizer_gaps(const Plan& p) {
   const OptimizerSpec& o = p.training.optimizer;
   const bool muon = o.kind == OptimizerKind::muon;
   return {
       {"training.optimizer", muon && p.parallel.zero_stage > 1,
        "muon with parallel.zero_stage 0 or 1, or adamw: Muon needs a matrix' whole gradient"},
+      {"parallel.pipeline_split", muon && p.parallel.zero_stage > 0 && has_empty_stage(p),
+       "stages that all have layers where Muon's parameters have owners (parallel.zero_stage 1)"},
       {"training.optimizer", muon && p.training.lora.here(), "muon without adapters: training.lora.rank 0, or adamw"},
       {"training.optimizer", p.parallel.offload.optimizer && o.kind != OptimizerKind::adamw,
        "adamw where parallel.offload.optimizer is true"},

@@ -40,7 +40,8 @@ constexpr Member kPredicted[] = {
     {"model_tflops_per_device", is_number}, {"hardware_tflops_per_device", is_number},
     {"mfu", is_number},                 {"hfu", is_number},                 {"bubble_fraction", is_number},
     {"fits", is_truth},                 {"peak_memory_bytes", is_number},   {"needed_bytes", is_number},
-    {"device_memory_bytes", is_number}, {"time_breakdown_s", is_numbers},   {"memory_bytes", is_numbers}};
+    {"device_memory_bytes", is_number}, {"time_breakdown_s", is_numbers},   {"memory_bytes", is_numbers},
+    {"idle_devices", is_number}};
 
 /// Keys that only some rows have.
 constexpr Member kOther[] = {{"stack", is_text},           {"layout", is_object},
@@ -48,7 +49,7 @@ constexpr Member kOther[] = {{"stack", is_text},           {"layout", is_object}
                              {"training_days", is_number}, {"training_days_low", is_number},
                              {"training_days_high", is_number}, {"device_hours", is_number},
                              {"in_time", is_truth},        {"cost", is_number},
-                             {"cost_without_idle", is_number}, {"idle_devices", is_number}};
+                             {"cost_without_idle", is_number}};
 
 template <std::size_t N>
 bool has_all(const json& row, const Member (&members)[N]) {

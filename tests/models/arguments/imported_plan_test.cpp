@@ -130,7 +130,9 @@ TEST_CASE("Megatron-LM's Muon is read with its own defaults, and what would cost
   CHECK(said("--optimizer dist_muon", "parallel.zero_stage", 8) == 1);
   CHECK(said("--optimizer dist_muon", "parallel.zero_stage", 1) == 0);
   CHECK(refused("--optimizer dist_muon").empty());
-  CHECK(refused(muon + "--use-distributed-optimizer").find("--optimizer dist_muon") != std::string::npos);
+  // NVIDIA/Megatron-LM d98e8a64: megatron/training/arguments.py, dist_muon is deprecated for these two options.
+  CHECK(said(muon + "--use-distributed-optimizer", "parallel.zero_stage") == 1);
+  CHECK(refused(muon + "--use-megatron-fsdp").find("--use-distributed-optimizer") != std::string::npos);
   CHECK(refused(muon + "--tensor-model-parallel-size 2").find("gathered from tensor ranks") != std::string::npos);
   CHECK(refused(muon + "--tensor-model-parallel-size 2 --muon-tp-mode blockwise").empty());
   CHECK(refused(muon + "--muon-no-split-qkv").find("as one matrix") != std::string::npos);
@@ -207,6 +209,16 @@ TEST_CASE("a configuration of DeepSpeed is read beside a model") {
   CHECK((*filled.document)["training"]["precision"] == "bf16");
   CHECK((*filled.document)["training"]["micro_batch_size"] == 2);
   CHECK(filled.automatic == std::vector<std::string>{"fp16.enabled"});
+  const auto refused_set = [&](const std::string& name, const json& value) -> std::string {
+    try {
+      with({{"train_micro_batch_size_per_gpu", 2}, {name, value}});
+    } catch (const ConfigError& e) {
+      return e.problems().front().reason;
+    }
+    return "";
+  };
+  CHECK(refused_set("bf16.enabled", "True") == "is neither true nor false");
+  CHECK(refused_set("train_micro_batch_size_per_gpu.x", 1).find("is a value, not a section") != std::string::npos);
   const auto refused_feature = [&](json more) {
     json all = file;
     all.merge_patch(more);

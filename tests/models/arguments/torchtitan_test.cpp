@@ -218,6 +218,28 @@ TEST_CASE("the number of micro-batches dates a file, and is the number of stages
   CHECK(field(old, "stack.as_of") == "2025-02");
 }
 
+TEST_CASE("schedules have the names of every month, and unknown words are refused") {
+  const std::string two = llama("[training]\nlocal_batch_size = 8\n[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = ");
+  CHECK(field(two + "\"gpipe\"\n", "parallel.schedule") == "gpipe");
+  CHECK(field(two + "\"interleaved_1f1b\"\n", "parallel.schedule") == "interleaved");
+  CHECK(field(two + "\"interleaved1f1b\"\n", "parallel.schedule") == "interleaved");
+  const auto refused = [](const std::string& text) { return arguments::refusals(imported(text)).size(); };
+  CHECK(refused(two + "\"flexible_interleaved_1f1b\"\n") == 1);
+  CHECK(refused(llama("[activation_checkpoint]\nmode = \"foo\"\n")) == 1);
+  CHECK(refused(llama("[parallelism]\nfsdp_reshard_after_forward = \"foo\"\n")) == 1);
+}
+
+TEST_CASE("stages of before August 2025 have equal layers, those left over behind the first") {
+  // pytorch/torchtitan f6a9daa13: torchtitan/parallelisms/pipelining_utils.py, generate_split_points: 8, 16 and 24 of 32 layers;
+  // of 30 layers 7, then 8 and 8, and the last has what is left.
+  const std::string old = llama("[training]\nbatch_size = 8\n[experimental]\npipeline_parallel_degree = 4\n");
+  CHECK(field(old, "parallel.pipeline_split") == json{8, 8, 8, 8});
+  CHECK(arguments::stage_call("more_behind_the_first", {30, 4}) == json{7, 8, 8, 7});
+  const std::string eight = llama("[training]\nlocal_batch_size = 8\n[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = \"Interleaved1F1B\"\n"
+                                  "pipeline_parallel_split_points = [\"layers.8\", \"layers.16\", \"layers.24\", \"layers.26\", \"layers.28\"]\n");
+  CHECK(field(eight, "parallel.virtual_pipeline") == 3);
+}
+
 TEST_CASE("what torchtitan itself refuses, or Tandem cannot lower, is refused when it is read") {
   const auto refused = [](const std::string& text) { return arguments::refusals(imported(text)).size(); };
   const std::string four = llama("[parallelism]\npipeline_parallel_degree = 4\n");

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <vector>
 
+#include "models/base/error.hpp"
 #include "models/graph/owners.hpp"
 #include "models/graph/task_graph.hpp"
 #include "tests/catch.hpp"
@@ -189,4 +191,23 @@ TEST_CASE("with groups of data ranks owners repeat in each group") {
   const auto all = collectives(graph);
   CHECK(all.count({CollectiveKind::all_reduce, Group::data}) == 1);
   CHECK(all.count({CollectiveKind::all_gather, Group::shard}) == 1);
+}
+
+TEST_CASE("owners need layers in every stage, as an empty one would shard flat what another stage owns whole") {
+  const auto field_of = [](const char* split, int zero) -> std::string {
+    nlohmann::json plan = nlohmann::json::parse(text({2, 1, zero}, false));
+    plan["model"]["tie_embeddings"] = true;
+    plan["parallel"]["pipeline"] = 2;
+    plan["parallel"]["pipeline_split"] = nlohmann::json::parse(split);
+    plan["cluster"]["devices"] = 4;
+    try {
+      lower(parse_plan(plan.dump(), "split.json"));
+    } catch (const InfeasibleError& e) {
+      return e.problems().front().field;
+    }
+    return "";
+  };
+  CHECK(field_of("[4, 0]", 1) == "parallel.pipeline_split");
+  CHECK(field_of("[4, 0]", 0).empty());
+  CHECK(field_of("[3, 1]", 1).empty());
 }

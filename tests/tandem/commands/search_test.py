@@ -53,6 +53,10 @@ class Search(Searching):
         alone = tandem_json("simulate", out)
         self.assertEqual(alone["step_time_s"], answer["best"][0]["step_time_s"])
         self.assertEqual(alone["plan"]["parallel"]["data"], answer["best"][0]["at"]["parallel.data"])
+        answer = self.search(self.small(), *AXES, "--stack", "pytorch-ddp@2023-05", "--export", out)
+        alone = tandem_json("simulate", out)
+        self.assertEqual(alone["step_time_s"], answer["best"][0]["step_time_s"])
+        self.assertEqual((alone["plan"]["stack"]["name"], alone["plan"]["stack"]["as_of"]), ("pytorch-ddp", "2023-05"))
 
     def test_an_exported_plan_has_modules_only_where_they_are_computed_again(self):
         out = self.folder.path / "best.json"
@@ -93,7 +97,7 @@ class Search(Searching):
             self.assertIn("--devices: is missing", err)
 
     def test_another_cluster_keeps_the_plans_devices_and_changes(self):
-        slow = {"preset": "dgx-h100", "devices": 16, "override": {"scale_out_per_node": "2 GB/s", "devices_per_node": 4}}
+        slow = {"preset": "dgx-h100", "devices": 16, "override": {"scale_out_per_node": "1 MB/s", "devices_per_node": 4}}
         plan = changed(SMALL, **{"cluster": slow, "training.precision": "bf16", "training.global_batch_size": 16})
         named = self.search(self.folder.plan(plan), *ONE_LAYOUT, "--cluster", "dgx-h200")
         written = self.search(self.folder.plan(changed(plan, **{"cluster.preset": "dgx-h200"})), *ONE_LAYOUT)
