@@ -122,7 +122,7 @@ ExportedOptions export_plan(const Plan& plan, const Table& table, std::int64_t d
   out.program = exported.at("program").get<std::string>();
   out.elsewhere = exported.value("elsewhere", std::vector<std::string>());
   const Values values = evaluated(exported.at("options"), facts);
-  if (table.reads_json()) {
+  if (table.reads_file()) {
     for (const auto& [path, value] : values) out.options.emplace_back(path, value.dump());
     out.text = file_of(values, table.writes_toml());
   } else {
@@ -135,7 +135,7 @@ ExportedOptions export_plan(const Plan& plan, const Table& table, std::int64_t d
 
 std::vector<std::string> unsaid_fields(const Plan& plan, const ExportedOptions& options, const Table& table,
                                        const PlanContext& context) {
-  const bool whole = !table.reads_json();
+  const bool whole = !table.reads_file();
   const PlanNeeds needs{plan.cluster.preset, whole ? 0 : plan.cluster.devices, whole ? "" : "model", plan.training.seq_length,
                         plan.stack.as_of, std::nullopt, "", false, {}, plan.model.num_layers};
   nlohmann::ordered_json document = *import_arguments(options.text, plan.file, table, needs).document;

@@ -10,12 +10,12 @@
 
 namespace tandem::arguments {
 
-/// Options of a program and of its launcher, each with its value; empty for a switch. Or the fields of a JSON file.
+/// Options of a program and of its launcher, each with its value; empty for a switch. Or the fields of a file, JSON or TOML.
 struct ExportedOptions {
   using Option = std::pair<std::string, std::string>;
   std::vector<Option> launcher;  ///< "--nnodes", "8"
-  std::vector<Option> options;   ///< of a JSON file: dotted paths and values as JSON
-  std::string program;           ///< empty for a JSON file
+  std::vector<Option> options;   ///< of a file: dotted paths and values as JSON
+  std::string program;           ///< empty for a file
   std::string text;              ///< the command, an option a line, each but the last with a backslash behind it; or the file
   std::vector<std::string> elsewhere;  ///< fields that such a file never says, "model.*"
 };

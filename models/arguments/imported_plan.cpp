@@ -57,7 +57,7 @@ Problem without_model(TableFacts& facts, const std::string& file) {
 /// What the table needs that is not there: the vocabulary of options, the model of a file.
 void require_model(const Table& table, TableFacts& facts, const std::string& file, const PlanNeeds& needs) {
   const json& plan = table.document->at("plan");
-  if (table.reads_json()) {
+  if (table.reads_file()) {
     if (needs.model.empty()) throw ConfigError(without_model(facts, file));
     if (needs.sequence == 0 && !plan.contains("training.seq_length"))
       throw ConfigError(Problem{"--seq-length", "", "", "is missing: " + file + " does not say it", "give the tokens of a training sequence"});
@@ -174,7 +174,7 @@ void add_features(const Table& table, TableFacts& facts, ImportedPlan& out) {
 
 ImportedPlan import_arguments(const std::string& text, const std::string& file, const Table& table, const PlanNeeds& wanted) {
   std::vector<std::string> automatic;
-  Arguments arguments = table.reads_json() ? read_document(text, file, automatic) : read_arguments(text, named_by(table), file);
+  Arguments arguments = table.reads_file() ? read_document(text, file, automatic) : read_arguments(text, named_by(table), file);
   set_fields(wanted, table, *arguments.values, automatic);
   require_program(arguments, table, file);
   PlanNeeds needs = wanted;

@@ -67,12 +67,12 @@ void add_configuration(json& document, json& defaults) {
 
 }  // namespace
 
-bool Table::reads_json() const { return document->contains("recognised_by"); }
+bool Table::reads_file() const { return document->contains("recognised_by"); }
 
 bool Table::writes_toml() const { return document->value("written_as", "json") == "toml"; }
 
 bool Table::recognises(const json& file) const {
-  if (!reads_json() || !file.is_object()) return false;
+  if (!reads_file() || !file.is_object()) return false;
   const json& keys = document->at("recognised_by");
   return std::any_of(keys.begin(), keys.end(), [&](const json& key) { return file.contains(key.get<std::string>()); });
 }
@@ -105,8 +105,8 @@ bool Table::has(const std::string& name) const { return document->at("defaults")
 std::string Table::nearest_option(const std::string& name) const {
   std::vector<std::string> known;
   for (const auto& [option, argument] : options->items()) known.push_back(option);
-  const std::string meant = nearest(reads_json() ? name : with(name, '_', '-'), known);
-  return meant.empty() || reads_json() ? meant : "--" + meant;
+  const std::string meant = nearest(reads_file() ? name : with(name, '_', '-'), known);
+  return meant.empty() || reads_file() ? meant : "--" + meant;
 }
 
 std::vector<std::string> Table::sources() const { return document->at("source").get<std::vector<std::string>>(); }
@@ -151,7 +151,7 @@ Table table_of_options(std::string_view text, const std::string& file, const std
   std::optional<Table> otherwise;
   for (const std::string& framework : known_frameworks()) {
     Table table = read_table(framework);
-    if (table.reads_json()) continue;
+    if (table.reads_file()) continue;
     const json devices = table.document->value("chosen_on", json::array());
     if (std::find(devices.begin(), devices.end(), json(device)) != devices.end()) return table;
     if (!table.document->contains("chosen_by")) otherwise = std::move(table);

@@ -19,7 +19,7 @@ struct Table {
   std::shared_ptr<const nlohmann::json> options;   ///< option without its dashes: [name in the program, default]
 
   /// Whether the framework is configured by a file (JSON or TOML) and not by options.
-  bool reads_json() const;
+  bool reads_file() const;
   /// Whether that file is written as TOML.
   bool writes_toml() const;
   /// Whether a document is such a configuration.

@@ -99,7 +99,7 @@ ExitCode import_options(const Options& o, const arguments::Table& table, const s
                               "name a preset, such as dgx-h100; topology/presets/README.md lists them"});
   const auto stack = o.stack.empty() ? std::nullopt : std::optional(parse_stack_choice(o.stack));
   const Month newest = load_stack(stack ? stack->name : table.stack)->read_until;
-  const arguments::PlanNeeds needs{o.wanted.cluster, o.wanted.devices, o.model, table.reads_json() ? o.sequence : 0, newest, stack,
+  const arguments::PlanNeeds needs{o.wanted.cluster, o.wanted.devices, o.model, table.reads_file() ? o.sequence : 0, newest, stack,
                                    o.configuration, o.approximate, o.set};
   if (!o.configuration.empty() && !table.names_file())
     throw ConfigError(Problem{o.input, "CONFIG", o.configuration, "is for options of DeepSpeed, and these have none", "add --deepspeed to them"});
@@ -134,9 +134,9 @@ ExitCode import_file(const Options& o) {
   const auto table = table_for(o, text);
   if (!table && !(o.stack.empty() && o.configuration.empty()))
     throw CLI::ValidationError(o.stack.empty() ? "CONFIG" : "--stack", "is for arguments of a framework: " + o.input + " is a model alone");
-  if (!o.model.empty() && !(table && table->reads_json()))
+  if (!o.model.empty() && !(table && table->reads_file()))
     throw CLI::ValidationError("--model", "is for a ds_config.json or torchtitan's file: " + o.input + " says the model");
-  if (!o.set.empty() && !(table && table->reads_json()))
+  if (!o.set.empty() && !(table && table->reads_file()))
     throw CLI::ValidationError("--set", "is for a configuration of DeepSpeed or torchtitan, and " + o.input + " is none");
   if (table) return import_options(o, *table, text);
   if (o.record.empty()) return import_config(o);

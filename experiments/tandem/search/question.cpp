@@ -285,10 +285,7 @@ class QuestionReader {
     }
     const bool data_said = document_.contains("parallel") && document_["parallel"].contains("data");
     if (!data_said && !names(axes, "parallel.data")) out_.draft.given.erase("parallel.data");
-    if (const auto stack = program::chosen_stack(request_.stack)) {
-      document_["stack"] = stack->name;
-      if (stack->as_of) document_["stack"] = {{"name", stack->name}, {"as_of", text_of(*stack->as_of)}};
-    }
+    if (!request_.stack.empty()) document_["stack"] = request_.stack;
     out_.document = document_.dump();
   }
 

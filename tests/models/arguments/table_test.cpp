@@ -69,7 +69,7 @@ TEST_CASE("every option that is exported, and every argument that is ignored, is
     for (const json& row : table.writes() ? own["export"]["options"] : json::array()) {
       CAPTURE(row.dump());
       const auto option = row[0].get<std::string>();
-      CHECK((table.reads_json() ? is_known(known, option) : table.options->contains(option.substr(2))));
+      CHECK((table.reads_file() ? is_known(known, option) : table.options->contains(option.substr(2))));
     }
     for (const auto& [pattern, why] : own["ignored"].items()) {
       const std::string reason = why.get<std::string>();
