@@ -21,6 +21,9 @@ constexpr std::size_t kParts = 3, kSlice = 30, kNightly = 300;
 // fp64 rounds at 1e-16. Sums of some thousand terms in another order, divided by small norms over three updates, stay below 1e-9.
 // Padded rows inside the norms of LAMB change the second step's loss by 1e-4.
 constexpr double kTolerance = 1e-9;
+// Optimizers divide a gradient by its own size and epsilon. LANS first divides it by its tensor's norm, which may be 1e-6 of the
+// largest: then 2e-12 of it is rounding. Where an element is near zero, the default of 1e-8 made 1e-9 of weights from that.
+constexpr double kEpsilon = 0.01;
 constexpr double kLearningRate = 0.02;  ///< so large that a wrong norm of one tensor is far above the tolerance
 constexpr std::uint64_t kSeed = 257;
 
@@ -41,7 +44,7 @@ Words words_of(std::size_t i) {
 Plan plan_with(const std::string& plan, const Words& words) {
   json patched = json::parse(plan);
   patched.merge_patch({{"model", {{"vocab_size", words.vocabulary}, {"pad_vocab_to", json::parse(words.padding)}}},
-                       {"training", {{"learning_rate", kLearningRate}}}});
+                       {"training", {{"learning_rate", kLearningRate}, {"epsilon", kEpsilon}}}});
   return parse_plan(patched.dump(), "vocabulary");
 }
 
