@@ -1,6 +1,6 @@
 #pragma once
 // Low-rank adapters (LoRA, arXiv 2106.09685): the model's own parameters are frozen. Beside a matrix W the layer has A [rank, in]
-// and B [out, rank], which are trained: y = W x + (alpha / rank) B (A x).
+// and B [out, rank], which are trained: y = W x + (alpha / rank) B (A dropout(x)).
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,10 @@ namespace tandem {
 struct ModelSpec;
 
 /// Linear layers that can have an adapter, in the order of computation. Queries, keys and values are one matrix, gate and up too.
-inline constexpr std::array<std::string_view, 4> kAdapterTargets{"qkv", "proj", "fc1", "fc2"};
+/// fc1 and fc2 are those of an MLP or a shared expert; experts.fc1 and experts.fc2 those of routed experts, one for each expert.
+inline constexpr std::array<std::string_view, 6> kAdapterTargets{"qkv", "proj", "fc1", "fc2", "experts.fc1", "experts.fc2"};
+/// The targets of a plan that names none are the first of them: those of dense layers.
+inline constexpr std::size_t kDefaultTargets = 4;
 
 /// Ends of the names of an adapter's two matrices: "layer0.qkv.lora_a".
 inline constexpr std::string_view kAdapterA = ".lora_a", kAdapterB = ".lora_b";
@@ -23,11 +26,13 @@ inline bool is_adapter_parameter(std::string_view name) { return name.ends_with(
 struct AdapterSpec {
   std::int64_t rank = 0;             ///< 0: no adapters, all parameters are trained
   double alpha = 0;                  ///< alpha / rank scales what an adapter adds
+  double dropout = 0;                ///< share of an adapter's inputs that is set to 0
   std::vector<std::string> targets;  ///< of kAdapterTargets
 
   bool here() const { return rank > 0; }
   double scale() const { return rank > 0 ? alpha / static_cast<double>(rank) : 0; }
   bool on(std::string_view target) const { return here() && std::find(targets.begin(), targets.end(), target) != targets.end(); }
+  bool on_experts() const { return on("experts.fc1") || on("experts.fc2"); }
 };
 
 /// Parameters of all adapters of a model.

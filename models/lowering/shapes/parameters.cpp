@@ -89,6 +89,7 @@ RegionLayout block_layout(const Shapes& s, const RegionPlace& r) {
   const std::string prefix = module < 0 ? "layer" + std::to_string(r.layer) + "." : "mtp" + std::to_string(module) + ".";
   if (r.kind == RegionKind::mtp) return mtp_region(s, prefix);
   if (r.kind == RegionKind::experts) return experts_region(s, prefix);
+  if (r.kind == RegionKind::expert_adapters) return expert_adapter_region(s, prefix);
   if (r.kind == RegionKind::adapters) return adapter_region(s.of(s.kinds[static_cast<std::size_t>(r.layer)]), prefix);
   return block_region(sizes_of(s, r.layer), prefix);
 }
@@ -97,7 +98,8 @@ RegionLayout layout_of(const Shapes& s, const RegionPlace& r) {
   switch (r.kind) {
     case RegionKind::head: return head_region(s);
     case RegionKind::output: return output_region(s);
-    case RegionKind::block: case RegionKind::experts: case RegionKind::mtp: case RegionKind::adapters: return block_layout(s, r);
+    case RegionKind::block: case RegionKind::experts: case RegionKind::mtp: case RegionKind::adapters:
+    case RegionKind::expert_adapters: return block_layout(s, r);
     case RegionKind::bridge: return bridge_region(s);
     case RegionKind::embedding: return embedding_region(s);
     case RegionKind::word: return word_region(s);

@@ -183,6 +183,9 @@ void add_row_adapter(Specs& list, const Shapes& s, const std::string& name, std:
   list.back().of_heads = true;  // B reads a partial sum
 }
 
+/// Whether fewer ranks have the same experts than have the same block.
+bool experts_apart(const Shapes& s) { return s.experts_here < s.experts || s.expert_tensor != s.tensor; }
+
 /// Whether `name` is the norm of the input of a sublayer, of experts or of the router.
 bool is_input_norm(const std::string& name) {
   return name.starts_with("ln1.") || name.starts_with("ln2.") || name.starts_with("experts_ln.") || name.starts_with("router_norm.");
@@ -245,6 +248,18 @@ RegionLayout adapter_region(const Shapes& s, const std::string& prefix) {
   return {prefix, std::move(list)};
 }
 
+RegionLayout expert_adapter_region(const Shapes& s, const std::string& prefix) {
+  Specs list;
+  const std::int64_t n = s.experts_here, rank = s.adapters.rank;
+  const auto add = [&](const std::string& name, std::int64_t in, std::int64_t out) {
+    list.push_back({name + std::string(kAdapterA), n * rank, in, Cut::none, Init::normal, false, rank});
+    list.push_back({name + std::string(kAdapterB), n * out, rank, Cut::none, Init::zeros, false, out});
+  };
+  if (s.adapters.experts_fc1) add("experts.fc1", s.hidden, s.expert_fc1);
+  if (s.adapters.experts_fc2) add("experts.fc2", s.expert_ffn, s.hidden);
+  return {prefix, std::move(list), experts_apart(s) ? Replication::expert : Replication::data};
+}
+
 RegionLayout early_region(const RegionLayout& block) {
   Specs list;
   for (const ParamSpec& p : block.specs())
@@ -297,8 +312,7 @@ RegionLayout bridge_region(const Shapes& s) {
 RegionLayout experts_region(const Shapes& s, const std::string& prefix) {
   Specs list;
   add_experts_of(list, s);
-  const bool apart = s.experts_here < s.experts || s.expert_tensor != s.tensor;
-  return {prefix, std::move(list), apart ? Replication::expert : Replication::data};
+  return {prefix, std::move(list), experts_apart(s) ? Replication::expert : Replication::data};
 }
 
 RegionLayout position_region(const Shapes& s) {

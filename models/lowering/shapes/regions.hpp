@@ -86,6 +86,8 @@ RegionLayout experts_region(const Shapes& s, const std::string& prefix = "");
 /// Adapters of one block. Under tensor parallelism the half of a pair that all ranks hold whole is partial: A of a matrix cut by
 /// rows, B of a matrix cut by columns.
 RegionLayout adapter_region(const Shapes& s, const std::string& prefix = "");
+/// Adapters of one block's experts on this rank, an A and a B for each expert.
+RegionLayout expert_adapter_region(const Shapes& s, const std::string& prefix = "");
 /// The table of learned positions shared by encoder and decoder. Stages with a word lookup have a copy.
 RegionLayout position_region(const Shapes& s);
 /// The model's relative bias or shared position table; empty: it has neither.

@@ -42,7 +42,7 @@ const RegionSize& block_of(const ModelRegions& m, std::int64_t layer) {
 
 void add_chunk(std::vector<RegionPlace>& out, const ModelRegions& m, const ChunkPart& part, const Shared& has) {
   const auto add = [&](RegionKind kind, const RegionSize& size, std::int64_t layer = -1, bool copy = false) {
-    const bool frozen = m.frozen && kind != RegionKind::adapters;
+    const bool frozen = m.frozen && kind != RegionKind::adapters && kind != RegionKind::expert_adapters;
     if (size.elements > 0) out.push_back({kind, part.chunk, layer, copy, frozen, size.replication, size.elements});
   };
   const auto add_word = [&](bool here) {
@@ -50,7 +50,7 @@ void add_chunk(std::vector<RegionPlace>& out, const ModelRegions& m, const Chunk
   };
   const auto add_block = [&](std::int64_t l) {
     add(RegionKind::adapters, m.adapters[m.kind(l).index()], l);
-    if (m.kind(l).has_experts()) add(RegionKind::experts, m.experts, l);
+    if (m.kind(l).has_experts()) add(RegionKind::expert_adapters, m.expert_adapters, l), add(RegionKind::experts, m.experts, l);
     add(RegionKind::block, block_of(m, l), l);
   };
   const auto add_modules = [&] {
@@ -177,6 +177,7 @@ ModelRegions model_regions(const Shapes& s) {
   for (const LayerKind kind : kinds_of(s)) {
     m.blocks[kind.index()] = size_of(block_region(s.of(kind)));
     if (kind.has_experts()) m.experts = size_of(experts_region(s));
+    if (kind.has_experts() && s.adapters.on_experts()) m.expert_adapters = size_of(expert_adapter_region(s));
     if (s.adapters.here()) m.adapters[kind.index()] = size_of(adapter_region(s.of(kind)));
   }
   m.embedding = size_of(embedding_region(s));

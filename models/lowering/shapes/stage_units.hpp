@@ -29,7 +29,9 @@ struct ChunkPart {
 /// Number of a chunk's layers among the first `limit` layers that its stage runs. `limit` 0: all layers of the chunk.
 std::int64_t among_first(const std::vector<ChunkPart>& chunks, const ChunkPart& part, std::int64_t limit);
 
-enum class RegionKind : std::uint8_t { head, output, block, experts, bridge, embedding, word, relative, positions, mtp, adapters };
+enum class RegionKind : std::uint8_t {
+  head, output, block, experts, bridge, embedding, word, relative, positions, mtp, adapters, expert_adapters
+};
 /// Tables used in several places of an encoder-decoder. A micro-batch's gradient is summed over them before it is accumulated.
 constexpr bool is_table(RegionKind k) { return k == RegionKind::relative || k == RegionKind::positions; }
 
@@ -45,6 +47,7 @@ struct ModelRegions {
   RegionSize head, output, decoder, experts, bridge, embedding, word, relative, positions;  ///< `decoder`: one of its blocks
   RegionSize mtp;                        ///< an MTP module without its block
   std::array<RegionSize, kLayerKinds> adapters;  ///< of a block, by kind; set where all other regions are frozen
+  RegionSize expert_adapters;            ///< of a block's experts
   bool frozen = false;                   ///< only adapters are trained
   std::vector<LayerKind> kinds;          ///< by global layer, then by MTP module
   std::int64_t first_decoder = -1;       ///< global layer; -1: no decoder
