@@ -192,4 +192,13 @@ PlanField maybe(Place place, Get get, Read read, std::function<nlohmann::json()>
   return f;
 }
 
+/// A flag that is printed only where it is false, since plans in older checkpoints do not have it.
+inline PlanField unless_true(PlanField field) {
+  field.write = [write = field.write](const Plan& p) {
+    const nlohmann::json value = write(p);
+    return value == true ? nlohmann::json() : value;
+  };
+  return std::move(field).otherwise("true");
+}
+
 }  // namespace tandem

@@ -18,15 +18,6 @@ PlanField unless_zero(PlanField field) {
   return std::move(field).otherwise("0");
 }
 
-/// A flag that is printed only where it is false, since plans in older checkpoints do not have it.
-PlanField unless_true(PlanField field) {
-  field.write = [write = field.write](const Plan& p) {
-    const nlohmann::json value = write(p);
-    return value == true ? nlohmann::json() : value;
-  };
-  return std::move(field).otherwise("true");
-}
-
 std::vector<PlanField> expert_fields() {
   return {
       integer({"model.moe.num_experts", "Routed experts of a layer; 0 is a dense model."}, AT(model.moe.num_experts),

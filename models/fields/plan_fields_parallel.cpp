@@ -109,6 +109,8 @@ std::vector<PlanField> sharding_fields() {
               AT(parallel.reuse_distance), {0, kMaxParameters}),
       choice({"parallel.unit_copies", "What is copied around the collectives of sharded weights, zero_stage 3; default: the stack's."},
              AT(parallel.unit_copies)),
+      unless_true(flag({"parallel.reduce_scatter", "Each rank gets its share of summed gradients; false: all of them. zero_stage 1 and 2."},
+                       AT(parallel.reduce_scatter))),
       flag({"parallel.root_unit",
             "Embedding, last norm and output matrix are one unit that stays gathered in both passes, zero_stage 3; default: the stack's."},
            AT(parallel.root_unit)),

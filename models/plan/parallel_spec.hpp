@@ -44,6 +44,7 @@ struct ParallelSpec {
   int zero_stage = 0;
   std::int64_t zero_group = 0;           ///< 0: the whole data axis
   OptimizerSync optimizer_sync = OptimizerSync::global;
+  bool reduce_scatter = true;            ///< zero_stage 1, 2; else each rank gets the whole sum and keeps its share
   bool overlap_grad_reduce = false;
   bool overlap_param_gather = false;
   bool tensor_overlap = false;

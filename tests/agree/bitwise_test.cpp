@@ -153,6 +153,14 @@ TEST_CASE("copies around the units of ZeRO 3 change no bit where weights are as 
                   3);
 }
 
+TEST_CASE("ranks that get whole sums of gradients keep the bits of their shares") {
+  const Patches base{parallel("data", GENERATE(2, 3)), parallel("zero_stage", GENERATE(1, 2)), model(GENERATE("gpt", "moe-top2")),
+                     training("precision", GENERATE("fp32", "bf16")), patch("parallel", "overlap_grad_reduce", GENERATE("true", "false"))};
+  const char* reduced_in = GENERATE("fp32", "bf16");
+  const std::string types = std::string(R"({"training": {"dtypes": {"gradient_reduce": ")") + reduced_in + R"("}}})";
+  check_all_equal(with(base, {types}), {{patch("parallel", "reduce_scatter", "false")}}, 3);
+}
+
 TEST_CASE("with weights and gradients whole between micro-batches ZeRO 2 and 3 are ZeRO 0 bit for bit") {
   const char* schedule = GENERATE("1f1b", "gpipe", "zb-h1", "interleaved");
   const Patches base{"{\"stack\": \"pytorch-fsdp\"}", parallel("pipeline", 2), parallel("data", GENERATE(3, 4)),

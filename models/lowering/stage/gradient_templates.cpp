@@ -31,6 +31,7 @@ ReduceSpec GradientReduction::spec_of(std::int32_t unit, std::string name, DType
   ReduceSpec spec{std::move(name), group_of(u), u.elements, memory_.padding(unit), dtype, kind, shards, held};
   spec.copied = s_.unit_copies != UnitCopies::none;
   spec.written = s_.written_gradients();
+  spec.summed_whole = !c_.plan.parallel.reduce_scatter && !memory_.weights_sharded();
   return spec;
 }
 

@@ -96,6 +96,7 @@ struct ReduceSpec {
   DType held = DType::fp32;    ///< type in its buffers
   bool copied = false;         ///< copied into a tensor of its own before the collective, whatever the types
   DType written = DType::fp32; ///< type of the source of that copy, the full vector in `buffer`
+  bool summed_whole = false;   ///< each rank gets the whole sum, of which it keeps its share
 };
 /// all_reduce of `buffer` in place.
 Template all_reduce(const ReduceSpec& spec, Stream stream = Stream::data);

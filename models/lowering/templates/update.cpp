@@ -45,6 +45,17 @@ void take(TemplateBuilder& b, ShareGoes goes, const Value& sum, const Value& sha
     copy(b, "keep", sum, share);
 }
 
+/// The rank's share of the sum of `sent`: in `to`, or in its place in `sent` if each rank gets the whole sum.
+Value share_of_sum(TemplateBuilder& b, const ReduceSpec& spec, const Value& sent, const Value& to) {
+  if (spec.summed_whole) {
+    b.add("all_reduce", sum_over(spec.group, sent.elements, sent.dtype), {sent}, {sent}, Stream::data);
+    return sent.share(spec.group, spec.shards);
+  }
+  b.add("reduce_scatter", Collective{CollectiveKind::reduce_scatter, spec.group, spec.elements, spec.dtype, Reduce::sum}, {sent}, {to},
+        Stream::data);
+  return to;
+}
+
 /// Sums `v` over `over` and leaves the sum in `v`.
 void sum_in_place(TemplateBuilder& b, const ReduceSpec& spec, Group over, const Value& v, Stream stream) {
   const bool apart = spec.dtype != spec.held;
@@ -97,11 +108,8 @@ Template reduce_scatter(const ReduceSpec& spec, ShareGoes goes) {
     const bool apart = travels_apart(spec);
     const Value sent = apart ? b.scratch(spec.dtype, buffer.elements) : buffer;
     if (apart) copy_in(b, spec, buffer, sent);
-    const bool direct = goes == ShareGoes::written && spec.dtype == spec.held;
-    sum = direct ? shard : sent.share(spec.group, spec.shards);
-    b.add("reduce_scatter",
-          Collective{CollectiveKind::reduce_scatter, spec.group, spec.elements, spec.dtype, Reduce::sum}, {sent}, {sum},
-          Stream::data);
+    const bool direct = goes == ShareGoes::written && spec.dtype == spec.held && !spec.summed_whole;
+    sum = share_of_sum(b, spec, sent, direct ? shard : sent.share(spec.group, spec.shards));
     if (direct || (goes == ShareGoes::in_place && spec.dtype == spec.held)) return b.finish();
   }
   take(b, goes, sum, shard);
@@ -117,8 +125,7 @@ Template scatter_sum(const ReduceSpec& spec) {
     sent = b.whole(b.slot("sent", spec.kind), spec.dtype, spec.elements);
     copy_in(b, spec, buffer, sent);
   }
-  b.add("reduce_scatter", Collective{CollectiveKind::reduce_scatter, spec.group, spec.elements, spec.dtype, Reduce::sum}, {sent},
-        {sent.share(spec.group, spec.shards)}, Stream::data);
+  share_of_sum(b, spec, sent, sent.share(spec.group, spec.shards));
   return b.finish();
 }
 
@@ -128,8 +135,8 @@ Template scatter_copied(const ReduceSpec& spec) {
   const Value shard = shard_slot(b, spec);
   fill_padding(b, spec, buffer);
   copy_in(b, spec, buffer, sent);
-  b.add("reduce_scatter", Collective{CollectiveKind::reduce_scatter, spec.group, spec.elements, spec.dtype, Reduce::sum}, {sent},
-        {shard}, Stream::data);
+  const Value sum = share_of_sum(b, spec, sent, shard);
+  if (spec.summed_whole) copy(b, "keep", sum, shard);
   return b.finish();
 }
 

@@ -1,6 +1,7 @@
 // When a stage's gradients leave.
 
 #include <algorithm>
+#include <map>
 
 #include "models/graph/task_graph.hpp"
 #include "tests/patched_plan.hpp"
@@ -33,6 +34,21 @@ std::vector<bool> beside(int chunks, const std::string& parallel) {
 
 using Stages = std::vector<bool>;
 
+/// Elements of gradients that a step of three micro-batches reduces over four data ranks, by kind of collective.
+std::map<CollectiveKind, std::int64_t> reduced(int zero_stage, const std::string& more) {
+  SmallPlan p;
+  p.data = 4;
+  p.micro_batches = 3;
+  const std::string stage = R"({"parallel": {"zero_stage": )" + std::to_string(zero_stage) + more + "}}";
+  const TaskGraph graph = lower(patched_plan(p, stage));
+  std::map<CollectiveKind, std::int64_t> sums;
+  for (const Instance& i : graph.programs[0].instances)
+    for (const Task& task : graph.of(i).tasks)
+      if (const auto* c = std::get_if<Collective>(&task.op); c != nullptr && c->elements > 100 && c->kind != CollectiveKind::all_gather)
+        sums[c->kind] += c->elements;
+  return sums;
+}
+
 }  // namespace
 
 TEST_CASE("In a pipeline without chunks only the first stage reduces beside its last backward pass") {
@@ -40,4 +56,13 @@ TEST_CASE("In a pipeline without chunks only the first stage reduces beside its 
   CHECK(beside(1, R"("overlap_grad_reduce": true, "zero_stage": 1)") == Stages{true, false, false});
   CHECK(beside(1, R"("overlap_grad_reduce": false)") == Stages{false, false, false});
   CHECK(beside(2, R"("overlap_grad_reduce": true, "virtual_pipeline": 2, "schedule": "interleaved")") == Stages{true, true, true});
+}
+
+TEST_CASE("Without reduce_scatter, ZeRO 1 and 2 sum the same gradients with all_reduce") {
+  const int stage = GENERATE(1, 2);
+  const auto shares = reduced(stage, ""), whole = reduced(stage, R"(, "reduce_scatter": false)");
+  const std::int64_t elements = shares.at(CollectiveKind::reduce_scatter);
+  CHECK(shares.size() == 1);
+  CHECK(whole == std::map<CollectiveKind, std::int64_t>{{CollectiveKind::all_reduce, elements}});
+  CHECK(reduced(0, "") == reduced(0, R"(, "reduce_scatter": false)"));
 }

@@ -30,7 +30,7 @@ class Validate(WithFolder):
         self.assertIn("model.position_embedding", second["reason"])
 
     def test_layouts_of_a_published_grid_come_in_their_order(self):
-        """165 layouts (arXiv 2311.05610). Bubbles of 44 rows are those of 256 sequences a step, and of no others (published_runs.md, Open)."""
+        """165 layouts (arXiv 2311.05610). Bubbles of 44 rows are those of 256 sequences a step (published_runs.md, Open)."""
         lines = (pathlib.Path(SOURCE) / "experiments/corpus/layout_grid.jsonl").read_text(encoding="utf-8").splitlines()
         records = [json.loads(line) for line in lines]
 
