@@ -135,7 +135,7 @@ LayerKind plain_kind(const ModelSpec& m) {
 /// Parameters of routed experts that a token is not sent to.
 std::int64_t unused_experts(const ModelSpec& m) {
   std::int64_t layers = 0;
-  for (std::int64_t l = 0; l < m.num_layers; ++l) layers += m.has_experts(l) ? 1 : 0;
+  for (std::int64_t l = 0; l < m.num_layers; ++l) layers += m.kind(l).has_experts() ? 1 : 0;
   return layers == 0 ? 0 : layers * (m.moe.num_experts - m.moe.experts_per_token) * mlp(m, m.moe.ffn_hidden_size);
 }
 

@@ -144,6 +144,13 @@ TEST_CASE("active parameters are what publishers of mixtures of experts print") 
   CHECK(std::round(static_cast<double>(active_parameters(m) - (p.embedding ? 0 : embedding)) / p.rounded_to) == p.active);
 }
 
+TEST_CASE("layers without experts have none that a token leaves out") {
+  ModelSpec m = load_model("mixtral-8x7b");
+  m.sublayers = "mf";  // 16 layers mix, 16 have experts
+  constexpr std::int64_t kExpert = std::int64_t{3} * 4096 * 14336;
+  CHECK(count_parameters(m, m.vocab_size).total - active_parameters(m) == 16 * (8 - 2) * kExpert);
+}
+
 TEST_CASE("all parameters of a dense model are active, and modules of multi-token prediction never are") {
   const ModelSpec dense = load_model("llama3-8b");
   CHECK(active_parameters(dense) == count_parameters(dense, dense.vocab_size).total);
