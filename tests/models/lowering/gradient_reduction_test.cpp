@@ -44,8 +44,8 @@ std::map<CollectiveKind, std::int64_t> reduced(int zero_stage, const std::string
   std::map<CollectiveKind, std::int64_t> sums;
   for (const Instance& i : graph.programs[0].instances)
     for (const Task& task : graph.of(i).tasks)
-      if (const auto* c = std::get_if<Collective>(&task.op); c != nullptr && c->elements > 100 && c->kind != CollectiveKind::all_gather)
-        sums[c->kind] += c->elements;
+      if (const auto* c = std::get_if<Collective>(&task.op))
+        if (c->elements > 100 && c->kind != CollectiveKind::all_gather) sums[c->kind] += c->elements;
   return sums;
 }
 
