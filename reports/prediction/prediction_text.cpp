@@ -16,13 +16,11 @@ namespace {
 
 std::string line(const std::string& what, const std::string& value) { return "  " + padded(what, 26) + value + "\n"; }
 
-std::string counted(std::size_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
-
 std::string headline(const Prediction& p, const Plan& plan) {
   const std::string active = has_active_parameters(plan.model) ? " (" + active_text(plan.model) + ")" : "";
   const std::string parameters = count_text(count_parameters(plan.model, plan.model.vocab_size).total) + " parameters" + active;
   return stack_text(plan) + "\n" + title(plan) + ", " + parameters + adapters_text(plan) + ": " + degrees(plan) + ", " + count_text(p.ranks) +
-         " ranks in " + counted(p.roles.size(), "role") + " on " + plan.cluster.preset +
+         " ranks (" + std::to_string(p.roles.size()) + " distinct) on " + plan.cluster.preset +
          device_text(plan) + ", global batch " + count_text(plan.training.global_batch_size) + " x " + count_text(plan.training.seq_length) +
          " tokens\n";
 }
@@ -53,6 +51,9 @@ std::string utilisation(const std::string& what, double share, double tflops) {
   return share > 0 ? ", " + what + " " + number_text(share * 100, 1) + " % of " + number_text(tflops / share, 1) : "";
 }
 
+/// With a comma between thousands, or with one decimal below them.
+std::string grouped(double value) { return value < 1000 ? number_text(value, 1) : count_text(std::llround(value)); }
+
 /// Whether launches, the critical rank's own or its partners', take a share of its step that is shown, a tenth of a percent.
 bool books_launches(const Prediction& p) {
   const auto& parts = p.roles[p.critical_role].time_breakdown_s;
@@ -66,13 +67,13 @@ std::string rates(const Prediction& p, const Plan& plan) {
   return line("step time", time_text(p.step_time.seconds()) + range(p.range)) +
          (p.range.wider.empty() ? "" : line("beyond the records", p.range.wider)) +
          (p.makespan == p.step_time ? "" : line("of a step alone", time_text(p.makespan.seconds()))) + disturbance(p) +
-         line("throughput", count_text(std::llround(p.tokens_per_s)) + " tokens/s (" + number_text(p.tokens_per_s / devices, 1) +
+         line("throughput", count_text(std::llround(p.tokens_per_s)) + " tokens/s (" + grouped(p.tokens_per_s / devices) +
                                 " per device), " + number_text(p.samples_per_s, 2) + " samples/s") +
          "  " + padded("model FLOP rate", 26) + number_text(p.model_tflops_per_device, 2) + " TFLOP/s per device" +
          utilisation("MFU", p.mfu, p.model_tflops_per_device) + peak + "  " + padded("hardware FLOP rate", 26) +
          number_text(p.hardware_tflops_per_device, 2) + " TFLOP/s per device" +
          utilisation("HFU", p.hfu, p.hardware_tflops_per_device) + peak +
-         line("pipeline bubble", number_text(p.bubble_fraction * 100, 1) + " %" + (books_launches(p) ? " (without waiting for launches)" : ""));
+         line("pipeline bubble", number_text(p.bubble_fraction * 100, 1) + " %" + (books_launches(p) ? " (excluding waits for host launches)" : ""));
 }
 
 /// The breakdown of a step, the largest share first; shares of zero are left out.
@@ -98,38 +99,27 @@ std::string memory_beside_device(const Prediction& p, std::int64_t sharing) {
 
 std::string memory(const Prediction& p, std::int64_t sharing) {
   const RolePrediction& role = p.roles[neediest_role(p)];
-  std::string out = "memory of the rank that needs most (" + std::to_string(role.ranks.front()) + "): ";
+  std::string out = "memory of rank " + std::to_string(role.ranks.front()) + ", which needs most: ";
   out += memory_beside_device(p, sharing) + "\n";
   for (std::size_t k = 0; k < kMemoryKinds; ++k)
     if (role.memory_bytes[k].count())
       out += line(std::string(name(static_cast<MemoryKind>(k))), aligned(bytes_text(role.memory_bytes[k].count()), 9));
-  return out + line("arena / live peak", bytes_text(role.arena_bytes.count()) + " / " + bytes_text(role.live_peak_bytes.count()));
+  out += line("live at its peak", aligned(bytes_text(role.live_peak_bytes.count()), 9));
+  return role.needed_bytes < role.arena_bytes ? out : out + line("arena", aligned(bytes_text(role.arena_bytes.count()), 9));
 }
 
-/// Names of unverified facts, by file. `--json` and `explain` tell more about each.
-std::string unverified(const std::vector<std::string>& facts) {
-  std::vector<std::pair<std::string, std::string>> files;
-  for (const std::string& fact : facts) {
-    const std::size_t colon = fact.find(": ");
-    const std::string file = fact.substr(0, colon), field = fact.substr(colon + 2, fact.find(" (", colon) - colon - 2);
-    if (files.empty() || files.back().first != file) files.emplace_back(file, "");
-    files.back().second += (files.back().second.empty() ? "" : ", ") + field;
-  }
-  std::string out;
-  for (const auto& [file, fields] : files) out += "not verified in " + file + ": " + fields + "\n";
-  return out;
-}
-
+/// Notes that no other line tells: the headline counts ranks, and messages name a folder of presets.
 std::string notes(const Prediction& p) {
-  constexpr std::string_view kUnverified = "not verified: ";
   std::string out;
-  std::vector<std::string> facts;
+  std::size_t unverified = 0;
   for (const std::string& note : p.notes)
-    if (note.starts_with(kUnverified) && note.find(": ", kUnverified.size()) != std::string::npos)
-      facts.push_back(note.substr(kUnverified.size()));
-    else
+    if (note.starts_with("not verified: "))
+      ++unverified;
+    else if (note.find(" simulated as ") == std::string::npos && !note.starts_with("taken from TANDEM_PRESETS="))
       out += "note: " + note + "\n";
-  return out + unverified(facts);
+  if (unverified == 0) return out;
+  return out + std::to_string(unverified) + (unverified == 1 ? " fact in use is" : " facts in use are") +
+         " not verified in a source (`tandem explain PLAN step_time_s` lists them)\n";
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class Large(WithFolder):
         process = self.simulate(on_one_host(65536), 2 * GIBIBYTE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         out, err = process.communicate()
         self.assertEqual(process.returncode, 0, err)
-        self.assertIn("65536 ranks simulated as", out)
+        self.assertIn("65,536 ranks (", out)
         self.assertEqual(err, "")
 
     def check_told(self, *arguments, said=r"simulating seed \d+ of 1000, [\d.]+ s"):

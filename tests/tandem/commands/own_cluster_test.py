@@ -84,7 +84,7 @@ class OwnCluster(WithFolder):
             own["device"] |= {"memory_bytes": memory, "usable_memory_bytes": memory}
             (self.folder.path / "own.json").write_text(json.dumps(own))
             out = run("simulate", self.folder.plan(plan), "--allow-oversize")[1]
-            return next(line for line in out.splitlines() if line.startswith("memory of the rank that needs most"))
+            return next(line for line in out.splitlines() if line.startswith("memory of rank "))
 
         result = self.simulated(own)
         peak, needed = result["peak_memory_bytes"], result["peak_memory_bytes"] - result["arena_bytes"] + result["live_peak_bytes"]
