@@ -35,7 +35,10 @@ std::string tokenizer_file(const std::string& path);
 /// if neither says one.
 std::optional<std::string> known_end_of_document(const std::string& path);
 
-/// The same. Throws ConfigError if neither says one.
+/// The one `eos_token_id` of the model's generation_config.json or config.json there; nothing if neither names exactly one.
+std::optional<std::int32_t> known_end_id(const std::string& path);
+
+/// known_end_of_document(). Throws ConfigError if neither file says one.
 std::string end_of_document(const std::string& path);
 
 }  // namespace tandem::exec

@@ -51,6 +51,17 @@ std::optional<std::string> known_end_of_document(const std::string& path) {
   return std::nullopt;
 }
 
+std::optional<std::int32_t> known_end_id(const std::string& path) {
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    const std::string file = folder_of(path) + name;
+    if (!is_regular_file(file)) continue;
+    const nlohmann::json document = read_json(file);
+    if (document.is_object() && document.contains("eos_token_id") && document["eos_token_id"].is_number_integer())
+      return document["eos_token_id"].get<std::int32_t>();
+  }
+  return std::nullopt;
+}
+
 std::string end_of_document(const std::string& path) {
   if (const auto token = known_end_of_document(path)) return *token;
   throw ConfigError(Problem{folder_of(path) + "tokenizer_config.json", "eos_token", "", "is not there, so the token that ends a document is not known", "name it: --eod TOKEN"});

@@ -96,9 +96,11 @@ std::string cost_text(const json& row) {
   return ", cost " + whole(row["cost"]) + (idle > 0 ? " (" + whole(row["cost_without_idle"]) + " without " + whole(idle) + " idle devices)" : "");
 }
 
-/// The cost of a row's whole training: "25.2 days (23.5 to 27.6), 154,900 device hours, cost 387,250".
+/// The cost of a row's whole training: "25.2 days (23.5 to 27.6) at a goodput of 90.0 %, 154,900 device hours".
 std::string training_text(const json& row, const std::optional<Goal>& goal) {
-  return days_text(row, goal) + ", " + whole(row["device_hours"]) + " device hours" + cost_text(row);
+  const double goodput = goal ? goal->goodput : 1;
+  return days_text(row, goal) + " at a goodput of " + number_text(100 * goodput, 1) + " %, " + whole(row["device_hours"]) + " device hours" +
+         cost_text(row);
 }
 
 std::string best_line(const json& row, const std::optional<Goal>& goal) {

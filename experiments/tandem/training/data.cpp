@@ -85,8 +85,9 @@ class TextReader {
   std::optional<std::int32_t> end_of_lines(const std::string& path, const std::string& without) const {
     const auto token = exec::known_end_of_document(options_.tokenizer);
     if (!token) {
-      log(path + ": " + without + ", as no file beside the tokenizer names eos_token");
-      return std::nullopt;
+      const auto of_model = exec::known_end_id(options_.tokenizer);
+      if (!of_model) log(path + ": " + without + ", as no file beside the tokenizer names eos_token: add it to tokenizer_config.json");
+      return of_model;
     }
     const auto id = tokenizer_->id_of(*token);
     if (!id) throw ConfigError(Problem{options_.tokenizer, "eos_token", *token, "is no token of the tokenizer's vocabulary", "name one that is"});

@@ -54,6 +54,19 @@ class Chats(WithFolder):
         alone = self.lines([{"prompt": "", "completion": p["prompt"] + p["completion"]} for p in PAIRS], "alone.jsonl")
         self.assertEqual(self.train(ONE, alone)[0], everything)
 
+    def test_completions_end_with_the_models_token_where_the_tokenizer_names_none(self):
+        data = self.lines(PAIRS)
+        named, _ = self.train(ONE, data)
+        (self.folder.path / "tokenizer_config.json").unlink()
+        without, messages = self.train(ONE, data)
+        self.assertIn("add it to tokenizer_config.json", messages)
+        self.assertNotEqual(without, named)
+        tokens = json.loads((self.folder.path / "tokenizer.json").read_text())["added_tokens"]
+        end = next(token["id"] for token in tokens if token["content"] == "<|endoftext|>")
+        for ids, expected in (([end, end], without), (end, named)):  # of two, none is the end
+            self.folder.file("config.json", json.dumps({"eos_token_id": ids}))
+            self.assertEqual(self.train(ONE, data)[0], expected)
+
     def test_conversations_are_trained_and_evaluated(self):
         chats = [{"messages": chat["messages"]} for chat in CHATS["templates"][0]["chats"] for _ in range(8)]
         data = self.lines(chats)
