@@ -12,7 +12,7 @@ namespace {
 
 /// Reductions of whole gradients beside the passes of a stage with chunks, for which the other stages wait.
 bool reduces_beside_chunks(const ParallelSpec& p) {
-  return p.overlap_grad_reduce && has_chunks(p.schedule) && p.pipeline > 1 && p.data > 1 && p.zero_stage <= 1;
+  return p.overlap_grad_reduce && has_chunks(p.schedule) && p.pipeline > 1 && p.data * p.context > 1 && p.zero_stage <= 1;
 }
 
 /// A zero-bubble schedule whose stages end at once, because the update waits for the norm of all gradients (arXiv 2401.10241, section 4).

@@ -29,6 +29,8 @@ json micro_batches(const Plan& p) {
 
 constexpr std::array kDerived{
     Derived{"derived.micro_batches", "training.global_batch_size", micro_batches},
+    Derived{"derived.gradient_ranks", "parallel.data",
+            [](const Plan& p) { return json(p.parallel.data * p.parallel.context); }},  // ranks that sum the same gradients
     Derived{"derived.world_size", "cluster.devices", [](const Plan& p) { return json(p.world_size()); }},
     Derived{"derived.sequence_per_context_rank", "training.seq_length",
             [](const Plan& p) { return json(p.training.seq_length / p.parallel.context); }},

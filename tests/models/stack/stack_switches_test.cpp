@@ -45,7 +45,7 @@ TEST_CASE("Megatron-LM has its three overlaps since September, October and Novem
   CHECK(on(draft("megatron-core", "2023-10")) == Fields{kReduce, kTensor});
   CHECK(on(draft("megatron-core", "2023-11")) == Fields{kReduce, kTensor, kGather});
   CHECK(on(draft("nemo", "2025-06")) == Fields{kReduce, kTensor, kGather});
-  for (const char* stack : {"tandem", "pytorch-fsdp", "torchtitan", "megatron-deepspeed", "neuronx", "jax"})
+  for (const char* stack : {"tandem", "pytorch-fsdp", "torchtitan", "deepspeed-bert", "neuronx", "jax"})
     CHECK(on(draft(stack, "2026-01")).empty());
 }
 
@@ -60,6 +60,26 @@ TEST_CASE("An overlap is turned on only where Megatron-LM's own checks accept it
   CHECK(with([](Plan& p) { p.training.deterministic = true; }) == Fields{kReduce, kGather});
   CHECK(with([](Plan& p) { p.parallel.zero_stage = 0; }) == Fields{kReduce, kTensor});
   CHECK(with([](Plan& p) { p.parallel.data = 1; }) == Fields{kTensor});
+  CHECK(with([](Plan& p) { p.parallel.data = 1, p.parallel.context = 2; }) == Fields{kReduce, kGather, kTensor});
   CHECK(with([](Plan& p) { p.cluster.generation = "cdna3"; }) == Fields{kReduce, kGather});
   CHECK(on(draft("megatron-core", "2026-01"), {kReduce}) == Fields{kTensor});  // the plan says that reductions are not overlapped
+}
+
+TEST_CASE("DeepSpeed overlaps reductions of its ZeRO optimizer, which bf16 has since 2023 and pipelines and Gaudi's script go without") {
+  const auto with = [](const char* as_of, const std::function<void(Plan&)>& change) {
+    Plan plan = draft("megatron-deepspeed", as_of);
+    plan.cluster.generation = "ampere", plan.training.precision = "bf16";
+    change(plan);
+    return on(plan);
+  };
+  CHECK(with("2024-01", [](Plan&) {}) == Fields{kReduce});
+  CHECK(with("2024-01", [](Plan& p) { p.parallel.zero_stage = 2; }) == Fields{kReduce});
+  CHECK(with("2024-01", [](Plan& p) { p.parallel.data = 1, p.parallel.context = 8; }) == Fields{kReduce});
+  CHECK(with("2024-01", [](Plan& p) { p.parallel.zero_stage = 0; }).empty());
+  CHECK(with("2024-01", [](Plan& p) { p.parallel.pipeline = 2; }).empty());
+  CHECK(with("2024-01", [](Plan& p) { p.parallel.data = 1; }).empty());
+  CHECK(with("2024-01", [](Plan& p) { p.cluster.generation = "gaudi2"; }).empty());
+  CHECK(with("2023-01", [](Plan&) {}).empty());
+  CHECK(with("2023-01", [](Plan& p) { p.training.precision = "fp16"; }) == Fields{kReduce});
+  CHECK(with("2021-05", [](Plan& p) { p.training.precision = "fp16"; }).empty());
 }
