@@ -77,7 +77,8 @@ class Finder {
     return values.empty() ? request_ : with(request_, "parallel.zero_stage", values);
   }
 
-  /// The question with only its most memory-saving values. Plans that offload are simulated one by one, so there must be few.
+  /// The question with only its most memory-saving values. Many plans that offload are simulated one by one, so this tells first
+  /// whether any fits.
   Request frugal(Request request) const {
     for (const Axis& axis : space_.axes()) {
       const auto has = [&](const char* text) {
@@ -174,13 +175,17 @@ class Finder {
 
   void keep(Changes& out, const std::vector<Untried>& fields) const {
     const auto offloads = [](const Untried& u) { return u.field.starts_with("parallel.offload."); };
-    Request request = std::any_of(fields.begin(), fields.end(), offloads) ? frugal(request_) : request_;
+    if (std::any_of(fields.begin(), fields.end(), offloads) && !changed(frugal(request_), fields)) return;
+    if (auto found = changed(request_, fields)) out.found.push_back(std::move(*found));
+  }
+
+  std::optional<Change> changed(Request request, const std::vector<Untried>& fields) const {
     std::vector<std::string> names;
     for (const Untried& u : fields) {
       request = with(std::move(request), u.field, u.values);
       names.push_back(u.field);
     }
-    if (auto found = change(request, names)) out.found.push_back(std::move(*found));
+    return change(request, names);
   }
 
   void pairs(Changes& out, const std::vector<Untried>& all, std::size_t first) const {
