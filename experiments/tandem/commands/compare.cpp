@@ -10,7 +10,9 @@
 #include "experiments/tandem/commands/compare_trace.hpp"
 #include "experiments/tandem/commands/run_page.hpp"
 #include "models/base/error.hpp"
+#include "models/base/files.hpp"
 #include "models/base/output.hpp"
+#include "models/base/presets.hpp"
 #include "reports/compare/judgement.hpp"
 
 namespace tandem::program {
@@ -36,6 +38,13 @@ ExitCode compare_trace_files(const Options& o, const std::vector<OpenFile>& trac
   require_absent("--memory-tolerance", o.memory_tolerance.has_value(), o.others.front(), true);
   const TraceQuestion question{{o.rank, o.trace_steps.value_or(1), o.step_time_s}, o.tolerance, o.json};
   return compare_with_traces({o.first, read_timeline(o.first)}, traces, question);
+}
+
+/// Refuses the name of a model preset, which is no file.
+void require_no_preset(const std::string& path) {
+  if (is_preset_path(path) || file_exists(path) || find_preset("models/presets", path).empty()) return;
+  throw ConfigError(Problem{path, "", "", "is a model preset, and no timeline",
+                            "give files that tandem simulate PLAN --timeline FILE and tandem train PLAN --timeline FILE wrote"});
 }
 
 ExitCode compare_files(const Options& o) {
@@ -66,8 +75,8 @@ ExitCode compare_files(const Options& o) {
 void add_compare(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("compare", "Compare a simulated timeline with an executed one, or two runs, task by task; or with traces of PyTorch's profiler, by classes of kernels");
-  command->add_option("SIM", o->first, "timeline of `tandem simulate --timeline`, or the newer of two runs or simulations")->required();
-  command->add_option("RUN", o->others, "timeline of `tandem train --timeline`, or the baseline; or traces of PyTorch's profiler (.json, .json.gz), one of each rank")->required();
+  command->add_option("SIM", o->first, "timeline of `tandem simulate --timeline`, or the newer of two runs or simulations")->required()->each(require_no_preset);
+  command->add_option("RUN", o->others, "timeline of `tandem train --timeline`, or the baseline; or traces of PyTorch's profiler (.json, .json.gz), one of each rank")->required()->each(require_no_preset);
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->add_option("--html", o->html, "write a page: both timelines, where the time goes, memory, loss, every operation");
   command->add_option("--tolerance", o->tolerance, "largest error of the step time (0.15 or 15%); for two runs, largest slowdown of the median, given the spread of steps; beyond it exit 6")

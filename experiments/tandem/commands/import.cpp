@@ -71,8 +71,9 @@ std::optional<arguments::Table> table_for(const Options& o, std::string& text) {
   if (is_folder(path) || file_state(path).kind == FileKind::absent) return std::nullopt;
   text = import::read_log(path);
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string::npos) return std::nullopt;
-  const bool toml = path.ends_with(".toml"), object = toml || text[begin] == '{';
+  const bool toml = path.ends_with(".toml");
+  if (begin == std::string::npos && !toml) return std::nullopt;
+  const bool object = toml || text[begin] == '{';
   if (!object && !arguments::looks_like_arguments(text)) {
     require_no_script(path, text);
     return std::nullopt;

@@ -1,18 +1,30 @@
 #include "experiments/tandem/planning/limits.hpp"
 
+#include <limits>
+#include <utility>
+
 #include "experiments/tandem/planning/answer_parts.hpp"
+#include "reports/prediction/text.hpp"
 
 namespace tandem::planning {
 namespace {
 
+/// Two different numbers, with as many digits as their texts need to differ.
+std::pair<std::string, std::string> apart(double a, double b) {
+  std::pair<std::string, std::string> out{figure(a), figure(b)};
+  for (int digits = 1; out.first == out.second && digits <= std::numeric_limits<double>::max_digits10; ++digits)
+    out = {number_text(a, digits), number_text(b, digits)};
+  return out;
+}
+
 std::string missed_days(const Option& best, bool alone) {
-  const std::string limit = figure(*best.conditions.days), takes = figure(best.budget.days.value);
+  const auto [limit, takes] = apart(*best.conditions.days, best.budget.days.value);
   return alone ? "the plan takes " + takes + " days; --days allows " + limit
                : "no plan that fits is done in " + limit + " days; the fastest takes " + takes;
 }
 
 std::string missed_budget(const Option& best, bool alone) {
-  const std::string limit = figure(*best.conditions.budget), costs = figure(best.budget.money->value);
+  const auto [limit, costs] = apart(*best.conditions.budget, best.budget.money->value);
   const std::string in_days = best.conditions.days ? " and is done in " + figure(*best.conditions.days) + " days" : "";
   return alone ? "the plan costs " + costs + "; --budget allows " + limit
                : "no plan that fits" + in_days + " costs at most " + limit + "; the cheapest costs " + costs;

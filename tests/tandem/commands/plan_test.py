@@ -309,6 +309,16 @@ class Limits(WithFolder):
         error = run("plan", self.plan, *asked, "--days", 1)[2]
         self.assertRegex(error, r"\Atandem: .*plan.json: the plan takes \d+\.\d days; --days allows 1\.00\n\Z")
 
+    def test_a_limit_that_is_missed_by_less_than_is_shown_gets_more_digits(self):
+        asked = ("--tokens", "1e12", "--price", 2)
+        alone = plan(self.plan, *asked)["best"]
+        for limit, figure in (("--days", alone["days"]["value"]), ("--budget", alone["money"]["value"])):
+            error = run("plan", self.plan, *asked, limit, figure * (1 - 1e-6))[2]
+            told = re.search(r"the plan (?:takes|costs) ([\d.,]+)(?: days)?; --(?:days|budget) allows ([\d.,]+)\n", error)
+            takes, allows = (float(text.replace(",", "")) for text in told.groups())
+            self.assertGreater(takes, allows, error)
+            self.assertLess(abs(takes / figure - 1), 1e-6, error)
+
     def test_the_fewest_devices_within_days_and_budget_are_marked(self):
         asked = ("--tokens", "1e12", "--price", 2, "--devices", "64,128,256", "--goodput", 0.9)
         at = {o["layout"]["devices"]: o for o in plan(self.plan, *asked)["options"]}
