@@ -155,9 +155,17 @@ class Import(WithFolder):
             self.assertEqual((code, err.count("\n")), (3, 1), err)
             self.assertIn(said, err)
 
+    def test_a_preset_is_no_timeline_and_an_empty_file_no_configuration(self):
+        empty = self.folder.file("empty.toml", "")
+        for command, said in ((("compare", "llama3-8b", empty), "llama3-8b: is a model preset, and no timeline"),
+                              (("import", empty, "--cluster", "dgx-h100"), "is no configuration of torchtitan")):
+            code, _, err = run(*command)
+            self.assertEqual((code, err.count("\n")), (3, 1), err)
+            self.assertIn(said, err)
+
     def test_every_command_that_reads_a_plan_tells_the_same_way_from_a_model_to_one(self):
         text = self.folder.file("text.txt", "In the beginning")
-        commands = (("simulate",), ("explain",), ("explain", "step_time_s"), ("report",), ("export", "--to", "megatron-core"), ("train", "--data", text))
+        commands = (("simulate",), ("explain",), ("explain", "step_time_s"), ("report",), ("export", "--to", "megatron-core"), ("train", "--data", text), ("train",))
         errors = [run(command[0], "llama3-8b", *command[1:]) for command in commands]
         for command, error in zip(commands, errors):
             self.assertEqual((error[0], error[1], error[2]), (3, "", errors[0][2]), command)

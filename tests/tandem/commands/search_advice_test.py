@@ -109,7 +109,10 @@ class Advice(WithFolder):
         offloads = 0
         for row, change in enumerate(answer["changes"], 1):
             layout = {field: value for field, value in change["change"].items() if field.startswith(("parallel.", "training."))}
-            offloads += "parallel.offload.optimizer" in layout
+            if list(change["change"]) == ["parallel.offload.optimizer"]:
+                offloads += 1  # as fast as the best of a search among such plans
+                best = tandem_json("search", *self.arguments(question), "--axis", "offload.optimizer=true", "--best", 1)["best"][0]
+                self.assertEqual(change["step_time_s"], best["step_time_s"], text)
             for word in change["layout"].split(", "):
                 name, value = word.split(" ", 1)
                 section = "training." if name in ("micro_batch_size", "recompute", "recompute_modules", "flash_attention") else "parallel."
