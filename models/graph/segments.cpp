@@ -2,26 +2,10 @@
 
 #include <algorithm>
 
+#include "models/plan/batch_growth.hpp"
+
 namespace tandem {
 namespace {
-
-/// The batch size of the step after `consumed` samples. Megatron divides in floating point, so this
-/// does too. Integer division would differ where an increment is not a whole number of samples.
-std::int64_t batch_after(const TrainingSpec& t, std::int64_t consumed) {
-  const BatchRampup& r = t.batch_rampup;
-  const std::int64_t full = t.global_batch_size;
-  if (r.start == 0 || r.start == full || consumed > r.samples) return full;
-  const double each = static_cast<double>(r.samples) / static_cast<double>((full - r.start) / r.increment);
-  return r.start + static_cast<std::int64_t>(static_cast<double>(consumed) / each) * r.increment;
-}
-
-/// Number of steps, at most `most`, until the batch size changes from `batch`.
-std::int64_t steps_at(const TrainingSpec& t, std::int64_t batch, std::int64_t consumed, std::int64_t most) {
-  if (batch == t.global_batch_size) return most;
-  std::int64_t n = 1;
-  while (n < most && batch_after(t, consumed + n * batch) == batch) ++n;
-  return n;
-}
 
 Segment part_of(const Segment& s, std::int64_t begin, std::int64_t end) {
   return {s.kind, s.global_batch_size, end - begin, begin, s.first_sample + (begin - s.first_step) * s.global_batch_size};
@@ -34,10 +18,11 @@ std::vector<Segment> segments(const Plan& plan, std::int64_t steps) { return seg
 std::vector<Segment> segments(const Plan& plan, std::int64_t steps, const Begun& begun) {
   std::vector<Segment> all;
   const std::int64_t full = plan.training.global_batch_size;
+  const BatchGrowth growth{full, plan.training.batch_rampup};
   if (begun.steps > 0) all.push_back({Segment::Kind::train, full, begun.steps, 0, begun.samples - begun.steps * full});
   for (std::int64_t step = begun.steps, consumed = begun.samples; step < steps;) {
-    const std::int64_t batch = batch_after(plan.training, consumed);
-    const std::int64_t n = steps_at(plan.training, batch, consumed, steps - step);
+    const std::int64_t batch = growth.batch_after(consumed);
+    const std::int64_t n = growth.steps_at(consumed, steps - step);
     all.push_back({Segment::Kind::train, batch, n, step, consumed});
     step += n;
     consumed += n * batch;

@@ -76,6 +76,16 @@ TEST_CASE("options say the fields of docs/coming-from.md") {
   CHECK(said("", "cluster.devices", 16) == 16);
 }
 
+TEST_CASE("a growing batch takes the steps that the frameworks count") {
+  // NVIDIA/Megatron-LM: update_train_iters in megatron/training/training.py, run in Python over these arguments.
+  const std::string gpt3 = "--global-batch-size 1536 --train-samples 146484375 ", bloom = "--global-batch-size 1024 --train-samples 300_000_000 ";
+  CHECK(said(gpt3 + "--rampup-batch-size 16 16 5859375", "training.steps") == 111354);
+  CHECK(said(bloom + "--rampup-batch-size 16 16 5_000_000", "training.steps") == 311541);
+  CHECK(said(gpt3, "training.steps") == 95367);
+  CHECK(said(gpt3 + "--rampup-batch-size 16 16 5859375 --train-iters 10", "training.steps") == 10);
+  CHECK_THROWS_WITH(said("--train-samples many", "training.steps"), Catch::Contains("train_samples") && Catch::Contains("whole number from 1"));
+}
+
 TEST_CASE("a variable that makes another framework's tensors bf16 is told, and changes nothing") {
   const std::string options = some_options();
   const arguments::ImportedPlan read = imported("XLA_USE_BF16=1 " + options.substr(0, options.find(" --bf16")));

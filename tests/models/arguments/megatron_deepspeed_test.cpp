@@ -82,6 +82,9 @@ TEST_CASE("experts of Megatron-DeepSpeed have its options and defaults") {
   CHECK(got["training"]["learning_rate_unit"] == "tokens");
   CHECK(got["training"]["warmup"] == 375000000);
   CHECK(got["training"]["steps"] == 10000);  // 1310720000 / (64 x 2048)
+  // deepspeedai/Megatron-DeepSpeed 4efb479d: megatron/training.py trains "while consumed_train_tokens < train_tokens".
+  CHECK(plan_of("--train-tokens 1310720001")["training"]["steps"] == 10001);
+  CHECK(plan_of("--global-batch-size 512 --train-tokens 300000000000 --rampup-batch-size 32 32 1953125")["training"]["steps"] == 295792);
   CHECK(plan_of("--num-experts 4 --topk 2 --disable-moe-token-dropping")["model"]["moe"]["capacity_factor"] == 0);
   CHECK_FALSE(plan_of("")["model"].contains("moe"));
 }
