@@ -118,8 +118,17 @@ class ListReader {
   std::size_t at_ = 0;
 };
 
+/// The word without the underscores that Python takes between two digits: 300_000_000.
+std::string without_underscores(std::string_view word) {
+  const auto digit = [&](std::size_t i) { return i < word.size() && word[i] >= '0' && word[i] <= '9'; };
+  std::string out;
+  for (std::size_t i = 0; i < word.size(); ++i)
+    if (word[i] != '_' || i == 0 || !digit(i - 1) || !digit(i + 1)) out += word[i];
+  return out;
+}
+
 std::optional<json> number_of(std::string_view word) {
-  const std::string_view digits = word.starts_with('+') ? word.substr(1) : word;
+  const std::string digits = without_underscores(word.starts_with('+') ? word.substr(1) : word);
   std::int64_t whole = 0;
   const char* const last = digits.data() + digits.size();
   const auto [whole_end, whole_error] = std::from_chars(digits.data(), last, whole);

@@ -80,6 +80,14 @@ TEST_CASE("values that are no list stay texts") {
   CHECK(arguments::argument_value("1e999") == "1e999");
 }
 
+TEST_CASE("underscores between digits are Python's") {
+  // The Python language reference, 2.4.5 "Integer literals": int() takes a single underscore between digits, and nowhere else.
+  CHECK(arguments::argument_value("300_000_000") == 300000000);
+  CHECK(arguments::argument_value("1_0.2_5e1_0") == 10.25e10);
+  CHECK(arguments::argument_value("1_000,2") == json({1000, 2}));
+  for (const char* text : {"_1", "1_", "1__0", "1_x", "x_1", "1_.5", "_"}) CHECK(arguments::argument_value(text) == text);
+}
+
 TEST_CASE("layouts of stages count their layers") {
   CHECK(arguments::layout_layers("Et*3|(tt|)*3,m|L") == json({3, 2, 2, 2, 0, 0}));
   CHECK(arguments::layout_layers("Ett|ttL") == json({2, 2}));
