@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,7 @@ struct Arguments {
   std::shared_ptr<nlohmann::json> values;  ///< an object, by name in the framework's program: "num_layers"; `env` has variables
   std::string program;                     ///< "pretrain_gpt.py"; empty if the text names none
   bool printed = false;                    ///< read from a block that the program printed, with its defaults
+  std::set<std::string> launcher = {};     ///< names of options in front of the program
 };
 
 /// Name of an argument in its program, and how its option gives the value.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/arguments/launcher.hpp"
 #include "models/base/error.hpp"
 #include "models/base/text.hpp"
 
@@ -97,23 +98,35 @@ json value_of(const Words& words, bool switches_off) {
   return out;
 }
 
+/// Whether a command names its program, so that it may have a launcher in front.
+bool names_program(const Words& words) {
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (is_program(words[i]) || (words[i] == "-m" && i + 1 < words.size() && !program_of_module(words[i + 1]).empty())) return true;
+  return false;
+}
+
 struct CommandReader {
   const Words& words;
   const ArgumentNames& names;
   const std::string& file;
   Arguments& out;
+  const bool launched = names_program(words);
   std::size_t at = 0;
+  std::string command = {};  ///< the last one named in front of the program
 
   void read();
 
  private:
+  bool in_launcher() const { return launched && out.program.empty(); }
   void add_option();
+  void add_launcher_word();
   bool ends_values(const std::string& word) const;
 };
 
 /// Whether a word is no value of the option before it. A launcher's switch may have the next part of the command behind it.
 bool CommandReader::ends_values(const std::string& word) const {
-  return is_option(word) || is_program(word) || (out.program.empty() && (word == "-np" || variable_of(word)));
+  if (is_option(word) || is_program(word)) return true;
+  return out.program.empty() && (variable_of(word) || (launched && begins_next_part(word)));
 }
 
 /// Adds the option at `at` with its values, and leaves `at` at the last of them.
@@ -123,7 +136,8 @@ void CommandReader::add_option() {
   const std::string option = dashed(word.substr(2, equal == std::string::npos ? equal : equal - 2));
   Words values;
   if (equal != std::string::npos) values.push_back(word.substr(equal + 1));
-  while (equal == std::string::npos && at + 1 < words.size() && !ends_values(words[at + 1])) values.push_back(words[++at]);
+  const std::size_t most = equal != std::string::npos ? 0 : in_launcher() ? 1 : words.size();
+  while (values.size() < most && at + 1 < words.size() && !ends_values(words[at + 1])) values.push_back(words[++at]);
   for (const std::string& v : values)
     if (v.find('$') != std::string::npos)
       fail(file, "--" + option + " " + v, "has a variable of a shell", "let the shell expand it: docs/coming-from.md says how");
@@ -131,6 +145,18 @@ void CommandReader::add_option() {
   if (values.empty() && argument.needs_value)
     throw ConfigError(Problem{file, "--" + option, "", "has no value", "write it behind the option, or leave the option out"});
   (*out.values)[argument.name] = value_of(values, argument.switches_off);
+  if (in_launcher()) out.launcher.insert(argument.name);
+  if (in_launcher() && option == "module" && !values.empty()) out.program = program_of_module(values.front());
+}
+
+/// Reads a word in front of the program that is no option with two dashes: a command, `-m MODULE`, a number of processes.
+void CommandReader::add_launcher_word() {
+  const std::string& word = words[at];
+  if (const std::string name = command_of(word); !name.empty()) command = name;
+  if (at + 1 == words.size()) return;
+  if (word == "-m" && command != "numactl") out.program = program_of_module(words[at + 1]);
+  if (const auto count = process_count(command, word))
+    (*out.values)[count->argument] = argument_value(count->value.empty() ? words[++at] : count->value);
 }
 
 void CommandReader::read() {
@@ -139,8 +165,8 @@ void CommandReader::read() {
     const std::string& word = words[at];
     if (is_program(word)) out.program = word.substr(word.rfind('/') + 1);
     else if (is_option(word)) add_option();
-    else if (word == "-np" && at + 1 < words.size()) (*out.values)["np"] = argument_value(words[++at]);
     else if (const auto variable = variable_of(word)) environment[variable->first] = argument_value(variable->second);
+    else if (in_launcher()) add_launcher_word();
   }
   if (!environment.empty() && !out.values->empty()) (*out.values)["env"] = std::move(environment);
 }

@@ -8,8 +8,8 @@ namespace tandem::arguments {
 /// Whether a word is an option with two dashes: "--num-layers", "--swiglu=1".
 bool is_option(std::string_view word);
 
-/// Reads a command: options, `NAME=value` in front of the program as `env.NAME`, `-np N` of `mpirun` as `np`, and the command that
-/// a shell gets with `-c`. The last of equal options counts. Values are empty if the text has no option. Throws ConfigError for
+/// Reads a command: options, `NAME=value` in front of the program as `env.NAME`, what launcher.hpp reads there, and the command that
+/// a shell gets with `-c`. A launcher's option has at most one value. The last of equal options counts. Values are empty if the text has no option. Throws ConfigError for
 /// an open quote or an unexpanded `$NAME`.
 Arguments command_arguments(std::string_view text, const ArgumentNames& names, const std::string& file);
 

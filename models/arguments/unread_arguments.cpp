@@ -76,7 +76,8 @@ void sort_unread(const Table& table, const huggingface::Facts& facts, const Argu
     const json* value = find_dotted(*arguments.values, name);
     if (value != nullptr && says_nothing(table, name, *value)) continue;
     if (arguments.printed && any_covers(table.document->at("printed"), name)) continue;
-    const bool without_effect = elsewhere.contains(name) || is_off(*arguments.values, name) || name.starts_with("env.");
+    const bool launches = arguments.launcher.contains(name) && !table.has(name);
+    const bool without_effect = launches || elsewhere.contains(name) || is_off(*arguments.values, name) || name.starts_with("env.");
     if (without_effect || any_covers(table.document->at("ignored"), name)) out.ignored.push_back(name);
     else add_unread(table, name, value == nullptr ? json() : *value, out);
   }

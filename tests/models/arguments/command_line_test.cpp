@@ -35,6 +35,43 @@ TEST_CASE("a command inside of a shell's is read, and the ranks of mpirun") {
   CHECK(ranks.values->at("allow-run-as-root") == true);
 }
 
+TEST_CASE("an option of a launcher has one value, and the program's options stay whole") {
+  // slurm.schedmd.com/srun.html: -N/--nodes, -n/--ntasks; docs.open-mpi.org mpirun(1): -n, -np, --np
+  for (const std::string launcher : {"srun --nodes 2 --ntasks-per-node 8 python", "srun --exclusive --nodes 2 --ntasks-per-node 8 /usr/bin/python3.11 -u",
+                                     "srun --exclusive --nodes 2 --ntasks-per-node 8 bash -c \"python -u x.py --window-size 1 2\" #"}) {
+    const arguments::Arguments got = read(launcher + " x.py --window-size 1 2");
+    CAPTURE(launcher);
+    CHECK(got.program == "x.py");
+    CHECK(got.values->at("nodes") == 2);
+    CHECK(got.values->at("ntasks-per-node") == 8);
+    CHECK(got.values->at("window-size") == json({1, 2}));
+    CHECK(got.launcher.contains("nodes"));
+    CHECK_FALSE(got.launcher.contains("window-size"));
+  }
+  CHECK(read("--window-size 1 2 --fp16").values->at("window-size") == json({1, 2}));  // no program, so no launcher
+}
+
+TEST_CASE("short options of launchers count processes and nodes") {
+  const auto of = [](const std::string& launcher) {
+    const json values = *read(launcher + " python x.py --fp16").values;
+    return std::pair(values.value("np", 0), values.value("nodes", 0));
+  };
+  CHECK(of("srun -N 2 -n 16") == std::pair(16, 2));
+  CHECK(of("srun -N2 -n16 -J name") == std::pair(16, 2));
+  CHECK(of("mpirun -n 16") == std::pair(16, 0));
+  CHECK(of("bin/mpirun -np 16 -N 8") == std::pair(16, 0));  // ranks of a node
+  CHECK(of("mpirun --np 16") == std::pair(16, 0));
+  CHECK(of("nice -n 10 numactl -N 0 -m 0") == std::pair(0, 0));
+}
+
+TEST_CASE("a module in place of a script is the program, unless it is a launcher") {
+  const arguments::Arguments got = read("torchrun --nnodes 2 -m pretrain_gpt --lr 1");
+  CHECK(got.program == "pretrain_gpt.py");
+  CHECK(got.values->at("nnodes") == 2);
+  CHECK(read("torchrun --module pretrain_gpt --lr 1").program == "pretrain_gpt.py");
+  CHECK(read("python -m torch.distributed.launch --nproc_per_node 8 pretrain_gpt.py --lr 1").program == "pretrain_gpt.py");
+}
+
 TEST_CASE("a command that starts a script has no options of its own") {
   CHECK(arguments::script_of("HL_NUM_NODES=1 HL_PP=2 scripts/run_bloom13b.sh\n") == "scripts/run_bloom13b.sh");
   CHECK(arguments::script_of("bash run.sh --num-layers 4").empty());

@@ -74,6 +74,17 @@ TEST_CASE("BERT and T5 of Megatron-LM are the families with its layers") {
   CHECK(t5["output_bias"] == true);
 }
 
+TEST_CASE("options of a launcher that are not known change nothing, and those of the program are refused") {
+  const auto problems = [](const std::string& launcher, const std::string& more) {
+    std::string text = some_options(more);
+    text.replace(0, text.find("pretrain_gpt.py"), launcher + " ");
+    return arguments::refusals(imported(text)).size();
+  };
+  const std::string srun = "srun -N 1 -n 8 --output %x.log --container-image nemo.sqsh --container-mounts /a:/a,/b:/b --gpus-per-node 8 --cpus-per-task=12 python -u";
+  CHECK(problems(srun, "") == 0);
+  CHECK(problems(srun, "--cpus-per-task 12") == 1);
+}
+
 TEST_CASE("launchers say how many devices there are") {
   const auto devices = [](const std::string& launcher) {
     std::string text = some_options();
@@ -83,4 +94,7 @@ TEST_CASE("launchers say how many devices there are") {
   CHECK(devices("srun --nodes=2 --ntasks-per-node=8 python -u") == 16);
   CHECK(devices("deepspeed --num_nodes 2 --num_gpus 4") == 8);
   CHECK(devices("mpirun -np 32 python") == 32);
+  CHECK(devices("srun --nodes 2 --ntasks-per-node 8 python") == 16);
+  CHECK(devices("srun -N 4 -n 4 torchrun --nnodes 4 --nproc-per-node 8") == 32);  // a task a node starts its ranks
+  CHECK(devices("torchrun --nnodes 2 --nproc-per-node 8 --rdzv-id 7") == 16);
 }

@@ -1,0 +1,30 @@
+#pragma once
+// The part of a command in front of its program: srun, mpirun, torchrun, deepspeed, python.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tandem::arguments {
+
+/// The name of a command that starts another one: "srun" of "/usr/bin/srun", "python" of "python3.11". Empty for any other word.
+std::string command_of(std::string_view word);
+
+/// Whether a word in front of the program cannot be an option's value: a command, or an option with one dash ("-u", "-N2").
+bool begins_next_part(std::string_view word);
+
+/// The program that `-m NAME` starts: "pretrain_gpt.py" of pretrain_gpt. Empty for a launcher such as torch.distributed.run, and
+/// for what is no module's name.
+std::string program_of_module(std::string_view name);
+
+/// What an option with one dash says of the number of processes.
+struct ProcessCount {
+  std::string argument;  ///< "np": of processes; "nodes"
+  std::string value;     ///< behind the letter; empty: the next word
+};
+
+/// Reads "-n 16", "-n16" and "-np 16" of srun and mpirun, and "-N 2" of srun (mpirun's says something else). `command` is the last
+/// one named, or empty.
+std::optional<ProcessCount> process_count(std::string_view command, std::string_view word);
+
+}  // namespace tandem::arguments
