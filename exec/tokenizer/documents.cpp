@@ -5,6 +5,7 @@
 #include "exec/tokenizer/place.hpp"
 #include "exec/tokenizer/unicode/utf8.hpp"
 #include "models/base/error.hpp"
+#include "models/base/files.hpp"
 #include "models/base/input.hpp"
 
 namespace tandem::exec {
@@ -59,7 +60,25 @@ void each_json_line(const std::string& path, const DocumentOptions& options, con
   });
 }
 
+/// Refuses a .json file without an object a line: its braces and keys are no text.
+void refuse_other_json(const std::string& path, std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (!path.ends_with(".json") || first == std::string_view::npos || (text[first] != '{' && text[first] != '[')) return;
+  throw ConfigError(Problem{path, "", "", "is JSON without an object a line", "write one object a line, as `jq -c` does, or name it .txt to read it as a text"});
+}
+
 }  // namespace
+
+bool has_object_lines(const std::string& path) {
+  if (path.ends_with(".jsonl")) return true;
+  if (!path.ends_with(".json") || file_state(path).kind != FileKind::regular) return false;
+  bool object = false;
+  each_line(path, [&](std::string_view line, std::int64_t) {
+    object = nlohmann::json::parse(line, nullptr, false).is_object();
+    return false;
+  });
+  return object;
+}
 
 void each_object(const std::string& path, const std::function<bool(const Place&)>& take) {
   each_line(path, [&](std::string_view line, std::int64_t number) {
@@ -72,9 +91,10 @@ void each_object(const std::string& path, const std::function<bool(const Place&)
 }
 
 void each_document(const std::string& path, const DocumentOptions& options, const std::function<void(std::string_view)>& take) {
-  if (path.ends_with(".jsonl")) return each_json_line(path, options, take);
+  if (has_object_lines(path)) return each_json_line(path, options, take);
   if (!options.lines) {
     const std::string text = InputFile(path).whole(kMostBytes);
+    refuse_other_json(path, text);
     require_utf8(path, "", text);
     return take(text);
   }

@@ -9,6 +9,7 @@
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "models/base/error.hpp"
+#include "models/base/files.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem::program {
@@ -18,8 +19,15 @@ struct Options {
   std::vector<std::string> texts;
   std::string tokenizer, out, eod;
   exec::DocumentOptions documents;
-  bool append_eod = false, plain = false, json = false;
+  bool append_eod = false, plain = false, json = false, keyed = false;
 };
+
+/// Refuses --key for a file without a JSON object a line.
+void require_keyed(const Options& o) {
+  for (const std::string& text : o.texts)
+    if (o.keyed && file_exists(text) && !exec::has_object_lines(text))
+      throw ConfigError(Problem{text, "--key", o.documents.key, "is for a file with a JSON object a line", "give a .jsonl file, or leave --key out"});
+}
 
 /// The id that ends each document; nothing without --append-eod.
 std::optional<std::int32_t> end_id(const Options& o, const exec::Tokenizer& tokenizer) {
@@ -37,6 +45,7 @@ struct Result {
 };
 
 Result tokenize(const Options& o) {
+  require_keyed(o);
   prepare_outputs({o.out + ".bin", o.out + ".idx"}, o.texts);
   const auto tokenizer = exec::read_tokenizer(o.tokenizer);
   for (const std::string& note : tokenizer->notes()) log(note);
@@ -80,10 +89,10 @@ std::string to_json(const Options& o, const Result& r) {
 void add_tokenize(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("tokenize", "Turn texts into token ids with a tokenizer of Hugging Face, as Megatron-LM stores them");
-  command->add_option("TEXT", o->texts, "text to read in UTF-8; a .jsonl file has a document a line, any other file is one document")->required();
+  command->add_option("TEXT", o->texts, "text to read in UTF-8: one document, or with a JSON object a line (.jsonl, .json) a document a line")->required();
   command->add_option("--tokenizer", o->tokenizer, "tokenizer.json, or a folder that has one")->required();
   command->add_option("--out", o->out, "PREFIX of the files to write: PREFIX.bin and PREFIX.idx")->required();
-  command->add_option("--key", o->documents.key, "field of a .jsonl file's lines that holds the text [text]");
+  CLI::Option* key = command->add_option("--key", o->documents.key, "field of these objects that holds the text [text]");
   command->add_flag("--split-lines", o->documents.lines, "each line of other files is a document, without its end");
   CLI::Option* append = command->add_flag("--append-eod", o->append_eod, "end each document that has tokens with the token for it");
   command->add_option("--eod", o->eod, "that token [eos_token of the tokenizer_config.json beside tokenizer.json]")->needs(append);
@@ -91,7 +100,8 @@ void add_tokenize(CLI::App& app, ExitCode& exit) {
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->footer("The ids are those of the library `tokenizers`. What a tokenizer.json asks for and this version does not know is refused by\n"
                   "name. Ids take 2 bytes if the vocabulary has fewer than 65,500, else 4. `train --data PREFIX` reads the files.");
-  command->callback([o, &exit] {
+  command->callback([o, key, &exit] {
+    o->keyed = key->count() > 0;
     const Result result = tokenize(*o);
     o->json ? print_json(to_json(*o, result)) : print(to_text(*o, result));
     exit = ExitCode::ok;

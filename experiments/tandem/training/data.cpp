@@ -8,6 +8,7 @@
 #include "exec/data/separate_windows.hpp"
 #include "exec/data/whole_documents.hpp"
 #include "exec/tokenizer/chats/answered_text.hpp"
+#include "exec/tokenizer/documents.hpp"
 #include "exec/tokenizer/tokenized_text.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "models/base/error.hpp"
@@ -50,7 +51,7 @@ class TextReader {
   }
 
   std::shared_ptr<const exec::TokenFile> read(const std::string& path) {
-    const bool lines = path.ends_with(".jsonl");
+    const bool lines = exec::has_object_lines(path);
     if (tokenizer_ && lines && exec::kind_of_lines(path) != exec::LineKind::text) return read_answers(path);
     if (options_.loss_on == "completion")
       throw ConfigError(Problem{path, "--loss-on", options_.loss_on, "the text has no completions",

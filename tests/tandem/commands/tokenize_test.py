@@ -43,6 +43,27 @@ class Tokenize(WithFolder):
                 self.assertEqual(result["tokens"], sum(map(len, ids)))
                 self.assertEqual(result["bytes"], sum(len(t.encode()) for t in ORACLE["texts"]))
 
+    def test_a_json_file_with_an_object_a_line_has_documents_as_megatrons_preprocess_data_reads_them(self):
+        # NVIDIA/Megatron-LM: README.md, "loose json, with one json containing a text sample per line": preprocess_data.py --input my-corpus.json
+        lines = pathlib.Path(self.lines("body")).read_text()
+        _, documents = self.tokenize("gpt2", self.folder.file("my-corpus.json", lines), "--key", "body")
+        self.assertEqual(documents, ORACLE["ids"]["gpt2"])
+        plan = self.folder.plan(changed(SMALL, **{"model.vocab_size": 420, "training.steps": 2, "parallel": {}, "cluster.devices": 1}))
+        text = pathlib.Path(self.lines()).read_text() * 20
+        losses = [[s["loss"] for s in tandem_json("train", plan, "--data", self.folder.file(name, text), "--tokenizer", FIXTURES / "gpt2.json")["steps"]]
+                  for name in ("a.jsonl", "a.json")]
+        self.assertEqual(losses[0], losses[1])
+
+    def test_json_of_another_form_and_a_key_of_a_text_are_refused(self):
+        out = self.folder.path / "out"
+        for name, content, more, told in (("a.json", '[{"text": "a"},\n {"text": "b"}]\n', (), "a.json: is JSON without an object a line"),
+                                          ("b.json", '{\n "text": "a"\n}\n', (), "name it .txt"), ("c.txt", "a", ("--key", "text"), "--key = text: is for a file with")):
+            code, _, messages = run("tokenize", self.folder.file(name, content), "--tokenizer", FIXTURES / "gpt2.json", "--out", out, *more)
+            self.assertEqual(code, 3, name)
+            self.assertIn(told, messages)
+        _, documents = self.tokenize("gpt2", self.folder.file("d.json", '[{"text": "a"},\n {"text": "b"}]\n'), "--split-lines")
+        self.assertEqual(len(documents), 2)
+
     def test_a_token_ends_documents_that_are_not_empty(self):
         result, documents = self.tokenize("gpt2", self.lines(), "--append-eod", "--eod", "<|endoftext|>")
         self.assertEqual(documents, [ids + [result["eod"]] if ids else [] for ids in ORACLE["ids"]["gpt2"]])
