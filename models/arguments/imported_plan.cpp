@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/arguments/configuration.hpp"
+#include "models/arguments/required_options.hpp"
 #include "models/arguments/table_facts.hpp"
 #include "models/arguments/unread_arguments.hpp"
 #include "models/base/dotted_path.hpp"
@@ -54,7 +55,7 @@ Problem without_model(TableFacts& facts, const std::string& file) {
   return {file, list_text(names), list_text(values), "has no preset here", "name its model: --model with a preset, or the path of a config.json"};
 }
 
-/// What the table needs that is not there: the vocabulary of options, the model of a file.
+/// What the table needs that is not there: options, or the model of a file.
 void require_model(const Table& table, TableFacts& facts, const std::string& file, const PlanNeeds& needs) {
   const json& plan = table.document->at("plan");
   if (table.reads_file()) {
@@ -64,8 +65,8 @@ void require_model(const Table& table, TableFacts& facts, const std::string& fil
     if (facts.value(plan.at("training.micro_batch_size").get<std::string>()).value().is_null())
       throw ConfigError(Problem{file, "train_micro_batch_size_per_gpu", "", "is missing",
                                 "give it, or train_batch_size: tandem import --set train_micro_batch_size_per_gpu=N; of \"auto\", the number that the Trainer fills in"});
-  } else if (facts.value(plan.at("model.vocab_size").get<std::string>()).value().is_null()) {
-    throw ConfigError(Problem{file, "vocab_size", "", "is missing: the tokenizer decides it, and import reads none", "add --vocab-size N to the options"});
+  } else {
+    require_options(table, facts, file);
   }
 }
 

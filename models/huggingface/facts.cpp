@@ -39,6 +39,7 @@ Facts::Facts(const json& config, const std::string& inner, const json& table, st
       sequence_(sequence) {}
 
 void Facts::note(const std::string& path, const json& value, bool by_default) {
+  if (value.is_null()) missing_ = path;
   for (FieldValues& fields : trace_) fields.insert({path, value_text(value), by_default});
 }
 
@@ -121,6 +122,8 @@ json Facts::fact(const std::string& name) {
   }
   if (const auto known = known_.find(name); known != known_.end()) {
     for (FieldValues& fields : trace_) fields.insert(known->second.from.begin(), known->second.from.end());
+    for (const FieldValue& f : known->second.from)
+      if (known->second.value().is_null() && f.text == "null") missing_ = f.field;
     return known->second.value();
   }
   if (!has(name)) throw ContractError("a table of a model type uses a fact that it does not have: " + name);
@@ -143,6 +146,7 @@ json Facts::call(const std::string& name, const std::vector<json>& a) {
 }
 
 Traced Facts::value(const std::string& expression) {
+  if (trace_.empty()) missing_.clear();
   trace_.emplace_back();
   const std::size_t depth = trace_.size();
   try {
@@ -155,6 +159,7 @@ Traced Facts::value(const std::string& expression) {
     trace_.resize(depth);
     if (p.file.empty()) {
       p.file = file_;
+      if (p.field.empty() && p.value == "null" && !missing_.empty()) p.field = missing_, p.value.clear();
       if (p.field.empty()) p.field = trace_.back().empty() ? expression : fields_text(trace_.back());
     }
     trace_.pop_back();

@@ -71,6 +71,7 @@ class Facts : public Names {
   std::map<std::string, Traced> known_;
   std::set<std::string> open_, read_;
   std::vector<FieldValues> trace_;
+  std::string missing_;  ///< the last field that was read and has no value
 };
 
 }  // namespace tandem::huggingface

@@ -86,6 +86,25 @@ TEST_CASE("a growing batch takes the steps that the frameworks count") {
   CHECK_THROWS_WITH(said("--train-samples many", "training.steps"), Catch::Contains("train_samples") && Catch::Contains("whole number from 1"));
 }
 
+TEST_CASE("options that a plan cannot be without are asked for by name, all at once") {
+  // NVIDIA/Megatron-LM: validate_args in megatron/training/arguments.py asserts these, in this order of its required_args.
+  const auto missing = [](const std::string& options) {
+    std::vector<std::string> names;
+    try {
+      imported(options, 1);
+    } catch (const ConfigError& e) {
+      for (const Problem& p : e.problems()) names.push_back(p.field);
+    }
+    return names;
+  };
+  CHECK(missing("pretrain_gpt.py --num-layers 2 --num-attention-heads 4 --vocab-size 50257") ==
+        std::vector<std::string>{"hidden_size", "seq_length", "micro_batch_size"});
+  CHECK(missing("pretrain_gpt.py --hidden-size 64 --num-attention-heads 4 --seq-length 64 --pipeline-model-parallel-size 2 "
+                "--num-layers-per-virtual-pipeline-stage 1") == std::vector<std::string>{"num_layers", "micro_batch_size", "vocab_size"});
+  CHECK_THROWS_WITH(said("--kv-lora-rank 8 --multi-latent-attention --qk-head-dim None", "model.head_dim"),
+                    Catch::Contains("run.args: qk_head_dim: is missing; give a number"));
+}
+
 TEST_CASE("a variable that makes another framework's tensors bf16 is told, and changes nothing") {
   const std::string options = some_options();
   const arguments::ImportedPlan read = imported("XLA_USE_BF16=1 " + options.substr(0, options.find(" --bf16")));
