@@ -146,6 +146,17 @@ TEST_CASE("what changes a step of Megatron-DeepSpeed and no plan says is refused
   CHECK(refused("--kd").find("a teacher") != std::string::npos);
 }
 
+TEST_CASE("names of older code are those of today") {
+  // NVIDIA/Megatron-LM v2.5: megatron/arguments.py; HabanaAI/DeepSpeed 1.15.0: deepspeed/runtime/bf16_optimizer.py
+  for (const char* option : {"--override-lr-scheduler", "--use-checkpoint-lr-scheduler"}) {
+    CHECK(refused(option).empty());
+    CHECK(arguments::refusals(imported(some_options(option))).empty());
+  }
+  const json file = {{"bf16", {{"enabled", true}, {"accumulate_grads_via_hooks", true}}}};
+  CHECK(arguments::refusals(imported_with("--bf16", {file})).empty());
+  CHECK(plan_of("--bf16", {file}) == plan_of("--bf16", {{{"bf16", {{"enabled", true}}}}}));
+}
+
 TEST_CASE("AWS's Megatron-LM trains in bf16 where the environment casts") {
   // aws-neuron/aws-neuron-reference-for-megatron-lm 868d46c: examples/pretrain_gpt3_6.7B_32layers_bf16.sh
   const auto read = [](const std::string& variables) {
