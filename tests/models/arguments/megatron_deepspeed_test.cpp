@@ -146,6 +146,17 @@ TEST_CASE("what changes a step of Megatron-DeepSpeed and no plan says is refused
   CHECK(refused("--kd").find("a teacher") != std::string::npos);
 }
 
+TEST_CASE("8 bits of HabanaAI's scripts are read with the layers that compute them") {
+  // HabanaAI/Megatron-DeepSpeed 1.15.0: scripts/run_llama.sh, HL_USE_TRANSFORMER_ENGINE=1 adds both options
+  const std::string engine = "--bf16 --transformer-impl transformer_engine ";
+  for (const char* format : {"--fp8-hybrid", "--fp8-e5m2"}) {
+    CHECK(plan_of(engine + format + " --cache-fp8-weight-fwd True --fp8-interval 16")["training"]["precision"] == "fp8");
+    CHECK(refused(engine + format).empty());
+  }
+  CHECK(refused(engine) == "not implemented: layers of Transformer Engine without 8-bit products");
+  CHECK(refused("--transformer-impl local").empty());
+}
+
 TEST_CASE("names of older code are those of today") {
   // NVIDIA/Megatron-LM v2.5: megatron/arguments.py; HabanaAI/DeepSpeed 1.15.0: deepspeed/runtime/bf16_optimizer.py
   for (const char* option : {"--override-lr-scheduler", "--use-checkpoint-lr-scheduler"}) {
