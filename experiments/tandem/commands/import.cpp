@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -54,10 +55,10 @@ std::vector<Problem> of_input(std::vector<Problem> problems, const Options& o) {
   return problems;
 }
 
-/// Refuses a plan that cannot run. Its paths are relative to the file that will be written.
-void require_runnable(const std::string& document, const Options& o) {
+/// The plan. Refuses one that cannot run. Its paths are relative to the file that will be written.
+Plan runnable(const std::string& document, const Options& o) {
   try {
-    parse_plan(document, o.out.empty() ? o.input : o.out);
+    return parse_plan(document, o.out.empty() ? o.input : o.out);
   } catch (const InfeasibleError& e) {
     throw InfeasibleError(of_input(e.problems(), o));
   } catch (const ConfigError& e) {
@@ -94,6 +95,22 @@ void write_document(const Options& o, const std::string& text) {
   else if (!o.json) print_json(text);
 }
 
+/// Reports what was read, then refuses what a plan cannot say or no cluster can run.
+void report(const arguments::ImportedPlan& made, const Options& o) {
+  const std::vector<Problem> refused = o.approximate ? std::vector<Problem>{} : arguments::refusals(made);
+  nlohmann::ordered_json filled;
+  std::exception_ptr failure;
+  try {
+    if (refused.empty()) filled = import::filled_by_stack(runnable(made.document->dump(2) + "\n", o), *made.document);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (o.json) print_json(import::to_json(made, o.approximate, filled));
+  else log(import::to_text(made, o.approximate, filled));
+  if (!refused.empty()) throw InfeasibleError(refused);
+  if (failure) std::rethrow_exception(failure);
+}
+
 ExitCode import_options(const Options& o, const arguments::Table& table, const std::string& text) {
   if (o.wanted.cluster.empty())
     throw ConfigError(Problem{"--cluster", "", "", "is missing: arguments do not say which devices there are",
@@ -108,12 +125,8 @@ ExitCode import_options(const Options& o, const arguments::Table& table, const s
   const auto record = o.record.empty() ? nlohmann::ordered_json()
                                        : import::measurement_record(*made.document, import::measurements_of(text), o.input);
   prepare_outputs({o.out, o.record}, {o.input, o.configuration});
-  if (o.json) print_json(import::to_json(made, o.approximate));
-  else log(import::to_text(made, o.approximate));
-  if (!o.approximate && !arguments::refusals(made).empty()) throw InfeasibleError(arguments::refusals(made));
-  const std::string document = made.document->dump(2) + "\n";
-  require_runnable(document, o);
-  write_document(o, document);
+  report(made, o);
+  write_document(o, made.document->dump(2) + "\n");
   if (!o.record.empty()) write_text(o.record, record.dump() + "\n");
   return ExitCode::ok;
 }

@@ -97,6 +97,16 @@ class Seeds(WithFolder):
         self.assertEqual(differ, {})
         self.assertEqual(parameters, 40 * (12 * 5120**2 + 13 * 5120) + (50257 + 2048) * 5120 + 2 * 5120)
 
+    def test_bloom_of_newer_code_tells_the_attention_that_its_stack_fills_in(self):
+        # HabanaAI/Megatron-DeepSpeed 1.15.0 (2024-03-26): megatron/arguments.py, --use-fused-sdpa is on unless told otherwise; 2023 had none.
+        config, command = self.folder.file("ds_config.json", json.dumps(LLAMA2_JSON)), self.folder.file("run.args", BLOOM)
+        for stack, filled in (("megatron-deepspeed@2024-03", True), ("megatron-deepspeed@2023-12", None)):
+            told = tandem_json("import", command, config, "--cluster", "hls-gaudi2", "--stack", stack)
+            self.assertEqual(told["filled"].get("training.flash_attention"), filled)
+            self.assertNotIn("training.seq_length", told["filled"])
+            _, _, err = run("import", command, config, "--cluster", "hls-gaudi2", "--stack", stack, "--out", self.path("plan.json"))
+            self.assertEqual("training.flash_attention" in err, filled is True)
+
     def test_gpt3_6_7b_on_a_trainium_node(self):
         differ, parameters = self.compared(NEURON, "gpt-6.7b-trn1", "trn1.32xlarge")
         # The command has an option of 2023; the plan is that of the first release, which published the figures.
