@@ -117,6 +117,7 @@ Parts read_parts(const Place& place) {
 std::unique_ptr<Tokenizer> read_tokenizer(const std::string& path) {
   const std::string file = tokenizer_file(path);
   const nlohmann::json document = read_json(file, {.max_bytes = kMostBytes});
+  require_tokenizer(document, file);
   return std::make_unique<JsonTokenizer>(read_parts(Place(document, file, "")));
 }
 

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "models/base/json.hpp"
+
 namespace tandem::exec {
 
 /// A tokenizer. Keeps buffers between calls, so each thread needs its own.
@@ -30,6 +32,9 @@ std::unique_ptr<Tokenizer> read_tokenizer(const std::string& path);
 
 /// The path of the tokenizer.json that `path` names. Throws ConfigError for files of other libraries, with what to do.
 std::string tokenizer_file(const std::string& path);
+
+/// Throws ConfigError if a document is a vocabulary alone, such as GPT-2's vocab.json, with what to do.
+void require_tokenizer(const nlohmann::json& document, const std::string& file);
 
 /// The token that ends a document: `eos_token` of the tokenizer_config.json or special_tokens_map.json beside tokenizer.json; nothing
 /// if neither says one.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "exec/tokenizer/place.hpp"
@@ -35,7 +36,18 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "" : file.substr(0, slash + 1);
 }
 
+/// Whether a document is a vocabulary alone, such as GPT-2's vocab.json: ids by token.
+bool is_vocabulary(const nlohmann::json& document) {
+  return document.is_object() && !document.contains("model") && !document.empty() &&
+         std::all_of(document.begin(), document.end(), [](const nlohmann::json& id) { return id.is_number_integer(); });
+}
+
 }  // namespace
+
+void require_tokenizer(const nlohmann::json& document, const std::string& file) {
+  if (is_vocabulary(document))
+    throw ConfigError(Problem{file, "--tokenizer", "", "is a vocabulary without its merges and rules (vocab.json): only tokenizer.json is read", kSave});
+}
 
 std::string tokenizer_file(const std::string& path) {
   if (is_folder(path)) return in_folder(path);

@@ -92,6 +92,10 @@ class Tokenize(WithFolder):
             self.assertEqual(code, 3, name)
             self.assertIn(told, messages)
             self.assertFalse((self.folder.path / "out.bin").exists(), name)
+        for name, content in (("gpt2-vocab.json", '{"!": 0, "\\"": 1, "#": 2}'), ("vocab.txt", "[PAD]\n[UNK]\n"), ("merges.txt", "#version: 0.2\n")):
+            code, _, messages = run("tokenize", self.lines(), "--tokenizer", self.folder.file(name, content), "--out", out)
+            self.assertEqual(code, 3, name)
+            self.assertIn("save_pretrained", messages)
         code, _, messages = run("tokenize", self.lines(), "--tokenizer", tokenizer, "--out", out, "--append-eod")
         self.assertEqual(code, 3)
         self.assertIn("--eod TOKEN", messages)
