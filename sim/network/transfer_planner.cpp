@@ -7,6 +7,7 @@
 #include "models/base/error.hpp"
 #include "models/ops/collective_bytes.hpp"
 #include "sim/nccl/nccl_node.hpp"
+#include "sim/nccl/rccl.hpp"
 #include "sim/network/chip_rings.hpp"
 
 namespace tandem::sim {
@@ -35,6 +36,7 @@ TransferPlan TransferPlanner::make_plan(std::uint32_t id, const Message& message
   if (ranks < 2) return plan;
   rows_.reset(), slow_.reset();
   const auto* collective = std::get_if<Collective>(&op);
+  on_rails_ = collective != nullptr && collective->kind == CollectiveKind::all_to_all && keeps_to_rails();
   const bool copies = collective != nullptr && collective->copies.experts > 0;
   if (message.tmpl >= 0 && collective->kind == CollectiveKind::all_to_all && !copies)
     rows_ = setup_.replay->exchanged(static_cast<std::size_t>(message.tmpl), op, transfer_.members);
@@ -237,10 +239,10 @@ Bytes TransferPlanner::loaded(Bytes of_flow, std::int64_t steps, bool across) co
   return share == 1 ? Bytes(bytes) : Bytes(std::llround(static_cast<double>(bytes) / share));
 }
 
-Bytes TransferPlanner::uneven(const CommPhase& phase, const Footprint& print) const {
+Bytes TransferPlanner::uneven(const CommPhase& phase, const Footprint& print) {
   std::map<std::int32_t, double> rows;
   for (const Flow& flow : phase.flows)
-    for (const std::int32_t link : setup_.topology.route(device(flow.from), device(flow.to)))
+    for (const std::int32_t link : route(device(flow.from), device(flow.to)))
       rows[link] += static_cast<double>(rows_->rows(flow.from, flow.to));
   double most = 0, even = 0;
   for (const LinkUse& use : transfer_.uses[print.uses]) {
@@ -251,10 +253,20 @@ Bytes TransferPlanner::uneven(const CommPhase& phase, const Footprint& print) co
   return Bytes(std::llround(most / even * static_cast<double>(rows_->row_bytes)));
 }
 
+bool TransferPlanner::keeps_to_rails() const {
+  return fit_.nccl && !is_rccl(*fit_.nccl) && setup_.topology.scale_up() == ScaleUp::crossbar;
+}
+
+std::vector<std::int32_t> TransferPlanner::route(DeviceId from, DeviceId to) {
+  if (!on_rails_) return setup_.topology.route(from, to);
+  if (!rails_) rails_.emplace(setup_.topology, transfer_.members);
+  return rails_->route(from, to);
+}
+
 const Footprint& TransferPlanner::footprint(const std::vector<Flow>& flows) {
   for (const Footprint& known : prints_)
-    if (known.flows == flows) return known;
-  Footprint print{flows, static_cast<std::uint32_t>(transfer_.uses.size()), false, {}};
+    if (known.on_rails == on_rails_ && known.flows == flows) return known;
+  Footprint print{flows, static_cast<std::uint32_t>(transfer_.uses.size()), false, on_rails_, {}};
   std::vector<std::int32_t> crossed;
   crossed.reserve(8 * flows.size());  // a route between nodes has about 8 links
   for (const Flow& flow : flows) trace(flow, print, crossed);
@@ -263,10 +275,10 @@ const Footprint& TransferPlanner::footprint(const std::vector<Flow>& flows) {
   return prints_.back();
 }
 
-void TransferPlanner::trace(const Flow& flow, Footprint& print, std::vector<std::int32_t>& crossed) const {
+void TransferPlanner::trace(const Flow& flow, Footprint& print, std::vector<std::int32_t>& crossed) {
   const DeviceId from = device(flow.from), to = device(flow.to);
   Duration latency;
-  for (const std::int32_t link : setup_.topology.route(from, to)) {
+  for (const std::int32_t link : route(from, to)) {
     crossed.push_back(link);
     latency += setup_.topology.link(link).latency;
   }

@@ -10,6 +10,7 @@
 #include "sim/nccl/nccl_search.hpp"
 #include "sim/network/communications.hpp"
 #include "sim/network/mesh_rings.hpp"
+#include "sim/network/rail_routes.hpp"
 #include "sim/network/setup.hpp"
 #include "sim/network/transfer.hpp"
 
@@ -23,6 +24,7 @@ struct Footprint {
   std::vector<Flow> flows;
   std::uint32_t uses = 0;
   bool across = false;  ///< some flow leaves its node
+  bool on_rails = false;  ///< rows between nodes go over the receiver's rail
   Duration latency;     ///< latency of the slowest route
 };
 
@@ -89,9 +91,13 @@ class TransferPlanner {
 
   /// Bytes of a flow with which a phase of equal flows, alone on its links, takes as long as one of unequal rows: until the link
   /// with most rows for its bandwidth has moved them.
-  Bytes uneven(const CommPhase& phase, const Footprint& print) const;
+  Bytes uneven(const CommPhase& phase, const Footprint& print);
+
+  /// Whether the library takes rows to the receiver's rail over NVLink. RCCL leaves that off (PXN_DISABLE is 1 there).
+  bool keeps_to_rails() const;
+  std::vector<std::int32_t> route(DeviceId from, DeviceId to);
   const Footprint& footprint(const std::vector<Flow>& flows);
-  void trace(const Flow& flow, Footprint& print, std::vector<std::int32_t>& crossed) const;
+  void trace(const Flow& flow, Footprint& print, std::vector<std::int32_t>& crossed);
   DeviceId device(std::int32_t member) const;
   static std::vector<LinkUse> counted(std::vector<std::int32_t>& crossed);
 
@@ -106,6 +112,8 @@ class TransferPlanner {
   std::optional<ExchangedRows> rows_;   ///< unequal rows of the message being planned
   std::optional<SlowChoice> slow_;
   std::vector<Footprint> prints_;
+  bool on_rails_ = false;               ///< for the message being planned
+  std::optional<RailRoutes> rails_;
   std::optional<Circuit> circuit_;
   bool circuit_known_ = false;
   std::optional<std::uint32_t> round_;  ///< the circuit's links, or those of the nodes' rings, among the transfer's uses
