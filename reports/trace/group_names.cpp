@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "models/base/text.hpp"
+#include "reports/trace/rank_step.hpp"
 
 namespace tandem {
 
@@ -65,13 +66,29 @@ std::string GroupNames::of(const CollectiveFacts& facts, const std::string& kind
     return by_ranks(ranks, kind, facts.ranks.find("...") == std::string::npos ? 0 : facts.group_size);
   for (const std::string& description : {facts.description, listed.description})
     if (const std::string known = rules.group(description); !known.empty()) return known;
-  std::string only;
+  return only_name(candidates(kind, facts.group_size));
+}
+
+std::vector<const GroupNames::Members*> GroupNames::candidates(const std::string& kind, std::int64_t size) const {
+  std::vector<const Members*> out, with_kind;
   for (const Members& m : groups_) {
-    if (m.kinds.empty() || static_cast<std::int64_t>(m.ranks.size()) != facts.group_size) continue;
-    if (!only.empty()) return "";
-    only = m.name;
+    if (m.kinds.empty() || (size > 0 && static_cast<std::int64_t>(m.ranks.size()) != size)) continue;
+    out.push_back(&m);
+    if (m.kinds.count(kind) > 0) with_kind.push_back(&m);
   }
-  return only;
+  return with_kind.empty() && size > 0 ? out : with_kind;
+}
+
+std::string GroupNames::only_name(const std::vector<const Members*>& groups) {
+  return groups.size() == 1 ? groups.front()->name : "";
+}
+
+std::string GroupNames::of_kind(const std::string& kind) const { return only_name(candidates(kind, 0)); }
+
+std::string GroupNames::class_of(const std::string& kind, std::int64_t size) const {
+  std::set<std::string> classes;
+  for (const Members* m : candidates(kind, size)) classes.insert(communication_class(m->name));
+  return classes.size() == 1 ? *classes.begin() : communication_class("");
 }
 
 std::int64_t GroupNames::size(const std::string& group) const {

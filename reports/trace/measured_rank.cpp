@@ -28,7 +28,7 @@ class Classified {
       }
       const CollectiveKey key = collective_of(i);
       out.collectives[key].add(seconds);
-      out.classes[communication_class(key.group)].add(seconds);
+      out.classes[key.group.empty() ? groups_.class_of(key.kind, key.group_size) : communication_class(key.group)].add(seconds);
     }
     return out;
   }
@@ -57,6 +57,7 @@ class Classified {
       key.group_size = facts.group_size;
       key.bytes = std::max(facts.in, facts.out) * rules_.bytes_of(facts.dtype);
     }
+    if (e.collective < 0 && key.group.empty()) key.group = groups_.of_kind(key.kind);
     if (key.group_size == 0) key.group_size = groups_.size(key.group);
     return key;
   }

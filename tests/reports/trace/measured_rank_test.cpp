@@ -111,6 +111,37 @@ TEST_CASE("without ranks a group is known by its description, else by its size i
   CHECK(group(facts).empty());
 }
 
+TEST_CASE("of groups of one size the one counts that the simulation uses for the kind") {
+  // Experts' ranks and data ranks are eight each. Only experts exchange rows (all-to-all); only data ranks sum gradients.
+  const Mesh mesh({2, 1, 1, 8, 2}, "tp-cp-ep-dp-pp", {8});
+  const UsedGroups used = {{"expert", {"all_to_all"}}, {"data", {"reduce_scatter", "all_gather"}}, {"tensor", {"all_gather"}}};
+  const GroupNames names(mesh, Rank(2), used);
+  REQUIRE(names.size("expert") == names.size("data"));
+  CollectiveFacts facts;
+  facts.group_size = 8;
+  CHECK(names.of(facts, "all_to_all", {}, TraceRules::load()) == "expert");
+  CHECK(names.of(facts, "reduce_scatter", {}, TraceRules::load()) == "data");
+  CHECK(names.of(facts, "broadcast", {}, TraceRules::load()).empty());
+  facts.group_size = 2;
+  CHECK(names.of(facts, "all_gather", {}, TraceRules::load()) == "tensor");
+}
+
+TEST_CASE("a kernel that tells nothing counts for the only axis that communicates so") {
+  // The kernels' names are NCCL's before 2.19. FSDP shards over data ranks: weights in one group, experts' in another of that axis.
+  const UsedGroups used = {{"shard", {"all_gather", "reduce_scatter"}}, {"expert_shard", {"all_gather"}}, {"tensor", {"all_reduce"}}};
+  const std::string gather = traces::kernel("ncclKernel_AllGather_RING_LL_Sum_int8_t(ncclWorkElem)", 1, 20, 5, 1);
+  const std::string scatter = traces::kernel("ncclKernel_ReduceScatter_RING_LL_Sum_float(ncclWorkElem)", 30, 40, 6, 2);
+  const MeasuredRank found = measured(traces::of_text(traces::file_of(gather + "," + scatter)), used);
+  CHECK(found.typical.classes.at("data communication").count == 2);
+  REQUIRE(found.typical.collectives.size() == 2);
+  CHECK(found.typical.collectives.begin()->first.group.empty());                   // all_gather: of which of the two groups?
+  CHECK(std::next(found.typical.collectives.begin())->first.group == "shard");
+  UsedGroups two_axes = used;
+  two_axes["tensor"].insert("all_gather");
+  const MeasuredRank open = measured(traces::of_text(traces::file_of(gather)), two_axes);
+  CHECK(open.typical.classes.count("communication of an unknown group") == 1);
+}
+
 TEST_CASE("a group that a kernel only names is known by what the trace's head says of it") {
   DeviceTrace trace;
   trace.groups["7"].description = "EXPERT_MODEL_PARALLEL_GROUP";
