@@ -55,6 +55,12 @@ struct ProcessGroup {
   std::vector<std::int32_t> ranks;
 };
 
+/// How much work the second device of a file has beside the one with most.
+struct SecondDevice {
+  std::int32_t first = 0, second = 0;
+  double share = 0;  ///< of the first one's time; 0: there is no second
+};
+
 /// A trace without what comparisons do not need: Python frames, flows, counters, memory.
 struct DeviceTrace {
   std::string path;
@@ -67,6 +73,7 @@ struct DeviceTrace {
   std::vector<HostLaunch> launches;         ///< in the file's order
   std::vector<CollectiveFacts> collectives;
   std::map<std::string, ProcessGroup> groups;  ///< by name
+  SecondDevice second;
   std::int64_t other_devices = 0;           ///< events of other devices, which are left out
 };
 

@@ -87,11 +87,13 @@ std::string TraceStore::add(const RawEvent& e) {
   return "";
 }
 
-std::int32_t TraceStore::busiest() const {
-  std::map<std::int32_t, std::int64_t> work;
-  for (const DeviceEvent& e : events_) work[e.device] += e.time.ps();
-  const auto most = std::max_element(work.begin(), work.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == work.end() ? 0 : most->first;
+/// Devices with work, most time first.
+std::vector<TraceStore::Load> TraceStore::loads() const {
+  std::map<std::int32_t, Duration> work;
+  for (const DeviceEvent& e : events_) work[e.device] += e.time;
+  std::vector<Load> out(work.begin(), work.end());
+  std::stable_sort(out.begin(), out.end(), [](const Load& a, const Load& b) { return a.second > b.second; });
+  return out;
 }
 
 /// Moves the zero of time to the first kept event.
@@ -108,7 +110,10 @@ void TraceStore::shift() {
 }
 
 void TraceStore::finish(DeviceTrace& trace) {
-  const std::int32_t device = busiest();
+  const std::vector<Load> devices = loads();
+  const std::int32_t device = devices.empty() ? 0 : devices[0].first;
+  if (devices.size() > 1 && devices[0].second.ps() > 0)
+    trace.second = {device, devices[1].first, devices[1].second.seconds() / devices[0].second.seconds()};
   const std::size_t all = events_.size();
   std::erase_if(events_, [&](const DeviceEvent& e) { return e.device != device; });
   trace.other_devices = static_cast<std::int64_t>(all - events_.size());

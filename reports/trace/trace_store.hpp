@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "reports/trace/device_trace.hpp"
@@ -38,7 +39,8 @@ class TraceStore {
   Duration since_base(std::int64_t ns);
   HostRange range(const RawEvent& event);
   void keep(const RawEvent& event, DeviceWork work);
-  std::int32_t busiest() const;
+  using Load = std::pair<std::int32_t, Duration>;  ///< a device and the time of its work
+  std::vector<Load> loads() const;
   void shift();
 
   bool based_ = false;

@@ -114,3 +114,12 @@ TEST_CASE("damaged traces are refused by place and reason") {
              Contains("traceEvents[1]") && Contains("more than an hour"));
   CHECK_THAT(traces::refusal(R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"gemm","ts":1}]})"), Contains("has no dur"));
 }
+
+TEST_CASE("a file with several devices at work is refused, but not one with a few stray events") {
+  const auto on_second = [](double time) {
+    return traces::file_of(traces::event("kernel", "gemm", 1, 100) + "," + traces::event("kernel", "gemm", 1, time, "\"device\":3"));
+  };
+  CHECK_THAT(traces::refusal(on_second(11)), Contains("devices 1 and 3") && Contains("11 % of the first one's work") && Contains("rank0.json rank1.json"));
+  CHECK_THAT(traces::refusal(on_second(200)), Contains("devices 3 and 1") && Contains("50 %"));
+  CHECK(traces::of_text(on_second(10)).other_devices == 1);
+}
