@@ -5,9 +5,11 @@
 #include <limits>
 #include <utility>
 
+#include "models/base/text.hpp"
 #include "reports/compare/cancelling.hpp"
 #include "reports/compare/compare_words.hpp"
 #include "reports/compare/joined_times.hpp"
+#include "reports/compare/rank_differences.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem {
@@ -42,6 +44,25 @@ std::vector<CompareLine> by_weight(std::vector<CompareLine> all) {
     return longer_a != longer_b ? longer_a > longer_b : a.what < b.what;
   });
   return all;
+}
+
+/// "rank 5", "ranks 0 to 3", "ranks 0, 2, 6"; a long list is cut.
+std::string ranks_text(const std::vector<std::int32_t>& ranks) {
+  constexpr std::size_t kLongest = 27;
+  if (ranks.size() == 1) return "rank " + std::to_string(ranks.front());
+  if (ranks.size() > 2 && ranks.back() - ranks.front() + 1 == static_cast<std::int64_t>(ranks.size()))
+    return "ranks " + std::to_string(ranks.front()) + " to " + std::to_string(ranks.back());
+  std::string out = "ranks";
+  for (std::size_t i = 0; i < ranks.size() && out.size() <= kLongest; ++i) out += (i == 0 ? " " : ", ") + std::to_string(ranks[i]);
+  return shortened(out, kLongest);
+}
+
+/// Ranks that compute for another time than before.
+std::vector<CompareLine> rank_lines(const SavedTimeline& first, const SavedTimeline& second) {
+  std::vector<CompareLine> out;
+  for (const RankDifference& d : rank_differences(first, second))
+    if (d.first != d.second) out.push_back(line({ranks_text(d.ranks), 0, d.first, d.second}, second.step_time));
+  return out;
 }
 
 /// How long at least one task of the lane runs.
@@ -135,6 +156,7 @@ Comparison compare(const SavedTimeline& simulated, const SavedTimeline& executed
   c.waiting = line({"waiting", 0, waiting(simulated), waiting(executed)}, step);
   c.kinds = by_weight(lines(joined.kinds, step));
   c.stages = lines(joined.stages, step);
+  if (c.by_rank) c.ranks = rank_lines(simulated, executed);
   c.collectives = by_weight(lines(joined.collectives, step));
   c.operations = by_weight(lines(joined.operations, step));
   c.joined = joined.joined;

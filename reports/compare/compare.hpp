@@ -45,6 +45,8 @@ struct Comparison {
   CompareLine waiting;                                              ///< mean over ranks: time without a running task; tasks = 0
   std::vector<CompareLine> kinds, collectives;                      ///< largest difference first
   std::vector<CompareLine> stages;                                  ///< ascending; none if the plans' stages differ
+  std::vector<CompareLine> ranks;                                   ///< "rank 5": ranks that compute for another time, largest
+                                                                    ///< difference first; none if layouts differ; tasks = 0
   std::vector<CompareLine> operations;                              ///< "block_forward: qkv", largest difference first
   std::int64_t joined = 0, only_simulated = 0, only_executed = 0;   ///< tasks over all ranks
   Duration only_simulated_time, only_executed_time;                 ///< of those without a counterpart, per rank

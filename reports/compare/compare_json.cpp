@@ -67,6 +67,7 @@ std::string to_json(const Comparison& c, const Judgement& j) {
                     {"waiting", object(c.waiting, w)},
                     {"kinds", objects(c.kinds, w)},
                     {"stages", objects(c.stages, w)},
+                    {"ranks", objects(c.ranks, w)},
                     {"collectives", objects(c.collectives, w)},
                     {"operations", objects(c.operations, w)},
                     {"tasks", {{"joined", c.joined}, {"only_" + w.first, c.only_simulated}, {"only_" + w.second, c.only_executed},

@@ -6,6 +6,7 @@ namespace tandem {
 
 namespace {
 
+constexpr std::size_t kRanks = 5;
 constexpr std::size_t kOperations = 10;  ///< shown in the text; --json and the page have all
 
 /// A line of the table; an empty share of the step is left out.
@@ -65,6 +66,7 @@ std::string to_text(const Comparison& c, const Judgement& j) {
                     aligned(w.difference, 11) + aligned("of the step", 13) + "\n";
   out += row("step", 0, c.step.simulated.seconds(), c.step.executed.seconds(), c.step.error, "") + medians(c.typical) + row(c.waiting);
   out += section("by kind of operation", c.kinds, c.kinds.size()) + section("by stage", c.stages, c.stages.size()) +
+         section("by rank, time that it computes, what differs most first", c.ranks, kRanks) +
          section("by collective", c.collectives, c.collectives.size()) +
          section("by operation, what differs most first", c.operations, kOperations);
   out += differences(c, w);

@@ -39,7 +39,9 @@ page.append(make("h1", {}, data.name),
     (pair ? `One optimizer step: ${sides.map((s) => `${s.what}, ${s.performer === s.what ? "" : `${s.performer} `}on ${number(s.devices)} devices of ${s.cluster}`).join("; ")}.`
       : `One optimizer step, ${deed[main.performer]} on ${number(main.devices)} devices of ${main.cluster}.`)),
   cards(headline()));
-if (main.roles_in_all > rolesOf(main).length)
+if (pair && data.rows_in_all > data.rows.length)
+  page.append(make("p", { class: "soft small" }, `${data.rows.length} of ${data.rows_in_all} kinds of ranks are shown, those that differ most and the heaviest among them.`));
+if (!pair && main.roles_in_all > rolesOf(main).length)
   page.append(make("p", { class: "soft small" }, `${rolesOf(main).length} of ${main.roles_in_all} ranks are shown, the heaviest among them.`));
 
 for (const note of data.comparison.notes) page.append(make("p", { class: "soft small" }, `${note[0].toUpperCase()}${note.slice(1)}.`));
@@ -71,9 +73,9 @@ if (told.length) {
 
 // ---- where the time goes ----
 
-/** Every shown rank of the main side, and beside it what stands for it on the other. */
-const lanes = rolesOf(main).flatMap((role) => [{ side: main, role, label: role.label, short: `rank ${role.first_rank}` },
-  ...(pair && roleOf(other, role.first_rank) ? [{ side: other, role: roleOf(other, role.first_rank), label: role.label, short: `rank ${role.first_rank}` }] : [])])
+/** Every shown rank, of each side. Rows of a pair are ranks that are alike on both: the roles of the sides may differ. */
+const ranksShown = data.rows || rolesOf(main).map((role) => ({ rank: role.first_rank, label: role.label }));
+const lanes = ranksShown.flatMap((row) => sides.map((side) => ({ side, role: roleOf(side, row.rank), label: row.label, short: `rank ${row.rank}` })))
   .map((l) => (pair ? { ...l, label: `${l.label}, ${l.side.what}`, short: `${l.short} ${l.side.what.slice(0, 4)}.` } : l));
 const ORDER = ["forward", "recompute", "backward", "weight", "reduce", "gather", "optimizer", "tensor_comm", "context_comm", "expert_comm", "data_comm", "pipeline_comm", "host_copy", "waiting"];
 const SHARE_PAINT = { ...PAINT, tensor_comm: 1, context_comm: 9, expert_comm: 7, data_comm: 3, pipeline_comm: 8, host_copy: 7 };  // as in the timeline
@@ -133,6 +135,7 @@ const c = data.comparison;
 operations("Kind of operation", [...c.kinds, c.waiting], `Per rank and step, from the arrival of the last participant to the end; tasks are of all ranks. ${pair ? "Most different first; a click on a title sorts." : "A click on a title sorts."}`);
 operations("Collective", c.collectives);
 operations("Stage", c.stages);
+operations("Time that ranks compute", c.ranks);
 operations("Operation", c.operations);
 const unmatched = c.tasks[judged ? "only_simulated" : "only_new"] + c.tasks[judged ? "only_executed" : "only_baseline"];
 if (unmatched > 0 && c.tasks.joined_by === "rank") page.append(make("p", { class: "bad" }, `${number(unmatched)} tasks are in one of the two only. Their time counts on that side, with none on the other.`));

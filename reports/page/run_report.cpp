@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/plan/mesh.hpp"
 #include "reports/compare/judgement.hpp"
+#include "reports/compare/rank_differences.hpp"
 #include "reports/page/page_parts.hpp"
 #include "reports/page/time_shares.hpp"
 #include "reports/page/timeline_boxes.hpp"
@@ -69,16 +72,32 @@ void require_lanes(const RunSide& side) {
     throw ConfigError(Problem{side.file, "lanes", "[]", "holds no rank's step", "give a whole timeline"});
 }
 
-/// Lanes of `of` with the first ranks of the lanes `shown` of the other timeline.
-std::vector<std::size_t> counterparts(const SavedTimeline& of, const SavedTimeline& other, const std::vector<std::size_t>& shown) {
-  std::vector<std::size_t> out;
-  for (std::size_t l = 0; l < of.lanes.size(); ++l) {
-    const std::vector<std::int32_t>& ranks = of.lanes[l].ranks;
-    if (std::any_of(shown.begin(), shown.end(), [&](std::size_t s) {
-          return std::find(ranks.begin(), ranks.end(), other.lanes[s].ranks.front()) != ranks.end();
-        }))
-      out.push_back(l);
-  }
+/// The rows of a comparison: ranks that are alike on both sides, by rank. If they are too many, those that differ most and the
+/// heaviest remain.
+std::vector<RankDifference> shown(std::vector<RankDifference> rows, std::size_t heaviest_lane) {
+  constexpr auto kMost = static_cast<std::ptrdiff_t>(kLanes / 2);
+  const auto weighs_most = [&](const RankDifference& r) { return r.second_lane == heaviest_lane; };
+  const auto heavy = std::find_if(rows.begin(), rows.end(), weighs_most);
+  if (heavy != rows.end() && heavy - rows.begin() >= kMost) std::iter_swap(heavy, rows.begin() + kMost - 1);
+  if (rows.size() > kLanes / 2) rows.resize(kLanes / 2);
+  const auto by_rank = [](const RankDifference& a, const RankDifference& b) { return a.ranks.front() < b.ranks.front(); };
+  std::sort(rows.begin(), rows.end(), by_rank);
+  return rows;
+}
+
+/// One lane of every row, ascending, each once.
+std::vector<std::size_t> lanes_of(const std::vector<RankDifference>& rows, std::size_t RankDifference::*lane) {
+  std::set<std::size_t> out;
+  for (const RankDifference& r : rows) out.insert(r.*lane);
+  return {out.begin(), out.end()};
+}
+
+/// Each side's ranks are found by the row's first one, because the roles of the sides may differ.
+ordered_json rows_json(const std::vector<RankDifference>& rows, const Plan& plan) {
+  const Mesh mesh = make_mesh(plan);
+  ordered_json out = ordered_json::array();
+  for (const RankDifference& r : rows)
+    out.push_back({{"rank", r.ranks.front()}, {"label", ranks_label(r.ranks, mesh.coords(Rank(r.ranks.front())), plan.parallel)}});
   return out;
 }
 
@@ -104,12 +123,15 @@ std::string run_report_json(const RunSide& run) {
 std::string comparison_report_json(const RunSide& first, const RunSide& second, const Comparison& comparison) {
   require_lanes(first);
   require_lanes(second);
-  const auto chosen = picked_lanes(second.timeline.lanes.size(), kLanes / 2, {heaviest(second.timeline)});
+  const std::vector<RankDifference> all = rank_differences(first.timeline, second.timeline);
+  const std::vector<RankDifference> rows = shown(all, heaviest(second.timeline));
   const bool alike = of_one_performer(comparison);
   ordered_json sides = ordered_json::array();
-  sides.push_back(side_json(second, alike ? "baseline" : performed(second.timeline), chosen));
-  sides.push_back(side_json(first, alike ? "new" : performed(first.timeline), counterparts(first.timeline, second.timeline, chosen)));
+  sides.push_back(side_json(second, alike ? "baseline" : performed(second.timeline), lanes_of(rows, &RankDifference::second_lane)));
+  sides.push_back(side_json(first, alike ? "new" : performed(first.timeline), lanes_of(rows, &RankDifference::first_lane)));
   ordered_json out = page(second, std::move(sides));
+  out["rows"] = rows_json(rows, second.plan);
+  out["rows_in_all"] = all.size();
   out["comparison"] = ordered_json::parse(to_json(comparison, {}));
   return out.dump();
 }

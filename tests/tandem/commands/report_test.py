@@ -195,9 +195,22 @@ class Report(WithFolder):
         code, _, _ = run("compare", run_file, run_file, "--html", out)
         self.assertEqual(code, 0)
         self.assertEqual([s["what"] for s in json.loads(Page(out).data)["sides"]], ["baseline", "new"])
+        self.assertEqual([row["rank"] for row in data["rows"]], list(range(8)))
         before = pathlib.Path(run_file).read_bytes()
         self.assertEqual(run("compare", sim_file, run_file, "--html", run_file)[0], 3)
         self.assertEqual(pathlib.Path(run_file).read_bytes(), before)
+
+    def test_a_comparisons_page_shows_a_rank_that_became_slow(self):
+        plan = self.folder.plan(changed(SMALL, **{"cluster.preset": "dgx-a100-80gb"}))
+        before, after, out = self.path("before.json"), self.path("after.json"), self.path("slow.html")
+        slow = json.dumps({"slow_devices": [{"rank": 5, "factor": 0.5}]})
+        for timeline, more in ((before, ()), (after, ("--perturb", slow))):
+            self.assertEqual(run("simulate", plan, "--timeline", timeline, *more)[0], 0)
+        said = tandem_json("compare", after, before, "--html", out)
+        self.assertEqual(said["ranks"][0]["what"], "rank 5")
+        self.assertAlmostEqual(said["ranks"][0]["new_s"], 2 * said["ranks"][0]["baseline_s"], delta=0.01 * said["ranks"][0]["new_s"])
+        rows = json.loads(Page(out).data)["rows"]
+        self.assertEqual([row["label"].partition(" (")[0] for row in rows if row["rank"] == 5], ["rank 5"])
 
     def test_other_subjects_are_refused(self):
         empty = self.folder.path / "empty"
