@@ -63,13 +63,23 @@ void add_chip_links(Graph& g, const NodeFacts& node, NodeFacts::ChipPlace at, st
   }
 }
 
+/// The rate between a core and its chip. A chip of one core has no such port: as much as all its links and NICs together.
+Bandwidth port_of(const NodeFacts& node) {
+  if (node.core_port.bytes_per_second() > 0) return node.core_port;
+  double all = static_cast<double>(node.nics) * node.nic.bytes_per_second() + node.host_link.bytes_per_second();
+  for (std::size_t d = 0; d < node.shape.size(); ++d)
+    all += (d == 2 ? node.z_link : node.link).bytes_per_second() * static_cast<double>(std::min<std::int64_t>(2, node.shape[d] - 1));
+  return Bandwidth::bytes_per_second(all);
+}
+
 void add_torus(Graph& g, const NodeFacts& node) {
   const std::int64_t chips = node.shape[0] * node.shape[1] * node.shape[2];
+  const Bandwidth port = port_of(node);
   for (std::int64_t c = 0; c < chips; ++c) g.add_vertex();
   for (std::int32_t d = 0; d < g.devices; ++d) {
     const auto chip = static_cast<std::int32_t>(g.devices + d / node.cores_per_chip);
-    g.add_edge(d, chip, {node.core_port, Duration{}}, "core " + std::to_string(d) + " to chip");
-    g.add_edge(chip, d, {node.core_port, Duration{}}, "chip to core " + std::to_string(d));
+    g.add_edge(d, chip, {port, Duration{}}, "core " + std::to_string(d) + " to chip");
+    g.add_edge(chip, d, {port, Duration{}}, "chip to core " + std::to_string(d));
   }
   for (std::int64_t c = 0; c < chips; ++c)
     for (std::size_t dimension = 0; dimension < 3; ++dimension) add_chip_links(g, node, node.place(c), dimension);

@@ -181,7 +181,7 @@ void read_torus(FactReader& r, NodeFacts& n, bool three) {
   const auto shape = whole_list<std::int64_t>(r, "shape", r.fact("shape"), three ? 3 : 2);
   std::copy(shape.begin(), shape.end(), n.shape.begin());
   if (three) n.z_link = r.bandwidth("z_link_bytes_per_s");
-  n.core_port = r.bandwidth("core_port_bytes_per_s");
+  if (n.cores_per_chip > 1 || r.has("core_port_bytes_per_s")) n.core_port = r.bandwidth("core_port_bytes_per_s");
   const bool countable = std::max({n.shape[0], n.shape[1], n.shape[2], n.cores_per_chip}) <= n.devices;
   if (!countable || n.shape[0] * n.shape[1] * n.shape[2] * n.cores_per_chip != n.devices || n.devices == 0)
     r.refuse("shape", std::string(three ? "x by y by z" : "x by y") + " chips with their cores must be all devices of the node");
@@ -219,9 +219,9 @@ double reached_share(FactReader& r) {
   return share;
 }
 
-/// Devices that are one chip. Absent outside of a torus: each is its own.
+/// Devices that are one chip. Absent: each is its own.
 std::int64_t chip_cores(FactReader& r, const NodeFacts& n) {
-  if (n.kind != ScaleUp::torus && !r.has("cores_per_chip")) return 1;
+  if (!r.has("cores_per_chip")) return 1;
   const std::int64_t cores = r.whole("cores_per_chip", 1);
   if (n.kind != ScaleUp::torus && n.devices % cores != 0)
     r.refuse("cores_per_chip", "does not divide the " + std::to_string(n.devices) + " devices of the node", "use a divisor of them");

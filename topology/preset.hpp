@@ -23,7 +23,7 @@ struct NodeFacts {
   std::array<std::int64_t, 3> shape{1, 1, 1};  ///< torus: chips in x, y and z
   Bandwidth z_link;                        ///< torus of three dimensions: one link in z; `link` is in x and y
   std::int64_t cores_per_chip = 1;         ///< devices that are one chip; in a torus they share its ports
-  Bandwidth core_port;                     ///< between a core and its chip; crossbar: 0 if a chip's cores are joined by the switch alone
+  Bandwidth core_port;                     ///< between a core and its chip; 0: no limit (torus), the switch alone joins a chip's cores (crossbar)
   std::vector<std::vector<int>> matrix;    ///< cube mesh: number of links between two devices
   std::vector<std::int32_t> ring;          ///< cube mesh: order of a ring
   std::int64_t nics = 0;                   ///< NICs of the node; 0: nodes cannot be joined

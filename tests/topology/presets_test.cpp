@@ -291,6 +291,22 @@ TEST_CASE("a user's own file is a cluster") {
   REQUIRE(t->unverified().size() >= 8);
 }
 
+TEST_CASE("a torus of chips with one core needs no port between core and chip") {
+  const auto torus = [](const std::string& more) {
+    return replaced(replaced(kOwnCluster, R"("kind": "crossbar", "devices": 2)", R"("kind": "torus2d", "devices": 16)"),
+                    R"("device_bytes_per_s": "10 GB/s")", R"("link_bytes_per_s": "10 GB/s", "shape": [4, 4])" + more);
+  };
+  const TemporaryFile file(torus(""));
+  const auto t = make_topology(cluster(file.path, 32));
+  CHECK(t->cores_per_chip() == 1);
+  CHECK(narrowest(*t, 0, 5) == 10e9);     // its links limit a device,
+  CHECK(narrowest(*t, 0, 16) == 12.5e9);  // or its node's NIC,
+  const double port = t->link(t->route(DeviceId(0), DeviceId(1)).front()).bandwidth.bytes_per_second();
+  CHECK(port >= 4 * 10e9 + 12.5e9);       // never the way from core to chip, even if all are in use
+  const TemporaryFile two(replaced(torus(R"(, "cores_per_chip": 2)"), R"("devices": 16)", R"("devices": 32)"));
+  CHECK_THROWS_WITH(make_topology(cluster(two.path, 32)), Catch::Contains("core_port_bytes_per_s"));
+}
+
 namespace {
 
 std::string device_in_place(const std::string& facts) {
