@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/arguments/table_facts.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::arguments {

@@ -4,9 +4,10 @@
 #include <string>
 
 #include "models/arguments/table.hpp"
-#include "models/arguments/table_facts.hpp"
 
 namespace tandem::arguments {
+
+class TableFacts;
 
 /// Throws ConfigError with a problem for each option that neither the text nor a file beside it gives: sizes of the model and of a
 /// sequence, the micro-batch, the vocabulary.
