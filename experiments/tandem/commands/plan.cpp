@@ -6,10 +6,14 @@
 #include "experiments/tandem/base/waiting.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/commands/layout_search.hpp"
 #include "experiments/tandem/commands/price_arguments.hpp"
+#include "experiments/tandem/commands/search_arguments.hpp"
 #include "experiments/tandem/planning/answer_text.hpp"
 #include "experiments/tandem/planning/changes.hpp"
 #include "experiments/tandem/planning/limits.hpp"
+#include "models/base/output.hpp"
+#include "models/base/presets.hpp"
 #include "models/base/threads.hpp"
 #include "models/planfile/plan_advice.hpp"
 
@@ -19,7 +23,9 @@ namespace {
 
 struct Options {
   planning::Request request;
-  bool json = false;
+  std::vector<std::string> axes;
+  std::string out;
+  bool json = false, search = false;
 };
 
 constexpr double kMostTokens = 1e18, kMostDays = 1e6, kMostMoney = 1e18;  // keeps all results finite
@@ -33,10 +39,9 @@ std::string no_plan(const planning::Answer& a) {
   return out;
 }
 
-ExitCode finish(const Options& o, const planning::Answer& a) {
+/// What the exit code says of an answer that is printed.
+ExitCode judge(const Options& o, const planning::Answer& a) {
   const std::string& file = o.request.choice.plan;
-  if (a.best() == nullptr) throw InfeasibleError(Problem{file, "", "", no_plan(a), ""});
-  o.json ? print_json(to_json(a)) : print(to_text(a));
   if (a.options.empty()) {
     print_error(file + ": " + (a.too_large.size() > 1 ? "none of the plans fits" : "the plan does not fit") + " the memory of " +
                 a.best()->assessment.topology->device().name + "; " + memory_advice(a.best()->assessment.plan));
@@ -48,12 +53,33 @@ ExitCode finish(const Options& o, const planning::Answer& a) {
   return ExitCode::nothing;
 }
 
+void tell(const Options& o, const planning::Answer& a) { o.json ? print_json(to_json(a)) : print(to_text(a)); }
+
+ExitCode plan_searched(const Options& o) {
+  const std::string& subject = o.request.choice.plan;
+  prepare_outputs({o.out}, {is_preset_path(subject) ? subject : ""});
+  const planning::Facts facts = planning::load_facts();
+  FoundPlans found = search_layouts(o.request, facts, o.axes);
+  planning::Answer a = planning::answer_of(o.request, facts, std::move(found.plans), found.told);
+  a.interrupted = found.interrupted;
+  if (a.best() == nullptr) {
+    print_error(subject + ": nothing found: " + (a.interrupted ? "the search was interrupted before anything fitted" : no_plan(a)));
+    return a.interrupted ? ExitCode::interrupted : ExitCode::nothing;
+  }
+  tell(o, a);
+  if (!o.out.empty()) write_text(a.interrupted ? place_when_interrupted(o.out) : o.out, a.best()->assessment.candidate.text);
+  return a.interrupted ? ExitCode::interrupted : judge(o, a);
+}
+
 ExitCode plan(const Options& o) {
+  if (o.search) return plan_searched(o);
   std::optional<Waiting> waiting("simulating");
   const planning::Facts facts = planning::load_facts();
   const planning::Answer a = planning::answer(o.request, facts);
   waiting.reset();
-  return finish(o, a);
+  if (a.best() == nullptr) throw InfeasibleError(Problem{o.request.choice.plan, "", "", no_plan(a), ""});
+  tell(o, a);
+  return judge(o, a);
 }
 
 std::vector<std::string> values_of(const std::string& text) {
@@ -70,6 +96,19 @@ void add_choice(CLI::App& c, planning::PlanChoice& o) {
       ->delimiter(',')
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
       ->type_name("INT,...");
+  const auto sizes = [&](const std::string& flag, const std::string& field, int bits, const std::string& help) {
+    const auto add = [&o, field](const std::vector<std::int64_t>& values) {
+      planning::FieldValues all{field, {}};
+      for (const std::int64_t v : values) all.values.push_back(std::to_string(v));
+      o.fields.push_back(std::move(all));
+    };
+    return c.add_option_function<std::vector<std::int64_t>>(flag, add, help)
+        ->delimiter(',')
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << bits))
+        ->type_name("INT,...");
+  };
+  sizes("--seq-length", "training.seq_length", 27, "tokens of a sequence to compare [the plan's]");
+  CLI::Option* batch = sizes("--global-batch", "training.global_batch_size", 31, "sequences of a step to compare [the plan's]");
   const auto set = [&o](const Words& texts) {
     for (const std::string& text : texts) {
       const auto [field, values] = pair_of("--set", text);
@@ -81,7 +120,8 @@ void add_choice(CLI::App& c, planning::PlanChoice& o) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("FIELD=VALUE,...");
   c.add_option("--sequences-per-device", o.sequences_per_device, "sequences per device: the global batch then grows with the devices [the plan's batch]")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+      ->excludes(batch);
   add_stack_option(c, o.stack);
 }
 
@@ -114,6 +154,15 @@ void add_power(CLI::App& c, planning::PowerChoice& o) {
   c.add_option("--power-limit", o.limit_kw, "power of the building in kW; a warning if the training needs more")->check(within(0, 1e9, false));
 }
 
+void add_layouts(CLI::App& c, Options& o) {
+  CLI::Option* search = c.add_flag("--search", o.search,
+                                   "search the layout with the fastest step for each combination of the options' values, as `tandem search` does, in "
+                                   "place of the given one. The step time is optimised, money is not: it only ranks clusters and sizes");
+  add_axes(c, o.axes)->needs(search);
+  c.add_option("--export", o.out, "write the best plan to this file")->needs(search);
+  search->excludes(c.get_option("--step-time"));
+}
+
 std::string what_if_help() {
   std::string names;
   for (const auto& [name, meaning] : planning::change_names()) names += (names.empty() ? "" : ", ") + name + " (" + meaning + ")";
@@ -144,6 +193,7 @@ void add_plan(CLI::App& app, ExitCode& exit) {
       ->check(within(0, kMostMoney, false));
   command->add_option("--step-time", o->request.step_s, "measured step time of a single plan, in seconds: all figures rest on it, and --what-if scales it by simulated ratios [simulated]")
       ->check(within(0, 1e6, false));
+  add_layouts(*command, *o);
   add_price(*command, o->request.price);
   add_failures(*command, o->request.failures);
   add_power(*command, o->request.power);

@@ -10,6 +10,7 @@
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/price_arguments.hpp"
+#include "experiments/tandem/commands/search_arguments.hpp"
 #include "experiments/tandem/planning/conditions.hpp"
 #include "experiments/tandem/search/kept.hpp"
 #include "experiments/tandem/search/report.hpp"
@@ -275,10 +276,7 @@ void add_question(CLI::App& c, Options& o) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27));
   c.add_option("--global-batch", o.request.batch, "sequences of a step [the plan's, else about 4 M tokens]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
-  c.add_option("--axis", o.request.axes, "values of a plan field, \"tensor=1,2,4\"; may be given again for other fields. NAME is the last word of a field of parallel or "
-                 "training: tensor, virtual_pipeline, token_dispatcher, micro_batch_size, flash_attention, recompute, ... VALUE is as in a "
-                 "plan file, a list as JSON. For a field that is not searched by default, the axis widens the search")
-      ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name("NAME=VALUE,...");
+  add_axes(c, o.request.axes);
   add_stack_option(c, o.request.stack);
   c.add_flag("--any-stack", o.search.any_stack, "also search layouts that the stack cannot run");
 }

@@ -7,6 +7,7 @@
 
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/planning/changes.hpp"
+#include "experiments/tandem/planning/overlaps.hpp"
 #include "models/base/text.hpp"
 #include "models/base/threads.hpp"
 #include "reports/prediction/text.hpp"
@@ -36,9 +37,7 @@ std::vector<std::string> clusters_of(const Request& request, const std::vector<C
     const auto document = nlohmann::json::parse(plan.text);
     if (document.contains(preset) && document[preset].is_string()) add(document[preset]);
   }
-  for (const auto& [name, value] : request.what_if)
-    for (const auto& [field, of] : fields_of(name, value))
-      if (field == "cluster.preset") add(of);
+  for (const std::string& cluster : changed_clusters(request)) add(cluster);
   return out;
 }
 
@@ -51,8 +50,6 @@ std::vector<Assessment> assessments(const Request& request) {
   for_each_index(plans.size(), program::interruptible(request.jobs), work);
   return out;
 }
-
-bool asks_for_price(const Request& request) { return !request.price.kinds.empty() || !request.price.provider.empty(); }
 
 Option option_of(const Request& request, const Facts& facts, Assessment assessment) {
   Option out{std::move(assessment), {}, {}};
@@ -179,6 +176,16 @@ void warn_of_idle_devices(Answer& out) {
                          " of whole nodes, make the plan cost more than --budget");
 }
 
+/// What a search says of the best layout, or that a search would turn on what a given one has off.
+void warn_of_layout(Answer& out, const Request& request) {
+  const Option& best = *out.best();
+  if (const auto& found = best.assessment.candidate.found) {
+    out.warnings.insert(out.warnings.end(), found->remarks.begin(), found->remarks.end());
+  } else if (!best.conditions.measured_factor && chosen_layout(request.choice).empty()) {
+    if (std::string note = overlaps_note(best.assessment, request.choice.stack); !note.empty()) out.warnings.push_back(std::move(note));
+  }
+}
+
 void add_warnings(Answer& out, const Request& request, const Facts& facts) {
   const Option* best = out.best();
   if (best == nullptr) return;
@@ -196,6 +203,7 @@ void add_warnings(Answer& out, const Request& request, const Facts& facts) {
       out.warnings.push_back("the price is " + std::to_string(age) + " days old (" + price->offer->date_text + "): look it up at " +
                              price->offer->source + ", or give --price");
   }
+  warn_of_layout(out, request);
   const std::string& wider = best->assessment.prediction.range.wider;
   if (best->budget.published && !best->conditions.measured_factor && !wider.empty())
     out.warnings.push_back("beyond the records: " + wider);
@@ -228,8 +236,16 @@ const Option* Answer::fewest_devices() const {
 }
 
 Answer answer(const Request& request, const Facts& facts) {
+  std::vector<std::string> chosen;
+  std::vector<Assessment> plans = assessments(request);
+  for (std::string text : {chosen_batch(request.choice), chosen_layout(request.choice)})
+    if (!text.empty()) chosen.push_back(std::move(text));
+  return answer_of(request, facts, std::move(plans), chosen);
+}
+
+Answer answer_of(const Request& request, const Facts& facts, std::vector<Assessment> plans, const std::vector<std::string>& chosen) {
   Answer out;
-  for (Assessment& a : assessments(request)) {
+  for (Assessment& a : plans) {
     if (!a.refusal.empty()) {
       out.refused[a.refusal].push_back(a.candidate.label);
       continue;
@@ -246,8 +262,7 @@ Answer answer(const Request& request, const Facts& facts) {
   const ChangeMaker maker(request, facts, *out.best());
   for (const auto& [name, value] : request.what_if) out.what_if.push_back(maker.change(name, value));
   if (request.tornado) out.tornado = maker.tornado();
-  for (const std::string& chosen : {chosen_batch(request.choice), chosen_layout(request.choice)})
-    if (!chosen.empty()) out.warnings.push_back(chosen);
+  out.warnings = chosen;
   add_warnings(out, request, facts);
   if (!out.best()->budget.published) out.warnings.insert(out.warnings.begin(), unpublished(*out.best(), facts));
   return out;

@@ -27,6 +27,10 @@ ordered_json layout(const Plan& plan) {
           {"zero_stage", plan.parallel.zero_stage}, {"stack", plan.stack.name}};
 }
 
+ordered_json at(const CandidatePlan& candidate) {
+  return candidate.found ? ordered_json::parse(candidate.found->at) : ordered_json();
+}
+
 ordered_json active(const ModelSpec& model) {
   return has_active_parameters(model) ? ordered_json(active_parameters(model)) : ordered_json();
 }
@@ -86,6 +90,7 @@ ordered_json option(const Option& o) {
   const Budget& b = o.budget;
   return {{"label", o.assessment.candidate.label},
           {"layout", layout(o.assessment.plan)},
+          {"at", at(o.assessment.candidate)},
           {"active_parameters", active(o.assessment.plan.model)},
           {"steps", b.steps},
           {"step_time_s", ranged(b.step_s)},
@@ -126,7 +131,10 @@ ordered_json change(const Change& c) {
 }  // namespace
 
 std::string to_json(const Answer& a) {
-  ordered_json out = {{"schema_version", 1}, {"tokens", a.best()->conditions.tokens}, {"best", option(*a.best())}};
+  ordered_json out = {{"schema_version", 1},
+                      {"tokens", a.best()->conditions.tokens},
+                      {"interrupted", a.interrupted},
+                      {"best", option(*a.best())}};
   const Option* fewest = a.fewest_devices();
   out["fewest_devices"] = fewest == nullptr ? ordered_json() : ordered_json(std::llround(fewest->assessment.devices()));
   ordered_json options = ordered_json::array(), refused = ordered_json::array(), what_if = ordered_json::array(),

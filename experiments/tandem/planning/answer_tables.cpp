@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "experiments/tandem/planning/answer_parts.hpp"
 #include "experiments/tandem/planning/answer_text.hpp"
 #include "models/base/text.hpp"
+#include "models/fields/plan_fields.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem::planning {
@@ -44,11 +46,26 @@ std::string idle_mark(const Option& o) {
   return "  " + figure(b.money_without_idle->value) + " without " + count_text(std::llround(b.rented.idle)) + " idle devices";
 }
 
+/// A searched layout, in the short words of the tables of `search`; empty if it was given.
+std::string short_layout(const Option& o) {
+  if (!o.assessment.candidate.found) return "";
+  const Plan& plan = o.assessment.plan;
+  const ParallelSpec& p = plan.parallel;
+  std::string out;
+  for (const auto& [name, degree] : {std::pair("dp", p.data), std::pair("tp", p.tensor), std::pair("pp", p.pipeline), std::pair("cp", p.context),
+                                     std::pair("ep", p.expert), std::pair("chunks", p.virtual_pipeline)})
+    if (degree > 1) out += std::string(name) + " " + std::to_string(degree) + ", ";
+  out += "mbs " + std::to_string(plan.training.micro_batch_size);
+  const std::string again = find_field("training.recompute")->write(plan).get<std::string>();
+  return again == "none" ? out : out + ", recompute " + again;
+}
+
 /// What the lines of a table share.
 struct Columns {
   std::size_t width = 30;
   Span span;
   std::string currency;  ///< of all lines; empty: each has its own
+  std::size_t layout = 0;  ///< width of searched layouts; 0: there are none
 };
 
 std::string option_line(const Option& o, const Columns& c, bool fewest) {
@@ -60,6 +77,7 @@ std::string option_line(const Option& o, const Columns& c, bool fewest) {
   out += aligned(percent(b.goodput), 9);
   if (b.in_time) out += aligned(likelihood(*b.in_time), 11);
   if (o.conditions.budget) out += aligned(b.in_budget ? likelihood(*b.in_budget) : "-", 11);
+  if (c.layout > 0) out += "  " + padded(short_layout(o), c.layout);
   const char* verdicts[] = {"", "  tight", "  too large"};
   return out + verdicts[static_cast<std::size_t>(b.memory)] + idle_mark(o) + (b.published ? "" : "  no published step time") + device_mark(o) +
          (fewest ? "  fewest devices that meet the limits" : "") + "\n";
@@ -97,11 +115,14 @@ std::string options_text(const Answer& a) {
   shown.resize(std::min(kShownOptions, shown.size()));
   const Option* fewest = a.fewest_devices();
   Columns c{30, span_of(a.best()->budget), common_currency(a.options)};
-  for (const Option* o : shown) c.width = std::max(c.width, o->assessment.candidate.label.size());
+  for (const Option* o : shown) {
+    c.width = std::max(c.width, o->assessment.candidate.label.size());
+    c.layout = std::max(c.layout, short_layout(*o).size());
+  }
   std::string out = padded(grouped ? "best of each cluster and size" : "plans, best first", c.width + 2) + aligned(c.span.name, 8) +
                     aligned("money" + c.currency, 16) +
                     aligned("MWh", 9) + aligned("goodput", 9) + (a.best()->budget.in_time ? aligned("in time", 11) : "") +
-                    (a.best()->conditions.budget ? aligned("in budget", 11) : "") + "\n";
+                    (a.best()->conditions.budget ? aligned("in budget", 11) : "") + (c.layout > 0 ? "  layout" : "") + "\n";
   for (const Option* o : shown) out += option_line(*o, c, o == fewest);
   if (a.options.size() > shown.size()) out += "  and " + std::to_string(a.options.size() - shown.size()) + " more that fit\n";
   std::map<std::string, std::size_t> unfit;
@@ -120,9 +141,10 @@ std::string labels_text(std::vector<std::string> labels) {
 
 std::string refused_text(const Answer& a) {
   std::string out;
+  const bool searched = a.best()->assessment.candidate.found.has_value();  // then every reason is of one place
   std::size_t shown = 0;
   for (const auto& [reason, labels] : a.refused) {
-    if (shown++ == kShownReasons) return out + "  and " + std::to_string(a.refused.size() - kShownReasons) + " other reasons\n";
+    if (shown++ == kShownReasons && !searched) return out + "  and " + std::to_string(a.refused.size() - kShownReasons) + " other reasons\n";
     out += "  " + labels_text(labels) + " cannot be: " + reason + "\n";
   }
   return out;

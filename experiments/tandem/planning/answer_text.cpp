@@ -24,6 +24,12 @@ std::string headline(const Plan& plan) {
          degrees(plan) + "\n";
 }
 
+/// The layout that was searched.
+std::string layout_line(const Option& o) {
+  const auto& found = o.assessment.candidate.found;
+  return found ? line("layout", found->text) : "";
+}
+
 std::string step_text(const Option& o) {
   const Ranged& step = o.budget.step_s;
   const std::string range = time_text(step.low) + " to " + time_text(step.high) + ", 80 %";
@@ -157,7 +163,7 @@ std::string to_text(const Answer& a) {
     out += "warning: " + warnings.front() + "\n";
     warnings.erase(warnings.begin());
   }
-  out += headline(plan) + tokens_line(o) + days_line(o) + devices_line(o) + money_lines(o) + energy_line(o) + failures_line(o);
+  out += headline(plan) + layout_line(o) + tokens_line(o) + days_line(o) + devices_line(o) + money_lines(o) + energy_line(o) + failures_line(o);
   out += checkpoint_line(o) + memory_line(o);
   out += options_text(a) + refused_text(a) + what_if_text(a) + tornado_text(a);
   for (const std::string& w : warnings) out += "warning: " + w + "\n";

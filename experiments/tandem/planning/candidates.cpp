@@ -133,27 +133,34 @@ std::string text_of(const json& value) { return value.is_string() ? value.get<st
 
 }  // namespace
 
+std::vector<Combination> combinations(const PlanChoice& choice) {
+  const std::vector<Axis> axes = axes_of(choice);
+  std::vector<Combination> out(count_of(axes, choice.plan));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    std::size_t rest = i, block = out.size();
+    for (const Axis& axis : axes) {
+      block /= axis.values.size();
+      const json& value = axis.values[rest / block];
+      rest %= block;
+      out[i].fields.emplace_back(axis.field, value.dump());
+      if (axis.values.size() > 1) out[i].label += (out[i].label.empty() ? "" : ", ") + axis.label + " " + text_of(value);
+    }
+  }
+  return out;
+}
+
 std::vector<CandidatePlan> candidates(const PlanChoice& choice) {
   json base = base_of(choice);
   // Other layouts are of the same devices, also where these follow from the degrees.
   if (base.is_object() && !sets(choice, "parallel.data"))
     if (const std::int64_t devices = study::devices_by_degrees(base, choice.plan); devices > 0) study::set_field(base, "cluster.devices", devices);
-  const std::vector<Axis> axes = axes_of(choice);
-  const std::size_t count = count_of(axes, choice.plan);
   std::vector<CandidatePlan> out;
-  for (std::size_t i = 0; i < count; ++i) {
-    CandidatePlan plan{"", choice.plan, "", ""};
+  for (const Combination& combination : combinations(choice)) {
+    CandidatePlan plan{"", choice.plan, combination.label, ""};
     json document = base;
-    std::size_t rest = i, block = count;
-    for (const Axis& axis : axes) {
-      block /= axis.values.size();
-      const json& value = axis.values[rest / block];
-      rest %= block;
-      study::set_field(document, axis.field, value);
-      if (axis.values.size() > 1) plan.label += (plan.label.empty() ? "" : ", ") + axis.label + " " + text_of(value);
-    }
+    for (const auto& [field, value] : combination.fields) study::set_field(document, field, json::parse(value));
     if (document.is_object()) set_batch(document, choice);
-    if (!axes.empty() && !sets(choice, "parallel.data")) plan.refusal = study::fill_field(document, "parallel.data");
+    if (!combination.fields.empty() && !sets(choice, "parallel.data")) plan.refusal = study::fill_field(document, "parallel.data");
     plan.text = document.dump();
     out.push_back(std::move(plan));
   }
@@ -162,14 +169,14 @@ std::vector<CandidatePlan> candidates(const PlanChoice& choice) {
 
 std::string chosen_batch(const PlanChoice& choice) {
   if (choice.sequences_per_device > 0 || sets(choice, "training.global_batch_size") || has_batch(base_of(choice))) return "";
-  return "no batch given: one sequence per device is assumed; set it by --sequences-per-device N or --set training.global_batch_size=N";
+  return "no batch given: one sequence per device is assumed; set it by --sequences-per-device N or --global-batch N";
 }
 
 std::string chosen_layout(const PlanChoice& choice) {
   const auto is_layout = [](const FieldValues& f) { return f.field.starts_with("parallel.") && f.field != "parallel.data"; };
   if (std::any_of(choice.fields.begin(), choice.fields.end(), is_layout) || !is_model(choice)) return "";
-  return "no layout given: all ranks are data-parallel with ZeRO 3, which saves memory, not time; a plan of `tandem search --export` may be "
-         "much faster";
+  return "no layout given: all ranks are data-parallel with ZeRO 3, which saves memory, not time; --search finds "
+         "one that is much faster";
 }
 
 CandidatePlan changed(const CandidatePlan& plan, const std::string& field, const std::string& value) {

@@ -110,6 +110,14 @@ std::vector<std::pair<std::string, std::string>> fields_of(const std::string& na
   return out;
 }
 
+std::vector<std::string> changed_clusters(const Request& request) {
+  std::vector<std::string> out;
+  for (const auto& [name, value] : request.what_if)
+    for (const auto& [field, of] : fields_of(name, value))
+      if (field == "cluster.preset") out.push_back(of);
+  return out;
+}
+
 std::vector<std::pair<std::string, std::string>> change_names() {
   return {{"network", "factor on the rate of the NICs"},
           {"failures", "of a device in a day"},

@@ -36,6 +36,9 @@ class ChangeMaker {
 /// The fields and values of a change of several plan fields: ("parallel.schedule", "zb-h1,parallel.virtual_pipeline=1") has two.
 std::vector<std::pair<std::string, std::string>> fields_of(const std::string& name, const std::string& value);
 
+/// The clusters that --what-if names, in its order.
+std::vector<std::string> changed_clusters(const Request& request);
+
 /// The names that --what-if accepts besides plan fields, such as "network" or "price", with the meaning of their values.
 std::vector<std::pair<std::string, std::string>> change_names();
 

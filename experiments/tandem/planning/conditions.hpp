@@ -62,6 +62,9 @@ std::string currency_of(const Conditions& conditions);
 /// The conditions of one plan. Throws ConfigError: unknown kind of price or grid; idle or host watts without known busy watts.
 Conditions conditions_of(const Request& request, const Facts& facts, const Assessment& assessment);
 
+/// True if --price-kind or --provider is given: all plans must then have a price.
+inline bool asks_for_price(const Request& request) { return !request.price.kinds.empty() || !request.price.provider.empty(); }
+
 /// Refuses a price for a cluster that is no preset, or that is not among those of the plans. Throws ConfigError.
 void require_price_clusters(const PriceChoice& choice, const std::vector<std::string>& clusters);
 

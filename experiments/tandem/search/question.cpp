@@ -29,6 +29,9 @@ constexpr std::int64_t kTokensOfAStep = 4 << 20, kLongestSequence = 4096;
 constexpr std::array kOfOneLayout{"parallel.data", "parallel.pipeline_split", "parallel.expert_tensor", "parallel.zero_group",
                                   "training.recompute_layers"};
 
+constexpr const char* kMicroBatch = "training.micro_batch_size";
+constexpr const char* kAuto = "\"auto\"";  ///< as JSON
+
 /// Overrides that are facts of one device.
 constexpr std::array kOfMemory{"cluster.override.memory_bytes", "cluster.override.memory_bytes_per_s"};
 
@@ -38,17 +41,18 @@ class QuestionReader {
 
   Question read() {
     read_subject();
+    for (const auto& [field, value] : request_.set) study::set_field(document_, field, json::parse(value));
     place_cluster();
     const std::vector<AxisRequest> automatic = take_automatic();
     place_devices(automatic);
     const bool open = automatic.empty();
-    if (open) for (const char* field : kOfOneLayout) study::set_field(document_, field, nullptr);
+    if (open) for (const char* field : kOfOneLayout) if (!sets(field)) study::set_field(document_, field, nullptr);
     fill_training();
     std::vector<AxisRequest> chosen = said_axes();
     out_.draft = draft();
     const std::int64_t per_node = make_topology(out_.draft.plan.cluster)->devices_per_node();
     for (const AxisRequest& axis : default_axes(out_.draft.plan, per_node)) {
-      const bool wanted = open || names(automatic, axis.field);
+      const bool wanted = open ? !sets(axis.field) : names(automatic, axis.field);
       if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
     }
     for (const AxisRequest& axis : module_axes(completed(out_.draft))) {
@@ -58,7 +62,7 @@ class QuestionReader {
     }
     if (open) tell_unsearched(chosen);
     if (open) choose_switches(chosen);
-    out_.chosen_micro_batches = open && !names(said_axes(), "training.micro_batch_size");
+    out_.chosen_micro_batches = open && !names(said_axes(), kMicroBatch) && !sets(kMicroBatch);
     order(chosen, per_node);
     require_known(automatic, chosen);
     for (const AxisRequest& axis : chosen) out_.axes.push_back(make_axis(axis));
@@ -69,6 +73,14 @@ class QuestionReader {
  private:
   static bool names(const std::vector<AxisRequest>& list, const std::string& field) {
     return std::any_of(list.begin(), list.end(), [&](const AxisRequest& a) { return a.field == field; });
+  }
+
+  /// Whether the request gives a field its one value, itself or in an object.
+  bool sets(const std::string& field) const {
+    return std::any_of(request_.set.begin(), request_.set.end(), [&](const auto& s) {
+      if (s.first == field) return s.second != kAuto;
+      return field.starts_with(s.first + ".") && json::parse(s.second).contains(field.substr(s.first.size() + 1));
+    });
   }
 
   /// The subject is a preset's name, or a file with a plan or a model.
@@ -148,7 +160,8 @@ class QuestionReader {
 
   void fill_training() {
     if (request_.sequence > 0) study::set_field(document_, "training.seq_length", request_.sequence);
-    if (request_.batch > 0) study::set_field(document_, "training.global_batch_size", request_.batch);
+    const std::int64_t batch = request_.sequences_per_device > 0 ? request_.sequences_per_device * said_devices() : request_.batch;
+    if (batch > 0) study::set_field(document_, "training.global_batch_size", batch);
     const json training = document_.value("training", json::object());
     if (!training.is_object() || training.contains("preset")) return;
     if (!training.contains("seq_length")) choose_sequence();
@@ -196,6 +209,7 @@ class QuestionReader {
     for (const std::string& text : request_.axes) {
       AxisRequest axis = read_axis(text);
       if (names(out, axis.field)) throw ConfigError(Problem{"", "--axis", axis.field, "is given twice", "give all its values at once"});
+      if (sets(axis.field)) throw ConfigError(Problem{"", "--axis", axis.field, "has its value by --set", "leave out one of them"});
       out.push_back(std::move(axis));
     }
     return out;

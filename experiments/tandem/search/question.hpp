@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/tandem/search/axis.hpp"
@@ -19,7 +20,9 @@ struct Request {
   bool built_memory = false;         ///< leave out the plan's `cluster.override` of a device's memory: it is of another device
   std::string stack;                 ///< "NAME" or "NAME@YYYY-MM"; empty: the plan's, else the device's default
   std::int64_t sequence = 0, batch = 0;  ///< tokens, sequences; 0: the plan's, else chosen
+  std::int64_t sequences_per_device = 0;  ///< in place of `batch`: its sequences grow with the devices; 0: none
   std::vector<std::string> axes;     ///< "tensor=1,2,4"
+  std::vector<std::pair<std::string, std::string>> set;  ///< plan fields and their values as JSON, in place of the subject's; not searched, but for "auto"
   std::vector<std::int64_t> compared;  ///< device counts that share one chosen batch; empty: only `devices`
 };
 

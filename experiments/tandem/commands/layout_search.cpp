@@ -1,0 +1,183 @@
+#include "experiments/tandem/commands/layout_search.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "experiments/tandem/base/interrupt.hpp"
+#include "experiments/tandem/base/waiting.hpp"
+#include "experiments/tandem/planning/answer_text.hpp"
+#include "experiments/tandem/search/report.hpp"
+#include "experiments/tandem/search/report_parts.hpp"
+#include "experiments/tandem/search/switched.hpp"
+#include "reports/prediction/text.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+using planning::Assessment;
+using planning::Combination;
+
+/// A combination with what there is to search, or why there is nothing.
+struct Place {
+  std::string label, refusal;
+  std::optional<search::Space> space;
+};
+
+/// Lines as parts of one sentence.
+std::string joined_lines(const std::string& text) {
+  std::string out;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::size_t word = std::min(text.find_first_not_of(' ', begin), end);
+    if (word < end) out += (out.empty() ? "" : out.ends_with(':') ? " " : "; ") + text.substr(word, end - word);
+    begin = end + 1;
+  }
+  return out;
+}
+
+std::vector<std::int64_t> devices_of(const std::vector<Combination>& all) {
+  std::vector<std::int64_t> out;
+  for (const Combination& c : all)
+    for (const auto& [field, value] : c.fields)
+      if (field == "cluster.devices") out.push_back(nlohmann::json::parse(value).get<std::int64_t>());
+  return out;
+}
+
+search::Request question_of(const planning::PlanChoice& choice, const Combination& combination) {
+  search::Request out;
+  out.subject = choice.plan, out.stack = choice.stack, out.sequences_per_device = choice.sequences_per_device;
+  for (const auto& [field, value] : combination.fields) {
+    const nlohmann::json json = nlohmann::json::parse(value);
+    if (field == "cluster.preset" && json.is_string()) out.cluster = json.get<std::string>();
+    else if (field == "cluster.devices" && json.is_number_integer()) out.devices = json.get<std::int64_t>();
+    else out.set.emplace_back(field, value);
+  }
+  return out;
+}
+
+std::string reasons(const InfeasibleError& e) {
+  std::string out;
+  for (Problem p : e.problems()) p.file.clear(), out += (out.empty() ? "" : "; ") + p.message();
+  return out;
+}
+
+/// Why a search has found nothing.
+std::string nothing_found(const search::Search& search, const search::Answer& answer) {
+  if (const std::string text = search::devices_text(search, answer); !text.empty()) return joined_lines(text);
+  if (!answer.complete) return "no simulated layout fits; `tandem search --events N` simulates more";
+  if (at(answer.counts, search::Outcome::too_large) == 0)
+    return joined_lines("no layout could run, whatever the memory:\n" + search::obstacles_text(search, answer));
+  return "no layout fits the " + bytes_text(search.judge().room()) + " of " + search.judge().topology().device().name +
+         "; `tandem search` finds changes with which one fits";
+}
+
+class LayoutSearcher {
+ public:
+  LayoutSearcher(const planning::Request& request, const std::vector<std::string>& axes) : request_(request) {
+    const std::vector<Combination> all = planning::combinations(request.choice);
+    const std::vector<std::int64_t> devices = devices_of(all);
+    for (const Combination& c : all) {
+      search::Request question = question_of(request.choice, c);
+      question.axes = axes, question.compared = devices;
+      Place& place = places_.emplace_back(Place{c.label, "", {}});
+      try {
+        place.space.emplace(search::read_question(question));
+      } catch (const InfeasibleError& e) {
+        place.refusal = reasons(e);
+      }
+    }
+  }
+
+  FoundPlans find(const planning::Facts& facts) {
+    require_conditions(facts);
+    const InterruptWatch watch;
+    Waiting waiting("searching", Elsewhere::lines);
+    options_.best = 1, options_.jobs = interruptible(request_.jobs);
+    for (const Place& place : places_) {
+      const std::string count = std::to_string(out_.plans.size() + unended_.size() + 1) + " of " + std::to_string(places_.size());
+      waiting.at("searching layouts, " + count + (place.label.empty() ? "" : ": " + place.label));
+      place.space ? search(place) : refuse(place, place.refusal);
+    }
+    tell_unended();
+    return std::move(out_);
+  }
+
+ private:
+  void require_conditions(const planning::Facts& facts) const {
+    std::vector<Assessment> known;
+    for (const Place& place : places_) {
+      if (!place.space) continue;
+      Assessment& a = known.emplace_back();
+      a.candidate.file = request_.choice.plan, a.plan = place.space->plan(0);
+      planning::find_place(a);
+    }
+    if (!known.empty()) planning::require_conditions(request_, facts, known);
+  }
+
+  void refuse(const Place& place, const std::string& reason) {
+    Assessment& a = out_.plans.emplace_back();
+    a.candidate = {"", request_.choice.plan, place.label, reason, {}};
+    a.refusal = reason;
+  }
+
+  void search(const Place& place) {
+    search::Search search(*place.space, options_);
+    search::Answer answer;
+    try {
+      search.explore();
+      answer = search.answer();
+    } catch (const Interrupted&) {
+      answer = search.answer_so_far(1);
+      out_.interrupted = true;
+      unended_.push_back(place.label);
+    }
+    if (!answer.best.empty()) keep(place, answer);
+    else if (!answer.interrupted) refuse(place, nothing_found(search, answer));
+  }
+
+  void keep(const Place& place, const search::Answer& answer) {
+    const search::Space& space = *place.space;
+    const search::CandidateId id = answer.best.front().id;
+    planning::FoundLayout found{space.short_text(id), search::at_json(space, id).dump(), {}};
+    search::SwitchedOn on;
+    on.add(1, space, id);
+    if (const std::string text = joined_lines(on.text()); !text.empty()) found.remarks.push_back(text);
+    if (!answer.complete && !answer.interrupted)
+      found.remarks.emplace_back("a faster layout may exist: not all that could be faster were simulated; `tandem search --events N` simulates more");
+    out_.plans.push_back(planning::assess({space.document(id), request_.choice.plan, place.label, "", std::move(found)}, request_.choice.stack));
+    tell(search::question_text(space.question()));
+  }
+
+  /// Passes on lines that were not told before.
+  void tell(const std::string& lines) {
+    for (std::size_t begin = 0; begin < lines.size();) {
+      const std::size_t end = std::min(lines.find('\n', begin), lines.size());
+      const std::string text = lines.substr(begin, end - begin);
+      if (std::find(out_.told.begin(), out_.told.end(), text) == out_.told.end()) out_.told.push_back(text);
+      begin = end + 1;
+    }
+  }
+
+  void tell_unended() {
+    if (!out_.interrupted) return;
+    const std::string which = planning::labels_text(unended_);
+    out_.told.push_back("interrupted: the search " + (which.empty() ? "" : "of " + which + " ") + "did not end, so a better layout may be among the others");
+  }
+
+  const planning::Request& request_;
+  std::deque<Place> places_;
+  search::SearchOptions options_;
+  std::vector<std::string> unended_;  ///< labels of searches that were interrupted
+  FoundPlans out_;
+};
+
+}  // namespace
+
+FoundPlans search_layouts(const planning::Request& request, const planning::Facts& facts, const std::vector<std::string>& axes) {
+  return LayoutSearcher(request, axes).find(facts);
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,22 @@
+#pragma once
+// `tandem plan --search`: a search of layouts for each combination of the options' values.
+
+#include <string>
+#include <vector>
+
+#include "experiments/tandem/planning/answer.hpp"
+
+namespace tandem::program {
+
+/// What the searches have found.
+struct FoundPlans {
+  std::vector<planning::Assessment> plans;  ///< of each combination the fastest layout that fits, else its refusal
+  std::vector<std::string> told;            ///< on values that were chosen, and on searches that did not end; a sentence each
+  bool interrupted = false;                 ///< some combinations are missing
+};
+
+/// Searches the fastest layout of each combination, as `tandem search` does, and simulates it. `axes`: see --axis. An interruption ends
+/// it early. Throws ConfigError for bad input, also for what answer_of() would refuse; InfeasibleError for a model that is no plan's.
+FoundPlans search_layouts(const planning::Request& request, const planning::Facts& facts, const std::vector<std::string>& axes);
+
+}  // namespace tandem::program
