@@ -147,7 +147,8 @@ class LayoutSearcher {
     if (const std::string text = joined_lines(on.text()); !text.empty()) found.remarks.push_back(text);
     if (!answer.complete && !answer.interrupted)
       found.remarks.emplace_back("a faster layout may exist: not all that could be faster were simulated; `tandem search --events N` simulates more");
-    out_.plans.push_back(planning::assess({space.document(id), request_.choice.plan, place.label, "", std::move(found)}, request_.choice.stack));
+    const planning::CandidatePlan plan{space.document(id), request_.choice.plan, place.label, "", std::move(found)};
+    out_.plans.push_back(planning::assess(plan, request_.choice.stack));
     tell(search::question_text(space.question()));
   }
 

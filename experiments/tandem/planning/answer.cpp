@@ -182,7 +182,8 @@ void warn_of_layout(Answer& out, const Request& request) {
   if (const auto& found = best.assessment.candidate.found) {
     out.warnings.insert(out.warnings.end(), found->remarks.begin(), found->remarks.end());
   } else if (!best.conditions.measured_factor && chosen_layout(request.choice).empty()) {
-    if (std::string note = overlaps_note(best.assessment, request.choice.stack); !note.empty()) out.warnings.push_back(std::move(note));
+    const std::string note = overlaps_note(best.assessment, request.choice.stack);
+    if (!note.empty()) out.warnings.push_back(note);
   }
 }
 
@@ -243,7 +244,8 @@ Answer answer(const Request& request, const Facts& facts) {
   return answer_of(request, facts, std::move(plans), chosen);
 }
 
-Answer answer_of(const Request& request, const Facts& facts, std::vector<Assessment> plans, const std::vector<std::string>& chosen) {
+Answer answer_of(const Request& request, const Facts& facts, std::vector<Assessment> plans,
+                 const std::vector<std::string>& chosen) {
   Answer out;
   for (Assessment& a : plans) {
     if (!a.refusal.empty()) {

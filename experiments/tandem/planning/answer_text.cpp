@@ -163,7 +163,8 @@ std::string to_text(const Answer& a) {
     out += "warning: " + warnings.front() + "\n";
     warnings.erase(warnings.begin());
   }
-  out += headline(plan) + layout_line(o) + tokens_line(o) + days_line(o) + devices_line(o) + money_lines(o) + energy_line(o) + failures_line(o);
+  out += headline(plan) + layout_line(o);
+  out += tokens_line(o) + days_line(o) + devices_line(o) + money_lines(o) + energy_line(o) + failures_line(o);
   out += checkpoint_line(o) + memory_line(o);
   out += options_text(a) + refused_text(a) + what_if_text(a) + tornado_text(a);
   for (const std::string& w : warnings) out += "warning: " + w + "\n";

@@ -7,8 +7,10 @@ namespace tandem::planning {
 
 void require_conditions(const Request& request, const Facts& facts, const std::vector<Assessment>& places) {
   std::vector<std::string> clusters = changed_clusters(request);
-  for (const Assessment& a : places)
-    if (std::find(clusters.begin(), clusters.end(), a.plan.cluster.preset) == clusters.end()) clusters.push_back(a.plan.cluster.preset);
+  for (const Assessment& a : places) {
+    const std::string& preset = a.plan.cluster.preset;
+    if (std::find(clusters.begin(), clusters.end(), preset) == clusters.end()) clusters.push_back(preset);
+  }
   require_price_clusters(request.price, clusters);
   std::vector<Problem> problems;
   for (const Assessment& a : places) {
