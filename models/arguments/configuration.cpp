@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/arguments/toml_text.hpp"
+#include "models/arguments/yaml_text.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
 #include "models/base/presets.hpp"
@@ -34,11 +35,14 @@ std::string said_path(const Arguments& arguments, const Table& table) {
 
 }  // namespace
 
+bool is_yaml(const std::string& file) { return file.ends_with(".yaml") || file.ends_with(".yml"); }
+
 Arguments read_document(const std::string& text, const std::string& file, std::vector<std::string>& automatic) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   const bool toml = file.ends_with(".toml") || (begin != std::string::npos && text[begin] == '[');
-  Arguments out{std::make_shared<json>(toml ? parse_toml(text, file) : parse_json(text, file)), "", false};
-  if (!out.values->is_object()) throw ConfigError(Problem{file, "", "", "is no JSON object", "give a configuration of DeepSpeed or torchtitan"});
+  json document = is_yaml(file) ? parse_yaml(text, file) : toml ? parse_toml(text, file) : parse_json(text, file);
+  Arguments out{std::make_shared<json>(std::move(document)), "", false};
+  if (!out.values->is_object()) throw ConfigError(Problem{file, "", "", "has no fields", "give the configuration of a framework"});
   take_out_auto(*out.values, "", automatic);
   return out;
 }

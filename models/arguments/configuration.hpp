@@ -1,5 +1,5 @@
 #pragma once
-// Files of DeepSpeed (JSON) and torchtitan (TOML, or JSON as it saves it): a framework's whole input, or a file that an option names.
+// Files of frameworks (JSON, TOML, YAML): a framework's whole input, or a file that an option names.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,10 @@
 
 namespace tandem::arguments {
 
-/// The fields of a file, TOML if its name or its first character says so, else JSON. Those that are "auto" are left to the reader:
+/// Whether a file's name is that of a YAML file.
+bool is_yaml(const std::string& file);
+
+/// The fields of a file: YAML if its name says so, TOML if its name or its first character does, else JSON. Those that are "auto" are left to the reader:
 /// they are taken out and added to `automatic`. Throws ConfigError for another text.
 Arguments read_document(const std::string& text, const std::string& file, std::vector<std::string>& automatic);
 

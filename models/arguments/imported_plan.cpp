@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/arguments/configuration.hpp"
+#include "models/arguments/interpolation.hpp"
 #include "models/arguments/required_options.hpp"
 #include "models/arguments/table_facts.hpp"
 #include "models/arguments/unread_arguments.hpp"
@@ -35,6 +36,15 @@ std::string named_model(const Table& table, const Arguments& arguments, const st
   return name.value().is_string() ? name.value().get<std::string>() : "";
 }
 
+/// The model that the file names: a preset, or a path that is relative to the file.
+std::string found_model(const std::string& name, const std::string& file) {
+  if (name.empty() || !is_preset_path(name)) return name;
+  const std::string path = beside(name, file);
+  if (file_state(path).kind != FileKind::absent) return path;
+  throw ConfigError(Problem{file, "model", '"' + shortened(name) + '"', "names a configuration that is not at " + path,
+                            "give the model with --model: a preset, or the path of a config.json"});
+}
+
 /// Layers of a preset or of a config.json; null if the file does not say them.
 json layers_of(const std::string& model) {
   const std::string path = is_preset_path(model) ? model : find_preset("models/presets", model);
@@ -55,16 +65,26 @@ Problem without_model(TableFacts& facts, const std::string& file) {
   return {file, list_text(names), list_text(values), "has no preset here", "name its model: --model with a preset, or the path of a config.json"};
 }
 
+/// Fields that the table requires and that say nothing; those of the model may be missing if the user names one.
+void require_fields(const Table& table, TableFacts& facts, const std::string& file, const PlanNeeds& needs) {
+  std::vector<Problem> problems;
+  for (const json& row : table.document->value("required", json::array())) {
+    if (row.value("of_model", false) && !needs.model.empty()) continue;
+    if (!facts.value(row.at("value").get<std::string>()).value().is_null()) continue;
+    const std::string name = row.at("field").get<std::string>();
+    problems.push_back({file, name, "", row.value("reason", "is missing"), row.value("remedy", "give it: tandem import --set " + name + "=N")});
+  }
+  if (!problems.empty()) throw ConfigError(problems);
+}
+
 /// What the table needs that is not there: options, or the model of a file.
 void require_model(const Table& table, TableFacts& facts, const std::string& file, const PlanNeeds& needs) {
   const json& plan = table.document->at("plan");
   if (table.reads_file()) {
-    if (needs.model.empty()) throw ConfigError(without_model(facts, file));
+    if (needs.model.empty() && !table.says_model()) throw ConfigError(without_model(facts, file));
     if (needs.sequence == 0 && !plan.contains("training.seq_length"))
       throw ConfigError(Problem{"--seq-length", "", "", "is missing: " + file + " does not say it", "give the tokens of a training sequence"});
-    if (facts.value(plan.at("training.micro_batch_size").get<std::string>()).value().is_null())
-      throw ConfigError(Problem{file, "train_micro_batch_size_per_gpu", "", "is missing",
-                                "give it, or train_batch_size: tandem import --set train_micro_batch_size_per_gpu=N; of \"auto\", the number that the Trainer fills in"});
+    require_fields(table, facts, file, needs);
   } else {
     require_options(table, facts, file);
   }
@@ -91,6 +111,18 @@ void set_fields(const PlanNeeds& needs, const Table& table, json& values, std::v
     values = json(changed);
     std::erase(automatic, name);
   }
+}
+
+/// Fills in what other fields of the file say, and refuses what stays open although the plan needs it.
+void fill_in(const Table& table, json& values, const std::string& file) {
+  if (!table.reads_file()) return;
+  resolve_interpolations(values, table.document->value("mounted", ""));
+  std::vector<Problem> problems;
+  for (const std::string& name : read_somewhere(table))
+    if (const json* value = find_dotted(values, name); value != nullptr && is_open(*value))
+      problems.push_back({file, name, value_text(*value), "is filled in elsewhere, and nothing in this file says it",
+                          "give its value: tandem import --set " + name + "=VALUE"});
+  if (!problems.empty()) throw ConfigError(problems);
 }
 
 /// Refuses a precision that is left to the program, where the rest of the file does not say one.
@@ -177,10 +209,11 @@ ImportedPlan import_arguments(const std::string& text, const std::string& file, 
   std::vector<std::string> automatic;
   Arguments arguments = table.reads_file() ? read_document(text, file, automatic) : read_arguments(text, named_by(table), file);
   set_fields(wanted, table, *arguments.values, automatic);
+  fill_in(table, *arguments.values, file);
   require_program(arguments, table, file);
   PlanNeeds needs = wanted;
   if (needs.devices > 0) (*arguments.values)["world_size"] = needs.devices;
-  if (needs.model.empty()) needs.model = named_model(table, arguments, file);
+  if (needs.model.empty()) needs.model = found_model(named_model(table, arguments, file), file);
   const StackChoice stack = stack_of(arguments, table, file, needs);
   const bool configured = add_configuration(arguments, table, file, {needs.configuration, needs.approximate}, automatic);
   json document = with_circumstances(table, stack.as_of.value_or(needs.newest), arguments, configured);

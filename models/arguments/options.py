@@ -136,7 +136,116 @@ def torchtitan(root):
     return {name: [name, value] for name, value in config_fields(classes, "JobConfig", "").items()}
 
 
-READERS = {"megatron-core": megatron, "deepspeed": deepspeed, "torchtitan": torchtitan, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
+def dataclass_fields(root, path, names):
+    """Fields of dataclasses with their defaults; null where a function makes it."""
+    classes = {n.name: n for n in ast.parse((root / path).read_text()).body if isinstance(n, ast.ClassDef)}
+    out = {}
+    for field in (n for name in names for n in classes[name].body if isinstance(n, ast.AnnAssign)):
+        value = field.value
+        if isinstance(value, ast.Call):
+            value = next((k.value for k in value.keywords if k.arg == "default"), None)
+        try:
+            out[field.target.id] = ast.literal_eval(value)
+        except (ValueError, TypeError):
+            out[field.target.id] = None
+    return out
+
+
+def asked(path, base):
+    """Keys that code asks a configuration for (cfg.get("x", default), cfg.x) with the first default that it names."""
+    out = {}
+    for node in ast.walk(ast.parse(path.read_text())):
+        call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args
+        owner = node.func.value if call else node.value if isinstance(node, ast.Attribute) else None
+        if owner is None or ast.unparse(owner) not in base:
+            continue
+        key = literal(node.args[0]) if call else node.attr
+        if isinstance(key, str) and key not in ("get", "keys", "items"):
+            default = literal(node.args[1]) if call and len(node.args) > 1 else None
+            out[key] = default if out.get(key) is None else out[key]
+    return out
+
+
+def leaves(node, prefix=""):
+    """Dotted names of a YAML file's fields."""
+    if not isinstance(node, dict) or not node:
+        return [prefix]
+    return [name for key, value in node.items() for name in leaves(value, f"{prefix}.{key}" if prefix else str(key))]
+
+
+CORE_CONFIGS = (("model_parallel_config.py", ["ModelParallelConfig"]), ("transformer/transformer_config.py", ["TransformerConfig", "MLATransformerConfig"]))
+
+
+def core_fields(root):
+    """Fields of Megatron-Core's configuration of a model."""
+    return {k: v for file, names in CORE_CONFIGS for k, v in dataclass_fields(root / "megatron" / "core", file, names).items()}
+
+
+def nemo(root):
+    """From what NeMo 1's model of GPT asks its configuration for, and its example; of Megatron-LM, the fields that NeMo hands on."""
+    if (root / "megatron").exists():
+        return {f"model.{name}": [f"model.{name}", plain(value)] for name, value in core_fields(root).items()}
+    import yaml
+
+    models = root / "nemo" / "collections" / "nlp" / "models" / "language_modeling"
+    example = yaml.safe_load((root / "examples" / "nlp" / "language_modeling" / "conf" / "megatron_gpt_config.yaml").read_text())
+    options = {}
+    for file in ("megatron_gpt_model.py", "megatron_base_model.py"):
+        for section in ("", ".optim", ".data", ".tokenizer"):
+            names = asked(models / file, {f"{owner}{section}" for owner in ("self.cfg", "self._cfg", "cfg", "model.cfg")})
+            options.update({f"model{section}.{name}": value for name, value in names.items() if value is not None or f"model{section}.{name}" not in options})
+    options.update({name: None for name in leaves(example) if name not in options})
+    return {name: [name, value] for name, value in options.items()}
+
+
+# Sections of an NxD Training file.
+NXDT_SECTIONS = ("model", "model.optim", "model.moe", "model.fusions", "distributed_strategy", "data", "precision", "trainer", "exp_manager")
+
+
+def nxdt(root):
+    """From what NxD Training's models ask their configuration for, and its examples."""
+    import yaml
+
+    options = {}
+    for file in sorted((root / "src").rglob("*.py")):
+        for section in NXDT_SECTIONS:
+            for name, value in asked(file, {f"self.config.{section}", f"cfg.{section}"}).items():
+                if value is not None or f"{section}.{name}" not in options:
+                    options[f"{section}.{name}"] = value
+        for name, value in asked(file, {"moe_config"}).items():
+            options.setdefault(f"model.moe.{name}", value)
+    for file in sorted((root / "examples" / "conf").glob("*.yaml")):
+        options.update({name: None for name in leaves(yaml.safe_load(file.read_text())) if name not in options})
+    return {name: [name, value] for name, value in options.items()}
+
+
+# Sections of Megatron-Bridge's file, and the dataclasses of Megatron-LM and Megatron-Bridge that they are.
+BRIDGE_SECTIONS = {
+    "model": [("megatron/core/model_parallel_config.py", ["ModelParallelConfig"]), ("megatron/core/transformer/transformer_config.py", ["TransformerConfig", "MLATransformerConfig"]),
+              ("src/megatron/bridge/models/transformer_config.py", ["TransformerConfig"]), ("src/megatron/bridge/models/gpt_provider.py", ["GPTModelProvider"])],
+    "optimizer": [("megatron/core/optimizer/optimizer_config.py", ["OptimizerConfig"]), ("src/megatron/bridge/training/config.py", ["OptimizerConfig"])],
+    "ddp": [("megatron/core/distributed/distributed_data_parallel_config.py", ["DistributedDataParallelConfig"]), ("src/megatron/bridge/training/config.py", ["DistributedDataParallelConfig"])],
+    "scheduler": [("megatron/training/config/training_config.py", ["SchedulerConfig"]), ("src/megatron/bridge/training/config.py", ["SchedulerConfig"])],
+    "train": [("megatron/training/config/training_config.py", ["TrainingConfig"]), ("src/megatron/bridge/training/config.py", ["TrainingConfig"])],
+    "mixed_precision": [("src/megatron/bridge/training/mixed_precision.py", ["MixedPrecisionConfig"])],
+    "comm_overlap": [("src/megatron/bridge/training/comm_overlap.py", ["_CommOverlapConfig", "CommOverlapConfig"])],
+    "dist": [("megatron/training/config/common_config.py", ["DistributedInitConfig"]), ("src/megatron/bridge/training/config.py", ["DistributedInitConfig"])],
+    "rng": [("megatron/training/config/common_config.py", ["RNGConfig"])],
+    "dataset": [("src/megatron/bridge/training/config.py", ["GPTDatasetConfig"])],
+}
+
+
+def bridge(root):
+    """From the dataclasses of the sections, those that this checkout has."""
+    out = {}
+    for section, places in BRIDGE_SECTIONS.items():
+        for file, names in places:
+            if (root / file).exists():
+                out.update({f"{section}.{k}": v for k, v in dataclass_fields(root, file, names).items() if not k.startswith("_")})
+    return {name: [name, value] for name, value in out.items()}
+
+
+READERS = {"megatron-bridge": bridge, "nemo": nemo, "neuronx": nxdt, "megatron-core": megatron, "deepspeed": deepspeed, "torchtitan": torchtitan, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
            "neuron-megatron": older_megatron}
 
 

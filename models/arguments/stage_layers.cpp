@@ -119,13 +119,13 @@ json small_letters(const json& v) {
 
 json whole_number(const json& v);
 
-/// Layers of the chunks between the layers that begin a chunk, "layers.14".
-json split_before(const json& points, const json& layers) {
+/// Layers of chunks between points, each a layer's name. `behind`: a point is the last layer of a chunk, not the first of the next.
+json split_at(const json& points, const json& layers, bool behind) {
   std::vector<std::int64_t> out;
   std::int64_t begun = 0;
   for (const json& point : points) {
     const std::string name = point.is_string() ? point.get<std::string>() : "";
-    const std::int64_t next = whole_number(json(name.substr(name.rfind('.') + 1))).get<std::int64_t>();
+    const std::int64_t next = whole_number(json(name.substr(name.rfind('.') + 1))).get<std::int64_t>() + (behind ? 1 : 0);
     out.push_back(next - begun);
     begun = next;
   }
@@ -176,6 +176,17 @@ json group_of(const json& stages, const json& micro_batches) {
   return interleaved_group(shape);
 }
 
+/// Files that Hydra's `defaults` add to this one. Those that are optional, such as settings of an overlap, do not count.
+std::int64_t composed_of(const json& defaults) {
+  std::int64_t out = 0;
+  for (const json& entry : defaults.is_array() ? defaults : json::array()) {
+    const bool group = entry.is_object() && !entry.empty();
+    const std::string name = entry.is_string() ? entry.get<std::string>() : group ? entry.begin().key() : "";
+    if (name != "_self_" && !name.starts_with("optional ") && !name.starts_with("override hydra/")) ++out;
+  }
+  return out;
+}
+
 }  // namespace
 
 json stage_call(const std::string& name, const std::vector<json>& a) {
@@ -186,7 +197,8 @@ json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "more_behind_the_first" && a.size() == 2) return more_behind_the_first(a[0], a[1]);
   if (name == "small_letters" && a.size() == 1) return small_letters(a[0]);
   if (name == "layers_named" && a.size() == 1) return layers_named(a[0]);
-  if (name == "split_before" && a.size() == 2) return split_before(a[0], a[1]);
+  if (name == "split_before" && a.size() == 2) return split_at(a[0], a[1], false);
+  if (name == "split_behind" && a.size() == 2) return split_at(a[0], a[1], true);
   if (name == "whole_number" && a.size() == 1) return whole_number(a[0]);
   if (name == "text" && a.size() == 1) return a[0].is_string() ? a[0] : json(a[0].dump());
   if (name == "layout_layers" && a.size() == 1) return a[0].is_string() ? layout_layers(a[0].get<std::string>()) : json();
@@ -194,6 +206,7 @@ json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "zeros_and_ones" && a.size() == 3) return zeros_and_ones(a[0], a[1], a[2]);
   if (name == "comma_text") return joined(a, ",");
   if (name == "list") return json(a);
+  if (name == "composed_of" && a.size() == 1) return composed_of(a[0]);
   if (name == "power_of_two" && a.size() == 1) return std::ldexp(1.0, static_cast<int>(whole(a[0], "an exponent")));
   if (name == "exponent_of_two" && a.size() == 1) return a[0].is_number() ? json(std::lround(std::log2(a[0].get<double>()))) : json();
   if (name == "steps_of_samples" && a.size() == 3) return steps_of_samples(a);

@@ -13,10 +13,11 @@ namespace tandem::arguments {
 ///   weighted_ends(layers, chunks, first, last): as equal as can be where the ends count as so many layers more.
 ///   more_behind_the_first(layers, chunks): equal chunks, those left over behind the first. small_letters("AbC").
 ///   largest_stage(layers, stages, v): of the stage with most. layers_named(lists): of chunks of modules' names.
-///   split_before(points, layers): of chunks that begin at layers' names, "layers.14".
+///   split_before(points, layers): of chunks that begin at layers' names, "layers.14"; split_behind: that end at them.
 ///   layout_layers(text): as argument_text.hpp says. layout_text(layers, modules): the same backwards.
 ///   zeros_and_ones(n, all, every): "([0]*n+[1]*rest)". comma_text(a, ...): "a,b". whole_number("2"), text(2). list(a, ...): a list.
 ///   steps_of_samples, steps_of_tokens: as step_counts.hpp says.
+///   composed_of(defaults): files that Hydra adds to this one.
 ///   power_of_two(n), exponent_of_two(x).
 ///   interleaved_group(stages, micro_batches): micro-batches that pass a chunk as one group, as models/schedule has it; null unless both count.
 /// Throws ConfigError where the layers do not divide. Throws ContractError for another name.

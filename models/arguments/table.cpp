@@ -1,8 +1,10 @@
 #include "models/arguments/table.hpp"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <regex>
 
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
@@ -41,11 +43,41 @@ json defaults_of(const json& options) {
 /// Sections that a table takes from its base; an entry of its own takes the place of one there, null removes it.
 constexpr const char* kInherited[] = {"renamed", "spellings", "defaults", "facts", "plan", "features", "ignored", "printed"};
 
-json with_base(json document) {
+/// Names of the base's arguments in a file of sections: `lr` is `optimizer.lr`. A name that stands in several is that of the first.
+std::map<std::string, std::string> moved_names(const json& document, const json& options) {
+  std::map<std::string, std::string> out = document.value("moved", std::map<std::string, std::string>());
+  for (const json& section : document.value("sections", json::array()))
+    for (const auto& [name, argument] : options.items())
+      if (const std::string prefix = section.get<std::string>() + "."; name.starts_with(prefix))
+        out.emplace(name.substr(prefix.size()), name);
+  return out;
+}
+
+/// Expressions with their names moved.
+void move_names(json& expressions, const std::map<std::string, std::string>& moved) {
+  if (expressions.is_structured())
+    for (json& inner : expressions) move_names(inner, moved);
+  if (!expressions.is_string()) return;
+  static const std::regex field("\\$([A-Za-z0-9_.]+)");
+  const auto text = expressions.get<std::string>();
+  std::string out;
+  auto rest = text.begin();
+  for (std::sregex_iterator it(text.begin(), text.end(), field), end; it != end; ++it) {
+    const auto there = moved.find((*it)[1].str());
+    out.append(rest, (*it)[0].first);
+    out += there == moved.end() ? it->str() : "$" + there->second;
+    rest = (*it)[0].second;
+  }
+  expressions = out.append(rest, text.end());
+}
+
+json with_base(json document, const json& options) {
   if (!document.contains("base")) return document;
-  const json base = with_base(read_json(find_preset(kFolder, document["base"].get<std::string>())));
+  json base = with_base(read_json(find_preset(kFolder, document["base"].get<std::string>())), json::object());
+  const std::map<std::string, std::string> moved = moved_names(document, options);
   for (const char* key : kInherited) {
     json merged = base.value(key, json::object());
+    if (!moved.empty()) move_names(merged, moved);
     const json own = document.value(key, json::object());
     if (key == std::string_view("defaults")) merged.update(own);  // null is a default
     else merged.merge_patch(own);
@@ -69,12 +101,16 @@ void add_configuration(json& document, json& defaults) {
 
 bool Table::reads_file() const { return document->contains("recognised_by"); }
 
+bool Table::says_model() const { return document->at("plan").contains("model.num_layers"); }
+
 bool Table::writes_toml() const { return document->value("written_as", "json") == "toml"; }
 
 bool Table::recognises(const json& file) const {
   if (!reads_file() || !file.is_object()) return false;
-  const json& keys = document->at("recognised_by");
-  return std::any_of(keys.begin(), keys.end(), [&](const json& key) { return file.contains(key.get<std::string>()); });
+  const auto has_any = [&](const json& keys) {
+    return std::any_of(keys.begin(), keys.end(), [&](const json& key) { return file.contains(key.get<std::string>()); });
+  };
+  return has_any(document->at("recognised_by")) && !has_any(document->value("not_with", json::array()));
 }
 
 bool Table::chosen_by(const json& values) const {
@@ -121,13 +157,14 @@ Table read_table(const std::string& framework) {
   if (path.empty())
     throw ConfigError(Problem{"", "framework", '"' + shortened(framework) + '"', "has no table of arguments here",
                               "known are " + list_text(known_frameworks())});
-  json document = with_base(read_json(path)), options = options_of(framework);
+  const json options = options_of(framework);
+  json document = with_base(read_json(path), options);
   json defaults = defaults_of(options);
   add_configuration(document, defaults);
   defaults.update(document.at("defaults"));
   document["defaults"] = std::move(defaults);
   std::string stack = document.at("stack").get<std::string>();
-  return {std::move(stack), std::make_shared<const json>(std::move(document)), std::make_shared<const json>(std::move(options))};
+  return {std::move(stack), std::make_shared<const json>(std::move(document)), std::make_shared<const json>(options)};
 }
 
 ArgumentNames named_by(const Table& table) {

@@ -18,8 +18,10 @@ struct Table {
                                                    ///< those of all options
   std::shared_ptr<const nlohmann::json> options;   ///< option without its dashes: [name in the program, default]
 
-  /// Whether the framework is configured by a file (JSON or TOML) and not by options.
+  /// Whether the framework is configured by a file (JSON, TOML or YAML) and not by options.
   bool reads_file() const;
+  /// Whether that file has the model, and not only its name.
+  bool says_model() const;
   /// Whether that file is written as TOML.
   bool writes_toml() const;
   /// Whether a document is such a configuration.

@@ -38,13 +38,6 @@ void collect_names(const json& section, std::set<std::string>& out) {
   }
 }
 
-/// Arguments that the table's expressions read under some condition.
-std::set<std::string> read_somewhere(const Table& table) {
-  std::set<std::string> out;
-  for (const char* section : {"facts", "plan", "features"}) collect_names(table.document->at(section), out);
-  return out;
-}
-
 /// Whether a field of a JSON file stands in a section that is switched off: fp16.loss_scale beside fp16.enabled false.
 bool is_off(const json& values, const std::string& name) {
   for (std::size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0; dot = name.rfind('.', dot - 1))
@@ -69,6 +62,12 @@ void add_unread(const Table& table, const std::string& name, const json& value, 
 }
 
 }  // namespace
+
+std::set<std::string> read_somewhere(const Table& table) {
+  std::set<std::string> out;
+  for (const char* section : {"facts", "plan", "features"}) collect_names(table.document->at(section), out);
+  return out;
+}
 
 void sort_unread(const Table& table, const huggingface::Facts& facts, const Arguments& arguments, ImportedPlan& out) {
   const std::set<std::string> elsewhere = read_somewhere(table);

@@ -11,11 +11,14 @@
 #include "experiments/tandem/import/plan_report.hpp"
 #include "experiments/tandem/import/report.hpp"
 #include "models/arguments/command_line.hpp"
+#include "models/arguments/configuration.hpp"
 #include "models/arguments/imported_plan.hpp"
 #include "models/arguments/toml_text.hpp"
+#include "models/arguments/yaml_text.hpp"
 #include "models/base/files.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
+#include "models/base/text.hpp"
 #include "models/stack/stack_file.hpp"
 #include "topology/plan_reader.hpp"
 
@@ -66,26 +69,36 @@ Plan runnable(const std::string& document, const Options& o) {
   }
 }
 
+/// A file that is a framework's configuration or nothing.
+[[noreturn]] void refuse_configuration(const std::string& path) {
+  std::vector<std::string> keys;
+  for (const std::string& framework : arguments::known_frameworks())
+    if (const arguments::Table table = arguments::read_table(framework); table.reads_file())
+      for (const nlohmann::json& key : table.document->at("recognised_by")) keys.push_back(key.get<std::string>());
+  throw ConfigError(Problem{path, "", "", "is no configuration that is known here: none of " + list_text(keys) + " is in it",
+                            "give one of the files in docs/coming-from.md, or write the plan with its tables"});
+}
+
 /// The framework whose arguments the file has: options, a log, or a configuration. Nothing for another file.
 std::optional<arguments::Table> table_for(const Options& o, std::string& text) {
   const std::string& path = o.input;
   if (is_folder(path) || file_state(path).kind == FileKind::absent) return std::nullopt;
   text = import::read_log(path);
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  const bool toml = path.ends_with(".toml");
+  const bool toml = path.ends_with(".toml"), yaml = arguments::is_yaml(path);
   if (begin == std::string::npos && !toml) return std::nullopt;
-  const bool object = toml || text[begin] == '{';
+  const bool object = toml || yaml || text[begin] == '{';
   if (!object && !arguments::looks_like_arguments(text)) {
     require_no_script(path, text);
     return std::nullopt;
   }
   if (!object) return arguments::table_of_options(text, path, o.wanted.cluster.empty() ? "" : generation_of(o.wanted.cluster));
-  const auto document = toml ? arguments::parse_toml(text, path) : nlohmann::json::parse(text, nullptr, false);
+  const auto document = yaml   ? arguments::parse_yaml(text, path)
+                        : toml ? arguments::parse_toml(text, path)
+                               : nlohmann::json::parse(text, nullptr, false);
   for (const std::string& framework : arguments::known_frameworks())
     if (arguments::Table table = arguments::read_table(framework); table.recognises(document)) return table;
-  if (toml)
-    throw ConfigError(Problem{path, "", "", "is no configuration of torchtitan: none of parallelism, activation_checkpoint and lr_scheduler is in it",
-                              "give torchtitan's job.config_file, or write the plan with the tables of docs/coming-from.md"});
+  if (toml || yaml) refuse_configuration(path);
   return std::nullopt;
 }
 
@@ -149,9 +162,9 @@ ExitCode import_file(const Options& o) {
   if (!table && !(o.stack.empty() && o.configuration.empty()))
     throw CLI::ValidationError(o.stack.empty() ? "CONFIG" : "--stack", "is for arguments of a framework: " + o.input + " is a model alone");
   if (!o.model.empty() && !(table && table->reads_file()))
-    throw CLI::ValidationError("--model", "is for a ds_config.json or torchtitan's file: " + o.input + " says the model");
+    throw CLI::ValidationError("--model", "is for a framework's file: " + o.input + " says the model");
   if (!o.set.empty() && !(table && table->reads_file()))
-    throw CLI::ValidationError("--set", "is for a configuration of DeepSpeed or torchtitan, and " + o.input + " is none");
+    throw CLI::ValidationError("--set", "is for a framework's file, and " + o.input + " is none");
   if (table) return import_options(o, *table, text);
   if (o.record.empty()) return import_config(o);
   throw ConfigError(Problem{o.input, "--record", o.record, "needs a log: this file has no arguments", "give the log that Megatron-LM printed"});
@@ -161,8 +174,8 @@ ExitCode import_file(const Options& o) {
 
 void add_import(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("import", "Turn a Hugging Face config.json, Megatron-LM's arguments, or the configuration of DeepSpeed or torchtitan into a plan");
-  command->add_option("FILE", o->input, "config.json, or a folder that has one; a text with options of Megatron-LM or Megatron-DeepSpeed, or a log; a ds_config.json of DeepSpeed; a .toml file of torchtitan, or the JSON that it saves")->required();
+  CLI::App* command = app.add_subcommand("import", "Turn a Hugging Face config.json, Megatron-LM's arguments, or another framework's configuration into a plan");
+  command->add_option("FILE", o->input, "config.json, or a folder that has one; a text with options of Megatron-LM or Megatron-DeepSpeed, or a log; a ds_config.json of DeepSpeed; a .toml file of torchtitan, or the JSON that it saves; a .yaml file of NeMo 1 or NxD Training, or Megatron-Bridge's run_config.yaml")->required();
   command->add_option("CONFIG", o->configuration, "the ds_config.json that --deepspeed_config of these options names [beside FILE]");
   command->add_option("--stack", o->stack, "the framework, or the month of its code: NAME or NAME@YYYY-MM [what the arguments say]");
   command->add_option("--out", o->out, "file for the preset or plan [stdout]");
@@ -170,7 +183,7 @@ void add_import(CLI::App& app, ExitCode& exit) {
   command->add_option("--devices", o->wanted.devices, "devices of that plan [the number that the arguments start; for a config.json 1]; with a config.json they are data-parallel, with sharded weights and states (zero_stage 3)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
       ->needs(cluster);
-  command->add_option("--model", o->model, "with a ds_config.json, or a file of torchtitan whose model has no preset: the model, a preset or the path of a config.json");
+  command->add_option("--model", o->model, "with a framework's file: the model, a preset or the path of a config.json [what the file says]; needed with a ds_config.json");
   const auto set = [o](const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
       const auto [name, value] = pair_of("--set", text);
@@ -178,7 +191,7 @@ void add_import(CLI::App& app, ExitCode& exit) {
       o->set.emplace_back(name, read.is_discarded() ? nlohmann::json(value) : read);
     }
   };
-  command->add_option_function<std::vector<std::string>>("--set", set, "a field of DeepSpeed's or torchtitan's file and its value, in place of what the file has; may be given again")
+  command->add_option_function<std::vector<std::string>>("--set", set, "a field of a framework's file and its value, in place of what the file has; may be given again")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("FIELD=VALUE");
