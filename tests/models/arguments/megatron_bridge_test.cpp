@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "models/arguments/imported_plan.hpp"
+#include "models/base/dotted_path.hpp"
+#include "models/base/error.hpp"
+#include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
+
+using namespace tandem;
+using nlohmann::json;
+
+namespace {
+
+const std::string kHead = "_target_: megatron.bridge.training.config.ConfigContainer\n";
+const std::string kModel =
+    "model:\n  _target_: megatron.bridge.models.gpt_provider.GPTModelProvider\n  activation_func: {_call_: false, _target_: torch.nn.functional.silu}\n"
+    "  gated_linear_unit: true\n  add_bias_linear: false\n  attention_backend: {_args_: [3], _call_: true, _target_: megatron.core.transformer.enums.AttnBackend}\n"
+    "  bf16: true\n  num_layers: 24\n  hidden_size: 1024\n  ffn_hidden_size: 2816\n  num_attention_heads: 16\n  num_query_groups: 4\n  normalization: RMSNorm\n"
+    "  position_embedding_type: rope\n  rotary_base: 500000.0\n  share_embeddings_and_output_weights: false\n  seq_length: 8192\n  vocab_size: 32000\n"
+    "  should_pad_vocab: true\n  make_vocab_size_divisible_by: 128\n  tensor_model_parallel_size: 2\n  sequence_parallel: true\n  hidden_dropout: 0.0\n"
+    "  attention_dropout: 0.0\n  init_method: {_args_: [], _partial_: true, _target_: torch.nn.init.normal_, mean: 0.0, std: 0.02}\n";
+const std::string kRest =
+    "train: {global_batch_size: 64, micro_batch_size: 2, train_iters: 300}\ndataset: {_target_: megatron.bridge.training.config.GPTDatasetConfig, sequence_length: 2048}\n"
+    "ddp: {use_distributed_optimizer: true, overlap_grad_reduce: true, overlap_param_gather: true, grad_reduce_in_fp32: true, bucket_size: 40000000}\n"
+    "optimizer: {optimizer: adam, lr: 3e-4, min_lr: 3e-5, adam_beta2: 0.95, weight_decay: 0.1, exp_avg_dtype: {_call_: false, _target_: torch.float32}}\n"
+    "scheduler: {lr_decay_style: cosine, lr_decay_iters: 200, lr_warmup_iters: 20}\nrng: {seed: 7}\nmixed_precision: {bf16: true, grad_reduce_in_fp32: true}\n"
+    "comm_overlap: null\npeft: null\n";
+
+std::string some_bridge(const std::string& more_of_model = "") { return kHead + kModel + more_of_model + kRest; }
+
+arguments::ImportedPlan imported(const std::string& text, std::int64_t devices = 16) {
+  return arguments::import_arguments(text, "run_config.yaml", arguments::read_table("megatron-bridge"), {"dgx-h100", devices, "", 0, {2026, 8}});
+}
+
+json field(const arguments::ImportedPlan& plan, const std::string& path) {
+  const json document = json::parse(plan.document->dump());
+  const json* value = find_dotted(document, path);
+  return value == nullptr ? json() : *value;
+}
+
+json field(const std::string& text, const std::string& path) { return field(imported(text), path); }
+
+}  // namespace
+
+TEST_CASE("a run_config.yaml of Megatron-Bridge is a whole plan") {
+  const arguments::ImportedPlan plan = imported(some_bridge());
+  CHECK(field(plan, "model.activation") == "swiglu");
+  CHECK(field(plan, "model.num_kv_heads") == 4);
+  CHECK(field(plan, "model.pad_vocab_to") == 256);
+  CHECK(field(plan, "parallel.zero_stage") == 1);
+  CHECK(field(plan, "parallel.bucket_bytes") == 160'000'000);  // 40M elements of 4 bytes
+  CHECK(field(plan, "parallel.overlap_param_gather") == true);
+  CHECK(field(plan, "training.seq_length") == 2048);  // the dataset's, not the model's longest
+  CHECK(field(plan, "training.dtypes.gradient_reduce") == "fp32");
+  CHECK(field(plan, "training.flash_attention") == false);  // AttnBackend 3 is unfused
+  CHECK(field(plan, "training.decay_over") == 200);
+  CHECK(field(plan, "training.seed") == 7);
+  CHECK(plan.unknown.empty());
+  CHECK(arguments::refusals(plan).empty());
+  CHECK(parse_plan(plan.document->dump(), "plan.json").parallel.data == 8);
+}
+
+TEST_CASE("fields of Megatron-Bridge are told with their section") {
+  const arguments::ImportedPlan plan = imported(some_bridge());
+  const auto batch = std::find_if(plan.fields.begin(), plan.fields.end(), [](const auto& f) { return f.path == "training.global_batch_size"; });
+  REQUIRE(batch != plan.fields.end());
+  CHECK(std::any_of(batch->value.from.begin(), batch->value.from.end(), [](const auto& f) { return f.field == "train.global_batch_size"; }));
+}
+
+TEST_CASE("what Megatron-Bridge adds to Megatron-LM's fields") {
+  CHECK(field(some_bridge("  num_moe_experts: 8\n  moe_router_topk: 2\n  moe_ffn_hidden_size: 512\n"), "model.moe.num_experts") == 8);
+  CHECK(field(some_bridge("  num_layers_in_first_pipeline_stage: 10\n  pipeline_model_parallel_size: 2\n"), "parallel.pipeline_split") == json{10, 14});
+  CHECK(field(some_bridge("  scale_factor: 32.0\n"), "model.rope_scaling.type") == "llama3");
+  CHECK_FALSE(arguments::refusals(imported(some_bridge("  a_new_field: 3\n"))).empty());
+}
+
+TEST_CASE("a run_config.yaml does not say on how many devices it ran") {
+  CHECK_THROWS_AS(imported(some_bridge(), 0), ConfigError);
+}
