@@ -67,8 +67,10 @@ void add_chip_links(Graph& g, const NodeFacts& node, NodeFacts::ChipPlace at, st
 Bandwidth port_of(const NodeFacts& node) {
   if (node.core_port.bytes_per_second() > 0) return node.core_port;
   double all = static_cast<double>(node.nics) * node.nic.bytes_per_second() + node.host_link.bytes_per_second();
-  for (std::size_t d = 0; d < node.shape.size(); ++d)
-    all += (d == 2 ? node.z_link : node.link).bytes_per_second() * static_cast<double>(std::min<std::int64_t>(2, node.shape[d] - 1));
+  for (std::size_t d = 0; d < node.shape.size(); ++d) {
+    const auto neighbours = static_cast<double>(std::min<std::int64_t>(2, node.shape[d] - 1));
+    all += neighbours * (d == 2 ? node.z_link : node.link).bytes_per_second();
+  }
   return Bandwidth::bytes_per_second(all);
 }
 
