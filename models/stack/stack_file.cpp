@@ -31,20 +31,22 @@ constexpr std::int64_t kMostCopies = 2, kMostShare = 65536;
 constexpr int kMostBases = 4;
 constexpr std::array kNamedGroups{Group::tensor, Group::data, Group::pipeline, Group::model, Group::embedding, Group::world};
 
-/// One list of a file, for messages.
+/// One list of a file, or one of its entries, for messages.
 struct List {
   const std::string& path;
   const char* key;
+  std::optional<std::size_t> entry = {};  ///< counted from 0
 
   [[noreturn]] void refuse(const json& value, const std::string& reason, const std::string& remedy = "see models/stacks/README.md") const {
-    throw ConfigError(Problem{path, key, value_text(value), reason, remedy});
+    const std::string place = entry ? std::string(key) + "[" + std::to_string(*entry) + "]" : key;
+    throw ConfigError(Problem{path, place, value_text(value), reason, remedy});
   }
   /// Refuses a key that is not among the known ones. A newer version's data may have it.
   [[noreturn]] void refuse_key(const std::string& found, const json& value, const std::string& reason,
                                const std::vector<std::string>& known) const {
     const std::string meant = nearest(found, known);
-    refuse(value, reason, (meant.empty() ? "see models/stacks/README.md" : "did you mean \"" + meant + "\"?") +
-                              std::string("; or this program is older than the file: use the version of Tandem that it was written for"));
+    refuse(value, reason, (meant.empty() ? "see models/stacks/README.md; or " : "did you mean \"" + meant + "\"? If not, ") +
+                              std::string("this program is older than the file: use the version of Tandem that it was written for"));
   }
 };
 
@@ -66,12 +68,13 @@ void read_frame(const json& entry, const Keys& needed, const Keys& optional, con
   static const Keys kFrame{"since", "until", "when", "source", "verified"};
   if (!entry.is_object()) list.refuse(entry, "an entry must be an object");
   for (const std::string_view key : needed)
-    if (!entry.contains(key)) list.refuse(entry, "an entry lacks " + std::string(key));
+    if (!entry.contains(key)) list.refuse(entry, "an entry lacks " + std::string(key), "add \"" + std::string(key) + "\"");
   for (const auto& [key, value] : entry.items())
     if (!needed.contains(key) && !optional.contains(key) && !kFrame.contains(key))
       list.refuse_key(key, key, "is no key of an entry", texts_of({&needed, &optional, &kFrame}));
-  if (!entry.contains("source")) list.refuse(entry, "an entry lacks source");
-  if (!entry.contains("verified") && !optional.contains("verified")) list.refuse(entry, "an entry lacks verified");
+  if (!entry.contains("source")) list.refuse(entry, "an entry lacks source", "add \"source\": the code or the release notes that say so");
+  if (!entry.contains("verified") && !optional.contains("verified"))
+    list.refuse(entry, "an entry lacks verified", "add \"verified\": true if its source was read, else false");
   if (!entry["source"].is_string() || entry["source"].get<std::string>().empty()) list.refuse(entry["source"], "source must be a string");
   out.verified = entry.value("verified", json(false)) == true;
   if (entry.contains("verified") && !entry["verified"].is_boolean()) list.refuse(entry["verified"], "verified is neither true nor false");
@@ -96,12 +99,24 @@ bool flag(const json& value, const std::string& what, const List& list) {
 
 void read(const json& entry, const List& list, StackEntry& out) { read_frame(entry, {}, {}, list, out); }
 
+/// The field of the plan that an entry gives a value.
+const PlanField& field_of(const json& entry, const List& list) {
+  const json& path = entry["field"];
+  if (!path.is_string()) list.refuse(path, "field must be a text", "write for example \"training.flash_attention\"");
+  const PlanField* field = find_field(path.get<std::string>());
+  if (field != nullptr && !field->required) return *field;
+  if (field != nullptr) list.refuse(path, "every plan gives this field, so it has no default", "leave the entry out");
+  std::vector<std::string> known;
+  for (const PlanField& f : plan_fields()) known.push_back(f.path);
+  const std::string meant = nearest(path.get<std::string>(), known);
+  list.refuse(path, "is no field of a plan", meant.empty() ? "tandem schema lists the fields" : "did you mean \"" + meant + "\"?");
+}
+
 void read(const json& entry, const List& list, DefaultEntry& out) {
   read_frame(entry, {"field", "value"}, {}, list, out);
-  const PlanField* field = entry["field"].is_string() ? find_field(entry["field"].get<std::string>()) : nullptr;
-  if (field == nullptr || field->required) list.refuse(entry["field"], "an entry needs a field of the plan that may be left out");
+  const PlanField& field = field_of(entry, list);
   Plan scratch;
-  if (const auto refusal = field->read(entry["value"], scratch)) list.refuse(entry["value"], "the value " + refusal->reason);
+  if (const auto refusal = field.read(entry["value"], scratch)) list.refuse(entry["value"], "the value " + refusal->reason);
   out.field = entry["field"];
   out.value = std::make_shared<const json>(entry["value"]);
 }
@@ -244,10 +259,9 @@ void read(const json& entry, const List& list, RuleEntry& out) {
 template <class Entry>
 void read_list(const json& file, const std::string& path, const char* key, std::vector<Entry>& out) {
   if (!file.contains(key)) return;
-  const List list{path, key};
-  if (!file[key].is_array()) list.refuse(file[key], "is not a list");
-  for (const json& entry : file[key]) {
-    read(entry, list, out.emplace_back());
+  if (!file[key].is_array()) List{path, key}.refuse(file[key], "is not a list");
+  for (std::size_t i = 0; i < file[key].size(); ++i) {
+    read(file[key][i], List{path, key, i}, out.emplace_back());
     if (rests_on_left_out(out.back().source)) out.pop_back();
   }
 }

@@ -3,6 +3,7 @@
 #include "models/stack/stack_file.hpp"
 
 #include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -10,6 +11,7 @@
 #include "models/stack/default_stack.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/planfile/plan_text.hpp"
+#include "tests/source_dir.hpp"
 #include "tests/temporary_folder.hpp"
 #include "topology/plan_reader.hpp"
 
@@ -101,8 +103,42 @@ TEST_CASE("a key of a stack's file that is unknown may be one of a newer program
   CHECK(misspelt.remedy.find("did you mean \"defaults\"?") == 0);
   CHECK(misspelt.remedy.find(older) != misspelt.remedy.npos);
   const Problem entry = refused(R"(, "arena": [{"source": "s", "verified": true, "for_ranks": 3}])");
-  CHECK(entry.field == "arena");
+  CHECK(entry.field == "arena[0]");
   CHECK(entry.remedy.find(older) != entry.remedy.npos);
+}
+
+TEST_CASE("a defect of an entry is told with its number and what mends it") {
+  const auto refused = [](const std::string& second) {
+    const OddFile odd(R"(, "defaults": [{"field": "training.flash_attention", "value": true, "source": "s", "verified": true}, )" + second + "]" +
+                      kFusion + kTransfers);
+    return of_plan();
+  };
+  const Problem misspelt = refused(R"({"field": "training.flash_atention", "value": true, "source": "s", "verified": true})");
+  CHECK(misspelt.field == "defaults[1]");
+  CHECK(misspelt.reason == "is no field of a plan");
+  CHECK(misspelt.remedy == "did you mean \"training.flash_attention\"?");
+  const Problem without = refused(R"({"field": "training.flash_attention", "value": true, "source": "s"})");
+  CHECK(without.field == "defaults[1]");
+  CHECK(without.remedy.find("\"verified\": true if its source was read") != without.remedy.npos);
+  CHECK(refused(R"({"field": "cluster.preset", "value": "x", "source": "s", "verified": true})").reason.find("has no default") != std::string::npos);
+}
+
+TEST_CASE("the README's least file is a stack") {
+  std::ifstream in(tests::source_dir() + "/models/stacks/README.md");
+  std::string file;
+  bool block = false;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("```")) block = line == "```json";
+    else if (block) file += line + "\n";
+  }
+  REQUIRE(file.starts_with("{"));
+  const tests::TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "models/stacks");
+  folder.file("models/stacks/mine.json", file);
+  setenv("TANDEM_PRESETS", folder.path().c_str(), 1);
+  const Problem p = problem_of([] { CHECK(parse_plan(with_top("\"stack\": \"mine\""), "plan.json").training.flash_attention); });
+  unsetenv("TANDEM_PRESETS");
+  CHECK(p.message() == Problem{}.message());
 }
 
 TEST_CASE("a generation of devices that two stacks claim is refused with both files, and a plan that names its stack is not") {
