@@ -33,11 +33,11 @@ void require_absent(const std::string& option, bool given, const std::string& pa
   if (given) throw ConfigError(Problem{path, "", "", "is " + kind + ", for which " + option + " means nothing", "leave " + option + " out"});
 }
 
-ExitCode compare_trace_files(const Options& o, const std::vector<OpenFile>& traces) {
+ExitCode compare_trace_files(const Options& o, InputFile& first, const std::vector<OpenFile>& traces) {
   require_absent("--html", !o.html.empty(), o.others.front(), true);
   require_absent("--memory-tolerance", o.memory_tolerance.has_value(), o.others.front(), true);
   const TraceQuestion question{{o.rank, o.trace_steps.value_or(1), o.step_time_s}, o.tolerance, o.json};
-  return compare_with_traces({o.first, read_timeline(o.first)}, traces, question);
+  return compare_with_traces({o.first, read_timeline(first, o.first)}, traces, question);
 }
 
 /// Refuses the name of a model preset, which is no file.
@@ -51,13 +51,15 @@ ExitCode compare_files(const Options& o) {
   std::vector<std::string> inputs = o.others;
   inputs.push_back(o.first);
   prepare_outputs({o.html}, inputs);
+  InputFile newer(o.first);
   const std::vector<OpenFile> files = open_files(o.others);
-  if (are_traces(files)) return compare_trace_files(o, files);
+  require_timeline_first(o.first, newer, files);
+  if (are_traces(files)) return compare_trace_files(o, newer, files);
   const std::string& path = o.others.front();
   require_absent("--rank", o.rank.has_value(), path, false);
   require_absent("--trace-steps", o.trace_steps.has_value(), path, false);
   require_absent("--step-time", o.step_time_s.has_value(), path, false);
-  const SavedTimeline first = read_timeline(o.first), second = read_timeline(*files.front().file, path);
+  const SavedTimeline first = read_timeline(newer, o.first), second = read_timeline(*files.front().file, path);
   require_comparable(first, second, o.first, path);
   const Comparison c = compare(first, second);
   const Tolerances tolerances{o.tolerance, o.memory_tolerance};

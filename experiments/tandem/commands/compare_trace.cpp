@@ -41,6 +41,16 @@ bool are_traces(const std::vector<OpenFile>& files) {
                             "give one timeline, or one trace of each rank"});
 }
 
+void require_timeline_first(const std::string& first, InputFile& file, const std::vector<OpenFile>& others) {
+  if (!looks_like_trace(file)) return;
+  const std::string& other = others.front().path;
+  const bool swapped = !looks_like_trace(*others.front().file);
+  throw ConfigError(Problem{first, "", "", "is a trace, and the first file must be a timeline of Tandem",
+                            swapped ? "swap them: tandem compare " + other + " " + first
+                                    : "two traces are compared through a simulated timeline (tandem simulate PLAN --timeline SIM): tandem compare SIM " +
+                                          first + ", then tandem compare SIM " + other});
+}
+
 ExitCode compare_with_traces(const SimulatedFile& simulated, const std::vector<OpenFile>& traces, const TraceQuestion& question) {
   require_simulated(simulated.timeline, simulated.path);
   require_one_rank(traces, question.options);

@@ -25,6 +25,9 @@ std::vector<OpenFile> open_files(const std::vector<std::string>& paths);
 /// Whether the files are traces; throws ConfigError if only some are, or if there are several timelines.
 bool are_traces(const std::vector<OpenFile>& files);
 
+/// Refuses a trace in the place of the timeline, with the order or the two comparisons that would work.
+void require_timeline_first(const std::string& first, InputFile& file, const std::vector<OpenFile>& others);
+
 /// A timeline and the name of its file.
 struct SimulatedFile {
   std::string path;

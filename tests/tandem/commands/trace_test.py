@@ -162,6 +162,8 @@ class Traces(WithFolder):
         self.refused(f"{again}: distributedInfo.rank = {RANK}: {trace} is of this rank, too", self.simulated, trace, again)
         self.refused("is the rank of one trace", self.simulated, trace, trace, "--rank", "1")
         self.refused("give one timeline, or one trace of each rank", self.simulated, trace, self.simulated)
+        self.refused(f"swap them: tandem compare {self.simulated} {trace}", trace, self.simulated)
+        self.refused(f"tandem compare SIM {trace}, then tandem compare SIM {again}", trace, again)
         own = str(self.folder.path / "chrome.json")
         self.assertEqual(run("simulate", self.folder.plan(SMALL), "--trace", own)[0], 0)
         self.refused("otherData.performer = simulated: is of Tandem's own --trace", self.simulated, own)
