@@ -36,9 +36,25 @@ bool measured(const CostModel& cost, const Op& op) {
   return (collective == nullptr || collective->copies.experts == 0) && cost.communication(op, 2).has_value();
 }
 
+/// Whether the collective library chooses how to do it, with latencies of its own, as NCCL does for reductions and gathers.
+bool library_times(const Topology& topology, const Op& op) {
+  const auto* collective = std::get_if<Collective>(&op);
+  if (collective == nullptr || topology.algorithm(collective->kind)) return false;
+  return collective->kind == CollectiveKind::all_reduce || collective->kind == CollectiveKind::all_gather ||
+         collective->kind == CollectiveKind::reduce_scatter;
+}
+
+bool library_times_all(const Setup& setup) {
+  if (!setup.cost.comm_fit().nccl) return false;
+  for (const Template& t : setup.graph.templates)
+    for (const Task& task : t.tasks)
+      if (is_communication(task.op) && !library_times(setup.topology, task.op)) return false;
+  return true;
+}
+
 }  // namespace
 
-ReplacedFacts::ReplacedFacts(const Setup& setup) {
+ReplacedFacts::ReplacedFacts(const Setup& setup) : own_latencies_(library_times_all(setup)) {
   if (setup.cost.products() != nullptr) return;  // only products are measured then
   computations_ = communications_ = true;
   for (const Template& t : setup.graph.templates)
@@ -51,6 +67,7 @@ ReplacedFacts::ReplacedFacts(const Setup& setup) {
 
 bool ReplacedFacts::hold(std::string_view fact) const {
   const std::string_view field = field_of(fact);
+  if (own_latencies_ && field == "scale_up.hop_latency_s") return true;
   if (any(kOfOverlap, field)) return computations_ && !overlap_;
   return (computations_ && any(kOfComputations, field)) || (communications_ && any(kOfCommunications, field));
 }

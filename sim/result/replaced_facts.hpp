@@ -1,5 +1,5 @@
 #pragma once
-// Facts of presets and calibrations that a processor's measured table stands in for.
+// Facts of presets and calibrations that a processor's measured table or the collective library's own figures stand in for.
 
 #include <string_view>
 
@@ -8,7 +8,8 @@
 namespace tandem::sim {
 
 /// Judges by the step's own operations: a table replaces the facts of computations only if it has every computation of the step,
-/// and those of communications only if it has every communication. `setup` is read by the constructor alone.
+/// and those of communications only if it has every communication. NCCL's latencies replace that of a hop inside nodes if the step
+/// has only reductions and gathers, whose algorithm NCCL chooses. `setup` is read by the constructor alone.
 class ReplacedFacts {
  public:
   explicit ReplacedFacts(const Setup& setup);
@@ -19,6 +20,7 @@ class ReplacedFacts {
 
  private:
   bool computations_ = false, communications_ = false, overlap_ = false;
+  bool own_latencies_;
 };
 
 }  // namespace tandem::sim

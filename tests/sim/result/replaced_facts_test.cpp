@@ -65,3 +65,28 @@ TEST_CASE("a measured table replaces the facts of what it has whole, and never t
   table.softmax = false;  // one kind is left to the roofline
   CHECK(none_holds(replaced(), kOfComputations));
 }
+
+TEST_CASE("NCCL's reductions and gathers have its own latencies, and only sends and all-to-alls read that of a hop") {
+  // NVIDIA/nccl, src/graph/tuning.cc: base and hop latencies by algorithm and protocol
+  const auto unread = [](std::int64_t pipeline, bool nccl, std::optional<Algorithm> algorithm = {}) {
+    SmallPlan small;
+    small.tensor = 2;
+    small.pipeline = pipeline;
+    const Plan plan = small.plan();
+    const TaskGraph graph = lower(plan);
+    const Mesh mesh = make_mesh(plan);
+    tandem::sim::test::Shape shape;
+    shape.devices = 2 * pipeline;
+    shape.algorithm = algorithm;
+    const FakeTopology topology(shape);
+    FakeCost cost;
+    if (nccl) cost.fit.nccl = NcclArchitecture::hopper;
+    const ReplacedFacts replaced(Setup{graph, mesh, topology, cost});
+    CHECK_FALSE(replaced.hold("dgx.json: scale_up.device_bytes_per_s"));
+    return replaced.hold("dgx.json: scale_up.hop_latency_s (placeholder)");
+  };
+  CHECK(unread(1, true));
+  CHECK_FALSE(unread(2, true));  // stages send
+  CHECK_FALSE(unread(1, false));
+  CHECK_FALSE(unread(1, true, Algorithm::direct));  // of the plan, not NCCL's
+}
