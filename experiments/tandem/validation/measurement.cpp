@@ -24,7 +24,7 @@ const std::vector<std::string> kRanks{"heaviest", "last_stage", "first_node"};
 /// Keys of a record and of its measurements: those that are judged, and those that people keep for themselves.
 const std::vector<std::string> kKeys{"id",    "source",    "as_of",   "framework", "grade", "plan",   "measured", "assumed",
                                      "notes", "published", "because", "error",     "details"};
-const std::vector<std::string> kMeasured{"step_time_s", "step_time_from", "peak_memory_bytes", "peak_memory_kind", "peak_memory_rank",
+const std::vector<std::string> kMeasured{"step_time_s", "tokens_per_s", "step_time_from", "peak_memory_bytes", "peak_memory_kind", "peak_memory_rank",
                                          "peak_memory_note", "out_of_memory", "tflops_per_device", "tflops_kind"};
 
 constexpr const char* kForm = "give JSON lines with id (a string), plan and measured (objects)";
@@ -60,6 +60,23 @@ std::vector<std::string> texts(const json& record, const char* key, const std::s
   return list.get<std::vector<std::string>>();
 }
 
+/// The measured step time, or that of the measured throughput: a step has training.global_batch_size x training.seq_length tokens.
+std::optional<double> step_time(const json& measured, const json& plan, const std::string& place) {
+  const std::optional<double> told = figure(measured, "step_time_s", "seconds", place);
+  const std::optional<double> rate = figure(measured, "tokens_per_s", "tokens per second of all devices", place);
+  if (told || !rate) return told;
+  const json training = plan.is_object() ? plan.value("training", json()) : json();
+  double tokens = 1;
+  for (const char* key : {"global_batch_size", "seq_length"}) {
+    const json field = training.is_object() ? training.value(key, json()) : json();
+    if (!field.is_number_integer() || field.get<std::int64_t>() <= 0)
+      refuse(place, "measured.tokens_per_s", measured["tokens_per_s"], std::string("needs the plan's training.") + key + " for a step time",
+             "give that field, or measured.step_time_s");
+    tokens *= field.get<double>();
+  }
+  return tokens / *rate;
+}
+
 /// A peak in bytes. A smaller one than a megabyte has another unit.
 std::optional<double> peak_memory(const json& measured, const std::string& place) {
   constexpr double kLeast = 1e6;
@@ -72,10 +89,11 @@ std::optional<double> peak_memory(const json& measured, const std::string& place
 
 /// Refuses a step time of a run that ended for lack of memory.
 void require_one_end(const Measurement& m, const json& measured, const std::string& place) {
-  if (m.out_of_memory && m.step_time_s)
-    refuse(place, "measured.out_of_memory", measured["out_of_memory"],
-           "contradicts measured.step_time_s = " + value_text(measured["step_time_s"]) + ": a run that lacked memory has no step time",
-           "leave out one of them");
+  if (!m.out_of_memory || !m.step_time_s) return;
+  const std::string key = measured.contains("step_time_s") && !measured["step_time_s"].is_null() ? "step_time_s" : "tokens_per_s";
+  refuse(place, "measured.out_of_memory", measured["out_of_memory"],
+         "contradicts measured." + key + " = " + value_text(measured[key]) + ": a run that lacked memory has no step time",
+         "leave out one of them");
 }
 
 void require_record(const json& record, const std::string& place) {
@@ -137,7 +155,7 @@ Measurement measurement(const json& record, const std::string& set, const std::s
   if (const std::string unknown = set_stack(plan, record, place); !unknown.empty())
     out.unread.push_back("framework \"" + unknown + "\" (no such stack)");
   out.plan_json = plan.dump();
-  out.step_time_s = figure(measured, "step_time_s", "seconds", place);
+  out.step_time_s = step_time(measured, plan, place);
   out.peak_memory_bytes = peak_memory(measured, place);
   out.memory_kind = word(measured, "peak_memory_kind", {"allocated", "reserved", "device"}, place);
   out.memory_rank = word(measured, "peak_memory_rank", kRanks, place);

@@ -106,6 +106,19 @@ class Validate(WithFolder):
         told = tandem_json("validate", self.records(SMALL, "plan.json"))
         self.assertEqual((told["interrupted"], told["records_given"], told["tolerance"], told["outside"]), (False, 2, None, []))
 
+    def test_a_measured_throughput_gives_the_step_time(self):
+        # SMALL has 8 sequences of 16 tokens a step: 128 tokens. At 64 tokens/s a step takes 2 s.
+        lines = [{"id": "time", "plan": SMALL, "measured": {"step_time_s": 2.0}}, {"id": "rate", "plan": SMALL, "measured": {"tokens_per_s": 64}},
+                 {"id": "both", "plan": SMALL, "measured": {"step_time_s": 2.0, "tokens_per_s": 1}}]
+        file = self.folder.file("rates.jsonl", "\n".join(map(json.dumps, lines)))
+        told = tandem_json("validate", file)
+        self.assertEqual([r["measured_step_time_s"] for r in told["records"]], [2.0, 2.0, 2.0])
+        self.assertNotIn("not read", run("validate", file)[1] + run("validate", file)[2])
+        without = {"id": "r", "plan": changed(SMALL, **{"training.seq_length": None}), "measured": {"tokens_per_s": 64}}
+        code, _, err = run("validate", self.folder.file("short.jsonl", json.dumps(without)))
+        self.assertEqual(code, 3)
+        self.assertIn(":1: measured.tokens_per_s = 64: needs the plan's training.seq_length", err)
+
     def test_what_cannot_have_been_measured_is_refused_with_line_and_field(self):
         good = {"id": "r", "plan": SMALL, "measured": {"step_time_s": 2.0}}
         for bad, words in (
