@@ -77,8 +77,11 @@ ExitCode compare_files(const Options& o) {
 void add_compare(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("compare", "Compare a simulated timeline with an executed one, or two runs, task by task; or with traces of PyTorch's profiler, by classes of kernels");
-  command->add_option("SIM", o->first, "timeline of `tandem simulate --timeline`, or the newer of two runs or simulations")->required()->each(require_no_preset);
-  command->add_option("RUN", o->others, "timeline of `tandem train --timeline`, or the baseline; or traces of PyTorch's profiler (.json, .json.gz), one of each rank")->required()->each(require_no_preset);
+  const auto is_file = [command](const std::string& path) {
+    if (command->get_help_ptr()->count() == 0) require_no_preset(path);
+  };
+  command->add_option("SIM", o->first, "timeline of `tandem simulate --timeline`, or the newer of two runs or simulations")->required()->each(is_file);
+  command->add_option("RUN", o->others, "timeline of `tandem train --timeline`, or the baseline; or traces of PyTorch's profiler (.json, .json.gz), one of each rank")->required()->each(is_file);
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->add_option("--html", o->html, "write a page: both timelines, where the time goes, memory, loss, every operation");
   command->add_option("--tolerance", o->tolerance, "largest error of the step time (0.15 or 15%); for two runs, largest slowdown of the median, given the spread of steps; beyond it exit 6")

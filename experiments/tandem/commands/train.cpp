@@ -423,7 +423,9 @@ void require_processes(const Options& o, const CLI::Option& timeout, const CLI::
 void add_train(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("train", "Train a plan");
-  command->add_option("PLAN", o->plan, "plan file (JSON)")->required()->each(require_plan_file);  // before options that a preset lacks
+  command->add_option("PLAN", o->plan, "plan file (JSON)")->required()->each([command](const std::string& path) {
+    if (command->get_help_ptr()->count() == 0) require_plan_file(path);  // before missing options, which would not help
+  });
   command->add_option("--data", o->text.data, "text file, read as byte tokens, or token ids: a .bin of Megatron-LM with its .idx, or of llm.c; repeated, with weights as in 0.3:PATH, it blends texts [weights: their lengths]")
       ->required()
       ->expected(1)
