@@ -146,6 +146,7 @@ void CommandReader::add_option() {
     throw ConfigError(Problem{file, "--" + option, "", "has no value", "write it behind the option, or leave the option out"});
   (*out.values)[argument.name] = value_of(values, argument.switches_off);
   if (in_launcher()) out.launcher.insert(argument.name);
+  else out.launcher.erase(argument.name);
   if (in_launcher() && option == "module" && !values.empty()) out.program = program_of_module(values.front());
 }
 
