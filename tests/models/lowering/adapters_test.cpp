@@ -73,9 +73,9 @@ std::vector<Problem> gaps(const Plan& plan) {
 TEST_CASE("parameters of adapters are rank times rows and columns of every matrix that has one") {
   // LLaMA-2 70B: 80 layers of width 8192 with 64 query heads and 8 key heads of width 128. 16 (8192 + 10240 + 8192 + 8192) a layer.
   const ModelSpec m = load_model("llama2-70b");
-  CHECK(adapter_parameters(m, {16, 32, {"qkv", "proj"}}) == 44'564'480);
+  CHECK(adapter_parameters(m, {16, 32, 0, {"qkv", "proj"}}) == 44'564'480);
   // With 2 x 28672 rows of gate and up: 16 (8192 + 57344 + 28672 + 8192) more.
-  CHECK(adapter_parameters(m, {16, 32, {"qkv", "proj", "fc1", "fc2"}}) == 44'564'480 + 80 * 16 * (8192 + 57344 + 28672 + 8192));
+  CHECK(adapter_parameters(m, {16, 32, 0, {"qkv", "proj", "fc1", "fc2"}}) == 44'564'480 + 80 * 16 * (8192 + 57344 + 28672 + 8192));
   CHECK(adapter_parameters(m, {}) == 0);
 }
 
