@@ -100,8 +100,10 @@ json value_of(const Words& words, bool switches_off) {
 
 /// Whether a command names its program, so that it may have a launcher in front.
 bool names_program(const Words& words) {
-  for (std::size_t i = 0; i < words.size(); ++i)
-    if (is_program(words[i]) || (words[i] == "-m" && i + 1 < words.size() && !program_of_module(words[i + 1]).empty())) return true;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool module = (words[i] == "-m" || words[i] == "--module") && i + 1 < words.size();
+    if (is_program(words[i]) || (module && !program_of_module(words[i + 1]).empty())) return true;
+  }
   return false;
 }
 
