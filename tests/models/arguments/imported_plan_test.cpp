@@ -193,7 +193,8 @@ TEST_CASE("other programs and missing facts are refused") {
     }
   };
   CHECK(problem("--num-layers 8").find("nothing says on how many devices the program runs; give --devices N") != std::string::npos);
-  CHECK(problem("--world-size 8 --num-layers 8").find("vocab_size: is missing") != std::string::npos);
+  const std::string sizes = "--world-size 8 --num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --micro-batch-size 1";
+  CHECK(problem(sizes).find("vocab_size: is missing") != std::string::npos);
 }
 
 TEST_CASE("a configuration of DeepSpeed is read beside a model") {
