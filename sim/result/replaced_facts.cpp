@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <variant>
 
 namespace tandem::sim {
@@ -44,12 +45,17 @@ bool library_times(const Topology& topology, const Op& op) {
          collective->kind == CollectiveKind::reduce_scatter;
 }
 
+/// Whether that holds for all communications of the step. A graph may have templates, as of sends, that no instance runs.
 bool library_times_all(const Setup& setup) {
   if (!setup.cost.comm_fit().nccl) return false;
-  for (const Template& t : setup.graph.templates)
-    for (const Task& task : t.tasks)
-      if (is_communication(task.op) && !library_times(setup.topology, task.op)) return false;
-  return true;
+  std::set<TemplateId> run;
+  for (const Program& p : setup.graph.programs)
+    for (const Instance& i : p.instances) run.insert(i.tmpl);
+  return std::ranges::all_of(run, [&](TemplateId t) {
+    return std::ranges::all_of(setup.graph.templates[t.index()].tasks, [&](const Task& task) {
+      return !is_communication(task.op) || library_times(setup.topology, task.op);
+    });
+  });
 }
 
 }  // namespace
