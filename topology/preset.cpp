@@ -182,9 +182,12 @@ void read_torus(FactReader& r, NodeFacts& n, bool three) {
   std::copy(shape.begin(), shape.end(), n.shape.begin());
   if (three) n.z_link = r.bandwidth("z_link_bytes_per_s");
   if (n.cores_per_chip > 1 || r.has("core_port_bytes_per_s")) n.core_port = r.bandwidth("core_port_bytes_per_s");
-  const bool countable = std::max({n.shape[0], n.shape[1], n.shape[2], n.cores_per_chip}) <= n.devices;
-  if (!countable || n.shape[0] * n.shape[1] * n.shape[2] * n.cores_per_chip != n.devices || n.devices == 0)
-    r.refuse("shape", std::string(three ? "x by y by z" : "x by y") + " chips with their cores must be all devices of the node");
+  const bool countable = std::max({n.shape[0], n.shape[1], n.shape[2], n.cores_per_chip}) <= n.devices && n.devices > 0;
+  const std::int64_t chips = countable ? n.shape[0] * n.shape[1] * n.shape[2] : 0;
+  if (countable && chips * n.cores_per_chip == n.devices) return;
+  const bool divides = chips > 0 && n.devices % chips == 0;
+  r.refuse("shape", std::string(three ? "x by y by z" : "x by y") + " chips with their cores must be all devices of the node",
+           divides ? "write \"cores_per_chip\": " + std::to_string(n.devices / chips) + ", or another shape" : "");
 }
 
 /// Whether the matrix is symmetric and no device has a link to itself.
