@@ -1,8 +1,10 @@
 #include "exec/run/run.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <new>
+#include <set>
 
 #include "exec/communicator/rendezvous.hpp"
 #include "exec/cpu/backend.hpp"
@@ -19,6 +21,7 @@
 #include "exec/state/initialise.hpp"
 #include "models/base/error.hpp"
 #include "models/base/threads.hpp"
+#include "models/plan/adapters.hpp"
 #include "models/plan/kept_type.hpp"
 #include "models/planfile/plan_trained.hpp"
 
@@ -80,10 +83,19 @@ class Run {
     return connect();
   }
 
+  /// Whether weights from elsewhere are not all of the model's, beside adapters.
+  bool lacks_weights(const RunContext& first) {
+    std::set<std::string> given;
+    for (const SavedTensor& t : options_.weights->tensors()) given.insert(t.name);
+    const std::vector<SavedTensor> kept = kept_tensors(states_of_all(first, nullptr), plan_);
+    const auto lacks = [&](const SavedTensor& t) { return !is_adapter_parameter(t.name) && !given.contains(t.name); };
+    return std::any_of(kept.begin(), kept.end(), lacks);
+  }
+
   /// Initial values, weights from elsewhere, or the state of the run that goes on.
   void begin_states(const RunContext& first) {
     if (options_.weights != nullptr) {
-      initialise_adapters(states(first), plan_);
+      lacks_weights(first) ? initialise(states(first), plan_, options_.initialise) : initialise_adapters(states(first), plan_);
       return together(world_.control(), [&] { load_weights(states_of_all(first, nullptr), plan_, *options_.weights); });
     }
     initialise(states(first), plan_, options_.initialise);

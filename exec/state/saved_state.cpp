@@ -151,9 +151,7 @@ void load_weights(std::span<const RankState> ranks, const Plan& plan, const Save
   constexpr const char* kMaster = "master";
   auto params = first_copies(ranks);
   const auto saved = named(state);
-  std::erase_if(params, [&](const auto& p) {
-    return is_adapter_parameter(p.second->name) && !saved.contains({kWeights, p.second->name});
-  });
+  std::erase_if(params, [&](const auto& p) { return !saved.contains({kWeights, p.second->name}); });
   require(saved.size() == params.size(), "pretrained weights of another model");
   const Places places = places_of(ranks, plan, {kWeights, kMaster});
   std::map<std::int32_t, std::vector<BlockPlace>> of_both;

@@ -57,8 +57,8 @@ std::vector<SavedTensor> kept_tensors(std::span<const RankState> ranks, const Pl
 void restore_state(std::span<const RankState> ranks, const Plan& plan, const SavedState& state);
 
 /// Writes the state's "weights" to the weights and master weights of every rank with an arena, including tied copies. Reads only the
-/// parts that those ranks need. The state has every parameter of the model with its shape, and nothing else. Adapters that it
-/// lacks keep their initial values.
+/// parts that those ranks need. The state has parameters of the model with their shapes, and nothing else. Parameters that it lacks
+/// keep their initial values.
 void load_weights(std::span<const RankState> ranks, const Plan& plan, const SavedState& state);
 
 }  // namespace tandem::exec

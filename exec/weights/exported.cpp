@@ -233,7 +233,7 @@ std::vector<huggingface::WholeParameter> whole_parameters(const SavedState& stat
   std::vector<huggingface::WholeParameter> out;
   for (const SavedTensor& t : state.tensors()) {
     if (t.buffer != kWeights) continue;
-    const bool words = t.name == "embedding.word.weight" || t.name == "output.weight" || t.name == "output.bias";
+    const bool words = t.name == "embedding.word.weight" || t.name == "output.weight" || t.name == "output.bias" || t.name == "head.output_bias";
     out.push_back({t.name, words ? std::min(t.rows, vocab_size) : t.rows, t.cols});
   }
   return out;

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/state/stored_values.hpp"
-#include "exec/weights/scaled_blocks.hpp"
+#include "exec/weights/tensor_finder.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec {
@@ -16,91 +15,20 @@ using huggingface::ParameterRows;
 using huggingface::RowRun;
 using huggingface::WeightTable;
 
-constexpr std::size_t kMostProblems = 20;  // that one refusal tells
-constexpr const char* kRemedy = "use a plan of this model";
 constexpr const char* kWithoutModules = "transformers saves no modules of multi-token prediction; set model.mtp.num_layers to 0 to train without them";
-constexpr const char* kBlockType = "F8_E4M3";
-constexpr const char* kScales = "_scale_inv";
 constexpr const char* kOutput = "output.weight";
 constexpr const char* kWords = "embedding.word.weight";
 
-/// Looks tensors up and collects what is wrong.
-class TensorFinder {
- public:
-  TensorFinder(const WeightFiles& files, const WeightTable& table) : files_(files), table_(table) {
-    const auto begins = [&](const auto& entry) { return entry.first.starts_with(table.prefix); };
-    bare_ = !table.prefix.empty() && std::none_of(files.tensors().begin(), files.tensors().end(), begins);
+/// Parameters without those of heads that the files lack altogether.
+std::vector<ParameterRows> without_drawn(TensorFinder& finder, const WeightTable& table, std::vector<ParameterRows> parameters) {
+  for (const std::string& head : table.drawn) {
+    const auto there = [&](const huggingface::FileTensor& t) { return finder.optional(t.name) != nullptr; };
+    const auto of_head = [&](const ParameterRows& p) { return p.parameter.name.starts_with(head); };
+    const auto found = [&](const ParameterRows& p) { return of_head(p) && std::any_of(p.tensors.begin(), p.tensors.end(), there); };
+    if (std::none_of(parameters.begin(), parameters.end(), found)) std::erase_if(parameters, of_head);
   }
-
-  /// The name that this model's files have for a name of the table.
-  std::string name_here(const std::string& name) const {
-    return bare_ && name.starts_with(table_.prefix) ? name.substr(table_.prefix.size()) : name;
-  }
-
-  const StoredTensor* optional(const std::string& name) {
-    const std::string here = name_here(name);
-    const auto found = files_.tensors().find(here);
-    if (found == files_.tensors().end()) return nullptr;
-    known_.insert(here);
-    return &found->second;
-  }
-
-  /// nullptr after a complaint. `if_missing` tells what to do where there is no such tensor.
-  const StoredTensor* wanted(const huggingface::FileTensor& tensor, const char* if_missing) {
-    const StoredTensor* found = optional(tensor.name);
-    const std::string wants = ": the plan's model wants " + shape_text(tensor.shape), file = found == nullptr ? files_.path() : files_.path_of(*found);
-    if (found == nullptr && packed(tensor.name)) return nullptr;
-    if (found == nullptr) complain({file, tensor.name, "", "is missing" + wants, if_missing});
-    else if (found->shape != tensor.shape) complain({file, tensor.name, shape_text(found->shape), "has another shape" + wants, kRemedy});
-    else if (!found->type && !blocks_of(tensor.name, *found))
-      complain({file, tensor.name, found->type_name, "is no type that weights are read from" + wants, "convert the weights to F32, F16 or BF16"});
-    else return found;
-    return nullptr;
-  }
-
-  /// The scales of a tensor in 8 bits; nothing if it is in another type or has none.
-  std::optional<ScaledBlocks> blocks_of(const std::string& name, const StoredTensor& tensor) {
-    const StoredTensor* scales = tensor.type_name == kBlockType ? optional(name + kScales) : nullptr;
-    return scales == nullptr ? std::nullopt : ScaledBlocks::of(files_, tensor, *scales, table_.scaled_block);
-  }
-
-  void complain_of_others() {
-    for (const auto& [name, tensor] : files_.tensors()) {
-      const auto ends = [&name = name](const std::string& ending) { return ("." + name).ends_with(ending); };
-      const auto begins = [&, &name = name](const std::string& beginning) { return name.starts_with(name_here(beginning)); };
-      if (known_.contains(name) || std::any_of(table_.ignored.begin(), table_.ignored.end(), ends)) continue;
-      if (std::any_of(table_.left_out.begin(), table_.left_out.end(), begins)) continue;
-      complain({files_.path_of(tensor), name, shape_text(tensor.shape), "is unexpected: the plan's model has no such weights", kRemedy});
-    }
-  }
-
-  void complain(Problem problem) {
-    if (problems_.size() >= kMostProblems) return;
-    problem.field = name_here(problem.field);
-    problems_.push_back(std::move(problem));
-  }
-
-  void finish() const {
-    if (!problems_.empty()) throw ConfigError(problems_);
-  }
-
- private:
-  /// Whether the files have the tensor in 4 bits (MXFP4), and a complaint if so.
-  bool packed(const std::string& name) {
-    const StoredTensor* const blocks = optional(name + "_blocks");
-    if (blocks == nullptr) return false;
-    optional(name + "_scales");
-    complain({files_.path_of(*blocks), name + "_blocks", blocks->type_name, "is quantized (MXFP4)",
-              "load the model in transformers with Mxfp4Config(dequantize=True) and call save_pretrained"});
-    return true;
-  }
-
-  const WeightFiles& files_;
-  const WeightTable& table_;
-  bool bare_ = false;
-  std::set<std::string> known_;
-  std::vector<Problem> problems_;
-};
+  return parameters;
+}
 
 /// A parameter and its tensors in the files.
 struct Located {
@@ -128,10 +56,10 @@ class PretrainedState final : public SavedState {
  public:
   PretrainedState(WeightFiles files, const WeightTable& table, std::vector<ParameterRows> parameters) : files_(std::move(files)) {
     TensorFinder finder(files_, table);
-    for (ParameterRows& p : parameters) {
+    for (ParameterRows& p : without_drawn(finder, table, std::move(parameters))) {
       Located l;
       for (const huggingface::FileTensor& t : p.tensors) {
-        l.tensors.push_back(finder.wanted(t, p.parameter.name.starts_with("mtp") ? kWithoutModules : kRemedy));
+        l.tensors.push_back(finder.wanted(t, p.parameter.name.starts_with("mtp") ? kWithoutModules : kOtherPlan));
         const bool narrow = l.tensors.back() != nullptr && !l.tensors.back()->type;
         l.blocks.push_back(narrow ? finder.blocks_of(t.name, *l.tensors.back()) : std::nullopt);
       }
@@ -141,9 +69,12 @@ class PretrainedState final : public SavedState {
     const auto output = table.parameters.find(kOutput);
     const bool tied = output != table.parameters.end() && find(kOutput) == nullptr;
     const StoredTensor* copy = tied ? finder.optional(output->second.of.front()) : nullptr;
+    const std::vector<TwinTensors> twins = finder.twins();
     finder.complain_of_others();
     finder.finish();
     if (copy != nullptr) require_tied(*copy, output->second.of.front());
+    for (const TwinTensors& t : twins)
+      if (!equal(*t.first, *t.copy)) refuse_copy(t, ", whose copy transformers makes it", "leave one of them out");
     for (const Located& l : located_) {
       const auto& p = l.rows.parameter;
       const DType type = common_type(l);
@@ -241,6 +172,11 @@ class PretrainedState final : public SavedState {
     const Located* words = find(kWords);
     require(words != nullptr, "a model without words");
     const StoredTensor& first = *words->tensors.front();
+    if (!equal(first, copy))
+      refuse_copy({&first, &copy, words->rows.tensors.front().name, name}, ", and the plan ties them", "set model.tie_embeddings to false");
+  }
+
+  bool equal(const StoredTensor& first, const StoredTensor& copy) const {
     bool equal = first.bytes == copy.bytes && first.type_name == copy.type_name;
     std::vector<std::byte> a, b;
     for (std::uint64_t at = 0; equal && at < copy.bytes; at += a.size()) {
@@ -250,10 +186,11 @@ class PretrainedState final : public SavedState {
       files_.read(copy, at, b);
       equal = a == b;
     }
-    if (!equal)
-      throw ConfigError(Problem{files_.path_of(copy), name, shape_text(copy.shape),
-                                "is not equal to " + words->rows.tensors.front().name + ", and the plan ties them",
-                                "set model.tie_embeddings to false"});
+    return equal;
+  }
+
+  [[noreturn]] void refuse_copy(const TwinTensors& t, const std::string& why, const char* remedy) const {
+    throw ConfigError(Problem{files_.path_of(*t.copy), t.copy_name, shape_text(t.copy->shape), "is not equal to " + t.first_name + why, remedy});
   }
 
   WeightFiles files_;

@@ -49,6 +49,10 @@ std::optional<std::vector<std::int64_t>> RowOrder::tensors() const {
     return fits ? std::optional(all) : std::nullopt;
   }
   if (rule_.rows == Rows::halves && rows_ % 2 != 0) return std::nullopt;
+  if (rule_.rows == Rows::heads) {
+    const std::vector all{h.keys * h.head_dim, h.keys * h.value_dim};
+    return all[0] + all[1] == rows_ ? std::optional(all) : std::nullopt;
+  }
   if (rule_.rows != Rows::groups)
     return rows_ % parts() == 0 ? std::optional(std::vector<std::int64_t>(rule_.of.size(), rows_ / n)) : std::nullopt;
   const std::vector<std::int64_t> of = group();
@@ -68,6 +72,7 @@ void RowOrder::add_runs(std::size_t first, std::int64_t row, std::int64_t in_ten
       return add_recurrent(rule_.rows, sizes_.recurrence, from, out);
     case Rows::halves: return add_pairs(from, rows_, out);
     case Rows::latent_queries: case Rows::latent_keys: return add_latent(from, out);
+    case Rows::heads: return add_heads(from, out);
   }
 }
 
@@ -98,6 +103,15 @@ void RowOrder::add_groups(RowRun from, std::vector<RowRun>& out) const {
       above += of[part] * sizes_.heads.keys;
     }
   }
+}
+
+void RowOrder::add_heads(RowRun from, std::vector<RowRun>& out) const {
+  const std::int64_t of[] = {sizes_.heads.head_dim, sizes_.heads.value_dim};
+  for (std::int64_t h = 0; h < sizes_.heads.keys; ++h)
+    for (std::size_t part = 0; part < 2; ++part) {
+      add_plain({from.tensor + part, from.in_tensor + h * of[part], from.row, 1, 0}, of[part], out);
+      from.row += of[part];
+    }
 }
 
 void RowOrder::add_gated(RowRun from, std::vector<RowRun>& out) const {

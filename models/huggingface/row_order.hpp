@@ -33,6 +33,7 @@ class RowOrder {
   void add_alternating(RowRun from, std::vector<RowRun>& out) const;
   void add_groups(RowRun from, std::vector<RowRun>& out) const;
   void add_latent(RowRun from, std::vector<RowRun>& out) const;
+  void add_heads(RowRun from, std::vector<RowRun>& out) const;
   void add_gated(RowRun from, std::vector<RowRun>& out) const;
 
   const TensorRule& rule_;

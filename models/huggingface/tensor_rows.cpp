@@ -10,10 +10,10 @@
 namespace tandem::huggingface {
 namespace {
 
-constexpr std::string_view kLayer = "layer", kModule = "mtp";
+constexpr std::string_view kLayer = "layer", kModule = "mtp", kDecoderLayer = "decoder_layer";
 
 /// The key of a parameter in a table, and the number of its layer: "layer.qkv.weight", 12. Modules of multi-token prediction follow
-/// the layers: "mtp.join.weight".
+/// the layers: "mtp.join.weight". A decoder behind an encoder counts its own layers: "decoder_layer.cross_q.weight".
 struct PlaceInModel {
   std::string key;
   std::int64_t layer = 0;
@@ -24,16 +24,19 @@ struct PlaceOfTensor {
   std::int64_t layer, expert;
 };
 
-PlaceInModel place_of(const std::string& name, std::int64_t layers) {
+PlaceInModel place_of(const std::string& name, const ModelSpec& model) {
   const std::string_view kind = name.starts_with(kModule) ? kModule : kLayer;
   std::size_t end = kind.size();
   while (name.starts_with(kind) && end < name.size() && std::isdigit(static_cast<unsigned char>(name[end])) != 0) ++end;
   if (!name.starts_with(kind) || end == kind.size()) return {name, 0};
   const std::int64_t number = std::stoll(name.substr(kind.size(), end - kind.size()));
-  return {std::string(kind) + name.substr(end), kind == kModule ? layers + number : number};
+  if (kind == kModule) return {std::string(kind) + name.substr(end), model.num_layers + number};
+  if (model.num_decoder_layers == 0 || number < model.num_layers) return {std::string(kind) + name.substr(end), number};
+  return {std::string(kDecoderLayer) + name.substr(end), number - model.num_layers};
 }
 
-/// nullptr: the type has no such parameter. A module's layer is like any other; queries may come from the hidden state.
+/// nullptr: the type has no such parameter. A module's layer is like any other; queries may come from the hidden state; a gated MLP
+/// may have names of its own.
 const TensorRule* rule_for(const WeightTable& table, const ModelSpec& model, PlaceInModel place) {
   std::string key = std::move(place.key);
   const auto find = [&](const std::string& name) {
@@ -44,6 +47,8 @@ const TensorRule* rule_for(const WeightTable& table, const ModelSpec& model, Pla
   if (key.starts_with(kModule) && find("mtp.join.weight") != nullptr) key.replace(0, kModule.size(), kLayer);
   if (key == "layer.q_up.weight" && model.latent.query_rank == 0) key = "layer.q.weight";
   if (key == "layer.proj.weight" && model.kind(place.layer).has_recurrence()) key = "layer.recurrence.proj.weight";
+  if (const std::size_t fc1 = key.find(".fc1."); fc1 != std::string::npos && model.gated())
+    if (const TensorRule* gated = find(key.substr(0, fc1) + ".gated_fc1" + key.substr(fc1 + 4))) return gated;
   return find(key);
 }
 
@@ -104,7 +109,7 @@ std::vector<ParameterRows> rows_in_files(const WeightTable& table, const ModelSp
   std::vector<ParameterRows> out;
   std::vector<Problem> problems;
   for (const WholeParameter& p : parameters) {
-    const PlaceInModel place = place_of(p.name, model.num_layers);
+    const PlaceInModel place = place_of(p.name, model);
     const TensorRule* const rule = rule_for(table, model, place);
     auto rows = rule == nullptr ? std::nullopt : rows_by(*rule, model, p, place.layer);
     const char* reason = rule == nullptr ? " has no such weights" : " has other rows here";

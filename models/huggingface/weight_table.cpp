@@ -43,7 +43,7 @@ constexpr std::array kOrders{std::pair{"plain", TensorRule::Rows::plain}, std::p
                              std::pair{"gated_groups", TensorRule::Rows::gated_groups},
                              std::pair{"recurrence", TensorRule::Rows::recurrence},
                              std::pair{"recurrence_heads", TensorRule::Rows::recurrence_heads},
-                             std::pair{"recurrence_conv", TensorRule::Rows::recurrence_conv}};
+                             std::pair{"recurrence_conv", TensorRule::Rows::recurrence_conv}, std::pair{"heads", TensorRule::Rows::heads}};
 
 /// Whether a rule of these rows may name `n` tensors.
 bool names_so_many(TensorRule::Rows rows, std::size_t n) {
@@ -53,7 +53,7 @@ bool names_so_many(TensorRule::Rows rows, std::size_t n) {
     case Rows::alternating: return n >= 1;
     case Rows::gated_groups: return n == 3;
     case Rows::recurrence: return n == 4;
-    case Rows::recurrence_heads: return n == 2;
+    case Rows::recurrence_heads: case Rows::heads: return n == 2;
     default: return n == 1;
   }
 }
@@ -122,7 +122,9 @@ WeightTable weight_table(const std::string& type) {
   table.architecture = file.at("architecture");
   table.prefix = file.value("prefix", "");
   table.after_others = file.value("after_others", false);
-  table.ignored = words("ignored"), table.nulls = words("nulls"), table.expressed = words("expressed");
+  table.ignored = words("ignored"), table.nulls = words("nulls"), table.expressed = words("expressed"), table.drawn = words("drawn");
+  const auto names = [&](const char* key) { return file.value(key, std::map<std::string, std::string>()); };
+  table.copies = names("copies"), table.old_endings = names("old_endings");
   for (const auto& [name, entry] : file.at("parameters").items()) table.parameters[name] = rule_of(name, entry, type);
   for (const auto& [field, expression] : file.at("config").items()) table.config[field] = expression.get<std::string>();
   const json differences = file.value("differences", json::object());

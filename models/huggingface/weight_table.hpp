@@ -21,9 +21,10 @@ struct TensorRule {
   /// rotary dimensions. Both are interleaved. halves: the parameter's upper rows are the left columns of the tensor.
   /// gated_groups: groups whose tensor of queries has a gate behind each head, which the plan has before all groups. The other three
   /// are of a recurrence: four tensors (queries, keys, values; gates; what forgets; what learns), two that have these by key heads,
-  /// and its convolution.
+  /// and its convolution. heads: each head's rows of the first tensor, then of the second.
   enum class Rows : std::uint8_t {
-    plain, alternating, groups, latent_queries, latent_keys, halves, gated_groups, recurrence, recurrence_heads, recurrence_conv
+    plain, alternating, groups, latent_queries, latent_keys, halves, gated_groups, recurrence, recurrence_heads, recurrence_conv,
+    heads
   } rows = Rows::plain;
   bool transposed = false;        ///< the file's columns are the parameter's rows
   bool stacked = false;           ///< one tensor has a matrix or a vector for each expert
@@ -48,6 +49,9 @@ struct WeightTable {
   std::string prefix;             ///< of names; files that were saved without the head lack it
   std::vector<std::string> ignored;               ///< endings of tensors that are no parameters
   std::vector<std::string> left_out;              ///< beginnings of tensors of parts that the plan does without
+  std::map<std::string, std::string> copies;      ///< a tensor that files may have beside or in place of another: the other
+  std::map<std::string, std::string> old_endings; ///< an ending of names in old files: the ending now
+  std::vector<std::string> drawn;                 ///< beginnings of parameters of heads that files may lack: they get initial values
   std::map<std::string, TensorRule> parameters;   ///< by the parameter's name, "layer." for any layer
   std::map<std::string, std::string> config;      ///< field of config.json, dotted: expression on fields of a plan
   std::vector<std::string> nulls;                 ///< fields of `config` that are written although their value is null

@@ -1,5 +1,7 @@
 #include "experiments/tandem/training/weights.hpp"
 
+#include <algorithm>
+
 #include "exec/weights/joined_state.hpp"
 #include "exec/weights/pretrained.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
@@ -7,6 +9,7 @@
 #include "experiments/tandem/export/adapter_import.hpp"
 #include "experiments/tandem/export/hub_model.hpp"
 #include "models/base/files.hpp"
+#include "models/base/text.hpp"
 #include "models/plan/mesh.hpp"
 #include "reports/prediction/text.hpp"
 
@@ -22,6 +25,16 @@ std::vector<exec::RankState> layouts(const Plan& plan, const TaskGraph& graph) {
     all.push_back(exec::rank_state(graph.program(StageId(mesh.coords(rank)[Axis::pp])), mesh, rank, nullptr));
   }
   return all;
+}
+
+/// Names of the parameters that the state lacks.
+std::string names_of_lacking(const std::vector<huggingface::WholeParameter>& parameters, const exec::SavedState& state) {
+  std::vector<std::string> names;
+  for (const huggingface::WholeParameter& p : parameters) {
+    const auto is = [&](const exec::SavedTensor& t) { return t.name == p.name; };
+    if (std::none_of(state.tensors().begin(), state.tensors().end(), is)) names.push_back(p.name);
+  }
+  return names.empty() ? "" : list_text(names);
 }
 
 }  // namespace
@@ -41,6 +54,8 @@ std::unique_ptr<exec::SavedState> open_weights(const Beginning& from, const Plan
   log(path + ": the training begins with these weights: type " + model.table.type + ", " +
       count_text(static_cast<std::int64_t>(tensors)) + " tensors, " + bytes_text(static_cast<std::int64_t>(bytes)));
   for (const std::string& told : model.told) log(path + ": " + told);
+  if (const std::string drawn = names_of_lacking(parameters, *state); !drawn.empty())
+    log(path + ": has no weights of " + drawn + ": they begin with the plan's initial values");
   if (from.adapter.empty()) return state;
   auto adapter = open_adapters({from.adapter, plan, model.table, exec::whole_adapters(ranks, plan)});
   log(from.adapter + ": the training begins with these adapters, " + count_text(static_cast<std::int64_t>(adapter->tensors().size())) + " matrices");

@@ -36,8 +36,16 @@ ModelSpec latent_model(std::int64_t query_rank = 6) {
   return model;
 }
 
+/// The same as an encoder with a decoder of as many layers.
+ModelSpec model_with_decoder() {
+  ModelSpec model = small_model();
+  model.num_decoder_layers = 2;
+  return model;
+}
+
 WholeParameter parameter_of(std::string key) {
   if (key.starts_with("layer.")) key.insert(5, "1");
+  if (key.starts_with("decoder_layer.")) key.replace(0, 13, "layer3");
   const bool of_groups = key.find("qkv") != std::string::npos, vector = key.ends_with(".bias") || key.find("norm.") != std::string::npos;
   return {key, of_groups ? std::int64_t{2} * (6 + 3 + 2) : std::int64_t{24}, vector ? 1 : 5};
 }
@@ -78,7 +86,8 @@ TEST_CASE("every table of weights names a known type, and has each row of a para
       std::set<std::int64_t> seen;
       if (rule.rows == TensorRule::Rows::plain && key.find("qkv") != std::string::npos) continue;
       if (rule.rows > TensorRule::Rows::groups && rule.rows != TensorRule::Rows::halves) continue;  // below
-      const ParameterRows rows = rows_in_files(table, small_model(), {p}).front();
+      const ModelSpec model = key.starts_with("decoder_layer.") ? model_with_decoder() : small_model();
+      const ParameterRows rows = rows_in_files(table, model, {p}).front();
       for (const auto& tensor : rows_of(rows)) seen.insert(tensor.begin(), tensor.end());
       CHECK(seen.size() == static_cast<std::size_t>(p.rows));
       CHECK((*seen.begin() == 0 && *seen.rbegin() == p.rows - 1));
@@ -95,6 +104,45 @@ TEST_CASE("rows of queries, keys and values are those of their groups") {
   CHECK(below.transposed);
   CHECK(below.tensors.front().shape == std::vector<std::int64_t>{5, 22});
   CHECK(rows_of(below) == RowNumbers{{0, 1, 2, 3, 4, 5, 11, 12, 13, 14, 15, 16, 6, 7, 8, 17, 18, 19, 9, 10, 20, 21}});
+}
+
+TEST_CASE("a decoder behind an encoder counts its own layers, and its keys and values alternate by heads") {
+  const WeightTable table = weight_table("t5");
+  const auto rows = [&](const std::string& name, std::int64_t count) {
+    return rows_in_files(table, model_with_decoder(), {{name, count, 5}}).front();
+  };
+  CHECK(rows("layer1.proj.weight", 8).tensors.front().name == "encoder.block.1.layer.0.SelfAttention.o.weight");
+  CHECK(rows("layer2.proj.weight", 8).tensors.front().name == "decoder.block.0.layer.0.SelfAttention.o.weight");
+  const ParameterRows both = rows("layer3.cross_kv.weight", 10);
+  CHECK(both.tensors[1].name == "decoder.block.1.layer.1.EncDecAttention.v.weight");
+  CHECK(both.tensors[0].shape == std::vector<std::int64_t>{6, 5});
+  CHECK(rows_of(both) == RowNumbers{{0, 1, 2, 5, 6, 7}, {3, 4, 8, 9}});
+  CHECK_THROWS_AS(rows("layer3.cross_kv.weight", 11), InfeasibleError);
+  CHECK_THROWS_AS(rows("layer1.cross_kv.weight", 10), InfeasibleError);
+}
+
+TEST_CASE("a gated MLP of T5 has two matrices, any other one") {
+  ModelSpec model = model_with_decoder();
+  const auto tensors = [&](Activation activation) {
+    model.activation = activation;
+    return rows_in_files(weight_table("t5"), model, {{"layer2.fc1.weight", 12, 5}}).front().tensors;
+  };
+  CHECK(tensors(Activation::relu).front().name == "decoder.block.0.layer.2.DenseReluDense.wi.weight");
+  CHECK(tensors(Activation::geglu).back().name == "decoder.block.0.layer.2.DenseReluDense.wi_1.weight");
+  CHECK(tensors(Activation::geglu).size() == 2);
+}
+
+TEST_CASE("T5's queries carry the root of a head's width, and its last norm that of the hidden size where logits are scaled") {
+  const auto factors = [](const char* more, const char* parameter) {
+    nlohmann::json config{{"model_type", "t5"}, {"d_model", 1024}, {"d_kv", 64}};
+    config.update(nlohmann::json::parse(more));
+    return for_configuration(weight_table("t5"), config, "config.json").parameters.at(parameter).factors;
+  };
+  CHECK(factors("{}", "decoder_layer.cross_q.weight") == std::vector{8.0});
+  CHECK(factors("{}", "layer.qkv.weight") == std::vector{8.0, 1.0, 1.0});
+  CHECK(factors("{}", "final_norm.weight") == std::vector{1.0 / 32});
+  CHECK(factors(R"({"tie_word_embeddings": false})", "final_norm.weight") == std::vector{1.0});
+  CHECK(factors(R"({"tie_word_embeddings": true, "scale_decoder_outputs": false})", "final_norm.weight") == std::vector{1.0});
 }
 
 TEST_CASE("gates alternate with what they multiply, expert by expert") {
