@@ -82,9 +82,10 @@ void require_vocabulary(const Plan& plan, std::int64_t tokens) {
   const bool bert = plan.model.family == Family::bert;
   const std::int64_t needed = tokens + (bert ? 1 : 0);
   if (needed <= plan.model.vocab_size) return;
-  throw ConfigError(Problem{plan.file, "model.vocab_size", std::to_string(plan.model.vocab_size),
-                            "the data's tokens are numbers from 0 to " + std::to_string(tokens - 1) + (bert ? ", and the mask is one more" : ""),
-                            "set model.vocab_size to at least " + std::to_string(needed)});
+  std::string reason = "the data's tokens are numbers from 0 to " + std::to_string(tokens - 1), remedy = "set model.vocab_size to at least " + std::to_string(needed);
+  if (bert) reason += ", and the mask is one more";
+  if (bert && tokens == plan.model.vocab_size) remedy += ", or --mask-token to the mask's number if it is one of them";
+  throw ConfigError(Problem{plan.file, "model.vocab_size", std::to_string(plan.model.vocab_size), reason, remedy});
 }
 
 std::vector<std::string> settle_for_training(Plan& plan, bool replays) {

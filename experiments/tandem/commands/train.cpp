@@ -283,6 +283,7 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
   if (!o.weights.empty()) out.weights = open_weights({o.weights, o.adapter}, plan, out.graphs->whole().graph);
   out.peak_flops_per_s = peak_flops(out.device, world, topology->device(), step_work(plan).compute);
   out.data = open_data(o.text, sequences_of(plan), out.held_out);
+  name_mask(o.text.mask_token, plan, out.data);
   require_vocabulary(plan, out.data.training->vocab_size());
   tell_other_text(o, out);
   if (out.resumed)
@@ -435,6 +436,8 @@ void add_train(CLI::App& app, ExitCode& exit) {
       ->check(CLI::IsMember({"all", "completion"}))
       ->needs(tokenizer);
   command->add_option("--chat-template", o->text.chat_template, "how messages become tokens: chatml, llama3 or gemma")->needs(tokenizer);
+  command->add_option("--mask-token", o->text.mask_token, "bert: id of the token that hides others, such as 103 of bert-base-uncased [the vocabulary's last, which no text may have]")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{2'147'483'647}));
   command->add_option("--steps", o->steps, "optimizer steps [the plan's training.steps, default 1]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--schedule-steps", o->schedule_steps, "steps over which the learning rate decays [with --resume: the saved run's; else the plan's training.decay_over, or --steps]")
        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "exec/data/blend.hpp"
+#include "exec/data/named_mask.hpp"
 #include "exec/data/separate_windows.hpp"
 #include "exec/data/whole_documents.hpp"
 #include "exec/tokenizer/chats/answered_text.hpp"
@@ -14,6 +15,7 @@
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
 #include "models/base/text.hpp"
+#include "models/plan/data_shape.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem::program {
@@ -190,6 +192,20 @@ Data open_data(const DataOptions& options, const SequenceOptions& sequences, dou
   require_same_tokens(*data.texts.all().front().file, *evaluated, "--eval-data");
   data.evaluation = open_source(evaluated, sequences, {});
   return data;
+}
+
+void name_mask(std::int64_t mask_token, const Plan& plan, Data& data) {
+  if (mask_token < 0) return;
+  const auto refuse = [&](const std::string& reason, const std::string& remedy) {
+    throw ConfigError(Problem{plan.file, "--mask-token", std::to_string(mask_token), reason, remedy});
+  };
+  const DataShape shape = data_shape(plan);
+  const std::int64_t words = std::int64_t{shape.mask_token} + 1;
+  if (shape.kind != ExampleKind::masked) refuse("only models of the bert family are trained on hidden tokens", "leave it out");
+  if (mask_token >= words) refuse("is beyond model.vocab_size " + std::to_string(words), "give a number below it");
+  const exec::NamedMask mask{static_cast<std::int32_t>(mask_token), words};
+  data.training = exec::with_mask(std::move(data.training), mask);
+  if (data.evaluation) data.evaluation = exec::with_mask(std::move(data.evaluation), mask);
 }
 
 }  // namespace tandem::program

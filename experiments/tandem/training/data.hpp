@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exec/data/data.hpp"
+#include "models/plan/plan.hpp"
 
 namespace tandem::program {
 
@@ -18,6 +19,7 @@ struct DataOptions {
   std::string chat_template;      ///< of conversations; empty: none
   std::string loss_on;            ///< all or completion; empty: completion where texts have one
   bool evaluates = false;
+  std::int64_t mask_token = -1;   ///< that hides tokens from BERT; -1: the vocabulary's last
 };
 
 /// The texts as a message names them.
@@ -71,5 +73,8 @@ struct Data {
 /// Reads the texts. `held_out`: the fraction at the end of each that is not trained on. Throws ConfigError if a file cannot be read, a
 /// weight is none, some texts have weights and others none, texts of bytes stand beside token ids, or no completion can be trained.
 Data open_data(const DataOptions& options, const SequenceOptions& sequences, double held_out);
+
+/// Hides tokens behind `mask_token`, unless it is -1. Throws ConfigError if the plan's family hides none, or has no such token.
+void name_mask(std::int64_t mask_token, const Plan& plan, Data& data);
 
 }  // namespace tandem::program
