@@ -77,10 +77,11 @@ std::string option_line(const Option& o, const Columns& c, bool fewest) {
   out += aligned(percent(b.goodput), 9);
   if (b.in_time) out += aligned(likelihood(*b.in_time), 11);
   if (o.conditions.budget) out += aligned(b.in_budget ? likelihood(*b.in_budget) : "-", 11);
-  if (c.layout > 0) out += "  " + padded(short_layout(o), c.layout);
   const char* verdicts[] = {"", "  tight", "  too large"};
-  return out + verdicts[static_cast<std::size_t>(b.memory)] + idle_mark(o) + (b.published ? "" : "  no published step time") + device_mark(o) +
-         (fewest ? "  fewest devices that meet the limits" : "") + "\n";
+  const std::string marks = verdicts[static_cast<std::size_t>(b.memory)] + idle_mark(o) + (b.published ? "" : "  no published step time") +
+                            device_mark(o) + (fewest ? "  fewest devices that meet the limits" : "");
+  if (c.layout > 0) out += "  " + padded(short_layout(o), marks.empty() ? 0 : c.layout);
+  return out + marks + "\n";
 }
 
 std::string change_text(const Change& c, const Budget& before, const Span& span) {

@@ -209,7 +209,7 @@ class QuestionReader {
     for (const std::string& text : request_.axes) {
       AxisRequest axis = read_axis(text);
       if (names(out, axis.field)) throw ConfigError(Problem{"", "--axis", axis.field, "is given twice", "give all its values at once"});
-      if (sets(axis.field)) throw ConfigError(Problem{"", "--axis", axis.field, "has its value by --set", "leave out one of them"});
+      if (sets(axis.field)) throw ConfigError(Problem{"--axis", axis.field, "", "has its value by --set", "leave out one of them"});
       out.push_back(std::move(axis));
     }
     return out;
