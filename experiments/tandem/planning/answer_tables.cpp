@@ -56,6 +56,7 @@ std::string short_layout(const Option& o) {
                                      std::pair("ep", p.expert), std::pair("chunks", p.virtual_pipeline)})
     if (degree > 1) out += std::string(name) + " " + std::to_string(degree) + ", ";
   out += "mbs " + std::to_string(plan.training.micro_batch_size);
+  if (p.zero_stage > 0) out += ", zero " + std::to_string(p.zero_stage);
   const std::string again = find_field("training.recompute")->write(plan).get<std::string>();
   return again == "none" ? out : out + ", recompute " + again;
 }
