@@ -150,7 +150,7 @@ TEST_CASE("windows in a ring of context ranks, and sinks with a score matrix, ar
   sinks["model"]["attention_sinks"] = true;
   CHECK(refusal(sinks).empty());
   sinks["training"]["flash_attention"] = false;
-  CHECK(refusal(sinks).find("model.attention_sinks = true: not implemented") != std::string::npos);
+  CHECK(refusal(sinks).find("training.flash_attention = false: not implemented") != std::string::npos);
 }
 
 TEST_CASE("a plan is shortened by whole patterns of windows") {
