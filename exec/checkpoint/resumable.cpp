@@ -45,6 +45,7 @@ void erase_at(json& plan, const std::string& pointer) {
 /// that are computed.
 json deciding(json plan, bool has_mlp) {
   if (at(plan, "/training/lora/rank") == 0) plan["training"].erase("lora");  // older checkpoints do not have the field
+  erase_at(plan, "/training/lora/dropout");
   if (!at(plan, "/model").is_object()) return plan;
   json& model = plan["model"];
   for (const char* key : {"name", "notes", "pad_vocab_to"}) model.erase(key);
@@ -58,7 +59,7 @@ json deciding(json plan, bool has_mlp) {
 /// Fields that may change on resume but affect what the model learns.
 constexpr const char* kHyperParameters[] = {
     "seq_length", "learning_rate", "min_learning_rate", "learning_rate_decay", "learning_rate_unit", "warmup", "decay_start", "decay_power", "beta1", "beta2",
-    "epsilon", "weight_decay", "momentum", "dropout/hidden", "dropout/attention", "clip_grad", "global_batch_size", "batch_rampup/start",
+    "epsilon", "weight_decay", "momentum", "dropout/hidden", "dropout/attention", "lora/dropout", "clip_grad", "global_batch_size", "batch_rampup/start",
     "batch_rampup/increment", "batch_rampup/samples", "muon/newton_schulz_steps", "muon/nesterov", "muon/scale_mode", "muon/scale", "documents"};
 
 /// A hyper-parameter's value. Plans whose documents are joined do not say so.

@@ -9,14 +9,19 @@
 namespace tandem::exec::cpu {
 namespace {
 
-// Calls body(first row, count, mask index) for runs of rows with consecutive masks; one run if there is no dropout.
+// Calls body(first row, count, mask index) for runs of rows with consecutive masks; one run if there is no dropout. A mask is drawn for
+// whole rows, of which a rank may have its share of columns.
 template <class Op, class F>
 void each_masked_run(const Op& op, const KernelContext& context, F body) {
   if (op.dropout == 0) return body(0, op.rows, std::uint64_t{0});
   require(context.seq_length > 0, "dropout of hidden states needs the sequence length");
+  const std::int64_t shares = cuts_columns(op.site) ? context.tensor_size : 1;
   const HiddenRows rows(context, context.seq_length / context.context_size, op.rows, op.shard);
   rows.each_run([&](std::int64_t row, std::int64_t count, std::int64_t sequence, std::int64_t position) {
-    body(row, count, static_cast<std::uint64_t>(rows.token(sequence, position) * op.cols));
+    const std::int64_t token = rows.token(sequence, position);
+    if (shares == 1) return body(row, count, static_cast<std::uint64_t>(token * op.cols));
+    for (std::int64_t i = 0; i < count; ++i)
+      body(row + i, std::int64_t{1}, static_cast<std::uint64_t>(((token + i) * shares + context.tensor_rank) * op.cols));
   });
 }
 

@@ -14,6 +14,7 @@ struct DropoutAdd {
   std::int64_t cols;
   Dropout dropout;
   HiddenRows places;
+  std::int64_t shares = 1, share = 0;  ///< of a row's columns, for which one mask is drawn
 
   /// True if `lanes` elements can be loaded at a time.
   TANDEM_HD bool may(int lanes) const { return are_aligned(lanes, x, bias, residual) && cols % lanes == 0; }
@@ -25,8 +26,8 @@ struct DropoutAdd {
     Wide<A, N> sum = get<S, N>(x, i);
     if (bias.here()) sum = sum + load_wide<A, N>(bias, cell.col);
     if (dropout.threshold != 0) {
-      const Wide<A, N> kept =
-          dropout.factors<A, N>(static_cast<std::uint64_t>(places.token(cell.row, *dropout.table) * cols + cell.col));
+      const std::int64_t row = places.token(cell.row, *dropout.table) * shares + share;
+      const Wide<A, N> kept = dropout.factors<A, N>(static_cast<std::uint64_t>(row * cols + cell.col));
       TANDEM_UNROLL
       for (int l = 0; l < N; ++l) sum[l] *= kept[l];
     }

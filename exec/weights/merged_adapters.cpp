@@ -90,11 +90,12 @@ class MergedState : public SavedState {
 
   void add_product(const Adapter& adapter, std::int64_t cols, const Block& block, std::vector<double>& values) const {
     const auto held = values_of(adapter);
-    const std::int64_t rank = state_.tensors()[adapter.b].cols;
+    const SavedTensor &of_a = state_.tensors()[adapter.a], &of_b = state_.tensors()[adapter.b];
+    const std::int64_t rank = of_b.cols, rows_of_expert = of_b.rows / (of_a.rows / rank);  // one A and B for each expert
     for (std::int64_t r = 0; r < block.rows; ++r)
       for (std::int64_t k = 0; k < rank; ++k) {
         const double b = scale_ * held->b[static_cast<std::size_t>((block.row + r) * rank + k)];
-        const double* const a = held->a.data() + k * cols + block.col;
+        const double* const a = held->a.data() + ((block.row + r) / rows_of_expert * rank + k) * cols + block.col;
         double* const y = values.data() + r * block.cols;
         for (std::int64_t c = 0; c < block.cols; ++c) y[c] += b * a[c];
       }

@@ -182,10 +182,21 @@ PlanField of_adapters(PlanField f) {
   return f;
 }
 
+/// Printed only where it is above 0, as older plans do not have it.
+PlanField adapter_dropout() {
+  PlanField f = number({"training.lora.dropout",
+                        "Probability that an element of an adapter's input is set to 0. The matrix beside it reads all elements. Beside "
+                        "routed experts it is simulated only."},
+                       AT(training.lora.dropout), {0, 1, false, true});
+  f.write = [](const Plan& p) { return p.training.lora.dropout > 0 ? nlohmann::json(p.training.lora.dropout) : nlohmann::json(); };
+  return std::move(f).otherwise("0");
+}
+
 std::vector<PlanField> adapter_fields() {
   PlanField targets{"training.lora.targets",
-                    "Matrices with an adapter: qkv gives queries, keys and values, proj is attention's output, fc1 gives gate and up, fc2 is the MLP's output.",
-                    "all four",
+                    "Matrices with an adapter: qkv gives queries, keys and values, proj is attention's output, fc1 gives gate and up, fc2 is the output of "
+                    "the MLP or shared expert. experts.fc1 and experts.fc2 are those of routed experts: each expert has an adapter of its own.",
+                    "qkv, proj, fc1 and fc2",
                     false,
                     {},
                     {},
@@ -203,6 +214,7 @@ std::vector<PlanField> adapter_fields() {
       of_adapters(number({"training.lora.alpha", "An adapter's output is multiplied by alpha / rank."}, AT(training.lora.alpha), {0, 1e6, true, false})
                       .otherwise("training.lora.rank: a factor of 1")),
       of_adapters(std::move(targets)),
+      adapter_dropout(),
   };
 }
 

@@ -1,9 +1,11 @@
 #include "models/huggingface/adapter_rows.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 
+#include "models/base/error.hpp"
 #include "models/plan/adapters.hpp"
 
 namespace tandem::huggingface {
@@ -19,14 +21,26 @@ std::string module_of(const std::string& tensor) {
   return tensor.ends_with(kWeight) ? tensor.substr(0, tensor.size() - kWeight.size()) : tensor;
 }
 
-/// The tensors of A: each has all of its rows.
-ParameterRows rows_of_a(const ParameterRows& matrix, const WholeParameter& a) {
+/// The tensors of A: each has all rows of A, or of its expert's.
+ParameterRows rows_of_a(const ParameterRows& matrix, const WholeParameter& a, std::int64_t experts) {
   ParameterRows out{a, false, {}, {}};
+  const std::size_t of_expert = matrix.tensors.size() / static_cast<std::size_t>(experts);
+  const std::int64_t rank = a.rows / experts;
   for (std::size_t i = 0; i < matrix.tensors.size(); ++i) {
-    out.tensors.push_back({std::string(kWrapper) + module_of(matrix.tensors[i].name) + kA, {a.rows, a.cols}});
-    out.runs.push_back({i, 0, 0, 1, a.rows});
+    out.tensors.push_back({std::string(kWrapper) + module_of(matrix.tensors[i].name) + kA, {rank, a.cols}});
+    out.runs.push_back({i, 0, static_cast<std::int64_t>(i / of_expert) * rank, 1, rank});
   }
   return out;
+}
+
+bool is_of_experts(const std::string& matrix) { return matrix.find(".experts.") != std::string::npos; }
+
+/// PEFT adapts modules; stacked experts are one parameter.
+void require_modules(const WeightTable& table, const std::vector<ParameterRows>& matrices) {
+  for (const ParameterRows& m : matrices)
+    if (is_of_experts(m.parameter.name) && !m.tensors.empty() && m.tensors.front().shape.size() > 2)
+      throw InfeasibleError(Problem{"", m.parameter.name, "", "not implemented: type " + table.type + " has all experts in one tensor, "
+                                    "and adapters of single experts have no names there", "leave experts.fc1 and experts.fc2 out of training.lora.targets"});
 }
 
 /// The tensors of B, which have the matrix' rows.
@@ -37,6 +51,14 @@ ParameterRows rows_of_b(const ParameterRows& matrix, const WholeParameter& b) {
     t = {std::string(kWrapper) + module_of(t.name) + kB, {rows, b.cols}, t.factor, 0};
   }
   return out;
+}
+
+/// The last two parts of a module's name, or three if the second is an expert's number.
+std::string last_parts(const std::string& module) {
+  const auto before = [&](std::size_t dot) { return module.rfind('.', dot - 1); };
+  const std::size_t last = module.rfind('.'), second = before(last);
+  const bool numbered = std::isdigit(static_cast<unsigned char>(module[second + 1])) != 0;
+  return module.substr((numbered ? before(second) : second) + 1);
 }
 
 }  // namespace
@@ -52,9 +74,13 @@ std::vector<ParameterRows> adapter_rows(const WeightTable& table, const ModelSpe
   std::vector<WholeParameter> wanted;
   for (const WholeParameter& p : adapters) wanted.push_back(matrices.at(matrix_of(p.name)));
   const std::vector<ParameterRows> rows = rows_in_files(table, model, wanted);
+  require_modules(table, rows);
   std::vector<ParameterRows> out;
-  for (std::size_t i = 0; i < adapters.size(); ++i)
-    out.push_back(adapters[i].name.ends_with(kAdapterA) ? rows_of_a(rows[i], adapters[i]) : rows_of_b(rows[i], adapters[i]));
+  for (std::size_t i = 0; i < adapters.size(); ++i) {
+    const WholeParameter& p = adapters[i];
+    const std::int64_t experts = is_of_experts(p.name) ? model.moe.num_experts : 1;
+    out.push_back(p.name.ends_with(kAdapterA) ? rows_of_a(rows[i], p, experts) : rows_of_b(rows[i], p));
+  }
   return out;
 }
 
@@ -63,7 +89,7 @@ std::vector<std::string> adapter_modules(const std::vector<ParameterRows>& adapt
   for (const ParameterRows& p : adapters)
     for (const FileTensor& t : p.tensors) {
       const std::string module = t.name.substr(0, t.name.size() - std::string_view(kA).size());
-      out.insert(module.substr(module.rfind('.', module.rfind('.') - 1) + 1));
+      out.insert(last_parts(module));
     }
   return {out.begin(), out.end()};
 }

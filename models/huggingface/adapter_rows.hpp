@@ -10,11 +10,12 @@ namespace tandem::huggingface {
 
 /// The adapters' parameters ("layer0.qkv.lora_a") in tensors like base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight. A
 /// matrix that a model's files have in several tensors has its A in each of them, and its rows of B divided as its own rows are.
-/// Throws InfeasibleError for matrices that the type has no tensor for.
+/// Throws InfeasibleError for matrices that the type has no tensor for, or one for all experts.
 std::vector<ParameterRows> adapter_rows(const WeightTable& table, const ModelSpec& model,
                                         const std::vector<WholeParameter>& adapters);
 
-/// The modules that these tensors belong to, as PEFT's `target_modules`: the last two parts of their names, sorted.
+/// The modules that these tensors belong to, as PEFT's `target_modules`: the last two parts of their names, or three with an expert's
+/// number, sorted.
 std::vector<std::string> adapter_modules(const std::vector<ParameterRows>& adapters);
 
 /// Whether the model's files have such a matrix transposed, PEFT's `fan_in_fan_out`.

@@ -141,6 +141,7 @@ void drop_unused_templates(TaskGraph& graph) {
 Plan forward_plan(const Plan& plan) {
   Plan p = plan;
   p.training.dropout = {};
+  p.training.lora.dropout = 0;
   p.training.recompute = Recompute::none;
   p.parallel.overlap_experts = false;
   if (!folds(p.parallel.schedule))  // where chunks lie otherwise

@@ -42,7 +42,12 @@ bool is_communication(const Op& op) {
 }
 
 bool is_simulated_only(const Op& op) {
-  return std::visit([]<class O>(const O&) { return SimulatedOnly<O>; }, op);
+  return std::visit(
+      []<class O>(const O& o) {
+        if constexpr (kOneOf<O, BiasDropoutAdd, BiasDropoutAddBackward>) return drops_expert_rows(o.site);
+        else return SimulatedOnly<O>;
+      },
+      op);
 }
 
 }  // namespace tandem

@@ -133,6 +133,7 @@ std::vector<Ineffective> table(const Plan& p) {
       {"training.recompute_early_stop", p.training.recompute == Recompute::full && norm_comes_last,
        "a norm follows the last product (model.norm_placement), which keeps what it reads"},
       {"training.lora.alpha", !p.training.lora.here(), "training.lora.rank is 0"},
+      {"training.lora.dropout", !p.training.lora.here(), "training.lora.rank is 0"},
       {"training.lora.targets", !p.training.lora.here(), "training.lora.rank is 0"},
       {"training.attention_kernel", !p.training.flash_attention, "training.flash_attention is false"},
       {"training.attention_kernel", own_runs, "Tandem's own kernel runs, as libraries have none for this attention"},

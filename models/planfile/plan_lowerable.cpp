@@ -144,6 +144,16 @@ std::vector<Gap> t5_gaps(const Plan& p) {
   };
 }
 
+/// Whether every layer, and so every stage, has an adapter.
+bool adapts_each_layer(const Plan& p) {
+  const AdapterSpec& lora = p.training.lora;
+  const bool mlp = lora.on("fc1") || lora.on("fc2"), experts = lora.on_experts() || (mlp && p.model.moe.shared_ffn() > 0);
+  if (lora.on("qkv") || lora.on("proj")) return true;
+  for (std::int64_t l = 0; l < p.model.num_layers; ++l)
+    if (!(p.model.kind(l).has_experts() ? experts : mlp)) return false;
+  return true;
+}
+
 /// What adapters stand beside.
 std::vector<Gap> adapter_gaps(const Plan& p) {
   if (!p.training.lora.here()) return {};
@@ -154,7 +164,9 @@ std::vector<Gap> adapter_gaps(const Plan& p) {
   constexpr std::string_view wide = "adapters (training.lora) in types of at least 16 bits: training.precision bf16";
   return {
       {"model.family", m.family == Family::bert || m.family == Family::t5, "adapters (training.lora) in decoders: gpt, llama or bloom"},
-      {"model.moe.num_experts", m.moe.num_experts > 0, "adapters (training.lora) of dense models: 0"},
+      {"parallel.expert_tensor", p.training.lora.on_experts() && q.expert_tensor > 1, "adapters of whole experts (training.lora.targets): 1"},
+      {"parallel.pipeline", q.pipeline > 1 && !adapts_each_layer(p), "adapters in some layers alone (training.lora.targets): 1"},
+      {"parallel.overlap_experts", q.overlap_experts, without},
       {"model.latent.kv_rank", m.latent.kv_rank > 0, "adapters (training.lora) without latent attention: 0"},
       {"model.indexer.heads", m.indexer.heads > 0, "adapters (training.lora) without an indexer: 0"},
       {"model.recurrence.heads", m.recurrence.heads > 0, "adapters (training.lora) without recurrences: 0"},

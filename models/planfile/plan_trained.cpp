@@ -1,10 +1,12 @@
 #include "models/planfile/plan_trained.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 
 #include "models/base/error.hpp"
+#include "models/base/json.hpp"
 
 namespace tandem {
 namespace {
@@ -46,6 +48,10 @@ void require_kernels(const Plan& plan) {
   if (m.indexer.blocks())
     fail("model.indexer.block_size", std::to_string(m.indexer.block_size), "has no kernels that choose blocks of keys",
          "set model.indexer.heads to 0 to train attention to all keys");
+  const AdapterSpec& lora = plan.training.lora;
+  if (lora.dropout > 0 && lora.on_experts())
+    fail("training.lora.dropout", value_text(lora.dropout), "draws no masks for rows of routed experts, whose order depends on the layout",
+         "set it to 0, or leave experts.fc1 and experts.fc2 out of training.lora.targets");
   if (plan.training.fp8_activation_inputs)
     fail("training.fp8_activation_inputs", "true", "has no kernels that write 8 bits", "set it to false to keep them as they are");
 }

@@ -111,8 +111,17 @@ void check_rampup(const Plan& p, const Reporter& fail) {
 }
 
 void check_adapters(const Plan& p, const Reporter& fail) {
-  if (p.training.lora.here() && p.training.lora.targets.empty())
-    fail("training.lora.targets", "names no matrix, so nothing is trained", "leave it out for all four, or name qkv, proj, fc1 or fc2");
+  const AdapterSpec& lora = p.training.lora;
+  const MoeSpec& moe = p.model.moe;
+  if (!lora.here()) return;
+  if (lora.targets.empty())
+    return fail("training.lora.targets", "names no matrix, so nothing is trained", "leave it out for qkv, proj, fc1 and fc2, or name some");
+  if (lora.on_experts() && moe.num_experts == 0)
+    fail("training.lora.targets", "names matrices of routed experts, and the model has none", "name qkv, proj, fc1 or fc2");
+  const bool all_routed = moe.num_experts > 0 && moe.shared_ffn() == 0 && moe.first_dense_layers == 0 && moe.layer_frequency == 1;
+  if (all_routed && std::all_of(lora.targets.begin(), lora.targets.end(), [](const std::string& t) { return t.starts_with("fc"); }))
+    fail("training.lora.targets", "names matrices of MLPs alone, and every layer has routed experts in its place",
+         "name qkv, proj, experts.fc1 or experts.fc2");
 }
 
 void check_stack_name(const Plan& p, Problems& problems) {

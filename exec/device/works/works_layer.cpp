@@ -48,6 +48,7 @@ DropoutAdd dropout_add(const BiasDropoutAdd& op, const Operands& at) {
   require(context.seq_length > 0, "dropout of hidden states needs the sequence length");
   add.dropout = at.dropout(op.site, op.dropout);
   add.places = at.rows(context.seq_length / context.context_size, op.rows, op.shard);
+  if (cuts_columns(op.site)) add.shares = context.tensor_size, add.share = context.tensor_rank;
   return add;
 }
 

@@ -23,7 +23,7 @@ json whole_if_it_is(double v) { return v == std::floor(v) ? json(static_cast<std
 /// The fields of PEFT's LoraConfig (huggingface/peft 0.21: src/peft/tuners/lora/config.py).
 json adapter_config(const AdapterSpec& lora, const std::vector<std::string>& modules, bool transposed) {
   return {{"peft_type", "LORA"}, {"task_type", "CAUSAL_LM"}, {"base_model_name_or_path", nullptr}, {"r", lora.rank},
-          {"lora_alpha", whole_if_it_is(lora.alpha)}, {"lora_dropout", 0.0}, {"bias", "none"}, {"target_modules", modules},
+          {"lora_alpha", whole_if_it_is(lora.alpha)}, {"lora_dropout", lora.dropout}, {"bias", "none"}, {"target_modules", modules},
           {"fan_in_fan_out", transposed}, {"use_rslora", false}, {"use_dora", false}, {"modules_to_save", nullptr},
           {"init_lora_weights", true}, {"inference_mode", true}};
 }

@@ -5,6 +5,7 @@
 
 #include "exec/weights/pretrained.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
+#include "experiments/tandem/base/terminal.hpp"
 #include "models/base/error.hpp"
 #include "models/base/json.hpp"
 #include "models/base/text.hpp"
@@ -65,6 +66,13 @@ void require_same(const json& config, const std::string& file, const AdapterSpec
   if (!problems.empty()) throw ConfigError(problems);
 }
 
+/// Dropout is no part of the adapter's values, so a training may change it.
+void note_dropout(const json& config, const std::string& file, const AdapterSpec& lora) {
+  const json said = config.value("lora_dropout", json(0.0));
+  if (said.is_number() && said != json(lora.dropout))
+    log(file + ": lora_dropout " + value_text(said) + "; this training has the plan's training.lora.dropout, " + value_text(json(lora.dropout)));
+}
+
 std::vector<std::byte> bytes_of(const exec::WeightFiles& files, const exec::StoredTensor& tensor) {
   std::vector<std::byte> bytes(tensor.bytes);
   files.read(tensor, 0, bytes);
@@ -77,10 +85,12 @@ void require_shared(const exec::WeightFiles& files, const huggingface::Parameter
     const auto found = files.tensors().find(p.tensors[i].name);
     return found == files.tensors().end() ? nullptr : &found->second;
   };
-  for (std::size_t i = 1; p.parameter.name.ends_with(kAdapterA) && i < p.tensors.size(); ++i) {
-    const exec::StoredTensor *const first = tensor(0), *const other = tensor(i);
+  for (std::size_t i = 1, at = 0; p.parameter.name.ends_with(kAdapterA) && i < p.tensors.size(); ++i) {
+    if (p.runs[i].row != p.runs[at].row) at = i;  // the next expert's
+    const exec::StoredTensor *const first = tensor(at), *const other = tensor(i);
+    if (i == at) continue;
     if (first == nullptr || other == nullptr || bytes_of(files, *first) == bytes_of(files, *other)) continue;
-    throw ConfigError(Problem{files.path_of(*other), p.tensors[i].name, "", "not implemented: is not equal to " + p.tensors[0].name +
+    throw ConfigError(Problem{files.path_of(*other), p.tensors[i].name, "", "not implemented: is not equal to " + p.tensors[at].name +
                               ", and a plan has one matrix A for both", kMerge});
   }
 }
@@ -93,7 +103,9 @@ std::unique_ptr<exec::SavedState> open_adapters(const AdapterFolder& folder) {
   if (!lora.here())
     throw ConfigError(Problem{folder.plan.file, "training.lora", "", "is missing: --adapter gives the values of adapters",
                               "give the plan the adapter's rank, alpha and targets"});
-  require_same(read_json(file), file, lora);
+  const json config = read_json(file);
+  require_same(config, file, lora);
+  note_dropout(config, file, lora);
   auto rows = naming(folder.plan.file, [&] { return huggingface::adapter_rows(folder.table, folder.plan.model, folder.adapters); });
   exec::WeightFiles files(folder.path + "/" + kModel);
   for (const huggingface::ParameterRows& p : rows) require_shared(files, p);

@@ -37,7 +37,8 @@ std::int32_t base_tensors(const Shapes& s, const std::vector<std::int32_t>& bloc
 std::int32_t adapters_before(const Shapes& s, std::int64_t layer) {
   if (!s.adapters.here()) return 0;
   std::array<std::int32_t, kLayerKinds> each{};
-  for (const LayerKind kind : kinds_of(s)) each[kind.index()] = adapter_region(s.of(kind)).tensors();
+  for (const LayerKind kind : kinds_of(s))
+    each[kind.index()] = adapter_region(s.of(kind)).tensors() + (kind.has_experts() ? expert_adapter_region(s).tensors() : 0);
   std::int32_t n = 0;
   for (std::int64_t l = 0; l < layer; ++l) n += each[s.kinds[static_cast<std::size_t>(l)].index()];
   return n;
@@ -48,6 +49,9 @@ std::int32_t adapters_before(const Shapes& s, std::int64_t layer) {
 /// positions, blocks with their experts, the norm between encoder and decoder, head, output, MTP modules with their blocks.
 std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer, const std::vector<std::int32_t>& blocks_before) {
   if (kind == RegionKind::adapters) return base_tensors(s, blocks_before) + adapters_before(s, layer);
+  if (kind == RegionKind::expert_adapters)
+    return first_tensor(s, RegionKind::adapters, layer, blocks_before) +
+           adapter_region(s.of(s.kinds[static_cast<std::size_t>(layer)])).tensors();
   if (layer >= s.layers()) {
     const std::int32_t before = first_tensor(s, RegionKind::head, -1, blocks_before) + head_region(s).tensors() + (s.tied ? 0 : 1);
     const std::int32_t at = before + static_cast<std::int32_t>(layer - s.layers()) * module_tensors(s);
@@ -126,7 +130,7 @@ Param param_of(const Shapes& s, const StageRegion& r, const ParamSpec& spec, std
   p.full_cols = spec.cut == Cut::cols ? spec.cols * t : spec.cols;
   p.shard_dim = t == 1 || spec.cut == Cut::none ? -1 : spec.cut == Cut::rows ? 0 : 1;
   p.outer = spec.cut == Cut::cols ? spec.cols : spec.expert_rows > 0 ? spec.expert_rows : spec.rows;
-  p.decay = !spec.vector() || r.kind == RegionKind::adapters;  // of rank 1, too
+  p.decay = !spec.vector() || r.kind == RegionKind::adapters || r.kind == RegionKind::expert_adapters;  // of rank 1, too
   p.frozen = r.frozen;
   p.init = spec.init;
   p.replication = r.layout.replication();

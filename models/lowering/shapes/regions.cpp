@@ -243,8 +243,12 @@ RegionLayout adapter_region(const Shapes& s, const std::string& prefix) {
     list.back().blocks = s.input_blocks();
   }
   if (s.kind.mixes() && s.adapters.proj) add_row_adapter(list, s, "proj", s.attention);
-  if (s.kind.feeds() && s.adapters.fc1) add_column_adapter(list, s, "fc1", s.fc1);
-  if (s.kind.feeds() && s.adapters.fc2) add_row_adapter(list, s, "fc2", s.ffn);
+  if (!s.kind.feeds()) return {prefix, std::move(list)};
+  const bool shared = s.has_experts();
+  if (shared && s.shared_ffn == 0) return {prefix, std::move(list)};
+  const std::string mlp = shared ? "shared." : "";
+  if (s.adapters.fc1) add_column_adapter(list, s, mlp + "fc1", shared ? s.shared_fc1 : s.fc1);
+  if (s.adapters.fc2) add_row_adapter(list, s, mlp + "fc2", shared ? s.shared_ffn : s.ffn);
   return {prefix, std::move(list)};
 }
 

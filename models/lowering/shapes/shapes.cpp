@@ -205,7 +205,8 @@ void set_experts(Shapes& s, const Plan& plan) {
 void set_adapters(Shapes& s, const Plan& plan) {
   const AdapterSpec& a = plan.training.lora;
   if (!a.here()) return;
-  s.adapters = {a.rank, a.scale(), a.on("qkv"), a.on("proj"), a.on("fc1"), a.on("fc2"), plan.stack.name != kOwnStack};
+  s.adapters = {a.rank, a.scale(), a.on("qkv"), a.on("proj"), a.on("fc1"), a.on("fc2"), plan.stack.name != kOwnStack,
+                a.dropout, a.on("experts.fc1"), a.on("experts.fc2")};
 }
 
 }  // namespace

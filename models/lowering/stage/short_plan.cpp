@@ -43,8 +43,10 @@ std::pair<std::int64_t, std::int64_t> layers_of_units(const Plan& plan) {
   const auto exchanged = [&](const RegionPlace& r) { return !r.frozen || plan.parallel.zero_stage == 3; };
   for (const RegionPlace& r : stage.regions)
     if (r.layer >= 0 && r.layer < plan.model.num_layers && exchanged(r)) layers[r.unit].insert(r.layer);
-  // Adapters are small: often all of a stage's are one unit, and so they are with fewer layers.
-  if (shapes.adapters.here() && layers.size() == 1) return {1, 1};
+  // Adapters are small: often all of a stage's are one unit, and one of experts, and so they are with fewer layers.
+  std::set<Replication> replications;
+  for (const auto& [unit, of] : layers) replications.insert(stage.units[static_cast<std::size_t>(unit)].replication);
+  if (shapes.adapters.here() && layers.size() == replications.size()) return {1, 1};
   std::pair<std::int64_t, std::int64_t> most{1, 1};
   for (const auto& [unit, of] : layers) {
     const bool expert = stage.units[static_cast<std::size_t>(unit)].replication == Replication::expert;

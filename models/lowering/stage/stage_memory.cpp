@@ -14,7 +14,7 @@ namespace {
 /// Whether the parameter is a matrix of a linear layer in a block or MTP module: all but the router's, experts' included.
 bool in_linear_layer(const StageRegion& r, const ParamSpec& p) {
   return (r.kind == RegionKind::block || r.kind == RegionKind::experts || r.kind == RegionKind::mtp ||
-          r.kind == RegionKind::adapters) &&
+          r.kind == RegionKind::adapters || r.kind == RegionKind::expert_adapters) &&
          !p.vector() && p.name != "router.weight";
 }
 

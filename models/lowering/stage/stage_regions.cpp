@@ -23,7 +23,7 @@ StageRegions::StageRegions(const StageMemory& memory, const DecoderFlow& decoder
     for (std::int64_t l = p.first_layer; l < p.first_layer + p.blocks(); ++l)
       layers_[static_cast<std::size_t>(l)] =
           some({find(RegionKind::block, l), find(RegionKind::adapters, l), find(RegionKind::experts, l),
-                find(RegionKind::relative)});
+                find(RegionKind::expert_adapters, l), find(RegionKind::relative)});
   }
 }
 

@@ -14,7 +14,7 @@ class StageRegions {
   /// `modules`: whether MTP modules run.
   StageRegions(const StageMemory& memory, const DecoderFlow& decoder, const std::vector<ChunkPart>& chunks, bool modules);
 
-  /// The block's region, then its adapters' and its experts' if any, then tables of relative bias. `l` counts the stage's layers, then modules.
+  /// A block's regions: its own, its adapters', its experts', their adapters', tables of relative bias. `l` counts layers, then modules.
   const std::vector<std::int32_t>& layer(std::int64_t l) const { return layers_[static_cast<std::size_t>(l)]; }
 
   /// Regions that are read together, in order of use.

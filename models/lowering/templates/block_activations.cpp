@@ -58,17 +58,35 @@ void BlockActivations::column(const std::string& name, const Value& x, std::int6
   adapt(name, x, op.k, width, y);
 }
 
-Kept& BlockActivations::adapter_place(std::string_view name) {
+AdapterSaved& BlockActivations::adapter_place(std::string_view name) {
   if (name == "qkv") return t_.adapters.qkv;
   if (name == "proj") return t_.adapters.proj;
-  return name == "fc1" ? t_.adapters.fc1 : t_.adapters.fc2;
+  if (name.starts_with("experts.")) return name == "experts.fc1" ? t_.adapters.experts_fc1 : t_.adapters.experts_fc2;
+  return name.ends_with("fc1") ? t_.adapters.fc1 : t_.adapters.fc2;
+}
+
+AdapterAt BlockActivations::adapter(const std::string& name, std::int64_t in, std::int64_t out) const {
+  const bool experts = name.starts_with("experts.");
+  const RegionValues& values = experts ? w_.expert_adapters : w_.adapters;
+  AdapterAt at{s_, name, values(name + std::string(kAdapterA)), values(name + std::string(kAdapterB)), in, out};
+  if (!experts) return at;
+  at.experts = {groups(), s_.experts_here, group_rows(), ragged()};
+  if (ragged()) at.experts.counts = with_counts({}).front();
+  return at;
+}
+
+Value BlockActivations::adapter_input_of(const AdapterAt& at, const Value& x) {
+  if (!at.drops()) return x;
+  Kept& dropped = adapter_place(at.name).dropped;
+  if (!dropped.ready) adapter_dropout(b_, at, x, start(dropped, x.elements));
+  return dropped;
 }
 
 void BlockActivations::adapt(const std::string& name, const Value& x, std::int64_t in, std::int64_t out, const Value& y) {
   if (!adapted(name)) return;
   const AdapterAt at = adapter(name, in, out);
-  Kept& u = adapter_place(name);
-  if (!u.ready) adapter_inner(b_, at, x, start(u, x.elements / in * at.rank()));
+  Kept& u = adapter_place(name).inner;
+  if (!u.ready) adapter_inner(b_, at, adapter_input_of(at, x), start(u, x.elements / in * at.rank()));
   adapter_output(b_, at, u, y);
 }
 

@@ -14,7 +14,7 @@ namespace tandem::lowering {
 
 /// Parameters of one block: its own region, those of its adapters and experts, and the tables of relative bias.
 struct BlockParams {
-  RegionValues block, adapters, experts, relative;
+  RegionValues block, adapters, experts, expert_adapters, relative;
   RegionValues again;  ///< vectors kept outside the block's weights (again_region); empty if none
 
   Value vector(std::string_view name) const {
@@ -148,13 +148,15 @@ class BlockActivations {
   // Adapters (block_adapters.hpp).
   bool adapted(std::string_view name) const { return s_.adapters.on(name); }
   /// The adapter of matrix `name`, which has `in` columns and `out` rows on this rank.
-  AdapterAt adapter(const std::string& name, std::int64_t in, std::int64_t out) const {
-    return {s_, name, w_.adapters(name + ".lora_a"), w_.adapters(name + ".lora_b"), in, out};
-  }
+  AdapterAt adapter(const std::string& name, std::int64_t in, std::int64_t out) const;
   /// y += the adapter's output, where the matrix has one. What A gives is stored.
   void adapt(const std::string& name, const Value& x, std::int64_t in, std::int64_t out, const Value& y);
   /// Stored output of A.
-  Value adapter_kept(std::string_view name) { return adapter_place(name); }
+  Value adapter_kept(std::string_view name) { return adapter_place(name).inner; }
+  /// Whether the backward pass needs the layer's own input for the gradient of A: dropout's output is not stored.
+  bool adapter_reads(std::string_view name) { return adapted(name) && !adapter_place(name).dropped.ready; }
+  /// The input of A: that of the layer after dropout.
+  Value adapter_input_of(const AdapterAt& at, const Value& x);
   /// The bias that activation `name` adds to its input because the product did not; empty if the product added it.
   Value activation_bias(const std::string& name) const;
   const BlockParams& weights() const { return w_; }
@@ -167,7 +169,7 @@ class BlockActivations {
   /// is stored in a narrower type, it is cast to that type and back, once per template.
   Value activation_input(Kept& t, Value& wide, std::int64_t elements, const std::string& name,
                          const std::function<void(const Value&)>& product);
-  Kept& adapter_place(std::string_view name);
+  AdapterSaved& adapter_place(std::string_view name);
   bool norms_inputs() const { return s_.placement == NormPlacement::pre && !s_.bare_inputs; }
   bool rows_travel() const { return s_.members() > 1 && !s_.gathers_tokens(); }
   void place_choices();

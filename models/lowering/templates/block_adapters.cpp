@@ -1,5 +1,7 @@
 #include "models/lowering/templates/block_adapters.hpp"
 
+#include <array>
+
 namespace tandem::lowering {
 namespace {
 
@@ -11,10 +13,42 @@ void scale(TemplateBuilder& b, const AdapterAt& at, const std::string& task, con
   b.add(at.name + task, op, {from}, {to});
 }
 
-/// A product with the layer's output or its gradient, which the matrix may give in blocks of columns.
-MatMul of_output(const AdapterAt& at, MatMul product) {
-  product.blocks = at.s.blocks_of(at.name);
-  return product;
+/// Sizes of a product: n columns from k, with a matrix [n, k] if `trans_b`, else [k, n].
+struct Sizes {
+  std::int64_t n, k;
+  bool trans_b = false;
+  bool of_output = false;  ///< one side is the layer's output or its gradient
+};
+
+std::vector<Value> with_counts(const AdapterAt& at, std::vector<Value> operands) {
+  if (at.experts.ragged) operands.push_back(at.experts.counts);
+  return operands;
+}
+
+/// The layer's output and its gradient may lie in blocks of columns.
+void multiply(TemplateBuilder& b, const AdapterAt& at, const std::string& task, const Sizes& z, const std::array<Value, 3>& v) {
+  const auto& [x, w, y] = v;
+  if (const ExpertRows& e = at.experts; e.here()) {
+    b.add(at.name + task, GroupedMatMul{e.groups, e.experts, e.rows, z.n, z.k, z.trans_b, e.ragged}, with_counts(at, {x, w}), {y});
+    return;
+  }
+  MatMul product{y.elements / z.n, z.n, z.k, false, z.trans_b};
+  if (z.of_output) product.blocks = at.s.blocks_of(at.name);
+  b.add(at.name + task, product, {x, w}, {y});
+}
+
+std::uint16_t expert_gradient(TemplateBuilder& b, const AdapterAt& at, const std::string& task, const Sizes& z,
+                              const std::array<Value, 3>& v) {
+  const ExpertRows& e = at.experts;
+  const GroupedWeightGrad op{e.groups, e.experts, e.rows, z.n, z.k, e.ragged};
+  return b.add(at.name + task, op, with_counts(at, {v[0], v[1]}), {v[2]});
+}
+
+DropoutSite site_of(const AdapterAt& at) {
+  if (at.experts.here()) return at.name == "experts.fc1" ? DropoutSite::lora_experts_fc1 : DropoutSite::lora_experts_fc2;
+  if (at.name == "qkv") return DropoutSite::lora_qkv;
+  if (at.name == "proj") return DropoutSite::lora_proj;
+  return at.name.ends_with("fc1") ? DropoutSite::lora_fc1 : DropoutSite::lora_fc2;
 }
 
 /// Appends to += from.
@@ -24,15 +58,19 @@ void add_to(TemplateBuilder& b, const std::string& task, const Value& from, cons
 
 }  // namespace
 
+void adapter_dropout(TemplateBuilder& b, const AdapterAt& at, const Value& x, const Value& y) {
+  const BiasDropoutAdd op{x.elements / at.in, at.in, at.s.adapters.dropout, false, site_of(at), false, false};
+  b.add(at.name + "_lora_dropout", op, {x}, {y});
+}
+
 void adapter_inner(TemplateBuilder& b, const AdapterAt& at, const Value& x, const Value& u) {
-  const std::int64_t rows = x.elements / at.in;
-  b.add(at.name + "_lora_a", MatMul{rows, at.rank(), at.in, false, true}, {x, at.a}, {u});
+  multiply(b, at, "_lora_a", {at.rank(), at.in, true}, {x, at.a, u});
   if (!at.s.adapters.scales_output) scale(b, at, "_lora_scale", u, u, at.rank());
 }
 
 void adapter_output(TemplateBuilder& b, const AdapterAt& at, const Value& u, const Value& y) {
   const Value z = b.scratch(y.dtype, y.elements);
-  b.add(at.name + "_lora_b", of_output(at, {y.elements / at.out, at.out, at.rank(), false, true}), {u, at.b}, {z});
+  multiply(b, at, "_lora_b", {at.out, at.rank(), true, true}, {u, at.b, z});
   if (at.s.adapters.scales_output) scale(b, at, "_lora_scale", z, z, at.out);
   add_to(b, at.name + "_lora_add", z, y);
 }
@@ -42,15 +80,30 @@ AdapterGradients adapter_backward(TemplateBuilder& b, const AdapterAt& at, const
   const bool scales_output = at.s.adapters.scales_output;
   AdapterGradients g{dy, b.scratch(dy.dtype, rows * at.rank())};
   if (scales_output) scale(b, at, "_lora_scale_backward", dy, g.dz = b.scratch(dy.dtype, dy.elements), at.out);
-  b.add(at.name + "_lora_b_dgrad", of_output(at, {rows, at.rank(), at.out}), {g.dz, at.b}, {g.du});
+  multiply(b, at, "_lora_b_dgrad", {at.rank(), at.out, false, true}, {g.dz, at.b, g.du});
   if (!scales_output) scale(b, at, "_lora_scale_backward", g.du, g.du, at.rank());
   return g;
 }
 
 void adapter_input(TemplateBuilder& b, const AdapterAt& at, const Value& du, const Value& dx) {
   const Value z = b.scratch(dx.dtype, dx.elements);
-  b.add(at.name + "_lora_a_dgrad", MatMul{dx.elements / at.in, at.in, at.rank()}, {du, at.a}, {z});
+  multiply(b, at, "_lora_a_dgrad", {at.in, at.rank()}, {du, at.a, z});
+  if (at.drops())
+    b.add(at.name + "_lora_dropout_backward",
+          BiasDropoutAddBackward{dx.elements / at.in, at.in, at.s.adapters.dropout, false, site_of(at)}, {z}, {z});
   add_to(b, at.name + "_lora_dgrad_add", z, dx);
+}
+
+std::uint16_t gradient_of_b(TemplateBuilder& b, const AdapterAt& at, const Value& dz, const Value& u, const Value& db) {
+  if (at.experts.here()) return expert_gradient(b, at, "_lora_b_wgrad", {at.out, at.rank()}, {dz, u, db});
+  MatMul product{at.out, at.rank(), dz.elements / at.out, true};
+  product.blocks = at.s.blocks_of(at.name);
+  return b.add(at.name + "_lora_b_wgrad", product, {dz, u}, {db});
+}
+
+std::uint16_t gradient_of_a(TemplateBuilder& b, const AdapterAt& at, const Value& du, const Value& x, const Value& da) {
+  if (at.experts.here()) return expert_gradient(b, at, "_lora_a_wgrad", {at.rank(), at.in}, {du, x, da});
+  return b.add(at.name + "_lora_a_wgrad", MatMul{at.rank(), at.in, x.elements / at.in, true}, {du, x}, {da});
 }
 
 }  // namespace tandem::lowering

@@ -1,5 +1,6 @@
 #pragma once
-// Low-rank adapters beside frozen matrices (LoRA, arXiv 2106.09685 section 4.1): y = W x + scale * B (A x).
+// Low-rank adapters beside frozen matrices (LoRA, arXiv 2106.09685 section 4.1): y = W x + scale * B (A dropout(x)), as PEFT computes
+// (huggingface/peft: src/peft/tuners/lora/layer.py, Linear.forward). Each routed expert has an A and a B.
 //
 // With a matrix whose rows are cut over tensor ranks, every rank has A whole and its own rows of B. With one whose columns are cut,
 // every rank has its own columns of A and B whole. A x is then a partial sum. B (A x) joins the product's own partial sum ahead of
@@ -12,17 +13,30 @@
 
 namespace tandem::lowering {
 
+/// The rows of routed experts, as in GroupedMatMul.
+struct ExpertRows {
+  std::int64_t groups = 0, experts = 0, rows = 0;  ///< no groups: the matrix is not one of experts
+  bool ragged = false;
+  Value counts{};                 ///< only if ragged
+  bool here() const { return groups > 0; }
+};
+
 /// One adapter and the sizes of its matrix on this rank.
 struct AdapterAt {
   const Shapes& s;
   std::string name;               ///< of the matrix
   Value a, b;                     ///< A [rank, in], B [out, rank]
   std::int64_t in, out;           ///< columns and rows of the matrix
+  ExpertRows experts{};
 
   std::int64_t rank() const { return s.adapters.rank; }
+  bool drops() const { return s.adapters.dropout > 0; }
 };
 
-/// u = A x for `rows` rows of x, in place `u`. It includes the factor unless that multiplies what B gives.
+/// y = dropout(x).
+void adapter_dropout(TemplateBuilder& b, const AdapterAt& at, const Value& x, const Value& y);
+
+/// u = A x for all rows of x, which went through dropout, in place `u`. It includes the factor unless that multiplies what B gives.
 void adapter_inner(TemplateBuilder& b, const AdapterAt& at, const Value& x, const Value& u);
 /// y += B u, with the factor.
 void adapter_output(TemplateBuilder& b, const AdapterAt& at, const Value& u, const Value& y);
@@ -33,7 +47,10 @@ struct AdapterGradients {
   Value du;  ///< gradient of A x
 };
 AdapterGradients adapter_backward(TemplateBuilder& b, const AdapterAt& at, const Value& dy);
-/// dx += A^T du.
+/// dx += A^T du, through the dropout.
 void adapter_input(TemplateBuilder& b, const AdapterAt& at, const Value& du, const Value& dx);
+/// Gradients of B from u, and of A from its input x. Each returns its task.
+std::uint16_t gradient_of_b(TemplateBuilder& b, const AdapterAt& at, const Value& dz, const Value& u, const Value& db);
+std::uint16_t gradient_of_a(TemplateBuilder& b, const AdapterAt& at, const Value& du, const Value& x, const Value& da);
 
 }  // namespace tandem::lowering

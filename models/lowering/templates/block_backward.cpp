@@ -15,7 +15,8 @@ std::string template_name(const Shapes& s, BackwardPart part) {
 BlockBackward::BlockBackward(const Shapes& s, const BlockBackwardKind& kind)
     : s_(s), kind_(kind), regions_(s), b_(template_name(s, kind.part), s.dtypes.compute, s.fusion),
       weights_(block_slots(b_, s, regions_)),
-      sink_(sink("gradients", s.adapters.here() ? regions_.adapters : regions_.block)), expert_sink_(sink("expert_gradients", regions_.experts)),
+      sink_(sink("gradients", s.adapters.here() ? regions_.adapters : regions_.block)),
+      expert_sink_(sink("expert_gradients", s.adapters.here() ? regions_.expert_adapters : regions_.experts)),
       relative_gradients_(gradient_slot(b_, "relative_gradients", regions_.relative, s.written_gradients())),
       x_whole_(hidden_slot(b_, s, "x")), x_(s, x_whole_), memory_(memory_slot(b_, s, "memory")),
       a_(b_, s, weights_, BlockSaved(s, saved_slots(b_, s, kind.part == BackwardPart::weights), true)),
@@ -243,11 +244,7 @@ Value BlockBackward::attention(const Value& own, const Value& to) {
   const Value dmixed = scratch(t * a);
   b_.add("proj_dgrad", MatMul{t, a, h, false, false, false}, {d, weights_.block("proj.weight")}, {dmixed});
   if (weights_here()) proj_weights(d);
-  if (a_.adapted("proj")) {
-    const AdapterAt at = a_.adapter("proj", a, h);
-    through_adapter(at, d, dmixed);
-    adapter_weights(at, a_.mixed());
-  }
+  if (a_.adapted("proj")) whole_adapter(a_.adapter("proj", a, h), d, dmixed, [&] { return a_.mixed(); });
   if (s_.kind.has_recurrence()) return mixer_input(recurrence(dmixed), to);
   const Value dqkv = core(s_.attention_gate ? ungated(dmixed) : dmixed);
   if (s_.indexer.here()) index_gradients();
@@ -259,7 +256,8 @@ Value BlockBackward::mixer_input(const Value& din, const Value& to) {
   if (gathers_ahead(s_.input_matrix())) attention_input();
   const Value dx = sum_input(s_.input_matrix(), din, s_.input_columns(), to);
   if (weights_here()) input_weights(din);
-  if (a_.adapted(s_.input_matrix())) adapter_weights(a_.adapter("qkv", s_.hidden, s_.input_columns()), attention_input());
+  if (a_.adapted(s_.input_matrix()))
+    adapter_weights(a_.adapter("qkv", s_.hidden, s_.input_columns()), [&] { return attention_input(); });
   return dx;
 }
 
@@ -328,21 +326,20 @@ void BlockBackward::through_adapter(const AdapterAt& at, const Value& dy, const 
 }
 
 /// Parts of keys and values that several tensor ranks hold are summed over these, as those of the matrix itself are.
-void BlockBackward::adapter_weights(const AdapterAt& at, const Value& x) {
-  const std::string a = at.name + ".lora_a", b = at.name + ".lora_b";
-  const std::int64_t rows = x.elements / at.in;
-  sink_.open(b, b, gradient_type());
-  MatMul product{at.out, at.rank(), rows, true};
-  product.blocks = s_.blocks_of(at.name);
-  wait_for_sum(b_.add(at.name + "_lora_b_wgrad", product, {adapter_.dz, a_.adapter_kept(at.name)}, {sink_.part(b)}));
+void BlockBackward::adapter_weights(const AdapterAt& at, const std::function<Value()>& x) {
+  const std::string a = at.name + std::string(kAdapterA), b = at.name + std::string(kAdapterB);
+  const Value input = a_.adapter_input_of(at, a_.adapter_reads(at.name) ? x() : Value{});
+  GradientSink& sink = at.experts.here() ? expert_sink_ : sink_;
+  sink.open(b, b, gradient_type());
+  wait_for_sum(gradient_of_b(b_, at, adapter_.dz, a_.adapter_kept(at.name), sink.part(b)));
   if (at.name == "qkv" && s_.kv_repeat > 1) {
     const std::int64_t shared = s_.pair_made() * at.rank();
-    kv_sum(b, sink_.part(b).part(at.out * at.rank() - shared, shared));
+    kv_sum(b, sink.part(b).part(at.out * at.rank() - shared, shared));
   }
-  sink_.close(at.name + "_lora_b");
-  sink_.open(a, a, gradient_type());
-  wait_for_sum(b_.add(at.name + "_lora_a_wgrad", MatMul{at.rank(), at.in, rows, true}, {adapter_.du, x}, {sink_.part(a)}));
-  sink_.close(at.name + "_lora_a");
+  sink.close(at.name + "_lora_b");
+  sink.open(a, a, gradient_type());
+  wait_for_sum(gradient_of_a(b_, at, adapter_.du, input, sink.part(a)));
+  sink.close(at.name + "_lora_a");
 }
 
 void BlockBackward::proj_weights(const Value& d) {
@@ -374,16 +371,13 @@ Value BlockBackward::feed_forward(const Value& own) {
   const Value da = scratch(t * f);
   b_.add("fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("fc2.weight")}, {da});
   if (weights_here()) fc2_weights(d, "fc2");
-  if (a_.adapted("fc2")) {
-    const AdapterAt at = a_.adapter("fc2", f, h);
-    through_adapter(at, d, da);
-    adapter_weights(at, a_.activated(a_.at().activated.ready ? Value{} : mlp_input()));
-  }
+  if (a_.adapted("fc2"))
+    whole_adapter(a_.adapter("fc2", f, h), d, da, [&] { return a_.activated(a_.at().activated.ready ? Value{} : mlp_input()); });
   const Value df = fc1_gradient(da);
   if (gathers_ahead("fc1")) mlp_input();
   const Value dx = sum_input("fc1", df, s_.fc1, {});
   if (weights_here()) fc1_weights(df, "fc1");
-  if (a_.adapted("fc1")) adapter_weights(a_.adapter("fc1", h, s_.fc1), mlp_input());
+  if (a_.adapted("fc1")) adapter_weights(a_.adapter("fc1", h, s_.fc1), [&] { return mlp_input(); });
   return dx;
 }
 

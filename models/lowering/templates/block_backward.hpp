@@ -2,6 +2,7 @@
 // Writes the backward pass of a block, mirroring BlockForward: whole, or as the two halves of a zero-bubble schedule (arXiv
 // 2401.10241): the gradient of the input, and later the gradients of the matrices.
 
+#include <functional>
 #include <optional>
 
 #include "models/lowering/templates/block_deferred.hpp"
@@ -26,8 +27,8 @@ class BlockBackward {
   /// Whether this half computes gradients of the model's own matrices.
   bool weights_here() const { return kind_.part != Part::input && !frozen(); }
   /// Whether the input of product `name` is gathered early, so that its weight gradients run while the input gradient is summed.
-  bool gathers_ahead(std::string_view name = {}) const {
-    return (weights_here() || a_.adapted(name)) && s_.sum_beside_weights && s_.sequence_parallel;
+  bool gathers_ahead(std::string_view name = {}) {
+    return (weights_here() || a_.adapter_reads(name)) && s_.sum_beside_weights && s_.sequence_parallel;
   }
   bool split() const { return kind_.part != Part::whole; }
   /// Whether the first half stores its gradients for the second half, which starts the micro-batch's gradient unit.
@@ -153,8 +154,13 @@ class BlockBackward {
   Value qk_norm_gradient(const Value& dqkv);
   /// Backward pass of the adapter of product `name` up to the input's gradient, which it adds to `dx`.
   void through_adapter(const AdapterAt& at, const Value& dy, const Value& dx);
-  /// Gradients of A and B from the product's input.
-  void adapter_weights(const AdapterAt& at, const Value& x);
+  /// Gradients of A and B. `x` gives the product's input where dropout's output is not stored.
+  void adapter_weights(const AdapterAt& at, const std::function<Value()>& x);
+  /// The whole backward pass of an adapter.
+  void whole_adapter(const AdapterAt& at, const Value& dy, const Value& dx, const std::function<Value()>& x) {
+    through_adapter(at, dy, dx);
+    adapter_weights(at, x);
+  }
   void wait_for_sum(std::uint16_t task) {
     if (has_reduced_ && !s_.sum_beside_weights) b_.depend(task, reduced_);
   }

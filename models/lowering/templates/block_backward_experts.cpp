@@ -41,7 +41,8 @@ Value BlockBackward::expert_branch(const Value& d, Value& dweights) {
   MoeSaved& m = a_.at().moe;
   const MoeDims dims = s_.dispatch_dims(), own = s_.moe_dims();
   const bool gathers = s_.gathers_tokens();
-  if (!m.dispatched.ready || !m.fc1.ready) a_.expert_fc1(expert_input());
+  const bool reads_rows = !frozen() || a_.adapter_reads("experts.fc1");
+  if ((reads_rows && !m.dispatched.ready) || !m.fc1.ready) a_.expert_fc1(expert_input());
   const bool early = s_.weigh_inputs;
   const Value drows = scratch(dims.rows() * s_.hidden), dy = a_.of_members(d, "combine_gradient"), placed = a_.placed();
   dweights = b_.scratch(s_.numerics.router, own.tokens * own.top_k);
@@ -83,11 +84,17 @@ Value BlockBackward::expert_rows(const Value& drows) {
   const Value da = scratch(rows * s_.expert_ffn);
   b_.add("experts.fc2_dgrad", GroupedMatMul{g, e, m, s_.expert_ffn, s_.hidden, false, a.ragged()},
          a.with_counts({here, weights_.experts("experts.fc2.weight")}), {da});
+  if (a_.adapted("experts.fc2"))
+    whole_adapter(a_.adapter("experts.fc2", s_.expert_ffn, s_.hidden), here, da, [&] { return a_.expert_activated({}); });
   const Value x = a_.expert_fc1({});
   expert_fc1_ = activation_backward("experts.activation", s_.expert_rows(), da, x, hold(held_.expert_fc1, x.elements));
   const Value dx = scratch(rows * s_.hidden);
   b_.add("experts.fc1_dgrad", GroupedMatMul{g, e, m, s_.hidden, s_.expert_fc1, false, a.ragged()},
          a.with_counts({expert_fc1_, weights_.experts("experts.fc1.weight")}), {dx});
+  if (a_.adapted("experts.fc1"))
+    whole_adapter(a_.adapter("experts.fc1", s_.hidden, s_.expert_fc1), expert_fc1_, dx, [&] {
+      return a_.dispatched(a_.at().moe.dispatched.ready ? Value{} : expert_input());
+    });
   return a_.to_tokens(dx, "dispatch_backward");
 }
 
@@ -103,17 +110,23 @@ Summed BlockBackward::shared_input(const Value& own) {
   const Value da = scratch(t * f), part = scratch(t * h);
   b_.add("shared.fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("shared.fc2.weight")}, {da});
   if (weights_here()) fc2_weights(d, "shared.fc2");
+  if (a_.adapted("shared.fc2"))
+    whole_adapter(a_.adapter("shared.fc2", f, h), d, da,
+                  [&] { return a_.activated(a_.at().activated.ready ? Value{} : mlp_input()); });
   const Value df = fc1_gradient(da);
-  if (gathers_ahead()) mlp_input();
+  const std::string name = "shared.fc1";
+  if (gathers_ahead(name)) mlp_input();
   const auto product = b_.add("shared.fc1_dgrad", MatMul{t, h, s_.shared_fc1, false, false, false},
                               {df, weights_.block("shared.fc1.weight")}, {part});
+  if (a_.adapted(name)) through_adapter(a_.adapter(name, h, s_.shared_fc1), df, part);
   Summed sum{part, product};
   if (s_.sequence_parallel) {
     sum = tensor_sum(b_, s_, part, "shared.fc1_dgrad", product);
     reduced_ = sum.task;
     has_reduced_ = true;
   }
-  if (weights_here()) fc1_weights(df, "shared.fc1");
+  if (weights_here()) fc1_weights(df, name);
+  if (a_.adapted(name)) adapter_weights(a_.adapter(name, h, s_.shared_fc1), [&] { return mlp_input(); });
   return sum;
 }
 
@@ -126,6 +139,7 @@ Value BlockBackward::gate_gradient(const Value& d, const Value& dx) {
   b_.add("shared.gate_backward", RowGateBackward{rows, h}, {d, m.shared, m.gate}, {dshared, dgate});
   b_.add("shared.gate_dgrad", MatMul{rows, h, 1, false, false, false}, {dgate, weights_.block("shared.gate.weight")}, {more});
   b_.add("add_shared_gate", Accumulate{dx.elements, dtype(), dtype()}, {more, dx}, {dx});
+  if (frozen()) return dshared;
   GradientSink& early = early_sink();
   early.open("shared.gate.weight", "shared.gate.weight", gradient_type());
   b_.add("shared.gate_wgrad", MatMul{1, h, rows, true, false, false}, {dgate, expert_input()}, {early.part("shared.gate.weight")});
@@ -139,13 +153,14 @@ Value BlockBackward::router(const Value& dweights) {
   std::vector<Value> in{dweights, m.probs, m.weights, m.slots, m.load.kept() ? m.load : m.counts, m.logits};
   std::vector<Value> out{dlogits};
   if (s_.routing.bias) in.push_back(weights_.block("router.balance"));
-  if (s_.routing.expert_scale) {
-    early_sink().open("expert_scale", "expert_scale", gradient_type());
+  const bool scales = s_.routing.expert_scale;
+  if (scales && !frozen()) early_sink().open("expert_scale", "expert_scale", gradient_type());
+  if (scales) {
     in.push_back(weights_.block("expert_scale"));
-    out.push_back(early_sink().part("expert_scale"));
+    out.push_back(frozen() ? b_.scratch(gradient_type(), s_.experts) : early_sink().part("expert_scale"));
   }
   b_.add("top_k_backward", TopKRouterBackward{s_.moe_dims(), s_.aux_loss, s_.routed_parts(), s_.routing, s_.z_loss}, std::move(in), std::move(out));
-  if (s_.routing.expert_scale) early_sink().close("expert_scale");
+  if (scales && !frozen()) early_sink().close("expert_scale");
   b_.keep_wide(b_.add("router_dgrad", MatMul{s_.rows, s_.hidden, s_.experts, false, false, false},
                       {dlogits, weights_.block("router.weight")}, {dx}));
   if (weights_here()) router_weights(dlogits);

@@ -161,6 +161,7 @@ Value BlockActivations::expert_fc1(const Value& input) {
     if (s_.linear_bias)
       b_.add("experts.fc1_bias", GroupedBias{groups(), s_.experts_here, group_rows(), s_.expert_fc1, false, ragged()},
              with_counts({y, w_.experts("experts.fc1.bias")}), {y});
+    adapt("experts.fc1", x, s_.hidden, s_.expert_fc1, y);
   });
 }
 
@@ -185,6 +186,7 @@ void BlockActivations::experts_return(const Value& input) {
   if (s_.linear_bias)
     b_.add("experts.fc2_bias", GroupedBias{groups(), s_.experts_here, group_rows(), s_.hidden, true, ragged(), s_.fusion.weighted_expert_bias},
            with_counts({made, w_.experts("experts.fc2.bias")}), {made});
+  adapt("experts.fc2", a, s_.expert_ffn, s_.hidden, made);
   to_tokens(made, "return", back);
 }
 

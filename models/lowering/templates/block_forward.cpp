@@ -181,6 +181,7 @@ void BlockForward::branches(const Add& add) {
   const auto product = b_.add("shared.fc2", MatMul{s_.tokens, s_.hidden, s_.shared_ffn, false, true, false},
                               {x, weights_.block("shared.fc2.weight")}, {all});
   a_.hold_wide(product, x);
+  a_.adapt("shared.fc2", x, s_.shared_ffn, s_.hidden, all);
   const Value shared = tensor_sum(b_, s_, all, "shared.fc2", product, place).value, out = a_.out_place(*add.out);
   norm_behind("shared_out", shared, m.shared_stats, out);
   b_.add("add_branches", Accumulate{state, out.dtype, out.dtype}, {normed, out}, {out});
@@ -194,6 +195,7 @@ std::uint16_t BlockForward::shared_experts(const Value& out) {
   const auto product = b_.add("shared.fc2", MatMul{s_.tokens, s_.hidden, s_.shared_ffn, false, true, false},
                               {x, weights_.block("shared.fc2.weight")}, {all});
   a_.hold_wide(product, x);
+  a_.adapt("shared.fc2", x, s_.shared_ffn, s_.hidden, all);
   Value shared = s_.sequence_parallel ? tensor_sum(b_, s_, all, "shared.fc2", product, own).value : all;
   if (s_.shared_gate) shared = a_.gate_shared(shared, a_.own_mlp_input(x_.state));
   return b_.add("add_shared", Accumulate{out.elements, out.dtype, out.dtype}, {shared, out}, {out});

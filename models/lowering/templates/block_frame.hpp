@@ -8,13 +8,14 @@ namespace tandem::lowering {
 
 /// Layouts of a block's regions. Must live while the template is written.
 struct BlockRegions {
-  RegionLayout block, adapters, early, again, experts, relative;
+  RegionLayout block, adapters, early, again, experts, expert_adapters, relative;
   explicit BlockRegions(const Shapes& s)
       : block(block_region(s)),
         adapters(adapter_region(s)),
         early(early_region(block)),
         again(again_region(s, block)),
         experts(s.has_experts() ? experts_region(s) : RegionLayout{"", {}}),
+        expert_adapters(s.has_experts() ? expert_adapter_region(s) : RegionLayout{"", {}}),
         relative(relative_region(s)) {}
 };
 
@@ -70,6 +71,7 @@ inline BlockParams block_slots(TemplateBuilder& b, const Shapes& s, const BlockR
   p.block = slot("weights", regions.block);
   if (regions.adapters.elements() > 0) p.adapters = slot("adapters", regions.adapters);
   if (regions.experts.elements() > 0) p.experts = slot("experts", regions.experts);
+  if (regions.expert_adapters.elements() > 0) p.expert_adapters = slot("expert_adapters", regions.expert_adapters);
   if (regions.relative.elements() > 0) p.relative = slot("relative", regions.relative);
   return p;
 }

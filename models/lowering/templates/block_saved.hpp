@@ -52,9 +52,12 @@ struct RecurrenceSaved {
   Kept in, mixed, out, stats;
 };
 
-/// Outputs A x of the adapters.
+/// An adapter's output A x, and its input after dropout.
+struct AdapterSaved {
+  Kept inner, dropped;
+};
 struct AdaptersSaved {
-  Kept qkv, proj, fc1, fc2;
+  AdapterSaved qkv, proj, fc1, fc2, experts_fc1, experts_fc2;
 };
 
 /// Slots of the kept tensors. A backward pass that is not split needs only `saved`.
@@ -105,15 +108,37 @@ struct BlockSaved {
     return keep_inputs(s_.kept_input(), elements);
   }
   /// Whether the backward pass reads the input of product `name`: for the gradient of its matrix or, where that is frozen, of A.
-  bool reads_input(std::string_view name) const { return !s_.adapters.here() || s_.adapters.on(name); }
+  bool reads_input(std::string_view name) const {
+    return !s_.adapters.here() || (s_.adapters.on(name) && !keeps_dropped(name));
+  }
   /// The same for the input of attention and, if one norm serves both, of the MLP.
   bool reads_first() const {
     return reads_input(s_.input_matrix()) || (s_.parallel == ParallelResidual::one_norm && reads_input("fc1"));
   }
+  /// Whether A's input after dropout is kept: autograd keeps it, except in a module that is recomputed.
+  bool keeps_dropped(std::string_view name) const {
+    if (s_.adapters.dropout == 0) return false;
+    if (name == "proj") return s_.keep.context;
+    if (name.starts_with("experts.")) return s_.keep.expert_fc1;
+    return !name.starts_with("fc") || (s_.has_experts() ? s_.keep.shared_fc1 : s_.keep.fc1);
+  }
+  AdapterSaved save_adapter(std::string_view name, std::int64_t rows, std::int64_t in) {
+    if (!s_.adapters.on(name)) return {};
+    const bool dropped = keeps_dropped(name);
+    if (dropped) mask(rows * in);
+    return {keep_inputs(true, rows * s_.adapters.rank), keep_inputs(dropped, rows * in)};
+  }
   void save_adapters() {
-    const auto inner = [&](const char* name) { return keep_inputs(s_.adapters.on(name), s_.tokens * s_.adapters.rank); };
-    adapters = {s_.kind.has_attention() ? inner("qkv") : Kept{}, s_.kind.mixes() ? inner("proj") : Kept{},
-                s_.kind.feeds() ? inner("fc1") : Kept{}, s_.kind.feeds() ? inner("fc2") : Kept{}};
+    if (s_.kind.has_attention()) adapters.qkv = save_adapter("qkv", s_.tokens, s_.hidden);
+    if (s_.kind.mixes()) adapters.proj = save_adapter("proj", s_.tokens, s_.attention);
+    const std::int64_t ffn = s_.has_experts() ? s_.shared_ffn : s_.ffn;
+    if (s_.kind.feeds() && ffn > 0) {
+      adapters.fc1 = save_adapter("fc1", s_.tokens, s_.hidden);
+      adapters.fc2 = save_adapter("fc2", s_.tokens, ffn);
+    }
+    if (!s_.has_experts()) return;
+    adapters.experts_fc1 = save_adapter("experts.fc1", s_.expert_rows(), s_.hidden);
+    adapters.experts_fc2 = save_adapter("experts.fc2", s_.expert_rows(), s_.expert_ffn);
   }
 
   /// Attention's output: kept by attention where that has no score matrix and is not computed again, and by the product behind it.
@@ -229,9 +254,15 @@ struct BlockSaved {
     const bool shared = experts && s_.shared_ffn > 0 && s_.narrow.inputs && s_.narrow.attention_output == AttentionOutput::both;
     if (shared && !again) hold(s_.product, state());
     const bool gathered = s_.keeps_gathered() && !experts && !again && second_norm;
-    n2 = experts ? keep_inputs(!again && second_norm, state())
+    n2 = experts ? keep_inputs(!again && second_norm && reads_experts_input(), state())
                  : keep_operand(!again && second_norm && !gathered && reads_input("fc1"), state());
     all2 = keep_operand(gathered && reads_input("fc1"), s_.tokens * s_.hidden);
+  }
+
+  /// Frozen, a router and experts do not read their input again.
+  bool reads_experts_input() const {
+    const bool dispatches = !s_.keep.dispatched && reads_input("experts.fc1");
+    return !s_.adapters.here() || s_.weigh_inputs || dispatches || (s_.shared_ffn > 0 && reads_input("fc1"));
   }
 
   void save_latent() {
@@ -321,17 +352,17 @@ struct BlockSaved {
       moe.all_weights = keep_for(s_.weigh_inputs, true, all.tokens * all.top_k, s_.numerics.router);
     }
     if (s_.token_shares() > 1 && s_.aux_loss > 0) moe.load = keep_inputs(DType::int32, d.experts);
-    moe.dispatched = keep_operand(s_.keep.dispatched, s_.expert_rows() * d.hidden);
+    moe.dispatched = keep_operand(s_.keep.dispatched && reads_input("experts.fc1"), s_.expert_rows() * d.hidden);
     moe.fc1 = keep_activation_input(s_.keep.expert_fc1, s_.keep.expert_activated, s_.expert_rows() * s_.expert_fc1);
     const std::int64_t wide = s_.expert_rows() * s_.expert_ffn;
     if (unweighted() > 0 && s_.keep.expert_activated) hold(s_.dtypes.compute, unweighted() * wide);
-    moe.activated = keep_operand(s_.keep.expert_activated, wide);
+    moe.activated = keep_operand(s_.keep.expert_activated && reads_input("experts.fc2"), wide);
     moe.returned = keep(!s_.weigh_inputs && !s_.fusion.weighted_activations, s_.dispatch_dims().rows() * d.hidden);
     if (s_.branch_norms) save_branches();
     moe.gate = keep(s_.shared_gate, s_.rows);
     moe.shared = keep(s_.shared_gate, s_.rows * s_.hidden);
     fc1 = keep_activation_input(s_.keep.shared_fc1 && s_.shared_ffn > 0, s_.keep.shared_activated, s_.tokens * s_.shared_fc1);
-    activated = keep_operand(s_.keep.shared_activated && s_.shared_ffn > 0, s_.tokens * s_.shared_ffn);
+    activated = keep_operand(s_.keep.shared_activated && s_.shared_ffn > 0 && reads_input("fc2"), s_.tokens * s_.shared_ffn);
     save_sum();
   }
 

@@ -136,7 +136,7 @@ class Splitter {
     done_[first_ - 1].in.push_back(in(1));
   }
   void split(const BiasDropoutAdd& o) {
-    if (!f_.dropout_apart) return keep();
+    if (!f_.dropout_apart || !o.residual) return keep();
     if (o.bias) add_bias(o);
     Value x = in(0);
     if (o.dropout > 0) {
