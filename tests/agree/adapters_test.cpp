@@ -21,6 +21,7 @@ using nlohmann::json;
 namespace {
 
 constexpr const char* kAll = R"({"training": {"lora": {"rank": 3, "alpha": 6}}})";
+constexpr const char* kDropping = R"({"training": {"lora": {"rank": 3, "alpha": 6, "dropout": 0.3}}})";
 
 bool is_adapter(const std::string& name) { return name.ends_with(".lora_a") || name.ends_with(".lora_b"); }
 
@@ -72,6 +73,16 @@ bool lowers(const std::string& text, const std::string& patch) {
   return true;
 }
 
+/// Whether the targets name some matrix of the model.
+bool names_some(const std::string& text, const std::string& patch) {
+  try {
+    patched(text, patch);
+  } catch (const ConfigError&) {
+    return false;
+  }
+  return true;
+}
+
 std::map<std::string, std::vector<double>> by_name(const std::vector<exec::GatheredTensor>& tensors) {
   std::map<std::string, std::vector<double>> all;
   for (const exec::GatheredTensor& t : tensors) all[t.name] = t.values;
@@ -81,7 +92,7 @@ std::map<std::string, std::vector<double>> by_name(const std::vector<exec::Gathe
 }  // namespace
 
 TEST_CASE("with adapters every layout trains like one rank in fp64, to rounding", "[adapters]") {
-  const std::string patch = R"({"training": {"lora": {"rank": 3, "alpha": 6}}, "parallel": {"tensor_overlap": false}})";
+  const std::string patch = R"({"training": {"lora": {"rank": 3, "alpha": 6, "dropout": 0.25}}, "parallel": {"tensor_overlap": false}})";
   for (const bool llama : {false, true})
     for (tests::SmallPlan p : tests::layouts()) {
       p.llama = llama;
@@ -98,14 +109,33 @@ TEST_CASE("random legal plans with adapters train like one rank and as simulated
     const std::string text = tests::plan_json(c, "fp64");
     const char* const patches[] = {kAll, R"({"training": {"lora": {"rank": 2, "alpha": 1, "targets": ["qkv", "proj"]}}})",
                                    R"({"training": {"lora": {"rank": 1, "targets": ["fc1"]}}})",
-                                   R"({"training": {"lora": {"rank": 4, "targets": ["fc2", "qkv"]}}})"};
+                                   R"({"training": {"lora": {"rank": 4, "targets": ["fc2", "qkv"]}}})", kDropping,
+                                   R"({"training": {"lora": {"rank": 2, "targets": ["fc2", "proj"], "dropout": 0.5}}})"};
     const std::string patch = patches[checked % std::size(patches)];
-    if (!lowers(text, patch)) continue;
+    if (!names_some(text, patch) || !lowers(text, patch)) continue;
     INFO("case " << checked << ": " << tests::text(c) << " " << patch);
     CHECK_NOTHROW(check_like_one_rank(text, tests::reference_json(c, "fp64"), patch));
     ++checked;
   }
   CHECK(checked >= 60);
+}
+
+TEST_CASE("random legal mixtures of experts with adapters of each expert train like one rank and as simulated", "[adapters]") {
+  std::size_t checked = 0, spread = 0;
+  for (const tests::Case& c : tests::random_cases(2500, 20261130)) {
+    const std::string text = tests::plan_json(c, "fp64");
+    const char* const patches[] = {R"({"training": {"lora": {"rank": 2, "alpha": 3, "targets": ["experts.fc1", "experts.fc2", "qkv"]}}})",
+                                   R"({"training": {"lora": {"rank": 3, "targets": ["experts.fc2"]}}})",
+                                   R"({"training": {"lora": {"rank": 1, "targets": ["fc1", "experts.fc1", "fc2"]}}})"};
+    const std::string patch = patches[checked % std::size(patches)];
+    if (!json::parse(text)["model"].contains("moe") || !lowers(text, patch)) continue;
+    INFO("case " << checked << ": " << tests::text(c) << " " << patch);
+    CHECK_NOTHROW(check_like_one_rank(text, tests::reference_json(c, "fp64"), patch));
+    spread += json::parse(text)["parallel"].value("expert", 1) > 1;
+    if (++checked == 40) break;
+  }
+  CHECK(checked >= 20);
+  CHECK(spread >= 3);
 }
 
 TEST_CASE("two-layer models with adapters give PyTorch's logits, gradients, losses and weights over 20 AdamW steps", "[adapters]") {
@@ -126,8 +156,16 @@ TEST_CASE("gradients of adapters are slopes of the loss", "[adapters]") {
   small.llama = true;
   small.tensor = 2;
   small.micro_batches = 1;
-  const Plan plan = patched(small.json(), R"({"model": {"num_layers": 2}, "training": {"dropout": {"hidden": 0, "attention": 0},
-                                             "lora": {"rank": 2, "alpha": 3}}})");
+  const auto [lora, parameters] = GENERATE(table<std::string, std::size_t>(
+      {{R"({"training": {"lora": {"rank": 2, "alpha": 3}}})", 16},
+       {R"({"training": {"lora": {"rank": 2, "alpha": 3, "dropout": 0.4}}})", 16},
+       {R"({"model": {"moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16, "num_shared_experts": 1, "aux_loss": 0}},
+            "parallel": {"expert_tensor": 1, "expert": 2, "sequence_parallel": true},
+            "training": {"lora": {"rank": 2, "alpha": 3, "targets": ["fc1", "fc2", "experts.fc1", "experts.fc2"]}}})", 16}}));
+  INFO(lora);
+  json patch = json::parse(R"({"model": {"num_layers": 2}, "training": {"dropout": {"hidden": 0, "attention": 0}}})");
+  patch.merge_patch(json::parse(lora));
+  const Plan plan = patched(small.json(), patch.dump());
   const TaskGraph graph = lower(plan);
   const auto loss = [&](const std::string& moved, std::size_t at, double by) {
     exec::RunOptions options = adapted_options(1);
@@ -139,7 +177,7 @@ TEST_CASE("gradients of adapters are slopes of the loss", "[adapters]") {
     return exec::run(plan, graph, tests::HashTokens(plan.model.vocab_size), options).steps.front().loss;
   };
   const RunResult run = train(plan, graph, 1);
-  REQUIRE(run.gradients.front().size() == 16);
+  REQUIRE(run.gradients.front().size() == parameters);
   constexpr double kStep = 1e-5;
   for (const exec::GatheredTensor& g : run.gradients.front())
     for (const std::size_t at : {std::size_t{0}, g.values.size() / 2, g.values.size() - 1}) {

@@ -92,6 +92,38 @@ TEST_CASE("sequence shards and context ranks draw the masks of their own tokens"
   }
 }
 
+TEST_CASE("ranks that have a share of the columns draw their columns of one mask") {
+  constexpr std::int64_t rows = 6, cols = 12;
+  for (const DropoutSite site : {DropoutSite::lora_proj, DropoutSite::lora_fc2}) {
+    Kernels kernels;
+    kernels.context.seq_length = 3;
+    kernels.context.first_sequence = 2;
+    const Values whole = hidden_mask(kernels, rows, cols, 0.4, site), x = random_values(rows * cols, 4);
+    CHECK(whole == hidden_mask(kernels, rows, cols, 0.4, site));
+    for (const std::int64_t tensor : {2, 3, 4}) {
+      const std::int64_t width = cols / tensor;
+      kernels.context.tensor_size = static_cast<std::int32_t>(tensor);
+      for (std::int64_t rank = 0; rank < tensor; ++rank) {
+        kernels.context.tensor_rank = static_cast<std::int32_t>(rank);
+        Values mine, expected;
+        for (std::int64_t r = 0; r < rows; ++r) {
+          mine = concatenated(mine, slice(x, r * cols + rank * width, width));
+          for (std::int64_t c = 0; c < width; ++c)
+            expected.push_back(x[r * cols + rank * width + c] * whole[r * cols + rank * width + c]);
+        }
+        CHECK(kernels.one(BiasDropoutAdd{rows, width, 0.4, false, site, false, false}, {real(mine)}, rows * width) == expected);
+        CHECK(kernels.one(BiasDropoutAddBackward{rows, width, 0.4, false, site}, {real(mine)}, rows * width) == expected);
+      }
+    }
+    kernels.context.tensor_size = 2;  // matrices that are cut by rows have all columns of their input on every rank
+    kernels.context.tensor_rank = 1;
+    Kernels one;
+    one.context.seq_length = 3;
+    one.context.first_sequence = 2;
+    CHECK(hidden_mask(kernels, rows, cols, 0.4, DropoutSite::lora_qkv) == hidden_mask(one, rows, cols, 0.4, DropoutSite::lora_qkv));
+  }
+}
+
 TEST_CASE("attention masks do not depend on how sequences and heads are spread over calls and ranks") {
   constexpr std::int64_t seq = 13, heads = 6, square = seq * seq;
   Kernels kernels;

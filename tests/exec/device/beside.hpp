@@ -30,6 +30,10 @@ class Beside {
   void keep_apart(const std::vector<std::int32_t>& documents, std::int64_t length) {
     for (Kernels* k : {&device_, &exact_}) test::keep_apart(*k, documents, length);
   }
+  /// Performs operations as tensor rank `rank` of `size` from here on.
+  void on_tensor_rank(std::int32_t rank, std::int32_t size) {
+    for (Kernels* k : {&device_, &exact_}) k->context.tensor_rank = rank, k->context.tensor_size = size;
+  }
   /// Results within what a type's rounding allows: 1e-5 of the largest in fp32, 1e-2 in bf16, an eighth of that in fp16.
   std::vector<Values> check(const Op& op, const Make& in, const Make& out) {
     const auto actual = device_.run(op, in(Operand::Kind::fp32), out(Operand::Kind::fp32));

@@ -313,6 +313,11 @@ TEST_CASE("elementwise kernels are right over several blocks and at lengths that
                                                       : short_values(rows, 25))},
             n);
       one(BiasDropoutAdd{rows, cols, 0.25, true, DropoutSite::mlp_output}, {real(x), real(bias), real(y)}, n);
+      one(BiasDropoutAdd{rows, cols, 0.25, false, DropoutSite::lora_fc2, false, false}, {real(x)}, n);
+      both.on_tensor_rank(2, 3);
+      one(BiasDropoutAdd{rows, cols, 0.25, false, DropoutSite::lora_fc2, false, false}, {real(x)}, n);
+      one(BiasDropoutAddBackward{rows, cols, 0.25, false, DropoutSite::lora_proj}, {real(x)}, n);
+      both.on_tensor_rank(0, 1);
     }
 }
 

@@ -73,10 +73,21 @@ std::vector<Problem> gaps(const Plan& plan) {
 TEST_CASE("parameters of adapters are rank times rows and columns of every matrix that has one") {
   // LLaMA-2 70B: 80 layers of width 8192 with 64 query heads and 8 key heads of width 128. 16 (8192 + 10240 + 8192 + 8192) a layer.
   const ModelSpec m = load_model("llama2-70b");
-  CHECK(adapter_parameters(m, {16, 32, 0, {"qkv", "proj"}}) == 44'564'480);
+  CHECK(adapter_parameters(m, {.rank = 16, .targets = {"qkv", "proj"}}) == 44'564'480);
   // With 2 x 28672 rows of gate and up: 16 (8192 + 57344 + 28672 + 8192) more.
-  CHECK(adapter_parameters(m, {16, 32, 0, {"qkv", "proj", "fc1", "fc2"}}) == 44'564'480 + 80 * 16 * (8192 + 57344 + 28672 + 8192));
+  CHECK(adapter_parameters(m, {.rank = 16, .targets = {"qkv", "proj", "fc1", "fc2"}}) == 44'564'480 + 80 * 16 * (8192 + 57344 + 28672 + 8192));
   CHECK(adapter_parameters(m, {}) == 0);
+}
+
+TEST_CASE("every routed expert has an adapter of its own, a shared expert has an MLP's") {
+  // 48 layers of 128 experts, width 2048, experts 768 wide, no other MLP.
+  const ModelSpec qwen = load_model("qwen3-30b-a3b");
+  CHECK(adapter_parameters(qwen, {.rank = 8, .targets = {"experts.fc1"}}) == 48 * 128 * 8 * (2048 + 2 * 768));
+  CHECK(adapter_parameters(qwen, {.rank = 8, .targets = {"experts.fc2"}}) == 48 * 128 * 8 * (768 + 2048));
+  CHECK(adapter_parameters(qwen, {.rank = 8, .targets = {"fc1", "fc2"}}) == 0);
+  // 3 dense layers 18432 wide, then 58 with one shared expert 2048 wide (arXiv 2412.19437, section 4.2).
+  const ModelSpec deepseek = load_model("deepseek-v3");
+  CHECK(adapter_parameters(deepseek, {.rank = 2, .targets = {"fc2"}}) == 2 * (3 * (18432 + 7168) + 58 * (2048 + 7168)));
 }
 
 TEST_CASE("a lowered plan has the model's own parameters frozen and those of adapters besides, with the same numbers in the list") {
@@ -196,10 +207,76 @@ TEST_CASE("a frozen matrix without an adapter keeps no input for the backward pa
   CHECK(all - saved(R"(["qkv", "fc1", "fc2"])") == inner);  // flash attention's gradient reads its output
 }
 
+TEST_CASE("dropout drops the input of A, whose gradient reads what is left, and the input's gradient goes through it") {
+  const SmallPlan s = llama();
+  const TaskGraph graph = lower(adapted(s, R"({"training": {"lora": {"dropout": 0.25}}})"));
+  const auto forward = tasks_of(graph, "block_forward"), backward = tasks_of(graph, "block_backward");
+  for (const std::string name : {"qkv", "proj", "fc1", "fc2"}) {
+    INFO(name);
+    CHECK(forward.contains(name + "_lora_dropout"));
+    CHECK(backward.contains(name + "_lora_dropout_backward"));
+    CHECK(!backward.contains(name + "_lora_dropout"));  // its output is stored
+  }
+  for (const Template& t : graph.templates)
+    for (const Task& task : t.tasks) {
+      if (!task.name.ends_with("_lora_dropout")) continue;
+      const auto& op = std::get<BiasDropoutAdd>(task.op);
+      CHECK(op.dropout == 0.25);
+      CHECK(!op.bias);
+      CHECK(!op.residual);
+      CHECK(op.rows == 12);
+      CHECK(op.cols == (task.name.starts_with("fc2") ? 40 : 24));
+    }
+}
+
+TEST_CASE("with dropout an adapter's dropped input is kept, in place of the layer's") {
+  const SmallPlan s = llama();
+  const auto saved = [&](const std::string& lora, const std::string& more = "") {
+    const Plan plan = adapted(s, R"({"training": {"flash_attention": true)" + more + R"(, "lora": )" + lora + "}}");
+    for (const Template& t : lower(plan).templates)
+      if (t.name == "block_forward")
+        for (const Slot& slot : t.slots)
+          if (slot.name == "saved") return aligned(slot.bytes.count());
+    return std::int64_t{0};
+  };
+  const std::int64_t tokens = 12, context = aligned(8 * tokens * 24);
+  CHECK(saved(R"({"targets": ["qkv", "fc1", "fc2"], "dropout": 0.1})") == saved(R"({"targets": ["qkv", "fc1", "fc2"]})"));
+  CHECK(saved(R"({"targets": ["proj"], "dropout": 0.1})") == saved(R"({"targets": ["proj"]})") + context);  // flash attention keeps its own
+  // A framework keeps a byte for each element besides.
+  const std::string eager = R"(, "fusion": "eager", "dropout": {"hidden": 0, "attention": 0})";
+  const std::int64_t masks = 3 * aligned(tokens * 24) + aligned(tokens * 40);
+  CHECK(saved(R"({"dropout": 0.1})", eager) == saved("{}", eager) + context + masks);
+}
+
+TEST_CASE("experts of two ranks have adapters of half of the experts each, and only those have gradients") {
+  SmallPlan s = llama();
+  s.data = 2;
+  const std::string moe = R"({"model": {"moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16}}, "parallel": {"expert": )";
+  const Plan plan = adapted(s, moe + R"(2}, "training": {"lora": {"targets": ["experts.fc1", "experts.fc2"]}}})");
+  const TaskGraph graph = lower(plan);
+  graph.check();
+  std::int64_t trained = 0;
+  for (const Param& p : graph.programs[0].params) {
+    INFO(p.name);
+    CHECK(p.frozen == !is_adapter_parameter(p.name));
+    if (!p.frozen) CHECK(p.replication == Replication::expert);
+    if (!p.frozen) trained += p.elements();
+  }
+  CHECK(trained == 4 * 2 * kRank * (24 + 32 + 16 + 24));
+  CHECK(2 * trained == adapter_parameters(plan.model, plan.training.lora));
+  for (const Template& t : graph.templates)
+    for (const Task& task : t.tasks) {
+      INFO(t.name << " " << task.name);
+      CHECK((!task.name.ends_with("_wgrad") || task.name.find("experts.fc") == 0));
+      CHECK((!task.name.ends_with("_wgrad") || task.name.find("lora") != std::string::npos));
+    }
+}
+
 TEST_CASE("what adapters do not stand beside is refused by the field's name") {
   const SmallPlan s = llama();
   const auto [patch, field] = GENERATE(table<std::string, std::string>(
-      {{R"({"model": {"moe": {"num_experts": 4}}})", "model.moe.num_experts"},
+      {{R"({"model": {"moe": {"num_experts": 4}}, "parallel": {"tensor": 2}, "cluster": {"devices": 2},
+            "training": {"lora": {"targets": ["experts.fc1"]}}})", "parallel.expert_tensor"},
        {R"({"model": {"latent": {"kv_rank": 4, "rotary_dim": 2}, "head_dim": 6, "value_dim": 4, "num_kv_heads": 4}})", "model.latent.kv_rank"},
        {R"({"model": {"mtp": {"num_layers": 1}}})", "model.mtp.num_layers"},
        {R"({"parallel": {"schedule": "zb-h1", "pipeline": 2}, "cluster": {"devices": 2}})", "parallel.schedule"},
@@ -223,4 +300,9 @@ TEST_CASE("a plan without adapters prints none, and one with them prints them wh
   CHECK(to_json(again) == to_json(plan));
   CHECK_THROWS_AS(patched_plan(s, R"({"training": {"lora": {"rank": 4, "targets": []}}})"), ConfigError);
   CHECK_THROWS_AS(patched_plan(s, R"({"training": {"lora": {"rank": 4, "targets": ["q_proj"]}}})"), ConfigError);
+  CHECK_THROWS_AS(patched_plan(s, R"({"training": {"lora": {"rank": 4, "targets": ["experts.fc1"]}}})"), ConfigError);
+  CHECK_THROWS_AS(patched_plan(s, R"({"training": {"lora": {"rank": 4, "dropout": 1}}})"), ConfigError);
+  const Plan dropping = patched_plan(s, R"({"training": {"lora": {"rank": 4, "dropout": 0.1}}})");
+  CHECK(nlohmann::json::parse(to_json(dropping))["training"]["lora"]["dropout"] == 0.1);
+  CHECK(!nlohmann::json::parse(to_json(plan))["training"]["lora"].contains("dropout"));
 }

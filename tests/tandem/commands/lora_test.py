@@ -69,13 +69,37 @@ class Adapters(WithFolder):
         self.assertTrue(all("lora_" in name for name in states))
         self.assertTrue(any("qkv.weight" in name for name in head))
 
+    def test_dropout_is_simulated_trained_and_may_change_on_resume(self):
+        dropping = changed(ADAPTED, **{"training.lora": {"rank": 4, "dropout": 0.5}})
+        plan, saved = self.folder.plan(dropping), self.path("saved")
+        self.assertGreater(tandem_json("simulate", plan)["step_time_s"], tandem_json("simulate", self.folder.plan(ADAPTED, "bare.json"))["step_time_s"])
+        first = tandem_json("train", plan, "--data", TEXT, "--steps", 3, "--save", saved)["steps"]
+        again = tandem_json("train", plan, "--data", TEXT, "--steps", 3)["steps"]
+        self.assertEqual([s["loss"] for s in first], [s["loss"] for s in again])
+        bare = tandem_json("train", self.folder.plan(changed(dropping, **{"training.lora": {"rank": 4}}), "less.json"), "--data", TEXT, "--steps", 3)
+        self.assertEqual(first[0]["loss"], bare["steps"][0]["loss"])  # B begins at 0
+        self.assertNotEqual(first[2]["loss"], bare["steps"][2]["loss"])
+        code, _, err = run("train", self.folder.plan(changed(dropping, **{"training.lora.dropout": 0.1}), "other.json"), "--data", TEXT, "--steps", 4, "--resume", saved)
+        self.assertEqual(code, 0, err)
+        self.assertIn("training.lora.dropout", err)
+
+    def test_dropout_beside_routed_experts_is_simulated_only(self):
+        lora = {"rank": 2, "dropout": 0.1, "targets": ["qkv", "experts.fc1"]}
+        moe = changed(SMALL, **{"model.moe": {"num_experts": 4, "ffn_hidden_size": 16}, "parallel": {"data": 4, "expert": 2}, "cluster.devices": 4, "training.lora": lora})
+        plan = self.folder.plan(moe)
+        self.assertEqual(tandem_json("simulate", plan)["trained_parameters"], 2 * (2 * (24 + 72) + 4 * 2 * (24 + 16)))
+        code, _, err = run("train", plan, "--data", TEXT, "--steps", 1)
+        self.assertEqual(code, 4, err)
+        self.assertRegex(err, "training.lora.dropout = 0.1: simulated only: .*set it to 0")
+        self.assertEqual(run("train", self.folder.plan(changed(moe, **{"training.lora.dropout": None}), "none.json"), "--data", TEXT, "--steps", 1)[0], 0)
+
     def test_search_finds_a_layout_for_adapters(self):
         base = changed(SEVENTY, **{"model": {"preset": "llama2-7b"}, "parallel": {}, "training.seq_length": 4096})
         found = tandem_json("search", self.folder.plan(base))
         self.assertGreater(len(found["best"]), 0)
 
     def test_what_they_do_not_stand_beside_is_refused_by_name(self):
-        for field, value, named in (("model.moe", {"num_experts": 4}, "model.moe.num_experts"), ("parallel.schedule", "zb-h1", "parallel.schedule")):
+        for field, value, named in (("model.mtp", {"num_layers": 1}, "model.mtp.num_layers"), ("parallel.schedule", "zb-h1", "parallel.schedule")):
             code, _, err = run("simulate", self.folder.plan(changed(ADAPTED, **{field: value})))
             self.assertEqual(code, 4, err)
             self.assertIn(named, err)

@@ -85,6 +85,56 @@ class Adapters(WithFolder):
         self.assertLess(abs(beside / one - 1), LOSS)
         self.assertLess(beside, 0.999 * ORACLE["llama"]["loss"])
 
+    def test_each_expert_has_an_adapter_whose_loss_is_that_of_merged_matrices(self):
+        said, rank, scale = MODELS["qwen3_moe"], 2, 1.5
+        modules = [n.removesuffix(".weight") for n in said["shapes"] if ".experts." in n]
+        shapes = {}
+        for module in modules:
+            rows, cols = said["shapes"][module + ".weight"]
+            shapes[f"base_model.model.{module}.lora_A.weight"], shapes[f"base_model.model.{module}.lora_B.weight"] = [rank, cols], [rows, rank]
+
+        def merged(name, shape):
+            w, module = formula.values(name, shape), "base_model.model." + name.removesuffix(".weight")
+            if module + ".lora_A.weight" not in shapes:
+                return w
+            rows, cols = shape
+            a = formula.adapter_values(module + ".lora_A.weight", [rank, cols])
+            b = formula.adapter_values(module + ".lora_B.weight", [rows, rank])
+            return [w[r * cols + c] + scale * sum(b[r * rank + k] * a[k * cols + c] for k in range(rank)) for r in range(rows) for c in range(cols)]
+
+        folder, adapter, whole = self.model("qwen3_moe"), self.folder.path / "adapter", self.folder.path / "whole"
+        for place, config, content in ((adapter, {"peft_type": "LORA", "r": rank, "lora_alpha": 3, "lora_dropout": 0.25}, formula.safetensors(shapes, value=formula.adapter_values)),
+                                       (whole, said["config"], formula.safetensors(said["shapes"], value=merged))):
+            place.mkdir()
+            (place / ("adapter_config.json" if place == adapter else "config.json")).write_text(json.dumps(config))
+            (place / ("adapter_model.safetensors" if place == adapter else "model.safetensors")).write_bytes(content)
+
+        def plan(parallel, lora, name):
+            return self.folder.plan({"model": {"preset": str(folder / "config.json")}, "parallel": parallel,
+                                     "training": {"seq_length": formula.LENGTH, "micro_batch_size": 1, "global_batch_size": formula.SEQUENCES,
+                                                  "precision": "fp32", "learning_rate": 0, "lora": lora},
+                                     "cluster": {"preset": "cpu-host", "devices": 1, "override": {"ranks_per_device": parallel.get("data", 1)}}}, name)
+
+        expected = tandem_json("train", plan({}, {"rank": 0}, "whole.json"), "--data", self.data, "--weights", whole)["steps"][0]["loss"]
+        bare = tandem_json("train", plan({}, {"rank": 0}, "whole.json"), "--data", self.data, "--weights", folder)["steps"][0]["loss"]
+        self.assertGreater(abs(expected / bare - 1), 1e-3)
+        lora = {"rank": rank, "alpha": 3, "targets": ["experts.fc1", "experts.fc2"]}
+        for number, parallel in enumerate(({}, {"data": 2, "expert": 2}, {"data": 4, "expert": 4, "zero_stage": 3})):
+            with self.subTest(layout=parallel):
+                saved, out, again = self.path(f"e{number}"), self.folder.path / f"out{number}", self.folder.path / f"merged{number}"
+                code, text, err = run("train", plan(parallel, lora, "beside.json"), "--data", self.data, "--weights", folder, "--adapter", adapter, "--save", saved, "--json")
+                self.assertEqual(code, 0, err)
+                self.assertIn("lora_dropout 0.25; this training has the plan's training.lora.dropout, 0", err)
+                self.assertLess(abs(json.loads(text)["steps"][0]["loss"] / expected - 1), LOSS)
+                tandem_json("export", saved, "--to", "peft", "--out", out, "--config", folder)
+                self.assertEqual(formula.read_safetensors((out / "adapter_model.safetensors").read_bytes()), formula.read_safetensors((adapter / "adapter_model.safetensors").read_bytes()))
+                targets = json.loads((out / "adapter_config.json").read_text())["target_modules"]
+                self.assertEqual(sorted(targets), sorted({m.split(".mlp.")[1] for m in modules}))
+                tandem_json("export", saved, "--out", again, "--config", folder)
+                read = formula.read_safetensors((again / "model.safetensors").read_bytes())
+                name = "model.layers.1.mlp.experts.3.up_proj.weight"
+                self.assertEqual(read[name][2], formula.packed(merged(name, said["shapes"][name]), "F32"))
+
     def test_adapters_that_a_plan_cannot_say_are_refused_by_name(self):
         folder, plan = self.model("llama"), None
         begin = lambda adapter, **lora: ("train", self.plan("llama", **lora), "--data", self.data, "--weights", folder, "--adapter", adapter)
