@@ -36,7 +36,7 @@ std::string to_text(const arguments::ImportedPlan& plan, bool approximate, const
   std::string out = plan.file + (plan.printed ? ": arguments that a program printed" : ": options") + "; " + list_text(plan.sources) + "\n";
   out += "stack " + plan.stack.name + " as of " + text_of(plan.as_of) + "\n";
   out += fields_text(plan.fields, Origin::used, "used");
-  out += fields_text(plan.fields, Origin::defaulted, "left out: the framework's default");
+  out += fields_text(plan.fields, Origin::defaulted, "not given: the framework's default");
   out += fields_text(plan.fields, Origin::derived, "derived");
   out += filled_text(plan, filled);
   out += list_line("changes no operation", plan.ignored) + list_line("no field of a plan says it", plan.unsaid) +

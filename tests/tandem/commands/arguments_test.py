@@ -30,7 +30,7 @@ class Arguments(WithFolder):
         code, out, err = run("import", options, "--cluster", "dgx-h100", "--out", self.path("run.json"))
         self.assertEqual((code, out), (0, ""), err)
         self.assertRegex(err, r"used\n(.*\n)*  parallel\.tensor +2 +tensor_model_parallel_size\n")
-        self.assertRegex(err, r"left out: the framework's default\n(.*\n)*  training\.dropout\.hidden +0\.1 +hidden_dropout\n")
+        self.assertRegex(err, r"not given: the framework's default\n(.*\n)*  training\.dropout\.hidden +0\.1 +hidden_dropout\n")
         self.assertIn("changes no operation: save\n", err)
         self.assertIn("  told: weight gradients put off until the exchange of tokens (delay_wgrad_compute = true)", err)
         self.assertEqual(tandem_json("simulate", self.path("run.json"))["plan"]["parallel"]["data"], 8)
