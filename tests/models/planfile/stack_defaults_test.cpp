@@ -478,7 +478,7 @@ TEST_CASE("a stack whose defaults are not of their form is refused, and told wha
       {R"({})", "is not a list"},
       {R"([{"field": "training.clip_grad", "value": 2}])", "an entry lacks source"},
       {R"([{"field": "training.absent", "value": 2, "source": "s", "verified": true}])", "is no field of a plan"},
-      {R"([{"field": "training.seq_length", "value": 2, "source": "s", "verified": true}])", "needs a field of the plan that may be left out"},
+      {R"([{"field": "training.seq_length", "value": 2, "source": "s", "verified": true}])", "every plan gives this field"},
       {R"([{"field": "training.precision", "value": "fp15", "source": "s", "verified": true}])", "the value"},
       {R"([{"field": "training.clip_grad", "value": 2, "wenn": {}, "source": "s", "verified": true}])", "is no key"},
       {R"([{"field": "training.clip_grad", "value": 2, "since": "2024", "source": "s", "verified": true}])", "since is no month"},
