@@ -62,10 +62,11 @@ constexpr const char* kHyperParameters[] = {
     "epsilon", "weight_decay", "momentum", "dropout/hidden", "dropout/attention", "lora/dropout", "clip_grad", "global_batch_size", "batch_rampup/start",
     "batch_rampup/increment", "batch_rampup/samples", "muon/newton_schulz_steps", "muon/nesterov", "muon/scale_mode", "muon/scale", "documents"};
 
-/// A hyper-parameter's value. Plans whose documents are joined do not say so.
+/// A hyper-parameter's value. Plans whose documents are joined do not say so, nor those whose adapters have no dropout.
 json named_value(const json& plan, const std::string& field) {
   const json value = at(plan, field);
-  return value.is_null() && field == "/training/documents" ? json("joined") : value;
+  if (value.is_null() && field == "/training/documents") return "joined";
+  return value.is_null() && field == "/training/lora/dropout" ? json(0.0) : value;
 }
 
 std::string dotted(const std::string& pointer) {

@@ -40,8 +40,9 @@ void require_tokenizer(const nlohmann::json& document, const std::string& file);
 /// if neither says one.
 std::optional<std::string> known_end_of_document(const std::string& path);
 
-/// The one `eos_token_id` of the model's generation_config.json or config.json there; nothing if neither names exactly one.
-std::optional<std::int32_t> known_end_id(const std::string& path);
+/// The one `eos_token_id` of the model's generation_config.json or config.json there; nothing if neither names exactly one. Throws
+/// ConfigError if it is no token of a vocabulary of `vocab_size`.
+std::optional<std::int32_t> known_end_id(const std::string& path, std::int64_t vocab_size);
 
 /// known_end_of_document(). Throws ConfigError if neither file says one.
 std::string end_of_document(const std::string& path);

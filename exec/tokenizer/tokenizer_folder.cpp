@@ -63,13 +63,19 @@ std::optional<std::string> known_end_of_document(const std::string& path) {
   return std::nullopt;
 }
 
-std::optional<std::int32_t> known_end_id(const std::string& path) {
+std::optional<std::int32_t> known_end_id(const std::string& path, std::int64_t vocab_size) {
   for (const char* name : {"generation_config.json", "config.json"}) {
     const std::string file = folder_of(path) + name;
     if (!is_regular_file(file)) continue;
     const nlohmann::json document = read_json(file);
-    if (document.is_object() && document.contains("eos_token_id") && document["eos_token_id"].is_number_integer())
-      return document["eos_token_id"].get<std::int32_t>();
+    nlohmann::json id = document.is_object() ? document.value("eos_token_id", nlohmann::json()) : nlohmann::json();
+    if (id.is_array() && id.size() == 1) id = nlohmann::json(id[0]);
+    if (!id.is_number_integer()) continue;
+    const double value = id.get<double>();
+    if (value < 0 || value >= static_cast<double>(vocab_size))
+      throw ConfigError(Problem{file, "eos_token_id", id.dump(), "is no token of the tokenizer's vocabulary of " + std::to_string(vocab_size),
+                                "name one that is, or eos_token in tokenizer_config.json"});
+    return id.get<std::int32_t>();
   }
   return std::nullopt;
 }

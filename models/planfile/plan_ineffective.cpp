@@ -105,6 +105,7 @@ std::vector<Ineffective> table(const Plan& p) {
       {"parallel.scatter_p2p", p.parallel.pipeline > 1 && p.parallel.sequence_parallel, "tensor ranks hold shares (parallel.sequence_parallel)"},
       {"parallel.reduce_scatter", one_copy, "parallel.data and parallel.context are 1: gradients are not reduced"},
       {"parallel.reduce_scatter", p.parallel.zero_stage != 1 && p.parallel.zero_stage != 2, "parallel.zero_stage is neither 1 nor 2"},
+      {"parallel.reduce_scatter", p.parallel.zero_stage == 1 && o.kind == OptimizerKind::muon, "owners of muon's parameters need whole sums"},
       {"parallel.overlap_grad_reduce", one_copy, "parallel.data and parallel.context are 1: gradients are not reduced"},
       {"parallel.overlap_param_gather", !gathers, "parallel.zero_stage is 0: weights are not gathered"},
       {"parallel.overlap_param_gather", gathers && one_copy && p.training.cuda_graphs == CudaGraphs::none,

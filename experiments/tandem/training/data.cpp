@@ -88,7 +88,7 @@ class TextReader {
   std::optional<std::int32_t> end_of_lines(const std::string& path, const std::string& without) const {
     const auto token = exec::known_end_of_document(options_.tokenizer);
     if (!token) {
-      const auto of_model = exec::known_end_id(options_.tokenizer);
+      const auto of_model = exec::known_end_id(options_.tokenizer, tokenizer_->vocab_size());
       if (!of_model) log(path + ": " + without + ", as no file beside the tokenizer names eos_token: add it to tokenizer_config.json");
       return of_model;
     }

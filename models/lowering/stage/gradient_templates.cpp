@@ -72,7 +72,7 @@ void GradientReduction::add_gather(std::int32_t unit, UnitTemplates& t) {
 
 /// Templates of a unit with sharded gradients.
 void GradientReduction::gradient_templates(std::int32_t unit, const ReduceSpec& spec, UnitTemplates& t) {
-  const bool later = each_micro_batch() && micro_batches_ > 1, direct = spec.dtype == spec.held;
+  const bool later = each_micro_batch() && micro_batches_ > 1, direct = spec.dtype == spec.held && !spec.summed_whole;
   if (in_halves(unit)) {
     if (direct) t.scatter_first = add(spec.copied ? scatter_copied(spec) : reduce_scatter(spec, ShareGoes::written));
     else t.take_first = add(take_sum(spec, ShareGoes::written));

@@ -259,10 +259,11 @@ struct BlockSaved {
     all2 = keep_operand(gathered && reads_input("fc1"), s_.tokens * s_.hidden);
   }
 
-  /// Frozen, a router and experts do not read their input again.
+  /// Frozen, a router and experts do not read their input again, unless their products are computed again.
   bool reads_experts_input() const {
-    const bool dispatches = !s_.keep.dispatched && reads_input("experts.fc1");
-    return !s_.adapters.here() || s_.weigh_inputs || dispatches || (s_.shared_ffn > 0 && reads_input("fc1"));
+    const bool dispatches = !s_.keep.expert_fc1 || (!s_.keep.dispatched && reads_input("experts.fc1"));
+    const bool shared = s_.shared_ffn > 0 && (!s_.keep.shared_fc1 || reads_input("fc1"));
+    return !s_.adapters.here() || s_.weigh_inputs || dispatches || shared;
   }
 
   void save_latent() {

@@ -135,8 +135,7 @@ Template scatter_copied(const ReduceSpec& spec) {
   const Value shard = shard_slot(b, spec);
   fill_padding(b, spec, buffer);
   copy_in(b, spec, buffer, sent);
-  const Value sum = share_of_sum(b, spec, sent, shard);
-  if (spec.summed_whole) copy(b, "keep", sum, shard);
+  share_of_sum(b, spec, sent, shard);
   return b.finish();
 }
 

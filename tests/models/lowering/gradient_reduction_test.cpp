@@ -66,3 +66,25 @@ TEST_CASE("Without reduce_scatter, ZeRO 1 and 2 sum the same gradients with all_
   CHECK(whole == std::map<CollectiveKind, std::int64_t>{{CollectiveKind::all_reduce, elements}});
   CHECK(reduced(0, "") == reduced(0, R"(, "reduce_scatter": false)"));
 }
+
+TEST_CASE("Whole sums of gradients hold up no later computation") {
+  SmallPlan p;
+  p.data = 2;
+  p.micro_batches = GENERATE(1, 3);
+  const TaskGraph graph = lower(patched_plan(p, R"({"parallel": {"zero_stage": 2, "reduce_scatter": false, "overlap_grad_reduce": true}})"));
+  int beside = 0;
+  const auto& all = graph.programs[0].instances;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& tasks = graph.of(all[i]).tasks;
+    const bool sums = std::any_of(tasks.begin(), tasks.end(), [](const Task& t) {
+      const auto* c = std::get_if<Collective>(&t.op);
+      return c != nullptr && c->elements > 100 && c->kind == CollectiveKind::all_reduce;
+    });
+    const bool more = std::any_of(all.begin() + static_cast<std::ptrdiff_t>(i), all.end(), [](const Instance& x) { return x.phase == Phase::backward; });
+    if (!sums || !more) continue;
+    ++beside;
+    // What follows a sum on the compute stream waits for it: its share is taken later.
+    CHECK(tasks.back().stream == Stream::data);
+  }
+  CHECK(beside > 0);
+}

@@ -66,6 +66,9 @@ class Chats(WithFolder):
         for ids, expected in (([end, end], without), (end, named)):  # of two, none is the end
             self.folder.file("config.json", json.dumps({"eos_token_id": ids}))
             self.assertEqual(self.train(ONE, data)[0], expected)
+        for wrong in (-1, 99999, 2 ** 32 + 1):
+            self.folder.file("config.json", json.dumps({"eos_token_id": wrong}))
+            self.assertIn(f"config.json: eos_token_id = {wrong}: is no token", self.refused(data, "--tokenizer", self.tokenizer))
 
     def test_conversations_are_trained_and_evaluated(self):
         chats = [{"messages": chat["messages"]} for chat in CHATS["templates"][0]["chats"] for _ in range(8)]
