@@ -61,10 +61,16 @@ Words words_of(std::string_view text, const std::string& file) {
   return out;
 }
 
+/// "-c" or "-lc" of a shell.
+bool begins_inner_command(std::string_view word) {
+  const bool letters = word.size() > 1 && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz", 1) == std::string_view::npos;
+  return letters && word[0] == '-' && word.back() == 'c';
+}
+
 /// A shell's command (`bash -c "cd X && python3 ..."`) in place of the one word that holds it.
 Words with_inner_command(Words words, const std::string& file) {
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-    if (words[i] != "-c" || words[i + 1].find(' ') == std::string::npos) continue;
+    if (!begins_inner_command(words[i]) || words[i + 1].find(' ') == std::string::npos) continue;
     const Words inner = words_of(words[i + 1], file);
     words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, inner.begin(), inner.end());
@@ -158,8 +164,12 @@ void CommandReader::add_launcher_word() {
   if (const std::string name = command_of(word); !name.empty()) command = name;
   if (at + 1 == words.size()) return;
   if (word == "-m" && command != "numactl") out.program = program_of_module(words[at + 1]);
-  if (const auto count = process_count(command, word))
-    (*out.values)[count->argument] = argument_value(count->value.empty() ? words[++at] : count->value);
+  const auto count = process_count(command, word);
+  if (!count) return;
+  const json value = argument_value(count->value.empty() ? words[at + 1] : count->value);
+  if (!value.is_number() || out.values->contains(count->argument)) return;  // of another tool between the launcher and its program
+  (*out.values)[count->argument] = value;
+  at += count->value.empty() ? 1 : 0;
 }
 
 void CommandReader::read() {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "models/arguments/configuration.hpp"
 #include "models/arguments/interpolation.hpp"
@@ -113,15 +115,29 @@ void set_fields(const PlanNeeds& needs, const Table& table, json& values, std::v
   }
 }
 
+constexpr const char* kElsewhere = "is filled in elsewhere, and nothing in this file says it";
+
+/// What keeps the field `name` from being read: it or a group around it is open, or is no group.
+std::optional<Problem> unsaid(const json& values, const std::string& name, const std::string& file) {
+  for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
+    const json* group = find_dotted(values, name.substr(0, dot));
+    if (group == nullptr || group->is_null() || group->is_structured()) continue;
+    return Problem{file, name.substr(0, dot), value_text(*group), is_open(*group) ? kElsewhere : "is no group of fields",
+                   "write its fields, or leave it out"};
+  }
+  const json* value = find_dotted(values, name);
+  if (value == nullptr || !is_open(*value)) return std::nullopt;
+  return Problem{file, name, value_text(*value), kElsewhere, "give its value: tandem import --set " + name + "=VALUE"};
+}
+
 /// Fills in what other fields of the file say, and refuses what stays open although the plan needs it.
 void fill_in(const Table& table, json& values, const std::string& file) {
   if (!table.reads_file()) return;
   resolve_interpolations(values, table.document->value("mounted", ""));
   std::vector<Problem> problems;
+  std::set<std::string> told;
   for (const std::string& name : read_somewhere(table))
-    if (const json* value = find_dotted(values, name); value != nullptr && is_open(*value))
-      problems.push_back({file, name, value_text(*value), "is filled in elsewhere, and nothing in this file says it",
-                          "give its value: tandem import --set " + name + "=VALUE"});
+    if (auto problem = unsaid(values, name, file); problem && told.insert(problem->field).second) problems.push_back(std::move(*problem));
   if (!problems.empty()) throw ConfigError(problems);
 }
 
@@ -179,6 +195,7 @@ ordered_json stack_document(const StackChoice& stack) {
 void add_document(ImportedPlan& out, const PlanNeeds& needs, std::int64_t devices) {
   ordered_json document = {{"name", base_name(out.file)}, {"notes", "Read from " + out.file + "."}, {"stack", stack_document(out.stack)}};
   if (!needs.model.empty()) document["model"] = {{"preset", needs.model}};
+  if (needs.sequence > 0) std::erase_if(out.fields, [](const huggingface::ImportedField& f) { return f.path == "training.seq_length"; });
   for (const huggingface::ImportedField& f : out.fields) put_dotted(document, f.path, f.value.value());
   if (needs.sequence > 0) put_dotted(document, "training.seq_length", needs.sequence);
   document["cluster"] = {{"preset", needs.cluster}, {"devices", devices}};

@@ -63,6 +63,9 @@ std::string fill_data(json& plan, std::int64_t others) {
 }  // namespace
 
 void set_field(json& plan, const std::string& field, const json& value) {
+  for (const char* group : {"model", "parallel", "training", "cluster"})
+    if (field == group && (value.is_number() || value.is_boolean() || value.is_array()))
+      throw ConfigError(Problem{"", field, value.dump(), "is a group of fields", "set one of them, such as " + field + ".FIELD=VALUE"});
   json* place = &plan;
   const std::vector<std::string> parts = parts_of(field);
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) {

@@ -30,6 +30,7 @@ TEST_CASE("a command inside of a shell's is read, and the ranks of mpirun") {
   CHECK(inner.program == "pretrain_gpt.py");
   CHECK(inner.values->at("lr") == 1e-4);
   CHECK(inner.values->at("num-nodes") == 4);
+  CHECK(read("srun -n 16 bash -lc 'python x.py --lr 1e-4'").values->at("lr") == 1e-4);
   const arguments::Arguments ranks = read("mpirun --allow-run-as-root -np 16 python x.py --fp16");
   CHECK(ranks.values->at("np") == 16);
   CHECK(ranks.values->at("allow-run-as-root") == true);
@@ -58,6 +59,8 @@ TEST_CASE("short options of launchers count processes and nodes") {
   };
   CHECK(of("srun -N 2 -n 16") == std::pair(16, 2));
   CHECK(of("srun -N2 -n16 -J name") == std::pair(16, 2));
+  CHECK(of("srun -n 16 ionice -c 2 -n 4") == std::pair(16, 0));  // of another tool
+  CHECK(of("srun -n 16 conda run -n megatron") == std::pair(16, 0));
   CHECK(of("mpirun -n 16") == std::pair(16, 0));
   CHECK(of("bin/mpirun -np 16 -N 8") == std::pair(16, 0));  // ranks of a node
   CHECK(of("mpirun --np 16") == std::pair(16, 0));

@@ -78,3 +78,14 @@ TEST_CASE("what Megatron-Bridge adds to Megatron-LM's fields") {
 TEST_CASE("a run_config.yaml does not say on how many devices it ran") {
   CHECK_THROWS_AS(imported(some_bridge(), 0), ConfigError);
 }
+
+TEST_CASE("a precision of Megatron-Bridge that its model does not have is refused, and fp32 has gradients of its own") {
+  arguments::PlanNeeds needs{"dgx-h100", 16, "", 0, {2026, 8}};
+  needs.set = {{"model.bf16", false}};
+  const auto plan = arguments::import_arguments(some_bridge(), "run_config.yaml", arguments::read_table("megatron-bridge"), needs);
+  CHECK(arguments::refusals(plan).front().reason.find("mixed_precision") != std::string::npos);
+  needs.set = {{"model.bf16", false}, {"mixed_precision", nullptr}, {"ddp.grad_reduce_in_fp32", false}};
+  const auto wide = arguments::import_arguments(some_bridge(), "run_config.yaml", arguments::read_table("megatron-bridge"), needs);
+  CHECK(field(wide, "training.precision") == "fp32");
+  CHECK(field(wide, "training.dtypes.gradient_reduce").is_null());
+}

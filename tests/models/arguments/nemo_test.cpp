@@ -134,6 +134,38 @@ TEST_CASE("what a plan cannot say of a file of NeMo is refused by name") {
         "model.num_atention_heads (the nearest is model.num_attention_heads)");
 }
 
+TEST_CASE("words that NeMo does not know are refused, not taken for the usual ones") {
+  arguments::PlanNeeds needs{"dgx-h100"};
+  needs.set = {{"trainer.precision", "fp16"}};  // Lightning's names are 16 and 16-mixed
+  CHECK(has_feature(imported(some_nemo(), needs), "this type of precision"));
+  needs.set = {{"model.normalization", "foo"}};
+  CHECK(has_feature(imported(some_nemo(), needs), "norms of this type"));
+}
+
+TEST_CASE("all devices of a node are as many as the command says") {
+  for (const std::string all : {"auto", "-1"}) {
+    std::string text = some_nemo();
+    text.replace(text.find("devices: 8"), 10, "devices: " + all);
+    CHECK(refusal(text).find("give --devices N") != std::string::npos);
+    arguments::PlanNeeds needs{"dgx-h100"};
+    needs.devices = 16;
+    CHECK(field(imported(text, needs), "cluster.devices") == 16);
+  }
+}
+
+TEST_CASE("groups of fields that are open or no groups are refused") {
+  for (const char* optim : {"'\?\?\?'", "{name: mcore_distributed_optim, lr: 3e-4, sched: '${oc.env:SCHED}'}", "8"})
+    CHECK(refusal(some_nemo("", optim)).find("model.optim") != std::string::npos);
+}
+
+TEST_CASE("the length of sequences that the command gives is the one that is told") {
+  arguments::PlanNeeds needs{"dgx-h100"};
+  needs.sequence = 1024;
+  const arguments::ImportedPlan plan = imported(some_nemo(), needs);
+  CHECK(field(plan, "training.seq_length") == 1024);
+  CHECK(std::none_of(plan.fields.begin(), plan.fields.end(), [](const auto& f) { return f.path == "training.seq_length"; }));
+}
+
 TEST_CASE("what a file of NeMo leaves to others must be given") {
   CHECK(refusal(some_nemo("  hidden_dropout: ${dropout}\n")).find("--set model.hidden_dropout=VALUE") != std::string::npos);
   arguments::PlanNeeds needs{"dgx-h100"};

@@ -80,7 +80,8 @@ TEST_CASE("Whole sums of gradients hold up no later computation") {
       const auto* c = std::get_if<Collective>(&t.op);
       return c != nullptr && c->elements > 100 && c->kind == CollectiveKind::all_reduce;
     });
-    const bool more = std::any_of(all.begin() + static_cast<std::ptrdiff_t>(i), all.end(), [](const Instance& x) { return x.phase == Phase::backward; });
+    const auto later = all.begin() + static_cast<std::ptrdiff_t>(i);
+    const bool more = std::any_of(later, all.end(), [](const Instance& x) { return x.phase == Phase::backward; });
     if (!sums || !more) continue;
     ++beside;
     // What follows a sum on the compute stream waits for it: its share is taken later.

@@ -162,6 +162,12 @@ class PlanSearch(WithFolder):
                 self.refused(code, said, *place, *more)
         self.refused(3, "--cluster", MODEL, "--devices", 16, "--tokens", TOKENS, "--search")
 
+    def test_a_group_of_fields_is_no_value(self):
+        for how in ((), ("--search",)):
+            for group in ("parallel", "training"):
+                self.refused(3, f"{group} = 5: is a group of fields; set one of them, such as {group}.FIELD=VALUE",
+                             self.folder.plan(GIVEN), "--tokens", TOKENS, "--set", f"{group}=5", *how)
+
 
 class Note(WithFolder):
     """Without --search, overlaps that only the stack has off are told."""
