@@ -137,7 +137,8 @@ void fill_in(const Table& table, json& values, const std::string& file) {
   std::vector<Problem> problems;
   std::set<std::string> told;
   for (const std::string& name : read_somewhere(table))
-    if (auto problem = unsaid(values, name, file); problem && told.insert(problem->field).second) problems.push_back(std::move(*problem));
+    if (auto problem = unsaid(values, name, file))
+      if (told.insert(problem->field).second) problems.push_back(std::move(*problem));
   if (!problems.empty()) throw ConfigError(problems);
 }
 
