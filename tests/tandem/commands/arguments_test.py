@@ -123,7 +123,7 @@ class Arguments(WithFolder):
         for text, more, code, part in ((OPTIONS, [], 3, "--cluster: is missing"),
                                        ("#!/bin/sh\n" + OPTIONS, ["--cluster", "dgx-h100"], 3, "begins a script, which only its shell can read"),
                                        (OPTIONS, ["--cluster", "dgx-h100", "--record", self.path("r")], 3, "nothing was measured"),
-                                       (OPTIONS, ["--cluster", "dgx-h100", "--model", "llama3-8b"], 2, "is for a ds_config.json"),
+                                       (OPTIONS, ["--cluster", "dgx-h100", "--model", "llama3-8b"], 2, "is for a framework's file"),
                                        (OPTIONS.replace("gpt.py", "ict.py"), ["--cluster", "dgx-h100"], 4, "program = pretrain_ict.py"),
                                        ("HL_PP=2 HL_TP=4 scripts/run_bloom13b.sh", ["--cluster", "hls-gaudi2"], 3, "deepspeed() {"),
                                        (OPTIONS, ["--cluster", "dgx-h100", "--stack", "megatron"], 3, "megatron"),

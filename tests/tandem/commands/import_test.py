@@ -170,7 +170,7 @@ class Import(WithFolder):
     def test_a_preset_is_no_timeline_and_an_empty_file_no_configuration(self):
         empty = self.folder.file("empty.toml", "")
         for command, said in ((("compare", "llama3-8b", empty), "llama3-8b: is a model preset, and no timeline"),
-                              (("import", empty, "--cluster", "dgx-h100"), "is no configuration of torchtitan")):
+                              (("import", empty, "--cluster", "dgx-h100"), "is no configuration that is known here")):
             code, _, err = run(*command)
             self.assertEqual((code, err.count("\n")), (3, 1), err)
             self.assertIn(said, err)

@@ -183,7 +183,7 @@ class Outputs(WithFolder):
         self.assertTrue(lines[0].startswith("stack tandem as of 20"), lines[0])
         self.assertTrue(lines[1].startswith("plan, 159,482,880 parameters (58,696,704 active of a token, 42,050,560 without the embedding): "
                                             "tensor 1 x pipeline 1 x data 4 x context 2, experts over 4, 8 ranks"), lines[1])
-        self.assertIn(f"({result['tokens_per_s'] / 8:.1f} per device)", text)
+        self.assertIn(f"({result['tokens_per_s'] / 8:,.0f} per device)", text)
         self.assertIn("% of 312.0 (bf16)", text)
         self.assertIn(" of the device's 79.2 GiB, fits", text)
         self.assertEqual(result["device_memory_bytes"], 85094039552)  # of an A100 of 80 GB
