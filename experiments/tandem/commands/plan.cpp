@@ -157,7 +157,7 @@ void add_power(CLI::App& c, planning::PowerChoice& o) {
 void add_layouts(CLI::App& c, Options& o) {
   CLI::Option* search = c.add_flag("--search", o.search,
                                    "search the layout with the fastest step for each combination of the options' values, as `tandem search` does, in "
-                                   "place of the given one. The step time is optimised, money is not: it only ranks clusters and sizes");
+                                   "place of the given one. Limits and money then rank the combinations");
   add_axes(c, o.axes)->needs(search);
   c.add_option("--export", o.out, "write the best plan to this file")->needs(search);
   search->excludes(c.get_option("--step-time"));

@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "models/arguments/imported_plan.hpp"
-#include "models/base/dotted_path.hpp"
 #include "models/base/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/models/arguments/imported_field.hpp"
 #include "topology/plan_reader.hpp"
 
 using namespace tandem;
@@ -31,11 +31,7 @@ arguments::ImportedPlan imported(const std::string& text, const std::string& mod
   return arguments::import_arguments(text, "run.yaml", arguments::read_table("neuronx"), {"trn1.32xlarge", 0, model, 0, {2024, 7}});
 }
 
-json field(const arguments::ImportedPlan& plan, const std::string& path) {
-  const json document = json::parse(plan.document->dump());
-  const json* value = find_dotted(document, path);
-  return value == nullptr ? json() : *value;
-}
+using tests::field;
 
 json field(const std::string& text, const std::string& path) { return field(imported(text), path); }
 

@@ -5,9 +5,9 @@
 #include "models/arguments/imported_plan.hpp"
 #include "models/arguments/stage_layers.hpp"
 #include "models/arguments/toml_text.hpp"
-#include "models/base/dotted_path.hpp"
 #include "models/base/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/models/arguments/imported_field.hpp"
 #include "tests/source_dir.hpp"
 #include "topology/plan_reader.hpp"
 
@@ -26,11 +26,7 @@ arguments::ImportedPlan imported(const std::string& text, std::int64_t devices =
 }
 
 /// A field of the plan that a file is read as; null if the plan leaves it out.
-json field(const arguments::ImportedPlan& plan, const std::string& path) {
-  const json document = json::parse(plan.document->dump());
-  const json* value = find_dotted(document, path);
-  return value == nullptr ? json() : *value;
-}
+using tests::field;
 
 json field(const std::string& text, const std::string& path, std::int64_t devices = 64) {
   return field(imported(text, devices), path);

@@ -306,3 +306,20 @@ TEST_CASE("a plan without adapters prints none, and one with them prints them wh
   CHECK(nlohmann::json::parse(to_json(dropping))["training"]["lora"]["dropout"] == 0.1);
   CHECK(!nlohmann::json::parse(to_json(plan))["training"]["lora"].contains("dropout"));
 }
+
+TEST_CASE("experts that are computed again keep their input, whatever has adapters") {
+  const auto norms = [](const Plan& plan) {
+    const TaskGraph graph = lower(plan);
+    int count = 0;
+    for (const Instance& i : graph.programs[0].instances)
+      for (const Task& task : graph.of(i).tasks) count += task.name == "ln2" ? 1 : 0;
+    return count;
+  };
+  const std::string experts = R"({"model": {"moe": {"num_experts": 4, "experts_per_token": 2}},
+                                  "training": {"recompute": "selective", "recompute_modules": ["moe"])";
+  const SmallPlan s = llama();
+  const int without = norms(patched_plan(s, experts + "}}"));
+  CHECK(without > 0);
+  for (const char* targets : {R"(["qkv"])", R"(["experts.fc2"])", R"(["qkv", "experts.fc1"])"})
+    CHECK(norms(adapted(s, experts + R"(, "lora": {"targets": )" + targets + "}}}")) == without);
+}

@@ -61,6 +61,7 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
        R"("moe": {"num_experts": 4, "expert_groups": 2, "groups_per_token": 1, "group_score": "top2"})"},
       {"model", R"("moe": {"experts_per_token": 2})", R"("moe": {"num_experts": 4, "experts_per_token": 2})"},
       {"parallel", R"("offload": {"ratio": 0.5})", R"("offload": {"optimizer": true, "ratio": 0.5})"},
+      {"parallel", R"("zero_stage": 3, "reduce_scatter": false)", R"("zero_stage": 2, "reduce_scatter": false)"},
       {"parallel", R"("zero_stage": 1, "prefetch_layers": 3)", R"("zero_stage": 3, "prefetch_layers": 3)"},
       {"parallel", R"("zero_stage": 1, "reuse_distance": 3)", R"("zero_stage": 3, "reuse_distance": 3)"},
       {"parallel", R"("zero_stage": 2, "unit_copies": "flat")", R"("zero_stage": 3, "unit_copies": "flat")"},
