@@ -81,6 +81,10 @@ void compute(const TakePart& op, Call& call);
 template <class T>
 void compute(const PlacePart& op, Call& call);
 template <class T>
+void compute(const TakeColumns& op, Call& call);
+template <class T>
+void compute(const AddColumns& op, Call& call);
+template <class T>
 void compute(const TakeFirst& op, Call& call);
 template <class T>
 void compute(const TakeFirstBackward& op, Call& call);

@@ -104,6 +104,22 @@ void compute(const PlacePart& op, Call& call) {
 }
 
 template <class T>
+void compute(const TakeColumns& op, Call& call) {
+  const T* x = call.in<T>(0);
+  T* y = call.out<T>(0);
+  each_row(call, op.rows, op.width, [&](std::int64_t r) { std::copy_n(x + r * op.cols + op.first, op.width, y + r * op.width); });
+}
+
+template <class T>
+void compute(const AddColumns& op, Call& call) {
+  const T* y = call.in<T>(0);
+  T* x = call.out<T>(0);
+  each_row(call, op.rows, op.width, [&](std::int64_t r) {
+    each(op.width, [to = x + r * op.cols + op.first, from = y + r * op.width](std::int64_t c) { to[c] += from[c]; });
+  });
+}
+
+template <class T>
 void compute(const TakeFirst& op, Call& call) {
   const T* x = call.in<T>(0);
   T* y = call.out<T>(0);
@@ -130,6 +146,8 @@ TANDEM_KERNEL(UnpackColumns);
 TANDEM_KERNEL(OrderRows);
 TANDEM_KERNEL(TakePart);
 TANDEM_KERNEL(PlacePart);
+TANDEM_KERNEL(TakeColumns);
+TANDEM_KERNEL(AddColumns);
 TANDEM_KERNEL(TakeFirst);
 TANDEM_KERNEL(TakeFirstBackward);
 TANDEM_KERNEL(Fill);

@@ -282,6 +282,12 @@ class Grid : GridSizes {
   void add(Kind<PlacePart>) {
     for (const std::int64_t parts : {2, 4}) few_matrices([&](auto r, auto c) { ops_.push_back(PlacePart{r, c, parts}); });
   }
+  void add(Kind<TakeColumns>) {
+    few_matrices([&](auto r, auto c) { ops_.push_back(TakeColumns{r, c, 0, c / 2}); });
+  }
+  void add(Kind<AddColumns>) {
+    few_matrices([&](auto r, auto c) { ops_.push_back(AddColumns{r, c, 0, c / 2}); });
+  }
   void add(Kind<TakeFirst>) {
     few_matrices([&](auto r, auto c) { ops_.push_back(TakeFirst{r / 8, 8, c}); });
   }

@@ -197,6 +197,8 @@ class Sizes {
   OperandSizes operator()(const OrderRows& o) const { return {{v(o.elements())}, {v(o.elements())}}; }
   OperandSizes operator()(const TakePart& o) const { return {{v(o.whole())}, {v(o.rows * o.part_cols())}}; }
   OperandSizes operator()(const PlacePart& o) const { return {{v(o.rows * o.part_cols())}, {v(o.whole())}}; }
+  OperandSizes operator()(const TakeColumns& o) const { return {{v(o.whole())}, {v(o.elements())}}; }
+  OperandSizes operator()(const AddColumns& o) const { return {{v(o.elements()), v(o.whole())}, {over(1, v(o.whole()))}}; }
   OperandSizes operator()(const BiasDropoutAdd& o) const {
     const auto x = v(o.rows * o.cols);
     return {with(with({x}, o.bias, v(o.cols)), o.residual, x), {x}};

@@ -13,7 +13,7 @@ constexpr std::string_view kKindNames[kOpKinds] = {
       "gated_pointwise", "gated_pointwise_backward", "soft_cap", "soft_cap_backward", "row_gate", "row_gate_backward", "latent_norm", "latent_norm_backward", "elementwise", "row_reduce", "attention_scores",
       "attention_softmax", "attention_context", "attention_context_backward", "attention_softmax_backward",
       "attention_scores_backward", "flash_attention", "flash_attention_backward", "split_kv", "merge_kv", "pack_columns",
-      "unpack_columns", "order_rows", "take_part", "place_part", "head_norm", "head_norm_backward", "row_norm_sums", "row_norm", "row_norm_dots", "row_norm_backward", "latent_heads", "latent_heads_backward", "index_topk", "index_target", "index_topk_backward", "index_blocks", "index_blocks_backward",
+      "unpack_columns", "order_rows", "take_part", "place_part", "take_columns", "add_columns", "head_norm", "head_norm_backward", "row_norm_sums", "row_norm", "row_norm_dots", "row_norm_backward", "latent_heads", "latent_heads_backward", "index_topk", "index_target", "index_topk_backward", "index_blocks", "index_blocks_backward",
       "short_conv", "short_conv_backward", "recurrence", "recurrence_backward", "gated_norm", "gated_norm_backward", "sigmoid_gate", "sigmoid_gate_backward", "rotary", "bias_dropout_add", "bias_dropout_add_backward", "bias_dropout_add_norm", "embedding", "embedding_backward",
       "position_dropout", "position_dropout_backward", "take_first", "take_first_backward", "vocab_max", "vocab_exp_sum",
       "cross_entropy", "accumulate", "fill", "top_k_router", "top_k_router_backward", "balance_grad", "expert_slots", "moe_dispatch", "moe_dispatch_backward",

@@ -20,6 +20,7 @@
 #include "models/base/dtype.hpp"
 #include "models/base/units.hpp"
 #include "models/ops/attention.hpp"
+#include "models/ops/column_slice.hpp"
 #include "models/ops/communication.hpp"
 #include "models/ops/embedding_loss.hpp"
 #include "models/ops/experts.hpp"
@@ -36,8 +37,8 @@ using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwis
                         LatentNormBackward, Elementwise, RowReduce, AttentionScores,
                         AttentionSoftmax, AttentionContext, AttentionContextBackward, AttentionSoftmaxBackward,
                         AttentionScoresBackward, FlashAttention, FlashAttentionBackward, SplitKv, MergeKv, PackColumns,
-                        UnpackColumns, OrderRows, TakePart, PlacePart, HeadNorm, HeadNormBackward, RowNormSums, RowNorm,
-                        RowNormDots, RowNormBackward, LatentHeads, LatentHeadsBackward, IndexTopK, IndexTarget,
+                        UnpackColumns, OrderRows, TakePart, PlacePart, TakeColumns, AddColumns, HeadNorm, HeadNormBackward,
+                        RowNormSums, RowNorm, RowNormDots, RowNormBackward, LatentHeads, LatentHeadsBackward, IndexTopK, IndexTarget,
                         IndexTopKBackward, IndexBlocks, IndexBlocksBackward, ShortConv, ShortConvBackward, Recurrence,
                         RecurrenceBackward, GatedNorm, GatedNormBackward, SigmoidGate, SigmoidGateBackward, Rotary,
                         BiasDropoutAdd, BiasDropoutAddBackward, BiasDropoutAddNorm, Embedding, EmbeddingBackward, PositionDropout,

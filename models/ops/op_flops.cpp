@@ -138,7 +138,7 @@ Flops matrix_flops(const Op& op) {
                  FreeOf<BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
                         GatedPointwiseBackward, SoftCap, SoftCapBackward, RowGate, RowGateBackward, LatentNorm,
                         LatentNormBackward, Elementwise, RowReduce, AttentionSoftmax, AttentionSoftmaxBackward, SplitKv, MergeKv,
-                        PackColumns, UnpackColumns, OrderRows, TakePart, PlacePart, HeadNorm, HeadNormBackward,
+                        PackColumns, UnpackColumns, OrderRows, TakePart, PlacePart, TakeColumns, AddColumns, HeadNorm, HeadNormBackward,
                         RowNormSums, RowNorm, RowNormDots, RowNormBackward,
                         LatentHeads, LatentHeadsBackward, ShortConv, ShortConvBackward, GatedNorm, GatedNormBackward, SigmoidGate,
                         SigmoidGateBackward, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, BiasDropoutAddNorm,
@@ -214,6 +214,7 @@ Flops vector_flops(const Op& op) {
           [](const VocabMax& o) { return logits(o.dims); },
           [](const VocabExpSum& o) { return 6 * logits(o.dims); },
           [](const CrossEntropy& o) { return (o.one_kernel ? 15 : 8) * logits(o.dims); },
+          [](const AddColumns& o) { return o.elements(); },
           [](const Accumulate& o) { return o.overwrite ? 0 : o.elements; },
           [](const TopKRouter& o) {
             return (6 + o.dims.top_k + key_work(o.routing)) * o.dims.tokens * o.dims.experts + scale_work(o.dims, o.routing);
@@ -241,7 +242,7 @@ Flops vector_flops(const Op& op) {
           [](const LayerwiseMoments& o) { return (18 + 2 * o.norms()) * o.elements; },
           [](const LayerwiseApply& o) { return 12 * o.norms() * o.elements / 2; },
           FreeOf<AttentionScores, AttentionContext, AttentionContextBackward, AttentionScoresBackward, SplitKv, MergeKv,
-                 PackColumns, UnpackColumns, OrderRows, TakePart, PlacePart, TakeFirst, Fill,
+                 PackColumns, UnpackColumns, OrderRows, TakePart, PlacePart, TakeColumns, TakeFirst, Fill,
                  GroupedMatMul, Collective, Send, Recv, HostCopy>{}},
       op));
 }

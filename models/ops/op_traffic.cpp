@@ -70,6 +70,8 @@ class TrafficOf {
   Bytes operator()(const OrderRows& o) const { return e(2 * o.elements()); }
   Bytes operator()(const TakePart& o) const { return e(2 * o.rows * o.part_cols()); }
   Bytes operator()(const PlacePart& o) const { return e(o.rows * o.part_cols() + o.whole()); }
+  Bytes operator()(const TakeColumns& o) const { return e(2 * o.elements()); }
+  Bytes operator()(const AddColumns& o) const { return e(3 * o.elements()); }
   Bytes operator()(const HeadNorm& o) const {
     const std::int64_t moved = o.values == NormedValues::of_keys ? o.elements() + o.written() : 3 * o.elements();
     return e(moved + (o.plain ? 0 : 2) * o.dims.head_dim);

@@ -13,13 +13,27 @@ namespace tandem {
 
 struct ModelSpec;
 
-/// Linear layers that can have an adapter, in the order of computation. Queries, keys and values are one matrix, gate and up too.
-/// fc1 and fc2 are those of an MLP or a shared expert; experts.fc1 and experts.fc2 those of routed experts, one for each expert.
-inline constexpr std::array<std::string_view, 6> kAdapterTargets{"qkv", "proj", "fc1", "fc2", "experts.fc1", "experts.fc2"};
-/// The targets of a plan that names none are the first of them: those of dense layers.
-inline constexpr std::size_t kDefaultTargets = 4;
+/// Linear layers that can have an adapter, in the order of computation. Queries, keys and values are one matrix, gate and up too: as one
+/// target (qkv, fc1) they share A, as targets of their own each has its A. fc1 and fc2 are those of an MLP or a shared expert; experts.fc1
+/// and experts.fc2 those of routed experts, one for each expert.
+inline constexpr std::array<std::string_view, 13> kAdapterTargets{"qkv", "q", "k", "v", "proj", "fc1", "gate", "up", "fc2",
+                                                                  "experts.fc1", "experts.gate", "experts.up", "experts.fc2"};
+/// The targets of a plan that names none: those of dense layers.
+inline constexpr std::array<std::string_view, 4> kDefaultTargets{"qkv", "proj", "fc1", "fc2"};
 
-/// Ends of the names of an adapter's two matrices: "layer0.qkv.lora_a".
+/// A target that is a part of a matrix, with the part's name there.
+struct AdapterPart {
+  std::string_view target, matrix, part;
+};
+inline constexpr std::array<AdapterPart, 7> kAdapterParts{{{"q", "qkv", "q"},
+                                                           {"k", "qkv", "k"},
+                                                           {"v", "qkv", "v"},
+                                                           {"gate", "fc1", "gate"},
+                                                           {"up", "fc1", "up"},
+                                                           {"experts.gate", "experts.fc1", "gate"},
+                                                           {"experts.up", "experts.fc1", "up"}}};
+
+/// Ends of the names of an adapter's two matrices: "layer0.qkv.lora_a", and "layer0.qkv.q.lora_a" for a part.
 inline constexpr std::string_view kAdapterA = ".lora_a", kAdapterB = ".lora_b";
 inline bool is_adapter_parameter(std::string_view name) { return name.ends_with(kAdapterA) || name.ends_with(kAdapterB); }
 
@@ -32,7 +46,13 @@ struct AdapterSpec {
   bool here() const { return rank > 0; }
   double scale() const { return rank > 0 ? alpha / static_cast<double>(rank) : 0; }
   bool on(std::string_view target) const { return here() && std::find(targets.begin(), targets.end(), target) != targets.end(); }
-  bool on_experts() const { return on("experts.fc1") || on("experts.fc2"); }
+  /// Whether a part of this matrix has an adapter of its own.
+  bool on_part_of(std::string_view matrix) const {
+    return std::any_of(kAdapterParts.begin(), kAdapterParts.end(), [&](const AdapterPart& p) { return p.matrix == matrix && on(p.target); });
+  }
+  /// Whether this matrix has an adapter, or a part of it.
+  bool on_matrix(std::string_view matrix) const { return on(matrix) || on_part_of(matrix); }
+  bool on_experts() const { return on_matrix("experts.fc1") || on("experts.fc2"); }
 };
 
 /// Parameters of all adapters of a model.

@@ -207,7 +207,7 @@ void fill_recompute(TrainingSpec& t, const Given& given) {
 void fill_adapters(AdapterSpec& a, const Filler& fill) {
   if (!a.here()) return;
   fill.set("training.lora.alpha", a.alpha, static_cast<double>(a.rank));
-  fill.set("training.lora.targets", a.targets, std::vector<std::string>(kAdapterTargets.begin(), kAdapterTargets.begin() + kDefaultTargets));
+  fill.set("training.lora.targets", a.targets, std::vector<std::string>(kDefaultTargets.begin(), kDefaultTargets.end()));
 }
 
 /// Moonlight's momentum (arXiv 2502.16982, appendix D).

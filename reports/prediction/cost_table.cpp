@@ -31,7 +31,8 @@ constexpr std::string_view kProductActivations[] = {"none", "gelu", "gelu_gradie
 constexpr std::string_view kGates[] = {"silu", "gelu_tanh", "clamped_silu"};
 constexpr std::string_view kSites[] = {"embedding", "attention", "attention_output",
                                        "mlp_output", "cross_attention", "cross_attention_output",
-                                       "lora_qkv", "lora_proj", "lora_fc1", "lora_fc2", "lora_experts_fc1", "lora_experts_fc2"};
+                                       "lora_qkv", "lora_proj", "lora_fc1", "lora_fc2", "lora_experts_fc1", "lora_experts_fc2",
+                                       "lora_q", "lora_k", "lora_v", "lora_gate", "lora_up"};
 constexpr std::string_view kAttentionKernels[] = {"flash1", "triton", "flash2", "tuned", "own"};
 constexpr std::string_view kShares[] = {"whole", "queries", "heads"};
 constexpr std::string_view kRopeScalings[] = {"none", "linear", "llama3", "yarn"};

@@ -37,6 +37,7 @@ template <class F> void fields(FlashAttentionBackward& o, F&& f) { fields(o.dims
 template <class F> void fields(SplitKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
 template <class F> void fields(MergeKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
 template <class F> void fields(ColumnParts& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("parts", o.parts); f("repeat", o.repeat); f("common", o.common); f("common_first", o.common_first); }
+template <class F> void fields(ColumnSlice& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("first", o.first); f("width", o.width); }
 template <class F> void fields(OrderRows& o, F&& f) { f("batch", o.batch); f("seq", o.seq); f("cols", o.cols); f("shards", o.shards); f("inverse", o.inverse); }
 template <class F> void fields(HeadNorm& o, F&& f) { fields(o.dims, f); f("epsilon", o.epsilon); f("plain", o.plain); f("values", o.values); }
 template <class F> void fields(HeadNormBackward& o, F&& f) { fields(o.dims, f); f("epsilon", o.epsilon); f("plain", o.plain); f("values", o.values); }

@@ -111,6 +111,8 @@ class Roofline {
   double operator()(const MergeKv& o) const { return activation_kernel(o); }
   double operator()(const PackColumns& o) const { return activation_kernel(o); }
   double operator()(const UnpackColumns& o) const { return activation_kernel(o); }
+  double operator()(const TakeColumns& o) const { return activation_kernel(o); }
+  double operator()(const AddColumns& o) const { return activation_kernel(o); }
   double operator()(const OrderRows& o) const { return activation_kernel(o); }
   double operator()(const TakePart& o) const { return activation_kernel(o); }
   double operator()(const PlacePart& o) const { return activation_kernel(o); }

@@ -154,6 +154,8 @@ Works works(const UnpackColumns& op, const Operands& at);
 Works works(const OrderRows& op, const Operands& at);
 Works works(const TakePart& op, const Operands& at);
 Works works(const PlacePart& op, const Operands& at);
+Works works(const TakeColumns& op, const Operands& at);
+Works works(const AddColumns& op, const Operands& at);
 Works works(const TakeFirst& op, const Operands& at);
 Works works(const TakeFirstBackward& op, const Operands& at);
 Works works(const Accumulate& op, const Operands& at);

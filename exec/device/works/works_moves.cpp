@@ -85,6 +85,17 @@ Works works(const PlacePart& op, const Operands& at) {
   return all;
 }
 
+Works works(const TakeColumns& op, const Operands& at) {
+  return {CopyKernel{Form::floats, at.in(0), at.out(0), 1, op.rows, op.width, {op.first, 0, op.cols}, {0, 0, op.width}}};
+}
+
+Works works(const AddColumns& op, const Operands& at) {
+  const Typed y = at.in(0);
+  Typed x = at.out(0);
+  x.address += bytes_of(x.type, op.first).count();
+  return {AddKernel{at.form({y, x}), y, x, op.elements(), op.width, op.cols, false}};
+}
+
 Works works(const TakeFirst& op, const Operands& at) {
   return {CopyKernel{Form::floats, at.in(0), at.out(0), op.batch, 1, op.hidden, {0, op.seq * op.hidden, 0}, {0, op.hidden, 0}}};
 }
