@@ -48,7 +48,8 @@ struct AdapterSpec {
   bool on(std::string_view target) const { return here() && std::find(targets.begin(), targets.end(), target) != targets.end(); }
   /// Whether a part of this matrix has an adapter of its own.
   bool on_part_of(std::string_view matrix) const {
-    return std::any_of(kAdapterParts.begin(), kAdapterParts.end(), [&](const AdapterPart& p) { return p.matrix == matrix && on(p.target); });
+    return std::any_of(kAdapterParts.begin(), kAdapterParts.end(),
+                       [&](const AdapterPart& p) { return p.matrix == matrix && on(p.target); });
   }
   /// Whether this matrix has an adapter, or a part of it.
   bool on_matrix(std::string_view matrix) const { return on(matrix) || on_part_of(matrix); }

@@ -80,6 +80,7 @@ struct StackFacts {
   GraphLaunches graph_launches;
   WideTensors wide_tensors;
   bool whole_between_micro_batches = false;  ///< pipelines under ZeRO 2 and 3 gather and reduce once a step
+  bool buckets_in_first_chunk = false;       ///< other chunks' gradients are one bucket each; none holds those of two chunks
   bool caching_allocator = false;            ///< tensors on CUDA devices have to fit PyTorch's segments
   std::int64_t kept_outputs = 0;             ///< micro-batches whose logits the engine refers to on the last stage, until as many more have passed
   double exposed_pieces = 0;                 ///< share of a collective that stays under parallel.tensor_overlap, at least

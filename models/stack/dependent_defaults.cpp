@@ -12,7 +12,8 @@ std::set<std::string> dependent_defaults(const std::string& stack, const std::st
   std::set<std::string> on{field}, out;
   const auto depends = [&](const DefaultEntry& entry) {
     const auto& conditions = entry.when->items();
-    return std::any_of(conditions.begin(), conditions.end(), [&](const auto& c) { return on.count(c.key()) != 0; });
+    const auto in_set = [&](const auto& c) { return on.count(c.key()) != 0; };
+    return on.count(entry.times) != 0 || std::any_of(conditions.begin(), conditions.end(), in_set);
   };
   for (bool more = true; more;) {
     more = false;

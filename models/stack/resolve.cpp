@@ -134,7 +134,7 @@ Given fill_stack_defaults(Plan& plan, const Given& given) {
   const auto stack = load_stack(plan.stack.name);
   for (const DefaultEntry& entry : stack->defaults) {
     if (known.contains(entry.field) || !entry.holds(plan.stack.as_of, plan)) continue;
-    find_field(entry.field)->read(*entry.value, plan);
+    find_field(entry.field)->read(entry.value_for(plan), plan);
     known.insert(entry.field);
     remember(plan, entry.field, entry);
   }
@@ -183,12 +183,17 @@ std::set<std::string> condition_fields(const std::string& stack) {
     if (entry.when == nullptr) return;
     for (const auto& [field, condition] : entry.when->items()) fields.insert(field);
   };
+  const auto add_times = [&](const DefaultEntry& entry) {
+    if (!entry.times.empty()) fields.insert(entry.times);
+  };
   const auto add_list = [&](const auto& list) { std::for_each(list.begin(), list.end(), add_when); };
   if (!is_stack(stack)) return fields;
   const auto file = load_stack(stack);
+  std::for_each(file->defaults.begin(), file->defaults.end(), add_times);
   add_list(file->defaults), add_list(file->fusion), add_list(file->transfers), add_list(file->communicators);
   add_list(file->narrow_products), add_list(file->host_operations), add_list(file->cuda_graphs), add_list(file->wide_tensors);
-  add_list(file->whole_between_micro_batches), add_list(file->caching_allocator), add_list(file->arena);
+  add_list(file->whole_between_micro_batches), add_list(file->buckets_in_first_chunk);
+  add_list(file->caching_allocator), add_list(file->arena);
   add_list(file->remainder_last), add_list(file->ends_are_layers), add_list(file->kept_outputs);
   add_list(file->update_buckets), add_list(file->weighted_experts), add_list(file->rows_by_element);
   add_list(file->weighted_expert_bias);
@@ -215,6 +220,7 @@ void resolve_stack(Plan& plan) {
   if (const GraphsEntry* graphs = entry_for(stack->cuda_graphs, plan)) facts.graph_launches = graphs->of;
   if (const WideEntry* wide = entry_for(stack->wide_tensors, plan)) facts.wide_tensors = wide->of;
   facts.whole_between_micro_batches = is_whole_between(*stack, plan);
+  facts.buckets_in_first_chunk = entry_for(stack->buckets_in_first_chunk, plan) != nullptr;
   facts.caching_allocator = entry_for(stack->caching_allocator, plan) != nullptr;
   if (const KeptOutputsEntry* kept = entry_for(stack->kept_outputs, plan)) facts.kept_outputs = kept->count;
   const BucketsEntry* buckets = entry_for(stack->update_buckets, plan);

@@ -113,12 +113,16 @@ const PlanField& field_of(const json& entry, const List& list) {
 }
 
 void read(const json& entry, const List& list, DefaultEntry& out) {
-  read_frame(entry, {"field", "value"}, {}, list, out);
+  read_frame(entry, {"field", "value"}, {"times"}, list, out);
   const PlanField& field = field_of(entry, list);
   Plan scratch;
   if (const auto refusal = field.read(entry["value"], scratch)) list.refuse(entry["value"], "the value " + refusal->reason);
   out.field = entry["field"];
   out.value = std::make_shared<const json>(entry["value"]);
+  if (!entry.contains("times")) return;
+  if (!entry["value"].is_number_integer()) list.refuse(entry["value"], "times is for integers");
+  if (!entry["times"].is_string() || !is_rule_field(entry["times"])) list.refuse(entry["times"], "times needs a field of the plan");
+  out.times = entry["times"];
 }
 
 void read(const json& entry, const List& list, FusionEntry& out) {
@@ -284,6 +288,7 @@ void for_lists(Each each) {
   each("recompute_modules", &StackFile::recompute_modules);
   each("switched_on", &StackFile::switched_on);
   each("whole_between_micro_batches", &StackFile::whole_between_micro_batches);
+  each("buckets_in_first_chunk", &StackFile::buckets_in_first_chunk);
   each("caching_allocator", &StackFile::caching_allocator);
   each("arena", &StackFile::arena);
   each("weighted_experts", &StackFile::weighted_experts);
@@ -390,6 +395,11 @@ struct Parsed {
 }  // namespace
 
 bool StackEntry::in_time(Month as_of) const { return (!since || as_of >= *since) && (!until || as_of < *until); }
+
+nlohmann::json DefaultEntry::value_for(const Plan& plan) const {
+  const json by = times.empty() ? json() : value_of(plan, times);
+  return by.is_number_integer() ? json(value->get<std::int64_t>() * std::max<std::int64_t>(1, by.get<std::int64_t>())) : *value;
+}
 
 bool StackEntry::holds(Month as_of, const Plan& plan) const { return in_time(as_of) && conditions_hold(*when, plan); }
 

@@ -29,6 +29,9 @@ struct StackEntry {
 struct DefaultEntry : StackEntry {
   std::string field;
   std::shared_ptr<const nlohmann::json> value;
+  std::string times;  ///< a field or derived value that multiplies an integer; empty: none
+  /// What the field of this plan becomes.
+  nlohmann::json value_for(const Plan& plan) const;
 };
 struct FusionEntry : StackEntry {
   std::string set;
@@ -98,8 +101,8 @@ struct StackFile {
   std::vector<CheckpointEntry> checkpoints;
   std::vector<ModulesEntry> recompute_modules;
   std::vector<DefaultEntry> switched_on;
-  std::vector<StackEntry> whole_between_micro_batches, caching_allocator, arena, remainder_last, ends_are_layers, weighted_experts,
-      weighted_expert_bias, rows_by_element;
+  std::vector<StackEntry> whole_between_micro_batches, buckets_in_first_chunk, caching_allocator, arena, remainder_last,
+      ends_are_layers, weighted_experts, weighted_expert_bias, rows_by_element;
   std::vector<RuleEntry> rules;
   bool stood_in = false;                ///< own host operations are left out and another stack's are used
 };

@@ -8,7 +8,7 @@ namespace tandem {
 
 namespace {
 
-void set(Plan& plan, const DefaultEntry& entry) { find_field(entry.field)->read(*entry.value, plan); }
+void set(Plan& plan, const DefaultEntry& entry) { find_field(entry.field)->read(entry.value_for(plan), plan); }
 
 }  // namespace
 

@@ -51,8 +51,9 @@ std::vector<UnmetDefault> unmet_defaults(const Plan& plan, const std::string& fi
   if (!is_stack(plan.stack.name)) return out;
   const PlanField* known = find_field(field);
   for (const DefaultEntry& entry : load_stack(plan.stack.name)->defaults) {
-    if (entry.field != field || *entry.value == known->write(plan)) continue;
-    if (auto unmet = unmet_of(entry, plan); !unmet.empty()) out.push_back({entry.value->dump(), entry.source, std::move(unmet)});
+    const json value = entry.value_for(plan);
+    if (entry.field != field || value == known->write(plan)) continue;
+    if (auto unmet = unmet_of(entry, plan); !unmet.empty()) out.push_back({value.dump(), entry.source, std::move(unmet)});
   }
   return out;
 }

@@ -106,28 +106,37 @@ bool in_second_half(const ModelRegions& m, const RegionPlace& r) {
 }
 
 /// Whether a region needs a new unit, separate from the region before it.
-bool begins_unit(const ModelRegions& m, const RegionPlace& before, const RegionPlace& r, int zero_stage) {
+bool begins_unit(const ModelRegions& m, const RegionPlace& before, const RegionPlace& r, const Sharding& z) {
+  const int zero_stage = z.zero_stage;
   if (before.replication != r.replication || before.frozen != r.frozen) return true;
   if (r.frozen) return false;  // nothing is reduced
   if (zero_stage > 0 && (shared(m, r) || shared(m, before))) return true;
+  if (z.first_chunk_only && r.chunk != before.chunk) return true;
   return zero_stage > 1 && (r.chunk != before.chunk || in_second_half(m, r) != in_second_half(m, before));
 }
 
-std::vector<UnitRegions> unit_regions(const ModelRegions& m, const std::vector<RegionPlace>& regions, const Sharding& z) {
+/// Bytes of gradients after which a bucket that begins with this region ends; without end for what is not reduced.
+Bytes bucket_limit(const RegionPlace& first, const std::vector<ChunkPart>& chunks, const Sharding& z) {
+  if (z.zero_stage == 3) return Bytes(0);
+  const auto chunk = std::find_if(chunks.begin(), chunks.end(), [&](const ChunkPart& c) { return c.chunk == first.chunk; });
+  const bool later = z.first_chunk_only && (chunk == chunks.end() || !chunk->first);
+  return first.frozen || later ? Bytes(std::numeric_limits<std::int64_t>::max()) : z.bucket_bytes;
+}
+
+std::vector<UnitRegions> unit_regions(const ModelRegions& m, const std::vector<RegionPlace>& regions,
+                                      const std::vector<ChunkPart>& chunks, const Sharding& z) {
   std::vector<UnitRegions> units;
   std::vector<std::int64_t> run;
   std::int32_t first = 0;
   const auto close = [&] {
-    const bool frozen = !run.empty() && regions[static_cast<std::size_t>(first)].frozen;
-    const Bytes whole(std::numeric_limits<std::int64_t>::max());
-    const Bytes limit = z.zero_stage == 3 ? Bytes(0) : frozen ? whole : z.bucket_bytes;
+    const Bytes limit = run.empty() ? z.bucket_bytes : bucket_limit(regions[static_cast<std::size_t>(first)], chunks, z);
     for (const Bucket& b : make_buckets(run, limit, bytes_of(m.gradient_reduce, 1)))
       units.push_back({first + b.first, b.count});
     first += static_cast<std::int32_t>(run.size());
     run.clear();
   };
   for (std::size_t i = 0; i < regions.size(); ++i) {
-    if (i > 0 && begins_unit(m, regions[i - 1], regions[i], z.zero_stage)) close();
+    if (i > 0 && begins_unit(m, regions[i - 1], regions[i], z)) close();
     run.push_back(regions[i].elements);
   }
   close();
@@ -204,6 +213,7 @@ Sharding sharding_of(const Plan& plan) {
   z.shards = shard_group_size(plan);
   z.expert_shards = expert_shard_group_size(plan);
   z.bucket_bytes = plan.parallel.bucket_bytes;
+  z.first_chunk_only = plan.stack.facts.buckets_in_first_chunk;
   z.offload = plan.parallel.offload;
   z.gathers_next = plan.parallel.overlap_param_gather;
   return z;
@@ -212,7 +222,7 @@ Sharding sharding_of(const Plan& plan) {
 StageUnits stage_units(const ModelRegions& m, const std::vector<ChunkPart>& chunks, const Sharding& sharding) {
   StageUnits p;
   p.regions = regions_of(m, chunks);
-  p.unit_regions = unit_regions(m, p.regions, sharding);
+  p.unit_regions = unit_regions(m, p.regions, chunks, sharding);
   place(p, sharding);
   return p;
 }

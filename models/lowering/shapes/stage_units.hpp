@@ -79,6 +79,7 @@ struct Sharding {
   int zero_stage = 0;
   std::int64_t shards = 1, expert_shards = 1;  ///< equal parts of a unit: without and with experts
   Bytes bucket_bytes;
+  bool first_chunk_only = false;     ///< other chunks have one bucket each (StackFacts::buckets_in_first_chunk)
   OffloadSpec offload;               ///< which of them are in host memory
   bool gathers_next = false;         ///< the next step gathers the weights that this step updates
 };

@@ -54,6 +54,27 @@ TEST_CASE("units by sizes alone are those of the lowered programs") {
   }
 }
 
+TEST_CASE("Megatron-LM has buckets in the first stage's first chunk alone, and none holds gradients of two chunks") {
+  const std::string staged = R"("pipeline": 2, "data": 8, "virtual_pipeline": 2, "schedule": "interleaved", "bucket_bytes": "100 kB", "overlap_grad_reduce": true)";
+  Plan plan = plan_of(kGpt, staged);
+  const auto buckets = [&](std::size_t stage) {
+    const auto chunks = stage_chunks(plan)[stage];
+    const StageUnits units = stage_units(model_regions(make_shapes(plan)), chunks, sharding_of(plan));
+    std::vector<std::int64_t> of_chunk(2);
+    for (const UnitRegions& u : units.unit_regions) {
+      for (std::int32_t r = u.first; plan.stack.facts.buckets_in_first_chunk && r < u.first + u.count; ++r)
+        CHECK(units.regions[static_cast<std::size_t>(r)].chunk == units.regions[static_cast<std::size_t>(u.first)].chunk);
+      ++of_chunk[static_cast<std::size_t>(units.regions[static_cast<std::size_t>(u.first)].chunk)];
+    }
+    return of_chunk;
+  };
+  CHECK(buckets(1)[1] > 1);  // Tandem's own buckets end at 100 kB on every stage
+  plan.stack.facts.buckets_in_first_chunk = true;
+  CHECK(buckets(0)[0] > 1);
+  CHECK(buckets(0)[1] == 1);
+  CHECK(buckets(1) == std::vector<std::int64_t>{1, 1});
+}
+
 TEST_CASE("regions of a model do not depend on how many layers it has, as long as none differs") {
   const ModelRegions two = model_regions(make_shapes(plan_of(R"("num_layers": 2, )" + kGpt.substr(17), R"("data": 16)")));
   const Plan plan = plan_of(kGpt, R"("pipeline": 2, "data": 8, "zero_stage": 1)");

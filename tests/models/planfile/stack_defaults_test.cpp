@@ -69,6 +69,23 @@ TEST_CASE("DeepSpeed reduces 5e8 elements at once, of whatever type it reduces t
   CHECK(of("tandem").parallel.bucket_bytes.count() == 160'000'000);
 }
 
+TEST_CASE("Megatron-LM reduces 40 M elements at once, or 1 M for each data-parallel rank, and all without overlap") {
+  const auto bytes = [](const std::string& stack, const std::string& parallel, const std::string& dtypes = "fp32") {
+    const std::string devices = bent("\"devices\": 8", "\"devices\": 512", bent("\"global_batch_size\": 16", "\"global_batch_size\": 512"));
+    const std::string text = bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", parallel, devices);
+    return of(stack, "", with("training", "\"precision\": \"bf16\", \"dtypes\": {\"gradient_reduce\": \"" + dtypes + "\"}", text)).parallel.bucket_bytes.count();
+  };
+  const std::string overlap = ", \"overlap_grad_reduce\": true", wide = "\"tensor\": 2, \"pipeline\": 4, \"data\": 64";
+  CHECK(bytes("megatron-core", "\"tensor\": 8, \"pipeline\": 2, \"data\": 32" + overlap) == 160'000'000);
+  CHECK(bytes("megatron-core", wide + overlap) == 256'000'000);
+  CHECK(bytes("megatron-core", wide + overlap, "bf16") == 128'000'000);
+  CHECK(bytes("megatron-core", "\"data\": 64, \"context\": 8" + overlap) == 2'048'000'000);
+  CHECK(bytes("megatron-core", wide) > 1'000'000'000'000);
+  CHECK(bytes("megatron-core", wide + overlap + ", \"bucket_bytes\": 300000000") == 300'000'000);
+  CHECK(bytes("nemo", wide) == 536'870'912);  // 128 Mi elements: Megatron-Bridge overlaps unless told otherwise
+  CHECK(bytes("nemo", wide, "bf16") == 268'435'456);
+}
+
 TEST_CASE("a stack from the command line takes the place of the plan's") {
   const StackChoice choice = parse_stack_choice("megatron-core@2022-03");
   const Plan plan = parse_plan(kGoodPlan, "plan.json", choice);
