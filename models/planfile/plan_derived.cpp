@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "models/planfile/plan_steps.hpp"
+#include "models/planfile/stage_split.hpp"
 
 namespace tandem {
 namespace {
@@ -14,14 +15,6 @@ std::vector<std::int64_t> with_ends_counted(std::int64_t layers, std::int64_t st
   std::vector<std::int64_t> split(static_cast<std::size_t>(stages), (layers + 2) / stages);
   --split.front();
   --split.back();
-  return split;
-}
-
-std::vector<std::int64_t> with_remainder_in_the_middle(std::int64_t layers, std::int64_t stages) {
-  std::vector<std::int64_t> split(static_cast<std::size_t>(stages), layers / stages);
-  const std::int64_t extra = layers % stages;
-  const std::int64_t first = (stages - extra) / 2;
-  for (std::int64_t s = first; s < first + extra; ++s) ++split[static_cast<std::size_t>(s)];
   return split;
 }
 
@@ -68,8 +61,9 @@ std::vector<std::int64_t> Plan::layers_per_stage() const {
   if (!parallel.pipeline_split.empty()) return parallel.pipeline_split;
   const std::int64_t layers = model.total_layers();
   const std::int64_t stages = parallel.pipeline * parallel.virtual_pipeline;
-  const bool ends_count = layers % stages != 0 && (layers + 2) % stages == 0;
-  return ends_count ? with_ends_counted(layers, stages) : with_remainder_in_the_middle(layers, stages);
+  if (layers % stages == 0) return even_split(layers, stages);
+  if (model.mtp.num_layers > 0 && layers > stages) return balanced_split(layers, stages, layers_of_last_end(*this));
+  return (layers + 2) % stages == 0 ? with_ends_counted(layers, stages) : even_split(layers, stages);
 }
 
 bool ModelSpec::has_experts(std::int64_t layer) const {

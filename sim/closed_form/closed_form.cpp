@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/planfile/stage_split.hpp"
 #include "sim/closed_form/step_estimate.hpp"
 #include "sim/cost/cuda_only.hpp"
 #include "sim/memory/role_memory.hpp"
@@ -63,8 +64,7 @@ Estimate ClosedForm::quick(const Plan& plan) {
 }
 
 Duration ClosedForm::passes(const Plan& plan, const closed_form::ModulePasses& modules) {
-  Plan bare = plan;
-  bare.model.mtp = {};
+  Plan bare = without_modules(plan);
   bare.parallel.zero_stage = bare.parallel.zero_group = 0;
   bare.parallel.overlap_param_gather = false;
   bare.parallel.offload = {};

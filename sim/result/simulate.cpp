@@ -30,6 +30,7 @@
 #include "sim/result/product_coverage.hpp"
 #include "sim/result/replaced_facts.hpp"
 #include "sim/result/role_times.hpp"
+#include "sim/result/stage_note.hpp"
 #include "sim/result/steady_state.hpp"
 
 namespace tandem::sim {
@@ -125,6 +126,7 @@ void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const S
   for (const std::string& note : plan_advice(plan)) out.notes.push_back(note);
   if (const std::string note = own_attention_note(plan, setup); !note.empty()) out.notes.push_back(note);
   if (setup.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
+  if (const std::string note = stage_note(plan, setup, simulated); !note.empty()) out.notes.push_back(note);
   if (const std::string note = nccl_note(setup, simulated, out.step_time); !note.empty()) out.notes.push_back(note);
   if (const std::string note = nodes_note(plan.cluster); !note.empty()) out.notes.push_back(note);
   if (const std::string note = network_note(setup.topology); !note.empty()) out.notes.push_back(note);

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/tandem/import/origins.hpp"
-#include "experiments/tandem/import/plan_flops.hpp"
 #include "models/base/dotted_path.hpp"
 #include "models/base/text.hpp"
 #include "models/plan/plan.hpp"
+#include "models/planfile/plan_flops.hpp"
 #include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
 

@@ -6,6 +6,7 @@
 #include "models/plan/mesh.hpp"
 #include "models/planfile/plan_advice.hpp"
 #include "models/planfile/plan_draft.hpp"
+#include "models/planfile/stage_split.hpp"
 #include "models/stack/resolve.hpp"
 #include "sim/memory/role_memory.hpp"
 #include "sim/result/error_book.hpp"
@@ -84,8 +85,7 @@ bool Judge::surely_large(const Plan& plan, sim::ClosedForm& form) const {
   const OffloadSpec& offload = plan.parallel.offload;
   const bool modules = plan.model.mtp.num_layers > 0;
   if (plan.parallel.zero_stage < 2 && !offload.optimizer && !offload.parameters && !modules) return false;
-  Plan plain = plan;
-  plain.model.mtp = {};
+  Plan plain = without_modules(plan);
   if (plain.parallel.zero_stage > 1) plain.parallel.zero_stage = 1, plain.parallel.zero_group = 0;
   plain.parallel.offload = {};
   const sim::Estimate e = form.quick(plain);

@@ -81,6 +81,69 @@ TEST_CASE("every split has all layers, differs by one at most and is heaviest in
   }
 }
 
+namespace {
+
+/// A plan of a dense llama with modules of multi-token prediction.
+Plan with_modules(std::int64_t layers, std::int64_t stages, std::int64_t modules, std::int64_t vocabulary) {
+  Plan p;
+  ModelSpec& m = p.model;
+  m.family = Family::llama;
+  m.num_layers = layers;
+  m.hidden_size = 512;
+  m.num_attention_heads = m.num_kv_heads = 8;
+  m.head_dim = m.value_dim = 64;
+  m.ffn_hidden_size = 1536;
+  m.activation = Activation::swiglu;
+  m.vocab_size = vocabulary;
+  m.mtp.num_layers = modules;
+  p.training.seq_length = 256;
+  p.parallel.pipeline = stages;
+  return p;
+}
+
+/// Multiplications per token, by hand: of a layer 4 h h of attention's matrices, 3 h f of the MLP's and 2 h (s + 1) / 2 of
+/// queries with keys and of their weights with values; of a head h v; of a module a layer, 2 h h and a head.
+double longest_stage(const Split& s, std::int64_t modules, std::int64_t vocabulary) {
+  const double layer = 4 * 512 * 512 + 3 * 512 * 1536 + 2 * 512 * 257 / 2.0, head = 512.0 * static_cast<double>(vocabulary);
+  const double ends = head + static_cast<double>(modules) * (layer + 2 * 512 * 512 + head);
+  double most = static_cast<double>(s.back()) * layer + ends;
+  for (std::size_t k = 0; k + 1 < s.size(); ++k) most = std::max(most, static_cast<double>(s[k]) * layer);
+  return most;
+}
+
+/// The least that the longest stage can compute: the last stage has any number of layers, the others as equal ones as there are.
+double least_longest(std::int64_t layers, std::int64_t stages, std::int64_t modules, std::int64_t vocabulary) {
+  double least = 1e300;
+  for (std::int64_t last = 1; last <= layers - stages + 1; ++last) {
+    Split s(static_cast<std::size_t>(stages), (layers - last) / (stages - 1));
+    s[0] += (layers - last) % (stages - 1) > 0 ? 1 : 0;
+    s.back() = last;
+    least = std::min(least, longest_stage(s, modules, vocabulary));
+  }
+  return least;
+}
+
+}  // namespace
+
+TEST_CASE("with modules of multi-token prediction no other split has a shorter longest stage, if layers do not divide") {
+  for (const std::int64_t vocabulary : {256, 8192, 65536})
+    for (const std::int64_t modules : {1, 2})
+      for (std::int64_t layers = 3; layers <= 40; ++layers)
+        for (std::int64_t stages = 2; stages < layers; ++stages) {
+          if (layers % stages == 0) continue;
+          CAPTURE(vocabulary, modules, layers, stages);
+          const Split s = with_modules(layers, stages, modules, vocabulary).layers_per_stage();
+          REQUIRE(static_cast<std::int64_t>(s.size()) == stages);
+          REQUIRE(std::accumulate(s.begin(), s.end(), std::int64_t{0}) == layers);
+          REQUIRE(*std::min_element(s.begin(), s.end()) >= 1);
+          REQUIRE(longest_stage(s, modules, vocabulary) == Approx(least_longest(layers, stages, modules, vocabulary)));
+        }
+}
+
+TEST_CASE("layers that divide are split evenly beside modules, too, as Megatron-Core does") {
+  CHECK(with_modules(12, 4, 1, 65536).layers_per_stage() == Split(4, 3));
+}
+
 TEST_CASE("an explicit split is taken as it is") {
   Plan p;
   p.model.num_layers = 12;

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "experiments/tandem/import/plan_flops.hpp"
 #include "models/graph/model_flops.hpp"
 #include "models/graph/task_graph.hpp"
+#include "models/planfile/plan_flops.hpp"
 #include "models/planfile/plan_trained.hpp"
 #include "tests/catch.hpp"
 #include "tests/source_dir.hpp"

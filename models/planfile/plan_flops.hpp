@@ -5,7 +5,7 @@
 
 #include "models/plan/plan.hpp"
 
-namespace tandem::import {
+namespace tandem {
 
 /// Matrix-product FLOPs of a token's forward pass, averaged over a causal sequence of `sequence` tokens: twice the decoder weights
 /// it is multiplied with, plus attention to itself and earlier tokens. Not for encoders (bert, t5).
@@ -16,4 +16,4 @@ double training_flops(const ModelSpec& model, std::int64_t sequence);
 /// True if forward_flops supports the family.
 constexpr bool has_forward_flops(Family family) { return family != Family::bert && family != Family::t5; }
 
-}  // namespace tandem::import
+}  // namespace tandem

@@ -1,9 +1,9 @@
-#include "experiments/tandem/import/plan_flops.hpp"
+#include "models/planfile/plan_flops.hpp"
 
 #include "models/ops/recurrence.hpp"
 #include "models/ops/window.hpp"
 
-namespace tandem::import {
+namespace tandem {
 namespace {
 
 double d(std::int64_t n) { return static_cast<double>(n); }
@@ -80,4 +80,4 @@ double training_flops(const ModelSpec& m, std::int64_t sequence) {
   return sum;
 }
 
-}  // namespace tandem::import
+}  // namespace tandem

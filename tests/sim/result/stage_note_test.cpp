@@ -1,0 +1,75 @@
+// What a prediction says of a pipeline whose last stage has a large head.
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sim/result/simulate.hpp"
+#include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
+
+using namespace tandem;
+using nlohmann::json;
+
+namespace {
+
+/// A llama on four stages whose layers have 96 million weights, 25 million of them attention's.
+json document(std::int64_t vocabulary, std::int64_t layers = 12) {
+  return {{"model", {{"family", "llama"}, {"num_layers", layers}, {"hidden_size", 2048}, {"num_attention_heads", 16},
+                     {"ffn_hidden_size", 11520}, {"vocab_size", vocabulary}, {"pad_vocab_to", 1}}},
+          {"parallel", {{"pipeline", 4}}},
+          {"training", {{"seq_length", 2048}, {"micro_batch_size", 1}, {"global_batch_size", 64}, {"precision", "bf16"}, {"flash_attention", true}}},
+          {"cluster", {{"preset", "dgx-h100"}, {"devices", 4}}},
+          {"stack", "tandem"}};
+}
+
+Prediction predicted(const json& document) {
+  const Plan plan = parse_plan(document.dump(), "stages.json");
+  return sim::simulate(plan, lower(plan), *make_topology(plan.cluster));
+}
+
+std::string note_of(const Prediction& p) {
+  const auto found = std::ranges::find_if(p.notes, [](const std::string& note) { return note.find("parallel.pipeline_split") != note.npos; });
+  return found == p.notes.end() ? "" : *found;
+}
+
+json split_in(const std::string& note) {
+  const auto begin = note.find('['), end = note.find(']');
+  return json::parse(note.substr(begin, end - begin + 1));
+}
+
+double longest(const Prediction& p) {
+  double most = 0;
+  for (const RolePrediction& r : p.roles) most = std::max(most, r.time_breakdown_s.at("compute") + r.time_breakdown_s.at("optimizer"));
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("a note names the split that shortens a pipeline with a large head, and what its longest stage then computes") {
+  json plan = document(192000);  // a head of 393 million weights: four layers' work
+  const Prediction even = predicted(plan);
+  const std::string note = note_of(even);
+  CAPTURE(note);
+  REQUIRE(note.starts_with("stage 3 computes "));
+  plan["parallel"]["pipeline_split"] = split_in(note);
+  CHECK(split_in(note) == json{4, 4, 3, 1});  // 4 + 4 + 4 + 4 of work; an even one has 3 + 4 on the last stage
+  const Prediction better = predicted(plan);
+  CHECK(better.step_time.seconds() < 0.85 * even.step_time.seconds());
+  const auto about = note.find("about ");
+  CHECK(longest(better) == Approx(std::stod(note.substr(about + 6))).epsilon(0.1));
+  CHECK(note_of(better).empty());
+}
+
+TEST_CASE("no note on stages where stages are alike, or no whole layer can be moved") {
+  CHECK(note_of(predicted(document(512))).empty());
+  CHECK(note_of(predicted(document(48000, 4))).empty());  // a layer a stage and a head of one: it cannot have fewer
+}
+
+TEST_CASE("the split is left to the plan's modules of multi-token prediction, and the step is shorter than with as many layers on all stages") {
+  json plan = document(48000, 13);  // a head of a layer's work, and a module: two more and a ninth
+  plan["model"]["mtp"] = {{"num_layers", 1}};
+  const double chosen = predicted(plan).step_time.seconds();
+  plan["parallel"]["pipeline_split"] = {3, 4, 3, 3};
+  CHECK(chosen < 0.85 * predicted(plan).step_time.seconds());
+}
