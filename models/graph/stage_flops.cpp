@@ -2,17 +2,17 @@
 
 namespace tandem {
 
-FlopsOfStages::FlopsOfStages(const TaskGraph& graph) : graph_(graph), rows_(expert_rows(graph)) {
+FlopsOfStages::FlopsOfStages(const TaskGraph& graph) : graph_(graph), rows_(expert_rows(graph)), copies_(graph) {
   for (auto& known : known_) known.resize(graph.templates.size());
 }
 
-const StageFlops& FlopsOfStages::of(const Instance& i) {
+const StageFlops& FlopsOfStages::of(const Program& program, const Instance& i) {
   std::optional<StageFlops>& known = known_[static_cast<std::size_t>(i.phase)][i.tmpl.index()];
   if (known) return *known;
   known.emplace();
   for (const Task& task : graph_.of(i).tasks) {
     known->hardware += static_cast<double>(matrix_flops(task.op).count());
-    known->model += static_cast<double>(model_flops(task, i.phase, rows_).count());
+    known->model += static_cast<double>(model_flops(task, i.phase, rows_).count()) * copies_.share(program, i, task);
   }
   return *known;
 }
@@ -20,7 +20,7 @@ const StageFlops& FlopsOfStages::of(const Instance& i) {
 StageFlops FlopsOfStages::of(const Program& program) {
   StageFlops sum;
   for (const Instance& i : program.instances) {
-    const StageFlops& flops = of(i);
+    const StageFlops& flops = of(program, i);
     sum.hardware += flops.hardware;
     sum.model += flops.model;
   }

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "models/graph/model_flops.hpp"
+#include "models/graph/tensor_copies.hpp"
 
 namespace tandem {
 
 /// FLOPs of one rank of a stage in a step.
 struct StageFlops {
-  double model = 0, hardware = 0;  ///< as model_flops and matrix_flops count
+  double model = 0, hardware = 0;  ///< as model_flops counts, with what tensor ranks do alike counted once; as matrix_flops counts
 };
 
 /// Counts every template of a graph once for each phase.
@@ -23,10 +24,11 @@ class FlopsOfStages {
   StageFlops of(const Program& program);
 
  private:
-  const StageFlops& of(const Instance& instance);
+  const StageFlops& of(const Program& program, const Instance& instance);
 
   const TaskGraph& graph_;
   ExpertRows rows_;
+  TensorCopies copies_;
   std::array<std::vector<std::optional<StageFlops>>, kPhases> known_;
 };
 

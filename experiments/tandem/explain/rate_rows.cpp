@@ -1,8 +1,5 @@
-#include <map>
-#include <utility>
-
 #include "experiments/tandem/explain/rows.hpp"
-#include "models/graph/model_flops.hpp"
+#include "models/graph/stage_flops.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem::program {
@@ -15,18 +12,12 @@ std::string seconds_of(const ExplainedCase& c) { return number_text(c.prediction
 
 /// Matrix FLOPs of a step on all devices, counted on the graph.
 double flops(const ExplainedCase& c, bool recomputation) {
-  std::map<std::pair<TemplateId, Phase>, double> known;
-  const ExpertRows rows = expert_rows(c.graph);
-  const auto of = [&](const Instance& i) {
-    const auto [at, fresh] = known.try_emplace({i.tmpl, i.phase}, 0.0);
-    if (!fresh) return at->second;
-    for (const Task& task : c.graph.of(i).tasks)
-      at->second += static_cast<double>((recomputation ? matrix_flops(task.op) : model_flops(task, i.phase, rows)).count());
-    return at->second;
-  };
+  FlopsOfStages flops(c.graph);
   double all = 0;
-  for (const Program& p : c.graph.programs)
-    for (const Instance& i : p.instances) all += of(i);
+  for (const Program& p : c.graph.programs) {
+    const StageFlops of = flops.of(p);
+    all += recomputation ? of.hardware : of.model;
+  }
   return all * static_cast<double>(c.prediction.ranks) / static_cast<double>(c.graph.programs.size());
 }
 
@@ -56,7 +47,7 @@ std::vector<Row> rate_rows() {
        [](const ExplainedCase& c, std::size_t) { return count_text(c.plan.training.global_batch_size) + " / " + seconds_of(c); },
        RangeKind::shrinks, {}},
       {"model_tflops_per_device",
-       "matrix FLOPs of a step without recomputation / (devices x step_time_s): 6 for each weight of a matrix product and token, and attention's products over all pairs of positions, with flash attention over unmasked pairs. An embedding's look-up counts nothing; experts count for the tokens that they process, not for empty places",
+       "matrix FLOPs of a step without recomputation / (devices x step_time_s): 6 for each weight of a matrix product and token, however many tensor ranks hold it, and attention's products over all pairs of positions, with flash attention over unmasked pairs. An embedding's look-up counts nothing; experts count for the tokens that they process, not for empty places",
        [](const ExplainedCase& c, std::size_t) { return rate(c, false); }, RangeKind::shrinks, {}},
       {"hardware_tflops_per_device", "all matrix FLOPs of a step, with recomputation and empty places of experts / (devices x step_time_s)",
        [](const ExplainedCase& c, std::size_t) { return rate(c, true); }, RangeKind::shrinks, {}},
