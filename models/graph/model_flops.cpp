@@ -18,6 +18,11 @@ bool forward_product(const Op& op) {
 
 bool of_experts(const Op& op) { return std::holds_alternative<GroupedMatMul>(op) || std::holds_alternative<GroupedWeightGrad>(op); }
 
+/// Gradients of both products of the forward pass are two products each.
+Flops twice_forward(const FlashAttentionBackward& o) {
+  return Flops(2 * matrix_flops(FlashAttention{o.dims, o.dropout, o.alibi, o.ring_step}).count());
+}
+
 }  // namespace
 
 ExpertRows expert_rows(const TaskGraph& graph) {
@@ -36,8 +41,8 @@ Flops model_flops(const Task& task, Phase phase, const ExpertRows& rows) {
   // Chunked kernels of a recurrence do more FLOPs than the recurrence needs.
   if (const auto* recurrence = std::get_if<Recurrence>(&task.op)) return Flops(recurrence->dims.needed_flops());
   if (const auto* recurrence = std::get_if<RecurrenceBackward>(&task.op)) return Flops(2 * recurrence->dims.needed_flops());
-  // Backward kernels recompute: one of five products in flash attention, the target's probabilities, an indexer's scores.
-  if (std::holds_alternative<FlashAttentionBackward>(task.op)) return Flops(all.count() / 5 * 4);
+  // Backward kernels recompute: scores in flash attention, the target's probabilities, an indexer's scores.
+  if (const auto* flash = std::get_if<FlashAttentionBackward>(&task.op)) return twice_forward(*flash);
   if (std::holds_alternative<IndexTarget>(task.op) || std::holds_alternative<Muon>(task.op)) return Flops(0);
   if (const auto* o = std::get_if<IndexBlocksBackward>(&task.op))
     return Flops(o->index().over_chosen(4 * o->index_heads * o->index_dim));
