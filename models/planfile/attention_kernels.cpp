@@ -38,8 +38,7 @@ bool AttentionKernels::only_own() const {
 
 AttentionKernels attention_kernels(const Plan& plan, AttentionKernel named) {
   AttentionKernels out;
-  const bool ring = plan.parallel.context > 1 && plan.parallel.context_mode == ContextMode::ring;
-  if (!plan.training.flash_attention && !ring) return out;
+  if (!plan.training.flash_attention) return out;
   if (!plan.training.fusion.own_unusual_attention) return {{named}, {named}, ""};
   for (const Mixer mixer : mixers(plan.model)) {
     const std::string_view why = why_no_library(traits(plan, mixer));

@@ -5,6 +5,7 @@
 #include "models/planfile/attention_kernels.hpp"
 #include "models/planfile/plan_draft.hpp"
 #include "models/planfile/plan_steps.hpp"
+#include "models/planfile/ring.hpp"
 #include "models/stack/resolve.hpp"
 #include "models/stack/stack_file.hpp"
 
@@ -195,6 +196,11 @@ void fill_split(Plan& p) {
   }
 }
 
+/// A ring's steps merge results of attention that keeps no score matrix, whatever the stack's attention is otherwise.
+void fill_ring(Plan& p, const Filler& fill) {
+  if (has_ring(p.parallel)) fill.set("training.flash_attention", p.training.flash_attention, true);
+}
+
 void fill_recompute(TrainingSpec& t, const Given& given) {
   if (t.recompute != Recompute::selective) return;
   if (!given.contains("training.recompute_modules")) t.recompute_modules = {"core_attention"};
@@ -241,6 +247,7 @@ void fill_defaults(Plan& plan, const Given& in_file) {
   fill_family(plan.model, Filler(in_file));  // first: what a stack does depends on the model (positions, activation)
   choose_stack(plan, in_file);
   const Given given = fill_stack_defaults(plan, with_family_recipe(plan, in_file));
+  fill_ring(plan, Filler(in_file));
   const Filler fill(given);
   fill_sizes(plan, fill);
   fill_expert_tensor(plan.parallel, fill);

@@ -5,6 +5,7 @@
 #include "models/fields/plan_fields.hpp"
 #include "models/planfile/plan_draft.hpp"
 #include "models/planfile/plan_steps.hpp"
+#include "models/planfile/ring.hpp"
 
 namespace tandem {
 namespace {
@@ -205,8 +206,10 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
        "sharding groups that have every expert once or several times: zero_group x context x tensor a multiple of "
        "expert x expert_tensor",
        grouped ? ", " + product_text({q.expert, q.expert_tensor}) : ""},
-      {"parallel.context_mode", windows && q.context > 1 && q.context_mode == ContextMode::ring,
+      {"parallel.context_mode", windows && has_ring(q),
        "windows of attention with all_gather and ulysses: a ring passes all keys by all ranks"},
+      {"training.flash_attention", has_ring(q) && !p.training.flash_attention,
+       "rings of context ranks with attention that keeps no score matrix: set it to true, or parallel.context_mode to all_gather or ulysses"},
       {"parallel.overlap_experts",
        p.runs_pairs() && q.schedule != ScheduleKind::one_f_one_b && q.schedule != ScheduleKind::interleaved && !folds(q.schedule),
        "schedules 1f1b, interleaved and dualpipe-v with overlap_experts, whose passes take turns: false, or one of these"},

@@ -162,6 +162,7 @@ TEST_CASE("context ranks keep documents apart as one rank does", "[emulated]") {
   const exec::RunResult one = with(json::object(), true);
   for (const char* mode : {"ring", "all_gather", "ulysses"})
     for (const bool flash : {true, false}) {
+      if (!flash && std::string(mode) == "ring") continue;  // a ring keeps no score matrix
       INFO(model << " " << mode << (flash ? " flash" : ""));
       const exec::RunResult two = with({{"context", 2}, {"context_mode", mode}}, flash);
       CHECK(loss_error(two, one) < 1e-9);

@@ -92,7 +92,7 @@ void set_sequence(Shapes& s, const Plan& plan) {
   s.rows = s.sequence_parallel ? s.tokens / q.tensor : s.tokens;
   s.context = q.context;
   s.path = path_of(q);
-  s.flash = plan.training.flash_attention || s.path == ContextPath::ring;
+  s.flash = plan.training.flash_attention;
   s.global_sequences = plan.training.global_batch_size;
   s.global_micro_batches = plan.training.global_batch_size / plan.training.micro_batch_size;
   s.global_targets = plan.loss_targets();

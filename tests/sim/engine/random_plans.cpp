@@ -43,6 +43,7 @@ std::string PlanGenerator::text() {
   Json training{{"seq_length", pick({128, 1024})}, {"micro_batch_size", micro}, {"global_batch_size", micro * count * at(parallel, "data")},
                 {"recompute", pick<const char*>({"none", "selective", "full"})}, {"recompute_early_stop", one_in(2)},
                 {"flash_attention", one_in(2)}};
+  if (at(parallel, "context") > 1 && parallel["context_mode"] == "ring") training.erase("flash_attention");  // a ring keeps no score matrix
   Json cluster{{"preset", pick<const char*>({"dgx-a100-80gb", "dgx-a100-80gb", "dgx-1v", "dgx-h100", "dgx-b200", "gb200-nvl72", "hls-gaudi2",
                                              "trn1.32xlarge", "cpu-host", "mi300x-8x400g", "frontier"})},
                {"devices", others * at(parallel, "data")}};
