@@ -74,7 +74,8 @@ ordered_json space_json(const Search& search, const Answer& answer, const Rates&
           {"device_hour_price", rates.price ? ordered_json(*rates.price) : ordered_json()},
           {"currency", rates.currency},
           {"idle_devices", rates.rented.idle},
-          {"device_kilowatts", rates.kilowatts ? ordered_json(*rates.kilowatts) : ordered_json()}};
+          {"device_kilowatts", rates.kilowatts ? ordered_json(*rates.kilowatts) : ordered_json()},
+          {"notes", lines_of(caveat_text(search.judge()))}};
 }
 
 ordered_json front_json(const std::vector<Search*>& searches, const ParetoFront& front) {
@@ -147,6 +148,9 @@ std::string to_text(const std::vector<Search*>& searches, const ParetoFront& fro
     out += "and " + count_text(static_cast<std::int64_t>(front.points.size() - rows)) +
            " more, slower: --best N shows more, --json and --page all\n";
   out += limited.text() + switched.text();
+  std::set<std::string> caveats;
+  for (const Search* s : searches) caveats.insert(caveat_text(s->judge()));
+  for (const std::string& caveat : caveats) out += caveat;
   for (std::size_t i = 0; i < searches.size(); ++i) out += idle_text(*searches[i], front.rates[i]);
   if (front.interrupted) out += interrupted_text({searches.begin(), searches.end()});
   else if (!front.complete) out += "not all that could be on the front were simulated: --events N simulates more\n";

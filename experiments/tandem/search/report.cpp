@@ -225,16 +225,6 @@ std::string more_text(const Judge& judge, const Answer& answer, const std::optio
          count_text(judge.space().plan(first.id).cluster.devices) + "\n";
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> out;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    out.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string to_text(const Search& search, const Answer& answer, const Changes& changes, const std::optional<Fewer>& fewer) {
@@ -244,7 +234,8 @@ std::string to_text(const Search& search, const Answer& answer, const Changes& c
   const Judge& judge = search.judge();
   if (!answer.best.empty())
     out += best_text(space, answer) + types_text(space, answer) + wider_text(judge, answer) + host_text(judge, answer) +
-           tight_text(judge, answer) + off_text(answer) + switched_text(space, answer) + more_text(judge, answer, fewer);
+           tight_text(judge, answer) + off_text(answer) + switched_text(space, answer) + more_text(judge, answer, fewer) +
+           caveat_text(judge);
   if (answer.interrupted)
     out += estimated_text(space, answer) + interrupted_text({&search});
   else if (!answer.complete)
@@ -271,7 +262,7 @@ std::string to_json(const Search& search, const Answer& answer, const Changes& c
       {"complete", answer.complete},
       {"interrupted", answer.interrupted},
       {"device_memory_bytes", search.judge().room()},
-      {"notes", lines_of(switched_text(space, answer) + more_text(search.judge(), answer, fewer))},
+      {"notes", lines_of(switched_text(space, answer) + more_text(search.judge(), answer, fewer) + caveat_text(search.judge()))},
       {"best", rows},
       {"estimated", estimated_json(space, answer)},
       {"unlimited", changes.possible ? placed_json(changes.unlimited) : ordered_json()},

@@ -9,6 +9,7 @@
 #include "models/planfile/plan_advice.hpp"
 #include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
+#include "sim/cost/caveat.hpp"
 #include "sim/result/nodes_note.hpp"
 
 namespace tandem::search {
@@ -98,6 +99,21 @@ std::vector<std::string> notes_of(const Judge& judge, const Simulated& s) {
 }
 
 ordered_json notes_json(const Judge& judge, const Simulated& s) { return notes_of(judge, s); }
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> out;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    out.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
+std::string caveat_text(const Judge& judge) {
+  const std::string note = sim::caveat_note(judge.topology().device());
+  return note.empty() ? "" : note + "\n";
+}
 
 std::string remarks_text(const std::string& what, const Remarks& remarks) {
   std::string out;

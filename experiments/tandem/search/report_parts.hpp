@@ -59,6 +59,12 @@ std::string tight_reason();
 std::vector<std::string> notes_of(const Judge& judge, const Simulated& s);
 nlohmann::ordered_json notes_json(const Judge& judge, const Simulated& s);
 
+/// The lines of a text, each of which ends.
+std::vector<std::string> lines_of(const std::string& text);
+
+/// What predictions for the judge's device should be read with, as lines; empty: nothing.
+std::string caveat_text(const Judge& judge);
+
 /// Remarks about rows by their text, for a line each: "memory is tight, rows 1 and 2: ...".
 using Remarks = std::map<std::string, std::vector<std::string>>;
 std::string remarks_text(const std::string& what, const Remarks& remarks);

@@ -9,6 +9,7 @@
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "reports/prediction/step_rates.hpp"
+#include "sim/cost/caveat.hpp"
 #include "sim/result/simulate.hpp"
 #include "topology/plan_reader.hpp"
 #include "topology/preset.hpp"
@@ -86,6 +87,7 @@ void predict(ordered_json& row, const Point& point, const std::string& file) {
   settle(row, p.fits ? Status::ok : Status::too_large,
          p.fits ? "" : "does not fit the memory of " + topology->device().name);
   add_prediction(row, p);
+  row["device_note"] = sim::caveat_note(topology->device());
   row["idle_devices"] = planning::rented_devices(place, std::nullopt, 0).idle;
 }
 

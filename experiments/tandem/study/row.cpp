@@ -41,7 +41,7 @@ constexpr Member kPredicted[] = {
     {"mfu", is_number},                 {"hfu", is_number},                 {"bubble_fraction", is_number},
     {"fits", is_truth},                 {"peak_memory_bytes", is_number},   {"needed_bytes", is_number},
     {"device_memory_bytes", is_number}, {"time_breakdown_s", is_numbers},   {"memory_bytes", is_numbers},
-    {"idle_devices", is_number}};
+    {"device_note", is_text},           {"idle_devices", is_number}};
 
 /// Keys that only some rows have.
 constexpr Member kOther[] = {{"stack", is_text},           {"layout", is_object},

@@ -135,6 +135,16 @@ std::string wider_lines(const std::vector<json>& ranked) {
   return out;
 }
 
+/// What predictions for the devices of the plans shown should be read with, each once.
+std::string device_lines(const std::vector<json>& ranked) {
+  std::set<std::string> notes;
+  for (std::size_t i = 0; i < std::min(kShown, ranked.size()); ++i) notes.insert(ranked[i]["device_note"].get<std::string>());
+  std::string out;
+  for (const std::string& note : notes)
+    if (!note.empty()) out += note + "\n";
+  return out;
+}
+
 /// The fitting plan that is done first; null if none has a time.
 json fastest_of(const json& rows) {
   const std::vector<json> fitting = ranking(rows, std::nullopt);
@@ -202,7 +212,8 @@ std::string summary_text(const Study& study, const std::vector<std::string>& lin
   for (const auto& [status, count] : tally.by_status)
     out += "  " + padded(status, 26) + std::to_string(count) + "\n" + reason_line(rows, status, static_cast<std::size_t>(count));
   const std::vector<json> ranked = ranking(rows, study.goal);
-  if (!ranked.empty()) out += best_line(ranked.front(), study.goal) + next_lines(ranked, study.goal) + wider_lines(ranked);
+  if (!ranked.empty())
+    out += best_line(ranked.front(), study.goal) + next_lines(ranked, study.goal) + wider_lines(ranked) + device_lines(ranked);
   const std::vector<Comparison> published = comparisons(study, rows);
   if (!published.empty())
     out += padded("published", 62) + aligned("published", 10) + aligned("predicted", 11) + aligned("error", 9) + "\n";
