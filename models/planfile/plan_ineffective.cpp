@@ -26,6 +26,8 @@ std::vector<Ineffective> table(const Plan& p) {
   const bool gathers_tokens = allgather && (shares_rows || p.training.fusion.rows_by_element);
   const bool latent = p.model.latent.kv_rank > 0;
   const OptimizerSpec& o = p.training.optimizer;
+  const bool sgd = o.kind == OptimizerKind::sgd, stays_at_peak = o.learning_rate.decay == DecayShape::constant;
+  const std::string_view no_moments = "sgd has neither moments nor their root (training.optimizer)";
   const std::string& scaling = p.model.rope_scaling.type;
   const bool whole = p.parallel.zero_stage == 3 && p.stack.facts.whole_between_micro_batches;
   const bool one_copy = p.parallel.data * p.parallel.context == 1 && !experts;
@@ -145,7 +147,14 @@ std::vector<Ineffective> table(const Plan& p) {
       {"training.stochastic_rounding", !p.training.rounds_states(), "weights and moments have copies of more than 16 bits"},
       {"training.momentum", o.kind != OptimizerKind::sgd && o.kind != OptimizerKind::muon, "training.optimizer is neither sgd nor muon"},
       {"training.muon.", o.kind != OptimizerKind::muon, "training.optimizer is not muon"},
-      {"training.decay_start", o.learning_rate.decay == DecayShape::constant, "training.learning_rate_decay is constant"},
+      {"training.beta1", sgd, no_moments},
+      {"training.beta2", sgd, no_moments},
+      {"training.epsilon", sgd, no_moments},
+      {"training.min_learning_rate", stays_at_peak, "training.learning_rate_decay is constant"},
+      {"training.decay_over", stays_at_peak, "training.learning_rate_decay is constant"},
+      {"training.learning_rate_unit", stays_at_peak && o.learning_rate.warmup == 0,
+       "training.learning_rate_decay is constant and training.warmup 0"},
+      {"training.decay_start", stays_at_peak, "training.learning_rate_decay is constant"},
       {"training.decay_power", o.learning_rate.decay != DecayShape::polynomial, "training.learning_rate_decay is not polynomial"},
   };
 }

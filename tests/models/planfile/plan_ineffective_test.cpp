@@ -77,6 +77,13 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
       {"training", R"("precision": "bf16", "loss_scale": {"window": 10})", R"("precision": "fp16", "loss_scale": {"window": 10})"},
       {"training", R"("stochastic_rounding": false)", R"("dtypes": {"master": "bf16"}, "stochastic_rounding": false)"},
       {"training", R"("optimizer": "adamw", "momentum": 0.9)", R"("optimizer": "sgd", "momentum": 0.9)"},
+      {"training", R"("optimizer": "sgd", "beta1": 0.5)", R"("optimizer": "lamb", "beta1": 0.5)"},
+      {"training", R"("optimizer": "sgd", "beta2": 0.5)", R"("optimizer": "muon", "beta2": 0.5)"},
+      {"training", R"("optimizer": "sgd", "epsilon": 0.1)", R"("optimizer": "adamw", "epsilon": 0.1)"},
+      {"training", R"("warmup": 2, "min_learning_rate": 1e-5)", R"("learning_rate_decay": "cosine", "min_learning_rate": 1e-5)"},
+      {"training", R"("decay_over": 8)", R"("learning_rate_decay": "linear", "decay_over": 8)"},
+      {"training", R"("learning_rate_unit": "samples")", R"("learning_rate_unit": "samples", "warmup": 2)"},
+      {"training", R"("decay_start": 4)", R"("learning_rate_decay": "linear", "decay_start": 4)"},
       {"training", R"("optimizer": "sgd", "muon": {"scale": 0.3})", R"("optimizer": "muon", "muon": {"scale": 0.3})"},
   }));
   CAPTURE(c.idle);
