@@ -27,6 +27,7 @@ struct Checkpoint {
   std::unique_ptr<SavedState> state;
   SavedRun run;
   std::uint64_t digest = 0;  ///< hash of the contents: equal checkpoints have equal digests
+  std::string note = {};     ///< what a user should know about the choice of this one; empty: nothing
 };
 
 /// Opens a single file, a checkpoint folder, or a folder of checkpoints (then its latest). Throws ConfigError if it cannot be read,

@@ -37,11 +37,19 @@ std::vector<std::string> checkpoints_in(const std::string& path) {
   return found;
 }
 
-/// The checkpoint that `latest` names; else the one with the most steps; empty if there is none.
-std::string latest_of(const std::string& path) {
+struct Latest {
+  std::string name, note;
+};
+
+/// The checkpoint that `latest` names; else the one with the most steps, with a note if another was named; empty if there is none.
+Latest latest_of(const std::string& path) {
   const std::vector<std::string> found = checkpoints_in(path);
-  if (const std::string named = latest_name(path); std::find(found.begin(), found.end(), named) != found.end()) return named;
-  return found.empty() ? "" : found.back();
+  const std::string named = latest_name(path);
+  if (std::find(found.begin(), found.end(), named) != found.end()) return {named, ""};
+  if (found.empty()) return {};
+  const bool there = steps_of(named) >= 0 && is_folder(path + "/" + named);
+  const std::string lacks = there ? ", which is incomplete" : ", which is not there";
+  return {found.back(), named.empty() ? "" : "latest names " + named + lacks + ": " + found.back() + " is taken"};
 }
 
 class FolderState final : public SavedState {
@@ -117,18 +125,19 @@ std::vector<std::string> checkpoint_names(const std::string& path) {
 }
 
 Checkpoint open_folder(const std::string& path) {
-  std::string folder = path;
+  std::string folder = path, note;
   if (!complete(folder)) {
-    const std::string name = latest_of(path);
+    const auto [name, told] = latest_of(path);
     if (name.empty())
       throw ConfigError(Problem{path, "", "", "holds no complete checkpoint", "give a file or a folder that `tandem train --save` wrote"});
     folder += "/" + name;
+    note = told;
   }
   const std::string manifest_path = folder + "/" + kManifestName;
   const std::string text = InputFile(manifest_path).whole(std::size_t{1} << 30);
   auto state = std::make_unique<FolderState>(folder, manifest_of(text, manifest_path));
   SavedRun run = std::move(state->run());
-  return {std::move(state), std::move(run), fnv1a(text)};
+  return {std::move(state), std::move(run), fnv1a(text), note};
 }
 
 void publish(const std::string& path, const std::string& written, std::int64_t steps, std::int64_t keep,

@@ -32,6 +32,7 @@ json adapter_config(const AdapterSpec& lora, const std::vector<std::string>& mod
 
 ExitCode export_adapters(const WeightsExport& o) {
   const exec::Checkpoint checkpoint = exec::load_checkpoint(o.checkpoint);
+  if (!checkpoint.note.empty()) log(o.checkpoint + ": " + checkpoint.note);
   const Plan plan = parse_plan(checkpoint.run.plan_json, o.checkpoint, StackChoice{std::string(kOwnStack), std::nullopt});
   const AdapterSpec& lora = plan.training.lora;
   if (!lora.here())

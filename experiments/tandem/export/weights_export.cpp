@@ -46,6 +46,7 @@ ExportType export_type(const WeightsExport& o, const exec::SavedState& state) {
 
 ExitCode export_checkpoint(const WeightsExport& o) {
   const exec::Checkpoint checkpoint = exec::load_checkpoint(o.checkpoint);
+  if (!checkpoint.note.empty()) log(o.checkpoint + ": " + checkpoint.note);
   const Plan plan = parse_plan(checkpoint.run.plan_json, o.checkpoint, StackChoice{std::string(kOwnStack), std::nullopt});
   const HubModel model = chosen_hub_model(plan, o.type, o.config);
   const AdapterSpec& lora = plan.training.lora;

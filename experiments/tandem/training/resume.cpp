@@ -72,6 +72,7 @@ void settle_end(Plan& plan, const ResumeOptions& options, const exec::Checkpoint
 std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const Plan& plan, const EvaluationRhythm& evaluation) {
   if (path.empty()) return std::nullopt;
   exec::Checkpoint checkpoint = exec::load_checkpoint(path);
+  if (!checkpoint.note.empty()) log(path + ": " + checkpoint.note);
   exec::require_resumable(checkpoint, plan);
   const std::int64_t steps = plan.training.steps;
   const std::int64_t done = checkpoint.state->facts().steps;

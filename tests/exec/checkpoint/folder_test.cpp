@@ -88,6 +88,20 @@ TEST_CASE("a folder keeps the last checkpoints, and the latest counts") {
   CHECK(names_in(folder).contains("step-00000005"));
 }
 
+TEST_CASE("where the latest checkpoint is gone or incomplete, an older one is taken, and a note says so") {
+  const tests::TemporaryFolder place;
+  const fs::path folder = place.path() / "run";
+  train_into(folder, plan_of(), {3, 1, 3});
+  CHECK(load_checkpoint(folder.string()).note.empty());
+  fs::remove(folder / "step-00000003" / "manifest.json");
+  const Checkpoint older = load_checkpoint(folder.string());
+  CHECK(older.state->facts().steps == 2);
+  CHECK(older.note == "latest names step-00000003, which is incomplete: step-00000002 is taken");
+  fs::remove_all(folder / "step-00000003");
+  CHECK(load_checkpoint(folder.string()).note == "latest names step-00000003, which is not there: step-00000002 is taken");
+  CHECK(load_checkpoint((folder / "step-00000001").string()).note.empty());
+}
+
 TEST_CASE("a folder that another run has saved into takes no further checkpoint of this one") {
   const tests::TemporaryFolder place;
   const fs::path folder = place.path() / "run";
