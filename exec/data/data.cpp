@@ -28,6 +28,14 @@ std::int64_t shortest_text(std::int64_t wanted, const TextPart& part) {
   return size;
 }
 
+/// What a text needs for a sequence in the part; where the part ends early, in the rest as well, which evaluations read.
+std::string remedy(const TextPart& part, std::int64_t wanted, std::int64_t size, const std::string& unit) {
+  const bool whole = part.begin == 0 && part.end == 1;
+  const std::int64_t rest = part.end < 1 ? shortest_text(wanted, {part.end, 1}) : 0;
+  return "give at least " + std::to_string(std::max(shortest_text(wanted, part), rest)) + unit +
+         (whole || size < wanted ? "" : ", or a text of its own as --eval-data") + ", or shorten training.seq_length";
+}
+
 /// The part of a text, as a message names it.
 std::string part_name(const TextPart& part) {
   const auto percent = [](double share) { return std::to_string(std::llround(100 * share)) + " %"; };
@@ -44,8 +52,7 @@ void require_sequence(const TokenFile& file, const TextPart& part, std::int64_t 
   throw ConfigError(Problem{file.path, "data", std::to_string(size) + unit,
                             part_name(part) + " is shorter than a sequence with its last target, " + std::to_string(wanted) + unit +
                                 (whole ? "" : ": it has " + std::to_string(has)),
-                            "give at least " + std::to_string(shortest_text(wanted, part)) + unit +
-                                (whole ? "" : ", or a text of its own as --eval-data") + ", or shorten training.seq_length"});
+                            remedy(part, wanted, size, unit)});
 }
 
 /// Window w holds tokens [w*seq, (w+1)*seq] of the text. A window's last target is the next window's first input.
