@@ -1,5 +1,6 @@
 #include "exec/checkpoint/resumable.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -75,11 +76,21 @@ std::string dotted(const std::string& pointer) {
   return field;
 }
 
+/// Fields whose change a new run can have that begins with the saved weights.
+constexpr const char* kOfNewRun[] = {"/training/precision", "/training/optimizer", "/training/lora", "/training/dtypes/weights",
+                                     "/training/dtypes/optimizer_state", "/training/dtypes/master"};
+
+std::string remedy(const std::string& path, const std::string& field) {
+  const std::string same = "resume with the plan that was trained";
+  if (std::find(std::begin(kOfNewRun), std::end(kOfNewRun), field) == std::end(kOfNewRun)) return same;
+  return same + ", or begin a run with its weights: tandem export " + path + " --out DIR, then train with --weights DIR";
+}
+
 Problem difference(const std::string& path, const std::string& field, const json& saved, const json& wanted) {
   if (field == kTable)
     return {path, dotted(field), value_text(saved), "the plan has " + value_text(wanted) + ", and a learned position table keeps its rows",
             "keep model.max_position_embeddings " + value_text(saved) + ": sequences may have any length up to it"};
-  return {path, dotted(field), value_text(saved), "the plan has " + value_text(wanted), "resume with the plan that was trained"};
+  return {path, dotted(field), value_text(saved), "the plan has " + value_text(wanted), remedy(path, field)};
 }
 
 }  // namespace
