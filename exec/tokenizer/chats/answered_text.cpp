@@ -48,7 +48,7 @@ class LineReader {
  private:
   void read_completion(const Place& line, Answered& to) {
     const Place prompt = field(line, "prompt", "give one, which may be empty");
-    const Place completion = field(line, "completion", "every line has what the first has");
+    const Place completion = field(line, "completion", "give one beside prompt: a string, or a list of messages");
     if (prompt.json().is_array() || completion.json().is_array()) {
       std::vector<Message> all;
       refuse_filled(line, {"tools", "functions"}, "describes tools, which no template here writes");
@@ -108,7 +108,7 @@ class LineReader {
 
 LineKind kind_of(const Place& line) {
   if (line.maybe("messages")) return LineKind::messages;
-  return line.maybe("completion") ? LineKind::completion : LineKind::text;
+  return line.maybe("completion") || (line.maybe("prompt") && !line.maybe("text")) ? LineKind::completion : LineKind::text;
 }
 
 }  // namespace

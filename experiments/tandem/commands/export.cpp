@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "experiments/tandem/commands/arguments.hpp"
@@ -65,12 +66,21 @@ struct IsFormat : CLI::Validator {
   }
 };
 
+/// Refuses a file that is neither a checkpoint nor the JSON object that a plan is.
+void require_plan(const std::string& path) {
+  const std::string text = read_text(path);
+  if (nlohmann::json::parse(text, nullptr, false).is_object()) return;
+  throw ConfigError(Problem{path, "", "", "is neither a plan, which is one JSON object, nor a checkpoint of `tandem train --save`",
+                            "give one of them"});
+}
+
 /// The format to write.
 std::string format_of(const Options& o) {
   if (!o.to.empty() && !of_checkpoint(o.to) && is_checkpoint(o.input))
     throw CLI::ValidationError("--to", o.to + " is written from a plan, not from a checkpoint");
   if (!o.to.empty()) return o.to;
   if (is_checkpoint(o.input)) return kWeights;
+  require_plan(o.input);
   throw CLI::ValidationError("--to", "is needed for a plan: " + list_text(frameworks(), "or"));
 }
 

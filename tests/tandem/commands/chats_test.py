@@ -118,6 +118,7 @@ class Chats(WithFolder):
         self.assertRegex(self.refused(foreign, *tokenizer), "line 1: text: is missing; give lines with text, with prompt and completion, or with messages")
         mixed = self.lines([{"text": "In the beginning"}, {"messages": []}], "mixed.jsonl")
         self.assertIn("line 2: text: is missing; every line has what the first has", self.refused(mixed, *tokenizer))
+        self.assertIn("line 1: completion: is missing; give one beside prompt", self.refused(self.lines([{"prompt": "a"}]), *tokenizer))
         self.assertNotIn("--key", self.refused(foreign, *tokenizer) + self.refused(mixed, *tokenizer))
         self.assertIn("line 1: messages = []: is empty", self.refused(self.lines([{"messages": [], **PAIRS[0]}], "empty.jsonl"), *tokenizer))
         self.assertIn("no completion that begins within", self.refused(self.lines([{"prompt": "a" * 999, "completion": "b"}], "long.jsonl"), *tokenizer))
