@@ -5,6 +5,7 @@
 
 #include "exec/communicator/call_text.hpp"
 #include "exec/communicator/collective_share.hpp"
+#include "exec/communicator/row_rooms.hpp"
 #include "models/base/error.hpp"
 #include "models/ops/collective.hpp"
 
@@ -112,6 +113,7 @@ TimePoint ThreadCommunicator::run(const Collective& op, const Party& party, cons
   require_placed({op, meeting.buffers}, index);
   const auto full = arrive(meeting.place, [&] {
     require_alike(meeting, members);
+    if (op.row > 0) require_rooms({op, meeting.buffers, world_->engine()}, members);
     if (small(op, members.size()))
       for (std::size_t i = 0; i < members.size(); ++i) share(meeting, i, world_->engine());
   });

@@ -21,6 +21,7 @@
 #include "exec/state/initialise.hpp"
 #include "models/base/error.hpp"
 #include "models/base/threads.hpp"
+#include "models/ops/row_room.hpp"
 #include "models/plan/adapters.hpp"
 #include "models/plan/kept_type.hpp"
 #include "models/planfile/plan_trained.hpp"
@@ -58,6 +59,7 @@ class Run {
       begin_states(first);
       for (auto& rank : ranks_) rank->scale() = scale_at_start(plan_, options_.resume);
       run_threads();
+      if (states_whole_) keep_last();
     }
     if (options_.keeper != nullptr && (!failure_.failure() || !world_.several())) options_.keeper->finish();
     if (failure_.failure() && options_.on_failure) options_.on_failure(*failure_.failure(), take_result());
@@ -201,11 +203,28 @@ class Run {
 
   /// Returns true for this process' first failure. What is kept is the first failure of all processes.
   bool record(Rank rank) {
-    if (!failure_.record(rank, step_, activity_)) return false;
+    if (!record_here(rank)) return false;
     if (!world_.several()) return true;
     note_lost_peer(world_);
     failure_.adopt(world_.fail(failure_.told()));
     return true;
+  }
+
+  /// Records too many rows as a failure of the rank that gets most of them, whichever rank has found out.
+  bool record_here(Rank rank) {
+    try {
+      throw;
+    } catch (const RowsError& e) {
+      try {
+        throw DeviceError(too_many_rows(plan_, e));
+      } catch (const DeviceError&) {
+        const bool first = failure_.record(e.rank() == Rank() ? rank : e.rank(), step_, activity_);
+        if (first) states_whole_ = e.room() > 0;
+        return first;
+      }
+    } catch (...) {
+      return failure_.record(rank, step_, activity_);
+    }
   }
 
   std::size_t place(Rank rank) const { return rank.index() - here_.front().index(); }
@@ -337,6 +356,7 @@ class Run {
                           seconds, act.segment.global_batch_size, 1 / s.inverse_scale, mtp_loss(report)};
     if (world_.control().first()) conclude_step(done, report.stop);
     share_end();
+    last_act_ = &act;
     if (options_.keeper == nullptr) return;
     const bool due = step == last_step_ || (options_.state_every > 0 && (step + 1) % options_.state_every == 0);
     due ? keep_state(act, step + 1) : options_.keeper->go_on();
@@ -364,8 +384,15 @@ class Run {
     if (wanted) timeline_step_ = last_step_;
   }
 
+  /// Saves the state behind the last finished step, unless it is saved. No rank may run any more.
+  void keep_last() {
+    const std::int64_t steps = result_.steps.empty() ? 0 : result_.steps.back().step + 1;
+    if (options_.keeper != nullptr && !world_.several() && steps > kept_) keep_state(*last_act_, steps);
+  }
+
   /// The other ranks wait while the state is saved.
   void keep_state(const Act& act, std::int64_t steps) {
+    kept_ = steps;
     doing(steps - 1, Activity::saving);
     const std::vector<RankState> world = states_of_all(*act.context, nullptr);
     const std::int64_t samples = act.segment.first_sample + (steps - act.segment.first_step) * act.segment.global_batch_size;
@@ -431,6 +458,10 @@ class Run {
   std::atomic<Activity> activity_ = Activity::start;
   std::vector<Communicator*> comms_;
   bool noted_ = false;                      ///< on_note was called already
+  const Act* last_act_ = nullptr;           ///< of the last finished step
+  std::int64_t kept_ = 0;                   ///< steps of the last saved state
+  /// Whether the step that failed has changed no state: rows have no room before an exchange without which no gradient is complete.
+  std::atomic<bool> states_whole_ = false;
   RunResult result_;
   std::shared_ptr<Timeline> timeline_;
   std::vector<std::unique_ptr<RankSession>> ranks_;  ///< last: their threads use all of the above

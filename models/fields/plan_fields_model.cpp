@@ -66,7 +66,7 @@ std::vector<PlanField> expert_fields() {
               "Step by which each expert's bias moves towards equal load; only the choice of experts uses the bias; 0: no bias."},
              AT(model.moe.balance_rate), {0, 1e6}),
       number({"model.moe.rows_bound",
-              "Dropless experts on several ranks: capacity of a rank in rows, as a multiple of an even share."},
+              "Dropless experts on several ranks: capacity of a rank in rows, as a multiple of an even share. A run ends where rows have no room; the number of expert ranks is always enough."},
              AT(model.moe.rows_bound), {1, 1e6}),
   };
 }
@@ -260,7 +260,7 @@ std::vector<PlanField> style_fields() {
               AT(model.sublayers), "bmf"),
       flag({"model.embedding_norm", "The embedding's output is normalized."}, AT(model.embedding_norm))
           .otherwise("false; bloom, bert: true"),
-      number({"model.init_std", "Standard deviation of initial weights."}, AT(model.init_std), {0, 100, true, false}),
+      number({"model.init_std", "Standard deviation of initial weights; of those whose products attention and MLP add to the residual stream, it is divided by sqrt(2 num_layers)."}, AT(model.init_std), {0, 100, true, false}),
   };
 }
 

@@ -1,4 +1,4 @@
-// What this version lowers. A field leaves this list when a lowering pass for it lands.
+// What this version supports. A field leaves this list when a lowering pass for it lands.
 
 #include <nlohmann/json.hpp>
 
@@ -10,11 +10,11 @@
 namespace tandem {
 namespace {
 
-/// One thing that cannot be lowered yet.
+/// One thing that no lowering has yet.
 struct Gap {
   std::string_view field;
   bool open;                ///< this plan asks for it
-  std::string_view lowers;  ///< what this version does lower
+  std::string_view lowers;  ///< what this version does support
   std::string more = {};    ///< behind that
 };
 
@@ -37,7 +37,7 @@ std::vector<Gap> model_gaps(const Plan& p) {
        "a gate of shared experts without linear biases: model.linear_bias false"},
       {"model.attention_sinks", m.attention_sinks && m.family == Family::t5, "sinks elsewhere than in t5"},
       {"training.flash_attention", m.attention_sinks && !p.training.flash_attention,
-       "sinks of attention that keeps no score matrix: set it to true; left out, it is the stack's"},
+       "sinks with flash attention: set it to true, or leave it out under the stack tandem"},
       {"model.latent.kv_rank",
        m.latent.kv_rank > 0 && (m.position_embedding != PositionEmbedding::rope || m.qkv_bias || m.qk_norm != QkNorm::none),
        "latent attention with rope, without biases of queries, keys and values and without norms of their heads: "
@@ -82,7 +82,7 @@ std::vector<Gap> indexer_gaps(const Plan& p) {
       {"model.window.size", m.window.size > 0, "an indexer without windows of attention: 0"},
       {"model.attention_sinks", m.attention_sinks, "an indexer without sinks of attention: false"},
       {"model.attention_soft_cap", m.attention_soft_cap > 0, "an indexer without a soft cap of scores: 0"},
-      {"training.flash_attention", !p.training.flash_attention, "an indexer with attention that keeps no score matrix: set it to true; left out, it is the stack's"},
+      {"training.flash_attention", !p.training.flash_attention, "an indexer with flash attention: set it to true, or leave it out under the stack tandem"},
       {"training.dropout.attention", p.training.dropout.attention > 0, "an indexer without dropout of attention: 0"},
       {"parallel.context_mode", p.parallel.context > 1 && p.parallel.context_mode != ContextMode::all_gather,
        "an indexer with all_gather, which has all keys on a rank"},
@@ -267,7 +267,7 @@ std::string bare_value(const Plan& p, std::string_view field) {
 Problem not_implemented(const Plan& plan, const Gap& gap) {
   const std::string field(gap.field), value = bare_value(plan, gap.field);
   return {plan.file, field, value, "not implemented: " + field + " " + value,
-          "this version lowers " + std::string(gap.lowers) + gap.more};
+          "this version supports " + std::string(gap.lowers) + gap.more};
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 #include "models/planfile/plan_trained.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 
 #include "models/base/error.hpp"
 #include "models/base/json.hpp"
+#include "models/ops/row_room.hpp"
 
 namespace tandem {
 namespace {
@@ -134,6 +136,16 @@ std::optional<std::string> crowding(const Plan& plan, std::int64_t cores) {
     told += "; to compare with a prediction set cluster.devices to " + std::to_string(cores) +
             " and cluster.override.ranks_per_device to " + std::to_string(devices / cores * plan.cluster.ranks_per_device);
   return told;
+}
+
+std::string too_many_rows(const Plan& plan, const RowsError& error) {
+  const double bound = plan.model.moe.rows_bound;
+  // A bound that is too low for some rows is below the number of ranks; then the room is the bound times an even share, rounded up.
+  const double share = std::floor(static_cast<double>(error.room()) / bound);
+  const double needed = share < 1 ? 0 : std::ceil(100 * static_cast<double>(error.rows()) / share) / 100;
+  const std::string needs = "the step needs " + (needed > 0 ? "at least " + nlohmann::json(needed).dump() : "more");
+  const std::string remedy = std::to_string(plan.parallel.expert) + " (the number of expert ranks) never fails";
+  return Problem{plan.file, "model.moe.rows_bound", nlohmann::json(bound).dump(), needs, remedy}.message();
 }
 
 }  // namespace tandem

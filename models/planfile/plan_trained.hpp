@@ -10,6 +10,8 @@
 
 namespace tandem {
 
+class RowsError;
+
 /// Throws InfeasibleError for types that the runtime lacks or cannot mix, layers without kernels, and updates that may be undone.
 void require_trainable(const Plan& plan);
 /// Throws ConfigError where the vocabulary has no room for data of `tokens` different tokens.
@@ -22,5 +24,8 @@ std::vector<std::string> settle_for_training(Plan& plan, bool replays = false);
 std::int64_t computing_threads(const Plan& plan);
 /// On a machine of `cores` processors: what to tell of a plan for more of them, which is trained all the same.
 std::optional<std::string> crowding(const Plan& plan, std::int64_t cores);
+
+/// "plan.json: model.moe.rows_bound = 2.0: ...": with what those rows need, if their room is known, and the bound that is enough for any.
+std::string too_many_rows(const Plan& plan, const RowsError& error);
 
 }  // namespace tandem

@@ -247,18 +247,28 @@ TEST_CASE("a run of another model, batch or layout is refused by field, and so i
   std::filesystem::remove(path);
 }
 
-TEST_CASE("more rows than planned for are an error that names the bound") {
+TEST_CASE("more rows than planned for are an error that names the bound, the same in every run") {
   // One thread moves a small exchange for all ranks; of a large one each rank moves its share, and one of them fails alone.
   for (const std::int64_t seq_length : {0, 512}) {
     Plan plan = plan_of({1, 1, 2, 2, 0, 1.0});
     if (seq_length > 0) plan.training.seq_length = seq_length;
     CAPTURE(plan.training.seq_length);
-    std::string message;
-    try {
-      run(plan);
-    } catch (const DeviceError& e) {
-      message = e.what();
-    }
-    CHECK(message.find("raise model.moe.rows_bound") != std::string::npos);
+    const auto refusal = [&]() -> std::string {
+      try {
+        run(plan);
+      } catch (const DeviceError& e) {
+        return e.what();
+      }
+      return "";
+    };
+    const std::string message = refusal();
+    CHECK_THAT(message, Catch::Contains("failed in step 0: dropless.json: model.moe.rows_bound = 1.0: the step needs at least "));
+    CHECK_THAT(message, Catch::EndsWith("; 2 (the number of expert ranks) never fails"));
+    for (int again = 0; again < 3; ++again) CHECK(refusal() == message);
+    const std::string at_least = "at least ";
+    const double needed = std::stod(message.substr(message.find(at_least) + at_least.size()));
+    CHECK((1 < needed && needed <= 2));
+    plan.model.moe.rows_bound = 2;
+    CHECK_NOTHROW(run(plan));
   }
 }

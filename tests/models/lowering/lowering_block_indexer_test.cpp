@@ -236,7 +236,7 @@ TEST_CASE("what an indexer of blocks does not stand beside is refused by its fie
   CHECK(has(refusal(plan_of({{"qk_norm", "row"}})), "model.qk_norm"));
   CHECK(has(refusal(plan_of({{"window", {{"size", 4}}}})), "model.window.size"));
   CHECK(has(refusal(plan_of(json::object(), {{"tensor", 4}})),
-            "parallel.tensor 4; this version lowers an indexer of blocks on tensor ranks with key heads of their own: at most model.num_kv_heads 2"));
+            "parallel.tensor 4; this version supports an indexer of blocks on tensor ranks with key heads of their own: at most model.num_kv_heads 2"));
   CHECK(has(refusal(plan_of(json::object(), {{"context", 2}, {"context_mode", "ring"}})), "parallel.context_mode"));
   const json latent = {{"qk_norm", "none"}, {"rotary_fraction", 1}, {"num_kv_heads", 4}, {"head_dim", 12},
                        {"latent", {{"kv_rank", 10}, {"query_rank", 14}, {"rotary_dim", 4}}}, {"indexer", {{"heads", 4}}}};

@@ -247,6 +247,29 @@ TEST_CASE("devices without bf16 compute in fp16 unless the plan says otherwise")
   CHECK(read(on("dgx-a100-80gb", kUnnamed)).training.precision == "bf16");
 }
 
+TEST_CASE("Tandem's own stack has room for all rows where that is cheap, and attention that sinks and indexers need") {
+  const auto bound = [](const std::string& preset, const std::string& parallel, const std::string& more = "") {
+    const std::string experts = with("model", "\"moe\": {\"num_experts\": 16" + more + "}");
+    return read(on(preset, bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", parallel, bent("\"devices\": 8", "\"devices\": 16", experts))))
+        .model.moe.rows_bound;
+  };
+  CHECK(bound("cpu-host", "\"expert\": 2") == 2);
+  CHECK(bound("cpu-host", "\"expert\": 4") == 4);
+  CHECK(bound("cpu-host", "\"expert\": 16") == 16);
+  CHECK(bound("cpu-host", "\"expert\": 4", ", \"rows_bound\": 3") == 3);
+  CHECK(bound("cpu-host", "\"expert\": 4", ", \"capacity_factor\": 1") == 2);  // unread
+  CHECK(bound("dgx-a100-80gb", "\"expert\": 8") == 8);
+  CHECK(bound("dgx-a100-80gb", "\"expert\": 16") == 2);  // most of a device's memory
+  const std::string sinks = on("cpu-host", with("model", "\"attention_sinks\": true"));
+  CHECK(read(sinks).training.flash_attention);
+  CHECK_FALSE(read(on("cpu-host")).training.flash_attention);
+  CHECK_THROWS_WITH(require_lowerable(read(with("training", "\"flash_attention\": false", sinks))),
+                    Catch::Contains("training.flash_attention = false: not implemented") && Catch::Contains("supports sinks with flash attention: set it to true"));
+  const std::string latent = "\"position_embedding\": \"rope\", \"qkv_bias\": false, \"head_dim\": 12, \"latent\": {\"kv_rank\": 8, "
+                             "\"query_rank\": 4, \"rotary_dim\": 4}, \"indexer\": {\"heads\": 2, \"topk\": 4}";
+  CHECK(read(on("cpu-host", with("model", latent))).training.flash_attention);
+}
+
 TEST_CASE("Megatron-LM of a month refuses what came later") {
   struct Came { const char *part, *member, *before, *since; };
   const auto [part, member, before, since] = GENERATE(

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -151,6 +152,56 @@ class Checkpoints(WithFolder):
             self.assertEqual(sorted(process.returncode for process in runs), [0, 3], said)
             self.assertEqual(self.train(41, "--resume", place)[0], 0)
 
+    def test_a_run_whose_experts_get_more_rows_than_planned_for_saves_its_last_step(self):
+        """As long as it takes untrained routers to crowd a rank: dropless experts with the room of an even share."""
+        moe = {"num_experts": 4, "experts_per_token": 2, "rows_bound": 1.5}
+        plan = changed(SMALL, **{"model.moe": moe, "parallel": {"data": 4, "expert": 4}, "cluster.devices": 4,
+                                 "training.learning_rate": 0.01})
+        file, place = self.folder.plan(plan, "crowded.json"), self.path("crowded")
+        codes, said = zip(*((code, err) for code, _, err in (run("train", file, "--data", TEXT, "--steps", 200, "--save", self.path(f"crowded{i}"))
+                                                             for i in range(2))))
+        self.assertEqual(codes, (7, 7), said)
+        failures = [re.search(r"rank \d failed in step (\d+): \S*crowded.json: model.moe.rows_bound = 1.5: the step needs at least [\d.]+; "
+                              r"4 \(the number of expert ranks\) never fails\n", err) for err in said]
+        self.assertTrue(all(failures), said)
+        self.assertEqual(failures[0][0], failures[1][0])
+        steps = int(failures[0][1])
+        roomy = self.folder.plan(changed(plan, **{"model.moe.rows_bound": None}), "roomy.json")  # has the room that is always enough
+        self.assertEqual(tandem_json("simulate", roomy)["plan"]["model"]["moe"]["rows_bound"], 4)
+        if steps == 0:
+            return self.assertFalse(os.path.exists(self.path("crowded0/latest")))
+        self.assertEqual(run("train", roomy, "--data", TEXT, "--steps", steps, "--save", place)[0], 0)
+        name = f"step-{steps:08d}"
+        for rank in range(4):
+            part = f"{name}/rank-{rank:05d}.safetensors"
+            self.assertEqual(*(pathlib.Path(folder, part).read_bytes() for folder in (self.path("crowded0"), place)))
+        self.assertEqual(run("train", roomy, "--data", TEXT, "--steps", steps + 1, "--resume", self.path("crowded0"))[0], 0)
+
+    def test_another_precision_begins_anew_with_the_saved_weights(self):
+        whole = {"model.pad_vocab_to": 1, "parallel": {"data": 2}, "cluster.devices": 2, "model.ffn_hidden_size": None}
+        wide = self.folder.plan(changed(SMALL, **whole), "wide.json")
+        narrow = self.folder.plan(changed(SMALL, **whole, **{"training.precision": "bf16"}), "narrow.json")
+        adapted = self.folder.plan(changed(SMALL, **whole, **{"training.lora": {"rank": 2}}), "adapted.json")
+        place, weights = self.path("run"), self.path("weights")
+        self.assertEqual(run("train", wide, "--data", TEXT, "--steps", 2, "--save", place)[0], 0)
+        for plan, field in ((narrow, "training.precision = \"fp32\""), (adapted, "training.lora")):
+            code, _, err = run("train", plan, "--data", TEXT, "--steps", 3, "--resume", place)
+            self.assertEqual(code, 3, err)
+            self.assertIn(f"{place}/step-00000002: {field}", err)
+            self.assertIn(f"begin a run with its weights: tandem export {place}/step-00000002 --out DIR, then train with --weights DIR", err)
+        code, _, err = run("export", f"{place}/step-00000002", "--out", weights)
+        self.assertEqual(code, 0, err)
+        for plan in (narrow, adapted):
+            code, _, err = run("train", plan, "--data", TEXT, "--steps", 1, "--weights", weights)
+            self.assertEqual(code, 0, err)
+
+    def test_an_older_checkpoint_is_not_taken_in_silence(self):
+        place = self.path("run")
+        self.assertEqual(self.train(2, "--save", place, "--save-every", 1)[0], 0)
+        os.remove(pathlib.Path(place, "step-00000002", "manifest.json"))
+        said = f"{place}: latest names step-00000002, which is incomplete: step-00000001 is taken\n"
+        self.assertIn(said, self.train(2, "--resume", place)[2])
+
     def test_what_holds_no_checkpoint_is_refused_and_what_is_in_the_way_told(self):
         empty = self.path("empty")
         os.mkdir(empty)
@@ -163,6 +214,11 @@ class Checkpoints(WithFolder):
             code, out, err = self.train(2, "--keep", 3, *more)
             self.assertEqual((code, out), (2, ""), err)
         self.assertIn("--keep: needs a folder in --save", err)
+        lines = self.folder.file("metrics.jsonl", '{"step": 0}\n{"step": 1}\n')
+        code, out, err = run("export", lines, "--out", self.path("out"))
+        self.assertEqual((code, out), (3, ""), err)
+        self.assertIn(f"{lines}: is neither a plan, which is one JSON object, nor a checkpoint", err)
+        self.assertIn("--to: is needed for a plan", run("export", self.plan)[2])
 
 
 if __name__ == "__main__":

@@ -41,12 +41,8 @@ class Weights(WithFolder):
         ranks = parallel.get("tensor", 1) * parallel.get("pipeline", 1) * parallel.get("data", 1)
         return self.folder.plan({"model": {"preset": str(config)}, "parallel": parallel,
                                  "training": {"seq_length": formula.LENGTH, "micro_batch_size": 1, "global_batch_size": formula.SEQUENCES,
-                                              "precision": "fp32", "clip_grad": 0, "learning_rate": 0, "weight_decay": 0, **training,
-                                              **({"flash_attention": True} if self.has_sinks(config) else {})},
+                                              "precision": "fp32", "clip_grad": 0, "learning_rate": 0, "weight_decay": 0, **training},
                                  "cluster": {"preset": "cpu-host", "devices": 1, "override": {"ranks_per_device": ranks}}}, file)
-
-    def has_sinks(self, config):
-        return json.loads(pathlib.Path(config).read_text())["model_type"] == "gpt_oss"
 
     def train(self, plan, *more):
         return run("train", plan, "--data", self.data, "--json", *more)
