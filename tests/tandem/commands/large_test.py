@@ -11,7 +11,7 @@ import time
 
 import tandem
 from interrupt_test import LONG
-from tandem import NOTHING_MEASURED, PROGRAM, SMALL, WithFolder, changed
+from tandem import NOTHING_MEASURED, PROGRAM, SMALL, TEXT, WithFolder, changed
 
 GIBIBYTE = 1 << 30
 PATIENCE = 60  # seconds until something is said to hang
@@ -38,6 +38,18 @@ class Large(WithFolder):
         self.assertEqual(process.returncode, 0, err)
         self.assertIn("65,536 ranks (", out)
         self.assertEqual(err, "")
+
+    def test_a_plan_for_many_hosts_is_refused_before_it_takes_this_ones_memory(self):
+        wide = self.folder.plan(changed(SMALL, **{"model.hidden_size": 16384, "model.num_attention_heads": 128, "model.ffn_hidden_size": None,
+                                                  "model.num_layers": 96, "parallel": {"data": 64}, "training.global_batch_size": 64,
+                                                  "cluster.devices": 64}))
+        process = self.begin("train", wide, "--data", TEXT, "--steps", "1", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = process.communicate()
+        self.assertEqual((process.returncode, out), (4, ""), err)
+        # 96 x 12 x 16384 x 16384 parameters, each with a gradient and two moments, in 4 bytes: 4.5 TiB a rank, and activations
+        found = re.search(r"64 ranks need ([\d,.]+) TiB of memory, and this host has [\d.]+ [GT]iB free; use fewer data ranks", err)
+        self.assertTrue(found, err)
+        self.assertAlmostEqual(float(found[1].replace(",", "")), 64 * 16 * 96 * 12 * 16384 ** 2 / 2 ** 40, delta=6)
 
     def check_told(self, *arguments, said=r"simulating seed \d+ of 1000, [\d.]+ s"):
         terminal, end = pty.openpty()
