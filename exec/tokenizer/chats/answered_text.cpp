@@ -106,6 +106,14 @@ class LineReader {
   std::optional<ChatTemplate> chat_;
 };
 
+bool holds_conversation(const Place& line) {
+  const auto is_list = [&](const char* key) {
+    const auto field = line.maybe(key);
+    return field && field->json().is_array();
+  };
+  return is_list("messages") || is_list("prompt") || is_list("completion");
+}
+
 LineKind kind_of(const Place& line) {
   if (line.maybe("messages")) return LineKind::messages;
   return line.maybe("completion") || (line.maybe("prompt") && !line.maybe("text")) ? LineKind::completion : LineKind::text;
@@ -118,6 +126,13 @@ LineKind kind_of_lines(const std::string& path) {
   if (is_regular_file(path))
     each_object(path, [&](const Place& line) { return kind = kind_of(line), false; });
   return kind;
+}
+
+bool has_conversations(const std::string& path) {
+  bool found = false;
+  if (is_regular_file(path) && has_object_lines(path))
+    each_object(path, [&](const Place& line) { return found = holds_conversation(line), !found; });
+  return found;
 }
 
 std::shared_ptr<const TokenFile> read_answered(const std::string& path, Tokenizer& tokenizer, const AnswerOptions& options) {

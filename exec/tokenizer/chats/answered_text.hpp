@@ -21,6 +21,9 @@ enum class LineKind : std::uint8_t {
 /// What the first line of a .jsonl file has; text for a pipe, which can be read only once.
 LineKind kind_of_lines(const std::string& path);
 
+/// Whether some line of a .jsonl file holds a conversation, which a template writes. False for a pipe.
+bool has_conversations(const std::string& path);
+
 struct AnswerOptions {
   std::string tokenizer;            ///< its path, for messages
   std::string chat_template;        ///< of conversations; empty: none was named

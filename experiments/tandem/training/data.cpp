@@ -155,6 +155,18 @@ void tell_targets(const exec::TokenSource& source, const std::string& name, std:
       number_text(100 * static_cast<double>(targets) / static_cast<double>(all), 1) + " % are followed by a target");
 }
 
+/// Refuses a template where no text holds what it is for.
+void require_conversations(const DataOptions& options) {
+  if (options.chat_template.empty()) return;
+  std::vector<std::string> paths;
+  for (const std::string& argument : options.data) paths.push_back(named(argument).path);
+  if (!options.evaluation.empty()) paths.push_back(options.evaluation);
+  const auto may_have = [](const std::string& path) { return !is_regular_file(path) || exec::has_conversations(path); };
+  if (std::none_of(paths.begin(), paths.end(), may_have))
+    throw ConfigError(Problem{paths.front(), "--chat-template", options.chat_template, "no line has messages, which alone a template writes",
+                              "leave it out, or give a .jsonl file whose lines have messages"});
+}
+
 }  // namespace
 
 std::string sequences_text(const exec::TokenSource& source, std::int64_t length) {
@@ -177,6 +189,7 @@ std::unique_ptr<exec::TokenSource> Texts::part(const exec::TextPart& part) const
 }
 
 Data open_data(const DataOptions& options, const SequenceOptions& sequences, double held_out) {
+  require_conversations(options);
   TextReader reader(options, sequences);
   Data data;
   data.texts = Texts(read_all(options.data, reader, sequences.separate), sequences);

@@ -113,6 +113,8 @@ class Chats(WithFolder):
         self.assertIn("<|eot_id|>", self.refused(chats, *tokenizer, "--chat-template", "llama3"))
         self.assertIn("is no template", self.refused(chats, *tokenizer, "--chat-template", "jinja"))
         self.assertIn("the text has no completions", self.refused(text, *tokenizer, "--loss-on", "completion"))
+        for data in (text, pairs):
+            self.assertIn(f"{data}: --chat-template = chatml: no line has messages", self.refused(data, *tokenizer, "--chat-template", "chatml"))
         self.assertIn("line 2: completion: is missing", self.refused(self.lines([PAIRS[0], {"prompt": "a"}], "half.jsonl"), *tokenizer))
         foreign = self.lines([{"conversations": [{"from": "human", "value": "a"}]}], "sharegpt.jsonl")
         self.assertRegex(self.refused(foreign, *tokenizer), "line 1: text: is missing; give lines with text, with prompt and completion, or with messages")
