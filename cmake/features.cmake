@@ -14,6 +14,7 @@ add_feature_info("CUDA" TANDEM_CUDA_FOUND "${TANDEM_CUDA_SUMMARY}")
 add_feature_info("Processes by MPI" TANDEM_MPI_FOUND "TANDEM_MPI=${TANDEM_MPI}, train --launch mpi")
 add_feature_info("Processes by Gloo" TANDEM_GLOO_FOUND "TANDEM_GLOO=${TANDEM_GLOO}, train --launch env")
 add_feature_info("Tokenizers by ICU" TANDEM_ICU_FOUND "TANDEM_ICU=${TANDEM_ICU}")
+add_feature_info("Tokenizers by sentencepiece" TANDEM_SENTENCEPIECE_FOUND "TANDEM_SENTENCEPIECE=${TANDEM_SENTENCEPIECE}")
 add_feature_info("Tests" TANDEM_TESTS "TANDEM_TESTS")
 add_feature_info("Install rules" TANDEM_INSTALL "TANDEM_INSTALL")
 

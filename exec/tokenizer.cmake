@@ -1,8 +1,14 @@
-# Tokenizers by ICU, or their twin that refuses: which of the two in sources, what to link in tokenizer_libraries.
+# Tokenizers by ICU and sentencepiece, or their twins that refuse: which of them in sources, what to link in tokenizer_libraries.
+set(tokenizer_libraries)
 if(TANDEM_ICU_FOUND)
   list(FILTER sources EXCLUDE REGEX "/icu_absent\\.cpp$")
-  set(tokenizer_libraries ICU::uc)
+  list(APPEND tokenizer_libraries ICU::uc)
 else()
-  list(FILTER sources EXCLUDE REGEX "/exec/tokenizer/(unicode/unicode|tokenizer)\\.cpp$")
-  set(tokenizer_libraries)
+  list(FILTER sources EXCLUDE REGEX "/exec/tokenizer/(unicode/unicode|formats/read_tokenizer)\\.cpp$")
+endif()
+if(TANDEM_SENTENCEPIECE_FOUND)
+  list(FILTER sources EXCLUDE REGEX "/sentencepiece_absent\\.cpp$")
+  list(APPEND tokenizer_libraries ${TANDEM_SENTENCEPIECE_LIBRARY})
+else()
+  list(FILTER sources EXCLUDE REGEX "/exec/tokenizer/formats/sentences\\.cpp$")
 endif()

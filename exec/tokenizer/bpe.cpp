@@ -157,6 +157,12 @@ Merges read_merges(const Place& place, const Vocabulary& vocabulary, std::size_t
 
 }  // namespace
 
+std::unique_ptr<TokenModel> byte_pair_model(const std::string& file, Vocabulary vocabulary, Merges merges) {
+  Options options;
+  options.file = file, options.whole_words = true;
+  return std::make_unique<Bpe>(std::move(options), std::move(vocabulary), std::move(merges));
+}
+
 std::unique_ptr<TokenModel> read_bpe(const Place& place) {
   place.require_keys({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback",
                       "ignore_merges", "vocab", "merges"});

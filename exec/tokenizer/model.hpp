@@ -51,6 +51,10 @@ class TokenModel {
 /// Reads tokenizer.json's `model`. Throws ConfigError for what is not known.
 std::unique_ptr<TokenModel> read_model(const Place& place);
 
+class Merges;
+/// A BPE model of characters of which each is in the vocabulary, such as bytes as characters. A piece that is a token stays whole.
+std::unique_ptr<TokenModel> byte_pair_model(const std::string& file, Vocabulary vocabulary, Merges merges);
+
 std::unique_ptr<TokenModel> read_bpe(const Place& place);
 std::unique_ptr<TokenModel> read_word_piece(const Place& place);
 std::unique_ptr<TokenModel> read_word_level(const Place& place);

@@ -37,6 +37,7 @@ HOMES = {
     r"mpi\.h": [r"exec/process/mpi_carrier\.cpp"],
     r"gloo/": [r"exec/process/gloo_carrier\.cpp"],
     r"unicode/": [r"exec/tokenizer/unicode/unicode\.cpp"],
+    r"sentencepiece": [r"exec/tokenizer/formats/sentences\.cpp"],
     r"CLI/": [r"experiments/tandem/commands/.*", r"experiments/bench/.*"],
     r"catch2/": [r"tests/.*"],
     r"(?:thread|future)$": [r"models/base/threads\.hpp", r"tests/.*"],

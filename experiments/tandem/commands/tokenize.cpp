@@ -5,7 +5,7 @@
 
 #include "exec/data/token_writer.hpp"
 #include "exec/tokenizer/documents.hpp"
-#include "exec/tokenizer/tokenizer.hpp"
+#include "exec/tokenizer/formats/read_tokenizer.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "models/base/error.hpp"
@@ -32,7 +32,7 @@ void require_keyed(const Options& o) {
 /// The id that ends each document; nothing without --append-eod.
 std::optional<std::int32_t> end_id(const Options& o, const exec::Tokenizer& tokenizer) {
   if (!o.append_eod) return std::nullopt;
-  const std::string token = o.eod.empty() ? exec::end_of_document(o.tokenizer) : o.eod;
+  const std::string token = o.eod.empty() ? exec::end_of_document(o.tokenizer, tokenizer) : o.eod;
   const auto id = tokenizer.id_of(token);
   if (!id) throw ConfigError(Problem{o.tokenizer, "--eod", token, "is no token of its vocabulary", "name one: --eod TOKEN"});
   return id;
@@ -88,18 +88,19 @@ std::string to_json(const Options& o, const Result& r) {
 
 void add_tokenize(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("tokenize", "Turn texts into token ids with a tokenizer of Hugging Face, as Megatron-LM stores them");
+  CLI::App* command = app.add_subcommand("tokenize", "Turn texts into token ids, as Megatron-LM stores them");
   command->add_option("TEXT", o->texts, "text to read in UTF-8: one document, or with a JSON object a line (.jsonl, .json) a document a line")->required();
-  command->add_option("--tokenizer", o->tokenizer, "tokenizer.json, or a folder that has one")->required();
+  command->add_option("--tokenizer", o->tokenizer, "tokenizer.json, or vocab.json beside merges.txt, vocab.txt, or a .model of sentencepiece or tiktoken; or a folder that has one of them")->required();
   command->add_option("--out", o->out, "PREFIX of the files to write: PREFIX.bin and PREFIX.idx")->required();
   CLI::Option* key = command->add_option("--key", o->documents.key, "field of these objects that holds the text [text]");
   command->add_flag("--split-lines", o->documents.lines, "each line of other files is a document, without its end");
   CLI::Option* append = command->add_flag("--append-eod", o->append_eod, "end each document that has tokens with the token for it");
-  command->add_option("--eod", o->eod, "that token [eos_token of the tokenizer_config.json beside tokenizer.json]")->needs(append);
-  command->add_flag("--no-special-tokens", o->plain, "leave out the tokens that the post-processor puts around a text, such as <s>");
+  command->add_option("--eod", o->eod, "that token [eos_token of the tokenizer_config.json beside the tokenizer, else the format's own]")->needs(append);
+  command->add_flag("--no-special-tokens", o->plain, "leave out the tokens around a text, such as <s>, [CLS] and [SEP]");
   command->add_flag("--json", o->json, "one JSON object on stdout");
-  command->footer("The ids are those of the library `tokenizers`. What a tokenizer.json asks for and this version does not know is refused by\n"
-                  "name. Ids take 2 bytes if the vocabulary has fewer than 65,500, else 4. `train --data PREFIX` reads the files.");
+  command->footer("The ids are those of the file's own library. What a tokenizer asks for and this version does not know is refused by name.\n"
+                  "For Megatron-LM's --tokenizer-model or --vocab-file give that file; merges are sought beside it, gpt2-merges.txt beside\n"
+                  "gpt2-vocab.json. Ids take 2 bytes if the vocabulary has fewer than 65,500, else 4. `train --data PREFIX` reads the files.");
   command->callback([o, key, &exit] {
     o->keyed = key->count() > 0;
     const Result result = tokenize(*o);

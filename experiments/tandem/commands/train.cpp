@@ -433,12 +433,12 @@ void add_train(CLI::App& app, ExitCode& exit) {
       ->required()
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  CLI::Option* tokenizer = command->add_option("--tokenizer", o->text.tokenizer, "tokenizer.json of Hugging Face, or a folder that has one: makes token ids of the texts --data and --eval-data, also of a .jsonl file's lines: text, prompt and completion, or messages [texts are read as bytes]");
+  CLI::Option* tokenizer = command->add_option("--tokenizer", o->text.tokenizer, "a tokenizer's file, or the folder of one (see tokenize --help): makes token ids of the texts --data and --eval-data, also of a .jsonl file's lines: text, prompt and completion, or messages [texts are read as bytes]");
   command->add_option("--loss-on", o->text.loss_on, "tokens that are trained on: all, or completion: those of completions and of what the role assistant says [completion, where lines have one]")
       ->check(CLI::IsMember({"all", "completion"}))
       ->needs(tokenizer);
   command->add_option("--chat-template", o->text.chat_template, "how messages become tokens: chatml, llama3 or gemma")->needs(tokenizer);
-  command->add_option("--mask-token", o->text.mask_token, "bert: id of the token that hides others, such as 103 of bert-base-uncased [the vocabulary's last, which no text may have]")
+  command->add_option("--mask-token", o->text.mask_token, "bert: id of the token that hides others, such as 103 of bert-base-uncased [the tokenizer's [MASK]; without one the vocabulary's last, which no text may have]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{2'147'483'647}));
   command->add_option("--steps", o->steps, "optimizer steps [the plan's training.steps, default 1]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--schedule-steps", o->schedule_steps, "steps over which the learning rate decays [with --resume: the saved run's; else the plan's training.decay_over, or --steps]")

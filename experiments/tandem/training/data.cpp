@@ -10,6 +10,7 @@
 #include "exec/data/whole_documents.hpp"
 #include "exec/tokenizer/chats/answered_text.hpp"
 #include "exec/tokenizer/documents.hpp"
+#include "exec/tokenizer/formats/read_tokenizer.hpp"
 #include "exec/tokenizer/tokenized_text.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "models/base/error.hpp"
@@ -24,6 +25,8 @@ namespace {
 /// What is missing in a .jsonl file whose documents no token ends.
 constexpr const char* kNothingBetween = "its texts follow each other without a token between them";
 constexpr const char* kNeverEnds = "its completions end without a token, so the model never learns to end one";
+
+constexpr const char* kMask = "[MASK]";
 
 /// An argument of --data.
 struct Named {
@@ -51,6 +54,9 @@ class TextReader {
     tokenizer_ = exec::read_tokenizer(options.tokenizer);
     for (const std::string& note : tokenizer_->notes()) log(note);
   }
+
+  /// The tokenizer's token that hides others, if it has BERT's.
+  std::optional<std::int32_t> mask() const { return tokenizer_ ? tokenizer_->id_of(kMask) : std::nullopt; }
 
   std::shared_ptr<const exec::TokenFile> read(const std::string& path) {
     const bool lines = exec::has_object_lines(path);
@@ -86,7 +92,7 @@ class TextReader {
 
   /// The token that ends a document of a .jsonl file, if the tokenizer names one.
   std::optional<std::int32_t> end_of_lines(const std::string& path, const std::string& without) const {
-    const auto token = exec::known_end_of_document(options_.tokenizer);
+    const auto token = exec::known_end_of_document(options_.tokenizer, *tokenizer_);
     if (!token) {
       const auto of_model = exec::known_end_id(options_.tokenizer, tokenizer_->vocab_size());
       if (!of_model) log(path + ": " + without + ", as no file beside the tokenizer names eos_token: add it to tokenizer_config.json");
@@ -192,6 +198,7 @@ Data open_data(const DataOptions& options, const SequenceOptions& sequences, dou
   require_conversations(options);
   TextReader reader(options, sequences);
   Data data;
+  data.mask = reader.mask();
   data.texts = Texts(read_all(options.data, reader, sequences.separate), sequences);
   data.training = data.texts.part({0, 1 - held_out});
   if (sequences.separate || data.texts.have_answers()) tell_targets(*data.training, data_name(options), sequences.tokens);
@@ -208,6 +215,11 @@ Data open_data(const DataOptions& options, const SequenceOptions& sequences, dou
 }
 
 void name_mask(std::int64_t mask_token, const Plan& plan, Data& data) {
+  const bool of_tokenizer = mask_token < 0 && data.mask && data_shape(plan).kind == ExampleKind::masked;
+  if (of_tokenizer) {
+    mask_token = *data.mask;
+    log(std::string("the tokenizer's ") + kMask + ", " + std::to_string(mask_token) + ", hides tokens; --mask-token names another");
+  }
   if (mask_token < 0) return;
   const auto refuse = [&](const std::string& reason, const std::string& remedy) {
     throw ConfigError(Problem{plan.file, "--mask-token", std::to_string(mask_token), reason, remedy});

@@ -19,7 +19,7 @@ struct DataOptions {
   std::string chat_template;      ///< of conversations; empty: none
   std::string loss_on;            ///< all or completion; empty: completion where texts have one
   bool evaluates = false;
-  std::int64_t mask_token = -1;   ///< that hides tokens from BERT; -1: the vocabulary's last
+  std::int64_t mask_token = -1;   ///< that hides tokens from BERT; -1: the tokenizer's [MASK], else the vocabulary's last
 };
 
 /// The texts as a message names them.
@@ -67,6 +67,7 @@ class Texts {
 struct Data {
   Texts texts;
   std::unique_ptr<exec::TokenSource> training, evaluation;  ///< the latter nullptr without evaluations
+  std::optional<std::int32_t> mask;                         ///< the tokenizer's [MASK]
   std::optional<double> bigram_entropy;                     ///< of one text of bytes, the whole file, in nats per byte
 };
 
@@ -74,7 +75,7 @@ struct Data {
 /// weight is none, some texts have weights and others none, texts of bytes stand beside token ids, or no completion can be trained.
 Data open_data(const DataOptions& options, const SequenceOptions& sequences, double held_out);
 
-/// Hides tokens behind `mask_token`, unless it is -1. Throws ConfigError if the plan's family hides none, or has no such token.
+/// Hides tokens behind `mask_token`, or behind the tokenizer's [MASK] if it is -1 and the plan's family hides any. Throws ConfigError if the plan's family hides none, or has no such token.
 void name_mask(std::int64_t mask_token, const Plan& plan, Data& data);
 
 }  // namespace tandem::program

@@ -1,6 +1,6 @@
 // Tokenizers against the ids of Hugging Face's library (tests/fixtures/tokenizers), and what is refused.
 
-#include "exec/tokenizer/tokenizer.hpp"
+#include "exec/tokenizer/formats/read_tokenizer.hpp"
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -136,26 +136,13 @@ TEST_CASE("expressions that are not known are refused, with what stands where") 
   }
 }
 
-TEST_CASE("files of other libraries are refused with how to convert them") {
-  const tests::TemporaryFolder folder;
-  const auto told = [](const std::string& path) {
-    try {
-      read_tokenizer(path);
-    } catch (const ConfigError& e) {
-      return std::string(e.what());
-    }
-    return std::string();
-  };
-  CHECK(told(folder.file("tokenizer.model", "")).find("save_pretrained") != std::string::npos);
-  CHECK(told(folder.path().string()).find("but tokenizer.model, which this version does not read") != std::string::npos);
-}
-
 TEST_CASE("the token that ends a document comes from the configuration beside a tokenizer") {
   const tests::TemporaryFolder folder;
   const std::string file = folder.file("tokenizer.json", document("gpt2").dump());
-  CHECK_THROWS_AS(end_of_document(file), ConfigError);
+  const auto tokenizer = read_tokenizer(file);
+  CHECK_THROWS_AS(end_of_document(file, *tokenizer), ConfigError);
   folder.file("special_tokens_map.json", R"({"eos_token": {"content": "</s>"}})");
-  CHECK(end_of_document(file) == "</s>");
+  CHECK(end_of_document(file, *tokenizer) == "</s>");
   folder.file("tokenizer_config.json", R"({"eos_token": "<|endoftext|>"})");
-  CHECK(end_of_document(folder.path().string()) == "<|endoftext|>");
+  CHECK(end_of_document(folder.path().string(), *tokenizer) == "<|endoftext|>");
 }

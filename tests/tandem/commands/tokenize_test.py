@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`tokenize` and `train --tokenizer`: the ids of Hugging Face's library, in Megatron-LM's files, and what is refused."""
+import functools
 import json
 import pathlib
 import struct
@@ -9,6 +10,8 @@ import tandem
 from tandem import SMALL, SOURCE, WithFolder, changed, run, tandem_json
 
 FIXTURES = SOURCE / "tests" / "fixtures" / "tokenizers"
+FILES = SOURCE / "tests" / "fixtures" / "tokenizer_files"
+SENTENCES = ("llama2", "t5")
 ORACLE = json.loads((FIXTURES / "ids.json").read_text())
 
 
@@ -23,6 +26,12 @@ def read(prefix, width="H"):
     assert len(index) == 34 + 12 * sequences + 8 * ends
     of = [list(struct.unpack_from("<%d%s" % (n, width), ids, at)) for n, at in zip(lengths, places)]
     return [sum(of[a:b], []) for a, b in zip(documents, documents[1:])]
+
+
+@functools.cache
+def has_sentencepiece():
+    """Whether the program was built with it, by what it says of a model."""
+    return "without sentencepiece" not in run("tokenize", tandem.TEXT, "--tokenizer", FILES / "llama2", "--out", "/dev/null")[2]
 
 
 class Tokenize(WithFolder):
@@ -42,6 +51,54 @@ class Tokenize(WithFolder):
                 self.assertEqual(result["documents"], len(ids))
                 self.assertEqual(result["tokens"], sum(map(len, ids)))
                 self.assertEqual(result["bytes"], sum(len(t.encode()) for t in ORACLE["texts"]))
+
+    def test_files_of_other_libraries_give_their_ids(self):
+        oracle = json.loads((FILES / "ids.json").read_text())
+        lines = self.folder.file("texts.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in oracle["texts"]))
+        for name, ids in oracle["ids"].items():
+            if name in SENTENCES and not has_sentencepiece():
+                continue
+            with self.subTest(tokenizer=name):
+                result = tandem_json("tokenize", lines, "--tokenizer", FILES / name, "--out", self.folder.path / "out")
+                self.assertEqual(read(str(self.folder.path / "out"), "i" if result["vocab_size"] > 65499 else "H"), ids)
+
+    def test_each_format_has_its_own_end_of_documents(self):
+        for name, end in (("gpt2", 419), ("gpt2-more", 423), ("llama2", 2), ("t5", 1), ("llama3", "<|end_of_text|>")):
+            if name in SENTENCES and not has_sentencepiece():
+                continue
+            result = tandem_json("tokenize", self.lines(), "--tokenizer", FILES / name, "--out", self.folder.path / "out", "--append-eod")
+            ranks = len((FILES / "llama3" / "tokenizer.model").read_text().splitlines())
+            self.assertEqual(result["eod"], ranks + 1 if end == "<|end_of_text|>" else end, name)
+        code, _, messages = run("tokenize", self.lines(), "--tokenizer", FILES / "bert", "--out", self.folder.path / "out", "--append-eod")
+        self.assertEqual((code, "--eod TOKEN" in messages), (3, True))
+        result = tandem_json("tokenize", self.lines(), "--tokenizer", FILES / "bert", "--out", self.folder.path / "out", "--append-eod", "--eod", "[SEP]")
+        self.assertEqual(result["eod"], 3)
+
+    def test_training_reads_a_vocabulary_and_its_merges(self):
+        plan = self.folder.plan(changed(SMALL, **{"model.vocab_size": 420, "training.steps": 2, "parallel": {}, "cluster.devices": 1}))
+        tokenizer = FILES / "gpt2"
+        tandem_json("tokenize", tandem.TEXT, "--tokenizer", tokenizer, "--out", self.folder.path / "out")
+        steps = [tandem_json("train", plan, "--data", *data)["steps"] for data in ((tandem.TEXT, "--tokenizer", tokenizer), (self.folder.path / "out",))]
+        self.assertEqual([s["loss"] for s in steps[0]], [s["loss"] for s in steps[1]])
+        small = self.folder.plan(changed(SMALL, **{"training.steps": 1}))
+        code, _, messages = run("train", small, "--data", tandem.TEXT, "--tokenizer", tokenizer)
+        self.assertEqual(code, 3)
+        self.assertIn("model.vocab_size = 256", messages)
+
+    def test_bert_hides_tokens_behind_the_tokenizers_mask(self):
+        plan = self.folder.plan(changed(SMALL, **{"model.family": "bert", "model.vocab_size": 700, "training.steps": 2, "parallel": {}, "cluster.devices": 1}))
+        losses = {}
+        for mask in ((), ("--mask-token", 4), ("--mask-token", 5)):
+            code, out, messages = run("train", plan, "--data", tandem.TEXT, "--tokenizer", FILES / "bert", "--json", *mask)
+            self.assertEqual(code, 0, messages)
+            self.assertEqual("the tokenizer's [MASK], 4, hides tokens" in messages, not mask)
+            losses[mask] = [step["loss"] for step in json.loads(out)["steps"]]
+        self.assertEqual(losses[()], losses["--mask-token", 4])
+        self.assertNotEqual(losses[()], losses["--mask-token", 5])
+
+    def test_a_model_without_sentencepiece_is_refused_with_what_to_install(self):
+        code, _, messages = run("tokenize", self.lines(), "--tokenizer", FILES / "llama2", "--out", self.folder.path / "out")
+        self.assertEqual((code, "libsentencepiece-dev" in messages), (0, False) if has_sentencepiece() else (4, True))
 
     def test_a_json_file_with_an_object_a_line_has_documents_as_megatrons_preprocess_data_reads_them(self):
         # NVIDIA/Megatron-LM: README.md, "loose json, with one json containing a text sample per line": preprocess_data.py --input my-corpus.json
@@ -92,10 +149,11 @@ class Tokenize(WithFolder):
             self.assertEqual(code, 3, name)
             self.assertIn(told, messages)
             self.assertFalse((self.folder.path / "out.bin").exists(), name)
-        for name, content in (("gpt2-vocab.json", '{"!": 0, "\\"": 1, "#": 2}'), ("vocab.txt", "[PAD]\n[UNK]\n"), ("merges.txt", "#version: 0.2\n")):
+        for name, content, told in (("gpt2-vocab.json", '{"!": 0}', "gpt2-merges.txt is not there"), ("vocab.txt", "[PAD]\n[UNK]\n", "has no token [CLS]"),
+                                    ("merges.txt", "#version: 0.2\n", "vocab.json is not there"), ("tokenizer.model", "words", "neither a model of sentencepiece nor")):
             code, _, messages = run("tokenize", self.lines(), "--tokenizer", self.folder.file(name, content), "--out", out)
             self.assertEqual(code, 3, name)
-            self.assertIn("save_pretrained", messages)
+            self.assertIn(told, messages)
         code, _, messages = run("tokenize", self.lines(), "--tokenizer", tokenizer, "--out", out, "--append-eod")
         self.assertEqual(code, 3)
         self.assertIn("--eod TOKEN", messages)

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/tokenizer/formats/read_tokenizer.hpp"
 #include "models/base/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/source_dir.hpp"

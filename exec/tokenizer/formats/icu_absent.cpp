@@ -1,5 +1,5 @@
 // Compiled instead of the tokenizers if ICU was not found.
-#include "exec/tokenizer/tokenizer.hpp"
+#include "exec/tokenizer/formats/read_tokenizer.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec {

@@ -1,0 +1,128 @@
+#include "exec/tokenizer/formats/ranks.hpp"
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "exec/tokenizer/base64.hpp"
+#include "exec/tokenizer/byte_level.hpp"
+#include "exec/tokenizer/formats/encodings.hpp"
+#include "exec/tokenizer/formats/text_lines.hpp"
+#include "exec/tokenizer/merges.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMostBytes = std::size_t{512} << 20;
+constexpr std::int64_t kMostRanks = std::int64_t{1} << 24;
+
+std::int64_t read_rank(const std::string& file, std::size_t number, std::string_view line) {
+  const std::size_t space = line.find(' ');
+  const std::string_view digits = space == std::string_view::npos ? "" : line.substr(space + 1);
+  std::int64_t rank = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
+  if (error != std::errc() || end != digits.data() + digits.size() || rank < 0 || rank >= kMostRanks)
+    refuse_line(file, number, line, "is no token in base64, a space and a rank");
+  return rank;
+}
+
+/// The tokens' bytes by rank. Throws ConfigError if a rank is missing or there twice.
+std::vector<std::string> read_tokens(const std::string& file) {
+  const std::string text = read_text(file, kMostBytes);
+  std::vector<std::string> out;
+  each_text_line(text, [&](std::string_view line, std::size_t number) {
+    if (line.empty()) return;
+    const auto rank = static_cast<std::size_t>(read_rank(file, number, line));
+    const auto token = from_base64(line.substr(0, line.find(' ')));
+    if (!token || token->empty()) refuse_line(file, number, line, "is no token in base64, a space and a rank");
+    if (rank >= out.size()) out.resize(rank + 1);
+    if (!out[rank].empty()) refuse_line(file, number, line, "has a rank that an earlier line has");
+    out[rank] = *token;
+  });
+  for (std::size_t rank = 0; rank < out.size(); ++rank)
+    if (out[rank].empty())
+      throw ConfigError(Problem{file, "rank", std::to_string(rank), "is missing, and larger ones are there", "copy the file again"});
+  return out;
+}
+
+std::string written(std::string_view bytes) {
+  std::string out;
+  append_byte_level(out, bytes);
+  return out;
+}
+
+Vocabulary vocabulary_of(const std::string& file, const std::vector<std::string>& tokens) {
+  Vocabulary out;
+  for (std::size_t rank = 0; rank < tokens.size(); ++rank) {
+    std::string token = written(tokens[rank]);
+    if (out.find(token)) throw ConfigError(Problem{file, "rank", std::to_string(rank), "has the token of a smaller rank", "copy the file again"});
+    out.add(std::move(token), static_cast<std::int32_t>(rank));
+  }
+  for (int byte = 0; byte < 256; ++byte)
+    if (const char c = static_cast<char>(byte); !out.find(written({&c, 1})))
+      throw ConfigError(Problem{file, "byte", std::to_string(byte), "is no token, so some texts have no tokens", "copy the file again"});
+  return out;
+}
+
+/// Every two tokens that are a token together. Their merge has the rank of that token.
+Merges merges_of(const std::vector<std::string>& tokens, const Vocabulary& vocabulary) {
+  struct Pair {
+    std::int32_t left, right, both;
+  };
+  std::vector<Pair> all;
+  for (std::size_t rank = 0; rank < tokens.size(); ++rank)
+    for (std::size_t cut = 1; cut < tokens[rank].size(); ++cut) {
+      const std::string_view token = tokens[rank];
+      const auto left = vocabulary.find(written(token.substr(0, cut))), right = vocabulary.find(written(token.substr(cut)));
+      if (left && right) all.push_back({*left, *right, static_cast<std::int32_t>(rank)});
+    }
+  Merges out(all.size());
+  for (const Pair& pair : all) out.add(pair.left, pair.right, {pair.both, pair.both});
+  return out;
+}
+
+json added_tokens(const Encoding& encoding) {
+  json out = json::array();
+  for (const auto& [token, id] : encoding.special) {
+    json one{{"id", id}, {"content", token}, {"special", true}};
+    for (const char* flag : {"single_word", "lstrip", "rstrip", "normalized"}) one[flag] = false;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+json cuts(const Encoding& encoding) {
+  const json split{{"type", "Split"}, {"pattern", {{"Regex", encoding.pattern}}}, {"behavior", "Isolated"}, {"invert", false}};
+  const json bytes{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
+  return {{"type", "Sequence"}, {"pretokenizers", {split, bytes}}};
+}
+
+/// Says what the file leaves open.
+std::string note(const std::string& file, const Encoding& encoding) {
+  const auto& [first, id] = encoding.special.front();
+  return file + ": ranks of tiktoken come without a pattern and special tokens; those of " + encoding.name + " are used (" + first + " is " +
+         std::to_string(id) + ")";
+}
+
+}  // namespace
+
+TokenizerParts read_ranks(const TokenizerFiles& files) {
+  const std::vector<std::string> tokens = read_tokens(files.file);
+  Vocabulary vocabulary = vocabulary_of(files.file, tokens);
+  const bool named = files.file.ends_with(".tiktoken");
+  const Encoding encoding = named ? named_encoding(files.file) : llama3_encoding(static_cast<std::int64_t>(tokens.size()));
+  Merges merges = merges_of(tokens, vocabulary);
+  for (const auto& [token, id] : encoding.special) vocabulary.add(token, static_cast<std::int32_t>(id));
+  const json document{{"added_tokens", added_tokens(encoding)}, {"pre_tokenizer", cuts(encoding)}};
+  const auto begin = vocabulary.find(encoding.begin);
+  auto model = byte_pair_model(files.file, std::move(vocabulary), std::move(merges));
+  TokenizerParts parts = read_parts(Place(document, files.file, ""), std::move(model));
+  if (begin) parts.around = {{*begin}, {}};
+  parts.notes.push_back(note(files.file, encoding));
+  parts.end = encoding.end;
+  return parts;
+}
+
+}  // namespace tandem::exec

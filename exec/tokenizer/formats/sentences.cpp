@@ -1,0 +1,81 @@
+#include "exec/tokenizer/formats/sentences.hpp"
+
+#include <sentencepiece_processor.h>
+
+#include <utility>
+
+#include "exec/tokenizer/formats/configuration.hpp"
+#include "models/base/error.hpp"
+#include "models/base/input.hpp"
+
+namespace tandem::exec {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{512} << 20;
+
+/// Throws ConfigError about a model unless the library was successful. Its message begins with its own source: "a.cc(1) [check] text".
+void require_good(const std::string& file, const sentencepiece::util::Status& status) {
+  if (status.ok()) return;
+  std::string told = status.message();
+  if (const std::size_t end = told.rfind("] "); end != std::string::npos) told.erase(0, end + 2);
+  throw ConfigError(Problem{file, "--tokenizer", "", "is no model that sentencepiece can read" + (told.empty() ? "" : ": " + told), "copy the file again, or give another"});
+}
+
+/// What goes before and behind a text; -1: nothing.
+struct Around {
+  int begin = -1, end = -1;
+};
+
+Around read_around(const std::string& folder, const sentencepiece::SentencePieceProcessor& processor) {
+  const TokenizerConfiguration configuration(folder);
+  const std::string kind = configuration.require_class({"sentencepiece", "LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer", "T5Tokenizer"});
+  const bool t5 = kind == "T5Tokenizer" || (kind == "sentencepiece" && processor.bos_id() < 0);
+  const bool begins = configuration.flag("add_bos_token").value_or(!t5), ends = configuration.flag("add_eos_token").value_or(t5);
+  return {begins ? processor.bos_id() : -1, ends ? processor.eos_id() : -1};
+}
+
+class Sentences final : public Tokenizer {
+ public:
+  Sentences(const TokenizerFiles& files, std::unique_ptr<sentencepiece::SentencePieceProcessor> processor)
+      : file_(files.file), processor_(std::move(processor)), around_(read_around(files.folder, *processor_)) {}
+
+  void encode(std::string_view text, bool special, std::vector<std::int32_t>& ids) override {
+    require_encodable(text);
+    require_good(file_, processor_->Encode(text, &pieces_));
+    if (special && around_.begin >= 0) ids.push_back(around_.begin);
+    ids.insert(ids.end(), pieces_.begin(), pieces_.end());
+    if (special && around_.end >= 0) ids.push_back(around_.end);
+  }
+
+  std::optional<std::int32_t> id_of(std::string_view token) const override {
+    const int id = processor_->PieceToId(token);
+    return id >= 0 && processor_->IdToPiece(id) == token ? std::optional(id) : std::nullopt;
+  }
+  std::int64_t vocab_size() const override { return processor_->GetPieceSize(); }
+  std::vector<std::string> notes() const override {
+    const std::string begin = name(around_.begin), end = name(around_.end);
+    if (begin.empty() && end.empty()) return {};
+    return {file_ + ": " + (begin.empty() ? "" : begin + " begins") + (begin.empty() || end.empty() ? "" : " and ") + (end.empty() ? "" : end + " ends") +
+            " each text; add_bos_token and add_eos_token in tokenizer_config.json beside it change that"};
+  }
+  std::string end() const override { return name(processor_->eos_id()); }
+
+ private:
+  std::string name(int id) const { return id < 0 ? "" : processor_->IdToPiece(id); }
+
+  std::string file_;
+  std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
+  Around around_;
+  std::vector<int> pieces_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> read_sentences(const TokenizerFiles& files) {
+  const std::string model = InputFile(files.file).whole(kMostBytes);
+  auto processor = std::make_unique<sentencepiece::SentencePieceProcessor>();
+  require_good(files.file, processor->LoadFromSerializedProto(model));
+  return std::make_unique<Sentences>(files, std::move(processor));
+}
+
+}  // namespace tandem::exec

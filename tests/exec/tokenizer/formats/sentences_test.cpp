@@ -1,0 +1,103 @@
+// Models of sentencepiece against its Python package (other_files.py). Left out where the library was not found.
+
+#include "exec/tokenizer/formats/sentences.hpp"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "exec/tokenizer/formats/read_tokenizer.hpp"
+#include "models/base/error.hpp"
+#include "tests/catch.hpp"
+#include "tests/source_dir.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace tandem;
+using namespace tandem::exec;
+using nlohmann::json;
+
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+std::string fixtures() { return tests::source_dir() + "/tests/fixtures/tokenizer_files/"; }
+
+std::string content(const std::string& file) {
+  std::ostringstream out;
+  out << std::ifstream(fixtures() + file, std::ios::binary).rdbuf();
+  return out.str();
+}
+
+Ids encoded(Tokenizer& tokenizer, const std::string& text, bool special = true) {
+  Ids ids;
+  tokenizer.encode(text, special, ids);
+  return ids;
+}
+
+/// The ids of "the Word" by a model with a configuration beside it.
+Ids configured(const std::string& model, const std::string& configuration) {
+  const tests::TemporaryFolder folder;
+  folder.file("tokenizer_config.json", configuration);
+  return encoded(*read_tokenizer(folder.file("a.model", content(model))), "the Word");
+}
+
+}  // namespace
+
+TEST_CASE("a model of sentencepiece gives its ids of every text") {
+  const json expected = json::parse(content("ids.json"));
+  const auto texts = expected.at("texts").get<std::vector<std::string>>();
+  for (const char* name : {"llama2", "t5"}) {
+    const auto tokenizer = read_tokenizer(fixtures() + name);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      INFO(name << ": " << json(texts[i]).dump(-1, ' ', true));
+      CHECK(encoded(*tokenizer, texts[i]) == expected.at("ids").at(name)[i].get<Ids>());
+    }
+  }
+}
+
+TEST_CASE("<s> before a text, or </s> behind it, follows the model and the configuration beside it") {
+  const Ids plain = encoded(*read_tokenizer(fixtures() + "llama2"), "the Word", false);
+  const auto around = [&](bool begin, bool end) {
+    Ids ids = plain;
+    if (begin) ids.insert(ids.begin(), 1);
+    if (end) ids.push_back(2);
+    return ids;
+  };
+  CHECK(configured("llama2/tokenizer.model", "{}") == around(true, false));
+  CHECK(configured("llama2/tokenizer.model", R"({"tokenizer_class": "LlamaTokenizerFast", "add_eos_token": true})") == around(true, true));
+  CHECK(configured("llama2/tokenizer.model", R"({"add_bos_token": false})") == around(false, false));
+  CHECK(configured("llama2/tokenizer.model", R"({"tokenizer_class": "T5Tokenizer"})") == around(false, true));
+  CHECK_THROWS_AS(configured("llama2/tokenizer.model", R"({"tokenizer_class": "XLMRobertaTokenizer"})"), ConfigError);
+}
+
+TEST_CASE("a model of sentencepiece names its tokens, their number and its end of a document") {
+  const std::string path = fixtures() + "t5/spiece.model";
+  const auto tokenizer = read_tokenizer(path);
+  CHECK(tokenizer->vocab_size() == 500);
+  CHECK(tokenizer->id_of("</s>") == 1);
+  CHECK_FALSE(tokenizer->id_of("no such piece").has_value());
+  CHECK(tokenizer->id_of("<unk>") == 2);
+  CHECK(end_of_document(path, *tokenizer) == "</s>");
+  REQUIRE(tokenizer->notes().size() == 1);
+  CHECK(tokenizer->notes().front().find("</s> ends each text") != std::string::npos);
+}
+
+TEST_CASE("a damaged model of sentencepiece is refused") {
+  const std::string model = content("llama2/tokenizer.model");
+  for (const std::string& damaged : {model.substr(0, model.size() / 2), model.substr(0, 100), std::string("\n\n\n")}) {
+    const tests::TemporaryFolder folder;
+    try {
+      read_tokenizer(folder.file("tokenizer.model", damaged));
+      FAIL("was read");
+    } catch (const ConfigError& e) {
+      CHECK(e.problems().front().reason.find("is no model that sentencepiece can read") != std::string::npos);
+      CHECK(e.problems().front().file.find("tokenizer.model") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a text that is not UTF-8 is refused before sentencepiece replaces it") {
+  CHECK_THROWS_AS(encoded(*read_tokenizer(fixtures() + "llama2"), "a\xFF"), ConfigError);
+}
