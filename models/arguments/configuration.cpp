@@ -1,5 +1,6 @@
 #include "models/arguments/configuration.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "models/arguments/toml_text.hpp"
@@ -33,6 +34,17 @@ std::string said_path(const Arguments& arguments, const Table& table) {
   return said != arguments.values->end() && said->is_string() ? said->get<std::string>() : "";
 }
 
+/// Adds fields by their names with underscores.
+void add_plain_names(const json& document, const std::string& file, json& out) {
+  for (const auto& [name, value] : document.items()) {
+    std::string plain = name;
+    std::replace(plain.begin(), plain.end(), '-', '_');
+    if (out.contains(plain))
+      throw ConfigError(Problem{file, plain, "", "stands twice, in two files or with a dash and an underscore", "leave one out"});
+    out[plain] = value;
+  }
+}
+
 }  // namespace
 
 bool is_yaml(const std::string& file) { return file.ends_with(".yaml") || file.ends_with(".yml"); }
@@ -45,6 +57,13 @@ Arguments read_document(const std::string& text, const std::string& file, std::v
   if (!out.values->is_object()) throw ConfigError(Problem{file, "", "", "has no fields", "give the configuration of a framework"});
   take_out_auto(*out.values, "", automatic);
   return out;
+}
+
+void join_files(const Arguments& first, const std::string& file, const std::string& other, std::vector<std::string>& automatic) {
+  json out = json::object();
+  add_plain_names(*first.values, file, out);
+  if (!other.empty()) add_plain_names(*read_document(read_text(other), other, automatic).values, other, out);
+  *first.values = std::move(out);
 }
 
 bool add_configuration(Arguments& arguments, const Table& table, const std::string& file, const ConfigurationPlace& place,

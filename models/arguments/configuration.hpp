@@ -15,6 +15,10 @@ bool is_yaml(const std::string& file);
 /// they are taken out and added to `automatic`. Throws ConfigError for another text.
 Arguments read_document(const std::string& text, const std::string& file, std::vector<std::string>& automatic);
 
+/// For a framework that reads `several_files`: gives fields of a file names with underscores in place of dashes, and adds those of `other`,
+/// the path of a second file, unless it is empty. Throws ConfigError if a field stands twice.
+void join_files(const Arguments& first, const std::string& file, const std::string& other, std::vector<std::string>& automatic);
+
 /// Where the JSON file is that the arguments name, and what it is called there.
 struct ConfigurationPlace {
   std::string given;         ///< a path that the user gave; empty: what the option says, beside the arguments' file

@@ -226,6 +226,7 @@ void add_features(const Table& table, TableFacts& facts, ImportedPlan& out) {
 ImportedPlan import_arguments(const std::string& text, const std::string& file, const Table& table, const PlanNeeds& wanted) {
   std::vector<std::string> automatic;
   Arguments arguments = table.reads_file() ? read_document(text, file, automatic) : read_arguments(text, named_by(table), file);
+  if (table.reads_several()) join_files(arguments, file, wanted.configuration, automatic);
   set_fields(wanted, table, *arguments.values, automatic);
   fill_in(table, *arguments.values, file);
   require_program(arguments, table, file);

@@ -17,6 +17,8 @@ import sys
 import typing
 from unittest import mock
 
+import yaml_options
+
 if not hasattr(typing, "override"):  # before Python 3.12
     typing.override = lambda function: function
 
@@ -245,7 +247,8 @@ def bridge(root):
     return {name: [name, value] for name, value in out.items()}
 
 
-READERS = {"megatron-bridge": bridge, "nemo": nemo, "neuronx": nxdt, "megatron-core": megatron, "deepspeed": deepspeed, "torchtitan": torchtitan, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
+READERS = {"axolotl": yaml_options.axolotl, "gpt-neox": yaml_options.gpt_neox, "llama-factory": yaml_options.llama_factory,
+           "nanotron": yaml_options.nanotron, "megatron-bridge": bridge, "nemo": nemo, "neuronx": nxdt, "megatron-core": megatron, "deepspeed": deepspeed, "torchtitan": torchtitan, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
            "neuron-megatron": older_megatron}
 
 

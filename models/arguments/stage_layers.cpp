@@ -7,6 +7,7 @@
 #include <string>
 
 #include "models/arguments/argument_text.hpp"
+#include "models/arguments/costed_split.hpp"
 #include "models/arguments/step_counts.hpp"
 #include "models/base/error.hpp"
 #include "models/schedule/schedule.hpp"
@@ -196,6 +197,7 @@ json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "largest_stage" && a.size() == 3) return largest_stage(a[0], a[1], a[2]);
   if (name == "more_behind_the_first" && a.size() == 2) return more_behind_the_first(a[0], a[1]);
   if (name == "small_letters" && a.size() == 1) return small_letters(a[0]);
+  if (name == "costed_split" && a.size() == 4) return costed_split(a[0], a[1], a[2], a[3]);
   if (name == "layers_named" && a.size() == 1) return layers_named(a[0]);
   if (name == "split_before" && a.size() == 2) return split_at(a[0], a[1], false);
   if (name == "split_behind" && a.size() == 2) return split_at(a[0], a[1], true);

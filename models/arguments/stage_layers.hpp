@@ -12,6 +12,7 @@ namespace tandem::arguments {
 ///   ends_as_layers(layers, stages, chunks, embedding, loss): embedding or loss count as a layer (true or false).
 ///   weighted_ends(layers, chunks, first, last): as equal as can be where the ends count as so many layers more.
 ///   more_behind_the_first(layers, chunks): equal chunks, those left over behind the first. small_letters("AbC").
+///   costed_split(layers, stages, layer, head): as costed_split.hpp says.
 ///   largest_stage(layers, stages, v): of the stage with most. layers_named(lists): of chunks of modules' names.
 ///   split_before(points, layers): of chunks that begin at layers' names, "layers.14"; split_behind: that end at them.
 ///   layout_layers(text): as argument_text.hpp says. layout_text(layers, modules): the same backwards.

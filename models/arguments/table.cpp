@@ -124,6 +124,8 @@ bool Table::chosen_by(const json& values) const {
 
 bool Table::names_file() const { return document->contains("configuration"); }
 
+bool Table::reads_several() const { return document->value("several_files", false); }
+
 bool Table::writes() const { return document->contains("export"); }
 
 ArgumentName Table::argument(const std::string& option) const {

@@ -30,6 +30,8 @@ struct Table {
   bool chosen_by(const nlohmann::json& values) const;
   /// Whether an option names a JSON file of DeepSpeed.
   bool names_file() const;
+  /// Whether the framework reads several files of the same kind as one.
+  bool reads_several() const;
   /// Whether `export` can write options of this framework.
   bool writes() const;
   /// The argument of an option; of one that is unknown, its name with underscores.

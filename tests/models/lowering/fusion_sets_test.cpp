@@ -305,7 +305,7 @@ TEST_CASE("every fusion set does the same matrix products and collectives") {
   const int tensor = GENERATE(1, 2);
   const Books plain = count(graph_of("reference", llama, "fp64", tensor), StageId(0));
   for (const char* set : {"eager", "megatron-2021", "megatron", "transformer-engine", "compiled", "llm.c", "llm-foundry",
-                          "megatron-bridge", "internevo", "compiled-blocks", "megatron-wide-softmax", "eager-fused-rmsnorm", "eager-loss-parallel", "tandem-cuda"}) {
+                          "megatron-bridge", "internevo", "compiled-blocks", "megatron-wide-softmax", "eager-fused-rmsnorm", "eager-loss-parallel", "nanotron", "tandem-cuda"}) {
     const TaskGraph graph = graph_of(set, llama, "fp64", tensor);
     CHECK_NOTHROW(graph.check());
     const Books books = count(graph, StageId(0));

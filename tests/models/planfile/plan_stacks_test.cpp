@@ -47,7 +47,7 @@ TEST_CASE("every rule set loads and every rule says why and who says so") {
   }
   CHECK(preset_names("models/stacks") ==
         Fields{"aleph-scaling",   "deepspeed-bert", "fms-fsdp", "internevo",   "jax",          "llm-foundry", "llm.c",     "maxtext", "megatron-core",
-               "megatron-deepspeed", "nemo", "neuron-megatron", "neuronx", "paxml", "pytorch-ddp", "pytorch-fsdp", "tandem", "torchtitan"});
+               "megatron-deepspeed", "nanotron", "nemo", "neuron-megatron", "neuronx", "paxml", "pytorch-ddp", "pytorch-fsdp", "tandem", "torchtitan"});
 }
 
 TEST_CASE("a stack with its month is one text or an object") {
