@@ -28,7 +28,7 @@ bool quotes_too_many(const json& v) {
 
 Refusal wrong_kind(const json& v, const std::string& wanted, std::string remedy = "") {
   if (v.is_null()) return {"is null", "leave the key out to take the default"};
-  if (remedy.empty() && v == "auto") remedy = "tandem search chooses a value for \"auto\" and writes it with --export; others read a value";
+  if (remedy.empty() && v == "auto") remedy = "tandem search chooses a value for \"auto\" and writes it with --out; others read a value";
   if (remedy.empty() && quotes_too_many(v)) remedy = "write " + v.get<std::string>() + " without quotes";
   return {"must be " + wanted + ", not " + kind_text(v), std::move(remedy)};
 }

@@ -66,7 +66,7 @@ void require_plan_file(const std::string& path) {
   if (is_preset_path(path) || file_exists(path) || find_preset("models/presets", path).empty()) return;
   throw ConfigError(Problem{path, "", "", "is a model preset, and no plan file",
                             "name it as \"model\": {\"preset\": \"" + path + "\"} of a plan, or have one made: tandem search " + path +
-                                " --cluster NAME --devices N --export plan.json"});
+                                " --cluster NAME --devices N --out plan.json"});
 }
 
 PreparedPlan prepare(const std::string& path, const std::string& perturbation, const std::string& stack) {

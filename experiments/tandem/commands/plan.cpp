@@ -127,39 +127,43 @@ void add_choice(CLI::App& c, planning::PlanChoice& o) {
 
 void add_failures(CLI::App& c, planning::FailureChoice& o) {
   const auto number = [&c](const std::string& flag, std::optional<double>& to, double most, const std::string& help) {
-    return c.add_option(flag, to, help)->check(within(0, most, true));
+    return c.add_option(flag, to, help)->type_name("SECONDS")->check(within(0, most, true));
   };
-  auto* failures = number("--failures", o.per_device_day, 1000, "failures of a device in a day; 0 for none [topology/budget/failures.json]");
-  c.add_option("--mtbf", o.mtbf_hours, "hours between failures of a device")->check(within(0, 1e12, false))->excludes(failures);
+  c.option_defaults()->group("Failures and checkpoints");
+  auto* failures = number("--failures", o.per_device_day, 1000, "failures of a device in a day; 0 for none [topology/budget/failures.json]")->type_name("NUMBER");
+  c.add_option("--mtbf", o.mtbf_hours, "hours between failures of a device")->type_name("HOURS")->check(within(0, 1e12, false))->excludes(failures);
   number("--detection", o.detection_s, 1e7, "seconds until a failure is noticed [topology/budget/failures.json]");
   number("--restart", o.restart_s, 1e7, "seconds from noticing a failure to the next step [topology/budget/failures.json]");
   auto* save = number("--save", o.save_s, 1e7, "seconds that saving a checkpoint takes [its bytes / the storage's rate]");
   c.add_option("--storage", o.storage_bytes_per_s, "rate of the storage in bytes per second, for the whole job [topology/budget/failures.json, by device]")
+      ->type_name("NUMBER")
       ->check(within(0, 1e18, false))
       ->excludes(save);
   c.add_flag("--async-save", o.async, "the job goes on while a checkpoint is written");
-  c.add_option("--interval", o.interval_s, "seconds of work between checkpoints [the best; without failures one save at the end]")->check(within(0, 1e9, false));
-  c.add_option("--repair", o.repair_hours, "hours until a broken node is repaired [another node is at hand]")->check(within(0, 1e6, true));
+  c.add_option("--interval", o.interval_s, "seconds of work between checkpoints [the best; without failures one save at the end]")->type_name("SECONDS")->check(within(0, 1e9, false));
+  c.add_option("--repair", o.repair_hours, "hours until a broken node is repaired [another node is at hand]")->type_name("HOURS")->check(within(0, 1e6, true));
   c.add_option("--spares", o.spares, "spare nodes (racks where a rack is one node), paid like others [with --repair: enough for 99 % of the time]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20));
-  c.add_option("--goodput", o.goodput, "share of time whose steps count; replaces the options of failures and checkpoints")->check(within(0, 1, false));
+  c.add_option("--goodput", o.goodput, "share of time whose steps count; replaces the options of failures and checkpoints")->type_name("FRACTION")->check(within(0, 1, false));
 }
 
 void add_power(CLI::App& c, planning::PowerChoice& o) {
-  c.add_option("--watts", o.busy_w, "watts of a busy device [topology/budget/power.json]")->check(within(0, 1e6, true));
-  c.add_option("--idle-watts", o.idle_w, "watts of an idle device [as --watts]")->check(within(0, 1e6, true));
-  c.add_option("--host-watts", o.host_w, "watts of a device's share of its host [0 with --watts]")->check(within(0, 1e6, true));
-  c.add_option("--pue", o.pue, "power of the building / power of its machines [topology/budget/power.json]")->check(within(1, 100, true));
-  c.add_option("--grid", o.grid, "kg of CO2 per kWh, or a grid of topology/budget/power.json [CO2 is not computed]");
-  c.add_option("--power-limit", o.limit_kw, "power of the building in kW; a warning if the training needs more")->check(within(0, 1e9, false));
+  c.option_defaults()->group("Power");
+  c.add_option("--watts", o.busy_w, "of a busy device [topology/budget/power.json]")->type_name("WATTS")->check(within(0, 1e6, true));
+  c.add_option("--idle-watts", o.idle_w, "of an idle device [as --watts]")->type_name("WATTS")->check(within(0, 1e6, true));
+  c.add_option("--host-watts", o.host_w, "of a device's share of its host [0 with --watts]")->type_name("WATTS")->check(within(0, 1e6, true));
+  c.add_option("--pue", o.pue, "power of the building / power of its machines [topology/budget/power.json]")->type_name("NUMBER")->check(within(1, 100, true));
+  c.add_option("--grid", o.grid, "kg of CO2 per kWh, or a grid of topology/budget/power.json [CO2 is not computed]")->type_name("NUMBER|NAME");
+  c.add_option("--power-limit", o.limit_kw, "power of the building in kW; a warning if the training needs more")->type_name("KILOWATTS")->check(within(0, 1e9, false));
 }
 
 void add_layouts(CLI::App& c, Options& o) {
+  c.option_defaults()->group("Search of layouts");
   CLI::Option* search = c.add_flag("--search", o.search,
                                    "search the layout with the fastest step for each combination of the options' values, as `tandem search` does, in "
                                    "place of the given one. Limits and money then rank the combinations");
   add_axes(c, o.axes)->needs(search);
-  c.add_option("--export", o.out, "write the best plan to this file")->needs(search);
+  c.add_option("--out,--export", o.out, "file for the best plan")->type_name("FILE")->needs(search);
   search->excludes(c.get_option("--step-time"));
 }
 
@@ -173,6 +177,7 @@ void add_changes(CLI::App& c, planning::Request& o) {
   const auto what_if = [&o](const Words& texts) {
     for (const std::string& text : texts) o.what_if.push_back(pair_of("--what-if", text));
   };
+  c.option_defaults()->group("What if");
   c.add_option_function<Words>("--what-if", what_if, what_if_help())
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -185,21 +190,26 @@ void add_changes(CLI::App& c, planning::Request& o) {
 void add_plan(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   o->request.jobs = all_cores();
-  CLI::App* command = app.add_subcommand("plan", "Days, devices, money, energy and failures of a whole training");
-  add_choice(*command, o->request.choice);
-  command->add_option("--tokens", o->request.tokens, "tokens to train on, e.g. 2e12")->required()->check(within(0, kMostTokens, false));
-  command->add_option("--days", o->request.days, "longest training in days; the answer has the probability of being in time")->check(within(0, kMostDays, false));
+  CLI::App* command = app.add_subcommand("plan", "Predict the days, money, energy and failures of a whole training");
+  command->add_option("--tokens", o->request.tokens, "tokens to train on, e.g. 2e12")
+      ->type_name("NUMBER")->required()->check(within(0, kMostTokens, false));
+  command->add_option("--days", o->request.days, "longest training; the answer has the probability of being in time")
+      ->type_name("DAYS")->check(within(0, kMostDays, false));
   command->add_option("--budget", o->request.budget, "largest cost, in the currency of the price; the answer has the probability of staying within it")
-      ->check(within(0, kMostMoney, false));
-  command->add_option("--step-time", o->request.step_s, "measured step time of a single plan, in seconds: all figures rest on it, and --what-if scales it by simulated ratios [simulated]")
-      ->check(within(0, 1e6, false));
+      ->type_name("MONEY")->check(within(0, kMostMoney, false));
+  command->add_option("--step-time", o->request.step_s,
+                      "measured step time of a single plan: all figures rest on it, and --what-if scales it by simulated ratios [simulated]")
+      ->type_name("SECONDS")->check(within(0, 1e6, false));
+  command->add_option("--jobs", o->request.jobs, "plans at a time [processors]")->check(CLI::Range(1, 1024));
+  command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->option_defaults()->group("Plans to compare");
+  add_choice(*command, o->request.choice);
   add_layouts(*command, *o);
+  command->option_defaults()->group("Prices");
   add_price(*command, o->request.price);
   add_failures(*command, o->request.failures);
   add_power(*command, o->request.power);
   add_changes(*command, o->request);
-  command->add_option("--jobs", o->request.jobs, "plans at a time [processors]")->check(CLI::Range(1, 1024));
-  command->add_flag("--json", o->json, "one JSON object on stdout");
   command->footer("Ranges hold 80 % of outcomes and come from the errors of earlier predictions. Money is the price times the hours of all rented devices: whole nodes (racks where a rack is one node) unless the offer is of one device, and spares. It has no electricity, storage or staff. The best of several plans is the cheapest that meets --days and --budget; exit code 5 if none meets them.");
   command->callback([o, &exit] { exit = plan(*o); });
 }

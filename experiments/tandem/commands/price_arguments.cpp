@@ -50,7 +50,7 @@ void add_price(CLI::App& c, planning::PriceChoice& o) {
       ->delimiter(',')
       ->type_name("PRICE,...");
   add_list(c, "--price-kind", o.kinds, "on_demand, reserved or spot: the first for which the device has a price [on_demand]");
-  c.add_option("--provider", o.provider, "use this provider's prices only [all]");
+  c.add_option("--provider", o.provider, "use this provider's prices only [all]")->type_name("NAME");
 }
 
 }  // namespace tandem::program

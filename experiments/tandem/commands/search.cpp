@@ -283,31 +283,36 @@ void add_question(CLI::App& c, Options& o) {
 
 void add_answer(CLI::App& c, Options& o) {
   c.add_option("--best", o.search.best, "rows of the answer")->check(CLI::Range(1, 1000))->capture_default_str();
+  c.add_option("--out,--export", o.out, "file for the fastest plan")->type_name("FILE");
+  c.add_flag("--json", o.json, "one JSON object on stdout");
+  c.add_option("--why", o.why, "say what became of these candidates, \"tensor=16,pipeline=1\"")->type_name("NAME=VALUE,...");
   c.add_option("--events", o.search.events, "simulations at most")->check(CLI::Range(1, 1000000))->capture_default_str();
   c.add_option("--jobs", o.jobs, "threads [processors]")->check(CLI::Range(1, 1024));
-  c.add_option("--why", o.why, "say what became of these candidates, \"tensor=16,pipeline=1\"")->type_name("NAME=VALUE,...");
-  c.add_option("--export", o.out, "write the fastest plan to this file");
-  c.add_flag("--json", o.json, "one JSON object on stdout");
 }
 
 /// The front in place of the fastest.
 void add_pareto(CLI::App& c, Options& o) {
+  c.option_defaults()->group("Pareto front");
   CLI::Option* pareto = c.add_flag("--pareto", o.pareto, "print the Pareto front: layouts that no other layout beats in step time, memory, cost and energy at once");
-  c.add_option("--page", o.page, "write a page about the front to this file")->needs(pareto);
+  c.add_option("--html,--page", o.page, "write an HTML page about the front")->type_name("FILE")->needs(pareto);
   add_price(c, o.price);
   for (const char* name : {"--price", "--price-kind", "--provider"}) c.get_option(name)->needs(pareto);
 }
 
 /// Searches that are spread over processes or time.
 void add_parts(CLI::App& c, Options& o) {
-  CLI::Option* keep = c.add_option("--keep", o.keep, "file for the progress of the search, written after the first simulated layout, every 15 s, when interrupted and at the end; if it exists, the search continues from it");
+  c.option_defaults()->group("In several runs or processes");
+  CLI::Option* keep = c.add_option("--keep", o.keep,
+                                   "file for the progress of the search, written after the first simulated layout, every 15 s, when "
+                                   "interrupted and at the end; if it exists, the search continues from it")
+                          ->type_name("FILE");
   CLI::Option* shard =
       c.add_option_function<std::string>("--shard", [&o](const std::string& text) { o.shard = search::read_shard(text); },
                                          "search one of N parts, I from 0 to N - 1, into the file of --keep")
           ->type_name("I/N")->needs(keep);
   c.add_option("--merge", o.merge, "join these files of all shards; the answer equals that of one process")
-      ->type_name("FILE ...")->excludes(shard);
-  for (const char* name : {"--json", "--why", "--export", "--page"}) shard->excludes(c.get_option(name));
+      ->type_name("FILE...")->excludes(shard);
+  for (const char* name : {"--json", "--why", "--out", "--html"}) shard->excludes(c.get_option(name));
 }
 
 }  // namespace

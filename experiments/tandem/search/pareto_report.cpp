@@ -146,7 +146,7 @@ std::string to_text(const std::vector<Search*>& searches, const ParetoFront& fro
   if (!front.points.empty()) out += table.text();
   if (rows < front.points.size())
     out += "and " + count_text(static_cast<std::int64_t>(front.points.size() - rows)) +
-           " more, slower: --best N shows more, --json and --page all\n";
+           " more, slower: --best N shows more, --json and --html all\n";
   out += limited.text() + switched.text();
   std::set<std::string> caveats;
   for (const Search* s : searches) caveats.insert(caveat_text(s->judge()));

@@ -181,7 +181,7 @@ class Import(WithFolder):
         errors = [run(command[0], "llama3-8b", *command[1:]) for command in commands]
         for command, error in zip(commands, errors):
             self.assertEqual((error[0], error[1], error[2]), (3, "", errors[0][2]), command)
-        told = re.search(r"have one made: tandem (search llama3-8b --cluster )NAME --devices N (--export )plan\.json\n", errors[0][2])
+        told = re.search(r"have one made: tandem (search llama3-8b --cluster )NAME --devices N (--out )plan\.json\n", errors[0][2])
         words = (told[1] + "dgx-h100 --devices 8 " + told[2] + self.path("plan.json")).split()  # what is told works
         self.assertEqual(run(*words, "--axis", "tensor=2", "--axis", "schedule=1f1b", "--axis", "recompute=none")[0], 0)
         self.assertEqual(run("simulate", self.path("plan.json"))[0], 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`plan --search`: each price is that of the plan that `search --export` writes for the same cluster and size."""
+"""`plan --search`: each price is that of the plan that `search --out` writes for the same cluster and size."""
 import json
 import math
 import pathlib
@@ -42,12 +42,12 @@ class PlanSearch(WithFolder):
     def searched(self, subject, cluster, devices, *arguments):
         """The answer of `search`, and that of `plan` for the plan that it exports."""
         out = self.path("best.json")
-        found = tandem_json("search", subject, "--cluster", cluster, "--devices", devices, *WORK, *arguments, "--best", 1, "--export", out)
+        found = tandem_json("search", subject, "--cluster", cluster, "--devices", devices, *WORK, *arguments, "--best", 1, "--out", out)
         return found["best"][0], tandem_json("plan", out, *PRICED)["best"]
 
     def test_each_price_is_that_of_the_layout_that_search_exports(self):
         out = self.path("winner.json")
-        answer = self.plan(MODEL, *COMPARED, *WORK, *AXES, *PRICED, "--export", out)
+        answer = self.plan(MODEL, *COMPARED, *WORK, *AXES, *PRICED, "--out", out)
         self.assertEqual({o["label"] for o in answer["options"]}, {label(*place) for place in PLACES})
         steps = math.ceil(TOKENS / (BATCH * LENGTH))
         for o in answer["options"]:
@@ -114,7 +114,7 @@ class PlanSearch(WithFolder):
         asked = (MODEL, "--cluster", "dgx-h100", "--devices", "8,16", *WORK, *AXES, *PRICED)
         days = sorted(o["days"]["value"] for o in self.plan(*asked)["options"])
         out = self.folder.path / "late.json"
-        self.assertEqual(len(self.plan(*asked, "--days", days[0] / 2, "--export", out, code=5)["options"]), 2)
+        self.assertEqual(len(self.plan(*asked, "--days", days[0] / 2, "--out", out, code=5)["options"]), 2)
         self.assertTrue(out.exists())
         between = self.plan(*asked, "--days", (days[0] + days[1]) / 2)
         self.assertEqual(between["best"]["days"]["value"], days[0])
@@ -126,7 +126,7 @@ class PlanSearch(WithFolder):
         takes, codes, told = time.monotonic() - started, [], 0
         for share in (0.02, 0.3, 0.5, 0.7):
             out = pathlib.Path(self.folder.file(f"part-{share}.json", "kept"))
-            process = subprocess.Popen([PROGRAM, "plan", *map(str, asked), "--search", "--json", "--export", out],
+            process = subprocess.Popen([PROGRAM, "plan", *map(str, asked), "--search", "--json", "--out", out],
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             self.addCleanup(process.kill)
             time.sleep(share * takes)
@@ -150,7 +150,7 @@ class PlanSearch(WithFolder):
 
     def test_bad_input_is_refused_before_the_search(self):
         place = (MODEL, "--cluster", "dgx-h100", "--devices", 16, "--tokens", TOKENS)
-        cases = ((2, "--search", ("--axis", "tensor=1")), (2, "--search", ("--export", self.path("x.json"))),
+        cases = ((2, "--search", ("--axis", "tensor=1")), (2, "--search", ("--out", self.path("x.json"))),
                  (2, "--step-time", ("--search", "--step-time", 3)),
                  (3, "--axis: parallel.tensor: has its value by --set", ("--search", "--axis", "tensor=1", "--set", "parallel.tensor=2")),
                  (3, "no plan is on this cluster", ("--search", "--price", "dgx-h200=2")),
@@ -188,7 +188,7 @@ class Note(WithFolder):
 
     def test_it_is_silent_where_it_does_not_hold(self):
         out = self.path("best.json")
-        tandem_json("search", self.folder.plan(GIVEN), *AXES, "--best", 1, "--export", out)
+        tandem_json("search", self.folder.plan(GIVEN), *AXES, "--best", 1, "--out", out)
         self.assertEqual(self.notes(json.loads(pathlib.Path(out).read_text(encoding="utf-8"))), [])
         overlaps = {field: True for field in ("overlap_grad_reduce", "overlap_param_gather", "tensor_overlap")}
         self.assertEqual(self.notes(changed(GIVEN, parallel={**GIVEN["parallel"], **{field: False for field in overlaps}})), [])

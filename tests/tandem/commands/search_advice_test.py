@@ -40,7 +40,7 @@ class Advice(WithFolder):
         question = self.arguments(("llama3-8b", "dgx-h100", 16, 64, 8192))
         out = self.folder.path / "best.json"
         narrow = (*FIXED, "--axis", "tensor=2", "--axis", "pipeline=1", "--axis", "sequence_parallel=false,true", "--axis", "zero=1", "--axis", "micro_batch_size=1")
-        answer = tandem_json("search", *question, *narrow, "--export", out)
+        answer = tandem_json("search", *question, *narrow, "--out", out)
         written = json.loads(out.read_text())["parallel"]
         self.assertEqual([written.get(field) for field in OVERLAPS], [True, True, True])
         for field in OVERLAPS:

@@ -251,7 +251,7 @@ class Pareto(Searching):
 
     def test_the_page_has_the_figures_of_the_front_and_asks_nothing(self):
         page = self.path("page.html")
-        answer = self.search(*self.QUESTION, *self.PLACES, "--page", page)
+        answer = self.search(*self.QUESTION, *self.PLACES, "--html", page)
         made = Page(page)
         self.assertEqual(made.asked, [])
         drawn = json.loads(made.data)
@@ -263,7 +263,7 @@ class Pareto(Searching):
         self.assertIn("number(v)} ${data.currency}", made.text)
 
     def test_several_places_need_a_front(self):
-        for arguments, code, said in ((self.PLACES, 3, "add --pareto"), (("--cluster", "dgx-h100", "--devices", 8, "--page", "x.html"), 2, "--pareto"),
+        for arguments, code, said in ((self.PLACES, 3, "add --pareto"), (("--cluster", "dgx-h100", "--devices", 8, "--html", "x.html"), 2, "--pareto"),
                                       (("--cluster", "dgx-h100", "--devices", 8, "--price", 3), 2, "--pareto")):
             got, _, err = run("search", *self.QUESTION[:-1], *arguments)
             self.assertEqual(got, code, err)

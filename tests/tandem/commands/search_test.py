@@ -49,11 +49,11 @@ class Search(Searching):
 
     def test_the_exported_plan_simulates_to_the_time_of_the_first_row(self):
         out = self.folder.path / "best.json"
-        answer = self.search(self.small(), *AXES, "--export", out)
+        answer = self.search(self.small(), *AXES, "--out", out)
         alone = tandem_json("simulate", out)
         self.assertEqual(alone["step_time_s"], answer["best"][0]["step_time_s"])
         self.assertEqual(alone["plan"]["parallel"]["data"], answer["best"][0]["at"]["parallel.data"])
-        answer = self.search(self.small(), *AXES, "--stack", "pytorch-ddp@2023-05", "--export", out)
+        answer = self.search(self.small(), *AXES, "--stack", "pytorch-ddp@2023-05", "--out", out)
         alone = tandem_json("simulate", out)
         self.assertEqual(alone["step_time_s"], answer["best"][0]["step_time_s"])
         self.assertEqual((alone["plan"]["stack"]["name"], alone["plan"]["stack"]["as_of"]), ("pytorch-ddp", "2023-05"))
@@ -62,7 +62,7 @@ class Search(Searching):
         out = self.folder.path / "best.json"
         for recompute in ("none", "selective"):
             layout = [word.replace("recompute=none", f"recompute={recompute}") for word in ONE_LAYOUT]
-            self.search(self.small(), *layout, "--axis", 'recompute_modules=["core_attention"]', "--export", out)
+            self.search(self.small(), *layout, "--axis", 'recompute_modules=["core_attention"]', "--out", out)
             training = json.loads(out.read_text())["training"]
             self.assertEqual((training["recompute"], "recompute_modules" in training), (recompute, recompute == "selective"))
             self.assertFalse([note for note in tandem_json("simulate", out)["notes"] if "changes nothing" in note])
@@ -294,7 +294,7 @@ class Search(Searching):
     def test_an_export_never_replaces_the_plan_that_is_read(self):
         plan = self.small()
         before = pathlib.Path(plan).read_text(encoding="utf-8")
-        code, _, err = run("search", plan, *AXES, "--export", plan)
+        code, _, err = run("search", plan, *AXES, "--out", plan)
         self.assertEqual(code, 3, err)
         self.assertEqual(pathlib.Path(plan).read_text(encoding="utf-8"), before)
 
