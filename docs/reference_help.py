@@ -4,9 +4,6 @@ import re
 import sys
 
 OPTION = re.compile(r"^  (\S.*?)(?:\s{2,}(\S.*))?$")
-TYPE = re.compile(r"^(?P<names>[^ ]+(?:,[^ ]+)*)(?: (?P<type>.*))?$")
-WORDS = {"INT": "integer", "FLOAT": "number", "SHARE": "number", "TEXT": "text", "": ""}
-FOOTER = re.compile(r"^exit codes: (.*?)^Data goes to", re.MULTILINE | re.DOTALL)
 
 
 def cell(text):
@@ -18,52 +15,42 @@ def table(head, rows):
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
-def section(text, title):
-    """Lines of a part of --help: (left column, right column), with lines that go on joined."""
-    found, inside = [], False
+def sections(text):
+    """The parts of --help by title: pairs of left and right column, with lines that go on joined."""
+    found, part = {}, []
     for line in text.split("\n"):
         if line and not line.startswith(" "):
-            inside = line.lower().rstrip(":") == title
-        elif inside and line.strip():
-            option = OPTION.match(line)
-            if option:
-                found.append([option.group(1), option.group(2) or ""])
-            else:
-                found[-1][1] = (found[-1][1] + " " + line.strip()).strip()
+            part = found.setdefault(line.rstrip(":"), [])
+        elif OPTION.match(line):
+            left, right = OPTION.match(line).groups()
+            part.append([left, right or ""])
+        elif line.strip():
+            part[-1][1] = (part[-1][1] + " " + line.strip()).strip()
     return found
 
 
 def subcommands(text):
-    return section(text, "subcommands")
+    """Names and descriptions of the commands: whatever stands between options and exit codes."""
+    found = sections(text)
+    titles = list(found)
+    return [row for title in titles[titles.index("Options") + 1:titles.index("exit codes")] for row in found[title]]
 
 
-def value(text):
-    """`INT 1..9 REQUIRED` in words."""
-    needs = re.search(r"Needs: (\S+)", text)
-    spans = re.search(r"(INT|FLOAT) (\S+?)\.\.([^\s=,]+)", text)
-    choices = re.search(r"\{(.*?)\}", text)
-    kind = "one of " + choices.group(1).replace(",", ", ") if choices else WORDS.get(re.split(r"[\s:,]", text)[0], text.split(" ")[0])
-    if spans:
-        kind = f"{WORDS[spans.group(1)]} from {spans.group(2)} to {spans.group(3)}"
-    elif "..." in text and "..." not in kind:
-        kind += ", one or more"
-    return kind + (", required" if "REQUIRED" in text else "") + (f"; needs `{needs.group(1)}`" if needs else "")
-
-
-def flag(left):
-    """-o,--output TEXT REQUIRED: the names as code, and the value."""
-    parts = TYPE.match(left)
-    names = ", ".join(f"`{name}`" for name in parts.group("names").split(","))
-    return cell(names), cell(value(parts.group("type") or ""))
+def option(left, right):
+    """`-o,--out FILE` with its meaning: the names as code, and the value."""
+    names, _, value = left.partition(" ")
+    return [cell(", ".join(f"`{name}`" for name in names.split(","))), cell(f"`{value}`" if value else ""), cell(right)]
 
 
 def command(run, name, about):
+    """A command's arguments and options, group by group as --help has them."""
     text = run(name, "--help")
-    arguments = section(text, "positionals")
-    flags = [f for f in section(text, "options") if not f[0].startswith("-h")]
     usage = re.search(r"^Usage: (.*)$", text, re.MULTILINE).group(1)
-    rows = [[*flag(left), cell(right)] for left, right in arguments + flags]
-    return f"\n## {name}\n\n{about}.\n\n```\n{usage}\n```\n\n" + table(["argument or flag", "value", "meaning and [default]"], rows)
+    parts = sections(text)
+    example = parts.pop("example")[0][0]
+    rows = [option(left, right) for part in parts.values() for left, right in part if not left.startswith("-h")]
+    return (f"\n## {name}\n\n{about}.\n\n```\n{usage}\n\n{example}\n```\n\n"
+            + table(["argument or flag", "value", "meaning and [default]"], rows))
 
 
 def commands(run):
@@ -74,8 +61,8 @@ def commands(run):
 
 def printed_codes(text):
     """The exit codes of --help with their meanings."""
-    parts = " ".join(FOOTER.search(text).group(1).split())
-    return {int(code): meaning.strip() for code, meaning in re.findall(r"(?:^|; )(\d+) (.*?)(?=; \d+ |$)", parts)}
+    parts = (" ".join([left, right]).strip().split(" ", 1) for left, right in sections(text)["exit codes"])
+    return {int(code): meaning for code, meaning in parts}
 
 
 def exit_codes(run, notes):

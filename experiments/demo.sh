@@ -28,7 +28,7 @@ title "GPT 6.7B, tensor 8 x data 4 on 32 Trainium NeuronCores: simulated beside 
 beside gpt-6.7b-trn1 8.72
 
 title "This machine's cores, measured"
-"$tandem" measure --device cpu --quick -o "$out/cpu-host.json"
+"$tandem" measure --device cpu --quick --out "$out/cpu-host.json"
 
 title "A small GPT really trained: tensor 2 x pipeline 2 x data 2, eight ranks as threads of one process"
 "$tandem" train "$plan" --data "$text" --json --timeline "$out/executed.json" --trace "$out/executed.trace.json" \

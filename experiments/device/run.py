@@ -78,7 +78,7 @@ def commands(part, build, out):
         return [("kernels", [str(build / "bench_device_kernels"), "--out", str(out / "kernels_table.json")], {})]
     if part == "measure":
         table = out / "cost_table.json"
-        return [("cost_table", [str(build / "tandem"), "measure", "--device", "cuda", "--seconds", "240", "--output", str(table)], {})]
+        return [("cost_table", [str(build / "tandem"), "measure", "--device", "cuda", "--seconds", "240", "--out", str(table)], {})]
     if part == "nccl":
         return [("nccl", [sys.executable, str(HERE / "nccl.py"), "--out", str(out), "--build", str(build)], {})]
     return [(name, train(build, WORK / "plans" / f"{name}.json", "--steps", str(STEPS)), {}) for name, _ in CASES]

@@ -26,14 +26,22 @@ inline CLI::Validator share() {
         text = exact.data();
         return "";
       },
-      "SHARE");
+      "");
 }
 
 /// Adds --stack: "NAME" or "NAME@2024-07", which replaces the plan's stack.
 inline void add_stack_option(CLI::App& command, std::string& stack) {
   command.add_option("--stack", stack,
                      "framework to imitate: NAME, or NAME@YYYY-MM for its code as of that month [the plan's, else the "
-                     "one most used on the device]");
+                     "one most used on the device]")
+      ->type_name("NAME[@YYYY-MM]");
+}
+
+/// Adds --cost-table; `when` says for what.
+inline void add_cost_table(CLI::App& command, std::string& path, const std::string& when) {
+  command.add_option("--cost-table", path,
+                     when + "times of `tandem measure`, or measured products of the device [the file that the device's preset names]")
+      ->type_name("FILE");
 }
 
 /// Adds an option that may be given several times; each time it takes a list "A,B,C".

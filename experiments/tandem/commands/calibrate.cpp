@@ -21,9 +21,9 @@ namespace tandem::program {
 namespace {
 
 constexpr const char* kFooter =
-    "Fits those numbers of a calibration that carry \"fit\": {\"low\", \"high\"} to the step times of grades A and B measured on\n"
-    "its devices. It minimises the mean over sets (files) of the mean absolute log error. Nothing is\n"
-    "fitted for a model, a plan or a set. Afterwards write the table of errors anew: tandem validate FILE... --write-errors F. For a\n"
+    "Fits those numbers of a calibration that carry \"fit\": {\"low\", \"high\"} to the step times of grades A and B measured on "
+    "its devices. It minimises the mean over sets (files) of the mean absolute log error. Nothing is "
+    "fitted for a model, a plan or a set. Afterwards write the table of errors anew: tandem validate FILE... --write-errors F. For a "
     "calibration of your own write \"errors\": \"F\" into it, a path from its folder: predictions take their ranges from there.";
 
 constexpr int kTellEvery = 10;
@@ -122,18 +122,21 @@ void add_calibrate(CLI::App& app, ExitCode& exit) {
   command->footer(kFooter);
   command->add_option("DEVICE", o->device, "name in topology/calibration (a100, h100 ...), or a path as a device preset names it")->required();
   command->add_option("FILE", o->files, "measurement files (JSON lines); records of other devices are skipped")->required();
+  command->add_option("-o,--out,--output", o->output,
+                      "the new calibration file [DEVICE.fitted.json here, or beside DEVICE where that is a path]")
+      ->type_name("FILE");
+  command->add_flag("--write", o->write, "overwrite the device's own calibration file, or the file of -o");
+  CLI::Option* each = command->add_flag("--leave-out-each", o->leave_out_each,
+                                        "keep the constants; beside each one write its values fitted without each source (for validate --leave-out)");
+  command->add_flag("--json", o->json, "one JSON object on stdout")->excludes(each);
+  command->add_option("--jobs", o->fit.jobs.most, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
+  command->option_defaults()->group("Which records");
   add_list(*command, "--only", o->filter.sets, "use these sets only");
   add_list(*command, "--exclude", o->filter.excluded, "leave these sets out");
   add_pairs(*command, "--cluster", o->filter.clusters, "SET=PRESET",
             "predict this set's plans on another cluster; may be given again");
   command->add_option("--per-source", o->fit.per_source, "records per set used in the search, evenly spread; 0: all [12]")
       ->check(CLI::Range(0, 1'000'000));
-  command->add_option("--jobs", o->fit.jobs.most, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
-  command->add_option("-o,--output", o->output, "the new calibration file [DEVICE.fitted.json here, or beside DEVICE where that is a path]");
-  command->add_flag("--write", o->write, "overwrite the device's own calibration file, or the file of -o");
-  CLI::Option* each = command->add_flag("--leave-out-each", o->leave_out_each,
-                                        "keep the constants; beside each one write its values fitted without each source (for validate --leave-out)");
-  command->add_flag("--json", o->json, "one JSON object on stdout")->excludes(each);
   command->callback([o, &exit] {
     Progress bar(1);
     exit = calibrate(*o);

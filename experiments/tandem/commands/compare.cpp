@@ -76,22 +76,26 @@ ExitCode compare_files(const Options& o) {
 
 void add_compare(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("compare", "Compare a simulated timeline with an executed one, or two runs, task by task; or with traces of PyTorch's profiler, by classes of kernels");
+  CLI::App* command = app.add_subcommand("compare", "Compare a prediction with a run or with traces of PyTorch's profiler, or two runs");
   const auto is_file = [command](const std::string& path) {
     if (command->get_help_ptr()->count() == 0) require_no_preset(path);
   };
-  command->add_option("SIM", o->first, "timeline of `tandem simulate --timeline`, or the newer of two runs or simulations")->required()->each(is_file);
-  command->add_option("RUN", o->others, "timeline of `tandem train --timeline`, or the baseline; or traces of PyTorch's profiler (.json, .json.gz), one of each rank")->required()->each(is_file);
+  command->add_option("SIM", o->first, "file of `tandem simulate --timeline`, or the newer of two runs or simulations")->required()->each(is_file);
+  command->add_option("RUN", o->others, "file of `tandem train --timeline`, or the older run, the baseline; or traces of PyTorch's profiler (.json, .json.gz), one of each rank")->required()->each(is_file);
+  command->add_option("--html", o->html, "write an HTML page: both timelines, where the time goes, memory, loss, every operation")
+      ->type_name("FILE");
+  command->add_option("--tolerance", o->tolerance,
+                      "largest error of the step time (0.15 or 15%), else exit 6. For two runs: largest slowdown of the median step, "
+                      "given the spread of the steps")
+      ->type_name("FRACTION")->transform(share());
+  command->add_option("--memory-tolerance", o->memory_tolerance, "the same for peak memory")->type_name("FRACTION")->transform(share());
   command->add_flag("--json", o->json, "one JSON object on stdout");
-  command->add_option("--html", o->html, "write a page: both timelines, where the time goes, memory, loss, every operation");
-  command->add_option("--tolerance", o->tolerance, "largest error of the step time (0.15 or 15%); for two runs, largest slowdown of the median, given the spread of steps; beyond it exit 6")
-      ->transform(share());
-  command->add_option("--memory-tolerance", o->memory_tolerance, "the same for peak memory")->transform(share());
-  command->add_option("--rank", o->rank, "rank of a trace that does not say it")->check(CLI::NonNegativeNumber);
+  command->option_defaults()->group("Traces of PyTorch's profiler");
+  command->add_option("--rank", o->rank, "rank of a trace that does not say it")->type_name("INT")->check(CLI::NonNegativeNumber);
   command->add_option("--trace-steps", o->trace_steps, "number of steps in a trace without ProfilerStep annotations [1]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
-  command->add_option("--step-time", o->step_time_s, "seconds of a step of the traced run without its profiler, to be judged in place of the trace's")
-      ->check(within(0, 1e6, false));
+  command->add_option("--step-time", o->step_time_s, "step time of the run without its profiler, which is judged in place of the trace's")
+      ->type_name("SECONDS")->check(within(0, 1e6, false));
   command->callback([o, &exit] { exit = compare_files(*o); });
 }
 

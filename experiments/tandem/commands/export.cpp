@@ -113,17 +113,24 @@ void add_export(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("export", "Write a plan as another framework's options, or trained weights in Hugging Face's format");
   command->add_option("INPUT", o->input, "plan file (JSON), or a checkpoint of `train --save`: a .safetensors file, a folder (its latest checkpoint), or one checkpoint in a folder")->required();
   command->add_option("--to", o->to, "what to write; for a checkpoint: huggingface, or peft for its adapters alone [huggingface]")->check(IsFormat());
-  command->add_option("--out", o->out, "for a plan: file to write [stdout]; for a checkpoint: folder for config.json and model.safetensors, or several files with an index");
+  command->add_option("--out", o->out,
+                      "for a plan: file to write [stdout]; for a checkpoint: folder for config.json and model.safetensors, or several files "
+                      "with an index")
+      ->type_name("FILE|DIR");
+  command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->option_defaults()->group("For a plan");
   add_stack_option(*command, o->plan.stack);
-  command->add_flag("--approximate", o->plan.approximate, "for a plan: leave out fields without an option, and list them");
+  command->add_flag("--approximate", o->plan.approximate, "leave out fields without an option, and list them");
+  command->option_defaults()->group("For a checkpoint");
   command->add_option("--dtype", o->weights.dtype, "type of the weights [the checkpoint's]; other types come from the optimizer's masters where it has them")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
-  command->add_option("--type", o->weights.type, "model type of transformers [the first that describes the plan's model]");
-  command->add_option("--config", o->weights.config, "config.json to write, or a folder that has one, with ids of tokens and whatever else a plan does not say [made from the plan]");
-  command->add_option("--max-shard-size", o->most, "bytes of tensors in one file, such as 500MB or 2GiB [5GB]");
-  command->add_flag("--json", o->json, "one JSON object on stdout");
-  command->footer("A plan's options are read back; a field that differs then is refused by name (exit 4). Data, tokenizer, checkpoints and logs\n"
-                  "are yours to add. transformers' from_pretrained(DIR) computes a checkpoint's logits. A model that a type cannot say is\n"
+  command->add_option("--type", o->weights.type, "model type of transformers [the first that describes the plan's model]")->type_name("NAME");
+  command->add_option("--config", o->weights.config,
+                      "config.json to write, or a folder that has one, with ids of tokens and whatever else a plan does not say [made from the plan]")
+      ->type_name("FILE|DIR");
+  command->add_option("--max-shard-size", o->most, "bytes of tensors in one file, such as 500MB or 2GiB [5GB]")->type_name("SIZE");
+  command->footer("A plan's options are read back; a field that differs then is refused by name (exit 4). Data, tokenizer, checkpoints and logs "
+                  "are yours to add. transformers' from_pretrained(DIR) computes a checkpoint's logits. A model that a type cannot say is "
                   "refused by name (exit 4). The tokenizer is not part of a checkpoint: copy its files beside.");
   command->callback([o, command, &exit] { exit = run_export(*o, *command); });
 }

@@ -178,13 +178,25 @@ void add_import(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("import", "Turn a Hugging Face config.json, Megatron-LM's arguments, or another framework's configuration into a plan");
   command->add_option("FILE", o->input, "config.json, or a folder that has one; a text with options of Megatron-LM or Megatron-DeepSpeed, or a log; a ds_config.json of DeepSpeed; a .toml file of torchtitan, or the JSON that it saves; a .yaml file of NeMo 1 or NxD Training, Megatron-Bridge's run_config.yaml, or a file of GPT-NeoX or nanotron")->required();
   command->add_option("CONFIG", o->configuration, "the ds_config.json that --deepspeed_config of these options names [beside FILE]; the second file of GPT-NeoX [none]");
-  command->add_option("--stack", o->stack, "the framework, or the month of its code: NAME or NAME@YYYY-MM [what the arguments say]");
-  command->add_option("--out", o->out, "file for the preset or plan [stdout]");
-  CLI::Option* cluster = command->add_option("--cluster", o->wanted.cluster, "write a whole plan, on this cluster preset [the model alone]");
-  command->add_option("--devices", o->wanted.devices, "devices of that plan [the number that the arguments start; for a config.json 1]; with a config.json they are data-parallel, with sharded weights and states (zero_stage 3)")
+  CLI::Option* cluster = command->add_option("--cluster", o->wanted.cluster, "write a whole plan, on this cluster preset [the model alone]")
+                             ->type_name("NAME");
+  command->add_option("--devices", o->wanted.devices,
+                      "devices of that plan [the number that the arguments start; for a config.json 1]; with a config.json they are "
+                      "data-parallel, with sharded weights and states (zero_stage 3)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
       ->needs(cluster);
-  command->add_option("--model", o->model, "with a framework's file: the model, a preset or the path of a config.json [what the file says]; needed with a ds_config.json");
+  command->add_option("--out", o->out, "file for the preset or plan [stdout]")->type_name("FILE");
+  command->add_flag("--json", o->json, "one JSON object on stdout: origins, features, counts, and the preset or plan as `document`");
+  command->add_flag("--approximate", o->approximate, "leave out features that a plan cannot express, and print the error in parameters and FLOPs");
+  command->add_option("--seq-length", o->sequence,
+                      "tokens of a training sequence; attention windows that are not shorter are left out [for counts at most 4096; for "
+                      "windows the longest sequence of the model]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27));
+  command->option_defaults()->group("For a framework's file");
+  command->add_option("--stack", o->stack, "the framework, or the month of its code: NAME or NAME@YYYY-MM [what the arguments say]")
+      ->type_name("NAME[@YYYY-MM]");
+  command->add_option("--model", o->model, "the model, a preset or the path of a config.json [what the file says]; needed with a ds_config.json")
+      ->type_name("NAME|FILE");
   const auto set = [o](const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
       const auto [name, value] = pair_of("--set", text);
@@ -192,18 +204,15 @@ void add_import(CLI::App& app, ExitCode& exit) {
       o->set.emplace_back(name, read.is_discarded() ? nlohmann::json(value) : read);
     }
   };
-  command->add_option_function<std::vector<std::string>>("--set", set, "a field of a framework's file and its value, in place of what the file has; may be given again")
+  command->add_option_function<std::vector<std::string>>("--set", set, "a field and its value, in place of what the file has; may be given again")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("FIELD=VALUE");
-  command->add_option("--record", o->record, "with a log: also write a record for validate, of the plan and the median of the step times [none]");
-  command->add_option("--seq-length", o->sequence,
-                      "tokens of a training sequence; attention windows that are not shorter are left out [for counts at most 4096; for windows the longest sequence of the model]")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27));
-  command->add_flag("--approximate", o->approximate, "leave out features that a plan cannot express, and print the error in parameters and FLOPs");
-  command->add_flag("--json", o->json, "one JSON object on stdout: origins, features, counts, and the preset or plan as `document`");
-  command->footer("A feature that a plan cannot express is refused by name (exit 4). An unknown model type is bad input (exit 3). The report goes to\n"
-                  "stderr. Let a script print its options: docs/coming-from.md, \"Read your arguments\". A plan can name the same file itself: \"model\": {\"preset\": \"path/config.json\"}.");
+  command->add_option("--record", o->record, "from a log: also write a record for validate, of the plan and the median of the step times")
+      ->type_name("FILE");
+  command->footer("A feature that a plan cannot express is refused by name (exit 4). An unknown model type is bad input (exit 3). The report goes "
+                  "to stderr. Let a script print its options: docs/coming-from.md, \"Read your arguments\". A plan can name the same file "
+                  "itself: \"model\": {\"preset\": \"path/config.json\"}.");
   command->callback([o, &exit] { exit = import_file(*o); });
 }
 

@@ -145,7 +145,7 @@ ExitCode measure(const Options& o) {
 
 void add_measure(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("measure", "Time this machine, or its CUDA device, into a cost table that simulate reads");
+  CLI::App* command = app.add_subcommand("measure", "Time this machine, or its GPU, and write a table that simulate reads");
   command->add_option("PLAN", o->plans, "cuda: plan files (JSON) whose operations are timed first");
   command->add_option("--device", o->device,
                       "what is measured: cpu, or cuda (matrix products, memory-bound kernels, copies, launches; flash attention where "
@@ -154,12 +154,15 @@ void add_measure(CLI::App& app, ExitCode& exit) {
   command->add_option("--precision", o->precisions, "cpu: element types to measure; plans in 16 bits also need fp32 (fp32,bf16) [fp32]")
       ->delimiter(',')
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
-  command->add_option("-o,--output", o->output,
-                      "cost table to write (JSON) [" + measured_table_path("NAME") + ", NAME cpu-host or the card's]");
-  command->add_option("--name", o->name, "cuda: device that the table describes, e.g. h200-sxm-141gb [after the card]");
-  command->add_option("--seconds", o->seconds, "cuda: time for the whole measurement, about [240; with --quick 60]")->check(CLI::Range(20.0, 36000.0));
+  command->add_option("-o,--out,--output", o->output,
+                      "cost table to write (JSON) [" + measured_table_path("NAME") + ", NAME cpu-host or the card's]")
+      ->type_name("FILE");
   command->add_flag("--quick", o->quick, "coarser grids, about a quarter of the time");
   command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->option_defaults()->group("With --device cuda");
+  command->add_option("--name", o->name, "device that the table describes, such as h200-sxm-141gb [after the card]")->type_name("NAME");
+  command->add_option("--seconds", o->seconds, "time for the whole measurement, about [240; with --quick 60]")
+      ->type_name("SECONDS")->check(CLI::Range(20.0, 36000.0));
   command->callback([o, &exit] { exit = measure(*o); });
 }
 

@@ -9,6 +9,7 @@
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/commands/examples.hpp"
 #include "experiments/tandem/base/error_report.hpp"
 #include "experiments/tandem/commands/help_format.hpp"
 #include "models/base/error.hpp"
@@ -21,16 +22,30 @@ namespace tandem::program {
 namespace {
 
 constexpr const char* kFooter =
-    "exit codes: 0 ok; 1 internal error; 2 bad command line; 3 bad or unreadable input (file and field named);\n"
-    "  4 plan infeasible: it does not divide, does not fit (its result is printed first), or is not implemented;\n"
-    "  5 nothing found (no plan of a sweep or search fits, or no plan meets --days and --budget); 6 comparison outside tolerance;\n"
-    "  7 a device or a rank failed, the host has no memory or thread left, or a training is not finite;\n"
-    "  130 interrupted (Ctrl-C, SIGTERM, SIGHUP); results so far are kept\n"
-    "  (measure, calibrate: if they are enough for a file);\n"
+    "exit codes:\n"
+    "  0 ok\n"
+    "  1 internal error\n"
+    "  2 bad command line\n"
+    "  3 bad or unreadable input (file and field named)\n"
+    "  4 plan infeasible: it does not divide, does not fit (its result is printed first), or is not implemented\n"
+    "  5 nothing found: no plan of a sweep or search fits, or no plan meets --days and --budget\n"
+    "  6 comparison outside tolerance\n"
+    "  7 a device or a rank failed, the host has no memory or thread left, or a training is not finite\n"
+    "  130 interrupted (Ctrl-C, SIGTERM, SIGHUP); results so far are kept (measure, calibrate: if they are enough for a file)\n"
     "  141 the reader of stdout has closed it; all else was done\n"
     "Data goes to stdout, messages and progress to stderr. NO_COLOR is respected.";
 
-constexpr std::size_t kHelpColumn = 32;      // column of an option's description
+constexpr const char* kCommandFooter = "exit codes: see tandem --help";
+
+using AddCommand = void (*)(CLI::App&, ExitCode&);
+
+const std::vector<std::pair<const char*, std::vector<AddCommand>>> kGroups = {
+    {"Predict", {add_simulate, add_search, add_plan, add_sweep, add_explain, add_report}},
+    {"Train", {add_train, add_tokenize, add_export}},
+    {"Measure and compare", {add_compare, add_measure, add_validate, add_calibrate}},
+    {"Plan files", {add_import, add_schema}},
+};
+
 constexpr std::size_t kLongestUsage = 1000;  // limit in bytes on a quoted argument with its problem
 
 /// CLI11 also throws for --help and --version. These print to stdout and are no errors.
@@ -46,10 +61,13 @@ ExitCode report(const CLI::App& app, const CLI::ParseError& error) {
   return ExitCode::usage;
 }
 
-/// Puts a command's own footer before the common one.
+/// Ends each command's help with its example and the place of what all commands have in common.
 void complete_footers(CLI::App& app) {
-  for (CLI::App* command : app.get_subcommands({}))
-    if (command->get_footer() != kFooter) command->footer(command->get_footer() + "\n\n" + kFooter);
+  for (CLI::App* command : app.get_subcommands({})) {
+    const std::string own = command->get_footer().empty() ? "" : command->get_footer() + "\n";
+    command->footer(own + "example:\n  " + example(command->get_name()) + "\n" + kCommandFooter);
+  }
+  app.footer(kFooter);
 }
 
 /// Refuses empty values, which come from unset variables in scripts.
@@ -62,25 +80,13 @@ void refuse_empty_values(CLI::App& app) {
 
 void fill(CLI::App& app, ExitCode& exit) {
   app.formatter(std::make_shared<HelpFormat>());
-  app.get_formatter()->column_width(kHelpColumn);
   app.set_version_flag("--version", "tandem " TANDEM_VERSION);
   app.require_subcommand(1);
-  app.footer(kFooter);
-  add_simulate(app, exit);
-  add_train(app, exit);
-  add_tokenize(app, exit);
-  add_compare(app, exit);
-  add_measure(app, exit);
-  add_explain(app, exit);
-  add_validate(app, exit);
-  add_sweep(app, exit);
-  add_search(app, exit);
-  add_report(app, exit);
-  add_calibrate(app, exit);
-  add_import(app, exit);
-  add_export(app, exit);
-  add_plan(app, exit);
-  add_schema(app, exit);
+  for (const auto& [title, commands] : kGroups)
+    for (const AddCommand add : commands) {
+      add(app, exit);
+      app.get_subcommands({}).back()->group(title);
+    }
   complete_footers(app);
   refuse_empty_values(app);
 }

@@ -135,12 +135,11 @@ ExitCode write_report(const Options& o) {
 
 void add_report(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("report", "Write one HTML page about a plan, a timeline of a run or simulation, the metrics of a run, or the results of a sweep");
+  CLI::App* command = app.add_subcommand("report", "Write an HTML page about a plan, a run, a simulation or a sweep");
   command->add_option("PLAN|TIMELINE|DIR", o->subject, "plan file (JSON), a file of `train --timeline`, `simulate --timeline` or `train --metrics`, or a folder that `tandem sweep` has written")
       ->required();
-  command->add_option("--out", o->out, "page to write [PLAN.html or TIMELINE.html here, DIR/report.html]");
-  command->add_option("--cost-table", o->cost_table,
-                      "for a plan: cost table of `tandem measure`, or measured products of the device [the file that its preset names]");
+  command->add_option("--out", o->out, "page to write [PLAN.html or TIMELINE.html here, DIR/report.html]")->type_name("FILE");
+  add_cost_table(*command, o->cost_table, "for a plan: ");
   add_stack_option(*command, o->stack);
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->callback([o, &exit] { exit = write_report(*o); });

@@ -79,17 +79,21 @@ void add_simulate(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("simulate", "Predict step time, throughput and memory of a plan");
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
-  command->add_flag("--json", o->json, "one JSON object on stdout");
-  command->add_option("--trace", o->trace, "write a Chrome trace for Perfetto");
-  command->add_option("--timeline", o->timeline, "write every task's times, for compare and plot_timeline.py");
-  command->add_option("--memory", o->memory, "write memory over time, for plot_memory.py");
-  command->add_option("--cost-table", o->cost_table, "cost table of `tandem measure`, or measured products of the device [the file that its preset names]");
-  command->add_option("--routing", o->routing,
-                      "replay the experts that a run's tokens chose: the run's train --timeline file [an even share for each expert]");
-  command->add_option("--perturb", o->perturb,
-                      "slow devices and links, lost links, jitter: a JSON object or a file with one, as cluster.perturbation of a plan");
   add_stack_option(*command, o->stack);
-  command->add_flag("--allow-oversize", o->allow_oversize, "exit 0 even when the plan does not fit");
+  command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->add_flag("--allow-oversize", o->allow_oversize, "exit 0 even when the plan does not fit the memory");
+  command->option_defaults()->group("Files to write");
+  command->add_option("--timeline", o->timeline, "times of every task, for compare, report and plot_timeline.py")->type_name("FILE");
+  command->add_option("--trace", o->trace, "Chrome trace of the step, for Perfetto")->type_name("FILE");
+  command->add_option("--memory", o->memory, "memory over time, for plot_memory.py")->type_name("FILE");
+  command->option_defaults()->group("What the prediction rests on");
+  add_cost_table(*command, o->cost_table, "");
+  command->add_option("--perturb", o->perturb,
+                      "slow devices and links, lost links, jitter: a JSON object or a file with one, as cluster.perturbation of a plan")
+      ->type_name("JSON|FILE");
+  command->add_option("--routing", o->routing,
+                      "route tokens to experts as a run did: the file of its train --timeline [every expert gets an equal share]")
+      ->type_name("FILE");
   command->callback([o, &exit] { exit = simulate(*o); });
 }
 

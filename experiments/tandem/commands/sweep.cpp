@@ -77,10 +77,10 @@ ExitCode sweep_study(const Options& o) {
 void add_sweep(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command =
-      app.add_subcommand("sweep", "Predict every plan of a study; continues where an earlier sweep stopped");
-  command->add_option("STUDY", o->study, "study file (JSON): a base plan and the values that its fields take")
+      app.add_subcommand("sweep", "Predict a plan with fields that vary, and say which is best");
+  command->add_option("STUDY", o->study, "study file (JSON): a base plan and the values that its fields take; an interrupted sweep continues")
       ->required();
-  command->add_option("--out", o->out, "folder for results.jsonl, results.csv and study.json [out/NAME]");
+  command->add_option("--out", o->out, "folder for results.jsonl, results.csv and study.json [out/NAME]")->type_name("DIR");
   command->add_option("--jobs", o->jobs, "plans at a time [processors]")->check(CLI::Range(1, 1024));
   command->add_flag("--fresh", o->fresh, "compute everything again");
   command->add_flag("--json", o->json, "one JSON object on stdout");

@@ -90,12 +90,12 @@ void add_tokenize(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("tokenize", "Turn texts into token ids, as Megatron-LM stores them");
   command->add_option("TEXT", o->texts, "text to read in UTF-8: one document, or with a JSON object a line (.jsonl, .json) a document a line")->required();
-  command->add_option("--tokenizer", o->tokenizer, "tokenizer.json, or vocab.json beside merges.txt, vocab.txt, or a .model of sentencepiece or tiktoken; or a folder that has one of them")->required();
-  command->add_option("--out", o->out, "PREFIX of the files to write: PREFIX.bin and PREFIX.idx")->required();
-  CLI::Option* key = command->add_option("--key", o->documents.key, "field of these objects that holds the text [text]");
+  command->add_option("--tokenizer", o->tokenizer, "tokenizer.json, or vocab.json beside merges.txt, vocab.txt, or a .model of sentencepiece or tiktoken; or a folder that has one of them")->type_name("FILE|DIR")->required();
+  command->add_option("--out", o->out, "PREFIX of the files to write: PREFIX.bin and PREFIX.idx")->type_name("PREFIX")->required();
+  CLI::Option* key = command->add_option("--key", o->documents.key, "field of these objects that holds the text [text]")->type_name("FIELD");
   command->add_flag("--split-lines", o->documents.lines, "each line of other files is a document, without its end");
   CLI::Option* append = command->add_flag("--append-eod", o->append_eod, "end each document that has tokens with the token for it");
-  command->add_option("--eod", o->eod, "that token [eos_token of the tokenizer_config.json beside the tokenizer, else the format's own]")->needs(append);
+  command->add_option("--eod", o->eod, "that token [eos_token of the tokenizer_config.json beside the tokenizer, else the format's own]")->type_name("TOKEN")->needs(append);
   command->add_flag("--no-special-tokens", o->plain, "leave out the tokens around a text, such as <s>, [CLS] and [SEP]");
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->footer("The ids are those of the file's own library. What a tokenizer asks for and this version does not know is refused by name.\n"

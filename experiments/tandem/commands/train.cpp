@@ -425,53 +425,59 @@ void require_processes(const Options& o, const CLI::Option& timeout, const CLI::
 
 void add_train(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("train", "Train a plan");
+  CLI::App* command = app.add_subcommand("train", "Train a plan, on the CPUs of this machine or on a GPU");
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required()->each([command](const std::string& path) {
     if (command->get_help_ptr()->count() == 0) require_plan_file(path);  // before missing options, which would not help
   });
-  command->add_option("--data", o->text.data, "text file, read as byte tokens, or token ids: a .bin of Megatron-LM with its .idx, or of llm.c; repeated, with weights as in 0.3:PATH, it blends texts [weights: their lengths]")
+  command->add_option("--data", o->text.data, "text file, read as byte tokens, or token ids: a .bin of Megatron-LM with its .idx, or of llm.c; repeated, with weights as in 0.3:PATH, it blends texts [weights: their lengths]")->type_name("FILE")
       ->required()
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  CLI::Option* tokenizer = command->add_option("--tokenizer", o->text.tokenizer, "a tokenizer's file, or the folder of one (see tokenize --help): makes token ids of the texts --data and --eval-data, also of a .jsonl file's lines: text, prompt and completion, or messages [texts are read as bytes]");
+  command->option_defaults()->group("Text");
+  CLI::Option* tokenizer = command->add_option("--tokenizer", o->text.tokenizer, "a tokenizer's file, or the folder of one (see tokenize --help): makes token ids of the texts --data and --eval-data, also of a .jsonl file's lines: text, prompt and completion, or messages [texts are read as bytes]")->type_name("FILE|DIR");
   command->add_option("--loss-on", o->text.loss_on, "tokens that are trained on: all, or completion: those of completions and of what the role assistant says [completion, where lines have one]")
       ->check(CLI::IsMember({"all", "completion"}))
       ->needs(tokenizer);
-  command->add_option("--chat-template", o->text.chat_template, "how messages become tokens: chatml, llama3 or gemma")->needs(tokenizer);
+  command->add_option("--chat-template", o->text.chat_template, "how messages become tokens: chatml, llama3 or gemma")->type_name("NAME")->needs(tokenizer);
   command->add_option("--mask-token", o->text.mask_token, "bert: id of the token that hides others, such as 103 of bert-base-uncased [the tokenizer's [MASK]; without one the vocabulary's last, which no text may have]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{2'147'483'647}));
+  command->option_defaults()->group("Options");
   command->add_option("--steps", o->steps, "optimizer steps [the plan's training.steps, default 1]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--schedule-steps", o->schedule_steps, "steps over which the learning rate decays [with --resume: the saved run's; else the plan's training.decay_over, or --steps]")
        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
+  command->option_defaults()->group("Evaluation");
   CLI::Option* every = command->add_option("--eval-every", o->eval_every, "evaluate after every N-th step [never]; a resumed run keeps its held-out text")
                            ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--eval-steps", o->eval_steps, "global batches of an evaluation [1]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
       ->needs(every);
-  command->add_option("--eval-data", o->text.evaluation, "text to evaluate on [the last tenth of --data, which is not trained on]")
+  command->add_option("--eval-data", o->text.evaluation, "text to evaluate on [the last tenth of --data, which is not trained on]")->type_name("FILE")
       ->needs(every);
-  CLI::Option* save = command->add_option("--save", o->save, "checkpoint to write after the last step, also when interrupted: a folder of checkpoints, or one file if the name ends in .safetensors or names an existing file");
+  command->option_defaults()->group("Checkpoints and weights");
+  CLI::Option* save = command->add_option("--save", o->save, "checkpoint to write after the last step, also when interrupted: a folder of checkpoints, or one file if the name ends in .safetensors or names an existing file")->type_name("DIR|FILE");
   command->add_option("--save-every", o->save_every, "also write a checkpoint after every N-th step [never]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
       ->needs(save);
   CLI::Option* keep = command->add_option("--keep", o->keep, "newest checkpoints to keep in the folder [2]; checkpoints of later steps, of an abandoned branch, are not removed")
                           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
                           ->needs(save);
-  command->add_option("--resume", o->resume, "checkpoint to resume: a file, a folder (its latest checkpoint), or one checkpoint in a folder; layout, batch and length of sequences may differ; --steps includes its steps");
-  CLI::Option* weights = command->add_option("--weights", o->weights, "weights to begin with, in Hugging Face's format: a folder with model.safetensors or its index, or a .safetensors file; a config.json beside them must say the plan's model [drawn at random]");
-  command->add_option("--adapter", o->adapter, "adapters to begin with, in PEFT's format: a folder with adapter_config.json and adapter_model.safetensors; training.lora must have their rank and factor [A drawn at random, B 0]")
+  command->add_option("--resume", o->resume, "checkpoint to resume: a file, a folder (its latest checkpoint), or one checkpoint in a folder; layout, batch and length of sequences may differ; --steps includes its steps")->type_name("DIR|FILE");
+  CLI::Option* weights = command->add_option("--weights", o->weights, "weights to begin with, in Hugging Face's format: a folder with model.safetensors or its index, or a .safetensors file; a config.json beside them must say the plan's model [drawn at random]")->type_name("DIR|FILE");
+  command->add_option("--adapter", o->adapter, "adapters to begin with, in PEFT's format: a folder with adapter_config.json and adapter_model.safetensors; training.lora must have their rank and factor [A drawn at random, B 0]")->type_name("DIR")
       ->needs(weights);
+  command->option_defaults()->group("Results");
   command->add_flag("--json", o->json, "one JSON object on stdout");
-  command->add_option("--metrics", o->metrics, "write a JSON line after every step and evaluation: step, loss, samples, tokens_per_s ...; --resume keeps the lines of the steps behind it");
-  command->add_option("--trace", o->trace, "write a Chrome trace of one step for Perfetto");
-  command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py");
+  command->add_option("--metrics", o->metrics, "write a JSON line after every step and evaluation: step, loss, samples, tokens_per_s ...; --resume keeps the lines of the steps behind it")->type_name("FILE");
+  command->add_option("--trace", o->trace, "write a Chrome trace of one step for Perfetto")->type_name("FILE");
+  command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py")->type_name("FILE");
   command->add_option("--timeline-step", o->timeline_step, "the step to record, counted from 0 [the last]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}));
+  command->option_defaults()->group("Devices and processes");
   command->add_option("--backend", o->device.backend, "what computes [cpu]; cpu-async: the same kernels, each stream on a thread of its own; cuda: one CUDA device per process, shared by its ranks")->check(CLI::IsMember({"cpu", "cpu-async", "cuda"}));
   command->add_option("--comm", o->device.comm, "what moves bytes between ranks [auto: nccl between processes with --backend cuda, else threads]; threads: shared memory within a process, MPI or Gloo (--launch) between processes; nccl: NCCL, one rank per process; staged: copies through host memory")->check(CLI::IsMember({"auto", "threads", "nccl", "staged"}));
-  command->add_option("--algorithms", o->algorithms, "with --backend cuda: file of the fastest cuBLASLt algorithms [of the card and library, in ~/.cache/tandem/algorithms]; missing ones are timed before the first step and added at the end; simulate --cost-table reads it; deterministic plans do not use it");
+  command->add_option("--algorithms", o->algorithms, "with --backend cuda: file of the fastest cuBLASLt algorithms [of the card and library, in ~/.cache/tandem/algorithms]; missing ones are timed before the first step and added at the end; simulate --cost-table reads it; deterministic plans do not use it")->type_name("FILE");
   command->add_option("--launch", o->launch.launch, "where ranks run [threads: all in this process]; mpi: in the processes that mpirun or srun starts, over MPI; env: in those that torchrun or srun starts, over Gloo")->check(CLI::IsMember({"threads", "mpi", "env"}));
-  CLI::Option* timeout = command->add_option("--timeout", o->launch.timeout_s, "seconds that ranks of several processes wait for each other before the run ends [600]")->check(CLI::Range(0.1, 1e6));
+  CLI::Option* timeout = command->add_option("--timeout", o->launch.timeout_s, "seconds that ranks of several processes wait for each other before the run ends [600]")->type_name("SECONDS")->check(CLI::Range(0.1, 1e6));
   CLI::Option* port = command->add_option("--port", o->launch.port, "with --launch env: where process 0 waits for the others [MASTER_PORT, and the next one if torchrun uses that]")->check(CLI::Range(1, 65'535));
   command->callback([o, timeout, port, keep, &exit] {
     o->text.evaluates = o->eval_every > 0;

@@ -27,7 +27,7 @@ namespace tandem::program {
 namespace {
 
 constexpr const char* kFooter =
-    "Grades A and B are judged, C is printed apart. The means over sets give each set one vote, whatever its size.\n"
+    "Grades A and B are judged, C is printed apart. The means over sets give each set one vote, whatever its size. "
     "What the columns mean: experiments/tandem/validation/README.md.";
 
 struct Options {
@@ -164,9 +164,22 @@ ExitCode validate_files(const Options& o) {
 
 void add_validate(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("validate", "Predict published measurements and print the errors");
+  CLI::App* command = app.add_subcommand("validate", "Predict measured runs and print the errors");
   command->footer(kFooter);
   command->add_option("FILE", o->files, "measurement files (JSON lines); a set is a file, its name the file's stem")->required();
+  command->add_option("--html", o->html, "write an HTML page: predicted against measured, tables, every record")->type_name("FILE");
+  command->add_option("--csv", o->csv, "write a line for every record")->type_name("FILE");
+  command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->add_option("--tolerance", o->tolerance,
+                      "largest mean absolute error of step times of a set (0.15 or 15%), its column \"mean\"; sets of --exclude do not count; "
+                      "beyond it, or if a plan with a step time is refused, exit 6")
+      ->type_name("FRACTION")->transform(share());
+  command->add_option("--jobs", o->jobs, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
+  command->add_option("--write-errors", o->errors,
+                      "write the errors by device, situation and set; ranges of predictions come from them (topology/errors/step_time.json, "
+                      "or a file that your own calibration names: \"errors\": \"FILE\")")
+      ->type_name("FILE");
+  command->option_defaults()->group("Which records");
   add_list(*command, "--only", o->filter.sets, "judge these sets only");
   add_list(*command, "--grade", o->filter.grades, "judge records of these grades (A, B, C) only");
   add_list(*command, "--exclude", o->options.excluded, "show these sets but leave them out of the means");
@@ -175,15 +188,6 @@ void add_validate(CLI::App& app, ExitCode& exit) {
             "predict this set's plans on another cluster; may be given again");
   add_list(*command, "--leave-out", o->leave_out,
            "also predict records of these sources without the defaults, constants and errors that rest on them; each: every source in turn");
-  command->add_option("--tolerance", o->tolerance,
-                      "largest mean absolute error of step times of a set (0.15 or 15%), its column \"mean\"; sets of --exclude do not count; beyond it, or if a plan with a step time is refused, exit 6")
-      ->transform(share());
-  command->add_option("--jobs", o->jobs, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
-  command->add_option("--html", o->html, "write one page: predicted against measured, tables, every record");
-  command->add_option("--csv", o->csv, "write a line for every record");
-  command->add_option("--write-errors", o->errors,
-                      "write the errors by device, situation and set; ranges of predictions come from them (topology/errors/step_time.json, or a file that your own calibration names: \"errors\": \"FILE\")");
-  command->add_flag("--json", o->json, "one JSON object on stdout");
   command->callback([o, &exit] { exit = validate_files(*o); });
 }
 
