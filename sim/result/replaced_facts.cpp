@@ -14,6 +14,10 @@ constexpr std::array kOfComputations = {"matmul.", "flash_attention.", "flash1_a
                                         "cast_bytes", "kernel_s", "launch_s", "vector_flops_per_s", "host_launch_s"};
 /// Fields of calibrations and nodes that only transfers over links read.
 constexpr std::array kOfCommunications = {"communication.", "scale_up.", "scale_out."};
+/// Fields of clusters, nodes and calibrations that only transfers between nodes read.
+constexpr std::array kOfNetwork = {"fabric.", "scale_out.latency_s", "scale_out.nic_bytes_per_s", "scale_out.nics",
+                                   "scale_out.nccl.reported_latency_s", "communication.across_share",
+                                   "communication.in_step_across_share", "communication.shared_nic_share"};
 /// They slow computations down by the memory traffic of collectives, measured or not.
 constexpr std::array kOfOverlap = {"communication.compute_slowdown", "memory_bytes_per_s"};
 
@@ -58,9 +62,15 @@ bool library_times_all(const Setup& setup) {
   });
 }
 
+/// Whether all ranks are on the first node: ranks fill devices in order.
+bool on_one_node(const Setup& setup) {
+  const Rank last(setup.mesh.world_size() - 1);
+  return setup.topology.node_of(setup.topology.device_of(last)) == 0;
+}
+
 }  // namespace
 
-ReplacedFacts::ReplacedFacts(const Setup& setup) : own_latencies_(library_times_all(setup)) {
+ReplacedFacts::ReplacedFacts(const Setup& setup) : own_latencies_(library_times_all(setup)), one_node_(on_one_node(setup)) {
   if (setup.cost.products() != nullptr) return;  // only products are measured then
   computations_ = communications_ = true;
   for (const Template& t : setup.graph.templates)
@@ -73,6 +83,7 @@ ReplacedFacts::ReplacedFacts(const Setup& setup) : own_latencies_(library_times_
 
 bool ReplacedFacts::hold(std::string_view fact) const {
   const std::string_view field = field_of(fact);
+  if (one_node_ && any(kOfNetwork, field)) return true;
   if (own_latencies_ && field == "scale_up.hop_latency_s") return true;
   if (any(kOfOverlap, field)) return computations_ && !overlap_;
   return (computations_ && any(kOfComputations, field)) || (communications_ && any(kOfCommunications, field));

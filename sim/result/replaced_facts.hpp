@@ -1,5 +1,6 @@
 #pragma once
-// Facts of presets and calibrations that a processor's measured table or the collective library's own figures stand in for.
+// Facts of presets and calibrations that no time of a step depends on. A processor's measured table or the collective library's own
+// figures stand in for them, or nothing goes over the network.
 
 #include <string_view>
 
@@ -9,7 +10,8 @@ namespace tandem::sim {
 
 /// Judges by the step's own operations: a table replaces the facts of computations only if it has every computation of the step,
 /// and those of communications only if it has every communication. NCCL's latencies replace that of a hop inside nodes if the step
-/// has only reductions and gathers, whose algorithm NCCL chooses. `setup` is read by the constructor alone.
+/// has only reductions and gathers, whose algorithm NCCL chooses. On one node nothing depends on the network. Only the constructor
+/// reads `setup`.
 class ReplacedFacts {
  public:
   explicit ReplacedFacts(const Setup& setup);
@@ -20,7 +22,7 @@ class ReplacedFacts {
 
  private:
   bool computations_ = false, communications_ = false, overlap_ = false;
-  bool own_latencies_;
+  bool own_latencies_, one_node_;
 };
 
 }  // namespace tandem::sim

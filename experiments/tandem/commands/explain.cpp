@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "experiments/tandem/base/prepared_plan.hpp"
@@ -20,9 +21,12 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kMore =
+    "Add --all for every field, and plan.FIELD (plan.training.fusion) or a key of `simulate --json` (step_time_s) for where one comes from.\n";
+
 struct Options {
   std::string plan, key, stack;
-  bool json = false;
+  bool json = false, all = false;
 };
 
 json parameters_json(const ParameterCount& p) {
@@ -87,12 +91,31 @@ std::string dates_text(const StackDefault& d) {
          (d.until.said() ? "until " + text_of(d.until) : "") + ")";
 }
 
-/// Fields that the stack fills in, because the plan omits them, each with the rule.
-std::string stack_defaults_text(const Plan& plan) {
-  if (plan.stack.facts.defaults.empty()) return "";
-  std::string out = "defaults of stack " + plan.stack.name + "\n";
-  for (const StackDefault& d : plan.stack.facts.defaults) out += "  " + d.field + dates_text(d) + ": " + d.source + "\n";
+std::string notes_text(const Plan& plan) {
+  std::string out;
   for (const std::string& note : plan.stack.facts.notes) out += "note: " + note + "\n";
+  return out;
+}
+
+/// Fields that the stack fills in, because the plan omits them, each with its value.
+std::string stack_values_text(const Plan& plan) {
+  if (plan.stack.facts.defaults.empty()) return "";
+  const json values = json::parse(to_json(plan, -1));
+  std::string out = "defaults that stack " + plan.stack.name + " fills in\n";
+  for (const StackDefault& d : plan.stack.facts.defaults) {
+    std::string path = d.field;
+    std::replace(path.begin(), path.end(), '.', '/');
+    const json::json_pointer at("/" + path);
+    out += "  " + padded(d.field, 34) + " " + (values.contains(at) ? values.at(at).dump() : "not set") + dates_text(d) + "\n";
+  }
+  return out;
+}
+
+/// The same with the source of each rule.
+std::string stack_sources_text(const Plan& plan) {
+  if (plan.stack.facts.defaults.empty()) return "";
+  std::string out = "rules of stack " + plan.stack.name + "\n";
+  for (const StackDefault& d : plan.stack.facts.defaults) out += "  " + d.field + dates_text(d) + ": " + d.source + "\n";
   return out;
 }
 
@@ -117,8 +140,15 @@ std::string summary(const Plan& plan, const DerivedRanks& derived, const Paramet
   out += line("  per layer", count_text(p.per_layer));
   out += line("  embedding", count_text(p.embedding));
   out += line("  head", count_text(p.head));
-  for (const std::string& note : not_implemented(plan)) out += "cannot be lowered: " + note + "\n";
+  for (const std::string& note : not_implemented(plan)) out += "this version cannot run or simulate it: " + note + "\n";
   return out;
+}
+
+/// "LLaMA-2 13B: tensor 2 x pipeline 8 x data 2, 32 devices of dgx-a100-80gb, bf16, global batch 32 x 4,096 tokens".
+std::string headline(const Plan& plan) {
+  const TrainingSpec& t = plan.training;
+  return title(plan) + ": " + degrees(plan) + ", " + count_text(plan.cluster.devices) + " devices of " + plan.cluster.preset + ", " +
+         std::string(name(t.dtypes.compute)) + ", global batch " + count_text(t.global_batch_size) + " x " + count_text(t.seq_length) + " tokens\n";
 }
 
 ExplainedCase waited_for(const Options& o) {
@@ -144,8 +174,8 @@ ExitCode explain(const Options& o) {
   if (o.json)
     print_json(to_json_text(plan, derived, parameters));
   else
-    print(stack_text(plan) + "\nplan, every default filled in\n" + to_json(plan) + "\n" + stack_defaults_text(plan) +
-          summary(plan, derived, parameters));
+    print(stack_text(plan) + "\n" + headline(plan) + stack_values_text(plan) + notes_text(plan) + summary(plan, derived, parameters) +
+          (o.all ? stack_sources_text(plan) + "plan, every default filled in\n" + to_json(plan) + "\n" : kMore));
   return ExitCode::ok;
 }
 
@@ -153,12 +183,14 @@ ExitCode explain(const Options& o) {
 
 void add_explain(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("explain", "Print a plan with every default, or explain a value of its prediction");
+  CLI::App* command = app.add_subcommand("explain", "Say which defaults a plan gets, or where a figure of its prediction comes from");
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
-  command->add_option("KEY", o->key, "a key of `simulate --json`, dotted (step_time_s, memory_bytes.weights, roles[2].arena_bytes, "
-                                     "plan.model.pad_vocab_to): formula, values, sources of the facts, range");
+  CLI::Option* key = command->add_option("KEY", o->key,
+                                         "a figure: a key of `simulate --json`, dotted (step_time_s, memory_bytes.weights, roles[2].arena_bytes); or a "
+                                         "field (plan.model.pad_vocab_to): its formula, values, sources of the facts, range");
+  command->add_flag("--all", o->all, "also print every field of the plan, and the source of each default of the stack")->excludes(key);
   add_stack_option(*command, o->stack);
-  command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->add_flag("--json", o->json, "one JSON object on stdout, with everything");
   command->callback([o, &exit] { exit = explain(*o); });
 }
 

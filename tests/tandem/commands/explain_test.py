@@ -65,6 +65,20 @@ class Explain(WithFolder):
         self.assertAlmostEqual(float(change.group(1)), 100 * (steps[1] / steps[0] - 1), delta=0.051)
         self.assertEqual(tandem_json("explain", asked, key)["filled"], f"from {asked}")
 
+    def test_a_plan_is_told_in_a_screen_with_the_values_of_its_stacks_defaults_and_all_on_request(self):
+        file = self.folder.plan(changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "stack": "megatron-core@2021-04"}))
+        short, whole = run("explain", file)[1], run("explain", file, "--all")[1]
+        self.assertLess(len(short.splitlines()), 30)
+        plan = tandem_json("explain", file)["plan"]
+        for field in ("training.fusion", "parallel.overlap_p2p"):
+            part, name = field.split(".")
+            self.assertRegex(short, rf"(?m)^  {field} +{re.escape(json.dumps(plan[part][name]))}$")
+            self.assertNotRegex(short, rf"{field}.*: ")
+            self.assertRegex(whole, rf"(?m)^  {field}: .*Megatron")
+        self.assertIn('"min_learning_rate"', whole)
+        self.assertNotIn('"min_learning_rate"', short)
+        self.assertEqual(run("explain", file, "step_time_s", "--all")[0], 2)
+
     def test_the_printed_plan_is_a_plan_again(self):
         plan = tandem_json("explain", self.folder.plan(SMALL))["plan"]
         again = tandem_json("explain", self.folder.plan(plan, "again.json"))["plan"]
@@ -190,6 +204,22 @@ class ExplainKey(WithFolder):
         self.assertIn(f"notes are 0 to {len(notes) - 1}\n", err)
         for key in ("step_time_range", "step_time_range.low_s"):
             self.assertEqual(tandem_json("explain", file, key)["range"], "none: it is the range of step_time_s")
+
+    def test_facts_of_the_network_are_listed_only_for_steps_that_use_it(self):
+        presets = SOURCE / "topology" / "presets"
+        own = json.loads((presets / "dgx-a100-80gb.json").read_text())
+        own["node"] = json.loads((presets / "nodes" / "dgx-a100.json").read_text())
+        own["node"]["scale_out"].update(nics=4, nic_bytes_per_s="1 GB/s", latency_s="1 ms")
+        own["fabric"].update(switch_latency_s="1 ms", oversubscription=8)
+        self.folder.file("slow.json", json.dumps(own))
+        for data, used in ((1, False), (4, True)):
+            plan = changed(self.A100, **{"parallel": {"tensor": 8, "data": data}, "model.num_attention_heads": 8, "cluster.devices": 8 * data})
+            told = [tandem_json("explain", self.folder.plan(changed(plan, **{"cluster.preset": preset})), "step_time_s")
+                    for preset in ("dgx-a100-80gb", "./slow.json")]
+            fields = {f["field"] for f in told[0]["facts"]}
+            for field in ("scale_out.latency_s", "scale_out.nic_bytes_per_s", "scale_out.nics", "fabric.switch_latency_s", "fabric.oversubscription"):
+                self.assertEqual(field in fields, used, field)
+            self.assertEqual(told[0]["value"] != told[1]["value"], used)
 
     def test_a_users_own_facts_are_listed_with_their_place(self):
         presets = SOURCE / "topology" / "presets"
