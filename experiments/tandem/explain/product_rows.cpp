@@ -50,7 +50,7 @@ Row of_missing(const std::string& key, const std::string& formula) {
 std::vector<Row> product_rows() {
   return {
       {"measured_products",
-       "a matrix product takes its measured time if the device's table has its kind, shape, type and sum; other products take the time of the law",
+       "a matrix product takes its measured time if the device's table has its kind, shape, type and sum; other products take the time of a fitted formula",
        shares_text,
        RangeKind::exact,
        {"measured", "calibration:matmul", "calibration:spread"}},
