@@ -21,7 +21,7 @@ QWEN3 = ("qwen3-30b-a3b", "--cluster", "dgx-h100", "--devices", "64")
 CALCULON = {
     "tensor": "1,2,4,8,16", "pipeline": "1,2,4,8,16,32,64", "context": "1", "micro_batch_size": "1,2,4,8,16",
     "schedule": "1f1b,interleaved", "virtual_pipeline": "1,2,3,4,6,12", "recompute": "none,selective,full",
-    "sequence_parallel": "false,true", "scatter_p2p": "false,true", "zero_stage": "0,1", "overlap_grad_reduce": "false,true",
+    "sequence_parallel": "false,true", "scatter_gather_tensors_in_pipeline": "false,true", "zero_stage": "0,1", "overlap_grad_reduce": "false,true",
     "overlap_param_gather": "false,true", "tensor_overlap": "false,true", "overlap_tensor_sum": "false,true",
     "fusion": "transformer-engine-ampere,megatron", "offload.optimizer": "false,true"}
 

@@ -125,6 +125,15 @@ PlanField number(Place place, Get get, NumberRange range) {
   return f;
 }
 
+/// The present name of a value that may have an older one.
+template <class E>
+nlohmann::json present_name(const nlohmann::json& v) {
+  if constexpr (requires { Spelling<E>::older; })
+    for (const Renamed& r : Spelling<E>::older)
+      if (v == r.older) return r.name;
+  return v;
+}
+
 /// An enumeration with a Spelling.
 template <class Get>
 PlanField choice(Place place, Get get) {
@@ -134,7 +143,7 @@ PlanField choice(Place place, Get get) {
               }};
   f.read = [get](const nlohmann::json& v, Plan& p) {
     std::size_t index = 0;
-    std::optional<Refusal> refused = read_choice(v, Spelling<E>::names, index);
+    std::optional<Refusal> refused = read_choice(present_name<E>(v), Spelling<E>::names, index);
     if (!refused) get(p) = static_cast<E>(index);
     return refused;
   };

@@ -12,6 +12,11 @@
 namespace tandem {
 namespace {
 
+/// Fields by older names, which are still read.
+constexpr std::array kRenamed{Renamed{"parallel.scatter_p2p", "parallel.scatter_gather_tensors_in_pipeline"},
+                              Renamed{"parallel.unit_copies", "parallel.fsdp_copies"},
+                              Renamed{"training.recompute_products", "training.recompute_every_second_matmul"}};
+
 constexpr NumberRange kOversubscription{1, 1e6};
 constexpr IntRange kPerNode{1, kMaxDegree};
 constexpr IntRange kThreads{1, 1024};
@@ -153,6 +158,7 @@ const PlanField* find_field(std::string_view path) {
   static const std::unordered_map<std::string_view, const PlanField*> by_path = [] {
     std::unordered_map<std::string_view, const PlanField*> out;
     for (const PlanField& f : plan_fields()) out.emplace(f.path, &f);
+    for (const Renamed& r : kRenamed) out.emplace(r.older, out.at(r.name));
     return out;
   }();
   const auto found = by_path.find(path);

@@ -241,7 +241,7 @@ std::vector<PlanField> style_fields() {
           .otherwise("model.linear_bias"),
       flag({"model.output_bias", "Logits have a bias."}, AT(model.output_bias)),
       choice({"model.qk_norm",
-              "RMS norm of queries and keys: none; before positions enter, of each head (head) or of all heads as one row (row); or of each head after its rotation by position, without a weight (turned)."},
+              "RMS norm of queries and keys: none; of each head (head), as Qwen3, or of all heads together (full), as OLMo 2, before rotary positions; or of each head after them, without a weight (l2), as Llama 4."},
              AT(model.qk_norm)),
       flag({"model.value_norm", "RMS norm of every head of values, without a weight."}, AT(model.value_norm)),
       flag({"model.tie_kv", "A head's values are its keys, normalized like the keys, but without the norm's weight and without positions."},

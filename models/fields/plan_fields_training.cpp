@@ -140,7 +140,7 @@ std::vector<PlanField> memory_fields() {
       integer({"training.recompute_layers", "Layers of a stage that recompute; 0 is all."},
               AT(training.recompute_layers), {0, kMaxLayers}),
       std::move(modules),
-      flag({"training.recompute_products",
+      flag({"training.recompute_every_second_matmul",
             "With recompute_modules operations: every second matrix product is also repeated, attention only if core_attention is listed; default: the stack's."},
            AT(training.recompute_products)),
       fp8_activation_inputs(),

@@ -9,8 +9,13 @@
 
 namespace tandem {
 
+/// An older name that is still read, and the present one.
+struct Renamed {
+  std::string_view older, name;
+};
+
 template <class E>
-struct Spelling;  // names: one per enumerator
+struct Spelling;  // names: one per enumerator; older: names that are still read, where there are any
 
 template <>
 struct Spelling<Algorithm> {
@@ -47,7 +52,8 @@ struct Spelling<GroupScore> {
 };
 template <>
 struct Spelling<QkNorm> {
-  static constexpr std::array<std::string_view, 4> names{"none", "head", "row", "turned"};
+  static constexpr std::array<std::string_view, 4> names{"none", "head", "full", "l2"};
+  static constexpr std::array older{Renamed{"row", "full"}, Renamed{"turned", "l2"}};
 };
 template <>
 struct Spelling<PositionEmbedding> {

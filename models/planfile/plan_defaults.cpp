@@ -46,8 +46,8 @@ struct Precision {
 constexpr std::array<std::string_view, 20> kAlone{
     "parallel.sequence_parallel",   "parallel.zero_group",          "parallel.optimizer_sync",   "parallel.overlap_grad_reduce",
     "parallel.overlap_param_gather", "parallel.tensor_overlap",     "parallel.overlap_tensor_sum", "parallel.overlap_p2p",
-    "parallel.scatter_p2p",         "parallel.bucket_bytes",        "parallel.prefetch_layers",  "parallel.reuse_distance",
-    "parallel.unit_copies",         "parallel.root_unit",           "parallel.offload.optimizer", "parallel.offload.ratio",
+    "parallel.scatter_gather_tensors_in_pipeline", "parallel.bucket_bytes", "parallel.prefetch_layers", "parallel.reuse_distance",
+    "parallel.fsdp_copies",         "parallel.root_unit",           "parallel.offload.optimizer", "parallel.offload.ratio",
     "training.micro_batch_size",    "training.recompute_layers",    "training.expandable_segments", "parallel.reduce_scatter"};
 
 constexpr DTypes mixed(DType compute, DType weights) {
@@ -169,7 +169,7 @@ void fill_transfers(Plan& p, const Filler& fill) {
   if (p.parallel.pipeline == 1) return;
   const StackTransfers stack = stack_transfers(p);
   fill.set("parallel.overlap_p2p", p.parallel.overlap_p2p, stack.overlap);
-  fill.set("parallel.scatter_p2p", p.parallel.scatter_p2p, stack.scatter);
+  fill.set("parallel.scatter_gather_tensors_in_pipeline", p.parallel.scatter_p2p, stack.scatter);
 }
 
 /// Splits embedding, layers, final norm and head evenly over stages; the first stages have one more if these do not divide. Leaves the

@@ -179,7 +179,7 @@ std::vector<Gap> adapter_gaps(const Plan& p) {
       {"parallel.tensor_overlap", q.tensor_overlap, without},
       {"parallel.offload.optimizer", q.offload.optimizer, without},
       {"parallel.offload.parameters", q.offload.parameters, without},
-      {"training.recompute_products", p.training.recompute_products, without},
+      {"training.recompute_every_second_matmul", p.training.recompute_products, without},
       {"training.dtypes.compute", bits(types.compute) < 16, wide},
       {"training.dtypes.weights", bits(types.weights) < 16, wide},
   };

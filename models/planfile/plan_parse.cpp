@@ -298,7 +298,18 @@ class PlanReader {
   }
 
   void read_object(const json& object, const std::string& prefix) {
-    for (const auto& [key, value] : object.items()) read_member(value, prefix, key);
+    for (const auto& [key, value] : object.items())
+      if (!is_given_twice(object, prefix, key)) read_member(value, prefix, key);
+  }
+
+  /// Refuses the older name of a field whose present name the same object has.
+  bool is_given_twice(const json& object, const std::string& prefix, const std::string& key) {
+    const PlanField* field = find_field(joined(prefix, key));
+    if (field == nullptr || field->path == joined(prefix, key)) return false;
+    const std::string present = field->path.substr(prefix.size() + 1);
+    if (!object.contains(present)) return false;
+    complain(joined(prefix, key), object[key], {"is an older name of " + present + ", which is given, too", "leave the older name out"});
+    return true;
   }
 
   void read_member(const json& value, const std::string& prefix, const std::string& key) {

@@ -173,7 +173,7 @@ void remember_choices(Plan& plan, const Given& given) {
   const FusionEntry* fusion = entry_for(stack->fusion, plan);
   if (fusion != nullptr && !given.contains("training.fusion")) remember(plan, "training.fusion", *fusion);
   const TransfersEntry* transfers = plan.parallel.pipeline > 1 ? entry_for(stack->transfers, plan) : nullptr;
-  for (const char* field : {"parallel.overlap_p2p", "parallel.scatter_p2p"})
+  for (const char* field : {"parallel.overlap_p2p", "parallel.scatter_gather_tensors_in_pipeline"})
     if (transfers != nullptr && !given.contains(field)) remember(plan, field, *transfers);
 }
 

@@ -117,7 +117,7 @@ void read(const json& entry, const List& list, DefaultEntry& out) {
   const PlanField& field = field_of(entry, list);
   Plan scratch;
   if (const auto refusal = field.read(entry["value"], scratch)) list.refuse(entry["value"], "the value " + refusal->reason);
-  out.field = entry["field"];
+  out.field = field.path;
   out.value = std::make_shared<const json>(entry["value"]);
   if (!entry.contains("times")) return;
   if (!entry["value"].is_number_integer()) list.refuse(entry["value"], "times is for integers");

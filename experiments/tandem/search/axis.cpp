@@ -73,7 +73,7 @@ std::string axis_field(const std::string& name, const std::string& file) {
   for (const Short& s : kShort)
     if (name == s.said) return std::string(s.field);
   for (const std::string& field : {name, "parallel." + name, "training." + name})
-    if (may_vary(field)) return field;
+    if (may_vary(field)) return find_field(field)->path;  // of an older name the present one
   if (find_field(name) != nullptr || find_field("training." + name) != nullptr)
     throw ConfigError(Problem{file, name, "", "a search may not vary it: it changes the model, the cluster or the work of a step",
                               "vary fields of parallel and training, or search once for each value"});

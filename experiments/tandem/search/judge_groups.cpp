@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 3> kOfNoLayout{"training.recompute_module
 
 /// Defaults that no check of a layout reads.
 bool is_of_layout(const std::string& field) {
-  constexpr std::array<std::string_view, 6> others{"parallel.overlap_", "parallel.reuse_distance", "parallel.unit_copies",
+  constexpr std::array<std::string_view, 6> others{"parallel.overlap_", "parallel.reuse_distance", "parallel.fsdp_copies",
                                                    "parallel.root_unit", "training.dtypes.", "training.recompute_"};
   return std::none_of(others.begin(), others.end(), [&](std::string_view o) { return field.starts_with(o); });
 }

@@ -19,8 +19,8 @@ constexpr std::int64_t kMostCandidates = std::int64_t{1} << 40;
 constexpr std::array<std::string_view, 16> kExchangeFields{
     "parallel.zero_stage",        "parallel.zero_group",       "parallel.overlap_grad_reduce", "parallel.overlap_param_gather",
     "parallel.bucket_bytes",      "parallel.prefetch_layers",  "parallel.reuse_distance",      "parallel.overlap_p2p",
-    "parallel.scatter_p2p",       "parallel.offload.optimizer", "parallel.offload.parameters", "parallel.offload.ratio",
-    "parallel.optimizer_sync",    "parallel.unit_copies",      "parallel.root_unit",           "training.expandable_segments"};
+    "parallel.scatter_gather_tensors_in_pipeline", "parallel.offload.optimizer", "parallel.offload.parameters", "parallel.offload.ratio",
+    "parallel.optimizer_sync",    "parallel.fsdp_copies",      "parallel.root_unit",           "training.expandable_segments"};
 
 /// The fields whose product is the number of ranks.
 struct DegreeField {

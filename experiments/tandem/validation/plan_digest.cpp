@@ -25,7 +25,7 @@ json without_names(json plan) {
 json without_layout(json plan) {
   plan.erase("parallel");
   plan["model"].erase("pad_vocab_to");
-  erase(plan["training"], {"micro_batch_size", "recompute", "recompute_layers", "recompute_modules", "recompute_products"});
+  erase(plan["training"], {"micro_batch_size", "recompute", "recompute_layers", "recompute_modules", "recompute_every_second_matmul"});
   return plan;
 }
 

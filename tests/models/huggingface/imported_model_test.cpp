@@ -136,9 +136,9 @@ TEST_CASE("norms of rows, norms behind, soft caps, gates and output biases are s
   const json base = with(kSmall, {{"num_key_value_heads", 2}, {"head_dim", 16}});
   const auto section = [&](const json& changes) { return configs.import(with(base, changes)).section(); };
   const json olmo = section({{"model_type", "olmo2"}});
-  CHECK(olmo["qk_norm"] == "row");
+  CHECK(olmo["qk_norm"] == "full");
   CHECK(olmo["norm_placement"] == "behind");
-  CHECK(section({{"model_type", "minimax_m2"}, {"num_local_experts", 4}})["qk_norm"] == "row");
+  CHECK(section({{"model_type", "minimax_m2"}, {"num_local_experts", 4}})["qk_norm"] == "full");
   CHECK(section({{"model_type", "exaone4"}})["qk_norm"] == "head");
   const json gemma = section({{"model_type", "gemma2"}, {"attn_logit_softcapping", 20.0}, {"final_logit_softcapping", 10.0}});
   CHECK(gemma["attention_soft_cap"] == 20.0);
@@ -150,7 +150,7 @@ TEST_CASE("norms of rows, norms behind, soft caps, gates and output biases are s
   CHECK(qwen["moe"]["num_shared_experts"] == 2);
   CHECK(section({{"model_type", "phi"}, {"num_key_value_heads", 4}})["output_bias"] == true);
   const json llama = section({{"model_type", "llama4_text"}, {"intermediate_size_mlp", 96}, {"num_local_experts", 4}, {"num_experts_per_tok", 1}});
-  CHECK(llama["qk_norm"] == "turned");
+  CHECK(llama["qk_norm"] == "l2");
   CHECK(llama["moe"]["weigh_inputs"] == true);
   CHECK(llama["moe"]["router_scores"] == "sigmoid");
 }

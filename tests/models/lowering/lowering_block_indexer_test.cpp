@@ -233,7 +233,7 @@ TEST_CASE("values of an indexer of blocks that do not fit are refused by their f
 
 TEST_CASE("what an indexer of blocks does not stand beside is refused by its field, with one word") {
   CHECK(has(refusal(plan_of({{"indexer", {{"block_size", 1}}}})), "model.indexer.heads"));
-  CHECK(has(refusal(plan_of({{"qk_norm", "row"}})), "model.qk_norm"));
+  CHECK(has(refusal(plan_of({{"qk_norm", "full"}})), "model.qk_norm"));
   CHECK(has(refusal(plan_of({{"window", {{"size", 4}}}})), "model.window.size"));
   CHECK(has(refusal(plan_of(json::object(), {{"tensor", 4}})),
             "parallel.tensor 4; this version supports an indexer of blocks on tensor ranks with key heads of their own: at most model.num_kv_heads 2"));

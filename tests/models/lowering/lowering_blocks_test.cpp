@@ -59,7 +59,7 @@ TEST_CASE("a sandwich has a norm before attention and MLP and one behind each, a
 }
 
 TEST_CASE("with norms behind alone attention and MLP read the state itself") {
-  const std::vector<std::string> names = forward({{"norm_placement", "behind"}, {"qk_norm", "row"}});
+  const std::vector<std::string> names = forward({{"norm_placement", "behind"}, {"qk_norm", "full"}});
   CHECK(names == std::vector<std::string>{"qkv", "qk_sums", "qk_norm", "rotary", "scores", "softmax", "context", "proj", "ln1_out",
                                           "attention_add", "fc1", "activation", "fc2", "ln2_out", "mlp_add"});
 }

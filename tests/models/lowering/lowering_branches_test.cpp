@@ -109,7 +109,7 @@ TEST_CASE("graphs of such layers hold in every layout and with recomputation") {
 }
 
 TEST_CASE("what norms of values and of branches stand beside is refused by its field") {
-  CHECK(refusal({{"model", {{"qk_norm", "row"}}}}).find("model.value_norm = true: not implemented") != std::string::npos);
+  CHECK(refusal({{"model", {{"qk_norm", "full"}}}}).find("model.value_norm = true: not implemented") != std::string::npos);
   CHECK(refusal({{"model", {{"value_norm", false}}}}).find("model.tie_kv = true: not implemented") != std::string::npos);
   CHECK(refusal({{"model", {{"norm_placement", "pre"}}}}).find("model.moe.branch_norms = true: not implemented") != std::string::npos);
   CHECK(refusal({{"model", {{"moe", {{"branch_norms", false}}}}}}).find("model.moe.router_norm = true: not implemented") != std::string::npos);

@@ -61,7 +61,7 @@ const json kShared = {{"num_experts", 4}, {"experts_per_token", 2}, {"ffn_hidden
 
 TEST_CASE("norms of rows add two sums a token up over tensor ranks, in fp32, once in each pass") {
   for (const std::int64_t tensor : {1, 2, 4}) {
-    const TaskGraph graph = graph_of(plan_of({{"qk_norm", "row"}}, tensor));
+    const TaskGraph graph = graph_of(plan_of({{"qk_norm", "full"}}, tensor));
     for (const auto& [pass, sum] : {std::pair{"block_forward", "qk_sums"}, {"block_backward", "qk_dots"}}) {
       const std::vector<Task> tasks = tasks_of(graph, pass);
       CHECK(has(tasks, sum));
@@ -78,23 +78,23 @@ TEST_CASE("norms of rows add two sums a token up over tensor ranks, in fp32, onc
 }
 
 TEST_CASE("heads that are made again are normed by the sums that were kept") {
-  json plan = plan_of({{"qk_norm", "row"}}, 2);
+  json plan = plan_of({{"qk_norm", "full"}}, 2);
   plan["training"].update({{"recompute", "full"}});
   CHECK(has(tasks_of(graph_of(plan), "block_recompute"), "qk_sums_all_reduce"));
   CHECK_FALSE(has(tasks_of(graph_of(plan), "block_backward"), "qk_sums"));
 }
 
 TEST_CASE("keys that several tensor ranks hold have one gradient of their norm's weight") {
-  const std::vector<Task> copies = tasks_of(graph_of(plan_of({{"qk_norm", "row"}, {"num_kv_heads", 1}}, 2)), "block_backward");
+  const std::vector<Task> copies = tasks_of(graph_of(plan_of({{"qk_norm", "full"}, {"num_kv_heads", 1}}, 2)), "block_backward");
   CHECK(has(copies, "k_norm.weight_kv_all_reduce"));
-  CHECK_FALSE(has(tasks_of(graph_of(plan_of({{"qk_norm", "row"}}, 2)), "block_backward"), "k_norm.weight_kv_all_reduce"));
+  CHECK_FALSE(has(tasks_of(graph_of(plan_of({{"qk_norm", "full"}}, 2)), "block_backward"), "k_norm.weight_kv_all_reduce"));
 }
 
 TEST_CASE("norms, biases and gates have the parameters that they are made of") {
   const std::int64_t plain = parameters(json::object());
-  CHECK(parameters({{"qk_norm", "row"}}) - plain == 2 * (4 + 2) * 8);
+  CHECK(parameters({{"qk_norm", "full"}}) - plain == 2 * (4 + 2) * 8);
   CHECK(parameters({{"qk_norm", "head"}}) - plain == 2 * 2 * 8);
-  CHECK(parameters({{"qk_norm", "turned"}}) == plain);
+  CHECK(parameters({{"qk_norm", "l2"}}) == plain);
   CHECK(parameters({{"output_bias", true}}) - plain == 64);
   CHECK(parameters({{"norm_placement", "behind"}}) == plain);
   json without = kShared;
@@ -103,7 +103,7 @@ TEST_CASE("norms, biases and gates have the parameters that they are made of") {
 }
 
 TEST_CASE("a norm behind the turn stands only in layers that turn") {
-  const json model = {{"qk_norm", "turned"}, {"window", {{"size", 4}, {"layers", "wf"}, {"full_rotary", false}}}};
+  const json model = {{"qk_norm", "l2"}, {"window", {{"size", 4}, {"layers", "wf"}, {"full_rotary", false}}}};
   const TaskGraph graph = graph_of(plan_of(model));
   int with = 0, without = 0;
   for (const Template& t : graph.templates) {

@@ -29,7 +29,7 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
       {"model", R"("position_embedding": "rope", "rope_scaling": {"type": "linear", "original_max_position_embeddings": 2048})",
        R"("position_embedding": "rope", "rope_scaling": {"type": "yarn", "original_max_position_embeddings": 2048})"},
       {"model", R"("normalization": "rmsnorm", "norm_bias": false)", R"("norm_bias": false)"},
-      {"model", R"("position_embedding": "learned", "qk_norm": "turned")", R"("position_embedding": "rope", "qk_norm": "turned")"},
+      {"model", R"("position_embedding": "learned", "qk_norm": "l2")", R"("position_embedding": "rope", "qk_norm": "l2")"},
       {"model", R"("family": "bert", "output_bias": true)", R"("output_bias": true)"},
       {"model", R"("linear_bias": false, "moe": {"num_experts": 4, "shared_gate": true})",
        R"("linear_bias": false, "moe": {"num_experts": 4, "num_shared_experts": 1, "shared_gate": true})"},

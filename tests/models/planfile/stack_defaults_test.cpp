@@ -489,7 +489,7 @@ TEST_CASE("explain can say which rule filled a field, and since when") {
     const auto& all = p.stack.facts.defaults;
     return std::count_if(all.begin(), all.end(), [&](const StackDefault& d) { return d.field == field; });
   };
-  for (const char* field : {"training.fusion", "parallel.overlap_p2p", "parallel.scatter_p2p"}) {
+  for (const char* field : {"training.fusion", "parallel.overlap_p2p", "parallel.scatter_gather_tensors_in_pipeline"}) {
     CHECK(remembered(of("megatron-core"), field) == 1);
     CHECK(remembered(of("megatron-core", "", with("parallel", "\"overlap_p2p\": true, \"scatter_p2p\": true",
                                                   with("training", "\"fusion\": \"eager\""))), field) == 0);

@@ -18,8 +18,8 @@ TEST_CASE("Defaults that depend on ZeRO are those of Megatron-LM's and DeepSpeed
 
 TEST_CASE("A default that depends on a dependent default depends on its field, too") {
   const tests::OddStack odd("defaults", R"([
-    {"field": "parallel.scatter_p2p", "value": true, "when": {"parallel.overlap_p2p": {"allowed": [true]}}, "source": "s", "verified": true},
+    {"field": "parallel.scatter_gather_tensors_in_pipeline", "value": true, "when": {"parallel.overlap_p2p": {"allowed": [true]}}, "source": "s", "verified": true},
     {"field": "parallel.overlap_p2p", "value": true, "when": {"parallel.zero_stage": {"min": 1}}, "source": "s", "verified": true},
     {"field": "parallel.overlap_grad_reduce", "value": true, "source": "s", "verified": true}])");
-  CHECK(dependent_defaults("odd", "parallel.zero_stage") == Fields{"parallel.overlap_p2p", "parallel.scatter_p2p"});
+  CHECK(dependent_defaults("odd", "parallel.zero_stage") == Fields{"parallel.overlap_p2p", "parallel.scatter_gather_tensors_in_pipeline"});
 }

@@ -65,6 +65,21 @@ class Explain(WithFolder):
         self.assertAlmostEqual(float(change.group(1)), 100 * (steps[1] / steps[0] - 1), delta=0.051)
         self.assertEqual(tandem_json("explain", asked, key)["filled"], f"from {asked}")
 
+    def test_fields_and_values_are_read_by_older_names_and_printed_by_the_present_ones(self):
+        older = changed(SMALL, **{"parallel.scatter_p2p": True, "parallel.unit_copies": "flat", "training.recompute_products": True,
+                                  "model.qk_norm": "row", "parallel.pipeline": 1, "parallel.data": 4, "parallel.zero_stage": 3})
+        present = changed(older, **{"parallel.scatter_p2p": None, "parallel.unit_copies": None, "training.recompute_products": None,
+                                    "parallel.scatter_gather_tensors_in_pipeline": True, "parallel.fsdp_copies": "flat",
+                                    "training.recompute_every_second_matmul": True, "model.qk_norm": "full"})
+        plans = [tandem_json("explain", self.folder.plan(plan))["plan"] for plan in (older, present)]
+        self.assertEqual(plans[0], plans[1])
+        self.assertEqual((plans[0]["parallel"]["fsdp_copies"], plans[0]["model"]["qk_norm"]), ("flat", "full"))
+        self.assertEqual(tandem_json("explain", self.folder.plan(changed(SMALL, **{"model.qk_norm": "turned"})))["plan"]["model"]["qk_norm"], "l2")
+        both = changed(present, **{"parallel.unit_copies": "flat"})
+        code, _, err = run("explain", self.folder.plan(both))
+        self.assertEqual(code, 3)
+        self.assertIn('parallel.unit_copies = "flat": is an older name of fsdp_copies, which is given, too', err)
+
     def test_a_plan_is_told_in_a_screen_with_the_values_of_its_stacks_defaults_and_all_on_request(self):
         file = self.folder.plan(changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "stack": "megatron-core@2021-04"}))
         short, whole = run("explain", file)[1], run("explain", file, "--all")[1]
