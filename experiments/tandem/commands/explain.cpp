@@ -8,6 +8,7 @@
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/explain/explanation.hpp"
+#include "experiments/tandem/explain/headline.hpp"
 #include "models/base/files.hpp"
 #include "models/plan/plan.hpp"
 #include "reports/prediction/plan_title.hpp"
@@ -144,13 +145,6 @@ std::string summary(const Plan& plan, const DerivedRanks& derived, const Paramet
   return out;
 }
 
-/// "LLaMA-2 13B: tensor 2 x pipeline 8 x data 2, 32 devices of dgx-a100-80gb, bf16, global batch 32 x 4,096 tokens".
-std::string headline(const Plan& plan) {
-  const TrainingSpec& t = plan.training;
-  return title(plan) + ": " + degrees(plan) + ", " + count_text(plan.cluster.devices) + " devices of " + plan.cluster.preset + ", " +
-         std::string(name(t.dtypes.compute)) + ", global batch " + count_text(t.global_batch_size) + " x " + count_text(t.seq_length) + " tokens\n";
-}
-
 ExplainedCase waited_for(const Options& o) {
   Waiting waiting("simulating");
   return make_case(o.plan, o.stack, [&](const std::string& what) { waiting.at("simulating " + what); });
@@ -174,7 +168,8 @@ ExitCode explain(const Options& o) {
   if (o.json)
     print_json(to_json_text(plan, derived, parameters));
   else
-    print(stack_text(plan) + "\n" + headline(plan) + stack_values_text(plan) + notes_text(plan) + summary(plan, derived, parameters) +
+    print(stack_text(plan) + "\n" + headline(plan) + "\n" + stack_values_text(plan) + notes_text(plan) +
+          summary(plan, derived, parameters) +
           (o.all ? stack_sources_text(plan) + "plan, every default filled in\n" + to_json(plan) + "\n" : kMore));
   return ExitCode::ok;
 }
