@@ -72,10 +72,11 @@ bool add_configuration(Arguments& arguments, const Table& table, const std::stri
   const std::string said = said_path(arguments, table);
   if (said.empty() && place.given.empty()) return false;
   const std::string path = place.given.empty() ? beside(said, file) : place.given;
+  const auto option = table.document->at("configuration").at("option").get<std::string>();
   if (file_state(path).kind == FileKind::absent) {
     if (!place.given.empty()) throw ConfigError(Problem{place.given, "CONFIG", "", "there is no such file", "give the ds_config.json"});
     if (place.may_miss) return false;
-    throw ConfigError(Problem{file, "--deepspeed_config", said, "names a file that is not at " + path,
+    throw ConfigError(Problem{file, table.reads_file() ? option : "--" + option, said, "names a file that is not at " + path,
                               "give it behind " + file + ", or read the options alone with --approximate"});
   }
   (*arguments.values)[table.document->at("configuration").at("as").get<std::string>()] =

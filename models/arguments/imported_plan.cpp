@@ -179,10 +179,13 @@ json with_circumstances(const Table& table, const Month& as_of, const Arguments&
   return out;
 }
 
-/// The stack that the plan gets: the one asked for, else the table's. An option that the framework has no more dates it.
+/// The stack that the plan gets: the one asked for, else the first that the file's fields choose, else the table's. An option that the
+/// framework has no more dates it.
 StackChoice stack_of(const Arguments& arguments, const Table& table, const std::string& file, const PlanNeeds& needs) {
   if (needs.stack) return *needs.stack;
   TableFacts facts(*arguments.values, "", *table.document, file, 0);
+  for (const json& entry : table.document->value("stacks", json::array()))
+    if (facts.truth(entry.at("when").get<std::string>())) return {entry.at("stack").get<std::string>(), std::nullopt};
   for (const json& entry : table.document->value("dated", json::array()))
     if (facts.truth(entry.at("when").get<std::string>())) return {table.stack, parse_month(entry.at("as_of").get<std::string>())};
   return {table.stack, std::nullopt};

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "models/arguments/argument_text.hpp"
 #include "models/arguments/costed_split.hpp"
@@ -188,6 +189,26 @@ std::int64_t composed_of(const json& defaults) {
   return out;
 }
 
+/// The parts of a text between commas and spaces; a list as it is.
+json words(const json& of) {
+  if (of.is_array()) return of;
+  json out = json::array();
+  std::string word;
+  for (const char c : (of.is_string() ? of.get<std::string>() : "") + ",") {
+    if (c != ',' && c != ' ') word += c;
+    else if (!word.empty()) out.push_back(std::exchange(word, ""));
+  }
+  return out;
+}
+
+/// A list's values, each once, in the order of the first.
+json distinct(const json& list) {
+  json out = json::array();
+  for (const json& value : list)
+    if (std::find(out.begin(), out.end(), value) == out.end()) out.push_back(value);
+  return out;
+}
+
 }  // namespace
 
 json stage_call(const std::string& name, const std::vector<json>& a) {
@@ -198,6 +219,8 @@ json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "more_behind_the_first" && a.size() == 2) return more_behind_the_first(a[0], a[1]);
   if (name == "small_letters" && a.size() == 1) return small_letters(a[0]);
   if (name == "costed_split" && a.size() == 4) return costed_split(a[0], a[1], a[2], a[3]);
+  if (name == "words" && a.size() == 1) return words(a[0]);
+  if (name == "distinct" && a.size() == 1) return a[0].is_array() ? distinct(a[0]) : json();
   if (name == "layers_named" && a.size() == 1) return layers_named(a[0]);
   if (name == "split_before" && a.size() == 2) return split_at(a[0], a[1], false);
   if (name == "split_behind" && a.size() == 2) return split_at(a[0], a[1], true);

@@ -18,7 +18,7 @@ namespace tandem::arguments {
 ///   layout_layers(text): as argument_text.hpp says. layout_text(layers, modules): the same backwards.
 ///   zeros_and_ones(n, all, every): "([0]*n+[1]*rest)". comma_text(a, ...): "a,b". whole_number("2"), text(2). list(a, ...): a list.
 ///   steps_of_samples, steps_of_tokens: as step_counts.hpp says.
-///   composed_of(defaults): files that Hydra adds to this one.
+///   composed_of(defaults): files that Hydra adds to this one. words("a,b c"): a list, a list as it is. distinct(list): each value once.
 ///   power_of_two(n), exponent_of_two(x).
 ///   interleaved_group(stages, micro_batches): micro-batches that pass a chunk as one group, as models/schedule has it; null unless both count.
 /// Throws ConfigError where the layers do not divide. Throws ContractError for another name.

@@ -130,12 +130,16 @@ ExitCode import_options(const Options& o, const arguments::Table& table, const s
                               "name a preset, such as dgx-h100; topology/presets/README.md lists them"});
   const auto stack = o.stack.empty() ? std::nullopt : std::optional(parse_stack_choice(o.stack));
   const Month newest = load_stack(stack ? stack->name : table.stack)->read_until;
-  const arguments::PlanNeeds needs{o.wanted.cluster, o.wanted.devices, o.model, table.reads_file() ? o.sequence : 0, newest, stack,
+  arguments::PlanNeeds needs{o.wanted.cluster, o.wanted.devices, o.model, table.reads_file() ? o.sequence : 0, newest, stack,
                                    o.configuration, o.approximate, o.set};
   if (!o.configuration.empty() && !table.names_file() && !table.reads_several())
     throw ConfigError(Problem{o.input, "CONFIG", o.configuration, "is for options of DeepSpeed or a file of GPT-NeoX, and these are neither",
                               "add --deepspeed to options of DeepSpeed, or leave CONFIG out"});
-  const arguments::ImportedPlan made = arguments::import_arguments(text, o.input, table, needs);
+  arguments::ImportedPlan made = arguments::import_arguments(text, o.input, table, needs);
+  if (!stack && made.stack.name != table.stack) {  // the file chose another
+    needs.newest = load_stack(made.stack.name)->read_until;
+    made = arguments::import_arguments(text, o.input, table, needs);
+  }
   const auto record = o.record.empty() ? nlohmann::ordered_json()
                                        : import::measurement_record(*made.document, import::measurements_of(text), o.input);
   prepare_outputs({o.out, o.record}, {o.input, o.configuration});
@@ -176,8 +180,8 @@ ExitCode import_file(const Options& o) {
 void add_import(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("import", "Turn a Hugging Face config.json, Megatron-LM's arguments, or another framework's configuration into a plan");
-  command->add_option("FILE", o->input, "config.json, or a folder that has one; a text with options of Megatron-LM or Megatron-DeepSpeed, or a log; a ds_config.json of DeepSpeed; a .toml file of torchtitan, or the JSON that it saves; a .yaml file of NeMo 1 or NxD Training, Megatron-Bridge's run_config.yaml, or a file of GPT-NeoX or nanotron")->required();
-  command->add_option("CONFIG", o->configuration, "the ds_config.json that --deepspeed_config of these options names [beside FILE]; the second file of GPT-NeoX [none]");
+  command->add_option("FILE", o->input, "config.json, or a folder that has one; a text with options of Megatron-LM or Megatron-DeepSpeed, or a log; a ds_config.json of DeepSpeed; a .toml file of torchtitan, or the JSON that it saves; a .yaml file of NeMo 1 or NxD Training, Megatron-Bridge's run_config.yaml, or a file of GPT-NeoX, nanotron, LLaMA-Factory or Axolotl")->required();
+  command->add_option("CONFIG", o->configuration, "the ds_config.json that these options or FILE name [beside FILE]; the second file of GPT-NeoX [none]");
   CLI::Option* cluster = command->add_option("--cluster", o->wanted.cluster, "write a whole plan, on this cluster preset [the model alone]")
                              ->type_name("NAME");
   command->add_option("--devices", o->wanted.devices,

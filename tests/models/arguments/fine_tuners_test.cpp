@@ -1,0 +1,135 @@
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "models/arguments/imported_plan.hpp"
+#include "models/arguments/stage_layers.hpp"
+#include "models/base/error.hpp"
+#include "models/base/output.hpp"
+#include "tests/catch.hpp"
+#include "tests/models/arguments/imported_field.hpp"
+#include "topology/plan_reader.hpp"
+
+using namespace tandem;
+using nlohmann::json;
+using tests::field;
+
+namespace {
+
+/// A file of LLaMA-Factory with adapters, and one of Axolotl; `more` is more lines.
+std::string some_factory(const std::string& more = "", const std::string& method = "finetuning_type: lora\nlora_rank: 16\nlora_target: all\n") {
+  return "model_name_or_path: Qwen/Qwen3-8B\nstage: sft\ndo_train: true\n" + method +
+         "cutoff_len: 4096\nper_device_train_batch_size: 2\ngradient_accumulation_steps: 4\nlearning_rate: 1.0e-4\n"
+         "lr_scheduler_type: cosine\nwarmup_ratio: 0.1\nmax_steps: 500\nbf16: true\npacking: true\noutput_dir: out\ndataset: some\n" + more;
+}
+
+std::string some_axolotl(const std::string& more = "", const std::string& method = "adapter: lora\nlora_r: 8\nlora_alpha: 16\nlora_target_linear: true\n") {
+  return "base_model: Qwen/Qwen3-8B\n" + method +
+         "sequence_len: 4096\nmicro_batch_size: 2\ngradient_accumulation_steps: 4\noptimizer: adamw_torch_fused\nlr_scheduler: cosine\n"
+         "learning_rate: 2e-4\nbf16: auto\ngradient_checkpointing: true\nsample_packing: true\nmax_steps: 500\noutput_dir: out\n" + more;
+}
+
+arguments::ImportedPlan imported(const std::string& framework, const std::string& text, const std::string& engine = "") {
+  arguments::PlanNeeds needs{"dgx-h100", 8, "", 0, {2026, 3}};
+  needs.configuration = engine;
+  return arguments::import_arguments(text, "run.yaml", arguments::read_table(framework), needs);
+}
+
+/// Names of what is refused.
+std::vector<std::string> refused(const std::string& framework, const std::string& text) {
+  std::vector<std::string> out;
+  for (const auto& feature : imported(framework, text).features)
+    if (feature.refused) out.push_back(feature.name);
+  return out;
+}
+
+/// A ds_config.json of ZeRO 3 that leaves its numbers to the Trainer; removed with this.
+struct Engine {
+  std::string path = (std::filesystem::temp_directory_path() / "tandem_fine_tuners_ds.json").string();
+  Engine() { write_text(path, R"({"train_batch_size": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto"}})"); }
+  ~Engine() { std::filesystem::remove(path); }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+};
+
+}  // namespace
+
+TEST_CASE("a file of LLaMA-Factory with adapters is a plan of its preset") {
+  const arguments::ImportedPlan plan = imported("llama-factory", some_factory());
+  CHECK(field(plan, "stack") == "pytorch-ddp");
+  CHECK(field(plan, "model.preset") == "qwen3-8b");
+  CHECK(field(plan, "training.lora.rank") == 16);
+  CHECK(field(plan, "training.lora.alpha") == 32);  // finetuning_args.py: twice the rank
+  CHECK(field(plan, "training.lora.targets") == json({"qkv", "proj", "fc1", "fc2"}));
+  CHECK(field(plan, "training.global_batch_size") == 2 * 4 * 8);
+  CHECK(field(plan, "training.warmup") == 50);
+  CHECK(field(plan, "training.recompute") == "full");  // on unless disable_gradient_checkpointing
+  CHECK(field(plan, "training.beta2") == 0.999);       // training_args.py of transformers
+  CHECK(plan.unknown.empty());
+  CHECK(arguments::refusals(plan).empty());
+  CHECK(parse_plan(plan.document->dump(), "plan.json").parallel.data == 8);
+}
+
+TEST_CASE("full fine-tuning of LLaMA-Factory keeps fp32 weights, with pure_bf16 nothing wider than bf16") {
+  const arguments::ImportedPlan wide = imported("llama-factory", some_factory("", "finetuning_type: full\n"));
+  CHECK(field(wide, "training.dtypes.weights") == "fp32");
+  CHECK(field(wide, "training.lora.rank").is_null());
+  const arguments::ImportedPlan pure = imported("llama-factory", some_factory("pure_bf16: true\n", "finetuning_type: full\n"));
+  CHECK(field(pure, "training.dtypes.master") == "bf16");
+  CHECK(field(pure, "training.dtypes.optimizer_state") == "bf16");
+}
+
+TEST_CASE("DeepSpeed's file or FSDP chooses the stack and shards a fine-tuning") {
+  const Engine engine;
+  const arguments::ImportedPlan plan = imported("llama-factory", some_factory("deepspeed: ds.json\n", "finetuning_type: full\n"), engine.path);
+  CHECK(field(plan, "stack") == "megatron-deepspeed");
+  CHECK(field(plan, "parallel.zero_stage") == 3);
+  CHECK(field(plan, "parallel.bucket_bytes").is_null());  // "auto"
+  CHECK_THROWS_AS(imported("llama-factory", some_factory("deepspeed: not/there.json\n")), ConfigError);
+  const arguments::ImportedPlan shards = imported("axolotl", some_axolotl("fsdp_version: 2\nfsdp_config: {reshard_after_forward: false, offload_params: true}\n", ""));
+  CHECK(field(shards, "stack") == "pytorch-fsdp");
+  CHECK(field(shards, "parallel.zero_stage") == 2);
+  CHECK(field(shards, "parallel.offload.parameters") == true);
+}
+
+TEST_CASE("a file of Axolotl with adapters is a plan of its preset") {
+  const arguments::ImportedPlan plan = imported("axolotl", some_axolotl("context_parallel_size: 2\ntensor_parallel_size: 2\n"));
+  CHECK(field(plan, "model.preset") == "qwen3-8b");
+  CHECK(field(plan, "training.lora.alpha") == 16);
+  CHECK(field(plan, "training.precision") == "bf16");  // auto: Ampere or newer
+  CHECK(field(plan, "training.documents") == "separate");
+  CHECK(field(plan, "parallel.context_mode") == "all_gather");             // varlen_llama3, with packed samples
+  CHECK(field(plan, "training.global_batch_size") == 2 * 4 * (8 / 2 / 2));
+  CHECK(plan.unknown.empty());
+  CHECK(arguments::refusals(plan).empty());
+}
+
+TEST_CASE("named matrices of adapters are a plan's fused ones, others are refused") {
+  const std::string some = "adapter: lora\nlora_r: 8\nlora_alpha: 16\nlora_target_modules: ";
+  CHECK(field(imported("axolotl", some_axolotl("", some + "[q_proj, v_proj]\n")), "training.lora.targets") == json({"qkv"}));
+  CHECK(field(imported("axolotl", some_axolotl("", some + "[down_proj, up_proj, gate_proj]\n")), "training.lora.targets") == json({"fc2", "fc1"}));
+  CHECK(refused("axolotl", some_axolotl("", some + "[embed_tokens]\n")).size() == 1);
+  CHECK(field(imported("llama-factory", some_factory("", "finetuning_type: lora\nlora_target: q_proj,o_proj\n")), "training.lora.targets") ==
+        json({"qkv", "proj"}));
+}
+
+TEST_CASE("quantized weights, preferences and other methods of fine-tuners are refused by name") {
+  const auto starts = [](const std::vector<std::string>& names, const std::string& what) {
+    return names.size() == 1 && names.front().find(what) != std::string::npos;
+  };
+  CHECK(starts(refused("llama-factory", some_factory("quantization_bit: 4\n")), "QLoRA"));
+  CHECK(starts(refused("axolotl", some_axolotl("load_in_4bit: true\n", "adapter: qlora\nlora_r: 8\nlora_alpha: 16\nlora_target_linear: true\n")), "QLoRA"));
+  CHECK(starts(refused("llama-factory", some_factory("", "finetuning_type: freeze\n")), "other weights"));
+  CHECK(starts(refused("axolotl", some_axolotl("rl: dpo\n")), "preferences"));
+  CHECK(starts(refused("axolotl", some_axolotl("an_option_of_mine: 1\n")), "not known here"));
+}
+
+TEST_CASE("a model without a preset of its name must be given") {
+  CHECK_THROWS_AS(imported("axolotl", "base_model: someone/something\nsequence_len: 64\nmicro_batch_size: 1\n"), ConfigError);
+}
+
+TEST_CASE("words are parts of a text between commas and spaces") {
+  CHECK(arguments::stage_call("words", {"full_shard auto_wrap,offload"}) == json({"full_shard", "auto_wrap", "offload"}));
+  CHECK(arguments::stage_call("words", {json({"a b"})}) == json({"a b"}));
+  CHECK(arguments::stage_call("words", {json()}) == json::array());
+  CHECK(arguments::stage_call("distinct", {json({"b", "a", "b"})}) == json({"b", "a"}));
+}
