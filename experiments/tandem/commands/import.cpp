@@ -134,7 +134,7 @@ ExitCode import_options(const Options& o, const arguments::Table& table, const s
                                    o.configuration, o.approximate, o.set};
   if (!o.configuration.empty() && !table.names_file() && !table.reads_several())
     throw ConfigError(Problem{o.input, "CONFIG", o.configuration, "is for options of DeepSpeed or a file of GPT-NeoX, and these are neither",
-                              "add --deepspeed to options of DeepSpeed, or leave CONFIG out"});
+                              "add --deepspeed to them, or leave CONFIG out"});
   arguments::ImportedPlan made = arguments::import_arguments(text, o.input, table, needs);
   if (!stack && made.stack.name != table.stack) {  // the file chose another
     needs.newest = load_stack(made.stack.name)->read_until;

@@ -115,6 +115,19 @@ TEST_CASE("models that examples of nanotron add are refused by name") {
   CHECK(arguments::refusals(imported(some("is_mamba_config: true, d_model: 64, num_hidden_layers: 2, vocab_size: 64"))).size() == 1);
 }
 
+TEST_CASE("stack nanotron sums whole fp32 gradients behind the step's last pass, and shards states alone") {
+  json document = json::parse(imported(some(kLlama)).document->dump());
+  document["parallel"] = {{"tensor", 2}, {"data", 8}, {"zero_stage", 1}};
+  document["training"].erase("dtypes");
+  const Plan plan = parse_plan(document.dump(), "plan.json");
+  CHECK_FALSE(plan.parallel.overlap_grad_reduce);  // trainer.py, sync_gradients_across_dp
+  CHECK_FALSE(plan.parallel.reduce_scatter);       // trainer.py, reduce_scatter=False
+  CHECK(plan.training.dtypes.gradients == DType::fp32);
+  CHECK(plan.training.flash_attention);
+  document["parallel"]["zero_stage"] = 2;
+  CHECK_THROWS_AS(parse_plan(document.dump(), "plan.json"), InfeasibleError);
+}
+
 TEST_CASE("stages are full when their cost exceeds their share") {
   CHECK(arguments::costed_split(4, 2, 10, 1) == json({3, 1}));       // 20 and then 30 exceed 20.5: the third layer
   CHECK(arguments::costed_split(4, 2, 10, 40) == json({4, 0}));      // 40 does not exceed half of 80
