@@ -55,7 +55,7 @@ class Sentences final : public Tokenizer {
   std::vector<std::string> notes() const override {
     const std::string begin = name(around_.begin), end = name(around_.end);
     if (begin.empty() && end.empty()) return {};
-    return {file_ + ": " + (begin.empty() ? "" : begin + " begins") + (begin.empty() || end.empty() ? "" : " and ") + (end.empty() ? "" : end + " ends") +
+    return {file_ + ": as special tokens, " + (begin.empty() ? "" : begin + " begins") + (begin.empty() || end.empty() ? "" : " and ") + (end.empty() ? "" : end + " ends") +
             " each text; add_bos_token and add_eos_token in tokenizer_config.json beside it change that"};
   }
   std::string end() const override { return name(processor_->eos_id()); }
