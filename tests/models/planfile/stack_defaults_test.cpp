@@ -250,8 +250,8 @@ TEST_CASE("devices without bf16 compute in fp16 unless the plan says otherwise")
 TEST_CASE("Tandem's own stack has room for all rows where that is cheap, and attention that sinks and indexers need") {
   const auto bound = [](const std::string& preset, const std::string& parallel, const std::string& more = "") {
     const std::string experts = with("model", "\"moe\": {\"num_experts\": 16" + more + "}");
-    return read(on(preset, bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", parallel, bent("\"devices\": 8", "\"devices\": 16", experts))))
-        .model.moe.rows_bound;
+    const std::string ranks = bent("\"devices\": 8", "\"devices\": 16", bent("\"global_batch_size\": 16", "\"global_batch_size\": 32", experts));
+    return read(on(preset, bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", parallel, ranks))).model.moe.rows_bound;
   };
   CHECK(bound("cpu-host", "\"expert\": 2") == 2);
   CHECK(bound("cpu-host", "\"expert\": 4") == 4);
