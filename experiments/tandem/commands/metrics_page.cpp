@@ -24,6 +24,8 @@ Line kind_of(const json& line) {
 json drawn(const json& line) {
   json out;
   for (const char* key : {"step", "loss", "grad_norm", "learning_rate", "tokens", "tokens_per_s", "skipped"}) out[key] = line.value(key, json());
+  for (const char* key : {"model_flops_per_s_per_device", "elapsed_s"})  // files of earlier versions lack them
+    if (line.contains(key)) out[key] = line[key];
   if (line.contains("mtp_loss")) out["mtp_loss"] = line["mtp_loss"];
   return out;
 }

@@ -21,6 +21,7 @@
 #include "experiments/tandem/training/metrics.hpp"
 #include "experiments/tandem/training/new_length.hpp"
 #include "experiments/tandem/training/processes.hpp"
+#include "experiments/tandem/training/rates.hpp"
 #include "experiments/tandem/training/report.hpp"
 #include "experiments/tandem/training/resume.hpp"
 #include "experiments/tandem/training/saves.hpp"
@@ -72,13 +73,14 @@ void tell_crowding(const Plan& plan) {
   if (const auto told = crowding(plan, all_cores())) log(plan.file + ": " + *told);
 }
 
-std::string step_line(const exec::StepResult& s) {
+std::string step_line(const exec::StepResult& s, const StepRates& rates) {
   char text[200];
   const std::string modules = s.mtp_loss ? "  mtp loss " + aligned(loss_text(*s.mtp_loss, 5), 8) : "";
   std::snprintf(text, sizeof text, "step %5lld  loss %8s%s  grad norm %9s  lr %.3e  %9.2f ms", static_cast<long long>(s.step),
                 loss_text(s.loss, 5).c_str(), modules.c_str(), loss_text(s.grad_norm, 4).c_str(), s.learning_rate,
                 s.step_time_s * 1e3);
-  return text + std::string(s.skipped() ? "  update skipped: its gradients are not finite" : "");
+  const std::string skipped = "  update skipped: its gradients are not finite, " + count_text(rates.skipped_steps) + " so far";
+  return text + ("  " + rates_text(rates)) + (s.skipped() ? skipped : "");
 }
 
 /// Shown if it has changed; without a loss scale it is 1.
@@ -87,7 +89,8 @@ std::string scale_text(double before, double scale) {
 }
 
 std::string evaluation_line(const exec::EvaluationResult& e) {
-  return "evaluation after step " + std::to_string(e.step) + "  loss " + aligned(loss_text(e.loss, 5), 8);
+  return "evaluation after step " + std::to_string(e.step) + "  loss " + aligned(loss_text(e.loss, 5), 8) + "  perplexity " +
+         loss_text(std::exp(e.loss), 3);
 }
 
 /// The plan to train. Optimizers that validate after the update would roll back, which the runtime cannot do.
@@ -222,21 +225,23 @@ struct Training {
 struct Watchers {
   FiniteWatch& numbers;
   MetricsFile& metrics;
+  RateWatch& rates;
 };
 
 /// Runs to the end, until Ctrl-C, or until values stay non-finite.
 exec::RunResult run_to_end(const Training& of, exec::RunOptions options, const Watchers& watchers) {
-  auto& [numbers, metrics] = watchers;
+  auto& [numbers, metrics, rates] = watchers;
   auto& [graphs, data, world] = of;
   const InterruptWatch watch(!world.several());
   const std::int64_t done = options.resume != nullptr ? options.resume->facts().steps : 0;
   Progress progress(options.steps - done);
   double scale = 1;
   options.on_step = [&](const exec::StepResult& s) {
-    log(step_line(s) + scale_text(scale, s.loss_scale));
+    const StepRates speed = rates.add(s);
+    log(step_line(s, speed) + scale_text(scale, s.loss_scale));
     scale = s.loss_scale;
     numbers.note(s);
-    metrics.add(s);
+    metrics.add(s, speed);
     progress.done(s.step + 1 - done);
   };
   options.on_evaluation = [&](const exec::EvaluationResult& e) {
@@ -262,6 +267,17 @@ StepScale step_scale(const Prepared& in, const exec::RunResult& result) {
   const auto& [plan, graph] = in.graphs->of(Segment::Kind::train, result.steps.back().global_batch_size);
   return {plan.global_batch_tokens() / result.steps.back().global_batch_size, model_flops_of_step(graph, plan.world_size()),
           in.peak_flops_per_s};
+}
+
+/// The figures for the rates of `steps` steps; each batch size of a ramp-up has its own FLOPs.
+RateScale rate_scale(const Prepared& in, std::int64_t steps) {
+  const Plan& plan = in.graphs->plan();
+  const auto flops = [graphs = in.graphs.get()](std::int64_t batch) {
+    const auto& [of_batch, graph] = graphs->of(Segment::Kind::train, batch);
+    return model_flops_of_step(graph, of_batch.world_size());
+  };
+  const std::int64_t skipped = in.resumed ? in.resumed->state->facts().scale.skipped : 0;
+  return {plan.sequence_tokens(), plan.world_size(), steps, skipped, in.peak_flops_per_s, flops};
 }
 
 SequenceOptions sequences_of(const Plan& plan) {
@@ -393,7 +409,8 @@ ExitCode train(const Options& o, exec::World& world) {
     const bool evaluates = done > 0 && due_after(done, options.evaluation);
     metrics.emplace(speaks ? o.metrics : "", MetricsBegin{done, behind.samples, behind.tokens, plan.sequence_tokens(), evaluates});
   });
-  const exec::RunResult result = run_to_end({*graphs, *data.training, world}, options, {numbers, *metrics});
+  RateWatch rates(rate_scale(in, options.steps - done));
+  const exec::RunResult result = run_to_end({*graphs, *data.training, world}, options, {numbers, *metrics, rates});
   if (!speaks) return ExitCode::ok;  // process 0 has the result, and all processes use its exit code
   const exec::RankFailure infinite{Rank(), numbers.last(), exec::Activity::training, numbers.text()};
   tell(result, numbers.finite() ? std::nullopt : std::optional(infinite));
@@ -467,7 +484,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
       ->needs(weights);
   command->option_defaults()->group("Results");
   command->add_flag("--json", o->json, "one JSON object on stdout");
-  command->add_option("--metrics", o->metrics, "write a JSON line after every step and evaluation: step, loss, samples, tokens_per_s ...; --resume keeps the lines of the steps behind it")->type_name("FILE");
+  command->add_option("--metrics", o->metrics, "write a JSON line after every step and evaluation: step, loss, perplexity, tokens_per_s, model_flops_per_s_per_device, remaining_s ...; --resume keeps the lines of the steps behind it")->type_name("FILE");
   command->add_option("--trace", o->trace, "write a Chrome trace of one step for Perfetto")->type_name("FILE");
   command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py")->type_name("FILE");
   command->add_option("--timeline-step", o->timeline_step, "the step to record, counted from 0 [the last]")

@@ -1,5 +1,6 @@
 #include "experiments/tandem/training/metrics.hpp"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -40,6 +41,17 @@ std::string lines_before(const std::string& text, const MetricsBegin& begin, con
   return kept;
 }
 
+void add_rates(const StepRates& rates, json& line) {
+  line["samples_per_s"] = rates.samples_per_s;
+  line["tokens_per_s"] = rates.tokens_per_s;
+  line["tokens_per_s_per_device"] = rates.tokens_per_s_per_device;
+  line["model_flops_per_s_per_device"] = rates.model_flops_per_s_per_device;
+  if (rates.mfu) line["mfu"] = *rates.mfu;
+  line["elapsed_s"] = rates.elapsed_s;
+  line["remaining_s"] = rates.remaining_s;
+  line["skipped_steps"] = rates.skipped_steps;
+}
+
 }  // namespace
 
 MetricsFile::MetricsFile(std::string path, const MetricsBegin& begin)
@@ -53,19 +65,21 @@ MetricsFile::MetricsFile(std::string path, const MetricsBegin& begin)
   file_ = std::make_unique<AppendedFile>(path_);
 }
 
-void MetricsFile::add(const exec::StepResult& step) {
+void MetricsFile::add(const exec::StepResult& step, const StepRates& rates) {
   if (!file_) return;
   samples_ += step.global_batch_size;
   json line = step_json(step);
   line["samples"] = samples_;
   line["tokens"] = begin_.tokens + (samples_ - begin_.samples) * begin_.sequence_tokens;
-  line["tokens_per_s"] = static_cast<double>(step.global_batch_size * begin_.sequence_tokens) / step.step_time_s;
+  add_rates(rates, line);
   append(line);
 }
 
 void MetricsFile::add(const exec::EvaluationResult& evaluation) {
   if (!file_) return;
-  append(json{{"step", evaluation.step}, {"evaluation_loss", finite_number(evaluation.loss)}});
+  append(json{{"step", evaluation.step},
+              {"evaluation_loss", finite_number(evaluation.loss)},
+              {"perplexity", finite_number(std::exp(evaluation.loss))}});
 }
 
 void MetricsFile::append(const json& line) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "exec/run/run_result.hpp"
+#include "experiments/tandem/training/rates.hpp"
 #include "models/base/appended_file.hpp"
 #include "models/base/error.hpp"
 #include "models/base/json.hpp"
@@ -30,7 +31,7 @@ class MetricsFile {
   /// is resumed.
   MetricsFile(std::string path, const MetricsBegin& begin);
 
-  void add(const exec::StepResult& step);
+  void add(const exec::StepResult& step, const StepRates& rates);
   void add(const exec::EvaluationResult& evaluation);
 
   /// Why the file lacks its last lines; nothing if it has all of them.

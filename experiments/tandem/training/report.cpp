@@ -121,7 +121,9 @@ std::string to_text(const TrainReport& r) {
   out += skipped_line(r.steps);
   if (!r.evaluations.empty())
     out += line("evaluation loss", loss_text(r.evaluations.front().loss, 4) + " -> " +
-                                       loss_text(r.evaluations.back().loss, 4));
+                                       loss_text(r.evaluations.back().loss, 4) + ", perplexity " +
+                                       loss_text(std::exp(r.evaluations.front().loss), 2) + " -> " +
+                                       loss_text(std::exp(r.evaluations.back().loss), 2));
   if (r.epochs) out += epochs_line(*r.epochs);
   if (r.bigram_entropy_nats) out += line("bigram entropy of data", number_text(*r.bigram_entropy_nats, 4) + " nats");
   if (r.median_step_time_s) out += line("step time, median", time_text(*r.median_step_time_s));

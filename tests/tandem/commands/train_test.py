@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Training by the command line: its lines and keys, its checkpoints, what it refuses and what it tells."""
 import json
+import math
 import os
 import pathlib
 import signal
@@ -57,9 +58,17 @@ class Train(WithFolder):
         forward = layers * (2 * (4 * h * h + 2 * h * ffn) + 4 * seq * h) + 2 * h * vocab  # of a token
         for recompute in ("none", "full"):
             plan = changed(SMALL, **{"training.recompute": recompute})
-            result = tandem_json("train", self.folder.plan(plan), "--data", TEXT, "--steps", 3)
+            metrics = self.folder.path / "m.jsonl"
+            result = tandem_json("train", self.folder.plan(plan), "--data", TEXT, "--steps", 3, "--metrics", metrics)
             self.assertAlmostEqual(result["model_flops_per_s"] * result["step_time_s"] / (3 * forward * seq * batch), 1, delta=1e-9)
             self.assertIsNone(result["mfu"])
+            lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+            for line in lines:
+                self.assertAlmostEqual(line["model_flops_per_s_per_device"] * line["step_time_s"] / (3 * forward * seq * batch / 8), 1, delta=1e-9)
+                self.assertAlmostEqual(line["tokens_per_s_per_device"], line["tokens_per_s"] / 8, delta=1e-6 * line["tokens_per_s"])
+            self.assertEqual([line["skipped_steps"] for line in lines], [0, 0, 0])
+            self.assertEqual(lines[-1]["remaining_s"], 0)
+            self.assertGreaterEqual(lines[-1]["elapsed_s"], 0.99 * sum(line["step_time_s"] for line in lines))
 
     def test_a_step_is_a_line_on_stderr_and_nothing_but_data_on_stdout(self):
         code, out, err = run("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2, "--json")
@@ -98,6 +107,8 @@ class Train(WithFolder):
         self.assertEqual([line["tokens"] for line in steps], [batch * length * n for n in (1, 2, 3, 4)])
         for line in steps:
             self.assertAlmostEqual(line["tokens_per_s"] * line["step_time_s"], batch * length, delta=1e-6 * batch * length)
+            self.assertAlmostEqual(line["samples_per_s"] * line["step_time_s"], batch, delta=1e-6 * batch)
+        self.assertEqual([line["perplexity"] for line in lines if "loss" not in line], [math.exp(e["loss"]) for e in first["evaluations"]])
         tandem_json("train", plan, "--data", TEXT, "--steps", 2, "--schedule-steps", 4, "--save", kept, "--eval-every", 2)
         metrics.write_text(metrics.read_text() + '{"step": 4, "lo')  # a line that a kill cut off
         tandem_json("train", plan, "--data", TEXT, "--steps", 3, "--resume", kept, "--metrics", metrics, "--eval-every", 2)
