@@ -19,14 +19,21 @@ json at(const json& plan, const std::string& pointer) {
   return plan.contains(place) ? plan.at(place) : json();
 }
 
+/// Plan fields that say the model and its adapters.
+std::set<std::string> model_fields(const json& a, const json& b) {
+  std::set<std::string> fields{"/training/lora"};
+  for (const json& model : {at(a, "/model"), at(b, "/model")})
+    for (const auto& [key, value] : model.items()) fields.insert("/model/" + key);
+  return fields;
+}
+
 /// Plan fields that must not change: they determine the saved tensors, what they compute, and the order of random numbers.
 /// An encoder-decoder keeps its lengths, because its learning rate counts the encoder's tokens alone.
 std::set<std::string> fixed_fields(const json& a, const json& b) {
-  std::set<std::string> fields{"/training/precision", "/training/dtypes/weights", "/training/dtypes/optimizer_state", "/training/dtypes/master",
-                               "/training/optimizer", "/training/seed", "/training/decoder_seq_length", "/training/lora"};
+  std::set<std::string> fields = model_fields(a, b);
+  for (const char* field : {"precision", "dtypes/weights", "dtypes/optimizer_state", "dtypes/master", "optimizer", "seed", "decoder_seq_length"})
+    fields.insert(std::string("/training/") + field);
   if (at(b, "/model/family") == "t5") fields.insert("/training/seq_length");
-  for (const json& model : {at(a, "/model"), at(b, "/model")})
-    for (const auto& [key, value] : model.items()) fields.insert("/model/" + key);
   return fields;
 }
 
@@ -93,31 +100,45 @@ Problem difference(const std::string& path, const std::string& field, const json
   return {path, dotted(field), value_text(saved), "the plan has " + value_text(wanted), remedy(path, field)};
 }
 
-}  // namespace
-
-void require_resumable(const Checkpoint& checkpoint, const Plan& plan) {
+/// Throws ConfigError if one of the fields that `fields` names differs.
+void require_equal(const Checkpoint& checkpoint, const Plan& plan, std::set<std::string> (*fields_of)(const json&, const json&)) {
   const std::string path = checkpoint.state->file();
   const bool mlp = has_mlp_layer(plan.model);
   const json saved = deciding(parse_json(checkpoint.run.plan_json, path), mlp);
   const json wanted = deciding(json::parse(to_json(plan, -1)), mlp);
   std::vector<Problem> problems;
-  std::set<std::string> fields = fixed_fields(saved, wanted);
+  std::set<std::string> fields = fields_of(saved, wanted);
   if (at(saved, kEmbedding) != at(wanted, kEmbedding)) fields.erase(kTable);  // only one of them has a table
   for (const std::string& field : fields)
     if (at(saved, field) != at(wanted, field)) problems.push_back(difference(path, field, at(saved, field), at(wanted, field)));
   if (!problems.empty()) throw ConfigError(problems);
 }
 
-std::vector<std::string> changed_hyper_parameters(const Checkpoint& checkpoint, const Plan& plan) {
-  const std::string path = checkpoint.state->file();
-  const json saved = parse_json(checkpoint.run.plan_json, path), wanted = json::parse(to_json(plan, -1));
-  std::vector<std::string> fields(std::begin(kRotations), std::end(kRotations)), out;
-  for (const char* name : kHyperParameters) fields.push_back(std::string("/training/") + name);
+/// "training.seq_length from 64 to 128" for each field that differs.
+std::vector<std::string> changes(const Checkpoint& checkpoint, const Plan& plan, const std::vector<std::string>& fields) {
+  const json saved = parse_json(checkpoint.run.plan_json, checkpoint.state->file()), wanted = json::parse(to_json(plan, -1));
+  std::vector<std::string> out;
   for (const std::string& field : fields) {
     const json before = named_value(saved, field), now = named_value(wanted, field);
     if (before != now) out.push_back(dotted(field) + " from " + value_text(before) + " to " + value_text(now));
   }
   return out;
+}
+
+}  // namespace
+
+void require_resumable(const Checkpoint& checkpoint, const Plan& plan) { require_equal(checkpoint, plan, fixed_fields); }
+
+void require_same_model(const Checkpoint& checkpoint, const Plan& plan) { require_equal(checkpoint, plan, model_fields); }
+
+std::vector<std::string> changed_hyper_parameters(const Checkpoint& checkpoint, const Plan& plan) {
+  std::vector<std::string> fields(std::begin(kRotations), std::end(kRotations));
+  for (const char* name : kHyperParameters) fields.push_back(std::string("/training/") + name);
+  return changes(checkpoint, plan, fields);
+}
+
+std::vector<std::string> changed_rotations(const Checkpoint& checkpoint, const Plan& plan) {
+  return changes(checkpoint, plan, {std::begin(kRotations), std::end(kRotations)});
 }
 
 }  // namespace tandem::exec

@@ -137,8 +137,9 @@ bool RankExecutor::can_replay() const {
   });
 }
 
-// A recorded step needs marks around every task, which a replay does not have.
+// A recorded step needs marks around every task, which a replay does not have; a scored one copies rows to the host.
 void RankExecutor::perform_step() {
+  if (scores_) return issue_all();
   if (replays_ && issued_once_ && !record_ && !replay_) replay_ = parts_.backend->capture([this] { issue_all(); });
   if (replay_ && !record_) return replay_->start();
   issue_all();
@@ -159,6 +160,7 @@ void RankExecutor::issue_all() {
 void RankExecutor::begin_step(const StepTable& start, bool record) {
   board_.reset();
   counts_.clear();
+  rows_.clear();
   start_ = start;
   count_targets();
   write_value(parts_.backend->step_table(), 0, start_);
@@ -271,7 +273,11 @@ void RankExecutor::compute(std::uint32_t number, const Operands& at, const Kerne
   if (const auto counts = counted_rows(task.op); counts && runs_ahead() && parts_.backend->needs_rows())
     launch.rows = counts_of(number, at.in[*counts]);
   auto& queue = parts_.backend->queue(task.stream);
-  runs_ahead() ? queues_->issue(number, [&](Queue& q) { q.run(launch); }) : queue.run(launch);
+  const auto run = [&](Queue& q) {
+    q.run(launch);
+    if (scored(task)) note_rows(task, program_.instances[ref.instance], at, q);  // before a later task can take their place
+  };
+  runs_ahead() ? queues_->issue(number, run) : run(queue);
   if (record_) note_routing(task, program_.instances[ref.instance], at);
 }
 
@@ -285,6 +291,19 @@ TimePoint RankExecutor::communicate(const Task& task, const Instance& instance, 
   const auto& op = std::get<Recv>(task.op);
   return comm.recv(at.out[0].address, bytes_of(op.dtype, op.elements).count(), peer(op.stage_offset),
                    received(instance, op.stage_offset));
+}
+
+bool RankExecutor::scored(const Task& task) const {
+  return scores_ && coords_[Axis::tp] == 0 && std::holds_alternative<CrossEntropy>(task.op);
+}
+
+void RankExecutor::note_rows(const Task& task, const Instance& instance, const Operands& at, Queue& queue) {
+  constexpr std::size_t kTargets = 3;
+  const auto& op = std::get<CrossEntropy>(task.op);
+  const Template& block = run_.graph.of(instance);
+  const bool labels = !op.one_kernel && block.slots[task.inputs[kTargets].slot].name == "labels";
+  const std::int64_t first = start_.first_sample + first_sequence(std::max(instance.micro_batch, 0));
+  rows_.copy(op, at.in, {first, reader_.shape().micro_batch_size, labels}, queue);
 }
 
 /// Keeps the router's token counts of a recorded step. Recomputation gives the same counts, so only the forward pass is read.

@@ -13,6 +13,7 @@
 #include "exec/backend/backend.hpp"
 #include "exec/data/batch_reader.hpp"
 #include "exec/run/known_counts.hpp"
+#include "exec/run/loss_rows.hpp"
 #include "exec/run/owned_ranges.hpp"
 #include "exec/run/queue_order.hpp"
 #include "exec/run/run_context.hpp"
@@ -61,6 +62,10 @@ class RankExecutor {
   const Program& program() const { return program_; }
   /// Share of the last step's positions that have a target, where the data says so; else 1.
   double target_share() const { return target_share_; }
+  /// From now on, keeps what the losses of a step say of its sequences.
+  void keep_scores() { scores_ = true; }
+  /// The last step's scores. Tensor ranks compute the same losses, so only the first one has them.
+  std::vector<SequenceScore> scores() const { return rows_.scores(); }
   /// The step table after the last step.
   StepTable table() const { return read_value<StepTable>(parts_.backend->step_table(), 0); }
   RankBooks books() const;
@@ -107,6 +112,9 @@ class RankExecutor {
   /// The host-memory end of a HostCopy.
   Tensor locate_on_host(const Task& copy, const Instance& instance) const;
   Tensor locate(const Operand& operand, const Instance& instance, StreamNotes& notes);
+  /// Whether the rows of this loss are kept.
+  bool scored(const Task& task) const;
+  void note_rows(const Task& task, const Instance& instance, const Operands& at, Queue& queue);
   void note_routing(const Task& task, const Instance& instance, const Operands& at);
   TimePoint collect(const Task& task, const Instance& instance, const Operands& at);
   /// Buffers of a collective of an instance of layer (or unit) `layer`. `ids` reads the row counts from an int32 tensor.
@@ -145,6 +153,8 @@ class RankExecutor {
   KernelContext context_;                  ///< of the instance that is being issued
   StepTable start_;                        ///< this step's table, as the host wrote it
   double target_share_ = 1;
+  bool scores_ = false;
+  LossRows rows_;                          ///< of the last step
   Memory* documents_ = nullptr;            ///< nullptr: documents are joined
   std::vector<std::int32_t> ids_;          ///< buffer for the values that fill an input slot
   bool record_ = false;

@@ -50,6 +50,7 @@ std::string before_step(Activity during) {
 }  // namespace
 
 std::string RankFailure::message() const {
+  if (step < 0) return "rank " + std::to_string(rank.value()) + " failed in the evaluation: " + reason;  // nothing is trained
   return "rank " + std::to_string(rank.value()) + " failed " + before_step(during) + "step " + std::to_string(step) + ": " + reason;
 }
 

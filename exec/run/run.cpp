@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <new>
 #include <set>
 
@@ -49,6 +50,7 @@ class Run {
         world_(world),
         here_(world.here()),
         gate_(here_.size()),
+        scores_(here_.size()),
         last_step_(options.steps - 1),
         timeline_step_(options.timeline_step),
         step_(options.resume != nullptr ? options.resume->facts().steps : 0) {}
@@ -283,13 +285,36 @@ class Run {
       if (act.segment.first_step > last_step_ + 1) return;
       doing(act.segment.first_step - 1, Activity::evaluation);
       RankExecutor& executor = rank.enter(act);
+      if (options_.on_scores) executor.keep_scores();
       executor.run_step(step_table(act.segment, i), std::nullopt);
+      if (options_.on_scores) scores_[place(rank.rank())] = executor.scores();
       meet();
+      if (speaks(rank) && options_.on_scores) report_scores();
       shares += executor.target_share();
       if (speaks(rank)) sum += collect(act).loss * executor.target_share();
     }
     if (!speaks(rank) || !world_.control().first()) return;
     finish_evaluation({act.segment.first_step - 1, shares > 0 ? sum / shares : 0});
+  }
+
+  /// Process 0 gets the batch's scores from all processes. Context ranks have parts of the same sequences.
+  void report_scores() {
+    Packer own;
+    for (const auto& scores : scores_) own.add(scores);
+    std::map<std::int64_t, SequenceScore> all;
+    for (const Bytestring& bytes : world_.control().gather(own.take()))
+      for (Unpacker from(bytes); !from.empty();)
+        for (const SequenceScore& s : from.get_vector<SequenceScore>()) add(all[s.sequence], s);
+    if (!world_.control().first()) return;
+    std::vector<SequenceScore> batch;
+    for (const auto& [sequence, score] : all) batch.push_back(score);
+    options_.on_scores(batch);
+  }
+
+  static void add(SequenceScore& to, const SequenceScore& part) {
+    to.sequence = part.sequence;
+    to.loss += part.loss, to.targets += part.targets, to.hits += part.hits;
+    to.label_loss += part.label_loss, to.labels += part.labels, to.label_hits += part.label_hits;
   }
 
   /// The reduced gradients, divided by the loss scale.
@@ -452,6 +477,7 @@ class Run {
   const std::vector<Rank> here_;            ///< this process' ranks, ascending and contiguous
   Rendezvous gate_;                         ///< barrier of this process' ranks; the last to arrive then meets the other processes
   TimePoint met_at_;                        ///< of the latest meeting
+  std::vector<std::vector<SequenceScore>> scores_;  ///< by rank of this process: of the batch that was evaluated last
   std::int64_t last_step_, timeline_step_;  ///< process 0 lowers them when the run is stopped early
   FirstFailure failure_;
   std::atomic<std::int64_t> step_;

@@ -36,6 +36,11 @@ struct RunOptions {
   EvaluationRhythm evaluation;
   const TokenSource* evaluation_data = nullptr;     ///< evaluations use its sequences from index 0 on; required if there are any
   std::function<void(const EvaluationResult&)> on_evaluation;  ///< called by rank 0's thread
+  /// > 0: trains nothing, but evaluates once on so many full global batches of `evaluation_data`, with on_scores. `steps` is 0 then.
+  std::int64_t only_evaluate = 0;
+  /// Called by rank 0's thread after each batch of such a run, with the scores of the batch's sequences, ascending. A loss in one kernel
+  /// (FusionSet::one_kernel_loss) cannot be scored.
+  std::function<void(const std::vector<SequenceScore>&)> on_scores;
   /// Replaces initial values (for tests). Called with each parameter's name and its whole value, row-major in fp64.
   std::function<void(const std::string& name, std::vector<double>& full)> initialise;
   /// Called by rank 0's thread after the first step, once for each sentence about work that runs slower than the plan says.

@@ -35,6 +35,16 @@ struct EvaluationResult {
   double loss = 0;
 };
 
+/// What a run that only evaluates says of one sequence of its data; sums over positions with a target.
+struct SequenceScore {
+  std::int64_t sequence = 0;     ///< its index in the data
+  double loss = 0;               ///< in nats
+  std::int64_t targets = 0;
+  std::int64_t hits = 0;         ///< targets that are the most probable token
+  double label_loss = 0;         ///< BERT: of the sentence pair
+  std::int64_t labels = 0, label_hits = 0;
+};
+
 struct RankBooks {
   BackendCounters backend;
   CommCounters comm;

@@ -22,6 +22,13 @@ std::vector<Segment> training_of(const Plan& plan, const RunOptions& options) {
   return segments(plan, options.steps, {behind.steps, behind.samples});
 }
 
+std::vector<Segment> all_of(const Plan& plan, const std::vector<Segment>& training, const RunOptions& options) {
+  if (options.only_evaluate > 0)
+    return {{Segment::Kind::evaluate, data_shape(plan).global_batch_size, options.only_evaluate, 0, 0}};
+  const std::int64_t done = options.resume != nullptr ? options.resume->facts().steps : 0;
+  return from_step(with_evaluations(plan, training, options.evaluation), done);
+}
+
 /// See RunProgress::other_tokens.
 std::int64_t other_tokens(const Plan& plan, const SavedState* resume) {
   return resume == nullptr ? 0 : resume->facts().tokens - resume->facts().samples * plan.sequence_tokens();
@@ -31,13 +38,12 @@ std::int64_t other_tokens(const Plan& plan, const SavedState* resume) {
 
 Script::Script(const Plan& plan, const std::function<GraphOf(const Segment&)>& graph_of, const TokenSource& data,
                const RunOptions& options) {
-  require(options.evaluation.every == 0 || options.evaluation_data != nullptr, "an evaluation without data");
+  const bool evaluates = options.evaluation.every > 0 || options.only_evaluate > 0;
+  require(!evaluates || options.evaluation_data != nullptr, "an evaluation without data");
   const auto training = training_of(plan, options);
-  const std::int64_t done = options.resume != nullptr ? options.resume->facts().steps : 0;
-  for (const Segment& s : from_step(with_evaluations(plan, training, options.evaluation), done)) {
-    const bool evaluates = s.kind == Segment::Kind::evaluate;
-    acts_.push_back({s, context(graph_of(s), evaluates ? *options.evaluation_data : data)});
-  }
+  require(options.only_evaluate == 0 || (options.steps == 0 && options.resume == nullptr), "an evaluation that trains");
+  for (const Segment& s : all_of(plan, training, options))
+    acts_.push_back({s, context(graph_of(s), s.kind == Segment::Kind::evaluate ? *options.evaluation_data : data)});
   for (const Program& p : acts_.front().context->graph.programs) offloaded_.push_back(layout(p.stage));
   const Segment& last = training.back();
   whole_ = {0, options.steps, 0, 1, last.first_sample + last.steps * last.global_batch_size, data_shape(plan).seq_length,

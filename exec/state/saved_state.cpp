@@ -160,7 +160,8 @@ void load_weights(std::span<const RankState> ranks, const Plan& plan, const Save
   for (const auto& [index, p] : params) {
     const std::size_t tensor = saved.at({kWeights, p->name});
     const SavedTensor& has = state.tensors()[tensor];
-    require(has.rows == p->full_rows && has.cols == p->full_cols, "pretrained weights of another shape");
+    const bool rows = p->vocabulary ? has.rows >= p->full_rows : has.rows == p->full_rows;  // earlier versions saved padding
+    require(rows && has.cols == p->full_cols, "pretrained weights of another shape");
     if (const auto here = of_both.find(index); here != of_both.end()) add_wanted(state, tensor, here->second, parts);
   }
   read_parts(state, parts);

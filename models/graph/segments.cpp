@@ -69,7 +69,7 @@ const GraphCache::Entry& GraphCache::of(Segment::Kind kind, std::int64_t global_
   const auto found = entries_.find({kind, global_batch_size});
   if (found != entries_.end()) return found->second;
   Plan p = with_batch(plan_, global_batch_size);
-  TaskGraph graph = kind == Segment::Kind::train ? lower(p) : lower_evaluation(p);
+  TaskGraph graph = kind == Segment::Kind::train ? lower(p) : lower_evaluation(p, kept_);
   return entries_.try_emplace({kind, global_batch_size}, Entry{std::move(p), std::move(graph)}).first->second;
 }
 

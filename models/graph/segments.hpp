@@ -56,14 +56,18 @@ std::vector<Segment> from_step(const std::vector<Segment>& all, std::int64_t don
 /// The plan with a constant batch size and no ramp-up.
 Plan with_batch(const Plan& plan, std::int64_t global_batch_size);
 
+/// What an evaluation keeps of a training's states.
+enum class StatesKept : std::uint8_t {
+  all,      ///< weights, gradients and optimizer states at the offsets of `lower` of the same plan, for any batch size
+  weights,  ///< only weights, for a run that trains nothing
+};
 /// Graph of the forward passes of one full global batch up to the summed loss, without dropout, gradients or update.
-/// Weights, gradients and optimizer states have the offsets of `lower` of the same plan, for any batch size.
-TaskGraph lower_evaluation(const Plan& plan);
+TaskGraph lower_evaluation(const Plan& plan, StatesKept kept = StatesKept::all);
 
 /// The graphs of a run. Each is lowered on first use. References stay valid.
 class GraphCache {
  public:
-  explicit GraphCache(const Plan& plan) : plan_(plan) {}
+  explicit GraphCache(const Plan& plan, StatesKept kept = StatesKept::all) : plan_(plan), kept_(kept) {}
 
   struct Entry {
     Plan plan;        ///< the plan with this batch size
@@ -78,6 +82,7 @@ class GraphCache {
 
  private:
   Plan plan_;
+  StatesKept kept_;  ///< in evaluations
   std::map<std::pair<Segment::Kind, std::int64_t>, Entry> entries_;
 };
 

@@ -159,8 +159,11 @@ Plan sharing_between_micro_batches(const Plan& plan) {
 /// Inputs for the lowering of all stages of a plan.
 class Lowering {
  public:
-  explicit Lowering(const Plan& plan, bool every_pass = false, bool evaluation = false)
-      : plan_(sharing_between_micro_batches(plan)), every_pass_(every_pass), shapes_(lowering::make_shapes(plan_)) {
+  explicit Lowering(const Plan& plan, bool every_pass = false, bool evaluation = false, bool weights_only = false)
+      : plan_(sharing_between_micro_batches(plan)),
+        every_pass_(every_pass),
+        weights_only_(weights_only),
+        shapes_(lowering::make_shapes(plan_)) {
     const bool some_kept = plan.training.recompute == Recompute::selective && plan.training.recompute_layers > 0;
     templates_ = lowering::make_templates(shapes_, {shapes_.sharded_gradients, some_kept, plan.runs_pairs(), evaluation}, library_);
   }
@@ -193,7 +196,7 @@ class Lowering {
     for (std::size_t s = 0; s < events.size(); ++s) {
       const Program* const before = s > 0 ? &graph.programs.back() : nullptr;
       const lowering::StageContext context{plan_,     shapes_,     templates_, library_, forward_only,
-                                           exchanges, every_pass_, group,      before};
+                                           exchanges, every_pass_, group,      before,     weights_only_};
       graph.programs.push_back(lowering::lower_stage(context, StageId(static_cast<std::int32_t>(s)), events[s]));
     }
     graph.templates = library_.take();
@@ -211,7 +214,7 @@ class Lowering {
   }
 
   const Plan plan_;
-  bool every_pass_;
+  bool every_pass_, weights_only_;
   lowering::Shapes shapes_;
   lowering::TemplateLibrary library_;
   lowering::Templates templates_;
@@ -244,10 +247,10 @@ TaskGraph lower_every_pass(const Plan& plan) {
   return all.lower(all.schedule());
 }
 
-TaskGraph lower_evaluation(const Plan& plan) {
+TaskGraph lower_evaluation(const Plan& plan, StatesKept kept) {
   const Plan forward = forward_plan(plan);
   require_lowerable(forward);
-  TaskGraph graph = Lowering(forward, false, true).lower_forward();
+  TaskGraph graph = Lowering(forward, false, true, kept == StatesKept::weights).lower_forward();
   drop_unused_templates(graph);
   return graph;
 }

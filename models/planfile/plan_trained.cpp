@@ -119,6 +119,11 @@ std::vector<std::string> settle_for_training(Plan& plan, bool replays) {
   return notes;
 }
 
+void settle_for_evaluation(Plan& plan) {
+  plan.training.fusion.one_kernel_loss = false;  // such a kernel writes no sums
+  plan.training.fusion.loss_in_place = false;    // logits in place of a gradient have its type, which that kernel determines
+}
+
 std::int64_t computing_threads(const Plan& plan) {
   const std::string& generation = plan.cluster.generation;
   return generation.empty() || generation == "cpu" ? plan.cluster.threads_per_rank : 1;

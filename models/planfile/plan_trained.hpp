@@ -20,6 +20,8 @@ void require_vocabulary(const Plan& plan, std::int64_t tokens);
 /// Takes out of a plan what is simulated only and changes no result of training. Returns a sentence for each field of that kind that
 /// the plan gives, and for a cluster that is not of processors. `replays`: the backend is a device that can capture an iteration.
 std::vector<std::string> settle_for_training(Plan& plan, bool replays = false);
+/// Sets a loss that keeps the sums of each row, from which an evaluation tells every sequence's loss.
+void settle_for_evaluation(Plan& plan);
 /// With which a rank of the CPU backend computes: `cluster.threads_per_rank` where the plan's devices are processors, else 1.
 std::int64_t computing_threads(const Plan& plan);
 /// On a machine of `cores` processors: what to tell of a plan for more of them, which is trained all the same.

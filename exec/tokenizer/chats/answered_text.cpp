@@ -39,6 +39,8 @@ class LineReader {
       refuse_filled(line, {"tools", "functions"}, "describes tools, which no template here writes");
       add_messages(filled(field(line, "messages", "every line has what the first has")), true, all);
       chat(line).write(all, to);
+    } else if (kind == LineKind::text) {
+      read_last_word(field(line, "text", "every line has what the first has"), to);
     } else {
       read_completion(line, to);
     }
@@ -46,6 +48,18 @@ class LineReader {
   }
 
  private:
+  /// As NVIDIA/Megatron-LM's tasks/zeroshot_gpt/datasets.py with --strict-lambada: one space stands before the last word.
+  void read_last_word(const Place& text, Answered& to) {
+    constexpr std::string_view kSpace = " \t\n\r\f\v";
+    const std::string all = text.text();
+    const std::size_t end = all.find_last_not_of(kSpace) + 1;
+    const std::size_t space = end == 0 ? std::string::npos : all.find_last_of(kSpace, end - 1);
+    const std::size_t before = space == std::string::npos ? space : all.find_last_not_of(kSpace, space);
+    if (before == std::string::npos) text.refuse("has no word before its last one", "leave such lines out");
+    const std::string context = all.substr(0, before + 1), word = all.substr(space + 1, end - space - 1);
+    encode_answer(tokenizer_, context + " " + word, context.size(), true, to);
+  }
+
   void read_completion(const Place& line, Answered& to) {
     const Place prompt = field(line, "prompt", "give one, which may be empty");
     const Place completion = field(line, "completion", "give one beside prompt: a string, or a list of messages");
@@ -137,6 +151,7 @@ bool has_conversations(const std::string& path) {
 
 std::shared_ptr<const TokenFile> read_answered(const std::string& path, Tokenizer& tokenizer, const AnswerOptions& options) {
   const LineKind kind = kind_of_lines(path);
+  require(kind != LineKind::text || options.last_word, "lines without answers");
   LineReader reader(tokenizer, options);
   Answered all;
   TokenFile file;

@@ -29,10 +29,11 @@ struct AnswerOptions {
   std::string chat_template;        ///< of conversations; empty: none was named
   bool all = false;                 ///< a model is trained to say prompts, too
   std::optional<std::int32_t> end;  ///< follows a completion that is a string
+  bool last_word = false;           ///< of lines with text: the last word is the answer to what stands before it
 };
 
 /// Reads lines of kind `completion` or `messages` as documents with `answers`: the tokens of completions, or what the role assistant
-/// says, with the token that ends it. Throws ConfigError that names line and field.
+/// says, with the token that ends it. Lines of kind `text` have answers only if their last words are asked for. Throws ConfigError that names line and field.
 std::shared_ptr<const TokenFile> read_answered(const std::string& path, Tokenizer& tokenizer, const AnswerOptions& options);
 
 }  // namespace tandem::exec

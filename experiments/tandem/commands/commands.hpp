@@ -11,6 +11,7 @@ namespace tandem::program {
 
 void add_simulate(CLI::App& app, ExitCode& exit);
 void add_train(CLI::App& app, ExitCode& exit);
+void add_evaluate(CLI::App& app, ExitCode& exit);
 void add_tokenize(CLI::App& app, ExitCode& exit);
 void add_compare(CLI::App& app, ExitCode& exit);
 void add_measure(CLI::App& app, ExitCode& exit);

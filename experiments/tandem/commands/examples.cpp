@@ -15,6 +15,7 @@ std::string example(const std::string& command) {
       {"explain", "experiments/plans/gpt3-175b-1024.json step_time_s"},
       {"report", "experiments/plans/gpt3-175b-1024.json --out gpt3.html"},
       {"train", "experiments/plans/demo.json --data experiments/data/kjv-new-testament.txt --steps 5 --save run.safetensors --timeline run.json"},
+      {"evaluate", "experiments/plans/demo.json --data experiments/data/kjv-new-testament.txt --checkpoint run.safetensors"},
       {"tokenize", "text.txt --tokenizer Qwen3-0.6B --out text"},
       {"export", "run.safetensors --out my-model"},
       {"compare", "simulated.json run.json --html compare.html"},

@@ -41,7 +41,7 @@ using AddCommand = void (*)(CLI::App&, ExitCode&);
 
 const std::vector<std::pair<const char*, std::vector<AddCommand>>> kGroups = {
     {"Predict", {add_simulate, add_search, add_plan, add_sweep, add_explain, add_report}},
-    {"Train", {add_train, add_tokenize, add_export}},
+    {"Train", {add_train, add_evaluate, add_tokenize, add_export}},
     {"Measure and compare", {add_compare, add_measure, add_validate, add_calibrate}},
     {"Plan files", {add_import, add_schema}},
 };

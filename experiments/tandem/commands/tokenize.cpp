@@ -98,8 +98,8 @@ void add_tokenize(CLI::App& app, ExitCode& exit) {
   command->add_option("--eod", o->eod, "that token [eos_token of the tokenizer_config.json beside the tokenizer, else the format's own]")->type_name("TOKEN")->needs(append);
   command->add_flag("--no-special-tokens", o->plain, "leave out the tokens around a text, such as <s>, [CLS] and [SEP]");
   command->add_flag("--json", o->json, "one JSON object on stdout");
-  command->footer("The ids are those of the file's own library. What a tokenizer asks for and this version does not know is refused by name.\n"
-                  "For Megatron-LM's --tokenizer-model or --vocab-file give that file; merges are sought beside it, gpt2-merges.txt beside\n"
+  command->footer("The ids are those of the file's own library. What a tokenizer asks for and this version does not know is refused by name. "
+                  "For Megatron-LM's --tokenizer-model or --vocab-file give that file; merges are sought beside it, gpt2-merges.txt beside "
                   "gpt2-vocab.json. Ids take 2 bytes if the vocabulary has fewer than 65,500, else 4. `train --data PREFIX` reads the files.");
   command->callback([o, key, &exit] {
     o->keyed = key->count() > 0;

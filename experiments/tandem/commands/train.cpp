@@ -14,6 +14,7 @@
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/commands/launch_arguments.hpp"
 #include "experiments/tandem/training/finite_watch.hpp"
 #include "experiments/tandem/training/data.hpp"
 #include "experiments/tandem/training/devices.hpp"
@@ -432,12 +433,6 @@ void require_one_start(const Options& o) {
   if (!o.weights.empty() && !o.resume.empty()) throw CLI::ValidationError("--weights", "is for a new run: the checkpoint of --resume has weights of its own");
 }
 
-/// Refuses options of several processes for a single one.
-void require_processes(const Options& o, const CLI::Option& timeout, const CLI::Option& port) {
-  if (timeout.count() > 0 && o.launch.launch == "threads") throw CLI::ValidationError("--timeout", "needs --launch mpi or env");
-  if (port.count() > 0 && o.launch.launch != "env") throw CLI::ValidationError("--port", "needs --launch env");
-}
-
 }  // namespace
 
 void add_train(CLI::App& app, ExitCode& exit) {
@@ -499,7 +494,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->callback([o, timeout, port, keep, &exit] {
     o->text.evaluates = o->eval_every > 0;
     if (keep->count() > 0 && exec::names_one_file(o->save)) throw CLI::ValidationError("--keep", "needs a folder in --save, which names one file");
-    require_processes(*o, *timeout, *port);
+    require_processes(o->launch, *timeout, *port);
     require_device(*o);
     require_one_start(*o);
     exit = in_processes(o->launch, [&](exec::World& world) { return train(*o, world); });

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "exec/data/blend.hpp"
+#include "exec/data/document_ends.hpp"
 #include "exec/data/named_mask.hpp"
 #include "exec/data/separate_windows.hpp"
 #include "exec/data/whole_documents.hpp"
@@ -60,6 +61,7 @@ class TextReader {
 
   std::shared_ptr<const exec::TokenFile> read(const std::string& path) {
     const bool lines = exec::has_object_lines(path);
+    if (options_.last_word) return read_last_words(path);
     if (tokenizer_ && lines && exec::kind_of_lines(path) != exec::LineKind::text) return read_answers(path);
     if (options_.loss_on == "completion")
       throw ConfigError(Problem{path, "--loss-on", options_.loss_on, "the text has no completions",
@@ -71,6 +73,18 @@ class TextReader {
   }
 
  private:
+  /// Documents that a sequence cannot hold lose their beginning.
+  std::shared_ptr<const exec::TokenFile> read_last_words(const std::string& path) {
+    if (!exec::has_object_lines(path) || exec::kind_of_lines(path) != exec::LineKind::text)
+      throw ConfigError(Problem{path, "--last-word", "", "is for a .jsonl file whose lines have text", "leave it out"});
+    const exec::AnswerOptions how{options_.tokenizer, "", false, std::nullopt, true};
+    const auto [file, cut] = exec::keep_ends(exec::read_answered(path, *tokenizer_, how), sequences_.tokens + 1);
+    if (cut > 0)
+      log(path + ": " + count_text(cut) + " of " + count_text(static_cast<std::int64_t>(file->documents.size())) +
+          " documents are longer than training.seq_length and lose their beginning");
+    return file;
+  }
+
   std::shared_ptr<const exec::TokenFile> read_answers(const std::string& path) {
     if (!sequences_.next_tokens)
       throw ConfigError(Problem{path, "--data", "", "has completions, which models of next tokens are trained on, not BERT or T5", "give a text"});
@@ -192,6 +206,11 @@ std::unique_ptr<exec::TokenSource> Texts::part(const exec::TextPart& part) const
   for (const Weighted& text : texts_)
     parts.push_back({open_source(text.file, sequences_, part), text.weight});
   return exec::blend(std::move(parts));
+}
+
+Texts open_texts(const DataOptions& options, const SequenceOptions& sequences) {
+  TextReader reader(options, sequences);
+  return {read_all(options.data, reader, sequences.separate), sequences};
 }
 
 Data open_data(const DataOptions& options, const SequenceOptions& sequences, double held_out) {

@@ -20,6 +20,7 @@ struct DataOptions {
   std::string loss_on;            ///< all or completion; empty: completion where texts have one
   bool evaluates = false;
   std::int64_t mask_token = -1;   ///< that hides tokens from BERT; -1: the tokenizer's [MASK], else the vocabulary's last
+  bool last_word = false;         ///< of lines with text: the last word is what a model shall say
 };
 
 /// The texts as a message names them.
@@ -70,6 +71,9 @@ struct Data {
   std::optional<std::int32_t> mask;                         ///< the tokenizer's [MASK]
   std::optional<double> bigram_entropy;                     ///< of one text of bytes, the whole file, in nats per byte
 };
+
+/// Reads the texts, as open_data() does.
+Texts open_texts(const DataOptions& options, const SequenceOptions& sequences);
 
 /// Reads the texts. `held_out`: the fraction at the end of each that is not trained on. Throws ConfigError if a file cannot be read, a
 /// weight is none, some texts have weights and others none, texts of bytes stand beside token ids, or no completion can be trained.

@@ -78,8 +78,7 @@ std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const P
   const std::int64_t done = checkpoint.state->facts().steps;
   if (goes_on(done, steps, evaluation)) return checkpoint;
   throw ConfigError(Problem{path, "steps", std::to_string(done), "the saved run has done them, and --steps or the plan asks for " + std::to_string(steps) + " in all",
-                            "give more --steps: they count from the first one of the run; or --steps " + std::to_string(done) +
-                                " --eval-every " + std::to_string(done) + " to evaluate the checkpoint"});
+                            "give more --steps: they count from the first one of the run; `tandem evaluate` evaluates the checkpoint"});
 }
 
 void settle_schedule(Plan& plan, const ResumeOptions& options, const std::optional<exec::Checkpoint>& resumed) {

@@ -51,14 +51,14 @@ std::unique_ptr<exec::SavedState> open_weights(const Beginning& from, const Plan
   const auto parameters = exec::whole_parameters(ranks, plan);
   auto rows = naming(plan.file, [&] { return huggingface::rows_in_files(model.table, plan.model, parameters); });
   auto state = exec::open_pretrained(std::move(files), model.table, std::move(rows));
-  log(path + ": the training begins with these weights: type " + model.table.type + ", " +
+  log(path + ": " + from.told + " these weights: type " + model.table.type + ", " +
       count_text(static_cast<std::int64_t>(tensors)) + " tensors, " + bytes_text(static_cast<std::int64_t>(bytes)));
   for (const std::string& told : model.told) log(path + ": " + told);
   if (const std::string drawn = names_of_lacking(parameters, *state); !drawn.empty())
     log(path + ": has no weights of " + drawn + ": they begin with the plan's initial values");
   if (from.adapter.empty()) return state;
   auto adapter = open_adapters({from.adapter, plan, model.table, exec::whole_adapters(ranks, plan)});
-  log(from.adapter + ": the training begins with these adapters, " + count_text(static_cast<std::int64_t>(adapter->tensors().size())) + " matrices");
+  log(from.adapter + ": " + from.told + " these adapters, " + count_text(static_cast<std::int64_t>(adapter->tensors().size())) + " matrices");
   return exec::join_states(std::move(state), std::move(adapter));
 }
 

@@ -12,6 +12,7 @@ namespace tandem::program {
 /// What a training begins with: files of weights, and a folder of adapters beside them (empty: none).
 struct Beginning {
   std::string weights, adapter;
+  std::string told = "the training begins with";  ///< for messages
 };
 
 /// Opens the files as the plan's weights and logs what they are; nullptr if there are none. The type is that of the config.json beside

@@ -16,6 +16,7 @@ struct StageContext {
   bool every_pass = false;    ///< lowers every pass; copies no repeated ones
   std::int64_t group = 1;     ///< micro-batches that the schedule treats as a group
   const Program* before = nullptr;  ///< program of the previous, similar stage; null for the first
+  bool weights_only = false;  ///< keeps no gradients and no optimizer states; only with forward_only
 };
 
 }  // namespace tandem::lowering

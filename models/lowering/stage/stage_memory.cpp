@@ -50,8 +50,8 @@ void StageMemory::declare(std::int64_t micro_batches) {
   for (const ShardUnit& u : p_.units) weights.push_back(unit_bytes(u, s_.stored_weights(), weights_sharded()));
   if (!weights_offloaded()) weights_ = b_.persistent("weights", MemoryKind::weights, weights);
   declare_narrow_weights();
-  declare_gradients();
-  declare_states();
+  if (!c_.weights_only) declare_gradients();
+  if (!c_.weights_only) declare_states();
   declare_inputs(micro_batches);
   const std::int64_t chunks = s_.tensor_overlap && s_.tensor > 1 ? 3 : 1;
   if (const std::int64_t each = s_.fusion.product_workspace; each > 0)

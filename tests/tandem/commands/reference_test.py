@@ -83,7 +83,10 @@ class JsonKeys(WithFolder):
 
     def test_of_a_training(self):
         plan = self.folder.plan(changed(SMALL, **{"parallel.data": 1, "cluster.devices": 4}))
-        self.check("train", tandem_json("train", plan, "--data", TEXT, "--steps", 2, "--eval-every", 1))
+        saved = self.folder.path / "saved"
+        self.check("train", tandem_json("train", plan, "--data", TEXT, "--steps", 2, "--eval-every", 1, "--save", saved))
+        part = self.folder.file("part.txt", TEXT.read_bytes()[:2000])
+        self.check("evaluate", tandem_json("evaluate", plan, "--data", part, "--checkpoint", saved))
 
     def test_of_a_comparison(self):
         simulated, executed = self.timelines()

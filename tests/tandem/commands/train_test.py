@@ -198,7 +198,7 @@ class Train(WithFolder):
         self.assertFalse(alone["interrupted"])
         code, _, err = run("train", plan, *train, "--resume", saved)
         self.assertEqual(code, 3)
-        self.assertIn("--steps 4 --eval-every 4 to evaluate the checkpoint", err)
+        self.assertIn("`tandem evaluate` evaluates the checkpoint", err)
 
     def test_the_evaluations_data_can_be_bad_too(self):
         plan, missing = self.folder.plan(SMALL), self.path("missing.txt")
