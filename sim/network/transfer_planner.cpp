@@ -290,7 +290,24 @@ DeviceId TransferPlanner::device(std::int32_t member) const {
   return setup_.topology.device_of(transfer_.members[static_cast<std::size_t>(member)]);
 }
 
-std::vector<LinkUse> TransferPlanner::counted(std::vector<std::int32_t>& crossed) {
+namespace {
+
+/// Counts in a table over all links. All-to-alls of hundreds of ranks cross a link hundreds of times, so sorting would take longer.
+std::vector<LinkUse> counted_by_link(const std::vector<std::int32_t>& crossed, std::size_t links) {
+  std::vector<std::int32_t> flows(links, 0);
+  for (const std::int32_t link : crossed) ++flows[static_cast<std::size_t>(link)];
+  std::vector<LinkUse> uses;
+  uses.reserve(links - static_cast<std::size_t>(std::count(flows.begin(), flows.end(), 0)));
+  for (std::size_t link = 0; link < links; ++link)
+    if (flows[link] > 0) uses.push_back({static_cast<std::uint32_t>(link), flows[link]});
+  return uses;
+}
+
+}  // namespace
+
+std::vector<LinkUse> TransferPlanner::counted(std::vector<std::int32_t>& crossed) const {
+  const auto all = static_cast<std::size_t>(setup_.topology.link_count());
+  if (crossed.size() >= all) return counted_by_link(crossed, all);
   std::sort(crossed.begin(), crossed.end());
   std::size_t links = 0;
   for (std::size_t i = 0; i < crossed.size(); ++i) links += i == 0 || crossed[i] != crossed[i - 1];

@@ -99,7 +99,7 @@ class TransferPlanner {
   const Footprint& footprint(const std::vector<Flow>& flows);
   void trace(const Flow& flow, Footprint& print, std::vector<std::int32_t>& crossed);
   DeviceId device(std::int32_t member) const;
-  static std::vector<LinkUse> counted(std::vector<std::int32_t>& crossed);
+  std::vector<LinkUse> counted(std::vector<std::int32_t>& crossed) const;
 
   const Setup& setup_;
   Transfer& transfer_;
