@@ -12,6 +12,7 @@
 #include "experiments/tandem/commands/price_arguments.hpp"
 #include "experiments/tandem/commands/search_arguments.hpp"
 #include "experiments/tandem/planning/conditions.hpp"
+#include "experiments/tandem/search/changes_report.hpp"
 #include "experiments/tandem/search/kept.hpp"
 #include "experiments/tandem/search/report.hpp"
 #include "models/base/output.hpp"
@@ -34,6 +35,7 @@ struct Options {
   planning::PriceChoice price;
   std::string out, why, keep, page;
   std::vector<std::string> merge;
+  double change_seconds = 30;
   int jobs = all_cores();
   bool json = false, pareto = false;
 };
@@ -151,9 +153,8 @@ void tell_why(const search::Search& search, const search::Answer& answer, const 
   o.json ? log(text) : print(text);
 }
 
-ExitCode nothing_found(const Options& o, bool complete) {
-  print_error(o.request.subject + (complete ? ": nothing found: no candidate fits"
-                                            : ": nothing found: no simulated candidate fits; --events N simulates more"));
+ExitCode nothing_found(const Options& o, bool complete, const std::string& found = "no candidate fits") {
+  print_error(o.request.subject + ": nothing found: " + (complete ? found : "no simulated candidate fits; --events N simulates more"));
   return ExitCode::nothing;
 }
 
@@ -167,7 +168,15 @@ struct Findings {
 void tell_answer(const search::Search& search, const Findings& f, const Options& o) {
   o.json ? print_json(search::to_json(search, f.answer, f.changes, f.fewer))
          : print(search::to_text(search, f.answer, f.changes, f.fewer));
-  tell_why(search, f.answer, o);
+}
+
+/// How to go on with the first row.
+void tell_next(const Options& o) {
+  if (o.json) return;
+  const std::string plan = o.out.empty() ? "best.json" : o.out;
+  print((o.out.empty() ? "next: --export best.json writes row 1 as a plan" : "next: row 1 is in " + o.out) + "; `tandem simulate " + plan +
+        "` says where its time goes, `tandem explain " + plan + "` where its values come from, `tandem plan " + plan +
+        " --tokens T` days and price\n");
 }
 
 void export_plan(const search::Space& space, search::CandidateId id, const std::string& path) {
@@ -178,24 +187,34 @@ void export_plan(const search::Space& space, search::CandidateId id, const std::
 ExitCode tell_interrupted(const search::Search& search, const Options& o) {
   const search::Answer answer = search.answer_so_far(o.search.best);
   tell_answer(search, {answer, {}, {}}, o);
+  tell_why(search, answer, o);
   if (!answer.best.empty()) export_plan(search.judge().space(), answer.best.front().id, place_when_interrupted(o.out));
   return ExitCode::interrupted;
 }
 
+search::Changes try_changes(Searches& all, const Options& o) {
+  const search::Search& search = all.first();
+  log("tandem: nothing fits; searching for changes that make something fit, for " + number_text(o.change_seconds, 0) +
+      " s at most (--changes)");
+  const Waiting waiting("trying changes", Elsewhere::lines);
+  return search::find_changes(all.first_request(), search.judge().space(), search.options(), o.change_seconds);
+}
+
 ExitCode tell_nothing_fits(Searches& all, const search::Answer& answer, const Options& o) {
   const search::Search& search = all.first();
-  log("tandem: nothing fits; searching for changes that make something fit");
+  tell_why(search, answer, o);
   search::Changes changes;
   bool whole = true;
   try {
-    const Waiting waiting("trying changes", Elsewhere::lines);
-    changes = search::find_changes(all.first_request(), search.judge().space(), search.options());
+    if (o.change_seconds > 0) changes = try_changes(all, o);
   } catch (const Interrupted&) {
     log("tandem: not all changes were tried");
     whole = false;
   }
   tell_answer(search, {answer, changes, {}}, o);
-  return whole ? nothing_found(o, answer.complete) : ExitCode::interrupted;
+  if (!whole) return ExitCode::interrupted;
+  if (!changes.asked) return nothing_found(o, answer.complete);
+  return nothing_found(o, answer.complete, search::would_fit(search, answer, changes));
 }
 
 ExitCode tell(Searches& all, const Options& o) {
@@ -211,7 +230,9 @@ ExitCode tell(Searches& all, const Options& o) {
     whole = false;
   }
   tell_answer(search, findings, o);
+  tell_why(search, answer, o);
   export_plan(search.judge().space(), answer.best.front().id, o.out);
+  if (whole) tell_next(o);
   return whole ? ExitCode::ok : ExitCode::interrupted;
 }
 
@@ -288,6 +309,8 @@ void add_answer(CLI::App& c, Options& o) {
   c.add_option("--why", o.why, "say what became of these candidates, \"tensor=16,pipeline=1\"")->type_name("NAME=VALUE,...");
   c.add_option("--events", o.search.events, "simulations at most")->check(CLI::Range(1, 1000000))->capture_default_str();
   c.add_option("--jobs", o.jobs, "threads [processors]")->check(CLI::Range(1, 1024));
+  c.add_option("--changes", o.change_seconds, "if nothing fits, seconds to search for changes that make something fit; 0: none")
+      ->type_name("SECONDS")->check(CLI::Range(0.0, 1e6))->capture_default_str();
 }
 
 /// The front in place of the fastest.

@@ -46,14 +46,14 @@ std::string idle_mark(const Option& o) {
   return "  " + figure(b.money_without_idle->value) + " without " + count_text(std::llround(b.rented.idle)) + " idle devices";
 }
 
-/// A searched layout, in the short words of the tables of `search`; empty if it was given.
+/// A searched layout, in the words of --axis; empty if it was given.
 std::string short_layout(const Option& o) {
   if (!o.assessment.candidate.found) return "";
   const Plan& plan = o.assessment.plan;
   const ParallelSpec& p = plan.parallel;
   std::string out;
   for (const auto& [name, degree] : {std::pair("dp", p.data), std::pair("tp", p.tensor), std::pair("pp", p.pipeline), std::pair("cp", p.context),
-                                     std::pair("ep", p.expert), std::pair("chunks", p.virtual_pipeline)})
+                                     std::pair("ep", p.expert), std::pair("vpp", p.virtual_pipeline)})
     if (degree > 1) out += std::string(name) + " " + std::to_string(degree) + ", ";
   out += "mbs " + std::to_string(plan.training.micro_batch_size);
   if (p.zero_stage > 0) out += ", zero " + std::to_string(p.zero_stage);

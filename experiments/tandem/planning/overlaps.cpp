@@ -34,7 +34,7 @@ std::string overlaps_note(const Assessment& a, const std::string& stack) {
     if (!refused && field.write(on) != field.write(a.plan)) off.push_back(path.substr(path.rfind('.') + 1));
   }
   if (off.empty()) return "";
-  return "the layout is as given, without overlaps that " + a.plan.stack.name + " has off by default (" + list_text(off) +
+  return "the layout is as given, without what shortens steps and " + a.plan.stack.name + " has off by default (" + list_text(off) +
          "): --search turns them on and finds the fastest layout";
 }
 

@@ -82,6 +82,12 @@ std::string axis_field(const std::string& name, const std::string& file) {
                             meant.empty() ? "name a field such as tensor, pipeline or recompute" : "did you mean \"" + meant + "\"?"});
 }
 
+std::string short_name(const std::string& field) {
+  for (const Short& s : kShort)
+    if (field == s.field) return std::string(s.said);
+  return field.substr(field.find('.') + 1);
+}
+
 std::string word_of(const std::string& json_text) { return text_of(json::parse(json_text)); }
 
 AxisRequest read_axis(const std::string& text) {

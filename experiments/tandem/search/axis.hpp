@@ -33,6 +33,9 @@ struct AxisRequest {
 /// because it changes the model, the cluster or the work of a step.
 std::string axis_field(const std::string& name, const std::string& file);
 
+/// The shortest name of a field that axis_field() takes: "tp", "recompute".
+std::string short_name(const std::string& field);
+
 /// A value as it stands on a command line: a word without quotes.
 std::string word_of(const std::string& json_text);
 

@@ -6,12 +6,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "experiments/tandem/base/interrupt.hpp"
+#include "experiments/tandem/base/trial_clock.hpp"
 #include "experiments/tandem/search/default_axes.hpp"
 #include "experiments/tandem/search/report_parts.hpp"
+#include "experiments/tandem/search/switched.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "models/fields/plan_fields.hpp"
 #include "models/planfile/plan_advice.hpp"
+#include "reports/prediction/text.hpp"
 #include "topology/preset.hpp"
 
 namespace tandem::search {
@@ -21,6 +25,7 @@ namespace {
 constexpr std::int64_t kMostTimes = 64;     ///< largest multiple of the devices
 constexpr std::size_t kMostClusters = 3;
 constexpr std::size_t kFewMicroBatches = 3;
+constexpr std::size_t kShares = 3;          ///< of the time, for other devices: as many as for this number of fields
 
 /// Fields that determine a rank's memory. Those that are switched on are no default axes.
 constexpr std::array kOfMemory{"parallel.tensor", "parallel.pipeline", "parallel.context", "parallel.expert",
@@ -40,30 +45,28 @@ std::string plain(const std::string& text) {
 
 class Finder {
  public:
-  Finder(const Request& request, const Space& space, const SearchOptions& options)
-      : request_(request), space_(space), plan_(space.plan(0)), options_(options) {
+  Finder(const Request& request, const Space& space, const SearchOptions& options, double seconds)
+      : request_(request), space_(space), plan_(space.plan(0)), options_(options), clock_(seconds) {
+    out_.asked = true, out_.seconds = seconds;
     request_.batch = plan_.training.global_batch_size;  // keep a batch that was chosen for these devices when others are compared
     options_.best = 1, options_.shard = 0, options_.shards = 1;
     options_.learned = nullptr;
   }
 
   Changes find() {
-    Changes out;
-    out.asked = true;
-    SearchOptions any = options_;
-    any.any_memory = true;
-    const std::optional<Placed> unlimited = fastest(Space(read_question(unsharded())), any);
-    if (!unlimited) return out;
-    out.possible = true, out.unlimited = *unlimited;
     const std::vector<Untried> all = untried();
-    for (std::size_t i = 0; i < all.size(); ++i) keep(out, {all[i]});
-    for (std::size_t i = 0; out.found.empty() && i < all.size(); ++i) pairs(out, all, i);
-    const Request bare = unsharded();  // estimates without ZeRO 2 and 3 take microseconds, so these are only tried if needed
-    if (!more_devices(out, bare)) more_devices(out, request_);
-    if (!more_memory(out, bare)) more_memory(out, request_);
-    std::stable_sort(out.found.begin(), out.found.end(),
+    clock_.share(1 + all.size() + 2 * kShares);
+    find_unlimited();
+    if (!out_.possible) return std::move(out_);
+    const auto offloads = std::find_if(all.begin(), all.end(), is_offload);  // of these, many are simulated one by one
+    for (auto one = all.begin(); one != offloads; ++one) try_fields({*one});
+    try_devices();
+    try_memory();
+    for (auto one = offloads; one != all.end(); ++one) try_fields({*one});
+    if (!by_field_) try_pairs(all);
+    std::stable_sort(out_.found.begin(), out_.found.end(),
                      [](const Change& a, const Change& b) { return a.best.device_s() < b.best.device_s(); });
-    return out;
+    return std::move(out_);
   }
 
  private:
@@ -106,18 +109,38 @@ class Finder {
     return request;
   }
 
+  /// The fastest step without a limit of memory. Counts as possible if time does not suffice.
+  void find_unlimited() {
+    SearchOptions any = options_;
+    any.any_memory = true;
+    clock_.start();
+    out_.unlimited = fastest(Space(read_question(unsharded())), any);
+    out_.possible = out_.unlimited || clock_.over();
+  }
+
+  /// All that is to know about a space, or what was found until the time was over.
+  Answer explored(Search& search) const {
+    try {
+      search.explore();
+      return search.answer();
+    } catch (const program::Interrupted&) {
+      if (!clock_.over()) throw;
+      return search.answer_so_far(1);
+    }
+  }
+
   /// `changed`: fields that the change names, so that the layout need not.
-  std::optional<Placed> fastest(const Space& space, const SearchOptions& options, const Fields& changed = {}) const {
-    Search search(space, options);
-    search.explore();
-    const Answer answer = search.answer();
+  std::optional<Placed> fastest(const Space& space, SearchOptions options, const Fields& changed = {}) {
+    options.jobs.stop = clock_.stop_or(options_.jobs.stop);
+    Search search(space, std::move(options));
+    const Answer answer = explored(search);
     if (answer.best.empty()) return std::nullopt;
     const Simulated& best = answer.best.front();
     const Plan plan = space.plan(best.id);
     const Judge judge(space, {});
     return Placed{layout(space, best.id, changed), plan.cluster.preset, plan.stack.name, plan.cluster.devices, judge.room(), best,
                   judge.why_wider(best.id), host_limits(best.launches) ? judge.fewer_launches(best.id) : "", notes_of(judge, best),
-                  space.switched_on(best.id)};
+                  space.switched_on(best.id), switched_words(plan, space.switched_on(best.id))};
   }
 
   /// "tensor 8, pipeline 4, ...": the fields that the question leaves open or says otherwise.
@@ -144,13 +167,13 @@ class Finder {
   }
 
   /// The fastest step that fits; nullopt if the question is impossible or nothing fits.
-  std::optional<Change> change(const Request& request, const std::vector<std::string>& fields) const {
+  std::optional<Change> change(const Request& request, const std::vector<std::string>& fields) {
     try {
       const Space space(read_question(request));
       if (space.plan(0).stack.name != plan_.stack.name) return std::nullopt;
       const std::optional<Placed> best = fastest(space, options_, fields);
       if (!best) return std::nullopt;
-      Change out{{}, *best};
+      Change out{{}, *best, !clock_.over()};
       for (const std::string& f : fields) out.fields.emplace_back(f, value(space, best->step.id, f));
       const bool modules = space.axis_of("training.recompute_modules") >= 0 && value_is(out, "training.recompute", "selective");
       if (modules) out.fields.emplace_back("training.recompute_modules", value(space, best->step.id, "training.recompute_modules"));
@@ -173,13 +196,28 @@ class Finder {
     return space.axes()[axis].values[space.choice(id)[axis]].text;
   }
 
-  void keep(Changes& out, const std::vector<Untried>& fields) const {
-    const auto offloads = [](const Untried& u) { return u.field.starts_with("parallel.offload."); };
-    if (std::any_of(fields.begin(), fields.end(), offloads) && !changed(frugal(request_), fields)) return;
-    if (auto found = changed(request_, fields)) out.found.push_back(std::move(*found));
+  static bool is_offload(const Untried& u) { return u.field.starts_with("parallel.offload."); }
+
+  void try_fields(const std::vector<Untried>& fields) {
+    std::string what;
+    for (const Untried& u : fields) what += (what.empty() ? "" : " with ") + short_name(u.field);
+    clock_.start();
+    const bool few = std::any_of(fields.begin(), fields.end(), is_offload);
+    std::optional<Change> found = few ? changed(frugal(request_), fields) : std::nullopt;
+    if (!few || found)
+      if (auto whole = changed(request_, fields)) found = std::move(whole);
+    if (found) found->ended = !clock_.over();
+    by_field_ = keep(what, std::move(found)) || by_field_;
   }
 
-  std::optional<Change> changed(Request request, const std::vector<Untried>& fields) const {
+  /// Keeps what makes something fit, or else that it was tried; returns whether it does.
+  bool keep(const std::string& what, std::optional<Change> found) {
+    if (found) return out_.found.push_back(std::move(*found)), true;
+    (clock_.over() ? out_.unended : out_.vain).push_back(what);
+    return false;
+  }
+
+  std::optional<Change> changed(Request request, const std::vector<Untried>& fields) {
     std::vector<std::string> names;
     for (const Untried& u : fields) {
       request = with(std::move(request), u.field, u.values);
@@ -188,8 +226,10 @@ class Finder {
     return change(request, names);
   }
 
-  void pairs(Changes& out, const std::vector<Untried>& all, std::size_t first) const {
-    for (std::size_t j = first + 1; j < all.size(); ++j) keep(out, {all[first], all[j]});
+  void try_pairs(const std::vector<Untried>& all) {
+    clock_.share(all.size() * (all.size() - 1) / 2);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      for (std::size_t j = i + 1; j < all.size(); ++j) try_fields({all[i], all[j]});
   }
 
   /// True if the question includes this value (JSON) of a field.
@@ -220,12 +260,20 @@ class Finder {
     return out;
   }
 
-  bool more_devices(Changes& out, Request request) const {
-    for (std::int64_t times = 2; times <= kMostTimes; times *= 2) {
+  /// Estimates without ZeRO 2 and 3 take microseconds, so these are only tried if needed.
+  void try_devices() {
+    clock_.start(kShares);
+    std::optional<Change> found = more_devices(unsharded());
+    if (!found && !clock_.over()) found = more_devices(request_);
+    keep("up to " + count_text(kMostTimes * plan_.cluster.devices) + " devices", std::move(found));
+  }
+
+  std::optional<Change> more_devices(Request request) {
+    for (std::int64_t times = 2; times <= kMostTimes && !clock_.over(); times *= 2) {
       request.devices = plan_.cluster.devices * times;
-      if (auto found = change(request, {"cluster.devices"})) return out.found.push_back(std::move(*found)), true;
+      if (auto found = change(request, {"cluster.devices"})) return found;
     }
-    return false;
+    return std::nullopt;
   }
 
   struct Larger {
@@ -252,30 +300,41 @@ class Finder {
     return out;
   }
 
-  bool more_memory(Changes& out, Request request) const {
+  void try_memory() {
+    clock_.start(kShares);
+    std::vector<Change> found = more_memory(unsharded());
+    if (found.empty() && !clock_.over()) found = more_memory(request_);
+    if (found.empty()) keep("devices with more memory", std::nullopt);
+    for (Change& change : found) out_.found.push_back(std::move(change));
+  }
+
+  std::vector<Change> more_memory(Request request) {
     const ClusterOverride& override = plan_.cluster.override;
     std::vector<std::string> fields{"cluster.preset"};
     if (override.memory_bytes) fields.emplace_back("cluster.override.memory_bytes");
     if (override.memory_bytes_per_s) fields.emplace_back("cluster.override.memory_bytes_per_s");
-    std::size_t found = 0;
+    std::vector<Change> out;
     for (const Larger& l : larger()) {
-      if (found == kMostClusters) break;
+      if (out.size() == kMostClusters || clock_.over()) break;
       request.cluster = l.cluster, request.devices = plan_.cluster.devices, request.built_memory = true;
-      if (auto with = change(request, fields)) out.found.push_back(std::move(*with)), ++found;
+      if (auto with = change(request, fields)) out.push_back(std::move(*with));
     }
-    return found > 0;
+    return out;
   }
 
   Request request_;
   const Space& space_;
   const Plan plan_;
   SearchOptions options_;
+  program::TrialClock clock_;
+  Changes out_;
+  bool by_field_ = false;  ///< a field or two make something fit
 };
 
 }  // namespace
 
-Changes find_changes(const Request& request, const Space& space, const SearchOptions& options) {
-  return Finder(request, space, options).find();
+Changes find_changes(const Request& request, const Space& space, const SearchOptions& options, double seconds) {
+  return Finder(request, space, options, seconds).find();
 }
 
 }  // namespace tandem::search

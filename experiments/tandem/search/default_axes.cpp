@@ -6,7 +6,6 @@
 #include <set>
 
 #include "models/base/text.hpp"
-#include "models/fields/plan_fields.hpp"
 #include "models/stack/stack_modules.hpp"
 
 namespace tandem::search {
@@ -64,16 +63,6 @@ std::vector<std::int64_t> chunk_counts(std::int64_t layers) {
   return at_most(std::move(out), most);
 }
 
-/// All values of a flag or of a field with names, as JSON.
-AxisRequest every_value(const char* field) {
-  const nlohmann::json schema = find_field(field)->schema();
-  AxisRequest out{field, {"false", "true"}};
-  if (!schema.contains("enum")) return out;
-  out.values.clear();
-  for (const nlohmann::json& value : schema["enum"]) out.values.push_back(value.dump());
-  return out;
-}
-
 using Modules = std::vector<std::string>;
 
 /// Attention alone; what is cheap to repeat, for less memory; whole MLPs and experts, for least; all but matrix products.
@@ -100,11 +89,6 @@ std::vector<AxisRequest> module_axes(const Plan& p) {
   AxisRequest out{"training.recompute_modules", {}};
   for (const Modules& set : sets) out.values.push_back(nlohmann::json(set).dump());
   return {out};
-}
-
-std::vector<AxisRequest> more_axes(const Plan& p) {
-  if (p.model.moe.num_experts == 0) return {};
-  return {every_value("parallel.token_dispatcher"), every_value("parallel.overlap_experts")};
 }
 
 std::vector<AxisRequest> default_axes(const Plan& p, std::int64_t per_node) {

@@ -16,7 +16,4 @@ std::vector<AxisRequest> default_axes(const Plan& draft, std::int64_t per_node);
 /// but for attention.
 std::vector<AxisRequest> module_axes(const Plan& plan);
 
-/// Fields that may matter to the plan and that no default axis varies, with all their values: how rows reach experts.
-std::vector<AxisRequest> more_axes(const Plan& draft);
-
 }  // namespace tandem::search

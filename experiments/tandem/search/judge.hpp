@@ -90,6 +90,8 @@ class Judge {
 
   /// Bounds leave out what layers compute again.
   GroupView group(std::int64_t group) const;
+  /// The outcome of group() if it follows from numbers alone, without a plan: devices or batch do not divide.
+  std::optional<Outcome> refused_by_numbers(std::int64_t group) const;
   /// group() of an open group with its layers' own bounds, which are higher. Slower.
   GroupView closer(std::int64_t group) const;
   /// Raises the bound of an open group, or settles it. Takes looks in order of their cost, and only as many as it takes to raise the

@@ -13,7 +13,8 @@ namespace {
 constexpr std::size_t kMostLayouts = 65536;  ///< a few hundred bytes each
 
 /// Fields that no check of a layout reads (models/planfile/plan_layout_check).
-constexpr std::array<std::string_view, 3> kOfNoLayout{"training.recompute_modules", "training.recompute", "parallel.zero_stage"};
+constexpr std::array<std::string_view, 4> kOfNoLayout{"training.recompute_modules", "training.recompute", "parallel.zero_stage",
+                                                      "parallel.overlap_experts"};
 
 /// Defaults that no check of a layout reads.
 bool is_of_layout(const std::string& field) {
@@ -93,6 +94,13 @@ GroupView Judge::group(std::int64_t group) const {
     if (others(p)) return refused(Outcome::unlowered, text_of(p));
   if (std::string reason = idle(first, plan, *tools); !reason.empty()) return refused(Outcome::same, std::move(reason));
   return bounded(first, Bounds::simple, *tools);
+}
+
+std::optional<Outcome> Judge::refused_by_numbers(std::int64_t group) const {
+  const CandidateId first = group * space_.members();
+  if (!space_.divides(first)) return Outcome::devices;
+  if (!space_.divides_batch(first)) return Outcome::layout;
+  return std::nullopt;
 }
 
 GroupView Judge::closer(std::int64_t group) const {

@@ -125,7 +125,7 @@ std::string to_text(const std::vector<Search*>& searches, const ParetoFront& fro
   std::vector<std::string> head{"", "step", "memory"};
   if (front.cost) head.push_back(cost_title(front));
   if (front.energy) head.push_back("Wh a step");
-  for (const char* word : {"devices", "cluster", "dp", "layout"}) head.push_back(word);
+  for (const char* word : {"devices", "cluster", "data", "layout"}) head.push_back(word);
   Table table(std::move(head));
   HostLimited limited;
   SwitchedOn switched;

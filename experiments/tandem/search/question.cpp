@@ -9,6 +9,7 @@
 #include "experiments/tandem/base/fields.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/search/default_axes.hpp"
+#include "experiments/tandem/search/expert_axes.hpp"
 #include "models/base/files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
@@ -60,8 +61,9 @@ class QuestionReader {
       const bool wanted = open ? may_be : names(automatic, axis.field);
       if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
     }
-    if (open) tell_unsearched(chosen);
+    add_expert_axes(chosen, open, automatic);
     if (open) choose_switches(chosen);
+    if (open) tell_unsearched(chosen);
     out_.chosen_micro_batches = open && !names(said_axes(), kMicroBatch) && !sets(kMicroBatch);
     order(chosen, per_node);
     require_known(automatic, chosen);
@@ -233,10 +235,21 @@ class QuestionReader {
     });
   }
 
-  /// Fields that matter to the model, and that neither an axis nor the plan says.
+  /// The overlap of experts' exchange, where the stack has it and the plan does not say it.
+  void add_expert_axes(std::vector<AxisRequest>& chosen, bool open, const std::vector<AxisRequest>& automatic) const {
+    for (const AxisRequest& axis : overlap_axes(out_.draft, chosen)) {
+      const bool wanted = open ? !out_.draft.given.contains(axis.field) : names(automatic, axis.field);
+      if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
+    }
+    for (const AxisRequest& axis : dispatcher_axes(out_.draft, chosen))
+      if (names(automatic, axis.field) && !names(chosen, axis.field)) chosen.push_back(axis);
+  }
+
+  /// Fields that matter to the model, and that no axis, no switch and no plan says.
   void tell_unsearched(const std::vector<AxisRequest>& chosen) {
-    for (const AxisRequest& axis : more_axes(out_.draft.plan)) {
-      if (names(chosen, axis.field) || out_.draft.given.contains(axis.field)) continue;
+    for (const AxisRequest& axis : dispatcher_axes(out_.draft, chosen)) {
+      const bool said = out_.draft.given.contains(axis.field) || out_.switches.fields().contains(axis.field);
+      if (said || names(chosen, axis.field)) continue;
       std::string text = axis.field.substr(axis.field.find('.') + 1) + "=";
       for (const std::string& v : axis.values) text += (text.back() == '=' ? "" : ",") + word_of(v);
       out_.unsearched.push_back(std::move(text));

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "experiments/tandem/search/changes_report.hpp"
 #include "experiments/tandem/search/report_parts.hpp"
 #include "experiments/tandem/search/switched.hpp"
 #include "models/base/text.hpp"
@@ -17,28 +18,26 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string short_name(const std::string& field) {
-  constexpr std::pair<std::string_view, std::string_view> kShort[] = {
-      {"parallel.tensor", "tp"}, {"parallel.pipeline", "pp"}, {"parallel.context", "cp"}, {"parallel.expert", "ep"},
-      {"training.micro_batch_size", "mbs"}, {"parallel.virtual_pipeline", "chunks"}, {"parallel.sequence_parallel", "sp"},
-      {"parallel.zero_stage", "zero"}};
-  for (const auto& [path, name] : kShort)
-    if (path == field) return std::string(name);
-  return field.substr(field.rfind('.') + 1);
+/// What the columns of best_text() are.
+std::string legend(const Judge& judge) {
+  std::string fields = "dp data";
+  for (const std::size_t a : columns(judge.space())) {
+    const Axis& axis = judge.space().axes()[a];
+    if (const std::string shorter = short_name(axis.field); shorter != axis.name) fields += ", " + shorter + " " + axis.name;
+  }
+  return "memory: of the rank that needs most, of " + bytes_text(judge.room()) + "; MFU: share of the devices' peak FLOP rate\n" +
+         "the other columns are fields of a plan, as --axis takes them: " + fields + "\n";
 }
 
 std::string best_text(const Space& space, const Answer& answer) {
-  std::vector<std::string> head{"", "step", "80 % range", "estimate", "off", "memory", "MFU", "dp"};
+  std::vector<std::string> head{"", "step", "80 % range", "memory", "MFU", "dp"};
   for (const std::size_t a : columns(space)) head.push_back(short_name(space.axes()[a].field));
   Table table(std::move(head));
   for (std::size_t i = 0; i < answer.best.size(); ++i) {
     const Simulated& s = answer.best[i];
-    const Found& f = answer.estimates.at(s.id);
-    const bool has = f.estimate_ps > 0;
-    std::vector<std::string> row{std::to_string(i + 1), time_text(seconds(s.time_ps)), time_text(s.low_s) + " to " + time_text(s.high_s),
-                                 has ? time_text(seconds(f.estimate_ps)) : "none",
-                                 has ? percent_text(seconds(f.estimate_ps) / seconds(s.time_ps) - 1) : "-", bytes_text(s.needed),
-                                 number_text(100 * s.mfu, 1) + " %", std::to_string(space.plan(s.id).parallel.data)};
+    const std::string range = time_text(s.low_s) + " to " + time_text(s.high_s), mfu = number_text(100 * s.mfu, 1) + " %";
+    const std::string data = std::to_string(space.plan(s.id).parallel.data);
+    std::vector<std::string> row{std::to_string(i + 1), time_text(seconds(s.time_ps)), range, bytes_text(s.needed), mfu, data};
     const Choice chosen = space.choice(s.id);
     const std::ptrdiff_t idle = space.idle_axis(space.plan(s.id));
     for (const std::size_t a : columns(space))
@@ -99,14 +98,15 @@ std::string types_text(const Space& space, const Answer& answer) {
   return out;
 }
 
-/// Which layouts are simulated follows from estimates, so where these are off a layout that was not may be faster.
-std::string off_text(const Answer& answer) {
+/// Which layouts are simulated follows from estimates, so where these are wrong a layout that was not may be faster.
+std::string wrong_text(const Answer& answer) {
   double most = 0;
   for (const Simulated& s : answer.best)
     if (const Found& f = answer.estimates.at(s.id); f.estimated())
       most = std::max(most, std::abs(static_cast<double>(f.estimate_ps) / static_cast<double>(s.time_ps) - 1));
   if (most <= kTimeError) return "";
-  return "estimates are up to " + number_text(100 * most, 1) + " % off here: a layout that was only estimated, not simulated, may be that much faster\n";
+  return "estimates, which choose the layouts to simulate, are up to " + number_text(100 * most, 1) +
+         " % wrong here: a layout that was not simulated may be that much faster\n";
 }
 
 ordered_json row_json(const Judge& judge, const Answer& answer, const Simulated& s) {
@@ -135,77 +135,6 @@ ordered_json estimated_json(const Space& space, const Answer& answer) {
   return out;
 }
 
-std::string change_text(const Change& change) {
-  std::string out;
-  for (const auto& [field, value] : change.fields) {
-    const std::string name = field.substr(field.find('.') + 1);
-    out += (out.empty() ? "" : ", ") + (value == kLeftOut ? "no " + name : name + " " + value);
-  }
-  return out;
-}
-
-double over(double value, double base) { return value / base - 1; }
-
-/// What the rows of changes have in common with those of other reports.
-std::string change_remarks(const Changes& c) {
-  Remarks tight, wider;
-  HostLimited limited;
-  SwitchedOn switched;
-  for (std::size_t i = 0; i < c.found.size(); ++i) {
-    const Placed& best = c.found[i].best;
-    if (is_tight(best.step.needed, best.room)) tight[tight_reason()].push_back(std::to_string(i + 1));
-    if (!best.wider.empty()) wider[best.wider].push_back(std::to_string(i + 1));
-    if (!best.host_remedy.empty()) limited.add(i + 1, best.host_remedy, best.step);
-    switched.add(i + 1, best.stack, best.switched_on);
-  }
-  return remarks_text("beyond the records", wider) + limited.text() + remarks_text("memory is tight", tight) + switched.text();
-}
-
-/// What would fit, each priced against the fastest layout that does not.
-std::string changes_text(const Search& search, const Answer& answer, const Changes& c) {
-  if (!c.asked) return "";
-  if (std::string devices = devices_text(search, answer); !devices.empty()) return devices;
-  if (!c.possible) return "no layout could run, whatever the memory:\n" + obstacles_text(search, answer);
-  const Placed& u = c.unlimited;
-  std::string out = "nothing fits " + bytes_text(u.room) + "; without a limit of memory: " + time_text(seconds(u.step.time_ps)) + " a step with " +
-                    bytes_text(u.step.needed) + (u.at.empty() ? "" : " (" + u.at + ")") + "\n";
-  if (c.found.empty()) return out + "no change of one field or two, of the devices or of the device makes anything fit\n";
-  out += "changes that make something fit, compared with that step:\n";
-  Table table({"", "change", "step", "time", "device time", "memory", "layout"});
-  for (std::size_t i = 0; i < c.found.size(); ++i) {
-    const Placed& best = c.found[i].best;
-    const double step = seconds(best.step.time_ps);
-    table.add({std::to_string(i + 1), change_text(c.found[i]), time_text(step), percent_text(over(step, seconds(u.step.time_ps))),
-               percent_text(over(best.device_s(), u.device_s())), bytes_text(best.step.needed), best.at});
-  }
-  return out + table.text() + change_remarks(c);
-}
-
-ordered_json placed_json(const Placed& p) {
-  return {{"layout", p.at},
-          {"cluster", p.cluster},
-          {"devices", p.devices},
-          {"step_time_s", seconds(p.step.time_ps)},
-          {"step_time_wider", p.wider},
-          {"needed_bytes", p.step.needed},
-          {"device_memory_bytes", p.room},
-          {"switched_on", p.switched_on},
-          {"notes", p.notes}};
-}
-
-ordered_json changes_json(const Changes& c) {
-  ordered_json out = ordered_json::array();
-  for (const Change& change : c.found) {
-    ordered_json row = {{"change", ordered_json::object()}};
-    for (const auto& [field, value] : change.fields) row["change"][field] = value_json(value);
-    row.update(placed_json(change.best));
-    row["time_over_unlimited"] = over(seconds(change.best.step.time_ps), seconds(c.unlimited.step.time_ps));
-    row["device_time_over_unlimited"] = over(change.best.device_s(), c.unlimited.device_s());
-    out.push_back(std::move(row));
-  }
-  return out;
-}
-
 std::string switched_text(const Space& space, const Answer& answer) {
   SwitchedOn switched;
   for (std::size_t i = 0; i < answer.best.size(); ++i) switched.add(i + 1, space, answer.best[i].id);
@@ -221,7 +150,7 @@ std::string more_text(const Judge& judge, const Answer& answer, const std::optio
   if (!fewer) return out;
   const Simulated& first = answer.best.front();
   return out + count_text(fewer->devices) + " devices are faster: " + time_text(seconds(fewer->step.time_ps)) + " a step (" +
-         percent_text(over(seconds(fewer->step.time_ps), seconds(first.time_ps))) + "); few layouts go into " +
+         percent_text(seconds(fewer->step.time_ps) / seconds(first.time_ps) - 1) + "); few layouts go into " +
          count_text(judge.space().plan(first.id).cluster.devices) + "\n";
 }
 
@@ -233,9 +162,9 @@ std::string to_text(const Search& search, const Answer& answer, const Changes& c
   out += question_text(space.question());
   const Judge& judge = search.judge();
   if (!answer.best.empty())
-    out += best_text(space, answer) + types_text(space, answer) + wider_text(judge, answer) + host_text(judge, answer) +
-           tight_text(judge, answer) + off_text(answer) + switched_text(space, answer) + more_text(judge, answer, fewer) +
-           caveat_text(judge);
+    out += best_text(space, answer) + legend(judge) + types_text(space, answer) + wider_text(judge, answer) +
+           host_text(judge, answer) + tight_text(judge, answer) + wrong_text(answer) + switched_text(space, answer) +
+           more_text(judge, answer, fewer) + caveat_text(judge);
   if (answer.interrupted)
     out += estimated_text(space, answer) + interrupted_text({&search});
   else if (!answer.complete)
@@ -265,8 +194,10 @@ std::string to_json(const Search& search, const Answer& answer, const Changes& c
       {"notes", lines_of(switched_text(space, answer) + more_text(search.judge(), answer, fewer) + caveat_text(search.judge()))},
       {"best", rows},
       {"estimated", estimated_json(space, answer)},
-      {"unlimited", changes.possible ? placed_json(changes.unlimited) : ordered_json()},
+      {"unlimited", changes.unlimited ? placed_json(*changes.unlimited) : ordered_json()},
       {"changes", changes_json(changes)},
+      {"changes_in_vain", changes.vain},
+      {"changes_unended", changes.unended},
   };
   return out.dump(2) + "\n";
 }

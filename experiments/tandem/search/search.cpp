@@ -60,6 +60,12 @@ void Search::learned() const {
   if (options_.learned) options_.learned();
 }
 
+GroupFact Search::bounded(std::int64_t group) const {
+  if (const std::optional<Outcome> refused = judge_.refused_by_numbers(group)) return {0, 0, *refused, true, false};
+  const GroupView view = judge_.group(group);
+  return {view.floor_ps, static_cast<std::int32_t>(view.large), view.outcome, true, false};
+}
+
 /// Bounds the shard's groups that have no bounds yet.
 void Search::bound() {
   std::vector<std::int64_t> missing;
@@ -68,11 +74,8 @@ void Search::bound() {
   for (std::size_t begin = 0; begin < missing.size(); begin += kChunk * kChunks) {
     const std::size_t end = std::min(missing.size(), begin + kChunk * kChunks);
     for_each_index((end - begin + kChunk - 1) / kChunk, options_.jobs, [&](std::size_t c) {
-      for (std::size_t i = begin + c * kChunk; i < std::min(end, begin + (c + 1) * kChunk); ++i) {
-        const GroupView view = judge_.group(missing[i]);
-        const auto large = static_cast<std::int32_t>(view.large);
-        known_.facts[static_cast<std::size_t>(missing[i])] = {view.floor_ps, large, view.outcome, true, false};
-      }
+      for (std::size_t i = begin + c * kChunk; i < std::min(end, begin + (c + 1) * kChunk); ++i)
+        known_.facts[static_cast<std::size_t>(missing[i])] = bounded(missing[i]);
     });
     for (std::size_t i = begin; i < end; ++i) refused_ += fact(missing[i]).refused() ? 1 : 0;
     learned();

@@ -89,6 +89,7 @@ class Search {
   bool mine(std::int64_t group) const;
   std::int64_t group_floor(const Found& f) const { return fact(f.id / space_.members()).floor_ps; }
   const GroupFact& fact(std::int64_t group) const { return known_.facts[static_cast<std::size_t>(group)]; }
+  GroupFact bounded(std::int64_t group) const;
   void bound();
   void survey();
   void sort_open();

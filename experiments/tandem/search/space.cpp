@@ -110,6 +110,11 @@ void Space::count() {
       degree.values.push_back(plan.parallel.*kDegrees[which].member);
     }
   }
+  micro_batch_axis_ = axis_of("training.micro_batch_size");
+  Plan plan = question_.draft.plan;
+  if (micro_batch_axis_ < 0) return micro_batches_.assign(1, plan.training.micro_batch_size);
+  for (const AxisValue& value : axes()[static_cast<std::size_t>(micro_batch_axis_)].values)
+    value.set(plan), micro_batches_.push_back(plan.training.micro_batch_size);
 }
 
 Choice Space::choice(CandidateId id) const {
@@ -175,15 +180,27 @@ std::vector<std::string> Space::switched_on(CandidateId id) const {
   return out;
 }
 
-bool Space::divides(CandidateId id) const {
+/// Tensor, pipeline, context and data ranks.
+Space::Degrees Space::degrees(CandidateId id) const {
   const Plan& base = question_.draft.plan;
+  Degrees out{};
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = base.parallel.*kDegrees[i].member;
+  for (const Degree& d : degrees_) out[d.which] = d.values[static_cast<std::size_t>(id / strides_[d.axis]) % d.values.size()];
   const std::int64_t ranks = base.cluster.devices * base.cluster.ranks_per_device;
-  std::array<std::int64_t, kDegrees.size()> degrees{};
-  for (std::size_t i = 0; i < degrees.size(); ++i) degrees[i] = base.parallel.*kDegrees[i].member;
-  for (const Degree& d : degrees_) degrees[d.which] = d.values[static_cast<std::size_t>(id / strides_[d.axis]) % d.values.size()];
-  const std::int64_t others = degrees[0] * degrees[1] * degrees[2];
-  if (!data_said_) degrees[kData] = derived_data(ranks, others);
-  return degrees[kData] > 0 && others * degrees[kData] == ranks;
+  if (!data_said_) out[kData] = derived_data(ranks, out[0] * out[1] * out[2]);
+  return out;
+}
+
+bool Space::divides(CandidateId id) const {
+  const ClusterSpec& cluster = question_.draft.plan.cluster;
+  const Degrees of = degrees(id);
+  return of[kData] > 0 && of[0] * of[1] * of[2] * of[kData] == cluster.devices * cluster.ranks_per_device;
+}
+
+bool Space::divides_batch(CandidateId id) const {
+  const std::int64_t stride = micro_batch_axis_ < 0 ? size() : strides_[static_cast<std::size_t>(micro_batch_axis_)];
+  const std::int64_t unit = micro_batches_[static_cast<std::size_t>(id / stride) % micro_batches_.size()] * degrees(id)[kData];
+  return unit <= 0 || question_.draft.plan.training.global_batch_size % unit == 0;
 }
 
 std::string Space::text(CandidateId id) const { return text_of_axes(id, 1, -1); }

@@ -2,6 +2,7 @@
 // The numbered candidates of a search: all combinations of the axes' values, the last axis fastest. The members of a group differ
 // only in fields that affect no computation of a layer.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -53,6 +54,8 @@ class Space {
   std::vector<std::string> switched_on(CandidateId id) const;
   /// True if tensor x pipeline x context (x data) divides the devices.
   bool divides(CandidateId id) const;
+  /// True if the batch is a multiple of the micro-batches of all data ranks. Only of candidates that divide the devices.
+  bool divides_batch(CandidateId id) const;
   /// "tensor 8, pipeline 4, ..."
   std::string text(CandidateId id) const;
   /// text() with only those axes that have more than one value. Sets of modules are shown only where these are computed again.
@@ -71,6 +74,9 @@ class Space {
     std::vector<std::int64_t> values;
   };
 
+  using Degrees = std::array<std::int64_t, 4>;
+  Degrees degrees(CandidateId id) const;
+
   void set(CandidateId id, PlanDraft& draft) const;
   void order_axes(const std::set<std::string>& asked);
   void count();
@@ -84,6 +90,8 @@ class Space {
   std::vector<CandidateId> strides_;       ///< by axis
   std::vector<bool> alone_, asked_;        ///< by axis
   std::vector<Degree> degrees_;
+  std::ptrdiff_t micro_batch_axis_ = -1;   ///< -1: none
+  std::vector<std::int64_t> micro_batches_;  ///< that axis' values, or the plan's one
   bool data_said_ = false;                 ///< parallel.data is an axis or given in the plan
   std::vector<bool> of_layers_, of_first_computation_;  ///< by axis
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "experiments/tandem/search/report_parts.hpp"
 #include "models/arguments/table.hpp"
@@ -31,21 +32,31 @@ Plan without_overlap(Plan plan) {
 
 }  // namespace
 
-void SwitchedOn::add(std::size_t row, const std::string& stack, const std::vector<std::string>& fields) {
+std::vector<std::string> switched_words(const Plan& plan, const std::vector<std::string>& fields) {
+  std::vector<std::string> out;
+  for (const std::string& field : fields) {
+    const nlohmann::json value = find_field(field)->write(plan);
+    out.push_back(last_word(field) + (value.is_string() ? " " + value.get<std::string>() : ""));
+  }
+  return out;
+}
+
+void SwitchedOn::add(std::size_t row, const std::string& stack, const std::vector<std::string>& words) {
   ++rows_;
-  for (const std::string& field : fields) by_stack_[stack][last_word(field)].push_back(std::to_string(row));
+  for (const std::string& word : words) by_stack_[stack][word].push_back(std::to_string(row));
 }
 
 void SwitchedOn::add(std::size_t row, const Space& space, CandidateId id) {
-  add(row, space.plan(id).stack.name, space.switched_on(id));
+  const Plan plan = space.plan(id);
+  add(row, plan.stack.name, switched_words(plan, space.switched_on(id)));
 }
 
 std::string SwitchedOn::text() const {
   std::string out;
-  for (const auto& [stack, fields] : by_stack_) {
+  for (const auto& [stack, words] : by_stack_) {
     std::string list;
-    for (const auto& [field, rows] : fields)
-      list += (list.empty() ? "" : ", ") + field + (rows.size() == rows_ ? "" : " (" + rows_text(rows) + ")");
+    for (const auto& [word, rows] : words)
+      list += (list.empty() ? "" : ", ") + word + (rows.size() == rows_ ? "" : " (" + rows_text(rows) + ")");
     out += "switch on what " + stack + " has off: " + list +
            (is_exported(stack) ? "; `tandem export PLAN --to " + stack + "` writes the options\n" : "\n");
   }

@@ -9,11 +9,14 @@
 
 namespace tandem::search {
 
+/// Fields that a plan turns on, for people: "overlap_grad_reduce", "token_dispatcher deepep".
+std::vector<std::string> switched_words(const Plan& plan, const std::vector<std::string>& fields);
+
 /// Rows of a report with the fields that they turn on, one line for each stack.
 class SwitchedOn {
  public:
-  /// Call it for every row, also for those that turn on nothing.
-  void add(std::size_t row, const std::string& stack, const std::vector<std::string>& fields);
+  /// Call it for every row, also for those that turn on nothing. `words`: switched_words().
+  void add(std::size_t row, const std::string& stack, const std::vector<std::string>& words);
   void add(std::size_t row, const Space& space, CandidateId id);
   std::string text() const;
 

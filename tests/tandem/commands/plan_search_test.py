@@ -184,7 +184,7 @@ class Note(WithFolder):
         self.assertTrue(switched)
         for field in switched:
             self.assertIn(field.split(".")[-1], note)
-        self.assertIn("without overlaps that megatron-core has off by default", note)
+        self.assertIn("without what shortens steps and megatron-core has off by default", note)
 
     def test_it_is_silent_where_it_does_not_hold(self):
         out = self.path("best.json")

@@ -100,10 +100,10 @@ class Advice(WithFolder):
 
     def test_a_change_tells_the_whole_layout_and_what_is_doubtful(self):
         question = ("llama3-70b", "dgx-h100", 8, 64, 4096)
-        code, out, err = run("search", *self.arguments(question), "--json")
+        code, out, err = run("search", *self.arguments(question), "--changes", 600, "--json")
         self.assertEqual(code, 5, err)
         answer = json.loads(out)
-        _, text, _ = run("search", *self.arguments(question))
+        _, text, _ = run("search", *self.arguments(question), "--changes", 600)
         rows = re.findall(r"^  +(\d+) +(\S.*?) +[\d.]+ m?s ", text, re.MULTILINE)
         self.assertEqual([int(row) for row, _ in rows], list(range(1, len(answer["changes"]) + 1)), text)
         offloads = 0

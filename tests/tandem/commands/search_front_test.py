@@ -2,11 +2,15 @@
 """Searches from the command line: changes where nothing fits, and Pareto fronts."""
 import json
 import re
+import time
 
 import tandem
 from report_test import Page
 from search_test import AXES, SLOW, Searching
 from tandem import SOURCE, changed, run
+
+
+PATIENT = ("--changes", 600)  # no limit of time ends these
 
 
 class Changes(Searching):
@@ -19,7 +23,7 @@ class Changes(Searching):
                "parallel.sequence_parallel": (True,), "training.recompute": ("selective", "full"), "parallel.zero_stage": (0, 2, 3),
                "parallel.offload.optimizer": (True,), "parallel.offload.parameters": (True,)}
     QUESTION = ("llama2-7b", "--cluster", "dgx-a100-80gb", "--devices", 4, "--global-batch", 32, "--seq-length", 4096,
-                "--stack", "megatron-core")
+                "--stack", "megatron-core", *PATIENT)
 
     def simulated(self, changes):
         """(step time, whether it fits) of the question's plan with these fields, None where it cannot be."""
@@ -80,7 +84,7 @@ class Changes(Searching):
         placed = []
         for memory in (None, "60 GiB"):
             override = {words[0]: memory, words[1]: "2.0 TB/s"} if memory else {}
-            answer = json.loads(run("search", self.folder.plan(changed(plan, **override)), *axes, "--json")[1])
+            answer = json.loads(run("search", self.folder.plan(changed(plan, **override)), *axes, "--json", *PATIENT)[1])
             found = [c for c in answer["changes"] if "cluster.preset" in c["change"]]
             self.assertTrue(found, answer["changes"])
             for c in found:
@@ -93,14 +97,14 @@ class Changes(Searching):
                 self.assertGreater(c["device_memory_bytes"], answer["device_memory_bytes"])
             placed.append([c["cluster"] for c in found])
         self.assertNotIn("dgx-a100-80gb", placed[1])
-        text = run("search", self.folder.plan(changed(plan, **override)), *axes)[1]
+        text = run("search", self.folder.plan(changed(plan, **override)), *axes, *PATIENT)[1]
         self.assertIn(", no override.memory_bytes, no override.memory_bytes_per_s ", text)
 
     def test_attention_without_a_score_matrix_is_a_change(self):
         axes = [word for field, value in self.AXES.items() for word in ("--axis", f"{field}={value}")]
         plan = self.folder.plan({"model": {"preset": "llama2-7b"}, "cluster": {"preset": "dgx-h100", "devices": 16}, "stack": "tandem",
                                  "training": {"seq_length": 4096, "global_batch_size": 32, "flash_attention": False}})
-        answer = json.loads(run("search", plan, *axes, "--json")[1])
+        answer = json.loads(run("search", plan, *axes, "--json", *PATIENT)[1])
         changes = [c for c in answer["changes"] if "training.flash_attention" in c["change"]]
         self.assertTrue(changes, answer["changes"])
         for c in changes:
@@ -119,16 +123,35 @@ class Changes(Searching):
 
     def test_the_text_prices_each_change(self):
         axes = [word for field, value in self.AXES.items() for word in ("--axis", f"{field}={value}")]
-        _, out, _ = run("search", *self.QUESTION, *axes)
-        self.assertRegex(out, r"nothing fits 79\.\d GiB; without a limit of memory: [\d.]+ s a step with [\d.]+ GiB\n")
+        _, out, err = run("search", *self.QUESTION, *axes)
+        said = re.search(r"^no layout fits the 79\.\d GiB of each of 4 devices of dgx-a100-80gb; what would fit, the cheapest first: (.*)$", out, re.MULTILINE)
+        self.assertIn("recompute selective", said[1])
+        self.assertIn("tandem: error: llama2-7b: nothing found: " + said[0] + "\n", err)
+        self.assertRegex(out, r"time and device time: over the fastest step without a limit of memory, [\d.]+ s with [\d.]+ GiB a device\n")
         self.assertRegex(out, r"recompute selective,? .* [\d.]+ s +\+[\d.]+ % +\+[\d.]+ % +[\d.]+ GiB")
+
+    def test_changes_are_tried_for_a_limited_time_after_what_was_asked(self):
+        question = ("gpt3-175b", "--cluster", "dgx-a100-80gb", "--devices", 16, "--axis", "tensor=8", "--axis", "micro_batch_size=1",
+                    "--axis", "context=1", "--why", "pipeline=2,zero=1,recompute=full")
+        code, out, err = run("search", *question, "--changes", 0)
+        self.assertEqual(code, 5, err)
+        self.assertTrue(out.startswith("why pipeline=2"), out)
+        self.assertNotIn("what would fit", out)
+        start = time.monotonic()
+        run("search", *question, "--changes", 0)
+        alone = time.monotonic() - start
+        code, out, err = run("search", *question, "--changes", 2)
+        self.assertLess(time.monotonic() - start - alone, 3 * alone + 60)  # without a limit it takes minutes
+        self.assertEqual(code, 5, err)
+        self.assertLess(out.index("why pipeline=2"), out.index("no layout fits"))
+        self.assertRegex(out, r"not tried to the end in 2 s: .*; --changes SECONDS tries longer\n")
 
     def test_two_changes_are_told_where_one_is_not_enough(self):
         axes = {**self.AXES, "parallel.tensor": "1", "training.micro_batch_size": "8", "parallel.zero_stage": "0"}
         plan = self.folder.plan({"model": {"preset": "llama2-7b"}, "cluster": {"preset": "dgx-a100-80gb", "devices": 1},
                                  "training": {"seq_length": 4096, "global_batch_size": 8, "micro_batch_size": 8}})
         words = [word for field, value in axes.items() for word in ("--axis", f"{field}={value}")]
-        code, out, err = run("search", plan, *words, "--json", "--any-stack")
+        code, out, err = run("search", plan, *words, "--json", "--any-stack", *PATIENT)
         self.assertEqual(code, 5, err)
         pairs = [c for c in json.loads(out)["changes"] if not next(iter(c["change"])).startswith("cluster.")]
         self.assertTrue(pairs, out)

@@ -162,16 +162,58 @@ class Search(Searching):
         plain = self.search(self.folder.plan(plan), *ONE_LAYOUT[:2], "--axis", "pipeline=4", *ONE_LAYOUT[4:])["best"][0]
         self.assertLess(answer["best"][0]["step_time_s"], plain["step_time_s"])
 
-    def test_fields_of_experts_that_are_not_searched_are_named(self):
-        place = ("gpt-1.3b-moe128", "--cluster", "dgx-h100", "--devices", 16, "--global-batch", 32, "--seq-length", 1024, *ONE_LAYOUT,
-                 "--axis", "expert=16")
-        _, out, err = run("search", *place)
-        self.assertIn("not searched: token_dispatcher, overlap_experts; --axis token_dispatcher=alltoall,deepep,allgather --axis overlap_experts=false,true", out + err)
-        self.assertEqual(self.search(*place, "--axis", "overlap_experts=false,true")["not_searched"], ["token_dispatcher=alltoall,deepep,allgather"])
+    EXPERTS = ("gpt-1.3b-moe128", "--cluster", "dgx-h100", "--devices", 16, "--global-batch", 32, "--seq-length", 1024)
+
+    def test_ways_of_rows_to_experts_are_searched_where_the_stack_has_them(self):
+        place, out = (*self.EXPERTS, *ONE_LAYOUT, "--axis", "expert=16"), self.folder.path / "best.json"
+        answer = self.search(*place, "--export", out)
+        self.assertEqual([row["at"]["parallel.token_dispatcher"] for row in answer["best"]], ["deepep", "deepep"])
+        self.assertEqual({row["at"]["parallel.overlap_experts"] for row in answer["best"]}, {False, True})
+        self.assertEqual(answer["not_searched"], [])
+        written = json.loads(out.read_text())["parallel"]
+        self.assertEqual({field: written[field] for field in ("token_dispatcher", "overlap_experts")},
+                         {field: answer["best"][0]["at"]["parallel." + field] for field in ("token_dispatcher", "overlap_experts")})
+        self.assertEqual(tandem_json("simulate", out)["step_time_s"], answer["best"][0]["step_time_s"])
+        self.assertIn("token_dispatcher deepep", run("search", *place)[1])
+        rows = self.search(*place, "--axis", "token_dispatcher=alltoall", "--axis", "overlap_experts=false")["best"]
+        self.assertLess(answer["best"][0]["step_time_s"], rows[0]["step_time_s"])
+
+    def test_a_stack_before_deepep_and_the_overlap_goes_without(self):
+        answer = self.search(*self.EXPERTS, *ONE_LAYOUT, "--axis", "expert=16", "--stack", "megatron-core@2025-04")
+        self.assertEqual(answer["not_searched"], ["token_dispatcher=alltoall,allgather"])
+        for row in answer["best"]:
+            self.assertFalse({"parallel.token_dispatcher", "parallel.overlap_experts"} & set(row["at"]))
+        for stack, overlap in (("megatron-core@2025-08", None), ("megatron-core@2025-09", True)):
+            at = self.search(*self.EXPERTS, *ONE_LAYOUT, "--axis", "expert=16", "--stack", stack)["best"][0]["at"]
+            self.assertEqual((at["parallel.token_dispatcher"], at.get("parallel.overlap_experts", None) is not None), ("deepep", overlap is not None))
+
+    def test_each_column_is_a_plain_word_of_the_legend_or_a_name_of_an_axis(self):
+        _, out, err = run("search", *self.EXPERTS, *AXES[:-2], "--axis", "expert=4,16", "--axis", "micro_batch_size=1,2")
+        head = re.search(r"^ +step .*$", out, re.MULTILINE)[0].split()
+        self.assertEqual(head[:6], ["step", "80", "%", "range", "memory", "MFU"], out + err)
+        for name in head[6:]:
+            code, _, err = run("search", self.small(), "--axis", f"{name}=[]")
+            self.assertNotIn("is no field", err, name)
+        full = dict(word.split() for word in re.search(r"as --axis takes them: (.*)\n", out)[1].split(", "))
+        for name in head[6:]:
+            if name in full:  # both names are the same axis
+                self.assertIn("is given twice", run("search", self.small(), "--axis", f"{name}=1", "--axis", f"{full[name]}=1")[2])
+        self.assertLess({"dp", "tp", "pp", "ep", "mbs", "sp", "zero"}, set(full))
+        self.assertIn("memory: of the rank that needs most", out)
+
+    def test_the_text_says_how_to_go_on(self):
+        out = self.folder.path / "best.json"
+        self.assertIn("\nnext: --export best.json writes row 1 as a plan; ", run("search", self.small(), *AXES)[1])
+        text = run("search", self.small(), *AXES, "--export", out)[1]
+        commands = re.findall(r"`tandem (\w+) (\S+?)(?: --tokens T)?`", text[text.index("next: row 1 is in "):])
+        self.assertEqual(commands, [(name, str(out)) for name in ("simulate", "explain", "plan")])
+        for name, plan in commands:
+            code, _, err = run(name, plan, *(("--tokens", 1e9) if name == "plan" else ()))
+            self.assertEqual(code, 0, err)
 
     def test_modules_that_are_computed_again_are_searched_where_there_are_experts(self):
         place = ("gpt-1.3b-moe128", "--cluster", "dgx-h100", "--devices", 16, "--global-batch", 32, "--seq-length", 1024, *ONE_LAYOUT[:14], *ONE_LAYOUT[-2:],
-                 "--axis", "expert=16", "--axis", "token_dispatcher=alltoall", "--axis", "recompute=selective")
+                 "--axis", "expert=16", "--axis", "token_dispatcher=alltoall", "--axis", "overlap_experts=false", "--axis", "recompute=selective")
         modules = {json.dumps(row["at"]["training.recompute_modules"]) for row in self.search(*place)["best"]}
         self.assertEqual(modules, {'["core_attention"]', '["norm", "moe_activation"]', '["norm", "moe", "mlp"]'})
         only = self.search(*place, "--axis", 'recompute_modules=["moe"]')["best"]
@@ -201,7 +243,7 @@ class Search(Searching):
     def test_rows_tell_modules_only_where_they_are_computed_again(self):
         _, out, err = run("search", "gpt-1.3b-moe128", "--cluster", "dgx-h100", "--devices", 16, "--global-batch", 32, "--seq-length", 1024,
                           *ONE_LAYOUT[:14], *ONE_LAYOUT[-2:], "--axis", "expert=16", "--axis", "token_dispatcher=alltoall",
-                          "--axis", "recompute=none,selective")
+                          "--axis", "overlap_experts=false", "--axis", "recompute=none,selective")
         rows = [tuple(row.split()[-2:]) for row in out.splitlines() if re.match(r" +[1-9] ", row)]
         self.assertEqual([modules for recompute, modules in rows if recompute == "none"], ["-"], out + err)
         self.assertEqual({modules for recompute, modules in rows if recompute == "selective"},
@@ -225,7 +267,7 @@ class Search(Searching):
                                         **{"training.micro_batch_size": 4, "training.global_batch_size": 64}))
         row = self.search(plan, "--axis", "zero=1")["best"][0]
         self.assertGreater(row["estimate_s"] / row["step_time_s"], 1.01)  # else take a plan whose estimate still is
-        self.assertIn("estimates are up to 1.2 % off here", run("search", plan, "--axis", "zero=1")[1])
+        self.assertIn("estimates, which choose the layouts to simulate, are up to 1.2 % wrong here", run("search", plan, "--axis", "zero=1")[1])
 
     def test_threads_do_not_change_a_byte(self):
         texts = [run("search", self.small(), *AXES, "--json", "--jobs", jobs)[1] for jobs in (1, 2)]

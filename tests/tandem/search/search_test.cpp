@@ -384,8 +384,35 @@ TEST_CASE("A search says which fields of experts it leaves alone, unless the axe
     return space_of({model, "dgx-h100", 64, 64, std::move(axes)}).question().unsearched;
   };
   CHECK(unsearched("llama3-8b", {}).empty());
-  CHECK(unsearched("gpt-1.3b-moe128", {}) == std::vector<std::string>{"token_dispatcher=alltoall,deepep,allgather", "overlap_experts=false,true"});
-  CHECK(unsearched("gpt-1.3b-moe128", {"token_dispatcher=deepep"}) == std::vector<std::string>{"overlap_experts=false,true"});
+  CHECK(unsearched("gpt-1.3b-moe128", {}).empty());  // a switch of its stack
+  const std::vector<std::string> old{"token_dispatcher=alltoall,allgather"};
+  CHECK(space_of({"gpt-1.3b-moe128", "dgx-h100", 64, 64, {}}, "megatron-core@2025-04").question().unsearched == old);
+  CHECK(space_of({"gpt-1.3b-moe128", "dgx-h100", 64, 64, {"token_dispatcher=alltoall"}}, "megatron-core@2025-04").question().unsearched.empty());
+}
+
+TEST_CASE("Experts' exchange is overlapped or not by default, where the stack has the overlap with some candidate") {
+  const auto overlaps = [](const char* model, const char* stack, std::vector<std::string> axes) {
+    const Space space = space_of({model, "dgx-h100", 64, 64, std::move(axes)}, stack);
+    return space.axis_of("parallel.overlap_experts") >= 0;
+  };
+  CHECK(overlaps("gpt-1.3b-moe128", "megatron-core@2025-09", {}));
+  CHECK_FALSE(overlaps("gpt-1.3b-moe128", "megatron-core@2025-08", {}));
+  CHECK_FALSE(overlaps("gpt-1.3b-moe128", "megatron-deepspeed", {}));
+  CHECK_FALSE(overlaps("llama3-8b", "megatron-core", {}));
+  CHECK_FALSE(overlaps("gpt-1.3b-moe128", "megatron-core", {"recompute=full"}));  // it has none with whole layers computed again
+}
+
+TEST_CASE("Numbers alone refuse only groups that their plans refuse, for the same reason") {
+  for (const Asked& asked : kSpaces) {
+    const Space space = space_of(asked);
+    const Judge judge(space, {});
+    for (std::int64_t g = 0; g < space.groups(); ++g) {
+      const GroupView view = judge.group(g);
+      const std::optional<Outcome> simple = judge.refused_by_numbers(g);
+      if (simple) CHECK(*simple == view.outcome);
+      if (view.outcome == Outcome::devices || view.reason.starts_with("training.global_batch_size")) CHECK(simple);
+    }
+  }
 }
 
 TEST_CASE("A search that is stopped answers with what it has simulated, and leaves the rest out") {
