@@ -90,7 +90,7 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
   const Plan& plan = out.graphs->plan();
   const auto topology = topology_of(plan, "");  // also refuses clusters that simulate refuses
   out.device = o.device;
-  settle_device(out.device, plan.training.deterministic, "", topology->device());
+  settle_device(out.device, plan, "", topology->device());
   open_all(o, out);
   out.data = open_evaluated(o.text, plan, o.cut);
   require_vocabulary(plan, out.data.source->vocab_size());

@@ -297,7 +297,7 @@ void prepare(const Options& o, exec::World& world, Prepared& out) {
   const Plan& plan = out.graphs->plan();
   const auto topology = topology_of(plan, "");  // also refuses clusters that simulate refuses
   out.device = o.device;
-  settle_device(out.device, plan.training.deterministic, o.algorithms, topology->device());
+  settle_device(out.device, plan, o.algorithms, topology->device());
   if (!o.weights.empty()) out.weights = open_weights({o.weights, o.adapter}, plan, out.graphs->whole().graph);
   out.peak_flops_per_s = peak_flops(out.device, world, topology->device(), step_work(plan).compute);
   out.data = open_data(o.text, sequences_of(plan), out.held_out);

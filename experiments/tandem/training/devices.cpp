@@ -60,9 +60,9 @@ std::shared_ptr<exec::device::ProductChoices> product_choices(const std::string&
 
 }  // namespace
 
-void settle_device(DeviceOptions& w, bool deterministic, const std::string& path, const Device& device) {
-  w.cuda.deterministic = deterministic;
-  if (cuda(w) && !deterministic) w.cuda.choices = product_choices(path, device);
+void settle_device(DeviceOptions& w, const Plan& plan, const std::string& path, const Device& device) {
+  w.cuda.deterministic = plan.training.deterministic;
+  if (cuda(w) && !w.cuda.deterministic) w.cuda.choices = product_choices(path, device);
 }
 
 std::optional<double> peak_flops(const DeviceOptions& w, exec::World& world, const Device& device, DType compute) {

@@ -8,6 +8,7 @@
 #include "exec/process/world.hpp"
 #include "exec/run/run_options.hpp"
 #include "models/graph/task_graph.hpp"
+#include "models/plan/plan.hpp"
 #include "topology/topology.hpp"
 
 namespace tandem::program {
@@ -34,7 +35,7 @@ void require_launch_order(const DeviceOptions& options, exec::World& world, cons
 
 /// Fills in the options that follow from the plan, and the product algorithms from the file `path` (empty: the card's default
 /// file). `device`: the plan's device. Throws like exec::cuda_card.
-void settle_device(DeviceOptions& options, bool deterministic, const std::string& path, const Device& device);
+void settle_device(DeviceOptions& options, const Plan& plan, const std::string& path, const Device& device);
 
 /// Published FLOP/s in this type, summed over the CUDA devices of all processes. nullopt if the card is not the plan's device,
 /// nothing is published, or processes share a device. Throws like exec::cuda_card.
