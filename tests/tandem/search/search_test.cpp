@@ -385,9 +385,6 @@ TEST_CASE("A search says which fields of experts it leaves alone, unless the axe
   };
   CHECK(unsearched("llama3-8b", {}).empty());
   CHECK(unsearched("gpt-1.3b-moe128", {}).empty());  // a switch of its stack
-  const std::vector<std::string> old{"token_dispatcher=alltoall,allgather"};
-  CHECK(space_of({"gpt-1.3b-moe128", "dgx-h100", 64, 64, {}}, "megatron-core@2025-04").question().unsearched == old);
-  CHECK(space_of({"gpt-1.3b-moe128", "dgx-h100", 64, 64, {"token_dispatcher=alltoall"}}, "megatron-core@2025-04").question().unsearched.empty());
 }
 
 TEST_CASE("Experts' exchange is overlapped or not by default, where the stack has the overlap with some candidate") {
