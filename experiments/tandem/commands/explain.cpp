@@ -23,7 +23,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kMore =
-    "Add --all for every field, and plan.FIELD (plan.training.fusion) or a key of `simulate --json` (step_time_s) for where one comes from.\n";
+    "--all prints every field. A KEY tells where one value comes from: plan.training.fusion, or one of `simulate --json` (step_time_s).\n";
 
 struct Options {
   std::string plan, key, stack;
@@ -107,7 +107,7 @@ std::string stack_values_text(const Plan& plan) {
     std::string path = d.field;
     std::replace(path.begin(), path.end(), '.', '/');
     const json::json_pointer at("/" + path);
-    out += "  " + padded(d.field, 34) + " " + (values.contains(at) ? values.at(at).dump() : "not set") + dates_text(d) + "\n";
+    out += "  " + padded(d.field, 44) + " " + (values.contains(at) ? values.at(at).dump() : "not set") + dates_text(d) + "\n";
   }
   return out;
 }
