@@ -2,12 +2,12 @@
 
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 
 #include "exec/state/stored_values.hpp"
 #include "models/base/error.hpp"
-#include "models/plan/adapters.hpp"
+#include "models/plan/adapter_parts.hpp"
+#include "models/plan/plan.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -32,15 +32,17 @@ std::vector<double> whole_values(const SavedState& state, std::size_t index) {
 
 class MergedState : public SavedState {
  public:
-  MergedState(const SavedState& state, double scale) : state_(state), scale_(scale) {
+  MergedState(const SavedState& state, const ModelSpec& model, double scale) : state_(state), scale_(scale) {
     const std::vector<SavedTensor>& all = state.tensors();
     for (std::size_t i = 0; i < all.size(); ++i)
       if (all[i].buffer == "weights" || all[i].buffer == "master") saved_[all[i].name] = i;  // masters follow weights
+    for (const auto& [name, index] : saved_)
+      if (name.ends_with(kAdapterA)) add_adapter(model, name);
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i].buffer != "weights" || is_adapter_parameter(all[i].name)) continue;
       tensors_.push_back(all[i]);
       from_.push_back(i);
-      if (adapter_of(all[i].name) && all[i].type != DType::fp64) tensors_.back().type = DType::fp32;
+      if (adapters_.contains(all[i].name) && all[i].type != DType::fp64) tensors_.back().type = DType::fp32;
     }
   }
 
@@ -50,60 +52,76 @@ class MergedState : public SavedState {
 
   void read(std::size_t tensor, std::size_t part, std::span<std::byte> to) const override {
     const SavedTensor& saved = state_.tensors()[from_[tensor]];
-    const auto adapter = adapter_of(saved.name);
-    if (!adapter) return state_.read(from_[tensor], part, to);
+    if (!adapters_.contains(saved.name)) return state_.read(from_[tensor], part, to);
     const Block& block = saved.parts[part];
     std::vector<std::byte> bytes(static_cast<std::size_t>(block.elements()) * stored_bytes(saved.type));
     state_.read(from_[tensor], part, bytes);
     std::vector<double> values(static_cast<std::size_t>(block.elements()));
     load_values(saved.type, bytes.data(), values);
-    add_product(*adapter, saved.cols, block, values);
+    add_products(saved, block, values);
     store_values(tensors_[tensor].type, values, to.data());
   }
 
  private:
-  /// Indices of a matrix' A and B.
+  /// Indices of an adapter's A and B, and the rows of the matrix that it is added to.
   struct Adapter {
     std::size_t a, b;
-    bool operator==(const Adapter&) const = default;
+    PartColumns part;
   };
-  /// An adapter's values.
+  /// A matrix' adapters, and the values of A and B of each.
   struct Values {
-    Adapter of;
-    std::vector<double> a, b;
+    std::string of;
+    std::vector<std::vector<double>> a, b;
   };
 
-  std::optional<Adapter> adapter_of(const std::string& name) const {
-    if (!name.ends_with(kWeight)) return std::nullopt;
-    const std::string matrix = name.substr(0, name.size() - kWeight.size());
-    const auto a = saved_.find(matrix + std::string(kAdapterA)), b = saved_.find(matrix + std::string(kAdapterB));
-    if (a == saved_.end() || b == saved_.end()) return std::nullopt;
-    return Adapter{a->second, b->second};
+  void add_adapter(const ModelSpec& model, const std::string& name) {
+    const AdapterName at = adapter_name(name);
+    const PartColumns part = at.part.empty() ? PartColumns{} : part_columns(model, model.kind(layer_of_adapter(name)), at.part);
+    const std::string b = name.substr(0, name.size() - kAdapterA.size()) + std::string(kAdapterB);
+    adapters_[at.matrix + std::string(kWeight)].push_back({saved_.at(name), saved_.at(b), part});
   }
 
-  std::shared_ptr<const Values> values_of(const Adapter& adapter) const {
+  std::shared_ptr<const Values> values_of(const std::string& matrix) const {
     const std::lock_guard lock(mutex_);
-    if (!held_ || held_->of != adapter)
-      held_ = std::make_shared<const Values>(Values{adapter, whole_values(state_, adapter.a), whole_values(state_, adapter.b)});
-    return held_;
+    if (held_ && held_->of == matrix) return held_;
+    Values values{matrix, {}, {}};
+    for (const Adapter& adapter : adapters_.at(matrix)) {
+      values.a.push_back(whole_values(state_, adapter.a));
+      values.b.push_back(whole_values(state_, adapter.b));
+    }
+    return held_ = std::make_shared<const Values>(std::move(values));
   }
 
-  void add_product(const Adapter& adapter, std::int64_t cols, const Block& block, std::vector<double>& values) const {
-    const auto held = values_of(adapter);
-    const SavedTensor &of_a = state_.tensors()[adapter.a], &of_b = state_.tensors()[adapter.b];
-    const std::int64_t rank = of_b.cols, rows_of_expert = of_b.rows / (of_a.rows / rank);  // one A and B for each expert
-    for (std::int64_t r = 0; r < block.rows; ++r)
-      for (std::int64_t k = 0; k < rank; ++k) {
-        const double b = scale_ * held->b[static_cast<std::size_t>((block.row + r) * rank + k)];
-        const double* const a = held->a.data() + ((block.row + r) / rows_of_expert * rank + k) * cols + block.col;
-        double* const y = values.data() + r * block.cols;
-        for (std::int64_t c = 0; c < block.cols; ++c) y[c] += b * a[c];
+  void add_products(const SavedTensor& matrix, const Block& block, std::vector<double>& values) const {
+    const auto held = values_of(matrix.name);
+    const std::vector<Adapter>& adapters = adapters_.at(matrix.name);
+    for (std::size_t i = 0; i < adapters.size(); ++i) {
+      const SavedTensor &of_a = state_.tensors()[adapters[i].a], &of_b = state_.tensors()[adapters[i].b];
+      const std::int64_t rank = of_b.cols, rows_of_expert = of_b.rows / (of_a.rows / rank);  // one A and B for each expert
+      for (std::int64_t r = 0; r < block.rows; ++r) {
+        const auto row = adapters[i].part.width == 0 ? block.row + r : adapters[i].part.row_of(block.row + r);
+        if (!row) continue;
+        const double* const a = held->a[i].data() + *row / rows_of_expert * rank * matrix.cols + block.col;
+        const double* const b = held->b[i].data() + *row * rank;
+        add_row(a, b, {rank, matrix.cols, block.cols}, values.data() + r * block.cols);
       }
+    }
+  }
+
+  /// Columns of B, of A, and of a block of A.
+  struct Sizes {
+    std::int64_t rank, cols, block;
+  };
+  /// y += scale * b A for one row of B.
+  void add_row(const double* a, const double* b, const Sizes& n, double* y) const {
+    for (std::int64_t k = 0; k < n.rank; ++k)
+      for (std::int64_t c = 0; c < n.block; ++c) y[c] += scale_ * b[k] * a[k * n.cols + c];
   }
 
   const SavedState& state_;
   double scale_;
   std::map<std::string, std::size_t> saved_;
+  std::map<std::string, std::vector<Adapter>> adapters_;  ///< by matrix: "layer0.qkv.weight"
   std::vector<SavedTensor> tensors_;
   std::vector<std::size_t> from_;
   mutable std::mutex mutex_;
@@ -112,8 +130,8 @@ class MergedState : public SavedState {
 
 }  // namespace
 
-std::unique_ptr<SavedState> merge_adapters(const SavedState& state, double scale) {
-  return std::make_unique<MergedState>(state, scale);
+std::unique_ptr<SavedState> merge_adapters(const SavedState& state, const ModelSpec& model, double scale) {
+  return std::make_unique<MergedState>(state, model, scale);
 }
 
 }  // namespace tandem::exec

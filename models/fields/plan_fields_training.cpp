@@ -195,7 +195,8 @@ PlanField adapter_dropout() {
 std::vector<PlanField> adapter_fields() {
   PlanField targets{"training.lora.targets",
                     "Matrices with an adapter: qkv gives queries, keys and values, proj is attention's output, fc1 gives gate and up, fc2 is the output of "
-                    "the MLP or shared expert. experts.fc1 and experts.fc2 are those of routed experts: each expert has an adapter of its own.",
+                    "the MLP or shared expert. experts.fc1 and experts.fc2 are those of routed experts: each expert has an adapter of its own. The parts "
+                    "of qkv and fc1 share the matrix A. As targets q, k, v, gate, up, experts.gate and experts.up each has its own, as PEFT's have.",
                     "qkv, proj, fc1 and fc2",
                     false,
                     {},

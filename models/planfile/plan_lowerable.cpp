@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/fields/plan_fields.hpp"
+#include "models/plan/adapter_parts.hpp"
 #include "models/planfile/plan_draft.hpp"
 #include "models/planfile/plan_steps.hpp"
 #include "models/planfile/ring.hpp"
@@ -148,10 +149,10 @@ std::vector<Gap> t5_gaps(const Plan& p) {
 /// Whether every layer, and so every stage, has an adapter.
 bool adapts_each_layer(const Plan& p) {
   const AdapterSpec& lora = p.training.lora;
-  const bool mlp = lora.on("fc1") || lora.on("fc2"), experts = lora.on_experts() || (mlp && p.model.moe.shared_ffn() > 0);
-  if (lora.on("qkv") || lora.on("proj")) return true;
   for (std::int64_t l = 0; l < p.model.num_layers; ++l)
-    if (!(p.model.kind(l).has_experts() ? experts : mlp)) return false;
+    if (std::none_of(lora.targets.begin(), lora.targets.end(),
+                     [&](const std::string& target) { return target_size(p.model, p.model.kind(l), target).out > 0; }))
+      return false;
   return true;
 }
 
@@ -168,6 +169,8 @@ std::vector<Gap> adapter_gaps(const Plan& p) {
       {"parallel.expert_tensor", p.training.lora.on_experts() && q.expert_tensor > 1, "adapters of whole experts (training.lora.targets): 1"},
       {"parallel.pipeline", q.pipeline > 1 && !adapts_each_layer(p), "adapters in some layers alone (training.lora.targets): 1"},
       {"parallel.overlap_experts", q.overlap_experts, without},
+      {"model.attention_gate", m.attention_gate && p.training.lora.on_part_of("qkv"),
+       "adapters of q, k and v where queries have no gate: false, or qkv in training.lora.targets"},
       {"model.latent.kv_rank", m.latent.kv_rank > 0, "adapters (training.lora) without latent attention: 0"},
       {"model.indexer.heads", m.indexer.heads > 0, "adapters (training.lora) without an indexer: 0"},
       {"model.recurrence.heads", m.recurrence.heads > 0, "adapters (training.lora) without recurrences: 0"},

@@ -110,6 +110,18 @@ void check_rampup(const Plan& p, const Reporter& fail) {
   }
 }
 
+/// A matrix has one adapter, or its parts have their own.
+void check_adapter_parts(const Plan& p, const Reporter& fail) {
+  const AdapterSpec& lora = p.training.lora;
+  for (const std::string matrix : {"qkv", "fc1", "experts.fc1"})
+    if (lora.on(matrix) && lora.on_part_of(matrix))
+      fail("training.lora.targets", "names " + matrix + " and a part of it, which it adapts already",
+           "name " + matrix + ", or its parts alone");
+  const bool units = lora.on_part_of("fc1") || lora.on_part_of("experts.fc1");
+  if (units && !p.model.gated())
+    fail("training.lora.targets", "names gate or up, and this model's MLP has no gate", "name fc1");
+}
+
 void check_adapters(const Plan& p, const Reporter& fail) {
   const AdapterSpec& lora = p.training.lora;
   const MoeSpec& moe = p.model.moe;
@@ -118,8 +130,10 @@ void check_adapters(const Plan& p, const Reporter& fail) {
     return fail("training.lora.targets", "names no matrix, so nothing is trained", "leave it out for qkv, proj, fc1 and fc2, or name some");
   if (lora.on_experts() && moe.num_experts == 0)
     fail("training.lora.targets", "names matrices of routed experts, and the model has none", "name qkv, proj, fc1 or fc2");
+  check_adapter_parts(p, fail);
   const bool all_routed = moe.num_experts > 0 && moe.shared_ffn() == 0 && moe.first_dense_layers == 0 && moe.layer_frequency == 1;
-  if (all_routed && std::all_of(lora.targets.begin(), lora.targets.end(), [](const std::string& t) { return t.starts_with("fc"); }))
+  const auto of_mlp = [](const std::string& t) { return t.starts_with("fc") || t == "gate" || t == "up"; };
+  if (all_routed && std::all_of(lora.targets.begin(), lora.targets.end(), of_mlp))
     fail("training.lora.targets", "names matrices of MLPs alone, and every layer has routed experts in its place",
          "name qkv, proj, experts.fc1 or experts.fc2");
 }

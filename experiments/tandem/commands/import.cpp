@@ -6,6 +6,7 @@
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/price_arguments.hpp"
+#include "experiments/tandem/export/adapter_import.hpp"
 #include "experiments/tandem/import/log_lines.hpp"
 #include "experiments/tandem/import/log_measurements.hpp"
 #include "experiments/tandem/import/plan_report.hpp"
@@ -27,7 +28,7 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string input, configuration, stack, out, record, model;
+  std::string input, configuration, stack, out, record, model, adapter;
   std::vector<std::pair<std::string, nlohmann::json>> set;
   import::PlanRequest wanted;
   std::int64_t sequence = 0;
@@ -149,9 +150,16 @@ ExitCode import_options(const Options& o, const arguments::Table& table, const s
   return ExitCode::ok;
 }
 
+/// Adds training.lora of PEFT's adapter. The plan must still be one that can run.
+void add_adapter(const Options& o, nlohmann::ordered_json& document) {
+  document["training"]["lora"] = adapter_section(o.adapter, runnable(document.dump(), o), o.input);
+  runnable(document.dump(), o);
+}
+
 ExitCode import_config(const Options& o) {
   const import::Import made = import::make_import(o.input, o.sequence, o.approximate);
-  const nlohmann::ordered_json document = made.document(o.wanted);
+  nlohmann::ordered_json document = made.document(o.wanted);
+  if (!o.adapter.empty() && !made.refused) add_adapter(o, document);
   prepare_outputs({o.out}, {});  // all inputs have been read by now
   if (o.json) print_json(import::to_json(made, document));
   else log(import::to_text(made));
@@ -168,6 +176,8 @@ ExitCode import_file(const Options& o) {
     throw CLI::ValidationError(o.stack.empty() ? "CONFIG" : "--stack", "is for arguments of a framework: " + o.input + " is a model alone");
   if (!o.model.empty() && !(table && table->reads_file()))
     throw CLI::ValidationError("--model", "is for a framework's file: " + o.input + " says the model");
+  if (!o.adapter.empty() && table)
+    throw CLI::ValidationError("--adapter", "is for a config.json: " + o.input + " is a framework's file");
   if (!o.set.empty() && !(table && table->reads_file()))
     throw CLI::ValidationError("--set", "is for a framework's file, and " + o.input + " is none");
   if (table) return import_options(o, *table, text);
@@ -196,6 +206,9 @@ void add_import(CLI::App& app, ExitCode& exit) {
                       "tokens of a training sequence; attention windows that are not shorter are left out [for counts at most 4096; for "
                       "windows the longest sequence of the model]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27));
+  command->add_option("--adapter", o->adapter, "with a config.json: a folder with PEFT's adapter_config.json, which the plan's training.lora is made from [none]")
+      ->type_name("DIR")
+      ->needs(cluster);
   command->option_defaults()->group("For a framework's file");
   command->add_option("--stack", o->stack, "the framework, or the month of its code: NAME or NAME@YYYY-MM [what the arguments say]")
       ->type_name("NAME[@YYYY-MM]");

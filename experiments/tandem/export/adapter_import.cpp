@@ -1,13 +1,16 @@
 #include "experiments/tandem/export/adapter_import.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "exec/weights/pretrained.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/export/hub_model.hpp"
+#include "experiments/tandem/export/peft_config.hpp"
 #include "models/base/error.hpp"
-#include "models/base/json.hpp"
 #include "models/base/text.hpp"
 #include "models/huggingface/adapter_rows.hpp"
 
@@ -16,61 +19,24 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char *kConfig = "adapter_config.json", *kModel = "adapter_model.safetensors";
+constexpr const char* kModel = "adapter_model.safetensors";
 constexpr double kSame = 1e-9;  // relative, between factors that were computed from roots
-constexpr const char* kMerge = "merge the adapter into its model: peft's merge_and_unload, then --weights";
 
-/// Refuses what is no plain LoRA: fields of PEFT's LoraConfig, each with the value that it may have.
-void add_other_methods(const json& config, const std::string& file, std::vector<Problem>& out) {
-  const json plain{{"peft_type", "LORA"}, {"use_dora", false}, {"bias", "none"}, {"lora_bias", false}, {"modules_to_save", nullptr},
-                   {"rank_pattern", json::object()}, {"alpha_pattern", json::object()}, {"layers_to_transform", nullptr},
-                   {"alora_invocation_tokens", nullptr}, {"use_qalora", false}, {"monteclora_config", nullptr}, {"velora_config", nullptr},
-                   {"arrow_config", nullptr}};
-  for (const auto& [field, value] : plain.items())
-    if (const json said = config.value(field, value); said != value && !said.is_null() && !(said.is_structured() && said.empty()))
-      out.push_back({file, field, value_text(said), "not implemented: only plain LoRA is read", kMerge});
-  // PiSSA, OLoRA, CorDA and LoftQ change the model's own weights at their start, and the adapter fits those alone.
-  const json start = config.value("init_lora_weights", json(true));
-  if (start.is_string() && start != "gaussian" && start != "orthogonal" && start != "eva")
-    out.push_back({file, "init_lora_weights", value_text(start), "not implemented: it changes the model's own weights", kMerge});
-}
-
-/// Throws ConfigError unless the file is an object whose fields have the types that are read.
-void require_types(const json& config, const std::string& file) {
-  if (!config.is_object()) throw ConfigError(Problem{file, "", "", "is " + kind_text(config) + ", not an object", ""});
+void require_same(const PeftConfig& config, const AdapterSpec& lora) {
   std::vector<Problem> problems;
-  for (const char* field : {"r", "lora_alpha"})
-    if (config.contains(field) && !config[field].is_number())
-      problems.push_back({file, field, value_text(config[field]), "is " + kind_text(config[field]) + ", not a number", ""});
-  if (config.contains("use_rslora") && !config["use_rslora"].is_boolean())
-    problems.push_back({file, "use_rslora", value_text(config["use_rslora"]), "is neither true nor false", ""});
-  if (!problems.empty()) throw ConfigError(problems);
-}
-
-double factor_of(const json& config) {
-  const double rank = config.value("r", 8.0), alpha = config.value("lora_alpha", 8.0);
-  return alpha / (config.value("use_rslora", false) ? std::sqrt(rank) : rank);
-}
-
-void require_same(const json& config, const std::string& file, const AdapterSpec& lora) {
-  require_types(config, file);
-  std::vector<Problem> problems;
-  add_other_methods(config, file, problems);
-  const double factor = factor_of(config);
-  if (config.value("r", json(8)) != lora.rank)
-    problems.push_back({file, "r", value_text(config.value("r", json(8))), "is not the plan's training.lora.rank, " + std::to_string(lora.rank), "give the plan this rank"});
-  if (std::abs(factor - lora.scale()) > kSame * std::abs(factor))
-    problems.push_back({file, "lora_alpha", value_text(config.value("lora_alpha", json(8))),
-                        "gives the factor " + value_text(json(factor)) + "; the plan's alpha / rank is " + value_text(json(lora.scale())),
-                        "give the plan training.lora.alpha " + value_text(json(factor * static_cast<double>(lora.rank)))});
+  if (config.rank != static_cast<double>(lora.rank))
+    problems.push_back({config.file, "r", value_text(json(config.rank)), "is not the plan's training.lora.rank, " + std::to_string(lora.rank), "give the plan this rank"});
+  if (std::abs(config.factor - lora.scale()) > kSame * std::abs(config.factor))
+    problems.push_back({config.file, "lora_alpha", value_text(json(config.lora_alpha)),
+                        "gives the factor " + value_text(json(config.factor)) + "; the plan's alpha / rank is " + value_text(json(lora.scale())),
+                        "give the plan training.lora.alpha " + value_text(json(config.factor * static_cast<double>(lora.rank)))});
   if (!problems.empty()) throw ConfigError(problems);
 }
 
 /// Dropout is no part of the adapter's values, so a training may change it.
-void note_dropout(const json& config, const std::string& file, const AdapterSpec& lora) {
-  const json said = config.value("lora_dropout", json(0.0));
-  if (said.is_number() && said != json(lora.dropout))
-    log(file + ": lora_dropout " + value_text(said) + "; this training has the plan's training.lora.dropout, " + value_text(json(lora.dropout)));
+void note_dropout(const PeftConfig& config, const AdapterSpec& lora) {
+  if (config.dropout != lora.dropout)
+    log(config.file + ": lora_dropout " + value_text(json(config.dropout)) + "; this training has the plan's training.lora.dropout, " + value_text(json(lora.dropout)));
 }
 
 std::vector<std::byte> bytes_of(const exec::WeightFiles& files, const exec::StoredTensor& tensor) {
@@ -79,8 +45,40 @@ std::vector<std::byte> bytes_of(const exec::WeightFiles& files, const exec::Stor
   return bytes;
 }
 
-/// A plan has one A for a matrix whose parts (queries, keys, values; gate, up) PEFT adapts one by one.
-void require_shared(const exec::WeightFiles& files, const huggingface::ParameterRows& p) {
+/// The targets that the files have adapters of.
+std::vector<std::string> targets_in(const exec::WeightFiles& files, const std::vector<huggingface::TargetModules>& all) {
+  std::set<std::string> modules;
+  for (const auto& [name, tensor] : files.tensors())
+    if (std::string module = huggingface::module_of_adapter(name); !module.empty()) modules.insert(std::move(module));
+  std::vector<std::string> out;
+  for (const huggingface::TargetModules& t : all)
+    if (std::any_of(t.modules.begin(), t.modules.end(), [&](const std::string& m) { return modules.contains(m); }))
+      out.push_back(t.target);
+  return out;
+}
+
+/// Whether the plan has an adapter for the target, be it the one of the whole matrix.
+bool adapts(const AdapterSpec& lora, const std::string& target) {
+  const auto of_matrix = [&](const AdapterPart& p) { return p.target == target && lora.on(p.matrix); };
+  return lora.on(target) || std::any_of(kAdapterParts.begin(), kAdapterParts.end(), of_matrix);
+}
+
+std::string targets_text(const std::vector<std::string>& targets) { return json(targets).dump(); }
+
+/// Throws ConfigError unless the plan has adapters of these targets and no others.
+void require_targets(const AdapterFolder& folder, const std::vector<std::string>& found,
+                     const std::vector<huggingface::TargetModules>& all) {
+  const AdapterSpec& lora = folder.plan.training.lora;
+  const bool same = std::all_of(all.begin(), all.end(), [&](const huggingface::TargetModules& t) {
+    return adapts(lora, t.target) == (std::find(found.begin(), found.end(), t.target) != found.end());
+  });
+  if (same || found.empty()) return;
+  throw ConfigError(Problem{folder.plan.file, "training.lora.targets", targets_text(lora.targets),
+                            "are not the matrices that " + folder.path + "/" + kModel + " has adapters of", "set it to " + targets_text(found)});
+}
+
+/// A plan has one A for the parts (queries, keys, values; gate, up) of a matrix that is a target itself.
+void require_shared(const exec::WeightFiles& files, const huggingface::ParameterRows& p, const std::vector<std::string>& found) {
   const auto tensor = [&](std::size_t i) {
     const auto found = files.tensors().find(p.tensors[i].name);
     return found == files.tensors().end() ? nullptr : &found->second;
@@ -90,27 +88,43 @@ void require_shared(const exec::WeightFiles& files, const huggingface::Parameter
     const exec::StoredTensor *const first = tensor(at), *const other = tensor(i);
     if (i == at) continue;
     if (first == nullptr || other == nullptr || bytes_of(files, *first) == bytes_of(files, *other)) continue;
-    throw ConfigError(Problem{files.path_of(*other), p.tensors[i].name, "", "not implemented: is not equal to " + p.tensors[at].name +
-                              ", and a plan has one matrix A for both", kMerge});
+    throw ConfigError(Problem{files.path_of(*other), p.tensors[i].name, "", "is not equal to " + p.tensors[at].name +
+                              ", and the plan's targets have one matrix A for both", "set training.lora.targets to " + targets_text(found)});
   }
+}
+
+/// The number as JSON has it, without a point where it is whole.
+nlohmann::ordered_json whole_if_it_is(double v) {
+  return v == std::floor(v) ? nlohmann::ordered_json(static_cast<std::int64_t>(v)) : nlohmann::ordered_json(v);
 }
 
 }  // namespace
 
 std::unique_ptr<exec::SavedState> open_adapters(const AdapterFolder& folder) {
-  const std::string file = folder.path + "/" + kConfig;
   const AdapterSpec& lora = folder.plan.training.lora;
   if (!lora.here())
     throw ConfigError(Problem{folder.plan.file, "training.lora", "", "is missing: --adapter gives the values of adapters",
                               "give the plan the adapter's rank, alpha and targets"});
-  const json config = read_json(file);
-  require_same(config, file, lora);
-  note_dropout(config, file, lora);
-  auto rows = naming(folder.plan.file, [&] { return huggingface::adapter_rows(folder.table, folder.plan.model, folder.adapters); });
+  const PeftConfig config = read_peft_config(folder.path);
+  require_same(config, lora);
+  note_dropout(config, lora);
   exec::WeightFiles files(folder.path + "/" + kModel);
-  for (const huggingface::ParameterRows& p : rows) require_shared(files, p);
+  const auto all = huggingface::target_modules(folder.table, folder.plan.model);
+  const std::vector<std::string> found = targets_in(files, all);
+  require_targets(folder, found, all);
+  auto rows = naming(folder.plan.file, [&] { return huggingface::adapter_rows(folder.table, folder.plan.model, folder.adapters); });
+  for (const huggingface::ParameterRows& p : rows) require_shared(files, p, found);
   huggingface::WeightTable names;  // PEFT's names have no variants
   return exec::open_pretrained(std::move(files), names, std::move(rows));
+}
+
+nlohmann::ordered_json adapter_section(const std::string& folder, const Plan& plan, const std::string& model) {
+  const PeftConfig config = read_peft_config(folder);
+  const HubModel hub = hub_model_of_config(plan, model);
+  nlohmann::ordered_json lora{{"rank", whole_if_it_is(config.rank)}, {"alpha", whole_if_it_is(config.plan_alpha())},
+                              {"targets", targets_said(config, huggingface::target_modules(hub.table, plan.model))}};
+  if (config.dropout > 0) lora["dropout"] = config.dropout;
+  return lora;
 }
 
 }  // namespace tandem::program

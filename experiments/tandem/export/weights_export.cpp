@@ -50,7 +50,7 @@ ExitCode export_checkpoint(const WeightsExport& o) {
   const Plan plan = parse_plan(checkpoint.run.plan_json, o.checkpoint, StackChoice{std::string(kOwnStack), std::nullopt});
   const HubModel model = chosen_hub_model(plan, o.type, o.config);
   const AdapterSpec& lora = plan.training.lora;
-  const auto merged = lora.here() ? exec::merge_adapters(*checkpoint.state, lora.scale()) : nullptr;
+  const auto merged = lora.here() ? exec::merge_adapters(*checkpoint.state, plan.model, lora.scale()) : nullptr;
   const exec::SavedState& state = merged ? *merged : *checkpoint.state;
   const auto rows = naming(o.checkpoint, [&] {
     return huggingface::rows_in_files(model.table, plan.model, exec::whole_parameters(state, plan.model.vocab_size));

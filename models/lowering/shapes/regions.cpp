@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/lowering/shapes/adapter_places.hpp"
 
 namespace tandem::lowering {
 namespace {
@@ -17,7 +18,7 @@ void add_norm(Specs& list, const Shapes& s, const std::string& name) {
 
 /// Marks the last `rows` of `p`, which are of keys, as held by several tensor ranks.
 void share_keys(ParamSpec& p, const Shapes& s, std::int64_t rows) {
-  if (s.kv_repeat == 1) return;
+  if (s.kv_repeat == 1 || rows == 0) return;
   p.kv_copies = rows;
   p.kv_ranks = s.kv_repeat;
 }
@@ -169,11 +170,15 @@ void add_router(Specs& list, const Shapes& s) {
   list.back().of_heads = true;  // tensor ranks hold partial sums of the output that it scales
 }
 
-/// The adapter of a matrix whose rows are cut. Every rank has A whole, and its own rows of B.
-void add_column_adapter(Specs& list, const Shapes& s, const std::string& name, std::int64_t rows) {
-  list.push_back({name + std::string(kAdapterA), s.adapters.rank, s.hidden, Cut::none, Init::normal, true});
-  list.back().of_heads = true;  // each rank has the gradient of its own rows of B
-  list.push_back({name + std::string(kAdapterB), rows, s.adapters.rank, Cut::rows, Init::zeros});
+/// The adapters of a matrix whose rows are cut. Every rank has A whole, and its own rows of B.
+void add_column_adapters(Specs& list, const Shapes& s, const std::string& matrix, std::int64_t rows) {
+  for (const AdapterPlace& at : adapters_of(s, matrix, rows)) {
+    list.push_back({at.name + std::string(kAdapterA), s.adapters.rank, s.hidden, Cut::none, Init::normal, true});
+    list.back().of_heads = true;  // each rank has the gradient of its own rows of B
+    list.push_back({at.name + std::string(kAdapterB), at.out, s.adapters.rank, Cut::rows, Init::zeros});
+    list.back().blocks = s.blocks_of(at.name);
+    share_keys(list.back(), s, at.kv_rows);
+  }
 }
 
 /// The adapter of a matrix whose columns are cut. Every rank has its own columns of A, and B whole.
@@ -237,18 +242,14 @@ RegionLayout block_region(const Shapes& s, const std::string& prefix) {
 
 RegionLayout adapter_region(const Shapes& s, const std::string& prefix) {
   Specs list;
-  if (s.kind.has_attention() && s.adapters.qkv) {
-    add_column_adapter(list, s, "qkv", s.input_columns());
-    share_keys(list.back(), s, s.pair_made());
-    list.back().blocks = s.input_blocks();
-  }
-  if (s.kind.mixes() && s.adapters.proj) add_row_adapter(list, s, "proj", s.attention);
+  if (s.kind.has_attention()) add_column_adapters(list, s, "qkv", s.input_columns());
+  if (s.kind.mixes() && s.adapters.has("proj")) add_row_adapter(list, s, "proj", s.attention);
   if (!s.kind.feeds()) return {prefix, std::move(list)};
   const bool shared = s.has_experts();
   if (shared && s.shared_ffn == 0) return {prefix, std::move(list)};
   const std::string mlp = shared ? "shared." : "";
-  if (s.adapters.fc1) add_column_adapter(list, s, mlp + "fc1", shared ? s.shared_fc1 : s.fc1);
-  if (s.adapters.fc2) add_row_adapter(list, s, mlp + "fc2", shared ? s.shared_ffn : s.ffn);
+  add_column_adapters(list, s, mlp + "fc1", shared ? s.shared_fc1 : s.fc1);
+  if (s.adapters.has("fc2")) add_row_adapter(list, s, mlp + "fc2", shared ? s.shared_ffn : s.ffn);
   return {prefix, std::move(list)};
 }
 
@@ -259,8 +260,8 @@ RegionLayout expert_adapter_region(const Shapes& s, const std::string& prefix) {
     list.push_back({name + std::string(kAdapterA), n * rank, in, Cut::none, Init::normal, false, rank});
     list.push_back({name + std::string(kAdapterB), n * out, rank, Cut::none, Init::zeros, false, out});
   };
-  if (s.adapters.experts_fc1) add("experts.fc1", s.hidden, s.expert_fc1);
-  if (s.adapters.experts_fc2) add("experts.fc2", s.expert_ffn, s.hidden);
+  for (const AdapterPlace& at : adapters_of(s, "experts.fc1", s.expert_fc1)) add(at.name, s.hidden, at.out);
+  if (s.adapters.has("experts.fc2")) add("experts.fc2", s.expert_ffn, s.hidden);
   return {prefix, std::move(list), experts_apart(s) ? Replication::expert : Replication::data};
 }
 

@@ -205,8 +205,7 @@ void set_experts(Shapes& s, const Plan& plan) {
 void set_adapters(Shapes& s, const Plan& plan) {
   const AdapterSpec& a = plan.training.lora;
   if (!a.here()) return;
-  s.adapters = {a.rank, a.scale(), a.on("qkv"), a.on("proj"), a.on("fc1"), a.on("fc2"), plan.stack.name != kOwnStack,
-                a.dropout, a.on("experts.fc1"), a.on("experts.fc2")};
+  s.adapters = adapter_shape(a, plan.stack.name != kOwnStack);
 }
 
 }  // namespace
@@ -286,6 +285,7 @@ AttentionDims Shapes::cross_dims() const {
 Shapes Shapes::of(LayerKind layers) const {
   Shapes s = of_mixer(layers.mixer);
   s.kind = layers;
+  if (s.keys_are_values) s.adapters = s.adapters.without("v");
   return s;
 }
 

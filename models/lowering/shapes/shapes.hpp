@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/lowering/shapes/adapter_shape.hpp"
 #include "models/lowering/shapes/fusion.hpp"
 #include "models/lowering/shapes/numerics.hpp"
 #include "models/ops/op.hpp"
@@ -74,25 +75,6 @@ struct WindowShape {
   bool chunked = false, rotary = false;
   double theta = 0;             ///< base of the rotary frequencies, without scaling; 0: same as other layers
   HeadShape heads{};
-};
-
-/// Low-rank adapters beside frozen matrices. rank 0: none, everything is trained.
-struct AdapterShape {
-  std::int64_t rank = 0;
-  double scale = 1;             ///< factor of what an adapter adds
-  bool qkv = false, proj = false, fc1 = false, fc2 = false;  ///< matrices that have one
-  bool scales_output = false;   ///< the factor multiplies the output of B, not its input
-  double dropout = 0;           ///< share of an adapter's inputs that is set to 0
-  bool experts_fc1 = false, experts_fc2 = false;
-  bool here() const { return rank > 0; }
-  /// A shared expert is an MLP.
-  bool on(std::string_view matrix) const {
-    constexpr std::string_view shared = "shared.";
-    if (matrix.starts_with(shared)) matrix.remove_prefix(shared.size());
-    return (matrix == "qkv" && qkv) || (matrix == "proj" && proj) || (matrix == "fc1" && fc1) || (matrix == "fc2" && fc2) ||
-           (matrix == "experts.fc1" && experts_fc1) || (matrix == "experts.fc2" && experts_fc2);
-  }
-  bool on_experts() const { return experts_fc1 || experts_fc2; }
 };
 
 /// Sizes on one rank, for layers of one kind.

@@ -1,5 +1,7 @@
 #include "models/lowering/templates/block_activations.hpp"
 
+#include <algorithm>
+
 #include "models/lowering/templates/tensor_parallel.hpp"
 
 namespace tandem::lowering {
@@ -58,21 +60,24 @@ void BlockActivations::column(const std::string& name, const Value& x, std::int6
   adapt(name, x, op.k, width, y);
 }
 
-AdapterSaved& BlockActivations::adapter_place(std::string_view name) {
-  if (name == "qkv") return t_.adapters.qkv;
-  if (name == "proj") return t_.adapters.proj;
-  if (name.starts_with("experts.")) return name == "experts.fc1" ? t_.adapters.experts_fc1 : t_.adapters.experts_fc2;
-  return name.ends_with("fc1") ? t_.adapters.fc1 : t_.adapters.fc2;
+bool BlockActivations::adapter_reads(std::string_view name) const {
+  return std::any_of(t_.adapters.begin(), t_.adapters.end(), [&](const auto& at) {
+    const bool mine = at.first == name || at.first.starts_with(std::string(name) + ".");
+    return mine && !at.second.dropped.ready;
+  });
 }
 
-AdapterAt BlockActivations::adapter(const std::string& name, std::int64_t in, std::int64_t out) const {
+std::vector<AdapterAt> BlockActivations::adapters(const std::string& name, std::int64_t in, std::int64_t out) const {
   const bool experts = name.starts_with("experts.");
   const RegionValues& values = experts ? w_.expert_adapters : w_.adapters;
-  AdapterAt at{s_, name, values(name + std::string(kAdapterA)), values(name + std::string(kAdapterB)), in, out};
-  if (!experts) return at;
-  at.experts = {groups(), s_.experts_here, group_rows(), ragged()};
-  if (ragged()) at.experts.counts = with_counts({}).front();
-  return at;
+  std::vector<AdapterAt> all;
+  for (const AdapterPlace& place : adapters_of(s_, name, out)) {
+    AdapterAt at{place, s_, in, values(place.name + std::string(kAdapterA)), values(place.name + std::string(kAdapterB))};
+    if (experts) at.experts = {groups(), s_.experts_here, group_rows(), ragged()};
+    if (experts && ragged()) at.experts.counts = with_counts({}).front();
+    all.push_back(at);
+  }
+  return all;
 }
 
 Value BlockActivations::adapter_input_of(const AdapterAt& at, const Value& x) {
@@ -83,11 +88,11 @@ Value BlockActivations::adapter_input_of(const AdapterAt& at, const Value& x) {
 }
 
 void BlockActivations::adapt(const std::string& name, const Value& x, std::int64_t in, std::int64_t out, const Value& y) {
-  if (!adapted(name)) return;
-  const AdapterAt at = adapter(name, in, out);
-  Kept& u = adapter_place(name).inner;
-  if (!u.ready) adapter_inner(b_, at, adapter_input_of(at, x), start(u, x.elements / in * at.rank()));
-  adapter_output(b_, at, u, y);
+  for (const AdapterAt& at : adapters(name, in, out)) {
+    Kept& u = adapter_place(at.name).inner;
+    if (!u.ready) adapter_inner(b_, at, adapter_input_of(at, x), start(u, x.elements / in * at.rank()));
+    adapter_output(b_, at, u, y);
+  }
 }
 
 Value BlockActivations::activation_bias(const std::string& name) const {

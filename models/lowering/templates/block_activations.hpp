@@ -146,15 +146,15 @@ class BlockActivations {
   /// y = x W^T (+ bias), `width` output columns on this rank; `part` follows the task's name.
   void column(const std::string& name, const Value& x, std::int64_t width, const Value& y, const std::string& part = "");
   // Adapters (block_adapters.hpp).
-  bool adapted(std::string_view name) const { return s_.adapters.on(name); }
-  /// The adapter of matrix `name`, which has `in` columns and `out` rows on this rank.
-  AdapterAt adapter(const std::string& name, std::int64_t in, std::int64_t out) const;
-  /// y += the adapter's output, where the matrix has one. What A gives is stored.
+  /// The adapters of matrix `name`, which has `in` columns and `out` rows on this rank.
+  std::vector<AdapterAt> adapters(const std::string& name, std::int64_t in, std::int64_t out) const;
+  /// y += the outputs of the matrix' adapters. What A gives is stored.
   void adapt(const std::string& name, const Value& x, std::int64_t in, std::int64_t out, const Value& y);
   /// Stored output of A.
-  Value adapter_kept(std::string_view name) { return adapter_place(name).inner; }
-  /// Whether the backward pass needs the layer's own input for the gradient of A: dropout's output is not stored.
-  bool adapter_reads(std::string_view name) { return adapted(name) && !adapter_place(name).dropped.ready; }
+  Value adapter_kept(const std::string& name) { return adapter_place(name).inner; }
+  /// Whether the backward pass needs the layer's own input for gradients of A, of an adapter or any of a matrix: dropout's output is
+  /// not stored.
+  bool adapter_reads(std::string_view name) const;
   /// The input of A: that of the layer after dropout.
   Value adapter_input_of(const AdapterAt& at, const Value& x);
   /// The bias that activation `name` adds to its input because the product did not; empty if the product added it.
@@ -169,7 +169,7 @@ class BlockActivations {
   /// is stored in a narrower type, it is cast to that type and back, once per template.
   Value activation_input(Kept& t, Value& wide, std::int64_t elements, const std::string& name,
                          const std::function<void(const Value&)>& product);
-  AdapterSaved& adapter_place(std::string_view name);
+  AdapterSaved& adapter_place(const std::string& name) { return t_.adapters.at(name); }
   bool norms_inputs() const { return s_.placement == NormPlacement::pre && !s_.bare_inputs; }
   bool rows_travel() const { return s_.members() > 1 && !s_.gathers_tokens(); }
   void place_choices();

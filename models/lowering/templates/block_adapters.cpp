@@ -45,7 +45,12 @@ std::uint16_t expert_gradient(TemplateBuilder& b, const AdapterAt& at, const std
 }
 
 DropoutSite site_of(const AdapterAt& at) {
-  if (at.experts.here()) return at.name == "experts.fc1" ? DropoutSite::lora_experts_fc1 : DropoutSite::lora_experts_fc2;
+  if (at.experts.here()) return at.name == "experts.fc2" ? DropoutSite::lora_experts_fc2 : DropoutSite::lora_experts_fc1;
+  if (at.name == "qkv.q") return DropoutSite::lora_q;
+  if (at.name == "qkv.k") return DropoutSite::lora_k;
+  if (at.name == "qkv.v") return DropoutSite::lora_v;
+  if (at.name.ends_with("fc1.gate")) return DropoutSite::lora_gate;
+  if (at.name.ends_with("fc1.up")) return DropoutSite::lora_up;
   if (at.name == "qkv") return DropoutSite::lora_qkv;
   if (at.name == "proj") return DropoutSite::lora_proj;
   return at.name.ends_with("fc1") ? DropoutSite::lora_fc1 : DropoutSite::lora_fc2;
@@ -54,6 +59,14 @@ DropoutSite site_of(const AdapterAt& at) {
 /// Appends to += from.
 void add_to(TemplateBuilder& b, const std::string& task, const Value& from, const Value& to) {
   b.add(task, Accumulate{to.elements, from.dtype, to.dtype}, {from, to}, {to});
+}
+
+/// The adapter's columns of dy.
+Value taken(TemplateBuilder& b, const AdapterAt& at, const Value& dy) {
+  const ColumnSlice columns = at.columns(dy);
+  const Value dz = b.scratch(dy.dtype, columns.elements());
+  b.add(at.name + "_lora_take", TakeColumns{columns}, {dy}, {dz});
+  return dz;
 }
 
 }  // namespace
@@ -69,17 +82,19 @@ void adapter_inner(TemplateBuilder& b, const AdapterAt& at, const Value& x, cons
 }
 
 void adapter_output(TemplateBuilder& b, const AdapterAt& at, const Value& u, const Value& y) {
-  const Value z = b.scratch(y.dtype, y.elements);
+  const Value z = b.scratch(y.dtype, u.elements / at.rank() * at.out);
   multiply(b, at, "_lora_b", {at.out, at.rank(), true, true}, {u, at.b, z});
   if (at.s.adapters.scales_output) scale(b, at, "_lora_scale", z, z, at.out);
-  add_to(b, at.name + "_lora_add", z, y);
+  if (at.of_part()) b.add(at.name + "_lora_add", AddColumns{at.columns(y)}, {z, y}, {y});
+  else add_to(b, at.name + "_lora_add", z, y);
 }
 
 AdapterGradients adapter_backward(TemplateBuilder& b, const AdapterAt& at, const Value& dy) {
-  const std::int64_t rows = dy.elements / at.out;
+  const Value of_output = at.of_part() ? taken(b, at, dy) : dy;
   const bool scales_output = at.s.adapters.scales_output;
-  AdapterGradients g{dy, b.scratch(dy.dtype, rows * at.rank())};
-  if (scales_output) scale(b, at, "_lora_scale_backward", dy, g.dz = b.scratch(dy.dtype, dy.elements), at.out);
+  AdapterGradients g{of_output, b.scratch(dy.dtype, of_output.elements / at.out * at.rank())};
+  if (scales_output && !at.of_part()) g.dz = b.scratch(dy.dtype, dy.elements);
+  if (scales_output) scale(b, at, "_lora_scale_backward", of_output, g.dz, at.out);
   multiply(b, at, "_lora_b_dgrad", {at.rank(), at.out, false, true}, {g.dz, at.b, g.du});
   if (!scales_output) scale(b, at, "_lora_scale_backward", g.du, g.du, at.rank());
   return g;

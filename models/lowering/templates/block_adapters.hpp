@@ -1,6 +1,8 @@
 #pragma once
 // Low-rank adapters beside frozen matrices (LoRA, arXiv 2106.09685 section 4.1): y = W x + scale * B (A dropout(x)), as PEFT computes
-// (huggingface/peft: src/peft/tuners/lora/layer.py, Linear.forward). Each routed expert has an A and a B.
+// (huggingface/peft: src/peft/tuners/lora/layer.py, Linear.forward). Each routed expert has an A and a B. Queries, keys, values, gate and
+// up may have an adapter each, which adds to its columns of the matrix' output (NVIDIA-NeMo/Megatron-Bridge:
+// src/megatron/bridge/peft/canonical_lora.py).
 //
 // With a matrix whose rows are cut over tensor ranks, every rank has A whole and its own rows of B. With one whose columns are cut,
 // every rank has its own columns of A and B whole. A x is then a partial sum. B (A x) joins the product's own partial sum ahead of
@@ -8,7 +10,7 @@
 
 #include <string>
 
-#include "models/lowering/shapes/shapes.hpp"
+#include "models/lowering/shapes/adapter_places.hpp"
 #include "models/lowering/templates/template_builder.hpp"
 
 namespace tandem::lowering {
@@ -21,16 +23,18 @@ struct ExpertRows {
   bool here() const { return groups > 0; }
 };
 
-/// One adapter and the sizes of its matrix on this rank.
-struct AdapterAt {
+/// One adapter and its sizes on this rank.
+struct AdapterAt : AdapterPlace {
   const Shapes& s;
-  std::string name;               ///< of the matrix
+  std::int64_t in;                ///< columns of the matrix
   Value a, b;                     ///< A [rank, in], B [out, rank]
-  std::int64_t in, out;           ///< columns and rows of the matrix
   ExpertRows experts{};
 
   std::int64_t rank() const { return s.adapters.rank; }
   bool drops() const { return s.adapters.dropout > 0; }
+  bool of_part() const { return part.width > 0; }
+  /// Its columns of y, the matrix' output.
+  ColumnSlice columns(const Value& y) const { return {y.elements / part.group, part.group, part.first, part.width}; }
 };
 
 /// y = dropout(x).

@@ -244,7 +244,7 @@ Value BlockBackward::attention(const Value& own, const Value& to) {
   const Value dmixed = scratch(t * a);
   b_.add("proj_dgrad", MatMul{t, a, h, false, false, false}, {d, weights_.block("proj.weight")}, {dmixed});
   if (weights_here()) proj_weights(d);
-  if (a_.adapted("proj")) whole_adapter(a_.adapter("proj", a, h), d, dmixed, [&] { return a_.mixed(); });
+  whole_adapters(a_.adapters("proj", a, h), d, dmixed, [&] { return a_.mixed(); });
   if (s_.kind.has_recurrence()) return mixer_input(recurrence(dmixed), to);
   const Value dqkv = core(s_.attention_gate ? ungated(dmixed) : dmixed);
   if (s_.indexer.here()) index_gradients();
@@ -256,8 +256,7 @@ Value BlockBackward::mixer_input(const Value& din, const Value& to) {
   if (gathers_ahead(s_.input_matrix())) attention_input();
   const Value dx = sum_input(s_.input_matrix(), din, s_.input_columns(), to);
   if (weights_here()) input_weights(din);
-  if (a_.adapted(s_.input_matrix()))
-    adapter_weights(a_.adapter("qkv", s_.hidden, s_.input_columns()), [&] { return attention_input(); });
+  adapter_weights(a_.adapters(s_.input_matrix(), s_.hidden, s_.input_columns()), [&] { return attention_input(); });
   return dx;
 }
 
@@ -280,7 +279,7 @@ Value BlockBackward::sum_input(const std::string& name, const Value& dy, std::in
   MatMul product{s_.tokens, s_.hidden, width};
   product.blocks = s_.blocks_of(name);
   const auto dgrad = b_.add(name + "_dgrad", product, {dy, weights_.block(name + ".weight")}, {partial});
-  if (a_.adapted(name)) through_adapter(a_.adapter(name, s_.hidden, width), dy, partial);
+  through_adapters(a_.adapters(name, s_.hidden, width), dy, partial);
   return summed(tensor_sum(b_, s_, partial, name + "_dgrad", dgrad, to));
 }
 
@@ -320,25 +319,32 @@ void BlockBackward::kv_sum(const std::string& name, const Value& kv) {
 
 // ---- adapters ----
 
-void BlockBackward::through_adapter(const AdapterAt& at, const Value& dy, const Value& dx) {
-  adapter_ = adapter_backward(b_, at, dy);
-  adapter_input(b_, at, adapter_.du, dx);
+void BlockBackward::through_adapters(const Adapters& all, const Value& dy, const Value& dx) {
+  adapters_.clear();
+  for (const AdapterAt& at : all) {
+    adapters_.push_back(adapter_backward(b_, at, dy));
+    adapter_input(b_, at, adapters_.back().du, dx);
+  }
+}
+
+void BlockBackward::adapter_weights(const Adapters& all, const std::function<Value()>& x) {
+  for (std::size_t i = 0; i < all.size(); ++i) adapter_weights(all[i], adapters_[i], x);
 }
 
 /// Parts of keys and values that several tensor ranks hold are summed over these, as those of the matrix itself are.
-void BlockBackward::adapter_weights(const AdapterAt& at, const std::function<Value()>& x) {
+void BlockBackward::adapter_weights(const AdapterAt& at, const AdapterGradients& d, const std::function<Value()>& x) {
   const std::string a = at.name + std::string(kAdapterA), b = at.name + std::string(kAdapterB);
   const Value input = a_.adapter_input_of(at, a_.adapter_reads(at.name) ? x() : Value{});
   GradientSink& sink = at.experts.here() ? expert_sink_ : sink_;
   sink.open(b, b, gradient_type());
-  wait_for_sum(gradient_of_b(b_, at, adapter_.dz, a_.adapter_kept(at.name), sink.part(b)));
-  if (at.name == "qkv" && s_.kv_repeat > 1) {
-    const std::int64_t shared = s_.pair_made() * at.rank();
+  wait_for_sum(gradient_of_b(b_, at, d.dz, a_.adapter_kept(at.name), sink.part(b)));
+  if (at.kv_rows > 0 && s_.kv_repeat > 1) {
+    const std::int64_t shared = at.kv_rows * at.rank();
     kv_sum(b, sink.part(b).part(at.out * at.rank() - shared, shared));
   }
   sink.close(at.name + "_lora_b");
   sink.open(a, a, gradient_type());
-  wait_for_sum(gradient_of_a(b_, at, adapter_.du, input, sink.part(a)));
+  wait_for_sum(gradient_of_a(b_, at, d.du, input, sink.part(a)));
   sink.close(at.name + "_lora_a");
 }
 
@@ -371,13 +377,12 @@ Value BlockBackward::feed_forward(const Value& own) {
   const Value da = scratch(t * f);
   b_.add("fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("fc2.weight")}, {da});
   if (weights_here()) fc2_weights(d, "fc2");
-  if (a_.adapted("fc2"))
-    whole_adapter(a_.adapter("fc2", f, h), d, da, [&] { return a_.activated(a_.at().activated.ready ? Value{} : mlp_input()); });
+  whole_adapters(a_.adapters("fc2", f, h), d, da, [&] { return a_.activated(a_.at().activated.ready ? Value{} : mlp_input()); });
   const Value df = fc1_gradient(da);
   if (gathers_ahead("fc1")) mlp_input();
   const Value dx = sum_input("fc1", df, s_.fc1, {});
   if (weights_here()) fc1_weights(df, "fc1");
-  if (a_.adapted("fc1")) adapter_weights(a_.adapter("fc1", h, s_.fc1), [&] { return mlp_input(); });
+  adapter_weights(a_.adapters("fc1", h, s_.fc1), [&] { return mlp_input(); });
   return dx;
 }
 

@@ -152,14 +152,16 @@ class BlockBackward {
   void column_weights(const std::string& name, const Value& dy, const Value& input, std::int64_t width);
   void norm_gradient(const std::string& name, const NormGradient& n, const Value& dx);
   Value qk_norm_gradient(const Value& dqkv);
-  /// Backward pass of the adapter of product `name` up to the input's gradient, which it adds to `dx`.
-  void through_adapter(const AdapterAt& at, const Value& dy, const Value& dx);
+  using Adapters = std::vector<AdapterAt>;
+  /// Backward pass of a matrix' adapters up to the input's gradient, which they add to `dx`.
+  void through_adapters(const Adapters& all, const Value& dy, const Value& dx);
   /// Gradients of A and B. `x` gives the product's input where dropout's output is not stored.
-  void adapter_weights(const AdapterAt& at, const std::function<Value()>& x);
-  /// The whole backward pass of an adapter.
-  void whole_adapter(const AdapterAt& at, const Value& dy, const Value& dx, const std::function<Value()>& x) {
-    through_adapter(at, dy, dx);
-    adapter_weights(at, x);
+  void adapter_weights(const Adapters& all, const std::function<Value()>& x);
+  void adapter_weights(const AdapterAt& at, const AdapterGradients& d, const std::function<Value()>& x);
+  /// The whole backward pass of a matrix' adapters.
+  void whole_adapters(const Adapters& all, const Value& dy, const Value& dx, const std::function<Value()>& x) {
+    through_adapters(all, dy, dx);
+    adapter_weights(all, x);
   }
   void wait_for_sum(std::uint16_t task) {
     if (has_reduced_ && !s_.sum_beside_weights) b_.depend(task, reduced_);
@@ -184,7 +186,7 @@ class BlockBackward {
   Value expert_rows_, expert_fc1_;  ///< gradients of the outputs of the experts' matrices
   std::uint16_t reduced_ = 0;
   bool has_reduced_ = false;
-  AdapterGradients adapter_;  ///< of the adapter that through_adapter went through last
+  std::vector<AdapterGradients> adapters_;  ///< of the adapters that through_adapters went through last
 };
 
 }  // namespace tandem::lowering

@@ -84,17 +84,14 @@ Value BlockBackward::expert_rows(const Value& drows) {
   const Value da = scratch(rows * s_.expert_ffn);
   b_.add("experts.fc2_dgrad", GroupedMatMul{g, e, m, s_.expert_ffn, s_.hidden, false, a.ragged()},
          a.with_counts({here, weights_.experts("experts.fc2.weight")}), {da});
-  if (a_.adapted("experts.fc2"))
-    whole_adapter(a_.adapter("experts.fc2", s_.expert_ffn, s_.hidden), here, da, [&] { return a_.expert_activated({}); });
+  whole_adapters(a_.adapters("experts.fc2", s_.expert_ffn, s_.hidden), here, da, [&] { return a_.expert_activated({}); });
   const Value x = a_.expert_fc1({});
   expert_fc1_ = activation_backward("experts.activation", s_.expert_rows(), da, x, hold(held_.expert_fc1, x.elements));
   const Value dx = scratch(rows * s_.hidden);
   b_.add("experts.fc1_dgrad", GroupedMatMul{g, e, m, s_.hidden, s_.expert_fc1, false, a.ragged()},
          a.with_counts({expert_fc1_, weights_.experts("experts.fc1.weight")}), {dx});
-  if (a_.adapted("experts.fc1"))
-    whole_adapter(a_.adapter("experts.fc1", s_.hidden, s_.expert_fc1), expert_fc1_, dx, [&] {
-      return a_.dispatched(a_.at().moe.dispatched.ready ? Value{} : expert_input());
-    });
+  whole_adapters(a_.adapters("experts.fc1", s_.hidden, s_.expert_fc1), expert_fc1_, dx,
+                 [&] { return a_.dispatched(a_.at().moe.dispatched.ready ? Value{} : expert_input()); });
   return a_.to_tokens(dx, "dispatch_backward");
 }
 
@@ -110,15 +107,13 @@ Summed BlockBackward::shared_input(const Value& own) {
   const Value da = scratch(t * f), part = scratch(t * h);
   b_.add("shared.fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("shared.fc2.weight")}, {da});
   if (weights_here()) fc2_weights(d, "shared.fc2");
-  if (a_.adapted("shared.fc2"))
-    whole_adapter(a_.adapter("shared.fc2", f, h), d, da,
-                  [&] { return a_.activated(a_.at().activated.ready ? Value{} : mlp_input()); });
+  whole_adapters(a_.adapters("shared.fc2", f, h), d, da, [&] { return a_.activated(a_.at().activated.ready ? Value{} : mlp_input()); });
   const Value df = fc1_gradient(da);
   const std::string name = "shared.fc1";
   if (gathers_ahead(name)) mlp_input();
   const auto product = b_.add("shared.fc1_dgrad", MatMul{t, h, s_.shared_fc1, false, false, false},
                               {df, weights_.block("shared.fc1.weight")}, {part});
-  if (a_.adapted(name)) through_adapter(a_.adapter(name, h, s_.shared_fc1), df, part);
+  through_adapters(a_.adapters(name, h, s_.shared_fc1), df, part);
   Summed sum{part, product};
   if (s_.sequence_parallel) {
     sum = tensor_sum(b_, s_, part, "shared.fc1_dgrad", product);
@@ -126,7 +121,7 @@ Summed BlockBackward::shared_input(const Value& own) {
     has_reduced_ = true;
   }
   if (weights_here()) fc1_weights(df, name);
-  if (a_.adapted(name)) adapter_weights(a_.adapter(name, h, s_.shared_fc1), [&] { return mlp_input(); });
+  adapter_weights(a_.adapters(name, h, s_.shared_fc1), [&] { return mlp_input(); });
   return sum;
 }
 

@@ -5,6 +5,9 @@
 // A schedule that splits the backward pass needs two slots. Tensors that only the input's gradient reads are freed after that part;
 // tensors that the weights' gradients read stay until theirs (arXiv 2401.10241, table 1: the first part leaves M_W of M_B).
 
+#include <map>
+
+#include "models/lowering/shapes/adapter_places.hpp"
 #include "models/lowering/shapes/core_dims.hpp"
 #include "models/lowering/templates/template_builder.hpp"
 
@@ -56,9 +59,8 @@ struct RecurrenceSaved {
 struct AdapterSaved {
   Kept inner, dropped;
 };
-struct AdaptersSaved {
-  AdapterSaved qkv, proj, fc1, fc2, experts_fc1, experts_fc2;
-};
+/// By the adapter's name.
+using AdaptersSaved = std::map<std::string, AdapterSaved, std::less<>>;
 
 /// Slots of the kept tensors. A backward pass that is not split needs only `saved`.
 struct SavedSlots {
@@ -120,25 +122,29 @@ struct BlockSaved {
     if (s_.adapters.dropout == 0) return false;
     if (name == "proj") return s_.keep.context;
     if (name.starts_with("experts.")) return s_.keep.expert_fc1;
-    return !name.starts_with("fc") || (s_.has_experts() ? s_.keep.shared_fc1 : s_.keep.fc1);
+    return !of_mlp(name).starts_with("fc") || (s_.has_experts() ? s_.keep.shared_fc1 : s_.keep.fc1);
   }
-  AdapterSaved save_adapter(std::string_view name, std::int64_t rows, std::int64_t in) {
-    if (!s_.adapters.on(name)) return {};
-    const bool dropped = keeps_dropped(name);
-    if (dropped) mask(rows * in);
-    return {keep_inputs(true, rows * s_.adapters.rank), keep_inputs(dropped, rows * in)};
+  /// The adapters of a matrix with `in` columns. Each draws masks of its own.
+  void save_adapter(const std::string& matrix, std::int64_t rows, std::int64_t in) {
+    for (const AdapterPlace& at : adapters_of(s_, matrix, 0)) {
+      const bool dropped = keeps_dropped(matrix);
+      if (dropped) mask(rows * in);
+      const Kept inner = keep_inputs(true, rows * s_.adapters.rank);
+      adapters.emplace(at.name, AdapterSaved{inner, keep_inputs(dropped, rows * in)});
+    }
   }
   void save_adapters() {
-    if (s_.kind.has_attention()) adapters.qkv = save_adapter("qkv", s_.tokens, s_.hidden);
-    if (s_.kind.mixes()) adapters.proj = save_adapter("proj", s_.tokens, s_.attention);
+    if (s_.kind.has_attention()) save_adapter("qkv", s_.tokens, s_.hidden);
+    if (s_.kind.mixes()) save_adapter("proj", s_.tokens, s_.attention);
     const std::int64_t ffn = s_.has_experts() ? s_.shared_ffn : s_.ffn;
+    const std::string mlp = s_.has_experts() ? "shared." : "";
     if (s_.kind.feeds() && ffn > 0) {
-      adapters.fc1 = save_adapter("fc1", s_.tokens, s_.hidden);
-      adapters.fc2 = save_adapter("fc2", s_.tokens, ffn);
+      save_adapter(mlp + "fc1", s_.tokens, s_.hidden);
+      save_adapter(mlp + "fc2", s_.tokens, ffn);
     }
     if (!s_.has_experts()) return;
-    adapters.experts_fc1 = save_adapter("experts.fc1", s_.expert_rows(), s_.hidden);
-    adapters.experts_fc2 = save_adapter("experts.fc2", s_.expert_rows(), s_.expert_ffn);
+    save_adapter("experts.fc1", s_.expert_rows(), s_.hidden);
+    save_adapter("experts.fc2", s_.expert_rows(), s_.expert_ffn);
   }
 
   /// Attention's output: kept by attention where that has no score matrix and is not computed again, and by the product behind it.

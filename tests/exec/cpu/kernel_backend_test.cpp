@@ -129,6 +129,8 @@ std::vector<Call> attention_calls() {
           {OrderRows{2, 12, 7, 3, true}, {random(2 * 12 * 7, 1)}, {result(2 * 12 * 7)}},
           {TakePart{kTokens, 32, 4, 2, 6, true}, {random(kTokens * 32, 1)}, {result(kTokens * 11)}},
           {PlacePart{kTokens, 32, 4, 2, 6, true}, {random(kTokens * 11, 1)}, {result(kTokens * 32)}},
+          {TakeColumns{kTokens, 32, 5, 9}, {random(kTokens * 32, 1)}, {result(kTokens * 9)}},
+          {AddColumns{kTokens, 32, 5, 9}, {random(kTokens * 9, 1), random(kTokens * 32, 2)}, {random(kTokens * 32, 2)}},
           {HeadNorm{kHeads, 1e-5},
            {random(kTokens * 210, 1), random(10, 2), random(10, 3)},
            {random(kTokens * 210, 1), result(kTokens * 140)}},

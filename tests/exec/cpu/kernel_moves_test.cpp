@@ -29,6 +29,21 @@ TEST_CASE("keys and values are taken out of qkv in order of groups, and their gr
   }
 }
 
+TEST_CASE("columns are taken out of a matrix, and added to it where they lie") {
+  Kernels kernels;
+  const std::int64_t first = GENERATE(0, 5, 9), width = 3;
+  const Values x = random_values(kRows * 12, 1), y = random_values(kRows * width, 2);
+  const Values taken = kernels.one(TakeColumns{kRows, 12, first, width}, {real(x)}, kRows * width);
+  const Values added = kernels.run(AddColumns{kRows, 12, first, width}, {real(y), real(x)}, {real(x)}).front();
+  for (std::int64_t i = 0; i < kRows * 12; ++i) {
+    const std::int64_t column = i % 12 - first, at = i / 12 * width + column;
+    const auto here = static_cast<std::size_t>(i), there = static_cast<std::size_t>(at);
+    const bool inside = column >= 0 && column < width;
+    if (inside) REQUIRE(taken[there] == x[here]);
+    REQUIRE(added[here] == (inside ? x[here] + y[there] : x[here]));
+  }
+}
+
 TEST_CASE("columns that go to one peer lie together, and unpacking is the inverse") {
   Kernels kernels;
   const Values x = random_values(kRows * 12, 1);

@@ -197,6 +197,17 @@ TEST_CASE("soft caps, gated rows and rows that are weighed on their way to exper
   }
 }
 
+TEST_CASE("columns are taken and added to at any place, whether 16 bytes divide it or not") {
+  for (const DType dtype : {DType::fp32, DType::bf16})
+    for (const ColumnSlice& s : {ColumnSlice{37, 2, 1, 1}, {37, 96, 32, 48}, {37, 130, 7, 65}, {37, 40, 8, 3}}) {
+      CAPTURE(name(dtype), s.cols, s.first, s.width);
+      Beside both(dtype);
+      const Values x = short_values(s.whole(), 1), y = short_values(s.elements(), 2);
+      both.check(TakeColumns{s}, [&](Kind) { return Operands{real(x)}; }, [&](Kind) { return Operands{result(s.elements())}; });
+      both.check(AddColumns{s}, [&](Kind) { return Operands{real(y), real(x)}; }, [&](Kind) { return Operands{real(x)}; });
+    }
+}
+
 TEST_CASE("latent attention's norms and heads are right for widths that 16 bytes divide and others") {
   for (const DType dtype : {DType::fp32, DType::bf16})
     for (const auto& [cols, rest] : std::vector<std::pair<std::int64_t, std::int64_t>>{{512, 64}, {40, 8}, {33, 6}}) {

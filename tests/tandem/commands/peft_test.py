@@ -16,6 +16,17 @@ LAYOUTS = {"one rank": {}, "tensor 2, pipeline 2": {"tensor": 2, "pipeline": 2},
 LOSS = 1e-6  # relative; both sides compute in fp32
 TARGETS = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "c_attn": "qkv", "qkv_proj": "qkv", "o_proj": "proj", "attn.c_proj": "proj",
            "gate_proj": "fc1", "up_proj": "fc1", "gate_up_proj": "fc1", "c_fc": "fc1", "down_proj": "fc2", "mlp.c_proj": "fc2"}
+OWN_TARGETS = TARGETS | {"q_proj": "q", "k_proj": "k", "v_proj": "v", "gate_proj": "gate", "up_proj": "up"}  # each with an A of its own
+ORDER = ("qkv", "q", "k", "v", "proj", "fc1", "gate", "up", "fc2")
+
+
+def factor(config):
+    return config["lora_alpha"] / (config["r"] ** 0.5 if config["use_rslora"] else config["r"])
+
+
+def targets_of(name):
+    names = OWN_TARGETS if "model" in ORACLE[name] else TARGETS
+    return [t for t in ORDER if t in {names[m] for m in ORACLE[name]["modules"]}]
 
 
 class Adapters(WithFolder):
@@ -24,13 +35,15 @@ class Adapters(WithFolder):
         self.data = self.folder.file("tokens.bin", formula.llmc_tokens(formula.tokens()))
 
     def model(self, name):
+        name = ORACLE.get(name, {}).get("model", name)
         folder = self.folder.path / name
         folder.mkdir(exist_ok=True)
         (folder / "config.json").write_text(json.dumps(MODELS[name]["config"]))
         (folder / "model.safetensors").write_bytes(formula.safetensors(MODELS[name]["shapes"]))
         return folder
 
-    def adapter(self, name, config=(), shapes=None, value=formula.adapter_values):
+    def adapter(self, name, config=(), shapes=None, value=None):
+        value = value or (formula.values if "model" in ORACLE[name] else formula.adapter_values)
         folder = self.folder.path / (name + "-adapter")
         folder.mkdir(exist_ok=True)
         (folder / "adapter_config.json").write_text(json.dumps(ORACLE[name]["config"] | {"target_modules": ORACLE[name]["modules"]} | dict(config)))
@@ -40,9 +53,8 @@ class Adapters(WithFolder):
     def plan(self, name, layout=(), **lora):
         parallel, said = dict(layout), ORACLE[name]["config"]
         ranks = parallel.get("tensor", 1) * parallel.get("pipeline", 1) * parallel.get("data", 1)
-        targets = [t for t in ("qkv", "proj", "fc1", "fc2") if t in {TARGETS[m] for m in ORACLE[name]["modules"]}]
-        lora = {"rank": said["r"], "alpha": said["lora_alpha"], "targets": targets, **lora}
-        return self.folder.plan({"model": {"preset": str(self.folder.path / name / "config.json")}, "parallel": parallel,
+        lora = {"rank": said["r"], "alpha": factor(said) * said["r"], "targets": targets_of(name), **lora}
+        return self.folder.plan({"model": {"preset": str(self.model(name) / "config.json")}, "parallel": parallel,
                                  "training": {"seq_length": formula.LENGTH, "micro_batch_size": 1, "global_batch_size": formula.SEQUENCES,
                                               "precision": "fp32", "learning_rate": 0, "lora": lora},
                                  "cluster": {"preset": "cpu-host", "devices": 1, "override": {"ranks_per_device": ranks}}})
@@ -67,23 +79,30 @@ class Adapters(WithFolder):
                     self.assertEqual(formula.read_safetensors((out / "adapter_model.safetensors").read_bytes()),
                                      formula.read_safetensors((adapter / "adapter_model.safetensors").read_bytes()))
                     config = json.loads((out / "adapter_config.json").read_text())
-                    self.assertEqual({k: config[k] for k in oracle["config"]}, oracle["config"])
+                    same = [k for k in oracle["config"] if k not in ("lora_alpha", "use_rslora")]
+                    self.assertEqual({k: config[k] for k in same}, {k: oracle["config"][k] for k in same})
+                    self.assertLess(abs(factor(config) / factor(oracle["config"]) - 1), 1e-12)
                     modules = {n.rsplit(".", 2)[0] for n in oracle["shapes"]}
                     self.assertTrue(all(any(m.endswith("." + t) for t in config["target_modules"]) for m in modules))
 
     def test_a_trained_adapter_beside_its_model_has_the_loss_of_the_merged_export(self):
-        folder, adapter = self.model("llama"), self.adapter("llama")
-        plan = json.loads(pathlib.Path(self.plan("llama")).read_text())
+        for name in ("llama", "llama own", "llama own q, v"):
+            with self.subTest(adapter=name):
+                self.merged_export_has_the_same_loss(name)
+
+    def merged_export_has_the_same_loss(self, name):
+        folder, adapter = self.model(name), self.adapter(name)
+        plan = json.loads(pathlib.Path(self.plan(name)).read_text())
         plan["training"]["learning_rate"] = 0.01
-        saved, out, merged = self.path("saved"), self.folder.path / "out", self.folder.path / "merged"
+        saved, out, merged = self.path(name + "-saved"), self.folder.path / (name + "-peft"), self.folder.path / (name + "-merged")
         tandem_json("train", self.folder.plan(plan), "--data", self.data, "--weights", folder, "--adapter", adapter, "--steps", 3, "--save", saved)
         tandem_json("export", saved, "--to", "peft", "--out", out)
         tandem_json("export", saved, "--out", merged)
-        beside = tandem_json("train", self.plan("llama"), "--data", self.data, "--weights", folder, "--adapter", out)["steps"][0]["loss"]
+        beside = tandem_json("train", self.plan(name), "--data", self.data, "--weights", folder, "--adapter", out)["steps"][0]["loss"]
         del plan["training"]["lora"]
         one = tandem_json("train", self.folder.plan(plan), "--data", self.data, "--weights", merged)["steps"][0]["loss"]
         self.assertLess(abs(beside / one - 1), LOSS)
-        self.assertLess(beside, 0.999 * ORACLE["llama"]["loss"])
+        self.assertLess(beside, 0.999 * ORACLE[name]["loss"])
 
     def test_each_expert_has_an_adapter_whose_loss_is_that_of_merged_matrices(self):
         said, rank, scale = MODELS["qwen3_moe"], 2, 1.5
@@ -139,12 +158,15 @@ class Adapters(WithFolder):
         folder, plan = self.model("llama"), None
         begin = lambda adapter, **lora: ("train", self.plan("llama", **lora), "--data", self.data, "--weights", folder, "--adapter", adapter)
         own = self.adapter("llama", value=formula.values)
-        self.refused(r"(k|v|up)_proj.lora_A.weight: not implemented: is not equal to .*(q|gate)_proj.lora_A.weight.*merge_and_unload", 3, *begin(own))
+        self.refused(r"(k|v|up)_proj.lora_A.weight: is not equal to .*(q|gate)_proj.lora_A.weight.*"
+                     r'set training.lora.targets to \["q","k","v","proj","gate","up","fc2"\]', 3, *begin(own))
         for config, message in (({"r": 4}, r"adapter_config.json: r = 4: is not the plan's training.lora.rank, 3"),
                                 ({"lora_alpha": 3}, r"lora_alpha = 3: gives the factor 1.0; the plan's alpha / rank is 2.0; give the plan training.lora.alpha 3"),
-                                ({"use_dora": True}, r"use_dora = true: not implemented: only plain LoRA"),
+                                ({"use_dora": True}, r"use_dora = true: not implemented: DoRA trains"),
+                                ({"bias": "all"}, r'bias = "all": not implemented: the model.s biases are frozen'),
+                                ({"alpha_pattern": {"q_proj": 4}}, r"alpha_pattern = .*: not implemented: all targets have one factor"),
                                 ({"modules_to_save": ["lm_head"]}, r'modules_to_save = \["lm_head"\]: not implemented'),
-                                ({"rank_pattern": {"q_proj": 4}}, r"rank_pattern")):
+                                ({"rank_pattern": {"q_proj": 4}}, r"rank_pattern = .*: not implemented: all targets have one rank")):
             self.refused(message, 3, *begin(self.adapter("llama", config)))
         shapes = dict(ORACLE["llama"]["shapes"])
         name = next(n for n in shapes if "k_proj.lora_B" in n)
@@ -152,7 +174,9 @@ class Adapters(WithFolder):
         self.refused(r"adapter_model.safetensors: " + name + r": is missing", 3, *begin(self.adapter("llama", shapes=fewer)))
         more = shapes | {"base_model.model.lm_head.lora_A.weight": [3, 32]}
         self.refused(r"lm_head.lora_A.weight = \[3, 32\]: is unexpected", 3, *begin(self.adapter("llama", shapes=more)))
-        self.refused(r"k_proj.lora_A.weight = \[3, 32\]: is unexpected", 3, *begin(self.adapter("llama"), targets=["proj", "fc1", "fc2"]))
+        for targets in (["proj", "fc1", "fc2"], ["q", "v", "proj", "fc1", "fc2"]):
+            self.refused(r'training.lora.targets = .*: are not the matrices that .*set it to \["q","k","v","proj","gate","up","fc2"\]', 3,
+                         *begin(self.adapter("llama"), targets=targets))
         self.refused(r"adapter_config.json", 3, *begin(self.folder.path))
 
     def test_a_factor_of_rank_stabilised_adapters_is_said_by_alpha(self):
