@@ -475,7 +475,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
                           ->needs(save);
   command->add_option("--resume", o->resume, "checkpoint to resume: a file, a folder (its latest checkpoint), or one checkpoint in a folder; layout, batch and length of sequences may differ; --steps includes its steps")->type_name("DIR|FILE");
   CLI::Option* weights = command->add_option("--weights", o->weights, "weights to begin with, in Hugging Face's format: a folder with model.safetensors or its index, or a .safetensors file; a config.json beside them must say the plan's model [drawn at random]")->type_name("DIR|FILE");
-  command->add_option("--adapter", o->adapter, "adapters to begin with, in PEFT's format: a folder with adapter_config.json and adapter_model.safetensors; training.lora must have their rank and factor [A drawn at random, B 0]")->type_name("DIR")
+  command->add_option("--adapter", o->adapter, "adapters to begin with, in PEFT's format: a folder with adapter_config.json and adapter_model.safetensors; training.lora must have their rank, factor and targets [A drawn at random, B 0]")->type_name("DIR")
       ->needs(weights);
   command->option_defaults()->group("Results");
   command->add_flag("--json", o->json, "one JSON object on stdout");
