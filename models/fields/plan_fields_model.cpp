@@ -66,7 +66,7 @@ std::vector<PlanField> expert_fields() {
               "Step by which each expert's bias moves towards equal load; only the choice of experts uses the bias; 0: no bias."},
              AT(model.moe.balance_rate), {0, 1e6}),
       number({"model.moe.rows_bound",
-              "Dropless experts on several ranks: capacity of a rank in rows, as a multiple of an even share. A run ends where rows have no room; the number of expert ranks is always enough."},
+              "Dropless experts on several ranks: capacity of a rank in rows, as a multiple of an even share. A run ends where rows have no room; the number of expert ranks is always enough; default: the stack's."},
              AT(model.moe.rows_bound), {1, 1e6}),
   };
 }

@@ -84,6 +84,7 @@ TEST_CASE("Megatron-LM reduces 40 M elements at once, or 1 M for each data-paral
   CHECK(bytes("megatron-core", wide + overlap + ", \"bucket_bytes\": 300000000") == 300'000'000);
   CHECK(bytes("nemo", wide) == 536'870'912);  // 128 Mi elements: Megatron-Bridge overlaps unless told otherwise
   CHECK(bytes("nemo", wide, "bf16") == 268'435'456);
+  CHECK(bytes("nemo", wide + ", \"overlap_grad_reduce\": false") > 1'000'000'000'000);
 }
 
 TEST_CASE("a stack from the command line takes the place of the plan's") {
