@@ -65,14 +65,12 @@ std::vector<AxisRequest> runnable(const std::string& field, const std::vector<Pl
 
 }  // namespace
 
-std::vector<AxisRequest> overlap_axes(const PlanDraft& draft, const std::vector<AxisRequest>& axes) {
+std::vector<AxisRequest> expert_axes(const PlanDraft& draft, const std::vector<AxisRequest>& axes) {
   if (draft.plan.model.moe.num_experts == 0) return {};
-  return runnable("parallel.overlap_experts", probes(draft, axes));
-}
-
-std::vector<AxisRequest> dispatcher_axes(const PlanDraft& draft, const std::vector<AxisRequest>& axes) {
-  if (draft.plan.model.moe.num_experts == 0) return {};
-  return runnable("parallel.token_dispatcher", probes(draft, axes));
+  const std::vector<Plan> plans = probes(draft, axes);
+  std::vector<AxisRequest> out = runnable("parallel.token_dispatcher", plans);
+  for (AxisRequest& axis : runnable("parallel.overlap_experts", plans)) out.push_back(std::move(axis));
+  return out;
 }
 
 }  // namespace tandem::search

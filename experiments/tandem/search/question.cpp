@@ -61,7 +61,7 @@ class QuestionReader {
       const bool wanted = open ? may_be : names(automatic, axis.field);
       if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
     }
-    add_expert_axes(chosen, open, automatic);
+    add_expert_axes(chosen, automatic);
     if (open) choose_switches(chosen);
     if (open) tell_unsearched(chosen);
     out_.chosen_micro_batches = open && !names(said_axes(), kMicroBatch) && !sets(kMicroBatch);
@@ -235,19 +235,15 @@ class QuestionReader {
     });
   }
 
-  /// The overlap of experts' exchange, where the stack has it and the plan does not say it.
-  void add_expert_axes(std::vector<AxisRequest>& chosen, bool open, const std::vector<AxisRequest>& automatic) const {
-    for (const AxisRequest& axis : overlap_axes(out_.draft, chosen)) {
-      const bool wanted = open ? !out_.draft.given.contains(axis.field) : names(automatic, axis.field);
-      if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
-    }
-    for (const AxisRequest& axis : dispatcher_axes(out_.draft, chosen))
+  /// What the plan leaves to the search by "auto".
+  void add_expert_axes(std::vector<AxisRequest>& chosen, const std::vector<AxisRequest>& automatic) const {
+    for (const AxisRequest& axis : expert_axes(out_.draft, chosen))
       if (names(automatic, axis.field) && !names(chosen, axis.field)) chosen.push_back(axis);
   }
 
   /// Fields that matter to the model, and that no axis, no switch and no plan says.
   void tell_unsearched(const std::vector<AxisRequest>& chosen) {
-    for (const AxisRequest& axis : dispatcher_axes(out_.draft, chosen)) {
+    for (const AxisRequest& axis : expert_axes(out_.draft, chosen)) {
       const bool said = out_.draft.given.contains(axis.field) || out_.switches.fields().contains(axis.field);
       if (said || names(chosen, axis.field)) continue;
       std::string text = axis.field.substr(axis.field.find('.') + 1) + "=";

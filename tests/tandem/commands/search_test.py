@@ -166,7 +166,8 @@ class Search(Searching):
 
     def test_ways_of_rows_to_experts_are_searched_where_the_stack_has_them(self):
         place, out = (*self.EXPERTS, *ONE_LAYOUT, "--axis", "expert=16"), self.folder.path / "best.json"
-        answer = self.search(*place, "--export", out)
+        self.assertEqual(self.search(*place)["not_searched"], ["overlap_experts=false,true"])
+        answer = self.search(*place, "--axis", "overlap_experts=false,true", "--out", out)
         self.assertEqual([row["at"]["parallel.token_dispatcher"] for row in answer["best"]], ["deepep", "deepep"])
         self.assertEqual({row["at"]["parallel.overlap_experts"] for row in answer["best"]}, {False, True})
         self.assertEqual(answer["not_searched"], [])
@@ -182,9 +183,9 @@ class Search(Searching):
         answer = self.search(*self.EXPERTS, *ONE_LAYOUT, "--axis", "expert=16", "--stack", "megatron-core@2025-04")
         for row in answer["best"]:
             self.assertFalse({"parallel.token_dispatcher", "parallel.overlap_experts"} & set(row["at"]))
-        for stack, overlap in (("megatron-core@2025-08", None), ("megatron-core@2025-09", True)):
-            at = self.search(*self.EXPERTS, *ONE_LAYOUT, "--axis", "expert=16", "--stack", stack)["best"][0]["at"]
-            self.assertEqual((at["parallel.token_dispatcher"], at.get("parallel.overlap_experts", None) is not None), ("deepep", overlap is not None))
+        for stack, told in (("megatron-core@2025-08", []), ("megatron-core@2025-09", ["overlap_experts=false,true"])):
+            answer = self.search(*self.EXPERTS, *ONE_LAYOUT, "--axis", "expert=16", "--stack", stack)
+            self.assertEqual((answer["best"][0]["at"]["parallel.token_dispatcher"], answer["not_searched"]), ("deepep", told))
 
     def test_each_column_is_a_plain_word_of_the_legend_or_a_name_of_an_axis(self):
         _, out, err = run("search", *self.EXPERTS, *AXES[:-2], "--axis", "expert=4,16", "--axis", "micro_batch_size=1,2")

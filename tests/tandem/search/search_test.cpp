@@ -384,19 +384,22 @@ TEST_CASE("A search says which fields of experts it leaves alone, unless the axe
     return space_of({model, "dgx-h100", 64, 64, std::move(axes)}).question().unsearched;
   };
   CHECK(unsearched("llama3-8b", {}).empty());
-  CHECK(unsearched("gpt-1.3b-moe128", {}).empty());  // a switch of its stack
+  const std::vector<std::string> overlap{"overlap_experts=false,true"};
+  CHECK(unsearched("gpt-1.3b-moe128", {}) == overlap);  // DeepEP is a switch of its stack
+  CHECK(unsearched("gpt-1.3b-moe128", {"overlap_experts=true"}).empty());
 }
 
-TEST_CASE("Experts' exchange is overlapped or not by default, where the stack has the overlap with some candidate") {
-  const auto overlaps = [](const char* model, const char* stack, std::vector<std::string> axes) {
+TEST_CASE("The overlap of experts is told where the stack has it with some candidate") {
+  const auto told = [](const char* model, const char* stack, std::vector<std::string> axes) {
     const Space space = space_of({model, "dgx-h100", 64, 64, std::move(axes)}, stack);
-    return space.axis_of("parallel.overlap_experts") >= 0;
+    const std::vector<std::string>& left = space.question().unsearched;
+    return std::find(left.begin(), left.end(), "overlap_experts=false,true") != left.end();
   };
-  CHECK(overlaps("gpt-1.3b-moe128", "megatron-core@2025-09", {}));
-  CHECK_FALSE(overlaps("gpt-1.3b-moe128", "megatron-core@2025-08", {}));
-  CHECK_FALSE(overlaps("gpt-1.3b-moe128", "megatron-deepspeed", {}));
-  CHECK_FALSE(overlaps("llama3-8b", "megatron-core", {}));
-  CHECK_FALSE(overlaps("gpt-1.3b-moe128", "megatron-core", {"recompute=full"}));  // it has none with whole layers computed again
+  CHECK(told("gpt-1.3b-moe128", "megatron-core@2025-09", {}));
+  CHECK_FALSE(told("gpt-1.3b-moe128", "megatron-core@2025-08", {}));
+  CHECK_FALSE(told("gpt-1.3b-moe128", "megatron-deepspeed", {}));
+  CHECK_FALSE(told("llama3-8b", "megatron-core", {}));
+  CHECK_FALSE(told("gpt-1.3b-moe128", "megatron-core", {"recompute=full"}));  // it has none with whole layers computed again
 }
 
 TEST_CASE("Numbers alone refuse only groups that their plans refuse, for the same reason") {
