@@ -24,7 +24,7 @@ Prediction step(const Site& site, double gigabytes_s, const std::string& nccl_al
   const std::int64_t data = site.devices / site.tensor;
   nlohmann::json plan = {
       {"model", {{"preset", site.model}}},
-      {"parallel", {{"data", data}, {"tensor", site.tensor}}},
+      {"parallel", {{"data", data}, {"tensor", site.tensor}, {"bucket_bytes", 160'000'000}}},  // several sizes of collectives
       {"training", {{"seq_length", 512}, {"micro_batch_size", 1}, {"global_batch_size", data}, {"precision", "fp16"}}},
       {"cluster",
        {{"preset", site.cluster},
