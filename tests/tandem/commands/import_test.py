@@ -56,6 +56,13 @@ class Import(WithFolder):
         sections = [{k: v for k, v in one["plan"]["model"].items() if k != "name"} for one in told]
         self.assertEqual(*sections)
 
+    def test_fields_of_a_config_json_that_frameworks_have_too_do_not_make_it_theirs(self):
+        # BLOOM's and Nemotron-H's files say hidden_dropout, as GPT-NeoX's own do
+        code, out, err = run("import", self.config(HYBRID | {"hidden_dropout": 0.0}))
+        self.assertEqual(code, 0, err)
+        self.assertEqual(json.loads(out)["model"]["hidden_size"], 512)
+        self.assertIn("model type nemotron_h", err)
+
     def test_the_bert_of_gaudis_scripts_is_the_preset_written_of_it(self):
         # HabanaAI/Model-References: PyTorch/nlp/pretraining/deepspeed-bert/scripts/bert_1.5b_config.json, with a type
         config = {"model_type": "bert", "hidden_size": 1600, "hidden_act": "gelu", "initializer_range": 0.02, "vocab_size": 30522,
