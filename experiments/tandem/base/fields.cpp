@@ -23,6 +23,15 @@ std::vector<std::string> parts_of(const std::string& field) {
   return parts;
 }
 
+/// Removes a field from the object around it, whichever of its names stands there.
+void erase_field(json& group, const std::string& field) {
+  const std::string place = field.substr(0, field.rfind('.') + 1);  // none for a field of the top
+  std::vector<std::string> found;
+  for (const auto& [key, unused] : group.items())
+    if (present_name(place + key) == field) found.push_back(key);
+  for (const std::string& key : found) group.erase(key);
+}
+
 /// The properties of an object in a schema. If the schema also allows other types, those of the object.
 const json* properties(const json& schema) {
   if (schema.contains("properties")) return &schema["properties"];
@@ -62,7 +71,13 @@ std::string fill_data(json& plan, std::int64_t others) {
 
 }  // namespace
 
-void set_field(json& plan, const std::string& field, const json& value) {
+std::string present_name(const std::string& field) {
+  const PlanField* known = find_field(field);
+  return known == nullptr ? field : known->path;
+}
+
+void set_field(json& plan, const std::string& said, const json& value) {
+  const std::string field = present_name(said);
   for (const char* group : {"model", "parallel", "training", "cluster"})
     if (field == group && (value.is_number() || value.is_boolean() || value.is_array()))
       throw ConfigError(Problem{"", field, value.dump(), "is a group of fields", "set one of them, such as " + field + ".FIELD=VALUE"});
@@ -73,17 +88,15 @@ void set_field(json& plan, const std::string& field, const json& value) {
     if (!next.is_object()) next = json::object();
     place = &next;
   }
-  if (value.is_null())
-    place->erase(parts.back());
-  else
-    (*place)[parts.back()] = value;
+  if (place->is_object()) erase_field(*place, field);
+  if (!value.is_null()) (*place)[parts.back()] = value;
 }
 
 Problem unknown_field(const std::string& field) {
   static const json schema = json::parse(plan_json_schema());
   const json* at = properties(schema);
   std::string before;
-  for (const std::string& part : parts_of(field)) {
+  for (const std::string& part : parts_of(present_name(field))) {
     if (at == nullptr) return {"", "", '"' + field + '"', before + " has no fields of its own", ""};
     if (!at->contains(part)) {
       std::vector<std::string> names;

@@ -8,8 +8,12 @@
 
 namespace tandem::study {
 
-/// Sets `field` (e.g. "parallel.tensor") of a plan. Creates missing objects on the way. null removes the field.
-void set_field(nlohmann::json& plan, const std::string& field, const nlohmann::json& value);
+/// The present name of a field that may be named by an older one. Other names are returned as they are.
+std::string present_name(const std::string& field);
+
+/// Sets the field `said` (e.g. "parallel.tensor") of a plan. Creates missing objects on the way. null removes the field.
+/// The plan and `said` may have older names of it; the plan then has the present one.
+void set_field(nlohmann::json& plan, const std::string& said, const nlohmann::json& value);
 
 /// The problem of a field's name. Empty if plans have that field or object; else with value, reason and remedy.
 Problem unknown_field(const std::string& field);

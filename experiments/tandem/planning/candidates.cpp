@@ -95,11 +95,12 @@ std::vector<Axis> axes_of(const PlanChoice& choice) {
   add("devices", "cluster.devices", {choice.devices.begin(), choice.devices.end()});
   for (const FieldValues& f : choice.fields) {
     require_field(f.field, "--set");
-    if (std::any_of(out.begin(), out.end(), [&](const Axis& a) { return a.field == f.field; }))
+    const std::string field = study::present_name(f.field);
+    if (std::any_of(out.begin(), out.end(), [&](const Axis& a) { return a.field == field; }))
       throw ConfigError(Problem{"--set", f.field, "", "is given twice", "give all its values at once: " + f.field + "=A,B"});
     std::vector<json> values;
     for (const std::string& text : f.values) values.push_back(value_of(text, "--set"));
-    add(f.field, f.field, values);
+    add(field, field, values);
   }
   return out;
 }

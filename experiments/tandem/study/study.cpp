@@ -109,7 +109,7 @@ class StudyReader {
     for (std::size_t i = 0; i < list.size(); ++i) {
       out.push_back(axis(list[i], "axes[" + std::to_string(i) + "]"));
       for (std::size_t j = 0; j < i; ++j)
-        if (out[j].name == out[i].name)
+        if (present_name(out[j].name) == present_name(out[i].name))
           refuse("axes[" + std::to_string(i) + "]", list[i], "there is another axis of this name",
                  "name it differently");
     }

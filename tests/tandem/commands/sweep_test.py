@@ -2,6 +2,7 @@
 """Studies: every plan becomes a row, results are kept, bad study files are refused in one line."""
 import csv
 import fcntl
+import itertools
 import json
 import random
 import signal
@@ -58,6 +59,22 @@ class Sweep(Studies):
         for key in ("step_time_s", "tokens_per_s", "peak_memory_bytes", "mfu", "time_breakdown_s", "fits"):
             self.assertEqual(row[key], alone[key], key)
         self.assertEqual((row["status"], row["layout"]["data"]), ("ok", 2))
+
+    def test_an_axis_names_a_field_by_its_older_or_present_name_whichever_the_base_has(self):
+        steps = []
+        fields = ("training.recompute_products", "training.recompute_every_second_matmul")
+        for base, axis in itertools.product(fields, fields):
+            given = {"axes": [{"field": axis, "values": [True, False]}], "points": None, "view": None}
+            recompute = {"base.training.recompute": "selective", "base.training.recompute_modules": ["operations"], "base." + base: True}
+            self.out = self.folder.path / f"{base}-{axis}"
+            self.sweep(self.study(**given, **recompute))
+            self.assertEqual([row["at"][axis] for row in self.rows()], [True, False])
+            steps.append([row["step_time_s"] for row in self.rows()])
+        self.assertEqual(steps, [steps[0]] * 4)
+        self.assertGreater(steps[0][0], steps[0][1])
+        both = [{"field": f, "values": [True, False]} for f in fields]
+        code, _, err = run("sweep", self.study(axes=both, points=None, view=None), "--out", self.out)
+        self.assertEqual((code, "there is another axis of this name" in err), (3, True), err)
 
     def test_a_plan_that_cannot_be_is_a_row_with_its_reason(self):
         result = self.sweep(self.study())
