@@ -44,6 +44,12 @@ std::vector<std::string> unmet_of(const StackEntry& entry, const Plan& plan) {
   return out;
 }
 
+/// Whether the rule excludes the quantity that its value is a multiple of. The framework never has such a multiple.
+bool is_out_of_range(const DefaultEntry& entry, const Plan& plan) {
+  const auto range = entry.when->find(entry.times);
+  return !entry.times.empty() && range != entry.when->end() && !satisfied(*range, value_of(plan, entry.times), plan);
+}
+
 }  // namespace
 
 std::vector<UnmetDefault> unmet_defaults(const Plan& plan, const std::string& field) {
@@ -52,7 +58,7 @@ std::vector<UnmetDefault> unmet_defaults(const Plan& plan, const std::string& fi
   const PlanField* known = find_field(field);
   for (const DefaultEntry& entry : load_stack(plan.stack.name)->defaults) {
     const json value = entry.value_for(plan);
-    if (entry.field != field || value == known->write(plan)) continue;
+    if (entry.field != field || is_out_of_range(entry, plan) || value == known->write(plan)) continue;
     if (auto unmet = unmet_of(entry, plan); !unmet.empty()) out.push_back({value.dump(), entry.source, std::move(unmet)});
   }
   return out;

@@ -16,6 +16,7 @@ struct UnmetDefault {
 };
 
 /// The defaults of a completed plan's stack that would give `field` another value, in the order of the file. Empty for an unknown stack.
+/// Leaves out those whose value is a multiple of a quantity that the rule's own range excludes.
 std::vector<UnmetDefault> unmet_defaults(const Plan& plan, const std::string& field);
 
 }  // namespace tandem

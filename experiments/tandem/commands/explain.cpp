@@ -107,7 +107,9 @@ std::string stack_values_text(const Plan& plan) {
     std::string path = d.field;
     std::replace(path.begin(), path.end(), '.', '/');
     const json::json_pointer at("/" + path);
-    out += "  " + padded(d.field, 44) + " " + (values.contains(at) ? values.at(at).dump() : "not set") + dates_text(d) + "\n";
+    const json value = values.contains(at) ? values.at(at) : json();
+    const std::string meant = meaning(d.field, value), text = value.is_null() ? "not set" : value.dump();
+    out += "  " + padded(d.field, 44) + " " + text + (meant.empty() ? "" : " (" + meant + ")") + dates_text(d) + "\n";
   }
   return out;
 }

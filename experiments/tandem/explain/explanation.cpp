@@ -25,7 +25,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kOfRole = "roles[].";
+constexpr std::string_view kOfRole = "roles[].", kOfPlan = "plan.";
 
 /// Objects, lists of objects and lists of texts of the result are keys, too, and hold others.
 void collect_keys(const json& at, const std::string& key, std::vector<std::string>& out) {
@@ -149,7 +149,12 @@ std::vector<std::pair<std::string, std::string>> sources_of(const std::vector<Fa
 }
 
 /// Whether a key names a field of plans, also one that a completed plan prints only where it is set.
-bool is_plan_field(std::string_view key) { return key.starts_with("plan.") && find_field(key.substr(5)) != nullptr; }
+bool is_plan_field(std::string_view key) { return key.starts_with(kOfPlan) && find_field(key.substr(kOfPlan.size())) != nullptr; }
+
+/// A key with the present name of a plan's field.
+std::string present_key(const std::string& key) {
+  return is_plan_field(key) ? std::string(kOfPlan) + find_field(key.substr(kOfPlan.size()))->path : key;
+}
 
 [[noreturn]] void refuse(const ExplainedCase& c, const std::string& key) {
   const std::vector<std::string> keys = explainable_keys(c);
@@ -228,7 +233,8 @@ std::vector<std::string> explainable_keys(const ExplainedCase& c) {
   return out;
 }
 
-Explanation explain_key(const ExplainedCase& c, const std::string& key) {
+Explanation explain_key(const ExplainedCase& c, const std::string& said) {
+  const std::string key = present_key(said);
   const Asked asked = parse(key);
   const std::vector<std::string> keys = explainable_keys(c);
   const bool printed = std::find(keys.begin(), keys.end(), asked.key) != keys.end();
@@ -237,6 +243,7 @@ Explanation explain_key(const ExplainedCase& c, const std::string& key) {
   Explanation out;
   if (key == "plan" || key.starts_with("plan.")) {
     out = explain_plan_field(c, key);
+    if (key != said) out.filled = said.substr(kOfPlan.size()) + " is an older name of it; " + out.filled;
   } else {
     const std::vector<Row> rows = all_rows();
     const Row* row = find_row(rows, asked.key);
@@ -252,7 +259,8 @@ Explanation explain_key(const ExplainedCase& c, const std::string& key) {
   out.key = key;
   out.value = value.dump(-1, ' ', false, json::error_handler_t::replace);
   out.unit = unit_of(value, asked.key);
-  out.text = printed ? told(value, out.unit) : "not set";
+  const std::string meant = key.starts_with(kOfPlan) ? meaning(key.substr(kOfPlan.size()), value) : "";
+  out.text = printed ? told(value, out.unit) + (meant.empty() ? "" : " (" + meant + ")") : "not set";
   return out;
 }
 

@@ -11,22 +11,18 @@ namespace {
 
 using nlohmann::json;
 
-bool holds(const json& document, const std::string& field) {
-  const json* at = &document;
-  for (std::size_t from = 0; from <= field.size();) {
-    const std::size_t dot = std::min(field.find('.', from), field.size());
-    const auto member = at->find(field.substr(from, dot - from));
-    if (!at->is_object() || member == at->end()) return false;
-    at = &*member;
-    from = dot + 1;
+/// Adds the fields below `prefix`, by their present names.
+void add_fields(const json& object, const std::string& prefix, Given& out) {
+  for (const auto& [key, value] : object.items()) {
+    const std::string path = prefix + key;
+    if (const PlanField* field = find_field(path)) out.insert(field->path);
+    if (value.is_object()) add_fields(value, path + ".", out);
   }
-  return true;
 }
 
 Given own_fields(const json& document) {
   Given out;
-  for (const PlanField& f : plan_fields())
-    if (holds(document, f.path)) out.insert(f.path);
+  add_fields(document, "", out);
   if (!document.contains("stack") || !document["stack"].is_string()) return out;
   out.insert("stack.name");
   if (document["stack"].get<std::string>().find('@') != std::string::npos) out.insert("stack.as_of");
@@ -78,6 +74,11 @@ FieldOrigins field_origins(const std::string& text, const Plan& plan, const std:
 bool is_default(const Plan& plan, const FieldOrigins& origins, const std::string& field) {
   const bool given = origins.given.contains(field) || asked(origins, field);
   return !given && origins.derived.field != field && rule_of(plan, field) == nullptr;
+}
+
+std::string meaning(const std::string& field, const json& value) {
+  if (field != "parallel.bucket_bytes" || value != find_field(field)->schema().at("maximum")) return "";
+  return "all gradients at once";
 }
 
 std::string origin_text(const Plan& plan, const FieldOrigins& origins, const std::string& path) {

@@ -25,6 +25,9 @@ FieldOrigins field_origins(const std::string& text, const Plan& plan, const std:
 /// Whether the value of a field is the parser's default: neither file, preset, stack nor other ranks gave it.
 bool is_default(const Plan& plan, const FieldOrigins& origins, const std::string& field);
 
+/// What a value of a field means where its number does not tell: "all gradients at once". Else "".
+std::string meaning(const std::string& field, const nlohmann::json& value);
+
 /// "from plan.json", "from the preset llama3-70b, which plan.json names", ... An object's fields may come from any of them.
 std::string origin_text(const Plan& plan, const FieldOrigins& origins, const std::string& path);
 

@@ -35,13 +35,20 @@ std::string with_value(const std::string& text, const std::string& field, const 
   return document.dump();
 }
 
+/// A rule's value as a reader understands it.
+std::string rule_value(const std::string& field, const std::string& value) {
+  const std::string meant = meaning(field, json::parse(value));
+  return meant.empty() ? value : meant;
+}
+
 /// "; with true a step takes 5.71 s, 9.3 % less". Empty if the plan cannot be so.
 std::string step_with(const ExplainedCase& c, const std::string& field, const std::string& value) {
   try {
     const PreparedPlan other = prepare_text(with_value(c.text, field, value), c.plan.file, c.origins.stack);
     const Prediction p = sim::simulate(other.plan, other.graph, *topology_of(other.plan, ""));
     const double change = p.step_time.seconds() / c.prediction.step_time.seconds() - 1;
-    return "; with " + value + " a step takes " + time_text(p.step_time.seconds()) + ", " + percent_text(change) + (p.fits ? "" : ", and does not fit");
+    return "; with " + rule_value(field, value) + " a step takes " + time_text(p.step_time.seconds()) + ", " +
+           percent_text(change) + (p.fits ? "" : ", and does not fit");
   } catch (const InfeasibleError&) {
     return "";
   }
@@ -52,8 +59,8 @@ std::string unmet_text(const ExplainedCase& c, const std::string& field) {
   if (!is_default(c.plan, c.origins, field)) return "";
   std::string out;
   for (const UnmetDefault& rule : unmet_defaults(c.plan, field))
-    out += "; a rule of stack " + c.plan.stack.name + " for " + rule.value + " does not hold, as " + list_text(rule.unmet) + step_with(c, field, rule.value) +
-           " (" + rule.source + ")";
+    out += "; a rule of stack " + c.plan.stack.name + " for " + rule_value(field, rule.value) + " does not hold, as " +
+           list_text(rule.unmet) + step_with(c, field, rule.value) + " (" + rule.source + ")";
   return out;
 }
 

@@ -65,6 +65,20 @@ class Explain(WithFolder):
         self.assertAlmostEqual(float(change.group(1)), 100 * (steps[1] / steps[0] - 1), delta=0.051)
         self.assertEqual(tandem_json("explain", asked, key)["filled"], f"from {asked}")
 
+    def test_one_bucket_of_all_gradients_is_told_in_words_and_no_multiple_for_more_ranks_is(self):
+        plan = changed(SMALL, **{"cluster": {"preset": "dgx-h100", "devices": 8}, "training.precision": "bf16",
+                                 "stack": "megatron-core"})
+        file, key = self.folder.plan(plan), "plan.parallel.bucket_bytes"
+        self.assertIn(f"{key} = 1125899906842624 (all gradients at once)\n", run("explain", file, key)[1])
+        self.assertRegex(run("explain", file)[1], r"parallel\.bucket_bytes +1125899906842624 \(all gradients at once\)")
+        overlaps = changed(plan, **{"parallel.overlap_grad_reduce": True, "training.dtypes": {"gradient_reduce": "fp32"}})
+        told = tandem_json("explain", self.folder.plan(overlaps), key)["filled"]
+        self.assertTrue(told.startswith("the default"), told)
+        self.assertIn("for all gradients at once does not hold, as parallel.overlap_grad_reduce is true, not false; "
+                      "with all gradients at once a step takes", told)
+        self.assertIn("for 80000000 does not hold, as training.dtypes.gradient_reduce", told)
+        self.assertEqual(told.count("does not hold"), 2, told)  # multiples of the ranks begin at 41 of them
+
     def test_fields_and_values_are_read_by_older_names_and_printed_by_the_present_ones(self):
         older = changed(SMALL, **{"parallel.scatter_p2p": True, "parallel.unit_copies": "flat", "training.recompute_products": True,
                                   "model.qk_norm": "row", "parallel.pipeline": 1, "parallel.data": 4, "parallel.zero_stage": 3})

@@ -7,13 +7,18 @@ import re
 import subprocess
 
 import tandem
-from tandem import PROGRAM, SOURCE, WithFolder, run
+from tandem import PROGRAM, SOURCE, WithFolder, changed, run, tandem_json
 
 SEARCHED = {"stack": "megatron-core", "model": {"preset": "llama3-8b", "num_layers": 2}, "parallel": {"data": "auto"},
             "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 16}, "cluster": {"preset": "dgx-h100", "devices": 8}}
 ONE = ("--axis", "tensor=1", "--axis", "pipeline=1", "--axis", "micro_batch_size=1", "--axis", "zero=1", "--axis", "recompute=none")
 QWEN3 = {"model_type": "qwen3", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
          "head_dim": 16, "intermediate_size": 128, "vocab_size": 420, "max_position_embeddings": 128}
+OLDER = {"stack": "torchtitan", "model": {"preset": "llama3-8b", "num_layers": 2},
+         "parallel": {"zero_stage": 3, "data": 8, "unit_copies": "per_parameter", "scatter_p2p": True},
+         "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 8, "recompute": "selective",
+                      "recompute_modules": ["operations"], "recompute_products": True},
+         "cluster": {"preset": "dgx-h100", "devices": 8}}
 LONG = ("measure", "calibrate", "validate")  # a minute or more: other tests run these commands
 
 
@@ -109,6 +114,31 @@ class OlderNames(WithFolder):
             told = {run(*command, name, no_folder) for name in ("-o", "--out", "--output")}
             self.assertEqual(len(told), 1)
             self.assertEqual({code for code, _, _ in told}, {3})
+
+    def test_older_names_of_fields_are_explained_as_the_present_ones_and_come_from_the_plan(self):
+        plan = self.folder.plan(OLDER)
+        present = tandem_json("explain", plan, "plan.parallel.fsdp_copies")
+        self.assertEqual((present["value"], present["filled"]), ("per_parameter", f"from {plan}"))
+        older = tandem_json("explain", plan, "plan.parallel.unit_copies")
+        self.assertEqual(older, {**present, "filled": f"parallel.unit_copies is an older name of it; from {plan}"})
+        self.assertEqual(tandem_json("explain", plan, "plan.training.recompute_every_second_matmul")["filled"], f"from {plan}")
+
+    def test_a_plan_with_older_names_is_varied_by_both_names_of_a_field(self):
+        plan, asked = self.folder.plan(OLDER), ("--tokens", "1e9", "--failures", 0)
+        def hours(*words, of=plan):
+            return [c["device_hours"]["value"] for c in tandem_json("plan", of, *asked, *words)["options"]]
+        one = []
+        for on in (True, False):
+            fields = {"training.recompute_products": None, "training.recompute_every_second_matmul": on}
+            one += hours(of=self.folder.plan(changed(OLDER, **fields), "one.json"))
+        self.assertNotEqual(one[0], one[1])
+        for name in ("recompute_every_second_matmul", "recompute_products"):
+            self.assertEqual(sorted(hours("--set", f"training.{name}=true,false")), sorted(one), name)
+            change = tandem_json("plan", plan, *asked, "--what-if", f"training.{name}=false")["what_if"][0]
+            self.assertAlmostEqual(8 * 24 * change["days"], one[1], places=6)
+        both = ("--set", "training.recompute_products=true", "--set", "training.recompute_every_second_matmul=false")
+        code, _, err = run("plan", plan, *asked, *both)
+        self.assertEqual((code, "training.recompute_every_second_matmul" in err and "is given twice" in err), (3, True), err)
 
 
 if __name__ == "__main__":
