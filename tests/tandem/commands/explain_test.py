@@ -258,7 +258,8 @@ class ExplainKey(WithFolder):
         own["device"].pop("measured", None)
         own["fabric"]["switch_latency_s"] = "1 us"
         self.folder.file("own.json", json.dumps(own))
-        file = self.folder.plan(changed(self.A100, **{"cluster.preset": "./own.json"}))
+        file = self.folder.plan(changed(self.A100, **{"cluster.preset": "./own.json", "cluster.devices": 16, "parallel.data": 4,
+                                                  "training.global_batch_size": 16}))  # two nodes: the fabric is in use
         told = tandem_json("explain", file, "step_time_s")["facts"]
         self.assertEqual({f["file"] for f in told if f["part"] == "device"}, {self.folder.path.as_posix() + "/./own.json"})
         self.assertIn("presets/nodes/dgx-a100.json", {f["file"] for f in told if f["part"] == "node"})
