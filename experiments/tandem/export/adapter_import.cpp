@@ -25,9 +25,9 @@ constexpr double kSame = 1e-9;  // relative, between factors that were computed 
 void require_same(const PeftConfig& config, const AdapterSpec& lora) {
   std::vector<Problem> problems;
   if (config.rank != static_cast<double>(lora.rank))
-    problems.push_back({config.file, "r", value_text(json(config.rank)), "is not the plan's training.lora.rank, " + std::to_string(lora.rank), "give the plan this rank"});
+    problems.push_back({config.file, "r", config.said_text("r"), "is not the plan's training.lora.rank, " + std::to_string(lora.rank), "give the plan this rank"});
   if (std::abs(config.factor - lora.scale()) > kSame * std::abs(config.factor))
-    problems.push_back({config.file, "lora_alpha", value_text(json(config.lora_alpha)),
+    problems.push_back({config.file, "lora_alpha", config.said_text("lora_alpha"),
                         "gives the factor " + value_text(json(config.factor)) + "; the plan's alpha / rank is " + value_text(json(lora.scale())),
                         "give the plan training.lora.alpha " + value_text(json(config.factor * static_cast<double>(lora.rank)))});
   if (!problems.empty()) throw ConfigError(problems);

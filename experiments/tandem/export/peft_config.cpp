@@ -78,6 +78,10 @@ std::vector<std::string> names_said(const PeftConfig& config) {
 
 }  // namespace
 
+std::string PeftConfig::said_text(const std::string& field) const {
+  return said->contains(field) ? value_text(said->at(field)) : "";
+}
+
 double PeftConfig::plan_alpha() const { return factor == lora_alpha / rank ? lora_alpha : factor * rank; }
 
 PeftConfig read_peft_config(const std::string& folder) {

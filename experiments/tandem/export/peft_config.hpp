@@ -17,6 +17,8 @@ struct PeftConfig {
   double rank = 8, lora_alpha = 8, dropout = 0;
   double factor = 1;          ///< of what an adapter adds: lora_alpha / rank, or with use_rslora lora_alpha / sqrt(rank)
 
+  /// The field's value as the file has it.
+  std::string said_text(const std::string& field) const;
   /// training.lora.alpha that gives the same factor.
   double plan_alpha() const;
 };

@@ -54,7 +54,8 @@ class Imports(WithFolder):
         self.assertEqual(self.imported("llama", {"target_modules": "all-linear"}), {**plain, "targets": ALL})
         self.assertEqual(self.imported("phi3", {"target_modules": ["qkv_proj", "gate_up_proj"]}), {**plain, "targets": ["qkv", "fc1"]})
         self.assertEqual(self.imported("gpt2", {"target_modules": ["c_attn", "mlp.c_proj"]}), {**plain, "targets": ["qkv", "fc2"]})
-        self.assertEqual(self.imported("qwen3_moe", {"target_modules": ["q_proj", "up_proj"]}), {**plain, "targets": ["q", "up", "experts.up"]})
+        self.assertEqual(self.imported("qwen3_moe", {"target_modules": ["q_proj", "up_proj"]}), {**plain, "targets": ["q", "experts.up"]})
+        self.assertEqual(self.imported("glm4_moe", {"target_modules": ["up_proj"]}), {**plain, "targets": ["up", "experts.up"]})  # layer 0 has an MLP
         rooted = self.imported("llama", {"r": 4, "lora_alpha": 8, "use_rslora": True, "target_modules": ["o_proj"]})
         self.assertEqual(rooted, {"rank": 4, "alpha": 16, "targets": ["proj"]})  # 8 / sqrt(4) = 16 / 4
 
