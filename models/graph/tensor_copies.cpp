@@ -92,7 +92,8 @@ double TensorCopies::share(const Program& program, const Instance& instance, con
     return 1 / static_cast<double>(ranks_);  // all tensor ranks have the whole indexer
   if (!std::holds_alternative<MatMul>(task.op)) return 1;
   if (is_whole(task.name)) return of_whole(task.op);
-  if (is_of(task.name, "qkv_lora_b")) return share_of_keys(program, instance.layer, "qkv.lora_b");
+  for (const std::string matrix : {"qkv", "qkv.k", "qkv.v"})
+    if (is_of(task.name, matrix + "_lora_b")) return share_of_keys(program, instance.layer, (matrix + ".lora_b").c_str());
   return is_of(task.name, "qkv") ? share_of_keys(program, instance.layer, "qkv.weight") : 1;
 }
 

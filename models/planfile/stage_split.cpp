@@ -42,9 +42,17 @@ double longest_stage(const Split& split, std::size_t stages, double extra) {
 }
 
 /// Whether parts and stages are as better_split reads them.
+/// Whether all layers take the same time, as far as the plan says.
+bool has_equal_layers(const Plan& plan) {
+  for (std::int64_t l = 1; l < plan.model.num_layers; ++l)
+    if (plan.model.kind(l).index() != plan.model.kind(0).index()) return false;
+  return plan.training.recompute_layers == 0;
+}
+
 bool has_plain_stages(const Plan& plan, const Split& split, std::size_t stages) {
   const auto layers = static_cast<std::size_t>(plan.model.total_layers());
-  return stages > 1 && plan.model.num_decoder_layers == 0 && !folds(plan.parallel.schedule) && split.size() <= layers;
+  return stages > 1 && plan.model.num_decoder_layers == 0 && !folds(plan.parallel.schedule) && split.size() <= layers &&
+         has_equal_layers(plan);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 /// The lowering's sharding. With one data rank every region is a unit of its own: nothing is reduced, so none waits for another.
 lowering::Sharding sharding_of(const Plan& plan, std::int64_t data) {
   lowering::Sharding z = lowering::sharding_of(plan);
-  if (data == 1) z.bucket_bytes = Bytes(0);
+  if (data == 1) z.bucket_bytes = Bytes(0), z.first_chunk_only = false;
   return z;
 }
 

@@ -1,11 +1,13 @@
 #include "exec/tokenizer/formats/ranks.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "exec/tokenizer/base64.hpp"
 #include "exec/tokenizer/byte_level.hpp"
+#include "exec/tokenizer/formats/configuration.hpp"
 #include "exec/tokenizer/formats/encodings.hpp"
 #include "exec/tokenizer/formats/text_lines.hpp"
 #include "exec/tokenizer/merges.hpp"
@@ -106,6 +108,24 @@ std::string note(const std::string& file, const Encoding& encoding) {
          std::to_string(id) + ")";
 }
 
+/// Refuses ranks that are not Llama 3's, as far as they or files beside them say so.
+void require_llama3(const TokenizerFiles& files, std::size_t ranks, const Encoding& encoding) {
+  constexpr std::size_t kRanks = 128'000;
+  const auto refuse = [&](const std::string& value, const std::string& reason) {
+    throw ConfigError(Problem{files.file, "--tokenizer", value, reason + "; of tiktoken's .model files only Llama 3's are read",
+                              "give a tokenizer.json: transformers writes one (save_pretrained)"});
+  };
+  if (ranks > kRanks) refuse(std::to_string(ranks), "are more ranks than Llama 3 has");
+  const TokenizerConfiguration configuration(files.folder);
+  configuration.require_class({"tiktoken", "PreTrainedTokenizer"});
+  for (const json& token : configuration.added_tokens(json::object(), {})) {
+    const std::pair<std::string, std::int64_t> said{token["content"], token["id"]};
+    const auto has_id = [&](const auto& special) { return special.second == said.second; };
+    const bool known = std::any_of(encoding.special.begin(), encoding.special.end(), has_id);
+    if (!known) refuse(said.first, "is an added token of another encoding");
+  }
+}
+
 }  // namespace
 
 TokenizerParts read_ranks(const TokenizerFiles& files) {
@@ -113,6 +133,7 @@ TokenizerParts read_ranks(const TokenizerFiles& files) {
   Vocabulary vocabulary = vocabulary_of(files.file, tokens);
   const bool named = files.file.ends_with(".tiktoken");
   const Encoding encoding = named ? named_encoding(files.file) : llama3_encoding(static_cast<std::int64_t>(tokens.size()));
+  if (!named) require_llama3(files, tokens.size(), encoding);
   Merges merges = merges_of(tokens, vocabulary);
   for (const auto& [token, id] : encoding.special) vocabulary.add(token, static_cast<std::int32_t>(id));
   const json document{{"added_tokens", added_tokens(encoding)}, {"pre_tokenizer", cuts(encoding)}};

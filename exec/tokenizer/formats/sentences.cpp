@@ -2,6 +2,9 @@
 
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "exec/tokenizer/formats/configuration.hpp"
@@ -10,6 +13,8 @@
 
 namespace tandem::exec {
 namespace {
+
+using nlohmann::json;
 
 constexpr std::size_t kMostBytes = std::size_t{512} << 20;
 
@@ -34,13 +39,31 @@ Around read_around(const std::string& folder, const sentencepiece::SentencePiece
   return {begins ? processor.bos_id() : -1, ends ? processor.eos_id() : -1};
 }
 
+/// Tokens that files beside the model add to its pieces, with their ids. sentencepiece would cut them.
+std::map<std::string, std::int32_t, std::less<>> added_to(const std::string& folder,
+                                                          const sentencepiece::SentencePieceProcessor& processor) {
+  json pieces = json::object();
+  for (int id = 0; id < processor.GetPieceSize(); ++id) pieces[processor.IdToPiece(id)] = id;
+  std::map<std::string, std::int32_t, std::less<>> out;
+  for (const json& token : TokenizerConfiguration(folder).added_tokens(pieces, {})) {
+    const auto content = token["content"].get<std::string>();
+    if (!pieces.contains(content)) out[content] = token["id"].get<std::int32_t>();
+  }
+  return out;
+}
+
 class Sentences final : public Tokenizer {
  public:
   Sentences(const TokenizerFiles& files, std::unique_ptr<sentencepiece::SentencePieceProcessor> processor)
-      : file_(files.file), processor_(std::move(processor)), around_(read_around(files.folder, *processor_)) {}
+      : file_(files.file), processor_(std::move(processor)), around_(read_around(files.folder, *processor_)),
+        added_(added_to(files.folder, *processor_)) {}
 
   void encode(std::string_view text, bool special, std::vector<std::int32_t>& ids) override {
     require_encodable(text);
+    for (const auto& [token, id] : added_)
+      if (text.find(token) != std::string_view::npos)
+        throw ConfigError(Problem{file_, token, std::to_string(id), "the text has this token, which files beside the model add and sentencepiece cuts",
+                                  "give a tokenizer.json: transformers writes one (save_pretrained)"});
     require_good(file_, processor_->Encode(text, &pieces_));
     if (special && around_.begin >= 0) ids.push_back(around_.begin);
     ids.insert(ids.end(), pieces_.begin(), pieces_.end());
@@ -48,10 +71,15 @@ class Sentences final : public Tokenizer {
   }
 
   std::optional<std::int32_t> id_of(std::string_view token) const override {
+    if (const auto added = added_.find(token); added != added_.end()) return added->second;
     const int id = processor_->PieceToId(token);
     return id >= 0 && processor_->IdToPiece(id) == token ? std::optional(id) : std::nullopt;
   }
-  std::int64_t vocab_size() const override { return processor_->GetPieceSize(); }
+  std::int64_t vocab_size() const override {
+    std::int64_t size = processor_->GetPieceSize();
+    for (const auto& [token, id] : added_) size = std::max<std::int64_t>(size, id + 1);
+    return size;
+  }
   std::vector<std::string> notes() const override {
     const std::string begin = name(around_.begin), end = name(around_.end);
     if (begin.empty() && end.empty()) return {};
@@ -66,6 +94,7 @@ class Sentences final : public Tokenizer {
   std::string file_;
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
   Around around_;
+  std::map<std::string, std::int32_t, std::less<>> added_;
   std::vector<int> pieces_;
 };
 

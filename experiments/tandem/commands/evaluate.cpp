@@ -63,6 +63,7 @@ const TaskGraph& graph_of(GraphCache& graphs) {
 
 std::unique_ptr<exec::SavedState> checkpoint_weights(const Options& o, const Plan& plan, std::string& text) {
   exec::Checkpoint checkpoint = exec::load_checkpoint(o.checkpoint);
+  if (!checkpoint.note.empty()) log(o.checkpoint + ": " + checkpoint.note);
   exec::require_same_model(checkpoint, plan);
   const std::vector<std::string> rotations = exec::changed_rotations(checkpoint, plan);
   if (!rotations.empty()) log(o.checkpoint + ": is evaluated with " + list_text(rotations));
@@ -176,10 +177,10 @@ void add_text_options(CLI::App& command, Options& o) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command.add_option("--words", o.cut.words, "words of the original text, for the adjusted perplexity [counted in the text: parts between spaces]")
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1'000'000'000'000}));
-  command.add_flag("--last-word", o.text.last_word, "predict only the last word of the text in each line of a .jsonl file, as LAMBADA does")->needs(tokenizer);
+  CLI::Option* last_word = command.add_flag("--last-word", o.text.last_word, "predict only the last word of the text in each line of a .jsonl file, as LAMBADA does")->needs(tokenizer);
   command.add_option("--loss-on", o.text.loss_on, "tokens that are predicted: all, or completion, as train --loss-on [completion, where lines have one]")
-      ->check(CLI::IsMember({"all", "completion"}))->needs(tokenizer);
-  command.add_option("--chat-template", o.text.chat_template, "how messages become tokens: chatml, llama3 or gemma")->type_name("NAME")->needs(tokenizer);
+      ->check(CLI::IsMember({"all", "completion"}))->needs(tokenizer)->excludes(last_word);
+  command.add_option("--chat-template", o.text.chat_template, "how messages become tokens: chatml, llama3 or gemma")->type_name("NAME")->needs(tokenizer)->excludes(last_word);
   command.add_option("--mask-token", o.text.mask_token, "bert: id of the token that hides others [the tokenizer's [MASK]; without one the vocabulary's last, which no text may have]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{2'147'483'647}));
 }
@@ -202,7 +203,7 @@ void add_evaluate(CLI::App& app, ExitCode& exit) {
   CLI::Option* timeout = command->add_option("--timeout", o->launch.timeout_s, "seconds that ranks of several processes wait for each other before the run ends [600]")->type_name("SECONDS")->check(CLI::Range(0.1, 1e6));
   CLI::Option* port = command->add_option("--port", o->launch.port, "with --launch env: where process 0 waits for the others [MASTER_PORT]")->check(CLI::Range(1, 65'535));
   command->footer("Every token is predicted once, the last window and batch filled up without counting: the figures depend neither on the batch "
-                  "nor, up to rounding, on the layout.");
+                  "nor, up to rounding, on the layout, except where experts have a capacity.");
   command->callback([o, timeout, port, &exit] {
     require_start(*o);
     require_processes(o->launch, *timeout, *port);

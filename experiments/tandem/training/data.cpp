@@ -75,6 +75,8 @@ class TextReader {
  private:
   /// Documents that a sequence cannot hold lose their beginning.
   std::shared_ptr<const exec::TokenFile> read_last_words(const std::string& path) {
+    if (!sequences_.next_tokens)
+      throw ConfigError(Problem{path, "--last-word", "", "is for models that predict next tokens, not BERT or T5", "leave it out"});
     if (!exec::has_object_lines(path) || exec::kind_of_lines(path) != exec::LineKind::text)
       throw ConfigError(Problem{path, "--last-word", "", "is for a .jsonl file whose lines have text", "leave it out"});
     const exec::AnswerOptions how{options_.tokenizer, "", false, std::nullopt, true};
@@ -209,6 +211,7 @@ std::unique_ptr<exec::TokenSource> Texts::part(const exec::TextPart& part) const
 }
 
 Texts open_texts(const DataOptions& options, const SequenceOptions& sequences) {
+  require_conversations(options);
   TextReader reader(options, sequences);
   return {read_all(options.data, reader, sequences.separate), sequences};
 }

@@ -217,6 +217,7 @@ struct Rows {
       try {
         comms[r]->run(op, ranks(n), {bytes(given[r]), bytes(out[r]), {mine[r].data(), mine[r].data(), 2, room}});
       } catch (const DeviceError& e) {
+        comms[r]->abort(e.what());  // as a run does: the others wait for this rank
         throw CommError(e.what());
       }
     });

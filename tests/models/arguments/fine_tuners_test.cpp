@@ -59,7 +59,7 @@ TEST_CASE("a file of LLaMA-Factory with adapters is a plan of its preset") {
   CHECK(field(plan, "model.preset") == "qwen3-8b");
   CHECK(field(plan, "training.lora.rank") == 16);
   CHECK(field(plan, "training.lora.alpha") == 32);  // finetuning_args.py: twice the rank
-  CHECK(field(plan, "training.lora.targets") == json({"qkv", "proj", "fc1", "fc2"}));
+  CHECK(field(plan, "training.lora.targets") == json({"q", "k", "v", "proj", "gate", "up", "fc2"}));
   CHECK(field(plan, "training.global_batch_size") == 2 * 4 * 8);
   CHECK(field(plan, "training.warmup") == 50);
   CHECK(field(plan, "training.recompute") == "full");  // on unless disable_gradient_checkpointing
@@ -103,13 +103,13 @@ TEST_CASE("a file of Axolotl with adapters is a plan of its preset") {
   CHECK(arguments::refusals(plan).empty());
 }
 
-TEST_CASE("named matrices of adapters are a plan's fused ones, others are refused") {
+TEST_CASE("named matrices of adapters are a plan's, each by itself, others are refused") {
   const std::string some = "adapter: lora\nlora_r: 8\nlora_alpha: 16\nlora_target_modules: ";
-  CHECK(field(imported("axolotl", some_axolotl("", some + "[q_proj, v_proj]\n")), "training.lora.targets") == json({"qkv"}));
-  CHECK(field(imported("axolotl", some_axolotl("", some + "[down_proj, up_proj, gate_proj]\n")), "training.lora.targets") == json({"fc2", "fc1"}));
+  CHECK(field(imported("axolotl", some_axolotl("", some + "[q_proj, v_proj]\n")), "training.lora.targets") == json({"q", "v"}));
+  CHECK(field(imported("axolotl", some_axolotl("", some + "[down_proj, up_proj, gate_proj]\n")), "training.lora.targets") == json({"fc2", "up", "gate"}));
   CHECK(refused("axolotl", some_axolotl("", some + "[embed_tokens]\n")).size() == 1);
   CHECK(field(imported("llama-factory", some_factory("", "finetuning_type: lora\nlora_target: q_proj,o_proj\n")), "training.lora.targets") ==
-        json({"qkv", "proj"}));
+        json({"q", "proj"}));
 }
 
 TEST_CASE("quantized weights, preferences and other methods of fine-tuners are refused by name") {

@@ -75,6 +75,9 @@ TEST_CASE("what tensor ranks do alike counts once: routers, latent attention's w
     }
   }
   json adapted = plan_of(json::object(), 1), shared = plan_of(json::object(), 4, true);
-  for (json* plan : {&adapted, &shared}) (*plan)["training"]["lora"] = {{"rank", 4}};
-  CHECK(flops_of(shared) == Approx(flops_of(adapted)).epsilon(1e-9));
+  for (const json& lora : {json{{"rank", 4}}, json{{"rank", 4}, {"targets", {"q", "k", "v", "gate", "up"}}}}) {
+    for (json* plan : {&adapted, &shared}) (*plan)["training"]["lora"] = lora;
+    INFO(lora.dump());
+    CHECK(flops_of(shared) == Approx(flops_of(adapted)).epsilon(1e-9));
+  }
 }

@@ -36,7 +36,8 @@ TEST_CASE("units by sizes alone are those of the lowered programs") {
       std::pair(kMixture, std::string(R"("pipeline": 2, "data": 8, "expert": 4, "zero_stage": 1, "bucket_bytes": "100 kB")")),
       std::pair(kT5, std::string(R"("pipeline": 2, "data": 8, "zero_stage": 1)")));
   CAPTURE(model, parallel);
-  const Plan plan = plan_of(model, parallel, R"(, "decoder_seq_length": )" + std::string(model == kT5 ? "32" : "0"));
+  Plan plan = plan_of(model, parallel, R"(, "decoder_seq_length": )" + std::string(model == kT5 ? "32" : "0"));
+  plan.stack.facts.buckets_in_first_chunk = GENERATE(false, true);
   const ModelRegions regions = model_regions(make_shapes(plan));
   const auto stages = stage_chunks(plan);
   const TaskGraph graph = lower(plan);

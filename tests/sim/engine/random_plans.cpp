@@ -29,7 +29,7 @@ std::string PlanGenerator::text() {
   const int chunks = schedule == "interleaved" || schedule == "breadth-first" ? 2 : 1;
   if (chunks > 1) parallel["virtual_pipeline"] = chunks;
   for (const char* flag : {"sequence_parallel", "overlap_grad_reduce", "overlap_param_gather", "tensor_overlap", "overlap_tensor_sum",
-                           "scatter_p2p", "overlap_p2p"})
+                           "scatter_gather_tensors_in_pipeline", "overlap_p2p"})
     if (one_in(2)) parallel[flag] = one_in(2);
   parallel["context_mode"] = pick<const char*>({"ring", "all_gather", "ulysses"});
   parallel["rank_order"] = pick<const char*>({"tp-cp-ep-dp-pp", "tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", "tp-pp-cp-ep-dp", "cp-ep-dp-tp-pp"});

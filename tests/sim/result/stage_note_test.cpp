@@ -63,6 +63,11 @@ TEST_CASE("a note names the split that shortens a pipeline with a large head, an
 
 TEST_CASE("no note on stages where stages are alike, or no whole layer can be moved") {
   CHECK(note_of(predicted(document(512))).empty());
+  json mixed = document(512, 30);  // ten wide dense layers before twenty of experts: one layer's time says nothing of another's
+  mixed["model"].update({{"hidden_size", 1024}, {"ffn_hidden_size", 16384}});
+  mixed["model"]["moe"] = {{"num_experts", 8}, {"experts_per_token", 2}, {"ffn_hidden_size", 1024}, {"first_dense_layers", 10}};
+  mixed["parallel"] = {{"pipeline", 2}, {"data", 2}, {"pipeline_split", {10, 20}}};
+  CHECK(note_of(predicted(mixed)).empty());
   CHECK(note_of(predicted(document(48000, 4))).empty());  // a layer a stage and a head of one: it cannot have fewer
 }
 

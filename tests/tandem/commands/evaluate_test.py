@@ -102,6 +102,8 @@ class Oracle(WithFolder):
                 ((*evaluate, *weights, "--checkpoint", "x"), 2, "--weights excludes --checkpoint"),
                 ((*evaluate, *weights, "--stride", 33), 3, "--stride = 33: is more than training.seq_length 32"),
                 ((*evaluate, *weights, "--mask-token", 3), 3, "only models of the bert family hide tokens"),
+                ((*evaluate, *weights, "--chat-template", "chatml"), 3, "no line has messages"),
+                ((*evaluate, *weights, "--last-word", "--loss-on", "all"), 2, "excludes"),
                 ((*evaluate, *weights, "--last-word"), 3, "is for a .jsonl file whose lines have text"),
                 (("evaluate", other, *evaluate[2:], *weights), 3, "num_layers"),
                 (("evaluate", evaluate[1], "--data", short, *evaluate[4:], *weights), 3, "the text has no token that another one precedes"),
@@ -169,6 +171,10 @@ class Checkpoints(WithFolder):
             kept.append((found["targets"], found["accuracy"], pairs["accuracy"]))
         self.assertEqual(kept[0], kept[1])
         self.assertEqual(kept[0][0], 64 * MASKED)
+        lines = self.folder.file("lines.jsonl", '{"text": "in the beginning"}\n')
+        code, out, err = run("evaluate", self.folder.plan(bert), "--data", lines, "--checkpoint", self.saved, "--tokenizer", TOKENIZER, "--last-word")
+        self.assertEqual((code, out), (3, ""), err)
+        self.assertIn("--last-word: is for models that predict next tokens", err)
 
     def test_other_precisions_take_the_masters(self):
         loss = self.trained(changed(ONE, **{"training.precision": "bf16"}))

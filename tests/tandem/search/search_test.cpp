@@ -417,7 +417,7 @@ TEST_CASE("Numbers alone refuse only groups that their plans refuse, for the sam
 
 TEST_CASE("A search that is stopped answers with what it has simulated, and leaves the rest out") {
   const Space space = space_of(kSpaces.front());
-  SearchOptions o = options(2);
+  SearchOptions o = options(4);
   bool stop = false;
   const Search* running = nullptr;
   o.learned = [&] { stop = running->knowledge().simulated.size() >= 2; };

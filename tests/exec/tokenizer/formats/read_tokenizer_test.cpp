@@ -136,6 +136,9 @@ TEST_CASE("what ranks do not say is said") {
   says(notes.front(), "those of Llama 3 are used");
   const std::string ranks = content("llama3/tokenizer.model");
   says(told({{"qwen.tiktoken", ranks}}), "its name is neither cl100k_base nor o200k_base");
+  says(told({{"tokenizer.model", ranks}, {"tokenizer_config.json", R"({"tokenizer_class": "TikTokenTokenizer"})"}}), "TikTokenTokenizer");
+  says(told({{"tokenizer.model", ranks}, {"tokenizer_config.json", R"({"added_tokens_decoder": {"9000": {"content": "[EOS]"}}})"}}),
+       "only Llama 3's are read");
 }
 
 TEST_CASE("half of a tokenizer is refused with the other half's name") {

@@ -84,6 +84,17 @@ TEST_CASE("a model of sentencepiece names its tokens, their number and its end o
   CHECK(tokenizer->notes().front().find("</s> ends each text") != std::string::npos);
 }
 
+TEST_CASE("tokens that a configuration adds to a model's pieces are known, and refused in a text, which would be cut") {
+  const std::string added = R"({"added_tokens_decoder": {"600": {"content": "<|im_end|>", "special": true}}})";
+  const tests::TemporaryFolder folder;
+  folder.file("tokenizer_config.json", added);
+  const auto tokenizer = read_tokenizer(folder.file("a.model", content("llama2/tokenizer.model")));
+  CHECK(tokenizer->vocab_size() == 601);
+  CHECK(tokenizer->id_of("<|im_end|>") == 600);
+  CHECK(encoded(*tokenizer, "the Word") == encoded(*read_tokenizer(fixtures() + "llama2"), "the Word"));
+  CHECK_THROWS_WITH(encoded(*tokenizer, "the Word<|im_end|>"), Catch::Contains("<|im_end|>") && Catch::Contains("tokenizer.json"));
+}
+
 TEST_CASE("a damaged model of sentencepiece is refused") {
   const std::string model = content("llama2/tokenizer.model");
   for (const std::string& damaged : {model.substr(0, model.size() / 2), model.substr(0, 100), std::string("\n\n\n")}) {
