@@ -174,7 +174,7 @@ void tell_answer(const search::Search& search, const Findings& f, const Options&
 void tell_next(const Options& o) {
   if (o.json) return;
   const std::string plan = o.out.empty() ? "best.json" : o.out;
-  print((o.out.empty() ? "next: --export best.json writes row 1 as a plan" : "next: row 1 is in " + o.out) + "; `tandem simulate " + plan +
+  print((o.out.empty() ? "next: --out best.json writes row 1 as a plan" : "next: row 1 is in " + o.out) + "; `tandem simulate " + plan +
         "` says where its time goes, `tandem explain " + plan + "` where its values come from, `tandem plan " + plan +
         " --tokens T` days and price\n");
 }

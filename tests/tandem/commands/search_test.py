@@ -203,7 +203,7 @@ class Search(Searching):
 
     def test_the_text_says_how_to_go_on(self):
         out = self.folder.path / "best.json"
-        self.assertIn("\nnext: --export best.json writes row 1 as a plan; ", run("search", self.small(), *AXES)[1])
+        self.assertIn("\nnext: --out best.json writes row 1 as a plan; ", run("search", self.small(), *AXES)[1])
         text = run("search", self.small(), *AXES, "--export", out)[1]
         commands = re.findall(r"`tandem (\w+) (\S+?)(?: --tokens T)?`", text[text.index("next: row 1 is in "):])
         self.assertEqual(commands, [(name, str(out)) for name in ("simulate", "explain", "plan")])
