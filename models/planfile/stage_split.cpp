@@ -41,7 +41,6 @@ double longest_stage(const Split& split, std::size_t stages, double extra) {
   return *std::max_element(layers.begin(), layers.end());
 }
 
-/// Whether parts and stages are as better_split reads them.
 /// Whether all layers take the same time, as far as the plan says.
 bool has_equal_layers(const Plan& plan) {
   for (std::int64_t l = 1; l < plan.model.num_layers; ++l)
@@ -49,6 +48,7 @@ bool has_equal_layers(const Plan& plan) {
   return plan.training.recompute_layers == 0;
 }
 
+/// Whether parts and stages are as better_split reads them.
 bool has_plain_stages(const Plan& plan, const Split& split, std::size_t stages) {
   const auto layers = static_cast<std::size_t>(plan.model.total_layers());
   return stages > 1 && plan.model.num_decoder_layers == 0 && !folds(plan.parallel.schedule) && split.size() <= layers &&

@@ -8,6 +8,7 @@
 #include "exec/state/initialise.hpp"
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/covering.hpp"
+#include "tests/agree/fixture.hpp"
 #include "tests/agree/layouts.hpp"
 #include "tests/agree/ledger.hpp"
 #include "tests/catch.hpp"
@@ -99,6 +100,17 @@ inline void check_slopes(const std::string& text, const std::string& lora, std::
       const double slope = (loss(g.name, at, kStep) - loss(g.name, at, -kStep)) / (2 * kStep);
       CHECK(std::abs(slope - g.values[at]) < 1e-9);
     }
+}
+
+/// A fixture of adapters under five layouts in fp64, and on one rank in fp32.
+inline void check_adapters_against_pytorch(const std::string& name) {
+  const nlohmann::json f = read_fixture(name);
+  const FixtureData data(f);
+  const FixtureLayout layouts[] = {{}, spread(1, 2, 1, 0), spread(2, 1, 1, 0), spread(1, 1, 2, 3), spread(2, 2, 2, 2)};
+  for (const FixtureLayout& l : layouts) check_against_pytorch(name, l, data, 1e-9);
+  FixtureLayout single;
+  single.precision = "fp32";
+  check_against_pytorch(name, single, data, 1e-4);
 }
 
 }  // namespace tandem::tests

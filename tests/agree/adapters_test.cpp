@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/agree/adapted_plans.hpp"
-#include "tests/agree/fixture.hpp"
 
 using namespace tandem;
 using nlohmann::json;
@@ -78,16 +77,7 @@ TEST_CASE("random legal mixtures of experts with adapters of each expert train l
 }
 
 TEST_CASE("two-layer models with adapters give PyTorch's logits, gradients, losses and weights over 20 AdamW steps", "[adapters]") {
-  for (const char* name : {"lora/gpt", "lora/llama", "lora/qwen3"}) {
-    const json f = tests::read_fixture(name);
-    const tests::FixtureData data(f);
-    const tests::FixtureLayout layouts[] = {{}, tests::spread(1, 2, 1, 0), tests::spread(2, 1, 1, 0), tests::spread(1, 1, 2, 3),
-                                            tests::spread(2, 2, 2, 2)};
-    for (const tests::FixtureLayout& l : layouts) tests::check_against_pytorch(name, l, data, 1e-9);
-    tests::FixtureLayout single;
-    single.precision = "fp32";
-    tests::check_against_pytorch(name, single, data, 1e-4);
-  }
+  for (const char* name : {"lora/gpt", "lora/llama", "lora/qwen3"}) tests::check_adapters_against_pytorch(name);
 }
 
 TEST_CASE("gradients of adapters are slopes of the loss", "[adapters]") {

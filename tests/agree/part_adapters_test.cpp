@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "tests/agree/adapted_plans.hpp"
-#include "tests/agree/fixture.hpp"
 
 using namespace tandem;
 
@@ -76,16 +75,7 @@ TEST_CASE("gradients of adapters of parts are slopes of the loss", "[adapters]")
 }
 
 TEST_CASE("models with adapters of parts give PyTorch's logits, gradients, losses and weights over 20 AdamW steps", "[adapters]") {
-  for (const char* name : {"lora/llama_parts", "lora/qwen3_parts"}) {
-    const nlohmann::json f = tests::read_fixture(name);
-    const tests::FixtureData data(f);
-    const tests::FixtureLayout layouts[] = {{}, tests::spread(1, 2, 1, 0), tests::spread(2, 1, 1, 0), tests::spread(1, 1, 2, 3),
-                                            tests::spread(2, 2, 2, 2)};
-    for (const tests::FixtureLayout& l : layouts) tests::check_against_pytorch(name, l, data, 1e-9);
-    tests::FixtureLayout single;
-    single.precision = "fp32";
-    tests::check_against_pytorch(name, single, data, 1e-4);
-  }
+  for (const char* name : {"lora/llama_parts", "lora/qwen3_parts"}) tests::check_adapters_against_pytorch(name);
 }
 
 TEST_CASE("each part draws dropout masks of its own", "[adapters]") {

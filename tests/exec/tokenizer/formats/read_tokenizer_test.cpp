@@ -3,32 +3,21 @@
 #include "exec/tokenizer/formats/read_tokenizer.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "models/base/error.hpp"
 #include "tests/catch.hpp"
-#include "tests/source_dir.hpp"
+#include "tests/exec/tokenizer/formats/fixture_files.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace tandem;
 using namespace tandem::exec;
+using namespace tandem::tests;
 using nlohmann::json;
 
 namespace {
-
-using Ids = std::vector<std::int32_t>;
-
-std::string fixtures() { return tests::source_dir() + "/tests/fixtures/tokenizer_files/"; }
-
-std::string content(const std::string& file) {
-  std::ostringstream out;
-  out << std::ifstream(fixtures() + file, std::ios::binary).rdbuf();
-  return out.str();
-}
 
 Ids encoded(const std::string& path, const std::string& text, bool special = true) {
   Ids ids;

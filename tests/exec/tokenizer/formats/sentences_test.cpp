@@ -2,33 +2,22 @@
 
 #include "exec/tokenizer/formats/sentences.hpp"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "exec/tokenizer/formats/read_tokenizer.hpp"
 #include "models/base/error.hpp"
 #include "tests/catch.hpp"
-#include "tests/source_dir.hpp"
+#include "tests/exec/tokenizer/formats/fixture_files.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace tandem;
 using namespace tandem::exec;
+using namespace tandem::tests;
 using nlohmann::json;
 
 namespace {
-
-using Ids = std::vector<std::int32_t>;
-
-std::string fixtures() { return tests::source_dir() + "/tests/fixtures/tokenizer_files/"; }
-
-std::string content(const std::string& file) {
-  std::ostringstream out;
-  out << std::ifstream(fixtures() + file, std::ios::binary).rdbuf();
-  return out.str();
-}
 
 Ids encoded(Tokenizer& tokenizer, const std::string& text, bool special = true) {
   Ids ids;
