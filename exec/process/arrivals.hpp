@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <mutex>
@@ -43,7 +44,10 @@ struct OpenWait {
 class Arrivals {
  public:
   void deposit(Rank from, Rank to, std::uint32_t channel, const Arrival& arrival);
-  /// Blocks until all others have arrived. Returns their arrivals in the order of Waiting::others. Throws CommError after abort().
+  /// Calls `tell`, which tells all ranks of a call that one has arrived. Throws CommError in place of that after stop() or abort().
+  void announce(const std::function<void()>& tell);
+  /// Blocks until all others have arrived. Returns their arrivals in the order of Waiting::others. Throws CommError after abort(), and
+  /// after stop() if a rank does not come any more.
   std::vector<Arrival> wait(const Waiting& waiting);
   /// While it exists, oldest() sees a wait for bytes.
   class Moving {
@@ -61,6 +65,15 @@ class Arrivals {
   /// Makes every present and later wait throw CommError. Only the first cause is kept.
   void abort(const std::string& cause);
 
+  /// Ends the step, but no call whose ranks all arrived: no rank of this process is announced any more. Returns true the first time.
+  /// `others`: processes that do the same, of which each is reported to stopped_there().
+  bool stop(const Failure& cause, int others);
+  /// Another process has stopped, and all that it announced was deposited.
+  void stopped_there();
+  bool stopping() const;
+  /// Blocks until stop(). Returns its first cause. Throws CommError if abort() came before.
+  Failure await_stop() const;
+
   /// The longest wait of `rank`; of all ranks in this process if `rank` is invalid.
   std::optional<OpenWait> oldest(Rank rank) const;
 
@@ -69,10 +82,13 @@ class Arrivals {
   bool came(const Waiting& w, Rank other) const;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable std::condition_variable changed_;
   std::map<Key, std::deque<Arrival>> queues_;
   std::list<OpenWait> open_;
   std::string cause_;
+  std::optional<Failure> stop_;
+  int still_announce_ = 0;  ///< other processes that have not stopped yet
+  std::mutex announcing_;   ///< a rank tells all others or none: one that was told by all would wait for the bytes of one that was not
 };
 
 }  // namespace tandem::exec

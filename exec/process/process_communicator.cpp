@@ -50,6 +50,14 @@ std::size_t window_of_members(std::size_t members) {
 class Traffic {
  public:
   explicit Traffic(const Exchanges& e) : e_(e) {}
+  ~Traffic() {
+    for (const auto& t : told_) try {  // the carrier reads frames_ until then
+        t->wait();
+      } catch (const CommError&) {
+      }
+  }
+  Traffic(const Traffic&) = delete;
+  Traffic& operator=(const Traffic&) = delete;
 
   void send(Rank from, Rank to, std::uint32_t channel, std::span<const std::byte> bytes) {
     if (bytes.empty()) return;
@@ -65,12 +73,14 @@ class Traffic {
     if (here(Rank(f.to))) return e_.arrivals.deposit(Rank(f.from), Rank(f.to), f.channel, {f.at, f.call});
     frames_.push_back(f);
     const auto bytes = std::as_bytes(std::span(&frames_.back(), 1));
-    transfers_.push_back(e_.carrier.send(e_.places.process_of(Rank(f.to)), kFrameTag, bytes));
+    told_.push_back(e_.carrier.send(e_.places.process_of(Rank(f.to)), kFrameTag, bytes));
   }
   void wait(const Waiting& waiting) {
     const Arrivals::Moving moving(e_.arrivals, waiting);
-    for (const auto& t : transfers_) t->wait();
-    transfers_.clear();
+    for (auto* some : {&told_, &transfers_}) {
+      for (const auto& t : *some) t->wait();
+      some->clear();
+    }
   }
 
  private:
@@ -78,7 +88,7 @@ class Traffic {
 
   const Exchanges& e_;
   std::list<Frame> frames_;
-  std::vector<std::unique_ptr<Transfer>> transfers_;
+  std::vector<std::unique_ptr<Transfer>> told_, transfers_;
 };
 
 class ProcessCommunicator final : public Communicator {
@@ -102,7 +112,7 @@ class ProcessCommunicator final : public Communicator {
   TimePoint send(const std::byte* buffer, std::int64_t bytes, Rank to, const MessageName& name) override {
     if (here(to)) return threads_->send(buffer, bytes, to, name);
     Traffic traffic(e_);
-    const std::int64_t here_at = tell(traffic, to, way_channel(name.way), message(bytes, name));
+    const std::int64_t here_at = announce(traffic, to, way_channel(name.way), message(bytes, name));
     traffic.send(rank_, to, way_channel(name.way), {buffer, static_cast<std::size_t>(bytes)});
     const Arrival peer = meet(to, way_channel(name.way), send_text(bytes, to));
     require_same({bytes, name.tag}, rank_, end_of(peer), to);
@@ -116,7 +126,7 @@ class ProcessCommunicator final : public Communicator {
   TimePoint recv(std::byte* buffer, std::int64_t bytes, Rank from, const MessageName& name) override {
     if (here(from)) return threads_->recv(buffer, bytes, from, name);
     Traffic traffic(e_);
-    const std::int64_t here_at = tell(traffic, from, way_channel(name.way), message(bytes, name));
+    const std::int64_t here_at = announce(traffic, from, way_channel(name.way), message(bytes, name));
     const Arrival peer = meet(from, way_channel(name.way), receive_text(bytes, from));
     require_same(end_of(peer), from, {bytes, name.tag}, rank_);
     traffic.receive(from, rank_, way_channel(name.way), {buffer, static_cast<std::size_t>(bytes)});
@@ -125,8 +135,10 @@ class ProcessCommunicator final : public Communicator {
   }
 
   void abort(const std::string& cause) override {
-    e_.mail.abort(cause);
-    e_.arrivals.abort(cause);
+    if (!e_.arrivals.stopping()) {  // else calls for which all ranks have come still end
+      e_.mail.abort(cause);
+      e_.arrivals.abort(cause);
+    }
     threads_->abort(cause);
   }
 
@@ -163,6 +175,12 @@ class ProcessCommunicator final : public Communicator {
     f.at = e_.clock.now(), f.call = call;
     traffic.tell(f);
     return f.at;
+  }
+
+  std::int64_t announce(Traffic& traffic, Rank to, std::uint32_t channel, const CallName& call) const {
+    std::int64_t at = 0;
+    e_.arrivals.announce([&] { at = tell(traffic, to, channel, call); });
+    return at;
   }
 
   Arrival meet(Rank other, std::uint32_t channel, const std::string& text) const {
@@ -219,11 +237,13 @@ class ProcessCommunicator final : public Communicator {
     const std::uint32_t channel = channel_of(party.lane, x.op.group);
     const std::vector<Rank> others = others_of(party);
     std::int64_t last = 0;
-    for (std::size_t j = 0; j < party.members.size(); ++j) {
-      if (party.members[j] == rank_) continue;
-      // The tag carries the number of bytes for the peer. With row counts both ends know it, so they can be compared.
-      last = tell(traffic, party.members[j], channel, {x.op, static_cast<std::int64_t>(way.first.give[j].size()), false});
-    }
+    e_.arrivals.announce([&] {
+      for (std::size_t j = 0; j < party.members.size(); ++j) {
+        if (party.members[j] == rank_) continue;
+        // The tag carries the number of bytes for the peer. With row counts both ends know it, so they can be compared.
+        last = tell(traffic, party.members[j], channel, {x.op, static_cast<std::int64_t>(way.first.give[j].size()), false});
+      }
+    });
     const auto arrivals = e_.arrivals.wait({rank_, channel, others, call_text(x.op)});
     for (std::size_t i = 0; i < others.size(); ++i) {
       require_alike(x.op, arrivals[i], others[i]);

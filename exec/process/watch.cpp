@@ -90,6 +90,10 @@ Failure Watch::fail(const Failure& f) {
   return decide(f, true);
 }
 
+void Watch::stop(const Failure& cause) {
+  for (int p = 0; p < carrier_.processes(); ++p) say(p, Frame(Frame::Kind::stop), packed(cause));
+}
+
 std::optional<Failure> Watch::wait_for_verdict(std::chrono::milliseconds most) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, most, [&] { return verdict_.has_value(); });
@@ -155,6 +159,7 @@ bool Watch::heard(int from, const Frame& f, const Bytestring& body) {
     }
     case Frame::Kind::report: decide(unpacked(body), true); return true;
     case Frame::Kind::verdict: adopt(unpacked(body)); return false;
+    case Frame::Kind::stop: options_.stop(unpacked(body)); return true;
     case Frame::Kind::leave: break;
   }
   const std::lock_guard lock(mutex_);

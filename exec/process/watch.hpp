@@ -25,6 +25,7 @@ struct WatchOptions {
   std::vector<Neighbour> processes;
   std::function<void(const std::string&)> abort;  ///< wakes everything that waits in this process
   std::function<void(const std::string&)> tell;   ///< reports the failure; called once, in one process only
+  std::function<void(const Failure&)> stop;       ///< another process has stopped the step
 };
 
 /// Process 0 decides which failure counts and informs the others. If process 0 is gone, the lowest remaining process does so. A wait
@@ -39,6 +40,8 @@ class Watch {
   void place(const Places& places);
   /// Ends all processes. Returns the failure that counts, perhaps another process', once all waits here have been woken.
   Failure fail(const Failure& failure);
+  /// Tells the other processes that this one has stopped the step. All stay connected.
+  void stop(const Failure& cause);
   /// Reports that a peer's connection has ended. Unless the peer had left, it is dead, and all processes are informed.
   void lost(int peer);
   std::optional<Failure> verdict() const;

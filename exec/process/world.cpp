@@ -15,7 +15,11 @@ World::World(std::unique_ptr<Carrier> carrier, const WorldOptions& options)
       mail_(std::make_unique<LocalMail>()) {
   introduce();
   const auto abort = [this](const std::string& cause) { wake(cause); };
-  watch_ = std::make_unique<Watch>(*carrier_, *arrivals_, WatchOptions{options.timeout, neighbours_, abort, options.tell});
+  const auto stop = [this](const Failure& cause) {
+    stop_step(cause);
+    arrivals_->stopped_there();
+  };
+  watch_ = std::make_unique<Watch>(*carrier_, *arrivals_, WatchOptions{options.timeout, neighbours_, abort, options.tell, stop});
 }
 
 World::~World() {
@@ -73,6 +77,14 @@ void World::align() {
 }
 
 Failure World::fail(const Failure& failure) { return watch_ ? watch_->fail(failure) : failure; }
+
+void World::stop_step(const Failure& cause) {
+  if (arrivals_->stop(cause, control_.processes() - 1)) watch_->stop(cause);
+}
+
+bool World::step_stopped() const { return arrivals_ && arrivals_->stopping(); }
+
+Failure World::stop_cause() const { return arrivals_->await_stop(); }
 
 std::optional<Failure> World::verdict() const { return watch_ ? watch_->verdict() : std::nullopt; }
 

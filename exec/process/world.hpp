@@ -59,6 +59,12 @@ class World {
   void align();
   /// Ends all processes. Returns the failure that counts; if there are several, the first.
   Failure fail(const Failure& failure);
+  /// Ends the step of all processes, which stay connected: calls between ranks throw, except those for which all ranks have come. For
+  /// failures behind which processes still save. Needs several processes.
+  void stop_step(const Failure& cause);
+  bool step_stopped() const;
+  /// The cause, for a process that was told that the step has been stopped. Blocks until the cause has come.
+  Failure stop_cause() const;
   /// Reports that a call to `peer` found its connection closed. The run has failed, unless the peer has left.
   void lost(int peer);
   std::optional<Failure> verdict() const;

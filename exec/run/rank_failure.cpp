@@ -75,6 +75,17 @@ Failure FirstFailure::told() const {
 void FirstFailure::adopt(const Failure& f) {
   if (f.text == told().text) return;
   std::lock_guard lock(mutex_);
+  take(f);
+}
+
+void FirstFailure::record(const Failure& f) {
+  std::lock_guard lock(mutex_);
+  if (what_) return;
+  failure_ = RankFailure{Rank(), f.step, f.during, f.reason};
+  take(f);
+}
+
+void FirstFailure::take(const Failure& f) {
   if (f.rank >= 0) failure_ = RankFailure{Rank(f.rank), f.step, f.during, f.reason};
   else failure_->rank = Rank(), failure_->reason = f.reason;
   switch (f.kind) {

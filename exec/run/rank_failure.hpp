@@ -27,6 +27,8 @@ class FirstFailure {
  public:
   /// Call it inside the handler of the rank's exception. Returns true for the first call.
   bool record(Rank rank, std::int64_t step, Activity during);
+  /// Records another process' failure, unless one is recorded.
+  void record(const Failure& failure);
 
   /// The recorded failure. Call it once no rank runs any more.
   const std::optional<RankFailure>& failure() const { return failure_; }
@@ -42,6 +44,8 @@ class FirstFailure {
   void rethrow() const;
 
  private:
+  void take(const Failure& failure);
+
   std::mutex mutex_;
   std::optional<RankFailure> failure_;
   std::exception_ptr what_;

@@ -61,7 +61,8 @@ class Run {
       begin_states(first);
       for (auto& rank : ranks_) rank->scale() = scale_at_start(plan_, options_.resume);
       run_threads();
-      if (states_whole_) keep_last();
+      if (world_.step_stopped()) save_stopped();
+      else if (states_whole_) keep_last();
     }
     if (options_.keeper != nullptr && (!failure_.failure() || !world_.several())) options_.keeper->finish();
     if (failure_.failure() && options_.on_failure) options_.on_failure(*failure_.failure(), take_result());
@@ -207,6 +208,8 @@ class Run {
   bool record(Rank rank) {
     if (!record_here(rank)) return false;
     if (!world_.several()) return true;
+    if (states_whole_) world_.stop_step(failure_.told());
+    if (world_.step_stopped()) return failure_.adopt(world_.stop_cause()), true;
     note_lost_peer(world_);
     failure_.adopt(world_.fail(failure_.told()));
     return true;
@@ -243,8 +246,14 @@ class Run {
     }
   }
 
-  /// Sets what the ranks work on, for failure messages. Every rank calls it right after a meeting.
+  /// Sets what the ranks work on, for failure messages.
   void doing(std::int64_t step, Activity what) { step_ = step, activity_ = what; }
+
+  /// Every rank calls it between the two meetings of a step, or of a batch of an evaluation.
+  void begin_work(std::int64_t step, Activity what) {
+    doing(step, what);
+    meets_again_ = true;
+  }
 
   /// Blocks until all ranks of all processes have arrived; returns when the last one did. `step`: the step that begins then.
   /// timeline_step_ is final only once the speaking rank has arrived.
@@ -256,9 +265,35 @@ class Run {
   /// Clocks are aligned before a recorded step.
   void meet_processes(bool recorded) {
     if (recorded) world_.align();
-    world_.control().gather({});
-    const Bytestring at = world_.control().broadcast(Packer().add(world_.clock().now()).take());
-    met_at_ = world_.clock().here(Unpacker(at).get<std::int64_t>());
+    bool stopped = false;
+    for (const Bytestring& one : world_.control().gather(Packer().add(world_.step_stopped()).take()))
+      stopped = Unpacker(one).get<bool>() || stopped;
+    const Bytestring met = world_.control().broadcast(Packer().add(world_.clock().now()).add(stopped).take());
+    Unpacker from(met);
+    met_at_ = world_.clock().here(from.get<std::int64_t>());
+    meets_again_ = false;
+    if (!from.get<bool>()) return;
+    failure_.record(world_.stop_cause());
+    throw Cancelled{};
+  }
+
+  /// Saves the last finished step after a step that was stopped. All processes call it, and have finished the same steps: none begins
+  /// a step before all have met.
+  void save_stopped() try {
+    if (meets_again_) meet_stopped();
+    keep_last();
+    if (options_.keeper != nullptr) options_.keeper->finish();
+    world_.control().barrier();  // launchers kill all processes when one ends
+    failure_.adopt(world_.fail(failure_.told()));
+  } catch (const CommError&) {  // one of them has died meanwhile
+    note_lost_peer(world_);
+    failure_.adopt(world_.fail(failure_.told()));
+  }
+
+  /// The meeting at the step's end, for which this process' ranks have not come.
+  void meet_stopped() try {
+    meet_processes(false);
+  } catch (const Cancelled&) {
   }
 
   void train(RankSession& rank, const Act& act) {
@@ -268,7 +303,7 @@ class Run {
           with_update(step_table(act.segment, i), plan_.training.optimizer, script_.progress(act.segment, i), rank.scale());
       const auto begin = meet(step);
       if (step > last_step_) return;
-      doing(step, Activity::training);
+      begin_work(step, Activity::training);
       const bool recorded = step == timeline_step_;
       rank.enter(act).run_step(table, recorded ? std::optional(begin) : std::nullopt);
       rank.scale() = behind(rank.enter(act).table(), rank.scale());
@@ -283,7 +318,7 @@ class Run {
     for (std::int64_t i = 0; i < act.segment.steps; ++i) {
       meet();
       if (act.segment.first_step > last_step_ + 1) return;
-      doing(act.segment.first_step - 1, Activity::evaluation);
+      begin_work(act.segment.first_step - 1, Activity::evaluation);
       RankExecutor& executor = rank.enter(act);
       if (options_.on_scores) executor.keep_scores();
       executor.run_step(step_table(act.segment, i), std::nullopt);
@@ -382,6 +417,7 @@ class Run {
     if (world_.control().first()) conclude_step(done, report.stop);
     share_end();
     last_act_ = &act;
+    finished_ = step + 1;
     if (options_.keeper == nullptr) return;
     const bool due = step == last_step_ || (options_.state_every > 0 && (step + 1) % options_.state_every == 0);
     due ? keep_state(act, step + 1) : options_.keeper->go_on();
@@ -411,8 +447,7 @@ class Run {
 
   /// Saves the state behind the last finished step, unless it is saved. No rank may run any more.
   void keep_last() {
-    const std::int64_t steps = result_.steps.empty() ? 0 : result_.steps.back().step + 1;
-    if (options_.keeper != nullptr && !world_.several() && steps > kept_) keep_state(*last_act_, steps);
+    if (options_.keeper != nullptr && finished_ > kept_) keep_state(*last_act_, finished_);
   }
 
   /// The other ranks wait while the state is saved.
@@ -485,7 +520,9 @@ class Run {
   std::vector<Communicator*> comms_;
   bool noted_ = false;                      ///< on_note was called already
   const Act* last_act_ = nullptr;           ///< of the last finished step
+  std::int64_t finished_ = 0;               ///< steps after the last finished one; 0: this run finished none
   std::int64_t kept_ = 0;                   ///< steps of the last saved state
+  std::atomic<bool> meets_again_ = false;   ///< between the two meetings of a step
   /// Whether the step that failed has changed no state: rows have no room before an exchange without which no gradient is complete.
   std::atomic<bool> states_whole_ = false;
   RunResult result_;

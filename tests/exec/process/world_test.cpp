@@ -125,6 +125,44 @@ TEST_CASE("A rank that does not come is named with the collective and its group,
   CHECK(told[0].find("all_reduce of 6 fp32 on group data: rank 2 has not come within 0.4 s, rank 1 waits; rank 2 of process 2") == 0);
 }
 
+TEST_CASE("A stopped step wakes every rank and leaves the processes connected, wherever each rank is", "[tsan]") {
+  const int processes = GENERATE(2, 3, 4), stops_in = GENERATE(0, 1, 7);
+  const Failure cause{Failure::Kind::device, 3, 5, Activity::training, "no room", "rank 3 failed in step 5: no room", -1};
+  std::mutex mutex;
+  std::vector<std::string> told;
+  const auto tell = [&](const std::string& text) {
+    const std::lock_guard lock(mutex);
+    told.push_back(text);
+  };
+  const auto errors = in_processes(processes, {20s, tell}, [&](World& world) {
+    world.place(kRanks);
+    auto comms = world.make_communicators();
+    const auto here = world.here();
+    const auto ends = on_ranks(static_cast<int>(here.size()), [&](int i) {
+      const int r = here[static_cast<std::size_t>(i)].value();
+      Communicator& comm = *comms[static_cast<std::size_t>(i)];
+      std::vector<float> v(20000), one(8);
+      try {
+        for (int n = 0;; ++n) {
+          if (r == 3 && n == stops_in) world.stop_step(cause);
+          in_place(comm, {CollectiveKind::all_reduce, Group::world, 20000, DType::fp32}, ranks(kRanks), v);
+          r % 2 == 0 ? comm.send(bytes(one), 32, Rank(r + 1), {n, 1}) : comm.recv(bytes(one), 32, Rank(r - 1), {n, 1});
+          in_place(comm, {CollectiveKind::all_reduce, Group::data, 8, DType::fp32}, {Rank(r % 2), Rank(r % 2 + 2)}, one);
+        }
+      } catch (...) {
+        comm.abort(cause.text);  // as a run does, for the ranks of this process
+        throw;
+      }
+    });
+    for (const std::string& e : ends)
+      if (e.find("no room") == std::string::npos) throw CommError("a rank ended with: " + e);
+    if (!world.step_stopped() || world.stop_cause().text != cause.text) throw CommError("another cause");
+    world.control().barrier();  // the carrier still carries
+  });
+  CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(processes)));
+  CHECK(told.empty());
+}
+
 TEST_CASE("The first failure counts in every process") {
   std::vector<std::string> verdicts(3);
   in_processes(3, {}, [&](World& world) {

@@ -129,6 +129,39 @@ class Processes(WithFolder):
                 return
         self.fail("no step was trained")
 
+    def test_a_step_whose_experts_get_too_many_rows_leaves_what_one_process_would_save(self):
+        moe = {"num_experts": 4, "experts_per_token": 2, "rows_bound": 1.7}
+        for shape in ({"data": 2, "expert": 2, "pipeline": 2}, {"data": 4, "expert": 2, "zero_stage": 2}):
+            plan = self.folder.plan(changed(SMALL, **{"model.moe": moe, "parallel": shape, "cluster.devices": 4, "training.learning_rate": 0.01}))
+            arguments = (plan, "--data", TEXT, "--steps", 100, "--save-every", 2, "--json", "--save")
+            names = ("{}", "{}.safetensors")
+            alone = {name: run("train", *arguments, self.path(name.format("alone"))) for name in names}
+            self.assertEqual([code for code, _, _ in alone.values()], [7, 7], alone)
+            step = json.loads(alone["{}"][1])["failure"]["step"]
+            self.assertGreater(step, 0)
+            for i, (launch, processes, name) in enumerate((("mpi", 2, names[0]), ("env", 4, names[0]), ("env", 3, names[1]), ("mpi", 4, names[1]))):
+                with self.subTest(shape=shape, launch=launch, processes=processes, name=name):
+                    place = self.path(name.format(i))
+                    code, out, err = self.train(launch, processes, *arguments, place)
+                    self.assertEqual((code, len(errors(err))), (7, 1), err)
+                    self.assertRegex(errors(err)[0], rf"rank \d failed in step {step}: \S*plan.json: model.moe.rows_bound = 1.7: the step needs at least")
+                    failure = json.loads(out[:out.rindex("}") + 1])["failure"]
+                    self.assertEqual((failure["step"], failure["during"]), (step, "training"))
+                    self.assertTrue(files_of(place) == files_of(self.path(name.format("alone"))), "checkpoints differ")
+            for place in [self.path(name.format(i)) for i in ("alone", 0, 1, 2, 3) for name in names]:
+                shutil.rmtree(place) if os.path.isdir(place) else pathlib.Path(place).unlink(missing_ok=True)
+
+    def test_a_step_whose_experts_get_too_many_rows_in_an_evaluation_leaves_the_step_before_it(self):
+        moe = {"num_experts": 4, "experts_per_token": 2, "rows_bound": 1.5}
+        plan = self.folder.plan(changed(SMALL, **{"model.moe": moe, "parallel": {"data": 2, "expert": 2, "pipeline": 2}, "cluster.devices": 4}))
+        text = self.folder.file("a.txt", "a" * 400)  # one token, so its experts get all rows
+        for launch, processes in (("mpi", 4), ("env", 2)):
+            place = self.path(launch)
+            code, _, err = self.train(launch, processes, plan, "--data", TEXT, "--steps", 4, "--eval-every", 2, "--eval-data", text, "--save", place)
+            self.assertEqual((code, len(errors(err))), (7, 1), err)
+            self.assertRegex(errors(err)[0], r"rank \d failed in the evaluation after step 1: .*model.moe.rows_bound = 1.5")
+            self.assertTrue((pathlib.Path(place) / "step-00000002" / "manifest.json").exists(), err)
+
     def test_a_killed_process_ends_the_others_with_its_name(self):
         for victim, speaker in ((2, 0), (0, 1)):
             processes = start_env(4, (self.plan, "--data", TEXT, "--steps", 1000000, "--timeout", 60))
