@@ -14,6 +14,7 @@
 #include "experiments/tandem/commands/launch_arguments.hpp"
 #include "experiments/tandem/training/devices.hpp"
 #include "experiments/tandem/training/evaluated_data.hpp"
+#include "experiments/tandem/training/host_memory.hpp"
 #include "experiments/tandem/training/processes.hpp"
 #include "experiments/tandem/training/weights.hpp"
 #include "models/base/error.hpp"
@@ -155,6 +156,7 @@ ExitCode evaluate(const Options& o, exec::World& world) {
     place_ranks(world, make_mesh(in.graphs->plan()).world_size(), o.plan);
     require_launch_order(in.device, world, graph_of(*in.graphs));
   });
+  if (in.device.backend != "cuda") require_host_memory(in.graphs->plan(), graph_of(*in.graphs), world);
   const EvaluationReport report = evaluate_batches(in, world);
   if (!world.control().first()) return ExitCode::ok;
   if (report.sum.targets() == 0)

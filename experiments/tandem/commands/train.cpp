@@ -371,7 +371,9 @@ ExitCode train(const Options& o, exec::World& world) {
   prepare_together(world, [&] {
     place_ranks(world, make_mesh(plan).world_size(), o.plan);
     require_launch_order(device, world, graphs->whole().graph);
-    if (device.backend != "cuda") require_host_memory(plan, graphs->whole().graph, world);
+  });
+  if (device.backend != "cuda") require_host_memory(plan, graphs->whole().graph, world);
+  prepare_together(world, [&] {
     if (!speaks) return;
     permit_replacing(o.save, o.resume);  // only a checkpoint may replace an earlier one
     prepare_outputs({o.trace, o.timeline, o.metrics, exec::names_one_file(o.save) ? o.save : "", o.algorithms}, {});
