@@ -67,6 +67,16 @@ void settle_end(Plan& plan, const ResumeOptions& options, const exec::Checkpoint
       " from there on; --schedule-steps sets another length");
 }
 
+/// Says that --schedule-steps has no decay to end.
+void tell_no_decay(std::int64_t steps, std::int64_t end, const LearningRate& rate) {
+  const std::string option = "--schedule-steps " + std::to_string(steps);
+  if (rate.decay == DecayShape::constant) return log(option + " changes nothing: training.learning_rate_decay is constant");
+  const std::int64_t begin = std::max(rate.warmup, rate.decay_start);
+  if (end <= begin)
+    log(option + ": the decay would begin behind its end, after " + std::to_string(begin) + " " + rate.unit + (rate.decay_start > rate.warmup ? " (training.decay_start)" : " (training.warmup)") +
+        ": the rate falls to its minimum there at once");
+}
+
 }  // namespace
 
 std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const Plan& plan, const EvaluationRhythm& evaluation) {
@@ -85,7 +95,9 @@ void settle_schedule(Plan& plan, const ResumeOptions& options, const std::option
   LearningRate& rate = plan.training.optimizer.learning_rate;
   if (options.schedule_steps > 0) {
     const Consumed behind = resumed ? consumed(*resumed) : Consumed{};
-    rate.decay_over = std::max(decay_end(plan, options.schedule_steps, behind), rate.warmup);
+    const std::int64_t end = decay_end(plan, options.schedule_steps, behind);
+    tell_no_decay(options.schedule_steps, end, rate);
+    rate.decay_over = std::max(end, rate.warmup);
   }
   if (!resumed) return;
   std::vector<std::string> changes = exec::changed_hyper_parameters(*resumed, plan);

@@ -438,6 +438,16 @@ class Train(WithFolder):
         err = run("train", self.folder.plan(COSINE), "--data", TEXT, "--steps", 6, "--resume", saved, "--schedule-steps", 6)[2]
         self.assertIn("goes on with other hyper-parameters: training.decay_over from 4 to 6", err)
 
+    def test_a_schedule_that_ends_no_decay_is_told(self):
+        for plan, steps, told in ((changed(COSINE, **{"training.learning_rate_decay": "constant"}), 4, "changes nothing: training.learning_rate_decay is constant"),
+                                  (COSINE, 1, "the decay would begin behind its end, after 2 steps (training.warmup)"),
+                                  (changed(COSINE, **{"training.decay_start": 3}), 3, "after 3 steps (training.decay_start)"), (COSINE, 4, None)):
+            code, _, err = run("train", self.folder.plan(plan), "--data", TEXT, "--steps", 1, "--schedule-steps", steps)
+            self.assertEqual(code, 0, err)
+            lines = [line for line in err.splitlines() if "--schedule-steps" in line]
+            self.assertEqual(len(lines), 1 if told else 0, err)
+            self.assertIn(told or "", "".join(lines))
+
     def test_a_schedule_in_samples_or_tokens_is_kept_too(self):
         for unit, each in (("samples", 8), ("tokens", 128)):
             saved = self.path(f"{unit}.safetensors")
