@@ -20,7 +20,7 @@ std::shared_ptr<const TokenFile> read_tokenized(const std::string& path, Tokeniz
   const bool ids_already = path.ends_with(".bin") || path.ends_with(".idx") || (!file_exists(path) && file_exists(path + ".bin"));
   if (ids_already) throw ConfigError(Problem{path, "--tokenizer", "", "is for a text, and the data set holds token ids", "leave --tokenizer out"});
   std::vector<std::int32_t> ids;
-  const bool ends = end && has_object_lines(path);
+  const bool ends = end && has_object_lines(path) && !ends_each_text(tokenizer, *end);
   TokenFile file;
   each_document(path, kTexts, [&](std::string_view text) {
     const std::size_t before = ids.size();

@@ -11,6 +11,12 @@ constexpr std::size_t kLongest = std::size_t{256} << 20;
 
 }  // namespace
 
+bool ends_each_text(Tokenizer& tokenizer, std::int32_t token) {
+  std::vector<std::int32_t> around;
+  tokenizer.encode("", true, around);
+  return !around.empty() && around.back() == token;
+}
+
 void require_encodable(std::string_view text) {
   if (text.size() > kLongest)
     throw ConfigError(Problem{"", "text", std::to_string(text.size()) + " bytes", "is longer than a document may be, 256 MiB",

@@ -26,6 +26,9 @@ class Tokenizer {
   virtual std::string end() const = 0;
 };
 
+/// Whether the tokenizer itself puts the token behind each text, as T5's does with </s>.
+bool ends_each_text(Tokenizer& tokenizer, std::int32_t token);
+
 /// Throws ConfigError if a text cannot be encoded: it is not UTF-8, or longer than 256 MiB.
 void require_encodable(std::string_view text);
 

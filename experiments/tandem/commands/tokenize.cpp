@@ -50,6 +50,7 @@ Result tokenize(const Options& o) {
   const auto tokenizer = exec::read_tokenizer(o.tokenizer);
   for (const std::string& note : tokenizer->notes()) log(note);
   const auto end = end_id(o, *tokenizer);
+  const bool appends = end && (o.plain || !exec::ends_each_text(*tokenizer, *end));
   exec::TokenWriter writer(o.out, tokenizer->vocab_size());
   std::int64_t bytes = 0;
   std::vector<std::int32_t> ids;
@@ -57,7 +58,7 @@ Result tokenize(const Options& o) {
     exec::each_document(text, o.documents, [&](std::string_view document) {
       ids.clear();
       tokenizer->encode(document, !o.plain, ids);
-      if (end && !ids.empty()) ids.push_back(*end);
+      if (appends && !ids.empty()) ids.push_back(*end);
       writer.add_document(ids);
       bytes += static_cast<std::int64_t>(document.size());
     });
@@ -94,7 +95,7 @@ void add_tokenize(CLI::App& app, ExitCode& exit) {
   command->add_option("--out", o->out, "PREFIX of the files to write: PREFIX.bin and PREFIX.idx")->type_name("PREFIX")->required();
   CLI::Option* key = command->add_option("--key", o->documents.key, "field of these objects that holds the text [text]")->type_name("FIELD");
   command->add_flag("--split-lines", o->documents.lines, "each line of other files is a document, without its end");
-  CLI::Option* append = command->add_flag("--append-eod", o->append_eod, "end each document that has tokens with the token for it");
+  CLI::Option* append = command->add_flag("--append-eod", o->append_eod, "end each document that has tokens with the token for it, unless the tokenizer already does");
   command->add_option("--eod", o->eod, "that token [eos_token of the tokenizer_config.json beside the tokenizer, else the format's own]")->type_name("TOKEN")->needs(append);
   command->add_flag("--no-special-tokens", o->plain, "leave out the tokens around a text, such as <s>, [CLS] and [SEP]");
   command->add_flag("--json", o->json, "one JSON object on stdout");

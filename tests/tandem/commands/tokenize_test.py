@@ -125,6 +125,22 @@ class Tokenize(WithFolder):
         result, documents = self.tokenize("gpt2", self.lines(), "--append-eod", "--eod", "<|endoftext|>")
         self.assertEqual(documents, [ids + [result["eod"]] if ids else [] for ids in ORACLE["ids"]["gpt2"]])
 
+    def test_a_document_that_the_tokenizer_ends_itself_gets_no_second_end(self):
+        _, plain = self.tokenize("roberta", self.lines())
+        self.assertTrue(all(ids[-1] == 1 for ids in plain))
+        result, ended = self.tokenize("roberta", self.lines(), "--append-eod", "--eod", "</s>")
+        self.assertEqual((ended, result["eod"]), (plain, 1))
+        _, bare = self.tokenize("roberta", self.lines(), "--append-eod", "--eod", "</s>", "--no-special-tokens")
+        self.assertEqual(bare, [ids[1:] if len(ids) > 2 else [] for ids in plain])
+        _, other = self.tokenize("roberta", self.lines(), "--append-eod", "--eod", "<mask>")
+        self.assertEqual(other, [ids + [360] for ids in plain])
+        plan = self.folder.plan(changed(SMALL, **{"model.vocab_size": 420, "training.steps": 2, "parallel": {}, "cluster.devices": 1}))
+        self.folder.file("tokenizer.json", (FIXTURES / "roberta.json").read_text())
+        self.folder.file("tokenizer_config.json", json.dumps({"eos_token": "</s>"}))
+        self.tokenize("roberta", self.lines())
+        steps = [tandem_json("train", plan, "--data", *data)["steps"] for data in ((self.lines(), "--tokenizer", self.folder.path), (self.folder.path / "out",))]
+        self.assertEqual(*([s["loss"] for s in run] for run in steps))
+
     def test_special_tokens_can_be_left_out(self):
         _, documents = self.tokenize("bert", self.lines(), "--no-special-tokens")
         self.assertEqual(documents, [ids[1:-1] for ids in ORACLE["ids"]["bert"]])
