@@ -152,12 +152,34 @@ TEST_CASE("Megatron-Core's context ranks share the heads of Mamba 2 since July 2
 TEST_CASE("a rule about a derived number names the field to change") {
   const std::string uneven = bent("\"pipeline\": 2, \"data\": 2", "\"pipeline\": 4, \"schedule\": \"interleaved\"",
                                   bent("\"global_batch_size\": 16", "\"global_batch_size\": 12"));
-  CHECK(refused(uneven, "megatron-deepspeed") == Fields{"training.global_batch_size"});
-  // A search also asks for layouts that devices do not suffice for.
-  Plan none = parse_plan(uneven, "none.json");
-  none.parallel.data = 0;
-  CHECK(stack_problems(none, "megatron-deepspeed").empty());
-  CHECK(stack_problems(none, "megatron-core", Month{2024, 10}).empty());
+  Plan plan = parse_plan(uneven, "uneven.json");
+  const auto problems = [&] { return stack_problems(plan, "megatron-core", Month{2024, 10}); };
+  REQUIRE(problems().size() == 1);
+  CHECK(problems().front().field == "training.global_batch_size");
+  plan.parallel.data = 0;  // a search also asks for layouts that devices do not suffice for
+  CHECK(problems().empty());
+}
+
+TEST_CASE("DeepSpeed's pipelines do not interleave") {
+  const auto schedule = [](const std::string& name) {
+    return refused(bent("\"pipeline\": 2, \"data\": 2", "\"pipeline\": 4, \"data\": 1, \"schedule\": \"" + name + "\""), "megatron-deepspeed");
+  };
+  CHECK(schedule("interleaved") == Fields{"parallel.schedule"});
+  CHECK(schedule("1f1b").empty());
+}
+
+TEST_CASE("neuronx has a ring of context ranks since May 2025 and interleaved stages since July 2024") {
+  const auto fields = [](const std::string& parallel, Month as_of) {
+    Fields out;
+    for (const Problem& p : stack_problems(parse_plan(bent("\"data\": 64", parallel, kTrainium), "trn.json"), "neuronx", as_of)) out.push_back(p.field);
+    return out;
+  };
+  const std::string shared = R"("data": 32, "context": 2)", stages = R"("data": 16, "pipeline": 4, "schedule": "interleaved")";
+  CHECK(fields(shared, {2025, 4}) == Fields{"parallel.context"});
+  CHECK(fields(shared, {2025, 5}).empty());
+  CHECK(fields(shared + R"(, "context_mode": "ulysses")", {2025, 5}) == Fields{"parallel.context_mode"});
+  CHECK(fields(stages, {2024, 6}) == Fields{"parallel.schedule"});
+  CHECK(fields(stages, {2024, 7}).empty());
 }
 
 TEST_CASE("the Trainium reference takes tensor 8, data up to 64, no pipeline and no dropout") {
