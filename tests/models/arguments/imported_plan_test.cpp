@@ -63,6 +63,10 @@ TEST_CASE("options say the fields of docs/coming-from.md") {
   CHECK(said("--multi-latent-attention --qk-layernorm", "model.head_dim") == 192);
   CHECK(said("--use-distributed-optimizer", "parallel.zero_stage") == 1);
   CHECK(said("--use-megatron-fsdp --use-distributed-optimizer", "parallel.zero_stage") == 3);
+  CHECK(said("--use-megatron-fsdp --use-distributed-optimizer", "parallel.overlap_param_gather") == true);
+  CHECK(said("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads", "parallel.overlap_grad_reduce") == true);
+  CHECK(said("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads", "parallel.overlap_param_gather") == false);
+  CHECK(said("--use-megatron-fsdp --data-parallel-sharding-strategy optim", "parallel.overlap_grad_reduce") == false);
   CHECK(said("--sequence-parallel", "parallel.sequence_parallel") == false);  // one tensor rank
   CHECK(said("--context-parallel-size 2 --cp-comm-type a2a", "parallel.context_mode") == "ulysses");
   CHECK(said("--num-distributed-optimizer-instances 4", "parallel.zero_group") == 2);

@@ -121,6 +121,30 @@ TEST_CASE("Megatron-Core has a pipeline of T5 from June 2021 to July 2025, inter
   CHECK(fields(plan(chunks, "2025-04")).empty());
 }
 
+TEST_CASE("Megatron-Core's attention is one kernel whether positions are learned, rotary or none") {
+  const auto flash = [](const std::string& positions) {
+    const std::string plan = under("megatron-core", "", with("model", "\"position_embedding\": \"" + positions + "\""));
+    return parse_plan(plan, "plan.json").training.flash_attention;
+  };
+  CHECK(flash("learned"));
+  CHECK(flash("rope"));
+  CHECK(flash("none"));
+  CHECK_FALSE(flash("alibi"));
+}
+
+TEST_CASE("Megatron-FSDP reduces gradients in buckets beside the backward pass, and gathers weights beside both if it shards them") {
+  const auto spec = [](int zero_stage) {
+    const std::string degrees = "\"data\": 8, \"zero_stage\": " + std::to_string(zero_stage);
+    return parse_plan(under("megatron-core", "", bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", degrees)), "plan.json").parallel;
+  };
+  CHECK_FALSE(spec(1).overlap_grad_reduce);
+  CHECK(spec(2).overlap_grad_reduce);
+  CHECK(spec(2).bucket_bytes < spec(1).bucket_bytes);
+  CHECK_FALSE(spec(2).overlap_param_gather);
+  CHECK(spec(3).overlap_grad_reduce);
+  CHECK(spec(3).overlap_param_gather);
+}
+
 TEST_CASE("Megatron-DeepSpeed on Gaudi trains in bf16 or fp8, never in fp16") {
   const std::string gaudi = bent("dgx-a100-80gb", "hls-gaudi2");
   CHECK(refused(with("training", "\"precision\": \"fp16\"", gaudi), "megatron-deepspeed") ==

@@ -10,7 +10,8 @@ using namespace tandem;
 using Fields = std::set<std::string>;
 
 TEST_CASE("Defaults that depend on ZeRO are those of Megatron-LM's and DeepSpeed's rules") {
-  CHECK(dependent_defaults("megatron-core", "parallel.zero_stage") == Fields{"parallel.overlap_tensor_sum"});
+  CHECK(dependent_defaults("megatron-core", "parallel.zero_stage") ==
+        Fields{"parallel.bucket_bytes", "parallel.overlap_grad_reduce", "parallel.overlap_param_gather", "parallel.overlap_tensor_sum"});
   CHECK(dependent_defaults("megatron-deepspeed", "parallel.zero_stage") ==
         Fields{"parallel.overlap_grad_reduce", "parallel.reuse_distance", "training.dtypes.gradients"});
   CHECK(dependent_defaults("megatron-core", "training.seed").empty());
