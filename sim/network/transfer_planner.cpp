@@ -24,6 +24,14 @@ InfeasibleError uneven_nodes(CollectiveKind kind, std::int64_t ranks) {
 /// above it.
 constexpr double kSwitches = 2e-6;
 
+/// Members of a group on the node that has most of them.
+std::int64_t most_on_a_node(const GroupShape& shape) {
+  std::map<std::int32_t, std::int64_t> members;
+  std::int64_t most = 0;
+  for (const std::int32_t node : shape.node) most = std::max(most, ++members[node]);
+  return most;
+}
+
 }  // namespace
 
 std::size_t core_link(const Topology& topology, DeviceId d) { return static_cast<std::size_t>(topology.link_count()) + d.index(); }
@@ -224,7 +232,7 @@ double TransferPlanner::across_share() const {
   if (const std::optional<double> measured = setup_.topology.network_share()) return *measured;
   const double share = fit_.across_share * fit_.in_step_across_share;
   if (setup_.topology.devices_per_nic() == 1 || shape_.node.empty()) return share;
-  const std::int64_t here = std::count(shape_.node.begin(), shape_.node.end(), shape_.node.front());
+  const std::int64_t here = most_on_a_node(shape_);
   const bool some = here > 1 && here < setup_.topology.devices_per_node();
   return share * (some ? fit_.shared_nic_share : 1);
 }
