@@ -62,7 +62,7 @@ PlanField pipeline_split() {
 }
 
 PlanField rank_order() {
-  PlanField f{"parallel.rank_order", "Axes of the mesh, fastest first.", {}, false, {}, {}, [] {
+  PlanField f{"parallel.rank_order", "Axes of the mesh, fastest first. The place of ep changes nothing: expert ranks divide those of a stage, tp fastest, then cp, then dp.", {}, false, {}, {}, [] {
                 return nlohmann::json{{"type", "string"}, {"pattern", "^(tp|cp|ep|dp|pp)(-(tp|cp|ep|dp|pp)){4}$"}};
               }};
   f.read = [](const nlohmann::json& v, Plan& p) { return read_rank_order(v, p.parallel.rank_order); };

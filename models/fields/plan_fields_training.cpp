@@ -303,7 +303,7 @@ std::vector<PlanField> run_fields() {
       rampup({"training.batch_rampup.increment", "Added to the global batch at every ramp step."},
              &BatchRampup::increment),
       rampup({"training.batch_rampup.samples", "Samples over which the whole ramp runs."}, &BatchRampup::samples),
-      number({"training.clip_grad", "Largest global norm of the gradient; 0 is off."}, AT(training.clip_grad),
+      number({"training.clip_grad", "Largest global norm of the gradient; 0 is off, but the norm is still computed."}, AT(training.clip_grad),
              {0, 1e300}),
       integer({"training.seed", "Seed of all random numbers of the run."}, AT(training.seed), {0, kMaxCount}),
       integer({"training.steps", "Optimizer steps of a run."}, AT(training.steps), {1, std::int64_t{1} << 40}),

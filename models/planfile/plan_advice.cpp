@@ -27,6 +27,12 @@ bool has_more_expert_ranks(const Plan& plan) {
   return std::gcd(plan.model.moe.num_experts, p.data * p.context * p.tensor / p.expert_tensor) > p.expert;
 }
 
+/// Whether the order of ranks asks for expert ranks that are no neighbours, which `Mesh` does not have.
+bool spreads_expert_ranks(const Plan& plan) {
+  const ParallelSpec& p = plan.parallel;
+  return plan.model.moe.num_experts > 0 && p.expert > 1 && p.data > 1 && p.rank_order.find("ep") > p.rank_order.find("dp");
+}
+
 }  // namespace
 
 std::vector<std::string> plan_advice(const Plan& plan) {
@@ -38,6 +44,8 @@ std::vector<std::string> plan_advice(const Plan& plan) {
     notes.push_back("recomputing attention saves little memory here, because flash attention keeps no scores");
   if (reduces_beside_chunks(plan.parallel))
     notes.push_back("reductions beside a chunk's passes (parallel.overlap_grad_reduce) slow one stage after the other, and all stages wait for each: the step may be shorter without overlap, or if the framework starts them on all stages at once (Megatron-LM's align_grad_reduce)");
+  if (spreads_expert_ranks(plan))
+    notes.push_back("the place of ep in parallel.rank_order changes nothing: expert ranks divide the ranks of a stage, tp fastest, then cp, then dp");
   if (waits_for_the_norm(plan.parallel))
     notes.push_back("zb-h2 has no zero bubble while stages wait for the global norm: parallel.optimizer_sync post_validated lets steps overlap");
   if (plan.parallel.offload.optimizer)

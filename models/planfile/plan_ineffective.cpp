@@ -45,6 +45,8 @@ std::vector<Ineffective> table(const Plan& p) {
     return std::all_of(p.training.recompute_modules.begin(), p.training.recompute_modules.end(),
                        [&](const std::string& m) { return std::find(idle.begin(), idle.end(), m) != idle.end(); });
   };
+  const std::vector<std::string>& repeated = p.training.recompute_modules;
+  const bool repeats_operations = selective && std::find(repeated.begin(), repeated.end(), "operations") != repeated.end();
   const AttentionKernel kernel = p.training.attention_kernel;
   const bool own_runs = kernel != AttentionKernel::own && attention_kernels(p, kernel).only_own();
   const bool of_length = scaling == "llama3" || scaling == "yarn";
@@ -129,6 +131,7 @@ std::vector<Ineffective> table(const Plan& p) {
        "attention is not latent (model.latent.kv_rank)"},
       {"training.recompute_modules", selective && !experts && only({"moe", "moe_activation"}), "no layer has experts (model.moe.num_experts)"},
       {"training.recompute_modules", selective && experts && moe.first_dense_layers == 0 && moe.layer_frequency == 1 && only({"mlp"}), "all layers have experts (moe)"},
+      {"training.recompute_every_second_matmul", !repeats_operations, "training.recompute_modules does not list operations"},
       {"training.recompute_early_stop", p.training.recompute != Recompute::full, "training.recompute is not full"},
       {"training.recompute_early_stop",
        p.training.recompute == Recompute::full && p.training.dropout.hidden > 0 && p.training.fusion.dropout_masks,

@@ -2,6 +2,8 @@
 
 #include "models/planfile/plan_advice.hpp"
 
+#include <algorithm>
+
 #include "models/plan/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/planfile/plan_text.hpp"
@@ -30,6 +32,18 @@ TEST_CASE("ZB-H2 is told that a global norm keeps its bubble") {
 TEST_CASE("offloaded states are told to be updated on the device") {
   CHECK(told("offloaded states ", "\"offload\": {\"optimizer\": true}") == 1);
   CHECK(told("offloaded states ", "\"zero_stage\": 1") == 0);
+}
+
+TEST_CASE("an order of ranks in which experts' ranks would be no neighbours is told to have no effect on them") {
+  const auto told_of = [](std::int64_t experts, const std::string& order) {
+    Plan plan = parse_plan(bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"data\": 8, \"rank_order\": \"" + order + "\""), "plan.json");
+    plan.model.moe.num_experts = experts, plan.parallel.expert = experts > 0 ? 4 : 1;
+    const std::vector<std::string> notes = plan_advice(plan);
+    return std::any_of(notes.begin(), notes.end(), [](const std::string& n) { return n.starts_with("the place of ep in parallel.rank_order"); });
+  };
+  CHECK(told_of(8, "tp-cp-dp-ep-pp"));
+  CHECK_FALSE(told_of(8, "tp-cp-ep-pp-dp"));
+  CHECK_FALSE(told_of(0, "tp-cp-dp-ep-pp"));
 }
 
 TEST_CASE("A plan of experts that is too large is told to spread them as long as they can be") {

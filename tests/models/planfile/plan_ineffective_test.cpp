@@ -68,6 +68,8 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
       {"parallel", R"("zero_stage": 2, "root_unit": true)", R"("zero_stage": 3, "root_unit": true)"},
       {"training", R"("recompute": "none", "recompute_layers": 1)", R"("recompute": "full", "recompute_layers": 1)"},
       {"training", R"("recompute": "selective", "recompute_early_stop": false)", R"("recompute": "full", "recompute_early_stop": false)"},
+      {"training", R"("recompute": "selective", "recompute_modules": ["mlp"], "recompute_every_second_matmul": true)",
+       R"("recompute": "selective", "recompute_modules": ["operations"], "recompute_every_second_matmul": true)"},
       {"training", R"("recompute": "full", "recompute_early_stop": false, "dropout": {"hidden": 0.1}, "fusion": "megatron")",
        R"("recompute": "full", "recompute_early_stop": false, "dropout": {"hidden": 0.1})"},
       {"training", R"("flash_attention": false, "attention_kernel": "triton")", R"("flash_attention": true, "attention_kernel": "triton")"},
