@@ -119,7 +119,7 @@ ExportedOptions export_plan(const Plan& plan, const Table& table, std::int64_t d
   const json exported = table.document->at("export");
   TableFacts facts(config, "", exported, plan.file, 0);
   ExportedOptions out;
-  out.program = exported.at("program").get<std::string>();
+  out.program = facts.value(exported.at("program").get<std::string>()).value().get<std::string>();
   out.elsewhere = exported.value("elsewhere", std::vector<std::string>());
   const Values values = evaluated(exported.at("options"), facts);
   if (table.reads_file()) {

@@ -9,6 +9,7 @@
 
 #include "models/arguments/argument_text.hpp"
 #include "models/arguments/costed_split.hpp"
+#include "models/arguments/hybrid_pattern.hpp"
 #include "models/arguments/step_counts.hpp"
 #include "models/base/error.hpp"
 #include "models/schedule/schedule.hpp"
@@ -209,6 +210,13 @@ json distinct(const json& list) {
   return out;
 }
 
+/// A list, or a value as a list of one, with `value` behind it unless it is there.
+json appended(const json& list, const json& value) {
+  json out = list.is_array() ? list : json::array({list});
+  if (std::find(out.begin(), out.end(), value) == out.end()) out.push_back(value);
+  return out;
+}
+
 }  // namespace
 
 json stage_call(const std::string& name, const std::vector<json>& a) {
@@ -221,6 +229,7 @@ json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "costed_split" && a.size() == 4) return costed_split(a[0], a[1], a[2], a[3]);
   if (name == "words" && a.size() == 1) return words(a[0]);
   if (name == "distinct" && a.size() == 1) return a[0].is_array() ? distinct(a[0]) : json();
+  if (name == "appended" && a.size() == 2) return appended(a[0], a[1]);
   if (name == "layers_named" && a.size() == 1) return layers_named(a[0]);
   if (name == "split_before" && a.size() == 2) return split_at(a[0], a[1], false);
   if (name == "split_behind" && a.size() == 2) return split_at(a[0], a[1], true);
@@ -237,6 +246,13 @@ json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "steps_of_samples" && a.size() == 3) return steps_of_samples(a);
   if (name == "steps_of_tokens" && a.size() == 4) return steps_of_tokens(a);
   if (name == "interleaved_group" && a.size() == 2) return group_of(a[0], a[1]);
+  if (name == "layers_of_pattern" && a.size() == 1) return layers_of_pattern(a[0]);
+  if (name == "chunks_of_pattern" && a.size() == 1) return chunks_of_pattern(a[0]);
+  if (name == "prediction_of_pattern" && a.size() == 1) return prediction_of_pattern(a[0]);
+  if (name == "pattern_of_ratios" && a.size() == 3) return pattern_of_ratios(a[0], a[1], a[2]);
+  if (name == "experts_of_pattern" && a.size() == 1) return experts_of_pattern(a[0]);
+  if (name == "pattern_of_layers" && a.size() == 8) return pattern_of_layers(a);
+  if (name == "ones_of_letters" && a.size() == 3) return ones_of_letters(a[0], a[1], a[2]);
   throw ContractError("a framework's table calls a function that is not there");
 }
 

@@ -19,6 +19,9 @@ namespace tandem::arguments {
 ///   zeros_and_ones(n, all, every): "([0]*n+[1]*rest)". comma_text(a, ...): "a,b". whole_number("2"), text(2). list(a, ...): a list.
 ///   steps_of_samples, steps_of_tokens: as step_counts.hpp says.
 ///   composed_of(defaults): files that Hydra adds to this one. words("a,b c"): a list, a list as it is. distinct(list): each value once.
+///   appended(list, value): with the value behind it unless it is there.
+///   layers_of_pattern, chunks_of_pattern, prediction_of_pattern, pattern_of_ratios, experts_of_pattern, pattern_of_layers,
+///   ones_of_letters: as hybrid_pattern.hpp says.
 ///   power_of_two(n), exponent_of_two(x).
 ///   interleaved_group(stages, micro_batches): micro-batches that pass a chunk as one group, as models/schedule has it; null unless both count.
 /// Throws ConfigError where the layers do not divide. Throws ContractError for another name.

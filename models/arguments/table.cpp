@@ -41,7 +41,7 @@ json defaults_of(const json& options) {
 }
 
 /// Sections that a table takes from its base; an entry of its own takes the place of one there, null removes it.
-constexpr const char* kInherited[] = {"renamed", "spellings", "defaults", "facts", "plan", "features", "ignored", "printed"};
+constexpr const char* kInherited[] = {"renamed", "spellings", "defaults", "conditions", "facts", "plan", "features", "ignored", "printed"};
 
 /// Names of the base's arguments in a file of sections: `lr` is `optimizer.lr`. A name that stands in several is that of the first.
 std::map<std::string, std::string> moved_names(const json& document, const json& options) {

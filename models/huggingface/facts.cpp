@@ -129,9 +129,12 @@ json Facts::fact(const std::string& name) {
   if (!has(name)) throw ContractError("a table of a model type uses a fact that it does not have: " + name);
   require(open_.insert(name).second, "facts of a model type depend on each other in a circle");
   const json& text = table_["facts"][name];
-  const Traced made = text.is_string() ? value(text.get<std::string>()) : Traced{std::make_shared<const json>(text), {}};
+  const bool condition = table_.contains("conditions") && table_["conditions"].contains(name);
+  std::vector<FieldValues> asked = condition ? std::exchange(trace_, {{}}) : std::vector<FieldValues>();
+  Traced made = text.is_string() ? value(text.get<std::string>()) : Traced{std::make_shared<const json>(text), {}};
+  if (condition) trace_ = std::move(asked), made.from.clear();
   open_.erase(name);
-  return (known_[name] = made).value();
+  return (known_[name] = std::move(made)).value();
 }
 
 json Facts::call(const std::string& name, const std::vector<json>& a) {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/tandem/explain/field_origins.hpp"
 #include "experiments/tandem/import/origins.hpp"
 #include "models/base/dotted_path.hpp"
 #include "models/base/text.hpp"
@@ -15,7 +16,10 @@ namespace {
 
 std::string filled_text(const arguments::ImportedPlan& plan, const ordered_json& filled) {
   std::string out;
-  for (const auto& [field, value] : filled.items()) out += "  " + padded(field, 52) + value_text(value) + "\n";
+  for (const auto& [field, value] : filled.items()) {
+    const std::string words = program::meaning(field, value);
+    out += "  " + padded(field, 52) + value_text(value) + (words.empty() ? "" : " (" + words + ")") + "\n";
+  }
   const std::string other = "; of other code: --stack " + plan.stack.name + "@YYYY-MM";
   return out.empty() ? out : "filled in by rules of the stack" + other + "\n" + out;
 }

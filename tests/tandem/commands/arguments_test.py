@@ -32,6 +32,7 @@ class Arguments(WithFolder):
         self.assertRegex(err, r"used\n(.*\n)*  parallel\.tensor +2 +tensor_model_parallel_size\n")
         self.assertRegex(err, r"not given: the framework's default\n(.*\n)*  training\.dropout\.hidden +0\.1 +hidden_dropout\n")
         self.assertIn("changes no operation: save\n", err)
+        self.assertRegex(err, r"  parallel\.bucket_bytes +1125899906842624 \(all gradients at once\)\n")
         self.assertIn("  told: weight gradients put off until the exchange of tokens (delay_wgrad_compute = true)", err)
         self.assertEqual(tandem_json("simulate", self.path("run.json"))["plan"]["parallel"]["data"], 8)
         code, out, err = run("export", self.path("run.json"), "--to", "megatron-core")
@@ -44,6 +45,15 @@ class Arguments(WithFolder):
         first = json.loads(pathlib.Path(self.path("run.json")).read_text())
         for section in ("parallel", "training"):
             self.assertEqual({**again[section], **first[section]}, again[section])
+
+    def test_options_of_a_hybrid_model_are_simulated_and_go_back(self):
+        options = OPTIONS.replace("pretrain_gpt.py --num-layers 8", "pretrain_hybrid.py --hybrid-layer-pattern M-M*ME --num-experts 8 --sequence-parallel "
+                                  "--disable-bias-linear --spec megatron.core.models.hybrid.hybrid_layer_specs hybrid_stack_spec")
+        self.assertEqual(run("import", self.folder.file("run.args", options), "--cluster", "dgx-h100", "--out", self.path("run.json"))[0], 0)
+        self.assertGreater(tandem_json("simulate", self.path("run.json"))["step_time_s"], 0)
+        code, out, err = run("export", self.path("run.json"), "--to", "megatron-core")
+        self.assertEqual((code, err), (0, ""))
+        self.assertTrue(out.startswith("torchrun --nnodes 2 --nproc-per-node 8 pretrain_hybrid.py \\\n  --hybrid-layer-pattern 'M-M*ME' \\\n"), out)
 
     def test_a_log_becomes_a_plan_and_a_record(self):
         log = self.folder.file("train.log", printed(LOG, [9000, 410, 400, 430]) + "[Rank 1] memory (MB) | max allocated: 2048.0 |\n")
