@@ -142,12 +142,13 @@ TEST_CASE("A stopped step wakes every rank and leaves the processes connected, w
       const int r = here[static_cast<std::size_t>(i)].value();
       Communicator& comm = *comms[static_cast<std::size_t>(i)];
       std::vector<float> v(20000), one(8);
+      const std::vector<Rank> pair{Rank(r % 2), Rank(r % 2 + 2)};
       try {
         for (int n = 0;; ++n) {
           if (r == 3 && n == stops_in) world.stop_step(cause);
           in_place(comm, {CollectiveKind::all_reduce, Group::world, 20000, DType::fp32}, ranks(kRanks), v);
           r % 2 == 0 ? comm.send(bytes(one), 32, Rank(r + 1), {n, 1}) : comm.recv(bytes(one), 32, Rank(r - 1), {n, 1});
-          in_place(comm, {CollectiveKind::all_reduce, Group::data, 8, DType::fp32}, {Rank(r % 2), Rank(r % 2 + 2)}, one);
+          in_place(comm, {CollectiveKind::all_reduce, Group::data, 8, DType::fp32}, pair, one);
         }
       } catch (...) {
         comm.abort(cause.text);  // as a run does, for the ranks of this process
