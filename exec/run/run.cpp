@@ -1,29 +1,19 @@
 #include "exec/run/run.hpp"
 
-#include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <map>
-#include <new>
-#include <set>
 
 #include "exec/communicator/rendezvous.hpp"
-#include "exec/cpu/backend.hpp"
-#include "exec/process/remote_memory.hpp"
 #include "exec/process/carrier.hpp"
-#include "exec/process/together.hpp"
-#include "exec/run/lines.hpp"
+#include "exec/run/own_ranks.hpp"
 #include "exec/run/packed_books.hpp"
 #include "exec/run/rank_failure.hpp"
-#include "exec/run/rank_session.hpp"
 #include "exec/run/requirements.hpp"
 #include "exec/run/step_numbers.hpp"
+#include "exec/run/step_report.hpp"
 #include "exec/state/gather.hpp"
-#include "exec/state/initialise.hpp"
 #include "models/base/error.hpp"
 #include "models/base/threads.hpp"
 #include "models/ops/row_room.hpp"
-#include "models/plan/adapters.hpp"
 #include "models/plan/kept_type.hpp"
 #include "models/planfile/plan_trained.hpp"
 
@@ -48,18 +38,17 @@ class Run {
         script_(script),
         options_(options),
         world_(world),
-        here_(world.here()),
-        gate_(here_.size()),
-        scores_(here_.size()),
+        gate_(world.here().size()),
+        scores_(world.here().size()),
         last_step_(options.steps - 1),
         timeline_step_(options.timeline_step),
-        step_(options.resume != nullptr ? options.resume->facts().steps : 0) {}
+        step_(options.resume != nullptr ? options.resume->facts().steps : 0),
+        own_(plan, script, options, world) {}
 
   RunResult train() {
-    if (make_ranks()) {
-      const RunContext& first = *script_.acts().front().context;
-      begin_states(first);
-      for (auto& rank : ranks_) rank->scale() = scale_at_start(plan_, options_.resume);
+    if (own_.make([this](Rank unmade) { record(unmade); }, [this](Rank failed) { fail(failed); })) {
+      own_.begin_states();
+      for (auto& rank : own_.sessions()) rank->scale() = scale_at_start(plan_, options_.resume);
       run_threads();
       if (world_.step_stopped()) save_stopped();
       else if (states_whole_) keep_last();
@@ -71,126 +60,10 @@ class Run {
   }
 
  private:
-  std::unique_ptr<Backend> make_backend(Rank rank) const {
-    return options_.make_backend ? options_.make_backend(rank) : make_cpu_backend(computing_threads(plan_));
-  }
-
-  /// Returns false if a rank's memory could not be allocated. That rank's failure is recorded.
-  bool make_ranks() {
-    auto comms = options_.make_communicators ? options_.make_communicators(world_) : world_.make_communicators();
-    for (std::size_t i = 0; i < here_.size(); ++i) try {
-        make_rank(here_[i], std::move(comms[i]));
-      } catch (const DeviceError&) {
-        return record(here_[i]), false;
-      } catch (const std::bad_alloc&) {
-        return record(here_[i]), false;
-      }
-    return connect();
-  }
-
-  /// Whether weights from elsewhere are not all of the model's, beside adapters.
-  bool lacks_weights(const RunContext& first) {
-    std::set<std::string> given;
-    for (const SavedTensor& t : options_.weights->tensors()) given.insert(t.name);
-    const std::vector<SavedTensor> kept = kept_tensors(states_of_all(first, nullptr), plan_);
-    const auto lacks = [&](const SavedTensor& t) { return !is_adapter_parameter(t.name) && !given.contains(t.name); };
-    return std::any_of(kept.begin(), kept.end(), lacks);
-  }
-
-  /// Initial values, weights from elsewhere, or the state of the run that goes on.
-  void begin_states(const RunContext& first) {
-    if (options_.weights != nullptr) {
-      lacks_weights(first) ? initialise(states(first), plan_, options_.initialise) : initialise_adapters(states(first), plan_);
-      return together(world_.control(), [&] { load_weights(states_of_all(first, nullptr), plan_, *options_.weights); });
-    }
-    initialise(states(first), plan_, options_.initialise);
-    if (options_.resume != nullptr)
-      together(world_.control(), [&] { restore_state(states_of_all(first, nullptr), plan_, *options_.resume); });
-  }
-
-  /// Connects the communicators before the first step, in the same order in all processes.
-  bool connect() {
-    const Lines lines = lines_of(script_.contexts());
-    for (std::size_t i = 0; i < comms_.size(); ++i) try {
-        comms_[i]->prepare(lines, script_.mesh());
-      } catch (const InfeasibleError&) {
-        throw;  // an error of the plan or the build is the same in every process
-      } catch (...) {
-        return record(here_[i]), false;
-      }
-    return true;
-  }
-
-  void make_rank(Rank rank, std::unique_ptr<Communicator> comm) {
-    RankParts parts{rank, make_backend(rank), std::move(comm), nullptr, nullptr};
-    if (rank == here_.front())
-      for (const auto* c : script_.contexts()) require_supported(c->plan, c->graph, *parts.backend);
-    std::size_t documents = 0;
-    for (const auto* c : script_.contexts()) documents = std::max(documents, documents_bytes(*c));
-    if (documents > 0) parts.backend->documents(documents);  // for all graphs
-    const auto stage = StageId(script_.mesh().coords(rank)[Axis::pp]);
-    parts.arena = parts.backend->allocate(static_cast<std::size_t>(script_.arena_bytes(stage).count()));
-    // 0xFF bytes are NaN as floating point, so reading a byte that nobody wrote becomes visible.
-    parts.arena->fill(0, parts.arena->size(), std::byte{0xFF});
-    if (const auto offloaded = script_.offloaded(stage)) {
-      std::shared_ptr<Memory> host = parts.backend->allocate_host(static_cast<std::size_t>(offloaded->host().bytes().count()));
-      host->fill(0, host->size(), std::byte{0});  // as initialise() clears states on the device
-      parts.states = std::make_shared<StateMemory>(offloaded, parts.arena, std::move(host));
-    }
-    comms_.push_back(parts.comm.get());
-    ranks_.push_back(std::make_unique<RankSession>(std::move(parts), [this](Rank failed) { fail(failed); }));
-  }
-
-  std::vector<RankState> states(const RunContext& context) const {
-    std::vector<RankState> all;
-    for (const auto& rank : ranks_) all.push_back(rank->state(context));
-    return all;
-  }
-
-  /// The states of all ranks. Arenas of other processes are RemoteMemory, kept in `remote`, or nullptr if `remote` is.
-  std::vector<RankState> states_of_all(const RunContext& context, std::vector<std::unique_ptr<Memory>>* remote) const {
-    std::vector<RankState> all;
-    for (std::int64_t r = 0; r < world_.places().ranks(); ++r) {
-      const Rank rank(static_cast<std::int32_t>(r));
-      const auto stage = StageId(context.mesh.coords(rank)[Axis::pp]);
-      all.push_back(rank_state(context.graph.program(stage), context.mesh, rank, nullptr));
-      all.back().offloaded = script_.offloaded(stage).get();
-      if (const int process = world_.places().process_of(rank); remote != nullptr && process != world_.control().process()) {
-        remote->push_back(std::make_unique<RemoteMemory>(world_.control(), process, rank, script_.state_bytes(stage)));
-        all.back().arena = remote->back().get();
-      }
-    }
-    for (const auto& rank : ranks_) all[rank->rank().index()] = rank->state(context);
-    return all;
-  }
-
-  /// Process 0 calls `read` with the states of all ranks. The other processes serve its reads meanwhile.
-  template <class F>
-  void read_all(const RunContext& context, F read) const {
-    if (!world_.control().first()) return serve();
-    std::vector<std::unique_ptr<Memory>> remote;
-    const auto all = states_of_all(context, &remote);
-    try {
-      read(all);
-    } catch (const CommError&) {
-      throw;  // nobody listens any more
-    } catch (...) {
-      end_serving(world_.control());
-      throw;
-    }
-    end_serving(world_.control());
-  }
-
-  void serve() const {
-    std::map<Rank, const Memory*> arenas;
-    for (const auto& rank : ranks_) arenas[rank->rank()] = &rank->states();
-    serve_memory(world_.control(), arenas);
-  }
-
   /// Returns when all threads have ended. If a thread cannot be started, its rank counts as failed.
   void run_threads() {
     ThreadGroup threads;
-    for (auto& rank : ranks_) try {
+    for (auto& rank : own_.sessions()) try {
         threads.start([this, &rank] { rank_main(*rank); });
       } catch (...) {
         return fail(rank->rank());
@@ -199,9 +72,9 @@ class Run {
 
   // Called inside the exception handler of the failed thread. Only the first failure is reported; later ones are its consequences.
   void fail(Rank rank) {
-    if (record(rank)) comms_[place(rank)]->abort(failure_.failure()->reason);
+    if (record(rank)) own_.communicator(rank).abort(failure_.failure()->reason);
     gate_.abort();
-    ranks_[place(rank)]->cancel();
+    own_.sessions()[own_.place(rank)]->cancel();
   }
 
   /// Returns true for this process' first failure. What is kept is the first failure of all processes.
@@ -232,8 +105,7 @@ class Run {
     }
   }
 
-  std::size_t place(Rank rank) const { return rank.index() - here_.front().index(); }
-  bool speaks(const RankSession& rank) const { return rank.rank() == here_.front(); }
+  bool speaks(const RankSession& rank) const { return rank.rank() == own_.here().front(); }
 
   void rank_main(RankSession& rank) {
     try {
@@ -322,34 +194,19 @@ class Run {
       RankExecutor& executor = rank.enter(act);
       if (options_.on_scores) executor.keep_scores();
       executor.run_step(step_table(act.segment, i), std::nullopt);
-      if (options_.on_scores) scores_[place(rank.rank())] = executor.scores();
+      if (options_.on_scores) scores_[own_.place(rank.rank())] = executor.scores();
       meet();
       if (speaks(rank) && options_.on_scores) report_scores();
       shares += executor.target_share();
-      if (speaks(rank)) sum += collect(act).loss * executor.target_share();
+      if (speaks(rank)) sum += collect_reports(own_, act, world_.control(), {}).loss * executor.target_share();
     }
     if (!speaks(rank) || !world_.control().first()) return;
     finish_evaluation({act.segment.first_step - 1, shares > 0 ? sum / shares : 0});
   }
 
-  /// Process 0 gets the batch's scores from all processes. Context ranks have parts of the same sequences.
   void report_scores() {
-    Packer own;
-    for (const auto& scores : scores_) own.add(scores);
-    std::map<std::int64_t, SequenceScore> all;
-    for (const Bytestring& bytes : world_.control().gather(own.take()))
-      for (Unpacker from(bytes); !from.empty();)
-        for (const SequenceScore& s : from.get_vector<SequenceScore>()) add(all[s.sequence], s);
-    if (!world_.control().first()) return;
-    std::vector<SequenceScore> batch;
-    for (const auto& [sequence, score] : all) batch.push_back(score);
-    options_.on_scores(batch);
-  }
-
-  static void add(SequenceScore& to, const SequenceScore& part) {
-    to.sequence = part.sequence;
-    to.loss += part.loss, to.targets += part.targets, to.hits += part.hits;
-    to.label_loss += part.label_loss, to.labels += part.labels, to.label_hits += part.label_hits;
+    const std::vector<SequenceScore> batch = collect_scores(world_.control(), scores_);
+    if (world_.control().first()) options_.on_scores(batch);
   }
 
   /// The reduced gradients, divided by the loss scale.
@@ -360,60 +217,23 @@ class Run {
     return tensors;
   }
 
-  /// One process' report of a step, and process 0's combination of all reports.
-  struct StepReport {
-    double loss = std::nan(""), mtp = std::nan("");  ///< `mtp`: the modules' losses with their weights
-    bool has_loss = false, stop = false;
-  };
-
-  /// Only the last virtual stage has the losses. After the step they are already summed over the data group.
-  StepReport own_report(const RunContext& context, bool with_modules) const {
-    for (const auto& rank : ranks_) {
-      const RankState state = rank->state(context);
-      const auto offset = state_offset(state, "loss");
-      if (offset < 0) continue;
-      const auto at = static_cast<std::size_t>(offset);
-      const double mtp = with_modules ? read_value<double>(*state.arena, at + sizeof(double)) : std::nan("");
-      return {read_value<double>(*state.arena, at), mtp, true, false};
-    }
-    return {};
-  }
-
   const MtpSpec& modules() const { return plan_.model.mtp; }
-
-  /// The mean of the modules' losses. A weight of 0 leaves nothing to read it from.
-  std::optional<double> mtp_loss(const StepReport& report) const {
-    if (modules().num_layers == 0 || modules().loss_scale == 0) return std::nullopt;
-    return report.mtp / modules().loss_scale;
-  }
-
-  /// At process 0: the losses, from the first process that has them, and whether any process wants to stop.
-  StepReport collect(const Act& act, bool asks = false) const {
-    StepReport mine = own_report(*act.context, act.segment.kind == Segment::Kind::train && modules().num_layers > 0);
-    mine.stop = asks && !world_.control().first() && options_.stop && options_.stop();
-    StepReport sum;
-    for (const Bytestring& bytes : world_.control().gather(Packer().add(mine).take())) {
-      const auto one = Unpacker(bytes).get<StepReport>();
-      if (one.has_loss && !sum.has_loss) sum.loss = one.loss, sum.mtp = one.mtp, sum.has_loss = true;
-      sum.stop = sum.stop || one.stop;
-    }
-    return sum;
-  }
 
   // Runs on the speaking thread of each process while the other ranks wait for the next step to begin.
   void finish_step(const Act& act, std::int64_t step, double seconds) {
     if (!noted_ && options_.on_note)
-      for (const std::string& note : ranks_.front()->notes()) options_.on_note(note);
+      for (const std::string& note : own_.first().notes()) options_.on_note(note);
     noted_ = true;
-    const StepReport report = collect(act, step < last_step_);
-    const StepTable s = ranks_.front()->enter(act).table();
+    const ReportWanted wanted{modules().num_layers > 0, step < last_step_ ? options_.stop : nullptr};
+    const StepReport report = collect_reports(own_, act, world_.control(), wanted);
+    const StepTable s = own_.first().enter(act).table();
     if (options_.gather_gradients)
-      read_all(*act.context, [&](const auto& all) {
+      own_.read_all(*act.context, [&](const auto& all) {
         result_.gradients.push_back(gradients(all, plan_.training.dtypes.gradients, s.inverse_scale));
       });
     if (step == timeline_step_) begin_timeline(act, seconds);
     const StepResult done{step,    report.loss, s.grad_norm, s.learning_rate,
-                          seconds, act.segment.global_batch_size, 1 / s.inverse_scale, mtp_loss(report)};
+                          seconds, act.segment.global_batch_size, 1 / s.inverse_scale, mtp_loss(report, modules())};
     if (world_.control().first()) conclude_step(done, report.stop);
     share_end();
     last_act_ = &act;
@@ -454,10 +274,10 @@ class Run {
   void keep_state(const Act& act, std::int64_t steps) {
     kept_ = steps;
     doing(steps - 1, Activity::saving);
-    const std::vector<RankState> world = states_of_all(*act.context, nullptr);
+    const std::vector<RankState> world = own_.states_of_all(*act.context);
     const std::int64_t samples = act.segment.first_sample + (steps - act.segment.first_step) * act.segment.global_batch_size;
-    const auto with_all = [&](const auto& read) { read_all(*act.context, read); };
-    options_.keeper->keep({{steps, samples, ranks_.front()->scale(), script_.tokens_after(samples)}, plan_, world, with_all});
+    const auto with_all = [&](const auto& read) { own_.read_all(*act.context, read); };
+    options_.keeper->keep({{steps, samples, own_.first().scale(), script_.tokens_after(samples)}, plan_, world, with_all});
   }
 
   void finish_evaluation(const EvaluationResult& done) {
@@ -477,14 +297,14 @@ class Run {
 
   RunResult take_result() {
     std::vector<RankBooks> mine;
-    for (const auto& rank : ranks_) mine.push_back(rank->books());
+    for (const auto& rank : own_.sessions()) mine.push_back(rank->books());
     if (failure_.failure()) {  // the failed step left weights and timeline incomplete
       result_.ranks = std::move(mine);
       return std::move(result_);
     }
     if (options_.gather_weights)
-      read_all(*script_.acts().front().context,
-               [&](const auto& all) { result_.weights = gather(all, "weights", kept_type(plan_, "weights")); });
+      own_.read_all(*script_.acts().front().context,
+                    [&](const auto& all) { result_.weights = gather(all, "weights", kept_type(plan_, "weights")); });
     collect_ranks(mine);
     result_.timeline = timeline_;
     return std::move(result_);
@@ -496,7 +316,7 @@ class Run {
     for (std::size_t i = 0; i < mine.size(); ++i) {
       pack(own, mine[i]);
       own.add(timeline_ != nullptr);
-      if (timeline_) pack(own, ranks_[i]->lane().value());
+      if (timeline_) pack(own, own_.sessions()[i]->lane().value());
     }
     for (const Bytestring& bytes : world_.control().gather(own.take()))
       for (Unpacker from(bytes); !from.empty();) {
@@ -509,7 +329,6 @@ class Run {
   const Script& script_;
   const RunOptions& options_;
   World& world_;
-  const std::vector<Rank> here_;            ///< this process' ranks, ascending and contiguous
   Rendezvous gate_;                         ///< barrier of this process' ranks; the last to arrive then meets the other processes
   TimePoint met_at_;                        ///< of the latest meeting
   std::vector<std::vector<SequenceScore>> scores_;  ///< by rank of this process: of the batch that was evaluated last
@@ -517,7 +336,6 @@ class Run {
   FirstFailure failure_;
   std::atomic<std::int64_t> step_;
   std::atomic<Activity> activity_ = Activity::start;
-  std::vector<Communicator*> comms_;
   bool noted_ = false;                      ///< on_note was called already
   const Act* last_act_ = nullptr;           ///< of the last finished step
   std::int64_t finished_ = 0;               ///< steps after the last finished one; 0: this run finished none
@@ -527,7 +345,7 @@ class Run {
   std::atomic<bool> states_whole_ = false;
   RunResult result_;
   std::shared_ptr<Timeline> timeline_;
-  std::vector<std::unique_ptr<RankSession>> ranks_;  ///< last: their threads use all of the above
+  OwnRanks own_;                            ///< last: its ranks' threads use all of the above
 };
 
 struct RunInput {

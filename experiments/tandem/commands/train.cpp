@@ -1,66 +1,33 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <numeric>
 #include <optional>
 
 #include "exec/checkpoint/file_keeper.hpp"
-#include "exec/data/started_at.hpp"
-#include "exec/run/run.hpp"
-#include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/launch_arguments.hpp"
-#include "experiments/tandem/training/finite_watch.hpp"
-#include "experiments/tandem/training/data.hpp"
-#include "experiments/tandem/training/devices.hpp"
 #include "experiments/tandem/training/host_memory.hpp"
-#include "experiments/tandem/training/metrics.hpp"
-#include "experiments/tandem/training/new_length.hpp"
-#include "experiments/tandem/training/processes.hpp"
-#include "experiments/tandem/training/rates.hpp"
 #include "experiments/tandem/training/report.hpp"
-#include "experiments/tandem/training/resume.hpp"
+#include "experiments/tandem/training/run_to_end.hpp"
 #include "experiments/tandem/training/saves.hpp"
-#include "experiments/tandem/training/weights.hpp"
+#include "experiments/tandem/training/train_inputs.hpp"
 #include "models/base/files.hpp"
 #include "models/base/input.hpp"
 #include "models/base/threads.hpp"
-#include "models/graph/segments.hpp"
 #include "models/graph/stage_flops.hpp"
-#include "models/plan/data_shape.hpp"
-#include "models/plan/step_work.hpp"
+#include "models/plan/mesh.hpp"
 #include "models/planfile/plan_trained.hpp"
 #include "reports/prediction/text.hpp"
 #include "reports/timeline/chrome_trace.hpp"
 #include "reports/timeline/run_routing.hpp"
-#include "topology/plan_reader.hpp"
 
 namespace tandem::program {
 
 namespace {
-
-struct Options {
-  std::string plan, trace, timeline, save, resume, weights, adapter, algorithms, metrics;
-  DataOptions text;
-  DeviceOptions device;
-  LaunchOptions launch;
-  std::int64_t steps = 0, schedule_steps = 0;
-  std::int64_t eval_every = 0, eval_steps = 1, save_every = 0, keep = 2;
-  std::int64_t timeline_step = -1;   ///< -1: the last
-  bool json = false;
-};
-
-/// Checks options before anything is read.
-void require_available(const Options& o, exec::World& world) {
-  require_consistent(o.device, world);
-  choose_device(o.device, world);
-  require_device(o.device, world);
-}
 
 /// Warns if a launcher started several processes, since each would train the whole plan.
 void tell_launcher() {
@@ -74,66 +41,8 @@ void tell_crowding(const Plan& plan) {
   if (const auto told = crowding(plan, all_cores())) log(plan.file + ": " + *told);
 }
 
-std::string step_line(const exec::StepResult& s, const StepRates& rates) {
-  char text[200];
-  const std::string modules = s.mtp_loss ? "  mtp loss " + aligned(loss_text(*s.mtp_loss, 5), 8) : "";
-  std::snprintf(text, sizeof text, "step %5lld  loss %8s%s  grad norm %9s  lr %.3e  %9.2f ms", static_cast<long long>(s.step),
-                loss_text(s.loss, 5).c_str(), modules.c_str(), loss_text(s.grad_norm, 4).c_str(), s.learning_rate,
-                s.step_time_s * 1e3);
-  const std::string skipped = "  update skipped: its gradients are not finite, " + count_text(rates.skipped_steps) + " so far";
-  return text + ("  " + rates_text(rates)) + (s.skipped() ? skipped : "");
-}
-
-/// Shown if it has changed; without a loss scale it is 1.
-std::string scale_text(double before, double scale) {
-  return scale == before ? "" : "  loss scale " + number_text(scale, 0);
-}
-
-std::string evaluation_line(const exec::EvaluationResult& e) {
-  return "evaluation after step " + std::to_string(e.step) + "  loss " + aligned(loss_text(e.loss, 5), 8) + "  perplexity " +
-         loss_text(std::exp(e.loss), 3);
-}
-
-/// The plan to train. Optimizers that validate after the update would roll back, which the runtime cannot do.
-Plan trained_plan(const Options& o) {
-  require_plan_file(o.plan);
-  Plan plan = load_plan(o.plan, StackChoice{std::string(kOwnStack), std::nullopt});
-  if (o.steps > 0) plan.training.steps = o.steps;
-  for (const std::string& idle : plan.ineffective) log(o.plan + ": " + idle);
-  for (const std::string& without : settle_for_training(plan, o.device.backend == "cuda")) log(o.plan + ": " + without);
-  return plan;
-}
-
-/// The inputs of a training; equal in every process.
-struct Prepared {
-  std::optional<exec::Checkpoint> resumed;
-  std::unique_ptr<exec::SavedState> weights;  ///< nullptr: drawn ones, or those of `resumed`
-  std::unique_ptr<GraphCache> graphs;
-  Data data;
-  double held_out = 0;
-  std::int64_t data_since = 0;                ///< the sequence of the run that is the first of `data.training`
-  DeviceOptions device;
-  std::optional<double> peak_flops_per_s;
-};
-
-/// Warns if the resumed run was trained on another text, or may have been trained on what is evaluated.
-void tell_other_text(const Options& o, const Prepared& in) {
-  if (!in.resumed) return;
-  const exec::SavedRun& run = in.resumed->run;
-  const double before = run.held_out.value_or(0);
-  const auto was_read = [&](double held_out) {
-    const auto part = cut_as_saved(in.data.texts, *in.resumed, held_out);
-    return part && run.data == part->fingerprint();
-  };
-  if (!was_read(in.held_out) && (before >= in.held_out || !was_read(before)))
-    log(o.resume + ": was trained on another text than " + data_name(o.text) + " (or another part of it)");
-  if (o.eval_every > 0 && before < in.held_out)
-    log(o.resume + (run.held_out ? ": held no text out" : ": does not say whether it held text out") + ": the evaluated part of " + data_name(o.text) +
-        " may have been trained on; give --eval-data");
-}
-
-/// Options, equal in every process. Only process 0 calls callbacks that print or write.
-exec::RunOptions run_options(const Options& o, const Prepared& in) {
+/// Options of the run, equal in every process. Only process 0 calls callbacks that print or write.
+exec::RunOptions run_options(const TrainOptions& o, const TrainInputs& in) {
   const Plan& plan = in.graphs->plan();
   const Data& data = in.data;
   exec::RunOptions options;
@@ -147,47 +56,6 @@ exec::RunOptions run_options(const Options& o, const Prepared& in) {
   return options;
 }
 
-/// Says that a run evaluates nothing although a part of the text is held out for it.
-void tell_no_evaluation(const Options& o, std::int64_t steps, std::int64_t done) {
-  const bool begins = done > 0 && due_after(done, {o.eval_every, 1});
-  if (o.eval_every > 0 && !begins && done / o.eval_every == steps / o.eval_every)
-    log("--eval-every " + std::to_string(o.eval_every) + ": no evaluation falls into steps " + std::to_string(done) + " to " +
-        std::to_string(steps - 1));
-}
-
-std::string times_text(double epochs) { return number_text(epochs, epochs < 10 ? 2 : epochs < 100 ? 1 : 0) + " times"; }
-
-/// Says that a run of so many steps reads its data several times, which a small text does not show.
-void tell_repetition(const Options& o, const Prepared& in, std::int64_t steps, const Begun& begun) {
-  const Plan& plan = in.graphs->plan();
-  const Segment last = segments(plan, steps, begun).back();
-  const double epochs = in.data.training->epochs(static_cast<double>(last.first_sample + last.steps * last.global_batch_size));
-  if (epochs <= 1) return;
-  const std::string size = sequences_text(*in.data.training, plan.sequence_tokens());
-  const std::string what = in.data.texts.all().size() == 1 ? "has " + size + ": the run reads it " : "the run reads one of these texts ";
-  log(data_name(o.text) + ": " + what + times_text(epochs));
-}
-
-/// Says that an evaluation reads its data several times, which measures nothing more.
-void tell_repeated_evaluation(const Options& o, const Prepared& in) {
-  if (in.data.evaluation == nullptr) return;
-  const Plan& plan = in.graphs->plan();
-  const double epochs = in.data.evaluation->epochs(static_cast<double>(o.eval_steps * plan.training.global_batch_size));
-  if (epochs <= 1) return;
-  const std::string text = o.text.evaluation.empty() ? data_name(o.text) + ": what is held out" : o.text.evaluation + ":";
-  log(text + " has " + sequences_text(*in.data.evaluation, plan.sequence_tokens()) + ": an evaluation of --eval-steps " + std::to_string(o.eval_steps) + " reads it " +
-      times_text(epochs));
-}
-
-void require_step_exists(const Options& o, std::int64_t steps, std::int64_t done) {
-  if (o.timeline_step >= 0 && o.trace.empty() && o.timeline.empty())
-    throw ConfigError(Problem{"", "--timeline-step", std::to_string(o.timeline_step), "no file for the step's times was given",
-                              "give --timeline or --trace"});
-  if (o.timeline_step < 0 || (done <= o.timeline_step && o.timeline_step < steps)) return;
-  throw ConfigError(Problem{"", "--timeline-step", std::to_string(o.timeline_step),
-                            "the run has steps " + std::to_string(done) + " to " + std::to_string(steps - 1), ""});
-}
-
 RunHistory history_of(const exec::RunResult& result, std::int64_t kept_step) {
   RunHistory out;
   for (const exec::StepResult& s : result.steps)
@@ -198,7 +66,7 @@ RunHistory history_of(const exec::RunResult& result, std::int64_t kept_step) {
   return out;
 }
 
-void write_files(const Options& o, GraphCache& graphs, const exec::RunResult& result) {
+void write_files(const TrainOptions& o, GraphCache& graphs, const exec::RunResult& result) {
   if (o.trace.empty() && o.timeline.empty()) return;
   if (!result.timeline)
     return log(std::string("no timeline is written: ") +
@@ -216,54 +84,13 @@ void write_files(const Options& o, GraphCache& graphs, const exec::RunResult& re
   if (!o.trace.empty()) save_chrome_trace(timeline, graph, o.trace);
 }
 
-struct Training {
-  GraphCache& graphs;
-  const exec::TokenSource& data;
-  exec::World& world;
-};
-
-/// What watches a run's steps.
-struct Watchers {
-  FiniteWatch& numbers;
-  MetricsFile& metrics;
-  RateWatch& rates;
-};
-
-/// Runs to the end, until Ctrl-C, or until values stay non-finite.
-exec::RunResult run_to_end(const Training& of, exec::RunOptions options, const Watchers& watchers) {
-  auto& [numbers, metrics, rates] = watchers;
-  auto& [graphs, data, world] = of;
-  const InterruptWatch watch(!world.several());
-  const std::int64_t done = options.resume != nullptr ? options.resume->facts().steps : 0;
-  Progress progress(options.steps - done);
-  double scale = 1;
-  options.on_step = [&](const exec::StepResult& s) {
-    const StepRates speed = rates.add(s);
-    log(step_line(s, speed) + scale_text(scale, s.loss_scale));
-    scale = s.loss_scale;
-    numbers.note(s);
-    metrics.add(s, speed);
-    progress.done(s.step + 1 - done);
-  };
-  options.on_evaluation = [&](const exec::EvaluationResult& e) {
-    log(evaluation_line(e));
-    metrics.add(e);
-  };
-  options.on_note = [](const std::string& note) { log(note); };
-  options.stop = [&] {
-    if (InterruptWatch::pressed() && world.several()) log(InterruptWatch::notice());
-    return InterruptWatch::pressed() || numbers.hopeless();
-  };
-  return naming(graphs.plan().file, [&] { return exec::run(graphs, data, options, world); });
-}
-
 std::int64_t samples_of(const std::vector<exec::StepResult>& steps) {
   const auto add = [](std::int64_t sum, const exec::StepResult& s) { return sum + s.global_batch_size; };
   return std::accumulate(steps.begin(), steps.end(), std::int64_t{0}, add);
 }
 
 /// The figures for a run's rates, with the batch size of its last steps.
-StepScale step_scale(const Prepared& in, const exec::RunResult& result) {
+StepScale step_scale(const TrainInputs& in, const exec::RunResult& result) {
   if (result.steps.empty()) return {};
   const auto& [plan, graph] = in.graphs->of(Segment::Kind::train, result.steps.back().global_batch_size);
   return {plan.global_batch_tokens() / result.steps.back().global_batch_size, model_flops_of_step(graph, plan.world_size()),
@@ -271,7 +98,7 @@ StepScale step_scale(const Prepared& in, const exec::RunResult& result) {
 }
 
 /// The figures for the rates of `steps` steps; each batch size of a ramp-up has its own FLOPs.
-RateScale rate_scale(const Prepared& in, std::int64_t steps) {
+RateScale rate_scale(const TrainInputs& in, std::int64_t steps) {
   const Plan& plan = in.graphs->plan();
   const auto flops = [graphs = in.graphs.get()](std::int64_t batch) {
     const auto& [of_batch, graph] = graphs->of(Segment::Kind::train, batch);
@@ -281,70 +108,8 @@ RateScale rate_scale(const Prepared& in, std::int64_t steps) {
   return {plan.sequence_tokens(), plan.world_size(), steps, skipped, in.peak_flops_per_s, flops};
 }
 
-SequenceOptions sequences_of(const Plan& plan) {
-  const DataShape shape = data_shape(plan);
-  return {plan.sequence_tokens(), shape.seed, shape.separate, shape.kind == ExampleKind::next_token, shape.mtp > 0};
-}
-
-void prepare(const Options& o, exec::World& world, Prepared& out) {
-  Plan settled = trained_plan(o);
-  naming(o.plan, [&] { return require_trainable(settled), require_lowerable(settled), true; });
-  out.resumed = open_checkpoint(o.resume, settled, {o.eval_every, o.eval_steps});
-  const ResumeOptions options{o.resume, data_name(o.text), o.schedule_steps, o.eval_every > 0, !o.text.evaluation.empty()};
-  settle_schedule(settled, options, out.resumed);
-  out.held_out = held_out(options, out.resumed);
-  out.graphs = std::make_unique<GraphCache>(settled);
-  const Plan& plan = out.graphs->plan();
-  const auto topology = topology_of(plan, "");  // also refuses clusters that simulate refuses
-  out.device = o.device;
-  settle_device(out.device, plan, o.algorithms, topology->device());
-  if (!o.weights.empty()) out.weights = open_weights({o.weights, o.adapter}, plan, out.graphs->whole().graph);
-  out.peak_flops_per_s = peak_flops(out.device, world, topology->device(), step_work(plan).compute);
-  out.data = open_data(o.text, sequences_of(plan), out.held_out);
-  name_mask(o.text.mask_token, plan, out.data);
-  require_vocabulary(plan, out.data.training->vocab_size());
-  tell_other_text(o, out);
-  if (out.resumed)
-    tell_new_length(plan, *out.resumed, {data_name(o.text), out.data.texts});
-  out.data_since = data_since(plan, out.resumed);
-  out.data.training = exec::started_at(std::move(out.data.training), out.data_since);
-  const exec::StateFacts behind = out.resumed ? out.resumed->state->facts() : exec::StateFacts{};
-  const std::int64_t done = behind.steps, steps = plan.training.steps;
-  tell_repetition(o, out, steps, {done, behind.samples});
-  tell_repeated_evaluation(o, out);
-  require_step_exists(o, steps, done);
-  tell_no_evaluation(o, steps, done);
-}
-
-std::string digest(const std::optional<exec::Checkpoint>& resumed) {
-  if (!resumed) return "none";
-  return std::to_string(resumed->state->facts().steps) + " steps, digest " + std::to_string(resumed->digest);
-}
-
-/// Sizes and types of pretrained weights, which are equal in every process.
-std::string weights_text(const exec::SavedState* weights) {
-  std::string text = weights == nullptr ? "none" : "tensors";
-  if (weights != nullptr)
-    for (const exec::SavedTensor& t : weights->tensors()) text += " " + t.name + " " + std::string(name(t.type));
-  return text;
-}
-
-void require_same(const Options& o, const Prepared& in, exec::World& world) {
-  if (!world.several()) return;
-  const auto print = [](const exec::TokenSource* data) { return "fingerprint " + std::to_string(data ? data->fingerprint() : 0); };
-  const auto wanted = [](const std::string& path) { return std::string(path.empty() ? "" : " wanted"); };
-  const std::string options = "--backend " + o.device.backend + " --comm " + o.device.comm + " --eval-every " +
-                              std::to_string(o.eval_every) + " --eval-steps " + std::to_string(o.eval_steps) + " --save" +
-                              wanted(o.save) + " --save-every " + std::to_string(o.save_every) + " --keep " + std::to_string(o.keep) +
-                              " --timeline" + wanted(o.timeline) + wanted(o.trace) + " --timeline-step " +
-                              std::to_string(o.timeline_step);
-  program::require_same(world, {{o.plan, to_json(in.graphs->plan(), -1)}, {data_name(o.text), print(in.data.training.get())},
-                       {"--eval-data", print(in.data.evaluation.get())}, {"--resume", digest(in.resumed)},
-                       {"--weights", weights_text(in.weights.get())}, {"options", options}});
-}
-
 /// Saves timed algorithms. If the default cache cannot be written, only warns, as the next run only loses seconds.
-void keep_algorithms(const Options& o, exec::device::ProductChoices& choices) {
+void keep_algorithms(const TrainOptions& o, exec::device::ProductChoices& choices) {
   try {
     choices.save();
   } catch (const ConfigError& e) {
@@ -353,17 +118,17 @@ void keep_algorithms(const Options& o, exec::device::ProductChoices& choices) {
   }
 }
 
-bool goes_on_in_place(const Options& o) { return !o.resume.empty() && !o.save.empty() && file_exists(o.save); }
+bool goes_on_in_place(const TrainOptions& o) { return !o.resume.empty() && !o.save.empty() && file_exists(o.save); }
 
-ExitCode train(const Options& o, exec::World& world) {
+ExitCode train(const TrainOptions& o, exec::World& world) {
   std::set_new_handler(nullptr);  // the runtime handles it, or reports the rank
-  Prepared in;
+  TrainInputs in;
   const bool speaks = world.control().first();
   std::unique_ptr<FileLock> lock;
   prepare_together(world, [&] {
     require_available(o, world);
     if (speaks && goes_on_in_place(o)) lock = lock_place(o.save);  // before its checkpoint is opened, which another run may replace
-    prepare(o, world, in);
+    open_inputs(o, world, in);
   });
   require_same(o, in, world);
   auto& [resumed, weights, graphs, data, share, since, device, peak] = in;
@@ -426,19 +191,19 @@ ExitCode train(const Options& o, exec::World& world) {
 }
 
 /// Refuses device options without that device.
-void require_device(const Options& o) {
+void require_device(const TrainOptions& o) {
   if (!o.algorithms.empty() && o.device.backend != "cuda") throw CLI::ValidationError("--algorithms", "needs --backend cuda");
 }
 
 /// Refuses weights for a run that goes on with its own.
-void require_one_start(const Options& o) {
+void require_one_start(const TrainOptions& o) {
   if (!o.weights.empty() && !o.resume.empty()) throw CLI::ValidationError("--weights", "is for a new run: the checkpoint of --resume has weights of its own");
 }
 
 }  // namespace
 
 void add_train(CLI::App& app, ExitCode& exit) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<TrainOptions>();
   CLI::App* command = app.add_subcommand("train", "Train a plan, on the CPUs of this machine or on a GPU");
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required()->each([command](const std::string& path) {
     if (command->get_help_ptr()->count() == 0) require_plan_file(path);  // before missing options, which would not help
@@ -455,7 +220,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("--chat-template", o->text.chat_template, "how messages become tokens: chatml, llama3 or gemma")->type_name("NAME")->needs(tokenizer);
   command->add_option("--mask-token", o->text.mask_token, "bert: id of the token that hides others, such as 103 of bert-base-uncased [the tokenizer's [MASK]; without one the vocabulary's last, which no text may have]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{2'147'483'647}));
-  command->option_defaults()->group("Options");
+  command->option_defaults()->group("TrainOptions");
   command->add_option("--steps", o->steps, "optimizer steps [the plan's training.steps, default 1]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--schedule-steps", o->schedule_steps, "steps over which the learning rate decays [with --resume: the saved run's; else the plan's training.decay_over, or --steps]")
        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
