@@ -37,6 +37,6 @@ std::string span_text(double seconds) {
   return seconds < kDay * 2 ? number_text(seconds / kHour, 1) + " h" : number_text(seconds / kDay, 1) + " days";
 }
 
-std::string money_short(const Budget& b) { return b.money ? figure(b.money->value) : "-"; }
+std::string money_short(const Budget& b) { return b.money ? figure(b.money->value) : "no price"; }
 
 }  // namespace tandem::planning

@@ -105,7 +105,7 @@ std::string what_if_line(const Change& c, const Budget& before) {
 std::string with_unit(const std::string& input, const std::string& value) {
   if (input == "step_time") return "x " + value;
   if (input == "failures") return value + " a day";
-  return input == "restart" || input == "save" ? value + " s" : value;
+  return input == "downtime" || input == "save" ? value + " s" : value;
 }
 
 }  // namespace
@@ -167,7 +167,8 @@ std::string tornado_text(const Answer& a) {
     const Budget &l = s.low.budget, &h = s.high.budget;
     out += "  " + padded(s.input, 18) + aligned(with_unit(s.input, s.low.value), 17) + aligned(with_unit(s.input, s.high.value), 17) +
            aligned(figure(span.of(l.days.value)) + " to " + figure(span.of(h.days.value)), 18) +
-           aligned(money_short(l) + " to " + money_short(h), 28) + (s.high.note.empty() ? "" : "  " + s.high.note) + "\n";
+           aligned(l.money ? money_short(l) + " to " + money_short(h) : money_short(l), 28) +
+           (s.high.note.empty() ? "" : "  " + s.high.note) + "\n";
   }
   return out;
 }

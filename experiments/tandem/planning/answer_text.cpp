@@ -103,7 +103,7 @@ std::string budget_line(const Option& o) {
 }
 
 std::string money_lines(const Option& o) {
-  if (!o.budget.money) return line("money", "no price is known: give --price");
+  if (!o.budget.money) return line("money", "no price is known of " + o.assessment.topology->device().name + ": give --price, of a device hour");
   const Ranged& m = *o.budget.money;
   const std::string unit = currency_of(o.conditions), spares = o.budget.rented.spare > 0 ? " with the spares" : "";
   const std::string each = figure(m.value / o.conditions.tokens * 1e12) + unit + " per trillion tokens";

@@ -14,7 +14,10 @@ namespace {
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
 /// Inputs that may be left out of a training altogether.
-bool may_be_zero(const std::string& name) { return name == "failures" || name == "restart" || name == "save"; }
+bool may_be_zero(const std::string& name) { return name == "failures" || name == "downtime" || name == "save"; }
+
+/// The present name of a change. "restart" was `downtime` once, although --restart leaves out the detection.
+std::string present_name(const std::string& name) { return name == "restart" ? "downtime" : name; }
 
 double number_of(const std::string& name, const std::string& text) {
   char* end = nullptr;
@@ -59,7 +62,7 @@ std::vector<Problem> of_change(std::vector<Problem> problems, const std::string&
 /// Sets a condition by name. Returns false if the name is unknown. A price that is not known becomes the given one.
 bool set(Conditions& c, const std::string& name, double value) {
   if (name == "failures") c.failures.per_device_day = value;
-  else if (name == "restart") c.failures.detection_s = 0, c.failures.restart_s = value;
+  else if (name == "downtime") c.failures.detection_s = 0, c.failures.restart_s = value;
   else if (name == "save") (c.failures.durable_s > 0 ? c.failures.durable_s : c.failures.save_s) = value;
   else if (name == "price") c.price = PriceCondition{value, c.price ? c.price->currency : "", c.price ? c.price->offer : nullptr};
   else if (name == "step_time") c.step_factor *= value;
@@ -69,14 +72,14 @@ bool set(Conditions& c, const std::string& name, double value) {
 
 /// Whether a condition changes a budget. A given goodput takes the place of failures, restarts and saves, but not of nodes in repair.
 bool has_effect(const Conditions& c, const std::string& name) {
-  const bool replaced = name == "restart" || name == "save" || (name == "failures" && c.failures.repair_hours == 0);
+  const bool replaced = name == "downtime" || name == "save" || (name == "failures" && c.failures.repair_hours == 0);
   return !c.failures.goodput || !replaced;
 }
 
 /// The present value of a condition; 0 if the option lacks it.
 double value_of(const Conditions& c, const std::string& name) {
   if (name == "failures") return c.failures.per_device_day;
-  if (name == "restart") return c.failures.detection_s + c.failures.restart_s;
+  if (name == "downtime") return c.failures.detection_s + c.failures.restart_s;
   if (name == "save") return c.failures.save_s + c.failures.durable_s;
   if (name == "price") return c.price ? c.price->device_hour : 0;
   return 1;
@@ -121,7 +124,7 @@ std::vector<std::string> changed_clusters(const Request& request) {
 std::vector<std::pair<std::string, std::string>> change_names() {
   return {{"network", "factor on the rate of the NICs"},
           {"failures", "of a device in a day"},
-          {"restart", "seconds from a failure to the next step"},
+          {"downtime", "seconds from a failure to the next step: --detection and --restart"},
           {"save", "seconds of a checkpoint"},
           {"price", "of a device hour"},
           {"step_time", "factor on the step time"}};
@@ -160,7 +163,8 @@ Change ChangeMaker::of_plan(const std::string& name, const std::string& value) c
   }
 }
 
-Change ChangeMaker::change(const std::string& name, const std::string& value) const {
+Change ChangeMaker::change(const std::string& given, const std::string& value) const {
+  const std::string name = present_name(given);
   if (name == "network" || name.find('.') != name.npos) return of_plan(name, value);
   Conditions c = option_.conditions;
   if (!set(c, name, number_of(name, value))) refuse_name(name);
@@ -192,7 +196,7 @@ std::vector<Sensitivity> ChangeMaker::tornado() const {
   std::vector<Sensitivity> out;
   if (!c.measured_factor) out.push_back(sensitivity("step_time", range.low_s / step, range.high_s / step));
   if (c.price) out.push_back(sensitivity("price", 0.9, 1.1));
-  for (const char* name : {"failures", "restart", "save"})
+  for (const char* name : {"failures", "downtime", "save"})
     if (has_effect(c, name) && value_of(c, name) > 0) out.push_back(sensitivity(name, 0.5, 2));
   const Assessment& a = option_.assessment;
   if (a.plan.cluster.devices > a.topology->devices_per_node()) out.push_back(sensitivity("network", 0.5, 2));

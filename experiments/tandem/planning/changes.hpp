@@ -16,7 +16,7 @@ class ChangeMaker {
 
   /// Changes a named input (see `change_names`) or plan fields (see `fields_of`). An impossible plan gets a refusal. Throws ConfigError,
   /// which names --what-if, if the name is unknown, the value is wrong, or the changed plan is none.
-  Change change(const std::string& name, const std::string& value) const;
+  Change change(const std::string& given, const std::string& value) const;
 
   /// Each input of the option at a low and a high value, sorted by their effect on money (else days), largest first.
   std::vector<Sensitivity> tornado() const;

@@ -213,19 +213,25 @@ class Questions(WithFolder):
                                tandem.tandem_json("simulate", self.folder.plan(other, "both.json"), "--allow-oversize")["step_time_s"])
 
     def test_failures_restarts_and_saves_may_cost_nothing(self):
-        names = ("failures", "restart", "save")
-        answer = plan(self.plan, "--tokens", "1e12", *(part for name in names for part in ("--what-if", f"{name}=0")))
-        for name, change in zip(names, answer["what_if"]):
-            alone = plan(self.plan, "--tokens", "1e12", f"--{name}", 0, *(("--detection", 0) if name == "restart" else ()))["best"]
+        options = {"failures": ("--failures", 0), "downtime": ("--detection", 0, "--restart", 0), "save": ("--save", 0)}
+        answer = plan(self.plan, "--tokens", "1e12", *(part for name in options for part in ("--what-if", f"{name}=0")))
+        for (name, given), change in zip(options.items(), answer["what_if"]):
+            alone = plan(self.plan, "--tokens", "1e12", *given)["best"]
             self.assertAlmostEqual(change["days"], alone["days"]["value"], places=6, msg=name)
+
+    def test_the_downtime_of_a_change_is_detection_and_restart(self):
+        given = ("--tokens", "1e12", "--detection", 100, "--restart", 200)
+        downtime, older = plan(self.plan, *given, "--what-if", "downtime=300", "--what-if", "restart=300")["what_if"]
+        self.assertAlmostEqual(downtime["days"], plan(self.plan, *given)["best"]["days"]["value"], places=9)
+        self.assertEqual(older, downtime)  # its older name
 
     def test_a_change_that_a_given_goodput_replaces_is_refused_by_name(self):
         given = ("--tokens", "1e12", "--goodput", 0.9)
-        for name in ("failures", "restart", "save"):
+        for name in ("failures", "downtime", "save"):
             code, out, error = run("plan", self.plan, *given, "--what-if", f"{name}=1e-4")
             self.assertEqual((code, out), (3, ""), name)
             self.assertIn(f"--what-if: {name} = 1e-4: has no effect beside --goodput", error)
-        self.assertEqual({s["input"] for s in plan(self.plan, *given, "--tornado")["tornado"]} & {"failures", "restart", "save"}, set())
+        self.assertEqual({s["input"] for s in plan(self.plan, *given, "--tornado")["tornado"]} & {"failures", "downtime", "save"}, set())
         # A node in repair is missing whatever the goodput: without spares the training waits, and failures have an effect.
         repaired = (*given, "--repair", 24, "--spares", 0)
         one, ten = (plan(self.plan, *repaired, "--what-if", f"failures={rate}")["what_if"][0]["days"] for rate in (1e-4, 1e-3))
@@ -272,7 +278,7 @@ class Questions(WithFolder):
         sways = {s["input"]: s for s in answer["tornado"]}
         self.assertAlmostEqual(sways["price"]["low"]["money"], 0.9 * money, places=3)
         self.assertAlmostEqual(sways["step_time"]["high"]["money"], answer["best"]["money"]["high"], places=3)
-        self.assertLessEqual({"failures", "restart", "save", "network"}, set(sways))
+        self.assertLessEqual({"failures", "downtime", "save", "network"}, set(sways))
 
 
 class Limits(WithFolder):
@@ -350,6 +356,8 @@ class Limits(WithFolder):
         trn2 = self.folder.plan(changed(H100, **{"cluster.preset": "trn2.48xlarge", "parallel.data": 8, "parallel.tensor": 8}), "trn2.json")
         told = plan(trn2, "--tokens", "1e12", "--what-if", "price=2")
         self.assertIsNone(told["best"]["money"])
+        self.assertIn("no price is known of logical NeuronCore of Trainium2 (two NeuronCore-v3): give --price, of a device hour",
+                      run("plan", trn2, "--tokens", "1e12")[1])
         self.assertAlmostEqual(told["what_if"][0]["money"], 2 * told["best"]["device_hours"]["value"], places=3)
 
     def test_every_row_without_money_or_energy_has_its_reason_and_parts_of_chips_are_marked(self):
@@ -361,6 +369,7 @@ class Limits(WithFolder):
                 self.assertEqual(any(said in w for w in answer["warnings"]), o[part] is None, (part, name, answer["warnings"]))
         rows = run("plan", self.plan, "--tokens", "1e12", *clusters)[1].splitlines()
         self.assertEqual([row.split()[1] for row in rows if "a device is 1/4 of a chip" in row], ["trn2.48xlarge"])
+        self.assertEqual([row.split()[1] for row in rows if row.startswith("  cluster ") and "no price" in row], ["trn2.48xlarge"])
 
     def test_products_that_are_measured_on_one_side_alone_are_told(self):
         answer = plan(self.plan, "--tokens", "1e12", "--what-if", "cluster.preset=dgx-a100-80gb", "--what-if", "parallel.zero_stage=2")
