@@ -46,6 +46,9 @@ void require_judgeable(const Comparison& comparison, const Tolerances& tolerance
 /// A table for people.
 std::string to_text(const Comparison& comparison, const Judgement& judgement);
 
+/// All lines as CSV.
+std::string to_csv(const Comparison& comparison);
+
 /// The keys of `tandem compare --json` (docs/reference/json-keys.md); times in seconds, errors as fractions.
 std::string to_json(const Comparison& comparison, const Judgement& judgement);
 

@@ -9,7 +9,7 @@ namespace tandem {
 /// Marks the data of a page; no other file contains it.
 inline constexpr std::string_view kPageMark = "<script type=\"application/json\" id=\"data\">";
 
-/// The page `name` of reports/html ("plan", "run", "losses", "study") with `data` (JSON text) in it. It needs no server.
+/// The page `name` of reports/html ("plan", "run", "losses", "study", "trace") with `data` (JSON text) in it. It needs no server.
 /// Throws ConfigError if the files of the page are not found.
 std::string html_page(const std::string& name, const std::string& title, const std::string& data);
 

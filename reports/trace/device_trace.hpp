@@ -47,6 +47,7 @@ struct HostLaunch {
   std::int64_t thread = 0;
   Duration at;
   std::int64_t correlation = 0;
+  bool graph = false;  ///< replays a captured graph: one launch of many kernels
 };
 
 /// A process group as the trace's head lists it.

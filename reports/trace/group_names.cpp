@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "models/base/text.hpp"
 #include "reports/trace/rank_step.hpp"
@@ -26,6 +27,14 @@ std::string rank_list(const std::vector<std::int32_t>& ranks) {
   std::string out = "ranks";
   for (const std::int32_t r : ranks) out += (out.size() > 5 ? ", " : " ") + std::to_string(r);
   return shortened(out, 40);
+}
+
+/// "ranks 8 apart", or how many they are where the distances differ.
+std::string spacing(std::vector<std::int32_t> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  std::set<std::int32_t> distances;
+  for (std::size_t i = 1; i < ranks.size(); ++i) distances.insert(ranks[i] - ranks[i - 1]);
+  return distances.size() == 1 ? "ranks " + std::to_string(*distances.begin()) + " apart" : std::to_string(ranks.size()) + " ranks";
 }
 
 }  // namespace
@@ -61,12 +70,23 @@ std::string GroupNames::of(const CollectiveFacts& facts, const std::string& kind
   static const ProcessGroup unlisted;
   const auto found = trace.groups.find(facts.group);
   const ProcessGroup& listed = found == trace.groups.end() ? unlisted : found->second;
+  if (groups_.empty()) return told_name(facts, listed, rules);
   if (!listed.ranks.empty()) return by_ranks(listed.ranks, kind, 0);
   if (const std::vector<std::int32_t> ranks = numbers(facts.ranks); !ranks.empty())
     return by_ranks(ranks, kind, facts.ranks.find("...") == std::string::npos ? 0 : facts.group_size);
   for (const std::string& description : {facts.description, listed.description})
     if (const std::string known = rules.group(description); !known.empty()) return known;
   return only_name(candidates(kind, facts.group_size));
+}
+
+std::string GroupNames::told_name(const CollectiveFacts& facts, const ProcessGroup& listed, const TraceRules& rules) {
+  for (const std::string& description : {facts.description, listed.description}) {
+    if (const std::string known = rules.group(description); !known.empty()) return known;
+    if (description == "default_pg") return "world";
+    if (!description.empty() && description != "undefined") return description;
+  }
+  const std::vector<std::int32_t> ranks = listed.ranks.empty() ? numbers(facts.ranks) : listed.ranks;
+  return ranks.empty() ? "" : spacing(ranks);
 }
 
 std::vector<const GroupNames::Members*> GroupNames::candidates(const std::string& kind, std::int64_t size) const {

@@ -19,6 +19,9 @@ using UsedGroups = std::map<std::string, std::set<std::string>>;
 class GroupNames {
  public:
   GroupNames(const Mesh& mesh, Rank rank, const UsedGroups& used);
+  /// Without a plan: `of` gives the group of a description ("data"), else the description itself, else the distance of the ranks
+  /// ("ranks 8 apart"), which all ranks of a regular layout share.
+  GroupNames() = default;
 
   /// By the members, if the trace tells them: of groups with the same members the one that the simulation uses for this kind, else
   /// for any. Else by the group's description; else by its size, if only one used group has it, or only one of these is used for the
@@ -41,6 +44,7 @@ class GroupNames {
   };
   /// Used groups of this size (0: of any); where some are used for this kind, only these. Of any size, only these.
   std::vector<const Members*> candidates(const std::string& kind, std::int64_t size) const;
+  static std::string told_name(const CollectiveFacts& facts, const ProcessGroup& listed, const TraceRules& rules);
   static std::string only_name(const std::vector<const Members*>& groups);
   std::string by_ranks(std::vector<std::int32_t> ranks, const std::string& kind, std::int64_t cut_size) const;
 

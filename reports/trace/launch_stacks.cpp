@@ -66,16 +66,18 @@ LaunchStacks::LaunchStacks(const DeviceTrace& trace) {
     return at->second;
   };
   OpenRanges open(trace.ranges);
-  std::unordered_map<std::int64_t, std::int32_t> stack_of;  // by correlation
+  std::unordered_map<std::int64_t, std::pair<std::int32_t, bool>> stack_of;  // and whether a graph was replayed, by correlation
   for (const HostLaunch& l : by_time(trace.launches)) {
     std::int32_t stack = kNone;
     for (const HostRange* r : open.at(l)) stack = node(stack, r->name);
-    stack_of.try_emplace(l.correlation, stack);
+    stack_of.try_emplace(l.correlation, stack, l.graph);
   }
   event_stacks_.reserve(trace.events.size());
+  replayed_.reserve(trace.events.size());
   for (const DeviceEvent& e : trace.events) {
     const auto found = stack_of.find(e.correlation);
-    event_stacks_.push_back(found == stack_of.end() ? kNone : found->second);
+    event_stacks_.push_back(found == stack_of.end() ? kNone : found->second.first);
+    replayed_.push_back(found != stack_of.end() && found->second.second);
   }
 }
 

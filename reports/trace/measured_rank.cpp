@@ -21,14 +21,19 @@ class Classified {
       const double seconds = trace_.events[i].time.seconds();
       out.work.add(seconds);
       const std::string& cls = classes_.of(i);
-      if (cls == kUnknownClass) out.unknown[trace_.names[trace_.events[i].name]].add(seconds);
+      const std::string& name = trace_.names[trace_.events[i].name];
       if (!communicates(i)) {
+        const std::string& phase = classes_.phase(i);
         out.classes[cls].add(seconds);
+        out.phases[phase].add(seconds);
+        out.kernels[{cls, phase, name}].add(seconds);
         continue;
       }
       const CollectiveKey key = collective_of(i);
+      const std::string of_group = key.group.empty() ? groups_.class_of(key.kind, key.group_size) : communication_class(key.group);
       out.collectives[key].add(seconds);
-      out.classes[key.group.empty() ? groups_.class_of(key.kind, key.group_size) : communication_class(key.group)].add(seconds);
+      out.classes[of_group].add(seconds);
+      out.kernels[{of_group, "", name}].add(seconds);
     }
     return out;
   }

@@ -63,8 +63,9 @@ RankStep combined(const std::vector<RankStep>& steps, const Combine& combine) {
   for (const RankStep& s : steps) work.push_back(s.work);
   out.work = combined(work, combine);
   out.classes = combined(steps, &RankStep::classes, combine);
+  out.phases = combined(steps, &RankStep::phases, combine);
   out.collectives = combined(steps, &RankStep::collectives, combine);
-  out.unknown = combined(steps, &RankStep::unknown, combine);
+  out.kernels = combined(steps, &RankStep::kernels, combine);
   return out;
 }
 
@@ -83,6 +84,7 @@ std::string communication_class(const std::string& group) {
       {"kv", "tensor"},         {"window_kv", "tensor"},    {"expert_tensor", "tensor"},  {"shard", "data"},        {"replica", "data"},
       {"expert_data", "data"},  {"expert_shard", "data"},   {"expert_replica", "data"},   {"position", "embedding"}};
   if (group.empty()) return "communication of an unknown group";
+  if (group.find("ranks") != group.npos) return "communication of " + group;
   const auto axis = axes.find(group);
   return (axis == axes.end() ? group : axis->second) + " communication";
 }

@@ -29,19 +29,26 @@ struct CollectiveKey {
   auto operator<=>(const CollectiveKey&) const = default;
 };
 
+/// What makes kernels alike.
+struct KernelKey {
+  std::string cls, phase, name;  ///< no phase: communication
+  auto operator<=>(const KernelKey&) const = default;
+};
+
 /// Seconds. A collective lasts from when its rank could begin, so waiting for others counts, as in a kernel of NCCL.
 struct RankStep {
   double step_s = 0, computing_s = 0, communicating_s = 0, exposed_s = 0, idle_s = 0;
   WorkSum work;                                      ///< all tasks or kernels
   std::map<std::string, WorkSum> classes;            ///< by class; communication by axis
+  std::map<std::string, WorkSum> phases;             ///< computations by phase
   std::map<CollectiveKey, WorkSum> collectives;
-  std::map<std::string, WorkSum> unknown;            ///< kernels without a class, by name
+  std::map<KernelKey, WorkSum> kernels;              ///< of a trace
 };
 
 /// Fills a step's times from how long its device was busy.
 void set_times(RankStep& step, const BusyTime& busy);
 
-/// The class of communication in a group: "data communication". Groups of one axis share it.
+/// The class of communication in a group: "data communication", "communication of ranks 8 apart". Groups of one axis share it.
 std::string communication_class(const std::string& group);
 
 /// Combines each figure of several steps by itself; a step without it has 0.

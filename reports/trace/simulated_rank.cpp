@@ -58,7 +58,7 @@ RankStep simulated_step(const SavedTimeline& timeline, const SavedLane& lane, co
     out.work.add(seconds);
     out.classes[f.cls].add(seconds);
     if (f.communicates) out.collectives[f.key].add(seconds);
-    if (f.cls == kUnknownClass) out.unknown[timeline.tasks[s.task].kind].add(seconds);
+    else out.phases[TraceRules::task_phase(timeline.phases[static_cast<std::size_t>(s.phase)], f.cls)].add(seconds);
   }
   set_times(out, busy_time(std::move(computation), std::move(communication), {Duration(), timeline.step_time}));
   return out;

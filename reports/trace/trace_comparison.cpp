@@ -1,16 +1,14 @@
 #include "reports/trace/trace_comparison.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "models/base/error.hpp"
 #include "reports/prediction/text.hpp"
 #include "reports/trace/measured_rank.hpp"
 #include "reports/trace/simulated_rank.hpp"
+#include "reports/trace/trace_lines.hpp"
 
 namespace tandem {
 
@@ -55,9 +53,9 @@ std::int64_t rank_of(const DeviceTrace& trace, const SavedTimeline& simulated, c
   return rank;
 }
 
-void require_distinct(const TraceComparison& c) {
+void require_distinct(const std::vector<TracedRank>& ranks) {
   std::map<std::int64_t, const TracedRank*> seen;
-  for (const TracedRank& r : c.ranks) {
+  for (const TracedRank& r : ranks) {
     const auto [other, added] = seen.try_emplace(r.rank, &r);
     if (added) continue;
     const std::string rank = std::to_string(r.rank), file = other->second->file;
@@ -66,49 +64,6 @@ void require_distinct(const TraceComparison& c) {
     throw ConfigError(Problem{r.file, "distributedInfo.rank", "", "is missing, and without it a trace counts as rank 0, as " + file + " does",
                               "give one of them, or traces that say their ranks"});
   }
-}
-
-template <class Key>
-std::set<Key> keys_of(const std::map<Key, WorkSum>& a, const std::map<Key, WorkSum>& b) {
-  std::set<Key> out;
-  for (const auto* table : {&a, &b})
-    for (const auto& [key, sum] : *table) out.insert(key);
-  return out;
-}
-
-template <class Key>
-WorkSum value_of(const std::map<Key, WorkSum>& table, const Key& key) {
-  const auto found = table.find(key);
-  return found == table.end() ? WorkSum{} : found->second;
-}
-
-std::vector<ClassLine> class_lines(const TraceComparison& c) {
-  std::vector<ClassLine> out;
-  for (const std::string& key : keys_of(c.simulated.classes, c.measured.classes)) {
-    ClassLine line{key, value_of(c.simulated.classes, key), value_of(c.measured.classes, key), 0};
-    line.share = line.difference_s() / c.measured.step_s;
-    out.push_back(std::move(line));
-  }
-  const auto weight = [](const ClassLine& l) { return std::abs(l.difference_s()); };
-  std::stable_sort(out.begin(), out.end(), [&](const ClassLine& a, const ClassLine& b) { return weight(a) > weight(b); });
-  return out;
-}
-
-std::vector<CollectiveLine> collective_lines(const TraceComparison& c) {
-  std::vector<CollectiveLine> out;
-  for (const CollectiveKey& key : keys_of(c.simulated.collectives, c.measured.collectives))
-    out.push_back({key, value_of(c.simulated.collectives, key), value_of(c.measured.collectives, key)});
-  std::stable_sort(out.begin(), out.end(), [](const CollectiveLine& a, const CollectiveLine& b) {
-    if (a.key.kind != b.key.kind) return a.key.kind < b.key.kind;
-    return a.key.group != b.key.group ? a.key.group < b.key.group : a.key.bytes > b.key.bytes;
-  });
-  return out;
-}
-
-std::vector<std::pair<std::string, WorkSum>> by_time(const std::map<std::string, WorkSum>& table) {
-  std::vector<std::pair<std::string, WorkSum>> out(table.begin(), table.end());
-  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
-  return out;
 }
 
 /// Sets the measured step and the error, from the user's step time or from the spread of the traced steps.
@@ -121,56 +76,104 @@ void set_error(TraceComparison& c, const std::optional<double>& told) {
 }
 
 void add_notes(TraceComparison& c, const TraceOptions& options) {
-  double unknown = 0;
-  for (const auto& [name, sum] : c.unknown) unknown += sum.seconds;
-  if (unknown > 0)
-    c.notes.push_back(number_text(100 * unknown / c.measured.work.seconds, 1) + " % of the kernels' time has no class; it is listed as unknown");
   if (options.step_time_s && std::abs(c.traced.median_s / *options.step_time_s - 1) > kUsual)
     c.notes.push_back("the traced steps are " + percent_text(c.traced.median_s / *options.step_time_s - 1) + " off --step-time; the classes are of the traced steps");
   for (const std::string& note : collective_notes(c)) c.notes.push_back(note);
 }
 
-}  // namespace
+/// Takes the steps and notes of a run's traces and returns their times.
+StepTimes take_steps(const std::vector<TracedRank>& ranks, std::vector<std::string>& notes) {
+  std::vector<double> times;
+  for (const TracedRank& rank : ranks) {
+    for (const TraceStep& s : rank.steps.steps) times.push_back(s.time().seconds() / static_cast<double>(rank.steps.divisor));
+    notes.insert(notes.end(), rank.notes.begin(), rank.notes.end());
+  }
+  return spread_of(times);
+}
 
-TracedRank traced_rank(const SavedTimeline& simulated, const Mesh& mesh, const DeviceTrace& trace, const TraceOptions& options) {
-  static const TraceRules rules = TraceRules::load();
-  TracedRank out{trace.path, trace.device, rank_of(trace, simulated, mesh, options), true, 0, {}, {}, {}, {}};
-  out.told = trace.rank >= 0 || options.rank;
-  const SavedLane* lane = lane_of(simulated, out.rank);
-  if (!lane) refuse(trace, {"", "rank", std::to_string(out.rank), "the simulated timeline has no lane of this rank", "simulate the plan again"});
-  out.stage = lane->coords[Axis::pp];
-  out.simulated = simulated_step(simulated, *lane, mesh, rules);
+RankStep mean_over(const std::vector<TracedRank>& ranks, RankStep TracedRank::*figures) {
+  std::vector<RankStep> steps;
+  for (const TracedRank& rank : ranks) steps.push_back(rank.*figures);
+  return mean_step(steps);
+}
+
+/// What the host's and the device's annotations say about a trace's steps. Throws ConfigError if no step is complete.
+TracedRank with_steps(const DeviceTrace& trace, const TraceOptions& options) {
+  TracedRank out;
+  out.file = trace.path;
+  out.device = trace.device;
+  out.world_size = trace.world_size;
   out.steps = steps_of(trace, options.whole_steps);
   if (out.steps.steps.empty())
     refuse(trace, {"", "ProfilerStep", "", "no step has work of the device", "record whole steps: call the profiler's step() after each"});
-  const GroupNames groups(mesh, Rank(static_cast<std::int32_t>(out.rank)), used_groups(simulated, *lane));
-  MeasuredRank measured = measured_rank(trace, out.steps, groups, rules);
-  out.measured = std::move(measured.typical);
   out.notes = step_notes(trace, out.steps);
-  for (TraceStep& s : out.steps.steps) s.events = {};
+  return out;
+}
+
+/// Sets the figures of a trace's steps, and forgets which events each step has.
+void measure(TracedRank& rank, const DeviceTrace& trace, const GroupNames& groups, const TraceRules& rules) {
+  rank.measured = measured_rank(trace, rank.steps, groups, rules).typical;
+  for (TraceStep& s : rank.steps.steps) s.events = {};
+}
+
+const TraceRules& shipped_rules() {
+  static const TraceRules rules = TraceRules::load();
+  return rules;
+}
+
+}  // namespace
+
+TracedRank traced_rank(const SavedTimeline& simulated, const Mesh& mesh, const DeviceTrace& trace, const TraceOptions& options) {
+  const std::int64_t rank = rank_of(trace, simulated, mesh, options);
+  const SavedLane* lane = lane_of(simulated, rank);
+  if (!lane) refuse(trace, {"", "rank", std::to_string(rank), "the simulated timeline has no lane of this rank", "simulate the plan again"});
+  TracedRank out = with_steps(trace, options);
+  out.rank = rank;
+  out.told = trace.rank >= 0 || options.rank;
+  out.stage = lane->coords[Axis::pp];
+  out.simulated = simulated_step(simulated, *lane, mesh, shipped_rules());
+  measure(out, trace, GroupNames(mesh, Rank(static_cast<std::int32_t>(rank)), used_groups(simulated, *lane)), shipped_rules());
+  return out;
+}
+
+TracedRank traced_alone(const DeviceTrace& trace, const TraceOptions& options) {
+  TracedRank out = with_steps(trace, options);
+  out.rank = trace.rank >= 0 ? trace.rank : 0;
+  out.told = trace.rank >= 0;
+  measure(out, trace, GroupNames(), shipped_rules());
   return out;
 }
 
 TraceComparison compare_ranks(std::vector<TracedRank> ranks, const TraceOptions& options) {
   TraceComparison c;
   c.ranks = std::move(ranks);
-  require_distinct(c);
-  std::vector<RankStep> predictions, measurements;
-  std::vector<double> times;
-  for (const TracedRank& rank : c.ranks) {
-    predictions.push_back(rank.simulated);
-    measurements.push_back(rank.measured);
-    for (const TraceStep& s : rank.steps.steps) times.push_back(s.time().seconds() / static_cast<double>(rank.steps.divisor));
-    c.notes.insert(c.notes.end(), rank.notes.begin(), rank.notes.end());
-  }
-  c.simulated = mean_step(predictions);
-  c.measured = mean_step(measurements);
-  c.traced = spread_of(times);
+  require_distinct(c.ranks);
+  c.traced = take_steps(c.ranks, c.notes);
+  c.simulated = mean_over(c.ranks, &TracedRank::simulated);
+  c.measured = mean_over(c.ranks, &TracedRank::measured);
   set_error(c, options.step_time_s);
-  c.classes = class_lines(c);
-  c.collectives = collective_lines(c);
-  c.unknown = by_time(c.measured.unknown);
+  set_lines(c);
   add_notes(c, options);
+  return c;
+}
+
+TraceComparison compare_runs(std::vector<TracedRank> newer, std::vector<TracedRank> baseline) {
+  TraceComparison c;
+  c.of_two_runs = true;
+  c.newer = std::move(newer);
+  c.ranks = std::move(baseline);
+  for (const std::vector<TracedRank>* run : {&c.newer, &c.ranks}) require_distinct(*run);
+  c.newly_traced = take_steps(c.newer, c.notes);
+  c.traced = take_steps(c.ranks, c.notes);
+  c.simulated = mean_over(c.newer, &TracedRank::measured);
+  c.measured = mean_over(c.ranks, &TracedRank::measured);
+  c.measured_step_s = c.traced.median_s;
+  const auto change = [](double from, double to) { return (to - from) / from; };
+  c.error = change(c.traced.median_s, c.newly_traced.median_s);
+  c.low = change(c.traced.high_s, c.newly_traced.low_s);
+  c.high = change(c.traced.low_s, c.newly_traced.high_s);
+  set_lines(c);
+  for (const std::string& note : run_notes(c)) c.notes.push_back(note);
   return c;
 }
 

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/trace/trace_comparison.hpp"
+#include "reports/trace/trace_words.hpp"
 
 namespace tandem {
 
@@ -17,64 +18,120 @@ std::string evidence(const TraceSteps& steps) {
   return "";
 }
 
-json pair(double simulated, double measured) { return {{"simulated_s", simulated}, {"measured_s", measured}}; }
+/// A key of one side: "new_calls".
+std::string key(const char* side, const char* what) { return std::string(side) + "_" + what; }
 
-json rank(const TracedRank& r) {
-  json names = json::array();
-  const auto divisor = static_cast<double>(r.steps.divisor);
-  for (const TraceStep& s : r.steps.steps) names.push_back({{"name", s.name}, {"step_time_s", s.time().seconds() / divisor}});
-  return {{"file", r.file}, {"rank", r.rank}, {"stage", r.stage}, {"device", r.device}, {"steps_by", evidence(r.steps)}, {"steps", names},
-          {"simulated_s", r.simulated.step_s}, {"measured_s", r.measured.step_s}, {"idle_s", r.measured.idle_s}, {"exposed_s", r.measured.exposed_s}};
-}
+class Json {
+ public:
+  explicit Json(const TraceComparison& c) : c_(c), w_(words(c)) {}
 
-json line(const ClassLine& l) {
-  return {{"class", l.cls}, {"tasks", l.simulated.count}, {"kernels", l.measured.count}, {"simulated_s", l.simulated.seconds},
-          {"measured_s", l.measured.seconds}, {"difference_s", l.difference_s()}, {"share_of_step", l.share}};
-}
+  json whole(Verdict verdict, std::optional<double> tolerance) const {
+    json out = {{"schema_version", 1}, {"step", step()}, {"device", device()}, {"classes", named("class", c_.classes)}, {"phases", named("phase", c_.phases)},
+                {"collectives", list(c_.collectives)}, {"unknown", unknown()}, {"notes", c_.notes},
+                {"tolerance", tolerance ? json(*tolerance) : json(nullptr)},
+                {"verdict", verdict == Verdict::not_asked ? json(nullptr) : json(name(verdict))}};
+    if (c_.of_two_runs) out.update({{"new_traces", ranks(c_.newer)}, {"baseline_traces", ranks(c_.ranks)}, {"kernels", list(c_.kernels)}});
+    else out["traces"] = ranks(c_.ranks);
+    return out;
+  }
 
-json mean(const WorkSum& s) { return s.count > 0 ? json(s.seconds / s.count) : json(nullptr); }
+ private:
+  json pair(double first, double second) const { return {{key(w_.first, "s"), first}, {key(w_.second, "s"), second}}; }
 
-json line(const CollectiveLine& l) {
-  const auto known = [](std::int64_t value) { return value > 0 ? json(value) : json(nullptr); };
-  return {{"kind", l.key.kind}, {"group", l.key.group}, {"ranks", known(l.key.group_size)}, {"bytes", known(l.key.bytes)},
-          {"simulated_calls", l.simulated.count}, {"measured_calls", l.measured.count},
-          {"simulated_mean_s", mean(l.simulated)}, {"measured_mean_s", mean(l.measured)}};
-}
+  json rank(const TracedRank& r) const {
+    json names = json::array();
+    const auto divisor = static_cast<double>(r.steps.divisor);
+    for (const TraceStep& s : r.steps.steps) names.push_back({{"name", s.name}, {"step_time_s", s.time().seconds() / divisor}});
+    json out = {{"file", r.file}, {"rank", r.rank}, {"device", r.device}, {"steps_by", evidence(r.steps)}, {"steps", names},
+                {"measured_s", r.measured.step_s}, {"idle_s", r.measured.idle_s}, {"exposed_s", r.measured.exposed_s}};
+    if (!c_.of_two_runs) out.update({{"stage", r.stage}, {"simulated_s", r.simulated.step_s}});
+    return out;
+  }
 
-template <class Line>
-json list(const std::vector<Line>& lines) {
-  json out = json::array();
-  for (const Line& l : lines) out.push_back(line(l));
-  return out;
-}
+  json ranks(const std::vector<TracedRank>& run) const {
+    json out = json::array();
+    for (const TracedRank& r : run) out.push_back(rank(r));
+    return out;
+  }
 
-json step(const TraceComparison& c) {
-  json out = pair(c.simulated.step_s, c.measured_step_s);
-  out.update({{"error", c.error}, {"error_low", c.low}, {"error_high", c.high}, {"traced_s", c.traced.median_s},
-              {"traced_low_s", c.traced.low_s}, {"traced_high_s", c.traced.high_s}, {"traced_steps", c.traced.steps}});
-  return out;
-}
+  json counts(double first, double second) const {
+    if (!c_.of_two_runs) return {{"tasks", first}, {"kernels", second}};
+    return {{key(w_.first, "calls"), first}, {key(w_.second, "calls"), second}};
+  }
+
+  json sums(const WorkSum& first, const WorkSum& second, double share) const {
+    json out = counts(first.count, second.count);
+    out.update(pair(first.seconds, second.seconds));
+    out.update({{"difference_s", first.seconds - second.seconds}, {"share_of_step", share}});
+    return out;
+  }
+
+  /// `what`: "class" or "phase".
+  json named(const char* what, const std::vector<ClassLine>& lines) const {
+    json out = json::array();
+    for (const ClassLine& l : lines) {
+      out.push_back(sums(l.simulated, l.measured, l.share));
+      out.back()[what] = l.cls;
+    }
+    return out;
+  }
+
+  json line(const KernelLine& l) const {
+    json out = sums(l.newer, l.baseline, l.share);
+    out.update({{"class", l.key.cls}, {"phase", l.key.phase}, {"kernel", l.key.name}});
+    return out;
+  }
+
+  json line(const CollectiveLine& l) const {
+    const auto known = [](std::int64_t value) { return value > 0 ? json(value) : json(nullptr); };
+    const auto mean = [](const WorkSum& s) { return s.count > 0 ? json(s.seconds / s.count) : json(nullptr); };
+    return {{"kind", l.key.kind}, {"group", l.key.group}, {"ranks", known(l.key.group_size)}, {"bytes", known(l.key.bytes)},
+            {key(w_.first, "calls"), l.simulated.count}, {key(w_.second, "calls"), l.measured.count},
+            {key(w_.first, "mean_s"), mean(l.simulated)}, {key(w_.second, "mean_s"), mean(l.measured)}};
+  }
+
+  template <class Line>
+  json list(const std::vector<Line>& lines) const {
+    json out = json::array();
+    for (const Line& l : lines) out.push_back(line(l));
+    return out;
+  }
+
+  json step() const {
+    json out = pair(first_step_s(c_), c_.measured_step_s);
+    const std::string difference = w_.difference;
+    out.update({{difference, c_.error}, {difference + "_low", c_.low}, {difference + "_high", c_.high}});
+    const auto traced = [&](const std::string& side, const StepTimes& t) {
+      out.update({{side + "_low_s", t.low_s}, {side + "_high_s", t.high_s}, {side + "_steps", t.steps}});
+    };
+    if (c_.of_two_runs) traced("new", c_.newly_traced);
+    traced(c_.of_two_runs ? "baseline" : "traced", c_.traced);
+    if (!c_.of_two_runs) out["traced_s"] = c_.traced.median_s;
+    return out;
+  }
+
+  json device() const {
+    const RankStep &a = c_.simulated, &b = c_.measured;
+    return {{"computing", pair(a.computing_s, b.computing_s)},
+            {"communicating", pair(a.communicating_s, b.communicating_s)},
+            {"exposed_communication", pair(a.exposed_s, b.exposed_s)},
+            {"idle", pair(a.idle_s, b.idle_s)}};
+  }
+
+  json unknown() const {
+    json out = json::array();
+    for (const auto& [kernel, sum] : c_.unknown) out.push_back({{"kernel", kernel}, {"calls", sum.count}, {key(w_.second, "s"), sum.seconds}});
+    return out;
+  }
+
+  const TraceComparison& c_;
+  const TraceWords w_;
+};
 
 }  // namespace
 
 std::string to_json(const TraceComparison& c, Verdict verdict, std::optional<double> tolerance) {
-  json ranks = json::array(), unknown = json::array();
-  for (const TracedRank& r : c.ranks) ranks.push_back(rank(r));
-  for (const auto& [kernel, sum] : c.unknown) unknown.push_back({{"kernel", kernel}, {"calls", sum.count}, {"measured_s", sum.seconds}});
-  const json out = {{"schema_version", 1},
-                    {"traces", ranks},
-                    {"step", step(c)},
-                    {"device", {{"computing", pair(c.simulated.computing_s, c.measured.computing_s)},
-                                {"communicating", pair(c.simulated.communicating_s, c.measured.communicating_s)},
-                                {"exposed_communication", pair(c.simulated.exposed_s, c.measured.exposed_s)},
-                                {"idle", pair(c.simulated.idle_s, c.measured.idle_s)}}},
-                    {"classes", list(c.classes)},
-                    {"collectives", list(c.collectives)},
-                    {"unknown", unknown},
-                    {"notes", c.notes},
-                    {"tolerance", tolerance ? json(*tolerance) : json(nullptr)},
-                    {"verdict", verdict == Verdict::not_asked ? json(nullptr) : json(name(verdict))}};
-  return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  return Json(c).whole(verdict, tolerance).dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace tandem

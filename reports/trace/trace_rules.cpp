@@ -56,6 +56,7 @@ TraceRules TraceRules::load() {
   try {
     const json table = read_json(path);
     out.kernels_ = rules_of(table.at("kernels"), "class");
+    out.phases_ = rules_of(table.at("phases"), "phase");
     out.tasks_ = rules_of(table.at("tasks"), "class");
     out.collectives_ = rules_of(table.at("collectives"), "collective");
     out.groups_ = rules_of(table.at("groups"), "group");
@@ -70,6 +71,11 @@ std::string TraceRules::task_class(const SavedTask& task) const {
   for (const TraceRule& r : tasks_)
     if (holds(task.block, r.block) && holds(task.task, r.task) && holds(task.kind, r.kind)) return r.result;
   return kUnknownClass;
+}
+
+std::string TraceRules::task_phase(const std::string& simulated, const std::string& cls) {
+  if (simulated == "optimizer" || cls == "optimizer") return "optimizer";
+  return simulated == "forward" || simulated == "gather" ? "forward" : "backward";
 }
 
 const TraceRule* TraceRules::collective(std::string_view name) const {

@@ -15,6 +15,7 @@ namespace tandem {
 
 inline constexpr const char* kUnknownClass = "unknown";
 inline constexpr const char* kCommunicationClass = "communication";
+inline constexpr const char* kUnknownPhase = "unknown phase";
 
 /// Whether `text` is what `pattern` says: `*` stands for any text, `?` for one letter; letter case is ignored.
 bool is_like(std::string_view text, std::string_view pattern);
@@ -37,9 +38,13 @@ class TraceRules {
   static TraceRules load();
 
   const std::vector<TraceRule>& kernels() const { return kernels_; }
+  /// What launches the kernels of a phase; what no rule knows is of the forward pass.
+  const std::vector<TraceRule>& phases() const { return phases_; }
 
   /// The class of a simulated computation; without a rule kUnknownClass. Not for communication.
   std::string task_class(const SavedTask& task) const;
+  /// The phase in which a framework launches a simulated computation: "forward", "backward" (with recomputation) or "optimizer".
+  static std::string task_phase(const std::string& simulated, const std::string& cls);
   /// The rule of a collective by one of its names; null: no rule knows it.
   const TraceRule* collective(std::string_view name) const;
   /// The group of a process group's description ("tensor"); empty if no rule knows it.
@@ -48,25 +53,28 @@ class TraceRules {
   std::int64_t bytes_of(const std::string& dtype) const;
 
  private:
-  std::vector<TraceRule> kernels_, tasks_, collectives_, groups_;
+  std::vector<TraceRule> kernels_, phases_, tasks_, collectives_, groups_;
   std::map<std::string, std::int64_t> types_;
 };
 
-/// Classes of a trace's device work by its rules. Each name is compared with each rule once.
+/// Classes and phases of a trace's device work by its rules. Each name is compared with each rule once.
 class KernelClasses {
  public:
   KernelClasses(const TraceRules& rules, const DeviceTrace& trace, const LaunchStacks& stacks);
 
   /// The class of an event, or kUnknownClass.
   const std::string& of(std::size_t event) const;
+  /// The phase of a computation by what launched it; kUnknownPhase if the trace does not tell.
+  const std::string& phase(std::size_t event) const;
 
  private:
-  bool launched_under(std::int32_t stack, std::size_t rule) const;
+  using Matches = std::vector<std::vector<bool>>;  ///< [name][rule]
+  bool launched_under(std::int32_t stack, std::size_t rule, const Matches& under) const;
 
   const TraceRules& rules_;
   const DeviceTrace& trace_;
   const LaunchStacks& stacks_;
-  std::vector<std::vector<bool>> named_, under_;  ///< [name][rule]
+  Matches named_, under_, phases_;
 };
 
 }  // namespace tandem

@@ -83,7 +83,7 @@ std::string TraceStore::add(const RawEvent& e) {
   if (device) keep(e, work);
   if (host) ranges_.push_back(range(e));
   if (annotation) device_ranges_.push_back(range(e));
-  if (launch) launches_.push_back({e.thread, since_base(e.start_ns), e.correlation});
+  if (launch) launches_.push_back({e.thread, since_base(e.start_ns), e.correlation, lower(e.name).find("graphlaunch") != std::string::npos});
   return "";
 }
 

@@ -14,13 +14,14 @@
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
 #include "reports/compare/judgement.hpp"
+#include "reports/trace/read_trace.hpp"
 
 namespace tandem::program {
 
 namespace {
 
 struct Options {
-  std::string first, html;
+  std::string first, html, csv;
   std::vector<std::string> others;
   bool json = false;
   std::optional<double> tolerance, memory_tolerance, step_time_s;
@@ -33,11 +34,20 @@ void require_absent(const std::string& option, bool given, const std::string& pa
   if (given) throw ConfigError(Problem{path, "", "", "is " + kind + ", for which " + option + " means nothing", "leave " + option + " out"});
 }
 
-ExitCode compare_trace_files(const Options& o, InputFile& first, const std::vector<OpenFile>& traces) {
-  require_absent("--html", !o.html.empty(), o.others.front(), true);
+TraceQuestion question_of(const Options& o) {
   require_absent("--memory-tolerance", o.memory_tolerance.has_value(), o.others.front(), true);
-  const TraceQuestion question{{o.rank, o.trace_steps.value_or(1), o.step_time_s}, o.tolerance, o.json};
-  return compare_with_traces({o.first, read_timeline(first, o.first)}, traces, question);
+  return {{o.rank, o.trace_steps.value_or(1), o.step_time_s}, o.tolerance, o.html, o.csv, o.json};
+}
+
+/// Two runs by their traces.
+ExitCode compare_runs_of(const Options& o, const std::vector<OpenFile>& newer, const std::vector<OpenFile>& others) {
+  require_two_runs(o.first, o.others, others);
+  const auto refuse = [&](const char* option, const char* remedy) {
+    throw ConfigError(Problem{o.first, option, "", "means nothing for two runs: " + std::string(remedy), "leave it out"});
+  };
+  if (o.rank) refuse("--rank", "each trace stands for its own rank");
+  if (o.step_time_s) refuse("--step-time", "both step times are measured by the traces");
+  return compare_traced_runs(newer, others, question_of(o));
 }
 
 /// Refuses the name of a model preset, which is no file.
@@ -50,11 +60,11 @@ void require_no_preset(const std::string& path) {
 ExitCode compare_files(const Options& o) {
   std::vector<std::string> inputs = o.others;
   inputs.push_back(o.first);
-  prepare_outputs({o.html}, inputs);
-  InputFile newer(o.first);
-  const std::vector<OpenFile> files = open_files(o.others);
-  require_timeline_first(o.first, newer, files);
-  if (are_traces(files)) return compare_trace_files(o, newer, files);
+  prepare_outputs({o.html, o.csv}, inputs);
+  const std::vector<OpenFile> first_files = open_files({o.first}), files = open_files(o.others);
+  if (!first_files.front().file || looks_like_trace(*first_files.front().file)) return compare_runs_of(o, first_files, files);
+  InputFile& newer = *first_files.front().file;
+  if (are_traces(files)) return compare_with_traces({o.first, read_timeline(newer, o.first)}, files, question_of(o));
   const std::string& path = o.others.front();
   require_absent("--rank", o.rank.has_value(), path, false);
   require_absent("--trace-steps", o.trace_steps.has_value(), path, false);
@@ -65,6 +75,7 @@ ExitCode compare_files(const Options& o) {
   const Tolerances tolerances{o.tolerance, o.memory_tolerance};
   require_judgeable(c, tolerances, o.first, path);
   const Judgement judgement = judge(c, tolerances);
+  if (!o.csv.empty()) write_text(o.csv, to_csv(c));
   if (!o.html.empty()) write_text(o.html, comparison_page(o.first, first, path, second, c));
   o.json ? print_json(to_json(c, judgement)) : print(to_text(c, judgement));
   const bool outside = judgement.verdict == Verdict::outside;
@@ -76,14 +87,15 @@ ExitCode compare_files(const Options& o) {
 
 void add_compare(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("compare", "Compare a prediction with a run or with traces of PyTorch's profiler, or two runs");
+  CLI::App* command = app.add_subcommand("compare", "Compare a prediction with a run or with traces of PyTorch's profiler, or two runs by their timelines or traces");
   const auto is_file = [command](const std::string& path) {
     if (command->get_help_ptr()->count() == 0) require_no_preset(path);
   };
-  command->add_option("SIM", o->first, "file of `tandem simulate --timeline`, or the newer of two runs or simulations")->required()->each(is_file);
-  command->add_option("RUN", o->others, "file of `tandem train --timeline`, or the older run, the baseline; or traces of PyTorch's profiler (.json, .json.gz), one of each rank")->required()->each(is_file);
-  command->add_option("--html", o->html, "write an HTML page: both timelines, where the time goes, memory, loss, every operation")
+  command->add_option("SIM", o->first, "file of `tandem simulate --timeline`, or the newer of two runs or simulations: a timeline, a trace, or a folder with one trace of each rank")->required()->each(is_file);
+  command->add_option("RUN", o->others, "file of `tandem train --timeline`, or the older run, the baseline; or traces of PyTorch's profiler (.json, .json.gz), one of each rank, or a folder of them")->required()->each(is_file);
+  command->add_option("--html", o->html, "write an HTML page: where the time goes, every operation; of timelines also the steps, memory and loss")
       ->type_name("FILE");
+  command->add_option("--csv", o->csv, "write all lines of the comparison as CSV")->type_name("FILE");
   command->add_option("--tolerance", o->tolerance,
                       "largest error of the step time (0.15 or 15%), else exit 6. For two runs: largest slowdown of the median step, "
                       "given the spread of the steps")

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/tandem/study/results.hpp"
-#include "models/base/text.hpp"
+#include "reports/prediction/csv.hpp"
 
 namespace tandem::study {
 
@@ -10,13 +10,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// A cell of RFC 4180: quoted if necessary, without control characters.
 std::string cell(const ordered_json& value) {
-  const std::string text = value.is_string() ? printable(value.get<std::string>(), "\n") : value.is_null() ? "" : value.dump();
-  if (text.find_first_of(",\"\n\r") == text.npos) return text;
-  std::string out = "\"";
-  for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
+  return csv_cell(value.is_string() ? value.get<std::string>() : value.is_null() ? std::string() : value.dump());
 }
 
 /// Flattens one level: {"layout": {"tensor": 4}} becomes layout.tensor.
@@ -43,7 +38,7 @@ std::string csv_of(const Study& study, const std::vector<std::string>& lines) {
       if (std::find(columns.begin(), columns.end(), key) == columns.end()) columns.push_back(key);
   }
   std::string out;
-  for (const std::string& c : columns) out += (out.empty() ? "" : ",") + cell(c);
+  for (const std::string& c : columns) out += (out.empty() ? "" : ",") + csv_cell(c);
   for (const ordered_json& row : rows) {
     out += "\r\n";
     for (std::size_t i = 0; i < columns.size(); ++i)

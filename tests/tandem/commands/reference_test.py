@@ -92,10 +92,11 @@ class JsonKeys(WithFolder):
         simulated, executed = self.timelines()
         self.check("compare", tandem_json("compare", simulated, executed))
 
-    def test_of_a_comparison_with_a_trace(self):
+    def test_of_comparisons_with_traces(self):
         simulated = self.timelines()[0]
         trace = SOURCE / "tests" / "fixtures" / "kineto_trace.json"
         self.check("compare SIM TRACE", tandem_json("compare", simulated, trace))
+        self.check("compare TRACE TRACE", tandem_json("compare", trace, trace))
 
     def test_of_an_explanation(self):
         plan = self.folder.plan({**ON_H100, "stack": {"name": "megatron-core", "as_of": "2099-01"}})

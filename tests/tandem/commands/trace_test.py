@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""compare SIM TRACE...: traces made of a simulated timeline come out as that timeline, and what differs is said."""
+"""compare SIM TRACE... and TRACE TRACE: traces made of a simulated timeline come out as that timeline, and what differs is said."""
 import collections
+import csv
 import gzip
 import json
 import sys
@@ -141,6 +142,52 @@ class Traces(WithFolder):
         self.assertEqual([u["kernel"] for u in found["unknown"]], ["someone_elses_kernel"])
         self.assertAlmostEqual(found["unknown"][0]["measured_s"], 2e-6)
 
+    def run_of(self, name, ranks=(RANK,), **how):
+        """A folder with one trace of each rank, and a file that is none."""
+        folder = self.folder.path / name
+        folder.mkdir()
+        for rank in ranks:
+            trace = traced(self.timeline, **how)
+            trace.head["distributedInfo"]["rank"] = rank
+            (folder / f"rank{rank}.json").write_text(trace.text(), encoding="utf-8")
+        (folder / "notes.txt").write_text("steps 10 to 12", encoding="utf-8")
+        return str(folder)
+
+    def test_two_runs_are_compared_by_their_traces(self):
+        today, yesterday = self.run_of("today", (0, RANK), steps=3, stretch=1.2), self.run_of("yesterday", (0, RANK), steps=3)
+        code, stdout, stderr = run("compare", today, yesterday, "--tolerance", "10%")
+        self.assertEqual(code, 6)
+        self.assertIn("change of the step time +20.0 % (", stderr)
+        self.assertIn(" is outside +10.0 %", stderr)
+        self.assertIn("by kernel, what differs most first", stdout)
+        self.assertEqual(run("compare", yesterday, today, "--tolerance", "10%")[0], 0)
+        found = tandem_json("compare", today, yesterday)
+        self.assertEqual([[t["rank"] for t in found[f"{side}_traces"]] for side in ("new", "baseline")], [[0, RANK], [0, RANK]])
+        for line in found["classes"] + found["kernels"]:
+            self.assertAlmostEqual(line["new_s"], 1.2 * line["baseline_s"], delta=1e-3 * found["step"]["baseline_s"])
+        self.assertEqual({line["phase"] for line in found["phases"]}, {"forward", "backward", "optimizer"})
+
+    def test_a_folder_stands_for_the_traces_in_it(self):
+        folder = self.run_of("run", (0, RANK))
+        found = tandem_json("compare", self.simulated, folder)
+        self.assertEqual([t["rank"] for t in found["traces"]], [0, RANK])
+
+    def test_csv_and_page_hold_what_compare_says(self):
+        trace, page, table = self.trace(), self.folder.path / "page.html", self.folder.path / "lines.csv"
+        for first, keys in ((self.simulated, ("simulated_s", "measured_s")), (self.trace("new.json", stretch=1.1), ("new_s", "baseline_s"))):
+            found = tandem_json("compare", first, trace, "--html", str(page), "--csv", str(table))
+            data = page.read_text(encoding="utf-8").partition('id="data">')[2].partition("</script>")[0]
+            self.assertEqual(json.loads(data), found)
+            rows = list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
+            self.assertEqual([r["class"] for r in rows if r["table"] == "classes"], [line["class"] for line in found["classes"]])
+            step = next(r for r in rows if r["table"] == "step")
+            for key in keys:
+                self.assertAlmostEqual(float(step[key]), found["step"][key])
+        code, _, stderr = run("compare", self.simulated, self.simulated, "--csv", str(table))
+        self.assertEqual(code, 0, stderr)
+        rows = list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
+        self.assertEqual({r["table"] for r in rows}, {"step", "waiting", "kinds", "stages", "collectives", "operations"})
+
     def test_the_fixtures_are_what_their_script_makes(self):
         trace, expected = kineto_trace.made()
         self.assertEqual((SOURCE / "tests" / "fixtures" / "kineto_trace.json").read_text(encoding="utf-8"), trace.text() + "\n")
@@ -155,7 +202,6 @@ class Traces(WithFolder):
     def test_what_cannot_be_compared_is_refused(self):
         trace = self.trace()
         self.refused("the simulated plan has 8 ranks", self.simulated, self.trace("other.json", world=16))
-        self.refused("--html means nothing", self.simulated, trace, "--html", str(self.folder.path / "page.html"))
         self.refused("--memory-tolerance means nothing", self.simulated, trace, "--memory-tolerance", "5%")
         self.refused("--trace-steps means nothing", self.simulated, self.simulated, "--trace-steps", "2")
         again = self.trace("again.json")
@@ -163,7 +209,12 @@ class Traces(WithFolder):
         self.refused("is the rank of one trace", self.simulated, trace, trace, "--rank", "1")
         self.refused("give one timeline, or one trace of each rank", self.simulated, trace, self.simulated)
         self.refused(f"swap them: tandem compare {self.simulated} {trace}", trace, self.simulated)
-        self.refused(f"tandem compare SIM {trace}, then tandem compare SIM {again}", trace, again)
+        self.refused("tandem compare NEWFOLDER OLDFOLDER", trace, again, trace)
+        self.refused("--rank: means nothing for two runs", trace, again, "--rank", "1")
+        self.refused("--step-time: means nothing for two runs", trace, again, "--step-time", "1")
+        self.refused("traced steps are too few to tell a change of the step time from chance", trace, again, "--tolerance", "5%")
+        (self.folder.path / "empty").mkdir()
+        self.refused("has no trace of PyTorch's profiler", trace, str(self.folder.path / "empty"))
         own = str(self.folder.path / "chrome.json")
         self.assertEqual(run("simulate", self.folder.plan(SMALL), "--trace", own)[0], 0)
         self.refused("otherData.performer = simulated: is of Tandem's own --trace", self.simulated, own)
