@@ -1,7 +1,8 @@
 #pragma once
 // Plays what stages issue, with transfers as a rendezvous: a stage has a stream for computation, one for sends and one
-// for receives, each in order, and a transfer starts when it heads the sender's and the receiver's stream. Knows
-// messages by micro-batch, direction and part of the model.
+// for receives, each in order, and a transfer starts when it heads the sender's and the receiver's stream. A pair of passes
+// begins when the inputs of both are there, and its outputs leave when both have ended. Knows messages by micro-batch,
+// direction and part of the model.
 
 #include <deque>
 
@@ -25,6 +26,7 @@ class Rendezvous {
         machine_(machine),
         host_(host),
         computed_(machine.parts()),
+        made_(machine.parts()),
         sent_(machine.parts()),
         stages_(issues.size()),
         played_(issues.size()) {
@@ -91,11 +93,8 @@ class Rendezvous {
     return true;
   }
 
-  bool compute(std::size_t s) {
-    Stage& stage = stages_[s];
-    if (stage.computes.empty()) return false;
-    const auto [event, issued] = stage.computes.front();
-    const Action& a = issues_[s][event].action;
+  /// When everything that `a` reads is there; -1: not known yet.
+  std::int64_t ready(std::size_t s, const Action& a) {
     const std::int64_t k = part(s, a);
     const bool forward = a.phase == Phase::forward;
     const bool turns = machine_.folded && k == machine_.stages - (forward ? 0 : 1);
@@ -107,11 +106,26 @@ class Rendezvous {
             : computed_.at(a.phase == Phase::weight ? Phase::backward : Phase::forward, a.micro_batch, k);
     const bool handed = turns && a.phase != Phase::weight;
     const std::int64_t turned = handed ? computed_.at(a.phase, a.micro_batch, k + (forward ? -1 : 1)) : 0;
-    if (std::min({input, own, turned}) < 0) return false;
-    const std::int64_t start = std::max({issued, input, own, turned, stage.computing});
+    return std::min({input, own, turned}) < 0 ? -1 : std::max({input, own, turned});
+  }
+
+  bool compute(std::size_t s) {
+    Stage& stage = stages_[s];
+    if (stage.computes.empty()) return false;
+    const auto [event, issued] = stage.computes.front();
+    const ScheduleEvent& e = issues_[s][event];
+    const Action& a = e.action;
+    const std::int64_t k = part(s, a), here = ready(s, a), partners = e.with_next ? ready(s, issues_[s][event + 1].action) : 0;
+    if (std::min(here, partners) < 0) return false;
+    const std::int64_t start = std::max({issued, here, partners, stage.computing});
     stage.computing = start + machine_.time(static_cast<std::int64_t>(s), a);
     played_[s].push_back({a, start, stage.computing});
     stage.ended[event] = computed_.at(a.phase, a.micro_batch, k) = stage.computing;
+    if (!e.with_next) made_.at(a.phase, a.micro_batch, k) = stage.computing;
+    if (event > 0 && issues_[s][event - 1].with_next) {
+      const Action& partner = issues_[s][event - 1].action;
+      made_.at(partner.phase, partner.micro_batch, part(s, partner)) = stage.computing;
+    }
     stage.computes.pop_front();
     return true;
   }
@@ -121,7 +135,7 @@ class Rendezvous {
     if (from.sends.empty()) return false;
     const auto [event, issued] = from.sends.front();
     const Action& a = issues_[s][event].action;
-    const std::int64_t k = receiver(s, a), made = computed_.at(a.phase, a.micro_batch, part(s, a));
+    const std::int64_t k = receiver(s, a), made = made_.at(a.phase, a.micro_batch, part(s, a));
     const auto t = static_cast<std::size_t>(machine_.stage_of(k));
     Stage& to = stages_[t];
     if (to.receives.empty() || made < 0) return false;
@@ -140,7 +154,7 @@ class Rendezvous {
   const Issues& issues_;
   const Machine& machine_;
   IssuedBy host_;
-  Ends computed_, sent_;
+  Ends computed_, made_, sent_;
   std::vector<Stage> stages_;
   Played played_;
 };

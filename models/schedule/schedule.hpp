@@ -81,8 +81,10 @@ using Orders = std::vector<std::vector<Action>>;
 /// a backward pass, W a weight. Stage s does 2(p-s-1) F0; s+1 times F0 F1; p-s-1 times B1 W F1; m-2p+s+1 times F0 B1 F1 B0; p-s-1
 /// times B1 F1 B0; s+1 times B1 B0; p-s-1 times W B0; s+1 W. Backward passes have both halves, except in the third step and from
 /// the middle of the sixth on. F B of the fourth and fifth step are pairs, except the last stage's first, whose passes need each
-/// other. With times of a chunk, tFB of a pair and tW <= tF, tB, stages idle at most (p-1)(tFB + tB - 2tW). That is the published
-/// (PP/2-1)(F&B + B - 3W) of PP = 2p chunks and a whole backward pass B. Every stage holds 2p+1 chunks until their backward.
+/// other. A pair begins when both inputs are there and sends both outputs at its end, even if its passes run one after the other
+/// (_forward_backward_chunk; PyTorch's ScheduleDualPipeV, OVERLAP_F_B, sends so, too). With times of a chunk, tFB of a pair and
+/// tW <= tF, tB, stages idle at most (p-1)(tFB + tB - 2tW). That is the published (PP/2-1)(F&B + B - 3W) of PP = 2p chunks and a
+/// whole backward pass B. Without `shape.pairs` tFB is tF + tB + tW. Every stage holds 2p+1 chunks until their backward.
 ///
 /// ZB-H1 and ZB-H2 are orders for passes of equal cost. If `shape.costs` differ, they become the authors' automatic ZB-1p and
 /// ZB-2p (section 3). A list scheduler (models/schedule/zero_bubble) makes these for the costs. They hold p or 2p micro-batches
@@ -98,7 +100,8 @@ Orders make_orders(ScheduleKind kind, const ScheduleShape& shape);
 std::int64_t interleaved_group(const ScheduleShape& shape);
 /// Number of forward passes of 1F1B or interleaved before `stage` alternates forward and backward passes.
 std::int64_t warmup(ScheduleKind kind, const ScheduleShape& shape, StageId stage);
-/// With `shape.pairs`: index of the first action of `stage` that runs as a pair, a forward with the backward pass behind it.
+/// With `shape.pairs`, and in a V: index of the first action of `stage` that belongs to a pair, a forward with the backward pass
+/// behind it.
 std::size_t first_pair(ScheduleKind kind, const ScheduleShape& shape, StageId stage);
 /// Whether the transfers of `shape` are exchanges.
 bool has_exchanges(ScheduleKind kind, const ScheduleShape& shape);
@@ -139,7 +142,8 @@ struct ScheduleEvent {
   int offset = 0;  ///< receive and send: from this stage to the peer's
   /// receive: index of the computation whose end frees the buffer to fill, always an earlier event; -1: a fresh buffer.
   std::int32_t credit = -1;
-  bool with_next = false;      ///< compute: a forward pass that runs at the same time as the next event, a backward pass
+  /// compute: a forward pass that is a pair with the next event, a backward pass: both inputs are there before, outputs leave after.
+  bool with_next = false;
   bool operator==(const ScheduleEvent&) const = default;
 };
 
@@ -164,7 +168,7 @@ inline constexpr std::size_t kSendHold = 2;
 /// if everything waits for every computation and release in front of it; and with equal stages, transfers of at most
 /// half a forward pass cost no more time than with unlimited buffers. tests/models/schedule/schedule_transfers_test.cpp plays it.
 ///
-/// With `shape.pairs` the inputs of both passes are received before a pair, and their outputs are sent after it.
+/// The inputs of both passes are received before a pair, and their outputs are sent after it.
 ///
 /// In a V a stage sends and receives activations and gradients of both chunks in both directions. So transfers stand
 /// in the order of a simulation of all stages' orders (timed_events). Both ends of each transfer have this order.

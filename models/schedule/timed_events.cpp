@@ -22,9 +22,9 @@ struct Playing {
   std::array<std::vector<std::int64_t>, 2> ended;
 };
 
-/// Number of actions of a stage from `k` on that run at the same time.
-std::size_t at_once(const ScheduleShape& shape, const Orders& orders, std::size_t stage, std::size_t k) {
-  if (!shape.pairs || !shape.folded) return 1;
+/// Number of actions of a stage from `k` on between which nothing is sent or received.
+std::size_t together(const ScheduleShape& shape, const Orders& orders, std::size_t stage, std::size_t k) {
+  if (!shape.folded) return 1;
   const std::vector<Action>& order = orders[stage];
   const bool turn = k + 1 < order.size() && order[k].phase == Phase::forward && order[k + 1].phase == Phase::backward;
   const StageId id(static_cast<std::int32_t>(stage));
@@ -66,7 +66,7 @@ class OrderPlayer {
   bool step(std::size_t s) {
     Playing& x = stages_[s];
     if (x.next == orders_[s].size()) return false;
-    const std::size_t passes = at_once(shape_, orders_, s, x.next);
+    const std::size_t passes = together(shape_, orders_, s, x.next);
     std::int64_t start = x.free;
     std::array<std::int64_t, 2> arrives{};
     for (std::size_t i = 0; i < passes; ++i) {
@@ -131,7 +131,7 @@ class TimedWriter {
       by_stage_.emplace_back().reserve(3 * orders[s].size());
       for (std::size_t k = 0; k < orders[s].size(); ++k) {
         ScheduleEvent e{Kind::compute, orders[s][k]};
-        e.with_next = at_once(shape_, orders, s, k) == 2;
+        e.with_next = together(shape_, orders, s, k) == 2;
         by_stage_[s].push_back(at(played_.ends[s][k], e));
       }
     }

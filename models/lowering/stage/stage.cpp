@@ -91,11 +91,13 @@ void StageLowering::compute(const std::vector<ScheduleEvent>& events, std::size_
   if (events[i].with_next) {
     const Action& next = events[i + 1].action;
     transfers_.before(next, flight(next));
-    return both(a, next);
+    return c_.plan.runs_pairs() ? both(a, next) : in_turn(a, next);
   }
   if (a.phase == Phase::forward) forward(a);
   else if (a.phase == Phase::backward) backward(a);
   else weights(a);
+  // A whole backward pass sends the gradient of its input after its last weights' gradients.
+  if (a.phase == Phase::backward) flight(a).leaves_after = a.whole ? w_.last() : Point{};
 }
 
 Program StageLowering::finish() {

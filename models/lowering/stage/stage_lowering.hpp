@@ -140,7 +140,7 @@ class StageLowering {
   void weights(const Action& a);
   void block_weights_backward(const Action& a, std::int64_t l);
 
-  // ---- two passes at once: stage_pair.cpp ----
+  // ---- pairs of passes: stage_pair.cpp ----
 
   /// A block that is being lowered piece by piece.
   struct BlockPieces {
@@ -152,7 +152,10 @@ class StageLowering {
 
     bool over() const { return next == templates->size(); }
   };
+  /// Lowers both passes at once.
   void both(const Action& forward, const Action& backward);
+  /// Lowers both passes one after the other. The first waits for the second's input, and its output for the second's end.
+  void in_turn(const Action& forward, const Action& backward);
   BlockPieces pieces(const Action& a, std::int64_t l);
   void add_next(BlockPieces& pieces);
 

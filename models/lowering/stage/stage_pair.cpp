@@ -1,4 +1,4 @@
-// Runs a forward and a backward pass at the same time. Pieces of their layers alternate,
+// Runs a forward and a backward pass as a pair. With overlap_experts pieces of their layers alternate,
 // so that one pass computes while rows of the other travel between experts' ranks.
 
 #include <algorithm>
@@ -32,6 +32,13 @@ void StageLowering::both(const Action& forward, const Action& backward) {
   }
   end_backward(backward);
   end_forward(forward);
+}
+
+void StageLowering::in_turn(const Action& forward, const Action& backward) {
+  if (const Point there = flight(backward).gradient_there; there.instance() >= 0) b_.after(there);
+  this->forward(forward);
+  this->backward(backward);
+  flight(forward).leaves_after = flight(backward).leaves_after = w_.last();
 }
 
 StageLowering::BlockPieces StageLowering::pieces(const Action& a, std::int64_t l) {

@@ -153,6 +153,7 @@ std::size_t StageLowering::show(RepeatDetector& r, InFlight& f) {
     buffer(b);
   for (const BufferId b : {f.gradient, f.sent_hidden, f.sent_gradient}) buffer(b);
   r.point(f.gradient_there);
+  r.point(f.leaves_after);
   r.number(f.gather_hidden.value());
   r.number(f.gather_gradient.value());
   return buffers;

@@ -1,5 +1,7 @@
 #include "models/lowering/stage/stage_transfers.hpp"
 
+#include <utility>
+
 namespace tandem::lowering {
 
 /// Activations arrive before a chunk's first layer and leave after its last one; gradients the other way round.
@@ -34,6 +36,7 @@ void StageTransfers::receive(const ScheduleEvent& e, const ChunkPart& p, InFligh
 void StageTransfers::send(const ScheduleEvent& e, const ChunkPart& p, InFlight& f) {
   const bool forward = e.action.phase == Phase::forward;
   BufferId& buffer = forward ? f.hidden.back() : f.gradient;
+  if (const Point end = std::exchange(f.leaves_after, {}); end.instance() >= 0) b_.after(end);
   const std::uint32_t sent = b_.add(templates(e, p).at(true, e.offset), key(e.action), {{buffer}});
   if (!c_.plan.parallel.overlap_p2p) {
     last_send_ = b_.end_of(sent);

@@ -137,13 +137,38 @@ TEST_CASE("DualPipeV's bubble is the published (PP/2-1)(F&B + B - 3W), whatever 
       }
 }
 
-TEST_CASE("DualPipeV without pairs idles (PP/2-1)(B + B - 3W): a forward pass is handed on before the backward pass behind it") {
-  for (const Passes& t : {Passes{1, 1, 1}, Passes{2, 2, 1}, Passes{4, 4, 4}, Passes{4, 4, 2}})
+TEST_CASE("DualPipeV whose passes do not overlap has the same pairs, so it idles (PP/2-1)(F + B + B - 3W)") {
+  // deepseek-ai/DualPipe: dualpipe/dualpipev.py, _forward_backward_chunk sends both outputs after both passes
+  for (Passes t : {Passes{1, 1, 1}, Passes{2, 2, 1}, Passes{4, 4, 4}, Passes{4, 4, 2}})
     for (std::int64_t p = 2; p <= 8; ++p)
       for (const std::int64_t m : {2 * p, 2 * p + 1, 5 * p}) {
         CAPTURE(p, m, t.forward, t.backward, t.weight);
+        t.pair = t.forward + t.whole();
         const auto idle = Player(make_events(ScheduleKind::dualpipe_v, vee(p, m)), t).idle();
-        CHECK(*std::max_element(idle.begin(), idle.end()) == (p - 1) * (2 * t.whole() - 3 * t.weight));
+        CHECK(*std::max_element(idle.begin(), idle.end()) == (p - 1) * (t.forward + 2 * t.whole() - 3 * t.weight));
+      }
+}
+
+TEST_CASE("DualPipeV receives both inputs before a pair and sends both outputs after it, whether its passes overlap or not") {
+  for (const bool pairs : {false, true})
+    for (std::int64_t p = 2; p <= 6; ++p)
+      for (const auto& stage : make_events(ScheduleKind::dualpipe_v, vee(p, 3 * p + 1, pairs))) {
+        std::int64_t found = 0;
+        for (std::size_t i = 0; i < stage.size(); ++i) {
+          if (!stage[i].with_next) continue;
+          ++found;
+          REQUIRE(i + 1 < stage.size());
+          CHECK((stage[i].kind == ScheduleEvent::Kind::compute && stage[i].action.phase == Phase::forward));
+          CHECK((stage[i + 1].kind == ScheduleEvent::Kind::compute && stage[i + 1].action.phase == Phase::backward));
+          for (std::size_t k = 0; k < stage.size(); ++k)
+            for (Action a : {stage[i].action, stage[i + 1].action}) {
+              a.whole = false;  // unused in transfers
+              if (stage[k].action != a) continue;
+              if (stage[k].kind == ScheduleEvent::Kind::receive) CHECK(k < i);
+              if (stage[k].kind == ScheduleEvent::Kind::send) CHECK(k > i + 1);
+            }
+        }
+        CHECK(found > 0);
       }
 }
 
