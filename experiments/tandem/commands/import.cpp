@@ -43,6 +43,13 @@ void require_cluster(const std::string& name) {
   throw ConfigError(p);
 }
 
+/// Throws InfeasibleError for a configuration that is code, such as torchtitan's since 2026-02.
+void require_no_code(const std::string& path) {
+  if (!path.ends_with(".py")) return;
+  throw InfeasibleError(Problem{path, "", "", "not implemented: a configuration in Python, which import does not run",
+                                "write the plan with the tables of docs/coming-from.md, or give a file or a log that the program writes"});
+}
+
 /// Throws ConfigError for a command that starts a script: only its shell can say which options the script gives.
 void require_no_script(const std::string& path, const std::string& text) {
   const std::string script = arguments::script_of(text);
@@ -84,6 +91,7 @@ Plan runnable(const std::string& document, const Options& o) {
 std::optional<arguments::Table> table_for(const Options& o, std::string& text) {
   const std::string& path = o.input;
   if (is_folder(path) || file_state(path).kind == FileKind::absent) return std::nullopt;
+  require_no_code(path);
   text = import::read_log(path);
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   const bool toml = path.ends_with(".toml"), yaml = arguments::is_yaml(path);

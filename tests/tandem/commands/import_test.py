@@ -329,6 +329,15 @@ class Import(WithFolder):
             self.assertIn("a tower for pictures", err)
             self.assertEqual("sizes of the tower for pictures, which the file leaves out" in err, said, err)
 
+    def test_a_configuration_in_python_is_refused_and_not_run(self):
+        code, out, err = run("import", self.folder.file("config_registry.py", "def llama3_8b():  # --training.steps 5\n    return 1\n"), "--cluster", "dgx-h100")
+        self.assertEqual((code, out), (4, ""))
+        self.assertIn("not implemented: a configuration in Python, which import does not run", err)
+        saved = {"model_spec": {"name": "llama3", "flavor": "8B"}, "training": {"steps": 5}, "parallelism": {"tensor_parallel_degree": 2}}
+        code, out, err = run("import", self.folder.file("saved.json", json.dumps(saved)), "--cluster", "dgx-h100", "--devices", "8")
+        self.assertEqual((code, out), (4, ""))
+        self.assertIn("model_spec: not implemented: a configuration of torchtitan since 2026-02", err)
+
     def test_unknown_types_and_what_is_no_configuration_are_bad_input(self):
         for fields, reason in (({**LLAMA, "model_type": "lama"}, 'model_type = "lama": is no model type that is known here; the nearest is "llama"'),
                                ({"hidden_size": 4}, "model_type: is missing"), ([1], "must be an object, not a list"),
