@@ -54,6 +54,22 @@ def megatron(root):
     return entries(parser)
 
 
+def patched(root):
+    """From the calls of Pai-Megatron-Patch's get_patch_args, beside Megatron-LM's options."""
+    options = json.loads((pathlib.Path(__file__).parent / "options" / "megatron-core.json").read_text())["options"]
+    tree = ast.parse((root / "megatron_patch" / "arguments.py").read_text())
+    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
+        strings = [a.value for a in call.args if isinstance(a, ast.Constant) and str(a.value).startswith("--")]
+        said = {k.arg: k.value for k in call.keywords}
+        for option in (o[2:].replace("_", "-") for o in strings):
+            if option in options:
+                continue
+            action = getattr(said.get("action"), "value", "store")
+            default = {"store_true": False, "store_false": True}.get(action, literal(said["default"]) if "default" in said else None)
+            options[option] = [getattr(said.get("dest"), "value", option.replace("-", "_")), default]
+    return options
+
+
 # What the older parsers import and do not use while they add options.
 UNUSED = ("torch", "torch.nn", "torch.nn.functional", "deepspeed", "deepspeed.accelerator", "packaging", "megatron", "megatron.global_vars",
           "megatron.model", "megatron.model.utils", "megatron.core", "megatron.core.transformer", "tools", "tools.retro", "tools.retro.utils")
@@ -248,7 +264,7 @@ def bridge(root):
 
 
 READERS = {"axolotl": yaml_options.axolotl, "gpt-neox": yaml_options.gpt_neox, "llama-factory": yaml_options.llama_factory,
-           "nanotron": yaml_options.nanotron, "megatron-bridge": bridge, "nemo": nemo, "neuronx": nxdt, "megatron-core": megatron, "deepspeed": deepspeed, "torchtitan": torchtitan, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
+           "nanotron": yaml_options.nanotron, "megatron-bridge": bridge, "nemo": nemo, "neuronx": nxdt, "megatron-core": megatron, "pai-megatron-patch": patched, "deepspeed": deepspeed, "torchtitan": torchtitan, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
            "neuron-megatron": older_megatron}
 
 
