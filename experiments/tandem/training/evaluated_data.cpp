@@ -56,6 +56,8 @@ void require_cut(const DataOptions& options, const EvaluationCut& cut, const Dat
   const bool windows = shape.kind == ExampleKind::next_token && !answers;
   if (cut.stride > 0 && !windows) refuse(options, "--stride", cut.stride, "is for windows of a text, and each sequence stands for itself here");
   if (cut.words > 0 && answers) refuse(options, "--words", cut.words, "is for a whole text, and only answers are predicted here");
+  if (cut.words > 0 && shape.kind != ExampleKind::next_token)
+    refuse(options, "--words", cut.words, "is for models that predict every word, not BERT or T5");
   if (cut.stride > shape.seq_length)
     throw ConfigError(Problem{"", "--stride", std::to_string(cut.stride), "is more than training.seq_length " + std::to_string(shape.seq_length),
                               "give at most that many, or no --stride"});

@@ -54,6 +54,12 @@ void tell_no_evaluation(const TrainOptions& o, std::int64_t steps, std::int64_t 
         std::to_string(steps - 1));
 }
 
+/// Says that --save-every adds no checkpoint to the last one.
+void tell_no_save(const TrainOptions& o, std::int64_t steps, std::int64_t done) {
+  if (o.save_every > 0 && done / o.save_every == (steps - 1) / o.save_every)
+    log("--save-every " + std::to_string(o.save_every) + ": only the last step is saved");
+}
+
 std::string times_text(double epochs) { return number_text(epochs, epochs < 10 ? 2 : epochs < 100 ? 1 : 0) + " times"; }
 
 /// Says that a run of so many steps reads its data several times, which a small text does not show.
@@ -141,6 +147,7 @@ void open_inputs(const TrainOptions& o, exec::World& world, TrainInputs& out) {
   tell_repeated_evaluation(o, out);
   require_step_exists(o, steps, done);
   tell_no_evaluation(o, steps, done);
+  tell_no_save(o, steps, done);
 }
 
 void require_same(const TrainOptions& o, const TrainInputs& in, exec::World& world) {

@@ -158,6 +158,13 @@ class Checkpoints(WithFolder):
                 found = self.evaluate(changed(ONE, **moe, **{"parallel": layout, "cluster.devices": layout.get("data", 1)}))
                 self.assertLess(abs(found["loss"] / loss - 1), 1e-12)
 
+    def test_words_are_counted_only_where_every_word_is_predicted(self):
+        bert = changed(SMALL, **{"model.family": "bert", "model.vocab_size": 257, "model.pad_vocab_to": 258})
+        self.trained(bert)
+        code, out, err = run("evaluate", self.folder.plan(bert, "evaluated.json"), "--data", self.text, "--checkpoint", self.saved, "--words", 9)
+        self.assertEqual((code, out), (3, ""), err)
+        self.assertIn("--words = 9: is for models that predict every word, not BERT or T5; leave it out", err)
+
     def test_bert_has_two_losses_and_two_accuracies(self):
         bert = changed(SMALL, **{"model.family": "bert", "model.vocab_size": 257, "model.pad_vocab_to": 258, "training.precision": "fp64",
                                  "model.max_position_embeddings": 16})

@@ -448,6 +448,11 @@ class Train(WithFolder):
             self.assertEqual(len(lines), 1 if told else 0, err)
             self.assertIn(told or "", "".join(lines))
 
+    def test_a_rhythm_that_saves_only_the_last_step_is_told(self):
+        for steps, every, told in ((3, 3, True), (3, 2, False), (1, 1, True)):
+            code, _, err = run("train", self.folder.plan(ONE), "--data", TEXT, "--steps", steps, "--save", self.path(f"s{steps}{every}"), "--save-every", every)
+            self.assertEqual((code, f"--save-every {every}: only the last step is saved" in err), (0, told), err)
+
     def test_a_schedule_in_samples_or_tokens_is_kept_too(self):
         for unit, each in (("samples", 8), ("tokens", 128)):
             saved = self.path(f"{unit}.safetensors")
