@@ -30,13 +30,13 @@ struct File {
 std::string content(const Place& token) { return token.json().is_object() ? token.at("content").text() : token.text(); }
 
 /// An entry of `added_tokens`.
-json entry(const Place& token, std::int64_t id, bool special) {
+json entry(const Place& token, std::int64_t id, bool special, bool takes_space = false) {
   const bool object = token.json().is_object();
   const auto flag = [&](const char* key, bool otherwise) { return object ? token.flag_or(key, otherwise) : otherwise; };
   return {{"id", id},
           {"content", content(token)},
           {"single_word", flag("single_word", false)},
-          {"lstrip", flag("lstrip", false)},
+          {"lstrip", flag("lstrip", takes_space)},
           {"rstrip", flag("rstrip", false)},
           {"normalized", flag("normalized", !special)},
           {"special", flag("special", special)}};
@@ -55,11 +55,11 @@ class Entries {
     if (!vocabulary_.contains(content(token))) ++next_;
     all_.push_back(entry(token, id, special));
   }
-  void add(const Place& token) {
+  void add(const Place& token, bool takes_space = false) {
     const std::string text = content(token);
     if (text.empty() || has(text)) return;
     const auto known = vocabulary_.find(text);
-    all_.push_back(entry(token, known != vocabulary_.end() ? known->get<std::int64_t>() : next_++, true));
+    all_.push_back(entry(token, known != vocabulary_.end() ? known->get<std::int64_t>() : next_++, true, takes_space));
   }
   const json& all() const { return all_; }
 
@@ -140,11 +140,11 @@ json TokenizerConfiguration::added_tokens(const json& vocabulary, const Roles& r
       const json text = token;
       out.add_with_id(Place(text, files_->added.path, token), id, false);
     }
-  for (const auto& [role, otherwise] : roles) {
+  for (const auto& [role, otherwise, takes_space] : roles) {
     const auto said = files_->role(role);
     const json text = otherwise;
-    if (said && !said->json().is_null()) out.add(*said);
-    else if (!said) out.add(Place(text, "", role));
+    if (said && !said->json().is_null()) out.add(*said, takes_space && !said->json().is_object());
+    else if (!said) out.add(Place(text, "", role), takes_space);
   }
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"})
     if (const auto more = configuration.maybe(key); more && more->json().is_array())

@@ -4,15 +4,18 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "models/base/json.hpp"
 
 namespace tandem::exec {
 
-/// Roles of special tokens, such as eos_token, and the tokens that have them unless a file says others.
-using Roles = std::vector<std::pair<std::string, std::string>>;
+/// A role of a special token, such as eos_token, and the token that has it unless a file says another.
+struct Role {
+  std::string name, otherwise;
+  bool takes_space = false;  ///< the token takes the space before it (lstrip), unless a file says its flags
+};
+using Roles = std::vector<Role>;
 
 /// tokenizer_config.json, special_tokens_map.json and added_tokens.json of a folder, as far as they are there.
 class TokenizerConfiguration {

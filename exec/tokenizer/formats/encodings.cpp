@@ -3,6 +3,11 @@
 #include "models/base/error.hpp"
 
 namespace tandem::exec {
+
+// QwenLM/Qwen: Qwen-7B's tokenization_qwen.py; huggingface/transformers: models/qwen2/tokenization_qwen2.py
+const char* const kQwenPattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 namespace {
 
 // meta-llama/llama3: llama/tokenizer.py
@@ -32,6 +37,13 @@ std::vector<std::string> llama3_names() {
   return names;
 }
 
+Encoding qwen_encoding() {
+  constexpr int kFirst = 151'643, kExtras = 205;
+  Encoding out{"Qwen", kQwenPattern, {{"<|endoftext|>", kFirst}, {"<|im_start|>", kFirst + 1}, {"<|im_end|>", kFirst + 2}}, "", "<|endoftext|>", true};
+  for (int i = 0; i < kExtras; ++i) out.special.emplace_back("<|extra_" + std::to_string(i) + "|>", kFirst + 3 + i);
+  return out;
+}
+
 }  // namespace
 
 Encoding llama3_encoding(std::int64_t ranks) {
@@ -49,7 +61,8 @@ Encoding named_encoding(const std::string& file) {
             "<|endoftext|>"};
   if (file.ends_with("o200k_base.tiktoken"))
     return {"o200k_base", kO200k, {{"<|endoftext|>", 199999}, {"<|endofprompt|>", 200018}}, "", "<|endoftext|>"};
-  throw ConfigError(Problem{file, "--tokenizer", "", "holds no pattern and no special tokens, and its name is neither cl100k_base nor o200k_base",
+  if (file.ends_with("qwen.tiktoken")) return qwen_encoding();
+  throw ConfigError(Problem{file, "--tokenizer", "", "holds no pattern and no special tokens, and its name is not cl100k_base, o200k_base or qwen",
                             "name it tokenizer.model if texts are cut as Llama 3's are, or write tokenizer.json with transformers"});
 }
 

@@ -16,7 +16,11 @@ struct Encoding {
   std::vector<std::pair<std::string, std::int64_t>> special;  ///< with their ids
   std::string begin;    ///< goes before each text; empty: nothing does
   std::string end;      ///< ends a document
+  bool nfc = false;     ///< texts are composed first (Unicode's NFC)
 };
+
+/// How Qwen cuts texts, in all its formats.
+extern const char* const kQwenPattern;
 
 /// Llama 3's, whose special tokens follow a file's `ranks` tokens.
 Encoding llama3_encoding(std::int64_t ranks);

@@ -6,11 +6,10 @@
 #include <utility>
 
 #include "exec/tokenizer/base64.hpp"
-#include "exec/tokenizer/byte_level.hpp"
 #include "exec/tokenizer/formats/configuration.hpp"
 #include "exec/tokenizer/formats/encodings.hpp"
+#include "exec/tokenizer/formats/rank_vocabulary.hpp"
 #include "exec/tokenizer/formats/text_lines.hpp"
-#include "exec/tokenizer/merges.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -49,42 +48,6 @@ std::vector<std::string> read_tokens(const std::string& file) {
   return out;
 }
 
-std::string written(std::string_view bytes) {
-  std::string out;
-  append_byte_level(out, bytes);
-  return out;
-}
-
-Vocabulary vocabulary_of(const std::string& file, const std::vector<std::string>& tokens) {
-  Vocabulary out;
-  for (std::size_t rank = 0; rank < tokens.size(); ++rank) {
-    std::string token = written(tokens[rank]);
-    if (out.find(token)) throw ConfigError(Problem{file, "rank", std::to_string(rank), "has the token of a smaller rank", "copy the file again"});
-    out.add(std::move(token), static_cast<std::int32_t>(rank));
-  }
-  for (int byte = 0; byte < 256; ++byte)
-    if (const char c = static_cast<char>(byte); !out.find(written({&c, 1})))
-      throw ConfigError(Problem{file, "byte", std::to_string(byte), "is no token, so some texts have no tokens", "copy the file again"});
-  return out;
-}
-
-/// Every two tokens that are a token together. Their merge has the rank of that token.
-Merges merges_of(const std::vector<std::string>& tokens, const Vocabulary& vocabulary) {
-  struct Pair {
-    std::int32_t left, right, both;
-  };
-  std::vector<Pair> all;
-  for (std::size_t rank = 0; rank < tokens.size(); ++rank)
-    for (std::size_t cut = 1; cut < tokens[rank].size(); ++cut) {
-      const std::string_view token = tokens[rank];
-      const auto left = vocabulary.find(written(token.substr(0, cut))), right = vocabulary.find(written(token.substr(cut)));
-      if (left && right) all.push_back({*left, *right, static_cast<std::int32_t>(rank)});
-    }
-  Merges out(all.size());
-  for (const Pair& pair : all) out.add(pair.left, pair.right, {pair.both, pair.both});
-  return out;
-}
-
 json added_tokens(const Encoding& encoding) {
   json out = json::array();
   for (const auto& [token, id] : encoding.special) {
@@ -93,12 +56,6 @@ json added_tokens(const Encoding& encoding) {
     out.push_back(std::move(one));
   }
   return out;
-}
-
-json cuts(const Encoding& encoding) {
-  const json split{{"type", "Split"}, {"pattern", {{"Regex", encoding.pattern}}}, {"behavior", "Isolated"}, {"invert", false}};
-  const json bytes{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
-  return {{"type", "Sequence"}, {"pretokenizers", {split, bytes}}};
 }
 
 /// Says what the file leaves open.
@@ -130,13 +87,14 @@ void require_llama3(const TokenizerFiles& files, std::size_t ranks, const Encodi
 
 TokenizerParts read_ranks(const TokenizerFiles& files) {
   const std::vector<std::string> tokens = read_tokens(files.file);
-  Vocabulary vocabulary = vocabulary_of(files.file, tokens);
+  Vocabulary vocabulary = vocabulary_of(files.file, tokens, 0);
   const bool named = files.file.ends_with(".tiktoken");
   const Encoding encoding = named ? named_encoding(files.file) : llama3_encoding(static_cast<std::int64_t>(tokens.size()));
   if (!named) require_llama3(files, tokens.size(), encoding);
   Merges merges = merges_of(tokens, vocabulary);
   for (const auto& [token, id] : encoding.special) vocabulary.add(token, static_cast<std::int32_t>(id));
-  const json document{{"added_tokens", added_tokens(encoding)}, {"pre_tokenizer", cuts(encoding)}};
+  json document{{"added_tokens", added_tokens(encoding)}, {"pre_tokenizer", cuts_of(encoding.pattern)}};
+  if (encoding.nfc) document["normalizer"] = {{"type", "NFC"}};
   const auto begin = vocabulary.find(encoding.begin);
   auto model = byte_pair_model(files.file, std::move(vocabulary), std::move(merges));
   TokenizerParts parts = read_parts(Place(document, files.file, ""), std::move(model));

@@ -6,6 +6,7 @@
 #include "exec/tokenizer/formats/byte_pairs.hpp"
 #include "exec/tokenizer/formats/ranks.hpp"
 #include "exec/tokenizer/formats/sentences.hpp"
+#include "exec/tokenizer/formats/tekken.hpp"
 #include "exec/tokenizer/formats/tokenizer_files.hpp"
 #include "exec/tokenizer/formats/word_pieces.hpp"
 #include "exec/tokenizer/json_tokenizer.hpp"
@@ -25,7 +26,8 @@ TokenizerParts read_document(const std::string& file) {
   const nlohmann::json document = read_json(file, {.max_bytes = kMostBytes});
   if (is_vocabulary(document))
     throw ConfigError(Problem{file, "--tokenizer", "", "is a vocabulary without merges and rules", "name it vocab.json, and put its merges.txt beside it"});
-  return read_parts(Place(document, file, ""));
+  const Place whole(document, file, "");
+  return is_tekken(document) ? read_tekken(whole) : read_parts(whole);
 }
 
 }  // namespace

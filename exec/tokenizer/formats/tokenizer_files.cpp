@@ -14,7 +14,7 @@
 namespace tandem::exec {
 namespace {
 
-constexpr const char* kKnown = "tokenizer.json, vocab.json with merges.txt, vocab.txt, or a .model of sentencepiece or tiktoken";
+constexpr const char* kKnown = "tokenizer.json, vocab.json with merges.txt, vocab.txt, tekken.json, or a .model of sentencepiece or tiktoken";
 
 [[noreturn]] void refuse(const std::string& path, const std::string& reason, const std::string& remedy) {
   throw ConfigError(Problem{path, "--tokenizer", "", reason, remedy});
@@ -87,7 +87,8 @@ std::vector<std::string> candidates(const std::string& folder) {
     if (!is_regular_file(path)) continue;
     const auto pair = pair_of(path);
     const bool second = pair && path == pair->merges && is_regular_file(pair->file);
-    if ((pair && !second) || name.ends_with(".model") || name.ends_with("vocab.txt") || name.ends_with(".tiktoken")) out.push_back(path);
+    if ((pair && !second) || name.ends_with(".model") || name.ends_with("vocab.txt") || name.ends_with(".tiktoken") || name == "tekken.json")
+      out.push_back(path);
   }
   return out;
 }

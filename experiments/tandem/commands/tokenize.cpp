@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -22,10 +23,13 @@ struct Options {
   bool append_eod = false, plain = false, json = false, keyed = false;
 };
 
-/// Refuses --key for a file without a JSON object a line.
-void require_keyed(const Options& o) {
+/// Refuses --key for a file without a JSON object a line, and --split-lines where every file has one.
+void require_used(const Options& o) {
+  const auto objects = [](const std::string& text) { return file_exists(text) && exec::has_object_lines(text); };
+  if (o.documents.lines && std::all_of(o.texts.begin(), o.texts.end(), objects))
+    throw ConfigError(Problem{o.texts.front(), "--split-lines", "", "is for texts; each line of this file is a document already", "leave it out"});
   for (const std::string& text : o.texts)
-    if (o.keyed && file_exists(text) && !exec::has_object_lines(text))
+    if (o.keyed && file_exists(text) && !objects(text))
       throw ConfigError(Problem{text, "--key", o.documents.key, "is for a file with a JSON object a line", "give a .jsonl file, or leave --key out"});
 }
 
@@ -45,7 +49,7 @@ struct Result {
 };
 
 Result tokenize(const Options& o) {
-  require_keyed(o);
+  require_used(o);
   prepare_outputs({o.out + ".bin", o.out + ".idx"}, o.texts);
   const auto tokenizer = exec::read_tokenizer(o.tokenizer);
   for (const std::string& note : tokenizer->notes()) log(note);
@@ -91,7 +95,7 @@ void add_tokenize(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("tokenize", "Turn texts into token ids, as Megatron-LM stores them");
   command->add_option("TEXT", o->texts, "text to read in UTF-8: one document, or with a JSON object a line (.jsonl, .json) a document a line")->required();
-  command->add_option("--tokenizer", o->tokenizer, "tokenizer.json, or vocab.json beside merges.txt, vocab.txt, or a .model of sentencepiece or tiktoken; or a folder that has one of them")->type_name("FILE|DIR")->required();
+  command->add_option("--tokenizer", o->tokenizer, "tokenizer.json, or vocab.json beside merges.txt, vocab.txt, tekken.json, or a .model of sentencepiece or tiktoken; or a folder that has one of them")->type_name("FILE|DIR")->required();
   command->add_option("--out", o->out, "PREFIX of the files to write: PREFIX.bin and PREFIX.idx")->type_name("PREFIX")->required();
   CLI::Option* key = command->add_option("--key", o->documents.key, "field of these objects that holds the text [text]")->type_name("FIELD");
   command->add_flag("--split-lines", o->documents.lines, "each line of other files is a document, without its end");

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`tokenize` and `train --tokenizer`: the ids of Hugging Face's library, in Megatron-LM's files, and what is refused."""
+import base64
 import functools
 import json
 import pathlib
@@ -13,6 +14,15 @@ FIXTURES = SOURCE / "tests" / "fixtures" / "tokenizers"
 FILES = SOURCE / "tests" / "fixtures" / "tokenizer_files"
 SENTENCES = ("llama2", "t5")
 ORACLE = json.loads((FIXTURES / "ids.json").read_text())
+
+
+def byte_letters():
+    """The byte of each letter of byte-level BPE (openai/gpt-2: src/encoder.py, bytes_to_unicode)."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    return {chr(byte): byte for byte in shown} | {chr(256 + i): byte for i, byte in enumerate(b for b in range(256) if b not in shown)}
+
+
+BYTES = byte_letters()
 
 
 def read(prefix, width="H"):
@@ -61,6 +71,65 @@ class Tokenize(WithFolder):
             with self.subTest(tokenizer=name):
                 result = tandem_json("tokenize", lines, "--tokenizer", FILES / name, "--out", self.folder.path / "out")
                 self.assertEqual(read(str(self.folder.path / "out"), "i" if result["vocab_size"] > 65499 else "H"), ids)
+
+    def ids_of(self, texts, tokenizer):
+        lines = self.folder.file("texts.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in texts))
+        result = tandem_json("tokenize", lines, "--tokenizer", tokenizer, "--out", self.folder.path / "out")
+        return result, read(str(self.folder.path / "out"), "i" if result["vocab_size"] > 65499 else "H")
+
+    def test_a_vocabulary_of_roberta_with_merges_is_its_tokenizer(self):
+        whole = json.loads((FIXTURES / "roberta.json").read_text())
+        model, place = whole["model"], self.folder.path / "roberta"
+        place.mkdir()
+        (place / "vocab.json").write_text(json.dumps(model["vocab"]))
+        (place / "merges.txt").write_text("#version: 0.2\n" + "".join(" ".join(pair) + "\n" for pair in model["merges"]))
+        added = {str(token.pop("id")): token for token in whole["added_tokens"]}
+        config = {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True, "added_tokens_decoder": added}
+        (place / "tokenizer_config.json").write_text(json.dumps(config))
+        same = [(text, ids) for text, ids in zip(ORACLE["texts"], ORACLE["ids"]["roberta"]) if "<unk>" not in text]  # no token of the oracle's
+        self.assertEqual(self.ids_of([text for text, _ in same], place)[1], [ids for _, ids in same])
+        # Without a configuration, as the first checkpoints were published: the vocabulary says whose it is
+        vocab = model["vocab"] | {"<pad>": 360, "<unk>": 361, "<mask>": 362}
+        (place / "vocab.json").write_text(json.dumps(vocab))
+        (place / "tokenizer_config.json").unlink()
+        a, the = vocab["\u0120a"], vocab["\u0120the"]
+        self.assertEqual(self.ids_of(["in the <mask> a</s>"], place)[1], [[0, vocab["in"], the, 362, a, 1, 1]])
+        (place / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer", "mask_token": "<mask>"}))
+        self.assertEqual(self.ids_of(["in the <mask> a"], place)[1], [[vocab["in"], the, vocab["\u0120"], 362, a]])
+
+    def test_ranks_of_qwen_give_the_ids_of_its_other_format(self):
+        """qwen.tiktoken from the vocabulary of Qwen2Tokenizer, whose ids of all texts transformers gave."""
+        oracle = json.loads((FILES / "ids.json").read_text())
+        vocab = json.loads((FILES / "qwen2" / "vocab.json").read_text())
+        special = {"<|endoftext|>": 151643, "<|im_start|>": 151644, "<|im_end|>": 151645}
+        tokens = [token for token, _ in sorted(vocab.items(), key=lambda item: item[1]) if token not in special]
+        ranks = {vocab[token]: rank for rank, token in enumerate(tokens)}
+        lines = [f"{base64.b64encode(bytes(BYTES[c] for c in token)).decode()} {rank}" for rank, token in enumerate(tokens)]
+        result, ids = self.ids_of(oracle["texts"], self.folder.file("qwen.tiktoken", "\n".join(lines) + "\n"))
+        known = [(text, there, here) for text, there, here in zip(oracle["texts"], oracle["ids"]["qwen2"], ids) if "<|" not in text]
+        self.assertGreater(len(known), 20)
+        for text, there, here in known:
+            self.assertEqual(here, [ranks[i] for i in there], text)
+        self.assertEqual(result["vocab_size"], 151643 + 3 + 205)
+        self.assertEqual(self.ids_of(["<|im_start|><|extra_204|>"], self.path("qwen.tiktoken"))[1], [[151644, 151850]])
+
+    def test_a_tekken_has_the_ids_of_tiktoken_behind_its_special_tokens(self):
+        oracle = json.loads((FILES / "ids.json").read_text())
+        lines = (FILES / "llama3" / "tokenizer.model").read_text().splitlines()
+        pattern = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+        config = {"pattern": pattern, "num_vocab_tokens": len(lines), "default_vocab_size": len(lines) + 25, "default_num_special_tokens": 25, "version": "v3"}
+        vocab = [{"rank": rank, "token_bytes": line.split()[0], "token_str": None} for rank, line in enumerate(lines)]
+        place = self.folder.file("tekken.json", json.dumps({"config": config, "vocab": vocab + [{"rank": len(lines), "token_bytes": "QUFBQUFB"}]}))
+        result, ids = self.ids_of(oracle["texts"], place)
+        self.assertEqual(result["vocab_size"], len(lines) + 25)
+        known = [(text, there, here) for text, there, here in zip(oracle["texts"], oracle["ids"]["llama3"], ids) if "<|" not in text]
+        self.assertGreater(len(known), 20)
+        for text, there, here in known:
+            self.assertEqual(here, [1] + [i + 25 for i in there[1:]], text)
+        _, (here,) = self.ids_of(["<s>[INST]"], self.folder.path)
+        self.assertEqual((here[0], min(here[1:]) >= 25), (1, True))  # a text has no special tokens
+        ended = tandem_json("tokenize", self.lines(), "--tokenizer", place, "--out", self.path("out"), "--append-eod")
+        self.assertEqual(ended["eod"], 2)
 
     def test_each_format_has_its_own_end_of_documents(self):
         for name, end in (("gpt2", 419), ("gpt2-more", 423), ("llama2", 2), ("t5", 1), ("llama3", "<|end_of_text|>")):
@@ -144,6 +213,11 @@ class Tokenize(WithFolder):
     def test_special_tokens_can_be_left_out(self):
         _, documents = self.tokenize("bert", self.lines(), "--no-special-tokens")
         self.assertEqual(documents, [ids[1:-1] for ids in ORACLE["ids"]["bert"]])
+
+    def test_lines_of_objects_are_not_split_again(self):
+        code, _, messages = run("tokenize", self.lines(), "--tokenizer", FIXTURES / "gpt2.json", "--out", self.path("out"), "--split-lines")
+        self.assertEqual(code, 3)
+        self.assertIn("texts.jsonl: --split-lines: is for texts; each line of this file is a document already; leave it out", messages)
 
     def test_a_text_is_one_document_or_one_a_line(self):
         texts = ["the Word", "was with God, and", "the Word"]

@@ -124,7 +124,8 @@ TEST_CASE("what ranks do not say is said") {
   REQUIRE(notes.size() == 1);
   says(notes.front(), "those of Llama 3 are used");
   const std::string ranks = content("llama3/tokenizer.model");
-  says(told({{"qwen.tiktoken", ranks}}), "its name is neither cl100k_base nor o200k_base");
+  says(told({{"p50k_base.tiktoken", ranks}}), "its name is not cl100k_base, o200k_base or qwen");
+  says(told({{"qwen.tiktoken", ranks}}), "");
   says(told({{"tokenizer.model", ranks}, {"tokenizer_config.json", R"({"tokenizer_class": "TikTokenTokenizer"})"}}), "TikTokenTokenizer");
   says(told({{"tokenizer.model", ranks}, {"tokenizer_config.json", R"({"added_tokens_decoder": {"9000": {"content": "[EOS]"}}})"}}),
        "only Llama 3's are read");
@@ -166,9 +167,37 @@ TEST_CASE("rules that files do not say are refused by the class that has them") 
   const auto of_class = [&](const std::string& name) {
     return told({{"vocab.json", vocabulary}, {"merges.txt", merges}, {"tokenizer_config.json", json{{"tokenizer_class", name}}.dump()}});
   };
-  says(of_class("RobertaTokenizer"), "tokenizer_class = \"RobertaTokenizer\": has rules");
+  says(of_class("CodeGenTokenizer"), "tokenizer_class = \"CodeGenTokenizer\": has rules");
   CHECK(of_class("GPT2TokenizerFast") == Problem{}.message());
   says(told({{"vocab.txt", content("bert/vocab.txt")}, {"tokenizer_config.json", R"({"tokenizer_class": "MPNetTokenizer"})"}}), "BertTokenizer");
+}
+
+TEST_CASE("a damaged tekken.json is refused by its field") {
+  json good{{"config", {{"pattern", "."}, {"default_vocab_size", 260}, {"default_num_special_tokens", 4}, {"version", "v11"}}},
+            {"vocab", json::array()},
+            {"special_tokens", json::array()}};
+  const auto base64 = [](int byte) {  // of one byte
+    constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    return std::string{kLetters[static_cast<std::size_t>(byte >> 2)], kLetters[static_cast<std::size_t>((byte & 3) << 4)], '=', '='};
+  };
+  for (int byte = 0; byte < 256; ++byte) good["vocab"].push_back({{"rank", byte}, {"token_bytes", base64(byte)}});
+  for (const char* name : {"<unk>", "<s>", "</s>"}) good["special_tokens"].push_back({{"rank", good["special_tokens"].size()}, {"token_str", name}});
+  const tests::TemporaryFolder folder;
+  CHECK(encoded(folder.file("tekken.json", good.dump()), "a<s>") == Ids{1, 4 + 'a', 4 + '<', 4 + 's', 4 + '>'});
+  CHECK(read_tokenizer(folder.path().string())->vocab_size() == 260);
+  const auto with = [&](const char* place, const json& value) {
+    json bad = good;
+    bad[json::json_pointer(place)] = value;
+    return told({{"tekken.json", bad.dump()}});
+  };
+  says(with("/config/default_vocab_size", 261), "config.default_vocab_size = 261: needs 257 ranks, and vocab has 256");
+  says(with("/config", {{"pattern", "."}, {"default_vocab_size", 258}, {"default_num_special_tokens", 2}}), "is less than the 3 special tokens");
+  says(with("/vocab/7/rank", 8), "vocab[7].rank = 8: is not its place in the list");
+  says(with("/vocab/7/token_bytes", "!"), "vocab[7].token_bytes = \"!\": is no base64");
+  says(with("/vocab/7/token_bytes", base64(6)), "has the token of a smaller rank");
+  says(with("/special_tokens/1/token_str", "</s>"), "special_tokens[2].token_str = \"</s>\": is there twice");
+  says(with("/special_tokens/1/token_str", "<b>"), "lacks <s>");
+  says(with("/special_tokens", json()), "config.version = \"v11\": has special tokens in its files");
 }
 
 TEST_CASE("damaged ranks are refused by their line or rank") {
