@@ -132,6 +132,33 @@ TEST_CASE("cuDNN's attention on Blackwell takes what its makers measured, on GB3
   CHECK(1e3 * roofline_seconds(back, DType::bf16, device, c) == Approx(backward_ms).epsilon(0.12));
 }
 
+TEST_CASE("cuDNN's attention with heads of 64 takes what was measured, both passes together") {
+  struct Run {
+    const char* preset;
+    std::int64_t batch, heads, keys, window;
+    double forward_ms, backward_ms, within;
+  };
+  // experiments/corpus/measured/h200/kernels.jsonl, cuDNN 9.19; NVIDIA/cudnn-frontend 3929da2:
+  // benchmark/sdpa_benchmark_training/results, h200_919_only_cudnn/gpt_oss and gpt_oss, bf16
+  const auto r = GENERATE(values<Run>({{"dgx-h200", 4, 25, 2048, 0, 0.14657, 0.44539, 0.06},
+                                      {"dgx-h200", 16, 16, 1024, 0, 0.10683, 0.36156, 0.09},
+                                      {"dgx-h200", 2, 64, 4096, 1024, 0.358, 1.042, 0.06},
+                                      {"dgx-h200", 2, 64, 16384, 1024, 1.499, 4.392, 0.06},
+                                      {"gb200-nvl72", 2, 128, 4096, 128, 0.210, 0.465, 0.03},
+                                      {"gb200-nvl72", 2, 128, 16384, 128, 0.822, 1.818, 0.03},
+                                      {"gb300-nvl72", 2, 128, 4096, 128, 0.202, 0.442, 0.03},
+                                      {"gb300-nvl72", 2, 128, 16384, 128, 0.790, 1.712, 0.03}}));
+  const Device device = device_of(r.preset);
+  const Calibration c = laws_of(device);
+  AttentionDims d{r.batch, r.heads, r.keys, 64};
+  d.window = r.window;
+  const FlashAttention forth{d, 0, false, -1, DropoutSite::attention, AttentionKernel::tuned};
+  const FlashAttentionBackward back{d, 0, false, -1, DropoutSite::attention, AttentionKernel::tuned};
+  CAPTURE(r.preset, r.keys, r.window);
+  CHECK(1e3 * (roofline_seconds(forth, DType::bf16, device, c) + roofline_seconds(back, DType::bf16, device, c)) ==
+        Approx(r.forward_ms + r.backward_ms).epsilon(r.within));
+}
+
 TEST_CASE("attention in a window costs what its tiles of queries meet, never more than all keys") {
   const FlashFit law;
   AttentionDims d{2, 16, 8192, 128};
