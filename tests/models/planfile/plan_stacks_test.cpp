@@ -93,8 +93,8 @@ TEST_CASE("Megatron-DeepSpeed has neither latent attention nor shared experts, M
   };
   const std::string both = R"({"preset": "deepseek-v2-lite"})", neither = R"({"preset": "mixtral-8x7b"})";
   const Fields named{"model.latent.kv_rank", "model.moe.num_shared_experts"};
-  CHECK(fields(both, "megatron-deepspeed", "2024-03") == named);
-  CHECK(fields(neither, "megatron-deepspeed", "2024-03").empty());
+  CHECK(fields(both, "megatron-deepspeed", "2024-09") == named);
+  CHECK(fields(neither, "megatron-deepspeed", "2024-09").empty());
   CHECK(fields(both, "megatron-core", "2024-08") == named);
   CHECK(fields(both, "megatron-core", "2024-09").empty());
 }
@@ -182,6 +182,20 @@ TEST_CASE("a rule about a derived number names the field to change") {
   CHECK(problems().front().field == "training.global_batch_size");
   plan.parallel.data = 0;  // a search also asks for layouts that devices do not suffice for
   CHECK(problems().empty());
+}
+
+TEST_CASE("DeepSpeed's gate chooses more than two experts since September 2024, and Megatron-DeepSpeed has no norms of queries and keys") {
+  const auto fields = [](const std::string& preset, Month as_of) {
+    Fields out;
+    for (const Problem& p : stack_problems(parse_plan(R"({"model": {"preset": ")" + preset + R"("}, "parallel": {"data": 8},
+      "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 8},
+      "cluster": {"preset": "hls-gaudi2", "devices": 8}})", "gate.json"), "megatron-deepspeed", as_of)) out.push_back(p.field);
+    return out;
+  };
+  CHECK(fields("mixtral-8x7b", {2024, 3}).empty());
+  CHECK(fields("qwen3-30b-a3b", {2024, 8}) == Fields{"model.qk_norm", "model.moe.experts_per_token"});
+  CHECK(fields("qwen3-30b-a3b", {2024, 9}) == Fields{"model.qk_norm"});
+  CHECK(fields("llama3-8b", {2024, 3}).empty());
 }
 
 TEST_CASE("DeepSpeed's pipelines do not interleave") {
