@@ -284,6 +284,13 @@ HostProcessor read_processor(FactReader& r) {
   r.refuse("host_processor", "must be intel, amd or other");
 }
 
+std::int64_t host_devices(FactReader& r, const NodeFacts& n) {
+  const std::int64_t devices = r.whole("devices_per_host", 1);
+  if (n.devices % devices != 0)
+    r.refuse("devices_per_host", "does not divide the " + std::to_string(n.devices) + " devices of the node", "use a divisor of them");
+  return devices;
+}
+
 void read_node(FactReader& r, ClusterFacts& facts) {
   NodeFacts& n = facts.node;
   const std::string name = r.text("name", "");
@@ -293,6 +300,7 @@ void read_node(FactReader& r, ClusterFacts& facts) {
   const std::int64_t most = paired ? kMostOfMesh : routed ? kMostOfTorus : kMostOfNode;
   n.devices = n.kind == ScaleUp::shared_memory && !r.has("devices") ? 0 : of_node(r, "devices", most);
   if (r.has("devices_across_nodes")) n.devices_across = r.whole("devices_across_nodes", 1);
+  if (r.has("devices_per_host")) n.devices_per_host = host_devices(r, n);
   if (r.has("host_processor")) n.host_processor = read_processor(r);
   read_scale_up(r.object("scale_up"), n, r.text("kind", "") == kTorus3d);
   if (r.has("scale_out")) read_scale_out(r.object("scale_out"), n);

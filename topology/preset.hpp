@@ -17,6 +17,7 @@ struct NodeFacts {
   ScaleUp kind = ScaleUp::crossbar;
   std::int64_t devices = 0;                ///< 0: the number in the plan
   std::int64_t devices_across = 0;         ///< devices of each node that a job over several nodes gets; 0: all
+  std::int64_t devices_per_host = 0;       ///< devices of one host, for launchers; 0: all of the node
   Bandwidth link;                          ///< crossbar, shared memory, PCIe: of a device; full mesh: of a pair; torus, cube: of one link
   Duration hop;                            ///< latency from device to device
   std::optional<double> link_share;        ///< measured share of the links' rate that the library reaches inside this node

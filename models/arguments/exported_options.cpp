@@ -20,7 +20,8 @@ using nlohmann::json;
 json facts_of(const Plan& plan, std::int64_t devices_per_node) {
   json out = json::parse(to_json(plan));
   out["derived"] = {{"layers_per_stage", plan.layers_per_stage()}, {"ranks", plan.world_size()},
-                    {"ranks_per_node", devices_per_node * plan.cluster.ranks_per_device}, {"micro_batches", plan.micro_batches()}};
+                    {"ranks_per_node", devices_per_node * plan.cluster.ranks_per_device}, {"micro_batches", plan.micro_batches()},
+                    {"generation", plan.cluster.generation}};
   return out;
 }
 
@@ -61,7 +62,9 @@ std::vector<ExportedOptions::Option> as_options(const Values& values) {
 
 std::string command_of(const ExportedOptions& made) {
   const auto line = [](const ExportedOptions::Option& o) { return o.first + (o.second.empty() ? "" : " " + o.second); };
-  std::string out = "torchrun";
+  std::string out;
+  for (const auto& [name, value] : made.environment) out += name + "=" + value + " ";
+  out += "torchrun";
   for (const ExportedOptions::Option& o : made.launcher) out += " " + line(o);
   out += " " + made.program;
   for (const ExportedOptions::Option& o : made.options) out += " \\\n  " + line(o);
@@ -126,6 +129,7 @@ ExportedOptions export_plan(const Plan& plan, const Table& table, std::int64_t d
     for (const auto& [path, value] : values) out.options.emplace_back(path, value.dump());
     out.text = file_of(values, table.writes_toml());
   } else {
+    out.environment = as_options(evaluated(exported.value("environment", json::array()), facts));
     out.launcher = as_options(evaluated(exported.at("launcher"), facts));
     out.options = as_options(values);
     out.text = command_of(out);

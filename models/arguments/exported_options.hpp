@@ -13,6 +13,7 @@ namespace tandem::arguments {
 /// Options of a program and of its launcher, each with its value; empty for a switch. Or the fields of a file, JSON or TOML.
 struct ExportedOptions {
   using Option = std::pair<std::string, std::string>;
+  std::vector<Option> environment;  ///< variables that the program asserts
   std::vector<Option> launcher;  ///< "--nnodes", "8"
   std::vector<Option> options;   ///< of a file: dotted paths and values as JSON
   std::string program;           ///< empty for a file

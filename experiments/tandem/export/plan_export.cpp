@@ -1,6 +1,7 @@
 #include "experiments/tandem/export/plan_export.hpp"
 
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/base/terminal.hpp"
@@ -8,6 +9,7 @@
 #include "models/base/output.hpp"
 #include "models/base/text.hpp"
 #include "topology/plan_reader.hpp"
+#include "topology/preset.hpp"
 
 namespace tandem::program {
 namespace {
@@ -21,7 +23,7 @@ ordered_json as_json(const std::vector<arguments::ExportedOptions::Option>& opti
 }
 
 std::string to_json(const PlanExport& o, const arguments::ExportedOptions& made, const std::vector<std::string>& unsaid) {
-  const ordered_json out = {{"schema_version", 1}, {"to", o.to}, {"launcher", as_json(made.launcher)}, {"program", made.program},
+  const ordered_json out = {{"schema_version", 1}, {"to", o.to}, {"environment", as_json(made.environment)}, {"launcher", as_json(made.launcher)}, {"program", made.program},
                             {"options", as_json(made.options)}, {"unsaid", unsaid}, {"elsewhere", made.elsewhere}, {"text", made.text}};
   return out.dump(2) + "\n";
 }
@@ -34,13 +36,19 @@ std::vector<Problem> refusals(const PlanExport& o, const std::vector<std::string
   return out;
 }
 
+/// Devices that a launcher counts as those of a node: a rack is many hosts.
+std::int64_t launched_together(const Plan& plan) {
+  const std::int64_t node = topology_of(plan, "")->devices_per_node(), host = load_cluster(plan.cluster.preset).node.devices_per_host;
+  return host > 0 ? std::gcd(node, host) : node;
+}
+
 }  // namespace
 
 ExitCode export_plan(const PlanExport& o) {
   require_plan_file(o.plan);
   const Plan plan = load_plan(o.plan, chosen_stack(o.stack));
   const arguments::Table table = arguments::read_table(o.to);
-  const arguments::ExportedOptions made = arguments::export_plan(plan, table, topology_of(plan, "")->devices_per_node());
+  const arguments::ExportedOptions made = arguments::export_plan(plan, table, launched_together(plan));
   const std::vector<std::string> unsaid = arguments::unsaid_fields(plan, made, table, PlanContext{generation_of});
   prepare_outputs({o.out}, {o.plan});
   if (o.json) print_json(to_json(o, made, unsaid));

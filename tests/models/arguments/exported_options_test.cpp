@@ -38,12 +38,28 @@ TEST_CASE("a plan is exported as the command that starts it") {
   const Plan plan = plan_of({{"parallel", {{"tensor", 2}, {"pipeline", 4}, {"zero_stage", 1}, {"sequence_parallel", true}}},
                              {"training", {{"recompute", "full"}, {"clip_grad", 0.5}}}});
   const std::string command = arguments::export_plan(plan, table(), 8).text;
-  CHECK(command.starts_with("torchrun --nnodes 4 --nproc-per-node 8 pretrain_gpt.py \\\n  --num-layers 8 \\\n"));
+  CHECK(command.starts_with("CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nnodes 4 --nproc-per-node 8 pretrain_gpt.py \\\n  --num-layers 8 \\\n"));
   for (const char* line : {"--tensor-model-parallel-size 2", "--pipeline-model-parallel-size 4", "--sequence-parallel", "--use-distributed-optimizer",
                            "--recompute-granularity full", "--recompute-method uniform", "--recompute-num-layers 1", "--bf16", "--clip-grad 0.5",
                            "--make-vocab-size-divisible-by 128", "--global-batch-size 64"})
     CHECK(command.find(std::string("  ") + line + " \\\n") != std::string::npos);
   CHECK(command.find("--swiglu") == std::string::npos);
+}
+
+// NVIDIA/Megatron-LM d98e8a64dd: megatron/training/arguments.py, validate_args
+TEST_CASE("a command has the variable and the format of checkpoints that Megatron-LM asserts") {
+  const auto command = [](const json& parallel, const char* cluster = "dgx-h100") {
+    return arguments::export_plan(plan_of({{"parallel", parallel}, {"cluster", {{"preset", cluster}}}}), table(), 8).text;
+  };
+  const json tensor = {{"tensor", 2}}, sharded = {{"tensor", 2}, {"zero_stage", 3}};
+  for (const json& parallel : {tensor, json{{"context", 2}}}) {
+    CHECK(command(parallel).starts_with("CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun "));
+    CHECK(command(parallel, "dgx-b200").starts_with("torchrun "));
+  }
+  CHECK(command(json::object()).starts_with("torchrun "));
+  CHECK(command(sharded).starts_with("torchrun "));
+  CHECK(command(sharded).find("  --ckpt-format fsdp_dtensor \\\n") != std::string::npos);
+  CHECK(command(tensor).find("--ckpt-format") == std::string::npos);
 }
 
 TEST_CASE("Muon with ZeRO 1 is Megatron-LM's dist_muon, which has no distributed optimizer beside it") {
@@ -121,6 +137,10 @@ TEST_CASE("a plan's ZeRO, types, optimizer and batches become a configuration of
   CHECK(file["zero_optimization"]["offload_optimizer"] == json({{"device", "cpu"}, {"ratio", 0.5}}));
   CHECK(file["scheduler"]["type"] == "WarmupDecayLR");
   CHECK(exported({{"training", {{"precision", "fp16"}, {"loss_scale", {{"initial", 4096}}}}}, {"parallel", {{"zero_stage", 1}}}}).first["fp16"]["initial_scale_power"] == 12);
+  CHECK(exported({{"parallel", {{"tensor", 2}, {"zero_stage", 2}}}}).first["tensor_parallel"]["autotp_size"] == 2);
+  // DeepSpeedEngine asserts a stage below 3.
+  CHECK(exported({{"parallel", {{"tensor", 2}, {"zero_stage", 3}}}}).second ==
+        std::vector<std::string>{"parallel.data: 16, read back as 32", "parallel.expert_tensor: 2, read back as 1", "parallel.tensor: 2, read back as 1"});
   CHECK(exported({{"training", {{"optimizer", "sgd"}, {"momentum", 0.9}}}, {"parallel", {{"zero_stage", 1}}}}).second == std::vector<std::string>{});
   CHECK(exported({{"training", {{"min_learning_rate", 1e-5}}}, {"parallel", {{"zero_stage", 1}}}}).second == std::vector<std::string>{"training.min_learning_rate: 1e-05, read back as 0.0"});
   // Until DeepSpeed 0.17.5, bf16 without ZeRO shares its fp32 states (deepspeedai/DeepSpeed 889f0ead2, 2025-08-27).

@@ -37,7 +37,7 @@ class Arguments(WithFolder):
         self.assertEqual(tandem_json("simulate", self.path("run.json"))["plan"]["parallel"]["data"], 8)
         code, out, err = run("export", self.path("run.json"), "--to", "megatron-core")
         self.assertEqual((code, err), (0, ""))
-        self.assertTrue(out.startswith("torchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py \\\n  --num-layers 8 \\\n"), out)
+        self.assertTrue(out.startswith("CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py \\\n  --num-layers 8 \\\n"), out)
         told = tandem_json("export", self.path("run.json"), "--to", "megatron-core")
         self.assertIn({"option": "--tensor-model-parallel-size", "value": "2"}, told["options"])
         self.assertEqual((told["unsaid"], told["text"]), ([], out))
@@ -54,6 +54,14 @@ class Arguments(WithFolder):
         code, out, err = run("export", self.path("run.json"), "--to", "megatron-core")
         self.assertEqual((code, err), (0, ""))
         self.assertTrue(out.startswith("torchrun --nnodes 2 --nproc-per-node 8 pretrain_hybrid.py \\\n  --hybrid-layer-pattern 'M-M*ME' \\\n"), out)
+
+    def test_a_rack_is_launched_as_its_hosts(self):
+        plan = {"stack": "megatron-core", "model": {"preset": "llama3-8b"}, "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 512}}
+        for preset, devices, hosts, each in (("gb200-nvl72", 128, 32, 4), ("gb200-nvl72", 2, 1, 2), ("p6e-gb200.36xlarge", 64, 16, 4), ("dgx-b200", 64, 8, 8)):
+            plan["cluster"] = {"preset": preset, "devices": devices}
+            code, out, err = run("export", self.folder.file("rack.json", json.dumps(plan)), "--to", "megatron-core")
+            self.assertEqual((code, err), (0, ""))
+            self.assertIn(f"torchrun --nnodes {hosts} --nproc-per-node {each} ", out)
 
     def test_a_log_becomes_a_plan_and_a_record(self):
         log = self.folder.file("train.log", printed(LOG, [9000, 410, 400, 430]) + "[Rank 1] memory (MB) | max allocated: 2048.0 |\n")
