@@ -3,10 +3,10 @@
 
     figures.py STUDY_DIR --out DIR [--x AXIS] [--series AXIS] [--y FIGURE] [--width INCHES]
 
-curves      the figure over an axis, a line for each value of another; crosses are published
+curves      the figure over an axis, a line for each value of another; vertical lines hold 80 % of outcomes, crosses are published
 map         the figure over two axes, where the study has two or more
 breakdown   where the step time goes, over the axis
-agreement   predicted over published step times, where there are three or more
+agreement   predicted over published step times, with their 80 % ranges, where there are three or more
 Where the study's view names values of axes, only those are drawn. Over axes that a figure does not show, the plan that uses its devices best is taken, one that fits before one that does not.
 """
 import argparse
@@ -23,6 +23,7 @@ FIGURES = {  # key: (label, factor)
     "mfu": ("model FLOP utilisation (%)", 100), "hfu": ("hardware FLOP utilisation (%)", 100),
     "bubble_fraction": ("pipeline bubble (%)", 100), "peak_memory_bytes": ("memory per device (GiB)", 2**-30),
 }
+GROWING, FALLING = {"step_time_s"}, {"tokens_per_s", "samples_per_s", "model_tflops_per_device", "hardware_tflops_per_device", "mfu", "hfu"}
 STYLE = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6, "legend.frameon": False,
          "xtick.major.width": 0.6, "ytick.major.width": 0.6, "pdf.fonttype": 42, "savefig.bbox": "tight", "savefig.dpi": 300}
 
@@ -68,6 +69,15 @@ def axis_label(axis, value):
     return json.dumps(value, separators=(",", ":")) if isinstance(value, (dict, list)) else value
 
 
+def span(row, figure):
+    """The ends of the figure's 80 % range, or None: rates fall as the step time grows."""
+    low, high = row.get("step_time_low_s"), row.get("step_time_high_s")
+    if low is None or high is None or figure not in GROWING | FALLING:
+        return None
+    low, high = low / row["step_time_s"], high / row["step_time_s"]
+    return (row[figure] * low, row[figure] * high) if figure in GROWING else (row[figure] / high, row[figure] / low)
+
+
 def words(name):
     if name == "cluster.preset":
         return "cluster"
@@ -93,6 +103,9 @@ def curves(study, chosen, width):
             row = study.best(**at)
             if row is not None:
                 spots.append((x, row[chosen.y] * factor, row["status"] == "ok"))
+                ends = span(row, chosen.y)
+                if ends is not None:
+                    axis.plot([x, x], [end * factor for end in ends], "-", color=COLOURS[i % len(COLOURS)], linewidth=0.8)
             for published in study.published(chosen.y, at):
                 axis.plot(x, published * factor, "x", color=COLOURS[i % len(COLOURS)] if chosen.series else "black", markersize=5, zorder=4)
         colour = COLOURS[i % len(COLOURS)]
@@ -107,6 +120,8 @@ def curves(study, chosen, width):
         axis.set_yscale("log")
     else:
         axis.set_ylim(0, 1.06 * max(values))
+    if any(span(row, chosen.y) for row in study.solved):
+        axis.plot([], [], "-", color="black", linewidth=0.8, label="80 % range")
     if any(chosen.y in p for p in study.points):
         axis.plot([], [], "x", color="black", markersize=5, label="published")
     if any(row["status"] != "ok" for row in study.solved):
@@ -165,14 +180,16 @@ def breakdown(study, chosen, width):
 
 
 def agreement(study, _, width):
-    pairs = [(p["step_time_s"], row["step_time_s"]) for p in study.points if "step_time_s" in p
-             for row in study.solved if row["at"] == p["at"]]
+    judged = [(p["step_time_s"], row) for p in study.points if "step_time_s" in p for row in study.solved if row["at"] == p["at"]]
+    pairs = [(published, row["step_time_s"]) for published, row in judged]
     if len(pairs) < 3:
         return None
     figure, axis = plt.subplots(figsize=(width * 0.7, width * 0.7))
     low, high = min(map(min, pairs)) / 1.25, max(map(max, pairs)) * 1.25
     axis.fill_between([low, high], [low * 0.9, high * 0.9], [low * 1.1, high * 1.1], color="#dddddd", linewidth=0, label="within 10 %")
     axis.plot([low, high], [low, high], color="#888888", linewidth=0.8)
+    for published, row in judged:
+        axis.plot([published] * 2, span(row, "step_time_s") or [row["step_time_s"]] * 2, "-", color=COLOURS[0], linewidth=0.8)
     axis.plot(*zip(*pairs), "o", color=COLOURS[0], markersize=4)
     axis.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), xlabel="published step time (s)", ylabel="predicted step time (s)", aspect="equal")
     axis.legend(fontsize=7)

@@ -14,6 +14,18 @@ const short = (name) => words(name.replace(/^(parallel|training|cluster|model)\.
 const place = (at) => axes.map((a) => `${short(a.name)} ${at[a.name]}`).join(", ");
 const same = (a, b) => axes.every((x) => a[x.name] === b[x.name]);
 
+/** The 80 % range of a row's figure: days, hours and cost grow with the step time, rates fall. Others have none. */
+const GROWING = ["step_time_s", ...GOAL_FIGURES], FALLING = ["tokens_per_s", "samples_per_s", "model_tflops_per_device", "hardware_tflops_per_device", "mfu", "hfu"];
+function range(row, figure) {
+  const value = row[figure], low = row.step_time_low_s / row.step_time_s, high = row.step_time_high_s / row.step_time_s;
+  if (!Number.isFinite(value * low * high)) return null;
+  return GROWING.includes(figure) ? [value * low, value * high] : FALLING.includes(figure) ? [value / high, value / low] : null;
+}
+function rangeText(row, figure) {
+  const ends = range(row, figure);
+  return ends ? ends.map(FIGURES[figure][1]).join(" to ") : "";
+}
+
 /** Published figures with their predictions. */
 const pairs = points.flatMap((point) => figures.filter((f) => point[f] !== undefined).map((figure) => {
   const row = rows.find((r) => same(r.at, point.at));
@@ -37,11 +49,12 @@ const count = (status) => rows.filter((r) => r.status === status).length;
 page.append(make("h1", {}, study.name), ...(study.notes ? [make("p", {}, study.notes)] : []),
   cards([["plans predicted", number(solved.length)], ["do not fit the device", number(count("too large"))],
     ["cannot be", number(count("infeasible") + count("refused") + count("failed"))],
-    ...(winner ? [["step time of the winner", seconds(winner.step_time_s)], ["model TFLOP/s per device", number(winner.model_tflops_per_device)]] : []),
+    ...(winner ? [[`step time of the winner (80 %: ${rangeText(winner, "step_time_s")})`, seconds(winner.step_time_s)], ["model TFLOP/s per device", number(winner.model_tflops_per_device)]] : []),
     ...(winner && goal ? [["days of training", number(winner.training_days)], winner.cost !== undefined ? ["cost", number(winner.cost)] : ["device hours", number(winner.device_hours)]] : []),
     ...(errors.length ? [[`mean error of ${errors.length} published ${judged[0].figure === "step_time_s" ? "step times" : "figures"}`, percent(mean(errors))]] : [])]),
   winner ? make("p", {}, make("b", {}, goal ? `For ${number(goal.tokens)} tokens${goal.days ? ` in ${number(goal.days)} days` : ""}, ${preferred} that fits: ` : "Most model FLOP/s of a device among the plans that fit: "), `${place(winner.at)}.`)
     : make("p", { class: "bad" }, solved.some((r) => r.status === "ok") ? `No plan of this study that fits is done in ${number(goal.days)} days.` : "No plan of this study fits its devices."));
+if (winner && winner.step_time_wider) page.append(make("p", { class: "soft small" }, `Beyond the records: ${winner.step_time_wider}.`));
 
 // ---- curves ----
 
@@ -80,7 +93,8 @@ function curves() {
   }) }));
   const width = Math.max(320, Math.min(1350, innerWidth - 40)), left = 78, right = 18;
   const slant = slanted(axis.values, (width - left - right) / axis.values.length), bottom = 46 + slant, height = 334 + bottom;
-  const all = lines.flatMap((l) => l.dots.flatMap((d) => [d.y, ...d.published.map((p) => p.published)])).filter(Number.isFinite);
+  const ends = (d) => (d.row && range(d.row, state.y)) || [];
+  const all = lines.flatMap((l) => l.dots.flatMap((d) => [d.y, ...ends(d), ...d.published.map((p) => p.published)])).filter(Number.isFinite);
   if (!all.length) return [make("p", { class: "soft" }, "Nothing was predicted here.")];
   const least = Math.min(...all), high = Math.max(...all) * 1.06 || 1, spread = least > 0 && high / least > 30;
   const low = spread ? least / 1.3 : 0;
@@ -97,9 +111,11 @@ function curves() {
   for (const line of lines) {
     const drawn = line.dots.filter((d) => Number.isFinite(d.y));
     svg.append(make("polyline", { points: drawn.map((d) => `${place1(d.index)},${y(d.y)}`).join(" "), fill: "none", stroke: line.colour, "stroke-width": 2, "stroke-opacity": numeric(axis.values) ? 1 : 0.4 }));
+    for (const d of drawn.filter((d) => ends(d).length))
+      svg.append(make("line", { x1: place1(d.index), x2: place1(d.index), y1: y(ends(d)[0]), y2: y(ends(d)[1]), stroke: line.colour, "stroke-width": 1.5 }));
     for (const d of drawn)
       svg.append(make("circle", { cx: place1(d.index), cy: y(d.y), r: 4.5, fill: d.row.status === "ok" ? line.colour : "var(--panel)", stroke: line.colour, "stroke-width": 2,
-        ...tipped(`${place(d.row.at)}\npredicted ${FIGURES[state.y][0]}: ${show(d.y)}${d.row.status === "ok" ? "" : "\ndoes not fit the device"}`) }));
+        ...tipped(`${place(d.row.at)}\npredicted ${FIGURES[state.y][0]}: ${show(d.y)}${ends(d).length ? `\n80 % range: ${rangeText(d.row, state.y)}` : ""}${d.row.step_time_wider ? `\nbeyond the records: ${d.row.step_time_wider}` : ""}${d.row.status === "ok" ? "" : "\ndoes not fit the device"}`) }));
     for (const d of line.dots) for (const p of d.published) {
       const cx = place1(d.index), cy = y(p.published);
       svg.append(make("path", { d: `M${cx - 6} ${cy - 6}L${cx + 6} ${cy + 6}M${cx - 6} ${cy + 6}L${cx + 6} ${cy - 6}`, stroke: names[0] === NONE ? "var(--ink)" : line.colour, "stroke-width": 2.5 }),
@@ -107,6 +123,7 @@ function curves() {
     }
   }
   const notes = [];
+  if (lines.some((l) => l.dots.some((d) => ends(d).length))) notes.push("Vertical lines hold 80 % of outcomes.");
   if (pairs.some((p) => p.figure === state.y)) notes.push("Crosses are published figures.");
   if (lines.some((l) => l.dots.some((d) => d.row && d.row.status !== "ok"))) notes.push("Hollow dots do not fit the device.");
   if (axes.length > (names[0] === NONE ? 1 : 2)) notes.push("Over the other axes " + preferred + " is taken, one that fits before one that does not.");
@@ -281,14 +298,16 @@ const columns = [
   ...axes.map((a, i) => ({ title: short(a.name), left: i === 0 || !numeric(a.values), text: (r) => String(r.at[a.name]), value: (r) => axes[i].values.indexOf(r.at[a.name]) })),
   ...(goal ? GOAL_FIGURES.filter((f) => rows.some((r) => r[f] !== undefined)).map(figureColumn) : []),
   figureColumn("step_time_s"),
+  { title: "80 % range", text: (r) => rangeText(r, "step_time_s") || "–", value: (r) => r.step_time_high_s },
   { title: "tokens/s per device", text: (r) => (r.layout && r.tokens_per_s ? number(ofDevices(r)) : "–"), value: (r) => (r.tokens_per_s ? ofDevices(r) : undefined) },
   figureColumn("model_tflops_per_device"), figureColumn("mfu"), figureColumn("bubble_fraction"), figureColumn("peak_memory_bytes"),
   { title: "outcome", left: true, text: (r) => (r.status === "ok" && late(r) ? "ok, too late" : r.status), value: (r) => r.status, mark: (r) => (r.status === "ok" && !late(r) ? "good" : "bad") },
+  ...(rows.some((r) => r.step_time_wider) ? [{ title: "beyond the records", left: true, words: true, text: (r) => r.step_time_wider || "", value: (r) => r.step_time_wider || "" }] : []),
   { title: "reason", left: true, words: true, text: (r) => r.reason, value: (r) => r.reason },
 ];
 function drawTable() {
   const wanted = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
   const shown = rows.filter((r) => (!onlyFit.checked || (r.status === "ok" && !late(r))) && wanted.every((w) => `${place(r.at)} ${r.status} ${r.reason}`.toLowerCase().includes(w)));
-  tablePlace.replaceChildren(sortableTable(columns, shown, goal ? { column: columns.findIndex((c) => c.title === FIGURES[costly][0]), down: false } : { column: axes.length + 2, down: true }));
+  tablePlace.replaceChildren(sortableTable(columns, shown, goal ? { column: columns.findIndex((c) => c.title === FIGURES[costly][0]), down: false } : { column: columns.findIndex((c) => c.title === FIGURES.model_tflops_per_device[0]), down: true }));
 }
 drawTable();

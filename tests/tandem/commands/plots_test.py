@@ -82,6 +82,15 @@ class Plots(WithFolder):
         self.assertEqual(figures.runs_over({**devices, "parallel.tensor": [1, 2], **clusters}), "cluster.devices")
         self.assertEqual(figures.runs_over({"cluster.devices": [8], **clusters}), "cluster.preset")
 
+    def test_the_range_of_a_rate_is_that_of_the_step_time_turned_around(self):
+        sys.path.insert(0, str(SOURCE / "reports"))
+        import figures
+        row = {"step_time_s": 10, "step_time_low_s": 8, "step_time_high_s": 12.5, "tokens_per_s": 1000, "bubble_fraction": 0.1}
+        self.assertEqual(figures.span(row, "step_time_s"), (8, 12.5))
+        self.assertEqual(figures.span(row, "tokens_per_s"), (800, 1250))
+        self.assertIsNone(figures.span(row, "bubble_fraction"))
+        self.assertIsNone(figures.span({"step_time_s": 10}, "step_time_s"))
+
     def test_figures_of_no_study_are_refused_in_one_line(self):
         done = plot("figures.py", self.path("."), "--out", self.path("figures"))
         self.assertNotEqual(done.returncode, 0)
