@@ -4,9 +4,12 @@ include(FeatureSummary)
 find_program(TANDEM_CCACHE ccache)
 mark_as_advanced(TANDEM_CCACHE)
 if(TANDEM_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  # Names relative to the sources, so that another clone of the project finds what this one compiled.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${TANDEM_CCACHE})
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+  # Names relative to the sources, so that another clone of the project finds what this one compiled. The compiler's own list of
+  # headers tells what an object depends on (CCACHE_DEPEND): without it a miss costs a run of the preprocessor first. Precompiled
+  # headers need the sloppiness: ccache then looks at the header's contents and not at macros defined or time stamps read in it.
+  set(cache ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${cache} CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${TANDEM_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${cache} ${TANDEM_CCACHE})
 endif()
 
 add_feature_info("CPU backend" ON "Eigen, -march=${TANDEM_CPU_ARCH}")
