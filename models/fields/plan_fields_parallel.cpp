@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/fields/plan_field_makers.hpp"
+#include "models/plan/balanced_split.hpp"
 
 #define AT(member) ([](auto& p) -> auto& { return p.member; })
 
@@ -49,13 +50,14 @@ std::vector<PlanField> axis_fields() {
 
 PlanField pipeline_split() {
   constexpr IntRange range{0, kMaxLayers};
-  PlanField f{"parallel.pipeline_split", "Layers of every stage, or auto. The first stage may have 0 (the embedding alone), and the last one (the head alone).", "auto", false, {}, {}, [range] {
+  PlanField f{"parallel.pipeline_split", "Layers of every stage; auto: as many on each; balanced: by FLOPs, as the stack can. The first stage may have 0 (the embedding alone), and the last one (the head alone).", "auto", false, {}, {}, [range] {
                 const nlohmann::json list{{"type", "array"}, {"minItems", 1}, {"items", schema_of(range)}};
-                return nlohmann::json{{"anyOf", {{{"const", "auto"}}, list}}};
+                return nlohmann::json{{"anyOf", {{{"enum", {"auto", "balanced"}}}, list}}};
               }};
   f.read = [range](const nlohmann::json& v, Plan& p) { return read_split(v, range, p.parallel.pipeline_split); };
   f.write = [](const Plan& p) {
     const auto& split = p.parallel.pipeline_split;
+    if (asks_balance(p.parallel)) return nlohmann::json("balanced");
     return split.empty() ? nlohmann::json("auto") : nlohmann::json(split);
   };
   return f;

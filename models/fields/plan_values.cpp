@@ -6,6 +6,7 @@
 
 #include "models/base/quantity.hpp"
 #include "models/base/text.hpp"
+#include "models/plan/balanced_split.hpp"
 
 namespace tandem {
 namespace {
@@ -177,8 +178,9 @@ std::optional<Refusal> read_choices(const json& v, Names names, std::vector<std:
 std::optional<Refusal> read_split(const json& v, IntRange range, std::vector<std::int64_t>& out) {
   const std::string example = "write for example [7, 8, 8, 7]";
   out.clear();
-  if (v.is_string() && v.get_ref<const std::string&>() == "auto") return std::nullopt;
-  if (!v.is_array()) return wrong_kind(v, "\"auto\" or a list of layers per stage", v.is_null() ? "" : example);
+  if (v == "auto") return std::nullopt;
+  if (v == "balanced") return out.assign(1, kBalanced), std::nullopt;
+  if (!v.is_array()) return wrong_kind(v, "\"auto\", \"balanced\" or a list of layers per stage", v.is_null() ? "" : example);
   if (v.empty()) return Refusal{"is an empty list", "write \"auto\", or the layers of every stage"};
   for (const json& entry : v) {
     std::int64_t layers = 0;

@@ -51,21 +51,28 @@ double recurrence(const ModelSpec& m) {
 
 double mlp(const ModelSpec& m, std::int64_t inner) { return 2.0 * (m.gated() ? 3 : 2) * d(m.hidden_size) * d(inner); }
 
-}  // namespace
-
-double forward_flops(const ModelSpec& m, std::int64_t sequence) {
+double router_and_experts(const ModelSpec& m) {
   const bool gate = m.moe.shared_gate && m.moe.num_shared_experts > 0;
   const double router = 2 * d(m.moe.num_experts + (gate ? 1 : 0)) * d(m.hidden_size);
-  const double experts = d(m.moe.experts_per_token) * mlp(m, m.moe.ffn_hidden_size) + mlp(m, m.moe.shared_ffn());
+  return router + d(m.moe.experts_per_token) * mlp(m, m.moe.ffn_hidden_size) + mlp(m, m.moe.shared_ffn());
+}
+
+}  // namespace
+
+double layer_flops(const ModelSpec& m, std::int64_t layer, std::int64_t sequence) {
+  const LayerKind kind = m.kind(layer);
+  double sum = 0;
+  if (kind.mixes()) sum += kind.has_recurrence() ? recurrence(m) : attention(m, kind.mixer, keys_seen(m, layer, sequence));
+  if (kind.feeds()) sum += kind.has_experts() ? router_and_experts(m) : mlp(m, m.ffn_hidden_size);
+  if (kind.mixer == Mixer::indexed) sum += index_matrices(m) + index_scores(m, all_keys(sequence));
+  return sum;
+}
+
+double forward_flops(const ModelSpec& m, std::int64_t sequence) {
   double sum = 2 * d(m.hidden_size) * d(m.vocab_size);
   // A multi-token prediction module has a block, a matrix on two states, and the output matrix.
   sum += d(m.mtp.num_layers) * (2 * 2 * d(m.hidden_size) * d(m.hidden_size) + sum);
-  for (std::int64_t l = 0; l < m.num_layers + m.mtp.num_layers; ++l) {
-    const LayerKind kind = m.kind(l);
-    if (kind.mixes()) sum += kind.has_recurrence() ? recurrence(m) : attention(m, kind.mixer, keys_seen(m, l, sequence));
-    if (kind.feeds()) sum += kind.has_experts() ? router + experts : mlp(m, m.ffn_hidden_size);
-    if (kind.mixer == Mixer::indexed) sum += index_matrices(m) + index_scores(m, all_keys(sequence));
-  }
+  for (std::int64_t l = 0; l < m.num_layers + m.mtp.num_layers; ++l) sum += layer_flops(m, l, sequence);
   return sum;
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "models/base/text.hpp"
+#include "models/plan/balanced_split.hpp"
 #include "models/planfile/plan_steps.hpp"
 
 namespace tandem {
@@ -210,6 +211,9 @@ void check_split(const Plan& p, const Reporter& fail) {
   const std::vector<std::int64_t>& split = p.parallel.pipeline_split;
   const std::int64_t stages = p.parallel.pipeline * p.parallel.virtual_pipeline, layers = p.model.total_layers();
   if (split.empty()) return;
+  if (asks_balance(p.parallel))
+    return fail("parallel.pipeline_split", "stack " + p.stack.name + " has no option for the layers of stages at " + text_of(p.stack.as_of),
+                "use \"auto\"");
   const auto entries = static_cast<std::int64_t>(split.size());
   const std::int64_t sum = std::accumulate(split.begin(), split.end(), std::int64_t{0});
   if (entries != stages) {

@@ -1,58 +1,133 @@
 #include "models/planfile/stage_split.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "models/planfile/plan_flops.hpp"
 
 namespace tandem {
 namespace {
 
-/// A stage is much longer from this share of the median stage on. A better split saves this share of the longest stage or more:
-/// below it, layers that differ or products of other shapes may matter more.
-constexpr double kMuchLonger = 1.10, kWorthwhile = 0.03;
+/// A better split saves this share of the longest stage or more: below it, products of other shapes may matter more.
+constexpr double kWorthwhile = 0.03;
 
 using Split = std::vector<std::int64_t>;
 
-/// The lower one of two in the middle.
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + (static_cast<std::ptrdiff_t>(values.size()) - 1) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+/// Layers of `parts` consecutive parts, of which none computes longer than the longest has to.
+class Partition {
+ public:
+  Partition(const LayerCosts& costs, std::int64_t parts, bool empty_ends)
+      : costs_(costs), parts_(parts), layers_(static_cast<std::int64_t>(costs.layers.size())), ends_(empty_ends ? 0 : 1),
+        until_(costs.layers.size() + 1, 0.0) {
+    std::partial_sum(costs.layers.begin(), costs.layers.end(), until_.begin() + 1);
+  }
+
+  /// None if there are too few layers.
+  std::optional<Split> find() const {
+    double low = 0, high = costs_.first + costs_.last + until_.back();
+    if (!fits(high)) return std::nullopt;
+    for (int i = 0; i < kHalvings; ++i) {
+      const double middle = (low + high) / 2;
+      (fits(middle) ? high : low) = middle;
+    }
+    return spread(high);
+  }
+
+ private:
+  static constexpr int kHalvings = 50;
+
+  /// The fewest layers of part `k` and of all behind it.
+  std::int64_t least(std::int64_t k) const { return k == 0 || k == parts_ - 1 ? ends_ : 1; }
+  std::int64_t least_behind(std::int64_t k) const {
+    const std::int64_t parts = parts_ - 1 - k;
+    return parts == 0 ? 0 : parts - 1 + ends_;
+  }
+  double extra(std::int64_t k) const { return (k == 0 ? costs_.first : 0) + (k == parts_ - 1 ? costs_.last : 0); }
+  double cost(std::int64_t k, std::int64_t from, std::int64_t to) const {
+    return extra(k) + until_[static_cast<std::size_t>(to)] - until_[static_cast<std::size_t>(from)];
+  }
+
+  /// The last end of part `k` that begins at layer `from` and costs `most` at most; -1: none.
+  std::int64_t furthest(std::int64_t k, std::int64_t from, double most) const {
+    std::int64_t to = from + least(k);
+    const std::int64_t end = layers_ - least_behind(k);
+    if (to > end || cost(k, from, to) > most) return -1;
+    while (to < end && cost(k, from, to + 1) <= most) ++to;
+    return to;
+  }
+
+  /// Whether parts from `k` on can share the layers from `from` on at `most` each: each takes as many as it can.
+  bool fits(double most, std::int64_t k = 0, std::int64_t from = 0) const {
+    for (; k < parts_; ++k) {
+      from = furthest(k, from, most);
+      if (from < 0) return false;
+    }
+    return from == layers_;
+  }
+
+  /// Gives every part the number of layers that comes nearest to an equal share of the rest.
+  Split spread(double most) const {
+    Split split;
+    std::int64_t from = 0;
+    for (std::int64_t k = 0; k < parts_; ++k) {
+      std::int64_t to = furthest(k, from, most);
+      const double share = share_from(k, from);
+      const auto less = [&] { return cost(k, from, to) - share >= share - cost(k, from, to - 1) && fits(most, k + 1, to - 1); };
+      while (to - 1 >= from + least(k) && less()) --to;
+      split.push_back(to - from);
+      from = to;
+    }
+    return split;
+  }
+
+  /// What the parts from `k` on cost in the mean, without a last one that costs more than the others.
+  double share_from(std::int64_t k, std::int64_t from) const {
+    const std::int64_t parts = parts_ - k;
+    const double all = extra(k) + (parts > 1 ? costs_.last : 0) + until_.back() - until_[static_cast<std::size_t>(from)];
+    const double last = cost(parts_ - 1, layers_ - ends_, layers_), mean = all / static_cast<double>(parts);
+    return parts > 1 && last > mean ? (all - last) / static_cast<double>(parts - 1) : mean;
+  }
+
+  const LayerCosts& costs_;
+  std::int64_t parts_, layers_, ends_;
+  std::vector<double> until_;  ///< cost of the layers in front of each
+};
+
+double longest(const Plan& plan, const LayerCosts& costs, const Split& split) {
+  const std::vector<double> stages = costs_of_stages(plan, costs, split);
+  return *std::max_element(stages.begin(), stages.end());
 }
 
-/// Layers by stage; part k belongs to stage k mod stages.
-std::vector<double> layers_of_stages(const Split& split, std::size_t stages) {
-  std::vector<double> sum(stages, 0.0);
-  for (std::size_t k = 0; k < split.size(); ++k) sum[k % stages] += static_cast<double>(split[k]);
-  return sum;
+/// Every split in which all stages but the first and the last have equal numbers of layers, and all chunks of a stage.
+std::vector<Split> splits_at_ends(std::int64_t layers, std::int64_t stages, std::int64_t chunks) {
+  std::vector<Split> out;
+  if (layers % chunks != 0 || stages < 2) return out;
+  const std::int64_t all = layers / chunks, middle = stages - 2;
+  for (std::int64_t first = 1; first < all; ++first)
+    for (std::int64_t last = 1; first + last + middle <= all; ++last) {
+      const std::int64_t left = all - first - last;
+      if (middle == 0 ? left != 0 : left % middle != 0) continue;
+      Split split;
+      for (std::int64_t c = 0; c < chunks; ++c) {
+        split.push_back(first);
+        split.insert(split.end(), static_cast<std::size_t>(middle), middle == 0 ? 0 : left / middle);
+        split.push_back(last);
+      }
+      out.push_back(std::move(split));
+    }
+  return out;
 }
 
-/// Time of one layer in the median stage.
-double layer_time(const std::vector<double>& layers, const std::vector<double>& computing) {
-  std::vector<double> each;
-  for (std::size_t s = 0; s < layers.size(); ++s)
-    if (layers[s] > 0) each.push_back(computing[s] / layers[s]);
-  return median(std::move(each));
-}
-
-double longest_stage(const Split& split, std::size_t stages, double extra) {
-  std::vector<double> layers = layers_of_stages(split, stages);
-  layers.back() += extra;
-  return *std::max_element(layers.begin(), layers.end());
-}
-
-/// Whether all layers take the same time, as far as the plan says.
-bool has_equal_layers(const Plan& plan) {
-  for (std::int64_t l = 1; l < plan.model.num_layers; ++l)
-    if (plan.model.kind(l).index() != plan.model.kind(0).index()) return false;
-  return plan.training.recompute_layers == 0;
-}
-
-/// Whether parts and stages are as better_split reads them.
-bool has_plain_stages(const Plan& plan, const Split& split, std::size_t stages) {
-  const auto layers = static_cast<std::size_t>(plan.model.total_layers());
-  return stages > 1 && plan.model.num_decoder_layers == 0 && !folds(plan.parallel.schedule) && split.size() <= layers &&
-         has_equal_layers(plan);
+/// The splits that come into question.
+std::vector<Split> candidates(const Plan& plan, const LayerCosts& costs, const StackSplits& splits) {
+  const std::int64_t stages = plan.parallel.pipeline, chunks = plan.parallel.virtual_pipeline;
+  if (splits.choice == StageChoice::ends) return splits_at_ends(plan.model.total_layers(), stages, chunks);
+  std::vector<Split> out;
+  if (splits.choice == StageChoice::none) return out;
+  for (const bool empty : {false, true})
+    if (!empty || splits.empty_ends)
+      if (auto split = Partition(costs, stages * chunks, empty).find()) out.push_back(std::move(*split));
+  return out;
 }
 
 }  // namespace
@@ -94,19 +169,46 @@ Plan without_modules(const Plan& plan) {
   return plain;
 }
 
-std::optional<BetterSplit> better_split(const Plan& plan, const std::vector<double>& computing) {
-  const Split now = plan.layers_per_stage();
-  if (!has_plain_stages(plan, now, computing.size())) return std::nullopt;
-  const auto longest = std::max_element(computing.begin(), computing.end());
-  const double usual = median(computing);
-  if (usual <= 0 || *longest < kMuchLonger * usual) return std::nullopt;
-  const std::vector<double> layers = layers_of_stages(now, computing.size());
-  const double layer = layer_time(layers, computing);
-  const double extra = std::max(0.0, computing.back() / layer - layers.back());
-  Split split = balanced_split(plan.model.total_layers(), static_cast<std::int64_t>(now.size()), extra);
-  const double then = layer * longest_stage(split, computing.size(), extra);
-  if (split == now || then > (1 - kWorthwhile) * *longest) return std::nullopt;
-  return BetterSplit{longest - computing.begin(), *longest / usual - 1, std::move(split), then};
+LayerCosts flops_of_layers(const Plan& plan) {
+  LayerCosts out;
+  if (!has_forward_flops(plan.model.family) || plan.model.num_decoder_layers > 0) return out;
+  const double passes = plan.training.recompute == Recompute::full ? 4 : 3;
+  const std::int64_t length = plan.training.seq_length;
+  for (std::int64_t l = 0; l < plan.model.num_layers; ++l) out.layers.push_back(passes * layer_flops(plan.model, l, length));
+  out.last = 3 * forward_flops(plan.model, length);
+  for (std::int64_t l = 0; l < plan.model.num_layers; ++l) out.last -= 3 * layer_flops(plan.model, l, length);
+  return out;
+}
+
+std::vector<double> costs_of_stages(const Plan& plan, const LayerCosts& costs, const std::vector<std::int64_t>& split) {
+  const std::int64_t stages = plan.parallel.pipeline;
+  std::vector<double> sum(static_cast<std::size_t>(stages), 0.0);
+  auto layer = costs.layers.begin();
+  for (std::size_t part = 0; part < split.size(); ++part) {
+    double& stage = sum[static_cast<std::size_t>(stage_of_part(plan.parallel.schedule, stages, static_cast<std::int64_t>(part)))];
+    stage += (part == 0 ? costs.first : 0) + (part + 1 == split.size() ? costs.last : 0);
+    stage = std::accumulate(layer, layer + split[part], stage);
+    layer += split[part];
+  }
+  return sum;
+}
+
+std::optional<std::vector<std::int64_t>> shorter_split(const Plan& plan, const LayerCosts& costs, const StackSplits& splits) {
+  const auto layers = static_cast<std::int64_t>(costs.layers.size());
+  const std::int64_t stages = plan.parallel.pipeline, chunks = plan.parallel.virtual_pipeline;
+  const bool possible = stages > 1 && chunks > 0 && stages <= layers + 2 && chunks <= layers + 2 && stages * chunks <= layers + 2;
+  if (layers == 0 || !possible || plan.training.recompute_layers > 0 || plan.model.num_decoder_layers > 0) return std::nullopt;
+  const double now = longest(plan, costs, plan.layers_per_stage());
+  std::optional<Split> best;
+  double least = (1 - kWorthwhile) * now;
+  for (Split& split : candidates(plan, costs, splits))
+    if (const double then = longest(plan, costs, split); then < least) best = std::move(split), least = then;
+  return best;
+}
+
+std::vector<std::int64_t> split_by_flops(Plan plan) {
+  plan.parallel.pipeline_split.clear();
+  return shorter_split(plan, flops_of_layers(plan), stack_splits(plan)).value_or(Split{});
 }
 
 }  // namespace tandem

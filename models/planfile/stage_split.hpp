@@ -1,19 +1,20 @@
 #pragma once
-// How many layers the stages of a pipeline get, if the last one also has a large head or modules of multi-token prediction.
+// How many layers the stages of a pipeline get.
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "models/plan/plan.hpp"
+#include "models/stack/stack_splits.hpp"
 
 namespace tandem {
 
 /// Layers by part of the pipeline: as many on every part, the remainder on those in the middle.
 std::vector<std::int64_t> even_split(std::int64_t layers, std::int64_t parts);
 
-/// The split whose longest part computes least. The last part computes `extra` layers' work beside its own layers, of which it
-/// has one or more; the others share the rest evenly. Needs two parts or more, and no more parts than layers.
+/// The split whose longest part computes least, of layers that are alike. The last part computes `extra` layers' work beside its own
+/// layers, of which it has one or more; the others share the rest evenly. Needs two parts or more, and no more parts than layers.
 std::vector<std::int64_t> balanced_split(std::int64_t layers, std::int64_t parts, double extra);
 
 /// Matrix FLOPs of the head and of modules of multi-token prediction with their heads, over those of a mean layer. Needs a family
@@ -23,15 +24,25 @@ double layers_of_last_end(const Plan& plan);
 /// The plan without modules of multi-token prediction, its layers on the same stages.
 Plan without_modules(const Plan& plan);
 
-/// A stage that computes much longer than the median, and a split whose longest stage computes less.
-struct BetterSplit {
-  std::int64_t stage = 0;
-  double excess = 0;                ///< its computing time over the median stage's, less 1
-  std::vector<std::int64_t> split;  ///< for parallel.pipeline_split
-  double longest = 0;               ///< estimated computing time of the split's longest stage
+/// Work of a model's parts for one micro-batch, in any unit.
+struct LayerCosts {
+  std::vector<double> layers;  ///< by layer
+  double first = 0, last = 0;  ///< in front of the layers; behind them (head, modules of multi-token prediction)
 };
-/// `computing`: computing time of every stage in a step, in any unit. None if no stage is much longer, or no split is known to be
-/// better. The last stage's time beyond the mean layer's is taken to stay there.
-std::optional<BetterSplit> better_split(const Plan& plan, const std::vector<double>& computing);
+
+/// Costs in matrix FLOPs of all passes. A layer that is computed again has four thirds of its FLOPs. No layers for a family without
+/// has_forward_flops, and for an encoder with a decoder.
+LayerCosts flops_of_layers(const Plan& plan);
+
+/// Cost by stage of a split of the plan's pipeline.
+std::vector<double> costs_of_stages(const Plan& plan, const LayerCosts& costs, const std::vector<std::int64_t>& split);
+
+/// A split whose longest stage has 3 % less cost than that of the plan's own split, or still less: the shortest that `splits` can say.
+/// None if there is none, if layers are computed again by their place on a stage (training.recompute_layers), and for an encoder with a
+/// decoder.
+std::optional<std::vector<std::int64_t>> shorter_split(const Plan& plan, const LayerCosts& costs, const StackSplits& splits);
+
+/// What parallel.pipeline_split "balanced" is in a plan whose other fields are complete: shorter_split by FLOPs, else the automatic one.
+std::vector<std::int64_t> split_by_flops(Plan plan);
 
 }  // namespace tandem

@@ -235,6 +235,15 @@ void read(const json& entry, const List& list, CheckpointEntry& out) {
   if (!out.of.floats) list.refuse(entry["floats"], "floats is no type", "write it as \"fp32\"");
 }
 
+void read(const json& entry, const List& list, SplitsEntry& out) {
+  read_frame(entry, {"choice"}, {"empty_ends"}, list, out);
+  const json& choice = entry["choice"];
+  if (choice != "none" && choice != "ends" && choice != "any") list.refuse(choice, "choice is none of none, ends and any");
+  out.of.choice = choice == "any" ? StageChoice::any : choice == "ends" ? StageChoice::ends : StageChoice::none;
+  out.of.empty_ends = flag(entry.value("empty_ends", json(false)), "empty_ends", list);
+  if (out.of.empty_ends && choice != "any") list.refuse(choice, "empty_ends needs the choice any");
+}
+
 void read(const json& entry, const List& list, ModulesEntry& out) {
   read_frame(entry, {"modules"}, {}, list, out);
   Plan scratch;
@@ -286,6 +295,7 @@ void for_lists(Each each) {
   each("wide_tensors", &StackFile::wide_tensors);
   each("checkpoints", &StackFile::checkpoints);
   each("recompute_modules", &StackFile::recompute_modules);
+  each("stage_layers", &StackFile::stage_layers);
   each("switched_on", &StackFile::switched_on);
   each("whole_between_micro_batches", &StackFile::whole_between_micro_batches);
   each("buckets_in_first_chunk", &StackFile::buckets_in_first_chunk);

@@ -10,6 +10,7 @@
 #include "models/base/json.hpp"
 #include "models/plan/stack_facts.hpp"
 #include "models/stack/stack_checkpoint.hpp"
+#include "models/stack/stack_splits.hpp"
 
 namespace tandem {
 
@@ -71,6 +72,9 @@ struct WideEntry : StackEntry {
 struct CheckpointEntry : StackEntry {
   StackCheckpoint of;
 };
+struct SplitsEntry : StackEntry {
+  StackSplits of;
+};
 struct ModulesEntry : StackEntry {
   std::vector<std::string> modules;  ///< values of training.recompute_modules
 };
@@ -99,6 +103,7 @@ struct StackFile {
   std::vector<GraphsEntry> cuda_graphs;
   std::vector<WideEntry> wide_tensors;
   std::vector<CheckpointEntry> checkpoints;
+  std::vector<SplitsEntry> stage_layers;
   std::vector<ModulesEntry> recompute_modules;
   std::vector<DefaultEntry> switched_on;
   std::vector<StackEntry> whole_between_micro_batches, buckets_in_first_chunk, caching_allocator, arena, remainder_last,

@@ -9,8 +9,8 @@
 
 namespace tandem::sim {
 
-/// "stage 7 computes 45 % longer than the median stage: parallel.pipeline_split [12, ...] would ...", if one does and a better split
-/// is known. Empty otherwise, and if the plan disturbs devices.
+/// "the passes of stage 7 take 45 % longer than the median stage's: with parallel.pipeline_split [12, ...] ...", if they do and the
+/// plan's stack can say a better split. Empty otherwise, if the plan disturbs devices, and for an encoder with a decoder.
 std::string stage_note(const Plan& plan, const Setup& setup, const SimulatedStep& simulated);
 
 }  // namespace tandem::sim

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <random>
 
-#include "models/plan/plan.hpp"
+#include "models/planfile/plan_flops.hpp"
+#include "models/planfile/stage_split.hpp"
 #include "tests/catch.hpp"
 #include "topology/plan_reader.hpp"
 
@@ -159,4 +161,134 @@ TEST_CASE("the decoder's layers follow the encoder's") {
   p.model.num_decoder_layers = 8;
   p.parallel.pipeline = 4;
   CHECK(p.layers_per_stage() == Split{3, 3, 3, 3});
+}
+
+namespace {
+
+constexpr StackSplits kAny{StageChoice::any, false}, kAnyOrNone{StageChoice::any, true}, kEnds{StageChoice::ends, false};
+
+/// Calls f with every split of `layers` over `parts` consecutive parts.
+template <class F>
+void for_every_split(std::int64_t layers, std::int64_t parts, F&& f, Split begun = {}) {
+  if (parts == 1) return begun.push_back(layers), f(begun);
+  for (std::int64_t n = 0; n <= layers; ++n) {
+    Split more = begun;
+    more.push_back(n);
+    for_every_split(layers - n, parts - 1, f, std::move(more));
+  }
+}
+
+/// Whether `splits` can say a split; written apart from models/planfile.
+bool can_say(const StackSplits& splits, const Split& s) {
+  const bool middle = s.size() < 3 || *std::min_element(s.begin() + 1, s.end() - 1) > 0;
+  const bool alike = s.size() < 3 || std::all_of(s.begin() + 1, s.end() - 1, [&](std::int64_t n) { return n == s[1]; });
+  return middle && (splits.empty_ends || std::min(s.front(), s.back()) > 0) && (splits.choice == StageChoice::any || alike);
+}
+
+double longest_of(const Split& s, const LayerCosts& costs) {
+  double most = 0;
+  std::size_t layer = 0;
+  for (std::size_t k = 0; k < s.size(); ++k) {
+    double sum = (k == 0 ? costs.first : 0) + (k + 1 == s.size() ? costs.last : 0);
+    for (std::int64_t n = 0; n < s[k]; ++n) sum += costs.layers[layer++];
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("no split that a stack can say has a shorter longest stage than the one that is named, whatever each layer costs") {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> cost(0.5, 4), end(0, 9);
+  std::int64_t named = 0;
+  for (int i = 0; i < 300; ++i) {
+    Plan p;
+    p.model.num_layers = 2 + i % 8;
+    p.parallel.pipeline = 2 + i % 3;
+    if (p.parallel.pipeline > p.model.num_layers) continue;
+    LayerCosts costs{{}, end(random) / 9, i % 2 == 0 ? end(random) : 0};
+    for (std::int64_t l = 0; l < p.model.num_layers; ++l) costs.layers.push_back(cost(random));
+    const double now = longest_of(p.layers_per_stage(), costs);
+    for (const StackSplits& splits : {kAny, kAnyOrNone, kEnds}) {
+      double least = now;
+      for_every_split(p.model.num_layers, p.parallel.pipeline,
+                      [&](const Split& s) { if (can_say(splits, s)) least = std::min(least, longest_of(s, costs)); });
+      CAPTURE(i, p.model.num_layers, p.parallel.pipeline, now, least);
+      const auto found = shorter_split(p, costs, splits);
+      REQUIRE(found.has_value() == (least < 0.97 * now));
+      if (!found) continue;
+      ++named;
+      CHECK(can_say(splits, *found));
+      CHECK(std::accumulate(found->begin(), found->end(), std::int64_t{0}) == p.model.num_layers);
+      CHECK(longest_of(*found, costs) == Approx(least));
+    }
+    CHECK_FALSE(shorter_split(p, costs, StackSplits{}));
+  }
+  CHECK(named > 100);
+}
+
+TEST_CASE("chunks and a V add to their stages, and the first and last stage of a framework share its chunks evenly") {
+  Plan p;
+  p.model.num_layers = 12;
+  p.parallel.pipeline = 2;
+  p.parallel.virtual_pipeline = 2;
+  p.parallel.schedule = ScheduleKind::interleaved;
+  const LayerCosts costs{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 0.5, 4};
+  CHECK(costs_of_stages(p, costs, {3, 3, 3, 3}) == std::vector<double>{6.5, 10});
+  CHECK(shorter_split(p, costs, kEnds) == Split{4, 2, 4, 2});  // 8.5 and 8
+  p.parallel.schedule = ScheduleKind::dualpipe_v;
+  CHECK(costs_of_stages(p, costs, {3, 3, 3, 3}) == std::vector<double>{10.5, 6});
+}
+
+TEST_CASE("FLOPs of layers and ends add up to the model's, and a layer that is computed again has a pass more") {
+  Plan p = with_modules(6, 2, 1, 8192);
+  p.model.moe.num_experts = 8;
+  p.model.moe.experts_per_token = 2;
+  p.model.moe.ffn_hidden_size = 512;
+  p.model.moe.first_dense_layers = 2;
+  LayerCosts costs = flops_of_layers(p);
+  CHECK(std::accumulate(costs.layers.begin(), costs.layers.end(), costs.last) == Approx(3 * forward_flops(p.model, 256)));
+  CHECK(costs.layers[0] == costs.layers[1]);
+  CHECK(costs.layers[1] != costs.layers[2]);
+  p.training.recompute = Recompute::full;
+  CHECK(flops_of_layers(p).layers[5] == Approx(costs.layers[5] * 4 / 3));
+  CHECK(flops_of_layers(p).last == Approx(costs.last));
+  p.model.family = Family::bert;
+  CHECK(flops_of_layers(p).layers.empty());
+}
+
+namespace {
+
+/// 61 layers, of which the first three are dense, and a large head.
+Plan balanced(const std::string& stack, std::int64_t stages, const std::string& more = "") {
+  const std::string n = std::to_string(stages);
+  return parse_plan(R"({"model": {"family": "llama", "num_layers": 61, "hidden_size": 1024, "num_attention_heads": 8, "vocab_size": 131072,
+                        "ffn_hidden_size": 9216, "moe": {"num_experts": 16, "experts_per_token": 4, "ffn_hidden_size": 1024, "first_dense_layers": 3}},
+                        "parallel": {"pipeline_split": "balanced", )" + more + R"("pipeline": )" + n + R"(},
+                        "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 32},
+                        "cluster": {"preset": "dgx-h100", "devices": )" + n + R"(}, "stack": )" + stack + "}",
+                    "balanced.json");
+}
+
+}  // namespace
+
+TEST_CASE("a balanced split follows FLOPs as far as the stack's options go, and a stack without such options is told") {
+  for (const std::int64_t stages : {4, 8, 16}) {
+    CAPTURE(stages);
+    const Plan any = balanced(R"("megatron-core")", stages), ends = balanced(R"({"name": "megatron-core", "as_of": "2025-03"})", stages);
+    const LayerCosts costs = flops_of_layers(any);
+    Plan automatic = any;
+    automatic.parallel.pipeline_split.clear();
+    const double even = longest_of(automatic.layers_per_stage(), costs);
+    CHECK(longest_of(any.layers_per_stage(), costs) < 0.97 * even);
+    CHECK(longest_of(any.layers_per_stage(), costs) <= longest_of(ends.layers_per_stage(), costs));
+    CHECK(can_say(kEnds, ends.layers_per_stage()));
+    CHECK(to_json(any).find("\"balanced\"") == std::string::npos);
+  }
+  CHECK(balanced(R"("megatron-core")", 1).parallel.pipeline_split.empty());
+  CHECK_THROWS_WITH(balanced(R"({"name": "megatron-core", "as_of": "2024-01"})", 4),
+                    Catch::Contains("parallel.pipeline_split") &&
+                        Catch::Contains("stack megatron-core has no option for the layers of stages at 2024-01"));
+  CHECK_THROWS_AS(balanced(R"("internevo")", 4), ConfigError);
 }
