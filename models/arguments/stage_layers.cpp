@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -61,16 +62,21 @@ json ends_as_layers(const std::vector<json>& a) {
   return out;
 }
 
-/// Layers of `parts` chunks that are as equal as can be, where the ends count as `first` and `last` layers more.
-json weighted_ends(const std::vector<json>& a) {
-  const std::int64_t layers = whole(a[0], "layers"), parts = whole(a[1], "chunks");
-  const std::int64_t first = whole(a[2], "the first stage's layers less"), last = whole(a[3], "the last stage's layers less");
-  if (parts == 0) return json::array();
+/// Layers of `parts` chunks, one or more, that are as equal as can be, where the ends count as `first` and `last` layers more.
+std::vector<std::int64_t> equal_with_ends(std::int64_t layers, std::int64_t parts, std::int64_t first, std::int64_t last) {
   const std::int64_t all = layers + first + last, each = all / parts, more = all % parts;
   std::vector<std::int64_t> out(static_cast<std::size_t>(parts), each);
   for (std::int64_t i = 0; i < more; ++i) ++out[static_cast<std::size_t>(i)];
   out.front() -= first;
   out.back() -= last;
+  return out;
+}
+
+json weighted_ends(const std::vector<json>& a) {
+  const std::int64_t layers = whole(a[0], "layers"), parts = whole(a[1], "chunks");
+  const std::int64_t first = whole(a[2], "the first stage's layers less"), last = whole(a[3], "the last stage's layers less");
+  if (parts == 0) return json::array();
+  std::vector<std::int64_t> out = equal_with_ends(layers, parts, first, last);
   if (out.front() < 0 || out.back() < 0)
     throw ConfigError(Problem{"", "", std::to_string(layers), "layers are too few for " + std::to_string(parts) + " chunks", "use fewer stages or chunks"});
   return out;
@@ -95,6 +101,24 @@ json layers_named(const json& chunks) {
     const auto layer = [](const json& name) { return name.is_string() && name.get<std::string>().starts_with("layers."); };
     out.push_back(names.is_array() ? std::count_if(names.begin(), names.end(), layer) : 0);
   }
+  return out;
+}
+
+/// The modules of each chunk by name, as layers_named reads them. Null if weighted_ends says the same with `first` and `last`.
+json chunk_modules(const json& layers, const json& first, const json& last) {
+  std::vector<std::int64_t> split;
+  for (const json& of_chunk : layers) split.push_back(whole(of_chunk, "a chunk's layers"));
+  const std::int64_t all = std::accumulate(split.begin(), split.end(), std::int64_t{0});
+  const auto parts = static_cast<std::int64_t>(split.size());
+  if (parts == 0 || split == equal_with_ends(all, parts, whole(first, "layers less"), whole(last, "layers less"))) return {};
+  json out = json::array();
+  std::int64_t layer = 0;
+  for (const std::int64_t of_chunk : split) {
+    json names = out.empty() ? json{"tok_embeddings"} : json::array();
+    for (std::int64_t end = layer + of_chunk; layer < end; ++layer) names.push_back("layers." + std::to_string(layer));
+    out.push_back(std::move(names));
+  }
+  for (const char* name : {"norm", "output"}) out.back().push_back(name);
   return out;
 }
 
@@ -231,6 +255,7 @@ json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "distinct" && a.size() == 1) return a[0].is_array() ? distinct(a[0]) : json();
   if (name == "appended" && a.size() == 2) return appended(a[0], a[1]);
   if (name == "layers_named" && a.size() == 1) return layers_named(a[0]);
+  if (name == "chunk_modules" && a.size() == 3) return a[0].is_array() ? chunk_modules(a[0], a[1], a[2]) : json();
   if (name == "split_before" && a.size() == 2) return split_at(a[0], a[1], false);
   if (name == "split_behind" && a.size() == 2) return split_at(a[0], a[1], true);
   if (name == "whole_number" && a.size() == 1) return whole_number(a[0]);

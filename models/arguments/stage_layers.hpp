@@ -13,7 +13,8 @@ namespace tandem::arguments {
 ///   weighted_ends(layers, chunks, first, last): as equal as can be where the ends count as so many layers more.
 ///   more_behind_the_first(layers, chunks): equal chunks, those left over behind the first. small_letters("AbC").
 ///   costed_split(layers, stages, layer, head): as costed_split.hpp says.
-///   largest_stage(layers, stages, v): of the stage with most. layers_named(lists): of chunks of modules' names.
+///   largest_stage(layers, stages, v): of the stage with most. layers_named(lists): of chunks of modules' names. chunk_modules(layers,
+///   first, last): these names; null where weighted_ends(..., first, last) says the same.
 ///   split_before(points, layers): of chunks that begin at layers' names, "layers.14"; split_behind: that end at them.
 ///   layout_layers(text): as argument_text.hpp says. layout_text(layers, modules): the same backwards.
 ///   zeros_and_ones(n, all, every): "([0]*n+[1]*rest)". comma_text(a, ...): "a,b". whole_number("2"), text(2). list(a, ...): a list.

@@ -11,6 +11,9 @@
 
 namespace tandem::search {
 
+/// Its value "balanced" is another list of layers for each layout (split_by_flops).
+inline constexpr const char* kSplit = "parallel.pipeline_split";
+
 /// A value of an axis.
 struct AxisValue {
   std::string text;                ///< as in a plan file, without quotes

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "models/base/text.hpp"
+#include "models/planfile/stage_split.hpp"
 #include "models/stack/stack_modules.hpp"
 
 namespace tandem::search {
@@ -89,6 +90,20 @@ std::vector<AxisRequest> module_axes(const Plan& p) {
   AxisRequest out{"training.recompute_modules", {}};
   for (const Modules& set : sets) out.values.push_back(nlohmann::json(set).dump());
   return {out};
+}
+
+std::vector<AxisRequest> split_axes(Plan p, const std::vector<AxisRequest>& axes) {
+  const auto values = [&](const char* field) {
+    const auto of = std::find_if(axes.begin(), axes.end(), [&](const AxisRequest& a) { return a.field == field; });
+    return of == axes.end() ? std::vector<AxisValue>{{"", [](Plan&) {}}} : make_axis(*of).values;
+  };
+  const std::vector<AxisValue> chunks = values("parallel.virtual_pipeline");
+  for (const AxisValue& stages : values("parallel.pipeline"))
+    for (const AxisValue& of_stage : chunks) {
+      stages.set(p), of_stage.set(p);
+      if (!split_by_flops(p).empty()) return {{kSplit, {"\"auto\"", "\"balanced\""}}};
+    }
+  return {};
 }
 
 std::vector<AxisRequest> default_axes(const Plan& p, std::int64_t per_node) {

@@ -16,6 +16,11 @@ namespace tandem::search {
 
 namespace {
 
+/// Whether the plan has an automatic split, although the axis asks for a balanced one.
+bool stays_automatic(const Axis& axis, CandidateId value, const Plan& plan) {
+  return axis.field == kSplit && axis.values[static_cast<std::size_t>(value)].text == "balanced" && plan.parallel.pipeline_split.empty();
+}
+
 bool is_of_sharding(const std::string& field) {
   return field.starts_with("parallel.zero_") || field.starts_with("parallel.offload.");
 }
@@ -47,7 +52,7 @@ std::string Judge::idle(CandidateId id, const Plan& plan, Tools& tools) const {
   for (std::size_t a = 0; a < space_.axes().size(); ++a) {
     const Axis& axis = space_.axes()[a];
     const CandidateId value = id / space_.stride(a) % static_cast<CandidateId>(axis.values.size());
-    if (value == 0 || space_.asked(a) || !idle.has(axis.field)) continue;
+    if (value == 0 || space_.asked(a) || !(idle.has(axis.field) || stays_automatic(axis, value, plan))) continue;
     other -= value * space_.stride(a);
     if (reason.empty()) reason = axis.field + " changes nothing here: the step of " + axis.name + " " + axis.values.front().text;
   }

@@ -61,6 +61,9 @@ class QuestionReader {
       const bool wanted = open ? may_be : names(automatic, axis.field);
       if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
     }
+    const bool splits = open ? !sets(kSplit) : names(automatic, "parallel.pipeline") && !out_.draft.given.contains(kSplit);
+    if (splits && !names(chosen, kSplit))
+      for (const AxisRequest& axis : split_axes(completed(out_.draft), chosen)) chosen.push_back(axis);
     add_expert_axes(chosen, automatic);
     if (open) choose_switches(chosen);
     if (open) tell_unsearched(chosen);

@@ -20,13 +20,14 @@ using nlohmann::ordered_json;
 
 /// What the columns of best_text() are.
 std::string legend(const Judge& judge) {
-  std::string fields = "dp data";
+  std::string fields = "dp data", split;
   for (const std::size_t a : columns(judge.space())) {
     const Axis& axis = judge.space().axes()[a];
     if (const std::string shorter = short_name(axis.field); shorter != axis.name) fields += ", " + shorter + " " + axis.name;
+    if (axis.field == kSplit) split = "pipeline_split: layers by stage; 2 x 16: two stages of 16\n";
   }
   return "memory: of the rank that needs most, of " + bytes_text(judge.room()) + "; MFU: share of the devices' peak FLOP rate\n" +
-         "the other columns are fields of a plan, as --axis takes them: " + fields + "\n";
+         "the other columns are fields of a plan, as --axis takes them: " + fields + "\n" + split;
 }
 
 std::string best_text(const Space& space, const Answer& answer) {
@@ -38,10 +39,9 @@ std::string best_text(const Space& space, const Answer& answer) {
     const std::string range = time_text(s.low_s) + " to " + time_text(s.high_s), mfu = number_text(100 * s.mfu, 1) + " %";
     const std::string data = std::to_string(space.plan(s.id).parallel.data);
     std::vector<std::string> row{std::to_string(i + 1), time_text(seconds(s.time_ps)), range, bytes_text(s.needed), mfu, data};
-    const Choice chosen = space.choice(s.id);
     const std::ptrdiff_t idle = space.idle_axis(space.plan(s.id));
     for (const std::size_t a : columns(space))
-      row.push_back(static_cast<std::ptrdiff_t>(a) == idle ? "-" : space.axes()[a].values[chosen[a]].text);
+      row.push_back(static_cast<std::ptrdiff_t>(a) == idle ? "-" : space.value_text(s.id, a));
     table.add(std::move(row));
   }
   return table.text();

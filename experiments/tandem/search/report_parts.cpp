@@ -166,8 +166,12 @@ ordered_json value_json(const std::string& text) {
 ordered_json at_json(const Space& space, CandidateId id) {
   ordered_json out;
   const Choice chosen = space.choice(id);
-  for (std::size_t a = 0; a < chosen.size(); ++a) out[space.axes()[a].field] = value_json(space.axes()[a].values[chosen[a]].text);
   const Plan plan = space.plan(id);
+  for (std::size_t a = 0; a < chosen.size(); ++a) {
+    const Axis& axis = space.axes()[a];
+    const bool split = axis.field == kSplit;
+    out[axis.field] = split ? ordered_json(find_field(kSplit)->write(plan)) : value_json(axis.values[chosen[a]].text);
+  }
   for (const std::string& path : space.switched_on(id)) out[path] = ordered_json(find_field(path)->write(plan));
   out["parallel.data"] = plan.parallel.data;
   return out;

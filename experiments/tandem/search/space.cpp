@@ -52,6 +52,16 @@ std::set<std::string> read_by_switches(const StackSwitches& switches, bool of_la
   return out;
 }
 
+/// "12, 2 x 16, 14": stages of 12, 16, 16 and 14 layers.
+std::string stages_text(const std::vector<std::int64_t>& split) {
+  std::string out;
+  for (std::size_t s = 0, next = 0; s < split.size(); s = next) {
+    while (next < split.size() && split[next] == split[s]) ++next;
+    out += (out.empty() ? "" : ", ") + (next - s > 1 ? std::to_string(next - s) + " x " : "") + std::to_string(split[s]);
+  }
+  return out;
+}
+
 /// The stack of completed candidates.
 std::string stack_of(const Question& question) {
   PlanDraft draft = question.draft;
@@ -79,7 +89,7 @@ void Space::order_axes(const std::set<std::string>& asked) {
   const bool experts = question_.draft.plan.model.moe.num_experts > 0;
   for (std::size_t a = 0; a < axes().size(); ++a) {
     const std::string& field = axes()[a].field;
-    const bool of_stages = field == "parallel.pipeline" || field == "parallel.virtual_pipeline";
+    const bool of_stages = field == "parallel.pipeline" || field == "parallel.virtual_pipeline" || field == kSplit;
     of_layers_.push_back(a < outer_ && (!of_stages || experts || of_layers.count(field) != 0));
     const bool again = field == "training.recompute" || field == kModules;
     of_first_computation_.push_back(of_layers_.back() && (!again || of_layers.count(field) != 0));
@@ -203,6 +213,14 @@ bool Space::divides_batch(CandidateId id) const {
   return unit <= 0 || question_.draft.plan.training.global_batch_size % unit == 0;
 }
 
+std::string Space::value_text(CandidateId id, std::size_t axis) const {
+  const Axis& of = axes()[axis];
+  const std::string& text = of.values[choice(id)[axis]].text;
+  if (of.field != kSplit || text == "auto") return text;
+  const Plan plan = this->plan(id);
+  return plan.parallel.pipeline_split.empty() ? text : stages_text(plan.parallel.pipeline_split);
+}
+
 std::string Space::text(CandidateId id) const { return text_of_axes(id, 1, -1); }
 
 std::string Space::short_text(CandidateId id) const {
@@ -210,11 +228,10 @@ std::string Space::short_text(CandidateId id) const {
 }
 
 std::string Space::text_of_axes(CandidateId id, std::size_t least_values, std::ptrdiff_t hidden) const {
-  const Choice chosen = choice(id);
   std::string out;
-  for (std::size_t a = 0; a < chosen.size(); ++a)
+  for (std::size_t a = 0; a < axes().size(); ++a)
     if (axes()[a].values.size() >= least_values && static_cast<std::ptrdiff_t>(a) != hidden)
-      out += (out.empty() ? "" : ", ") + axes()[a].name + " " + axes()[a].values[chosen[a]].text;
+      out += (out.empty() ? "" : ", ") + axes()[a].name + " " + value_text(id, a);
   return out;
 }
 

@@ -62,6 +62,14 @@ TEST_CASE("a command has the variable and the format of checkpoints that Megatro
   CHECK(command(tensor).find("--ckpt-format") == std::string::npos);
 }
 
+TEST_CASE("a balanced split is exported as a layout, and nothing of it is left unsaid") {
+  // 16 layers of 12.6 million weights each and a head of 201 million, which stands alone
+  const Plan plan = plan_of({{"model", {{"num_layers", 16}, {"vocab_size", 196608}}}, {"parallel", {{"pipeline", 4}, {"pipeline_split", "balanced"}}}});
+  CHECK(plan.parallel.pipeline_split == std::vector<std::int64_t>{5, 5, 6, 0});
+  CHECK(arguments::export_plan(plan, table(), 8).text.find("Et*5|t*5|t*6|L") != std::string::npos);
+  CHECK(unsaid(plan).empty());
+}
+
 TEST_CASE("Muon with ZeRO 1 is Megatron-LM's dist_muon, which has no distributed optimizer beside it") {
   const auto command = [](int zero) {
     const Plan plan = plan_of({{"parallel", {{"zero_stage", zero}}}, {"training", {{"optimizer", "muon"}}}});

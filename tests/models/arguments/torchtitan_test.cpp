@@ -170,6 +170,7 @@ TEST_CASE("a plan is exported as torchtitan's TOML and comes back") {
       {{"parallel", {{"tensor", 2}, {"tensor_overlap", true}}}, {"training", {{"fusion", "compiled"}}}},
       {{"parallel", {{"zero_group", 8}}}, {"training", {{"recompute", "none"}, {"learning_rate_decay", "constant"}}}},
       {{"parallel", {{"pipeline", 4}, {"zero_stage", 2}, {"pipeline_split", {8, 9, 8, 7}}}}, {"training", {{"recompute_layers", 3}}}},
+      {{"parallel", {{"pipeline", 4}, {"zero_stage", 2}, {"pipeline_split", {10, 12, 9, 1}}}}},
       {{"parallel", {{"pipeline", 4}, {"zero_stage", 2}, {"schedule", "interleaved"}, {"virtual_pipeline", 4}}}},
       {{"parallel", {{"context", 2}, {"context_mode", "all_gather"}}},
        {"training", {{"recompute", "selective"}, {"recompute_modules", {"operations"}}, {"precision", "fp8"}, {"fusion", "compiled-blocks"}}}},

@@ -136,7 +136,8 @@ class Search(Searching):
         self.assertNotIn("the host limits", run("search", slow, "--axis", "tensor=1,2")[1])
 
     def test_why_tells_the_reason_of_a_candidate(self):
-        _, out, _ = run("search", self.small(), *AXES, "--why", "tensor=4,pipeline=2,zero=0,micro_batch_size=1,recompute=none,sequence_parallel=false")
+        _, out, _ = run("search", self.small(), *AXES, "--why", "tensor=4,pipeline=2,zero=0,micro_batch_size=1,recompute=none,sequence_parallel=false,"
+                        "pipeline_split=auto")
         self.assertIn("why tensor=4", out)
         self.assertRegex(out, r"4 candidates\n  same step as another candidate +3\n")  # sets of modules, none of which is computed again
 
@@ -239,6 +240,32 @@ class Search(Searching):
                 "cluster": {"preset": "dgx-h100", "devices": 16, "override": {"memory_bytes": "72 GiB"}}}
         answer = self.search(self.folder.plan(plan), "--axis", "micro_batch_size=4")
         self.assertLess(answer["best"][0]["needed_bytes"], 71 * 2**30)  # 6 layers' states and 2 layers' activations on one rank would not fit
+
+    def test_layers_that_do_not_divide_are_split_by_their_work_and_exported_so(self):
+        model = {"family": "llama", "num_layers": 61, "hidden_size": 2048, "num_attention_heads": 16, "ffn_hidden_size": 5632, "vocab_size": 262144}
+        out = self.folder.path / "best.json"
+        for stages in (4, 8):
+            plan = {"model": model, "stack": "megatron-core", "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 128},
+                    "cluster": {"preset": "dgx-h100", "devices": 8}}
+            axes = [word.replace("pipeline=1", f"pipeline={stages}") if word == "pipeline=1" else word for word in ONE_LAYOUT]
+            rows = self.search(self.folder.plan(plan), *axes, "--out", out)["best"]
+            split = rows[0]["at"]["parallel.pipeline_split"]
+            self.assertEqual((sum(split), len(split)), (61, stages))
+            self.assertLess(split[-1], min(split[1:-1]))  # the head is nine layers' work
+            self.assertEqual([row["at"]["parallel.pipeline_split"] for row in rows[1:]], ["auto"])
+            self.assertLess(rows[0]["step_time_s"], 0.97 * rows[1]["step_time_s"])
+            self.assertEqual(json.loads(out.read_text())["parallel"]["pipeline_split"], split)
+            _, text, _ = run("export", out, "--to", "megatron-core")
+            layout = re.search(r"--pipeline-model-parallel-layout '([^']*)'", text)[1]
+            self.assertEqual([int((re.findall(r"t\*(\d+)", part) or [part.count("t")])[0]) for part in layout.split("|")], split)
+            self.assertIn("two stages of", run("search", self.folder.plan(plan), *axes)[1])
+
+    def test_a_framework_that_splits_layers_itself_is_offered_no_other_split(self):
+        model = {"family": "llama", "num_layers": 61, "hidden_size": 2048, "num_attention_heads": 16, "ffn_hidden_size": 5632, "vocab_size": 262144}
+        plan = {"model": model, "stack": {"name": "megatron-core", "as_of": "2024-03"}, "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 128},
+                "cluster": {"preset": "dgx-h100", "devices": 8}}
+        axes = [word.replace("pipeline=1", "pipeline=4") if word == "pipeline=1" else word for word in ONE_LAYOUT]
+        self.assertNotIn("parallel.pipeline_split", self.search(self.folder.plan(plan), *axes)["best"][0]["at"])
 
     def test_rows_tell_modules_only_where_they_are_computed_again(self):
         _, out, err = run("search", "gpt-1.3b-moe128", "--cluster", "dgx-h100", "--devices", 16, "--global-batch", 32, "--seq-length", 1024,
