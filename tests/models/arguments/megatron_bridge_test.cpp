@@ -57,6 +57,23 @@ TEST_CASE("a run_config.yaml of Megatron-Bridge is a whole plan") {
   CHECK(parse_plan(plan.document->dump(), "plan.json").parallel.data == 8);
 }
 
+TEST_CASE("hybrid, linear and yarn models of Megatron-Bridge are those of Megatron-LM") {
+  const std::string hybrid = "  is_hybrid_model: true\n  hybrid_override_pattern: M-M*\n  mamba_num_heads: 32\n  mamba_head_dim: 64\n  mamba_num_groups: 8\n"
+                             "  mamba_state_dim: 128\n";
+  CHECK(field(some_bridge(hybrid), "model.sublayers") == "mfm");
+  CHECK(field(some_bridge(hybrid), "model.recurrence.heads") == 32);
+  CHECK(field(some_bridge(hybrid), "model.num_layers") == 4);
+  CHECK(field(some_bridge("  is_hybrid_model: true\n  hybrid_attention_ratio: 0.25\n  hybrid_mlp_ratio: 0.5\n  mamba_head_dim: 64\n"), "model.num_layers") == 24);
+  CHECK(field(some_bridge("  experimental_attention_variant: gdn\n  linear_attention_freq: 4\n"), "model.recurrence.layers") == "rrra");
+  const std::string latent = "  multi_latent_attention: true\n  qk_layernorm: true\n  q_lora_rank: 256\n  kv_lora_rank: 512\n  qk_head_dim: 128\n  v_head_dim: 128\n"
+                             "  qk_pos_emb_head_dim: 64\n  rope_type: yarn\n  rotary_scaling_factor: 40\n  original_max_position_embeddings: 2048\n  beta_fast: 16\n"
+                             "  mscale: 1.0\n  mscale_all_dim: 1.0\n";
+  CHECK(field(some_bridge(latent), "model.rope_scaling.factor") == 40);
+  CHECK(field(some_bridge(latent), "model.rope_scaling.original_max_position_embeddings") == 2048);
+  CHECK(field(some_bridge(latent), "model.rope_scaling.beta_fast") == 16);
+  CHECK(field(some_bridge(latent), "model.rope_scaling.mscale_all_dim") == 1);
+}
+
 TEST_CASE("fields of Megatron-Bridge are told with their section") {
   const arguments::ImportedPlan plan = imported(some_bridge());
   const auto batch = std::find_if(plan.fields.begin(), plan.fields.end(), [](const auto& f) { return f.path == "training.global_batch_size"; });

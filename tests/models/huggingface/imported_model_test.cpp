@@ -57,6 +57,14 @@ TEST_CASE("every model type's table gives a section, or says why no plan comes n
   }
 }
 
+TEST_CASE("what changes the modules of a class is refused by name") {
+  Configs configs;
+  CHECK(refused(configs.import({{"model_type", "gpt2"}, {"add_cross_attention", true}})) == std::vector<std::string>{"layers with cross-attention"});
+  CHECK(refused(configs.import({{"model_type", "helium"}, {"head_dim", 64}})).front().starts_with("heads that are not as wide"));
+  CHECK(refused(configs.import({{"model_type", "axk1"}})).front() == "a norm behind experts and none behind other MLPs");
+  CHECK(refused(configs.import({{"model_type", "afmoe"}, {"route_norm", false}})) == std::vector<std::string>{"a router that transformers does not have"});
+}
+
 TEST_CASE("what a file leaves out is its class' default, told as such") {
   Configs configs;
   const ImportedModel model = configs.import(json{{"model_type", "llama"}});
