@@ -158,6 +158,14 @@ class Checkpoints(WithFolder):
                 found = self.evaluate(changed(ONE, **moe, **{"parallel": layout, "cluster.devices": layout.get("data", 1)}))
                 self.assertLess(abs(found["loss"] / loss - 1), 1e-12)
 
+    def test_a_plan_beyond_the_hosts_memory_is_refused_before_it_takes_it(self):
+        self.trained(SMALL)
+        wide = changed(SMALL, **{"parallel": {"data": 4096}, "training.micro_batch_size": 65536, "training.global_batch_size": 65536 * 4096,
+                                 "cluster.devices": 4096})
+        code, out, err = run("evaluate", self.folder.plan(wide, "wide.json"), "--data", self.text, "--checkpoint", self.saved)
+        self.assertEqual((code, out), (4, ""), err)
+        self.assertRegex(err, r"wide.json: 4,096 ranks need [\d.]+ TiB of memory, and this host has [\d.]+ [GT]iB free; use fewer data ranks")
+
     def test_words_are_counted_only_where_every_word_is_predicted(self):
         bert = changed(SMALL, **{"model.family": "bert", "model.vocab_size": 257, "model.pad_vocab_to": 258})
         self.trained(bert)
