@@ -299,6 +299,7 @@ void for_lists(Each each) {
   each("switched_on", &StackFile::switched_on);
   each("whole_between_micro_batches", &StackFile::whole_between_micro_batches);
   each("buckets_in_first_chunk", &StackFile::buckets_in_first_chunk);
+  each("bucket_copies", &StackFile::bucket_copies);
   each("caching_allocator", &StackFile::caching_allocator);
   each("arena", &StackFile::arena);
   each("weighted_experts", &StackFile::weighted_experts);

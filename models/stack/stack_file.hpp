@@ -106,8 +106,8 @@ struct StackFile {
   std::vector<SplitsEntry> stage_layers;
   std::vector<ModulesEntry> recompute_modules;
   std::vector<DefaultEntry> switched_on;
-  std::vector<StackEntry> whole_between_micro_batches, buckets_in_first_chunk, caching_allocator, arena, remainder_last,
-      ends_are_layers, weighted_experts, weighted_expert_bias, rows_by_element;
+  std::vector<StackEntry> whole_between_micro_batches, buckets_in_first_chunk, bucket_copies, caching_allocator, arena,
+      remainder_last, ends_are_layers, weighted_experts, weighted_expert_bias, rows_by_element;
   std::vector<RuleEntry> rules;
   bool stood_in = false;                ///< own host operations are left out and another stack's are used
 };

@@ -145,6 +145,19 @@ TEST_CASE("Megatron-FSDP reduces gradients in buckets beside the backward pass, 
   CHECK(spec(3).overlap_param_gather);
 }
 
+TEST_CASE("a plan whose gradients DDP copies into buckets is told that its memory lacks them") {
+  const auto told = [](const std::string& stack, const std::string& month, const std::string& degrees) {
+    const std::string text = bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"overlap_grad_reduce\": true, " + degrees);
+    const std::vector<std::string> notes = parse_plan(under(stack, month, text), "plan.json").stack.facts.notes;
+    return std::any_of(notes.begin(), notes.end(), [](const std::string& n) { return n.find("copies gradients into buckets") != n.npos; });
+  };
+  CHECK(told("pytorch-ddp", "", "\"data\": 8"));
+  CHECK_FALSE(told("pytorch-fsdp", "", "\"data\": 8"));
+  CHECK(told("megatron-core", "2023-08", "\"tensor\": 4, \"data\": 2"));
+  CHECK_FALSE(told("megatron-core", "2023-09", "\"tensor\": 4, \"data\": 2"));
+  CHECK_FALSE(told("megatron-core", "2023-08", "\"tensor\": 8, \"data\": 1"));
+}
+
 TEST_CASE("Megatron-DeepSpeed on Gaudi trains in bf16 or fp8, never in fp16") {
   const std::string gaudi = bent("dgx-a100-80gb", "hls-gaudi2");
   CHECK(refused(with("training", "\"precision\": \"fp16\"", gaudi), "megatron-deepspeed") ==
