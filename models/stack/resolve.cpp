@@ -85,10 +85,16 @@ void remember(Plan& plan, const std::string& field, const StackEntry& entry) {
   plan.stack.facts.defaults.push_back({field, entry.source, entry.since.value_or(Month{}), entry.until.value_or(Month{})});
 }
 
+bool names_its_stack(const Plan& plan) {
+  const auto& chosen = plan.stack.facts.defaults;
+  return std::none_of(chosen.begin(), chosen.end(), [](const StackDefault& d) { return d.field == "stack.name"; });
+}
+
 void note_rules(Plan& plan) {
   if (plan.stack.refuses) return;
+  const std::string why = names_its_stack(plan) ? "stack.rules is note" : "the plan names no stack";
   for (const Problem& p : stack_problems(plan, plan.stack.name, plan.stack.as_of))
-    plan.stack.facts.notes.push_back(p.field + ": " + p.reason + "; stack.rules is note, so it is simulated all the same");
+    plan.stack.facts.notes.push_back(p.field + ": " + p.reason + "; " + why + ", so it is simulated all the same");
 }
 
 /// Where the stack's fusion set depends on the precision, plans of two precisions differ in more than their types.
@@ -118,8 +124,7 @@ void note_generation(Plan& plan) {
 
 /// Notes of stack files that cannot be read, where the plan's stack was searched among all of them.
 void note_broken_files(Plan& plan) {
-  const auto& chosen = plan.stack.facts.defaults;
-  if (std::none_of(chosen.begin(), chosen.end(), [](const StackDefault& d) { return d.field == "stack.name"; })) return;
+  if (names_its_stack(plan)) return;
   const std::vector<std::string> broken = default_stack(plan.cluster.generation).notes;
   plan.stack.facts.notes.insert(plan.stack.facts.notes.end(), broken.begin(), broken.end());
 }

@@ -211,6 +211,19 @@ TEST_CASE("DeepSpeed's gate chooses more than two experts since September 2024, 
   CHECK(fields("llama3-8b", {2024, 3}).empty());
 }
 
+TEST_CASE("a note of what a stack refuses says why the plan is simulated") {
+  const auto note = [](const std::string& stack) {
+    const Plan plan = parse_plan(R"({)" + stack + R"("model": {"preset": "qwen3-8b"}, "parallel": {"data": 8},
+      "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 8},
+      "cluster": {"preset": "hls-gaudi2", "devices": 8}})", "note.json");
+    REQUIRE(!plan.stack.facts.notes.empty());
+    return plan.stack.facts.notes.front();
+  };
+  CHECK_THAT(note(""), Catch::Contains("model.qk_norm: refused by stack megatron-deepspeed") &&
+                           Catch::EndsWith("; the plan names no stack, so it is simulated all the same"));
+  CHECK_THAT(note(R"("stack": {"name": "megatron-deepspeed", "rules": "note"}, )"), Catch::EndsWith("; stack.rules is note, so it is simulated all the same"));
+}
+
 TEST_CASE("DeepSpeed's pipelines do not interleave") {
   const auto schedule = [](const std::string& name) {
     return refused(bent("\"pipeline\": 2, \"data\": 2", "\"pipeline\": 4, \"data\": 1, \"schedule\": \"" + name + "\""), "megatron-deepspeed");
