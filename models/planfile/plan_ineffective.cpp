@@ -97,6 +97,8 @@ std::vector<Ineffective> table(const Plan& p) {
       {"parallel.expert_tensor", !experts, "model.moe.num_experts is 0"},
       {"parallel.overlap_experts", !experts, "model.moe.num_experts is 0"},
       {"parallel.overlap_experts", experts && p.parallel.expert == 1, "parallel.expert is 1: no rows travel"},
+      {"parallel.overlap_experts", p.runs_pairs() && p.training.global_batch_size == p.training.micro_batch_size * p.parallel.data,
+       "a step has one micro-batch: no other one computes meanwhile"},
       {"parallel.token_dispatcher", !experts, "model.moe.num_experts is 0"},
       {"parallel.token_dispatcher", experts && p.parallel.expert == 1 && !gathers_tokens,
        "parallel.expert is 1: no rows travel"},

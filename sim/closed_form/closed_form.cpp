@@ -17,7 +17,7 @@ bool known_layout(const Plan& plan, const lowering::Shapes& s, const Topology& t
   const TrainingSpec& t = plan.training;
   const lowering::Sharding z = lowering::sharding_of(plan);
   const lowering::UpdateSpec u = lowering::update_spec(plan, s, z, 0, 0);
-  const bool model = s.decoder_layers == 0 && s.mtp == 0 && !s.adapters.here() && !plan.runs_pairs() && !folds(q);
+  const bool model = s.decoder_layers == 0 && s.mtp == 0 && !s.adapters.here() && !folds(q);
   // Tensor ranks share a node, or have whole ones.
   const std::int64_t node = topology.devices_per_node();
   const bool order = q.rank_order == "tp-cp-ep-dp-pp" && topology.ranks_per_device() == 1 && !topology.device().synchronous &&
@@ -40,7 +40,7 @@ constexpr std::pair<double, double> kTight{0.8, 1.1};
 }  // namespace
 
 const char* name(Outside o) {
-  constexpr const char* names[] = {"nothing", "layout", "host", "contended", "offloaded"};
+  constexpr const char* names[] = {"nothing", "layout", "host", "contended", "offloaded", "paired"};
   return names[static_cast<std::size_t>(o)];
 }
 
@@ -60,7 +60,14 @@ Estimate ClosedForm::quick(const Plan& plan) {
   const LayerTimes& layer = layers_.of(plan);
   // Metrics are computed after a gradient was sent on; that transfer is not followed beside them.
   if (layer.metrics.ps > 0 && plan.parallel.pipeline > 1) return {{}, {}, Outside::layout};
-  return closed_form::StepEstimate({plan, shapes, topology_, cost_, layer, links_, schedules_, runtime_, scratch_}).estimate();
+  const PairTimes* pairs = pairs_of(plan);
+  closed_form::StepEstimate step({plan, shapes, topology_, cost_, layer, pairs, links_, schedules_, runtime_, scratch_});
+  return step.estimate();
+}
+
+Duration ClosedForm::short_time(const Plan& plan) {
+  require_cuda(plan, topology_, cost_.comm_fit());
+  return Duration::picoseconds(short_.time_of(plan).ps);
 }
 
 Duration ClosedForm::passes(const Plan& plan, const closed_form::ModulePasses& modules) {
@@ -72,7 +79,8 @@ Duration ClosedForm::passes(const Plan& plan, const closed_form::ModulePasses& m
   const lowering::Shapes shapes = lowering::make_shapes(bare);
   if (!known_layout(bare, shapes, topology_)) return {};
   const LayerTimes& layer = layers_.of(bare);
-  closed_form::StepEstimate step({bare, shapes, topology_, cost_, layer, links_, schedules_, runtime_, scratch_});
+  const PairTimes* pairs = pairs_of(bare);
+  closed_form::StepEstimate step({bare, shapes, topology_, cost_, layer, pairs, links_, schedules_, runtime_, scratch_});
   return Duration::picoseconds(step.passes(modules));
 }
 

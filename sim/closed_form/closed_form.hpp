@@ -37,11 +37,15 @@ class ClosedForm {
   Estimate quick(const Plan& plan);
   /// Memory of any plan by MemoryEstimate::live_peak. Lowers short plans, but does not simulate them.
   Bytes memory_alive(const Plan& plan) { return short_.memory_alive(plan); }
+  /// Step time of a plan without a perturbation from short plans, which are simulated.
+  Duration short_time(const Plan& plan);
   /// A lower bound of the step time: the end of the last pass if gradients and weights take no time to travel, without ZeRO and
   /// offloading. MTP modules add `modules` to the last stage. Zero if recurrences do not cover the layers.
   Duration passes(const Plan& plan, const closed_form::ModulePasses& modules = {});
 
  private:
+  const PairTimes* pairs_of(const Plan& plan) { return plan.runs_pairs() ? &layers_.pairs_of(plan) : nullptr; }
+
   std::shared_ptr<Store> store_;
   const Topology& topology_;
   const CostModel& cost_;

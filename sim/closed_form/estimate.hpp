@@ -10,10 +10,11 @@ namespace tandem::sim {
 /// Why an estimate may differ from the event simulation's time: the first reason that applies.
 enum class Outside : std::uint8_t {
   nothing,    ///< no reason: 99 in 100 plans are within 3 %, all within 8 % (tests/sim/closed_form)
-  layout,     ///< recurrences do not cover the plan (ZeRO 2 and 3, two passes at once, ...), or it has a perturbation
+  layout,     ///< recurrences do not cover the plan (ZeRO 2 and 3, modules, ...), or it has a perturbation
   host,       ///< the host's launches may limit the step
   contended,  ///< communications that run at once share links
   offloaded,  ///< the first states may arrive from the host behind the last passes and delay the step
+  paired,     ///< two passes run at once: recurrences know only the least time that a pair takes
 };
 const char* name(Outside o);
 

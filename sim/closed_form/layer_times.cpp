@@ -30,8 +30,10 @@ class DeviceTime final : public CostModel {
   const CostModel& cost_;
 };
 
-/// Micro-batches of the small plan.
-constexpr std::int64_t kSmallBatches = 3;
+/// Micro-batches of the small plan, and of the one with pairs: these run two that add to gradients.
+constexpr std::int64_t kSmallBatches = 3, kPairedBatches = 4;
+/// Layers that the small plan with pairs has more, whose exchanges wait for each other as in a long stage.
+constexpr std::int64_t kMoreLayers = 2;
 
 /// The field for an instance's time; null for the optimizer and what leads to it.
 PartTime* part(LayerTimes& out, const Instance& i, const std::string& name) {
@@ -88,6 +90,36 @@ void read_times(LayerTimes& out, const SimulatedStep& simulated, const TaskGraph
   for (const BlockTimes& b : out.blocks) backward += b.backward[1].ps;
   out.computing_share = static_cast<double>(busy) / static_cast<double>(std::max<std::int64_t>(1, backward));
   out.tensor_sum = ((embed[2] - head[2]) - (embed[1] - head[1])) / static_cast<std::int64_t>(out.small_kinds.size());
+}
+
+/// When the first computation of an instance starts; nothing if it has none.
+std::optional<std::int64_t> begin_of(const Reader& reader, const TaskGraph& graph, std::uint32_t i) {
+  const auto& tasks = graph.of(graph.programs[0].instances[i]).tasks;
+  const auto first = std::find_if(tasks.begin(), tasks.end(), [](const Task& t) { return t.stream == Stream::compute; });
+  if (first == tasks.end()) return std::nullopt;
+  return reader.started(i, static_cast<std::uint16_t>(first - tasks.begin()));
+}
+
+/// When the turns of a pair begin, and when the last one ends. In a turn the next layer of the forward pass and the next one of the
+/// backward pass alternate. The forward pass is that of `micro_batch`, the backward pass that of the one before.
+std::vector<std::int64_t> turns_of(const Reader& reader, const TaskGraph& graph, std::int64_t layers, std::int32_t micro_batch) {
+  const std::vector<Instance>& instances = graph.programs[0].instances;
+  std::vector<std::int64_t> out(static_cast<std::size_t>(layers) + 1, INT64_MAX);
+  std::uint32_t after = 0;
+  for (std::uint32_t i = 0; i < instances.size(); ++i) {
+    const Instance& at = instances[i];
+    const bool forward = at.phase == Phase::forward && at.micro_batch == micro_batch;
+    const bool backward = (at.phase == Phase::backward || at.phase == Phase::recompute) && at.micro_batch == micro_batch - 1;
+    if (at.layer < 0 || (!forward && !backward)) continue;
+    after = i + 1;
+    if (const auto begin = begin_of(reader, graph, i)) {
+      std::int64_t& turn = out[static_cast<std::size_t>(forward ? at.layer : layers - 1 - at.layer)];
+      turn = std::min(turn, *begin);
+    }
+  }
+  for (; after < instances.size(); ++after)
+    if (const auto begin = begin_of(reader, graph, after)) return out.back() = *begin, out;
+  throw ContractError("nothing follows a pair of passes");
 }
 
 void read_memory(LayerTimes& out, const TaskGraph& graph) {
@@ -151,7 +183,7 @@ void read_lowering(LayerTimes& out, const lowering::Shapes& shapes) {
 
 /// Cuts a model to the fewest layers with all its kinds, plus one: a layer's time ends where the next layer begins, and the head
 /// begins with a gather of its own. Dense layers in front of experts become one if all kinds remain.
-void shorten(ModelSpec& m) {
+void shorten(ModelSpec& m, std::int64_t more) {
   const auto kinds = [](const ModelSpec& of, std::int64_t layers) {
     std::set<LayerKind> out;
     for (std::int64_t l = 0; l < layers; ++l) out.insert(of.kind(l));
@@ -165,6 +197,7 @@ void shorten(ModelSpec& m) {
     for (few.num_layers = 2; few.num_layers < most; ++few.num_layers)
       if (kinds(few, few.num_layers - 1) == all) break;
     if (kinds(few, few.num_layers) != all && m.num_layers >= 2) continue;
+    few.num_layers = std::min(few.num_layers + more, most);
     m = few;
     return;
   }
@@ -178,7 +211,7 @@ std::int64_t fewest_copies(const ParallelSpec& q) {
 
 /// Makes the small plan that plans with the same layers share. It has few layers on one stage, the fewest data ranks that hold all
 /// experts, and every region of parameters as a unit of its own. It does not set the stack's facts.
-void LayerTimesCache::make_small(const Plan& plan) {
+void LayerTimesCache::make_small(const Plan& plan, std::int64_t more_layers) {
   small_.model = plan.model;
   small_.parallel = plan.parallel;
   small_.training = plan.training;
@@ -192,22 +225,60 @@ void LayerTimesCache::make_small(const Plan& plan) {
   q.overlap_grad_reduce = q.overlap_param_gather = q.overlap_experts = false;
   q.bucket_bytes = Bytes(1);
   q.offload = {};
-  shorten(small_.model);
+  shorten(small_.model, more_layers);
   small_.training.recompute_layers = 0;
   small_.training.global_batch_size = kSmallBatches * small_.training.micro_batch_size * q.data;
 }
 
-const LayerTimes& LayerTimesCache::of(const Plan& plan) {
-  make_small(plan);
+/// Writes the key of the small plan, and what of `plan` is not in it.
+void LayerTimesCache::write_key(const Plan& plan) {
+  small_.cluster = plan.cluster;
+  small_.stack = plan.stack;
   key_.clear();
   append_words(key_, small_.model);
   append_words(key_, small_.parallel);
   append_words(key_, small_.training);
-  append_words(key_, plan.stack);
+  append_words(key_, small_.stack);
+}
+
+const PairTimes& LayerTimesCache::pairs_of(const Plan& plan) {
+  make_small(plan, kMoreLayers);
+  small_.parallel.overlap_experts = true;
+  small_.training.global_batch_size = kPairedBatches * small_.training.micro_batch_size * small_.parallel.data;
+  write_key(plan);
+  if (const auto known = known_pairs_.find(key_); known != known_pairs_.end()) return *known->second;
+  const PairTimes& out = store_.pairs.get(key_, [&] {
+    resolve_stack(small_);
+    return read_pairs();
+  });
+  return *known_pairs_.emplace(key_, &out).first->second;
+}
+
+PairTimes LayerTimesCache::read_pairs() const {
+  const TaskGraph graph = lower(small_);
+  const Mesh mesh = make_mesh(small_);
+  const DeviceTime device(cost_);
+  const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology_, device});
+  const Reader reader(simulated, 0);
+  const lowering::Shapes shapes = lowering::make_shapes(small_);
+  const auto layers = static_cast<std::size_t>(small_.model.num_layers);
+  PairTimes out{};
+  for (std::int32_t batch = 1; batch < kPairedBatches; ++batch) {
+    const std::vector<std::int64_t> turns = turns_of(reader, graph, small_.model.num_layers, batch);
+    for (std::size_t l = 0; l < layers; ++l) {
+      std::int64_t& least = out[batch == 1 ? 0 : 1][shapes.kinds[l].index()][shapes.kinds[layers - 1 - l].index()];
+      const std::int64_t time = turns[l + 1] - turns[l];
+      least = least == 0 ? time : std::min(least, time);
+    }
+  }
+  return out;
+}
+
+const LayerTimes& LayerTimesCache::of(const Plan& plan) {
+  make_small(plan);
+  write_key(plan);
   if (const auto known = known_.find(key_); known != known_.end()) return *known->second;
-  small_.cluster = plan.cluster;
-  small_.stack = plan.stack;
-  const LayerTimes& out = store_.get(key_, [&] {
+  const LayerTimes& out = store_.layers.get(key_, [&] {
     resolve_stack(small_);
     return read();
   });

@@ -58,12 +58,20 @@ struct LayerTimes {
   std::int64_t boundary_elements = 0;  ///< elements that one rank sends to the next stage
 };
 
+/// Least times in ps of a layer's forward and another layer's backward pass that alternate (models/lowering/stage/stage_pair). By
+/// whether the backward pass adds to gradients, then by kind of the forward and of the backward pass; 0: not known.
+using PairTimes = std::array<std::array<std::array<std::int64_t, kLayerKinds>, kLayerKinds>, 2>;
+
 class LayerTimesCache {
   using Key = std::vector<std::int64_t>;
 
  public:
   /// Times that the caches of several threads share.
-  using Store = OnceMap<Key, LayerTimes, WordsHash>;
+  struct Store {
+    OnceMap<Key, LayerTimes, WordsHash> layers;
+    OnceMap<Key, PairTimes, WordsHash> pairs;
+    std::size_t size() const { return layers.size(); }
+  };
 
   /// References outlive the cache.
   LayerTimesCache(const Topology& topology, const CostModel& cost, Store& store)
@@ -71,15 +79,20 @@ class LayerTimesCache {
 
   /// Returns the times of a plan without a decoder.
   const LayerTimes& of(const Plan& plan);
+  /// Returns the times of pairs of passes of a plan that has them, without a decoder.
+  const PairTimes& pairs_of(const Plan& plan);
 
  private:
-  void make_small(const Plan& plan);
+  void make_small(const Plan& plan, std::int64_t more_layers = 0);
+  void write_key(const Plan& plan);
   LayerTimes read() const;
+  PairTimes read_pairs() const;
 
   const Topology& topology_;
   const CostModel& cost_;
   Store& store_;
   std::unordered_map<Key, const LayerTimes*, WordsHash> known_;
+  std::unordered_map<Key, const PairTimes*, WordsHash> known_pairs_;
   Plan small_;  // scratch
   Key key_;     // scratch
 };

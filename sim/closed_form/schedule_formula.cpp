@@ -75,6 +75,10 @@ class ScheduleFormula::Writer {
     const std::int32_t out = registers_++;
     const auto part = static_cast<std::int32_t>(static_cast<std::int64_t>(s) * shape_.chunks + a.chunk);
     formula_.steps_.push_back({static_cast<std::int32_t>(s), -1, time, in, -1, out});
+    formula_.steps_.back().first = stage.events[stage.next].with_next;
+    if (stage.next > 0 && stage.events[stage.next - 1].with_next)
+      formula_.steps_.back().pair = static_cast<std::int32_t>(PassTimes::pair_index(
+          static_cast<std::int64_t>(s), shape_.chunks, stage.events[stage.next - 1].action.chunk, a.chunk, a.micro_batch > 0));
     stage.ends[stage.next] = stage.made[key(a)] = out;
     if (a.phase != Phase::forward) formula_.gradient_[static_cast<std::size_t>(part)] = out;
     if (a.phase == Phase::backward) formula_.backward_[static_cast<std::size_t>(part)] = out;
@@ -112,7 +116,8 @@ class ScheduleFormula::Writer {
       std::int64_t now = 0, most = 0;
       for (const ScheduleEvent& e : s.events) {
         if (e.kind != Kind::compute) continue;
-        if (e.action.phase == Phase::forward) most = std::max(most, ++now);
+        if (e.action.phase == Phase::forward) ++now;
+        if (e.action.phase == Phase::forward && !e.with_next) most = std::max(most, now);  // in a pair one takes what the other frees
         if (e.action.phase == (split ? Phase::weight : Phase::backward)) --now;
       }
       formula_.held_.push_back(most);
@@ -129,9 +134,17 @@ ScheduleFormula::ScheduleFormula(ScheduleKind kind, const ScheduleShape& shape) 
   Writer(*this, kind, shape).write();
 }
 
+/// Occupies a stage's compute stream with a pass, or with a pair when its second pass is known.
+void ScheduleFormula::occupy(const PassTimes& times, const Entry& step, std::int64_t start, std::int64_t end) {
+  const auto s = static_cast<std::size_t>(step.stage);
+  if (step.first) begun_[s] = start;
+  else if (step.pair < 0) computing_[s] = end;
+  else computing_[s] = std::min(begun_[s], start) + times.pairs[static_cast<std::size_t>(step.pair)];
+}
+
 void ScheduleFormula::evaluate(const PassTimes& times, PassEnds& ends) {
   const auto n = static_cast<std::size_t>(stages_);
-  for (auto* lane : {&computing_, &sending_, &receiving_, &sent_}) lane->assign(n, 0);
+  for (auto* lane : {&computing_, &begun_, &sending_, &receiving_, &sent_}) lane->assign(n, 0);
   for (const Entry& step : steps_) {
     const auto s = static_cast<std::size_t>(step.stage);
     const std::int64_t in = step.in < 0 ? 0 : registers_[static_cast<std::size_t>(step.in)];
@@ -143,7 +156,7 @@ void ScheduleFormula::evaluate(const PassTimes& times, PassEnds& ends) {
       const auto time = static_cast<std::size_t>(step.time);
       out = start + times.pass[time];
       if (time % kTimesOfChunk == 0 && !times.earliest.empty()) out = std::max(out, times.earliest[time / kTimesOfChunk]);
-      computing_[s] = out;
+      occupy(times, step, start, out);
       continue;
     }
     const auto t = static_cast<std::size_t>(step.peer);
@@ -200,6 +213,7 @@ void PassSchedules::write_words(ScheduleKind kind, const ScheduleShape& shape, c
   words_.insert(words_.end(), times.pass.begin(), times.pass.end());
   words_.insert(words_.end(), times.transfer.begin(), times.transfer.end());
   words_.insert(words_.end(), times.earliest.begin(), times.earliest.end());
+  words_.insert(words_.end(), times.pairs.begin(), times.pairs.end());
 }
 
 const PassEnds& PassSchedules::evaluate(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times) {

@@ -21,6 +21,9 @@ struct PassTimes {
   std::vector<std::int64_t> transfer;
   /// By stage x chunks + chunk: earliest end of the first micro-batch's forward pass. Empty: no limit.
   std::vector<std::int64_t> earliest;
+  /// The least time from a pair's begin to the next computation of its stage, at `pair_index`. Each of its passes takes no less than
+  /// alone. So all ends are lower bounds.
+  std::vector<std::int64_t> pairs = {};
   std::int64_t after_arrival = 0;   ///< launches between an arrival and the computation that uses it
   std::int64_t gather = 0;          ///< gathering the shares of an arrived tensor; 0: it arrives whole
   bool wait_for_send = false;       ///< a stage's next computation waits for its last send
@@ -28,6 +31,10 @@ struct PassTimes {
   static std::size_t index(std::int64_t stage, std::int64_t chunks, std::int64_t chunk, Phase phase, bool later) {
     const std::size_t kind = phase == Phase::forward ? 0 : phase == Phase::backward ? 1 : 2;
     return (static_cast<std::size_t>(stage * chunks + chunk) * 3 + kind) * 2 + (later ? 1 : 0);
+  }
+  /// Of a pair: the chunks of its passes, and whether its backward pass is of a later micro-batch.
+  static std::size_t pair_index(std::int64_t stage, std::int64_t chunks, std::int64_t forward, std::int64_t backward, bool later) {
+    return static_cast<std::size_t>((stage * chunks + forward) * chunks + backward) * 2 + (later ? 1 : 0);
   }
 };
 
@@ -53,15 +60,18 @@ class ScheduleFormula {
     std::int32_t in = -1;            ///< register: arrival of the input; of a transfer: end of the pass that made it
     std::int32_t credit = -1;        ///< register: end of the pass that used the buffer before
     std::int32_t out = -1;           ///< register
+    std::int32_t pair = -1;          ///< of a pair's second pass: index into PassTimes::pairs
+    bool first = false;              ///< of a pair: its first pass
   };
   class Writer;
+  void occupy(const PassTimes& times, const Entry& step, std::int64_t start, std::int64_t end);
 
   std::vector<Entry> steps_;
   std::vector<std::int32_t> backward_, gradient_;  ///< by stage x chunks + chunk: register
   std::vector<std::int64_t> held_;
   std::int64_t stages_;
   std::vector<std::int64_t> registers_;
-  std::vector<std::int64_t> computing_, sending_, receiving_, sent_;  // scratch, by stage
+  std::vector<std::int64_t> computing_, begun_, sending_, receiving_, sent_;  // scratch, by stage; begun_: the last pair's first pass
 };
 
 /// Evaluates schedules of any length: a part that repeats is computed for a few micro-batches and extrapolated. Plans with equal

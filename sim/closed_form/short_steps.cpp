@@ -195,12 +195,23 @@ ShortSteps::Sum ShortSteps::sum(const lowering::ShortPlan& s, const Known& known
 }
 
 ReadStep ShortSteps::of(const Plan& plan, MemoryEstimate by) {
+  ReadStep out = time_of(plan);
+  if (out.whole) {
+    const Known& known = this->known({plan, {}}, Reads::all);
+    out.memory = memory(plan, known, known.base, by);
+  } else {
+    out.memory = memory(plan, by);
+  }
+  return out;
+}
+
+ReadStep ShortSteps::time_of(const Plan& plan) {
   for (int level = 0;; ++level) {
     const lowering::ShortPlan s = shortened(plan, level, Reads::all);
     const Known& known = this->known(s, Reads::all);
-    if (s.whole()) return {std::llround(known.base.front()), memory(plan, known, known.base, by), true};
+    if (s.whole()) return {std::llround(known.base.front()), {}, true};
     const Sum sum = this->sum(s, known);
-    if (sum.unsure.front() <= kTime * sum.point.front()) return {std::llround(sum.point.front()), memory(plan, by), false};
+    if (sum.unsure.front() <= kTime * sum.point.front()) return {std::llround(sum.point.front()), {}, false};
   }
 }
 

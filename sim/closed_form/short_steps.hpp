@@ -40,6 +40,8 @@ class ShortSteps {
 
   /// Estimates a validated plan without a perturbation. Simulates short plans that are not cached: some milliseconds.
   ReadStep of(const Plan& plan, MemoryEstimate by = MemoryEstimate::allocator);
+  /// Likewise, without the memory.
+  ReadStep time_of(const Plan& plan);
   /// Memory of a plan by MemoryEstimate::live_peak. Lowers plans of few micro-batches, but does not simulate them.
   Bytes memory_alive(const Plan& plan) { return memory(plan, MemoryEstimate::live_peak); }
 

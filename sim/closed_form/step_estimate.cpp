@@ -134,14 +134,43 @@ std::int64_t StepEstimate::gradient_pass(std::int64_t first, std::int64_t layers
 }
 
 std::int64_t StepEstimate::pass(const ChunkParts& chunks, const lowering::ChunkPart& c, Phase phase, std::size_t order) const {
+  if (phase == Phase::weight) return layer_sum(c.first_layer, c.layers, [&](const BlockTimes& b) { return b.weight[order].ps; });
+  const std::int64_t ends = ends_of(c, phase, order);
+  if (phase == Phase::forward) return ends + layer_sum(c.first_layer, c.layers, [](const BlockTimes& b) { return b.forward.ps; });
+  return ends + backward_pass(c.first_layer, c.layers, order) + recompute_pass(c.first_layer, recomputed(chunks, c));
+}
+
+/// Time of the embedding, the head and the metrics in a pass.
+std::int64_t StepEstimate::ends_of(const lowering::ChunkPart& c, Phase phase, std::size_t order) const {
   const LayerTimes& layer = in_.layer;
-  const auto all = [&](const auto& of_kind) { return layer_sum(c.first_layer, c.layers, of_kind); };
-  if (phase == Phase::weight) return all([&](const BlockTimes& b) { return b.weight[order].ps; });
-  if (phase == Phase::forward)
-    return all([](const BlockTimes& b) { return b.forward.ps; }) + (c.first ? layer.embed_forward.ps : 0) +
-           (c.last ? layer.head_forward[order].ps : 0);
-  return backward_pass(c.first_layer, c.layers, order) + recompute_pass(c.first_layer, recomputed(chunks, c)) +
-         (c.first ? layer.embed_backward[order].ps : 0) + (c.last ? layer.head_backward[order].ps + layer.metrics.ps : 0);
+  if (phase == Phase::forward) return (c.first ? layer.embed_forward.ps : 0) + (c.last ? layer.head_forward[order].ps : 0);
+  return (c.first ? layer.embed_backward[order].ps : 0) + (c.last ? layer.head_backward[order].ps + layer.metrics.ps : 0);
+}
+
+/// Least time of a pair of passes. Layers of kinds whose pair was not timed take the longer pass of both.
+std::int64_t StepEstimate::pair(const lowering::ChunkPart& forward, const lowering::ChunkPart& backward, std::size_t order) const {
+  const auto kind = [&](std::int64_t layer) { return in_.shapes.kinds[static_cast<std::size_t>(layer)].index(); };
+  std::int64_t sum = ends_of(forward, Phase::forward, 1) + ends_of(backward, Phase::backward, order);
+  for (std::int64_t l = 0; l < std::max(forward.layers, backward.layers); ++l) {
+    const bool there = l < forward.layers, back = l < backward.layers;
+    const std::size_t f = there ? kind(forward.first_layer + l) : 0;
+    const std::size_t b = back ? kind(backward.first_layer + backward.layers - 1 - l) : 0;
+    const std::int64_t both = there && back ? (*in_.pairs)[order][f][b] : 0;
+    const std::int64_t one = there ? in_.layer.blocks[f].forward.ps : 0, other = back ? in_.layer.blocks[b].backward[order].ps : 0;
+    sum += both > 0 ? both : std::max(one, other);
+  }
+  return sum;
+}
+
+void StepEstimate::fill_pairs(const ModulePasses& modules) {
+  std::vector<std::int64_t>& pairs = in_.scratch.times.pairs;
+  pairs.clear();
+  if (in_.pairs == nullptr) return;
+  for (const ChunkParts& chunks : stages_)
+    for (const lowering::ChunkPart& f : chunks)
+      for (const lowering::ChunkPart& b : chunks)
+        for (const std::size_t order : {std::size_t{0}, std::size_t{1}})
+          pairs.push_back(pair(f, b, order) + (f.last ? modules.forward : 0) + (b.last ? modules.backward : 0));
 }
 
 void StepEstimate::fill_passes(const ModulePasses& modules) {
@@ -156,6 +185,7 @@ void StepEstimate::fill_passes(const ModulePasses& modules) {
       for (const Phase phase : {Phase::forward, Phase::backward, Phase::weight})
         for (const std::size_t order : {std::size_t{0}, std::size_t{1}})
           passes[i++] = pass(chunks, c, phase, order) + more(c, phase);
+  fill_pairs(modules);
 }
 
 void StepEstimate::fill_transfers() {

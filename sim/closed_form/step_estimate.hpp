@@ -36,6 +36,7 @@ struct Parts {
   const Topology& topology;
   const CostModel& cost;
   const LayerTimes& layer;
+  const PairTimes* pairs;  ///< of a plan whose passes run in pairs
   LinkTimes& links;
   PassSchedules& schedules;
   RuntimeMemory& runtime;
@@ -55,7 +56,7 @@ class StepEstimate {
   explicit StepEstimate(const Parts& parts);
 
   Estimate estimate();
-  /// When the last pass of all stages ends, ps: a lower bound of the step time.
+  /// When the last pass of all stages ends, ps: a lower bound of the step time, also with pairs of passes.
   std::int64_t passes(const ModulePasses& modules);
 
  private:
@@ -84,6 +85,9 @@ class StepEstimate {
   void fill_transfers();
   std::int64_t gather_time();
   std::int64_t pass(const ChunkParts& chunks, const lowering::ChunkPart& c, Phase phase, std::size_t order) const;
+  std::int64_t ends_of(const lowering::ChunkPart& c, Phase phase, std::size_t order) const;
+  std::int64_t pair(const lowering::ChunkPart& forward, const lowering::ChunkPart& backward, std::size_t order) const;
+  void fill_pairs(const ModulePasses& modules);
   std::int64_t recomputed(const ChunkParts& chunks, const lowering::ChunkPart& c) const;
   /// Sums `of_kind` over `layers` layers from the global layer `first` on.
   template <class OfKind>

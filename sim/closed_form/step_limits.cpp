@@ -18,6 +18,7 @@ constexpr double kArrival = 0.01;
 }  // namespace
 
 Outside StepEstimate::outside(Duration step, const std::vector<Tail>& tails) {
+  if (shape_.pairs) return Outside::paired;
   if (host_bound()) return Outside::host;
   if (contended(step)) return Outside::contended;
   const auto late = [&](const Tail& t) { return static_cast<double>(t.host.arrival) > kArrival * static_cast<double>(step.ps()); };

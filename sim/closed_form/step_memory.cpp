@@ -38,7 +38,7 @@ Bytes StepEstimate::passing(std::int64_t s) {
   const ChunkParts& chunks = stages_[static_cast<std::size_t>(s)];
   const std::int64_t held = in_.schedules.most_held(kind_, shape_, s);
   Bytes again;
-  if (recompute_layers_ >= 0)
+  if (recompute_layers_ >= 0 || shape_.pairs)  // a pair's forward pass takes a layer before its backward pass frees one
     for (std::size_t k = 0; k < kLayerKinds; ++k)
       if (kinds_.has(k)) again = std::max(again, in_.layer.blocks[k].saved);
   const Bytes pass = held * kept(chunks) + again + 2 * in_.layer.hidden + in_.layer.scratch;

@@ -9,8 +9,8 @@
 namespace tandem::search {
 
 /// `token_dispatcher` and `overlap_experts` of a model with experts, each with the values that its stack runs with some of the axes'
-/// schedules and recomputation, if there are several. A search does not vary them by default: bounds say little about the overlap,
-/// so each of its layouts has to be estimated (DeepSeek-V3 on 1,024 H800: not done after 234 s of a processor; 26 s without).
+/// schedules and recomputation, if there are several. A search varies the overlap by default. Its dispatcher is the stack's, or the
+/// one that the search switches on.
 std::vector<AxisRequest> expert_axes(const PlanDraft& draft, const std::vector<AxisRequest>& axes);
 
 }  // namespace tandem::search

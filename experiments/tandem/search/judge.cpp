@@ -146,12 +146,14 @@ CandidateView Judge::refine(CandidateId id) const {
   Lease tools(*this);
   const Plan& plan = tools->plans.of(id);
   sim::ClosedForm& form = tools->form;
-  sim::Estimate e = form.quick(plan);
-  out.memory = form.memory_alive(plan).count();
-  if (large(out.memory, kReadMemoryError)) return out.outcome = Outcome::too_large, out;
-  if (e.outside != sim::Outside::nothing) e = form.estimate(plan, e, sim::MemoryEstimate::live_peak);
-  out.outside = e.outside;
-  out.estimate_ps = e.step_time.ps();
+  const sim::Estimate e = form.quick(plan);
+  out.memory = e.memory.count();
+  if (e.outside == sim::Outside::layout || large(out.memory, -kMemoryError)) {  // else it surely fits
+    out.memory = form.memory_alive(plan).count();
+    if (large(out.memory, kReadMemoryError)) return out.outcome = Outcome::too_large, out;
+  }
+  out.outside = sim::Outside::nothing;
+  out.estimate_ps = (e.outside == sim::Outside::nothing ? e.step_time : form.short_time(plan)).ps();
   return out;
 }
 

@@ -13,11 +13,12 @@ std::int64_t scaled(std::int64_t n, double factor) { return static_cast<std::int
 std::int64_t Found::least_ps() const { return rough ? floor_ps : std::max(floor_ps, scaled(estimate_ps, 1 - kTimeError)); }
 
 std::int64_t Found::most_ps(std::int64_t room) const {
-  const bool fits = static_cast<double>(memory) * (1 + kMemoryError) <= static_cast<double>(room);
-  return outside == sim::Outside::nothing && !rough && fits ? scaled(estimate_ps, 1 + kTimeError) : kNoLimit;
+  return outside == sim::Outside::nothing && !rough && most_memory() <= room ? scaled(estimate_ps, 1 + kTimeError) : kNoLimit;
 }
 
 std::int64_t Found::least_memory() const { return std::max(memory_floor, scaled(memory, 1 - kMemoryError)); }
+
+std::int64_t Found::most_memory() const { return scaled(memory, 1 + kMemoryError); }
 
 std::optional<Found> Knowledge::whole(const Found& found) const {
   const auto r = refined.find(found.id);

@@ -41,6 +41,8 @@ struct Found {
   std::int64_t most_ps(std::int64_t room) const;
   /// Lower bound on its memory, in bytes.
   std::int64_t least_memory() const;
+  /// Upper bound on its memory, in bytes.
+  std::int64_t most_memory() const;
 };
 
 /// Results of refining a rough candidate by short plans.

@@ -48,7 +48,7 @@ void read_facts(const Rows& rows, const Space& space, Knowledge& out) {
         static_cast<Outcome>(rows.below(r, 1, static_cast<std::int64_t>(kOutcomes))), true, rows.at(r, 4) != 0};
 }
 
-constexpr auto kOutsides = static_cast<std::int64_t>(sim::Outside::offloaded) + 1;
+constexpr auto kOutsides = static_cast<std::int64_t>(sim::Outside::paired) + 1;
 
 void read_found(const Rows& rows, const Space& space, Knowledge& out) {
   for (std::size_t r = 0; r < rows.count(); ++r)

@@ -15,7 +15,7 @@ std::string_view meaning(Outcome outcome) {
       "not implemented",
       "same step as another candidate",
       "does not fit the memory",
-      "slower than the last row, by a lower bound",
+      "worse than the rows, by lower bounds",
       "refused by the stack",
       "left out: --events reached, or interrupted",
       "estimated by the closed form",

@@ -7,33 +7,13 @@
 
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/planning/conditions.hpp"
+#include "experiments/tandem/search/staircase.hpp"
 
 namespace tandem::search {
 
 namespace {
 
 constexpr double kPsPerHour = 3600e12;
-
-/// The staircase of (time, memory) points seen so far: memory falls as time grows.
-class Staircase {
- public:
-  void add(std::int64_t time, std::int64_t memory) {
-    if (covers(time, memory)) return;
-    const auto begin = steps_.lower_bound(time);
-    auto end = begin;
-    while (end != steps_.end() && end->second >= memory) ++end;
-    steps_.erase(begin, end);
-    steps_[time] = memory;
-  }
-  /// True if some point is at least as good in both.
-  bool covers(std::int64_t time, std::int64_t memory) const {
-    const auto after = steps_.upper_bound(time);
-    return after != steps_.begin() && std::prev(after)->second <= memory;
-  }
-
- private:
-  std::map<std::int64_t, std::int64_t> steps_;  ///< time -> memory, falling
-};
 
 /// The Pareto front of the bounds, fastest first.
 std::vector<const Found*> front_of(std::vector<const Found*> rest) {
@@ -94,7 +74,7 @@ std::vector<std::string> left_out(const std::vector<Search*>& searches, const st
 }
 
 FrontSearch explore_front(Search& search) {
-  search.estimate_all();
+  search.estimate_front();
   FrontSearch out;
   Staircase met;
   const std::vector<Found> found = search.found();

@@ -31,6 +31,7 @@ constexpr std::array kOfOneLayout{"parallel.data", "parallel.pipeline_split", "p
                                   "training.recompute_layers"};
 
 constexpr const char* kMicroBatch = "training.micro_batch_size";
+constexpr const char* kOverlap = "parallel.overlap_experts";
 constexpr const char* kAuto = "\"auto\"";  ///< as JSON
 
 /// Overrides that are facts of one device.
@@ -64,7 +65,7 @@ class QuestionReader {
     const bool splits = open ? !sets(kSplit) : names(automatic, "parallel.pipeline") && !out_.draft.given.contains(kSplit);
     if (splits && !names(chosen, kSplit))
       for (const AxisRequest& axis : split_axes(completed(out_.draft), chosen)) chosen.push_back(axis);
-    add_expert_axes(chosen, automatic);
+    add_expert_axes(chosen, automatic, open);
     if (open) choose_switches(chosen);
     if (open) tell_unsearched(chosen);
     out_.chosen_micro_batches = open && !names(said_axes(), kMicroBatch) && !sets(kMicroBatch);
@@ -238,10 +239,12 @@ class QuestionReader {
     });
   }
 
-  /// What the plan leaves to the search by "auto".
-  void add_expert_axes(std::vector<AxisRequest>& chosen, const std::vector<AxisRequest>& automatic) const {
-    for (const AxisRequest& axis : expert_axes(out_.draft, chosen))
-      if (names(automatic, axis.field) && !names(chosen, axis.field)) chosen.push_back(axis);
+  /// What the plan leaves to the search by "auto"; of an open search, the overlap.
+  void add_expert_axes(std::vector<AxisRequest>& chosen, const std::vector<AxisRequest>& automatic, bool open) const {
+    for (const AxisRequest& axis : expert_axes(out_.draft, chosen)) {
+      const bool wanted = open ? axis.field == kOverlap && !out_.draft.given.contains(axis.field) : names(automatic, axis.field);
+      if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
+    }
   }
 
   /// Fields that matter to the model, and that no axis, no switch and no plan says.

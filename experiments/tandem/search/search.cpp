@@ -131,6 +131,12 @@ bool Search::sharpen(std::int64_t limit) {
 }
 
 void Search::estimate(const std::vector<std::int64_t>& groups) {
+  learn(groups);
+  for (const std::int64_t g : groups) take_from_order(g);
+}
+
+/// Estimates the members of groups.
+void Search::learn(const std::vector<std::int64_t>& groups) {
   struct Part {
     Counts counts{};
     std::vector<Found> found;
@@ -152,7 +158,6 @@ void Search::estimate(const std::vector<std::int64_t>& groups) {
   });
   if (stopped()) throw program::Interrupted{};  // an interrupted round does not count
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    take_from_order(groups[i]);
     known_.groups[groups[i]] = parts[i].counts;
     known_.found.insert(known_.found.end(), parts[i].found.begin(), parts[i].found.end());
   }
@@ -266,22 +271,73 @@ void Search::explore() {
   }
 }
 
-void Search::estimate_all() {
+void Search::estimate_front() {
   survey();
-  while (frontier() < kNoLimit) estimate(next_groups(kNoLimit, kLastRound));
-  std::vector<CandidateId> rough;
-  for (const Found& f : known_.found)
-    if (f.rough && known_.refined.count(f.id) == 0) rough.push_back(f.id);
-  for (std::size_t begin = 0; begin < rough.size(); begin += kChunk) {
-    const auto first = rough.begin() + static_cast<std::ptrdiff_t>(begin);
-    refine({first, first + static_cast<std::ptrdiff_t>(std::min(kChunk, rough.size() - begin))});
+  sure_ = {}, beaten_.clear();
+  for (const Found& f : known_.found) add_sure(f);
+  refine_front(0);
+  std::vector<std::int64_t> open(order_);
+  for (const auto& [floor, g] : closer_) open.push_back(g);
+  std::size_t round = kFirstRound;
+  for (std::size_t begin = 0; begin < open.size(); begin += std::exchange(round, std::min(kChunk, 2 * round))) {
+    const std::size_t count = std::min(round, open.size() - begin);
+    std::vector<char> beaten(count);
+    for_each_index(count, options_.jobs, [&](std::size_t i) { beaten[i] = surely_beaten(open[begin + i]) ? 1 : 0; });
+    if (stopped()) throw program::Interrupted{};
+    std::vector<std::int64_t> groups;
+    for (std::size_t i = 0; i < count; ++i)
+      if (beaten[i] == 0) groups.push_back(open[begin + i]);
+    const std::size_t first = known_.found.size();
+    learn(groups);
+    for (std::size_t i = first; i < known_.found.size(); ++i) add_sure(known_.found[i]);
+    refine_front(first);
   }
+  for (const auto& [g, counts] : known_.groups)
+    if (surely_beaten(g)) beaten_.insert(g);
+}
+
+/// Refines rough candidates from `first` on in found order, unless they are surely beaten.
+void Search::refine_front(std::size_t first) {
+  std::vector<const Found*> rough;
+  for (std::size_t i = first; i < known_.found.size(); ++i)
+    if (const Found& f = known_.found[i]; f.rough && known_.refined.count(f.id) == 0) rough.push_back(&f);
+  const auto place = [](const Found* f) { return Position{f->least_ps(), f->id}; };
+  std::sort(rough.begin(), rough.end(), [&](const Found* a, const Found* b) { return place(a) < place(b); });
+  for (auto next = rough.begin(); next != rough.end();) {
+    std::vector<CandidateId> ids;
+    const auto begin = next;
+    for (; next != rough.end() && ids.size() < kRefined; ++next)
+      if (!surely_beaten(**next)) ids.push_back((*next)->id);
+    refine(ids);
+    for (auto f = begin; f != next; ++f) add_sure(**f);
+  }
+}
+
+void Search::add_sure(const Found& f) {
+  const std::optional<Found> whole = known_.whole(f);
+  if (!whole) return;
+  if (const std::int64_t most = whole->most_ps(judge_.room()); most < kNoLimit) sure_.add(most, whole->most_memory());
+}
+
+/// Whether an estimated candidate surely is no worse than any member of a group, by the group's bounds.
+bool Search::surely_beaten(const GroupView& view) const {
+  std::int64_t least = kNoLimit;
+  for (std::size_t m = 0; m < view.memory_floors.size(); ++m)
+    if (!view.too_large[m]) least = std::min(least, view.memory_floors[m]);
+  return sure_.covers(view.floor_ps, least);
+}
+
+bool Search::surely_beaten(std::int64_t group) const {
+  const bool slower = sure_.covers(fact(group).floor_ps, kNoLimit);
+  return slower && (surely_beaten(judge_.group(group)) || surely_beaten(judge_.closer(group)));
 }
 
 std::vector<Found> Search::found() const {
   std::vector<Found> out;
-  for (const Found& f : known_.found)
-    if (const std::optional<Found> whole = known_.whole(f)) out.push_back(*whole);
+  for (const Found& f : known_.found) {
+    const bool beaten = surely_beaten(f) || beaten_.count(f.id / space_.members()) != 0;
+    if (const std::optional<Found> whole = known_.whole(f); whole && !beaten) out.push_back(*whole);
+  }
   return out;
 }
 
@@ -330,11 +386,12 @@ Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int6
       continue;
     }
     at(out.counts, Outcome::too_large) += fact.large;
-    if (known == known_.groups.end() || fact.floor_ps > out.limit_ps) at(out.counts, Outcome::bounded) += open;
+    const bool beaten = fact.floor_ps > out.limit_ps || beaten_.count(static_cast<std::int64_t>(g)) != 0;
+    if (known == known_.groups.end() || beaten) at(out.counts, Outcome::bounded) += open;
     else for (std::size_t f = 0; f < kOutcomes; ++f) out.counts[f] += known->second[f];
   }
   for (const Found& f : known_.found) {
-    if (group_floor(f) > out.limit_ps) continue;
+    if (group_floor(f) > out.limit_ps || beaten_.count(f.id / space_.members()) != 0) continue;
     const Outcome was = f.estimated() ? Outcome::estimated : Outcome::simulated;  // as counted with its group
     const Outcome now = outcome_of(f, out);
     if (now == Outcome::left) out.complete = false;
@@ -358,7 +415,7 @@ Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int6
 
 /// The outcome of a found candidate, from the limit and from its simulation or refinement.
 Outcome Search::outcome_of(const Found& f, const Answer& answer) const {
-  if (f.rough && f.least_ps() > answer.limit_ps) return Outcome::bounded;
+  if (f.rough && (f.least_ps() > answer.limit_ps || surely_beaten(f))) return Outcome::bounded;
   if (f.rough && Position{f.least_ps(), f.id} >= answer.end) return Outcome::left;
   const std::optional<Found> whole = known_.whole(f);
   if (!whole) return Outcome::too_large;
@@ -377,7 +434,7 @@ Outcome Search::outcome(CandidateId id, const Answer& answer, std::string& reaso
   if (view.outcome != Outcome::bounded) return view.outcome;
   if (view.too_large[static_cast<std::size_t>(id % space_.members())]) return reason = kTooLarge, Outcome::too_large;
   if (answer.interrupted && known_.groups.count(g) == 0) return reason = "not looked at before the interruption", Outcome::left;
-  if (fact(g).floor_ps > answer.limit_ps || known_.groups.count(g) == 0) return Outcome::bounded;
+  if (fact(g).floor_ps > answer.limit_ps || known_.groups.count(g) == 0 || beaten_.count(g) != 0) return Outcome::bounded;
   const CandidateView c = judge_.candidate(id);
   reason = c.reason;
   if (c.outcome != Outcome::estimated && c.outcome != Outcome::simulated) return c.outcome;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "experiments/tandem/search/knowledge.hpp"
+#include "experiments/tandem/search/staircase.hpp"
 #include "models/base/threads.hpp"
 
 namespace tandem::search {
@@ -63,9 +64,11 @@ class Search {
   /// The answer from these simulations and the refined bounds before `end`, valid up to `limit_ps`. All fitting ones are rows.
   Answer answer_from(std::map<CandidateId, Simulated> simulated, std::int64_t limit_ps, Position end = kEnd) const;
 
-  /// Bounds, estimates and refines the whole shard, whatever its speed. Throws program::Interrupted.
-  void estimate_all();
-  /// Everything known about found candidates that fit by their estimates.
+  /// Bounds the shard. Estimates and refines its candidates but those that an estimated one surely beats in time and memory. Throws
+  /// program::Interrupted.
+  void estimate_front();
+  /// Everything known about found candidates that fit by their estimates. After estimate_front(), without surely beaten groups and
+  /// rough candidates.
   std::vector<Found> found() const;
   /// Simulates those candidates that were not simulated yet. Throws program::Interrupted.
   void simulate(const std::vector<CandidateId>& ids);
@@ -96,6 +99,12 @@ class Search {
   void take_from_order(std::int64_t group);
   bool sharpen(std::int64_t limit);
   void estimate(const std::vector<std::int64_t>& groups);
+  void learn(const std::vector<std::int64_t>& groups);
+  void refine_front(std::size_t first);
+  void add_sure(const Found& f);
+  bool surely_beaten(const GroupView& view) const;
+  bool surely_beaten(std::int64_t group) const;
+  bool surely_beaten(const Found& f) const { return f.rough && sure_.covers(f.least_ps(), f.least_memory()); }
   void refine(const std::vector<CandidateId>& ids);
   std::vector<std::int64_t> next_groups(std::int64_t limit, std::size_t most) const;
   std::int64_t frontier() const;
@@ -113,6 +122,8 @@ class Search {
   std::set<std::pair<std::int64_t, std::int64_t>> closer_;  ///< bound and number of groups that were looked at closer and are open
   std::size_t round_ = 0;                   ///< number of groups in the next round
   Knowledge known_;
+  Staircase sure_;                          ///< upper bounds of estimated candidates; filled by estimate_front()
+  std::set<std::int64_t> beaten_;           ///< estimated groups that sure_ covers
   std::int64_t refused_ = 0, sharp_ = 0;    ///< number of such groups in known_, for progress
 };
 

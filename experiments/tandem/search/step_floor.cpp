@@ -7,6 +7,7 @@
 #include "models/graph/task_graph.hpp"
 #include "models/lowering/shapes/stage_units.hpp"
 #include "models/lowering/stage/stage_chunks.hpp"
+#include "models/lowering/stage/stage_order.hpp"
 #include "models/stack/resolve.hpp"
 
 namespace tandem::search {
@@ -245,11 +246,22 @@ std::int64_t most_layers(const Plan& plan) {
   return most;
 }
 
-/// Bytes of activations that the first stage, of `layers` layers in one chunk, holds of all micro-batches under way.
-std::int64_t first_activations(const Plan& plan, const LayerFloor& layer, std::int64_t layers) {
-  const std::int64_t passes = std::min(plan.micro_batches(), plan.parallel.pipeline);
+/// Passes of a chunk that the first stage has under way at once, at least.
+std::int64_t first_passes(const Plan& plan) {
+  const ScheduleKind kind = plan.parallel.schedule;
+  const ScheduleShape shape = lowering::shape_of(plan, {});
+  if (kind != ScheduleKind::one_f_one_b && kind != ScheduleKind::interleaved) return std::min(shape.micro_batches, shape.stages);
+  const std::int64_t with_backward = shape.pairs ? 0 : 1;  // a pair's forward pass takes what its backward pass frees
+  return std::min(shape.micro_batches * shape.chunks, warmup(kind, shape, StageId(0)) + with_backward);
+}
+
+/// Bytes of activations that the first stage holds of all passes under way. Each is at least that of its smallest chunk.
+std::int64_t first_activations(const Plan& plan, const LayerFloor& layer) {
+  const auto chunks = lowering::stage_chunks(plan).front();
+  std::int64_t layers = chunks.front().layers;
+  for (const lowering::ChunkPart& c : chunks) layers = std::min(layers, c.layers);
   const std::int64_t again = plan.training.recompute == Recompute::full ? layers_again(plan, layers) : 0;
-  return passes * (again * layer.output + (layers - again) * layer.kept);
+  return first_passes(plan) * (again * layer.output + (layers - again) * layer.kept);
 }
 
 }  // namespace
@@ -291,9 +303,10 @@ std::int64_t memory_floor(const Plan& plan, const LayerFloor& layer, const Devic
     return weights + kept + std::max(gradients, under_way);
   };
   const std::int64_t most = needed(most_layers(plan), 0);
-  if (q.virtual_pipeline > 1) return device.runtime_memory.count() + most;
-  const std::int64_t first = plan.layers_per_stage().front();
-  return device.runtime_memory.count() + std::max(most, needed(first, first_activations(plan, layer, first)));
+  const auto stages = lowering::stage_chunks(plan);
+  std::int64_t first = 0;
+  for (const lowering::ChunkPart& c : stages.front()) first += c.layers;
+  return device.runtime_memory.count() + std::max(most, needed(first, first_activations(plan, layer)));
 }
 
 }  // namespace tandem::search

@@ -206,6 +206,17 @@ TEST_CASE("recurrences of equal stages are the formulas of their schedules, shor
     }
 }
 
+TEST_CASE("pairs of passes occupy a stage for their own time, and a pass by itself for its time alone") {
+  const std::int64_t m = 10, f = 100, b = 170, first = 205, later = 210;
+  PassSchedules schedules;
+  ScheduleShape shape{1, m, 1};
+  shape.pairs = true;
+  PassTimes times = equal_passes(shape, f, b, 0);
+  times.pairs = {first, later};
+  // The first forward pass runs alone, then nine pairs, then the last backward pass.
+  CHECK(longest(schedules.evaluate(ScheduleKind::one_f_one_b, shape, times)) == f + first + 8 * later + b);
+}
+
 TEST_CASE("what is continued ends as what is played to the end, on stages that differ") {
   std::mt19937 random(5);
   PassSchedules schedules;
@@ -240,4 +251,48 @@ TEST_CASE("estimates know casts of what is kept in 8 bits, with scales by blocks
       const auto peak = static_cast<double>(p.roles[p.heaviest_role].peak_memory_bytes.count());
       CHECK(std::abs(static_cast<double>(e.memory.count()) / peak - 1) < 0.05);
     }
+}
+
+namespace {
+
+/// A mixture with more than one expert a token, whose rows travel within a node or between nodes.
+Plan paired(const std::string& stack, const std::string& parallel, std::int64_t batches, std::int64_t devices) {
+  return parse_plan(R"({"stack": ")" + stack + R"(", "cluster": {"preset": "dgx-h100", "devices": )" + std::to_string(devices) + R"(},
+      "model": {"family": "llama", "num_layers": 8, "hidden_size": 4096, "num_attention_heads": 32, "num_kv_heads": 8, "vocab_size": 32000,
+                "ffn_hidden_size": 14336, "moe": {"num_experts": 16, "experts_per_token": 4, "ffn_hidden_size": 2048, "first_dense_layers": 1, "num_shared_experts": 1}},
+      "parallel": {"overlap_experts": true, )" + parallel + R"(},
+      "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": )" + std::to_string(batches) + R"(, "precision": "bf16"}})",
+                    "paired.json");
+}
+
+}  // namespace
+
+TEST_CASE("recurrences of pairs of passes are below the events and near them, and so is their memory") {
+  const std::string interleaved = R"("schedule": "interleaved", "virtual_pipeline": 2, )", scattered = R"("tensor": 2, "sequence_parallel": true, )";
+  struct Case {
+    std::string stack, parallel;
+    std::int64_t data, devices;
+  };
+  const auto c = GENERATE_COPY(Case{"tandem", R"("data": 16, "expert": 16)", 16, 16},
+                               Case{"megatron-core", R"("data": 16, "expert": 16, "token_dispatcher": "deepep")", 16, 16},
+                               Case{"megatron-core", R"("pipeline": 2, "data": 8, "expert": 8, )" + interleaved + R"("zero_stage": 1)", 8, 16},
+                               Case{"megatron-core", R"("pipeline": 4, "data": 8, "expert": 8, "overlap_p2p": false, )" + interleaved + R"("zero_stage": 1)", 8, 32},
+                               Case{"megatron-core", scattered + R"("pipeline": 2, "data": 4, "expert": 8, )" + interleaved + R"("zero_stage": 1)", 4, 16},
+                               Case{"tandem", R"("pipeline": 2, "data": 8, "expert": 2, "zero_stage": 0)", 8, 16});
+  CAPTURE(c.parallel);
+  const Plan plan = paired(c.stack, c.parallel, 16 * c.data, c.devices);
+  test::EstimatedCluster cluster(plan.cluster);
+  const Estimate e = cluster.form.quick(plan);
+  const Prediction p = simulate(plan, lower(plan), *cluster.topology);
+  CHECK(e.outside == Outside::paired);
+  Plan alone = plan;
+  alone.parallel.overlap_experts = false;
+  const double ratio = cluster.form.passes(plan).seconds() / p.step_time.seconds();
+  CAPTURE(ratio);
+  CHECK(ratio < 1.005);
+  if (cluster.form.quick(alone).outside != Outside::host) CHECK(ratio > 0.95);
+  if (e.least) CHECK(e.step_time.seconds() < 1.005 * p.step_time.seconds());
+  Bytes needed;
+  for (const RolePrediction& r : p.roles) needed = std::max(needed, r.needed_bytes);
+  CHECK(static_cast<double>(e.memory.count()) == Approx(static_cast<double>(needed.count())).epsilon(0.1));
 }

@@ -32,6 +32,10 @@ const std::vector<Asked> kSpaces{
     {"gpt-1.3b-moe128", "dgx-a100-80gb", 16, 32, {"tensor=1", "pipeline=1,2", "expert=16", "virtual_pipeline=1", "schedule=1f1b", "micro_batch_size=1,4", "zero_stage=1", "recompute=none,selective,full", kMixedSets}, 2048},
 };
 
+/// A mixture whose rows take a while to travel.
+const std::string kMixture = R"({"model": {"family": "llama", "num_layers": 8, "hidden_size": 4096, "num_attention_heads": 32, "num_kv_heads": 8,
+  "ffn_hidden_size": 14336, "vocab_size": 32000, "moe": {"num_experts": 16, "experts_per_token": 4, "ffn_hidden_size": 2048}}})";
+
 std::string refusal(const Asked& a) {
   try {
     space_of(a);
@@ -92,6 +96,64 @@ TEST_CASE("Layers are lowered for bounds only where these could matter, not for 
   CHECK(search.judge().lowered().floors >= unrepeated.size() / 2);
   CHECK(2 * search.judge().lowered().floors < all.size());
   CHECK(search.judge().lowered().layers < search.judge().lowered().floors);
+}
+
+using TimeAndMemory = std::set<std::pair<std::int64_t, std::int64_t>>;
+
+/// Time and memory of the plans that no other one beats, every candidate simulated by itself.
+TimeAndMemory brute_force_front(const Space& space, const Judge& judge) {
+  TimeAndMemory all, out;
+  for (CandidateId id = 0; id < space.size(); ++id) {
+    if (!space.divides(id)) continue;
+    const Plan plan = space.plan(id);
+    if (!plan_problems(plan).empty() || !lowering_gaps(plan).empty()) continue;
+    if (!stack_problems(plan, plan.stack.name, plan.stack.as_of).empty()) continue;
+    const Simulated s = judge.simulate(id);
+    if (s.fits) all.emplace(s.time_ps, s.needed);
+  }
+  for (const auto& [time, memory] : all) {
+    const auto beats = [&, t = time, m = memory](const auto& o) { return o != std::pair(t, m) && o.first <= t && o.second <= m; };
+    if (std::none_of(all.begin(), all.end(), beats)) out.emplace(time, memory);
+  }
+  return out;
+}
+
+/// Checks that the Pareto front is that of brute force. Returns the number of groups whose candidates were estimated.
+std::size_t check_front(const Space& space) {
+  Search search(space, options());
+  std::vector<FrontSearch> searched{explore_front(search)};
+  const ParetoFront front = pareto_front({&search}, std::move(searched), {Rates{}});
+  TimeAndMemory found;
+  for (const ParetoPoint& p : front.points) found.emplace(p.step.time_ps, p.step.needed);
+  CHECK(front.complete);
+  CHECK(found == brute_force_front(space, search.judge()));
+  CHECK(front.points.size() == found.size());
+  CHECK(front.others.size() + front.points.size() < static_cast<std::size_t>(space.size()));
+  return search.knowledge().groups.size();
+}
+
+TEST_CASE("The Pareto front is the one that simulating every candidate finds") {
+  for (const Asked& a : kSpaces) {
+    INFO(a.model);
+    check_front(space_of(a));
+  }
+}
+
+TEST_CASE("A search over the overlap of experts finds the rows and the front that simulating every candidate finds") {
+  const TemporaryFolder folder;
+  const Space space = space_of({folder.file("mixture.json", kMixture), "dgx-h100", 16, 64,
+                                {"tensor=1,2", "pipeline=1,2", "expert=8,16", "micro_batch_size=1", "virtual_pipeline=2,1", "zero_stage=0,1",
+                                 "sequence_parallel=true,false", "recompute=none,selective", R"(recompute_modules=["norm","moe_activation"])"}, 4096});
+  REQUIRE(space.axis_of("parallel.overlap_experts") >= 0);
+  Search search(space, options(8));
+  search.explore();
+  std::vector<std::int64_t> found;
+  int paired = 0;
+  for (const Simulated& s : search.answer().best) found.push_back(s.time_ps), paired += space.plan(s.id).runs_pairs() ? 1 : 0;
+  CHECK(found == fastest(space, search.judge(), 8));
+  CHECK(paired > 0);
+  CHECK(paired < 8);
+  check_front(space);
 }
 
 TEST_CASE("Bounds on time and memory are below what events say") {
@@ -304,42 +366,6 @@ TEST_CASE("A search that is stopped anywhere goes on to the same answer") {
   }
 }
 
-using TimeAndMemory = std::set<std::pair<std::int64_t, std::int64_t>>;
-
-/// Time and memory of the plans that no other one beats, every candidate simulated by itself.
-TimeAndMemory brute_force_front(const Space& space, const Judge& judge) {
-  TimeAndMemory all, out;
-  for (CandidateId id = 0; id < space.size(); ++id) {
-    if (!space.divides(id)) continue;
-    const Plan plan = space.plan(id);
-    if (!plan_problems(plan).empty() || !lowering_gaps(plan).empty()) continue;
-    if (!stack_problems(plan, plan.stack.name, plan.stack.as_of).empty()) continue;
-    const Simulated s = judge.simulate(id);
-    if (s.fits) all.emplace(s.time_ps, s.needed);
-  }
-  for (const auto& [time, memory] : all) {
-    const auto beats = [&, t = time, m = memory](const auto& o) { return o != std::pair(t, m) && o.first <= t && o.second <= m; };
-    if (std::none_of(all.begin(), all.end(), beats)) out.emplace(time, memory);
-  }
-  return out;
-}
-
-TEST_CASE("The Pareto front is the one that simulating every candidate finds") {
-  for (const Asked& a : kSpaces) {
-    INFO(a.model);
-    const Space space = space_of(a);
-    Search search(space, options());
-    std::vector<FrontSearch> searched{explore_front(search)};
-    const ParetoFront front = pareto_front({&search}, std::move(searched), {Rates{}});
-    TimeAndMemory found;
-    for (const ParetoPoint& p : front.points) found.emplace(p.step.time_ps, p.step.needed);
-    CHECK(front.complete);
-    CHECK(found == brute_force_front(space, search.judge()));
-    CHECK(front.points.size() == found.size());
-    CHECK(front.others.size() + front.points.size() < static_cast<std::size_t>(space.size()));
-  }
-}
-
 /// The values of an axis in an open search.
 std::vector<std::string> values_of(const std::string& model, const std::string& field) {
   const Space space = space_of({model, "dgx-h100", 1024, 1024, {}});
@@ -379,27 +405,29 @@ TEST_CASE("A search varies the sets of modules that its stack has options for, a
                                                                        R"(["norm","mla_up_proj","moe","mlp"])"});
 }
 
-TEST_CASE("A search says which fields of experts it leaves alone, unless the axes or the model do") {
-  const auto unsearched = [](const char* model, std::vector<std::string> axes) {
-    return space_of({model, "dgx-h100", 64, 64, std::move(axes)}).question().unsearched;
+TEST_CASE("A search says which dispatchers it leaves alone, unless the axes, the model or the stack's switches do") {
+  const TemporaryFolder folder;
+  const std::string dropless = folder.file("mixture.json", kMixture);
+  const auto unsearched = [](const std::string& model, const std::string& stack, std::vector<std::string> axes) {
+    return space_of({model, "dgx-h100", 64, 64, std::move(axes)}, stack).question().unsearched;
   };
-  CHECK(unsearched("llama3-8b", {}).empty());
-  const std::vector<std::string> overlap{"overlap_experts=false,true"};
-  CHECK(unsearched("gpt-1.3b-moe128", {}) == overlap);  // DeepEP is a switch of its stack
-  CHECK(unsearched("gpt-1.3b-moe128", {"overlap_experts=true"}).empty());
+  const std::vector<std::string> ways{"token_dispatcher=alltoall,allgather"};
+  CHECK(unsearched("llama3-8b", "", {}).empty());
+  CHECK(unsearched(dropless, "megatron-core@2025-04", {}) == ways);  // before DeepEP, which is a switch of the stack since
+  CHECK(unsearched(dropless, "megatron-core@2025-05", {}).empty());
+  CHECK(unsearched(dropless, "megatron-core@2025-04", {"token_dispatcher=allgather"}).empty());
+  CHECK(unsearched("gpt-1.3b-moe128", "megatron-core@2025-04", {}).empty());  // a capacity goes without allgather
 }
 
-TEST_CASE("The overlap of experts is told where the stack has it with some candidate") {
-  const auto told = [](const char* model, const char* stack, std::vector<std::string> axes) {
-    const Space space = space_of({model, "dgx-h100", 64, 64, std::move(axes)}, stack);
-    const std::vector<std::string>& left = space.question().unsearched;
-    return std::find(left.begin(), left.end(), "overlap_experts=false,true") != left.end();
+TEST_CASE("A search varies the overlap of experts where the stack has it with some candidate") {
+  const auto varies = [](const char* model, const char* stack, std::vector<std::string> axes) {
+    return space_of({model, "dgx-h100", 64, 64, std::move(axes)}, stack).axis_of("parallel.overlap_experts") >= 0;
   };
-  CHECK(told("gpt-1.3b-moe128", "megatron-core@2025-09", {}));
-  CHECK_FALSE(told("gpt-1.3b-moe128", "megatron-core@2025-08", {}));
-  CHECK_FALSE(told("gpt-1.3b-moe128", "megatron-deepspeed", {}));
-  CHECK_FALSE(told("llama3-8b", "megatron-core", {}));
-  CHECK_FALSE(told("gpt-1.3b-moe128", "megatron-core", {"recompute=full"}));  // it has none with whole layers computed again
+  CHECK(varies("gpt-1.3b-moe128", "megatron-core@2025-09", {}));
+  CHECK_FALSE(varies("gpt-1.3b-moe128", "megatron-core@2025-08", {}));
+  CHECK_FALSE(varies("gpt-1.3b-moe128", "megatron-deepspeed", {}));
+  CHECK_FALSE(varies("llama3-8b", "megatron-core", {}));
+  CHECK_FALSE(varies("gpt-1.3b-moe128", "megatron-core", {"recompute=full"}));  // it has none with whole layers computed again
 }
 
 TEST_CASE("Numbers alone refuse only groups that their plans refuse, for the same reason") {
