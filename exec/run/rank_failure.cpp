@@ -73,7 +73,7 @@ Failure FirstFailure::told() const {
 }
 
 void FirstFailure::adopt(const Failure& f) {
-  if (f.text == told().text) return;
+  if (const Failure own = told(); f.text == own.text && f.rank == own.rank) return;
   std::lock_guard lock(mutex_);
   take(f);
 }

@@ -147,6 +147,7 @@ class Processes(WithFolder):
                     self.assertRegex(errors(err)[0], rf"rank \d failed in step {step}: \S*plan.json: model.moe.rows_bound = 1.7: the step needs at least")
                     failure = json.loads(out[:out.rindex("}") + 1])["failure"]
                     self.assertEqual((failure["step"], failure["during"]), (step, "training"))
+                    self.assertIn(f"rank {failure['rank']} failed in step {step}: {failure['reason']}", errors(err)[0])
                     self.assertTrue(files_of(place) == files_of(self.path(name.format("alone"))), "checkpoints differ")
             for place in [self.path(name.format(i)) for i in ("alone", 0, 1, 2, 3) for name in names]:
                 shutil.rmtree(place) if os.path.isdir(place) else pathlib.Path(place).unlink(missing_ok=True)
@@ -192,7 +193,7 @@ class Processes(WithFolder):
     def test_a_killed_process_ends_a_run_over_mpi_with_its_name(self):
         run_of_all = subprocess.Popen(mpi_command(2, self.plan, "--data", TEXT, "--steps", 1000000), stdout=subprocess.PIPE,
                                       stderr=subprocess.PIPE, env=dict(os.environ, TANDEM_MEASURED=NOTHING_MEASURED, NO_COLOR="1"))
-        time.sleep(2)
+        self.wait_for_step(run_of_all)
         children = pathlib.Path(f"/proc/{run_of_all.pid}/task/{run_of_all.pid}/children").read_text().split()
         os.kill(int(children[-1]), signal.SIGKILL)
         out, err = run_of_all.communicate(timeout=30)
