@@ -53,7 +53,7 @@ class Arguments(WithFolder):
         self.assertGreater(tandem_json("simulate", self.path("run.json"))["step_time_s"], 0)
         code, out, err = run("export", self.path("run.json"), "--to", "megatron-core")
         self.assertEqual((code, err), (0, ""))
-        self.assertTrue(out.startswith("torchrun --nnodes 2 --nproc-per-node 8 pretrain_hybrid.py \\\n  --hybrid-layer-pattern 'M-M*ME' \\\n"), out)
+        self.assertTrue(out.startswith("CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nnodes 2 --nproc-per-node 8 pretrain_hybrid.py \\\n  --hybrid-layer-pattern 'M-M*ME' \\\n"), out)
 
     def test_a_rack_is_launched_as_its_hosts(self):
         plan = {"stack": "megatron-core", "model": {"preset": "llama3-8b"}, "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 512}}
