@@ -67,7 +67,7 @@ class Advice(WithFolder):
     def test_reductions_that_are_faster_behind_chunks_are_told(self):
         question = ("llama3-8b", "dgx-a100-80gb", 64, 64, 4096)
         chunks = ("--axis", "schedule=interleaved", "--axis", "tensor=1", "--axis", "pipeline=8", "--axis", "virtual_pipeline=2", "--axis", "zero=0",
-                  "--axis", "context=1", "--axis", "micro_batch_size=1", "--axis", "recompute=none", "--axis", "sequence_parallel=false")
+                  "--axis", "context=1", "--axis", "micro_batch_size=1", "--axis", "recompute=none", "--axis", "sequence_parallel=false", "--axis", "pipeline_split=auto")
         answer = tandem_json("search", *self.arguments(question), *chunks)
         without = self.simulated(question, {**answer["best"][0]["at"], "parallel.overlap_grad_reduce": False})["step_time_s"]
         change = without / answer["best"][0]["step_time_s"] - 1
