@@ -23,7 +23,7 @@ function range(row, figure) {
 }
 function rangeText(row, figure) {
   const ends = range(row, figure);
-  return ends ? ends.map(FIGURES[figure][1]).join(" to ") : "";
+  return ends ? ends.map((end) => FIGURES[figure][1](end)).join(" to ") : "";
 }
 
 /** Published figures with their predictions. */

@@ -7,7 +7,6 @@ const change = twoRuns ? "change" : "error", step = data.step;
 
 // ---- head ----
 
-const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 const spread = step[`${change}_low`] === step[`${change}_high`] ? "" : `, ${signed(step[`${change}_low`])} to ${signed(step[`${change}_high`])} by the spread of the steps`;
 page.append(make("h1", {}, twoRuns ? "Traces of two runs" : "A simulated step beside traces"),
   make("p", { class: "soft" }, "Times are per rank and step: medians of a rank's steps, means over the traced ranks. Collectives include waiting for other ranks."),
@@ -15,7 +14,7 @@ page.append(make("h1", {}, twoRuns ? "Traces of two runs" : "A simulated step be
     [`${change} of the step time${spread}`, signed(step[change]), data.verdict === "outside" ? "bad" : null],
     ...(data.tolerance === null ? [] : [[`tolerance of ${percent(data.tolerance)}`, data.verdict]]),
     ...["exposed_communication", "idle"].map((key) => [`${words(key)}, ${first} and ${second}`, `${seconds(firstOf(data.device[key]))}, ${seconds(secondOf(data.device[key]))}`])]),
-  ...data.notes.map((note) => make("p", { class: "soft small" }, sentence(note))));
+  ...data.notes.map((note) => make("p", { class: "soft small" }, `${note}.`)));
 
 // ---- where the time goes ----
 
