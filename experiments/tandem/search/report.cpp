@@ -24,7 +24,7 @@ std::string legend(const Judge& judge) {
   for (const std::size_t a : columns(judge.space())) {
     const Axis& axis = judge.space().axes()[a];
     if (const std::string shorter = short_name(axis.field); shorter != axis.name) fields += ", " + shorter + " " + axis.name;
-    if (axis.field == kSplit) split = "pipeline_split: layers by stage; 2 x 16: two stages of 16\n";
+    if (axis.field == kSplit) split = "pipeline_split: layers of each stage, or chunk, in turn; 14 x 2: 14 that have 2\n";
   }
   return "memory: of the rank that needs most, of " + bytes_text(judge.room()) + "; MFU: share of the devices' peak FLOP rate\n" +
          "the other columns are fields of a plan, as --axis takes them: " + fields + "\n" + split;
