@@ -7,17 +7,18 @@ import re
 
 import tandem
 from sweep_test import STUDY
-from tandem import SMALL, TEXT, WithFolder, changed, run, tandem_json
+from tandem import SMALL, TEXT, WithFolder, changed, run, shown, tandem_json
 
 
 class Page(html.parser.HTMLParser):
-    """What a page asks for, and the data in it."""
+    """What a page asks for, the data in it, and the text that its script draws."""
 
     def __init__(self, path):
         super().__init__()
         self.text = pathlib.Path(path).read_text(encoding="utf-8")
         self.asked, self.data, self.title, self._in = [], "", "", None
         self.feed(self.text)
+        self.shown = shown(path)
 
     def handle_starttag(self, tag, attrs):
         attributes = dict(attrs)
@@ -124,6 +125,12 @@ class Report(WithFolder):
         self.assertEqual([dict(row, key=None) for row in data["rows"]], [{k: v for k, v in dict(row, key=None).items() if k != "checksum"} for row in rows])
         self.assertEqual(data["study"]["points"], STUDY["points"])
         self.assertIn("small", page.title)
+
+    def test_a_study_is_drawn_beside_published_figures(self):
+        out = self.folder.path / "out"
+        self.assertEqual(run("sweep", tandem.SOURCE / "experiments" / "studies" / "megatron-weak-scaling" / "study.json", "--out", out)[0], 0)
+        page, _ = self.page(out)
+        self.assertIn("Vertical lines hold 80 % of outcomes. Crosses are published figures.", page.shown)
 
     def timelines(self):
         plan, run_file, sim_file = self.folder.plan(SMALL), self.path("run.json"), self.path("sim.json")

@@ -86,6 +86,14 @@ def tandem_json(*arguments):
     return parsed(f"tandem {' '.join(map(str, arguments))}", *run(*arguments, "--json"))
 
 
+def shown(page):
+    """The text on a page once its scripts have run, by node. They must run to their end."""
+    node = subprocess.run(["node", pathlib.Path(__file__).with_name("page.js"), page], capture_output=True, text=True, check=False)
+    if node.returncode != 0:
+        raise AssertionError(f"{page}: {node.stderr[-1500:]}")
+    return node.stdout
+
+
 def plain_program():
     """Whether the program was built without a sanitizer, which takes more address space than a limit of memory leaves."""
     data = pathlib.Path(PROGRAM).read_bytes()

@@ -8,7 +8,7 @@ import sys
 import unittest
 
 import tandem
-from tandem import SMALL, SOURCE, WithFolder, run, tandem_json
+from tandem import SMALL, SOURCE, WithFolder, run, shown, tandem_json
 
 sys.path.insert(0, str(SOURCE / "tests" / "fixtures"))
 import kineto_trace  # noqa: E402
@@ -178,6 +178,7 @@ class Traces(WithFolder):
             found = tandem_json("compare", first, trace, "--html", str(page), "--csv", str(table))
             data = page.read_text(encoding="utf-8").partition('id="data">')[2].partition("</script>")[0]
             self.assertEqual(json.loads(data), found)
+            self.assertIn("Collectives include waiting for other ranks.", shown(page))
             rows = list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
             self.assertEqual([r["class"] for r in rows if r["table"] == "classes"], [line["class"] for line in found["classes"]])
             step = next(r for r in rows if r["table"] == "step")
