@@ -220,7 +220,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("--chat-template", o->text.chat_template, "how messages become tokens: chatml, llama3 or gemma")->type_name("NAME")->needs(tokenizer);
   command->add_option("--mask-token", o->text.mask_token, "bert: id of the token that hides others, such as 103 of bert-base-uncased [the tokenizer's [MASK]; without one the vocabulary's last, which no text may have]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{2'147'483'647}));
-  command->option_defaults()->group("TrainOptions");
+  command->option_defaults()->group("Options");
   command->add_option("--steps", o->steps, "optimizer steps [the plan's training.steps, default 1]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--schedule-steps", o->schedule_steps, "steps over which the learning rate decays [with --resume: the saved run's; else the plan's training.decay_over, or --steps]")
        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));

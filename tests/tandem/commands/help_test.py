@@ -46,6 +46,11 @@ class Help(WithFolder):
             lines = run(*filter(None, [name]), "--help")[1].split("\n")
             self.assertEqual([line for line in lines if len(line) > 100 and not line.startswith("  tandem ")], [], name)
 
+    def test_groups_of_options_have_plain_names(self):
+        for name in commands():
+            for word in re.findall(r"^(\w+):$", run(name, "--help")[1], re.MULTILINE):
+                self.assertRegex(word, r"^[A-Za-z][a-z]*$", name)
+
     def test_exit_codes_are_told_once(self):
         for name in commands():
             told = run(name, "--help")[1]
