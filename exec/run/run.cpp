@@ -97,7 +97,7 @@ class Run {
         throw DeviceError(too_many_rows(plan_, e));
       } catch (const DeviceError&) {
         const bool first = failure_.record(e.rank() == Rank() ? rank : e.rank(), step_, activity_);
-        if (first) states_whole_ = e.room() > 0;
+        if (first) states_whole_ = e.room() > 0 && own_.communicator(rank).blocks();
         return first;
       }
     } catch (...) {
@@ -342,6 +342,7 @@ class Run {
   std::int64_t kept_ = 0;                   ///< steps of the last saved state
   std::atomic<bool> meets_again_ = false;   ///< between the two meetings of a step
   /// Whether the step that failed has changed no state: rows have no room before an exchange without which no gradient is complete.
+  /// Not with a communicator that does not block: after its abort, queues go on to updates that were enqueued.
   std::atomic<bool> states_whole_ = false;
   RunResult result_;
   std::shared_ptr<Timeline> timeline_;
