@@ -44,10 +44,10 @@ struct OpenWait {
 class Arrivals {
  public:
   void deposit(Rank from, Rank to, std::uint32_t channel, const Arrival& arrival);
-  /// Calls `tell`, which tells all ranks of a call that one has arrived. Throws CommError in place of that after stop() or abort().
+  /// Calls `tell`, which sends a rank's arrival to all other ranks of its call. After stop() or abort() throws CommError instead.
   void announce(const std::function<void()>& tell);
   /// Blocks until all others have arrived. Returns their arrivals in the order of Waiting::others. Throws CommError after abort(), and
-  /// after stop() if a rank does not come any more.
+  /// after stop() if a rank will not arrive any more.
   std::vector<Arrival> wait(const Waiting& waiting);
   /// While it exists, oldest() sees a wait for bytes.
   class Moving {
@@ -65,8 +65,8 @@ class Arrivals {
   /// Makes every present and later wait throw CommError. Only the first cause is kept.
   void abort(const std::string& cause);
 
-  /// Ends the step, but no call whose ranks all arrived: no rank of this process is announced any more. Returns true the first time.
-  /// `others`: processes that do the same, of which each is reported to stopped_there().
+  /// Ends the step: ranks of this process announce no further call. Calls that all their ranks have announced still complete. Returns
+  /// true the first time. `others`: the other processes, which stop too; call stopped_there() once for each.
   bool stop(const Failure& cause, int others);
   /// Another process has stopped, and all that it announced was deposited.
   void stopped_there();
@@ -88,7 +88,7 @@ class Arrivals {
   std::string cause_;
   std::optional<Failure> stop_;
   int still_announce_ = 0;  ///< other processes that have not stopped yet
-  std::mutex announcing_;   ///< a rank tells all others or none: one that was told by all would wait for the bytes of one that was not
+  std::mutex announcing_;   ///< held while a rank tells all others. If stop() cut that short, those told would wait for bytes in vain
 };
 
 }  // namespace tandem::exec
