@@ -20,6 +20,10 @@ std::vector<std::size_t> longest_roles(const Setup& setup, const SimulatedStep& 
   return out;
 }
 
+bool computes(const Template& t) {
+  return std::any_of(t.tasks.begin(), t.tasks.end(), [](const Task& task) { return task.stream == Stream::compute; });
+}
+
 /// From an instance's first computation or collective in its layer to the last; 0: it has none.
 std::int64_t lasted(const Reader& reader, const std::vector<Task>& tasks, std::uint32_t i) {
   std::int64_t first = INT64_MAX, last = 0;
@@ -48,6 +52,7 @@ LayerCosts pass_times(const Plan& plan, const Setup& setup, const SimulatedStep&
       const Template& of = setup.graph.of(instance);
       const bool embeds = first && instance.layer < 0 && of.name.starts_with("embed_");
       const bool layer = instance.layer >= 0 && instance.layer < layers;
+      if (!layer && !computes(of)) continue;  // every stage gathers what it receives in shares (scatter_p2p)
       double& sum = layer ? out.layers[static_cast<std::size_t>(instance.layer)] : embeds ? out.first : out.last;
       sum += static_cast<double>(micro_batches * lasted(reader, of.tasks, i));
     }

@@ -113,6 +113,13 @@ TEST_CASE("a note weighs layers of other kinds by their own times, and the step 
   }
 }
 
+TEST_CASE("what every stage gathers of its received tensors is no work of the last stage") {
+  json plan = document(512, 32);
+  plan["parallel"] = {{"pipeline", 16}, {"tensor", 8}, {"sequence_parallel", false}, {"scatter_gather_tensors_in_pipeline", true}};
+  plan["cluster"] = {{"preset", "dgx-a100-80gb"}, {"devices", 128}};
+  CHECK(note_of(predicted(plan)).empty());
+}
+
 TEST_CASE("a note names no split that the plan's stack has no option for") {
   json plan = document(192000);
   plan["stack"] = {{"name", "megatron-core"}, {"as_of", "2024-03"}};
