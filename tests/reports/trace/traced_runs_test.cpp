@@ -108,6 +108,12 @@ TEST_CASE("ranks with groups of one distance share a line, as means over ranks")
   CHECK(c.traced.steps == 6);
 }
 
+TEST_CASE("an annotation around both passes does not make its kernels those of the backward pass") {
+  const std::string trace = traces::file_of(traces::event("user_annotation", "forward_backward", 0, 50) + "," + traces::event("cpu_op", "aten::mm", 1, 2) + "," +
+                                            traces::kernel("ampere_sgemm_64x64_tn", 2, 5, 20, 1));
+  CHECK(compared(trace, trace).phases.front().cls == "forward");
+}
+
 TEST_CASE("kernels of a replayed graph have no phase unless something around it tells one") {
   const auto graph = [](const std::string& around) {
     return traces::file_of(around + traces::event("cuda_runtime", "cudaGraphLaunch", 3, 1, "\"correlation\":7") + "," +
