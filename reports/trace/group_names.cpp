@@ -29,12 +29,12 @@ std::string rank_list(const std::vector<std::int32_t>& ranks) {
   return shortened(out, 40);
 }
 
-/// "ranks 8 apart", or how many they are where the distances differ.
-std::string spacing(std::vector<std::int32_t> ranks) {
+/// "ranks 8 apart", or how many the group has where the distances differ. Long lists are cut, so `size` counts.
+std::string spacing(std::vector<std::int32_t> ranks, std::int64_t size) {
   std::sort(ranks.begin(), ranks.end());
   std::set<std::int32_t> distances;
   for (std::size_t i = 1; i < ranks.size(); ++i) distances.insert(ranks[i] - ranks[i - 1]);
-  return distances.size() == 1 ? "ranks " + std::to_string(*distances.begin()) + " apart" : std::to_string(ranks.size()) + " ranks";
+  return distances.size() == 1 ? "ranks " + std::to_string(*distances.begin()) + " apart" : std::to_string(size) + " ranks";
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ std::string GroupNames::told_name(const CollectiveFacts& facts, const ProcessGro
     if (!description.empty() && description != "undefined") return description;
   }
   const std::vector<std::int32_t> ranks = listed.ranks.empty() ? numbers(facts.ranks) : listed.ranks;
-  return ranks.empty() ? "" : spacing(ranks);
+  return ranks.empty() ? "" : spacing(ranks, std::max(facts.group_size, static_cast<std::int64_t>(ranks.size())));
 }
 
 std::vector<const GroupNames::Members*> GroupNames::candidates(const std::string& kind, std::int64_t size) const {
