@@ -74,7 +74,7 @@ bool is_whole_between(const StackFile& stack, const Plan& plan) {
   return asked && entry_for(stack.whole_between_micro_batches, plan) != nullptr;
 }
 
-/// Gradients that are reduced whole.
+/// Whether the framework keeps copies of gradients in buckets. Only gradients that are reduced whole have them.
 bool has_bucket_copies(const StackFile& stack, const Plan& plan) {
   const ParallelSpec& q = plan.parallel;
   return q.data * q.context > 1 && q.zero_stage < 2 && entry_for(stack.bucket_copies, plan) != nullptr;

@@ -49,7 +49,7 @@ const count = (status) => rows.filter((r) => r.status === status).length;
 page.append(make("h1", {}, study.name), ...(study.notes ? [make("p", {}, study.notes)] : []),
   cards([["plans predicted", number(solved.length)], ["do not fit the device", number(count("too large"))],
     ["cannot be", number(count("infeasible") + count("refused") + count("failed"))],
-    ...(winner ? [[`step time of the winner (80 %: ${rangeText(winner, "step_time_s")})`, seconds(winner.step_time_s)], ["model TFLOP/s per device", number(winner.model_tflops_per_device)]] : []),
+    ...(winner ? [[`step time of the winner${range(winner, "step_time_s") ? ` (80 %: ${rangeText(winner, "step_time_s")})` : ""}`, seconds(winner.step_time_s)], ["model TFLOP/s per device", number(winner.model_tflops_per_device)]] : []),
     ...(winner && goal ? [["days of training", number(winner.training_days)], winner.cost !== undefined ? ["cost", number(winner.cost)] : ["device hours", number(winner.device_hours)]] : []),
     ...(errors.length ? [[`mean error of ${errors.length} published ${judged[0].figure === "step_time_s" ? "step times" : "figures"}`, percent(mean(errors))]] : [])]),
   winner ? make("p", {}, make("b", {}, goal ? `For ${number(goal.tokens)} tokens${goal.days ? ` in ${number(goal.days)} days` : ""}, ${preferred} that fits: ` : "Most model FLOP/s of a device among the plans that fit: "), `${place(winner.at)}.`)

@@ -52,7 +52,7 @@ std::set<std::string> read_by_switches(const StackSwitches& switches, bool of_la
   return out;
 }
 
-/// "12, 2 x 16, 14": stages of 12, 16, 16 and 14 layers.
+/// "12, 2 x 16, 14": stages or chunks of 12, 16, 16 and 14 layers.
 std::string stages_text(const std::vector<std::int64_t>& split) {
   std::string out;
   for (std::size_t s = 0, next = 0; s < split.size(); s = next) {

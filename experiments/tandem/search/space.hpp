@@ -56,7 +56,7 @@ class Space {
   bool divides(CandidateId id) const;
   /// True if the batch is a multiple of the micro-batches of all data ranks. Only of candidates that divide the devices.
   bool divides_batch(CandidateId id) const;
-  /// The value of an axis as a table shows it. A split shows the layers of its stages: "12, 2 x 16, 14".
+  /// The value of an axis as a table shows it. A split shows the layers of its stages or chunks: "12, 2 x 16, 14".
   std::string value_text(CandidateId id, std::size_t axis) const;
   /// "tensor 8, pipeline 4, ..."
   std::string text(CandidateId id) const;
