@@ -16,7 +16,7 @@ using Fields = std::vector<std::pair<std::string, std::string>>;
 /// Inputs that may be left out of a training altogether.
 bool may_be_zero(const std::string& name) { return name == "failures" || name == "downtime" || name == "save"; }
 
-/// The present name of a change. "restart" was `downtime` once, although --restart leaves out the detection.
+/// The present name of a change. `downtime` was once called "restart", although --restart leaves out the detection.
 std::string present_name(const std::string& name) { return name == "restart" ? "downtime" : name; }
 
 double number_of(const std::string& name, const std::string& text) {
