@@ -243,6 +243,7 @@ void LayerTimesCache::write_key(const Plan& plan) {
 
 const PairTimes& LayerTimesCache::pairs_of(const Plan& plan) {
   make_small(plan, kMoreLayers);
+  if (plan.training.recompute_layers > 0) small_.training.recompute = Recompute::none;  // layers that are not computed again take the least
   small_.parallel.overlap_experts = true;
   small_.training.global_batch_size = kPairedBatches * small_.training.micro_batch_size * small_.parallel.data;
   write_key(plan);

@@ -59,7 +59,8 @@ struct LayerTimes {
 };
 
 /// Least times in ps of a layer's forward and another layer's backward pass that alternate (models/lowering/stage/stage_pair). By
-/// whether the backward pass adds to gradients, then by kind of the forward and of the backward pass; 0: not known.
+/// whether the backward pass adds to gradients, then by kind of the forward and of the backward pass; 0: not known. Without
+/// recomputation if only some layers are computed again.
 using PairTimes = std::array<std::array<std::array<std::int64_t, kLayerKinds>, kLayerKinds>, 2>;
 
 class LayerTimesCache {

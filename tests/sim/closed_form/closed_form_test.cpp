@@ -296,3 +296,13 @@ TEST_CASE("recurrences of pairs of passes are below the events and near them, an
   for (const RolePrediction& r : p.roles) needed = std::max(needed, r.needed_bytes);
   CHECK(static_cast<double>(e.memory.count()) == Approx(static_cast<double>(needed.count())).epsilon(0.1));
 }
+
+TEST_CASE("recurrences of pairs of passes are below the events where only some layers are computed again") {
+  Plan plan = paired("tandem", R"("data": 16, "expert": 16)", 16 * 16, 16);
+  plan.training.recompute = Recompute::full;
+  plan.training.recompute_layers = 1;
+  test::EstimatedCluster cluster(plan.cluster);
+  const double simulated = simulate(plan, lower(plan), *cluster.topology).step_time.seconds();
+  CHECK(cluster.form.passes(plan).seconds() < 1.005 * simulated);
+  CHECK(cluster.form.quick(plan).step_time.seconds() < 1.005 * simulated);
+}
