@@ -6,6 +6,7 @@
 
 #include "models/base/text.hpp"
 #include "models/plan/balanced_split.hpp"
+#include "models/planfile/plan_flops.hpp"
 #include "models/planfile/plan_steps.hpp"
 
 namespace tandem {
@@ -211,6 +212,9 @@ void check_split(const Plan& p, const Reporter& fail) {
   const std::vector<std::int64_t>& split = p.parallel.pipeline_split;
   const std::int64_t stages = p.parallel.pipeline * p.parallel.virtual_pipeline, layers = p.model.total_layers();
   if (split.empty()) return;
+  if (asks_balance(p.parallel) && !has_forward_flops(p.model.family))
+    return fail("parallel.pipeline_split", "a balanced split needs the FLOPs of each layer, which are not known of this model.family",
+                "use \"auto\", or a list of layers");
   if (asks_balance(p.parallel))
     return fail("parallel.pipeline_split", "stack " + p.stack.name + " has no option for the layers of stages at " + text_of(p.stack.as_of),
                 "use \"auto\"");

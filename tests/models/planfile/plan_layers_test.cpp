@@ -292,3 +292,14 @@ TEST_CASE("a balanced split follows FLOPs as far as the stack's options go, and 
                         Catch::Contains("stack megatron-core has no option for the layers of stages at 2024-01"));
   CHECK_THROWS_AS(balanced(R"("internevo")", 4), ConfigError);
 }
+
+TEST_CASE("a balanced split is refused for a family whose layers' FLOPs are not known, unless there is one stage") {
+  const auto read = [](const std::string& stages) {
+    return parse_plan(R"({"model": {"preset": "bert-1.5b"}, "parallel": {"pipeline_split": "balanced", "pipeline": )" + stages + R"(},
+                          "training": {"seq_length": 512, "micro_batch_size": 1, "global_batch_size": 32},
+                          "cluster": {"preset": "dgx-h100", "devices": )" + stages + R"(}, "stack": "megatron-core"})",
+                      "balanced.json");
+  };
+  CHECK(read("1").parallel.pipeline_split.empty());
+  CHECK_THROWS_WITH(read("4"), Catch::Contains("parallel.pipeline_split") && Catch::Contains("which are not known of this model.family"));
+}
