@@ -50,7 +50,7 @@ std::vector<PlanField> axis_fields() {
 
 PlanField pipeline_split() {
   constexpr IntRange range{0, kMaxLayers};
-  PlanField f{"parallel.pipeline_split", "Layers of every stage; auto: as many on each; balanced: by FLOPs, as the stack can. The first stage may have 0 (the embedding alone), and the last one (the head alone).", "auto", false, {}, {}, [range] {
+  PlanField f{"parallel.pipeline_split", "Layers of every stage. auto: the split of the framework. balanced: even by FLOPs, where the stack has an option for it. The first stage may have 0 (the embedding alone), and the last one (the head alone).", "auto", false, {}, {}, [range] {
                 const nlohmann::json list{{"type", "array"}, {"minItems", 1}, {"items", schema_of(range)}};
                 return nlohmann::json{{"anyOf", {{{"enum", {"auto", "balanced"}}}, list}}};
               }};
