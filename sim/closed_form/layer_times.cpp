@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "models/graph/task_graph.hpp"
 #include "models/lowering/templates/update_ops.hpp"
@@ -226,7 +227,7 @@ void LayerTimesCache::make_small(const Plan& plan, std::int64_t more_layers) {
   q.bucket_bytes = Bytes(1);
   q.offload = {};
   shorten(small_.model, more_layers);
-  small_.training.recompute_layers = 0;
+  some_again_ = std::exchange(small_.training.recompute_layers, 0) > 0;
   small_.training.global_batch_size = kSmallBatches * small_.training.micro_batch_size * q.data;
 }
 
@@ -243,7 +244,7 @@ void LayerTimesCache::write_key(const Plan& plan) {
 
 const PairTimes& LayerTimesCache::pairs_of(const Plan& plan) {
   make_small(plan, kMoreLayers);
-  if (plan.training.recompute_layers > 0) small_.training.recompute = Recompute::none;  // layers that are not computed again take the least
+  if (some_again_) small_.training.recompute = Recompute::none;  // layers that are not computed again take the least
   small_.parallel.overlap_experts = true;
   small_.training.global_batch_size = kPairedBatches * small_.training.micro_batch_size * small_.parallel.data;
   write_key(plan);

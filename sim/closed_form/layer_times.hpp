@@ -95,6 +95,7 @@ class LayerTimesCache {
   std::unordered_map<Key, const LayerTimes*, WordsHash> known_;
   std::unordered_map<Key, const PairTimes*, WordsHash> known_pairs_;
   Plan small_;  // scratch
+  bool some_again_ = false;  // whether the plan of small_ computes only some layers again
   Key key_;     // scratch
 };
 
