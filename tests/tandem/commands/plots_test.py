@@ -11,7 +11,7 @@ except ImportError:
     print("matplotlib is not installed")
     sys.exit(77)
 
-import sweep_test
+import studies
 import tandem
 from tandem import SMALL, SOURCE, TEXT, WithFolder, changed, run
 
@@ -64,7 +64,7 @@ class Plots(WithFolder):
         self.check_picture(plot("plot_memory.py", self.path("m.json"), "-o", picture), picture)
 
     def test_figures_of_a_study(self):
-        study = self.folder.file("study.json", json.dumps(sweep_test.STUDY))
+        study = self.folder.file("study.json", json.dumps(studies.STUDY))
         self.assertEqual(run("sweep", study, "--out", self.path("out"))[0], 0)
         done = plot("figures.py", self.path("out"), "--out", self.path("figures"), "--y", "tokens_per_s")
         drawn = [pathlib.Path(line).name for line in done.stdout.split()]

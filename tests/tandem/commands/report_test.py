@@ -6,7 +6,7 @@ import pathlib
 import re
 
 import tandem
-from sweep_test import STUDY
+from studies import STUDY
 from tandem import SMALL, TEXT, WithFolder, changed, run, shown, tandem_json
 
 

@@ -6,7 +6,7 @@ import time
 
 import tandem
 from report_test import Page
-from search_test import AXES, SLOW, Searching
+from searching import SLOW, Searching
 from tandem import SOURCE, changed, run
 
 

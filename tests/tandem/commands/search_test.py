@@ -1,42 +1,12 @@
 #!/usr/bin/env python3
-"""Searches from the command line: rows, counts, exports, shards, refusals."""
+"""Searches from the command line: rows, counts, exports and refusals."""
 import json
 import pathlib
 import re
-import signal
-import subprocess
-import time
 
 import tandem
-from tandem import PROGRAM, SMALL, WithFolder, changed, run, tandem_json
-
-AXES = ("--axis", "virtual_pipeline=1", "--axis", "schedule=1f1b", "--axis", "zero=0,1", "--axis", "context=1")
-
-ONE_LAYOUT = ("--axis", "tensor=1", "--axis", "pipeline=1", "--axis", "context=1", "--axis", "micro_batch_size=1", "--axis", "schedule=1f1b",
-              "--axis", "virtual_pipeline=1", "--axis", "zero=1", "--axis", "recompute=none", "--axis", "sequence_parallel=false")
-
-# Nodes of four devices behind one slow NIC, where the last chunk of a mixture's pipeline waits for its experts.
-SLOW = {"name": "slow", "fabric": {"nodes_per_leaf": 32, "oversubscription": 1, "switch_latency_s": "0.33 us"},
-        "node": {"kind": "crossbar", "devices": 4, "scale_up": {"device_bytes_per_s": "25 GB/s", "hop_latency_s": "5 us"},
-                 "scale_out": {"nics": 1, "nic_bytes_per_s": "12.5 GB/s", "latency_s": "20 us", "rails": False}},
-        "device": {"name": "H100 PCIe", "generation": "hopper", "calibration": "h100", "compute_units": 114, "memory_bytes": "900 GiB",
-                   "peak_flops_per_s": {"bf16": "756 TFLOP/s", "fp32": "51 TFLOP/s"}, "vector_flops_per_s": "51 TFLOP/s",
-                   "memory_bytes_per_s": "2.0 TB/s", "host_launch_s": "5 us"}}
-MIXTURE = {"model": {"family": "llama", "num_layers": 10, "hidden_size": 5120, "num_attention_heads": 128, "head_dim": 192, "value_dim": 128,
-                     "ffn_hidden_size": 12288, "vocab_size": 102400, "latent": {"kv_rank": 512, "query_rank": 1536, "rotary_dim": 64},
-                     "moe": {"num_experts": 160, "experts_per_token": 6, "ffn_hidden_size": 1536, "num_shared_experts": 2,
-                             "first_dense_layers": 1}},
-           "parallel": {"tensor": 4, "pipeline": 2, "expert": 4, "virtual_pipeline": 4, "schedule": "interleaved",
-                        "sequence_parallel": True, "zero_stage": "auto"},
-           "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 16}, "cluster": {"preset": "slow.json", "devices": 8}}
-
-
-class Searching(WithFolder):
-    def search(self, *arguments):
-        return tandem_json("search", *arguments)
-
-    def small(self, **changes):
-        return self.folder.plan(changed(SMALL, **changes))
+from searching import AXES, ONE_LAYOUT, Searching
+from tandem import SMALL, changed, run, tandem_json
 
 
 class Search(Searching):
@@ -66,27 +36,6 @@ class Search(Searching):
             training = json.loads(out.read_text())["training"]
             self.assertEqual((training["recompute"], "recompute_modules" in training), (recompute, recompute == "selective"))
             self.assertFalse([note for note in tandem_json("simulate", out)["notes"] if "changes nothing" in note])
-
-    def test_only_fields_that_say_auto_are_searched(self):
-        answer = self.search(self.small(**{"parallel.tensor": "auto", "parallel.data": None}))
-        self.assertEqual({field for field in answer["best"][0]["at"]}, {"parallel.tensor", "parallel.data"})
-        tensors = sorted(row["at"]["parallel.tensor"] for row in answer["best"])
-        self.assertEqual(tensors, [1, 2, 4])
-        for row in answer["best"]:
-            self.assertEqual(row["at"]["parallel.tensor"] * 2 * row["at"]["parallel.data"], 8)
-
-    def test_data_ranks_that_say_auto_are_as_where_they_are_left_out(self):
-        answers = [self.search(self.small(**{"parallel.data": data}), *AXES) for data in ("auto", None)]
-        self.assertEqual(*answers)
-
-    def test_context_ranks_are_offered_where_they_can_share_the_heads_of_recurrences(self):
-        for heads, offered in ((8, [1, 2, 4, 8]), (4, [1, 2, 4])):
-            answer = self.search(self.folder.plan({
-                "model": {"family": "llama", "num_layers": 4, "hidden_size": 256, "num_attention_heads": 8, "ffn_hidden_size": 512,
-                          "vocab_size": 256, "recurrence": {"rule": "mamba2", "heads": heads, "key_heads": 2, "layers": "rrra"}},
-                "parallel": {"context": "auto"}, "cluster": {"preset": "dgx-h100", "devices": 8},
-                "training": {"seq_length": 32768, "micro_batch_size": 1, "global_batch_size": 8, "flash_attention": True}}))
-            self.assertEqual(sorted(row["at"]["parallel.context"] for row in answer["best"]), offered)
 
     def test_devices_left_out_are_the_product_of_the_degrees(self):
         answers = [self.search(self.small(**{"cluster.devices": devices}), *AXES) for devices in (None, 8)]
@@ -148,61 +97,9 @@ class Search(Searching):
         one = self.folder.plan(changed(SMALL, **{"cluster.devices": 1, "parallel.tensor": 1, "parallel.pipeline": 1, "parallel.data": 1}))
         self.assertIn(" on 1 device of cpu-host, ", run("search", one, *AXES)[1])
 
-    def test_interleaved_candidates_have_chunks(self):
-        answer = self.search(self.small(**{"model.num_layers": 8}), "--axis", "schedule=interleaved", "--axis", "virtual_pipeline=1,2", "--axis", "pipeline=2")
-        self.assertEqual({row["at"]["parallel.virtual_pipeline"] for row in answer["best"]}, {2})
-
-    def test_layers_that_no_chunks_divide_are_interleaved_where_that_is_fastest(self):
-        plan = {"model": {"preset": "llama2-7b", "num_layers": 31}, "cluster": {"preset": "dgx-h100", "devices": 32},
-                "training": {"seq_length": 2048, "global_batch_size": 64}}
-        answer = self.search(self.folder.plan(plan), "--axis", "pipeline=4", "--axis", "tensor=1", "--axis", "micro_batch_size=1",
-                             "--axis", "zero=1", "--axis", "recompute=none")
-        best = answer["best"][0]["at"]
-        self.assertEqual(best["parallel.schedule"], "interleaved")
-        self.assertGreater(best["parallel.virtual_pipeline"], 1)
-        plain = self.search(self.folder.plan(plan), *ONE_LAYOUT[:2], "--axis", "pipeline=4", *ONE_LAYOUT[4:])["best"][0]
-        self.assertLess(answer["best"][0]["step_time_s"], plain["step_time_s"])
-
-    EXPERTS = ("gpt-1.3b-moe128", "--cluster", "dgx-h100", "--devices", 16, "--global-batch", 32, "--seq-length", 1024)
-
-    def test_ways_of_rows_to_experts_are_searched_where_the_stack_has_them(self):
-        place, out = (*self.EXPERTS, *ONE_LAYOUT, "--axis", "expert=16"), self.folder.path / "best.json"
-        answer = self.search(*place, "--out", out)
-        self.assertEqual([row["at"]["parallel.token_dispatcher"] for row in answer["best"]], ["deepep", "deepep"])
-        self.assertEqual({row["at"]["parallel.overlap_experts"] for row in answer["best"]}, {False, True})
-        self.assertEqual(answer["not_searched"], [])
-        written = json.loads(out.read_text())["parallel"]
-        self.assertEqual({field: written[field] for field in ("token_dispatcher", "overlap_experts")},
-                         {field: answer["best"][0]["at"]["parallel." + field] for field in ("token_dispatcher", "overlap_experts")})
-        self.assertEqual(tandem_json("simulate", out)["step_time_s"], answer["best"][0]["step_time_s"])
-        text = run("search", *place)[1]
-        self.assertIn("token_dispatcher deepep", text)
-        self.assertRegex(text, r"\n +step .* overlap_experts")
-        # Equal: a token of this model has one expert, so one copy either way.
-        rows = self.search(*place, "--axis", "token_dispatcher=alltoall", "--axis", "overlap_experts=false")["best"]
-        self.assertLessEqual(answer["best"][0]["step_time_s"], rows[0]["step_time_s"])
-
-    def test_a_stack_before_deepep_and_the_overlap_goes_without(self):
-        answer = self.search(*self.EXPERTS, *ONE_LAYOUT, "--axis", "expert=16", "--stack", "megatron-core@2025-04")
-        for row in answer["best"]:
-            self.assertFalse({"parallel.token_dispatcher", "parallel.overlap_experts"} & set(row["at"]))
-        for stack, varied in (("megatron-core@2025-08", False), ("megatron-core@2025-09", True)):
-            answer = self.search(*self.EXPERTS, *ONE_LAYOUT, "--axis", "expert=16", "--stack", stack)
-            self.assertEqual(answer["best"][0]["at"]["parallel.token_dispatcher"], "deepep")
-            self.assertEqual("parallel.overlap_experts" in answer["best"][0]["at"], varied)
-
-    def test_a_stack_before_deepep_tells_which_dispatchers_it_has(self):
-        place = ("mixtral-8x7b", "--cluster", "dgx-h100", "--devices", 16, "--global-batch", 32, "--seq-length", 1024, *ONE_LAYOUT[:2], "--axis", "pipeline=2",
-                 *ONE_LAYOUT[4:], "--axis", "expert=8", "--stack", "megatron-core@2025-04")
-        axis = "token_dispatcher=alltoall,allgather"
-        self.assertEqual(self.search(*place)["not_searched"], [axis])
-        self.assertIn(f"not searched: token_dispatcher; --axis {axis} would search them\n", run("search", *place)[1])
-        answer = self.search(*place, "--axis", axis)
-        self.assertEqual(answer["not_searched"], [])
-        self.assertEqual({row["at"]["parallel.token_dispatcher"] for row in answer["best"]}, {"alltoall", "allgather"})
-
     def test_each_column_is_a_plain_word_of_the_legend_or_a_name_of_an_axis(self):
-        _, out, err = run("search", *self.EXPERTS, *AXES[:-2], "--axis", "expert=4,16", "--axis", "micro_batch_size=1,2")
+        _, out, err = run("search", "gpt-1.3b-moe128", "--cluster", "dgx-h100", "--devices", 16, "--global-batch", 32, "--seq-length", 1024,
+                          *AXES[:-2], "--axis", "expert=4,16", "--axis", "micro_batch_size=1,2")
         head = re.search(r"^ +step .*$", out, re.MULTILINE)[0].split()
         self.assertEqual(head[:6], ["step", "80", "%", "range", "memory", "MFU"], out + err)
         for name in head[6:]:
@@ -225,61 +122,6 @@ class Search(Searching):
             code, _, err = run(name, plan, *(("--tokens", 1e9) if name == "plan" else ()))
             self.assertEqual(code, 0, err)
 
-    def test_modules_that_are_computed_again_are_searched_where_there_are_experts(self):
-        place = ("gpt-1.3b-moe128", "--cluster", "dgx-h100", "--devices", 16, "--global-batch", 32, "--seq-length", 1024, *ONE_LAYOUT[:14], *ONE_LAYOUT[-2:],
-                 "--axis", "expert=16", "--axis", "token_dispatcher=alltoall", "--axis", "overlap_experts=false", "--axis", "recompute=selective")
-        modules = {json.dumps(row["at"]["training.recompute_modules"]) for row in self.search(*place)["best"]}
-        self.assertEqual(modules, {'["core_attention"]', '["norm", "moe_activation"]', '["norm", "moe", "mlp"]'})
-        only = self.search(*place, "--axis", 'recompute_modules=["moe"]')["best"]
-        self.assertEqual([row["at"]["training.recompute_modules"] for row in only], [["moe"]])
-
-    def test_a_dense_model_that_hardly_fits_computes_modules_again(self):
-        place = ("llama2-7b", "--cluster", "hgx-a100-40gb", "--devices", 8, "--axis", "tensor=2", "--axis", "pipeline=2", "--axis", "zero=1",
-                 "--axis", "micro_batch_size=1,2", "--axis", "schedule=1f1b", "--axis", "virtual_pipeline=1", "--axis", "sequence_parallel=true")
-        best = self.search(*place)["best"][0]
-        self.assertEqual(best["at"]["training.recompute"], "selective")
-        self.assertEqual(best["at"]["training.recompute_modules"], ["norm"])
-        attention = self.search(*place, "--axis", 'recompute_modules=["core_attention"]')["best"][0]
-        self.assertLess(best["step_time_s"], attention["step_time_s"])
-        none = self.search(*place, "--axis", "recompute=none,full")["best"][0]
-        self.assertNotIn("training.recompute_modules", none["at"])
-        self.assertLess(best["step_time_s"], none["step_time_s"])
-
-    def test_the_stage_with_most_layers_does_not_bound_the_first_ones_activations(self):
-        model = {"family": "llama", "num_layers": 20, "hidden_size": 8192, "num_attention_heads": 64, "num_kv_heads": 8,
-                 "ffn_hidden_size": 28672, "vocab_size": 8192}
-        plan = {"model": model, "stack": "megatron-core", "parallel": {"tensor": 2, "pipeline": 8, "pipeline_split": [2, 2, 2, 2, 2, 2, 2, 6]},
-                "training": {"seq_length": 4096, "micro_batch_size": "auto", "global_batch_size": 256, "recompute": "none"},
-                "cluster": {"preset": "dgx-h100", "devices": 16, "override": {"memory_bytes": "72 GiB"}}}
-        answer = self.search(self.folder.plan(plan), "--axis", "micro_batch_size=4")
-        self.assertLess(answer["best"][0]["needed_bytes"], 71 * 2**30)  # 6 layers' states and 2 layers' activations on one rank would not fit
-
-    def test_layers_that_do_not_divide_are_split_by_their_work_and_exported_so(self):
-        model = {"family": "llama", "num_layers": 61, "hidden_size": 2048, "num_attention_heads": 16, "ffn_hidden_size": 5632, "vocab_size": 262144}
-        out = self.folder.path / "best.json"
-        for stages in (4, 8):
-            plan = {"model": model, "stack": "megatron-core", "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 128},
-                    "cluster": {"preset": "dgx-h100", "devices": 8}}
-            axes = [word.replace("pipeline=1", f"pipeline={stages}") if word == "pipeline=1" else word for word in ONE_LAYOUT]
-            rows = self.search(self.folder.plan(plan), *axes, "--out", out)["best"]
-            split = rows[0]["at"]["parallel.pipeline_split"]
-            self.assertEqual((sum(split), len(split)), (61, stages))
-            self.assertLess(split[-1], min(split[1:-1]))  # the head is nine layers' work
-            self.assertEqual([row["at"]["parallel.pipeline_split"] for row in rows[1:]], ["auto"])
-            self.assertLess(rows[0]["step_time_s"], 0.97 * rows[1]["step_time_s"])
-            self.assertEqual(json.loads(out.read_text())["parallel"]["pipeline_split"], split)
-            _, text, _ = run("export", out, "--to", "megatron-core")
-            layout = re.search(r"--pipeline-model-parallel-layout '([^']*)'", text)[1]
-            self.assertEqual([int((re.findall(r"t\*(\d+)", part) or [part.count("t")])[0]) for part in layout.split("|")], split)
-            self.assertIn("pipeline_split: layers of each stage", run("search", self.folder.plan(plan), *axes)[1])
-
-    def test_a_framework_that_splits_layers_itself_is_offered_no_other_split(self):
-        model = {"family": "llama", "num_layers": 61, "hidden_size": 2048, "num_attention_heads": 16, "ffn_hidden_size": 5632, "vocab_size": 262144}
-        plan = {"model": model, "stack": {"name": "megatron-core", "as_of": "2024-03"}, "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 128},
-                "cluster": {"preset": "dgx-h100", "devices": 8}}
-        axes = [word.replace("pipeline=1", "pipeline=4") if word == "pipeline=1" else word for word in ONE_LAYOUT]
-        self.assertNotIn("parallel.pipeline_split", self.search(self.folder.plan(plan), *axes)["best"][0]["at"])
-
     def test_rows_tell_modules_only_where_they_are_computed_again(self):
         _, out, err = run("search", "gpt-1.3b-moe128", "--cluster", "dgx-h100", "--devices", 16, "--global-batch", 32, "--seq-length", 1024,
                           *ONE_LAYOUT[:14], *ONE_LAYOUT[-2:], "--axis", "expert=16", "--axis", "token_dispatcher=alltoall",
@@ -293,21 +135,6 @@ class Search(Searching):
         _, out, _ = run("search", "--help")
         for word in ("virtual_pipeline", "flash_attention", "token_dispatcher", "a list as JSON", "widens the search"):
             self.assertIn(word, " ".join(out.split()))
-
-
-    def test_a_mixture_behind_a_slow_network_is_estimated_and_answered(self):
-        self.folder.file("slow.json", json.dumps(SLOW))
-        row = self.search(self.folder.plan(MIXTURE), "--axis", "zero=0")["best"][0]
-        self.assertAlmostEqual(row["estimate_s"] / row["step_time_s"], 1, delta=0.01)
-
-    def test_an_estimate_that_is_far_too_long_loses_no_answer(self):
-        self.folder.file("slow.json", json.dumps(SLOW))
-        plan = self.folder.plan(changed(MIXTURE, model={"family": "llama", "num_layers": 2, "hidden_size": 5120, "num_attention_heads": 32, "ffn_hidden_size": 12288, "vocab_size": 256000},
-                                        parallel={"tensor": 2, "pipeline": 2, "data": 2, "sequence_parallel": True, "overlap_grad_reduce": False, "zero_stage": "auto"},
-                                        **{"training.micro_batch_size": 4, "training.global_batch_size": 64}))
-        row = self.search(plan, "--axis", "zero=1")["best"][0]
-        self.assertGreater(row["estimate_s"] / row["step_time_s"], 1.01)  # else take a plan whose estimate still is
-        self.assertIn("estimates, which choose the layouts to simulate, are up to 1.2 % wrong here", run("search", plan, "--axis", "zero=1")[1])
 
     def test_threads_do_not_change_a_byte(self):
         texts = [run("search", self.small(), *AXES, "--json", "--jobs", jobs)[1] for jobs in (1, 2)]
@@ -379,133 +206,6 @@ class Search(Searching):
         code, _, err = run("search", plan, *AXES, "--out", plan)
         self.assertEqual(code, 3, err)
         self.assertEqual(pathlib.Path(plan).read_text(encoding="utf-8"), before)
-
-
-class Parts(Searching):
-    """Searches that are spread over processes, or over time."""
-    def shards(self, plan, count, *arguments):
-        files = [self.path(f"part-{i}.json") for i in range(count)]
-        for i, file in enumerate(files):
-            code, out, err = run("search", plan, *AXES, *arguments, "--shard", f"{i}/{count}", "--keep", file)
-            self.assertEqual(code, 0, err)
-            self.assertIn(f"shard {i}/{count}", out)
-        return files
-
-    def test_shards_merge_to_the_bytes_of_one_process(self):
-        plan = self.small()
-        for best, events in ((4, 100), (4, 3)):
-            options = ("--best", best, "--events", events)
-            files = self.shards(plan, 3, *options)
-            for form in ((), ("--json",)):
-                whole = run("search", plan, *AXES, *options, *form)
-                self.assertEqual(run("search", plan, *AXES, *options, *form, "--merge", *files), whole)
-            for file in files:
-                pathlib.Path(file).unlink()
-
-    def test_a_search_that_is_kept_is_not_done_again(self):
-        plan, file = self.small(), self.path("kept.json")
-        first = run("search", plan, *AXES, "--keep", file)
-        again = run("search", plan, *AXES, "--keep", file)
-        self.assertEqual((first[0], first[1]), (0, again[1]))
-        self.assertIn(f"goes on from {file}", again[2])
-
-    def test_an_interrupted_search_goes_on_to_the_same_bytes(self):
-        question = ("llama2-70b", "--cluster", "dgx-h100", "--devices", 64, "--global-batch", 128, "--axis", "zero=1", "--json")
-        whole, file, codes = run("search", *question), self.path("kept.json"), []
-        while len(codes) < 50 and (not codes or codes[-1] != 0):
-            process = subprocess.Popen([PROGRAM, "search", *map(str, question), "--keep", file], stdout=subprocess.PIPE,
-                                       stderr=subprocess.PIPE)
-            time.sleep(0.3 + 0.2 * len(codes))  # each gets further than the one before
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=120)
-            codes.append(process.returncode)
-            self.assertIn(process.returncode, (0, 130), err)
-        self.assertEqual(codes[-1], 0, codes)
-        self.assertEqual(out.decode(), whole[1])
-        self.assertEqual(codes[0], 130, "it ended before it was interrupted")
-
-    def test_the_first_simulated_layouts_are_kept_at_once(self):
-        file = self.folder.path / "kept.json"
-        process = subprocess.Popen([PROGRAM, "search", "llama2-70b", "--cluster", "dgx-h100", "--devices", "256", "--global-batch", "1024",
-                                    "--jobs", "1", "--keep", str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(process.kill)
-        while not file.exists() and process.poll() is None:
-            time.sleep(0.01)
-        process.kill()
-        self.assertEqual(process.wait(), -signal.SIGKILL, "it ended by itself")
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        self.assertTrue(kept["spaces"][0]["knowledge"]["simulated"])
-        self.assertFalse(kept["finished"])
-
-    def interrupted(self, *arguments):
-        """Exit code, stdout and stderr of a search of minutes that is ended when it has said for the first time how far it is."""
-        process = subprocess.Popen([PROGRAM, "search", "deepseek-v3", "--cluster", "dgx-h100", "--devices", "1024", "--global-batch", "8192",
-                                    "--seq-length", "4096", "--axis", "token_dispatcher=alltoall,deepep,allgather", "--axis",
-                                    "overlap_experts=false,true", "--jobs", "1", *arguments],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(process.kill)
-        said = process.stderr.readline()
-        process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=120)
-        return process.returncode, out, said + err
-
-    def test_an_interrupted_search_prints_what_it_has_found(self):
-        one = "tensor=1,pipeline=16,context=1,expert=64,micro_batch_size=1,zero_stage=1"
-        code, out, err = self.interrupted("--why", one)
-        self.assertEqual(code, 130, err)
-        self.assertRegex(out, rf"why {one}: [\d,]+ candidates\n")
-        self.assertRegex(err, r"tandem: searching: [\d,]+ of [\d,]+ groups looked at, bounds of [\d,]+ sharpened, \d+ layouts simulated, 1\d\.\d s\n")
-        self.assertRegex(out, r"interrupted: [\d,]+ of [\d,]+ groups looked at; a better layout may be among the others\n")
-        self.assertIn("--keep FILE", err)
-        self.assertNotIn("keeping", err)
-        self.assertNotIn("--events N", out)
-        code, out, err = self.interrupted("--json")
-        answer = json.loads(out)
-        for row in answer["estimated"]:
-            self.assertLessEqual(row["needed_bytes"] or 0, answer["device_memory_bytes"])
-        file = self.path("kept.json")
-        code, out, err = self.interrupted("--pareto", "--json", "--keep", file)
-        self.assertEqual(code, 130, err)
-        self.assertIn(f"{file} keeps what is known", err)
-        answer = json.loads(out)
-        self.assertEqual((answer["interrupted"], answer["complete"]), (True, False))
-        space = answer["spaces"][0]
-        self.assertEqual(sum(space["counts"].values()), space["candidates"])
-        self.assertGreater(space["counts"]["left"], 0)
-
-    def refused(self, *arguments):
-        code, out, err = run("search", *arguments)
-        self.assertEqual((code, out), (3, ""), err)
-        self.assertEqual(err.count("\n"), 1, err)
-        return err
-
-    def test_files_of_other_searches_are_refused_by_name(self):
-        plan = self.small()
-        a, b = self.shards(plan, 2)
-        self.assertIn("shard = 1/2: no file has it; run --shard 1/2", self.refused(plan, *AXES, "--merge", a))
-        self.assertIn(f"{a}: shard = 0/2: {a} has it, too", self.refused(plan, *AXES, "--merge", a, b, a))
-        self.assertIn(f"{a}: axes.parallel.zero_stage", self.refused(plan, *AXES[:4], "--axis", "context=1", "--merge", a, b))
-        self.assertIn(f"{a}: any_stack = false: this search has true", self.refused(plan, *AXES, "--any-stack", "--merge", a, b))
-        other = self.folder.plan(changed(SMALL, **{"training.global_batch_size": 16}), "other.json")
-        self.assertIn(f"{a}: plan.training.global_batch_size = 8: this search has 16", self.refused(other, *AXES, "--merge", a, b))
-        self.assertIn(f"{a}: shard = 0/2: this search is shard 0/1", self.refused(plan, *AXES, "--keep", a))
-        text = pathlib.Path(b).read_text(encoding="utf-8")
-        for damaged, said in ((text.replace('"shard":1', '"shard":0'), "checksum"), (text[:-9], "cut off"), ("{}", "no file of")):
-            c = self.folder.file("c.json", damaged)
-            self.assertIn(said, self.refused(plan, *AXES, "--merge", a, c))
-        code, _, err = run("search", plan, *AXES, "--shard", "0/2")
-        self.assertEqual(code, 2, err)
-        for shard in ("2/2", "-1/2", "1", "a/b", "0/0"):
-            self.assertIn("is no shard", self.refused(plan, *AXES, "--keep", self.path("x"), f"--shard={shard}"))
-
-    def test_shards_of_different_numbers_do_not_mix(self):
-        plan = self.small()
-        a, rest = self.shards(plan, 2)
-        moved = self.path("of-two.json")
-        pathlib.Path(a).rename(moved)
-        pathlib.Path(rest).unlink()
-        b = self.shards(plan, 3)[1]
-        self.assertIn(f"{b}: shards = 3: {moved} is one of 2", self.refused(plan, *AXES, "--merge", moved, b))
 
 
 if __name__ == "__main__":
