@@ -187,9 +187,9 @@ void fill_split_with_ends(Plan& p) {
 }
 
 /// Layers of every chunk where the stack gives what does not divide to the last stages; elsewhere the split stays automatic. A balanced
-/// split of layers whose FLOPs are not known, or that the stack cannot say, is left to check_split.
+/// split of layers whose FLOPs are not known or depend on their place, or that the stack cannot say, is left to check_split.
 void fill_split(Plan& p) {
-  const bool known = has_forward_flops(p.model.family) && stack_splits(p).choice != StageChoice::none;
+  const bool known = has_forward_flops(p.model.family) && stack_splits(p).choice != StageChoice::none && !recomputes_by_place(p);
   if (asks_balance(p.parallel) && (p.parallel.pipeline == 1 || known)) p.parallel.pipeline_split = split_by_flops(p);
   const std::int64_t stages = p.parallel.pipeline, chunks = p.parallel.virtual_pipeline, layers = p.model.total_layers();
   if (p.parallel.pipeline_split.empty() && stages > 1 && chunks == 1 && stack_ends_are_layers(p)) return fill_split_with_ends(p);

@@ -8,6 +8,7 @@
 #include "models/plan/balanced_split.hpp"
 #include "models/planfile/plan_flops.hpp"
 #include "models/planfile/plan_steps.hpp"
+#include "models/planfile/stage_split.hpp"
 
 namespace tandem {
 namespace {
@@ -214,6 +215,10 @@ void check_split(const Plan& p, const Reporter& fail) {
   if (split.empty()) return;
   if (asks_balance(p.parallel) && !has_forward_flops(p.model.family))
     return fail("parallel.pipeline_split", "a balanced split needs the FLOPs of each layer, which are not known of this model.family",
+                "use \"auto\", or a list of layers");
+  if (asks_balance(p.parallel) && recomputes_by_place(p))
+    return fail("parallel.pipeline_split", "a balanced split needs layers that cost the same on any stage, and training.recompute_layers " +
+                s(p.training.recompute_layers) + " repeats the first ones of each",
                 "use \"auto\", or a list of layers");
   if (asks_balance(p.parallel))
     return fail("parallel.pipeline_split", "stack " + p.stack.name + " has no option for the layers of stages at " + text_of(p.stack.as_of),

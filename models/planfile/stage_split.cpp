@@ -98,36 +98,90 @@ double longest(const Plan& plan, const LayerCosts& costs, const Split& split) {
   return *std::max_element(stages.begin(), stages.end());
 }
 
-/// Every split in which all stages but the first and the last have equal numbers of layers, and all chunks of a stage.
-std::vector<Split> splits_at_ends(std::int64_t layers, std::int64_t stages, std::int64_t chunks) {
-  std::vector<Split> out;
-  if (layers % chunks != 0 || stages < 2) return out;
-  const std::int64_t all = layers / chunks, middle = stages - 2;
-  for (std::int64_t first = 1; first < all; ++first)
-    for (std::int64_t last = 1; first + last + middle <= all; ++last) {
-      const std::int64_t left = all - first - last;
-      if (middle == 0 ? left != 0 : left % middle != 0) continue;
-      Split split;
-      for (std::int64_t c = 0; c < chunks; ++c) {
-        split.push_back(first);
-        split.insert(split.end(), static_cast<std::size_t>(middle), middle == 0 ? 0 : left / middle);
-        split.push_back(last);
-      }
-      out.push_back(std::move(split));
-    }
-  return out;
-}
+/// The best split in which all stages but the first and the last have equal numbers of layers, and all chunks of a stage. None if no
+/// longest stage is shorter than `least`. Stages that are too long by themselves end the loops.
+class SplitAtEnds {
+ public:
+  SplitAtEnds(const Plan& plan, const LayerCosts& costs, double least)
+      : plan_(plan), costs_(costs), stages_(plan.parallel.pipeline), chunks_(plan.parallel.virtual_pipeline),
+        of_chunk_(static_cast<std::int64_t>(costs.layers.size()) / chunks_), until_(costs.layers.size() + 1, 0.0), least_(least) {
+    std::partial_sum(costs.layers.begin(), costs.layers.end(), until_.begin() + 1);
+  }
 
-/// The splits that come into question.
-std::vector<Split> candidates(const Plan& plan, const LayerCosts& costs, const StackSplits& splits) {
-  const std::int64_t stages = plan.parallel.pipeline, chunks = plan.parallel.virtual_pipeline;
-  if (splits.choice == StageChoice::ends) return splits_at_ends(plan.model.total_layers(), stages, chunks);
-  std::vector<Split> out;
-  if (splits.choice == StageChoice::none) return out;
-  for (const bool empty : {false, true})
-    if (!empty || splits.empty_ends)
-      if (auto split = Partition(costs, stages * chunks, empty).find()) out.push_back(std::move(*split));
-  return out;
+  std::optional<Split> find() {
+    const auto layers = static_cast<std::int64_t>(costs_.layers.size());
+    if (layers % chunks_ != 0 || stages_ < 2) return std::nullopt;
+    const std::int64_t middle = stages_ - 2;
+    for (std::int64_t first = 1; first + middle < of_chunk_ && between(0, first) < least_; ++first) {
+      if (middle == 0) try_split(first, 0);
+      else try_middles(first);
+    }
+    return std::move(best_);
+  }
+
+ private:
+  double between(std::int64_t from, std::int64_t to) const {
+    return until_[static_cast<std::size_t>(to)] - until_[static_cast<std::size_t>(from)];
+  }
+
+  /// Those whose second and last stage are not too long by what they have of the first chunk.
+  void try_middles(std::int64_t first) {
+    const std::int64_t middle = stages_ - 2;
+    std::int64_t low = 1, high = (of_chunk_ - first - 1) / middle;  // the second stage has from low to high layers
+    while (low < high) {
+      const std::int64_t each = (low + high + 1) / 2;
+      if (between(first, first + each) < least_) low = each;
+      else high = each - 1;
+    }
+    for (std::int64_t each = low; each > 0 && between(first + middle * each, of_chunk_) < least_; --each) try_split(first, each);
+  }
+
+  Split split_of(std::int64_t first, std::int64_t each) const {
+    Split split;
+    for (std::int64_t c = 0; c < chunks_; ++c) {
+      split.push_back(first);
+      split.insert(split.end(), static_cast<std::size_t>(stages_ - 2), each);
+      split.push_back(of_chunk_ - first - (stages_ - 2) * each);
+    }
+    return split;
+  }
+
+  void try_split(std::int64_t first, std::int64_t each) {
+    Split split = split_of(first, each);
+    const double then = longest(split);
+    if (then < least_) best_ = std::move(split), least_ = then;
+  }
+
+  double longest(const Split& split) const {
+    std::vector<double> sum(static_cast<std::size_t>(stages_), 0.0);
+    std::int64_t from = 0;
+    for (std::size_t part = 0; part < split.size(); ++part) {
+      const auto stage = stage_of_part(plan_.parallel.schedule, stages_, static_cast<std::int64_t>(part));
+      sum[static_cast<std::size_t>(stage)] += between(from, from + split[part]) + (part == 0 ? costs_.first : 0) +
+                                              (part + 1 == split.size() ? costs_.last : 0);
+      from += split[part];
+    }
+    return *std::max_element(sum.begin(), sum.end());
+  }
+
+  const Plan& plan_;
+  const LayerCosts& costs_;
+  std::int64_t stages_, chunks_, of_chunk_;
+  std::vector<double> until_;  ///< cost of the layers in front of each
+  double least_;
+  std::optional<Split> best_;
+};
+
+/// The best split that any option for every chunk can say.
+std::optional<Split> best_of_any(const Plan& plan, const LayerCosts& costs, bool empty_ends, double least) {
+  std::optional<Split> best;
+  for (const bool empty : {false, true}) {
+    if (empty && !empty_ends) continue;
+    std::optional<Split> split = Partition(costs, plan.parallel.pipeline * plan.parallel.virtual_pipeline, empty).find();
+    if (!split) continue;
+    if (const double then = longest(plan, costs, *split); then < least) best = std::move(split), least = then;
+  }
+  return best;
 }
 
 }  // namespace
@@ -180,6 +234,8 @@ LayerCosts flops_of_layers(const Plan& plan) {
   return out;
 }
 
+bool recomputes_by_place(const Plan& plan) { return plan.training.recompute_layers > 0; }
+
 std::vector<double> costs_of_stages(const Plan& plan, const LayerCosts& costs, const std::vector<std::int64_t>& split) {
   const std::int64_t stages = plan.parallel.pipeline;
   std::vector<double> sum(static_cast<std::size_t>(stages), 0.0);
@@ -197,13 +253,11 @@ std::optional<std::vector<std::int64_t>> shorter_split(const Plan& plan, const L
   const auto layers = static_cast<std::int64_t>(costs.layers.size());
   const std::int64_t stages = plan.parallel.pipeline, chunks = plan.parallel.virtual_pipeline;
   const bool possible = stages > 1 && chunks > 0 && stages <= layers + 2 && chunks <= layers + 2 && stages * chunks <= layers + 2;
-  if (layers == 0 || !possible || plan.training.recompute_layers > 0 || plan.model.num_decoder_layers > 0) return std::nullopt;
-  const double now = longest(plan, costs, plan.layers_per_stage());
-  std::optional<Split> best;
-  double least = (1 - kWorthwhile) * now;
-  for (Split& split : candidates(plan, costs, splits))
-    if (const double then = longest(plan, costs, split); then < least) best = std::move(split), least = then;
-  return best;
+  if (layers == 0 || !possible || recomputes_by_place(plan) || plan.model.num_decoder_layers > 0) return std::nullopt;
+  const double least = (1 - kWorthwhile) * longest(plan, costs, plan.layers_per_stage());
+  if (splits.choice == StageChoice::none) return std::nullopt;
+  if (splits.choice == StageChoice::ends) return SplitAtEnds(plan, costs, least).find();
+  return best_of_any(plan, costs, splits.empty_ends, least);
 }
 
 std::vector<std::int64_t> split_by_flops(Plan plan) {

@@ -34,12 +34,15 @@ struct LayerCosts {
 /// has_forward_flops, and for an encoder with a decoder.
 LayerCosts flops_of_layers(const Plan& plan);
 
+/// Whether the cost of a layer depends on its place on a stage, because only the first ones compute again (training.recompute_layers).
+bool recomputes_by_place(const Plan& plan);
+
 /// Cost by stage of a split of the plan's pipeline.
 std::vector<double> costs_of_stages(const Plan& plan, const LayerCosts& costs, const std::vector<std::int64_t>& split);
 
 /// A split whose longest stage costs at least 3 % less than that of the plan's own split. If stages have one chunk, it is the best that
-/// `splits` can say. With several chunks and any choice, its longest chunk is the shortest possible. None if there is none, if layers
-/// are computed again by their place on a stage (training.recompute_layers), and for an encoder with a decoder.
+/// `splits` can say. With several chunks and any choice, its longest chunk is the shortest possible. None if there is none, if
+/// recomputes_by_place(), and for an encoder with a decoder.
 std::optional<std::vector<std::int64_t>> shorter_split(const Plan& plan, const LayerCosts& costs, const StackSplits& splits);
 
 /// What parallel.pipeline_split "balanced" is in a plan whose other fields are complete: shorter_split by FLOPs, else the automatic one.

@@ -241,6 +241,62 @@ TEST_CASE("chunks and a V add to their stages, and the first and last stage of a
   CHECK(costs_of_stages(p, costs, {3, 3, 3, 3}) == std::vector<double>{10.5, 6});
 }
 
+TEST_CASE("with chunks, the shares of a framework's first and last stage are the best of all") {
+  std::mt19937 random(11);
+  std::uniform_real_distribution<double> cost(0.5, 4), end(0, 12);
+  std::int64_t named = 0;
+  for (int i = 0; i < 200; ++i) {
+    Plan p;
+    const std::int64_t chunks = 1 + i % 3, stages = 2 + i % 4, of_chunk = stages + i % 5;
+    p.model.num_layers = chunks * of_chunk;
+    p.parallel.pipeline = stages;
+    p.parallel.virtual_pipeline = chunks;
+    p.parallel.schedule = chunks > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
+    LayerCosts costs{{}, end(random) / 9, end(random)};
+    for (std::int64_t l = 0; l < p.model.num_layers; ++l) costs.layers.push_back(cost(random));
+    const auto longest = [&](const Split& s) {
+      const std::vector<double> of = costs_of_stages(p, costs, s);
+      return *std::max_element(of.begin(), of.end());
+    };
+    const double now = longest(p.layers_per_stage());
+    double least = now;
+    for_every_split(of_chunk, stages, [&](const Split& s) {
+      if (!can_say(kEnds, s)) return;
+      Split all;
+      for (std::int64_t c = 0; c < chunks; ++c) all.insert(all.end(), s.begin(), s.end());
+      least = std::min(least, longest(all));
+    });
+    CAPTURE(i, chunks, stages, of_chunk, now, least);
+    const auto found = shorter_split(p, costs, kEnds);
+    REQUIRE(found.has_value() == (least < 0.97 * now));
+    if (!found) continue;
+    ++named;
+    CHECK(longest(*found) == Approx(least));
+  }
+  CHECK(named > 50);
+}
+
+TEST_CASE("a split of the largest number of layers is found at once") {
+  Plan p;
+  p.model.num_layers = 100'000;
+  p.parallel.pipeline = 3;
+  LayerCosts costs{std::vector<double>(100'000, 1.0), 0, 20'000};
+  CHECK(shorter_split(p, costs, kEnds) == Split{40'000, 40'000, 20'000});
+}
+
+TEST_CASE("a balanced split is refused where only some layers of a stage compute again") {
+  const auto plan_with = [](const std::string& recompute) {
+    return parse_plan(R"({"model": {"family": "llama", "num_layers": 16, "hidden_size": 512, "num_attention_heads": 8, "vocab_size": 128000},
+                          "parallel": {"pipeline": 4, "pipeline_split": "balanced"}, "cluster": {"preset": "dgx-h100", "devices": 4},
+                          "training": {"seq_length": 512, "micro_batch_size": 1, "global_batch_size": 8)" + recompute +
+                          R"(}, "stack": "megatron-core"})", "split.json");
+  };
+  CHECK(plan_with("").layers_per_stage() != Split(4, 4));
+  CHECK(plan_with(R"(, "recompute": "full")").layers_per_stage() != Split(4, 4));
+  CHECK_THROWS_WITH(plan_with(R"(, "recompute": "full", "recompute_layers": 2)"),
+                    Catch::Contains("training.recompute_layers 2 repeats the first ones of each"));
+}
+
 TEST_CASE("FLOPs of layers and ends add up to the model's, and a layer that is computed again has a pass more") {
   Plan p = with_modules(6, 2, 1, 8192);
   p.model.moe.num_experts = 8;
