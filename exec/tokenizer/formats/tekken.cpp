@@ -26,6 +26,9 @@ constexpr std::array kFirst{"<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAIL
 /// Versions whose files may list none.
 constexpr std::array kUnlisted{"v1", "v2", "v3", "v7"};
 
+/// Most special tokens: published files have 1,000. A damaged number would take all memory for their names.
+constexpr std::int64_t kMostSpecial = 1'000'000;
+
 /// The sizes of a file. Of its ranks only the first count.
 struct Sizes {
   std::int32_t special, ranks;
@@ -35,6 +38,7 @@ Sizes sizes_of(const Place& document) {
   const Place config = document.at("config"), all = config.at("default_vocab_size"), special = config.at("default_num_special_tokens");
   const auto listed = static_cast<std::int64_t>(document.at("vocab").list().size());
   if (special.whole() < 0 || special.whole() > all.whole()) special.refuse("is no share of default_vocab_size " + std::to_string(all.whole()));
+  if (special.whole() > kMostSpecial) special.refuse("is more than the 1,000,000 that are read", "copy the file again");
   if (all.whole() - special.whole() > listed)
     all.refuse("needs " + std::to_string(all.whole() - special.whole()) + " ranks, and vocab has " + std::to_string(listed), "copy the file again");
   return {static_cast<std::int32_t>(special.whole()), static_cast<std::int32_t>(all.whole() - special.whole())};

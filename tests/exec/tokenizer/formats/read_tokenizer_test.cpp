@@ -192,6 +192,9 @@ TEST_CASE("a damaged tekken.json is refused by its field") {
   };
   says(with("/config/default_vocab_size", 261), "config.default_vocab_size = 261: needs 257 ranks, and vocab has 256");
   says(with("/config", {{"pattern", "."}, {"default_vocab_size", 258}, {"default_num_special_tokens", 2}}), "is less than the 3 special tokens");
+  for (const std::int64_t huge : {1'000'001, 2'000'000'000})
+    says(with("/config", {{"pattern", "."}, {"default_vocab_size", huge + 256}, {"default_num_special_tokens", huge}}),
+         "config.default_num_special_tokens = " + std::to_string(huge) + ": is more than the 1,000,000 that are read");
   says(with("/vocab/7/rank", 8), "vocab[7].rank = 8: is not its place in the list");
   says(with("/vocab/7/token_bytes", "!"), "vocab[7].token_bytes = \"!\": is no base64");
   says(with("/vocab/7/token_bytes", base64(6)), "has the token of a smaller rank");
