@@ -74,7 +74,7 @@ DOORS = {
     "opens a file": (r"\b(?:i|o)?fstream\b|\b(?:fopen|freopen)\s*\(|(?<![\w:])::(?:open|openat|creat)\s*\(",
                      [r"models/base/(input|output|new_file|appended_file|file_lock)\.cpp",
                       r"experiments/tandem/study/results\.cpp",  # locks a folder, and appends to a log
-                      r"exec/(measure/measure_host|process/free_memory)\.cpp"],  # ask the system about itself
+                      r"exec/(measure/measure_host|process/memory_pools)\.cpp"],  # ask the system about itself
                      "read through models/base/input.hpp or json.hpp, write through output.hpp"),
     "prints": (r"\bstd::(?:cout|cerr|clog)\b|(?<!\w)(?:std::)?(?:fwrite|fputs|puts|v?f?printf|putchar|fputc|perror)\s*\(",
                [r"experiments/tandem/base/terminal\.cpp"],

@@ -1,7 +1,10 @@
-#include "exec/process/free_memory.hpp"
+#include "exec/process/memory_pools.hpp"
+
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 namespace tandem::exec {
@@ -44,21 +47,46 @@ std::string own_group(const std::string& root) {
   return "";
 }
 
-Count smaller(Count a, Count b) {
-  if (!a || !b) return a ? a : b;
-  return std::min(*a, *b);
+/// Tells this kernel from those of other hosts.
+std::string kernel(const std::string& root) {
+  std::ifstream in(root + "/proc/sys/kernel/random/boot_id");
+  std::string id;
+  in >> id;
+  return id;
 }
+
+class Pools {
+ public:
+  explicit Pools(const std::string& root) : root_(root), kernel_(kernel(root)) {
+    add_host();
+    for (std::string group = own_group(root); !group.empty(); group.resize(group.rfind('/'))) add_group("/sys/fs/cgroup" + group);
+    add_group("/sys/fs/cgroup");  // where a container has mounted its own group
+  }
+
+  std::vector<MemoryPool> take() { return std::move(pools_); }
+
+ private:
+  void add_host() {
+    const std::string said = root_ + "/proc/meminfo";
+    if (const Count available = number_behind(said, "MemAvailable:"))
+      pools_.push_back({kernel_, true, (*available + number_behind(said, "SwapFree:").value_or(0)) * 1024});
+  }
+
+  void add_group(const std::string& folder) {
+    struct stat s{};
+    const Count left = left_in_group(root_ + folder);
+    if (!left || ::stat((root_ + folder).c_str(), &s) != 0) return;
+    const std::string key = kernel_ + " " + std::to_string(s.st_ino);
+    if (pools_.empty() || pools_.back().key != key) pools_.push_back({key, false, *left});
+  }
+
+  const std::string& root_;
+  const std::string kernel_;
+  std::vector<MemoryPool> pools_;
+};
 
 }  // namespace
 
-std::optional<std::int64_t> free_memory(const std::string& root) {
-  const std::string said = root + "/proc/meminfo";
-  const Count available = number_behind(said, "MemAvailable:");
-  Count left;
-  if (available) left = (*available + number_behind(said, "SwapFree:").value_or(0)) * 1024;
-  for (std::string group = own_group(root); !group.empty(); group.resize(group.rfind('/')))
-    left = smaller(left, left_in_group(root + "/sys/fs/cgroup" + group));
-  return smaller(left, left_in_group(root + "/sys/fs/cgroup"));  // where a container has mounted its own group
-}
+std::vector<MemoryPool> memory_pools(const std::string& root) { return Pools(root).take(); }
 
 }  // namespace tandem::exec
