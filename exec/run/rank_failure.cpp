@@ -63,6 +63,12 @@ bool FirstFailure::record(Rank rank, std::int64_t step, Activity during) {
   return true;
 }
 
+void FirstFailure::add_unsaved() {
+  const std::exception_ptr why = std::current_exception();
+  std::lock_guard lock(mutex_);
+  failure_->reason += "; the last step could not be saved: " + text_of(why);
+}
+
 Failure FirstFailure::told() const {
   Failure f;
   f.kind = kind_of(what_);

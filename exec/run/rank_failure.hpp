@@ -30,6 +30,9 @@ class FirstFailure {
   /// Records another process' failure, unless one is recorded.
   void record(const Failure& failure);
 
+  /// Call it inside the handler of an exception that a save behind the recorded failure threw. Adds it to the reason.
+  void add_unsaved();
+
   /// The recorded failure. Call it once no rank runs any more.
   const std::optional<RankFailure>& failure() const { return failure_; }
 

@@ -51,7 +51,7 @@ class Run {
       for (auto& rank : own_.sessions()) rank->scale() = scale_at_start(plan_, options_.resume);
       run_threads();
       if (world_.step_stopped()) save_stopped();
-      else if (states_whole_) keep_last();
+      else if (states_whole_) save_behind_failure();
     }
     if (options_.keeper != nullptr && (!failure_.failure() || !world_.several())) options_.keeper->finish();
     if (failure_.failure() && options_.on_failure) options_.on_failure(*failure_.failure(), take_result());
@@ -160,6 +160,16 @@ class Run {
   } catch (const CommError&) {  // one of them has died meanwhile
     note_lost_peer(world_);
     failure_.adopt(world_.fail(failure_.told()));
+  } catch (...) {
+    failure_.add_unsaved();
+    failure_.adopt(world_.fail(failure_.told()));
+  }
+
+  /// The same for a single process.
+  void save_behind_failure() try {
+    keep_last();
+  } catch (...) {
+    failure_.add_unsaved();
   }
 
   /// The meeting at the step's end, for which this process' ranks have not come.

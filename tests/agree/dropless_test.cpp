@@ -13,6 +13,8 @@
 #include "tests/agree/ledger.hpp"
 #include "tests/backends.hpp"
 #include "tests/catch.hpp"
+#include "tests/exec/communicator/on_ranks.hpp"
+#include "tests/exec/process/mail_carrier.hpp"
 #include "topology/plan_reader.hpp"
 
 using namespace tandem;
@@ -271,4 +273,62 @@ TEST_CASE("more rows than planned for are an error that names the bound, the sam
     plan.model.moe.rows_bound = 2;
     CHECK_NOTHROW(run(plan));
   }
+}
+
+namespace {
+
+/// Has no memory to save anything.
+class FullKeeper final : public exec::StateKeeper {
+ public:
+  void keep(const exec::StateMoment&) override { throw std::bad_alloc(); }
+};
+
+/// A plan whose experts get too many rows in a step behind the first.
+Plan failing_later() {
+  for (double bound = 1.05; bound < 2; bound += 0.05) {
+    const Plan plan = plan_of({1, 1, 2, 2, 0, bound});
+    exec::RunOptions options = tests::run_options();
+    options.steps = 20;
+    try {
+      exec::run(plan, lower(plan), tests::HashTokens(plan.model.vocab_size), options);
+    } catch (const DeviceError& e) {
+      if (std::string(e.what()).find("failed in step 0:") == std::string::npos) return plan;
+    }
+  }
+  throw ContractError("no such bound");
+}
+
+/// What each of so many processes ends with, if none can save its state.
+std::vector<std::string> ends_unsaved(const Plan& plan, int processes) {
+  const auto ways = exec::tests::make_ways(processes);
+  std::vector<std::string> ends(static_cast<std::size_t>(processes));
+  exec::tests::on_ranks(processes, [&](int p) {
+    exec::World world = processes > 1 ? exec::World(std::make_unique<exec::tests::MailCarrier>(ways, p), {}) : exec::World();
+    if (processes > 1) world.place(make_mesh(plan).world_size());
+    FullKeeper keeper;
+    exec::RunOptions options = tests::run_options();
+    options.steps = 20;
+    options.keeper = &keeper;
+    GraphCache graphs(plan);
+    try {
+      exec::run(graphs, tests::HashTokens(plan.model.vocab_size), options, world);
+    } catch (const DeviceError& e) {
+      ends[static_cast<std::size_t>(p)] = e.what();
+    } catch (const std::bad_alloc&) {
+      ends[static_cast<std::size_t>(p)] = "no memory";
+    }
+    world.leave(7);
+  });
+  return ends;
+}
+
+}  // namespace
+
+TEST_CASE("Too many rows are told though the state behind them cannot be saved, in each process") {
+  const Plan plan = failing_later();
+  for (const int processes : {1, 2})
+    for (const std::string& end : ends_unsaved(plan, processes)) {
+      CHECK_THAT(end, Catch::Contains(": the step needs at least "));
+      CHECK_THAT(end, Catch::EndsWith("; the last step could not be saved: the host has no memory left"));
+    }
 }
