@@ -24,6 +24,7 @@ struct Frame {
     answer,    ///< the reply to `ask`, in a body
     report,    ///< tells process 0 of a failure, in a body
     verdict,   ///< the failure that counts, in a body
+    heard,     ///< the reply to `verdict`
     stop,      ///< the sender's ranks announce nothing more in this step, because of the failure in a body
     leave,     ///< the last message; `number` is the exit code
   };

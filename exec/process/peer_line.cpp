@@ -43,12 +43,20 @@ void PeerLine::hear() {
   }
 }
 
+void PeerLine::flush_until(std::chrono::steady_clock::time_point end) {
+  std::unique_lock lock(mutex_);
+  flushed_.wait_until(lock, end, [&] { return mute_ || (queue_.empty() && !sending_); });
+}
+
 bool PeerLine::next(Message& message) {
   std::unique_lock lock(mutex_);
+  sending_ = false;
+  if (queue_.empty()) flushed_.notify_all();
   pushed_.wait(lock, [&] { return ended_ || !queue_.empty(); });
   if (queue_.empty()) return false;
   message = std::move(queue_.front());
   queue_.pop_front();
+  sending_ = true;
   return true;
 }
 
@@ -61,6 +69,9 @@ void PeerLine::speak() {
     }
   } catch (const CommError&) {
   }
+  const std::lock_guard lock(mutex_);
+  mute_ = true;
+  flushed_.notify_all();
 }
 
 }  // namespace tandem::exec

@@ -31,6 +31,8 @@ class PeerLine {
 
   /// Enqueues a message; does not block.
   void say(Frame frame, Bytestring body = {});
+  /// Waits until all that was said has been sent, until nothing more can be sent, or until `end`.
+  void flush_until(std::chrono::steady_clock::time_point end);
   /// Drops all messages said after this. A peer that has heard its
   /// last message receives no more; a further send would never end.
   void end();
@@ -49,9 +51,10 @@ class PeerLine {
   const LineEvents events_;
   std::atomic<std::chrono::steady_clock::time_point> heard_at_ = std::chrono::steady_clock::now();
   std::mutex mutex_;
-  std::condition_variable pushed_;
+  std::condition_variable pushed_, flushed_;
   std::deque<Message> queue_;
   bool ended_ = false;
+  bool sending_ = false, mute_ = false;  ///< a message is on its way; nothing more will be sent
   ThreadGroup threads_;  ///< last: they use all of the above
 };
 

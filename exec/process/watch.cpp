@@ -15,8 +15,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kTick = 100ms;        // interval between checks, and between signs of life
 constexpr auto kPatience = 300ms;    // wait for the answer of a live process
-constexpr auto kVerdictTime = 2s;    // wait for process 0's decision
-constexpr auto kTellTime = 50ms;     // lets a verdict be sent before the carrier is aborted
+constexpr auto kVerdictTime = 2s;    // wait for process 0's decision, and for the others to hear it
 constexpr auto kSpeakTime = 500ms;   // lets process 0 end first, because launchers kill all processes when one ends
 
 Bytestring packed(const Failure& f) {
@@ -80,14 +79,18 @@ void Watch::say(int to, Frame frame, const Bytestring& body) {
 
 Failure Watch::fail(const Failure& f) {
   const int self = carrier_.process();
-  if (self == 0) return decide(f, true);
+  if (self == 0) return decide(f);
   if (f.process != 0) {
+    {
+      const std::lock_guard lock(mutex_);
+      reports_ = true;
+    }
     say(0, Frame(Frame::Kind::report), packed(f));
     if (const auto decided = wait_for_verdict(kVerdictTime)) return *decided;
   }
   // Process 0 is gone. The lowest remaining process decides: each waits longer by its number, so it hears that verdict first.
   if (const auto decided = wait_for_verdict(2 * kTick * self)) return *decided;
-  return decide(f, true);
+  return decide(f);
 }
 
 void Watch::stop(const Failure& cause) {
@@ -101,31 +104,55 @@ std::optional<Failure> Watch::wait_for_verdict(std::chrono::milliseconds most) {
   return verdict_;
 }
 
-Failure Watch::decide(const Failure& f, bool speaks) {
+/// `reporter`: the process on whose line this is called, or -1. Its reply cannot be heard meanwhile, but it waits for the verdict.
+Failure Watch::decide(const Failure& f, int reporter) {
   {
     std::unique_lock lock(mutex_);
     if (verdict_) {
+      if (reporter >= 0) informed_.insert(reporter), changed_.notify_all();
       changed_.wait(lock, [&] { return awake_; });
       return *verdict_;
     }
     verdict_ = f;
+    decided_ = true;
     changed_.notify_all();
   }
   for (int p = 0; p < carrier_.processes(); ++p) say(p, Frame(Frame::Kind::verdict), packed(f));
-  if (speaks && options_.tell) options_.tell(f.text);
-  sleep(kTellTime);
+  if (options_.tell) options_.tell(f.text);
+  await_heard(f.process, reporter);
   wake(f.text);
   return f;
 }
 
-void Watch::adopt(const Failure& f) {
+/// A process that has not heard the verdict before this one ends would report this one as dead.
+void Watch::await_heard(int failed, int reporter) {
+  const auto end = Clock::now() + kVerdictTime;
+  {
+    std::unique_lock lock(mutex_);
+    informed_.insert({carrier_.process(), failed, reporter});
+    changed_.wait_until(lock, end, [&] {
+      for (int p = 0; p < carrier_.processes(); ++p)
+        if (!informed_.contains(p) && !gone_.contains(p) && !left_.contains(p)) return false;
+      return true;
+    });
+  }
+  for (int p = 0; p < carrier_.processes(); ++p)  // reporters have not replied
+    if (const auto& line = lines_[static_cast<std::size_t>(p)]; line && p != failed) line->flush_until(end);
+}
+
+void Watch::adopt(const Failure& f, int from) {
+  bool first = false;
   {
     const std::lock_guard lock(mutex_);
-    if (verdict_) return;
-    verdict_ = f;
+    informed_.insert(from);
+    first = !verdict_;
+    if (first) verdict_ = f;
     changed_.notify_all();
+    if (decided_) return;
   }
-  wake(f.text);
+  say(from, Frame(Frame::Kind::heard));
+  lines_[static_cast<std::size_t>(from)]->flush_until(Clock::now() + kVerdictTime);
+  if (first) wake(f.text);
 }
 
 void Watch::wake(const std::string& cause) {
@@ -157,8 +184,14 @@ bool Watch::heard(int from, const Frame& f, const Bytestring& body) {
       changed_.notify_all();
       return true;
     }
-    case Frame::Kind::report: decide(unpacked(body), true); return true;
-    case Frame::Kind::verdict: adopt(unpacked(body)); return false;
+    case Frame::Kind::report: decide(unpacked(body), from); return true;
+    case Frame::Kind::verdict: adopt(unpacked(body), from); return false;
+    case Frame::Kind::heard: {
+      const std::lock_guard lock(mutex_);
+      informed_.insert(from);
+      changed_.notify_all();
+      return true;
+    }
     case Frame::Kind::stop: options_.stop(unpacked(body)); return true;
     case Frame::Kind::leave: break;
   }
@@ -172,7 +205,9 @@ bool Watch::heard(int from, const Frame& f, const Bytestring& body) {
 void Watch::lost(int peer) {
   {
     const std::lock_guard lock(mutex_);
-    if (left_.contains(peer) || verdict_) return;
+    gone_.insert(peer);
+    changed_.notify_all();
+    if (left_.contains(peer) || verdict_ || (peer == 0 && reports_)) return;  // a reporter decides if process 0 does not
   }
   fail(broken(peer, process_text(peer) + " has died"));
 }

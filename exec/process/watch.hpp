@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,8 +56,9 @@ class Watch {
 
   LineEvents events_of(int process);
   bool heard(int from, const Frame& frame, const Bytestring& body);
-  Failure decide(const Failure& failure, bool speaks);
-  void adopt(const Failure& failure);
+  Failure decide(const Failure& failure, int reporter = -1);
+  void adopt(const Failure& failure, int from);
+  void await_heard(int failed, int reporter);
   void wake(const std::string& cause);
   void say(int to, Frame frame, const Bytestring& body = {});
   std::optional<Failure> wait_for_verdict(std::chrono::milliseconds most);
@@ -84,6 +86,8 @@ class Watch {
   std::optional<Failure> verdict_;
   std::map<Rank, Answer> answers_;
   std::map<int, Left> left_;                        ///< processes that have left, with their exit codes
+  std::set<int> informed_, gone_;                   ///< processes that know a verdict; whose connection has ended
+  bool decided_ = false, reports_ = false;          ///< the verdict is this process' own; process 0 was told of a failure
   bool leaving_ = false, ending_ = false, reported_ = false, awake_ = false;
   std::vector<std::unique_ptr<PeerLine>> lines_;    ///< by process; nullptr for this one
   ThreadGroup ticker_;

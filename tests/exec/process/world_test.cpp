@@ -178,6 +178,68 @@ TEST_CASE("The first failure counts in every process") {
   CHECK(verdicts == std::vector<std::string>(3, "rank 1 failed in step 4: no room"));
 }
 
+namespace {
+
+/// Takes half a second for each frame of process 0, and sends nothing after an abort, as where the cores are busy.
+class SlowCarrier final : public Carrier {
+ public:
+  SlowCarrier(std::shared_ptr<Ways> ways, int process) : mail_(std::move(ways), process) {}
+  int process() const override { return mail_.process(); }
+  int processes() const override { return mail_.processes(); }
+  std::unique_ptr<Transfer> send(int to, Tag tag, std::span<const std::byte> bytes) override {
+    if (process() == 0 && tag == kFrameTag) std::this_thread::sleep_for(500ms);
+    if (const auto cause = this->cause(); !cause.empty()) throw CommError(cause);
+    return mail_.send(to, tag, bytes);
+  }
+  std::unique_ptr<Transfer> receive(int from, Tag tag, std::span<std::byte> bytes) override {
+    return mail_.receive(from, tag, bytes);
+  }
+  void abort(const std::string& cause) override {
+    {
+      const std::lock_guard lock(mutex_);
+      cause_ = cause;
+    }
+    mail_.abort(cause);
+  }
+  void close() override {}
+
+ private:
+  std::string cause() {
+    const std::lock_guard lock(mutex_);
+    return cause_;
+  }
+
+  MailCarrier mail_;
+  std::mutex mutex_;
+  std::string cause_;
+};
+
+}  // namespace
+
+TEST_CASE("Every process hears the failure that counts before the one that decided ends, however slow the host is") {
+  const int fails_in = GENERATE(0, 1);
+  const auto ways = make_ways(3);
+  const std::string text = "rank 1 failed in step 4: no room";
+  std::mutex mutex;
+  std::vector<std::string> told, verdicts(3);
+  const WorldOptions options{1500ms, [&](const std::string& one) {
+                               const std::lock_guard lock(mutex);
+                               told.push_back(one);
+                             }};
+  on_ranks(3, [&](int p) {
+    World world(std::make_unique<SlowCarrier>(ways, p), options);
+    try {
+      if (p == fails_in) world.fail({Failure::Kind::device, 1, 4, Activity::training, "no room", text, -1});
+      world.control().barrier();
+    } catch (const CommError& e) {
+      verdicts[static_cast<std::size_t>(p)] = e.what();
+    }
+    world.leave(7);
+  });
+  CHECK(told == std::vector<std::string>{text});
+  CHECK(verdicts == std::vector<std::string>(3, text));
+}
+
 // Signs of life that the first two give each other meanwhile are behind the last message that either hears.
 TEST_CASE("Processes end though the last leaves long after the others", "[tsan]") {
   const auto errors = in_processes(3, {}, [](World& world) {
