@@ -4,6 +4,7 @@ import glob
 import importlib.util
 import lzma
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,8 @@ import tarfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+DRIVER = Path("/proc/driver/nvidia")  # what the driver tells without nvidia-smi
+TOOLS = ("/usr/local/cuda*/bin", "/usr/local/cuda*/compute-sanitizer")
 
 
 def first_line(command):
@@ -22,8 +25,31 @@ def first_line(command):
     return done.stdout.strip().splitlines()[0] if done.returncode == 0 and done.stdout.strip() else ""
 
 
+def text_of(file):
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def card_and_driver(driver=DRIVER):
+    """Returns the name of the first card and the driver's version, by nvidia-smi or else by the driver's own files; empty if unknown."""
+    card, _, version = first_line(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]).partition(", ")
+    if card:
+        return card, version
+    model = next((m for f in sorted(driver.glob("gpus/*/information")) if (m := re.search(r"^Model:\s*(.*\S)", text_of(f), re.MULTILINE))), None)
+    number = re.search(r"NVRM version:.*?\s(\d+\.\d+[.\d]*)\s", text_of(driver / "version"))
+    return model.group(1) if model else "", number.group(1) if number else ""
+
+
+def tool(name, places=TOOLS):
+    """Returns the path of a program of the CUDA toolkit, which often is not on PATH; its name if it is nowhere."""
+    found = [p for place in places for p in sorted(glob.glob(f"{place}/{name}"), reverse=True) if os.access(p, os.X_OK)]
+    return shutil.which(name) or (found[0] if found else name)
+
+
 def facts(build):
-    card, _, driver = first_line(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]).partition(", ")
+    card, driver = card_and_driver()
     commit = build / "commit"
     return {"card": card, "driver": driver, "date": datetime.date.today().isoformat(),
             "commit": commit.read_text(encoding="utf-8").strip() if commit.exists() else ""}
@@ -46,7 +72,7 @@ def unpack(build, programs):
 
 def cluster():
     """Returns the preset of this card's cluster; that of an H100 where there is none."""
-    words = first_line(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]).lower().split()
+    words = card_and_driver()[0].lower().split()
     return next(("dgx-" + w for w in words if w in ("h100", "h200")), "dgx-h100")
 
 

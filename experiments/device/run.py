@@ -14,26 +14,26 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import unseen
-from machine import ROOT, cluster, ended, facts, surroundings, unpack
+from machine import ROOT, cluster, ended, facts, surroundings, tool, unpack
 
 HERE = Path(__file__).resolve().parent
 LIMIT = 8 * 60  # seconds of a part
 LEAST = 3       # seconds: with less time left nothing begins
 WORK = Path(tempfile.gettempdir()) / "tandem-device"  # plans, lists and logs, which nobody reads later
 # Parts of `all`, in order, and their shares of its time; what one leaves goes to the later ones.
-SHARES = {"test": 0.3, "new": 0.1, "nccl": 0.1, "sanitize": 0.15, "bench": 0.25, "kernels": 0.1}
+SHARES = {"test": 0.27, "new": 0.15, "nccl": 0.1, "sanitize": 0.13, "bench": 0.25, "kernels": 0.1}
 TEXT = ROOT / "experiments/data/kjv-new-testament.txt"
 TRAIN_GPT = ROOT / "experiments/corpus/measured/train_gpt.py"
 SLOW = ['~"A table measured*"', '~"A measurement that*"']  # of the host, half a minute
 # Files of test_exec with the kernels that were written last, which come first.
-NEW = ["kernel_recurrence_test", "kernel_indexer_test", "kernel_latent_test", "kernel_relative_bias_test", "kernel_row_norm_test", "kernel_caps_test", "kernel_head_norm_test",
+NEW = ["kernel_documents_test", "documents_kernels_test", "kernel_backend_test", "counted_products_test", "kernel_recurrence_test", "kernel_indexer_test", "kernel_latent_test", "kernel_relative_bias_test", "kernel_row_norm_test", "kernel_caps_test", "kernel_head_norm_test",
        "kernel_context_test", "kernel_routing_test", "kernel_expert_slots_test", "kernel_sign_step_test", "kernel_layerwise_test", "kernel_window_test", "kernel_moe_test",
        "wide_kernels_test", "recurrence_kernels_test", "own_attention_test"]
 NEW_TESTS, OLD_TESTS = ",".join(f"[#{f}]~[cpu]" for f in NEW), "~[cpu]" + "".join(f"~[#{f}]" for f in NEW) + "".join(SLOW)
 # Test programs, their tests, and the tests per process: few, so that a crash does not affect all others.
 TESTS = [("test_exec", NEW_TESTS, 8), ("test_agree", "[emulated]", 1), ("test_exec", OLD_TESTS, 16), ("test_agree", "~[emulated]~[tsan]~[.]", 1)]
 # What `sanitize` runs of them: single kernels. Tests that compare gradients with slopes launch thousands, too many for its tools.
-SANITIZED = "[#recurrence_kernels_test],[#wide_kernels_test]"
+SANITIZED = "[#recurrence_kernels_test],[#wide_kernels_test],[#documents_kernels_test]"
 TESTERS = 4  # processes at a time: with ten the card spends its time on turns
 STEPS = 24
 # Cases of train_gpt.py, and the required speed relative to PyTorch.
@@ -71,7 +71,7 @@ def commands(part, build, out):
     if part == "sanitize":
         programs = [(plan, train(build, HERE / f"plans/{plan}.json", "--steps", "2")) for plan in ("tiny-gpt", "tiny-moe")]
         programs.append(("new-kernels", [str(build / "test_exec"), "-#", SANITIZED]))
-        return [(f"{kind} {what}", ["compute-sanitizer", "--print-limit", "100000", "--log-file", str(WORK / f"{kind}-{what}.log"), "--tool", kind, *program],
+        return [(f"{kind} {what}", [tool("compute-sanitizer"), "--print-limit", "100000", "--log-file", str(WORK / f"{kind}-{what}.log"), "--tool", kind, *program],
                  {"TANDEM_TEST_BACKEND": "cuda"})
                 for kind in ("memcheck", "initcheck", "racecheck") for what, program in programs]
     if part == "kernels":

@@ -91,6 +91,31 @@ class Parts(unittest.TestCase):
             run.results_of = before
         self.assertEqual(made, ["one", "two", "three", "two"])
 
+    def test_the_driver_tells_card_and_version_where_nvidia_smi_is_missing(self):
+        about = self.folder / "gpus" / "0000:19:00.0" / "information"
+        about.parent.mkdir(parents=True)
+        about.write_text("Model: \t\t NVIDIA H200\nIRQ:   \t\t 270\n", encoding="utf-8")
+        version = self.folder / "version"
+        for line in ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue Nov 4 00:00:00 UTC 2025",
+                     "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (builder@host)"):
+            version.write_text(line + "\nGCC version:  gcc version 13.3.0\n", encoding="utf-8")
+            self.assertEqual(machine.card_and_driver(self.folder), ("NVIDIA H200", "580.159.04"))
+        self.assertEqual(machine.card_and_driver(self.folder / "none"), ("", ""))
+
+    def test_a_tool_of_the_toolkit_is_found_beside_path(self):
+        there = self.folder / "cuda-13.0" / "bin" / "compute-sanitizer-of-a-test"
+        there.parent.mkdir(parents=True)
+        there.write_text("#!/bin/sh\n", encoding="utf-8")
+        places = [f"{self.folder}/cuda*/bin"]
+        self.assertEqual(machine.tool(there.name, places), there.name)  # not executable
+        there.chmod(0o755)
+        self.assertEqual(machine.tool(there.name, places), str(there))
+        self.assertTrue(machine.tool("sh", places).endswith("/sh"))
+
+    def test_every_file_of_tests_that_comes_first_exists(self):
+        files = {f.stem for f in (SOURCE / "tests" / "exec").rglob("*_test.cpp")}
+        self.assertEqual([f for f in run.NEW if f not in files], [])
+
     def test_without_time_nothing_begins(self):
         self.assertIn("not begun", run.run("late", ["sh", "-c", "exit 0"], {}, 1)["end"])
 
