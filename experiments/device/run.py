@@ -47,8 +47,10 @@ def train(build, plan, *more):
 
 def tests_of(build, program, spec, size):
     """Yields (name, command, environment) for groups of `size` tests, from the program's own list."""
-    _, listed, _ = ended([str(build / program), "-#", spec, "--list-test-names-only"], surroundings(), 60)
+    code, listed, told = ended([str(build / program), "-#", spec, "--list-test-names-only"], surroundings(), 60)
     names = [n.strip() for n in listed.splitlines() if n.strip()]
+    if (build / program).exists() and (code is None or not names):  # else the exit code is the number of tests
+        sys.exit(f"run.sh: {build / program} lists no tests: exit {code}: {told[-800:]}")
     (WORK / "tests").mkdir(parents=True, exist_ok=True)
     for i in range(0, len(names), size):
         file = WORK / "tests" / f"{program}-{TESTS.index((program, spec, size))}-{i:03d}"

@@ -116,6 +116,16 @@ class Parts(unittest.TestCase):
         files = {f.stem for f in (SOURCE / "tests" / "exec").rglob("*_test.cpp")}
         self.assertEqual([f for f in run.NEW if f not in files], [])
 
+    def test_a_program_that_cannot_list_its_tests_ends_the_part(self):
+        program = self.folder / "test_exec"
+        self.assertEqual(list(run.tests_of(self.folder, *run.TESTS[0])), [])  # --dry without programs
+        for text, told in (("echo no library >&2; exit 127", "exit 127: no library"), ("exit 0", "exit 0: ")):
+            program.write_text("#!/bin/sh\n" + text + "\n", encoding="utf-8")
+            program.chmod(0o755)
+            with self.assertRaises(SystemExit) as end:
+                list(run.tests_of(self.folder, *run.TESTS[0]))
+            self.assertIn(f"{program} lists no tests: {told}", str(end.exception))
+
     def test_without_time_nothing_begins(self):
         self.assertIn("not begun", run.run("late", ["sh", "-c", "exit 0"], {}, 1)["end"])
 
