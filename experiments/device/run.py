@@ -19,6 +19,7 @@ from machine import ROOT, cluster, ended, facts, surroundings, tool, unpack
 HERE = Path(__file__).resolve().parent
 LIMIT = 8 * 60  # seconds of a part
 LEAST = 3       # seconds: with less time left nothing begins
+ENOUGH = 25     # seconds for one command of `sanitize`: memcheck of tiny-gpt took 15 on an H100
 WORK = Path(tempfile.gettempdir()) / "tandem-device"  # plans, lists and logs, which nobody reads later
 # Parts of `all`, in order, and their shares of its time; what one leaves goes to the later ones.
 SHARES = {"test": 0.27, "new": 0.15, "nccl": 0.1, "sanitize": 0.13, "bench": 0.25, "kernels": 0.1}
@@ -174,6 +175,12 @@ def faults_in(log):
     return {"own": dict(own), "libraries": dict(libraries), "told": told}
 
 
+def fair(left, jobs):
+    """Seconds for the next of so many commands: one that is too slow for its tool must not cost the others theirs, and with little
+    time left some commands end instead of none."""
+    return min(left, max(left / jobs, ENOUGH))
+
+
 def well(result):
     """True if there is no reason to run it again."""
     return result["exit"] == 0 and not result.get("own")
@@ -196,8 +203,8 @@ def results_of(part, build, out, chosen, until):
     else:
         for i, (name, command, environment) in enumerate(jobs):
             left = until - time.monotonic()
-            if part == "sanitize":  # a command that is too slow for its tool must not cost the others theirs
-                left /= len(jobs) - i
+            if part == "sanitize":
+                left = fair(left, len(jobs) - i)
             result = run(name, command, environment, left)
             if part == "sanitize":
                 result |= faults_in(WORK / f"{name.replace(' ', '-')}.log")

@@ -126,6 +126,9 @@ class Parts(unittest.TestCase):
                 list(run.tests_of(self.folder, *run.TESTS[0]))
             self.assertIn(f"{program} lists no tests: {told}", str(end.exception))
 
+    def test_little_time_is_enough_for_some_commands(self):
+        self.assertEqual([run.fair(left, 9) for left in (450, 60, 20)], [50, run.ENOUGH, 20])
+
     def test_without_time_nothing_begins(self):
         self.assertIn("not begun", run.run("late", ["sh", "-c", "exit 0"], {}, 1)["end"])
 
