@@ -10,6 +10,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(SOURCE / "experiments" / "device"))
 import machine  # noqa: E402
+import nccl  # noqa: E402
 import run  # noqa: E402
 
 # As compute-sanitizer of CUDA 12 and 13 prints them for programs without line information, and older ones with it.
@@ -128,6 +129,18 @@ class Parts(unittest.TestCase):
 
     def test_little_time_is_enough_for_some_commands(self):
         self.assertEqual([run.fair(left, 9) for left in (450, 60, 20)], [50, run.ENOUGH, 20])
+
+    def test_cases_over_nccl_that_were_good_are_not_run_again(self):
+        file, made = self.folder / "nccl.json", []
+
+        def job(name, good):
+            return name, lambda: made.append(name) or {"good": good}
+
+        self.assertFalse(nccl.perform([job("one", True), job("two", False)], time.monotonic() + 10, file, {"card": "a card"}))
+        self.assertFalse(nccl.perform([job("one", True), job("two", True), job("three", True)], time.monotonic() - 1, file, {}))
+        self.assertTrue(nccl.perform([job("one", True), job("two", True)], time.monotonic() + 10, file, {}))
+        self.assertEqual(made, ["one", "two", "two"])
+        self.assertEqual([r["name"] for r in json.loads(file.read_text(encoding="utf-8"))["results"]], ["one", "two"])
 
     def test_without_time_nothing_begins(self):
         self.assertIn("not begun", run.run("late", ["sh", "-c", "exit 0"], {}, 1)["end"])
