@@ -9,12 +9,14 @@
 namespace tandem::exec {
 namespace {
 
-/// Upper bound in bytes of the memory that a collective's reduction needs for parts of other members.
-std::int64_t fold_room(const Collective& op, const Task& task, std::int64_t members) {
+/// Upper bound in bytes of the memory that a collective needs for parts of other members. Without training.deterministic a library
+/// reduces equal shares by itself (exec/nccl).
+std::int64_t parts_room(const Collective& op, const Task& task, std::int64_t members, bool deterministic) {
   const Operand& out = task.outputs.front();
   const std::int64_t bytes = bytes_of(out.dtype, out.elements).count();
-  if (op.kind == CollectiveKind::reduce_scatter) return members * bytes;
   if (gathers_owned(task)) return bytes;
+  if (!deterministic && op.row == 0) return 0;
+  if (op.kind == CollectiveKind::reduce_scatter) return members * bytes;
   if (op.kind == CollectiveKind::all_reduce) return std::max(kWholeBytes, bytes + members * element_bytes(op.dtype));
   return 0;
 }
@@ -22,7 +24,7 @@ std::int64_t fold_room(const Collective& op, const Task& task, std::int64_t memb
 void add(Lines& lines, const RunContext& run, std::int32_t stage, const Task& task) {
   if (const auto* op = std::get_if<Collective>(&task.op)) {
     auto& room = lines.groups[{op->group, static_cast<int>(task.stream)}];
-    room = std::max(room, fold_room(*op, task, run.mesh.group_size(op->group)));
+    room = std::max(room, parts_room(*op, task, run.mesh.group_size(op->group), run.plan.training.deterministic));
   }
   if (const auto* op = std::get_if<Send>(&task.op)) lines.messages.insert({op->stage_offset, stage});
 }

@@ -14,6 +14,7 @@
 #include "models/base/error.hpp"
 #include "models/base/threads.hpp"
 #include "models/ops/row_room.hpp"
+#include "models/plan/data_shape.hpp"
 #include "models/plan/kept_type.hpp"
 #include "models/planfile/plan_trained.hpp"
 
@@ -298,7 +299,7 @@ class Run {
   /// Stores the whole plan if the step has the full batch, because a simulation of the plan predicts such a step; else the step's
   /// own plan.
   void begin_timeline(const Act& act, double seconds) {
-    const bool full = act.segment.global_batch_size == plan_.training.global_batch_size;
+    const bool full = act.segment.global_batch_size == data_shape(plan_).global_batch_size;
     timeline_ = std::make_shared<Timeline>();
     timeline_->performer = Performer::executed;
     timeline_->plan_json = to_json(full ? plan_ : act.context->plan);
