@@ -1,13 +1,11 @@
 #include "exec/cpu/memory.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <cstring>
 #include <new>
-#include <string>
 #include <utility>
 
+#include "exec/backend/memory_text.hpp"
 #include "models/base/error.hpp"
 #include "models/base/threads.hpp"
 #include "models/graph/memory_plan.hpp"
@@ -60,23 +58,11 @@ class HostMemory final : public Memory {
   std::shared_ptr<AllocatedBytes> book_;
 };
 
-/// "4.7 TiB", "512 bytes".
-std::string size_text(std::size_t bytes) {
-  constexpr std::array<const char*, 5> units{"KiB", "MiB", "GiB", "TiB", "PiB"};
-  if (bytes < 1024) return std::to_string(bytes) + " bytes";
-  double n = static_cast<double>(bytes) / 1024;
-  std::size_t unit = 0;
-  for (; n >= 1024 && unit + 1 < units.size(); ++unit) n /= 1024;
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.1f %s", n, units[unit]);
-  return text.data();
-}
-
 }  // namespace
 
 std::unique_ptr<Memory> allocate(std::size_t bytes, std::shared_ptr<AllocatedBytes> book) {
   void* data = ::operator new(bytes, kAlignment, std::nothrow);
-  if (data == nullptr) throw DeviceError("the host has no " + size_text(bytes) + " of memory left");
+  if (data == nullptr) throw DeviceError(no_host_memory(bytes));
   return std::make_unique<HostMemory>(static_cast<std::byte*>(data), bytes, std::move(book));
 }
 

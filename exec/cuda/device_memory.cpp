@@ -3,15 +3,31 @@
 #include <algorithm>
 #include <utility>
 
+#include "exec/backend/memory_text.hpp"
+#include "models/base/error.hpp"
 #include "models/graph/memory_plan.hpp"
 
 namespace tandem::exec::cuda {
 namespace {
 
+/// A Buffer whose error says how much memory was wanted and how much is free.
+Buffer device_buffer(std::size_t bytes) {
+  try {
+    return Buffer(bytes);
+  } catch (const DeviceError&) {
+    std::size_t free = 0, all = 0;
+    if (cudaGetLastError() != cudaErrorMemoryAllocation || cudaMemGetInfo(&free, &all) != cudaSuccess) throw;
+    throw DeviceError(no_device_memory(bytes, free, all));
+  }
+}
+
 class DeviceMemory final : public Memory {
  public:
   DeviceMemory(std::size_t bytes, std::shared_ptr<Transfers> transfers, std::shared_ptr<AllocatedBytes> book)
-      : buffer_(std::max<std::size_t>(bytes, 1)), bytes_(bytes), transfers_(std::move(transfers)), book_(std::move(book)) {
+      : buffer_(device_buffer(std::max<std::size_t>(bytes, 1))),
+        bytes_(bytes),
+        transfers_(std::move(transfers)),
+        book_(std::move(book)) {
     book_->add(static_cast<std::int64_t>(bytes_));
   }
   ~DeviceMemory() override { book_->add(-static_cast<std::int64_t>(bytes_)); }

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "exec/backend/memory_text.hpp"
 #include "models/graph/memory_plan.hpp"
 #include "tests/exec/cpu/recurrence_cases.hpp"
 
@@ -510,5 +511,10 @@ TEST_CASE("more memory than there is gives an error that says how much was wante
   CHECK(backend->counters().allocated_bytes == 0);
 }
 #endif
+
+TEST_CASE("a device without enough memory says how much was wanted and how much is free") {
+  CHECK(no_device_memory(std::size_t{85} << 30, std::size_t{12} << 30, (std::size_t{79} << 30) + (std::size_t{100} << 20)) ==
+        "the device has no 85.0 GiB of memory left: 12.0 GiB of 79.1 GiB are free; tandem simulate says what the plan needs");
+}
 
 }  // namespace tandem::exec::test
