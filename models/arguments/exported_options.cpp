@@ -7,6 +7,7 @@
 #include "models/arguments/imported_plan.hpp"
 #include "models/arguments/table_facts.hpp"
 #include "models/arguments/toml_text.hpp"
+#include "models/arguments/yaml_text.hpp"
 #include "models/base/dotted_path.hpp"
 #include "models/base/error.hpp"
 #include "models/fields/plan_fields.hpp"
@@ -21,7 +22,7 @@ json facts_of(const Plan& plan, std::int64_t devices_per_node) {
   json out = json::parse(to_json(plan));
   out["derived"] = {{"layers_per_stage", plan.layers_per_stage()}, {"ranks", plan.world_size()},
                     {"ranks_per_node", devices_per_node * plan.cluster.ranks_per_device}, {"micro_batches", plan.micro_batches()},
-                    {"generation", plan.cluster.generation}};
+                    {"generation", plan.cluster.generation}, {"as_of", plan.stack.as_of.year * 100 + plan.stack.as_of.month}};
   return out;
 }
 
@@ -71,10 +72,21 @@ std::string command_of(const ExportedOptions& made) {
   return out + "\n";
 }
 
-std::string file_of(const Values& values, bool toml) {
+/// The file with `values`, and with what every file of the framework needs, whatever the plan.
+std::string file_of(const Values& values, const json& always, const std::string& format) {
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
   for (const auto& [path, value] : values) put_dotted(out, path, value);
-  return toml ? toml_text(out) : out.dump(2) + "\n";
+  for (const auto& [path, value] : always.items()) put_dotted(out, path, value);
+  return format == "toml" ? toml_text(out) : format == "yaml" ? yaml_text(out) : out.dump(2) + "\n";
+}
+
+/// Fields that the file leaves to its program; some only where an expression holds.
+std::vector<std::string> elsewhere_of(const json& rows, TableFacts& facts) {
+  std::vector<std::string> out;
+  for (const json& row : rows)
+    if (row.is_string()) out.push_back(row.get<std::string>());
+    else if (facts.truth(row.at(1).get<std::string>())) out.push_back(row.at(0).get<std::string>());
+  return out;
 }
 
 /// Fields and values of a completed plan, dotted.
@@ -102,14 +114,15 @@ void put_elsewhere(nlohmann::ordered_json& document, const Plan& plan, const std
   std::vector<std::pair<std::string, json>> fields;
   const json ours = json::parse(to_json(plan));
   collect(ours, "", fields);
-  document.erase("model");
+  document["model"].erase("preset");
   for (const auto& [path, value] : fields)
     if (any_covers(elsewhere, path)) put_dotted(document, path, value);
 }
 
-/// Writes what can be said in two ways in one: shared experts of one width are one of all their widths together, and stages
-/// that are split by themselves have so many layers.
+/// Writes what can be said in two ways in one: shared experts of one width are one of all their widths together, stages
+/// that are split by themselves have so many layers, and experts without a width are as wide as an MLP.
 void in_one_way(Plan& plan) {
+  if (plan.model.moe.ffn_hidden_size == plan.model.ffn_hidden_size) plan.model.moe.ffn_hidden_size = 0;
   plan.parallel.pipeline_split = plan.layers_per_stage();
   plan.model.moe.shared_ffn_hidden_size = plan.model.moe.shared_ffn();
   plan.model.moe.num_shared_experts = plan.model.moe.num_shared_experts > 0 ? 1 : 0;
@@ -123,11 +136,11 @@ ExportedOptions export_plan(const Plan& plan, const Table& table, std::int64_t d
   TableFacts facts(config, "", exported, plan.file, 0);
   ExportedOptions out;
   out.program = facts.value(exported.at("program").get<std::string>()).value().get<std::string>();
-  out.elsewhere = exported.value("elsewhere", std::vector<std::string>());
+  out.elsewhere = elsewhere_of(exported.value("elsewhere", json::array()), facts);
   const Values values = evaluated(exported.at("options"), facts);
   if (table.reads_file()) {
     for (const auto& [path, value] : values) out.options.emplace_back(path, value.dump());
-    out.text = file_of(values, table.writes_toml());
+    out.text = file_of(values, exported.value("always", json::object()), table.written_as());
   } else {
     out.environment = as_options(evaluated(exported.value("environment", json::array()), facts));
     out.launcher = as_options(evaluated(exported.at("launcher"), facts));
@@ -140,9 +153,10 @@ ExportedOptions export_plan(const Plan& plan, const Table& table, std::int64_t d
 std::vector<std::string> unsaid_fields(const Plan& plan, const ExportedOptions& options, const Table& table,
                                        const PlanContext& context) {
   const bool whole = !table.reads_file();
+  const std::string file = table.written_as() == "yaml" ? plan.file + ".yaml" : plan.file;
   const PlanNeeds needs{plan.cluster.preset, whole ? 0 : plan.cluster.devices, whole ? "" : "model", plan.training.seq_length,
                         plan.stack.as_of, std::nullopt, "", false, {}, plan.model.num_layers};
-  nlohmann::ordered_json document = *import_arguments(options.text, plan.file, table, needs).document;
+  nlohmann::ordered_json document = *import_arguments(options.text, file, table, needs).document;
   if (!whole) put_elsewhere(document, plan, options.elsewhere);
   document["stack"] = {{"name", table.stack}, {"as_of", text_of(plan.stack.as_of)}, {"rules", "note"}};
   Plan again = parse_plan(document.dump(), plan.file, context), here = plan;

@@ -160,6 +160,17 @@ json split_at(const json& points, const json& layers, bool behind) {
   return out;
 }
 
+/// Names of the last layer of each chunk but the last, as split_at reads them: "model.layers.7".
+json cuts_behind(const json& layers) {
+  json out = json::array();
+  std::int64_t behind = 0;
+  for (std::size_t i = 0; i + 1 < layers.size(); ++i) {
+    behind += whole(layers[i], "a chunk's layers");
+    out.push_back("model.layers." + std::to_string(behind - 1));
+  }
+  return out;
+}
+
 /// A number that a file writes as text, "2".
 json whole_number(const json& v) {
   if (v.is_number_integer()) return v;
@@ -258,11 +269,13 @@ json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "chunk_modules" && a.size() == 3) return a[0].is_array() ? chunk_modules(a[0], a[1], a[2]) : json();
   if (name == "split_before" && a.size() == 2) return split_at(a[0], a[1], false);
   if (name == "split_behind" && a.size() == 2) return split_at(a[0], a[1], true);
+  if (name == "cuts_behind" && a.size() == 1) return cuts_behind(a[0]);
   if (name == "whole_number" && a.size() == 1) return whole_number(a[0]);
   if (name == "text" && a.size() == 1) return a[0].is_string() ? a[0] : json(a[0].dump());
   if (name == "layout_layers" && a.size() == 1) return a[0].is_string() ? layout_layers(a[0].get<std::string>()) : json();
   if (name == "layout_text" && a.size() == 2) return a[0].is_array() ? layout_text(a[0], a[1]) : json();
   if (name == "zeros_and_ones" && a.size() == 3) return zeros_and_ones(a[0], a[1], a[2]);
+  if (name == "listed" && a.size() == 1) return a[0].is_string() ? argument_value(a[0].get<std::string>()) : a[0];
   if (name == "comma_text") return joined(a, ",");
   if (name == "list") return json(a);
   if (name == "composed_of" && a.size() == 1) return composed_of(a[0]);

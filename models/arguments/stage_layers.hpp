@@ -15,9 +15,11 @@ namespace tandem::arguments {
 ///   costed_split(layers, stages, layer, head): as costed_split.hpp says.
 ///   largest_stage(layers, stages, v): of the stage with most. layers_named(lists): of chunks of modules' names. chunk_modules(layers,
 ///   first, last): these names; null where weighted_ends(..., first, last) says the same.
-///   split_before(points, layers): of chunks that begin at layers' names, "layers.14"; split_behind: that end at them.
+///   split_before(points, layers): of chunks that begin at layers' names, "layers.14"; split_behind: that end at them. cuts_behind(layers):
+///   the names for split_behind.
 ///   layout_layers(text): as argument_text.hpp says. layout_text(layers, modules): the same backwards.
-///   zeros_and_ones(n, all, every): "([0]*n+[1]*rest)". comma_text(a, ...): "a,b". whole_number("2"), text(2). list(a, ...): a list.
+///   zeros_and_ones(n, all, every): "([0]*n+[1]*rest)"; listed(text): the list. comma_text(a, ...): "a,b".
+///   whole_number("2"), text(2). list(a, ...): a list.
 ///   steps_of_samples, steps_of_tokens: as step_counts.hpp says.
 ///   composed_of(defaults): files that Hydra adds to this one. words("a,b c"): a list, a list as it is. distinct(list): each value once.
 ///   appended(list, value): with the value behind it unless it is there.

@@ -103,7 +103,7 @@ bool Table::reads_file() const { return document->contains("recognised_by"); }
 
 bool Table::says_model() const { return document->at("plan").contains("model.num_layers"); }
 
-bool Table::writes_toml() const { return document->value("written_as", "json") == "toml"; }
+std::string Table::written_as() const { return document->value("written_as", "json"); }
 
 bool Table::recognises(const json& file) const {
   if (!reads_file() || !file.is_object()) return false;

@@ -22,8 +22,8 @@ struct Table {
   bool reads_file() const;
   /// Whether that file has the model, and not only its name.
   bool says_model() const;
-  /// Whether that file is written as TOML.
-  bool writes_toml() const;
+  /// How that file is written: json, toml or yaml.
+  std::string written_as() const;
   /// Whether a document is such a configuration.
   bool recognises(const nlohmann::json& document) const;
   /// Whether options have an argument by which the table is chosen before the one that has them all.

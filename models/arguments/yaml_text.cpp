@@ -15,6 +15,7 @@ namespace tandem::arguments {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 constexpr int kDeepest = 100;
 constexpr std::int64_t kMostNodes = 1'000'000;  // anchors inside anchors grow without bound
@@ -125,7 +126,44 @@ class Reader {
   std::int64_t nodes_ = 0;
 };
 
+/// A word as it stands, or in quotes where it would be read as something else.
+std::string written_word(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+") == std::string::npos &&
+                     word.front() != '-' && plain_scalar(word).is_string();
+  if (plain) return word;
+  const bool printable = std::all_of(word.begin(), word.end(), [](unsigned char c) { return c >= ' '; });
+  if (!printable) return json(word).dump();
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "''" : std::string(1, c);
+  return out + "'";
+}
+
+std::string written_value(const ordered_json& value) {
+  if (value.is_string()) return written_word(value.get<std::string>());
+  std::string text = value.is_array() ? "[" : value.dump();
+  if (value.is_array())
+    for (const ordered_json& one : value) text += (text.size() == 1 ? "" : ", ") + written_value(one);
+  if (value.is_array()) return text + "]";
+  const std::size_t exponent = text.find('e');
+  if (value.is_number_float() && exponent != std::string::npos && text.find('.') == std::string::npos) text.insert(exponent, ".0");
+  return text;
+}
+
+void add_block(const ordered_json& object, const std::string& indent, std::string& out) {
+  for (const auto& [key, value] : object.items()) {
+    const bool block = value.is_object() && !value.empty();
+    out += indent + written_word(key) + ":" + (block ? "" : " " + written_value(value)) + "\n";
+    if (block) add_block(value, indent + "  ", out);
+  }
+}
+
 }  // namespace
+
+std::string yaml_text(const ordered_json& object) {
+  std::string out;
+  add_block(object, "", out);
+  return out;
+}
 
 json parse_yaml(const std::string& text, const std::string& file) {
   try {

@@ -81,3 +81,13 @@ TEST_CASE("what stands for nothing stays open, and circles end") {
   CHECK(read["c"] == "${data_dir}/x");
   CHECK_FALSE(arguments::is_open("plain"));
 }
+
+TEST_CASE("an object is written as YAML that reads the same") {
+  const nlohmann::ordered_json object = {{"name", "a run"}, {"yes", "on"}, {"number", "12"}, {"empty", ""}, {"rate", 1e-5}, {"whole", 3}, {"off", false},
+                                         {"none", nullptr}, {"list", {"a.b", "it's", 1e-8}}, {"group", {{"inner", {{"x", 1}}}, {"nothing", nlohmann::ordered_json::object()}}},
+                                         {"lines", "a\nb"}, {"flags", "--model-type transformer"}};
+  const std::string text = arguments::yaml_text(object);
+  CHECK(arguments::parse_yaml(text, "a.yaml") == nlohmann::json(object));
+  CHECK(text.find("rate: 1.0e-05\n") != std::string::npos);  // PyYAML takes 1e-05 for a word
+  CHECK(text.find("number: '12'\n") != std::string::npos);
+}
