@@ -176,13 +176,15 @@ std::string base_name(const std::string& file) {
 }
 
 /// The table with facts that are known by now: the month of the framework's code as a number, the program, whether it printed the
-/// arguments, whether a JSON file was read.
-json with_circumstances(const Table& table, const Month& as_of, const Arguments& arguments, bool configured) {
+/// arguments, whether a JSON file was read, the fields that are left to the program.
+json with_circumstances(const Table& table, const Month& as_of, const Arguments& arguments, bool configured,
+                        const std::vector<std::string>& automatic) {
   json out = *table.document;
   out["facts"]["program"] = "'" + arguments.program + "'";
   out["facts"]["printed"] = arguments.printed ? "true" : "false";
   out["facts"]["as_of"] = std::to_string(as_of.year * 100 + as_of.month);
   out["facts"]["configured"] = configured ? "true" : "false";
+  out["facts"]["automatic"] = automatic;
   return out;
 }
 
@@ -246,7 +248,7 @@ ImportedPlan import_arguments(const std::string& text, const std::string& file, 
   if (needs.model.empty()) needs.model = found_model(named_model(table, arguments, file), file);
   const StackChoice stack = stack_of(arguments, table, file, needs);
   const bool configured = add_configuration(arguments, table, file, {needs.configuration, needs.approximate}, automatic);
-  json document = with_circumstances(table, stack.as_of.value_or(needs.newest), arguments, configured);
+  json document = with_circumstances(table, stack.as_of.value_or(needs.newest), arguments, configured, automatic);
   document["facts"]["preset_layers"] = needs.layers > 0 ? json(needs.layers) : layers_of(needs.model);
   ImportedPlan out{file, stack, stack.as_of.value_or(needs.newest), table.sources(), arguments.printed, {}, {}, {}, {}, {}, {}, {}};
   TableFacts facts(*arguments.values, "", document, file, 0);

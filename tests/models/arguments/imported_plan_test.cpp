@@ -217,6 +217,31 @@ TEST_CASE("other programs and missing facts are refused") {
   CHECK(problem(sizes).find("vocab_size: is missing") != std::string::npos);
 }
 
+// deepspeedai/DeepSpeed edaa72212: ops/adam/fused_adam.py, ops/lamb/fused_lamb.py; 442166559 (2026-06-23): runtime/constants.py;
+// huggingface/transformers 5.24.0: training_args.py, max_grad_norm, which the Trainer writes for "auto".
+TEST_CASE("what a configuration of DeepSpeed leaves out has DeepSpeed's defaults, not the plan's") {
+  const arguments::Table table = arguments::read_table("deepspeed");
+  const auto read = [&](json changes, Month newest = {2024, 3}) {
+    json file = {{"train_micro_batch_size_per_gpu", 2}, {"bf16", {{"enabled", true}}}, {"zero_optimization", {{"stage", 2}}}};
+    file.merge_patch(changes);
+    const auto got = arguments::import_arguments(file.dump(), "ds.json", table, {"dgx-h100", 16, "llama3-8b", 4096, newest});
+    return json(json::parse(got.document->dump())["training"]);
+  };
+  const json adam = {{"optimizer", {{"type", "AdamW"}, {"params", json::object()}}}};
+  CHECK(read(adam)["learning_rate"] == 1e-3);
+  CHECK(read(adam)["beta1"] == 0.9);
+  CHECK(read(adam)["beta2"] == 0.999);
+  CHECK(read(adam)["epsilon"] == 1e-8);
+  CHECK(read(adam)["weight_decay"] == 0);
+  CHECK(read({{"optimizer", {{"type", "AdamW"}, {"params", {{"torch_adam", true}}}}}})["weight_decay"] == 0.01);
+  CHECK_FALSE(read({{"optimizer", {{"type", "AdamW"}, {"params", {{"lr", "auto"}}}}}}).contains("learning_rate"));
+  CHECK(read({{"optimizer", {{"type", "SGD"}, {"params", {{"lr", 0.1}}}}}})["momentum"] == 0);
+  CHECK_FALSE(read(json::object()).contains("beta2"));  // the program makes the optimizer
+  CHECK(read(adam)["clip_grad"] == 0);
+  CHECK(read(adam, {2026, 7})["clip_grad"] == 1);
+  CHECK(read({{"gradient_clipping", "auto"}})["clip_grad"] == 1);
+}
+
 TEST_CASE("a configuration of DeepSpeed is read beside a model") {
   const arguments::Table table = arguments::read_table("deepspeed");
   const auto read = [&](const json& file, Month newest = {2024, 3}) {
