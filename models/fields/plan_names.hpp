@@ -65,7 +65,8 @@ struct Spelling<RecurrenceRule> {
 };
 template <>
 struct Spelling<ScheduleKind> {
-  static constexpr std::array<std::string_view, 7> names{"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "breadth-first", "dualpipe-v"};
+  static constexpr std::array<std::string_view, 8> names{"gpipe", "1f1b",          "interleaved", "zb-h1",
+                                                         "zb-h2", "breadth-first", "dualpipe-v",  "zb-v"};
 };
 template <>
 struct Spelling<TokenDispatcher> {

@@ -17,7 +17,8 @@ bool reduces_beside_chunks(const ParallelSpec& p) {
 
 /// A zero-bubble schedule whose stages end at once, because the update waits for the norm of all gradients (arXiv 2401.10241, section 4).
 bool waits_for_the_norm(const ParallelSpec& p) {
-  return p.schedule == ScheduleKind::zb_h2 && p.pipeline > 1 && p.optimizer_sync == OptimizerSync::global;
+  const bool zero_bubble = p.schedule == ScheduleKind::zb_h2 || p.schedule == ScheduleKind::zb_v;
+  return zero_bubble && p.pipeline > 1 && p.optimizer_sync == OptimizerSync::global;
 }
 
 /// Whether a larger parallel.expert divides the experts and the ranks of a stage.
@@ -47,7 +48,8 @@ std::vector<std::string> plan_advice(const Plan& plan) {
   if (spreads_expert_ranks(plan))
     notes.push_back("the place of ep in parallel.rank_order changes nothing: expert ranks divide the ranks of a stage, tp fastest, then cp, then dp");
   if (waits_for_the_norm(plan.parallel))
-    notes.push_back("zb-h2 has no zero bubble while stages wait for the global norm: parallel.optimizer_sync post_validated lets steps overlap");
+    notes.push_back(std::string(name(plan.parallel.schedule)) +
+                    " has no zero bubble while stages wait for the global norm: parallel.optimizer_sync post_validated lets steps overlap");
   if (plan.parallel.offload.optimizer)
     notes.push_back("offloaded states are copied to the device and updated there: DeepSpeed's CPUAdam and Megatron-LM's --optimizer-cpu-offload update "
                     "on the host, which takes longer");

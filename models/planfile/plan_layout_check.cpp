@@ -251,7 +251,7 @@ void check_chunks(const Plan& p, const Reporter& fail) {
   const std::int64_t layers = p.model.total_layers();
   const bool said = !q.pipeline_split.empty();  // ends may have no layer
   if (!has_chunks(q.schedule) && q.virtual_pipeline > 1) {
-    fail("parallel.virtual_pipeline", "only the interleaved, breadth-first and dualpipe-v schedules run several chunks a stage",
+    fail("parallel.virtual_pipeline", "only the interleaved, breadth-first, dualpipe-v and zb-v schedules run several chunks a stage",
          "use 1, or schedule interleaved");
   }
   if (folds(q.schedule) && q.virtual_pipeline != 2)
@@ -284,7 +284,7 @@ void check_interleaved(const Plan& p, const Reporter& fail) {
   const std::string batch = p.training.batch_rampup.start == 0 ? "global_batch_size" : "batch_rampup.start";
   if (has_chunks(q.schedule) && q.pipeline == 1)
     fail("parallel.schedule", std::string(name(q.schedule)) + " needs at least two stages, and parallel.pipeline is 1", "use 1f1b");
-  if (folds(q.schedule) && least < 2 * q.pipeline) {
+  if (q.schedule == ScheduleKind::dualpipe_v && least < 2 * q.pipeline) {
     const std::int64_t enough = 2 * q.pipeline * p.training.micro_batch_size * q.data;
     fail("parallel.schedule",
          std::string(name(q.schedule)) + " needs two micro-batches for each of parallel.pipeline " + s(q.pipeline) + " stages, and there are " +

@@ -214,9 +214,10 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
       {"training.flash_attention", has_ring(q) && !p.training.flash_attention,
        "rings of context ranks with attention that keeps no score matrix: set it to true, or parallel.context_mode to all_gather or ulysses"},
       {"parallel.overlap_experts",
-       p.runs_pairs() && q.schedule != ScheduleKind::one_f_one_b && q.schedule != ScheduleKind::interleaved && !folds(q.schedule),
+       p.runs_pairs() && q.schedule != ScheduleKind::one_f_one_b && q.schedule != ScheduleKind::interleaved &&
+           q.schedule != ScheduleKind::dualpipe_v,
        "schedules 1f1b, interleaved and dualpipe-v with overlap_experts, whose passes take turns: false, or one of these"},
-      {"parallel.zero_stage", folds(q.schedule) && q.zero_stage > 1,
+      {"parallel.zero_stage", q.schedule == ScheduleKind::dualpipe_v && q.zero_stage > 1,
        "dualpipe-v with zero_stage 0 and 1: some of its backward passes have both halves"},
       {"parallel.overlap_experts", p.runs_pairs() && gathers_tokens,
        "overlap_experts with token_dispatcher alltoall and deepep, whose rows travel: false, or one of these"},

@@ -1,36 +1,14 @@
 #include "models/schedule/dualpipe.hpp"
 
-#include <array>
-#include <deque>
+#include "models/schedule/folded_order.hpp"
 
 namespace tandem {
 namespace {
 
-enum class Half : std::uint8_t { both, inputs };
-
-/// Adds passes. Each chunk's micro-batches ascend; weights follow in the order in which they were deferred.
-class OrderWriter {
- public:
-  void forward(std::int32_t chunk) { order_.push_back({Phase::forward, forwards_[static_cast<std::size_t>(chunk)]++, chunk}); }
-  void backward(std::int32_t chunk, Half half) {
-    const std::int32_t mb = backwards_[static_cast<std::size_t>(chunk)]++;
-    order_.push_back({Phase::backward, mb, chunk, half == Half::both});
-    if (half == Half::inputs) left_.push_back({Phase::weight, mb, chunk});
-  }
-  void weight() {
-    order_.push_back(left_.front());
-    left_.pop_front();
-  }
-  std::vector<Action> take() { return std::move(order_); }
-
- private:
-  std::array<std::int32_t, 2> forwards_{}, backwards_{};
-  std::deque<Action> left_;
-  std::vector<Action> order_;
-};
+using Half = FoldedOrder::Half;
 
 /// Alternates backward passes of both chunks, `times` each. The second half of them defers weights.
-void drain(OrderWriter& w, std::int64_t times) {
+void drain(FoldedOrder& w, std::int64_t times) {
   for (std::int64_t i = 0; i < 2 * times; ++i)
     w.backward(i % 2 == 0 ? 1 : 0, i < times ? Half::both : Half::inputs);
 }
@@ -39,7 +17,7 @@ void drain(OrderWriter& w, std::int64_t times) {
 
 std::vector<Action> dualpipe_v(const ScheduleShape& shape, StageId stage) {
   const std::int64_t to_here = stage.value() + 1, behind = shape.stages - to_here;
-  OrderWriter w;
+  FoldedOrder w;
   for (std::int64_t i = 0; i < 2 * behind; ++i) w.forward(0);
   for (std::int64_t i = 0; i < to_here; ++i) w.forward(0), w.forward(1);
   for (std::int64_t i = 0; i < behind; ++i) w.backward(1, Half::inputs), w.weight(), w.forward(1);

@@ -1,7 +1,7 @@
 #pragma once
 // DualPipeV: the order of a stage (make_schedule in models/schedule/schedule.hpp).
 
-#include "models/schedule/schedule.hpp"
+#include "models/schedule/schedule_shape.hpp"
 
 namespace tandem {
 

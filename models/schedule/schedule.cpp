@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/schedule/dualpipe.hpp"
+#include "models/schedule/zb_v.hpp"
 #include "models/schedule/zero_bubble.hpp"
 
 namespace tandem {
@@ -57,9 +58,12 @@ void check(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
   require(shape.stages >= 1 && shape.micro_batches >= 1 && shape.chunks >= 1, "a schedule of nothing");
   require(stage.value() >= 0 && stage.value() < shape.stages, "a schedule of a stage that is not there");
   require(shape.chunks == 1 || has_chunks(kind), "this schedule has no chunks");
-  require(!shape.pairs || kind == ScheduleKind::one_f_one_b || kind == ScheduleKind::interleaved || folds(kind), "a schedule without pairs");
-  require(shape.folded == folds(kind), "chunks in a V are DualPipeV's");
-  require(!folds(kind) || (shape.chunks == 2 && shape.micro_batches >= 2 * shape.stages), "a DualPipeV that is too short");
+  require(!shape.pairs || kind == ScheduleKind::one_f_one_b || kind == ScheduleKind::interleaved ||
+              kind == ScheduleKind::dualpipe_v,
+          "a schedule without pairs");
+  require(shape.folded == folds(kind), "a V where chunks are in order, or none where they fold");
+  require(!folds(kind) || shape.chunks == 2, "a V has two chunks a stage");
+  require(kind != ScheduleKind::dualpipe_v || shape.micro_batches >= 2 * shape.stages, "a DualPipeV that is too short");
   require(shape.costs.empty() || static_cast<std::int64_t>(shape.costs.size()) == shape.stages, "costs of other stages");
 }
 
@@ -84,7 +88,7 @@ std::int64_t warmup(ScheduleKind kind, const ScheduleShape& shape, StageId stage
 }
 
 std::size_t first_pair(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
-  if (!folds(kind)) return static_cast<std::size_t>(warmup(kind, shape, stage));
+  if (kind != ScheduleKind::dualpipe_v) return static_cast<std::size_t>(warmup(kind, shape, stage));
   const std::int64_t behind = shape.stages - stage.value() - 1;
   return static_cast<std::size_t>(2 * shape.stages + 3 * behind + (behind == 0 ? 2 : 0));
 }
@@ -109,6 +113,7 @@ Actions fixed_order(ScheduleKind kind, const ScheduleShape& shape, StageId stage
     case ScheduleKind::zb_h1: return with_weights(alternate(shape, m, behind), before);
     case ScheduleKind::zb_h2: return with_weights(alternate(shape, m, 2 * behind), 2 * before);
     case ScheduleKind::dualpipe_v: return dualpipe_v(shape, stage);
+    case ScheduleKind::zb_v: return zb_v(shape, stage);
   }
   throw ContractError("unknown schedule");
 }

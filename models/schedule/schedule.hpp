@@ -9,43 +9,10 @@
 #include <optional>
 #include <vector>
 
-#include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
+#include "models/schedule/schedule_shape.hpp"
 
 namespace tandem {
-
-/// One pass of one micro-batch through one chunk of one stage.
-struct Action {
-  /// forward; backward (the whole pass, or its input-gradient half in zb-h1, zb-h2 and
-  /// dualpipe-v); weight (the weight-gradient half for the same micro-batch and chunk).
-  Phase phase = Phase::forward;
-  std::int32_t micro_batch = 0;
-  std::int32_t chunk = 0;  ///< chunk c of stage s is part c * stages + s of the model; folded: chunk 1 is part 2 * stages - 1 - s
-  bool whole = false;      ///< dualpipe-v: a backward pass with both halves, so no weight action follows; unused in transfers
-  bool operator==(const Action&) const = default;
-};
-
-/// Times and memory of one micro-batch's passes on a stage, relative to other stages'.
-struct PassCosts {
-  std::int32_t forward = 1, backward = 1, weight = 1;  ///< times: tF, tB, tW
-  std::int32_t held = 1;      ///< memory, from a micro-batch's forward to its backward
-  std::int32_t deferred = 1;  ///< memory, from a micro-batch's backward to its weight pass
-};
-
-struct ScheduleShape {
-  std::int64_t stages = 1;
-  std::int64_t micro_batches = 1;
-  std::int64_t chunks = 1;  ///< chunks of a stage; above 1 only for interleaved, breadth-first and dualpipe-v (2)
-  std::vector<PassCosts> costs = {};  ///< by stage; only schedules that split backward passes read them; empty: all equal
-  std::int32_t transfer = 0;          ///< time of a transfer between stages, in units of `costs`
-  bool steps_overlap = false;         ///< a stage starts its next step without waiting for other stages
-  bool exchanges = false;             ///< interleaved: sends and receives between two passes are one exchange, see make_events
-  bool pairs = false;                 ///< 1F1B, interleaved, dualpipe-v: a forward and a backward pass run at the same time
-  bool folded = false;                ///< dualpipe-v: chunks lie in a V (`folds` in models/plan/schedule_kind.hpp)
-};
-
-/// By stage: its actions, in order.
-using Orders = std::vector<std::vector<Action>>;
 
 /// Actions of `stage` in order, each exactly once. Forwards, backwards and weights of a chunk ascend in micro-batches:
 /// that is the order in which gradients are added. Throws ContractError for a shape that no plan has.
@@ -85,6 +52,13 @@ using Orders = std::vector<std::vector<Action>>;
 /// (_forward_backward_chunk; PyTorch's ScheduleDualPipeV, OVERLAP_F_B, sends so, too). With times of a chunk, tFB of a pair and
 /// tW <= tF, tB, stages idle at most (p-1)(tFB + tB - 2tW). That is the published (PP/2-1)(F&B + B - 3W) of PP = 2p chunks and a
 /// whole backward pass B. Without `shape.pairs` tFB is tF + tB + tW. Every stage holds 2p+1 chunks until their backward.
+///
+/// ZB-V (arXiv 2401.10241 section 6; the order is that of PyTorch's ScheduleZBVZeroBubble, torch/distributed/pipelining/schedules.py).
+/// Two chunks in a V. Stage s does 2(p-s)-1 F0; s times F1 F0; p-s times F1 B1 W1; m-p times F0 B0 W0 F1 B1 W1, of which the last
+/// p-s-1 have no F0; s times B0 B1; p-s times B0 W0; s W1 and s W0. Every stage holds 2p chunks until their weights, as many layers
+/// as the first stage of 1F1B. With times of a chunk, tW <= tF <= tB and m >= 2p-1, a stage idles
+/// (p-s-1)(tF+tB-2tW) + (p-1)(tB-tF) from its first start to its last end: nothing if all are equal. With fewer micro-batches it
+/// leaves out the passes of those that are missing.
 ///
 /// ZB-H1 and ZB-H2 are orders for passes of equal cost. If `shape.costs` differ, they become the authors' automatic ZB-1p and
 /// ZB-2p (section 3). A list scheduler (models/schedule/zero_bubble) makes these for the costs. They hold p or 2p micro-batches

@@ -26,7 +26,7 @@ struct Playing {
 std::size_t together(const ScheduleShape& shape, const Orders& orders, std::size_t stage, std::size_t k) {
   if (!shape.folded) return 1;
   const std::vector<Action>& order = orders[stage];
-  const bool turn = k + 1 < order.size() && order[k].phase == Phase::forward && order[k + 1].phase == Phase::backward;
+  const bool turn = k + 1 < order.size() && order[k].phase == Phase::forward && order[k + 1].whole;  // DualPipeV's
   const StageId id(static_cast<std::int32_t>(stage));
   return turn && k >= first_pair(ScheduleKind::dualpipe_v, shape, id) ? 2 : 1;
 }

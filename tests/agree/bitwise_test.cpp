@@ -79,8 +79,10 @@ std::vector<Patches> schedules(int stages) {
   std::vector<Patches> all;
   for (const char* kind : {"1f1b", "gpipe", "zb-h1", "zb-h2"})
     all.push_back({parallel("pipeline", stages), parallel("schedule", kind)});
-  if (stages > 1)
+  if (stages > 1) {
     all.push_back({parallel("pipeline", stages), parallel("schedule", "interleaved"), parallel("virtual_pipeline", 2)});
+    all.push_back({parallel("pipeline", stages), parallel("schedule", "zb-v")});
+  }
   return all;
 }
 
@@ -162,7 +164,7 @@ TEST_CASE("ranks that get whole sums of gradients keep the bits of their shares"
 }
 
 TEST_CASE("with weights and gradients whole between micro-batches ZeRO 2 and 3 are ZeRO 0 bit for bit") {
-  const char* schedule = GENERATE("1f1b", "gpipe", "zb-h1", "interleaved");
+  const char* schedule = GENERATE("1f1b", "gpipe", "zb-h1", "interleaved", "zb-v");
   const Patches base{"{\"stack\": \"pytorch-fsdp\"}", parallel("pipeline", 2), parallel("data", GENERATE(3, 4)),
                      training("precision", "fp32"), model(GENERATE("gpt", "llama")), parallel("schedule", schedule)};
   const Patches chunks = schedule == std::string("interleaved") ? with(base, {parallel("virtual_pipeline", 2)}) : base;
@@ -246,6 +248,18 @@ TEST_CASE("DualPipeV changes no bit of any model, whatever is tied, sharded, mad
   check_all_equal(base, {two, with(two, {patch("parallel", "overlap_p2p", "false")}), with(two, {training("recompute", "full")}),
                          with(two, {patch("parallel", "overlap_grad_reduce", "true")})}, 5);
   check_all_equal(base, {{parallel("pipeline", 4), parallel("schedule", "dualpipe-v")}}, 9);
+}
+
+TEST_CASE("zero-bubble schedules in a V change no bit, whatever is tied, sharded, made again or waited for") {
+  const char* schedule = GENERATE("zb-v");
+  const Patches base{parallel("data", 3), training("precision", GENERATE("fp32", "bf16")), patch("model", "num_layers", "8"),
+                     patch("model", "tie_embeddings", GENERATE("true", "false")), parallel("zero_stage", GENERATE(0, 1, 3)),
+                     model(GENERATE("gpt", "moe-deepseek"))};
+  const Patches two{parallel("pipeline", 2), parallel("schedule", schedule)};
+  const int few = 2, enough = 5;
+  check_all_equal(base, {two, with(two, {patch("parallel", "overlap_p2p", "false")}), with(two, {training("recompute", "full")}),
+                         with(two, {patch("parallel", "overlap_grad_reduce", "true")})}, enough);
+  check_all_equal(base, {two, {parallel("pipeline", 4), parallel("schedule", schedule)}}, few);
 }
 
 TEST_CASE("an order of passes that is made for their costs changes no bit") {

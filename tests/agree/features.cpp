@@ -147,7 +147,8 @@ Feature schedules() {
            {"zb-h1", R"({"parallel": {"schedule": "zb-h1"}})"},
            {"zb-h2", R"({"parallel": {"schedule": "zb-h2"}})"},
            {"breadth-first-2", R"({"parallel": {"schedule": "breadth-first", "virtual_pipeline": 2}})"},
-           {"dualpipe-v", R"({"parallel": {"schedule": "dualpipe-v"}})"}}};
+           {"dualpipe-v", R"({"parallel": {"schedule": "dualpipe-v"}})"},
+           {"zb-v", R"({"parallel": {"schedule": "zb-v"}})"}}};
 }
 
 Feature recomputes() {
@@ -322,9 +323,10 @@ int context(const Case& c) { return plain(c, Dim::context) ? 1 : 2; }
 /// At least one a chunk; with pipeline x chunks - 2 the embedding and the head are chunks of their own.
 int layers(const Case& c) {
   const int stages = number(c, Dim::pipeline);
-  const bool two_chunks = label(c, Dim::schedule) == "dualpipe-v" || label(c, Dim::schedule).ends_with("-2");
-  if (two_chunks && !label(c, Dim::schedule).starts_with("zb")) return std::max(4, 2 * stages);
-  return label(c, Dim::schedule) == "interleaved-3" ? std::max(4, 3 * stages - 2) : 4;
+  const std::string_view schedule = label(c, Dim::schedule);
+  const bool two_chunks = schedule.ends_with("-v") || schedule == "interleaved-2" || schedule == "breadth-first-2";
+  if (two_chunks) return std::max(4, 2 * stages);
+  return schedule == "interleaved-3" ? std::max(4, 3 * stages - 2) : 4;
 }
 
 /// Every value's patch, by Dim and value.
@@ -416,6 +418,7 @@ constexpr std::array kRules{
          [](const Case& c) { return chosen(c, Dim::overlap_gather) && (zero(c) == 0 || shares(c) == 1); }},
     Rule{"DualPipeV has two stages, and two micro-batches for each",
          [](const Case& c) { return dualpipe(c) && (stages(c) == 1 || number(c, Dim::micro_batches) < 2 * stages(c)); }},
+    Rule{"ZB-V has two stages", [](const Case& c) { return label(c, Dim::schedule) == "zb-v" && stages(c) == 1; }},
     Rule{"DualPipeV shards no gradients", [](const Case& c) { return dualpipe(c) && zero(c) > 1; }},
     Rule{"each tensor rank makes its own share orthogonal",
          [](const Case& c) { return label(c, Dim::optimizer) == "muon" && (tensor(c) > 1 || label(c, Dim::expert_tensor) == "2"); }},

@@ -246,10 +246,21 @@ std::int64_t most_layers(const Plan& plan) {
   return most;
 }
 
+/// Most chunks between their forward and their backward pass in `order`.
+std::int64_t most_in_flight(const std::vector<Action>& order) {
+  std::int64_t now = 0, most = 0;
+  for (const Action& a : order) {
+    now += a.phase == Phase::forward ? 1 : a.phase == Phase::backward ? -1 : 0;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
 /// Passes of a chunk that the first stage has under way at once, at least.
 std::int64_t first_passes(const Plan& plan) {
   const ScheduleKind kind = plan.parallel.schedule;
   const ScheduleShape shape = lowering::shape_of(plan, {});
+  if (folds(kind) && kind != ScheduleKind::dualpipe_v) return most_in_flight(make_schedule(kind, shape, StageId(0)));
   if (kind != ScheduleKind::one_f_one_b && kind != ScheduleKind::interleaved) return std::min(shape.micro_batches, shape.stages);
   const std::int64_t with_backward = shape.pairs ? 0 : 1;  // a pair's forward pass takes what its backward pass frees
   return std::min(shape.micro_batches * shape.chunks, warmup(kind, shape, StageId(0)) + with_backward);

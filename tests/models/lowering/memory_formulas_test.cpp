@@ -128,6 +128,7 @@ std::int64_t in_flight(ScheduleKind kind, const ScheduleShape& s, std::int64_t d
     case ScheduleKind::zb_h1: return std::min(m, p);                                           // arXiv 2401.10241
     case ScheduleKind::zb_h2: return std::min(m, 2 * p - 1);
     case ScheduleKind::dualpipe_v: return 2 * p + 1;                                           // deepseek-ai/DualPipe: README.md, PP + 1
+    case ScheduleKind::zb_v: return std::min(m + std::min(m, d + 1), 2 * p);                   // arXiv 2401.10241 section 6, m >= 2p-1: 2p
   }
   return 0;
 }
@@ -167,10 +168,10 @@ std::int64_t most_inputs(const StageOf& stage) {
 
 TEST_CASE("a stage keeps what its layers keep for every chunk in flight") {
   const auto kind = GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1,
-                             ScheduleKind::zb_h2, ScheduleKind::dualpipe_v);
+                             ScheduleKind::zb_h2, ScheduleKind::dualpipe_v, ScheduleKind::zb_v);
   ScheduleShape s{GENERATE(2, 4), GENERATE(4, 8), kind == ScheduleKind::interleaved || folds(kind) ? 2 : 1};
   s.folded = folds(kind);
-  if (s.folded && s.micro_batches < 2 * s.stages) return;
+  if (kind == ScheduleKind::dualpipe_v && s.micro_batches < 2 * s.stages) return;
   const std::string recompute = GENERATE("none", "full");
   MemoryCase c = pipeline(kind, s);
   c.training["recompute"] = recompute;

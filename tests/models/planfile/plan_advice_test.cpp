@@ -23,9 +23,11 @@ int told(const std::string& beginning, const std::string& members) {
 
 }  // namespace
 
-TEST_CASE("ZB-H2 is told that a global norm keeps its bubble") {
+TEST_CASE("ZB-H2 and ZB-V are told that a global norm keeps its bubble") {
   CHECK(told("zb-h2 ", "\"schedule\": \"zb-h2\"") == 1);
   CHECK(told("zb-h2 ", "\"schedule\": \"zb-h2\", \"optimizer_sync\": \"post_validated\"") == 0);
+  CHECK(told("zb-v ", "\"schedule\": \"zb-v\"") == 1);
+  CHECK(told("zb-v ", "\"schedule\": \"zb-v\", \"optimizer_sync\": \"post_validated\"") == 0);
   CHECK(told("zb-h2 ", "\"schedule\": \"zb-h1\"") == 0);
 }
 

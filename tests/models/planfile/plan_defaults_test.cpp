@@ -101,6 +101,7 @@ TEST_CASE("the chunks of a V are two, also where layers do not divide") {
   for (const char* layers : {"8", "7"}) {
     const std::string plan = bent("\"num_layers\": 8", std::string("\"num_layers\": ") + layers);
     CHECK(parsed(with("parallel", "\"schedule\": \"dualpipe-v\"", plan)).parallel.virtual_pipeline == 2);
+    CHECK(parsed(with("parallel", "\"schedule\": \"zb-v\"", plan)).parallel.virtual_pipeline == 2);
   }
 }
 

@@ -151,12 +151,13 @@ TEST_CASE("recurrences leave modules of multi-token prediction to short steps, w
   CHECK(step > 1.05 * cluster.form.quick(plan_of("0")).step_time.seconds());
 }
 
-TEST_CASE("recurrences leave DualPipeV to short steps, which know it, with and without pairs of passes") {
-  const bool experts = GENERATE(false, true);
+TEST_CASE("recurrences leave chunks in a V to short steps, which know them, with and without pairs of passes") {
+  const std::string schedule = GENERATE("dualpipe-v", "zb-v");
+  const bool experts = schedule == "dualpipe-v" && GENERATE(false, true);
   const std::string moe = experts ? R"(, "moe": {"num_experts": 8, "ffn_hidden_size": 4096})" : "";
   const Plan plan = parse_plan(
       R"({"model": {"family": "llama", "num_layers": 48, "hidden_size": 4096, "num_attention_heads": 32, "vocab_size": 32000)" + moe + R"(},
-          "parallel": {"pipeline": 2, "data": 4, "zero_stage": 1, "schedule": "dualpipe-v")" +
+          "parallel": {"pipeline": 2, "data": 4, "zero_stage": 1, "schedule": ")" + schedule + "\"" +
           (experts ? R"(, "expert": 4, "overlap_experts": true)" : "") + R"(},
           "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 128, "precision": "bf16"},
           "cluster": {"preset": "dgx-h100", "devices": 8}, "stack": "tandem"})",

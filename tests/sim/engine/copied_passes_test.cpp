@@ -83,17 +83,19 @@ TEST_CASE("copied micro-batches are what would have been written") {
   }
 }
 
-TEST_CASE("copied micro-batches of DualPipeV are what would have been written, of passes alone and of pairs") {
+TEST_CASE("copied micro-batches of chunks in a V are what would have been written, of passes alone and of pairs") {
+  const std::string schedule = GENERATE("dualpipe-v", "zb-v");
   const auto n = [](std::int64_t v) { return std::to_string(v); };
   for (const std::int64_t p : {2, 3, 4})
     for (const bool pairs : {false, true})
       for (const char* recompute : {"none", "full"}) {
-        CAPTURE(p, pairs, recompute);
+        if (pairs && schedule != "dualpipe-v") continue;
+        CAPTURE(schedule, p, pairs, recompute);
         const std::string experts = R"(, "moe": {"num_experts": 4, "ffn_hidden_size": 64, "capacity_factor": 1.5})";
         const Plan plan = parse_plan(
             R"({"stack": "tandem", "model": {"num_layers": )" + n(4 * p) + R"(, "hidden_size": 64, "num_attention_heads": 4,
                 "vocab_size": 100)" + (pairs ? experts : "") + R"(},
-                "parallel": {"pipeline": )" + n(p) + R"(, "data": 2, "zero_stage": 1, "schedule": "dualpipe-v")" +
+                "parallel": {"pipeline": )" + n(p) + R"(, "data": 2, "zero_stage": 1, "schedule": ")" + schedule + "\"" +
                 (pairs ? R"(, "expert": 2, "overlap_experts": true)" : "") + R"(},
                 "training": {"seq_length": 32, "micro_batch_size": 1, "global_batch_size": )" + n(2 * 16 * p) +
                 R"(, "precision": "bf16", "recompute": ")" + recompute + R"("}, "cluster": {"preset": "dgx-h100", "devices": )" + n(2 * p) + "}}",

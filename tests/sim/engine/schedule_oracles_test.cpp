@@ -293,6 +293,24 @@ TEST_CASE("a lowered ZB-H2 is at work m(tF+tB+tW) + (p-d-1)(tF+tB-2tW) on device
     }
 }
 
+TEST_CASE("a lowered ZB-V is at work 2m(tF+tB+tW) + (p-d-1)(tF+tB-2tW) on device d for tF = tB of a chunk, and holds 2p chunks") {
+  // arXiv 2401.10241 section 6: nothing but work where tF = tB = tW, with the memory of 1F1B. Needs m >= 2p-1.
+  for (const std::int64_t p : {2, 4, 8})
+    for (const std::int64_t m : {2 * p - 1, 2 * p, 5 * p}) {
+      INFO("p " << p << " m " << m);
+      const Pipeline pipeline(equal_stages(ScheduleKind::zb_v, p, m, 2));
+      for (const Ticks& t : kSplit) {
+        const sim::SimulatedStep simulated = pipeline.play(per_block(t, kLayers / (2 * p)));
+        REQUIRE(static_cast<std::int64_t>(simulated.roles.size()) == p);
+        const std::int64_t work = 2 * m * (t.forward + t.backward + t.weight), idle = t.forward + t.backward - 2 * t.weight;
+        for (std::size_t r = 0; r < simulated.roles.size(); ++r)
+          CHECK(span_of_passes(pipeline.graph(), simulated, r) == 240 * (work + (p - 1 - simulated.roles[r].stage.value()) * idle));
+        CHECK(simulated.step_time.ps() == 240 * (work + (p - 1) * std::max(t.forward, idle)));
+      }
+      for (std::int64_t d = 0; d < p; ++d) CHECK(pipeline.blocks_kept(d) == kLayers / (2 * p) * (2 * p));
+    }
+}
+
 TEST_CASE("a lowered GPipe pays a link's latency once each way, a lowered 1F1B on every micro-batch") {
   for (const std::int64_t p : {2, 4, 8})
     for (const std::int64_t rounds : kRounds) {

@@ -11,6 +11,7 @@
 #include "sim/result/simulate.hpp"
 #include "sim/result/steady_state.hpp"
 #include "tests/catch.hpp"
+#include "tests/schedule_list.hpp"
 #include "tests/schedule_plans.hpp"
 #include "tests/sim/engine/fakes.hpp"
 #include "tests/sim/engine/random_plans.hpp"
@@ -52,12 +53,13 @@ struct StepTimes {
   std::int64_t step, makespan;
 };
 
-/// One layer a stage, in the orders for passes that take the same; transfers take no time.
+/// One layer a chunk, in the orders for passes that take the same; transfers take no time.
 StepTimes times_of(ScheduleKind kind, std::int64_t p, std::int64_t m, const Passes& passes, std::int64_t update) {
-  const PipelinePlan small{kind, p, m, 1, {}};
+  const ScheduleShape shape_of_passes = folds(kind) ? folded_shape(p, m) : ScheduleShape{p, m, 1};
+  const PipelinePlan small{kind, p, m, shape_of_passes.chunks, {}};
   Plan plan = small.plan();
   plan.parallel.optimizer_sync = OptimizerSync::post_validated;
-  const TaskGraph graph = lower(plan, {p, m, 1});
+  const TaskGraph graph = lower(plan, shape_of_passes);
   Shape shape;
   shape.devices = p;
   shape.bandwidth = Bandwidth::bytes_per_second(1e16);
@@ -92,9 +94,15 @@ TEST_CASE("steps in succession take the bubble of one stage, not that of all, lo
   CHECK(times_of(ScheduleKind::zb_h2, p, m, passes, update).step == work + (p - 1) * (once - 2 * passes.weight));
 }
 
+TEST_CASE("steps of ZB-V in succession have no bubble where all passes take the same") {
+  const std::int64_t p = GENERATE(2, 4, 8), m = 2 * p + 1;
+  CHECK(times_of(ScheduleKind::zb_v, p, m, {1000, 1000, 1000}, 0).step == 2 * m * 3000);  // arXiv 2401.10241 section 6
+}
+
 TEST_CASE("a step alone takes longer by what the last stage starts later, where every stage is busy") {
   const std::int64_t p = GENERATE(2, 4, 8);
-  const StepTimes t = times_of(ScheduleKind::zb_h2, p, 2 * p + 1, {1000, 1000, 1000}, 0);
+  const ScheduleKind kind = GENERATE(ScheduleKind::zb_h2, ScheduleKind::zb_v);
+  const StepTimes t = times_of(kind, p, 2 * p + 1, {1000, 1000, 1000}, 0);
   CHECK(t.makespan == t.step + (p - 1) * 1000);
 }
 
