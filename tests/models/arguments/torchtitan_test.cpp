@@ -146,7 +146,7 @@ TEST_CASE("what torchtitan's file cannot say as a plan is refused by name") {
   CHECK(refused(llama("[parallelism]\n")).empty());
   CHECK(refused(llama("[parallelism]\ntensor_parallel_degre = 2\n")).find("not known here") != std::string::npos);
   CHECK(refused(llama("[activation_checkpoint]\nmode = \"memory_budget\"\n")).find("memory_budget") != std::string::npos);
-  CHECK(refused(llama("[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = \"ZBVZeroBubble\"\n")).find("ZBVZeroBubble") != std::string::npos);
+  CHECK(refused(llama("[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = \"InterleavedZeroBubble\"\n")).find("InterleavedZeroBubble") != std::string::npos);
   CHECK(refused(llama("converters = [\"mine\"]\n")).find("converter") != std::string::npos);
   try {
     imported("[model]\nflavor = \"debugmodel\"\n");
@@ -244,4 +244,16 @@ TEST_CASE("what torchtitan itself refuses, or Tandem cannot lower, is refused wh
   CHECK(refused(four + "pipeline_parallel_layers_per_stage = 5\n") == 1);  // ceil(34 / 5) = 7 chunks for 4 ranks
   CHECK(refused(four + "pipeline_parallel_schedule = \"DualPipeV\"\n") == 1);
   CHECK(refused(four + "pipeline_parallel_schedule = \"DualPipeV\"\ndata_parallel_replicate_degree = 16\ndata_parallel_shard_degree = 1\n") == 0);
+}
+
+TEST_CASE("ZBVZeroBubble is zb-v both ways, with weights that are sharded") {
+  const std::string text = llama("[training]\nlocal_batch_size = 8\n[parallelism]\npipeline_parallel_degree = 4\n"
+                                 "pipeline_parallel_schedule = \"ZBVZeroBubble\"\n");
+  CHECK(arguments::refusals(imported(text)).empty());
+  CHECK(field(text, "parallel.schedule") == "zb-v");
+  CHECK(field(text, "parallel.virtual_pipeline") == 2);
+  // 34 units, of which embedding and output are one each: 8 chunks of 4, the first two one more.
+  CHECK(field(text, "parallel.pipeline_split") == json{4, 5, 4, 4, 4, 4, 4, 3});
+  CHECK(field(text, "parallel.zero_stage") == 2);
+  CHECK(unsaid(plan_of({{"parallel", {{"pipeline", 4}, {"schedule", "zb-v"}, {"zero_stage", 2}}}})).empty());
 }

@@ -246,6 +246,18 @@ TEST_CASE("neuronx has a ring of context ranks since May 2025 and interleaved st
   CHECK(fields(stages, {2024, 7}).empty());
 }
 
+TEST_CASE("torchtitan has ZB-V since February 2025, and splits no backward pass of a compiled model") {
+  const auto refusals = [](const std::string& field, const std::string& fusion, Month as_of) {
+    const std::string text = with("training", "\"fusion\": \"" + fusion + "\"", with("parallel", "\"schedule\": \"zb-v\""));
+    const std::vector<Problem> all = stack_problems(parse_plan(text, "titan.json"), "torchtitan", as_of);
+    return std::count_if(all.begin(), all.end(), [&](const Problem& p) { return p.field == field; });
+  };
+  CHECK(refusals("parallel.schedule", "eager", {2025, 1}) == 1);
+  CHECK(refusals("parallel.schedule", "eager", {2025, 2}) == 0);
+  CHECK(refusals("training.fusion", "eager", {2025, 2}) == 0);
+  CHECK(refusals("training.fusion", "compiled", {2025, 2}) == 1);
+}
+
 TEST_CASE("the Trainium reference takes tensor 8, data up to 64, no pipeline and no dropout") {
   CHECK(refused(kTrainium, "neuron-megatron").empty());
   CHECK(refused(bent("\"tensor\": 8, \"data\": 64", "\"tensor\": 4, \"data\": 128", kTrainium), "neuron-megatron") ==
