@@ -41,11 +41,11 @@ double found(const std::string& path, const std::vector<std::string>& axes) {
 
 TEST_CASE("A search finds no step that is more than 5 % faster than that of a published layout", "[.nightly]") {
   // BLOOM's authors recomputed everything. GPT-3's did so too, put tensor ranks on a node's eight devices and had micro-batches of
-  // one sequence (arXiv 2104.04473, section 3 and the repository's script).
+  // one sequence (arXiv 2104.04473, section 3 and the repository's script). LLaMA's plan leaves overlaps as its stack has them: off.
   const auto [plan, axes, fits] =
       GENERATE(Published{kBloom, {"recompute=full"}},
                Published{kGpt3, {"recompute=full", "tensor=8", "micro_batch_size=1"}},
-               Published{kLlama, {}, false});
+               Published{kLlama, {"overlap_grad_reduce=false", "overlap_param_gather=false", "tensor_overlap=false"}, false});
   CAPTURE(plan);
   const std::string path = tests::source_dir() + plan;
   const double published = seconds_of(path), best = found(path, axes);
