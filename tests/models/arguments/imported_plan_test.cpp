@@ -306,6 +306,32 @@ TEST_CASE("a configuration of DeepSpeed is read beside a model") {
   CHECK_THROWS_AS(read({{"train_batch_size", "auto"}}), ConfigError);
 }
 
+TEST_CASE("DeepSpeed's optimizers are read in small and capital letters, with what a plan's do otherwise") {
+  // deepspeedai/DeepSpeed 0.19.8: DeepSpeedConfig compares the name in small letters.
+  const arguments::Table table = arguments::read_table("deepspeed");
+  const auto read = [&](const std::string& type, const json& params = json::object()) {
+    const json file = {{"train_batch_size", 64}, {"train_micro_batch_size_per_gpu", 1}, {"bf16", {{"enabled", true}}},
+                       {"zero_optimization", {{"stage", 1}}}, {"optimizer", {{"type", type}, {"params", params}}}};
+    return arguments::import_arguments(file.dump(), "ds.json", table, {"dgx-h100", 8, "llama3-8b", 4096, {2024, 3}});
+  };
+  const auto optimizer = [&](const std::string& type) { return json::parse(read(type).document->dump())["training"]["optimizer"]; };
+  for (const char* type : {"Lamb", "lamb", "LAMB"}) CHECK(optimizer(type) == "lamb");
+  for (const char* type : {"Adam", "adam", "AdamW", "ADAMW"}) CHECK(optimizer(type) == "adamw");
+  CHECK(optimizer("SGD") == "sgd");
+  const auto told = [&](const std::string& type, const json& params) {
+    const arguments::ImportedPlan got = read(type, params);
+    CHECK(got.unknown.empty());
+    CHECK(arguments::refusals(got).empty());
+    return got.features.size();
+  };
+  CHECK(told("AdamW", {{"torch_adam", true}, {"adam_w_mode", true}, {"bias_correction", true}, {"amsgrad", false}}) == 0);
+  CHECK(told("AdamW", {{"adam_w_mode", false}}) == 0);  // its name decides
+  CHECK(told("Adam", {{"adam_w_mode", false}}) == 1);
+  CHECK(told("Adam", {{"bias_correction", false}}) == 1);
+  CHECK(told("Lamb", {{"max_coeff", 0.3}, {"min_coeff", 0.01}}) == 1);
+  CHECK_FALSE(arguments::refusals(read("AdamW", {{"amsgrad", true}})).empty());
+}
+
 TEST_CASE("bf16 without ZeRO is what DeepSpeed of the stack's month does") {
   // deepspeedai/DeepSpeed 889f0ead2, released in 0.17.6 (2025-09-19).
   const arguments::Table table = arguments::read_table("deepspeed");
