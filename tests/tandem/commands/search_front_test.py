@@ -160,7 +160,8 @@ class Changes(Searching):
 
 class Pareto(Searching):
     QUESTION = ("gpt-1.3b", "--seq-length", 1024, "--global-batch", 32, "--axis", "schedule=1f1b", "--axis", "virtual_pipeline=1",
-                "--axis", "micro_batch_size=1,2", "--axis", "zero=0,1", "--axis", "pipeline=1,2", "--pareto")
+                "--axis", "micro_batch_size=1,2", "--axis", "zero=0,1", "--axis", "pipeline=1,2", "--axis", "context=1",
+                "--axis", "tensor=1,2,4", "--axis", "sequence_parallel=false", "--axis", "recompute=none,full", "--pareto")
     PLACES = ("--cluster", "dgx-h100,dgx-a100-80gb", "--devices", "8,16")
 
     def test_no_layout_of_the_front_is_beaten(self):
@@ -196,7 +197,8 @@ class Pareto(Searching):
                  **{("gb200-nvl72", devices): 18 * hour("GB200 NVL72, a tray") for devices in (4, 8, 12)}}
         rented = {place: 72 if place[0] == "gb200-nvl72" else 16 if place[1] == 12 else 8 for place in rents}
         question = ("llama3-8b", "--cluster", "p5.48xlarge,gb200-nvl72", "--devices", "4,8,12", "--global-batch", 96, "--seq-length", 4096,
-                    *(word for axis in ("zero=1", "schedule=1f1b", "recompute=none,full", "tensor=2,4", "context=1", "micro_batch_size=1,2")
+                    *(word for axis in ("zero=1", "schedule=1f1b", "recompute=none,full", "tensor=2,4", "pipeline=1", "sequence_parallel=true",
+                                           "context=1", "micro_batch_size=1,2")
                       for word in ("--axis", axis)), "--pareto")
         answer = self.search(*question)
         for p in answer["pareto"]:
