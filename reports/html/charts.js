@@ -61,7 +61,7 @@ const FIGURES = {
   model_tflops_per_device: ["model TFLOP/s per device", number, false],
   hardware_tflops_per_device: ["hardware TFLOP/s per device", number, false],
   mfu: ["MFU", percent, false], hfu: ["HFU", percent, false], bubble_fraction: ["bubble", percent, true],
-  peak_memory_bytes: ["memory per device", bytes, true],
+  needed_bytes: ["memory per device", bytes, true],
   training_days: ["days of training", number, true], device_hours: ["device hours", number, true], cost: ["cost", number, true],
 };
 const GOAL_FIGURES = ["training_days", "device_hours", "cost"];  // of studies with a goal

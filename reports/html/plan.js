@@ -22,11 +22,11 @@ page.append(make("h1", {}, data.name),
   cards([[range.share ? `step time (${Math.round(100 * range.share)} %: ${seconds(range.low_s)} to ${seconds(range.high_s)})` : "step time", seconds(p.step_time_s)], ["tokens per second", number(p.tokens_per_s)],
     ["model TFLOP/s per device", number(p.model_tflops_per_device)], ["model FLOP utilisation", percent(p.mfu)],
     ["pipeline bubble", percent(p.bubble_fraction)],
-    p.fits ? [`of ${bytes(data.device_memory_bytes)} per device`, bytes(p.peak_memory_bytes), null]
+    p.fits ? [`of ${bytes(data.device_memory_bytes)} per device`, bytes(p.needed_bytes), null]
       : [`needed of ${bytes(data.device_memory_bytes)} per device: does not fit`, bytes(p.needed_bytes), "bad"]]));
 if (range.wider) page.append(make("p", { class: "soft small" }, `Beyond the records: ${range.wider}.`));
 if (data.roles_in_all > roles.length)
-  page.append(make("p", { class: "soft small" }, `Ranks that do the same are one role. ${roles.length} of ${data.roles_in_all} roles are shown, the critical and the heaviest among them.`));
+  page.append(make("p", { class: "soft small" }, `Ranks that do the same are one role. ${roles.length} of ${data.roles_in_all} roles are shown, the critical one and the one that needs most memory among them.`));
 
 // ---- where the time goes ----
 
@@ -51,17 +51,17 @@ section("Timeline",
 const memoryFigure = make("figure");
 const memoryOf = (role) => memoryChart(role, data.kinds, data.timeline.step_ns, { name: data.device, bytes: data.device_memory_bytes });
 const roleChoice = make("select", { "aria-label": "role", onchange: () => memoryFigure.replaceChildren(memoryOf(data.roles[roleChoice.value])) },
-  roles.map((r) => make("option", { value: r.index, selected: r.index === data.heaviest_role },
-    `${r.label}: ${bytes(r.peak_memory_bytes)}${r.index === data.heaviest_role ? ", the heaviest" : ""}`)));
-memoryFigure.append(memoryOf(data.roles[data.heaviest_role]));
+  roles.map((r) => make("option", { value: r.index, selected: r.index === data.neediest_role },
+    `${r.label}: ${bytes(r.needed_bytes)}${r.index === data.neediest_role ? ", the most" : ""}`)));
+memoryFigure.append(memoryOf(data.roles[data.neediest_role]));
 section("Memory over the step",
   make("div", { class: "tools" }, make("label", {}, "role ", roleChoice)),
   legend(data.kinds.map((k, i) => [k, colour(i), i]).filter(([, , i]) => roles.some((r) => r.memory_over_time.some((s) => s[i + 1] > 0)))),
   memoryFigure,
-  make("p", { class: "soft" }, `Bytes of one device by kind, a tensor for as long as a pass has it: what is alive at once is less. The heaviest role's arena, holes and alignment included, takes ${bytes(data.roles[data.heaviest_role].arena_bytes)}.`));
+  make("p", { class: "soft" }, `Bytes of one device by kind, a tensor for as long as a pass has it: what is alive at once is less. The arena of the role that needs most, holes and alignment included, takes ${bytes(data.roles[data.neediest_role].arena_bytes)}.`));
 section("Memory of the roles at their peaks",
-  make("figure", {}, stackedBars(roles.map((r) => ({ label: r.label, short: `rank ${r.first_rank}`, parts: r.memory_bytes, whole: r.peak_memory_bytes })), data.kinds, bytes,
-    byteUnit(Math.max(...roles.map((r) => r.peak_memory_bytes)))[1])));
+  make("figure", {}, stackedBars(roles.map((r) => ({ label: r.label, short: `rank ${r.first_rank}`, parts: r.memory_bytes, whole: r.needed_bytes })), data.kinds, bytes,
+    byteUnit(Math.max(...roles.map((r) => r.needed_bytes)))[1])));
 
 // ---- what to know ----
 

@@ -257,7 +257,7 @@ if (pairs.length || fits.length) {
   ], pairs));
   if (fits.length)
     part.append(make("p", {}, `Whether the plan fits was published for ${fits.length}; ${fits.filter((f) => f.row && f.row.fits === f.point.fits).length} are predicted so: ` +
-      fits.map((f) => `${f.point.name || place(f.point.at)} ${f.point.fits ? "fits" : "ran out of memory"}, predicted ${f.row && f.row.peak_memory_bytes ? `${bytes(f.row.fits ? f.row.peak_memory_bytes : f.row.needed_bytes)} of ${bytes(f.row.device_memory_bytes)}` : f.row ? f.row.status : "–"}`).join("; ") + "."));
+      fits.map((f) => `${f.point.name || place(f.point.at)} ${f.point.fits ? "fits" : "ran out of memory"}, predicted ${f.row && f.row.needed_bytes ? `${bytes(f.row.needed_bytes)} of ${bytes(f.row.device_memory_bytes)}` : f.row ? f.row.status : "–"}`).join("; ") + "."));
 }
 
 function scatter() {
@@ -300,7 +300,7 @@ const columns = [
   figureColumn("step_time_s"),
   { title: "80 % range", text: (r) => rangeText(r, "step_time_s") || "–", value: (r) => r.step_time_high_s },
   { title: "tokens/s per device", text: (r) => (r.layout && r.tokens_per_s ? number(ofDevices(r)) : "–"), value: (r) => (r.tokens_per_s ? ofDevices(r) : undefined) },
-  figureColumn("model_tflops_per_device"), figureColumn("mfu"), figureColumn("bubble_fraction"), figureColumn("peak_memory_bytes"),
+  figureColumn("model_tflops_per_device"), figureColumn("mfu"), figureColumn("bubble_fraction"), figureColumn("needed_bytes"),
   { title: "outcome", left: true, text: (r) => (r.status === "ok" && late(r) ? "ok, too late" : r.status), value: (r) => r.status, mark: (r) => (r.status === "ok" && !late(r) ? "good" : "bad") },
   ...(rows.some((r) => r.step_time_wider) ? [{ title: "beyond the records", left: true, words: true, text: (r) => r.step_time_wider || "", value: (r) => r.step_time_wider || "" }] : []),
   { title: "reason", left: true, words: true, text: (r) => r.reason, value: (r) => r.reason },

@@ -18,7 +18,7 @@ struct PlanReport {
   std::vector<std::string> unverified;  ///< facts that no source states
 };
 
-/// JSON text. If there are many roles, it has some of them, always the critical and the heaviest. Long curves are thinned,
+/// JSON text. If there are many roles, it has some of them, always the critical one and the one that needs most memory. Long curves are thinned,
 /// peaks are kept.
 std::string plan_report_json(const PlanReport& report);
 

@@ -62,6 +62,19 @@ class Report(WithFolder):
         self.assertTrue(any("memory_bytes_per_s" in fact for fact in data["unverified"]))
         self.assertTrue(any("matmul.ceiling" in fact for fact in data["unverified"]))  # the calibration's, too
 
+    def test_a_plans_page_shows_the_memory_that_simulate_shows(self):
+        plan = self.folder.plan({"stack": "megatron-core", "model": {"preset": "llama3-8b"}, "cluster": {"preset": "dgx-h100", "devices": 16},
+                                 "parallel": {"pipeline": 8, "data": 2, "zero_stage": 1},
+                                 "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 16, "recompute": "full"}})
+        page, data = self.page(plan)
+        alone = tandem_json("simulate", plan)
+        self.assertLess(alone["needed_bytes"], 0.98 * alone["peak_memory_bytes"])  # so that the page cannot show either
+        needed = re.search(r"memory of rank (\d+), which needs most: (\S+ GiB) ", run("simulate", plan)[1])
+        most = data["roles"][str(data["neediest_role"])]
+        self.assertEqual((most["first_rank"], most["needed_bytes"]), (int(needed[1]), alone["needed_bytes"]))
+        for text in (f"{needed[2]}", f"{most['label']}: {needed[2]}, the most"):
+            self.assertIn(text, page.shown)
+
     def test_a_role_is_labelled_by_its_ranks(self):
         for changes, labels in (({"parallel": {"data": 8}, "cluster": {"preset": "dgx-h100", "devices": 8}}, {"ranks 0 to 7, all alike"}),
                                 ({"cluster": {"preset": "dgx-h100", "devices": 8}}, {"ranks 0 to 3, all alike", "ranks 4 to 7, all alike"})):
