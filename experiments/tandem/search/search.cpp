@@ -41,6 +41,12 @@ std::uint64_t mixed(std::uint64_t n) {
   return n ^ (n >> 31);
 }
 
+/// Whether a candidate is a row by its simulation, even if a bound on its step or memory is too high.
+bool stands(CandidateId id, const Answer& answer) {
+  const auto s = answer.simulated.find(id);
+  return s != answer.simulated.end() && s->second.fits && s->second.time_ps <= answer.limit_ps;
+}
+
 }  // namespace
 
 Search::Search(const Space& space, SearchOptions options)
@@ -386,13 +392,13 @@ Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int6
       continue;
     }
     at(out.counts, Outcome::too_large) += fact.large;
-    const bool beaten = fact.floor_ps > out.limit_ps || beaten_.count(static_cast<std::int64_t>(g)) != 0;
-    if (known == known_.groups.end() || beaten) at(out.counts, Outcome::bounded) += open;
+    if (known == known_.groups.end() || beaten(static_cast<std::int64_t>(g), out)) at(out.counts, Outcome::bounded) += open;
     else for (std::size_t f = 0; f < kOutcomes; ++f) out.counts[f] += known->second[f];
   }
   for (const Found& f : known_.found) {
-    if (group_floor(f) > out.limit_ps || beaten_.count(f.id / space_.members()) != 0) continue;
-    const Outcome was = f.estimated() ? Outcome::estimated : Outcome::simulated;  // as counted with its group
+    const Outcome was = beaten(f.id / space_.members(), out) ? Outcome::bounded
+                        : f.estimated()                      ? Outcome::estimated
+                                                             : Outcome::simulated;  // as counted with its group
     const Outcome now = outcome_of(f, out);
     if (now == Outcome::left) out.complete = false;
     --at(out.counts, was), ++at(out.counts, now);
@@ -403,7 +409,7 @@ Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int6
     }
     if (now != Outcome::simulated) continue;
     out.best.push_back(s->second);
-    out.estimates[f.id] = *known_.whole(f);
+    out.estimates[f.id] = known_.whole(f).value_or(f);
   }
   std::sort(out.best.begin(), out.best.end(), [](const Simulated& a, const Simulated& b) {
     return std::pair(a.time_ps, a.id) < std::pair(b.time_ps, b.id);
@@ -415,13 +421,14 @@ Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int6
 
 /// The outcome of a found candidate, from the limit and from its simulation or refinement.
 Outcome Search::outcome_of(const Found& f, const Answer& answer) const {
+  if (stands(f.id, answer)) return Outcome::simulated;
+  if (beaten(f.id / space_.members(), answer)) return Outcome::bounded;
   if (f.rough && (f.least_ps() > answer.limit_ps || surely_beaten(f))) return Outcome::bounded;
   if (f.rough && Position{f.least_ps(), f.id} >= answer.end) return Outcome::left;
   const std::optional<Found> whole = known_.whole(f);
   if (!whole) return Outcome::too_large;
   const bool counts = whole->least_ps() <= answer.limit_ps;
   const auto s = answer.simulated.find(f.id);
-  // A simulated time is valid even if its estimate was too high by more than kTimeError.
   const bool timed = s != answer.simulated.end() && (counts || s->second.time_ps <= answer.limit_ps);
   if (timed) return s->second.fits ? Outcome::simulated : Outcome::too_large;
   return whole->estimated() ? Outcome::estimated : counts ? Outcome::left : Outcome::bounded;
@@ -434,7 +441,8 @@ Outcome Search::outcome(CandidateId id, const Answer& answer, std::string& reaso
   if (view.outcome != Outcome::bounded) return view.outcome;
   if (view.too_large[static_cast<std::size_t>(id % space_.members())]) return reason = kTooLarge, Outcome::too_large;
   if (answer.interrupted && known_.groups.count(g) == 0) return reason = "not looked at before the interruption", Outcome::left;
-  if (fact(g).floor_ps > answer.limit_ps || known_.groups.count(g) == 0 || beaten_.count(g) != 0) return Outcome::bounded;
+  if (stands(id, answer)) return reason = "", Outcome::simulated;
+  if (known_.groups.count(g) == 0 || beaten(g, answer)) return Outcome::bounded;
   const CandidateView c = judge_.candidate(id);
   reason = c.reason;
   if (c.outcome != Outcome::estimated && c.outcome != Outcome::simulated) return c.outcome;

@@ -90,7 +90,6 @@ class Search {
   };
 
   bool mine(std::int64_t group) const;
-  std::int64_t group_floor(const Found& f) const { return fact(f.id / space_.members()).floor_ps; }
   const GroupFact& fact(std::int64_t group) const { return known_.facts[static_cast<std::size_t>(group)]; }
   GroupFact bounded(std::int64_t group) const;
   void bound();
@@ -111,6 +110,10 @@ class Search {
   std::int64_t estimated_limit() const;
   Walk walk(std::int64_t frontier) const;
   Outcome outcome_of(const Found& f, const Answer& answer) const;
+  /// Whether a group counts as bounded, with all of its members but those that stands().
+  bool beaten(std::int64_t group, const Answer& answer) const {
+    return fact(group).floor_ps > answer.limit_ps || beaten_.count(group) != 0;
+  }
   void learned() const;
   bool stopped() const { return options_.jobs.stop && options_.jobs.stop(); }
 

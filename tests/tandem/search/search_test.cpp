@@ -368,6 +368,25 @@ TEST_CASE("A search that is stopped anywhere goes on to the same answer") {
   }
 }
 
+TEST_CASE("A simulated layout that is fast enough is a row, even if a bound says that it is slower") {
+  const Space space = space_of(kSpaces.front());
+  Search right(space, options());
+  right.explore();
+  const Answer expected = right.answer();
+  REQUIRE(expected.best.size() == 3);
+  Knowledge known = right.knowledge();
+  const auto group = static_cast<std::size_t>(expected.best.front().id / space.members());
+  known.facts[group].floor_ps = 2 * expected.limit_ps;  // a bound that is wrong
+  Search wrong(space, options());
+  wrong.take(std::move(known));
+  const Answer answer = wrong.answer();
+  REQUIRE(answer.best.size() == expected.best.size());
+  for (std::size_t i = 0; i < answer.best.size(); ++i) CHECK(answer.best[i].id == expected.best[i].id);
+  std::string reason;
+  CHECK(wrong.outcome(answer.best.front().id, answer, reason) == Outcome::simulated);
+  CHECK(at(answer.counts, Outcome::simulated) >= 3);
+}
+
 /// The values of an axis in an open search.
 std::vector<std::string> values_of(const std::string& model, const std::string& field) {
   const Space space = space_of({model, "dgx-h100", 1024, 1024, {}});
