@@ -47,15 +47,15 @@ class Searches {
     for (const std::string& cluster : o.clusters.empty() ? std::vector<std::string>{""} : o.clusters)
       for (const std::int64_t devices : o.devices.empty() ? std::vector<std::int64_t>{0} : o.devices) add(cluster, devices);
     std::vector<search::Search*> all = list();
-    keeper_.emplace(o.keep, o.shard, all);
+    keeper_.emplace(o.keep, o.shard, kind(), all);
   }
   Searches(const Searches&) = delete;
   Searches& operator=(const Searches&) = delete;
 
   /// Finds out what the answer needs; false where it was interrupted. --keep keeps what is known either way.
   bool explore() {
-    if (!options_.merge.empty()) search::merge(options_.merge, list());
-    if (keeper_->resume()) log("tandem: goes on from " + options_.keep);
+    if (!options_.merge.empty()) search::merge(options_.merge, kind(), list());
+    tell_resumed(keeper_->resume());
     const bool whole = explored();
     keeper_->write(whole);
     if (!whole)
@@ -90,6 +90,14 @@ class Searches {
     }
     waiting_.reset();
     return whole;
+  }
+
+  search::Kind kind() const { return options_.pareto ? search::Kind::front : search::Kind::fastest; }
+
+  void tell_resumed(search::Resumed resumed) const {
+    const std::string other = options_.pareto ? "was written without --pareto" : "was written with --pareto";
+    if (resumed == search::Resumed::all) log("tandem: goes on from " + options_.keep);
+    if (resumed == search::Resumed::simulations) log("tandem: takes the simulated layouts of " + options_.keep + ", which " + other);
   }
 
   void learned() {
@@ -326,7 +334,7 @@ void add_pareto(CLI::App& c, Options& o) {
 void add_parts(CLI::App& c, Options& o) {
   c.option_defaults()->group("In several runs or processes");
   CLI::Option* keep = c.add_option("--keep", o.keep,
-                                   "file for the progress of the search, written after the first simulated layout, every 15 s, when "
+                                   "file for the progress of the search, written after the first simulated layout, about every 15 s, when "
                                    "interrupted and at the end; if it exists, the search continues from it")
                           ->type_name("FILE");
   CLI::Option* shard =

@@ -20,6 +20,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::chrono::seconds kBetweenWrites{15};
+constexpr int kTimesAWrite = 19;  ///< between two writes, at least: so they take a twentieth of the time
 constexpr std::int64_t kMostShards = 1'000'000;
 constexpr std::size_t kLargest = std::size_t{8} << 30;
 constexpr std::string_view kBefore = ",\"checksum\":\"", kBehind = "\"}\n";
@@ -35,6 +36,7 @@ struct Kept {
   std::string file;
   Shard shard;
   bool finished = false;
+  Kind kind = Kind::fastest;
   std::vector<Knowledge> spaces;
 };
 
@@ -96,7 +98,8 @@ Kept read_kept(const std::string& file, const std::vector<Search*>& searches) {
   const json whole = parse_json(unsealed(file, read_text(file, kLargest)), file, {.max_bytes = kLargest});
   if (whole.at("program") != study::program_digest())
     refuse(file, "program", value_text(whole["program"]), "was written by another build of Tandem, or with other presets", "run its search again");
-  Kept out{file, {whole.at("shard").get<std::int64_t>(), whole.at("shards").get<std::int64_t>()}, whole.at("finished").get<bool>(), {}};
+  Kept out{file, {whole.at("shard").get<std::int64_t>(), whole.at("shards").get<std::int64_t>()}, whole.at("finished").get<bool>(),
+           whole.at("front").get<bool>() ? Kind::front : Kind::fastest, {}};
   const json& spaces = whole.at("spaces");
   if (spaces.size() != searches.size())
     refuse(file, "spaces", std::to_string(spaces.size()), "this search has " + std::to_string(searches.size()) + " combinations of cluster and devices",
@@ -137,37 +140,49 @@ Shard read_shard(const std::string& text) {
 
 std::string text_of(const Shard& shard) { return std::to_string(shard.index) + "/" + std::to_string(shard.of); }
 
-Keeper::Keeper(std::string path, Shard shard, std::vector<Search*> searches)
-    : path_(std::move(path)), shard_(shard), searches_(std::move(searches)) {}
+Keeper::Keeper(std::string path, Shard shard, Kind kind, std::vector<Search*> searches)
+    : path_(std::move(path)), shard_(shard), kind_(kind), searches_(std::move(searches)),
+      next_(std::chrono::steady_clock::now() + kBetweenWrites) {}
 
-bool Keeper::resume() {
-  if (path_.empty() || !file_exists(path_)) return false;
+Resumed Keeper::resume() {
+  if (path_.empty() || !file_exists(path_)) return Resumed::nothing;
   permit_replacing(path_, path_);
   Kept kept = checked(path_, searches_);
   if (kept.shard.index != shard_.index || kept.shard.of != shard_.of)
     refuse(path_, "shard", text_of(kept.shard), "this search is shard " + text_of(shard_), "give each shard a file of its own");
+  const bool same = kept.kind == kind_;
+  if (!same)
+    for (Knowledge& k : kept.spaces) k = {{}, {}, {}, std::move(k.refined), std::move(k.simulated)};
   give(std::move(kept), searches_);
-  return true;
+  return same ? Resumed::all : Resumed::simulations;
 }
 
 void Keeper::learned() {
   if (path_.empty()) return;
   const bool begins = !begun_ && std::ranges::any_of(searches_, [](const Search* s) { return !s->knowledge().simulated.empty(); });
-  if (!begins && std::chrono::steady_clock::now() - written_ < kBetweenWrites) return;
+  if (!begins && std::chrono::steady_clock::now() < next_) return;
   begun_ = begun_ || begins;
   write(false);
 }
 
 void Keeper::write(bool finished) {
   if (path_.empty()) return;
-  ordered_json out = {{"what", "tandem search"}, {"schema_version", 1},      {"program", study::program_digest()}, {"shard", shard_.index},
-                      {"shards", shard_.of},     {"finished", finished}, {"spaces", ordered_json::array()}};
-  for (const Search* s : searches_) out["spaces"].push_back({{"question", question_json(*s)}, {"knowledge", knowledge_json(s->knowledge())}});
-  write_text(path_, sealed(out.dump()));
-  written_ = std::chrono::steady_clock::now();
+  const auto begun = std::chrono::steady_clock::now();
+  ordered_json head = {{"what", "tandem search"}, {"schema_version", 1},  {"program", study::program_digest()}, {"shard", shard_.index},
+                       {"shards", shard_.of},     {"finished", finished}, {"front", kind_ == Kind::front}};
+  std::string text = head.dump();
+  text.back() = ',';
+  text += "\"spaces\":[";
+  for (const Search* s : searches_) {
+    if (s != searches_.front()) text += ',';
+    text += "{\"question\":" + question_json(*s).dump() + ",\"knowledge\":" + knowledge_text(s->knowledge()) + '}';
+  }
+  write_text(path_, sealed(text + "]}"));
+  const auto now = std::chrono::steady_clock::now();
+  next_ = now + std::max<std::chrono::steady_clock::duration>(kBetweenWrites, kTimesAWrite * (now - begun));
 }
 
-void merge(const std::vector<std::string>& files, const std::vector<Search*>& searches) {
+void merge(const std::vector<std::string>& files, Kind kind, const std::vector<Search*>& searches) {
   std::map<std::int64_t, std::string> there;
   std::int64_t shards = 0;
   for (const std::string& file : files) {
@@ -175,6 +190,9 @@ void merge(const std::vector<std::string>& files, const std::vector<Search*>& se
     if (shards > 0 && kept.shard.of != shards)
       refuse(file, "shards", std::to_string(kept.shard.of), files.front() + " is one of " + std::to_string(shards), "give all files of one search, and no others");
     shards = kept.shard.of;
+    if (kept.kind != kind)
+      refuse(file, "front", kept.kind == Kind::front ? "true" : "false", "was written by a search with" + std::string(kind == Kind::front ? "out" : "") + " --pareto",
+             "merge it likewise, or search the shards again");
     if (!kept.finished)
       refuse(file, "finished", "false", "shard " + text_of(kept.shard) + " was interrupted",
              "run it to its end: --shard " + text_of(kept.shard) + " --keep " + file);

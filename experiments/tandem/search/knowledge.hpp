@@ -22,6 +22,7 @@ struct GroupFact {
   bool sharp = false;             ///< Judge::look_closer() raises `floor_ps` no more
 
   bool refused() const { return known && outcome != Outcome::bounded; }
+  bool operator==(const GroupFact&) const = default;
 };
 
 /// A candidate that may be among the best.

@@ -1,5 +1,8 @@
 #include "experiments/tandem/search/knowledge_json.hpp"
 
+#include <algorithm>
+#include <charconv>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "experiments/tandem/study/outcome.hpp"
@@ -10,10 +13,20 @@ namespace tandem::search {
 namespace {
 
 using nlohmann::json;
-using nlohmann::ordered_json;
 
 [[noreturn]] void refuse(const std::string& file, const std::string& field) {
   throw ConfigError(Problem{file, field, "", "does not belong to this search", "remove the file and run its search again"});
+}
+
+/// Appends numbers to a list. A file of a large search has millions, for which a tree of JSON values takes too long.
+template <class... Numbers>
+void add(std::string& list, Numbers... numbers) {
+  const auto one = [&](auto number) {
+    char text[32];
+    if (list.back() != '[') list += ',';
+    list.append(text, std::to_chars(std::begin(text), std::end(text), number).ptr);
+  };
+  (one(numbers), ...);
 }
 
 /// Reads a flat list of numbers as rows.
@@ -40,12 +53,26 @@ class Rows {
   std::string field_;
 };
 
+/// Each row is a run of groups with the same fact: the first group, their number, the fact. Most groups are refused for the same reason
+/// as their neighbours.
+void write_facts(std::string& out, const Knowledge& k) {
+  const std::vector<GroupFact>& facts = k.facts;
+  for (std::size_t begin = 0, end = 0; begin < facts.size(); begin = end) {
+    const GroupFact& f = facts[begin];
+    for (end = begin + 1; end < facts.size() && facts[end] == f;) ++end;
+    if (f.known) add(out, begin, end - begin, static_cast<int>(f.outcome), f.floor_ps, f.large, f.sharp ? 1 : 0);
+  }
+}
+
 void read_facts(const Rows& rows, const Space& space, Knowledge& out) {
   out.facts.resize(static_cast<std::size_t>(space.groups()));
-  for (std::size_t r = 0; r < rows.count(); ++r)
-    out.facts[static_cast<std::size_t>(rows.below(r, 0, space.groups()))] = {
-        rows.at(r, 2), static_cast<std::int32_t>(rows.below(r, 3, space.members() + 1)),
-        static_cast<Outcome>(rows.below(r, 1, static_cast<std::int64_t>(kOutcomes))), true, rows.at(r, 4) != 0};
+  for (std::size_t r = 0; r < rows.count(); ++r) {
+    const auto begin = out.facts.begin() + rows.below(r, 0, space.groups());
+    const std::int64_t run = rows.below(r, 1, out.facts.end() - begin + 1);
+    std::fill(begin, begin + run, GroupFact{rows.at(r, 3), static_cast<std::int32_t>(rows.below(r, 4, space.members() + 1)),
+                                            static_cast<Outcome>(rows.below(r, 2, static_cast<std::int64_t>(kOutcomes))), true,
+                                            rows.at(r, 5) != 0});
+  }
 }
 
 constexpr auto kOutsides = static_cast<std::int64_t>(sim::Outside::paired) + 1;
@@ -85,26 +112,28 @@ json question_json(const Search& search) {
           {"content", study::digest(study::whole_text(plan))}};
 }
 
-ordered_json knowledge_json(const Knowledge& k) {
-  ordered_json facts = ordered_json::array(), groups = facts, found = facts, refined = facts, simulated = facts;
-  const auto add = [](ordered_json& list, auto... numbers) { (list.push_back(numbers), ...); };
-  for (std::size_t g = 0; g < k.facts.size(); ++g)
-    if (const GroupFact& f = k.facts[g]; f.known) add(facts, g, static_cast<int>(f.outcome), f.floor_ps, f.large, f.sharp ? 1 : 0);
+std::string knowledge_text(const Knowledge& k) {
+  std::string out = "{\"facts\":[";
+  write_facts(out, k);
+  out += "],\"groups\":[";
   for (const auto& [g, counts] : k.groups) {
-    groups.push_back(g);
-    for (const std::int64_t n : counts) groups.push_back(n);
+    add(out, g);
+    for (const std::int64_t n : counts) add(out, n);
   }
+  out += "],\"found\":[";
   for (const Found& f : k.found)
-    add(found, f.id, f.floor_ps, f.estimate_ps, f.memory, f.memory_floor, static_cast<int>(f.outside), f.rough ? 1 : 0);
-  for (const auto& [id, r] : k.refined) add(refined, id, r.estimate_ps, r.memory, static_cast<int>(r.outside), r.too_large ? 1 : 0);
+    add(out, f.id, f.floor_ps, f.estimate_ps, f.memory, f.memory_floor, static_cast<int>(f.outside), f.rough ? 1 : 0);
+  out += "],\"refined\":[";
+  for (const auto& [id, r] : k.refined) add(out, id, r.estimate_ps, r.memory, static_cast<int>(r.outside), r.too_large ? 1 : 0);
+  out += "],\"simulated\":[";
   for (const auto& [id, s] : k.simulated)
-    add(simulated, id, s.time_ps, s.low_s, s.high_s, s.needed, s.fits ? 1 : 0, s.timed ? 1 : 0, s.tokens_per_s, s.mfu, s.launches);
-  return {{"facts", facts}, {"groups", groups}, {"found", found}, {"refined", refined}, {"simulated", simulated}};
+    add(out, id, s.time_ps, s.low_s, s.high_s, s.needed, s.fits ? 1 : 0, s.timed ? 1 : 0, s.tokens_per_s, s.mfu, s.launches);
+  return out + "]}";
 }
 
 Knowledge read_knowledge(const json& kept, const Space& space, const std::string& file) {
   Knowledge out;
-  read_facts(Rows(kept.at("facts"), 5, file, "facts"), space, out);
+  read_facts(Rows(kept.at("facts"), 6, file, "facts"), space, out);
   const Rows groups(kept.at("groups"), 1 + kOutcomes, file, "groups");
   for (std::size_t r = 0; r < groups.count(); ++r) {
     Counts& counts = out.groups[groups.below(r, 0, space.groups())];

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "experiments/tandem/base/interrupt.hpp"
+#include "experiments/tandem/search/kept.hpp"
+#include "experiments/tandem/search/pareto.hpp"
 #include "experiments/tandem/search/report.hpp"
 #include "models/planfile/plan_draft.hpp"
 #include "models/plan/plan_words.hpp"
@@ -385,6 +387,37 @@ TEST_CASE("A simulated layout that is fast enough is a row, even if a bound says
   std::string reason;
   CHECK(wrong.outcome(answer.best.front().id, answer, reason) == Outcome::simulated);
   CHECK(at(answer.counts, Outcome::simulated) >= 3);
+}
+
+/// Explores a search of either kind. Returns what became of its candidates, and its rows.
+std::pair<Counts, std::vector<CandidateId>> explored(Search& search, Kind kind) {
+  Answer answer;
+  if (kind == Kind::front) answer = search.answer_from(explore_front(search).simulated, kNoLimit);
+  else search.explore(), answer = search.answer();
+  std::vector<CandidateId> rows;
+  for (const Simulated& s : answer.best) rows.push_back(s.id);
+  return {answer.counts, rows};
+}
+
+TEST_CASE("A kept file serves the other kind of search by its simulations, which answers as without the file") {
+  const Space space = space_of(kSpaces[3]);
+  const TemporaryFolder folder;
+  for (const Kind kind : {Kind::fastest, Kind::front}) {
+    const Kind other = kind == Kind::front ? Kind::fastest : Kind::front;
+    const std::string file = folder.at("kept" + std::to_string(static_cast<int>(kind)) + ".json");
+    Search first(space, options()), alone(space, options()), after(space, options()), same(space, options());
+    const auto answer = explored(first, kind);
+    Keeper(file, {}, kind, {&first}).write(true);
+    CHECK(Keeper(file, {}, kind, {&same}).resume() == Resumed::all);
+    CHECK(same.knowledge().facts == first.knowledge().facts);
+    CHECK(same.knowledge().groups == first.knowledge().groups);
+    CHECK(same.knowledge().found.size() == first.knowledge().found.size());
+    CHECK(explored(same, kind) == answer);
+    CHECK(Keeper(file, {}, other, {&after}).resume() == Resumed::simulations);
+    CHECK(after.knowledge().simulated.size() == first.knowledge().simulated.size());
+    CHECK(explored(after, other) == explored(alone, other));
+    CHECK_THROWS_WITH(merge({file}, other, {&after}), Catch::Contains("--pareto"));
+  }
 }
 
 /// The values of an axis in an open search.
