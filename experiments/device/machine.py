@@ -70,6 +70,18 @@ def unpack(build, programs):
         sys.exit(f"run.sh: {file} cannot be unpacked into {build}: {e}")
 
 
+def unsuitable(build, capability=None):
+    """Returns why this machine's card cannot run the programs in `build`; empty if it can or nobody knows. `capability`: the card's, such
+    as "9.0", by nvidia-smi if None."""
+    built = re.findall(r"(\d+)\d[a-z]?-real", text_of(build / "architecture"))
+    card = capability or first_line(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"])
+    major = card.partition(".")[0]
+    if not built or not major.isdigit() or major in built:
+        return ""
+    return (f"{build} has programs for cards of compute capability {' and '.join(m + '.x' for m in built)}, and this one has {card}: build them elsewhere with "
+            f"experiments/device/build.sh FOLDER {card.replace('.', '')}-real")
+
+
 def cluster():
     """Returns the preset of this card's cluster; that of an H100 where there is none."""
     words = card_and_driver()[0].lower().split()

@@ -143,6 +143,8 @@ def main():
             print(f"{name_of(case)}: {'0 bits off' if case[2] else f'within {LOOSE}'}")
         return
     machine.unpack(args.build, args.programs)
+    if problem := machine.unsuitable(args.build):
+        sys.exit(f"run.sh: {problem}")
     args.out.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="tandem-nccl-"))
     program, until = str(args.build / "tandem"), time.monotonic() + args.seconds

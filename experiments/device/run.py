@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import unseen
-from machine import ROOT, cluster, ended, facts, surroundings, tool, unpack
+from machine import ROOT, cluster, ended, facts, surroundings, tool, unpack, unsuitable
 
 HERE = Path(__file__).resolve().parent
 LIMIT = 8 * 60  # seconds of a part
@@ -288,6 +288,8 @@ def main():
     if missing:
         sys.exit(f"run.sh: {args.build / missing[0]} is not there: name the folder of programs with --build, or give programs.tar.xz, which "
                  "experiments/device/build.sh makes on a machine with network, with --programs")
+    if problem := unsuitable(args.build):
+        sys.exit(f"run.sh: {problem}")
     for folder in (args.out, WORK):
         folder.mkdir(parents=True, exist_ok=True)
     good = perform_all(args.build, args.out, args.only, args.seconds) if args.part == "all" else \

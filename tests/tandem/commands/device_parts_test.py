@@ -142,6 +142,14 @@ class Parts(unittest.TestCase):
         self.assertEqual(made, ["one", "two", "two"])
         self.assertEqual([r["name"] for r in json.loads(file.read_text(encoding="utf-8"))["results"]], ["one", "two"])
 
+    def test_programs_for_another_kind_of_card_are_refused_at_once(self):
+        self.assertEqual(machine.unsuitable(self.folder, "10.0"), "")  # nobody knows what they are for
+        for architecture, fits, other in (("90-real", "9.0", "10.0"), ("90a-real", "9.0", "8.0"), ("100-real", "10.3", "9.0"), ("80-real;90-real", "9.0", "12.0")):
+            (self.folder / "architecture").write_text(architecture + "\n", encoding="utf-8")
+            self.assertEqual(machine.unsuitable(self.folder, fits), "")
+            self.assertIn(f"this one has {other}: build them elsewhere with experiments/device/build.sh FOLDER {other.replace('.', '')}-real",
+                          machine.unsuitable(self.folder, other))
+
     def test_without_time_nothing_begins(self):
         self.assertIn("not begun", run.run("late", ["sh", "-c", "exit 0"], {}, 1)["end"])
 
