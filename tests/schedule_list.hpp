@@ -41,7 +41,7 @@ inline std::size_t kind(Phase p) { return p == Phase::forward ? 0 : p == Phase::
 
 inline bool splits_backwards(ScheduleKind kind) {
   return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_h2 || kind == ScheduleKind::dualpipe_v ||
-         kind == ScheduleKind::zb_v;
+         kind == ScheduleKind::zb_v || kind == ScheduleKind::v_half || kind == ScheduleKind::v_min;
 }
 
 /// When each pass of each micro-batch through each part of the model ended; -1: not yet.
@@ -140,7 +140,8 @@ inline Played play(ScheduleKind kind, const ScheduleShape& shape, const Ticks& t
 }
 
 /// Every kind with the shapes it takes: stages and micro-batches from 1 to 8, for interleaved and breadth-first 1 to 4 chunks. DualPipeV
-/// has stages up to 4, from twice as many micro-batches on; ZB-V has stages from 2.
+/// has stages up to 4, from twice as many micro-batches on; ZB-V, V-Half
+/// and V-Min have stages from 2.
 template <class F>
 void for_every_shape(F&& f) {
   for (const auto kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved,
@@ -150,8 +151,9 @@ void for_every_shape(F&& f) {
         for (std::int64_t v = 1; v <= (has_chunks(kind) ? 4 : 1); ++v) f(kind, ScheduleShape{p, m, v});
   for (std::int64_t p = 1; p <= 4; ++p)
     for (std::int64_t m = 2 * p; m <= 8; ++m) f(ScheduleKind::dualpipe_v, folded_shape(p, m));
-  for (std::int64_t p = 2; p <= 8; ++p)
-    for (std::int64_t m = 1; m <= 8; ++m) f(ScheduleKind::zb_v, folded_shape(p, m));
+  for (const auto kind : {ScheduleKind::zb_v, ScheduleKind::v_half, ScheduleKind::v_min})
+    for (std::int64_t p = 2; p <= 8; ++p)
+      for (std::int64_t m = 1; m <= 8; ++m) f(kind, folded_shape(p, m));
 }
 
 }  // namespace tandem::tests

@@ -40,7 +40,7 @@ std::vector<PlanField> axis_fields() {
           .otherwise("tensor, or as much of it as parallel.expert leaves"),
       integer({"parallel.virtual_pipeline", "Chunks of layers that a stage holds."}, AT(parallel.virtual_pipeline),
               {1, kMaxLayers})
-          .otherwise("1; interleaved, breadth-first: layers / pipeline; dualpipe-v, zb-v: 2"),
+          .otherwise("1; interleaved, breadth-first: layers / pipeline; dualpipe-v, zb-v, v-half, v-min: 2"),
       choice({"parallel.schedule",
               "Order of forward and backward passes in the pipeline. DualPipe over n stages is dualpipe-v with pipeline n / 2 and twice the "
               "data ranks: step and memory are the same."},

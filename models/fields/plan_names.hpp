@@ -65,8 +65,8 @@ struct Spelling<RecurrenceRule> {
 };
 template <>
 struct Spelling<ScheduleKind> {
-  static constexpr std::array<std::string_view, 8> names{"gpipe", "1f1b",          "interleaved", "zb-h1",
-                                                         "zb-h2", "breadth-first", "dualpipe-v",  "zb-v"};
+  static constexpr std::array<std::string_view, 10> names{"gpipe",         "1f1b",       "interleaved", "zb-h1",  "zb-h2",
+                                                          "breadth-first", "dualpipe-v", "zb-v",        "v-half", "v-min"};
 };
 template <>
 struct Spelling<TokenDispatcher> {

@@ -5,9 +5,22 @@
 
 namespace tandem {
 
-enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_h2, breadth_first, dualpipe_v, zb_v };
+enum class ScheduleKind : std::uint8_t {
+  gpipe,
+  one_f_one_b,
+  interleaved,
+  zb_h1,
+  zb_h2,
+  breadth_first,
+  dualpipe_v,
+  zb_v,
+  v_half,
+  v_min
+};
 /// Whether a stage's two chunks lie in a V: stage s of p holds parts s and 2p-1-s. The last stage passes data to itself.
-constexpr bool folds(ScheduleKind k) { return k == ScheduleKind::dualpipe_v || k == ScheduleKind::zb_v; }
+constexpr bool folds(ScheduleKind k) {
+  return k == ScheduleKind::dualpipe_v || k == ScheduleKind::zb_v || k == ScheduleKind::v_half || k == ScheduleKind::v_min;
+}
 /// Whether stages may hold several chunks of the model.
 constexpr bool has_chunks(ScheduleKind k) { return k == ScheduleKind::interleaved || k == ScheduleKind::breadth_first || folds(k); }
 /// Whether a backward pass may defer its weight gradients.

@@ -251,7 +251,7 @@ void check_chunks(const Plan& p, const Reporter& fail) {
   const std::int64_t layers = p.model.total_layers();
   const bool said = !q.pipeline_split.empty();  // ends may have no layer
   if (!has_chunks(q.schedule) && q.virtual_pipeline > 1) {
-    fail("parallel.virtual_pipeline", "only the interleaved, breadth-first, dualpipe-v and zb-v schedules run several chunks a stage",
+    fail("parallel.virtual_pipeline", "only the interleaved, breadth-first, dualpipe-v, zb-v, v-half and v-min schedules run several chunks a stage",
          "use 1, or schedule interleaved");
   }
   if (folds(q.schedule) && q.virtual_pipeline != 2)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/schedule/controllable_memory.hpp"
 #include "models/schedule/dualpipe.hpp"
 #include "models/schedule/zb_v.hpp"
 #include "models/schedule/zero_bubble.hpp"
@@ -114,6 +115,8 @@ Actions fixed_order(ScheduleKind kind, const ScheduleShape& shape, StageId stage
     case ScheduleKind::zb_h2: return with_weights(alternate(shape, m, 2 * behind), 2 * before);
     case ScheduleKind::dualpipe_v: return dualpipe_v(shape, stage);
     case ScheduleKind::zb_v: return zb_v(shape, stage);
+    case ScheduleKind::v_half:
+    case ScheduleKind::v_min: return std::move(controllable_memory(kind, shape)[stage.index()]);
   }
   throw ContractError("unknown schedule");
 }
@@ -121,6 +124,10 @@ Actions fixed_order(ScheduleKind kind, const ScheduleShape& shape, StageId stage
 namespace {
 
 Orders fixed_orders(ScheduleKind kind, const ScheduleShape& shape) {
+  if (kind == ScheduleKind::v_half || kind == ScheduleKind::v_min) {
+    check(kind, shape, StageId(0));
+    return controllable_memory(kind, shape);
+  }
   Orders orders;
   for (std::int32_t s = 0; s < shape.stages; ++s) orders.push_back(fixed_order(kind, shape, StageId(s)));
   return orders;

@@ -60,6 +60,12 @@ namespace tandem {
 /// (p-s-1)(tF+tB-2tW) + (p-1)(tB-tF) from its first start to its last end: nothing if all are equal. With fewer micro-batches it
 /// leaves out the passes of those that are missing.
 ///
+/// V-Half and V-Min (arXiv 2405.15362; the orders are those of the authors' code, sail-sg/zero-bubble-pipeline-parallelism:
+/// megatron/core/pipeline_parallel/zerobubble/scheduler/zbv_greedy.py). Two chunks in a V. Micro-batches repeat a pattern every six
+/// slots, and weight passes fill idle slots. Passes at both ends of the step then move to earlier idle slots, if no stage then holds
+/// more than any does in the pattern. For m >= p the stage that holds most has 2(p/2+1) chunks until their weights in V-Half and
+/// 2((p+4)/3) in V-Min (whole divisions). With equal passes and m >= 2p the bubble is at most half of 1F1B's in V-Half.
+///
 /// ZB-H1 and ZB-H2 are orders for passes of equal cost. If `shape.costs` differ, they become the authors' automatic ZB-1p and
 /// ZB-2p (section 3). A list scheduler (models/schedule/zero_bubble) makes these for the costs. They hold p or 2p micro-batches
 /// before their backward, or what the handcrafted order holds if that is more. Under the costs, neither the longest stage nor

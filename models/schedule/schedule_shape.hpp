@@ -35,7 +35,7 @@ struct ScheduleShape {
   bool steps_overlap = false;         ///< a stage starts its next step without waiting for other stages
   bool exchanges = false;             ///< interleaved: sends and receives between two passes are one exchange, see make_events
   bool pairs = false;                 ///< 1F1B, interleaved, dualpipe-v: a forward and a backward pass run at the same time
-  bool folded = false;                ///< dualpipe-v, zb-v: chunks lie in a V (`folds` in models/plan/schedule_kind.hpp)
+  bool folded = false;                ///< chunks lie in a V (`folds` in models/plan/schedule_kind.hpp)
 };
 
 /// By stage: its actions, in order.

@@ -251,7 +251,7 @@ TEST_CASE("DualPipeV changes no bit of any model, whatever is tied, sharded, mad
 }
 
 TEST_CASE("zero-bubble schedules in a V change no bit, whatever is tied, sharded, made again or waited for") {
-  const char* schedule = GENERATE("zb-v");
+  const char* schedule = GENERATE("zb-v", "v-half", "v-min");
   const Patches base{parallel("data", 3), training("precision", GENERATE("fp32", "bf16")), patch("model", "num_layers", "8"),
                      patch("model", "tie_embeddings", GENERATE("true", "false")), parallel("zero_stage", GENERATE(0, 1, 3)),
                      model(GENERATE("gpt", "moe-deepseek"))};

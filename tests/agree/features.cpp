@@ -148,7 +148,9 @@ Feature schedules() {
            {"zb-h2", R"({"parallel": {"schedule": "zb-h2"}})"},
            {"breadth-first-2", R"({"parallel": {"schedule": "breadth-first", "virtual_pipeline": 2}})"},
            {"dualpipe-v", R"({"parallel": {"schedule": "dualpipe-v"}})"},
-           {"zb-v", R"({"parallel": {"schedule": "zb-v"}})"}}};
+           {"zb-v", R"({"parallel": {"schedule": "zb-v"}})"},
+           {"v-half", R"({"parallel": {"schedule": "v-half"}})"},
+           {"v-min", R"({"parallel": {"schedule": "v-min"}})"}}};
 }
 
 Feature recomputes() {
@@ -324,7 +326,7 @@ int context(const Case& c) { return plain(c, Dim::context) ? 1 : 2; }
 int layers(const Case& c) {
   const int stages = number(c, Dim::pipeline);
   const std::string_view schedule = label(c, Dim::schedule);
-  const bool two_chunks = schedule.ends_with("-v") || schedule == "interleaved-2" || schedule == "breadth-first-2";
+  const bool two_chunks = schedule.ends_with("-v") || schedule.starts_with("v-") || schedule == "interleaved-2" || schedule == "breadth-first-2";
   if (two_chunks) return std::max(4, 2 * stages);
   return schedule == "interleaved-3" ? std::max(4, 3 * stages - 2) : 4;
 }
@@ -418,7 +420,11 @@ constexpr std::array kRules{
          [](const Case& c) { return chosen(c, Dim::overlap_gather) && (zero(c) == 0 || shares(c) == 1); }},
     Rule{"DualPipeV has two stages, and two micro-batches for each",
          [](const Case& c) { return dualpipe(c) && (stages(c) == 1 || number(c, Dim::micro_batches) < 2 * stages(c)); }},
-    Rule{"ZB-V has two stages", [](const Case& c) { return label(c, Dim::schedule) == "zb-v" && stages(c) == 1; }},
+    Rule{"a V has two stages",
+         [](const Case& c) {
+           const std::string_view schedule = label(c, Dim::schedule);
+           return (schedule == "zb-v" || schedule.starts_with("v-")) && stages(c) == 1;
+         }},
     Rule{"DualPipeV shards no gradients", [](const Case& c) { return dualpipe(c) && zero(c) > 1; }},
     Rule{"each tensor rank makes its own share orthogonal",
          [](const Case& c) { return label(c, Dim::optimizer) == "muon" && (tensor(c) > 1 || label(c, Dim::expert_tensor) == "2"); }},

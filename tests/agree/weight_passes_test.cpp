@@ -22,7 +22,7 @@ void choose(tests::Case& c, Dim d, std::string_view wanted) {
 
 TEST_CASE("weight passes dispatch again what recomputed experts read, weighed on its way or not") {
   const auto model = GENERATE("moe-llama4", "moe-top2", "moe-qwen2");
-  const auto schedule = GENERATE("zb-h1", "zb-h2", "dualpipe-v", "zb-v");
+  const auto schedule = GENERATE("zb-h1", "zb-h2", "dualpipe-v", "zb-v", "v-half");
   CAPTURE(model, schedule);
   tests::Case c{};
   choose(c, Dim::model, model), choose(c, Dim::schedule, schedule);

@@ -101,7 +101,8 @@ TEST_CASE("the chunks of a V are two, also where layers do not divide") {
   for (const char* layers : {"8", "7"}) {
     const std::string plan = bent("\"num_layers\": 8", std::string("\"num_layers\": ") + layers);
     CHECK(parsed(with("parallel", "\"schedule\": \"dualpipe-v\"", plan)).parallel.virtual_pipeline == 2);
-    CHECK(parsed(with("parallel", "\"schedule\": \"zb-v\"", plan)).parallel.virtual_pipeline == 2);
+    for (const std::string schedule : {"zb-v", "v-half", "v-min"})
+      CHECK(parsed(with("parallel", "\"schedule\": \"" + schedule + "\"", plan)).parallel.virtual_pipeline == 2);
   }
 }
 

@@ -246,9 +246,9 @@ TEST_CASE("neuronx has a ring of context ranks since May 2025 and interleaved st
   CHECK(fields(stages, {2024, 7}).empty());
 }
 
-TEST_CASE("torchtitan has ZB-V since February 2025, and splits no backward pass of a compiled model") {
-  const auto refusals = [](const std::string& field, const std::string& fusion, Month as_of) {
-    const std::string text = with("training", "\"fusion\": \"" + fusion + "\"", with("parallel", "\"schedule\": \"zb-v\""));
+TEST_CASE("torchtitan has PyTorch's schedules, ZB-V since February 2025, and splits no backward pass of a compiled model") {
+  const auto refusals = [](const std::string& field, const std::string& fusion, Month as_of, const std::string& schedule = "zb-v") {
+    const std::string text = with("training", "\"fusion\": \"" + fusion + "\"", with("parallel", "\"schedule\": \"" + schedule + "\""));
     const std::vector<Problem> all = stack_problems(parse_plan(text, "titan.json"), "torchtitan", as_of);
     return std::count_if(all.begin(), all.end(), [&](const Problem& p) { return p.field == field; });
   };
@@ -256,6 +256,8 @@ TEST_CASE("torchtitan has ZB-V since February 2025, and splits no backward pass 
   CHECK(refusals("parallel.schedule", "eager", {2025, 2}) == 0);
   CHECK(refusals("training.fusion", "eager", {2025, 2}) == 0);
   CHECK(refusals("training.fusion", "compiled", {2025, 2}) == 1);
+  for (const char* schedule : {"zb-h1", "zb-h2", "v-half", "v-min"}) CHECK(refusals("parallel.schedule", "eager", {2025, 8}, schedule) == 1);
+  for (const char* schedule : {"gpipe", "1f1b"}) CHECK(refusals("parallel.schedule", "eager", {2025, 8}, schedule) == 0);
 }
 
 TEST_CASE("the Trainium reference takes tensor 8, data up to 64, no pipeline and no dropout") {

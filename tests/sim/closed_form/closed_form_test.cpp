@@ -152,7 +152,7 @@ TEST_CASE("recurrences leave modules of multi-token prediction to short steps, w
 }
 
 TEST_CASE("recurrences leave chunks in a V to short steps, which know them, with and without pairs of passes") {
-  const std::string schedule = GENERATE("dualpipe-v", "zb-v");
+  const std::string schedule = GENERATE("dualpipe-v", "zb-v", "v-half");
   const bool experts = schedule == "dualpipe-v" && GENERATE(false, true);
   const std::string moe = experts ? R"(, "moe": {"num_experts": 8, "ffn_hidden_size": 4096})" : "";
   const Plan plan = parse_plan(

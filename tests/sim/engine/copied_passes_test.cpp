@@ -84,7 +84,7 @@ TEST_CASE("copied micro-batches are what would have been written") {
 }
 
 TEST_CASE("copied micro-batches of chunks in a V are what would have been written, of passes alone and of pairs") {
-  const std::string schedule = GENERATE("dualpipe-v", "zb-v");
+  const std::string schedule = GENERATE("dualpipe-v", "zb-v", "v-half", "v-min");
   const auto n = [](std::int64_t v) { return std::to_string(v); };
   for (const std::int64_t p : {2, 3, 4})
     for (const bool pairs : {false, true})

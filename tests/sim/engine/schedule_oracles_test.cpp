@@ -311,6 +311,21 @@ TEST_CASE("a lowered ZB-V is at work 2m(tF+tB+tW) + (p-d-1)(tF+tB-2tW) on device
     }
 }
 
+TEST_CASE("a lowered V-Half and V-Min take the step of their orders, and hold half and a third of 1F1B's chunks") {
+  // arXiv 2405.15362; the orders and their bubbles: tests/models/schedule/controllable_memory_test.cpp
+  const auto kind = GENERATE(ScheduleKind::v_half, ScheduleKind::v_min);
+  for (const std::int64_t p : {2, 4, 8})
+    for (const std::int64_t m : {p, 2 * p, 5 * p}) {
+      INFO(name(kind) << " p " << p << " m " << m);
+      const Pipeline pipeline(equal_stages(kind, p, m, 2));
+      const std::int64_t slots = makespan(play(kind, folded_shape(p, m), {2, 2, 2, 0}));
+      CHECK(pipeline.step(per_block({1, 1, 1}, kLayers / (2 * p))) == 240 * slots);
+      std::int64_t most = 0;
+      for (std::int64_t d = 0; d < p; ++d) most = std::max(most, pipeline.blocks_kept(d));
+      CHECK(most == kLayers / (2 * p) * 2 * (kind == ScheduleKind::v_half ? p / 2 + 1 : (p + 4) / 3));
+    }
+}
+
 TEST_CASE("a lowered GPipe pays a link's latency once each way, a lowered 1F1B on every micro-batch") {
   for (const std::int64_t p : {2, 4, 8})
     for (const std::int64_t rounds : kRounds) {

@@ -209,24 +209,26 @@ TEST_CASE("Bounds of plans with an MTP module are below what events say, and com
 
 TEST_CASE("A search over chunks in a V, with and without pairs of passes, finds what brute force finds, and its bounds hold") {
   const Asked asked{"gpt-1.3b-moe128", "dgx-h100", 16, 32,
-                    {"tensor=1", "pipeline=2,4", "expert=4", "virtual_pipeline=2", "schedule=interleaved,dualpipe-v,zb-v", "zero_stage=0,1",
+                    {"tensor=1", "pipeline=2,4", "expert=4", "virtual_pipeline=2", "schedule=interleaved,dualpipe-v,zb-v,v-half,v-min", "zero_stage=0,1",
                      "overlap_experts=false,true", "micro_batch_size=1", "recompute=none", "sequence_parallel=false"}};
   const Space space = space_of(asked, "tandem");
   REQUIRE(check_beside_brute_force(space));
   const Judge judge(space, {});
-  int pairs = 0, zero_bubble = 0;
+  int pairs = 0, zero_bubble = 0, third = 0;
   for (CandidateId id = 0; id < space.size(); ++id) {
     const Simulated s = judge.simulate(id);
     const GroupView view = judge.group(id / space.members());
     if (!s.timed || view.outcome != Outcome::bounded) continue;
     INFO(space.text(id));
     pairs += space.text(id).find("dualpipe-v") != std::string::npos ? 1 : 0;
+    third += space.text(id).find("v-min") != std::string::npos ? 1 : 0;
     zero_bubble += space.text(id).find("zb-v") != std::string::npos ? 1 : 0;
     CHECK(view.floor_ps <= s.time_ps);
     CHECK(view.memory_floors[static_cast<std::size_t>(id % space.members())] <= s.needed);
   }
   CHECK(pairs > 0);
   CHECK(zero_bubble > 0);
+  CHECK(third > 0);
 }
 
 /// All that a plan says but for names and notes.
