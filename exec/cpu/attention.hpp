@@ -43,19 +43,19 @@ struct KeyRun {
 class AttentionPlaces {
  public:
   AttentionPlaces(const AttentionDims& dims, const KernelContext& context, int ring_step = -1)
-      : dims_(dims), context_(context), queries_(dims.batch, dims.seq, dims.share == AttentionShare::heads ? dims.row_shards : 1),
-        keys_(dims.batch, dims.key_count(), dims.row_shards) {
-    const std::int64_t ranks = context.context_size;
-    require(dims.row_shards == 1 || (dims.row_shards == ranks && dims.share != AttentionShare::whole && ring_step < 0),
-            "rows of other ranks in an attention that does not share its work with them");
+      : dims_(dims), context_(context), queries_(dims.batch, dims.seq, dims.query_shards()),
+        keys_(dims.batch, dims.key_count(), dims.row_shards), head_parts_(dims.query_shards()),
+        head_part_(context.context_rank % head_parts_), sequence_rank_(context.context_rank / head_parts_) {
+    const std::int64_t ranks = context.context_size, sequence_ranks = ranks / head_parts_;
+    require(shares_rows(ranks, ring_step), "rows of other ranks in an attention that does not share its work with them");
     require(dims.window == 0 || (dims.causal && ring_step < 0), "a window of keys in a ring, or where all keys are seen");
     require(!dims.documents || (dims.causal && context.documents != nullptr), "documents that nobody named, or where all keys are seen");
-    if (dims.share == AttentionShare::queries) own_ = SequenceMap(ranks, dims.seq);
+    if (dims.share == AttentionShare::queries) own_ = SequenceMap(sequence_ranks, dims.seq);
     if (ring_step < 0)
       key_runs_ = {{0, dims.key_count(), 0}};
     else
-      set_ring_keys((context.context_rank + ranks - ring_step % ranks) % ranks);
-    if (dims.share == AttentionShare::heads) head_parts_ = ranks, head_part_ = context.context_rank;
+      set_ring_keys({sequence_ranks, dims.key_count()},
+                    (sequence_rank_ + sequence_ranks - ring_step % sequence_ranks) % sequence_ranks);
   }
 
   std::int64_t heads() const { return context_.tensor_size * head_parts_ * dims_.heads; }
@@ -69,7 +69,7 @@ class AttentionPlaces {
   std::int64_t rank_heads() const { return head_parts_ * dims_.heads; }
 
   /// Position of query `i` of a sequence.
-  std::int64_t position(std::int64_t i) const { return own_.position(context_.context_rank, i); }
+  std::int64_t position(std::int64_t i) const { return own_.position(sequence_rank_, i); }
   /// The keys of this operation, in runs of ascending position.
   const std::vector<KeyRun>& key_runs() const { return key_runs_; }
   /// Number of leading keys that end with the last one query `i` sees.
@@ -103,6 +103,13 @@ class AttentionPlaces {
   }
 
  private:
+  /// Whether the operands' rows are those of this rank, of the ranks that divide its heads, or of all context ranks.
+  bool shares_rows(std::int64_t ranks, int ring_step) const {
+    if (dims_.share == AttentionShare::whole) return dims_.row_shards == 1;
+    if (dims_.share == AttentionShare::heads) return dims_.row_shards == ranks && ring_step < 0;
+    const bool own = dims_.row_shards == 1 && head_parts_ == 1;
+    return ranks % head_parts_ == 0 && (own || dims_.row_shards == (ring_step >= 0 ? head_parts_ : ranks));
+  }
   /// The first position of the document at a position.
   std::int64_t document(std::int64_t sequence, std::int64_t position) const {
     return dims_.documents ? context_.documents[sequence * context_.seq_length + position] : 0;
@@ -113,8 +120,7 @@ class AttentionPlaces {
     for (const KeyRun& run : key_runs_) n += std::clamp<std::int64_t>(position - run.position, 0, run.count);
     return n;
   }
-  void set_ring_keys(std::int64_t owner) {
-    const SequenceMap map(context_.context_size, dims_.key_count());
+  void set_ring_keys(const SequenceMap& map, std::int64_t owner) {
     ring_keys_ = map.length();
     for (std::int64_t first = 0; first < map.local_seq; first += map.piece())
       key_runs_.push_back({first, map.piece(), map.position(owner, first)});
@@ -128,9 +134,11 @@ class AttentionPlaces {
   const AttentionDims& dims_;
   const KernelContext& context_;
   RowOrder queries_, keys_;
+  std::int64_t head_parts_, head_part_;  ///< ranks that divide the heads, and this one's place
+  std::int64_t sequence_rank_;           ///< place among the ranks, or groups of ranks, that divide the sequence
   SequenceMap own_{1, 0};
   std::vector<KeyRun> key_runs_;
-  std::int64_t ring_keys_ = 0, head_parts_ = 1, head_part_ = 0;
+  std::int64_t ring_keys_ = 0;
 };
 
 template <class T>

@@ -15,7 +15,7 @@ namespace tandem::exec {
 namespace {
 
 // Channels: collectives by lane and group, then messages by way.
-constexpr int kMostLanes = 6, kMostWay = 8;
+constexpr int kMostLanes = 6, kMostWay = 6;
 constexpr std::uint32_t kGroupChannels = 1, kWayChannels = kGroupChannels + kMostLanes * kGroups;
 static_assert(kWayChannels + 2 * kMostWay <= 127);
 

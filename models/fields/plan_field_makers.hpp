@@ -201,13 +201,14 @@ PlanField maybe(Place place, Get get, Read read, std::function<nlohmann::json()>
   return f;
 }
 
-/// A flag that is printed only where it is false, since plans in older checkpoints do not have it.
-inline PlanField unless_true(PlanField field) {
-  field.write = [write = field.write](const Plan& p) {
+/// A field that is printed only where it differs from its default, since plans in older checkpoints do not have it.
+inline PlanField unless(const nlohmann::json& usual, PlanField field) {
+  field.write = [write = field.write, usual](const Plan& p) {
     const nlohmann::json value = write(p);
-    return value == true ? nlohmann::json() : value;
+    return value == usual ? nlohmann::json() : value;
   };
-  return std::move(field).otherwise("true");
+  return std::move(field).otherwise(usual.dump());
 }
+inline PlanField unless_true(PlanField field) { return unless(true, std::move(field)); }
 
 }  // namespace tandem

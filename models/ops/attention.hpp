@@ -12,7 +12,7 @@ namespace tandem {
 /// Which part of the attention a context rank computes.
 enum class AttentionShare : std::uint8_t {
   whole,    ///< all queries and heads of its tensor rank
-  queries,  ///< its own queries, all heads of its tensor rank (all-gather and ring)
+  queries,  ///< its own queries, all heads of its tensor rank (all-gather and ring), or its share of both (`head_ranks`)
   heads,    ///< its share of the tensor rank's heads, all queries (Ulysses)
 };
 
@@ -35,6 +35,14 @@ struct AttentionDims {
 
   std::int64_t block = 0;     ///< keys per block, which an indexer chooses for each key head; 0: single keys for all heads
   bool documents = false;     ///< causal: a query sees only its own document, whose positions count from 0
+  /// Share `queries`: number of neighbouring context ranks that divide the heads and have each other's queries. Such groups
+  /// hold pieces of the sequence as ranks do (`exec/data/sequence_map.hpp`).
+  std::int64_t head_ranks = 1;
+
+  /// Number of context ranks whose rows the queries have. The same ranks divide the heads among themselves.
+  std::int64_t query_shards() const {
+    return share == AttentionShare::heads ? row_shards : share == AttentionShare::queries ? head_ranks : 1;
+  }
 
   /// Length of a query's list of keys that an indexer chose (models/ops/indexer.hpp):
   /// one entry for each key that it sees, or for each block and key head.
@@ -98,7 +106,7 @@ struct AttentionSoftmaxBackward {
 struct AttentionScoresBackward { AttentionDims dims; bool scaled = true; };
 
 /// Attention without a stored score matrix (FlashAttention, arXiv 2205.14135), also as steps of a ring (arXiv
-/// 2310.01889): with ring_step i >= 0 the keys are those of context rank (r - i) mod c, and from step 1 on the result
+/// 2310.01889): with ring_step i >= 0 the keys are those of context rank (r - i head_ranks) mod c, and from step 1 on the result
 /// is merged with the earlier steps'. stats[batch, heads, seq]: log of the sum of exponentials so far.
 /// `sinks`: a learned logit for each head in its softmax, without a value (arXiv 2309.17453; gpt-oss). The tensor has
 /// all heads of the tensor rank; context ranks that split the heads read their own.

@@ -31,7 +31,7 @@ std::vector<Axis> parse_order(std::string_view order) {
 std::vector<Axis> spanned(Group g) {
   switch (g) {
     case Group::tensor: case Group::kv: case Group::window_kv: return {Axis::tp};
-    case Group::context: return {Axis::cp};
+    case Group::context: case Group::context_heads: case Group::context_keys: return {Axis::cp};
     case Group::data: case Group::shard: case Group::replica: return {Axis::cp, Axis::ep, Axis::dp};
     case Group::expert: case Group::expert_data: case Group::expert_tensor: case Group::expert_shard: case Group::expert_replica:
       return {Axis::tp, Axis::cp, Axis::ep, Axis::dp};
@@ -76,6 +76,8 @@ Parting parting(Group g, const Divisions& d) {
     case Group::replica: return {d.shard, true};
     case Group::kv: return {d.kv, false};
     case Group::window_kv: return {d.window_kv, false};
+    case Group::context_heads: return {d.context_heads, false};
+    case Group::context_keys: return {d.context_heads, true};
     default: return {};
   }
 }
@@ -85,7 +87,7 @@ Parting parting(Group g, const Divisions& d) {
 std::string_view name(Group g) {
   constexpr std::string_view names[] = {"tensor",  "data",   "pipeline",    "model", "embedding", "world", "context",
                                         "expert", "expert_data", "shard", "replica", "kv",   "position", "expert_tensor",
-                                        "expert_shard", "expert_replica", "window_kv"};
+                                        "expert_shard", "expert_replica", "window_kv", "context_heads", "context_keys"};
   static_assert(std::size(names) == kGroups);
   return names[static_cast<std::size_t>(g)];
 }
@@ -211,7 +213,7 @@ Mesh make_mesh(const Plan& plan) {
   };
   return Mesh({q.tensor, q.context, 1, q.data, q.pipeline}, q.rank_order,
               {q.expert, shard_group_size(plan), copies(Mixer::full), word_stages(plan), position_stages(plan), q.expert_tensor,
-               std::max<std::int64_t>(1, expert_shard_group_size(plan)), copies(Mixer::windowed)});
+               std::max<std::int64_t>(1, expert_shard_group_size(plan)), copies(Mixer::windowed), head_ranks(q)});
 }
 
 }  // namespace tandem

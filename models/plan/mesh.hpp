@@ -42,15 +42,17 @@ enum class Group : std::uint8_t {
   expert_shard,  ///< neighbours in `expert_data` that together hold one copy of their experts' sharded data
   expert_replica,///< ranks of `expert_data` that hold the same shard
   window_kv,  ///< tensor ranks that hold the same key and value heads in layers with a window
+  context_heads, ///< neighbours in `context` that divide the heads among themselves
+  context_keys,  ///< ranks of `context` with the same heads, which need each other's keys
 };
-inline constexpr std::size_t kGroups = static_cast<std::size_t>(Group::window_kv) + 1;
+inline constexpr std::size_t kGroups = static_cast<std::size_t>(Group::context_keys) + 1;
 std::string_view name(Group g);
 /// Whether the group's members are on several pipeline stages.
 constexpr bool crosses_stages(Group g) {
   return g == Group::pipeline || g == Group::model || g == Group::embedding || g == Group::position || g == Group::world;
 }
 
-/// Sizes of groups that divide a larger group: numbers of neighbours in `data` (context fastest) or `tensor`. Experts
+/// Sizes of groups that divide a larger group: numbers of neighbours in `data` (context fastest), `tensor` or `context`. Experts
 /// divide the ranks of a stage (tensor fastest, then context, then data). `expert_tensor` neighbours share matrices, and
 /// `expert` such sets hold every expert (Megatron-LM: megatron/core/parallel_state.py, the expert's RankGenerator). Of
 /// the ranks with the same experts, `expert_shard` share ZeRO's shards (there: intra_partial_expert_data_parallel_group).
@@ -61,6 +63,7 @@ struct Divisions {
   std::int64_t expert_tensor = 0;         ///< 0: tensor-parallel degree
   std::int64_t expert_shard = 1;
   std::int64_t window_kv = 1;
+  std::int64_t context_heads = 1;
 };
 
 /// Immutable map between ranks and coordinates. `sizes` is by Axis; `order` lists axes fastest first

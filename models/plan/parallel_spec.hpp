@@ -41,6 +41,7 @@ struct ParallelSpec {
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   bool sequence_parallel = false;
   ContextMode context_mode = ContextMode::ring;
+  std::int64_t ulysses = 1;              ///< neighbouring context ranks that exchange heads, inside a ring or all_gather
   int zero_stage = 0;
   std::int64_t zero_group = 0;           ///< 0: the whole data axis
   OptimizerSync optimizer_sync = OptimizerSync::global;
@@ -63,5 +64,8 @@ struct ParallelSpec {
   OffloadSpec offload;
   std::string name, notes;
 };
+
+/// Neighbouring context ranks that divide the heads of a tensor rank among themselves. 1: each has all heads.
+inline std::int64_t head_ranks(const ParallelSpec& q) { return q.context_mode == ContextMode::ulysses ? q.context : q.ulysses; }
 
 }  // namespace tandem

@@ -150,12 +150,12 @@ void append_words(Words& words, const ModelSpec& x) {
 }
 
 void append_words(Words& words, const ParallelSpec& x) {
-  const auto& [tensor, pipeline, data, context, expert, expert_tensor, chunks, schedule, sequence, context_mode, zero, zero_group,
-               sync, scatters, overlap_reduce, overlap_gather, tensor_overlap, tensor_sum, overlap_p2p, overlap_experts,
+  const auto& [tensor, pipeline, data, context, expert, expert_tensor, chunks, schedule, sequence, context_mode, ulysses, zero,
+               zero_group, sync, scatters, overlap_reduce, overlap_gather, tensor_overlap, tensor_sum, overlap_p2p, overlap_experts,
                dispatcher, scatter_p2p, bucket, prefetch, reuse, copies, root, split, order, offload, name, notes] = x;
-  all(words, tensor, pipeline, data, context, expert, expert_tensor, chunks, schedule, sequence, context_mode, zero, zero_group,
-      sync, scatters, overlap_reduce, overlap_gather, tensor_overlap, tensor_sum, overlap_p2p, overlap_experts, dispatcher,
-      scatter_p2p, bucket, prefetch, reuse, copies, root, split, order, offload);
+  all(words, tensor, pipeline, data, context, expert, expert_tensor, chunks, schedule, sequence, context_mode, ulysses, zero,
+      zero_group, sync, scatters, overlap_reduce, overlap_gather, tensor_overlap, tensor_sum, overlap_p2p, overlap_experts,
+      dispatcher, scatter_p2p, bucket, prefetch, reuse, copies, root, split, order, offload);
 }
 
 void append_words(Words& words, const TrainingSpec& x) {

@@ -23,7 +23,7 @@ AttentionTraits traits(const Plan& plan, Mixer mixer) {
   a.window = seen > 0 && seen < plan.training.seq_length;
   a.soft_cap = m.attention_soft_cap > 0;
   a.documents = plan.training.documents == Documents::separate;
-  a.gathers_ranks = plan.parallel.context > 1 && plan.parallel.context_mode != ContextMode::ring;
+  a.gathers_ranks = plan.parallel.context > 1 && (plan.parallel.context_mode != ContextMode::ring || head_ranks(plan.parallel) > 1);
   a.head_dim = heads.head_dim;
   a.value_dim = heads.value_dim;
   return a;

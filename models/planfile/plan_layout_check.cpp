@@ -141,18 +141,34 @@ void check_tensor(const Plan& p, const Reporter& fail) {
   }
 }
 
+/// Ranks that exchange heads for positions each get as many heads. Key heads are shared out, or copied where they are fewer.
 void check_ulysses(const AttentionHeads& h, const ParallelSpec& q, const Reporter& fail) {
-  const std::int64_t heads = h.queries / q.tensor, kv = std::max<std::int64_t>(1, h.keys / q.tensor);
-  if (heads == 0 || heads % q.context != 0) {
-    fail("parallel.context", "ulysses shares heads, and " + s(heads) + " heads of a tensor rank do not divide by it",
-         heads == 0 ? "use ring" : use_one_of(divisors(heads), q.context) + ", or context_mode ring");
-  } else if (kv % q.context != 0 && q.context % kv != 0) {
+  const std::int64_t heads = h.queries / q.tensor, kv = std::max<std::int64_t>(1, h.keys / q.tensor), ranks = head_ranks(q);
+  const bool all = q.context_mode == ContextMode::ulysses;
+  const char* field = all ? "parallel.context" : "parallel.ulysses";
+  const auto remedy = [&](std::vector<std::int64_t> fitting) {
+    if (all) return use_one_of(std::move(fitting), ranks) + ", or context_mode ring";
+    std::erase_if(fitting, [&](std::int64_t n) { return q.context % n != 0; });
+    return use_one_of(std::move(fitting), ranks);
+  };
+  if (heads == 0 || heads % ranks != 0) {
+    fail(field, "ulysses shares heads, and " + s(heads) + " heads of a tensor rank do not divide by it",
+         heads == 0 ? "use ring" : remedy(divisors(heads)));
+  } else if (kv % ranks != 0 && ranks % kv != 0) {
     std::vector<std::int64_t> fitting = divisors(heads);
-    std::erase_if(fitting, [&](std::int64_t c) { return kv % c != 0 && c % kv != 0; });
-    fail("parallel.context",
-         "ulysses shares heads, and " + s(kv) + " key and value heads of a tensor rank neither divide by it nor it by them",
-         use_one_of(std::move(fitting), q.context) + ", or context_mode ring");
+    std::erase_if(fitting, [&](std::int64_t n) { return kv % n != 0 && n % kv != 0; });
+    fail(field, "ulysses shares heads, and " + s(kv) + " key and value heads of a tensor rank neither divide by it nor it by them",
+         remedy(std::move(fitting)));
   }
+}
+
+/// Context ranks that exchange heads are neighbours; groups of them go on as context_mode says.
+void check_context_heads(const Plan& p, const Reporter& fail) {
+  const ParallelSpec& q = p.parallel;
+  if (q.context_mode != ContextMode::ulysses && q.context % q.ulysses != 0)
+    return fail("parallel.ulysses", "does not divide parallel.context " + s(q.context), use_one_of(divisors(q.context), q.ulysses));
+  if (head_ranks(q) == 1) return;
+  for (const NamedHeads& h : named_heads(p.model)) check_ulysses(h.of, q, fail);
 }
 
 /// Context ranks share the heads of a recurrence, in any context_mode: each needs whole sequences.
@@ -205,8 +221,7 @@ void check_sequence(const Plan& p, const Reporter& fail) {
          multiples_remedy(decoder, q.tensor) + " as decoder_seq_length");
   }
   check_shared_scan(p.model.recurrence, q, fail);
-  if (q.context == 1 || q.context_mode != ContextMode::ulysses) return;
-  for (const NamedHeads& h : named_heads(p.model)) check_ulysses(h.of, q, fail);
+  check_context_heads(p, fail);
 }
 
 void check_split(const Plan& p, const Reporter& fail) {

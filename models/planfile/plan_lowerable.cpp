@@ -87,6 +87,7 @@ std::vector<Gap> indexer_gaps(const Plan& p) {
       {"training.dropout.attention", p.training.dropout.attention > 0, "an indexer without dropout of attention: 0"},
       {"parallel.context_mode", p.parallel.context > 1 && p.parallel.context_mode != ContextMode::all_gather,
        "an indexer with all_gather, which has all keys on a rank"},
+      {"parallel.ulysses", p.parallel.context > 1 && p.parallel.ulysses > 1, "an indexer with all heads on a rank: 1"},
   };
 }
 

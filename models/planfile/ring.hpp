@@ -6,6 +6,6 @@
 namespace tandem {
 
 /// Whether keys and values travel round a ring of context ranks.
-inline bool has_ring(const ParallelSpec& q) { return q.context > 1 && q.context_mode == ContextMode::ring; }
+inline bool has_ring(const ParallelSpec& q) { return head_ranks(q) < q.context && q.context_mode == ContextMode::ring; }
 
 }  // namespace tandem

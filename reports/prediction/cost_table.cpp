@@ -114,13 +114,14 @@ constexpr std::string_view kLater[] = {"activation", "window",        "chunked",
                                        "value_dim",  "keeps_length",  "fast",        "slow",        "fractional",
                                        "normalize",  "weight_scale", "expert_groups", "kept_groups", "group_score", "choice_bias",
                                        "soft_cap",   "weighted",     "weighted_inputs", "weighted_bias", "repeat",
-                                       "common",     "common_first", "chosen",    "block",      "values",     "expert_scale", "room",        "experts_here"};
+                                       "common",     "common_first", "chosen",    "block",      "values",     "expert_scale", "room",        "experts_here",
+                                       "head_ranks"};
 bool is_left_out(std::string_view key) { return std::ranges::find(kLater, key) != std::end(kLater); }
 
 template <class T>
 T usual([[maybe_unused]] std::string_view key) {
   if constexpr (std::is_same_v<T, bool>) return key == "normalize" || key == "weighted";
-  if constexpr (std::is_same_v<T, std::int64_t>) return key == "repeat" ? 1 : 0;
+  if constexpr (std::is_same_v<T, std::int64_t>) return key == "repeat" || key == "head_ranks" ? 1 : 0;
   if constexpr (std::is_same_v<T, double>) return key == "weight_scale" ? 1.0 : 0.0;
   return T{};
 }

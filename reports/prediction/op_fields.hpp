@@ -25,7 +25,7 @@ template <class F> void fields(RowGate& o, F&& f) { f("rows", o.rows); f("cols",
 template <class F> void fields(RowGateBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); }
 template <class F> void fields(Elementwise& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("kind", o.kind); f("other", o.other); f("factor", o.factor); }
 template <class F> void fields(RowReduce& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("kind", o.kind); f("epsilon", o.epsilon); }
-template <class F> void fields(AttentionDims& o, F&& f) { f("batch", o.batch); f("heads", o.heads); f("seq", o.seq); f("head_dim", o.head_dim); f("kv_heads", o.kv_heads); f("keys", o.keys); f("causal", o.causal); f("window", o.window); f("chunked", o.chunked); f("block", o.block); f("value_dim", o.value_dim); f("q_packed", o.q_packed); f("kv_packed", o.kv_packed); f("share", o.share); f("row_shards", o.row_shards); }
+template <class F> void fields(AttentionDims& o, F&& f) { f("batch", o.batch); f("heads", o.heads); f("seq", o.seq); f("head_dim", o.head_dim); f("kv_heads", o.kv_heads); f("keys", o.keys); f("causal", o.causal); f("window", o.window); f("chunked", o.chunked); f("block", o.block); f("value_dim", o.value_dim); f("q_packed", o.q_packed); f("kv_packed", o.kv_packed); f("share", o.share); f("row_shards", o.row_shards); f("head_ranks", o.head_ranks); }
 template <class F> void fields(AttentionScores& o, F&& f) { fields(o.dims, f); f("scaled", o.scaled); }
 template <class F> void fields(AttentionSoftmax& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("relative_buckets", o.relative_buckets); f("site", o.site); f("part", o.part); }
 template <class F> void fields(AttentionContext& o, F&& f) { fields(o.dims, f); }

@@ -16,8 +16,8 @@ using Numbers = std::vector<RouterCounts>;
 
 /// Fields that decide which token meets which router on which rank; so do all of `model`. Stages do not: a layer's router
 /// sees the same tokens on any stage.
-constexpr std::array<std::string_view, 7> kParallel{"tensor", "data",       "context",          "context_mode",
-                                                    "expert", "rank_order", "sequence_parallel"};
+constexpr std::array<std::string_view, 8> kParallel{"tensor",  "data",   "context",    "context_mode",
+                                                    "ulysses", "expert", "rank_order", "sequence_parallel"};
 constexpr std::array<std::string_view, 3> kTraining{"seq_length", "micro_batch_size", "global_batch_size"};
 constexpr std::array<std::string_view, 3> kForPeople{"name", "notes", "preset"};
 

@@ -78,7 +78,7 @@ bool StepEstimate::host_bound() const {
 /// Extra time if exchanges of rows among experts, and of keys among context ranks, share links with gradients, transfers or each
 /// other.
 std::int64_t StepEstimate::beside_exchanges() {
-  const std::int64_t context = in_.shapes.context, experts = in_.shapes.expert_ranks;
+  const std::int64_t context = in_.shapes.context, heads = in_.shapes.head_ranks, experts = in_.shapes.expert_ranks;
   const Op sums = collective(CollectiveKind::all_reduce, Group::data, layer_elements(), dtypes_.gradient_reduce);
   const Op send = Send{in_.layer.boundary_elements, dtypes_.compute, 1};
   const Members neighbours{0, stride_, 2, 1, stride_};
@@ -96,7 +96,12 @@ std::int64_t StepEstimate::beside_exchanges() {
   const auto exchange = [&](CollectiveKind kind, Group group) {
     return collective(kind, group, in_.layer.boundary_elements, dtypes_.compute);
   };
-  if (context > 1) count(exchange(CollectiveKind::all_gather, Group::context), {0, t_, context, 1, t_});
+  if (heads > 1 && heads < context) {
+    count(exchange(CollectiveKind::all_to_all, Group::context_heads), {0, t_, heads, 1, t_});
+    count(exchange(CollectiveKind::all_gather, Group::context_keys), {0, t_ * heads, context / heads, 1, t_ * heads});
+  } else if (context > 1) {
+    count(exchange(CollectiveKind::all_gather, Group::context), {0, t_, context, 1, t_});
+  }
   const CollectiveKind rows = in_.shapes.gathers_tokens() ? CollectiveKind::all_gather : CollectiveKind::all_to_all;
   if (experts > 1) count(exchange(rows, Group::expert), expert_group());
   return longer;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kNoDimensions[] = {"global_tokens", "global_queries", "vocab_size", "micro_batches", "global_parameters", "kv_heads",
                                               "keys",          "relative_buckets", "row_shards",    "capacity",          "bias_cols",
                                               "window",        "value_dim",        "expert_groups", "kept_groups",       "repeat",        "common",
-                                              "room",          "experts_here"};
+                                              "room",          "experts_here",     "head_ranks"};
 bool is_dimension(std::string_view field) { return std::ranges::find(kNoDimensions, field) == std::end(kNoDimensions); }
 
 /// Calls `f` on every dimension of an operation.

@@ -10,9 +10,12 @@ namespace {
 /// The share of an operation on the tensor stream: a collective of tensor, context or expert ranks.
 Share share_in_layer(const Op& op) {
   const auto* collective = std::get_if<Collective>(&op);
-  if (collective != nullptr && collective->group == Group::context) return Share::context_comm;
-  if (collective != nullptr && collective->group == Group::expert) return Share::expert_comm;
-  return Share::tensor_comm;
+  if (collective == nullptr) return Share::tensor_comm;
+  switch (collective->group) {
+    case Group::context: case Group::context_heads: case Group::context_keys: return Share::context_comm;
+    case Group::expert: return Share::expert_comm;
+    default: return Share::tensor_comm;
+  }
 }
 
 Share share_of(const Task& task) {

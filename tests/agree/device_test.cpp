@@ -154,6 +154,16 @@ TEST_CASE("recurrences beside attention with a gate train with a device's kernel
   check_alike({mamba, R"({"training": {"seq_length": 150}})"});
 }
 
+TEST_CASE("two levels of context ranks train with a device's kernels as with the CPU's") {
+  const std::string few_keys = R"({"model": {"family": "llama", "num_kv_heads": 1}})";
+  for (const char* layout : {R"({"parallel": {"context": 4, "ulysses": 2}, "training": {"flash_attention": true}})",
+                             R"({"parallel": {"context": 4, "ulysses": 2, "context_mode": "all_gather"}, "training": {"flash_attention": true}})",
+                             R"({"parallel": {"context": 4, "ulysses": 2, "context_mode": "all_gather"}, "training": {"flash_attention": false}})"}) {
+    check_alike({layout});
+    check_alike({few_keys, layout});
+  }
+}
+
 TEST_CASE("data ranks are micro-batches bit for bit with experts whose rows come from several ranks") {
   // An expert's product is added to its gradient once, complete, whichever ranks its rows come from.
   for (const char* capacity : {"0", "2"}) {

@@ -25,7 +25,7 @@ Works works(const FlashAttentionBackward& op, const Operands& at) {
   const HeadLayout layout = layout_of(op.dims);
   const bool adds = op.ring_step > 0;
   Works all{FlashGradKernels{{form, o, place, layout, adds}, {form, o, place, layout, adds}, at.around().room}};
-  const std::int64_t parts = head_parts(op.dims, at.context()), heads = op.dims.heads;
+  const std::int64_t parts = op.dims.query_shards(), heads = op.dims.heads;
   if (op.sinks)
     all.push_back(SinkGradKernel{at.form({o.dcontext, o.context}), o.dcontext, o.context, o.stats, at.in(5), at.out(2), place,
                                  layout, head_part(op.dims, at.context()) * heads, parts * heads});

@@ -162,7 +162,7 @@ std::int64_t copies_room(const Op& op, const Launch& launch) {
 }
 
 std::int64_t all_queries(const AttentionDims& d, const KernelContext& c) {
-  return d.share == AttentionShare::queries ? c.context_size * d.seq : d.seq;
+  return d.share == AttentionShare::queries ? c.context_size / d.head_ranks * d.seq : d.seq;
 }
 
 }  // namespace

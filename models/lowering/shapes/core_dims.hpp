@@ -7,45 +7,44 @@
 
 namespace tandem::lowering {
 
-inline AttentionDims core_dims(const Shapes& s) {
+/// After the exchange of heads: packed qkv of a group of ranks, rows ordered (rank, sequence, position).
+/// With more ranks than key heads each rank has one key head, and several ranks have the same one.
+inline AttentionDims exchanged_dims(const Shapes& s) {
   AttentionDims d = s.attention_dims();
-  const std::int64_t c = s.context;
-  switch (s.path) {
-    case ContextPath::none: break;
-    case ContextPath::all_gather:
-      d.keys = s.seq * c;
-      d.kv_packed = false;
-      d.share = AttentionShare::queries;
-      d.row_shards = c;
-      break;
-    case ContextPath::ring:
-      d.kv_packed = false;
-      d.share = AttentionShare::queries;
-      break;
-    case ContextPath::ulysses:
-      // With more ranks than key heads each rank has one key head, and several ranks have the same one.
-      if (d.kv_heads > 0) d.kv_heads = std::max<std::int64_t>(1, d.kv_heads / c);
-      d.heads /= c;
-      d.seq *= c;
-      d.share = AttentionShare::heads;
-      d.row_shards = c;
-      break;
-  }
+  if (!s.exchanges_heads()) return d;
+  if (d.kv_heads > 0) d.kv_heads = std::max<std::int64_t>(1, d.kv_heads / s.head_ranks);
+  d.heads /= s.head_ranks;
+  d.seq *= s.head_ranks;
+  d.share = AttentionShare::heads;
+  d.row_shards = s.head_ranks;
   return d;
 }
 
-/// How Ulysses splits the columns of attention's output, and of qkv, among the context ranks.
-inline ColumnParts parts_of_context(const Shapes& s) { return {s.tokens, s.attention, s.context}; }
+/// After the exchange of heads and of keys.
+inline AttentionDims core_dims(const Shapes& s) {
+  AttentionDims d = exchanged_dims(s);
+  if (s.path == ContextPath::none) return d;
+  d.kv_packed = false;
+  d.share = AttentionShare::queries;
+  d.head_ranks = s.head_ranks;
+  if (s.path != ContextPath::all_gather) return d;
+  d.keys = s.seq * s.context;
+  d.row_shards = s.context;
+  return d;
+}
+
+/// How the columns of attention's output, and of qkv, are split among the ranks that exchange heads.
+inline ColumnParts parts_of_context(const Shapes& s) { return {s.tokens, s.attention, s.head_ranks}; }
 inline ColumnParts parts_of_qkv(const Shapes& s) {
   const AttentionDims d = s.attention_dims();
-  ColumnParts p{s.tokens, s.qkv(), s.context};
-  if (d.groups() < s.context) p.repeat = s.context / d.groups(), p.common = d.pair_width();
+  ColumnParts p{s.tokens, s.qkv(), s.head_ranks};
+  if (d.groups() < s.head_ranks) p.repeat = s.head_ranks / d.groups(), p.common = d.pair_width();
   return p;
 }
 
-/// Elements of qkv at the attention kernel's input. Under Ulysses: this rank's heads at all positions.
+/// Elements of qkv at the attention kernel's input. Where ranks exchange heads: this rank's heads at their positions.
 inline std::int64_t core_qkv_elements(const Shapes& s) {
-  return s.path == ContextPath::ulysses ? parts_of_qkv(s).parted() : s.tokens * s.qkv();
+  return s.exchanges_heads() ? parts_of_qkv(s).parted() : s.tokens * s.qkv();
 }
 
 /// A recurrence needs whole sequences, so context ranks divide the heads of a tensor rank among themselves. With more ranks than key

@@ -26,13 +26,8 @@ GateKind gate_of(Activation a) {
 }
 
 ContextPath path_of(const ParallelSpec& q) {
-  if (q.context == 1) return ContextPath::none;
-  switch (q.context_mode) {
-    case ContextMode::ring: return ContextPath::ring;
-    case ContextMode::all_gather: return ContextPath::all_gather;
-    case ContextMode::ulysses: return ContextPath::ulysses;
-  }
-  return ContextPath::none;
+  if (head_ranks(q) == q.context) return ContextPath::none;
+  return q.context_mode == ContextMode::ring ? ContextPath::ring : ContextPath::all_gather;
 }
 
 Keep keep_of(const Plan& plan) {
@@ -80,7 +75,7 @@ void repeat_products(Shapes& s, const Plan& plan) {
 /// policy of its own). A checkpoint around attention alone stores it, because the projection outside reads it.
 void drop_context(Shapes& s, const Plan& plan) {
   const bool again = recomputed(plan, "operations") && s.flash && !s.keep.core;
-  s.keep.context = !again || s.path != ContextPath::none || s.defer_weights;
+  s.keep.context = !again || s.context > 1 || s.defer_weights;
 }
 
 void set_sequence(Shapes& s, const Plan& plan) {
@@ -91,6 +86,7 @@ void set_sequence(Shapes& s, const Plan& plan) {
   s.sequence_parallel = q.sequence_parallel;
   s.rows = s.sequence_parallel ? s.tokens / q.tensor : s.tokens;
   s.context = q.context;
+  s.head_ranks = head_ranks(q);
   s.path = path_of(q);
   s.flash = plan.training.flash_attention;
   s.global_sequences = plan.training.global_batch_size;
@@ -256,7 +252,7 @@ IndexDims Shapes::index_dims() const {
 
 /// Sinks matter only in the forward pass: the backward pass reads only their statistics.
 AttentionKernel Shapes::flash_kernel(bool backward) const {
-  const bool gathers_ranks = path == ContextPath::all_gather || path == ContextPath::ulysses;
+  const bool gathers_ranks = path == ContextPath::all_gather || exchanges_heads();
   const AttentionTraits traits{dtypes.compute, attention_dropout, alibi,    window != 0, attention_soft_cap != 0,
                                documents,      gathers_ranks,     head_dim, value_dim};
   const bool usual = why_no_library(traits).empty() && (!sinks || backward);

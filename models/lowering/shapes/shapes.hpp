@@ -30,8 +30,8 @@ struct Keep {
   bool by_products = false;  ///< only the outputs of every second matrix product
 };
 
-/// How a context rank, which holds part of each sequence, attends to all of it.
-enum class ContextPath : std::uint8_t { none, all_gather, ulysses, ring };
+/// How keys reach the context ranks that have the same heads. none: all context ranks divide the heads among themselves.
+enum class ContextPath : std::uint8_t { none, all_gather, ring };
 
 /// Widths of latent attention's compressed tensors. kv_rank 0: no latent attention. query_rank 0: queries are not compressed.
 struct LatentShape {
@@ -93,6 +93,7 @@ struct Shapes : HeadShape {
   std::int64_t global_sequences, global_micro_batches;
   std::int64_t tensor;          ///< tensor-parallel degree
   std::int64_t context;         ///< context-parallel degree
+  std::int64_t head_ranks;      ///< neighbouring context ranks that divide the heads among themselves
   ContextPath path;
   PointwiseKind activation;     ///< if the MLP is not gated
   GateKind gate;                ///< if the MLP is gated
@@ -179,6 +180,12 @@ struct Shapes : HeadShape {
 
   /// The kernel of attention without a score matrix (flash attention).
   AttentionKernel flash_kernel(bool backward) const;
+  /// Whether context ranks exchange heads for positions before and after attention (Ulysses), and the ranks that do.
+  bool exchanges_heads() const { return head_ranks > 1; }
+  Group heads_group() const { return head_ranks == context ? Group::context : Group::context_heads; }
+  /// Number of context ranks with the same heads, and their group.
+  std::int64_t key_ranks() const { return context / head_ranks; }
+  Group keys_group() const { return head_ranks == 1 ? Group::context : Group::context_keys; }
   /// Attention before context parallelism: packed qkv, positions of this context rank.
   AttentionDims attention_dims() const;
   /// Rotary embedding of queries and keys, or (`inverse`) its gradient.

@@ -16,13 +16,22 @@ void add_experts(StageGroups& to, const Plan& plan) {
   add(to, Group::expert_replica, shards > 1 ? copies / shards : 1);
 }
 
+/// Context ranks divide the heads of recurrences all together, whatever attention does.
+void add_context(StageGroups& to, const Plan& plan) {
+  const std::int64_t context = plan.parallel.context, heads = head_ranks(plan.parallel);
+  const bool two_levels = heads > 1 && heads < context;
+  add(to, Group::context, two_levels && plan.model.recurrence.heads == 0 ? 1 : context);
+  add(to, Group::context_heads, two_levels ? heads : 1);
+  add(to, Group::context_keys, two_levels ? context / heads : 1);
+}
+
 /// The stage with the head sums the loss. Stages with whole gradients reduce them.
 StageGroups groups_of(const Plan& plan, bool tied, std::int64_t stage) {
   const ParallelSpec& q = plan.parallel;
   const std::int64_t p = q.pipeline, copies = q.data * q.context, shards = shard_group_size(plan);
   StageGroups out;
   add(out, Group::tensor, q.tensor);
-  add(out, Group::context, q.context);
+  add_context(out, plan);
   add(out, Group::data, stage == p - 1 || shards == 1 ? copies : 1);
   add(out, Group::shard, shards);
   add(out, Group::replica, shards > 1 ? copies / shards : 1);

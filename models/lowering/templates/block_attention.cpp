@@ -67,12 +67,12 @@ Value BlockActivations::mixed() {
 
 void BlockActivations::qkv() {
   if (t_.qkv.ready) return;
-  const bool ulysses = s_.path == ContextPath::ulysses;
+  const bool exchanges = s_.exchanges_heads();
   const Value read = s_.latent.here() ? Value{} : input(1, state_);
   if (s_.attention_gate) gated_qkv(read);
   const std::int64_t n = s_.tokens * s_.qkv();
   const Value kept = start(t_.qkv, core_qkv_elements(s_));
-  const Value y = !ulysses ? kept : s_.attention_gate ? kept.part(0, n) : b_.scratch(s_.dtypes.compute, n);
+  const Value y = !exchanges ? kept : s_.attention_gate ? kept.part(0, n) : b_.scratch(s_.dtypes.compute, n);
   // Values that equal keys are made when the keys are normed.
   const Value made = s_.keys_are_values ? start(t_.unnormed, s_.unnormed()) : y;
   if (s_.latent.here()) latent_heads(state_, y);
@@ -82,12 +82,12 @@ void BlockActivations::qkv() {
   if (!behind) norm_heads();
   rotate();
   if (behind) norm_heads();
-  if (!ulysses) return;
-  // The stored tensor is the kernel's input: this rank's heads at all positions.
+  if (!exchanges) return;
+  // The stored tensor is the kernel's input: this rank's heads at the positions of all ranks that exchange.
   const Value packed = b_.scratch(s_.dtypes.compute, kept.elements);
   b_.add("qkv_pack", PackColumns{parts_of_qkv(s_)}, {y}, {packed});
   b_.add("qkv_all_to_all",
-         Collective{CollectiveKind::all_to_all, Group::context, kept.elements, kept.dtype, Reduce::sum}, {packed}, {kept},
+         Collective{CollectiveKind::all_to_all, s_.heads_group(), kept.elements, kept.dtype, Reduce::sum}, {packed}, {kept},
          Stream::tensor);
   static_cast<Value&>(t_.qkv) = kept;
 }
@@ -96,23 +96,23 @@ Value BlockActivations::by_heads(const Value& v, const ColumnParts& parts, const
   const std::int64_t n = parts.parted();
   const Value packed = b_.scratch(v.dtype, n), out = b_.scratch(v.dtype, n);
   b_.add(name + "_pack", PackColumns{parts}, {v}, {packed});
-  b_.add(name + "_all_to_all", Collective{CollectiveKind::all_to_all, Group::context, n, v.dtype, Reduce::sum}, {packed}, {out},
+  b_.add(name + "_all_to_all", Collective{CollectiveKind::all_to_all, s_.heads_group(), n, v.dtype, Reduce::sum}, {packed}, {out},
          Stream::tensor);
   return out;
 }
 
 void BlockActivations::by_positions(const Value& v, const ColumnParts& parts, const std::string& name, const Value& to) {
   const Value back = b_.scratch(v.dtype, v.elements);
-  b_.add(name + "_all_to_all", Collective{CollectiveKind::all_to_all, Group::context, v.elements, v.dtype, Reduce::sum}, {v},
+  b_.add(name + "_all_to_all", Collective{CollectiveKind::all_to_all, s_.heads_group(), v.elements, v.dtype, Reduce::sum}, {v},
          {back}, Stream::tensor);
   b_.add(name + "_unpack", UnpackColumns{parts}, {back}, {to});
 }
 
 Value BlockActivations::own_kv() {
   if (own_kv_.elements > 0) return own_kv_;
-  const AttentionDims d = s_.attention_dims();
-  own_kv_ = b_.scratch(s_.dtypes.compute, s_.tokens * d.kv_width());
-  b_.add("split_kv", SplitKv{s_.tokens, d}, {t_.qkv}, {own_kv_});
+  const AttentionDims d = exchanged_dims(s_);
+  own_kv_ = b_.scratch(s_.dtypes.compute, d.batch * d.seq * d.kv_width());
+  b_.add("split_kv", SplitKv{d.batch * d.seq, d}, {t_.qkv}, {own_kv_});
   return own_kv_;
 }
 
@@ -120,19 +120,19 @@ Value BlockActivations::all_kv() {
   if (s_.path != ContextPath::all_gather) return t_.qkv;
   if (all_kv_.elements > 0) return all_kv_;
   const Value own = own_kv();
-  all_kv_ = b_.scratch(own.dtype, own.elements * s_.context);
+  all_kv_ = b_.scratch(own.dtype, own.elements * s_.key_ranks());
   b_.add("kv_all_gather",
-         Collective{CollectiveKind::all_gather, Group::context, all_kv_.elements, own.dtype, Reduce::sum}, {own}, {all_kv_},
+         Collective{CollectiveKind::all_gather, s_.keys_group(), all_kv_.elements, own.dtype, Reduce::sum}, {own}, {all_kv_},
          Stream::tensor);
   return all_kv_;
 }
 
 void BlockActivations::core() {
-  const bool ulysses = s_.path == ContextPath::ulysses;
-  const Value context = start(ulysses ? t_.core_context : t_.context, s_.tokens * s_.attention);
+  const bool exchanges = s_.exchanges_heads();
+  const Value context = start(exchanges ? t_.core_context : t_.context, s_.tokens * s_.attention);
   need_core();
   if (!s_.flash) b_.add("context", AttentionContext{core_dims(s_)}, {t_.dropped, all_kv()}, {context});
-  if (ulysses) by_positions(context, parts_of_context(s_), "context", start(t_.context, s_.tokens * s_.attention));
+  if (exchanges) by_positions(context, parts_of_context(s_), "context", start(t_.context, s_.tokens * s_.attention));
 }
 
 Value BlockActivations::context() {
@@ -145,9 +145,9 @@ void BlockActivations::need_core() {
   qkv();
   if (!s_.flash) return score_core();
   // Recomputation writes the same output again.
-  const bool ulysses = s_.path == ContextPath::ulysses;
-  const Value context = ulysses ? Value(t_.core_context) : start(t_.context, s_.tokens * s_.attention);
-  if (!ulysses) static_cast<Value&>(t_.core_context) = context;
+  const bool exchanges = s_.exchanges_heads();
+  const Value context = exchanges ? Value(t_.core_context) : start(t_.context, s_.tokens * s_.attention);
+  if (!exchanges) static_cast<Value&>(t_.core_context) = context;
   s_.path == ContextPath::ring ? ring_core(context) : flash_core(context);
 }
 
@@ -186,12 +186,12 @@ void BlockActivations::ring_core(const Value& context) {
   const AttentionDims d = core_dims(s_);
   start(t_.attention_stats, stats_elements(d), s_.numerics.statistics);
   Value kv = own_kv();
-  for (int step = 0; step < s_.context; ++step) {
+  for (int step = 0; step < s_.key_ranks(); ++step) {
     const Value here = kv;
     const std::string n = std::to_string(step);
-    if (step + 1 < s_.context) {
+    if (step + 1 < s_.key_ranks()) {
       kv = b_.scratch(here.dtype, here.elements);
-      b_.add("kv_shift" + n, Collective{CollectiveKind::shift, Group::context, here.elements, here.dtype, Reduce::sum}, {here},
+      b_.add("kv_shift" + n, Collective{CollectiveKind::shift, s_.keys_group(), here.elements, here.dtype, Reduce::sum}, {here},
              {kv}, Stream::tensor);
     }
     std::vector<Value> in{t_.qkv, here};

@@ -5,13 +5,13 @@
 namespace tandem::lowering {
 
 Value BlockBackward::core(const Value& dcontext) {
-  const bool ulysses = s_.path == ContextPath::ulysses;
+  const bool exchanges = s_.exchanges_heads();
   a_.qkv();
   a_.need_core();
-  const Value d = ulysses ? a_.by_heads(dcontext, parts_of_context(s_), "dcontext") : dcontext;
+  const Value d = exchanges ? a_.by_heads(dcontext, parts_of_context(s_), "dcontext") : dcontext;
   const Value dqkv = !s_.flash ? score_core(d) : s_.path == ContextPath::ring ? ring_core(d) : flash_core(d);
-  const Value out = ulysses ? hold_qkv() : dqkv;
-  if (ulysses) a_.by_positions(dqkv, parts_of_qkv(s_), "dqkv", out);
+  const Value out = exchanges ? hold_qkv() : dqkv;
+  if (exchanges) a_.by_positions(dqkv, parts_of_qkv(s_), "dqkv", out);
   const bool behind = s_.qk_norm == QkNorm::turned;
   if (behind) qk_norm_gradient(out);
   if (s_.rotary)
@@ -65,16 +65,17 @@ Value BlockBackward::qk_norm_gradient(const Value& dqkv) {
 
 /// Sums the gradient of all keys and values over the ranks that read them, and writes it into dqkv.
 Value BlockBackward::merge_gathered(const Value& dkv_all, const Value& dqkv) {
-  const Value own = scratch(dkv_all.elements / s_.context);
+  const AttentionDims d = exchanged_dims(s_);
+  const Value own = scratch(dkv_all.elements / s_.key_ranks());
   b_.add("dkv_reduce_scatter",
-         Collective{CollectiveKind::reduce_scatter, Group::context, dkv_all.elements, dkv_all.dtype, Reduce::sum}, {dkv_all},
+         Collective{CollectiveKind::reduce_scatter, s_.keys_group(), dkv_all.elements, dkv_all.dtype, Reduce::sum}, {dkv_all},
          {own}, Stream::tensor);
-  b_.add("merge_kv", MergeKv{s_.tokens, s_.attention_dims()}, {own, dqkv}, {dqkv});
+  b_.add("merge_kv", MergeKv{d.batch * d.seq, d}, {own, dqkv}, {dqkv});
   return dqkv;
 }
 
 Value BlockBackward::dqkv_place() {
-  return s_.path == ContextPath::ulysses ? scratch(core_qkv_elements(s_)) : hold_qkv();
+  return s_.exchanges_heads() ? scratch(core_qkv_elements(s_)) : hold_qkv();
 }
 
 /// Latent attention's matrices read other gradients than dqkv; so does a product that computes no values.
@@ -146,20 +147,21 @@ Value BlockBackward::ring_core(const Value& dcontext) {
   const Value dqkv = dqkv_place();
   const auto shift = [&](const Value& v, const std::string& name) {
     const Value next = scratch(v.elements);
-    b_.add(name, Collective{CollectiveKind::shift, Group::context, v.elements, v.dtype, Reduce::sum}, {v}, {next},
+    b_.add(name, Collective{CollectiveKind::shift, s_.keys_group(), v.elements, v.dtype, Reduce::sum}, {v}, {next},
            Stream::tensor);
     return next;
   };
-  for (int step = 0; step < s_.context; ++step) {
+  for (int step = 0; step < s_.key_ranks(); ++step) {
     const std::string n = std::to_string(step);
     const Value here = kv;
-    if (step + 1 < s_.context) kv = shift(here, "kv_shift" + n + "_backward");
+    if (step + 1 < s_.key_ranks()) kv = shift(here, "kv_shift" + n + "_backward");
     std::vector<Value> in{dcontext, t.qkv, here, t.core_context, t.attention_stats};
     if (step > 0) in.insert(in.end(), {dqkv, dkv});
     add_flash("attention_backward" + n, step, std::move(in), {dqkv, dkv});
     dkv = shift(dkv, "dkv_shift" + n);
   }
-  b_.add("merge_kv", MergeKv{s_.tokens, s_.attention_dims()}, {dkv, dqkv}, {dqkv});
+  const AttentionDims d = exchanged_dims(s_);
+  b_.add("merge_kv", MergeKv{d.batch * d.seq, d}, {dkv, dqkv}, {dqkv});
   return dqkv;
 }
 

@@ -233,10 +233,11 @@ struct BlockSaved {
     if (s_.hidden_dropout > 0) mask((s_.kind.feeds() ? 2 : 1) * state());
     dropped = s_.attention_dropout > 0 ? keep(score_path, score_elements(core)) : probs;
     attention_stats = keep(s_.flash && s_.keep.core, stats_elements(core), s_.numerics.statistics);
-    const bool ulysses = s_.path == ContextPath::ulysses;
-    context = keep_context(s_.keep.context && (s_.flash || reads_input("proj")), s_.flash && s_.keep.core && !ulysses, n * s_.attention);
-    // Ulysses computes another share of the context than the one that goes on.
-    core_context = ulysses ? keep(s_.flash, n * s_.attention) : context;
+    const bool exchanges = s_.exchanges_heads();
+    const bool by_attention = s_.flash && s_.keep.core && !exchanges;
+    context = keep_context(s_.keep.context && (s_.flash || reads_input("proj")), by_attention, n * s_.attention);
+    // With heads exchanged, attention computes another share of the context than the one that goes on.
+    core_context = exchanges ? keep(s_.flash, n * s_.attention) : context;
     gated = keep_operand(s_.attention_gate, n * s_.attention);
   }
 

@@ -92,6 +92,10 @@ TEST_CASE("the lowering names Tandem's kernel of attention where libraries have 
     const Seen seen = check_all(shared);
     CHECK((std::string(mode) == "ring" ? seen.library : seen.own) >= 2);
   }
+  json levels = plan_of(none, none);
+  levels["parallel"] = {{"context", 4}, {"context_mode", "ring"}, {"ulysses", 2}};
+  levels["cluster"]["devices"] = 4;
+  CHECK(check_all(levels).own >= 2);
   const Seen mixed = own({{"window", {{"size", 8}, {"layers", "wf"}}}}), sinks = own({{"attention_sinks", true}});
   CHECK(mixed.own >= 2);
   CHECK(mixed.library >= 2);

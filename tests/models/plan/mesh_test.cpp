@@ -103,7 +103,7 @@ TEST_CASE("the position group joins the stages that it is told and leaves the ot
 TEST_CASE("groups partition the ranks") {
   const auto group = GENERATE(Group::tensor, Group::data, Group::pipeline, Group::model, Group::embedding, Group::world,
                               Group::expert, Group::expert_data, Group::expert_tensor, Group::expert_shard, Group::expert_replica,
-                              Group::position, Group::window_kv);
+                              Group::position, Group::window_kv, Group::context_heads, Group::context_keys);
   for (int r = 0; r < mesh.world_size(); ++r) {
     const auto members = mesh.members(group, Rank(r));
     CHECK(std::count(members.begin(), members.end(), Rank(r)) == 1);
@@ -113,13 +113,16 @@ TEST_CASE("groups partition the ranks") {
 
 TEST_CASE("members of every group are those that agree in what the group does not span, in ascending places") {
   const std::string order = GENERATE("tp-cp-ep-dp-pp", "pp-dp-ep-cp-tp");
-  const Mesh m({4, 2, 1, 6, 2}, order, {.expert = 4, .shard = 3, .kv = 2, .expert_tensor = 2, .expert_shard = 2, .window_kv = 4});
+  const Mesh m({4, 4, 1, 6, 2}, order,
+               {.expert = 4, .shard = 3, .kv = 2, .expert_tensor = 2, .expert_shard = 2, .window_kv = 4, .context_heads = 2});
   // By place among the ranks that a group parts, tensor or context fastest: neighbours, or the same place of every row.
   const auto together = [](Group g, std::int64_t a, std::int64_t b) {
     switch (g) {
       case Group::kv: return a / 2 == b / 2;
       case Group::window_kv: return a / 4 == b / 4;
       case Group::shard: return a / 3 == b / 3;
+      case Group::context_heads: return a / 2 == b / 2;
+      case Group::context_keys: return a % 2 == b % 2;
       case Group::replica: return a % 3 == b % 3;
       case Group::expert: return a % 2 == b % 2 && a / 8 == b / 8;
       case Group::expert_data: return a % 8 == b % 8;
@@ -135,12 +138,12 @@ TEST_CASE("members of every group are those that agree in what the group does no
     if (g == Group::world) return true;
     if (g == Group::pipeline) return a == Axis::pp;
     if (g == Group::model) return a == Axis::pp || a == Axis::tp;
-    if (g == Group::context) return a == Axis::cp;
+    if (g == Group::context || g == Group::context_heads || g == Group::context_keys) return a == Axis::cp;
     return tensor ? a == Axis::tp : data ? a == Axis::cp || a == Axis::dp : a != Axis::pp;
   };
   for (const Group g : {Group::tensor, Group::data, Group::pipeline, Group::model, Group::world, Group::context, Group::expert,
                         Group::expert_data, Group::shard, Group::replica, Group::kv, Group::expert_tensor, Group::expert_shard,
-                        Group::expert_replica, Group::window_kv}) {
+                        Group::expert_replica, Group::window_kv, Group::context_heads, Group::context_keys}) {
     const auto place = [&](Rank r) {
       std::int64_t at = 0, step = 1;
       for (const Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::pp})

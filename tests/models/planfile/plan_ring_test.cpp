@@ -34,3 +34,20 @@ TEST_CASE("a ring that shall keep a score matrix is refused by its field, with w
   CHECK(lowering_gaps(ring("ring", ", \"flash_attention\": true")).empty());
   for (const char* mode : {"all_gather", "ulysses"}) CHECK(lowering_gaps(ring(mode, without)).empty());
 }
+
+TEST_CASE("a ring of one group is none, and groups that exchange heads may gather keys with a score matrix") {
+  const auto levels = [](const std::string& more) {
+    const std::string text = with("training", "\"precision\": \"fp32\", \"flash_attention\": false");
+    return parse_plan(bent("\"pipeline\": 2, \"data\": 2", "\"context\": 4, " + more, text), "levels.json");
+  };
+  CHECK(lowering_gaps(levels(R"("ulysses": 2)")).size() == 1);
+  CHECK(lowering_gaps(levels(R"("ulysses": 4)")).empty());
+  CHECK(lowering_gaps(levels(R"("ulysses": 2, "context_mode": "all_gather")")).empty());
+  const std::vector<std::string> whole = levels(R"("ulysses": 4, "context_mode": "all_gather")").ineffective;
+  REQUIRE(whole.size() == 1);
+  CHECK(whole.front().find("parallel.context_mode") != std::string::npos);
+  const std::vector<std::string> both = levels(R"("ulysses": 2, "context_mode": "ulysses")").ineffective;
+  REQUIRE(both.size() == 1);
+  CHECK(both.front().find("parallel.ulysses") != std::string::npos);
+  CHECK(levels(R"("ulysses": 2, "context_mode": "all_gather")").ineffective.empty());
+}
