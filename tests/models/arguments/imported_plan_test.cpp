@@ -242,6 +242,16 @@ TEST_CASE("what a configuration of DeepSpeed leaves out has DeepSpeed's defaults
   CHECK(read({{"gradient_clipping", "auto"}})["clip_grad"] == 1);
 }
 
+TEST_CASE("a switch of a file may be a word or a number, as its program reads it") {
+  const arguments::Table table = arguments::read_table("deepspeed");
+  const auto precision = [&](const json& enabled) {
+    const json file = {{"train_micro_batch_size_per_gpu", 2}, {"bf16", {{"enabled", enabled}}}};
+    return json::parse(arguments::import_arguments(file.dump(), "ds.json", table, {"dgx-h100", 16, "llama3-8b", 4096, {2024, 3}}).document->dump())["training"]["precision"];
+  };
+  for (const json& on : std::vector<json>{true, "true", "True", "on", 1}) CHECK(precision(on) == "bf16");
+  for (const json& off : std::vector<json>{false, "false", "no", 0, nullptr}) CHECK(precision(off) == "fp32");
+}
+
 TEST_CASE("a configuration of DeepSpeed is read beside a model") {
   const arguments::Table table = arguments::read_table("deepspeed");
   const auto read = [&](const json& file, Month newest = {2024, 3}) {

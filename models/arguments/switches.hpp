@@ -1,0 +1,12 @@
+#pragma once
+// Switches of a framework's file, in the forms that its program takes.
+
+#include "models/arguments/table.hpp"
+
+namespace tandem::arguments {
+
+/// Makes "true", "False", "on", 1 and 0 true or false in fields that an expression of the table compares with true or false. Of a
+/// table of options: in the file that an option names, `ds.NAME`. Programs that read such files take these forms for switches.
+void read_switches(const Table& table, nlohmann::json& values);
+
+}  // namespace tandem::arguments
