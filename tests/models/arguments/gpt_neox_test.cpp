@@ -82,9 +82,9 @@ TEST_CASE("a field of GPT-NeoX with a dash and with an underscore is refused") {
   CHECK_THROWS_AS(imported(some("\"num_layers\": 12")), ConfigError);
 }
 
-TEST_CASE("other layers, preferences and shared checkpoints of GPT-NeoX are refused by name") {
+TEST_CASE("other layers, preferences, precisions and shared checkpoints of GPT-NeoX are refused by name") {
   for (const char* more : {R"("attention_config": [[["mamba"], 24]])", R"("train_impl": "dpo")", R"("checkpoint_activations": true, "partition_activations": true)",
-                           R"("optimizer_of_mine": 1)", R"("use_bnb_optimizer": true)"}) {
+                           R"("optimizer_of_mine": 1)", R"("use_bnb_optimizer": true)", R"("precision": "bf16")"}) {
     CAPTURE(more);
     CHECK(arguments::refusals(imported(some(more))).size() == 1);
   }
