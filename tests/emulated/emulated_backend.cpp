@@ -22,8 +22,6 @@ namespace {
 
 namespace device = exec::device;
 
-constexpr std::size_t kMostShared = std::size_t{225} << 10;  // of a Hopper's block, less what kernels have of their own
-
 template <class Kernel>
 void perform(const Kernel& kernel) {
   perform_kernel(kernel);

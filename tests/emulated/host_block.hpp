@@ -1,12 +1,14 @@
 #pragma once
 // A block of a device's threads on the host: what exec/device's kernels ask of one. Threads take their turns forwards in blocks of
-// even numbers and backwards in odd ones, so a kernel that depends on their order gives other results.
+// even numbers and backwards in odd ones, so a kernel that depends on their order gives other results. A call inside a thread's part of
+// another call is an error, because on a device not all threads would reach its barrier.
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "exec/device/chunk.hpp"
+#include "models/base/error.hpp"
 #include "tests/emulated/host_team.hpp"
 
 namespace tandem::tests {
@@ -28,10 +30,11 @@ class HostBlock {
   std::int64_t index() const { return index_; }
   std::byte* shared() { return shared_.data(); }
   std::size_t shared_bytes() const { return shared_.size(); }
-  void sync() {}
+  void sync() { const Call call(*this); }
 
   template <class F>
   void each(std::int64_t n, F body) {
+    const Call call(*this);
     for (std::int64_t i = 0; i < n; ++i) body(forwards() ? i : n - 1 - i);
   }
   /// In the device's order.
@@ -45,6 +48,7 @@ class HostBlock {
   }
   template <class F>
   bool any(std::int64_t n, F test) {
+    const Call call(*this);
     for (std::int64_t i = 0; i < n; ++i)
       if (test(i)) return true;
     return false;
@@ -58,21 +62,25 @@ class HostBlock {
   }
   template <int kBatch, class V, class Load, class Use>
   Gathered<V> gather(std::int64_t n, V start, Load load, Use use) {
+    const Call call(*this);
     Gathered<V> values{std::vector<V>(kBlock, start)};
     for (std::int64_t i = 0; i < n; ++i) use(values.of(i), load(i), i);
     return values;
   }
   template <class V, class Use>
   void gather_more(Gathered<V>& values, std::int64_t n, Use use) {
+    const Call call(*this);
     for (std::int64_t i = 0; i < n; ++i) use(values.of(i), i);
   }
   template <class V, class Combine>
   V join(const Gathered<V>& values, Combine combine) {
+    const Call call(*this);
     return join_threads(values.all, combine);
   }
 
   template <class F>
   std::int64_t select(std::int64_t n, std::int32_t* list, F test) {
+    const Call call(*this);
     std::int64_t found = 0;
     for (std::int64_t i = 0; i < n; ++i)
       if (test(i)) list[found++] = static_cast<std::int32_t>(i);
@@ -96,10 +104,25 @@ class HostBlock {
   }
 
  private:
+  class Call {
+   public:
+    explicit Call(HostBlock& block) : open_(block.called_) {
+      require(!open_, "a call of a block inside a thread's part of another one");
+      open_ = true;
+    }
+    ~Call() { open_ = false; }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    bool& open_;
+  };
+
   bool forwards() const { return index_ % 2 == 0; }
 
   template <class A, class F, class Combine>
   A fold(std::int64_t n, A start, F term, Combine combine) {
+    const Call call(*this);
     std::vector<A> lanes(kBlock, start);
     for (std::int64_t i = 0; i < n; ++i) {
       A& lane = lanes[static_cast<std::size_t>(i % kBlock)];
@@ -110,6 +133,7 @@ class HostBlock {
 
   std::int64_t index_;
   std::vector<std::byte> shared_;
+  bool called_ = false;
 };
 
 }  // namespace tandem::tests

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/device/rows.hpp"
+#include "models/base/error.hpp"
 
 namespace tandem::tests {
 
@@ -41,10 +42,12 @@ class HostTeam {
 
   template <int K, class F>
   void each(std::int64_t n, F body) const {
+    require_held<K>(n);
     for (std::int64_t i = 0; i < n; ++i) body(slot(forwards_ ? i : n - 1 - i));
   }
   template <class V, int K, class F>
   V sum(std::int64_t n, V start, F term) const {
+    require_held<K>(n);
     std::vector<V> values(kTeam, start);
     for (std::int64_t i = 0; i < n; ++i) {
       V& mine = values[static_cast<std::size_t>(i % kTeam)];
@@ -58,6 +61,11 @@ class HostTeam {
   }
 
  private:
+  /// A device's threads take K slots each and leave the rest.
+  template <int K>
+  static void require_held(std::int64_t n) {
+    require(n <= std::int64_t{kTeam} * K, "more slots than a team's threads take");
+  }
   static exec::device::Slot slot(std::int64_t i) { return {static_cast<int>(i / kTeam), i}; }
 
   bool forwards_;
