@@ -54,10 +54,10 @@ def megatron(root):
     return entries(parser)
 
 
-def patched(root):
-    """From the calls of Pai-Megatron-Patch's get_patch_args, beside Megatron-LM's options."""
+def patched(path):
+    """From the calls that add a fork's arguments, beside Megatron-LM's options."""
     options = json.loads((pathlib.Path(__file__).parent / "options" / "megatron-core.json").read_text())["options"]
-    tree = ast.parse((root / "megatron_patch" / "arguments.py").read_text())
+    tree = ast.parse(path.read_text())
     for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
         strings = [a.value for a in call.args if isinstance(a, ast.Constant) and str(a.value).startswith("--")]
         said = {k.arg: k.value for k in call.keywords}
@@ -264,7 +264,8 @@ def bridge(root):
 
 
 READERS = {"axolotl": yaml_options.axolotl, "gpt-neox": yaml_options.gpt_neox, "llama-factory": yaml_options.llama_factory,
-           "nanotron": yaml_options.nanotron, "megatron-bridge": bridge, "nemo": nemo, "neuronx": nxdt, "megatron-core": megatron, "pai-megatron-patch": patched, "deepspeed": deepspeed, "torchtitan": torchtitan, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
+           "nanotron": yaml_options.nanotron, "megatron-bridge": bridge, "nemo": nemo, "neuronx": nxdt, "megatron-core": megatron, "pai-megatron-patch": lambda root: patched(root / "megatron_patch" / "arguments.py"),
+           "zero-bubble": lambda root: patched(root / "megatron" / "core" / "zbpp_utils.py"), "deepspeed": deepspeed, "torchtitan": torchtitan, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
            "neuron-megatron": older_megatron}
 
 
