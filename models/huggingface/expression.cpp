@@ -228,6 +228,7 @@ std::optional<json> plain_call(const std::string& name, const std::vector<json>&
   if (name == "entry" && a.size() == 2) return entry(a[0], a[1]);
   if (name == "multiples" && a.size() == 3) return multiples(a);
   if (name == "length" && a.size() == 1) return entries(a[0]);
+  if (name == "list" && !a.empty()) return json(a);
   if (name == "round" && a.size() == 1) return rounded(a[0]);
   if (name == "floor" && a.size() == 1) return rounded(whole(a[0]) ? a[0] : json(std::floor(number(a[0]))));
   if (name == "sqrt" && a.size() == 1) return std::sqrt(number(a[0]));

@@ -97,6 +97,8 @@ TEST_CASE("what options say comes back") {
       {{"parallel", {{"pipeline", 2}, {"virtual_pipeline", 2}, {"schedule", "interleaved"}, {"overlap_p2p", false}}}},
       {{"parallel", {{"tensor", 2}, {"sequence_parallel", true}, {"tensor_overlap", true}, {"rank_order", "tp-cp-ep-pp-dp"}}}},
       {{"parallel", {{"context", 2}, {"context_mode", "ulysses"}, {"zero_stage", 1}, {"zero_group", 8}}}},
+      {{"parallel", {{"context", 4}, {"ulysses", 2}}}},
+      {{"parallel", {{"context", 4}, {"ulysses", 4}}}},
       {{"parallel", {{"zero_stage", 3}, {"overlap_grad_reduce", true}, {"overlap_param_gather", true}}}},
       {{"parallel", {{"zero_stage", 1}, {"offload", {{"optimizer", true}, {"ratio", 0.5}}}}}},
       {{"training", {{"precision", "fp8_block"}, {"dropout", {{"hidden", 0}, {"attention", 0}}}}}},
@@ -115,6 +117,9 @@ TEST_CASE("what options say comes back") {
 
 TEST_CASE("a field that no option says is named with both values") {
   CHECK(unsaid(plan_of({{"model", {{"logit_soft_cap", 30}}}})) == std::vector<std::string>{"model.logit_soft_cap: 30.0, read back as 0.0"});
+  const std::vector<std::string> levels =
+      unsaid(plan_of({{"stack", "tandem"}, {"parallel", {{"context", 4}, {"context_mode", "all_gather"}, {"ulysses", 2}}}}));
+  CHECK(std::find(levels.begin(), levels.end(), "parallel.ulysses: 2, read back as null") != levels.end());
   const std::vector<std::string> bubbles = unsaid(plan_of({{"parallel", {{"pipeline", 4}, {"schedule", "zb-h1"}}}}));
   CHECK(std::find(bubbles.begin(), bubbles.end(), "parallel.schedule: \"zb-h1\", read back as \"1f1b\"") != bubbles.end());
 }

@@ -69,6 +69,10 @@ TEST_CASE("options say the fields of docs/coming-from.md") {
   CHECK(said("--use-megatron-fsdp --data-parallel-sharding-strategy optim", "parallel.overlap_grad_reduce") == false);
   CHECK(said("--sequence-parallel", "parallel.sequence_parallel") == false);  // one tensor rank
   CHECK(said("--context-parallel-size 2 --cp-comm-type a2a", "parallel.context_mode") == "ulysses");
+  const std::string levels = "--context-parallel-size 4 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes ";
+  CHECK(said(levels + "2 2", "parallel.context_mode") == "ring");
+  CHECK(said(levels + "2 2", "parallel.ulysses") == 2);
+  CHECK(said("--context-parallel-size 4 --cp-comm-type p2p", "parallel.ulysses").is_null());
   CHECK(said("--num-distributed-optimizer-instances 4", "parallel.zero_group") == 2);
   CHECK(said("--recompute-activations", "training.recompute") == "selective");
   CHECK(said("--recompute-granularity selective --recompute-modules core_attn moe_act", "training.recompute_modules") == json({"core_attention", "moe_activation"}));
