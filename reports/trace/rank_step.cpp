@@ -82,7 +82,8 @@ void set_times(RankStep& step, const BusyTime& busy) {
 std::string communication_class(const std::string& group) {
   static const std::map<std::string, std::string> axes = {
       {"kv", "tensor"},         {"window_kv", "tensor"},    {"expert_tensor", "tensor"},  {"shard", "data"},        {"replica", "data"},
-      {"expert_data", "data"},  {"expert_shard", "data"},   {"expert_replica", "data"},   {"position", "embedding"}};
+      {"expert_data", "data"},  {"expert_shard", "data"},   {"expert_replica", "data"},   {"position", "embedding"},
+      {"context_heads", "context"}, {"context_keys", "context"}};
   if (group.empty()) return "communication of an unknown group";
   if (group.find("ranks") != group.npos) return "communication of " + group;
   const auto axis = axes.find(group);

@@ -130,6 +130,9 @@ TEST_CASE("collectives and process groups are known by their frameworks' names")
   CHECK(rules.group("DATA_PARALLEL_GROUP_WITH_CP") == "data");
   CHECK(rules.group("EXPERT_DATA_PARALLEL_GROUP") == "expert_data");
   CHECK(rules.group("mesh_dp_shard_cp") == "data");
+  CHECK(rules.group("CONTEXT_PARALLEL_GROUP") == "context");
+  CHECK(rules.group("HIERARCHICAL_CONTEXT_PARALLEL_GROUP_L0") == "context_heads");
+  CHECK(rules.group("HIERARCHICAL_CONTEXT_PARALLEL_GROUP_L1") == "context_keys");
   CHECK(rules.group("undefined").empty());
   CHECK(rules.bytes_of("BFloat16") == 2);
 }
