@@ -64,6 +64,12 @@ std::vector<std::int64_t> chunk_counts(std::int64_t layers) {
   return at_most(std::move(out), most);
 }
 
+/// The values of an axis; without it, one that leaves a plan as it is.
+std::vector<AxisValue> values_in(const std::vector<AxisRequest>& axes, const char* field) {
+  const auto of = std::find_if(axes.begin(), axes.end(), [&](const AxisRequest& a) { return a.field == field; });
+  return of == axes.end() ? std::vector<AxisValue>{{"", [](Plan&) {}}} : make_axis(*of).values;
+}
+
 using Modules = std::vector<std::string>;
 
 /// Attention alone; what is cheap to repeat, for less memory; whole MLPs and experts, for least; all but matrix products.
@@ -93,17 +99,28 @@ std::vector<AxisRequest> module_axes(const Plan& p) {
 }
 
 std::vector<AxisRequest> split_axes(Plan p, const std::vector<AxisRequest>& axes) {
-  const auto values = [&](const char* field) {
-    const auto of = std::find_if(axes.begin(), axes.end(), [&](const AxisRequest& a) { return a.field == field; });
-    return of == axes.end() ? std::vector<AxisValue>{{"", [](Plan&) {}}} : make_axis(*of).values;
-  };
-  const std::vector<AxisValue> chunks = values("parallel.virtual_pipeline");
-  for (const AxisValue& stages : values("parallel.pipeline"))
+  const std::vector<AxisValue> chunks = values_in(axes, "parallel.virtual_pipeline");
+  for (const AxisValue& stages : values_in(axes, "parallel.pipeline"))
     for (const AxisValue& of_stage : chunks) {
       stages.set(p), of_stage.set(p);
       if (!split_by_flops(p).empty()) return {{kSplit, {"\"auto\"", "\"balanced\""}}};
     }
   return {};
+}
+
+std::vector<AxisRequest> context_axes(const Plan& draft, const std::vector<AxisRequest>& axes) {
+  Plan p = draft;
+  std::int64_t most = 1;
+  for (const AxisValue& mode : values_in(axes, "parallel.context_mode"))
+    for (const AxisValue& ranks : values_in(axes, "parallel.context")) {
+      mode.set(p), ranks.set(p);
+      if (p.parallel.context_mode != ContextMode::ulysses) most = std::max(most, p.parallel.context);
+    }
+  if (most < 4) return {};  // two levels of two
+  std::vector<std::int64_t> degrees = powers_of_two(most);
+  std::erase_if(degrees, [&](std::int64_t n) { return p.model.num_attention_heads % n != 0; });
+  if (degrees.size() < 2) return {};
+  return {axis("parallel.ulysses", degrees)};
 }
 
 std::vector<AxisRequest> default_axes(const Plan& p, std::int64_t per_node) {

@@ -65,7 +65,7 @@ class QuestionReader {
     const bool splits = open ? !sets(kSplit) : names(automatic, "parallel.pipeline") && !out_.draft.given.contains(kSplit);
     if (splits && !names(chosen, kSplit))
       for (const AxisRequest& axis : split_axes(completed(out_.draft), chosen)) chosen.push_back(axis);
-    add_expert_axes(chosen, automatic, open);
+    add_further_axes(chosen, automatic, open);
     if (open) choose_switches(chosen);
     if (open) tell_unsearched(chosen);
     out_.chosen_micro_batches = open && !names(said_axes(), kMicroBatch) && !sets(kMicroBatch);
@@ -239,9 +239,17 @@ class QuestionReader {
     });
   }
 
+  /// Axes that the other ones allow: of experts, and of context ranks in two levels where the stack has them.
+  std::vector<AxisRequest> further_axes(const std::vector<AxisRequest>& chosen) const {
+    std::vector<AxisRequest> out = expert_axes(out_.draft, chosen);
+    for (const AxisRequest& axis : context_axes(out_.draft.plan, chosen))
+      if (runs(axis)) out.push_back(axis);
+    return out;
+  }
+
   /// What the plan leaves to the search by "auto"; of an open search, the overlap.
-  void add_expert_axes(std::vector<AxisRequest>& chosen, const std::vector<AxisRequest>& automatic, bool open) const {
-    for (const AxisRequest& axis : expert_axes(out_.draft, chosen)) {
+  void add_further_axes(std::vector<AxisRequest>& chosen, const std::vector<AxisRequest>& automatic, bool open) const {
+    for (const AxisRequest& axis : further_axes(chosen)) {
       const bool wanted = open ? axis.field == kOverlap && !out_.draft.given.contains(axis.field) : names(automatic, axis.field);
       if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
     }
@@ -249,7 +257,7 @@ class QuestionReader {
 
   /// Fields that matter to the model, and that no axis, no switch and no plan says.
   void tell_unsearched(const std::vector<AxisRequest>& chosen) {
-    for (const AxisRequest& axis : expert_axes(out_.draft, chosen)) {
+    for (const AxisRequest& axis : further_axes(chosen)) {
       const bool said = out_.draft.given.contains(axis.field) || out_.switches.fields().contains(axis.field);
       if (said || names(chosen, axis.field)) continue;
       std::string text = axis.field.substr(axis.field.find('.') + 1) + "=";

@@ -171,6 +171,20 @@ TEST_CASE("Ulysses in Megatron-DeepSpeed goes with neither tensor nor pipeline p
   CHECK(refused(shared, "megatron-deepspeed") == Fields{"parallel.tensor", "parallel.pipeline"});
 }
 
+TEST_CASE("Megatron-Core's context ranks exchange heads inside a ring, since November 2024") {
+  const auto fields = [](const std::string& levels, Month as_of) {
+    const std::string text = bent("\"pipeline\": 2, \"data\": 2", "\"context\": 4, " + levels);
+    Fields out;
+    for (const Problem& p : stack_problems(parse_plan(text, "levels.json"), "megatron-core", as_of)) out.push_back(p.field);
+    return out;
+  };
+  CHECK(fields("\"ulysses\": 2", {2024, 10}) == Fields{"parallel.ulysses"});
+  CHECK(fields("\"ulysses\": 2", {2024, 11}).empty());
+  CHECK(fields("\"ulysses\": 1", {2024, 10}).empty());
+  CHECK(fields("\"ulysses\": 2, \"context_mode\": \"all_gather\"", {2024, 11}) == Fields{"parallel.ulysses"});
+  CHECK(fields("\"context_mode\": \"all_gather\"", {2024, 11}).empty());
+}
+
 TEST_CASE("Megatron-Core's context ranks share the heads of Mamba 2 since July 2025 and those of gated DeltaNet since April 2026") {
   const auto refuses = [](const std::string& rule, Month as_of) {
     const Plan plan = parse_plan(R"({"model": {"family": "llama", "num_layers": 2, "hidden_size": 64, "num_attention_heads": 4,

@@ -475,6 +475,19 @@ TEST_CASE("A search says which dispatchers it leaves alone, unless the axes, the
   CHECK(unsearched("gpt-1.3b-moe128", "megatron-core@2025-04", {}).empty());  // a capacity goes without allgather
 }
 
+TEST_CASE("A search says that it leaves two levels of context ranks alone, where the stack has them and sequences are long") {
+  const auto unsearched = [](const std::string& stack, std::vector<std::string> axes, std::int64_t sequence = 32768) {
+    return space_of({"llama3-8b", "dgx-h100", 64, 64, std::move(axes), sequence}, stack).question().unsearched;
+  };
+  const std::vector<std::string> levels{"ulysses=1,2,4,8"};
+  CHECK(unsearched("megatron-core@2024-11", {}) == levels);
+  CHECK(unsearched("megatron-core@2024-10", {}).empty());
+  CHECK(unsearched("torchtitan", {}).empty());
+  CHECK(unsearched("megatron-core@2024-11", {}, 8192).empty());  // two context ranks at most
+  CHECK(unsearched("megatron-core@2024-11", {"ulysses=2"}).empty());
+  CHECK(unsearched("megatron-core@2024-11", {"context_mode=ulysses"}).empty());
+}
+
 TEST_CASE("A search varies the overlap of experts where the stack has it with some candidate") {
   const auto varies = [](const char* model, const char* stack, std::vector<std::string> axes) {
     return space_of({model, "dgx-h100", 64, 64, std::move(axes)}, stack).axis_of("parallel.overlap_experts") >= 0;
