@@ -31,9 +31,13 @@ RoleMemory::RoleMemory(const Plan& plan, const Setup& setup, const SimulatedStep
       of_stack_(plan.stack.facts.communicators),
       stages_(setup.graph.programs.size()) {}
 
+bool uses_segments(const Plan& plan, const Setup& setup) {
+  return setup.cost.comm_fit().nccl && plan.stack.facts.caching_allocator;
+}
+
 bool near_the_end(const Plan& plan, const Setup& setup, Bytes arena, Bytes runtime) {
-  const bool caches = setup.cost.comm_fit().nccl && plan.stack.facts.caching_allocator;
-  return caches && static_cast<double>(arena.count()) > kNear * static_cast<double>(room_beside(setup, runtime).count());
+  if (!uses_segments(plan, setup)) return false;
+  return static_cast<double>(arena.count()) > kNear * static_cast<double>(room_beside(setup, runtime).count());
 }
 
 bool one_arena(const Plan& plan, const Device& device) { return device.synchronous || plan.stack.facts.arena; }

@@ -16,8 +16,10 @@ bool one_arena(const Plan& plan, const Device& device);
 /// Bytes that a stage's program needs beside `runtime`: the arena if one_arena(), the need of the simulated allocator if
 /// near_the_end(), else the live peak.
 Bytes needed_memory(const Plan& plan, const Setup& setup, const Program& program, Bytes runtime);
-/// Whether `arena` fills more than 7/8 of the memory beside `runtime`, on a device whose framework uses PyTorch's allocator. If so,
-/// it is simulated.
+/// Whether tensors have to fit the segments of PyTorch's allocator for CUDA. Other devices' allocators are not simulated.
+bool uses_segments(const Plan& plan, const Setup& setup);
+/// Whether `arena` fills more than 7/8 of the memory beside `runtime`, and uses_segments(). If so, the
+/// allocator is simulated.
 bool near_the_end(const Plan& plan, const Setup& setup, Bytes arena, Bytes runtime);
 
 /// Whether every stage's rank fits its device by needed_memory(). It is faster, because it does not find out how much is missing.

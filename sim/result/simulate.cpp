@@ -92,20 +92,23 @@ void note_launches(Prediction& out, const Breakdown& critical, const Plan& plan,
   if (!note.empty()) out.notes.push_back(std::move(note));
 }
 
-/// Adds a note in two borderline cases: the plan fits only if free segments are returned, or it does not fit although its live
-/// tensors would. One arena has no segments.
-void note_tight(Prediction& out, const Plan& plan, const Topology& topology) {
+/// Adds a note in two borderline cases: the plan fits only if the allocator uses gaps between tensors, or it does not fit although its
+/// live tensors would. One arena has no gaps.
+void note_tight(Prediction& out, const Plan& plan, const Setup& setup) {
+  const Topology& topology = setup.topology;
   if (one_arena(plan, topology.device())) return;
   const auto on_device = [&](Bytes of_rank) { return of_rank.count() * topology.ranks_per_device(); };
   const std::int64_t room = out.device_memory.count();
   if (out.fits && on_device(out.roles[out.heaviest_role].peak_memory_bytes) > room)
-    out.notes.push_back("memory fits only because the framework's allocator returns free segments: the planned layout of tensors is larger than the device's memory");
+    out.notes.push_back(uses_segments(plan, setup)
+                            ? "memory fits only because PyTorch's allocator returns free segments: the planned layout of tensors is larger than the device's memory"
+                            : "memory fits only if the device's allocator uses all gaps between tensors, which is not simulated here: the planned layout of tensors is larger than the device's memory");
   const auto lacks = [&](const RolePrediction& r) { return on_device(r.needed_bytes) > room; };
   const auto holed = [&](const RolePrediction& r) {
     return lacks(r) && on_device(r.live_peak_bytes + r.memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)]) <= room;
   };
   if (!out.fits && std::none_of(out.roles.begin(), out.roles.end(), [&](const RolePrediction& r) { return lacks(r) && !holed(r); }))
-    out.notes.push_back("live tensors would fit, but not as the framework's allocator places them: free memory lies in segments that hold tensors, in pieces that are too small (training.expandable_segments avoids it)");
+    out.notes.push_back("live tensors would fit, but not as PyTorch's allocator places them: free memory lies in segments that hold tensors, in pieces that are too small (training.expandable_segments avoids it)");
 }
 
 /// Notes on the graph's kinds of computation that no table holds.
@@ -158,7 +161,7 @@ void fill_roles(Prediction& out, const Setup& setup, const SimulatedStep& simula
   out.kernels_s = kernels_in_seconds(critical);
   if (out.step_time > Duration{})
     out.bubble_fraction = static_cast<double>(critical[Share::bubble]) / static_cast<double>(out.step_time.ps());
-  note_tight(out, plan, setup.topology);
+  note_tight(out, plan, setup);
   note_stalls(out, simulated, times.breakdowns);
   note_launches(out, critical, plan, setup.cost.comm_fit().nccl.has_value());
 }
