@@ -85,6 +85,19 @@ double value_of(const Conditions& c, const std::string& name) {
   return 1;
 }
 
+/// Appends to a note.
+void tell(std::string& note, const std::string& more) { note += (note.empty() || more.empty() ? "" : "; ") + more; }
+
+/// Compares the numbers of chips if a device is another part of its chip than before. Else empty.
+std::string chips_note(const Assessment& before, const Assessment& after) {
+  if (before.devices_per_chip == after.devices_per_chip) return "";
+  const auto chips = [](const Assessment& a) {
+    const ClusterSpec& c = a.plan.cluster;
+    return count_text(c.devices) + " devices of " + c.preset + " are " + count_text((c.devices + a.devices_per_chip - 1) / a.devices_per_chip) + " chips";
+  };
+  return chips(after) + ", " + chips(before) + ": cluster.devices changes their number";
+}
+
 /// Four significant digits, without zeros at the end.
 std::string four_digits(double value) {
   const int decimals = value > 0 ? std::clamp(3 - static_cast<int>(std::floor(std::log10(value))), 0, 12) : 0;
@@ -145,7 +158,8 @@ Change ChangeMaker::resimulated(const std::string& name, const std::string& valu
   c.measured_factor = option_.conditions.measured_factor;  // scales the simulated change to the measured plan
   std::string note = measured_note(option_.assessment, a);
   if (const std::string limit = sim::network_note(*a.topology); limit != sim::network_note(*option_.assessment.topology))
-    note += (note.empty() || limit.empty() ? "" : "; ") + limit;
+    tell(note, limit);
+  tell(note, chips_note(option_.assessment, a));
   if (!c.price && option_.conditions.price) note = no_price(request_, facts_, a).reason + (note.empty() ? "" : "; " + note);
   const bool of_plan = name.find('.') != name.npos;
   return {name, value, budget_of(a, c, facts_), a.plan.global_batch_tokens(), of_plan, std::move(note), "", currency_of(c)};

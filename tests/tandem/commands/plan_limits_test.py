@@ -74,6 +74,8 @@ class Limits(WithFolder):
         other, same = answer["what_if"]
         self.assertIsNone(other["money"])
         self.assertIn("no price is known of logical NeuronCore of Trainium2", other["note"])
+        self.assertIn("64 devices of trn2.48xlarge are 16 chips, 64 devices of dgx-h100 are 64 chips", other["note"])
+        self.assertNotIn("chips", same["note"])
         self.assertIsNotNone(same["money"])
         own = plan(self.plan, "--tokens", "1e12", "--what-if", "cluster.preset=trn2.48xlarge", "--price", "dgx-h100=2,trn2.48xlarge=1")
         self.assertAlmostEqual(own["what_if"][0]["money"] / own["what_if"][0]["days"], 64 * 24, places=3)
