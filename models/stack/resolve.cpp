@@ -7,6 +7,7 @@
 #include "models/fields/plan_fields.hpp"
 #include "models/stack/condition.hpp"
 #include "models/stack/default_stack.hpp"
+#include "models/stack/gradient_buckets.hpp"
 #include "models/stack/stack_file.hpp"
 
 namespace tandem {
@@ -72,12 +73,6 @@ bool is_whole_between(const StackFile& stack, const Plan& plan) {
   const ParallelSpec& q = plan.parallel;
   const bool asked = q.pipeline > 1 && q.zero_stage > 1 && !q.offload.parameters;
   return asked && entry_for(stack.whole_between_micro_batches, plan) != nullptr;
-}
-
-/// Whether the framework keeps copies of gradients in buckets. Only gradients that are reduced whole have them.
-bool has_bucket_copies(const StackFile& stack, const Plan& plan) {
-  const ParallelSpec& q = plan.parallel;
-  return q.data * q.context > 1 && q.zero_stage < 2 && entry_for(stack.bucket_copies, plan) != nullptr;
 }
 
 /// Remembers which entry gave a field its value, for `explain`.
@@ -204,6 +199,7 @@ std::set<std::string> condition_fields(const std::string& stack) {
   add_list(file->defaults), add_list(file->fusion), add_list(file->transfers), add_list(file->communicators);
   add_list(file->narrow_products), add_list(file->host_operations), add_list(file->cuda_graphs), add_list(file->wide_tensors);
   add_list(file->whole_between_micro_batches), add_list(file->buckets_in_first_chunk), add_list(file->bucket_copies);
+  add_list(file->aligned_reductions);
   add_list(file->caching_allocator), add_list(file->arena);
   add_list(file->remainder_last), add_list(file->ends_are_layers), add_list(file->kept_outputs);
   add_list(file->update_buckets), add_list(file->weighted_experts), add_list(file->rows_by_element);
@@ -244,9 +240,11 @@ void resolve_stack(Plan& plan) {
   facts.arena = entry_for(stack->arena, plan) != nullptr;
   note_rules(plan);
   note_fusion(plan, *stack);
-  if (has_bucket_copies(*stack, plan))
-    facts.notes.push_back("PyTorch's DDP copies gradients into buckets and keeps them, unless gradient_as_bucket_view is true. Memory here lacks "
-                          "them: a rank needs as many bytes more as its gradients have");
+  for (const TextEntry& entry : stack->told)
+    if (entry.holds(plan.stack.as_of, plan)) facts.notes.push_back(entry.text);
+  if (gradient_buckets(plan).copies)
+    facts.notes.push_back("PyTorch's DDP copies gradients into buckets and keeps them. Memory counts these copies. With "
+                          "gradient_as_bucket_view=True, a rank needs as many bytes less as its gradients have");
   if (plan.training.cuda_graphs != CudaGraphs::none && !facts.graph_launches.said())
     facts.notes.push_back("training.cuda_graphs: stack " + plan.stack.name + " says nothing of CUDA graphs; a launch is taken for one host operation");
   note_date(plan);

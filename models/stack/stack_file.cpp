@@ -252,6 +252,12 @@ void read(const json& entry, const List& list, ModulesEntry& out) {
   out.modules = scratch.training.recompute_modules;
 }
 
+void read(const json& entry, const List& list, TextEntry& out) {
+  read_frame(entry, {"text"}, {}, list, out);
+  if (!entry["text"].is_string()) list.refuse(entry["text"], "text must be a text");
+  out.text = entry["text"];
+}
+
 void read(const json& entry, const List& list, RuleEntry& out) {
   read_frame(entry, {"field", "reason"}, {"remedy", "verified", "allowed", "except", "min", "max", "multiple_of"}, list, out);
   if (!entry["field"].is_string() || !is_rule_field(entry["field"])) list.refuse(entry["field"], "a rule needs a field of the plan");
@@ -299,6 +305,7 @@ void for_lists(Each each) {
   each("switched_on", &StackFile::switched_on);
   each("whole_between_micro_batches", &StackFile::whole_between_micro_batches);
   each("buckets_in_first_chunk", &StackFile::buckets_in_first_chunk);
+  each("aligned_reductions", &StackFile::aligned_reductions);
   each("bucket_copies", &StackFile::bucket_copies);
   each("caching_allocator", &StackFile::caching_allocator);
   each("arena", &StackFile::arena);
@@ -307,6 +314,7 @@ void for_lists(Each each) {
   each("rows_by_element", &StackFile::rows_by_element);
   each("remainder_last", &StackFile::remainder_last);
   each("ends_are_layers", &StackFile::ends_are_layers);
+  each("told", &StackFile::told);
   each("rules", &StackFile::rules);
 }
 

@@ -78,6 +78,10 @@ struct SplitsEntry : StackEntry {
 struct ModulesEntry : StackEntry {
   std::vector<std::string> modules;  ///< values of training.recompute_modules
 };
+/// What users of the plan should know.
+struct TextEntry : StackEntry {
+  std::string text;
+};
 /// A refusal: the plan's field must obey one constraint.
 struct RuleEntry : StackEntry {
   std::string field;
@@ -106,8 +110,9 @@ struct StackFile {
   std::vector<SplitsEntry> stage_layers;
   std::vector<ModulesEntry> recompute_modules;
   std::vector<DefaultEntry> switched_on;
-  std::vector<StackEntry> whole_between_micro_batches, buckets_in_first_chunk, bucket_copies, caching_allocator, arena,
-      remainder_last, ends_are_layers, weighted_experts, weighted_expert_bias, rows_by_element;
+  std::vector<StackEntry> whole_between_micro_batches, buckets_in_first_chunk, aligned_reductions, bucket_copies, caching_allocator,
+      arena, remainder_last, ends_are_layers, weighted_experts, weighted_expert_bias, rows_by_element;
+  std::vector<TextEntry> told;
   std::vector<RuleEntry> rules;
   bool stood_in = false;                ///< own host operations are left out and another stack's are used
 };

@@ -36,6 +36,7 @@ StepEstimate::StepEstimate(const Parts& x)
     : in_(x),
       stages_(lowering::stage_chunks(in_.plan)),
       kind_(in_.plan.parallel.schedule),
+      buckets_(gradient_buckets(in_.plan)),
       t_(in_.shapes.tensor),
       d_(in_.plan.parallel.data * in_.shapes.context),
       p_(static_cast<std::int64_t>(stages_.size())),

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "models/lowering/stage/update_spec.hpp"
+#include "models/stack/gradient_buckets.hpp"
 #include "sim/closed_form/estimate.hpp"
 #include "sim/closed_form/layer_times.hpp"
 #include "sim/closed_form/link_times.hpp"
@@ -168,6 +169,7 @@ class StepEstimate {
   const std::vector<ChunkParts> stages_;
   const ScheduleKind kind_;
   const std::int64_t t_, d_, p_, v_, m_;   ///< tensor, data x context, pipeline, chunks, micro-batches
+  const GradientBuckets buckets_;
   const std::int64_t stride_;              ///< ranks of a stage
   const std::int64_t with_experts_;        ///< number of ranks that together hold all experts
   const LayerKinds kinds_;

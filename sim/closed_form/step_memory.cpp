@@ -20,10 +20,11 @@ Bytes StepEstimate::memory(const std::vector<Tail>& tails) {
     return sum;
   };
   Bytes most;
+  const std::int64_t gradients = buckets_.copies ? 2 : 1;
   for (std::int64_t s = 0; s < p_; ++s) {
     const Tail& t = tails[static_cast<std::size_t>(s)];
     const std::int64_t updated = update_of(t).state_elements;
-    Bytes sum = bytes_of(weights, t.flat) + bytes_of(dtypes_.gradients, t.flat) + of_states(updated) + in_.layer.apart +
+    Bytes sum = bytes_of(weights, t.flat) + gradients * bytes_of(dtypes_.gradients, t.flat) + of_states(updated) + in_.layer.apart +
                 runtime[static_cast<std::size_t>(s)];
     if (uses_apart_ && p_ > 1) sum += bytes_of(dtypes_.gradients, word_unit_.elements);
     const Bytes update(in_.shapes.fusion.step_bytes * updated);

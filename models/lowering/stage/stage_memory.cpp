@@ -7,6 +7,7 @@
 #include "models/lowering/stage/muon_matrices.hpp"
 #include "models/lowering/stage/update_spec.hpp"
 #include "models/lowering/templates/update_ops.hpp"
+#include "models/stack/gradient_buckets.hpp"
 
 namespace tandem::lowering {
 namespace {
@@ -89,6 +90,7 @@ void StageMemory::declare_gradients() {
     pieces.back() += bytes_of(d, padding(static_cast<std::int32_t>(u)));
   }
   gradient_pieces_ = static_cast<std::int32_t>(pieces.size());
+  if (gradient_buckets(c_.plan).copies) b_.persistent("gradient_buckets", MemoryKind::gradients, {bytes_of(d, p_.trained_elements)});
   if (narrow_gradients() && s_.defer_weights)
     b_.persistent("narrow_gradients", MemoryKind::gradients, {bytes_of(DType::bf16, p_.trained_elements)});
   gradients_ = own_streams() && gradients_sharded() ? b_.persistent_later("gradients", MemoryKind::gradients, pieces, Pool::reductions)

@@ -62,6 +62,21 @@ TEST_CASE("Transformer Engine keeps one 16-bit tensor of each shape that a layer
   CHECK(alive_of(with_set(c, fusion_set("megatron")), "block_forward", "gradient_stand_ins") == 0);
 }
 
+TEST_CASE("buckets that gradients are copied into have the size of all gradients, and no task") {
+  MemoryCase c = wide();
+  c.data = 2;
+  Plan plan = c.plan();
+  const TaskGraph views = lower(plan);
+  plan.stack.name = "pytorch-ddp";
+  plan.stack.as_of = {2026, 1};
+  const TaskGraph copies = lower(plan);
+  const std::int64_t gradients = 4 * parameters(c);
+  CHECK(alive_of(views, "block_forward", "gradient_buckets") == 0);
+  CHECK(alive_of(copies, "block_forward", "gradient_buckets") == gradients);
+  CHECK(copies.programs[0].memory.live_peak_bytes - views.programs[0].memory.live_peak_bytes == Bytes(gradients));
+  CHECK(copies.programs[0].instances.size() == views.programs[0].instances.size());
+}
+
 TEST_CASE("nothing stands for gradients that NeMo's optimizer takes") {
   Plan plan = wide().plan();
   const auto stand_ins = [&](const FusionSet& set) {

@@ -6,6 +6,9 @@
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "models/plan/plan.hpp"
+#include "models/planfile/plan_advice.hpp"
+#include "models/planfile/plan_draft.hpp"
+#include "models/stack/gradient_buckets.hpp"
 #include "models/stack/resolve.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/planfile/plan_text.hpp"
@@ -145,11 +148,15 @@ TEST_CASE("Megatron-FSDP reduces gradients in buckets beside the backward pass, 
   CHECK(spec(3).overlap_param_gather);
 }
 
-TEST_CASE("a plan whose gradients DDP copies into buckets is told that its memory lacks them") {
+TEST_CASE("a plan whose gradients DDP copies into buckets is told that its memory counts them") {
   const auto told = [](const std::string& stack, const std::string& month, const std::string& degrees) {
     const std::string text = bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"overlap_grad_reduce\": true, " + degrees);
-    const std::vector<std::string> notes = parse_plan(under(stack, month, text), "plan.json").stack.facts.notes;
-    return std::any_of(notes.begin(), notes.end(), [](const std::string& n) { return n.find("copies gradients into buckets") != n.npos; });
+    const Plan plan = parse_plan(under(stack, month, text), "plan.json");
+    const std::vector<std::string>& notes = plan.stack.facts.notes;
+    const bool noted =
+        std::any_of(notes.begin(), notes.end(), [](const std::string& n) { return n.find("Memory counts these copies") != n.npos; });
+    CHECK(noted == gradient_buckets(plan).copies);
+    return noted;
   };
   CHECK(told("pytorch-ddp", "", "\"data\": 8"));
   CHECK_FALSE(told("pytorch-fsdp", "", "\"data\": 8"));
