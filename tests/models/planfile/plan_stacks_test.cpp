@@ -165,6 +165,19 @@ TEST_CASE("a plan whose gradients DDP copies into buckets is told that its memor
   CHECK_FALSE(told("megatron-core", "2023-08", "\"tensor\": 8, \"data\": 1"));
 }
 
+TEST_CASE("adapters are told to be none of Megatron-LM's and Megatron-DeepSpeed's") {
+  const auto told = [](const std::string& stack, const std::string& training) {
+    const std::vector<std::string> notes = parse_plan(under(stack, "", with("training", training)), "plan.json").stack.facts.notes;
+    return std::count_if(notes.begin(), notes.end(), [](const std::string& n) { return n.find("trains no adapters") != n.npos; });
+  };
+  const std::string adapters = R"("lora": {"rank": 8})";
+  for (const char* stack : {"megatron-core", "megatron-deepspeed"}) {
+    CHECK(told(stack, adapters) == 1);
+    CHECK(told(stack, R"("seed": 1)") == 0);
+  }
+  CHECK(told("nemo", adapters) == 0);
+}
+
 TEST_CASE("Megatron-DeepSpeed on Gaudi trains in bf16 or fp8, never in fp16") {
   const std::string gaudi = bent("dgx-a100-80gb", "hls-gaudi2");
   CHECK(refused(with("training", "\"precision\": \"fp16\"", gaudi), "megatron-deepspeed") ==
