@@ -6,6 +6,8 @@
 
 #include "models/base/text.hpp"
 #include "models/planfile/attention_kernels.hpp"
+#include "models/stack/gradient_buckets.hpp"
+#include "models/stack/unmet_defaults.hpp"
 
 namespace tandem {
 namespace {
@@ -19,6 +21,13 @@ bool reduces_beside_chunks(const ParallelSpec& p) {
 bool waits_for_the_norm(const ParallelSpec& p) {
   const bool zero_bubble = p.schedule == ScheduleKind::zb_h2 || p.schedule == ScheduleKind::zb_v;
   return zero_bubble && p.pipeline > 1 && p.optimizer_sync == OptimizerSync::global;
+}
+
+/// Whether the plan's stack recomputes every second product, which is not implemented beside adapters.
+bool lacks_recomputed_products(const Plan& plan) {
+  const TrainingSpec& t = plan.training;
+  const bool operations = t.recompute == Recompute::selective && std::ranges::count(t.recompute_modules, "operations") > 0;
+  return t.lora.here() && operations && !t.recompute_products && !unmet_defaults(plan, "training.recompute_every_second_matmul").empty();
 }
 
 /// Whether a larger parallel.expert divides the experts and the ranks of a stage.
@@ -43,7 +52,9 @@ std::vector<std::string> plan_advice(const Plan& plan) {
     notes.push_back("step time is that of the full batch, after a ramp-up of " + std::to_string(t.batch_rampup.samples) + " samples");
   if (t.recompute == Recompute::selective && t.flash_attention && t.recompute_modules == std::vector<std::string>{"core_attention"})
     notes.push_back("recomputing attention saves little memory here, because flash attention keeps no scores");
-  if (reduces_beside_chunks(plan.parallel))
+  if (lacks_recomputed_products(plan))
+    notes.push_back("stack " + plan.stack.name + " also recomputes every second product of a layer. Beside adapters (training.lora) this is not implemented: all products are kept here");
+  if (reduces_beside_chunks(plan.parallel) && !gradient_buckets(plan).aligned)
     notes.push_back("reductions beside a chunk's passes (parallel.overlap_grad_reduce) slow one stage after the other, and all stages wait for each: the step may be shorter without overlap, or if the framework starts them on all stages at once (Megatron-LM's align_grad_reduce)");
   if (spreads_expert_ranks(plan))
     notes.push_back("the place of ep in parallel.rank_order changes nothing: expert ranks divide the ranks of a stage, tp fastest, then cp, then dp");

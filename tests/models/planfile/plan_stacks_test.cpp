@@ -178,6 +178,28 @@ TEST_CASE("adapters are told to be none of Megatron-LM's and Megatron-DeepSpeed'
   CHECK(told("nemo", adapters) == 0);
 }
 
+TEST_CASE("adapters are refused for no default of a stack") {
+  const std::string training = R"("precision": "bf16", "recompute": "selective", "recompute_modules": ["operations"], "lora": {"rank": 8})";
+  const auto of = [&](const std::string& stack, const std::string& degrees) {
+    const std::string text = bent(R"("tensor": 2, "pipeline": 2, "data": 2)", degrees, with("training", training));
+    return parse_plan(with_top(R"("stack": {"name": ")" + stack + R"(", "rules": "note"})", text), "plan.json");
+  };
+  for (const std::string& stack : preset_names("models/stacks"))
+    for (const char* degrees : {R"("data": 8, "zero_stage": 3)", R"("tensor": 8, "sequence_parallel": true)"}) {
+      INFO(stack << " " << degrees);
+      const Plan plan = of(stack, degrees);
+      for (const Problem& gap : lowering_gaps(plan)) {
+        INFO(gap.field);
+        CHECK(std::ranges::none_of(plan.stack.facts.defaults, [&](const StackDefault& d) { return d.field == gap.field; }));
+      }
+    }
+  const auto told = [](const Plan& plan) {
+    return std::ranges::count_if(plan_advice(plan), [](const std::string& n) { return n.find("every second product") != n.npos; });
+  };
+  CHECK(told(of("torchtitan", R"("data": 8)")) == 1);
+  CHECK(told(of("pytorch-fsdp", R"("data": 8)")) == 0);
+}
+
 TEST_CASE("Megatron-DeepSpeed on Gaudi trains in bf16 or fp8, never in fp16") {
   const std::string gaudi = bent("dgx-a100-80gb", "hls-gaudi2");
   CHECK(refused(with("training", "\"precision\": \"fp16\"", gaudi), "megatron-deepspeed") ==
