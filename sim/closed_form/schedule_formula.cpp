@@ -23,7 +23,7 @@ class ScheduleFormula::Writer {
       stage.ends.assign(stage.events.size(), -1);
     }
     formula.gradient_.assign(static_cast<std::size_t>(shape.stages * shape.chunks), -1);
-    formula.backward_ = formula.gradient_;
+    formula.backward_ = formula.aligned_ = formula.gradient_;
   }
 
   void write() {
@@ -36,6 +36,7 @@ class ScheduleFormula::Writer {
     }
     for (const Stage& s : stages_) require(s.next == s.events.size() && s.sends.empty() && s.receives.empty(), "a schedule is stuck");
     count_held();
+    for (std::size_t s = 0; s < stages_.size(); ++s) align(s);
     formula_.registers_.resize(static_cast<std::size_t>(registers_));
   }
 
@@ -108,6 +109,20 @@ class ScheduleFormula::Writer {
     return true;
   }
 
+  /// Finds the s-th backward pass after the last one of each chunk of stage `s`.
+  void align(std::size_t s) {
+    std::vector<std::int32_t> ends;                                          // of backward passes, in order
+    std::vector<std::size_t> last(static_cast<std::size_t>(shape_.chunks));  // by chunk: index of its last one
+    for (std::size_t i = 0; i < stages_[s].events.size(); ++i) {
+      const ScheduleEvent& e = stages_[s].events[i];
+      if (e.kind != Kind::compute || e.action.phase != Phase::backward) continue;
+      last[static_cast<std::size_t>(e.action.chunk)] = ends.size();
+      ends.push_back(stages_[s].ends[i]);
+    }
+    for (std::size_t c = 0; c < last.size(); ++c)
+      if (last[c] + s < ends.size()) formula_.aligned_[s * last.size() + c] = ends[last[c] + s];
+  }
+
   void count_held() {
     for (const Stage& s : stages_) {
       const bool split = std::any_of(s.events.begin(), s.events.end(), [](const ScheduleEvent& e) {
@@ -167,10 +182,11 @@ void ScheduleFormula::evaluate(const PassTimes& times, PassEnds& ends) {
   ends.stage = computing_;
   const auto read = [&](const std::vector<std::int32_t>& which, std::vector<std::int64_t>& to) {
     to.clear();
-    for (const std::int32_t r : which) to.push_back(registers_[static_cast<std::size_t>(r)]);
+    for (const std::int32_t r : which) to.push_back(r < 0 ? -1 : registers_[static_cast<std::size_t>(r)]);
   };
   read(backward_, ends.backward);
   read(gradient_, ends.gradient);
+  read(aligned_, ends.aligned);
 }
 
 ScheduleFormula& PassSchedules::formula(ScheduleKind kind, const ScheduleShape& shape) {
@@ -201,7 +217,7 @@ void PassSchedules::compute(ScheduleKind kind, const ScheduleShape& shape, const
   if (more == 0) return;
   few.micro_batches -= shape.stages;
   formula(kind, few).evaluate(times, before_);
-  for (auto list : {&PassEnds::stage, &PassEnds::backward, &PassEnds::gradient})
+  for (auto list : {&PassEnds::stage, &PassEnds::backward, &PassEnds::gradient, &PassEnds::aligned})
     for (std::size_t i = 0; i < (ends.*list).size(); ++i) (ends.*list)[i] += more * ((ends.*list)[i] - (before_.*list)[i]);
 }
 
@@ -223,7 +239,7 @@ const PassEnds& PassSchedules::evaluate(ScheduleKind kind, const ScheduleShape& 
   if (kept_ > kMostKept) known_.clear(), kept_ = 0;
   PassEnds& ends = known_.emplace(words_, PassEnds()).first->second;
   compute(kind, shape, times, ends);
-  kept_ += words_.size() + ends.stage.size() + ends.backward.size() + ends.gradient.size();
+  kept_ += words_.size() + ends.stage.size() + 3 * ends.backward.size();
   return ends;
 }
 

@@ -43,6 +43,8 @@ struct PassEnds {
   std::vector<std::int64_t> stage;     ///< by stage: its last pass
   std::vector<std::int64_t> backward;  ///< by stage x chunks + chunk: the last backward pass
   std::vector<std::int64_t> gradient;  ///< likewise: the last weight pass, or backward pass if there are none
+  /// Likewise: on stage s the s-th backward pass after the chunk's last one, with which all stages' chunks are reduced; -1: none.
+  std::vector<std::int64_t> aligned;
 };
 
 class ScheduleFormula {
@@ -67,7 +69,7 @@ class ScheduleFormula {
   void occupy(const PassTimes& times, const Entry& step, std::int64_t start, std::int64_t end);
 
   std::vector<Entry> steps_;
-  std::vector<std::int32_t> backward_, gradient_;  ///< by stage x chunks + chunk: register
+  std::vector<std::int32_t> backward_, gradient_, aligned_;  ///< by stage x chunks + chunk: register; aligned_: -1 if there is none
   std::vector<std::int64_t> held_;
   std::int64_t stages_;
   std::vector<std::int64_t> registers_;

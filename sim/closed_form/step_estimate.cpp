@@ -297,6 +297,18 @@ void StepEstimate::list_units(std::int64_t s, const PassEnds& ends, std::int64_t
   }
 }
 
+/// Puts reductions off: a unit waits for the backward pass of its chunk's PassEnds::aligned, or for `computed`, the end of all passes.
+void StepEstimate::align_units(std::int64_t s, const PassEnds& ends, std::int64_t late, std::int64_t computed) {
+  const std::size_t apart = uses_apart_ ? 1 : 0;  // as list_units() adds them
+  const auto put_off = [&](Unit& unit, std::int32_t chunk) {
+    const std::int64_t then = ends.aligned[static_cast<std::size_t>(s * v_ + chunk)];
+    unit.ready = std::max(unit.ready, then < 0 ? computed : then + late);
+  };
+  if (uses_apart_) put_off(in_.scratch.units.front(), static_cast<std::int32_t>(v_ - 1));
+  for (const lowering::RegionPlace& r : parts_of(s).units.regions)
+    put_off(in_.scratch.units[apart + static_cast<std::size_t>(r.unit)], r.chunk);
+}
+
 /// The collective that sums a unit over the ranks that have its parameters.
 Collective StepEstimate::unit_sum(const Unit& u) const {
   const bool experts = u.replication == Replication::expert, scatter = sharding_.zero_stage > 0;
@@ -358,6 +370,7 @@ StepEstimate::Tail StepEstimate::tail(std::int64_t s, const PassEnds& ends, std:
   t.computed = ends.stage[static_cast<std::size_t>(s)] + late + added_uses() +
                in_.layer.collective_launches * in_.cost.launch().ps();
   list_units(s, ends, late);
+  if (buckets_.aligned) align_units(s, ends, late, t.computed);
   // Units are reduced as they are completed, or in their order behind all passes.
   if (reduces_beside_backward(in_.plan.parallel, StageId(static_cast<std::int32_t>(s))))
     std::stable_sort(in_.scratch.units.begin(), in_.scratch.units.end(),

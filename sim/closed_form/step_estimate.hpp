@@ -124,6 +124,7 @@ class StepEstimate {
   Tail tail(std::int64_t s, const PassEnds& ends, std::int64_t& late);
   std::int64_t added_uses() const;
   void list_units(std::int64_t s, const PassEnds& ends, std::int64_t late);
+  void align_units(std::int64_t s, const PassEnds& ends, std::int64_t late, std::int64_t computed);
   /// When the last micro-batch has added its gradient to a region of a chunk.
   std::int64_t completed(std::int64_t s, const lowering::RegionPlace& r, const PassEnds& ends, std::int64_t late) const;
   /// A tied matrix is summed over its stages while weight passes are left (GradientReduction::before_weights).
@@ -168,8 +169,8 @@ class StepEstimate {
   const Parts in_;
   const std::vector<ChunkParts> stages_;
   const ScheduleKind kind_;
-  const std::int64_t t_, d_, p_, v_, m_;   ///< tensor, data x context, pipeline, chunks, micro-batches
   const GradientBuckets buckets_;
+  const std::int64_t t_, d_, p_, v_, m_;   ///< tensor, data x context, pipeline, chunks, micro-batches
   const std::int64_t stride_;              ///< ranks of a stage
   const std::int64_t with_experts_;        ///< number of ranks that together hold all experts
   const LayerKinds kinds_;

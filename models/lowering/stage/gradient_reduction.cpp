@@ -5,6 +5,7 @@
 
 #include "models/plan/mesh.hpp"
 #include "models/schedule/schedule.hpp"
+#include "models/stack/gradient_buckets.hpp"
 
 namespace tandem::lowering {
 namespace {
@@ -16,6 +17,7 @@ InstanceKey key_of(std::int32_t layer, std::int32_t mb, Phase phase) { return {l
 GradientReduction::GradientReduction(const StageContext& c, StageId stage, StageMemory& memory, ProgramBuilder& builder)
     : c_(c), s_(c.shapes), memory_(memory), b_(builder), micro_batches_(static_cast<std::int32_t>(c.plan.micro_batches())),
       beside_(reduces_beside_backward(c.plan.parallel, stage)),
+      aligned_(beside_ && whole_gradients() && gradient_buckets(c.plan).aligned), stage_(stage.value()),
       data_(c.plan.parallel.data * c.plan.parallel.context) {}
 
 // ---- as gradients are completed ----
@@ -54,6 +56,7 @@ void GradientReduction::count(std::int32_t unit, std::int32_t mb) {
   if (!each_micro_batch() && !(last && beside_)) return;
   if (++done_[{unit, mb}] < memory_.regions_of(unit)) return;
   done_.erase({unit, mb});
+  if (aligned_) return waiting_.push_back({unit, passes_ + stage_});
   in_root(unit) ? count_root(unit, mb) : reduce(unit, mb);
 }
 
@@ -75,6 +78,23 @@ void GradientReduction::reduce(std::int32_t unit, std::int32_t mb) {
   if (exists(t.reduce)) b_.add(t.reduce, key, {memory_.unit_gradients(unit)});
   if (whole_gradients() && exists(t.scatter_first)) b_.add(t.scatter_first, key, {memory_.unit_gradients(unit)});
   whole_gradients() ? sum_replicas(unit) : reduce_micro_batch(unit, mb);
+}
+
+void GradientReduction::end_pass() {
+  settle();
+  if (aligned_) reduce_aligned();
+  ++passes_;
+}
+
+/// Reductions slow passes, so all stages reduce a chunk at the same time. A stage ends its pass of a micro-batch by so many passes
+/// earlier as there are stages before it (NVIDIA/Megatron-LM: megatron/core/pipeline_parallel/schedules.py,
+/// backward_step_helper_postprocess). These collectives are issued after a pass, so they wait for all of it.
+void GradientReduction::reduce_aligned() {
+  const auto due = [&](const auto& w) { return w.second <= passes_; };
+  if (std::any_of(waiting_.begin(), waiting_.end(), due)) b_.after_computation();
+  for (const auto& w : waiting_)
+    if (due(w)) reduce(w.first, -1);
+  std::erase_if(waiting_, due);
 }
 
 bool GradientReduction::in_halves(std::int32_t unit) const {
@@ -176,7 +196,7 @@ void GradientReduction::take_replicas() {
 void GradientReduction::finish() {
   if (whole_gradients()) {
     // A collective issued after the backward passes waits for all earlier work on the device.
-    if (!beside_) b_.after_computation();
+    if (!beside_ || !waiting_.empty()) b_.after_computation();
     for (std::int32_t e = 0; e < memory_.extras() && !uses_added_; ++e)
       if (!reduced_[static_cast<std::size_t>(memory_.extra_unit(e))]) reduce(memory_.extra_unit(e), -1);
     for (std::size_t u = 0; u < memory_.params().units.size(); ++u)

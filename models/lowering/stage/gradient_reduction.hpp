@@ -28,8 +28,10 @@ class GradientReduction {
   /// passes, so that the first stage does not wait for the last one's (sail-sg/zero-bubble-pipeline-parallelism, branch
   /// arxiv: megatron/core/weight_grad_store.py, clear). Does nothing if the stage has another sum to finish first.
   void before_weights();
-  /// Called at the end of a backward pass. Accumulates the reduced gradients that are in flight.
+  /// Accumulates the reduced gradients that are in flight.
   void settle();
+  /// Called at the end of a backward pass. Settles, and starts the reductions that were put off until then.
+  void end_pass();
   /// Sums the loss over the global batch.
   void sum_loss();
   /// Finishes the step: remaining reductions, tied matrices, loss, update, gather of new weights, and validation.
@@ -66,6 +68,7 @@ class GradientReduction {
   void count(std::int32_t unit, std::int32_t micro_batch);
   void sum_partial(std::int32_t region, std::int32_t micro_batch);
   void reduce(std::int32_t unit, std::int32_t micro_batch);
+  void reduce_aligned();
   bool in_halves(std::int32_t unit) const;
   void reduce_micro_batch(std::int32_t unit, std::int32_t mb);
   void send(std::int32_t unit, std::int32_t mb);
@@ -93,6 +96,9 @@ class GradientReduction {
   ProgramBuilder& b_;
   std::int32_t micro_batches_;
   bool beside_;                  ///< whole gradients are reduced when complete, not after all passes
+  bool aligned_;                 ///< and not before GradientBuckets::aligned allows it
+  std::int64_t stage_;
+  std::int64_t passes_ = 0;      ///< ended backward passes; counts repeated ones once
   std::int64_t data_;            ///< number of ranks with different data
   bool uses_added_ = false;      ///< gradients of a matrix' uses on this stage are added before their reduction
   std::vector<TemplateId> all_;
@@ -101,6 +107,8 @@ class GradientReduction {
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> done_;
   std::vector<bool> reduced_;
   bool tie_waits_ = false;       ///< the stage's part of a shared matrix is complete but not yet summed over stages
+  /// Complete units that are not reduced yet, and the backward pass at whose end they are, as counted in `passes_`.
+  std::vector<std::pair<std::int32_t, std::int64_t>> waiting_;
   std::vector<Sent> sent_;       ///< sent gradients of one unit, or of the root unit
   std::vector<bool> root_;       ///< by unit
   std::map<std::int32_t, std::vector<std::int32_t>> root_done_;  ///< by micro-batch: completed units of the root unit

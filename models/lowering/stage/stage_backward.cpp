@@ -35,7 +35,7 @@ void StageLowering::end_backward(const Action& a) {
   if (p.first) embed_backward(a);
   decoder_.complete_tables(a);
   gather_.let_go(memory_.root_regions(p));
-  reduction_.settle();
+  reduction_.end_pass();
   if (p.last && shows_metrics()) metrics(a);
   if (!s_.defer_weights || a.whole) finish_flight(a);
 }

@@ -151,6 +151,50 @@ TEST_CASE("recurrences leave modules of multi-token prediction to short steps, w
   CHECK(step > 1.05 * cluster.form.quick(plan_of("0")).step_time.seconds());
 }
 
+TEST_CASE("recurrences put reductions of chunks off as the events do, where stages align them") {
+  const int pipeline = GENERATE(2, 4);
+  Plan plan = parse_plan(
+      R"({"model": {"family": "llama", "num_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "vocab_size": 32000, "tie_embeddings": false},
+          "parallel": {"tensor": 2, "pipeline": )" + std::to_string(pipeline) + R"(, "data": 8, "virtual_pipeline": 4, "schedule": "interleaved", "zero_stage": 1,
+                       "sequence_parallel": true, "overlap_grad_reduce": true},
+          "training": {"seq_length": 4096, "micro_batch_size": 2, "global_batch_size": 256, "precision": "bf16", "recompute": "full"},
+          "cluster": {"preset": "dgx-h100", "devices": )" + std::to_string(16 * pipeline) + R"(}, "stack": "megatron-core"})",
+      "plan.json");
+  test::EstimatedCluster cluster(plan.cluster);
+  const auto step = [&](Month as_of) {
+    plan.stack.as_of = as_of;  // all that was resolved stays
+    const double events = simulate(plan, lower(plan), *cluster.topology).step_time.seconds();
+    const Estimate e = cluster.form.quick(plan);
+    CHECK(e.outside == Outside::nothing);
+    CHECK(e.step_time.seconds() == Approx(events).epsilon(0.01));
+    return std::pair(events, e.step_time.seconds());
+  };
+  const auto [apart, apart_estimated] = step({2023, 9});
+  const auto [aligned, aligned_estimated] = step({2023, 10});
+  CHECK(aligned != apart);
+  CHECK(aligned_estimated != apart_estimated);
+}
+
+TEST_CASE("an estimate counts DDP's copies of gradients in buckets") {
+  Plan plan = parse_plan(
+      R"({"model": {"family": "llama", "num_layers": 16, "hidden_size": 2048, "num_attention_heads": 16, "vocab_size": 32000},
+          "parallel": {"data": 8}, "training": {"seq_length": 1024, "micro_batch_size": 1, "global_batch_size": 16, "precision": "bf16"},
+          "cluster": {"preset": "dgx-h100", "devices": 8}, "stack": "pytorch-ddp"})",
+      "plan.json");
+  const auto needed = [&] {
+    test::EstimatedCluster cluster(plan.cluster);
+    const Prediction p = simulate(plan, lower(plan), *cluster.topology);
+    const Bytes of = p.roles[p.heaviest_role].needed_bytes;
+    CHECK(static_cast<double>(cluster.form.quick(plan).memory.count()) == Approx(static_cast<double>(of.count())).epsilon(0.02));
+    return std::pair(of, p.step_time);
+  };
+  const auto [copies, time] = needed();
+  plan.stack.name = "tandem";  // keeps no copies; all that was resolved stays
+  const auto [views, same_time] = needed();
+  CHECK(copies.count() - views.count() > 3 * count_parameters(plan.model, plan.padded_vocab_size()).total);
+  CHECK(time == same_time);
+}
+
 TEST_CASE("recurrences leave chunks in a V to short steps, which know them, with and without pairs of passes") {
   const std::string schedule = GENERATE("dualpipe-v", "zb-v", "v-half");
   const bool experts = schedule == "dualpipe-v" && GENERATE(false, true);

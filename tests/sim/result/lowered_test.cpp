@@ -1,6 +1,9 @@
 // The lowering's own graphs on machines with chosen numbers.
 #include "sim/engine/simulate_step.hpp"
+#include <set>
+
 #include "models/schedule/schedule.hpp"
+#include "models/stack/gradient_buckets.hpp"
 #include "sim/result/breakdown.hpp"
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"
@@ -113,6 +116,50 @@ TEST_CASE("gradients that are not reduced beside the backward pass are reduced b
       if (t.name == "grad_reduce") reduced = std::min(reduced, reader.started(i, 0));
     }
     CHECK((reduced >= computed) == !reduces_beside_backward(plan.parallel, program.stage));
+  }
+}
+
+TEST_CASE("aligned stages reduce a chunk as many backward passes later as there are stages before them, at the same time") {
+  SmallPlan small;
+  small.pipeline = 2;
+  small.data = 2;
+  small.layers = 4;
+  small.micro_batches = 4;
+  small.overlap = true;
+  small.tied = false;
+  small.schedule = "interleaved";
+  Plan plan = small.plan();
+  plan.parallel.virtual_pipeline = 2;
+  plan.parallel.bucket_bytes = Bytes(1);  // every layer for itself
+  plan.stack.name = "megatron-core";
+  plan.stack.as_of = GENERATE(Month{2023, 9}, Month{2023, 10});
+  const bool aligned = plan.stack.as_of == Month{2023, 10};
+  CHECK(gradient_buckets(plan).aligned == aligned);
+  const TaskGraph graph = lower(plan);
+  const Performed performed(plan, graph, 4);
+  // Backward passes of a stage: chunk 1 of micro-batches 0 and 1, chunk 0 of both, then of 2 and 3. The last ones are the 6th and 8th.
+  using Passes = std::set<std::size_t>;
+  for (std::size_t r = 0; r < performed.simulated.roles.size(); ++r) {
+    const Reader reader(performed.simulated, r);
+    const Program& program = graph.program(performed.simulated.roles[r].stage);
+    std::set<std::pair<std::int32_t, std::int32_t>> begun;
+    Passes passes;
+    std::int64_t computed = 0;
+    bool early = false;
+    for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
+      const Instance& instance = program.instances[i];
+      const Template& t = graph.of(instance);
+      if (t.name == "block_backward" || t.name == "head_backward") {
+        begun.insert({instance.micro_batch, instance.chunk});
+        for (std::uint16_t k = 0; k < t.tasks.size(); ++k)
+          if (t.tasks[k].stream == Stream::compute) computed = std::max(computed, reader.ended(i, k));
+      }
+      if (t.name != "grad_reduce") continue;
+      passes.insert(begun.size());
+      early = early || reader.started(i, 0) < computed;
+    }
+    CHECK(passes == (aligned && program.stage.value() == 1 ? Passes{7, 8} : Passes{6, 8}));
+    CHECK_FALSE(early);  // a host that needs no time issues reductions long before the device is done
   }
 }
 

@@ -447,16 +447,18 @@ TEST_CASE("reductions beside the backward pass make no pipeline without chunks s
 }
 
 TEST_CASE("reductions beside the passes of chunks are told to slow all stages, where they do") {
-  const auto told = [](const std::string& parallel) {
+  const auto told = [](const std::string& parallel, const std::string& stack = "tandem") {
     SmallPlan p = small_plan();
     p.layers = 4;
     p.micro_batches = 4;
-    const Plan plan = patched_plan(p, R"({"parallel": {"overlap_grad_reduce": true)" + parallel + "}}");
+    Plan plan = patched_plan(p, R"({"parallel": {"overlap_grad_reduce": true)" + parallel + "}}");
+    plan.stack.name = stack;
     const Prediction out = simulate(plan, lower(plan), *a100(plan));
     return std::any_of(out.notes.begin(), out.notes.end(), [](const std::string& n) { return n.find("align_grad_reduce") != std::string::npos; });
   };
   const std::string chunks = R"(, "virtual_pipeline": 2, "schedule": "interleaved")";
   CHECK(told(chunks));
+  CHECK_FALSE(told(chunks, "megatron-core"));
   CHECK_FALSE(told(""));
   CHECK_FALSE(told(chunks + R"(, "overlap_grad_reduce": false)"));
 }
