@@ -7,7 +7,6 @@
 
 #include "models/base/error.hpp"
 #include "models/ops/collective_bytes.hpp"
-#include "models/ops/token_copies.hpp"
 
 namespace tandem {
 namespace {
@@ -312,12 +311,8 @@ Expansion multi_ring(const Collective& op, const std::vector<Members>& nodes, co
 /// member at the same place, there on to every rank that asks for it, piece by piece; sums come back the same way. Where nodes have
 /// unlike numbers of members, every rank gets a copy of its own.
 Expansion copies(const Collective& op, const GroupShape& shape) {
-  const TokenCopies& c = op.copies;
-  const std::int64_t n = shape.size(), tokens = op.elements / c.per_token;  // elements of all tokens of a member, once each
-  const auto part = [&](std::int64_t parts) {
-    const std::int64_t visiting = std::llround(static_cast<double>(tokens) * share_that_visits(c, parts));
-    return bytes_of(c.dtype, visiting) + row_scale_bytes(c.dtype, visiting);
-  };
+  const std::int64_t n = shape.size();
+  const auto part = [&](std::int64_t parts) { return copied_bytes(op, parts); };
   const std::int64_t per_node = uniform(shape);
   Expansion out;
   if (per_node == 0 || per_node == 1) {

@@ -9,6 +9,8 @@ namespace tandem {
 
 /// `payload` (models/ops/op.hpp) of a collective: bytes of the full vector.
 Bytes payload(const Collective& op);
+/// Bytes of a member's tokens that go to one of `parts` equal parts of the group, once each, where `copies` says so.
+Bytes copied_bytes(const Collective& op, std::int64_t parts);
 /// Ring passes of a vector: 2 for an all-reduce and a broadcast (a scatter and a gather), else 1.
 std::int64_t rounds(CollectiveKind kind);
 /// Steps of a ring of n members: n-1 for each round.

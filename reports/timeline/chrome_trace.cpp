@@ -8,6 +8,7 @@
 #include "models/base/output.hpp"
 #include "reports/timeline/json_text.hpp"
 #include "reports/timeline/memory_over_time.hpp"
+#include "reports/timeline/task_payload.hpp"
 #include "reports/timeline/trace_flows.hpp"
 
 namespace tandem {
@@ -39,7 +40,7 @@ std::string microseconds(Duration d) {
 
 class Writer {
  public:
-  Writer(const Timeline& timeline, const TaskGraph& graph) : timeline_(timeline), graph_(graph) {}
+  Writer(const Timeline& timeline, const TaskGraph& graph) : timeline_(timeline), graph_(graph), payload_(timeline.plan_json) {}
 
   std::string text() {
     const std::vector<const Lane*> lanes = shown_lanes();
@@ -131,7 +132,7 @@ class Writer {
                        ",\"microbatch\":" + std::to_string(s.instance->micro_batch) +
                        ",\"issued_us\":" + microseconds(span.issued);
     if (matrix_flops(task.op).count()) args += ",\"flops\":" + std::to_string(matrix_flops(task.op).count());
-    if (payload(task.op).count()) args += ",\"bytes\":" + std::to_string(payload(task.op).count());
+    if (const Bytes bytes = payload_.of(task.op); bytes.count() > 0) args += ",\"bytes\":" + std::to_string(bytes.count());
     if (is_communication(task.op)) args += ",\"wait_us\":" + microseconds(std::max(span.started, s.from) - s.from);
     if (const auto* c = std::get_if<Collective>(&task.op)) args += ",\"group\":" + quoted(name(c->group));
     event("\"ph\":\"X\",\"name\":" + quoted(task.name) + ",\"cat\":" + quoted(kind_name(task.op)) +
@@ -160,6 +161,7 @@ class Writer {
 
   const Timeline& timeline_;
   const TaskGraph& graph_;
+  const TaskPayload payload_;
   std::string out_;
   bool first_ = true;
 };

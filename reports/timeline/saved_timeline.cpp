@@ -7,6 +7,7 @@
 
 #include "models/base/error.hpp"
 #include "models/ops/collective.hpp"
+#include "reports/timeline/task_payload.hpp"
 
 namespace tandem {
 
@@ -21,16 +22,15 @@ std::string group_name(const Op& op) {
 /// The kind of an operation; collectives have a kind each, such as all_gather.
 std::string kind_of(const Op& op) { return std::string(is_communication(op) ? communication_name(op) : kind_name(op)); }
 
-SavedTask saved_task(const Template& block, const Task& task, Flops flops) {
-  return {block.name, task.name, kind_of(task.op), std::string(name(task.stream)), group_name(task.op),
-          payload(task.op), flops};
+SavedTask saved_task(const Template& block, const Task& task, Bytes payload, Flops flops) {
+  return {block.name, task.name, kind_of(task.op), std::string(name(task.stream)), group_name(task.op), payload, flops};
 }
 
 /// Numbers pairs of a template task and its FLOPs in order of first appearance.
 class TaskTable {
  public:
-  TaskTable(const TaskGraph& graph, const Routing* routing, std::vector<SavedTask>& tasks)
-      : graph_(graph), routing_(routing), tasks_(tasks) {}
+  TaskTable(const TaskGraph& graph, const TaskPayload& payload, const Routing* routing, std::vector<SavedTask>& tasks)
+      : graph_(graph), payload_(payload), routing_(routing), tasks_(tasks) {}
 
   std::uint32_t index(Rank rank, const Instance& instance, std::uint16_t task) {
     const Template& block = graph_.of(instance);
@@ -40,12 +40,13 @@ class TaskTable {
     const Flops flops = sized ? matrix_flops(routing_->sized(op, rank, instance)) : Flops();
     const auto next = static_cast<std::uint32_t>(tasks_.size());
     const auto [at, added] = indices_.try_emplace({instance.tmpl, task, flops.count()}, next);
-    if (added) tasks_.push_back(saved_task(block, block.tasks[task], sized ? flops : matrix_flops(op)));
+    if (added) tasks_.push_back(saved_task(block, block.tasks[task], payload_.of(op), sized ? flops : matrix_flops(op)));
     return at->second;
   }
 
  private:
   const TaskGraph& graph_;
+  const TaskPayload& payload_;
   const Routing* routing_;
   std::vector<SavedTask>& tasks_;
   std::map<std::tuple<TemplateId, std::uint16_t, std::int64_t>, std::uint32_t> indices_;
@@ -68,7 +69,8 @@ SavedLane saved_lane(const Lane& lane, const Program& program, TaskTable& table)
 SavedTimeline saved(const Timeline& timeline, const TaskGraph& graph, const Routing* routing) {
   SavedTimeline out{timeline.performer, timeline.plan_json, timeline.step_time, {}, {}, {}};
   for (std::size_t p = 0; p < kPhases; ++p) out.phases.emplace_back(name(static_cast<Phase>(p)));
-  TaskTable table(graph, routing, out.tasks);
+  const TaskPayload payload(timeline.plan_json);
+  TaskTable table(graph, payload, routing, out.tasks);
   for (const Lane& lane : timeline.lanes) {
     const Program& program = graph.program(StageId(lane.coords[Axis::pp]));
     out.lanes.push_back(saved_lane(lane, program, table));

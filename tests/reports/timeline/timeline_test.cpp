@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "models/base/error.hpp"
 #include "models/base/json.hpp"
 #include "models/base/output.hpp"
@@ -37,6 +40,24 @@ TEST_CASE("A timeline read back holds what was written, without the graph") {
   CHECK(s.ready == Duration::nanoseconds(20));
   CHECK(s.started == Duration::nanoseconds(25));
   CHECK(s.ended == Duration::nanoseconds(35));
+}
+
+TEST_CASE("DeepEP's payload is that of a member's copies for all ranks, in the type that travels") {
+  TaskGraph graph = fixture::graph();
+  Collective sent{CollectiveKind::all_to_all, Group::expert, 1 << 20, DType::bf16};
+  sent.copies = {64, 8, 1, 1, DType::fp8};
+  Timeline written = fixture::timeline(Performer::simulated);
+  written.lanes[0].spans.push_back(fixture::span(0, static_cast<std::uint16_t>(graph.templates[0].tasks.size()), 90, 91, 92));
+  graph.templates[0].tasks.push_back(fixture::task("dispatch", sent, Stream::tensor));
+  const auto payload = [&](const std::string& plan) {
+    written.plan_json = plan;
+    const std::vector<SavedTask> tasks = saved(written, graph).tasks;
+    return std::ranges::find(tasks, "dispatch", &SavedTask::task)->payload.count();
+  };
+  double none = 1;  // of a token's 8 experts is among a rank's 8
+  for (int i = 0; i < 8; ++i) none *= (56.0 - i) / (64.0 - i);
+  CHECK(payload(R"({"parallel": {"expert": 8}})") == 8 * std::llround((1 << 17) * (1 - none)));
+  CHECK(payload("") == 2 << 20);
 }
 
 TEST_CASE("A timeline whose table of tasks is longer than 64 KiB is read whole") {
