@@ -48,8 +48,9 @@ namespace tandem {
 /// a backward pass, W a weight. Stage s does 2(p-s-1) F0; s+1 times F0 F1; p-s-1 times B1 W F1; m-2p+s+1 times F0 B1 F1 B0; p-s-1
 /// times B1 F1 B0; s+1 times B1 B0; p-s-1 times W B0; s+1 W. Backward passes have both halves, except in the third step and from
 /// the middle of the sixth on. F B of the fourth and fifth step are pairs, except the last stage's first, whose passes need each
-/// other. A pair begins when both inputs are there and sends both outputs at its end, even if its passes run one after the other
-/// (_forward_backward_chunk; PyTorch's ScheduleDualPipeV, OVERLAP_F_B, sends so, too). With times of a chunk, tFB of a pair and
+/// other. In the authors' code a pair begins when both inputs are there and sends both outputs at its end (_forward_backward_chunk;
+/// PyTorch's ScheduleDualPipeV, OVERLAP_F_B, sends so, too). So do pairs whose passes run one after the other. With overlap_experts
+/// each output leaves when it is computed. With times of a chunk, tFB of a pair and
 /// tW <= tF, tB, stages idle at most (p-1)(tFB + tB - 2tW). That is the published (PP/2-1)(F&B + B - 3W) of PP = 2p chunks and a
 /// whole backward pass B. Without `shape.pairs` tFB is tF + tB + tW. Every stage holds 2p+1 chunks until their backward.
 ///

@@ -23,7 +23,7 @@ struct InFlight {
   BufferId sent_hidden = kNoBuffer, sent_gradient = kNoBuffer;  ///< until their bytes may be reused
   TemplateId gather_hidden, gather_gradient;  ///< gather for received shares that are not joined yet
   Point gradient_there;            ///< when a received gradient is complete
-  Point leaves_after;              ///< what the last pass' output waits for before it is sent, beside its own computation
+  Point leaves_after;              ///< what the last pass' output waits for before it is sent; each backward pass sets it anew
   // MTP modules: hidden states that the head reads, their gradients, gradients of the modules'
   // word embeddings, and stored tensors of state norms (the model's first) and modules.
   BufferId states = kNoBuffer, state_gradients = kNoBuffer, word_gradients = kNoBuffer;
