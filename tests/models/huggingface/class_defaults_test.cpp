@@ -24,8 +24,9 @@ const json& classes() {
 // No model: the class of DeepSeek-V2 leaves out how many experts a token has.
 const std::set<std::string> kUnread = {"deepseek_v2"};
 
-// Values that no expression says: MiMo's windows (a first layer without one, and then every sixth) and Youtu's root of a size.
-const std::set<std::string> kUnsaid = {"mimo_v2_flash", "youtu"};
+// Values that no expression says: windows of Flint (none in the first two layers, every fourth and the last) and MiMo (none in the first
+// and then every sixth), and Youtu's root of a size.
+const std::set<std::string> kUnsaid = {"flint", "mimo_v2_flash", "youtu"};
 
 /// The empty configuration of a type and the one that says all; the latter alone for a document whose class has its own language model.
 std::vector<json> both(const json& c) {

@@ -422,3 +422,23 @@ TEST_CASE("a model of Mamba 2 layers alone is read") {
   const ModelSpec spec = parse_plan(plan.dump(), "mamba2.json", {}).model;
   CHECK(count_parameters(spec, spec.vocab_size).total == 2'702'599'680);
 }
+
+// huggingface/transformers 5.24.0: models/mpt/modeling_mpt.py, MptMLP has 4 * hidden_size whatever expansion_ratio is.
+TEST_CASE("an MPT of another width than transformers builds is refused") {
+  Configs configs;
+  CHECK(refused(configs.import(json{{"model_type", "mpt"}})).empty());
+  CHECK(refused(configs.import(json{{"model_type", "mpt"}, {"expansion_ratio", 4}})).empty());
+  const auto named = refused(configs.import(json{{"model_type", "mpt"}, {"expansion_ratio", 3}}));
+  REQUIRE(named.size() == 1);
+  CHECK(named.begin()->starts_with("an MLP of expansion_ratio x d_model"));
+}
+
+TEST_CASE("a model of layers that a plan lacks is refused with what is missing") {
+  Configs configs;
+  for (const auto& [type, missing] : std::vector<std::pair<std::string, std::string>>{
+           {"zaya", "compressed convolutional attention"}, {"qwen4_exp", "embeddings of n-grams"}, {"lfm2_vl", "short gated convolutions"}}) {
+    const std::string said = configs.refusal(json{{"model_type", type}, {"text_config", json::object()}});
+    CAPTURE(said);
+    CHECK(said.find(missing) != std::string::npos);
+  }
+}
