@@ -249,7 +249,7 @@ ImportedPlan import_arguments(const std::string& text, const std::string& file, 
   if (needs.model.empty()) needs.model = found_model(named_model(table, arguments, file), file);
   const StackChoice stack = stack_of(arguments, table, file, needs);
   const bool configured = add_configuration(arguments, table, file, {needs.configuration, needs.approximate}, automatic);
-  read_switches(table, *arguments.values);
+  read_switches(table, *arguments.values, file);
   json document = with_circumstances(table, stack.as_of.value_or(needs.newest), arguments, configured, automatic);
   document["facts"]["preset_layers"] = needs.layers > 0 ? json(needs.layers) : layers_of(needs.model);
   ImportedPlan out{file, stack, stack.as_of.value_or(needs.newest), table.sources(), arguments.printed, {}, {}, {}, {}, {}, {}, {}};

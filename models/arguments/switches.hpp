@@ -1,12 +1,15 @@
 #pragma once
 // Switches of a framework's file, in the forms that its program takes.
 
+#include <string>
+
 #include "models/arguments/table.hpp"
 
 namespace tandem::arguments {
 
 /// Makes "true", "False", "on", 1 and 0 true or false in fields that an expression of the table compares with true or false. Of a
 /// table of options: in the file that an option names, `ds.NAME`. Programs that read such files take these forms for switches.
-void read_switches(const Table& table, nlohmann::json& values);
+/// Throws ConfigError for a field whose default is true or false and that has another value, if no expression knows other values of it.
+void read_switches(const Table& table, nlohmann::json& values, const std::string& file);
 
 }  // namespace tandem::arguments

@@ -255,6 +255,12 @@ TEST_CASE("a switch of a file may be a word or a number, as its program reads it
   };
   for (const json& on : std::vector<json>{true, "true", "True", "on", 1}) CHECK(precision(on) == "bf16");
   for (const json& off : std::vector<json>{false, "false", "no", 0, nullptr}) CHECK(precision(off) == "fp32");
+  try {
+    precision("bf16");
+    FAIL("not refused");
+  } catch (const ConfigError& e) {
+    CHECK(e.problems().front().message() == "ds.json: bf16.enabled = \"bf16\": is neither true nor false; write true or false");
+  }
 }
 
 TEST_CASE("a configuration of DeepSpeed is read beside a model") {
