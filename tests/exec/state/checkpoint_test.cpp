@@ -19,6 +19,7 @@
 #include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/cpu/numbers.hpp"
+#include "tests/exec/state/cut_training.hpp"
 #include "tests/exec/state/kept_files.hpp"
 #include "tests/exec/state/whole_state.hpp"
 #include "tests/temporary_folder.hpp"
@@ -26,8 +27,11 @@
 using namespace tandem;
 using namespace tandem::exec;
 using test::always;
+using test::Cut;
 using test::MemoryKeeper;
 using test::Numbers;
+using test::problem_of;
+using test::train;
 using test::whole_of;
 using test::WholeState;
 using test::WholeTensor;
@@ -53,29 +57,6 @@ class CheckpointFile {
  private:
   std::string path_;
 };
-
-struct Cut {
-  std::int64_t steps, every = 0;
-  const SavedState* resume = nullptr;
-};
-
-RunResult train(const Plan& plan, const Cut& cut, StateKeeper* keeper) {
-  GraphCache graphs(plan);
-  RunOptions o = tests::run_options();
-  o.steps = cut.steps;
-  o.gather_gradients = o.gather_weights = true;
-  o.resume = cut.resume;
-  o.state_every = cut.every;
-  o.keeper = keeper;
-  return run(graphs, Numbers(), o);
-}
-
-/// Trains and returns the states that were told, the last one behind the last step.
-std::pair<RunResult, std::vector<WholeState>> train(const Plan& plan, const Cut& cut) {
-  MemoryKeeper keeper;
-  RunResult result = train(plan, cut, &keeper);
-  return {std::move(result), std::move(keeper.states)};
-}
 
 /// The file, or the folder, of the first state that is kept.
 void train_into(const std::string& path, const Plan& plan, const Cut& cut, const SavedRun& run) {
@@ -126,15 +107,6 @@ Plan plan_of(const Layout& l) {
   auto patch = nlohmann::json::parse(R"({"training": {"warmup": 2, "learning_rate": 0.01, "learning_rate_decay": "cosine"}})");
   patch.merge_patch(nlohmann::json::parse(l.patch));
   return patched_plan(p, patch.dump());
-}
-
-std::string problem_of(const std::function<void()>& what) {
-  try {
-    what();
-  } catch (const ConfigError& e) {
-    return e.what();
-  }
-  return "";
 }
 
 }  // namespace
@@ -232,6 +204,7 @@ TEST_CASE("A state goes on under any other layout") {
 }
 
 // Six data ranks with a micro-batch each add gradients in the order of one rank with six, so no bit may differ.
+
 TEST_CASE("States of Muon's owners go on under other numbers of data ranks and stages, bit for bit") {
   const auto model = GENERATE(values<std::string>({R"({"model": {"num_kv_heads": 2, "activation": "swiglu"}})",
                                                    R"({"model": {"moe": {"num_experts": 4}}})"}));
@@ -333,46 +306,6 @@ TEST_CASE("A run that goes on with another batch does what a ramp-up to that bat
   check_equal(rest.weights, whole.weights);
 }
 
-TEST_CASE("The width of an MLP that no layer has does not stop a run with experts from going on") {
-  const auto patch = [](const char* width) {
-    return std::string(R"({"model": {"ffn_hidden_size": )") + width + R"(, "moe": {"num_experts": 4, "ffn_hidden_size": 16)";
-  };
-  for (const bool dense : {false, true}) {
-    const std::string end = dense ? R"(, "layer_frequency": 2}}})" : "}}}";
-    const Plan plan = patched_plan(SmallPlan{}, patch("64") + end);
-    Checkpoint kept;
-    kept.state = std::make_unique<WholeState>(train(plan, {1}).second.front());
-    kept.run.plan_json = to_json(plan);
-    const std::string refusal = problem_of([&] { require_resumable(kept, patched_plan(SmallPlan{}, patch("80") + end)); });
-    CHECK((refusal.find("model.ffn_hidden_size") != std::string::npos) == dense);
-  }
-}
-
-TEST_CASE("A plan of another model, seed, optimizer or adapters is refused with the field") {
-  const Plan plan = SmallPlan{}.plan();
-  Checkpoint kept;
-  kept.state = std::make_unique<WholeState>(train(plan, {1}).second.front());
-  kept.run.plan_json = to_json(plan);
-  const auto refusal = [&](const std::string& patch) {
-    return problem_of([&] { require_resumable(kept, patched_plan(SmallPlan{}, patch)); });
-  };
-  CHECK(refusal("{}").empty());
-  CHECK(refusal(R"({"training": {"learning_rate": 0.5, "recompute": "full", "clip_grad": 2}, "model": {"pad_vocab_to": 64}})").empty());
-  CHECK(refusal(R"({"model": {"moe": {"rows_bound": 4}}})").empty());  // what a run that met too many rows is told to raise
-  CHECK(refusal(R"({"model": {"hidden_size": 48}})").find("model.hidden_size") != std::string::npos);
-  CHECK(refusal(R"({"training": {"seed": 3}})").find("training.seed") != std::string::npos);
-  CHECK(refusal(R"({"training": {"optimizer": "lamb"}})").find("training.optimizer") != std::string::npos);
-  CHECK(refusal(R"({"training": {"precision": "fp32"}})").find("training.precision") != std::string::npos);
-  CHECK(refusal(R"({"training": {"lora": {"rank": 2}}})").find("training.lora") != std::string::npos);
-  Checkpoint adapted = std::move(kept);
-  const auto of_adapters = [&](const std::string& lora) {
-    return problem_of([&] { require_resumable(adapted, patched_plan(SmallPlan{}, R"({"training": {"lora": )" + lora + "}}")); });
-  };
-  adapted.run.plan_json = to_json(patched_plan(SmallPlan{}, R"({"training": {"lora": {"rank": 2, "alpha": 8}}})"));
-  CHECK(of_adapters(R"({"rank": 2, "alpha": 8})").empty());
-  CHECK(of_adapters(R"({"rank": 2, "alpha": 16})").find("training.lora") != std::string::npos);
-}
-
 TEST_CASE("What of the text was held out is kept, and a share that is none is refused") {
   const Plan plan = SmallPlan{}.plan();
   const std::string form = kForms[GENERATE(0, 1)];
@@ -386,29 +319,6 @@ TEST_CASE("What of the text was held out is kept, and a share that is none is re
   for (const double share : {0.0, 0.1, 0.125}) CHECK(saved(share) == share);
   const double none = GENERATE(1.0, -0.1, std::nan(""));
   CHECK(problem_of([&] { saved(none); }).find("held_out") != std::string::npos);
-}
-
-TEST_CASE("Hyper-parameters that a plan changes are named with both values, others are not") {
-  const Plan plan = SmallPlan{}.plan();
-  Checkpoint kept;
-  kept.state = std::make_unique<WholeState>();
-  kept.run.plan_json = to_json(plan);
-  const auto changes = [&](const std::string& patch) { return changed_hyper_parameters(kept, patched_plan(SmallPlan{}, patch)); };
-  CHECK(changes("{}").empty());
-  CHECK(changes(R"({"training": {"recompute": "full", "steps": 9, "decay_over": 7}, "parallel": {"zero_stage": 1}})").empty());
-  CHECK(changes(R"({"training": {"beta1": 0.5}})") == std::vector<std::string>{"training.beta1 from 0.9 to 0.5"});
-  CHECK(changes(R"({"training": {"learning_rate": 0.5, "clip_grad": 3, "dropout": {"hidden": 0.75}}})").size() == 3);
-  CHECK(changes(R"({"training": {"documents": "separate"}})") == std::vector<std::string>{R"(training.documents from "joined" to "separate")"});
-}
-
-TEST_CASE("Changed settings of Muon are named") {
-  Checkpoint kept;
-  kept.state = std::make_unique<WholeState>();
-  kept.run.plan_json = to_json(patched_plan(SmallPlan{}, R"({"training": {"optimizer": "muon"}})"));
-  const std::string muon = R"({"training": {"optimizer": "muon", "muon": {"newton_schulz_steps": 6, "nesterov": false, "scale_mode": "shape", "scale": 0.5}}})";
-  CHECK(changed_hyper_parameters(kept, patched_plan(SmallPlan{}, muon)) ==
-        std::vector<std::string>{"training.muon.newton_schulz_steps from 5 to 6", "training.muon.nesterov from true to false",
-                                 R"(training.muon.scale_mode from "spectral" to "shape")", "training.muon.scale from 0.2 to 0.5"});
 }
 
 TEST_CASE("A state that the host has no memory for, or no room on the disk, is told, and the run goes on") {
