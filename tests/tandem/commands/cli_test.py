@@ -5,7 +5,7 @@ import pathlib
 import re
 
 import tandem
-from tandem import SMALL, TEXT, WithFolder, changed, run, tandem_json
+from tandem import SMALL, TEXT, Folder, WithFolder, changed, parsed, run, tandem_json
 
 SIMULATE_KEYS = {
     "schema_version", "step_time_s", "tokens_per_s", "samples_per_s", "model_tflops_per_device",
@@ -283,10 +283,17 @@ class Routing(WithFolder):
 
 
 class Measure(WithFolder):
+    @classmethod
+    def setUpClass(cls):
+        """One measurement of this machine, written to its own place, for all that read it."""
+        measured = Folder()
+        cls.addClassCleanup(measured.close)
+        cls.place = {"TANDEM_MEASURED": str(measured.path / "measured")}
+        cls.measured = parsed("measure", *run("measure", "--device", "cpu", "--quick", "--json", environment=cls.place))
+        cls.table = cls.measured["file"]
+
     def test_a_measured_table_is_what_the_simulator_then_uses(self):
-        table, plan = self.path("cpu.json"), self.folder.plan(SMALL)
-        code, _, err = run("measure", "--device", "cpu", "--quick", "-o", table)
-        self.assertEqual(code, 0, err)
+        table, plan = self.table, self.folder.plan(SMALL)
         generic, measured = tandem_json("simulate", plan), tandem_json("simulate", plan, "--cost-table", table)
         self.assertNotEqual(generic["step_time_s"], measured["step_time_s"])
         self.assertNotEqual(generic["notes"], measured["notes"])
@@ -304,10 +311,7 @@ class Measure(WithFolder):
         self.assertNotIn("was measured in", run("simulate", plan, environment=place)[2])
 
     def test_a_table_of_this_machine_is_named_and_the_facts_that_it_replaces_are_not(self):
-        place, plan = {"TANDEM_MEASURED": self.path("measured")}, self.folder.plan(SMALL)
-        code, out, err = run("measure", "--quick", "--json", environment=place)
-        self.assertEqual(code, 0, err)
-        file, host = json.loads(out)["file"], json.loads(out)["host"]
+        place, plan, file, host = self.place, self.folder.plan(SMALL), self.table, self.measured["host"]
         date = json.loads(pathlib.Path(file).read_text(encoding="utf-8"))["date"]
         note = f"measured table {file} ({host}, {date}): "
         notes = json.loads(run("simulate", plan, "--json", environment=place)[1])["notes"]
@@ -334,11 +338,9 @@ class Measure(WithFolder):
         self.assertEqual(tandem_json("validate", records)["measured_tables"], [])
 
     def test_a_table_written_to_its_own_place_is_found_there(self):
-        place, plan = {"TANDEM_MEASURED": self.path("measured")}, self.folder.plan(SMALL)
-        code, out, err = run("measure", "--quick", "--json", environment=place)
-        self.assertEqual(code, 0, err)
-        code, found, _ = run("simulate", plan, "--json", environment=place)
-        self.assertEqual((code, json.loads(found)), (0, tandem_json("simulate", plan, "--cost-table", json.loads(out)["file"])))
+        plan = self.folder.plan(SMALL)
+        code, found, _ = run("simulate", plan, "--json", environment=self.place)
+        self.assertEqual((code, json.loads(found)), (0, tandem_json("simulate", plan, "--cost-table", self.table)))
 
     def test_a_cuda_device_is_measured_or_refused_by_what_is_missing(self):
         table = self.path("cuda.json")
