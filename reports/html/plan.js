@@ -16,12 +16,13 @@ function experts_cut() {
 }
 
 const range = p.step_time_range;
+const launches = p.time_breakdown_s.launch >= 0.0005 * p.step_time_s;  // as simulate says it
 page.append(make("h1", {}, data.name),
   make("p", { class: "soft" }, `${degrees()} on ${number(data.plan.cluster.devices)} × ${data.device} (${data.plan.cluster.preset}); ` +
     `global batch ${number(training.global_batch_size)} × ${number(training.seq_length)} tokens, micro-batch ${training.micro_batch_size}, ${training.precision}. One optimizer step, simulated; ${data.stack}.`),
   cards([[range.share ? `step time (${Math.round(100 * range.share)} %: ${seconds(range.low_s)} to ${seconds(range.high_s)})` : "step time", seconds(p.step_time_s)], ["tokens per second", number(p.tokens_per_s)],
     ["model TFLOP/s per device", number(p.model_tflops_per_device)], ["model FLOP utilisation", percent(p.mfu)],
-    ["pipeline bubble", percent(p.bubble_fraction)],
+    [`pipeline bubble${launches ? " (excluding waits for host launches)" : ""}`, percent(p.bubble_fraction)],
     p.fits ? [`of ${bytes(data.device_memory_bytes)} per device`, bytes(p.needed_bytes), null]
       : [`needed of ${bytes(data.device_memory_bytes)} per device: does not fit`, bytes(p.needed_bytes), "bad"]]));
 if (range.wider) page.append(make("p", { class: "soft small" }, `Beyond the records: ${range.wider}.`));

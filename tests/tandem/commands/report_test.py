@@ -75,6 +75,15 @@ class Report(WithFolder):
         for text in (f"{needed[2]}", f"{most['label']}: {needed[2]}, the most"):
             self.assertIn(text, page.shown)
 
+    def test_a_page_says_that_the_bubble_is_without_launches_where_simulate_does(self):
+        whole = {"model": {"preset": "llama3-8b"}, "cluster": {"preset": "dgx-h100", "devices": 8}, "parallel": {"data": 8, "zero_stage": 3},
+                 "training": {"seq_length": 8192, "micro_batch_size": 1, "global_batch_size": 16, "recompute": "full"}}
+        tiny = changed(SMALL, **{"cluster": {"preset": "dgx-h100", "devices": 8}, "training.precision": "bf16"})
+        for plan, expected in ((whole, False), (tiny, True)):
+            file, words = self.folder.plan(plan), "(excluding waits for host launches)"
+            page, _ = self.page(file)
+            self.assertEqual((words in page.shown, words in run("simulate", file)[1]), (expected, expected))
+
     def test_a_role_is_labelled_by_its_ranks(self):
         for changes, labels in (({"parallel": {"data": 8}, "cluster": {"preset": "dgx-h100", "devices": 8}}, {"ranks 0 to 7, all alike"}),
                                 ({"cluster": {"preset": "dgx-h100", "devices": 8}}, {"ranks 0 to 3, all alike", "ranks 4 to 7, all alike"})):
