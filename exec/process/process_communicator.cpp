@@ -18,6 +18,9 @@ namespace {
 constexpr int kMostLanes = 6, kMostWay = 6;
 constexpr std::uint32_t kGroupChannels = 1, kWayChannels = kGroupChannels + kMostLanes * kGroups;
 static_assert(kWayChannels + 2 * kMostWay <= 127);
+/// Added to the channel of a message when its receiver announces itself. Two ranks may send to each other in one way: the stages of
+/// an interleaved pipeline of two.
+constexpr std::uint32_t kReceivers = 128;
 
 std::uint32_t channel_of(int lane, Group group) {
   require(0 <= lane && lane < kMostLanes, "a lane beyond those that messages between processes have");
@@ -114,7 +117,7 @@ class ProcessCommunicator final : public Communicator {
     Traffic traffic(e_);
     const std::int64_t here_at = announce(traffic, to, way_channel(name.way), message(bytes, name));
     traffic.send(rank_, to, way_channel(name.way), {buffer, static_cast<std::size_t>(bytes)});
-    const Arrival peer = meet(to, way_channel(name.way), send_text(bytes, to));
+    const Arrival peer = meet(to, way_channel(name.way) + kReceivers, send_text(bytes, to));
     require_same({bytes, name.tag}, rank_, end_of(peer), to);
     traffic.wait({rank_, 0, {to}, send_text(bytes, to)});
     const std::lock_guard lock(mutex_);
@@ -126,7 +129,7 @@ class ProcessCommunicator final : public Communicator {
   TimePoint recv(std::byte* buffer, std::int64_t bytes, Rank from, const MessageName& name) override {
     if (here(from)) return threads_->recv(buffer, bytes, from, name);
     Traffic traffic(e_);
-    const std::int64_t here_at = announce(traffic, from, way_channel(name.way), message(bytes, name));
+    const std::int64_t here_at = announce(traffic, from, way_channel(name.way) + kReceivers, message(bytes, name));
     const Arrival peer = meet(from, way_channel(name.way), receive_text(bytes, from));
     require_same(end_of(peer), from, {bytes, name.tag}, rank_);
     traffic.receive(from, rank_, way_channel(name.way), {buffer, static_cast<std::size_t>(bytes)});

@@ -103,6 +103,35 @@ TEST_CASE("Messages cross processes in their order, and a mismatch names both en
   CHECK(told == "mismatched send and receive: rank 0 sends 32 bytes with tag 7, rank 1 expects 16 bytes with tag 7");
 }
 
+// Stages of an interleaved pipeline of two.
+TEST_CASE("Two ranks of two processes send to each other in one way", "[tsan]") {
+  const auto errors = in_processes(2, {}, [&](World& world) {
+    on_ranks_of(world, 2, [&](int r, Communicator& comm) {
+      constexpr int kMessages = 50;
+      std::vector<float> given(64), taken(64);
+      std::string wrong;
+      std::thread sender([&] {
+        try {
+          for (int i = 0; i < kMessages; ++i) comm.send(bytes(given), 256, Rank(1 - r), {10 * i + r, 1});
+        } catch (const CommError& e) {
+          wrong = e.what();
+          world.fail({Failure::Kind::comm, r, 0, Activity::training, wrong, wrong, -1});
+        }
+      });
+      std::string also;
+      try {
+        for (int i = 0; i < kMessages; ++i) comm.recv(bytes(taken), 256, Rank(1 - r), {10 * i + 1 - r, 1});
+      } catch (const CommError& e) {
+        also = e.what();
+        world.fail({Failure::Kind::comm, r, 0, Activity::training, also, also, -1});
+      }
+      sender.join();
+      if (!wrong.empty() || !also.empty()) throw CommError(wrong + also);
+    });
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
 TEST_CASE("A rank that does not come is named with the collective and its group, once, and wakes all processes", "[tsan]") {
   std::mutex mutex;
   std::vector<std::string> told;

@@ -15,7 +15,10 @@ MPIRUN = shutil.which("mpirun")
 LAYOUTS = 60 if os.environ.get("TANDEM_NIGHTLY") == "1" else 5
 SHAPES = [{"data": 4}, {"tensor": 4}, {"pipeline": 4}, {"tensor": 2, "data": 2}, {"tensor": 2, "pipeline": 2}, {"pipeline": 2, "data": 2},
           {"context": 2, "data": 2}, {"tensor": 2, "sequence_parallel": True, "data": 2}, {"data": 4, "zero_stage": 1},
-          {"data": 4, "zero_stage": 2}, {"data": 4, "zero_stage": 3}, {"tensor": 2, "pipeline": 2, "data": 2}]
+          {"data": 4, "zero_stage": 2}, {"data": 4, "zero_stage": 3}, {"tensor": 2, "pipeline": 2, "data": 2},
+          {"pipeline": 2, "data": 2, "schedule": "breadth-first", "virtual_pipeline": 2}, {"pipeline": 2, "data": 2, "schedule": "dualpipe-v"}]
+# Both stages send to each other in one direction of the pipeline.
+TWO_WAYS = {"pipeline": 2, "schedule": "interleaved", "virtual_pipeline": 2}
 
 
 def free_port():
@@ -68,7 +71,8 @@ def plan_of(shape):
     ranks = 1
     for axis in ("tensor", "pipeline", "data", "context"):
         ranks *= shape.get(axis, 1)
-    return changed(SMALL, **{"parallel": shape, "cluster.devices": ranks, "model.num_layers": max(2, shape.get("pipeline", 1))})
+    chunks = 2 if shape.get("schedule") == "dualpipe-v" else shape.get("virtual_pipeline", 1)
+    return changed(SMALL, **{"parallel": shape, "cluster.devices": ranks, "model.num_layers": max(2, chunks * shape.get("pipeline", 1))})
 
 
 def layouts(count):
@@ -76,7 +80,7 @@ def layouts(count):
     draw = random.Random(25)
     cases = [(shape, processes, launch) for shape in SHAPES for processes in (2, 3, 4) for launch in ("mpi", "env")]
     draw.shuffle(cases)
-    return cases[:count]
+    return [(TWO_WAYS, 2, "mpi"), *cases[:count]]
 
 
 class Launched(WithFolder):
