@@ -192,7 +192,9 @@ bool Watch::heard(int from, const Frame& f, const Bytestring& body) {
       changed_.notify_all();
       return true;
     }
-    case Frame::Kind::stop: options_.stop(unpacked(body)); return true;
+    case Frame::Kind::stop:
+      if (const Failure cause = unpacked(body); options_.stop(cause)) stop(cause);
+      return true;
     case Frame::Kind::leave: break;
   }
   const std::lock_guard lock(mutex_);

@@ -26,7 +26,7 @@ struct WatchOptions {
   std::vector<Neighbour> processes;
   std::function<void(const std::string&)> abort;  ///< wakes everything that waits in this process
   std::function<void(const std::string&)> tell;   ///< reports the failure; called once, in one process only
-  std::function<void(const Failure&)> stop;       ///< another process has stopped the step
+  std::function<bool(const Failure&)> stop;       ///< another process has stopped the step; returns true the first time
 };
 
 /// Process 0 decides which failure counts and informs the others. If process 0 is gone, the lowest remaining process does so. A wait

@@ -15,9 +15,10 @@ World::World(std::unique_ptr<Carrier> carrier, const WorldOptions& options)
       mail_(std::make_unique<LocalMail>()) {
   introduce();
   const auto abort = [this](const std::string& cause) { wake(cause); };
-  const auto stop = [this](const Failure& cause) {
-    stop_step(cause);
+  const auto stop = [this](const Failure& cause) {  // perhaps before watch_ is set
+    const bool first = arrivals_->stop(cause, control_.processes() - 1);
     arrivals_->stopped_there();
+    return first;
   };
   watch_ = std::make_unique<Watch>(*carrier_, *arrivals_, WatchOptions{options.timeout, neighbours_, abort, options.tell, stop});
 }
