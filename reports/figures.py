@@ -21,7 +21,7 @@ FIGURES = {  # key: (label, factor)
     "step_time_s": ("step time (s)", 1), "tokens_per_s": ("tokens per second", 1), "samples_per_s": ("samples per second", 1),
     "model_tflops_per_device": ("model TFLOP/s per device", 1), "hardware_tflops_per_device": ("hardware TFLOP/s per device", 1),
     "mfu": ("model FLOP utilisation (%)", 100), "hfu": ("hardware FLOP utilisation (%)", 100),
-    "bubble_fraction": ("pipeline bubble (%)", 100), "peak_memory_bytes": ("memory per device (GiB)", 2**-30),
+    "bubble_fraction": ("pipeline bubble (%)", 100), "needed_bytes": ("memory per device (GiB)", 2**-30),
 }
 GROWING, FALLING = {"step_time_s"}, {"tokens_per_s", "samples_per_s", "model_tflops_per_device", "hardware_tflops_per_device", "mfu", "hfu"}
 STYLE = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6, "legend.frameon": False,
