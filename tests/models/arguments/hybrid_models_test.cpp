@@ -97,6 +97,25 @@ TEST_CASE("ratios of hybrid layers give the pattern of Megatron-LM's pattern_fro
   CHECK(text_of(got.as_of) == "2026-01");  // options of older code
 }
 
+// NVIDIA/Megatron-LM 7418b1b8fb (2026-02-26): --hybrid-layer-pattern takes the place of --num-layers and --hybrid-override-pattern;
+// 60408d5f12 (2026-04-22): pretrain_mamba.py is pretrain_hybrid.py.
+TEST_CASE("hybrid models are exported with the options of the stack's month") {
+  const arguments::Table table = arguments::read_table("megatron-core");
+  const std::string hybrid = "--hybrid-layer-pattern M-M-M*-- --mamba-num-heads 32 --disable-bias-linear" + kStack;
+  json document = json::parse(imported(some_options(hybrid)).document->dump());
+  const auto text = [&](const char* month) {
+    document["stack"] = {{"name", "megatron-core"}, {"as_of", month}};
+    const Plan plan = parse_plan(document.dump(), "plan.json", PlanContext{generation_of});
+    const arguments::ExportedOptions made = arguments::export_plan(plan, table, 8);
+    CHECK(arguments::unsaid_fields(plan, made, table, PlanContext{generation_of}) == std::vector<std::string>{});
+    return made.text;
+  };
+  CHECK(text("2025-06").find("pretrain_mamba.py \\\n  --num-layers 8 \\\n  --hybrid-override-pattern 'M-M-M*--' \\\n") != std::string::npos);
+  CHECK(text("2025-06").find("--spec megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec") != std::string::npos);
+  CHECK(text("2026-03").find("pretrain_mamba.py \\\n  --hybrid-layer-pattern 'M-M-M*--' \\\n") != std::string::npos);
+  CHECK(text("2026-08").find("pretrain_hybrid.py \\\n  --hybrid-layer-pattern 'M-M-M*--' \\\n") != std::string::npos);
+}
+
 TEST_CASE("gated delta nets and indexers of GPT models are read and written") {
   const std::string delta = "--disable-bias-linear --experimental-attention-variant gdn --linear-num-value-heads 16 --linear-num-key-heads 8 ";
   CHECK(said(delta + "--linear-attention-freq 4", "recurrence") == json({{"rule", "gated_delta"}, {"heads", 16}, {"key_heads", 8}, {"key_dim", 128}, {"value_dim", 128},
