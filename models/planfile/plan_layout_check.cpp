@@ -56,7 +56,8 @@ std::string multiples_remedy(std::int64_t value, std::int64_t unit) {
 
 std::string ranks_text(const ClusterSpec& c) {
   const std::string product = c.ranks_per_device == 1 ? "" : product_text({c.devices, c.ranks_per_device}) + " = ";
-  return "gives " + product + s(c.devices * c.ranks_per_device) + " ranks";
+  const std::int64_t ranks = c.devices * c.ranks_per_device;
+  return "gives " + product + s(ranks) + (ranks == 1 ? " rank" : " ranks");
 }
 
 void check_world(const Plan& p, const Reporter& fail) {
