@@ -47,6 +47,8 @@ const std::vector<std::pair<std::string, std::int64_t>> kContexts{
          "training": {"recompute": "selective", "recompute_modules": ["core_attention", "norm"]}})", 1},
     {R"({"parallel": {"tensor": 2, "context": 2, "context_mode": "all_gather", "sequence_parallel": true, "zero_stage": 1}})", 1},
     {R"({"parallel": {"tensor": 2, "context": 4, "context_mode": "ring"}})", 1},
+    {R"({"parallel": {"context": 4, "context_mode": "ring", "ulysses": 2}, "training": {"flash_attention": true}})", 1},
+    {R"({"parallel": {"context": 4, "context_mode": "all_gather", "ulysses": 2, "zero_stage": 2}})", 1},
     {R"({"parallel": {"tensor": 2, "context": 2, "context_mode": "ulysses", "tensor_overlap": true}})", 1},
     {R"({"parallel": {"pipeline": 2, "context": 2, "schedule": "zb-h1", "zero_stage": 2}})", 1},
     {R"({"parallel": {"data": 2, "context": 2, "context_mode": "ulysses", "zero_stage": 3}, "training": {"recompute": "full"}})", 2},

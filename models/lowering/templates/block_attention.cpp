@@ -92,18 +92,25 @@ void BlockActivations::qkv() {
   static_cast<Value&>(t_.qkv) = kept;
 }
 
+namespace {
+
+/// The context ranks that divide columns: all of them for a recurrence, whatever attention's do.
+Group ranks_of(const ColumnParts& parts, const Shapes& s) { return parts.parts == s.context ? Group::context : s.heads_group(); }
+
+}  // namespace
+
 Value BlockActivations::by_heads(const Value& v, const ColumnParts& parts, const std::string& name) {
   const std::int64_t n = parts.parted();
   const Value packed = b_.scratch(v.dtype, n), out = b_.scratch(v.dtype, n);
   b_.add(name + "_pack", PackColumns{parts}, {v}, {packed});
-  b_.add(name + "_all_to_all", Collective{CollectiveKind::all_to_all, s_.heads_group(), n, v.dtype, Reduce::sum}, {packed}, {out},
+  b_.add(name + "_all_to_all", Collective{CollectiveKind::all_to_all, ranks_of(parts, s_), n, v.dtype, Reduce::sum}, {packed}, {out},
          Stream::tensor);
   return out;
 }
 
 void BlockActivations::by_positions(const Value& v, const ColumnParts& parts, const std::string& name, const Value& to) {
   const Value back = b_.scratch(v.dtype, v.elements);
-  b_.add(name + "_all_to_all", Collective{CollectiveKind::all_to_all, s_.heads_group(), v.elements, v.dtype, Reduce::sum}, {v},
+  b_.add(name + "_all_to_all", Collective{CollectiveKind::all_to_all, ranks_of(parts, s_), v.elements, v.dtype, Reduce::sum}, {v},
          {back}, Stream::tensor);
   b_.add(name + "_unpack", UnpackColumns{parts}, {back}, {to});
 }
