@@ -216,9 +216,10 @@ TEST_CASE("A search over chunks in a V, with and without pairs of passes, finds 
   const Judge judge(space, {});
   int pairs = 0, zero_bubble = 0, third = 0;
   for (CandidateId id = 0; id < space.size(); ++id) {
-    const Simulated s = judge.simulate(id);
     const GroupView view = judge.group(id / space.members());
-    if (!s.timed || view.outcome != Outcome::bounded) continue;
+    if (view.outcome != Outcome::bounded) continue;  // pairs of passes beside other schedules are not lowered
+    const Simulated s = judge.simulate(id);
+    if (!s.timed) continue;
     INFO(space.text(id));
     pairs += space.text(id).find("dualpipe-v") != std::string::npos ? 1 : 0;
     third += space.text(id).find("v-min") != std::string::npos ? 1 : 0;
