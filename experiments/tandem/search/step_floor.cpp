@@ -259,8 +259,11 @@ std::int64_t most_in_flight(const std::vector<Action>& order) {
 /// Passes of a chunk that the first stage has under way at once, at least.
 std::int64_t first_passes(const Plan& plan) {
   const ScheduleKind kind = plan.parallel.schedule;
-  const ScheduleShape shape = lowering::shape_of(plan, {});
-  if (folds(kind) && kind != ScheduleKind::dualpipe_v) return most_in_flight(make_schedule(kind, shape, StageId(0)));
+  ScheduleShape shape = lowering::shape_of(plan, {});
+  if (folds(kind) && kind != ScheduleKind::dualpipe_v) {
+    shape.micro_batches = std::min(shape.micro_batches, 4 * shape.stages);  // more have no more chunks in flight
+    return most_in_flight(make_schedule(kind, shape, StageId(0)));
+  }
   if (kind != ScheduleKind::one_f_one_b && kind != ScheduleKind::interleaved) return std::min(shape.micro_batches, shape.stages);
   const std::int64_t with_backward = shape.pairs ? 0 : 1;  // a pair's forward pass takes what its backward pass frees
   return std::min(shape.micro_batches * shape.chunks, warmup(kind, shape, StageId(0)) + with_backward);
