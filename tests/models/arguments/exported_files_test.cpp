@@ -155,6 +155,7 @@ TEST_CASE("what a configuration of Megatron-Bridge says comes back") {
       {{"parallel", {{"pipeline", 2}, {"virtual_pipeline", 2}, {"schedule", "interleaved"}}}},
       {{"parallel", {{"context", 2}, {"context_mode", "ulysses"}, {"zero_group", 8}}}},
       {{"parallel", {{"zero_stage", 3}}}},
+      {{"parallel", {{"context", 4}, {"ulysses", 2}}}},
       {{"training", {{"precision", "fp8_block"}}}},
       {{"training", {{"precision", "fp16"}, {"loss_scale", {{"initial", 65536}}}, {"dtypes", {{"gradients", "fp32"}, {"gradient_reduce", "fp32"}}}}}},
       {{"training", {{"recompute", "selective"}, {"recompute_modules", {"core_attention", "mlp"}}}}},
