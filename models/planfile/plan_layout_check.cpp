@@ -284,7 +284,7 @@ void check_chunks(const Plan& p, const Reporter& fail) {
     fail("parallel.virtual_pipeline",
          "pipeline x virtual_pipeline = " + product_text({q.pipeline, q.virtual_pipeline}) +
              " chunks are more than the " + s(layers) + " layers",
-         "use at most " + s(layers / q.pipeline));
+         folds(q.schedule) ? "use at most " + s(layers / 2) + " stages" : "use at most " + s(layers / q.pipeline));
   }
 }
 
