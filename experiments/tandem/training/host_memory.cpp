@@ -60,12 +60,13 @@ struct PoolNeed {
 
 PoolNeed need_of(const MemoryNeed& one, const exec::MemoryPool& pool) { return {one.process.host, pool, 1, one.ranks, one.bytes}; }
 
-Problem shortage(const std::string& plan, const PoolNeed& of) {
+/// `named`: the run has several processes, so the message names the host of those that it is about.
+Problem shortage(const std::string& plan, const PoolNeed& of, bool named) {
   const bool several = of.processes > 1;
   std::string text = count_text(of.ranks) + (of.ranks == 1 ? " rank" : " ranks");
   if (several) text += " of " + count_text(of.processes) + " processes";
   text += (of.ranks == 1 && !several ? " needs " : " need ") + bytes_text(of.bytes) + " of memory, and ";
-  const std::string host = several ? "their host " + of.host : "this host";
+  const std::string host = named ? (of.ranks == 1 ? "its host " : "their host ") + of.host : "this host";
   text += of.pool.of_host ? host + " has " : "the memory limit of a control group on " + host + " leaves ";
   text += bytes_text(of.pool.left);
   if (of.pool.of_host) text += " free";
@@ -78,14 +79,14 @@ std::optional<Problem> memory_shortage(const std::string& plan, const std::vecto
   std::map<std::string, PoolNeed> pools;
   for (const MemoryNeed& one : all)
     for (const exec::MemoryPool& pool : one.pools) {
-      if (const PoolNeed alone = need_of(one, pool); alone.short_of_it()) return shortage(plan, alone);
+      if (const PoolNeed alone = need_of(one, pool); alone.short_of_it()) return shortage(plan, alone, all.size() > 1);
       PoolNeed& sum = pools.try_emplace(pool.key, PoolNeed{one.process.host, pool}).first->second;
       ++sum.processes;
       sum.ranks += one.ranks, sum.bytes += one.bytes;
       sum.pool.left = std::max(sum.pool.left, pool.left);
     }
   for (const auto& [key, sum] : pools)
-    if (sum.short_of_it()) return shortage(plan, sum);
+    if (sum.short_of_it()) return shortage(plan, sum, true);
   return std::nullopt;
 }
 

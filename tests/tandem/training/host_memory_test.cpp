@@ -34,6 +34,7 @@ TEST_CASE("Processes of one host are refused if together they need more than it 
 TEST_CASE("One process is refused alone, and hosts that say nothing are not judged") {
   CHECK(told({need(1, 9, {host("a", 8)})}).find("plan.json: 1 rank needs 9.00 GiB of memory, and this host has 8.00 GiB free; ") == 0);
   CHECK(told({need(4, 9, {host("a", 8)})}).find("plan.json: 4 ranks need 9.00 GiB") == 0);
+  CHECK(told({need(1, 1, {host("a", 8)}), need(4, 9, {host("b", 8)})}).find("plan.json: 4 ranks need 9.00 GiB of memory, and their host host-b has") == 0);
   CHECK(told({need(1, 900, {}), need(1, 900, {})}).empty());
 }
 
@@ -42,8 +43,8 @@ TEST_CASE("Processes with control groups of their own may need more together tha
   CHECK(told({in("one", 3), in("two", 3), in("three", 3)}).empty());
   CHECK(told({in("one", 3), in("one", 3)}).find("2 ranks of 2 processes need 6.00 GiB of memory, and the memory limit of a control group "
                                                 "on their host host-a leaves 4.00 GiB; ") != std::string::npos);
-  CHECK(told({in("one", 3), in("two", 5)}).find("1 rank needs 5.00 GiB of memory, and the memory limit of a control group on this host "
-                                                "leaves 4.00 GiB; ") != std::string::npos);
+  CHECK(told({in("one", 3), in("two", 5)}).find("1 rank needs 5.00 GiB of memory, and the memory limit of a control group on its host "
+                                                "host-a leaves 4.00 GiB; ") != std::string::npos);
   CHECK(told({in("one", 4), in("two", 4), in("three", 4), in("four", 4), in("five", 4)}).find("5 ranks of 5 processes need 20.0 GiB") !=
         std::string::npos);
 }
