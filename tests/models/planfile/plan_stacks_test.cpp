@@ -160,6 +160,9 @@ TEST_CASE("a plan whose gradients DDP copies into buckets is told that its memor
   };
   CHECK(told("pytorch-ddp", "", "\"data\": 8"));
   CHECK_FALSE(told("pytorch-fsdp", "", "\"data\": 8"));
+  CHECK(told("torchtitan", "2026-02", "\"data\": 8"));  // its replicate() was DDP
+  CHECK_FALSE(told("torchtitan", "2026-03", "\"data\": 8"));
+  CHECK_FALSE(told("torchtitan", "2026-02", "\"data\": 8, \"zero_stage\": 3"));
   CHECK(told("megatron-core", "2023-08", "\"tensor\": 4, \"data\": 2"));
   CHECK_FALSE(told("megatron-core", "2023-09", "\"tensor\": 4, \"data\": 2"));
   CHECK_FALSE(told("megatron-core", "2023-08", "\"tensor\": 8, \"data\": 1"));
