@@ -165,6 +165,9 @@ json cuts_behind(const json& layers) {
   json out = json::array();
   std::int64_t behind = 0;
   for (std::size_t i = 0; i + 1 < layers.size(); ++i) {
+    if (layers[i] == 0)
+      throw ConfigError(Problem{"", "parallel.pipeline_split", layers.dump(), "has a chunk without a layer, behind which no cut can stand",
+                                "give every chunk a layer"});
     behind += whole(layers[i], "a chunk's layers");
     out.push_back("model.layers." + std::to_string(behind - 1));
   }

@@ -16,7 +16,7 @@ namespace tandem::arguments {
 ///   largest_stage(layers, stages, v): of the stage with most. layers_named(lists): of chunks of modules' names. chunk_modules(layers,
 ///   first, last): these names; null where weighted_ends(..., first, last) says the same.
 ///   split_before(points, layers): of chunks that begin at layers' names, "layers.14"; split_behind: that end at them. cuts_behind(layers):
-///   the names for split_behind.
+///   the names for split_behind; throws ConfigError if a chunk but the last has no layer.
 ///   layout_layers(text): as argument_text.hpp says. layout_text(layers, modules): the same backwards.
 ///   zeros_and_ones(n, all, every): "([0]*n+[1]*rest)"; listed(text): the list. comma_text(a, ...): "a,b".
 ///   whole_number("2"), text(2). list(a, ...): a list.

@@ -56,6 +56,8 @@ TEST_CASE("a plan becomes a file of NxD Training's Megatron") {
   const json rates = {{"learning_rate_decay", "cosine"}, {"warmup", 10}, {"steps", 600}, {"decay_over", 500}};
   const json file = file_of(kNxd, {{"training", with(rates, {{"recompute", "selective"}})}});
   CHECK(file["model_source"] == "megatron");
+  // Hydra refuses to set a key that a file lacks: examples/training_orchestrator.py sets both with COMPILE=1.
+  for (const char* key : {"create_tensorboard_logger", "create_checkpoint_callback"}) CHECK(file["exp_manager"][key] == false);
   CHECK(file["trainer"]["devices"] == 32);
   CHECK(file["trainer"]["num_nodes"] == 2);
   CHECK(file["distributed_strategy"]["tensor_model_parallel_size"] == 2);
@@ -92,6 +94,9 @@ TEST_CASE("what NxD Training's Megatron lacks is said with a model of Hugging Fa
   CHECK(ring["model"]["fusions"] == json{{"softmax", true}, {"flash_attention", false}, {"ring_attention", true}});  // modeling_llama.py refuses both
   const json cut = file_of(kNxd, with(flash, {{"parallel", {{"pipeline", 4}, {"pipeline_split", {1, 3, 3, 1}}}}}));
   CHECK(cut["model"]["pipeline_cuts"] == json{"model.layers.0", "model.layers.3", "model.layers.6"});
+  const json ends = {{"parallel", {{"pipeline", 5}, {"data", 6}, {"tensor", 1}, {"pipeline_split", {0, 3, 3, 2, 0}}}}, {"training", {{"global_batch_size", 60}}},
+                     {"cluster", {{"devices", 30}}}, {"stack", {{"rules", "note"}}}};
+  CHECK_THROWS_WITH(file_of(kNxd, with(flash, ends)), Catch::Contains("plan.json: parallel.pipeline_split = [0,3,3,2,0]: has a chunk without a layer"));
   CHECK(unsaid(kNxd, {{"training", {{"flash_attention", true}}}}).front().starts_with("training.flash_attention: true"));  // GPT is no LLaMA
 }
 
