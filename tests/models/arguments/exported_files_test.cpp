@@ -146,6 +146,17 @@ TEST_CASE("a plan becomes a configuration that Megatron-Bridge's ConfigContainer
     CHECK(file[section].contains("_target_"));
 }
 
+// NVIDIA-NeMo/Megatron-Bridge 067f987df: training/config.py, ConfigContainer.validate refuses a model and a dataset of unlike lengths.
+TEST_CASE("a model and a dataset of Megatron-Bridge have one length, and learned positions of another are refused") {
+  const json longer = {{"max_position_embeddings", 8192}};
+  const json rotary = {{"model", with(kLlama, longer)}};
+  CHECK(file_of(kBridge, rotary)["model"]["seq_length"] == 2048);
+  CHECK(exported(kBridge, plan_of(kBridge, rotary)).elsewhere == std::vector<std::string>{"model.max_position_embeddings"});
+  CHECK(unsaid(kBridge, rotary).empty());
+  CHECK(unsaid(kBridge, {{"model", longer}}) == std::vector<std::string>{"model.max_position_embeddings: 8192, read back as 2048"});
+  CHECK(exported(kBridge, plan_of(kBridge, json::object())).elsewhere.empty());
+}
+
 TEST_CASE("what a configuration of Megatron-Bridge says comes back") {
   const json latent = {{"latent", {{"kv_rank", 512}, {"query_rank", 768}, {"rotary_dim", 64}}}, {"head_dim", 192}, {"position_embedding", "rope"}};
   const std::vector<json> all = {
@@ -159,9 +170,11 @@ TEST_CASE("what a configuration of Megatron-Bridge says comes back") {
       {{"parallel", {{"pipeline", 4}, {"pipeline_split", {1, 3, 3, 1}}}}},
       {{"parallel", {{"pipeline", 2}, {"virtual_pipeline", 2}, {"schedule", "interleaved"}}}},
       {{"parallel", {{"context", 2}, {"context_mode", "ulysses"}, {"zero_group", 8}}}},
+      {{"parallel", {{"context", 4}, {"ulysses", 2}}}},
       {{"parallel", {{"zero_stage", 3}}}},
       {{"parallel", {{"context", 4}, {"ulysses", 2}}}},
       {{"training", {{"precision", "fp8_block"}}}},
+      {{"training", {{"precision", "fp16"}}}, {"parallel", {{"overlap_grad_reduce", true}, {"bucket_bytes", 80000000}}}},
       {{"training", {{"precision", "fp16"}, {"loss_scale", {{"initial", 65536}}}, {"dtypes", {{"gradients", "fp32"}, {"gradient_reduce", "fp32"}}}}}},
       {{"training", {{"recompute", "selective"}, {"recompute_modules", {"core_attention", "mlp"}}}}},
       {{"training", {{"learning_rate_decay", "cosine"}, {"decay_over", 500}, {"warmup", 10}, {"steps", 400}, {"min_learning_rate", 1e-5}}}},
@@ -170,6 +183,20 @@ TEST_CASE("what a configuration of Megatron-Bridge says comes back") {
     CAPTURE(changes.dump());
     CHECK(unsaid(kBridge, changes) == std::vector<std::string>{});
   }
+}
+
+// NVIDIA-NeMo/Megatron-Bridge 067f987df: training/config.py, utils/cuda_graph.py and models/gpt_provider.py refuse other combinations.
+TEST_CASE("CUDA graphs and weights in MXFP8 have the options that Megatron-Bridge asks for beside them") {
+  const auto graphs = [](const char* of) { return json{{"training", {{"cuda_graphs", of}}}}; };
+  for (const char* of : {"none", "layers", "iteration"}) CHECK(unsaid(kBridge, graphs(of)).empty());
+  CHECK(file_of(kBridge, graphs("layers"))["model"]["cuda_graph_impl"] == "transformer_engine");
+  CHECK(file_of(kBridge, graphs("layers"))["model"]["use_te_rng_tracker"] == true);
+  CHECK(file_of(kBridge, graphs("iteration"))["rerun_state_machine"]["check_for_nan_in_loss"] == false);
+  CHECK_FALSE(file_of(kBridge, graphs("none")).contains("rerun_state_machine"));
+  const json narrow = {{"cluster", {{"preset", "dgx-b200"}}}, {"training", {{"precision", "mxfp8"}, {"dtypes", {{"weights", "mxfp8"}}}}}};
+  CHECK(file_of(kBridge, narrow)["mixed_precision"]["fp8_param_gather"] == true);
+  CHECK(file_of(kBridge, narrow)["mixed_precision"]["reuse_grad_buf_for_mxfp8_param_ag"] == true);
+  CHECK(unsaid(kBridge, narrow).empty());
 }
 
 TEST_CASE("a field that Megatron-Bridge has no option for is named with both values") {
