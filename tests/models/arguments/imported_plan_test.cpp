@@ -239,6 +239,7 @@ TEST_CASE("what a configuration of DeepSpeed leaves out has DeepSpeed's defaults
   CHECK(read(adam)["epsilon"] == 1e-8);
   CHECK(read(adam)["weight_decay"] == 0);
   CHECK(read({{"optimizer", {{"type", "AdamW"}, {"params", {{"torch_adam", true}}}}}})["weight_decay"] == 0.01);
+  CHECK(read({{"optimizer", {{"type", "Adam"}, {"params", {{"torch_adam", true}, {"adam_w_mode", false}}}}}})["weight_decay"] == 0);
   CHECK_FALSE(read({{"optimizer", {{"type", "AdamW"}, {"params", {{"lr", "auto"}}}}}}).contains("learning_rate"));
   CHECK(read({{"optimizer", {{"type", "SGD"}, {"params", {{"lr", 0.1}}}}}})["momentum"] == 0);
   CHECK_FALSE(read(json::object()).contains("beta2"));  // the program makes the optimizer
