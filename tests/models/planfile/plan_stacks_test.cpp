@@ -168,6 +168,16 @@ TEST_CASE("a plan whose gradients DDP copies into buckets is told that its memor
   CHECK_FALSE(told("megatron-core", "2023-08", "\"tensor\": 8, \"data\": 1"));
 }
 
+TEST_CASE("Megatron-LM aligns reductions of whole gradients alone, as their lowering does") {
+  Plan plan = parse_plan(under("megatron-core", "2024-01", kGoodPlan), "plan.json");
+  plan.parallel.schedule = ScheduleKind::interleaved;
+  plan.parallel.overlap_grad_reduce = true;
+  for (const int stage : {0, 1, 2, 3}) {
+    plan.parallel.zero_stage = stage;
+    CHECK(gradient_buckets(plan).aligned == (stage < 2));
+  }
+}
+
 TEST_CASE("adapters are told to be none of Megatron-LM's and Megatron-DeepSpeed's") {
   const auto told = [](const std::string& stack, const std::string& training) {
     const std::vector<std::string> notes = parse_plan(under(stack, "", with("training", training)), "plan.json").stack.facts.notes;
