@@ -172,7 +172,6 @@ TEST_CASE("what a configuration of Megatron-Bridge says comes back") {
       {{"parallel", {{"context", 2}, {"context_mode", "ulysses"}, {"zero_group", 8}}}},
       {{"parallel", {{"context", 4}, {"ulysses", 2}}}},
       {{"parallel", {{"zero_stage", 3}}}},
-      {{"parallel", {{"context", 4}, {"ulysses", 2}}}},
       {{"training", {{"precision", "fp8_block"}}}},
       {{"training", {{"precision", "fp16"}}}, {"parallel", {{"overlap_grad_reduce", true}, {"bucket_bytes", 80000000}}}},
       {{"training", {{"precision", "fp16"}, {"loss_scale", {{"initial", 65536}}}, {"dtypes", {{"gradients", "fp32"}, {"gradient_reduce", "fp32"}}}}}},
