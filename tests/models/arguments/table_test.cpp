@@ -37,7 +37,8 @@ std::set<std::string> names_of(const arguments::Table& table, const json& own) {
 const std::set<std::string> kOthers = {"activation_checkpointing", "bfloat16.enabled", "curriculum_learning.enabled", "data_efficiency.enabled",
                                        "zero_optimization.max_group_size",
                                        "world_size", "nnodes", "nproc_per_node", "np", "ntasks", "ntasks_per_node", "nodes",
-                                       "num_nodes", "num_gpus", "program", "virtual_pipeline_model_parallel_size", "fp8_hybrid", "fp8_e4m3", "cpu_offloading", "mixed_precision"};
+                                       "num_nodes", "num_gpus", "program", "virtual_pipeline_model_parallel_size", "fp8_hybrid", "fp8_e4m3", "cpu_offloading", "mixed_precision",
+                                       "rerun_state_machine._target_", "rerun_state_machine.check_for_nan_in_loss"};
 
 bool is_known(const std::set<std::string>& known, std::string name) {
   if (name.starts_with("ds.") && !known.contains(name)) name = name.substr(3);
