@@ -22,7 +22,7 @@ def limits(stack, memory):
 
 
 NO_THREAD = limits(8 * GIB, 4 * GIB)
-FEW_THREADS = limits(GIB // 2, 4 * GIB)
+FEW_THREADS = limits(GIB * 5 // 8, 4 * GIB)  # five stacks leave half a GiB for what the threads reserve
 LITTLE_MEMORY = limits(8 << 20, GIB // 2)
 
 
@@ -97,7 +97,8 @@ class Hosts(WithFolder):
             self.assertIn("no memory left", err)
             if "the host has no memory left for it; the training goes on without it" not in err:
                 continue  # too little for the training itself, this time
-            if "failed in step" not in err:  # the very next step may lack what the save had
+            # The rest of the save, or the very next step, may lack what the save had.
+            if "failed in step" not in err and "failed while it saved" not in err:
                 self.assertEqual(err.count("\nstep "), 2, err)
         self.assertEqual(saved, 12)
 
