@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tests/catch.hpp"
+#include "tests/models/schedule/action_text.hpp"
 #include "tests/schedule_rendezvous.hpp"
 
 using namespace tandem;
@@ -13,15 +14,6 @@ namespace {
 
 constexpr ScheduleKind kKind = ScheduleKind::zb_v;
 
-/// "F0" forward, "B0" of inputs, "W0" of weights; chunk 1 as in "F0'".
-std::string text(const std::vector<Action>& actions) {
-  std::string s;
-  for (const Action& a : actions) {
-    s += a.phase == Phase::forward ? "F" : a.phase == Phase::weight ? "W" : "B";
-    s += std::to_string(a.micro_batch) + (a.chunk == 1 ? "' " : " ");
-  }
-  return s;
-}
 std::string order(std::int64_t p, std::int64_t m, std::int32_t stage) {
   return text(make_schedule(kKind, folded_shape(p, m), StageId(stage)));
 }
