@@ -22,7 +22,7 @@ def limits(stack, memory):
 
 
 NO_THREAD = limits(8 * GIB, 4 * GIB)
-FEW_THREADS = limits(GIB * 5 // 8, 4 * GIB)  # five stacks leave half a GiB for what the threads reserve
+FEW_THREADS = limits(8 * GIB, 44 * GIB)  # five stacks leave over 3 GiB for the program and what its threads reserve
 LITTLE_MEMORY = limits(8 << 20, GIB // 2)
 
 
