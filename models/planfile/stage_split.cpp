@@ -112,7 +112,7 @@ class SplitAtEnds {
     const auto layers = static_cast<std::int64_t>(costs_.layers.size());
     if (layers % chunks_ != 0 || stages_ < 2) return std::nullopt;
     const std::int64_t middle = stages_ - 2;
-    for (std::int64_t first = 1; first + middle < of_chunk_ && between(0, first) < least_; ++first) {
+    for (std::int64_t first = 1; first + middle < of_chunk_ && costs_.first + between(0, first) < least_; ++first) {
       if (middle == 0) try_split(first, 0);
       else try_middles(first);
     }
@@ -124,7 +124,7 @@ class SplitAtEnds {
     return until_[static_cast<std::size_t>(to)] - until_[static_cast<std::size_t>(from)];
   }
 
-  /// Those whose second and last stage are not too long by what they have of the first chunk.
+  /// Those whose second and last stage are not too long by what they have of the first chunk and of the model's ends.
   void try_middles(std::int64_t first) {
     const std::int64_t middle = stages_ - 2;
     std::int64_t low = 1, high = (of_chunk_ - first - 1) / middle;  // the second stage has from low to high layers
@@ -133,7 +133,8 @@ class SplitAtEnds {
       if (between(first, first + each) < least_) low = each;
       else high = each - 1;
     }
-    for (std::int64_t each = low; each > 0 && between(first + middle * each, of_chunk_) < least_; --each) try_split(first, each);
+    const double end = stage_of_part(plan_.parallel.schedule, stages_, stages_ * chunks_ - 1) == stages_ - 1 ? costs_.last : 0;
+    for (std::int64_t each = low; each > 0 && between(first + middle * each, of_chunk_) + end < least_; --each) try_split(first, each);
   }
 
   Split split_of(std::int64_t first, std::int64_t each) const {
