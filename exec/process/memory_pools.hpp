@@ -15,8 +15,8 @@ struct MemoryPool {
 };
 
 /// What the kernel calls available on the host, with free swap, and what each limited control group of this process still allows.
-/// Reads `root`/proc and `root`/sys; empty where the kernel does not say (proc(5); Linux: Documentation/admin-guide/cgroup-v2.rst,
-/// memory.max, memory.current, memory.stat). A group's folder has the same inode in all containers.
+/// Reads `root`/proc and `root`/sys; empty where the kernel does not say (proc(5), cgroups(7); Linux: Documentation/admin-guide,
+/// cgroup-v2.rst and cgroup-v1/memory.rst). A group's folder has the same inode in all containers.
 std::vector<MemoryPool> memory_pools(const std::string& root = "");
 
 }  // namespace tandem::exec

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 
+#include "models/base/files.hpp"
 #include "models/base/input.hpp"
 
 namespace tandem::exec {
@@ -19,13 +20,20 @@ std::string link_target(const char* path) {
   return length < 0 ? "" : std::string(text.data(), static_cast<std::size_t>(length));
 }
 
-}  // namespace
-
-Neighbour introduce_self() {
+std::string host_name() {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
-  return {host.data(), InputFile("/proc/sys/kernel/random/boot_id").whole(64) + link_target("/proc/self/ns/pid"), getpid()};
+  return host.data();
 }
+
+}  // namespace
+
+std::string kernel_name(const std::string& root) {
+  const std::string boot = root + "/proc/sys/kernel/random/boot_id";
+  return is_regular_file(boot) ? InputFile(boot).whole(64) : host_name();
+}
+
+Neighbour introduce_self() { return {host_name(), kernel_name() + link_target("/proc/self/ns/pid"), getpid()}; }
 
 bool lives(const Neighbour& self, const Neighbour& other) {
   if (self.machine != other.machine) return true;

@@ -14,6 +14,9 @@ struct Neighbour {
   int pid = 0;
 };
 
+/// Tells this kernel from those of other hosts: its boot id in `root`/proc, else the host's name.
+std::string kernel_name(const std::string& root = "");
+
 /// Describes this process.
 Neighbour introduce_self();
 

@@ -89,11 +89,14 @@ Inputs& inputs() {
   return all;
 }
 
-/// The memory limit of a container's control group; nothing if it has none.
+/// The memory limit of a container's control group, of version 2 or 1; nothing if it has none.
 std::optional<std::uint64_t> group_memory() {
-  std::ifstream in("/sys/fs/cgroup/memory.max");
-  std::uint64_t bytes = 0;
-  return in >> bytes ? std::optional(bytes) : std::nullopt;
+  for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::ifstream in(file);
+    std::uint64_t bytes = 0;
+    if (in >> bytes) return bytes;
+  }
+  return std::nullopt;
 }
 
 }  // namespace

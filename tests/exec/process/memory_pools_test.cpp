@@ -1,4 +1,5 @@
-// What the kernel's files say about free memory. Their forms are those of proc(5) and of the kernel's cgroup-v2.rst.
+// What the kernel's files say about free memory. Their forms are those of proc(5) and of the kernel's cgroup-v2.rst and
+// cgroup-v1/memory.rst.
 
 #include "exec/process/memory_pools.hpp"
 
@@ -6,6 +7,7 @@
 #include <fstream>
 #include <set>
 
+#include "exec/process/neighbours.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -50,6 +52,37 @@ TEST_CASE("a process shares the host's available memory, and what each limited c
   put(group.parent_path() / "memory.max", std::to_string(4 * kMiB) + "\n");
   put(group.parent_path() / "memory.current", std::to_string(4 * kMiB + kKiB) + "\n");
   CHECK(left() == Left{4608 * kKiB, 3 * kMiB, 0});
+}
+
+TEST_CASE("control groups of version 1 limit a process, too, in a container and not") {
+  const tests::TemporaryFolder place;
+  const fs::path root = place.path(), mount = root / "sys/fs/cgroup/memory";
+  const auto left = [&] { return left_of(exec::memory_pools(root.string())); };
+  const auto limit = [](const fs::path& group, std::int64_t most, std::int64_t used, std::int64_t files) {
+    put(group / "memory.limit_in_bytes", std::to_string(most) + "\n");
+    put(group / "memory.usage_in_bytes", std::to_string(used) + "\n");
+    put(group / "memory.stat", "inactive_file 7\ntotal_inactive_file " + std::to_string(files) + "\n");
+  };
+  constexpr std::int64_t kUnlimited = 9223372036854771712;
+  put(root / "proc/self/cgroup", "5:cpu,cpuacct:/other\n4:hugetlb,memory:/jobs/mine\n1:name=systemd:/x\n0::/\n");
+  limit(mount / "jobs/mine", 5 * kMiB, 3 * kMiB, kMiB);
+  limit(mount / "jobs", kUnlimited, 3 * kMiB, 0);
+  limit(mount, kUnlimited, 9 * kMiB, 0);
+  CHECK(left() == Left{3 * kMiB});
+  limit(mount / "jobs", 4 * kMiB, 3 * kMiB, 0);
+  CHECK(left() == Left{3 * kMiB, kMiB});
+  put(root / "proc/self/cgroup", "4:memory:/docker/some\n");  // the path outside, with the own group mounted at the root
+  limit(mount, 2 * kMiB, kMiB / 2, 0);
+  CHECK(left() == Left{3 * kMiB / 2});
+}
+
+TEST_CASE("a host without a boot id is told from others by its name") {
+  const tests::TemporaryFolder place;
+  put(place.path() / "proc/meminfo", "MemAvailable:    4096 kB\n");
+  const auto pools = exec::memory_pools(place.path().string());
+  REQUIRE(pools.size() == 1);
+  CHECK(pools.front().key == exec::introduce_self().host);
+  CHECK_FALSE(pools.front().key.empty());
 }
 
 TEST_CASE("pools of two processes have the same key where they are the same") {
