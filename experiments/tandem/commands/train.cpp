@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "exec/checkpoint/file_keeper.hpp"
+#include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
@@ -149,9 +150,10 @@ ExitCode train(const TrainOptions& o, exec::World& world) {
   log("stack " + plan.stack.name + " as of " + text_of(plan.stack.as_of) + ": the runtime performs every plan as its own stack");
   if (!world.several()) tell_crowding(plan), tell_launcher();
   FiniteWatch numbers(plan.training);
-  SaveLog saves(o.save, plan, numbers);
-  const auto keeper = make_keeper({o.save, {to_json(plan, -1), data.training->fingerprint(), share, since}, o.keep}, saves, world);
   exec::RunOptions options = run_options(o, in);
+  const auto goes_on = [&] { return numbers.last() + 1 < options.steps && !InterruptWatch::pressed() && !numbers.hopeless(); };
+  SaveLog saves(o.save, plan, numbers, goes_on);
+  const auto keeper = make_keeper({o.save, {to_json(plan, -1), data.training->fingerprint(), share, since}, o.keep}, saves, world);
   options.resume = resumed ? resumed->state.get() : nullptr;
   options.weights = weights.get();
   options.keeper = keeper.get();

@@ -86,7 +86,7 @@ void MetricsFile::append(const json& line) {
   const std::error_code failed = file_->add(line.dump() + "\n");
   if (!failed) return;
   lost_ = Problem{path_, "", "", "cannot be written: " + failed.message() + "; it lacks the lines from step " + line["step"].dump() + " on", ""};
-  log(*lost() + "; the training goes on without metrics");
+  log(*lost() + "; the run writes no more metrics");
   file_.reset();
 }
 

@@ -9,32 +9,39 @@
 
 namespace tandem::program {
 
-SaveLog::SaveLog(std::string path, const Plan& plan, const FiniteWatch& watch)
-    : path_(std::move(path)), plan_(plan), watch_(watch) {}
+namespace {
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+}  // namespace
+
+SaveLog::SaveLog(std::string path, const Plan& plan, const FiniteWatch& watch, std::function<bool()> goes_on)
+    : path_(std::move(path)), plan_(plan), watch_(watch), goes_on_(std::move(goes_on)) {}
 
 bool SaveLog::wanted() {
+  if (failed_ && !failure_told_) log(text_of(failed_));  // an earlier save ended behind the last step
   failed_ = nullptr;
   if (!watch_.finite() && !told_) log(refusal());
   told_ = !watch_.finite();
   return watch_.finite();
 }
 
+// The end of the run reports the failure of its last save.
 void SaveLog::lost(std::exception_ptr error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    log(std::string(e.what()) + "; the training goes on without it");
-  }
   failed_ = std::move(error);
+  failure_told_ = goes_on_();
+  if (failure_told_) log(text_of(failed_) + "; the training goes on without it");
 }
 
 std::optional<std::string> SaveLog::unsaved() const {
-  if (!failed_) return path_.empty() || watch_.finite() ? std::nullopt : std::optional(refusal());
-  try {
-    std::rethrow_exception(failed_);
-  } catch (const std::exception& e) {
-    return e.what();
-  }
+  if (failed_) return text_of(failed_);
+  return path_.empty() || watch_.finite() ? std::nullopt : std::optional(refusal());
 }
 
 void SaveLog::finish() const {

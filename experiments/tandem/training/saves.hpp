@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,8 +26,8 @@ struct SaveOptions {
 /// exit code. After a non-finite step nothing is saved, so that the last good checkpoint stays.
 class SaveLog {
  public:
-  /// Keeps references to its arguments.
-  SaveLog(std::string path, const Plan& plan, const FiniteWatch& watch);
+  /// Keeps references to `plan` and `watch`. `goes_on` says whether more steps follow the last finished one.
+  SaveLog(std::string path, const Plan& plan, const FiniteWatch& watch, std::function<bool()> goes_on);
 
   bool wanted();
   void kept(std::int64_t steps) { kept_ = steps; }
@@ -42,8 +43,10 @@ class SaveLog {
   std::string path_;
   const Plan& plan_;
   const FiniteWatch& watch_;
+  std::function<bool()> goes_on_;
   std::int64_t kept_ = 0;  ///< steps of the last checkpoint of this run; 0: none
   std::exception_ptr failed_;
+  bool failure_told_ = false;
   bool told_ = false;        ///< that nothing is saved since a non-finite step
 };
 

@@ -2,9 +2,15 @@
 """Training that fails: a rank that ends, and losses that leave the numbers."""
 import json
 import pathlib
+import resource
+import subprocess
 
 import tandem
 from tandem import SMALL, TEXT, WithFolder, changed, run, tandem_json
+
+def small_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))
+
 
 ONE = changed(SMALL, **{"parallel": {"tensor": 1}, "cluster.devices": 1})
 
@@ -37,6 +43,18 @@ class Failures(WithFolder):
         self.assertNotIn("-nan", err)
         self.assertIn("updates skipped", run("train", plan, "--data", TEXT, "--steps", 8)[1])
         self.assertFalse(any(s["skipped"] for s in tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2)["steps"]))
+
+    def test_a_save_that_fails_is_told_with_the_steps_that_follow_if_any_do(self):
+        plan = self.folder.plan(changed(ONE, **{"model": {"preset": "gpt-small-demo"}, "training.global_batch_size": 1}))
+        told_in = {"run": [True, False, False],  # the second save ends behind the last step
+                   "run.safetensors": [True, True, False]}
+        for form, wanted in told_in.items():
+            saving = [tandem.PROGRAM, "train", plan, "--data", TEXT, "--steps", "3", "--save", self.path(form), "--save-every", "1"]
+            done = subprocess.run(saving, capture_output=True, text=True, preexec_fn=small_files, restore_signals=False, check=False)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            told = [line for line in done.stderr.splitlines() if "File too large" in line]
+            self.assertEqual(["; the training goes on without it" in line for line in told], wanted, told)
+            self.assertTrue(told[2].startswith("tandem: error: "), told[2])
 
     def diverging(self):
         return self.folder.plan(changed(ONE, **{"training.learning_rate": 1e6, "training.clip_grad": 0}), "diverging.json")
