@@ -24,6 +24,8 @@ std::exception_ptr out_of_memory(const std::string& path, std::int64_t steps) {
       DeviceError(path + ": the state of " + std::to_string(steps) + " steps cannot be saved: the host has no memory left for it"));
 }
 
+constexpr const char* kSign = "/shared";  // in the folder, with a process number: a Sign
+
 /// One process' report about its part of a save.
 struct Report {
   enum class Kind : std::uint8_t { written, unwritable, no_memory } kind = Kind::written;
@@ -142,6 +144,7 @@ class FolderKeeper final : public Keeper {
   void make_folder() {
     tell_removed(remove_leftover_folders(options().path));
     tell_removed(remove_leftovers(latest_file(options().path)));
+    tell_removed(remove_leftovers(options().path + kSign));
     written_ = step_name(facts_.steps) + "." + std::to_string(getpid()) + ".new";
     const std::string folder = options().path + "/" + written_;
     remove_folder(folder);
@@ -219,7 +222,7 @@ class Sign {
     if (const std::error_code why = make_folders(path))
       throw ConfigError(Problem{path, "", "", "cannot be written: " + why.message(), "give another folder"});
     text_ = std::to_string(getpid()) + " " + introduce_self().host;
-    file_ = path + "/shared." + std::to_string(getpid()) + ".new";
+    file_ = path + kSign + "." + std::to_string(getpid()) + ".new";
     NewFile out(file_, path);
     out.add(text_);
     out.close();
