@@ -229,7 +229,7 @@ std::vector<PlanField> optimizer_fields() {
              AT(training.optimizer.learning_rate.decay)),
       word({"training.learning_rate_unit", "What warmup, decay_start and decay_over count."},
            AT(training.optimizer.learning_rate.unit), kUnits),
-      integer({"training.warmup", "Length of the linear warm-up from 0."}, AT(training.optimizer.learning_rate.warmup),
+      integer({"training.warmup", "Length of the linear warm-up. Its first step has 1 / warmup of the peak rate; Megatron-LM's and transformers' has rate 0."}, AT(training.optimizer.learning_rate.warmup),
               {0, kMaxCount}),
       integer({"training.decay_over", "End of the decay, warm-up included; 0 is the run's length."},
               AT(training.optimizer.learning_rate.decay_over), {0, kMaxCount}),

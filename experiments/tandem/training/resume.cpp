@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "exec/checkpoint/resumable.hpp"
@@ -93,8 +94,12 @@ std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const P
 
 void settle_schedule(Plan& plan, const ResumeOptions& options, const std::optional<exec::Checkpoint>& resumed) {
   LearningRate& rate = plan.training.optimizer.learning_rate;
+  const Consumed behind = resumed ? consumed(*resumed) : Consumed{};
+  const std::int64_t said = std::exchange(rate.decay_over, 0), run = decay_end(plan, behind);
+  rate.decay_over = said;
+  if (rate.warmup > run)
+    log("the learning rate does not reach its peak: training.warmup is " + std::to_string(rate.warmup) + " " + rate.unit + ", the whole run " + std::to_string(run));
   if (options.schedule_steps > 0) {
-    const Consumed behind = resumed ? consumed(*resumed) : Consumed{};
     const std::int64_t end = decay_end(plan, options.schedule_steps, behind);
     tell_no_decay(options.schedule_steps, end, rate);
     rate.decay_over = std::max(end, rate.warmup);

@@ -77,15 +77,17 @@ class Resuming(WithFolder):
         self.assertIn("another text", err)
 
     def test_what_a_killed_save_left_is_removed_by_the_next_one_and_told(self):
-        plan, saved = self.folder.plan(SMALL), self.path("run.safetensors")
+        plan = self.folder.plan(SMALL)
         gone = subprocess.Popen(["true"])
         gone.wait()
-        left = self.folder.file(f"run.safetensors.{gone.pid}.new", "half a checkpoint")
-        os.utime(left, (0, 0))
-        code, _, err = run("train", plan, "--data", TEXT, "--steps", 1, "--save", saved)
-        self.assertEqual(code, 0)
-        self.assertIn(f"removed {left}", err)
-        self.assertFalse(pathlib.Path(left).exists())
+        (self.folder.path / "run").mkdir()
+        for saved, name in (("run.safetensors", "run.safetensors"), ("run", "run/shared")):
+            left = self.folder.file(f"{name}.{gone.pid}.new", "half a file")
+            os.utime(left, (0, 0))
+            code, _, err = run("train", plan, "--data", TEXT, "--steps", 1, "--save", self.path(saved))
+            self.assertEqual(code, 0)
+            self.assertIn(f"removed {left}", err)
+            self.assertFalse(pathlib.Path(left).exists())
 
     def test_a_rhythm_that_saves_only_the_last_step_is_told(self):
         for steps, every, told in ((3, 3, True), (3, 2, False), (1, 1, True)):
@@ -120,6 +122,15 @@ class Resuming(WithFolder):
             lines = [line for line in err.splitlines() if "--schedule-steps" in line]
             self.assertEqual(len(lines), 1 if told else 0, err)
             self.assertIn(told or "", "".join(lines))
+
+    def test_a_warm_up_that_the_run_does_not_end_is_told_in_its_unit(self):
+        for unit, warmup, run_has in (("steps", 4, 3), ("samples", 25, 24), ("tokens", 385, 384)):
+            for length in (warmup, run_has):
+                plan = changed(COSINE, **{"training.learning_rate_unit": unit, "training.warmup": length, "training.decay_over": 1000})
+                code, _, err = run("train", self.folder.plan(plan), "--data", TEXT, "--steps", 3)
+                self.assertEqual(code, 0, err)
+                told = f"the learning rate does not reach its peak: training.warmup is {warmup} {unit}, the whole run {run_has}\n"
+                self.assertEqual(told in err, length == warmup, err)
 
     def test_a_schedule_in_samples_or_tokens_is_kept_too(self):
         for unit, each in (("samples", 8), ("tokens", 128)):
