@@ -113,7 +113,7 @@ def figure(timelines, limit):
         used |= draw(axis, timeline, lanes, unit)[0]
     axes[-1, 0].set_xlim(0, max(t["step_time_ps"] for t in timelines) * unit[1] * 1.01)
     axes[-1, 0].set_xlabel(f"time since the step began ({unit[0]})")
-    labels = {"tensor": "tensor-parallel comm", "data": "data-parallel comm", "weight": "weight gradient"}
+    labels = {"tensor": "tensor-, context- or expert-parallel comm", "data": "data-parallel comm", "weight": "weight gradient"}
     shown = [c for c in COLOURS if c in used]
     add_header(fig, plan_title(timelines[0]), [Patch(color=COLOURS[c]) for c in shown], [labels.get(c, c) for c in shown])
     return fig

@@ -137,16 +137,17 @@ function largest(list) { return list.reduce((a, b) => Math.max(a, b), -Infinity)
  * `marks`: [{x, text}] upright.
  */
 function lineChart(lines, xName, show, marks = []) {
-  const width = Math.max(320, Math.min(1350, innerWidth - 40)), height = 260, left = 78, bottom = 40;
+  const width = Math.max(320, Math.min(1350, innerWidth - 40)), height = 260, bottom = 40;
   const points = lines.flatMap((l) => l.points).filter(([, v]) => Number.isFinite(v));
   if (!points.length) return make("p", { class: "soft" }, "No finite value.");
   const xs = lines.flatMap((l) => l.points.map(([at]) => at)), ys = points.map(([, v]) => v), first = smallest(xs), last = Math.max(largest(xs), first + 1);
   const least = smallest(ys), most = largest(ys), room = (most - least || Math.abs(most) || 1) * 0.08;
   const low = least >= 0 && least < 0.5 * most ? 0 : least - room, high = most + room;
+  const rows = ticks(low, high, 5).map((v) => [v, show(v)]), left = Math.max(78, 16 + 7 * largest(rows.map(([, text]) => text.length)));
   const x = (v) => left + (width - left - 16) * (v - first) / (last - first), y = (v) => 10 + (height - bottom - 10) * (high - v) / (high - low);
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
-  for (const v of ticks(low, high, 5))
-    svg.append(make("line", { class: "axis", x1: left, x2: width - 16, y1: y(v), y2: y(v) }), make("text", { class: "soft", x: left - 8, y: y(v) + 4, "text-anchor": "end" }, show(v)));
+  for (const [v, text] of rows)
+    svg.append(make("line", { class: "axis", x1: left, x2: width - 16, y1: y(v), y2: y(v) }), make("text", { class: "soft", x: left - 8, y: y(v) + 4, "text-anchor": "end" }, text));
   for (const v of new Set(ticks(first, last, width > 700 ? 10 : 4).map(Math.round)))
     svg.append(make("text", { class: "soft", x: x(v), y: height - bottom + 16, "text-anchor": "middle" }, number(v)));
   svg.append(make("text", { class: "soft", x: (left + width - 16) / 2, y: height - 6, "text-anchor": "middle" }, xName));

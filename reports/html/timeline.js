@@ -121,7 +121,7 @@ function timelineFigure(rows, step) {
 }
 
 function timelineLegend(rows) {
-  const seen = new Map(), streams = { tensor: "tensor-parallel", data: "data-parallel", send: "send", recv: "receive", host: "host copies" };
+  const seen = new Map(), streams = { tensor: "tensor-, context- or expert-parallel", data: "data-parallel", send: "send", recv: "receive", host: "host copies" };
   for (const row of rows)
     for (const box of row.boxes) seen.set(row.stream === "compute" ? row.timeline.phases[box[2]] : streams[row.stream] || row.stream, boxColour(row.timeline, row.stream, box[2]));
   return legend([...seen].map(([name, c]) => [name, colour(c)]));

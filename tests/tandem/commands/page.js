@@ -39,4 +39,12 @@ const browser = {
   ResizeObserver: class { observe() {} },
 };
 new Function("window", ...Object.keys(browser), code)(browser, ...Object.values(browser));
+/// Labels that end at a place of a drawing must begin in it. Most characters are at least 6 wide.
+function checkLabels(element) {
+  if (!(element instanceof Element)) return;
+  const label = element.tag === "text" && element.attributes["text-anchor"] === "end" ? element.textContent : "";
+  if (label && 6 * label.length > Number(element.attributes.x)) throw new Error(`label ${label} begins left of its drawing`);
+  element.children.forEach(checkLabels);
+}
+checkLabels(known.page);
 console.log(known.page.textContent);
