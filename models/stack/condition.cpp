@@ -12,6 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array<std::string_view, 5> kConstraints{"allowed", "except", "min", "max", "multiple_of"};
+constexpr std::string_view kIncludes = "includes";  // of conditions only: no field's value could be refused for what it lacks
 
 // Frameworks' code does not read these fields. A rule that did would guess whose plan it is.
 constexpr std::array<std::string_view, 4> kNoConditions{"model.name", "model.family", "model.vocab_size", "cluster.preset"};
@@ -44,6 +45,10 @@ const Derived* find_derived(std::string_view path) {
 
 bool contains(const json& list, const json& value) { return std::find(list.begin(), list.end(), value) != list.end(); }
 
+bool includes_any(const json& list, const json& of) {
+  return std::any_of(of.begin(), of.end(), [&](const json& word) { return contains(list, word); });
+}
+
 std::string field_defect(const std::string& field) {
   if (!is_rule_field(field)) return "there is no field \"" + field + "\"";
   const bool guessed = std::find(kNoConditions.begin(), kNoConditions.end(), field) != kNoConditions.end();
@@ -73,6 +78,7 @@ std::int64_t divisor(const Plan& plan, const json& of) {
 bool satisfied(const json& rule, const json& value, const Plan& plan) {
   if (rule.contains("allowed") && !contains(rule["allowed"], value)) return false;
   if (rule.contains("except") && contains(rule["except"], value)) return false;
+  if (rule.contains(kIncludes) && !includes_any(value, rule[kIncludes])) return false;
   if (value.is_null()) return true;
   if (rule.contains("min") && value.get<double>() < rule["min"].get<double>()) return false;
   if (rule.contains("max") && value.get<double>() > rule["max"].get<double>()) return false;
@@ -99,7 +105,7 @@ std::string condition_defect(const json& when) {
     if (std::string wrong = field_defect(field); !wrong.empty()) return wrong;
     if (!condition.is_object()) return "the condition on " + field + " must be an object";
     for (const auto& [key, value] : condition.items()) {
-      if (!is_constraint(key)) return "a condition has no key \"" + key + "\"";
+      if (!is_constraint(key) && key != kIncludes) return "a condition has no key \"" + key + "\"";
       if (std::string wrong = constraint_defect(key, value); !wrong.empty()) return wrong;
     }
   }

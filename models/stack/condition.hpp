@@ -10,8 +10,8 @@ namespace tandem {
 
 struct Plan;
 
-/// Whether a value satisfies all constraints of `rule` (allowed, except, min, max, multiple_of). Null, a number that the plan does not
-/// have, is neither too small nor too large.
+/// Whether a value satisfies all constraints of `rule` (allowed, except, min, max, multiple_of), and a list those of a condition (includes).
+/// Null, a number that the plan does not have, is neither too small nor too large.
 bool satisfied(const nlohmann::json& rule, const nlohmann::json& value, const Plan& plan);
 
 /// Whether all conditions of `when` (or null) hold for the plan. The conditions must have no defect.

@@ -23,6 +23,7 @@ std::string failing(const std::string& constraint, const json& of, const Plan& p
   if (constraint == "allowed") return "not " + values_text(of);
   if (constraint == "min") return "below " + of.dump();
   if (constraint == "max") return "above " + of.dump();
+  if (constraint == "includes") return "without " + values_text(of);
   if (constraint == "multiple_of") return "no multiple of " + std::to_string(divisor(plan, of));
   return "one of the excepted";
 }

@@ -386,3 +386,46 @@ TEST_CASE("Megatron-Core overlaps only what its arguments allow") {
   CHECK(refused(with("parallel", "\"zero_stage\": 1, \"overlap_grad_reduce\": false, \"overlap_param_gather\": true"), "megatron-core") ==
         Fields{"parallel.overlap_param_gather"});
 }
+
+// NVIDIA/Megatron-LM d98e8a64: megatron/core/transformer/transformer_config.py, __post_init__
+TEST_CASE("Megatron-Core overlaps the exchange of several expert ranks that no recomputation repeats") {
+  const auto refused_by = [](const nlohmann::json& change, Month as_of = {2026, 8}) {
+    nlohmann::json text = {{"model", {{"preset", "mixtral-8x7b"}}}, {"parallel", {{"data", 8}, {"expert", 8}, {"overlap_experts", true}}},
+                           {"training", {{"seq_length", 2048}, {"micro_batch_size", 1}, {"global_batch_size", 8}}},
+                           {"cluster", {{"preset", "dgx-h100"}, {"devices", 8}}}};
+    text.merge_patch(change);
+    Fields out;
+    for (const Problem& p : stack_problems(parse_plan(text.dump(), "overlap.json"), "megatron-core", as_of)) out.push_back(p.field);
+    return out;
+  };
+  const auto modules = [](const std::vector<std::string>& words, const char* precision = "bf16") {
+    return nlohmann::json{{"training", {{"recompute", "selective"}, {"recompute_modules", words}, {"precision", precision}}}};
+  };
+  const Fields overlap{"parallel.overlap_experts"};
+  CHECK(refused_by(nlohmann::json::object()).empty());
+  CHECK(refused_by({{"parallel", {{"expert", 1}}}}) == overlap);
+  CHECK(refused_by({{"model", {{"mtp", {{"num_layers", 2}}}}}}) == overlap);
+  CHECK(refused_by({{"model", {{"mtp", {{"num_layers", 1}}}}}}).empty());
+  CHECK(refused_by(modules({"norm", "moe"})) == overlap);
+  CHECK(refused_by(modules({"norm", "moe_activation"})).empty());
+  nlohmann::json apart = modules({"norm", "moe"});
+  apart["parallel"]["overlap_experts"] = false;
+  CHECK(refused_by(apart).empty());
+  // Before 781e765818 (2025-08-19): moe_act and layernorm recompute cannot work with fp8.
+  nlohmann::json narrow = modules({"moe_activation"}, "fp8");
+  narrow["parallel"]["overlap_experts"] = false;
+  CHECK(refused_by(narrow, {2025, 7}) == Fields{"training.precision"});
+  CHECK(refused_by(narrow, {2025, 8}).empty());
+}
+
+TEST_CASE("trainers take the optimizers that their options name") {
+  const auto optimizers = [](const char* stack) {
+    Fields out;
+    for (const char* name : {"adamw", "sgd", "muon", "lamb", "lans"})
+      if (std::ranges::count(refused(with("training", std::string("\"optimizer\": \"") + name + "\""), stack), "training.optimizer") > 0) out.emplace_back(name);
+    return out;
+  };
+  CHECK(optimizers("megatron-core") == Fields{"lamb", "lans"});
+  CHECK(optimizers("nanotron") == Fields{"muon", "lamb", "lans"});
+  CHECK(optimizers("torchtitan") == Fields{"sgd", "lamb", "lans"});
+}

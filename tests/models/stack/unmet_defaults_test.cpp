@@ -16,6 +16,7 @@ namespace {
 std::vector<UnmetDefault> unmet(const std::string& frame, bool value = true) {
   Plan plan = parse_plan(kGoodPlan, "good.json");
   plan.parallel.tensor = 2, plan.parallel.zero_stage = 0, plan.parallel.overlap_tensor_sum = false;
+  plan.training.recompute_modules = {"core_attention"};
   plan.cluster.generation = "blackwell";
   const std::string entry = R"([{"field": "parallel.overlap_tensor_sum", "value": )" + std::string(value ? "true" : "false") + frame +
                             R"(, "source": "the code", "verified": true}])";
@@ -45,6 +46,8 @@ TEST_CASE("each condition of a stack's default that a plan does not meet is name
   CHECK(reasons(R"(, "when": {"parallel.tensor": {"max": 1, "multiple_of": 3}})") ==
         Texts{"parallel.tensor is 2, above 1", "parallel.tensor is 2, no multiple of 3"});
   CHECK(reasons(R"(, "when": {"parallel.tensor": {"except": [2]}})") == Texts{"parallel.tensor is 2, one of the excepted"});
+  CHECK(reasons(R"(, "when": {"training.recompute_modules": {"includes": ["moe", "norm"]}})") ==
+        Texts{R"(training.recompute_modules is ["core_attention"], without "moe" or "norm")"});
   CHECK(reasons(R"(, "since": "2024-01")") == Texts{"stack.as_of is 2023-05, before 2024-01"});
   CHECK(reasons(R"(, "until": "2023-05")") == Texts{"stack.as_of is 2023-05, not before 2023-05"});
 }
