@@ -18,10 +18,11 @@ namespace {
 using nlohmann::json;
 
 /// The plan's fields, and what follows from them.
-json facts_of(const Plan& plan, std::int64_t devices_per_node) {
+json facts_of(const Plan& plan, std::int64_t devices_per_host, std::int64_t linked) {
   json out = json::parse(to_json(plan));
   out["derived"] = {{"layers_per_stage", plan.layers_per_stage()}, {"ranks", plan.world_size()},
-                    {"ranks_per_node", devices_per_node * plan.cluster.ranks_per_device}, {"micro_batches", plan.micro_batches()},
+                    {"ranks_per_node", devices_per_host * plan.cluster.ranks_per_device},
+                    {"linked_ranks", linked * plan.cluster.ranks_per_device}, {"micro_batches", plan.micro_batches()},
                     {"generation", plan.cluster.generation}, {"as_of", plan.stack.as_of.year * 100 + plan.stack.as_of.month}};
   return out;
 }
@@ -130,8 +131,8 @@ void in_one_way(Plan& plan) {
 
 }  // namespace
 
-ExportedOptions export_plan(const Plan& plan, const Table& table, std::int64_t devices_per_node) {
-  const json config = facts_of(plan, devices_per_node);
+ExportedOptions export_plan(const Plan& plan, const Table& table, std::int64_t devices_per_host, std::int64_t linked) {
+  const json config = facts_of(plan, devices_per_host, linked);
   const json exported = table.document->at("export");
   TableFacts facts(config, "", exported, plan.file, 0);
   ExportedOptions out;

@@ -21,8 +21,11 @@ struct ExportedOptions {
   std::vector<std::string> elsewhere;  ///< fields that such a file never says, "model.*"
 };
 
-/// Options that say `plan`. `devices_per_node`: of its cluster.
-ExportedOptions export_plan(const Plan& plan, const Table& table, std::int64_t devices_per_node);
+/// Options that say `plan`. `devices_per_host`: that one launcher starts; `linked`: of one fast domain, which may join several hosts.
+ExportedOptions export_plan(const Plan& plan, const Table& table, std::int64_t devices_per_host, std::int64_t linked);
+inline ExportedOptions export_plan(const Plan& plan, const Table& table, std::int64_t devices_per_host) {
+  return export_plan(plan, table, devices_per_host, devices_per_host);
+}
 
 /// Fields in which a plan read from `options` would differ from `plan`, as "field: ours, theirs": what the framework's options do
 /// not say. Names and notes are left out. `context`: as for parsing.

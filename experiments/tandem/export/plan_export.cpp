@@ -37,8 +37,8 @@ std::vector<Problem> refusals(const PlanExport& o, const std::vector<std::string
 }
 
 /// Devices that a launcher counts as those of a node: a rack is many hosts.
-std::int64_t launched_together(const Plan& plan) {
-  const std::int64_t node = topology_of(plan, "")->devices_per_node(), host = load_cluster(plan.cluster.preset).node.devices_per_host;
+std::int64_t launched_together(const Plan& plan, std::int64_t node) {
+  const std::int64_t host = load_cluster(plan.cluster.preset).node.devices_per_host;
   return host > 0 ? std::gcd(node, host) : node;
 }
 
@@ -48,7 +48,8 @@ ExitCode export_plan(const PlanExport& o) {
   require_plan_file(o.plan);
   const Plan plan = load_plan(o.plan, chosen_stack(o.stack));
   const arguments::Table table = arguments::read_table(o.to);
-  const arguments::ExportedOptions made = arguments::export_plan(plan, table, launched_together(plan));
+  const std::int64_t node = topology_of(plan, "")->devices_per_node();
+  const arguments::ExportedOptions made = arguments::export_plan(plan, table, launched_together(plan, node), node);
   const std::vector<std::string> unsaid = arguments::unsaid_fields(plan, made, table, PlanContext{generation_of});
   prepare_outputs({o.out}, {o.plan});
   if (o.json) print_json(to_json(o, made, unsaid));

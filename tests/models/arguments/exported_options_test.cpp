@@ -208,3 +208,64 @@ TEST_CASE("groups of micro-batches that a plan cannot express are told") {
   CHECK(told.front().name == "groups of micro-batches of this size");
   CHECK(!told.front().refused);
 }
+
+// NVIDIA-NeMo/Megatron-Bridge 067f987df: src/megatron/bridge/training/flex_dispatcher_backend.py
+TEST_CASE("experts whose NVLink joins hosts exchange rows by HybridEP, which DeepEP cannot") {
+  const auto backend = [](std::int64_t linked, const char* as_of, const char* framework) {
+    const Plan plan = plan_of({{"stack", {{"name", "megatron-core"}, {"as_of", as_of}}},
+                               {"model", {{"moe", {{"num_experts", 8}, {"experts_per_token", 2}}}}}, {"parallel", {{"expert", 8}, {"token_dispatcher", "deepep"}}},
+                               {"cluster", {{"preset", "gb200-nvl72"}}}});
+    const arguments::Table to = arguments::read_table(framework);
+    const arguments::ExportedOptions made = arguments::export_plan(plan, to, 4, linked);
+    for (const std::string& field : arguments::unsaid_fields(plan, made, to, PlanContext{generation_of}))
+      CHECK(!field.starts_with("parallel.token_dispatcher"));
+    const bool hybrid = made.text.find("hybridep") != std::string::npos;
+    const bool deep = made.text.find("enable-deepep") != std::string::npos || made.text.find("enable_deepep: true") != std::string::npos;
+    CHECK(hybrid != deep);
+    return hybrid;
+  };
+  for (const char* framework : {"megatron-core", "megatron-bridge"}) {
+    CHECK(backend(32, "2026-08", framework));
+    CHECK(!backend(32, "2025-10", framework));  // HybridEP came in November 2025
+    CHECK(!backend(4, "2026-08", framework));
+  }
+}
+
+// NVIDIA/Megatron-LM d98e8a64: megatron/core/transformer/transformer_config.py: delayed scaling does not support these
+TEST_CASE("8 bits beside recomputed norms or activations of experts are scaled by tensors as they are") {
+  const auto recipe = [](const json& modules, const char* framework) {
+    const Plan plan = plan_of({{"training", {{"precision", "fp8"}, {"recompute", "selective"}, {"recompute_modules", modules}}}});
+    const std::string text = arguments::export_plan(plan, arguments::read_table(framework), 8).text;
+    return text.find("tensorwise") != std::string::npos;
+  };
+  for (const char* framework : {"megatron-core", "megatron-bridge"}) {
+    CHECK(recipe({"norm"}, framework));
+    CHECK(!recipe({"core_attention"}, framework));
+  }
+  const Plan plan = plan_of({{"training", {{"precision", "fp8"}, {"recompute", "selective"}, {"recompute_modules", {"norm"}}}}});
+  CHECK(unsaid(plan) == std::vector<std::string>{});
+}
+
+// NVIDIA/Megatron-LM d98e8a64: megatron/core/transformer/transformer_config.py: without modules a graph holds the whole layer
+TEST_CASE("graphs of layers with experts leave the experts out") {
+  const json experts = {{"num_experts", 8}, {"experts_per_token", 2}};
+  const auto modules = [](const json& moe, const char* framework, const json& parallel = json::object()) {
+    const Plan plan = plan_of({{"model", {{"moe", moe}}}, {"parallel", parallel}, {"training", {{"cuda_graphs", "layers"}}}});
+    const arguments::Table to = arguments::read_table(framework);
+    const arguments::ExportedOptions made = arguments::export_plan(plan, to, 8);
+    for (const std::string& field : arguments::unsaid_fields(plan, made, to, PlanContext{generation_of}))
+      CHECK(!field.starts_with("training.cuda_graphs"));
+    for (const auto& [name, value] : made.options)
+      if (name == "--cuda-graph-modules" || name == "model.cuda_graph_modules") return value;
+    return std::string();
+  };
+  CHECK(modules({{"num_experts", 0}}, "megatron-core").empty());
+  CHECK(modules(experts, "megatron-core") == "attn moe_router moe_preprocess");
+  CHECK(modules(experts, "megatron-bridge") == R"(["attn","moe_router","moe_preprocess"])");
+  json sparse = experts, capped = experts;
+  sparse["first_dense_layers"] = 1, capped["capacity_factor"] = 1.0;
+  CHECK(modules(sparse, "megatron-core") == "attn mlp moe_router moe_preprocess");
+  CHECK(modules(capped, "megatron-core") == "attn");
+  CHECK(modules(capped, "megatron-bridge") == R"(["attn","moe_router"])");
+  CHECK(modules(capped, "megatron-core", {{"expert", 8}, {"token_dispatcher", "deepep"}}) == "attn moe_router moe_preprocess");
+}
