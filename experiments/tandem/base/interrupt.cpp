@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -72,6 +73,8 @@ void tell_no_memory() {
 
 void end_without_memory() {
   std::set_new_handler([] {
+    static std::atomic_flag told;
+    while (told.test_and_set()) pause();  // threads run out together; the first one tells it and ends the program
     tell_no_memory();
     _exit(static_cast<int>(ExitCode::world));
   });

@@ -14,7 +14,7 @@ void ignore_interrupts();
 
 /// Prints an error line without allocating memory.
 void tell_no_memory();
-/// From now on a failed allocation prints that line and ends the program with exit code 7. Unwinding would need memory again: a
+/// From now on the first failed allocation prints that line and ends the program with exit code 7. Unwinding would need memory again: a
 /// destructor of the JSON library that gets none calls abort().
 void end_without_memory();
 
