@@ -13,8 +13,11 @@ namespace {
 
 bool on_matrix_engine(DType t) { return t != DType::fp32 && t != DType::fp64 && t != DType::int32 && t != DType::int64; }
 
-/// Remedy for a processor: it can be measured in types without a published rate.
-constexpr const char* kMeasure = ", or measure this machine: tandem measure --precision fp32,bf16 -o cpu.json, then --cost-table cpu.json";
+/// Remedy for a processor: it can be measured in 16-bit types without a published rate.
+std::string measurement(const Device& device, DType compute) {
+  if (device.generation != "cpu" || (compute != DType::bf16 && compute != DType::fp16)) return "";
+  return ", or measure this machine: tandem measure --precision fp32," + std::string(name(compute)) + " -o cpu.json, then --cost-table cpu.json";
+}
 
 FlopRate peak_of(const Device& device, DType compute) {
   const auto found = device.peak.find(compute);
@@ -23,7 +26,7 @@ FlopRate peak_of(const Device& device, DType compute) {
   for (const auto& [type, rate] : device.peak) known += (known.empty() ? "" : ", ") + std::string(name(type));
   throw InfeasibleError(Problem{"", "training.dtypes.compute", std::string(name(compute)),
                                 "there is no published rate of " + device.name + " for it",
-                                "use " + known + " (training.precision sets it)" + (device.generation == "cpu" ? kMeasure : "")});
+                                "use " + known + " (training.precision sets it)" + measurement(device, compute)});
 }
 
 /// FLOP/s in 16-bit types; 0: the device has none.

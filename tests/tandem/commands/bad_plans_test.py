@@ -40,7 +40,7 @@ BAD = [
     ("dropout above one", text(**{"training.dropout": {"hidden": 1.5}}), INPUT, ["training.dropout.hidden"]),
     ("an unknown precision", text(**{"training.precision": "fp17"}), INPUT, ["training.precision"]),
     ("a zero stage that does not exist", text(**{"parallel.zero_stage": 7}), INPUT, ["parallel.zero_stage"]),
-    ("a type that this machine was not measured in", text(**{"training.precision": "fp16"}), INFEASIBLE, ["tandem measure --precision"]),
+    ("a type that this machine was not measured in", text(**{"training.precision": "fp16"}), INFEASIBLE, ["tandem measure --precision fp32,fp16 -o"]),
     ("an unknown model preset", text(model={"preset": "gpt-3"}), INPUT, ["model.preset"]),
     ("an unknown cluster preset", text(**{"cluster.preset": "dgx-a100-80g"}), INPUT, ["cluster.preset", "dgx-a100-80gb"]),
     ("a cluster preset without its end", text(**{"cluster.preset": "dgx-a100"}), INPUT, ['did you mean "dgx-a100-80gb"?']),
