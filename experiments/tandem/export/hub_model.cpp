@@ -54,6 +54,12 @@ std::vector<FieldDifference> differences(const json& plan, const json& other) {
   return out;
 }
 
+/// How fast the biases of experts move changes neither weights nor logits; whether there are any does.
+void take_balance_rate(const Plan& plan, json& section) {
+  const json::json_pointer rate("/moe/balance_rate");
+  if (plan.model.moe.balance_rate > 0 && section.value(rate, 0.0) > 0) section[rate] = plan.model.moe.balance_rate;
+}
+
 /// Fields in which the plan's model is not the configuration's. A window as long as a sequence may be said or left out. A plan may do
 /// without modules of multi-token prediction, as transformers does.
 std::vector<FieldDifference> differences(const Plan& plan, const json& config, const std::string& file) {
@@ -62,6 +68,7 @@ std::vector<FieldDifference> differences(const Plan& plan, const json& config, c
   for (const std::int64_t sequence : {plan.training.seq_length, std::int64_t{0}}) {
     json section = huggingface::import_config(config, file, sequence).section();
     if (plan.model.mtp.num_layers == 0) section.erase("mtp");
+    take_balance_rate(plan, section);
     std::vector<FieldDifference> found = differences(mine, deciding_model(plan, section));
     if (found.empty()) return {};
     if (least.empty()) least = std::move(found);
@@ -181,7 +188,7 @@ HubModel hub_model_of_config(const Plan& plan, const std::string& path) {
   std::vector<Problem> problems;
   for (const FieldDifference& d : differences(plan, config, file))
     problems.push_back({plan.file, d.field, value_text(d.plan), "the model of " + file + " has " + value_text(d.other),
-                        "name the configuration in the plan: \"model\": {\"preset\": \"PATH/config.json\"}"});
+                        "name the configuration in the plan, without this field beside it: \"model\": {\"preset\": \"PATH/config.json\"}"});
   if (!problems.empty()) throw ConfigError(problems);
   model.table = huggingface::for_configuration(std::move(model.table), config, file);
   leave_modules_out(plan, file, config, model);

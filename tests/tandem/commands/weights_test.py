@@ -321,6 +321,28 @@ class Weights(WithFolder):
             self.model(name, tensors=shapes | {"model.layers.3.enorm.weight": [32]}, config=False)
             self.assertIn("model.layers.3.enorm.weight = [32]: is unexpected", self.train(plan, "--weights", folder)[2])
 
+    def test_factors_in_the_weights_are_told_with_what_they_change(self):
+        for name in ("gemma2", "granite", "cohere"):
+            folder = self.model(name)
+            code, _, err = self.train(self.plan(folder / "config.json"), "--weights", folder)
+            self.assertEqual(code, 0, err)
+            self.assertIn("with the factors in the weights; AdamW changes a weight with factor f by 1 / f of what it does in transformers", err)
+
+    def test_biases_of_experts_may_move_at_another_rate_than_the_configurations(self):
+        folder, saved, out = self.model("deepseek_v3"), self.path("saved"), self.folder.path / "out"
+        named = json.loads(pathlib.Path(self.plan(folder / "config.json")).read_text())
+        faster = self.folder.plan(changed(named, **{"model.moe": {"balance_rate": 0.25}}))
+        self.assert_near(self.first_step(faster, "--weights", folder, "--save", saved)["loss"], ORACLE["deepseek_v3"]["loss"], LOSS, "loss")
+        self.assertEqual(tandem_json("export", saved, "--out", out)["type"], "deepseek_v3")
+        name, moved = "model.layers.1.mlp.gate.e_score_correction_bias", []
+        for place in (folder, out):
+            _, shape, data = formula.read_safetensors((place / "model.safetensors").read_bytes())[name]
+            moved.append(struct.unpack(f"<{shape[0]}f", data))
+        self.assertLess(max(abs(abs(a - b) - 0.25) for a, b in zip(*moved) if a != b), 1e-6)
+        code, _, err = self.train(self.folder.plan(changed(named, **{"model.moe": {"balance_rate": 0}})), "--weights", folder)
+        self.assertEqual(code, 3, err)
+        self.assertIn("has 0.001; name the configuration in the plan, without this field beside it", err)
+
     def test_weights_that_are_not_finite_are_refused_by_tensor(self):
         key = "model.layers.1.mlp.down_proj.weight"
         for bad in (math.nan, math.inf):
