@@ -1,5 +1,6 @@
 #include "experiments/tandem/base/fields.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "models/base/text.hpp"
@@ -57,15 +58,28 @@ std::int64_t degree(const json& plan, const char* name) {
              : 1;
 }
 
+std::int64_t ranks_per_device(const json& plan) {
+  const json::json_pointer place("/cluster/override/ranks_per_device");
+  return plan.contains(place) && plan[place].is_number_integer() ? std::max<std::int64_t>(plan[place].get<std::int64_t>(), 1) : 1;
+}
+
 std::string fill_data(json& plan, std::int64_t others) {
   const bool given = plan.contains("cluster") && plan["cluster"].is_object() && plan["cluster"].contains("devices") &&
                      plan["cluster"]["devices"].is_number_integer();
   if (!given || others < 1) return "";  // parsing the plan will refuse it
-  const std::int64_t devices = plan["cluster"]["devices"];
-  if (devices % others != 0 || devices < others)
-    return std::to_string(devices) +
-           " devices are no multiple of tensor x pipeline x context = " + std::to_string(others);
-  plan["parallel"]["data"] = devices / others;
+  const std::int64_t devices = plan["cluster"]["devices"], each = ranks_per_device(plan), ranks = devices * each;
+  if (ranks % others != 0 || ranks < others)
+    return std::to_string(devices) + " devices " + (each > 1 ? "of " + std::to_string(each) + " ranks " : "") +
+           "are no multiple of tensor x pipeline x context = " + std::to_string(others);
+  plan["parallel"]["data"] = ranks / others;
+  return "";
+}
+
+std::string fill_devices(json& plan, std::int64_t world) {
+  const std::int64_t each = ranks_per_device(plan);
+  if (world % each != 0)
+    return "tensor x pipeline x context x data = " + std::to_string(world) + " is no multiple of the " + std::to_string(each) + " ranks of a device";
+  plan["cluster"]["devices"] = world / each;
   return "";
 }
 
@@ -84,6 +98,7 @@ void set_field(json& plan, const std::string& said, const json& value) {
   json* place = &plan;
   const std::vector<std::string> parts = parts_of(field);
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    if (value.is_null() && !place->contains(parts[i])) return;
     json& next = (*place)[parts[i]];
     if (!next.is_object()) next = json::object();
     place = &next;
@@ -114,9 +129,7 @@ Problem unknown_field(const std::string& field) {
 
 std::string fill_field(json& plan, const std::string& field) {
   const std::int64_t others = degree(plan, "tensor") * degree(plan, "pipeline") * degree(plan, "context");
-  if (field == "parallel.data") return fill_data(plan, others);
-  plan["cluster"]["devices"] = others * degree(plan, "data");
-  return "";
+  return field == "parallel.data" ? fill_data(plan, others) : fill_devices(plan, others * degree(plan, "data"));
 }
 
 std::int64_t devices_by_degrees(json plan, const std::string& file) {

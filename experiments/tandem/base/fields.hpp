@@ -18,7 +18,7 @@ void set_field(nlohmann::json& plan, const std::string& said, const nlohmann::js
 /// The problem of a field's name. Empty if plans have that field or object; else with value, reason and remedy.
 Problem unknown_field(const std::string& field);
 
-/// Derives parallel.data from cluster.devices and the other degrees, or cluster.devices from all degrees. Returns the reason if
+/// Derives parallel.data from cluster.devices, the ranks of each and the other degrees, or cluster.devices from all of these. Returns the reason if
 /// that is impossible, else "".
 std::string fill_field(nlohmann::json& plan, const std::string& field);
 

@@ -65,6 +65,15 @@ class Questions(WithFolder):
             for answer in answers:
                 self.assertEqual([o["days"] for o in answer["options"]], [o["days"] for o in plan(self.plan, *asked)["options"]], more)
 
+    def test_ranks_that_share_a_device_stay_in_other_layouts_of_it(self):
+        shared = self.folder.plan(changed(H100, **{"cluster.override": {"ranks_per_device": 2}, "parallel.data": 128, "parallel.zero_stage": 3}), "shared.json")
+        best = plan(shared, "--tokens", "1e11")["best"]
+        same = plan(shared, "--tokens", "1e11", "--set", "training.recompute=full", "--what-if", "parallel.tensor=2")
+        self.assertEqual((same["best"]["layout"]["data"], same["best"]["days"]), (128, best["days"]))
+        self.assertEqual(same["what_if"][0]["refusal"], "")
+        error = run("plan", shared, "--tokens", "1e11", "--set", "parallel.tensor=3")[2]
+        self.assertIn("64 devices of 2 ranks are no multiple of tensor x pipeline x context = 3", error)
+
     def test_1_days_and_devices_for_a_deadline(self):
         answer = plan(self.plan, "--tokens", "1e12", "--goodput", 0.9, "--devices", "64,128,256", "--days", 40)
         alone = plan(self.plan, "--tokens", "1e12", "--goodput", 0.9)["best"]["days"]["value"]
