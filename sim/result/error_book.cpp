@@ -368,21 +368,52 @@ StepRange step_range(const ErrorBook& book, const Prediction& p, const RangeQues
   return {step_s * std::exp(log.low), step_s * std::exp(log.high), kRangeShare, log.basis, log.wider};
 }
 
-double share_within(const ErrorBook& book, const Prediction& p, const RangeQuestion& q, double limit_s) {
-  if (limit_s <= 0) return 0;
-  const double error = std::log(limit_s / p.step_time.seconds());
+namespace {
+
+/// The log errors of a device without records: its default range holds 80 % of them.
+boost::math::normal default_errors(const DefaultRange& range) {
+  const double half = boost::math::quantile(boost::math::normal(), 1 - (1 - kRangeShare) / 2);
+  return boost::math::normal((range.low + range.high) / 2, (range.high - range.low) / 2 / half);
+}
+
+/// The share of outcomes whose log error is at most `error`.
+double share_of_errors(const ErrorBook& book, const RangeQuestion& q, double error) {
   const Errors errors = errors_of(book, q);
-  if (errors.votes.empty()) {
-    const DefaultRange& range = default_of(book, q);
-    const double half = boost::math::quantile(boost::math::normal(), 1 - (1 - kRangeShare) / 2);
-    return boost::math::cdf(boost::math::normal((range.low + range.high) / 2, (range.high - range.low) / 2 / half), error);
-  }
+  if (errors.votes.empty()) return boost::math::cdf(default_errors(default_of(book, q)), error);
   double whole = 0, within = 0;
   for (const Vote& v : errors.votes) {
     whole += v.weight;
     if (errors.wider * v.error <= error) within += v.weight;
   }
   return within / whole;
+}
+
+}  // namespace
+
+double share_within(const ErrorBook& book, const Prediction& p, const RangeQuestion& q, double limit_s) {
+  return limit_s <= 0 ? 0 : share_of_errors(book, q, std::log(limit_s / p.step_time.seconds()));
+}
+
+double share_within(const ErrorBook& book, const std::vector<PartOfWork>& parts, double limit) {
+  if (limit <= 0) return 0;
+  if (parts.size() == 1) return share_of_errors(book, parts.front().question, std::log(limit / parts.front().predicted));
+  std::vector<Errors> errors;
+  for (const PartOfWork& part : parts) errors.push_back(errors_of(book, part.question));
+  const auto taken = [&](double share) {
+    double sum = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto of_device = [&] { return errors[i].wider * quantile(errors[i].votes, share); };
+      const auto unknown = [&] { return boost::math::quantile(default_errors(default_of(book, parts[i].question)), share); };
+      sum += parts[i].predicted * std::exp(errors[i].votes.empty() ? unknown() : of_device());
+    }
+    return sum;
+  };
+  constexpr double kEnd = 1e-9;
+  double low = kEnd, high = 1 - kEnd;
+  if (taken(low) > limit) return 0;
+  if (taken(high) <= limit) return 1;
+  while (high - low > kEnd) (taken((low + high) / 2) <= limit ? low : high) = (low + high) / 2;
+  return low;
 }
 
 bool has_records(const ErrorBook& book, const Topology& topology) {

@@ -118,6 +118,16 @@ StepRange step_range(const ErrorBook& book, const Prediction& prediction, const 
 /// records has normally distributed log errors whose 80 % range is the book's default.
 double share_within(const ErrorBook& book, const Prediction& prediction, const RangeQuestion& question, double limit_s);
 
+/// A part of a work: how much it is predicted to take, in any unit that grows with its step time, and what its error depends on.
+struct PartOfWork {
+  double predicted = 0;
+  RangeQuestion question;
+};
+
+/// The probability that parts take at most `limit` together, by the errors of share_within. Errors of parts are fully dependent: each
+/// part has the same quantile of its own errors. At least one part.
+double share_within(const ErrorBook& book, const std::vector<PartOfWork>& parts, double limit);
+
 /// Whether the book has a record of this device.
 bool has_records(const ErrorBook& book, const Topology& topology);
 

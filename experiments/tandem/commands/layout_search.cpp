@@ -20,10 +20,16 @@ namespace {
 using planning::Assessment;
 using planning::Combination;
 
-/// A combination with what there is to search, or why there is nothing.
+/// What there is to search for a phase of a combination, or why there is nothing.
 struct Place {
-  std::string label, refusal;
+  std::string refusal;
   std::optional<search::Space> space;
+};
+
+/// A combination, its places by phase.
+struct Places {
+  std::string label;
+  std::vector<Place> phases;
 };
 
 /// Lines as parts of one sentence.
@@ -46,9 +52,9 @@ std::vector<std::int64_t> devices_of(const std::vector<Combination>& all) {
   return out;
 }
 
-search::Request question_of(const planning::PlanChoice& choice, const Combination& combination) {
+search::Request question_of(const planning::PlanChoice& choice, const Combination& combination, std::int64_t sequences_per_device) {
   search::Request out;
-  out.subject = choice.plan, out.stack = choice.stack, out.sequences_per_device = choice.sequences_per_device;
+  out.subject = choice.plan, out.stack = choice.stack, out.sequences_per_device = sequences_per_device;
   for (const auto& [field, value] : combination.fields) {
     const nlohmann::json json = nlohmann::json::parse(value);
     if (field == "cluster.preset" && json.is_string()) out.cluster = json.get<std::string>();
@@ -77,16 +83,19 @@ std::string nothing_found(const search::Search& search, const search::Answer& an
 class LayoutSearcher {
  public:
   LayoutSearcher(const planning::Request& request, const std::vector<std::string>& axes) : request_(request) {
-    const std::vector<Combination> all = planning::combinations(request.choice);
+    const std::vector<Combination> all = planning::combinations(request.choice, request.phases);
     const std::vector<std::int64_t> devices = devices_of(all);
     for (const Combination& c : all) {
-      search::Request question = question_of(request.choice, c);
-      question.axes = axes, question.compared = devices;
-      Place& place = places_.emplace_back(Place{c.label, "", {}});
-      try {
-        place.space.emplace(search::read_question(question));
-      } catch (const InfeasibleError& e) {
-        place.refusal = reasons(e);
+      Places& places = places_.emplace_back(Places{c.label, std::vector<Place>(request.phases.size())});
+      for (std::size_t i = 0; i < request.phases.size(); ++i) {
+        const std::int64_t sequences = planning::sequences_per_device(request.choice, request.phases[i]);
+        search::Request question = question_of(request.choice, planning::in_phase(c, request.phases, i), sequences);
+        question.axes = axes, question.compared = devices;
+        try {
+          places.phases[i].space.emplace(search::read_question(question));
+        } catch (const InfeasibleError& e) {
+          places.phases[i].refusal = reasons(e);
+        }
       }
     }
   }
@@ -96,10 +105,18 @@ class LayoutSearcher {
     const InterruptWatch watch;
     Waiting waiting("searching", Elsewhere::lines);
     options_.best = 1, options_.jobs = interruptible(request_.jobs);
-    for (const Place& place : places_) {
-      const std::string count = std::to_string(out_.plans.size() + unended_.size() + 1) + " of " + std::to_string(places_.size());
-      waiting.at("searching layouts, " + count + (place.label.empty() ? "" : ": " + place.label));
-      place.space ? search(place) : refuse(place, place.refusal);
+    for (const Places& places : places_) {
+      const std::string count = std::to_string(out_.trainings.size() + unended_.size() + 1) + " of " + std::to_string(places_.size());
+      const std::string what = "searching layouts, " + count + (places.label.empty() ? "" : ": " + places.label);
+      planning::Assessments phases;
+      for (const Place& place : places.phases) {
+        waiting.at(what + (places.phases.size() > 1 ? ", phase " + std::to_string(phases.size() + 1) : ""));
+        std::optional<Assessment> found = place.space ? search(place, places.label) : refused(places.label, place.refusal);
+        if (!found) break;
+        phases.push_back(std::move(*found));
+        if (!phases.back().refusal.empty()) break;
+      }
+      keep(places, std::move(phases));
     }
     tell_unended();
     return std::move(out_);
@@ -108,22 +125,32 @@ class LayoutSearcher {
  private:
   void require_conditions(const planning::Facts& facts) const {
     std::vector<Assessment> known;
-    for (const Place& place : places_) {
-      if (!place.space) continue;
-      Assessment& a = known.emplace_back();
-      a.candidate.file = request_.choice.plan, a.plan = place.space->plan(0);
-      planning::find_place(a);
-    }
+    for (const Places& places : places_)
+      for (const Place& place : places.phases) {
+        if (!place.space) continue;
+        Assessment& a = known.emplace_back();
+        a.candidate.file = request_.choice.plan, a.plan = place.space->plan(0);
+        planning::find_place(a);
+      }
     if (!known.empty()) planning::require_conditions(request_, facts, known);
   }
 
-  void refuse(const Place& place, const std::string& reason) {
-    Assessment& a = out_.plans.emplace_back();
-    a.candidate = {"", request_.choice.plan, place.label, reason, {}};
-    a.refusal = reason;
+  /// Takes the phases that were searched. One that was interrupted leaves the training without an answer. Those after one that is
+  /// impossible were not searched.
+  void keep(const Places& places, planning::Assessments phases) {
+    const bool impossible = !phases.empty() && !phases.back().refusal.empty();
+    if (impossible || phases.size() == places.phases.size()) out_.trainings.push_back(std::move(phases));
   }
 
-  void search(const Place& place) {
+  Assessment refused(const std::string& label, const std::string& reason) const {
+    Assessment out;
+    out.candidate = {"", request_.choice.plan, label, reason, {}};
+    out.refusal = reason;
+    return out;
+  }
+
+  /// The fastest layout, or why there is none. Nothing if the search was interrupted before it found one.
+  std::optional<Assessment> search(const Place& place, const std::string& label) {
     search::Search search(*place.space, options_);
     search::Answer answer;
     try {
@@ -132,13 +159,14 @@ class LayoutSearcher {
     } catch (const Interrupted&) {
       answer = search.answer_so_far(1);
       out_.interrupted = true;
-      unended_.push_back(place.label);
+      if (unended_.empty() || unended_.back() != label) unended_.push_back(label);
     }
-    if (!answer.best.empty()) keep(place, answer);
-    else if (!answer.interrupted) refuse(place, nothing_found(search, answer));
+    if (!answer.best.empty()) return assessed(place, label, answer);
+    if (answer.interrupted) return std::nullopt;
+    return refused(label, nothing_found(search, answer));
   }
 
-  void keep(const Place& place, const search::Answer& answer) {
+  Assessment assessed(const Place& place, const std::string& label, const search::Answer& answer) {
     const search::Space& space = *place.space;
     const search::CandidateId id = answer.best.front().id;
     planning::FoundLayout found{space.short_text(id), search::at_json(space, id).dump(), {}};
@@ -147,9 +175,8 @@ class LayoutSearcher {
     if (const std::string text = joined_lines(on.text()); !text.empty()) found.remarks.push_back(text);
     if (!answer.complete && !answer.interrupted)
       found.remarks.emplace_back("a faster layout may exist: not all that could be faster were simulated; `tandem search --events N` simulates more");
-    const planning::CandidatePlan plan{space.document(id), request_.choice.plan, place.label, "", std::move(found)};
-    out_.plans.push_back(planning::assess(plan, request_.choice.stack));
     tell(search::question_text(space.question()));
+    return planning::assess({space.document(id), request_.choice.plan, label, "", std::move(found)}, request_.choice.stack);
   }
 
   /// Passes on lines that were not told before.
@@ -169,7 +196,7 @@ class LayoutSearcher {
   }
 
   const planning::Request& request_;
-  std::deque<Place> places_;
+  std::deque<Places> places_;
   search::SearchOptions options_;
   std::vector<std::string> unended_;  ///< labels of searches that were interrupted
   FoundPlans out_;

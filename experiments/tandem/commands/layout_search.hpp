@@ -10,7 +10,8 @@ namespace tandem::program {
 
 /// What the searches have found.
 struct FoundPlans {
-  std::vector<planning::Assessment> plans;  ///< of each combination the fastest layout that fits, else its refusal
+  /// Of each combination the fastest layout that fits each phase; else its phases end with a refusal.
+  std::vector<planning::Assessments> trainings;
   std::vector<std::string> told;            ///< on values that were chosen, and on searches that did not end; a sentence each
   bool interrupted = false;                 ///< some combinations are missing
 };

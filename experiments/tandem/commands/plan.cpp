@@ -1,4 +1,6 @@
 #include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
 #include <optional>
 
 #include "experiments/tandem/base/interrupt.hpp"
@@ -14,6 +16,7 @@
 #include "experiments/tandem/planning/limits.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
+#include "models/base/text.hpp"
 #include "models/base/threads.hpp"
 #include "models/planfile/plan_advice.hpp"
 
@@ -23,6 +26,7 @@ namespace {
 
 struct Options {
   planning::Request request;
+  double tokens = 0;
   std::vector<std::string> axes;
   std::string out;
   bool json = false, search = false;
@@ -39,12 +43,25 @@ std::string no_plan(const planning::Answer& a) {
   return out;
 }
 
+/// That no plan fits, and what would help the best one.
+std::string none_fits(const planning::Answer& a) {
+  const std::vector<planning::PricedPhase>& phases = a.best()->phases;
+  std::vector<std::string> large;
+  for (std::size_t i = 0; i < phases.size(); ++i)
+    if (phases[i].budget.memory == planning::MemoryVerdict::too_large) large.push_back(std::to_string(i + 1));
+  const std::string which = (large.size() > 1 ? "phases " : "phase ") + list_text(large);
+  const planning::Assessment& worst = planning::neediest(phases).assessment;
+  const bool several = a.too_large.size() > 1;
+  const std::string of_phases = phases.size() == 1 ? "" : (several ? " (of the nearest: " : " (") + which + ")";
+  return (several ? "none of the plans fits" : "the plan does not fit") + std::string(" the memory of ") + worst.topology->device().name + of_phases + "; " +
+         memory_advice(worst.plan);
+}
+
 /// What the exit code says of an answer that is printed.
 ExitCode judge(const Options& o, const planning::Answer& a) {
   const std::string& file = o.request.choice.plan;
   if (a.options.empty()) {
-    print_error(file + ": " + (a.too_large.size() > 1 ? "none of the plans fits" : "the plan does not fit") + " the memory of " +
-                a.best()->assessment.topology->device().name + "; " + memory_advice(a.best()->assessment.plan));
+    print_error(file + ": " + none_fits(a));
     return ExitCode::infeasible;
   }
   const std::string missed = missed_limit(a);
@@ -55,19 +72,31 @@ ExitCode judge(const Options& o, const planning::Answer& a) {
 
 void tell(const Options& o, const planning::Answer& a) { o.json ? print_json(to_json(a)) : print(to_text(a)); }
 
+/// The file for the plan of each phase: "best.json" alone, or "best-1.json", "best-2.json".
+std::vector<std::string> places_of_phases(const std::string& path, std::size_t phases) {
+  if (path.empty() || phases == 1) return {path};
+  const std::filesystem::path whole(path);
+  std::vector<std::string> out;
+  for (std::size_t i = 1; i <= phases; ++i)
+    out.push_back((whole.parent_path() / (whole.stem().string() + "-" + std::to_string(i) + whole.extension().string())).string());
+  return out;
+}
+
 ExitCode plan_searched(const Options& o) {
   const std::string& subject = o.request.choice.plan;
-  prepare_outputs({o.out}, {is_preset_path(subject) ? subject : ""});
+  const std::vector<std::string> places = places_of_phases(o.out, o.request.phases.size());
+  prepare_outputs(places, {is_preset_path(subject) ? subject : ""});
   const planning::Facts facts = planning::load_facts();
   FoundPlans found = search_layouts(o.request, facts, o.axes);
-  planning::Answer a = planning::answer_of(o.request, facts, std::move(found.plans), found.told);
+  planning::Answer a = planning::answer_of(o.request, facts, std::move(found.trainings), found.told);
   a.interrupted = found.interrupted;
   if (a.best() == nullptr) {
     print_error(subject + ": nothing found: " + (a.interrupted ? "the search was interrupted before anything fitted" : no_plan(a)));
     return a.interrupted ? ExitCode::interrupted : ExitCode::nothing;
   }
   tell(o, a);
-  if (!o.out.empty()) write_text(a.interrupted ? place_when_interrupted(o.out) : o.out, a.best()->assessment.candidate.text);
+  for (std::size_t i = 0; i < places.size() && !o.out.empty(); ++i)
+    write_text(a.interrupted ? place_when_interrupted(places[i]) : places[i], a.best()->phases[i].assessment.candidate.text);
   return a.interrupted ? ExitCode::interrupted : judge(o, a);
 }
 
@@ -163,7 +192,7 @@ void add_layouts(CLI::App& c, Options& o) {
                                    "search the layout with the fastest step for each combination of the options' values, as `tandem search` does, in "
                                    "place of the given one. Limits and money then rank the combinations");
   add_axes(c, o.axes)->needs(search);
-  c.add_option("--out,--export", o.out, "file for the best plan")->type_name("FILE")->needs(search);
+  c.add_option("--out,--export", o.out, "file for the best plan; of several phases FILE-1, FILE-2, ... before its extension")->type_name("FILE")->needs(search);
   search->excludes(c.get_option("--step-time"));
 }
 
@@ -171,6 +200,38 @@ std::string what_if_help() {
   std::string names;
   for (const auto& [name, meaning] : planning::change_names()) names += (names.empty() ? "" : ", ") + name + " (" + meaning + ")";
   return "one change and its effect; may be given again. Plan fields (several at once: parallel.tensor=2,parallel.data=4), or " + names;
+}
+
+/// "TOKENS" or "TOKENS:FIELD=VALUE,..."
+planning::Phase phase_of(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  std::string tokens = text.substr(0, colon);
+  if (const std::string wrong = within(0, kMostTokens, false)(tokens); !wrong.empty())
+    throw CLI::ValidationError("--phase", (tokens.empty() ? "TOKENS is missing in \"" + text + "\"; write TOKENS:FIELD=VALUE,..." : wrong));
+  planning::Phase out{std::strtod(tokens.c_str(), nullptr), {}};
+  if (colon == std::string::npos) return out;
+  const auto [field, value] = pair_of("--phase", text.substr(colon + 1));
+  out.fields = planning::fields_of(field, value, "--phase");
+  return out;
+}
+
+void add_tokens(CLI::App& c, Options& o) {
+  CLI::Option* tokens = c.add_option("--tokens", o.tokens, "tokens to train on, e.g. 2e12")->type_name("NUMBER")->check(within(0, kMostTokens, false));
+  const auto phase = [&o](const Words& texts) {
+    for (const std::string& text : texts) o.request.phases.push_back(phase_of(text));
+  };
+  c.add_option_function<Words>("--phase", phase, "tokens of one phase of the training, and the plan fields in which it differs, e.g. "
+                               "1e11:training.seq_length=32768,parallel.context=8; again for each phase, in place of --tokens")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("TOKENS:FIELD=VALUE,...")
+      ->excludes(tokens);
+}
+
+void require_tokens(Options& o) {
+  if (o.request.phases.empty() && o.tokens == 0)
+    throw CLI::ValidationError("--tokens", "is needed, or --phase for each phase: the tokens to train on");
+  if (o.request.phases.empty()) o.request.phases.push_back({o.tokens, {}});
 }
 
 void add_changes(CLI::App& c, planning::Request& o) {
@@ -191,8 +252,7 @@ void add_plan(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   o->request.jobs = all_cores();
   CLI::App* command = app.add_subcommand("plan", "Predict the days, money, energy and failures of a whole training");
-  command->add_option("--tokens", o->request.tokens, "tokens to train on, e.g. 2e12")
-      ->type_name("NUMBER")->required()->check(within(0, kMostTokens, false));
+  add_tokens(*command, *o);
   command->add_option("--days", o->request.days, "longest training; the answer has the probability of being in time")
       ->type_name("DAYS")->check(within(0, kMostDays, false));
   command->add_option("--budget", o->request.budget, "largest cost, in the currency of the price; the answer has the probability of staying within it")
@@ -210,8 +270,11 @@ void add_plan(CLI::App& app, ExitCode& exit) {
   add_failures(*command, o->request.failures);
   add_power(*command, o->request.power);
   add_changes(*command, o->request);
-  command->footer("Ranges hold 80 % of outcomes and come from the errors of earlier predictions. Money is the price times the hours of all rented devices: whole nodes (racks where a rack is one node) unless the offer is of one device, and spares. It has no electricity, storage or staff. The best of several plans is the cheapest that meets --days and --budget; exit code 5 if none meets them.");
-  command->callback([o, &exit] { exit = plan(*o); });
+  command->footer("Ranges hold 80 % of outcomes and come from the errors of earlier predictions. Money is the price times the hours of all rented devices: whole nodes (racks where a rack is one node) unless the offer is of one device, and spares. It has no electricity, storage or staff. Phases follow each other on one cluster; each begins with a restart. Errors of their step times are taken as fully dependent: their ranges add up. The best of several plans is the cheapest that meets --days and --budget; exit code 5 if none meets them.");
+  command->callback([o, &exit] {
+    require_tokens(*o);
+    exit = plan(*o);
+  });
 }
 
 }  // namespace tandem::program

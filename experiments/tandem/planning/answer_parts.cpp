@@ -24,6 +24,8 @@ std::string ranged(const Ranged& r, const std::string& unit) {
 
 std::string percent(double share) { return number_text(100 * share, 1) + " %"; }
 
+std::string steps_text(double steps) { return steps < 9e15 ? count_text(std::llround(steps)) : figure(steps); }
+
 std::string likelihood(double share) {
   if (share > 0.99) return "over 99 %";
   if (share < 0.01) return "under 1 %";

@@ -18,6 +18,9 @@ std::string ranged(const Ranged& r, const std::string& unit = "");
 
 std::string percent(double share);  ///< "7.4 %"
 
+/// "238,419": tokens are steps times batch, so every digit is shown.
+std::string steps_text(double steps);
+
 /// A probability. Never shows certainty, because errors are known from only tens of records.
 std::string likelihood(double share);
 
@@ -35,6 +38,11 @@ Span span_of(const Budget& best);
 /// The money, "-" without a price.
 std::string money_short(const Budget& b);
 
+/// Degrees above 1, micro-batch, ZeRO stage and recomputation, in the words of --axis: "dp 64, tp 8, mbs 1".
+std::string short_layout(const Plan& plan);
+
+/// A table of the best plan's phases, if there are several.
+std::string phases_text(const Answer& a);
 /// A table of the plans that were compared, if there are several.
 std::string options_text(const Answer& a);
 /// Reasons for which plans are impossible.

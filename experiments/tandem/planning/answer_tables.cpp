@@ -7,7 +7,6 @@
 #include "experiments/tandem/planning/answer_parts.hpp"
 #include "experiments/tandem/planning/answer_text.hpp"
 #include "models/base/text.hpp"
-#include "models/fields/plan_fields.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem::planning {
@@ -17,14 +16,17 @@ constexpr std::size_t kShownOptions = 20, kShownReasons = 3, kShownLabels = 4;
 
 /// The currency of all options, if they share one: " USD". Else a cell of each has its own.
 std::string common_currency(const std::vector<Option>& options) {
-  const auto other = [&](const Option& o) { return currency_of(o.conditions) != currency_of(options.front().conditions); };
-  return options.empty() || std::any_of(options.begin(), options.end(), other) ? "" : currency_of(options.front().conditions);
+  const auto other = [&](const Option& o) { return currency_of(o.conditions()) != currency_of(options.front().conditions()); };
+  return options.empty() || std::any_of(options.begin(), options.end(), other) ? "" : currency_of(options.front().conditions());
 }
 
 /// The best plan for each cluster and number of devices, best first.
 std::vector<const Option*> best_of_each(const std::vector<Option>& options) {
   std::vector<const Option*> out;
-  const auto place = [](const Option& o) { return std::pair(o.assessment.plan.cluster.preset, o.assessment.plan.cluster.devices); };
+  const auto place = [](const Option& o) {
+    const ClusterSpec& cluster = o.assessment().plan.cluster;
+    return std::pair(cluster.preset, cluster.devices);
+  };
   for (const Option& o : options)
     if (std::none_of(out.begin(), out.end(), [&](const Option* other) { return place(*other) == place(o); })) out.push_back(&o);
   if (out.size() > 1) return out;
@@ -35,7 +37,7 @@ std::vector<const Option*> best_of_each(const std::vector<Option>& options) {
 
 /// What a reader of a row must know of its device.
 std::string device_mark(const Option& o) {
-  const std::int64_t cores = o.assessment.devices_per_chip;
+  const std::int64_t cores = o.assessment().devices_per_chip;
   return cores > 1 ? "  a device is 1/" + std::to_string(cores) + " of a chip" : "";
 }
 
@@ -46,19 +48,16 @@ std::string idle_mark(const Option& o) {
   return "  " + figure(b.money_without_idle->value) + " without " + count_text(std::llround(b.rented.idle)) + " idle devices";
 }
 
-/// A searched layout, in the words of --axis; empty if it was given.
-std::string short_layout(const Option& o) {
-  if (!o.assessment.candidate.found) return "";
-  const Plan& plan = o.assessment.plan;
-  const ParallelSpec& p = plan.parallel;
-  std::string out;
-  for (const auto& [name, degree] : {std::pair("dp", p.data), std::pair("tp", p.tensor), std::pair("pp", p.pipeline), std::pair("cp", p.context),
-                                     std::pair("ep", p.expert), std::pair("vpp", p.virtual_pipeline)})
-    if (degree > 1) out += std::string(name) + " " + std::to_string(degree) + ", ";
-  out += "mbs " + std::to_string(plan.training.micro_batch_size);
-  if (p.zero_stage > 0) out += ", zero " + std::to_string(p.zero_stage);
-  const std::string again = find_field("training.recompute")->write(plan).get<std::string>();
-  return again == "none" ? out : out + ", recompute " + again;
+/// The searched layouts of all phases, in the words of --axis; one if they are alike, empty if they were given.
+std::string searched_layouts(const Option& o) {
+  std::string out, last;
+  for (const PricedPhase& p : o.phases) {
+    if (!p.assessment.candidate.found) return "";
+    const std::string text = short_layout(p.assessment.plan);
+    if (text != last) out += (out.empty() ? "" : "; then ") + text;
+    last = text;
+  }
+  return out;
 }
 
 /// What the lines of a table share.
@@ -71,17 +70,17 @@ struct Columns {
 
 std::string option_line(const Option& o, const Columns& c, bool fewest) {
   const Budget& b = o.budget;
-  std::string out = "  " + padded(o.assessment.candidate.label, c.width) + aligned(figure(c.span.of(b.days.value)), 8);
+  std::string out = "  " + padded(o.assessment().candidate.label, c.width) + aligned(figure(c.span.of(b.days.value)), 8);
   const bool own_currency = c.currency.empty() && b.money;
-  out += aligned(money_short(b) + (own_currency ? currency_of(o.conditions) : ""), 16);
+  out += aligned(money_short(b) + (own_currency ? currency_of(o.conditions()) : ""), 16);
   out += aligned(b.energy ? figure(b.energy->kwh.value / 1000) : "-", 9);
   out += aligned(percent(b.goodput), 9);
   if (b.in_time) out += aligned(likelihood(*b.in_time), 11);
-  if (o.conditions.budget) out += aligned(b.in_budget ? likelihood(*b.in_budget) : "-", 11);
+  if (o.conditions().budget) out += aligned(b.in_budget ? likelihood(*b.in_budget) : "-", 11);
   const char* verdicts[] = {"", "  tight", "  too large"};
   const std::string marks = verdicts[static_cast<std::size_t>(b.memory)] + idle_mark(o) + (b.published ? "" : "  no published step time") +
                             device_mark(o) + (fewest ? "  fewest devices that meet the limits" : "");
-  if (c.layout > 0) out += "  " + padded(short_layout(o), marks.empty() ? 0 : c.layout);
+  if (c.layout > 0) out += "  " + padded(searched_layouts(o), marks.empty() ? 0 : c.layout);
   return out + marks + "\n";
 }
 
@@ -91,7 +90,7 @@ std::string change_text(const Change& c, const Budget& before, const Span& span)
   if (c.budget.money)
     out += ", money" + c.currency + " " + (before.money ? beside(c.budget.money->value, before.money->value) : figure(c.budget.money->value));
   out += ", goodput " + percent(c.budget.goodput);
-  return c.of_plan ? out + ", steps of " + count_text(c.tokens_per_step) + " tokens in " + time_text(c.budget.step_s.value) : out;
+  return c.of_plan && c.tokens_per_step > 0 ? out + ", steps of " + count_text(c.tokens_per_step) + " tokens in " + time_text(c.budget.step_s.value) : out;
 }
 
 std::string what_if_line(const Change& c, const Budget& before) {
@@ -118,17 +117,17 @@ std::string options_text(const Answer& a) {
   const Option* fewest = a.fewest_devices();
   Columns c{30, span_of(a.best()->budget), common_currency(a.options)};
   for (const Option* o : shown) {
-    c.width = std::max(c.width, o->assessment.candidate.label.size());
-    c.layout = std::max(c.layout, short_layout(*o).size());
+    c.width = std::max(c.width, o->assessment().candidate.label.size());
+    c.layout = std::max(c.layout, searched_layouts(*o).size());
   }
   std::string out = padded(grouped ? "best of each cluster and size" : "plans, best first", c.width + 2) + aligned(c.span.name, 8) +
                     aligned("money" + c.currency, 16) +
                     aligned("MWh", 9) + aligned("goodput", 9) + (a.best()->budget.in_time ? aligned("in time", 11) : "") +
-                    (a.best()->conditions.budget ? aligned("in budget", 11) : "") + (c.layout > 0 ? "  layout" : "") + "\n";
+                    (a.best()->conditions().budget ? aligned("in budget", 11) : "") + (c.layout > 0 ? "  layout" : "") + "\n";
   for (const Option* o : shown) out += option_line(*o, c, o == fewest);
   if (a.options.size() > shown.size()) out += "  and " + std::to_string(a.options.size() - shown.size()) + " more that fit\n";
   std::map<std::string, std::size_t> unfit;
-  for (const Option& o : a.too_large) ++unfit[o.assessment.plan.cluster.preset];
+  for (const Option& o : a.too_large) ++unfit[o.assessment().plan.cluster.preset];
   for (const auto& [cluster, count] : unfit) out += "  " + std::to_string(count) + " do not fit the devices of " + cluster + "\n";
   return out;
 }
@@ -143,7 +142,7 @@ std::string labels_text(std::vector<std::string> labels) {
 
 std::string refused_text(const Answer& a) {
   std::string out;
-  const bool searched = a.best()->assessment.candidate.found.has_value();  // then every reason is of one place
+  const bool searched = a.best()->assessment().candidate.found.has_value();  // then every reason is of one place
   std::size_t shown = 0;
   for (const auto& [reason, labels] : a.refused) {
     if (shown++ == kShownReasons && !searched) return out + "  and " + std::to_string(a.refused.size() - kShownReasons) + " other reasons\n";
@@ -162,7 +161,7 @@ std::string tornado_text(const Answer& a) {
   if (a.tornado.empty()) return "";
   const Span span = span_of(a.best()->budget);
   std::string out = padded("what matters most", 20) + aligned("low", 17) + aligned("high", 17) + aligned(span.name, 18) +
-                    aligned("money" + currency_of(a.best()->conditions), 28) + "\n";
+                    aligned("money" + currency_of(a.best()->conditions()), 28) + "\n";
   for (const Sensitivity& s : a.tornado) {
     const Budget &l = s.low.budget, &h = s.high.budget;
     out += "  " + padded(s.input, 18) + aligned(with_unit(s.input, s.low.value), 17) + aligned(with_unit(s.input, s.high.value), 17) +

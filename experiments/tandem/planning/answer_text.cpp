@@ -17,42 +17,51 @@ std::string rate_text(double bytes_per_s) {
   return bytes_per_s >= 1e9 ? number_text(bytes_per_s / 1e9, 1) + " GB/s" : number_text(bytes_per_s / 1e6, 2) + " MB/s";
 }
 
-std::string headline(const Plan& plan) {
+/// Degrees of the layout, or how many layouts there are.
+std::string layouts_text(const Option& o) {
+  const std::string first = degrees(o.assessment().plan);
+  const auto other = [&](const PricedPhase& p) { return degrees(p.assessment.plan) != first; };
+  return std::any_of(o.phases.begin(), o.phases.end(), other) ? std::to_string(o.phases.size()) + " phases with layouts of their own" : first;
+}
+
+std::string headline(const Option& o) {
+  const Plan& plan = o.assessment().plan;
   const std::string all = count_text(count_parameters(plan.model, plan.model.vocab_size).total) + " parameters";
   const std::string active = has_active_parameters(plan.model) ? " (" + active_text(plan.model) + ")" : "";
   return stack_text(plan) + "\n" + title(plan) + ", " + all + active + adapters_text(plan) + ", on " + plan.cluster.preset + device_text(plan) + ": " +
-         degrees(plan) + "\n";
+         layouts_text(o) + "\n";
 }
 
-/// The layout that was searched.
+/// The layout that was searched. Layouts of several phases are in their table.
 std::string layout_line(const Option& o) {
-  const auto& found = o.assessment.candidate.found;
+  if (o.phased()) return "";
+  const auto& found = o.assessment().candidate.found;
   return found ? line("layout", found->text) : "";
 }
 
 std::string step_text(const Option& o) {
   const Ranged& step = o.budget.step_s;
   const std::string range = time_text(step.low) + " to " + time_text(step.high) + ", 80 %";
-  const std::string simulated = "measured; simulated: " + time_text(o.assessment.prediction.step_time.seconds());
-  return time_text(step.value) + " each (" + (o.conditions.measured_factor ? simulated : range) + ")";
+  const std::string simulated = "measured; simulated: " + time_text(o.assessment().prediction.step_time.seconds());
+  return time_text(step.value) + " each (" + (o.conditions().measured_factor ? simulated : range) + ")";
 }
 
-/// "24 steps", "1 step", "238,419 steps": tokens are steps times batch, so every digit is shown.
-std::string steps_text(double steps) {
-  return (steps < 9e15 ? count_text(std::llround(steps)) : figure(steps)) + (steps == 1 ? " step" : " steps");
-}
+/// "24 steps", "1 step", "238,419 steps"
+std::string counted_steps(double steps) { return steps_text(steps) + (steps == 1 ? " step" : " steps"); }
 
 std::string tokens_line(const Option& o) {
   const Budget& b = o.budget;
-  return line("tokens", figure(o.conditions.tokens) + " in " + steps_text(b.steps) + " of " +
-                            (b.full_steps < b.steps ? "up to " : "") + count_text(o.assessment.plan.global_batch_tokens()) + " tokens, " + step_text(o));
+  const std::string phases = std::to_string(o.phases.size()) + " phases";
+  if (o.phased()) return line("tokens", figure(o.tokens()) + " in " + phases + " of " + counted_steps(b.steps) + " in all");
+  const std::string batch = (b.full_steps < b.steps ? "up to " : "") + count_text(o.assessment().plan.global_batch_tokens());
+  return line("tokens", figure(o.tokens()) + " in " + counted_steps(b.steps) + " of " + batch + " tokens, " + step_text(o));
 }
 
 std::string days_line(const Option& o) {
   const Budget& b = o.budget;
   const Span span = span_of(b);
   const Ranged whole{span.of(b.days.value), span.of(b.days.low), span.of(b.days.high)};
-  return line(span.name, ranged(whole) + (b.in_time ? "; in " + figure(*o.conditions.days) + " days with a probability of " + likelihood(*b.in_time) : ""));
+  return line(span.name, ranged(whole) + (b.in_time ? "; in " + figure(*o.conditions().days) + " days with a probability of " + likelihood(*b.in_time) : ""));
 }
 
 /// " in 64 nodes of 8", or " in 16 nodes (64 of the 72 devices of each)"; nothing of a single node that is full.
@@ -68,9 +77,12 @@ std::string nodes_text(const Assessment& a) {
 std::string devices_line(const Option& o) {
   const Budget& b = o.budget;
   const int nodes = b.failures.spares;
+  const Assessment& a = largest(o.phases).assessment;
+  const auto fewer = [&](const PricedPhase& p) { return p.assessment.devices() < a.devices(); };
+  const std::string up_to = std::any_of(o.phases.begin(), o.phases.end(), fewer) ? "up to " : "";
   const std::string spares =
       nodes > 0 ? " and " + count_text(std::llround(b.rented.spare)) + " spare (" + count_text(nodes) + (nodes == 1 ? " whole node)" : " whole nodes)") : "";
-  return line("devices", count_text(o.assessment.plan.cluster.devices) + " x " + o.assessment.topology->device().name + nodes_text(o.assessment) +
+  return line("devices", up_to + count_text(a.plan.cluster.devices) + " x " + a.topology->device().name + nodes_text(a) +
                              spares + ", " + ranged(b.device_hours) + " device hours" + (nodes > 0 ? " without the spares" : ""));
 }
 
@@ -81,8 +93,8 @@ std::string kind_text(const Offer& offer) {
 }
 
 std::string price_text(const Option& o) {
-  const PriceCondition& p = *o.conditions.price;
-  const std::string hour = number_text(p.device_hour, 2) + currency_of(o.conditions) + " a device hour";
+  const PriceCondition& p = *o.conditions().price;
+  const std::string hour = number_text(p.device_hour, 2) + currency_of(o.conditions()) + " a device hour";
   if (p.offer == nullptr) return hour;
   return hour + ", " + kind_text(*p.offer) + ", " + p.offer->provider + " " + p.offer->instance + ", " + p.offer->date_text +
          (p.offer->list_price ? ", list price" : ", as quoted");
@@ -93,27 +105,27 @@ std::string idle_line(const Option& o) {
   const Budget& b = o.budget;
   if (b.rented.idle == 0) return "";
   return line("", "for whole nodes; without their " + count_text(std::llround(b.rented.idle)) + " idle devices " +
-                      ranged(*b.money_without_idle, currency_of(o.conditions)));
+                      ranged(*b.money_without_idle, currency_of(o.conditions())));
 }
 
 std::string budget_line(const Option& o) {
   const Budget& b = o.budget;
   if (!b.in_budget) return "";
-  return line("", "within " + figure(*o.conditions.budget) + currency_of(o.conditions) + " with a probability of " + likelihood(*b.in_budget));
+  return line("", "within " + figure(*o.conditions().budget) + currency_of(o.conditions()) + " with a probability of " + likelihood(*b.in_budget));
 }
 
 std::string money_lines(const Option& o) {
-  if (!o.budget.money) return line("money", "no price is known of " + o.assessment.topology->device().name + ": give --price, of a device hour");
+  if (!o.budget.money) return line("money", "no price is known of " + o.assessment().topology->device().name + ": give --price, of a device hour");
   const Ranged& m = *o.budget.money;
-  const std::string unit = currency_of(o.conditions), spares = o.budget.rented.spare > 0 ? " with the spares" : "";
-  const std::string each = figure(m.value / o.conditions.tokens * 1e12) + unit + " per trillion tokens";
+  const std::string unit = currency_of(o.conditions()), spares = o.budget.rented.spare > 0 ? " with the spares" : "";
+  const std::string each = figure(m.value / o.tokens() * 1e12) + unit + " per trillion tokens";
   return line("money", ranged(m, unit) + spares + ", " + each) + line("", price_text(o)) + idle_line(o) + budget_line(o);
 }
 
 std::string energy_line(const Option& o) {
   if (!o.budget.energy) return line("energy", "watts are not known: give --watts");
   const EnergyBudget& e = *o.budget.energy;
-  const PowerCondition& p = *o.conditions.power;
+  const PowerCondition& p = *o.conditions().power;
   const Ranged mwh{e.kwh.value / 1000, e.kwh.low / 1000, e.kwh.high / 1000};
   return line("energy", ranged(mwh) + " MWh, peak " + figure(e.peak_kw) + " kW; " + number_text(p.draw.busy_w, 0) + " W a busy device and " +
                             number_text(p.draw.host_busy_w, 0) + " W of its host, PUE " + number_text(p.pue, 2) +
@@ -122,7 +134,7 @@ std::string energy_line(const Option& o) {
 
 std::string failures_line(const Option& o) {
   const FailureBudget& f = o.budget.failures;
-  if (o.conditions.failures.goodput) return line("failures", "goodput " + percent(*o.conditions.failures.goodput) + ", as given");
+  if (o.conditions().failures.goodput) return line("failures", "goodput " + percent(*o.conditions().failures.goodput) + ", as given");
   std::string out = std::isfinite(f.mtbf_hours) ? figure(f.expected) + " expected, one in " + span_text(f.mtbf_hours * 3600) : "none";
   const auto share = [&](double of) { return percent(of * f.available); };
   out += "; goodput (time of steps that count) " + percent(o.budget.goodput) + ", detection and restart " + share(f.shares.down) + ", lost work " +
@@ -132,30 +144,32 @@ std::string failures_line(const Option& o) {
 }
 
 std::string checkpoint_line(const Option& o) {
-  const FailureCondition& c = o.conditions.failures;
+  const PricedPhase& phase = longest(o.phases);
+  const FailureCondition& c = phase.conditions.failures;
   const FailureBudget& f = o.budget.failures;
   if (c.goodput) return "";
-  const double bytes = o.assessment.checkpoint_bytes(), save = c.save_s + c.durable_s;
+  const double bytes = phase.assessment.checkpoint_bytes(), save = c.save_s + c.durable_s;
   const bool free_of_failures = !std::isfinite(f.mtbf_hours) && !c.interval_s;
   std::string out = bytes_text(std::llround(bytes)) + (f.saves_at_end ? " once, at the end" : " every " + span_text(f.interval_s));
   if (free_of_failures) out += " (no failures, so no interval is best; --interval sets one)";
   if (!c.interval_s && c.save_s > 0 && !f.saves_at_end)
     out += " (the best interval; by Young's formula " + span_text(f.young_s) + ", by Daly's " + span_text(f.daly_s) + ")";
   if (save > 0) out += ", " + time_text(save) + (c.durable_s > 0 ? " in the background" : " a save") + " at " + rate_text(bytes / save);
-  return line("checkpoint", out + "; training data " + rate_text(o.assessment.prediction.tokens_per_s * kDataBytesPerToken));
+  return line("checkpoint", out + "; training data " + rate_text(phase.assessment.prediction.tokens_per_s * kDataBytesPerToken));
 }
 
 std::string memory_line(const Option& o) {
-  const std::string of = bytes_text(o.assessment.needed_bytes()) + " of the device's " + bytes_text(o.assessment.prediction.device_memory.count());
+  const PricedPhase& p = neediest(o.phases);
+  const std::size_t number = static_cast<std::size_t>(&p - o.phases.data()) + 1;
+  const std::string of = bytes_text(p.assessment.needed_bytes()) + " of the device's " + bytes_text(p.assessment.prediction.device_memory.count());
   const char* verdicts[] = {", fits", ", fits but TIGHT", ", DOES NOT FIT"};
-  return line("memory", of + verdicts[static_cast<std::size_t>(o.budget.memory)]);
+  return line("memory", phase_prefix(number, o.phases.size()) + of + verdicts[static_cast<std::size_t>(p.budget.memory)]);
 }
 
 }  // namespace
 
 std::string to_text(const Answer& a) {
   const Option& o = *a.best();
-  const Plan& plan = o.assessment.plan;
   std::string out;
   // A warning that nothing was measured comes first.
   std::vector<std::string> warnings = a.warnings;
@@ -163,8 +177,8 @@ std::string to_text(const Answer& a) {
     out += "warning: " + warnings.front() + "\n";
     warnings.erase(warnings.begin());
   }
-  out += headline(plan) + layout_line(o);
-  out += tokens_line(o) + days_line(o) + devices_line(o) + money_lines(o) + energy_line(o) + failures_line(o);
+  out += headline(o) + layout_line(o);
+  out += tokens_line(o) + phases_text(a) + days_line(o) + devices_line(o) + money_lines(o) + energy_line(o) + failures_line(o);
   out += checkpoint_line(o) + memory_line(o);
   out += options_text(a) + refused_text(a) + what_if_text(a) + tornado_text(a);
   for (const std::string& w : warnings) out += "warning: " + w + "\n";

@@ -8,7 +8,7 @@
 
 namespace tandem::planning {
 
-/// A line each for the best plan's tokens, days, devices, money, energy, failures, checkpoints and memory. Then other plans,
+/// A line each for the best plan's tokens, its phases if there are several, days, devices, money, energy, failures, checkpoints and memory. Then other plans,
 /// effects of changes, and warnings. The answer must have a best plan.
 std::string to_text(const Answer& answer);
 

@@ -95,7 +95,7 @@ CandidatePlan with_network(const Assessment& a, double factor) {
   if (facts.node.nics == 0)
     throw ConfigError(Problem{a.candidate.file, "cluster.preset", '"' + a.plan.cluster.preset + '"', "has no network between nodes", ""});
   const Bandwidth node = facts.node.nic * (static_cast<double>(facts.node.nics) * factor * kNotFewer);
-  return changed(a.candidate, "cluster.override.scale_out_per_node", text_of(node));
+  return changed(a.candidate, {{"cluster.override.scale_out_per_node", text_of(node)}});
 }
 
 }  // namespace tandem::planning

@@ -50,6 +50,12 @@ FailureBudget failures_of(const FailureCondition& c, double devices, double work
   return out;
 }
 
+/// Adds a restart of `restart_s` to the time in which `work_s` seconds of steps are made.
+void add_restart(sim::TimeShares& shares, double work_s, double restart_s) {
+  const double whole_s = work_s / shares.work, kept = whole_s / (whole_s + restart_s);
+  shares = {shares.work * kept, shares.saving * kept, shares.lost * kept, shares.down * kept + (1 - kept)};
+}
+
 /// The last step trains a whole batch. A count that lies above a whole number by rounding alone is that number.
 double whole_steps(double steps) { return std::ceil(steps * (1 - 1e-12)); }
 
@@ -77,21 +83,6 @@ Ranged step_of(const Prediction& p, const Conditions& c) {
   const double step = p.step_time.seconds();
   const Ranged simulated{step, p.range.low_s, p.range.high_s}, measured{step, step, step};
   return scaled(c.measured_factor ? measured : simulated, c.measured_factor.value_or(1) * c.step_factor);
-}
-
-/// The errors of predictions, with those that the assessed device's calibration names.
-sim::ErrorBook errors_of(const Assessment& a, const Facts& facts) {
-  sim::ErrorBook out = facts.errors;
-  add_own_errors(out, a.topology->device().calibration);
-  return out;
-}
-
-/// The probability that days or money, which grow with the step time, are at most `share` of what is predicted.
-double probability(double share, const Assessment& a, const Conditions& c, const Facts& facts) {
-  const Prediction& p = a.prediction;
-  if (c.measured_factor) return share >= 1 ? 1 : 0;
-  const sim::RangeQuestion question = sim::range_question(p, *a.topology, sim::traits_on(a.plan, *a.topology));
-  return sim::share_within(errors_of(a, facts), p, question, share * p.step_time.seconds());
 }
 
 EnergyBudget energy_of(const PowerCondition& power, const Budget& b, double devices) {
@@ -131,18 +122,17 @@ Budget budget_of(const Assessment& a, const Conditions& c, const Facts& facts) {
   count_steps(a, c.tokens, out);
   out.step_s = step_of(p, c);
   out.failures = failures_of(c.failures, a.devices(), out.step_s.value * out.full_steps);
+  add_restart(out.failures.shares, out.step_s.value * out.full_steps, c.begin_s);
   out.goodput = goodput_of(a, out.failures);
   out.days = scaled(out.step_s, out.full_steps / out.goodput / kSecondsPerDay);
   out.failures.expected = out.days.value * kHoursPerDay / out.failures.mtbf_hours;
   out.device_hours = scaled(out.days, kHoursPerDay * a.devices());
   out.rented = rented_devices(a, c.price, out.failures.spares);
-  if (c.days) out.in_time = probability(*c.days / out.days.value, a, c, facts);
   if (c.price) {
     const double device = kHoursPerDay * c.price->device_hour;
     out.money = scaled(out.days, device * out.rented.paid());
     out.money_without_idle = scaled(out.days, device * out.rented.without_idle());
   }
-  if (c.budget && out.money) out.in_budget = probability(*c.budget / out.money->value, a, c, facts);
   if (c.power) out.energy = energy_of(*c.power, out, a.devices());
   out.memory = verdict(a, facts.memory_error);
   out.published = c.measured_factor || sim::has_records(errors_of(a, facts), *a.topology);

@@ -56,7 +56,8 @@ struct Budget {
   bool published = true;                 ///< the step time was measured, or the device has published ones; else ranges are wide
 };
 
-/// Computes a budget. The assessment must have a prediction. Throws ConfigError if failures leave no time for work.
+/// Computes the budget of one phase, without probabilities. The assessment must have a prediction. Throws ConfigError if failures leave
+/// no time for work.
 Budget budget_of(const Assessment& assessment, const Conditions& conditions, const Facts& facts);
 
 }  // namespace tandem::planning

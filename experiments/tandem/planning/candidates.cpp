@@ -119,14 +119,24 @@ bool sets(const PlanChoice& choice, const std::string& field) {
   return std::any_of(choice.fields.begin(), choice.fields.end(), [&](const FieldValues& f) { return f.field == field; });
 }
 
-void set_batch(json& plan, const PlanChoice& choice) {
+void require_phase(const Phase& phase) {
+  for (const auto& [field, value] : phase.fields) {
+    require_field(field, "--phase");
+    const std::string name = study::present_name(field);
+    if (name.starts_with("cluster") && name != "cluster.devices")
+      throw ConfigError(Problem{"--phase", field, value, "cannot differ between phases: all run on one cluster",
+                                "give --cluster or --set, for all phases"});
+  }
+}
+
+void set_batch(json& plan, const PlanChoice& choice, std::int64_t sequences_per_device) {
   const bool said = plan.contains("cluster") && plan["cluster"].is_object() && plan["cluster"].contains("devices");
-  if (!said && choice.sequences_per_device > 0)
+  if (!said && sequences_per_device > 0)
     throw ConfigError(Problem{choice.plan, "cluster.devices", "", "is left out, but --sequences-per-device needs it", "give --devices N"});
   if (!said) return;
   if (!plan["cluster"]["devices"].is_number_integer()) return;
   const auto devices = plan["cluster"]["devices"].get<std::int64_t>();
-  if (choice.sequences_per_device > 0) study::set_field(plan, "training.global_batch_size", choice.sequences_per_device * devices);
+  if (sequences_per_device > 0) study::set_field(plan, "training.global_batch_size", sequences_per_device * devices);
   else if (!has_batch(plan)) study::set_field(plan, "training.global_batch_size", devices);
 }
 
@@ -134,8 +144,21 @@ std::string text_of(const json& value) { return value.is_string() ? value.get<st
 
 }  // namespace
 
-std::vector<Combination> combinations(const PlanChoice& choice) {
+bool sets(const Phase& phase, const std::string& field) {
+  const std::string name = study::present_name(field);
+  return std::any_of(phase.fields.begin(), phase.fields.end(), [&](const auto& f) { return study::present_name(f.first) == name; });
+}
+
+bool all_set(const std::vector<Phase>& phases, const std::string& field) {
+  return std::all_of(phases.begin(), phases.end(), [&](const Phase& p) { return sets(p, field); });
+}
+
+std::vector<Combination> combinations(const PlanChoice& choice, const std::vector<Phase>& phases) {
+  for (const Phase& phase : phases) require_phase(phase);
   const std::vector<Axis> axes = axes_of(choice);
+  for (const Axis& axis : axes)
+    if (all_set(phases, axis.field))
+      throw ConfigError(Problem{"--phase", axis.field, "", "is set in every phase, so its value for all phases has no effect", "leave out one of them"});
   std::vector<Combination> out(count_of(axes, choice.plan));
   for (std::size_t i = 0; i < out.size(); ++i) {
     std::size_t rest = i, block = out.size();
@@ -150,43 +173,73 @@ std::vector<Combination> combinations(const PlanChoice& choice) {
   return out;
 }
 
-std::vector<CandidatePlan> candidates(const PlanChoice& choice) {
+Combination in_phase(Combination combination, const std::vector<Phase>& phases, std::size_t phase) {
+  Fields& fields = combination.fields;
+  const auto set = [&](const std::string& field, const std::string& value) {
+    std::erase_if(fields, [&](const auto& f) { return f.first == field; });
+    fields.emplace_back(field, value);
+  };
+  if (phase > 0) set("training.batch_rampup", "null");
+  for (const auto& [field, value] : phases[phase].fields) set(study::present_name(field), value_of(value, "--phase").dump());
+  return combination;
+}
+
+std::int64_t sequences_per_device(const PlanChoice& choice, const Phase& phase) {
+  return sets(phase, "training.global_batch_size") ? 0 : choice.sequences_per_device;
+}
+
+std::vector<std::vector<CandidatePlan>> candidates(const PlanChoice& choice, const std::vector<Phase>& phases) {
   json base = base_of(choice);
   // Other layouts are of the same devices, also where these follow from the degrees.
   if (base.is_object() && !sets(choice, "parallel.data"))
     if (const std::int64_t devices = study::devices_by_degrees(base, choice.plan); devices > 0) study::set_field(base, "cluster.devices", devices);
-  std::vector<CandidatePlan> out;
-  for (const Combination& combination : combinations(choice)) {
-    CandidatePlan plan{"", choice.plan, combination.label, ""};
-    json document = base;
-    for (const auto& [field, value] : combination.fields) study::set_field(document, field, json::parse(value));
-    if (document.is_object()) set_batch(document, choice);
-    if (!combination.fields.empty() && !sets(choice, "parallel.data")) plan.refusal = study::fill_field(document, "parallel.data");
-    plan.text = document.dump();
-    out.push_back(std::move(plan));
+  std::vector<std::vector<CandidatePlan>> out;
+  for (const Combination& combination : combinations(choice, phases)) {
+    std::vector<CandidatePlan>& plans = out.emplace_back();
+    for (std::size_t i = 0; i < phases.size(); ++i) {
+      CandidatePlan& plan = plans.emplace_back(CandidatePlan{"", choice.plan, combination.label, ""});
+      const Fields fields = in_phase(combination, phases, i).fields;
+      json document = base;
+      for (const auto& [field, value] : fields) study::set_field(document, field, json::parse(value));
+      if (document.is_object()) set_batch(document, choice, sequences_per_device(choice, phases[i]));
+      const bool given = sets(choice, "parallel.data") || sets(phases[i], "parallel.data");
+      if (!fields.empty() && !given) plan.refusal = study::fill_field(document, "parallel.data");
+      plan.text = document.dump();
+    }
   }
   return out;
 }
 
-std::string chosen_batch(const PlanChoice& choice) {
-  if (choice.sequences_per_device > 0 || sets(choice, "training.global_batch_size") || has_batch(base_of(choice))) return "";
+std::string chosen_batch(const PlanChoice& choice, const std::vector<Phase>& phases) {
+  const std::string field = "training.global_batch_size";
+  if (choice.sequences_per_device > 0 || sets(choice, field) || all_set(phases, field) || has_batch(base_of(choice))) return "";
   return "no batch given: one sequence per device is assumed; set it by --sequences-per-device N or --global-batch N";
 }
 
-std::string chosen_layout(const PlanChoice& choice) {
-  const auto is_layout = [](const FieldValues& f) { return f.field.starts_with("parallel.") && f.field != "parallel.data"; };
-  if (std::any_of(choice.fields.begin(), choice.fields.end(), is_layout) || !is_model(choice)) return "";
+std::string chosen_layout(const PlanChoice& choice, const std::vector<Phase>& phases) {
+  const auto is_layout = [](const std::string& field) { return field.starts_with("parallel.") && field != "parallel.data"; };
+  const auto has_layout = [&](const Phase& phase) {
+    return std::any_of(phase.fields.begin(), phase.fields.end(), [&](const auto& f) { return is_layout(f.first); });
+  };
+  const auto gives_layout = [&](const FieldValues& f) { return is_layout(f.field); };
+  const bool given = std::any_of(choice.fields.begin(), choice.fields.end(), gives_layout);
+  if (given || std::all_of(phases.begin(), phases.end(), has_layout) || !is_model(choice)) return "";
   return "no layout given: all ranks are data-parallel with ZeRO 3, which saves memory, not time; --search finds "
          "one that is much faster";
 }
 
-CandidatePlan changed(const CandidatePlan& plan, const std::string& field, const std::string& value) {
-  require_field(field, "--what-if");
+CandidatePlan changed(const CandidatePlan& plan, const Fields& fields) {
   json document = json::parse(plan.text);
-  study::set_field(document, field, value_of(value, "--what-if"));
+  bool layout = false, data = false;
+  for (const auto& [said, value] : fields) {
+    require_field(said, "--what-if");
+    const std::string field = study::present_name(said);
+    study::set_field(document, field, value_of(value, "--what-if"));
+    data = data || field == "parallel.data";
+    layout = layout || field.starts_with("parallel.") || field == "cluster.devices";
+  }
   CandidatePlan out = plan;
-  const bool layout = field.starts_with("parallel.") && field != "parallel.data";
-  if (layout || field == "cluster.devices") out.refusal = study::fill_field(document, "parallel.data");
+  if (layout && !data) out.refusal = study::fill_field(document, "parallel.data");
   out.text = document.dump();
   return out;
 }

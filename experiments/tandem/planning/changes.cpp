@@ -11,8 +11,6 @@
 namespace tandem::planning {
 namespace {
 
-using Fields = std::vector<std::pair<std::string, std::string>>;
-
 /// Inputs that may be left out of a training altogether.
 bool may_be_zero(const std::string& name) { return name == "failures" || name == "downtime" || name == "save"; }
 
@@ -39,11 +37,6 @@ std::string joined(const Fields& fields, std::string Fields::value_type::*part) 
   std::string out;
   for (const auto& field : fields) out += (out.empty() ? "" : ", ") + field.*part;
   return out;
-}
-
-CandidatePlan with_fields(CandidatePlan plan, const Fields& fields) {
-  for (const auto& [field, value] : fields) plan = changed(plan, field, value);
-  return plan;
 }
 
 /// The problems of a changed plan, which are the change's fault and not that of the plan's file.
@@ -85,8 +78,10 @@ double value_of(const Conditions& c, const std::string& name) {
   return 1;
 }
 
-/// Appends to a note.
-void tell(std::string& note, const std::string& more) { note += (note.empty() || more.empty() ? "" : "; ") + more; }
+/// Appends to a note what it does not say yet.
+void tell(std::string& note, const std::string& more) {
+  if (note.find(more) == note.npos) note += (note.empty() ? "" : "; ") + more;
+}
 
 /// Compares the numbers of chips if a device is another part of its chip than before. Else empty.
 std::string chips_note(const Assessment& before, const Assessment& after) {
@@ -109,7 +104,7 @@ std::string four_digits(double value) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> fields_of(const std::string& name, const std::string& value) {
+Fields fields_of(const std::string& name, const std::string& value, const std::string& flag) {
   Fields out{{name, ""}};
   for (std::size_t begin = 0; begin <= value.size();) {
     std::size_t end = value.find(',', begin);
@@ -122,7 +117,7 @@ std::vector<std::pair<std::string, std::string>> fields_of(const std::string& na
   for (std::size_t i = 1; i < out.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (out[i].first == out[j].first)
-        throw ConfigError(Problem{"", "--what-if", name + "=" + value, "names " + out[i].first + " twice", "give each field once"});
+        throw ConfigError(Problem{"", flag, name + "=" + value, "names " + out[i].first + " twice", "give each field once"});
   return out;
 }
 
@@ -143,60 +138,96 @@ std::vector<std::pair<std::string, std::string>> change_names() {
           {"step_time", "factor on the step time"}};
 }
 
-Change ChangeMaker::with(const std::string& name, const std::string& value, const Conditions& conditions) const {
-  const std::int64_t tokens = option_.assessment.plan.global_batch_tokens();
-  return {name, value, budget_of(option_.assessment, conditions, facts_), tokens, false, "", "", currency_of(conditions)};
+Change ChangeMaker::with(const std::string& name, const std::string& value, std::vector<PricedPhase> phases) const {
+  for (PricedPhase& p : phases) p.budget = budget_of(p.assessment, p.conditions, facts_);
+  const PricedPhase& first = phases.front();
+  const std::int64_t tokens = phases.size() > 1 ? 0 : first.assessment.plan.global_batch_tokens();
+  return {name, value, whole_budget(phases, facts_), tokens, false, "", "", currency_of(first.conditions)};
 }
 
-Change ChangeMaker::resimulated(const std::string& name, const std::string& value, const CandidatePlan& plan) const {
-  const Assessment a = assess(plan, request_.choice.stack);
-  if (!a.refusal.empty()) return {name, value, {}, 0, false, "", a.refusal};
-  Conditions c = conditions_of(request_, facts_, a);
-  // A price is of a device: another one has its own, or none that is known.
-  const bool same = a.topology->device().name == option_.assessment.topology->device().name;
-  if (!c.price && same) c.price = option_.conditions.price;
-  c.measured_factor = option_.conditions.measured_factor;  // scales the simulated change to the measured plan
-  std::string note = measured_note(option_.assessment, a);
-  if (const std::string limit = sim::network_note(*a.topology); limit != sim::network_note(*option_.assessment.topology))
-    tell(note, limit);
-  tell(note, chips_note(option_.assessment, a));
-  if (!c.price && option_.conditions.price) note = no_price(request_, facts_, a).reason + (note.empty() ? "" : "; " + note);
-  const bool of_plan = name.find('.') != name.npos;
-  return {name, value, budget_of(a, c, facts_), a.plan.global_batch_tokens(), of_plan, std::move(note), "", currency_of(c)};
+Change ChangeMaker::resimulated(const std::string& name, const std::string& value, const std::vector<CandidatePlan>& plans) const {
+  const std::size_t count = plans.size();
+  std::vector<PricedPhase> phases;
+  std::string note, no_price_note;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& [before, old, unused] = option_.phases[i];
+    PricedPhase& p = phases.emplace_back(PricedPhase{assess(plans[i], request_.choice.stack), {}, {}});
+    const Assessment& a = p.assessment;
+    if (!a.refusal.empty()) return {name, value, {}, 0, false, "", phase_prefix(i + 1, count) + a.refusal};
+    p.conditions = conditions_of(request_, facts_, a, i);
+    Conditions& c = p.conditions;
+    // A price is of a device: another one has its own, or none that is known.
+    const bool same = a.topology->device().name == before.topology->device().name;
+    if (!c.price && same) c.price = old.price;
+    c.measured_factor = old.measured_factor;  // scales the simulated change to the measured plan
+    tell(note, measured_note(before, a));
+    if (const std::string limit = sim::network_note(*a.topology); limit != sim::network_note(*before.topology)) tell(note, limit);
+    tell(note, chips_note(before, a));
+    if (!c.price && old.price) no_price_note = no_price(request_, facts_, a).reason;
+  }
+  Change out = with(name, value, std::move(phases));
+  out.of_plan = name.find('.') != name.npos;
+  tell(no_price_note, note);
+  out.note = no_price_note;
+  return out;
+}
+
+Change ChangeMaker::with_network(const std::string& name, const std::string& value, double factor) const {
+  std::vector<CandidatePlan> plans;
+  for (const PricedPhase& p : option_.phases) plans.push_back(planning::with_network(p.assessment, factor));
+  return resimulated(name, value, plans);
+}
+
+Change ChangeMaker::with_fields(const Fields& fields) const {
+  std::vector<CandidatePlan> plans;
+  std::string kept;
+  for (std::size_t i = 0; i < option_.phases.size(); ++i) {
+    Fields changes;
+    for (const auto& change : fields) {
+      if (!sets(request_.phases[i], change.first)) changes.push_back(change);
+      else tell(kept, "phase " + std::to_string(i + 1) + " keeps its " + change.first);
+    }
+    plans.push_back(changed(option_.phases[i].assessment.candidate, changes));
+  }
+  for (const auto& [field, value] : fields)
+    if (all_set(request_.phases, field))
+      throw ConfigError(Problem{"", field, value, "has no effect: every phase sets the field itself", "change it in --phase"});
+  Change out = resimulated(joined(fields, &Fields::value_type::first), joined(fields, &Fields::value_type::second), plans);
+  if (out.refusal.empty()) tell(out.note, kept);
+  return out;
 }
 
 Change ChangeMaker::of_plan(const std::string& name, const std::string& value) const {
-  const CandidatePlan& plan = option_.assessment.candidate;
   const Fields fields = fields_of(name, value);
   try {
-    if (name == "network") return resimulated(name, value, with_network(option_.assessment, number_of(name, value)));
-    const std::string names = joined(fields, &Fields::value_type::first), values = joined(fields, &Fields::value_type::second);
-    return resimulated(names, values, with_fields(plan, fields));
+    return name == "network" ? with_network(name, value, number_of(name, value)) : with_fields(fields);
   } catch (const ConfigError& e) {
-    throw ConfigError(of_change(e.problems(), plan.file, name + "=" + value));
+    throw ConfigError(of_change(e.problems(), option_.assessment().candidate.file, name + "=" + value));
   }
 }
 
 Change ChangeMaker::change(const std::string& given, const std::string& value) const {
   const std::string name = present_name(given);
   if (name == "network" || name.find('.') != name.npos) return of_plan(name, value);
-  Conditions c = option_.conditions;
-  if (!set(c, name, number_of(name, value))) refuse_name(name);
-  if (!has_effect(c, name))
-    throw ConfigError(Problem{"--what-if", name, value, "has no effect beside --goodput, which replaces it", "leave out one of them"});
-  return with(name, value, c);
+  std::vector<PricedPhase> phases = option_.phases;
+  for (PricedPhase& p : phases) {
+    if (!set(p.conditions, name, number_of(name, value))) refuse_name(name);
+    if (!has_effect(p.conditions, name))
+      throw ConfigError(Problem{"--what-if", name, value, "has no effect beside --goodput, which replaces it", "leave out one of them"});
+  }
+  return with(name, value, std::move(phases));
 }
 
 Change ChangeMaker::scaled(const std::string& name, double factor) const {
   if (name == "network") {
-    Change out = resimulated(name, "x " + four_digits(factor), with_network(option_.assessment, factor));
+    Change out = with_network(name, "x " + four_digits(factor), factor);
     if (!out.refusal.empty()) throw InfeasibleError(Problem{"--tornado", name, out.value, out.refusal, ""});
     return out;
   }
-  Conditions c = option_.conditions;
-  const double value = value_of(c, name) * factor;
-  set(c, name, value);
-  return with(name, four_digits(value), c);
+  std::vector<PricedPhase> phases = option_.phases;
+  const double shown = value_of(phases.front().conditions, name) * factor;
+  for (PricedPhase& p : phases) set(p.conditions, name, value_of(p.conditions, name) * factor);
+  return with(name, four_digits(shown), std::move(phases));
 }
 
 Sensitivity ChangeMaker::sensitivity(const std::string& name, double low, double high) const {
@@ -204,16 +235,17 @@ Sensitivity ChangeMaker::sensitivity(const std::string& name, double low, double
 }
 
 std::vector<Sensitivity> ChangeMaker::tornado() const {
-  const StepRange& range = option_.assessment.prediction.range;
-  const double step = option_.assessment.prediction.step_time.seconds();
-  const Conditions& c = option_.conditions;
+  const Ranged& days = option_.budget.days;
+  const Conditions& c = option_.conditions();
   std::vector<Sensitivity> out;
-  if (!c.measured_factor) out.push_back(sensitivity("step_time", range.low_s / step, range.high_s / step));
+  if (!c.measured_factor) out.push_back(sensitivity("step_time", days.low / days.value, days.high / days.value));
   if (c.price) out.push_back(sensitivity("price", 0.9, 1.1));
   for (const char* name : {"failures", "downtime", "save"})
     if (has_effect(c, name) && value_of(c, name) > 0) out.push_back(sensitivity(name, 0.5, 2));
-  const Assessment& a = option_.assessment;
-  if (a.plan.cluster.devices > a.topology->devices_per_node()) out.push_back(sensitivity("network", 0.5, 2));
+  const auto on_nodes = [](const PricedPhase& p) {
+    return p.assessment.plan.cluster.devices > p.assessment.topology->devices_per_node();
+  };
+  if (std::any_of(option_.phases.begin(), option_.phases.end(), on_nodes)) out.push_back(sensitivity("network", 0.5, 2));
   const bool money = c.price.has_value();
   std::stable_sort(out.begin(), out.end(), [&](const Sensitivity& a, const Sensitivity& b) {
     return money ? a.money_span() > b.money_span() : a.days_span() > b.days_span();

@@ -14,7 +14,7 @@ class ChangeMaker {
   ChangeMaker(const Request& request, const Facts& facts, const Option& option)
       : request_(request), facts_(facts), option_(option) {}
 
-  /// Changes a named input (see `change_names`) or plan fields (see `fields_of`). An impossible plan gets a refusal. Throws ConfigError,
+  /// Changes a named input (see `change_names`) or plan fields (see `fields_of`) in all phases that do not set them. An impossible plan gets a refusal. Throws ConfigError,
   /// which names --what-if, if the name is unknown, the value is wrong, or the changed plan is none.
   Change change(const std::string& given, const std::string& value) const;
 
@@ -23,8 +23,12 @@ class ChangeMaker {
 
  private:
   Change of_plan(const std::string& name, const std::string& value) const;
-  Change with(const std::string& name, const std::string& value, const Conditions& conditions) const;
-  Change resimulated(const std::string& name, const std::string& value, const CandidatePlan& plan) const;
+  /// Phases with changed conditions, whose budgets are not computed yet.
+  Change with(const std::string& name, const std::string& value, std::vector<PricedPhase> phases) const;
+  /// A changed plan of each phase.
+  Change resimulated(const std::string& name, const std::string& value, const std::vector<CandidatePlan>& plans) const;
+  Change with_network(const std::string& name, const std::string& value, double factor) const;
+  Change with_fields(const Fields& fields) const;
   Change scaled(const std::string& name, double factor) const;
   Sensitivity sensitivity(const std::string& name, double low, double high) const;
 
@@ -33,8 +37,9 @@ class ChangeMaker {
   const Option& option_;
 };
 
-/// The fields and values of a change of several plan fields: ("parallel.schedule", "zb-h1,parallel.virtual_pipeline=1") has two.
-std::vector<std::pair<std::string, std::string>> fields_of(const std::string& name, const std::string& value);
+/// The fields and values of a change of several plan fields: ("parallel.schedule", "zb-h1,parallel.virtual_pipeline=1") has two. Throws
+/// ConfigError, which names `flag`, for a field that is named twice.
+Fields fields_of(const std::string& name, const std::string& value, const std::string& flag = "--what-if");
 
 /// The clusters that --what-if names, in its order.
 std::vector<std::string> changed_clusters(const Request& request);

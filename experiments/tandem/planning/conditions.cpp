@@ -98,14 +98,21 @@ Facts load_facts() {
   return {load_price_list(), load_power_facts(), load_failure_facts(), load_memory_error(), sim::load_error_book(), now};
 }
 
-Conditions conditions_of(const Request& request, const Facts& facts, const Assessment& a) {
+sim::ErrorBook errors_of(const Assessment& a, const Facts& facts) {
+  sim::ErrorBook out = facts.errors;
+  add_own_errors(out, a.topology->device().calibration);
+  return out;
+}
+
+Conditions conditions_of(const Request& request, const Facts& facts, const Assessment& a, std::size_t phase) {
   Conditions out;
-  out.tokens = request.tokens;
+  if (phase < request.phases.size()) out.tokens = request.phases[phase].tokens;
   out.days = request.days;
   out.budget = request.budget;
   if (request.step_s) out.measured_factor = *request.step_s / a.prediction.step_time.seconds();
   out.price = price_of(request.price, facts, a);
   out.failures = failures_of(request.failures, facts, a);
+  if (phase > 0 && !out.failures.goodput) out.begin_s = out.failures.restart_s;
   const auto draw = draw_of(request.power, facts, a);
   if (draw) {
     out.power = PowerCondition{*draw, request.power.pue.value_or(facts.power.pue), std::nullopt, request.power.limit_kw};

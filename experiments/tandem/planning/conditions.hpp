@@ -47,7 +47,8 @@ struct PowerCondition {
 };
 
 struct Conditions {
-  double tokens = 0;
+  double tokens = 0;                     ///< of the phase
+  double begin_s = 0;                    ///< the restart between a phase and the one before
   std::optional<double> days, budget;
   std::optional<PriceCondition> price;   ///< nullopt: no offer
   FailureCondition failures;
@@ -59,8 +60,11 @@ struct Conditions {
 /// " USD"; nothing without a price that has a currency, such as one of --price.
 std::string currency_of(const Conditions& conditions);
 
-/// The conditions of one plan. Throws ConfigError: unknown kind of price or grid; idle or host watts without known busy watts.
-Conditions conditions_of(const Request& request, const Facts& facts, const Assessment& assessment);
+/// The errors of predictions, with those that the assessed device's calibration names.
+sim::ErrorBook errors_of(const Assessment& assessment, const Facts& facts);
+
+/// The conditions of one phase of the request. Throws ConfigError: unknown kind of price or grid; idle or host watts without known busy watts.
+Conditions conditions_of(const Request& request, const Facts& facts, const Assessment& assessment, std::size_t phase = 0);
 
 /// True if --price-kind or --provider is given: all plans must then have a price.
 inline bool asks_for_price(const Request& request) { return !request.price.kinds.empty() || !request.price.provider.empty(); }

@@ -18,14 +18,14 @@ std::pair<std::string, std::string> apart(double a, double b) {
 }
 
 std::string missed_days(const Option& best, bool alone) {
-  const auto [limit, takes] = apart(*best.conditions.days, best.budget.days.value);
+  const auto [limit, takes] = apart(*best.conditions().days, best.budget.days.value);
   return alone ? "the plan takes " + takes + " days; --days allows " + limit
                : "no plan that fits is done in " + limit + " days; the fastest takes " + takes;
 }
 
 std::string missed_budget(const Option& best, bool alone) {
-  const auto [limit, costs] = apart(*best.conditions.budget, best.budget.money->value);
-  const std::string in_days = best.conditions.days ? " and is done in " + figure(*best.conditions.days) + " days" : "";
+  const auto [limit, costs] = apart(*best.conditions().budget, best.budget.money->value);
+  const std::string in_days = best.conditions().days ? " and is done in " + figure(*best.conditions().days) + " days" : "";
   return alone ? "the plan costs " + costs + "; --budget allows " + limit
                : "no plan that fits" + in_days + " costs at most " + limit + "; the cheapest costs " + costs;
 }

@@ -51,9 +51,15 @@ struct PowerChoice {
   std::optional<double> limit_kw;
 };
 
+/// A part of a training with fields of its own.
+struct Phase {
+  double tokens = 0;
+  std::vector<std::pair<std::string, std::string>> fields;  ///< plan fields and their values, JSON or plain text, in place of the plan's
+};
+
 struct Request {
   PlanChoice choice;
-  double tokens = 0;
+  std::vector<Phase> phases;        ///< in the order of the training, at least one
   std::optional<double> days;
   std::optional<double> budget;     ///< money that it may cost, in the currency of the prices
   std::optional<double> step_s;     ///< measured step time of the only plan; replaces the simulated one

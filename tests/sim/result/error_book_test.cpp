@@ -305,6 +305,37 @@ TEST_CASE("a device without records has normal errors with the default's 80 %") 
   CHECK(share_within(book(), seconds(10), range_question(seconds(10), topology, {}), 10 * std::exp(0.05)) == Approx(0.5));
 }
 
+TEST_CASE("parts of a work with the same errors have the probability of one") {
+  const auto topology = two_nodes_of("known");
+  const RangeQuestion question = range_question(seconds(10), topology, {});
+  for (double limit = 5; limit < 30; limit *= 1.07) {
+    const double one = share_within(book(), seconds(10), question, limit);
+    CHECK(share_within(book(), {{10, question}}, limit) == Approx(one));
+    CHECK(share_within(book(), {{3, question}, {2, question}, {5, question}}, limit) == Approx(one).margin(1e-6));
+  }
+  CHECK(share_within(book(), {{3, question}, {7, question}}, 0) == 0);
+}
+
+TEST_CASE("parts of a work with other errors have the same quantile of them at a time") {
+  const auto never = two_nodes_of("never seen"), bound = two_nodes_of(""), seen = two_nodes_of("known");
+  const std::vector<PartOfWork> wide{{10, range_question(seconds(1), never, {})}, {20, range_question(seconds(1), bound, {})}};
+  CHECK(share_within(book(), wide, 10 * std::exp(0.5) + 20 * std::exp(0.8)) == Approx(0.9));
+  CHECK(share_within(book(), wide, 10 * std::exp(0.05) + 20 * std::exp(0.4)) == Approx(0.5));
+  CHECK(share_within(book(), wide, 10 * std::exp(-0.4) + 20) == Approx(0.1));
+  const RangeQuestion unknown = wide.front().question, known = range_question(seconds(1), seen, {});
+  for (double limit = 12; limit < 30; limit *= 1.1) {
+    // What the first part takes at that share leaves the second, whose errors come in steps, enough for it and for no more.
+    const double share = share_within(book(), {{10, unknown}, {8, known}}, limit);
+    double taken = 0, above = 100;
+    while (above - taken > 1e-9) {
+      const double middle = (taken + above) / 2;
+      (share_within(book(), {{10, unknown}}, middle) <= share ? taken : above) = middle;
+    }
+    CHECK(share_within(book(), {{8, known}}, limit - taken + 1e-5) >= share - 1e-6);
+    CHECK(share_within(book(), {{8, known}}, limit - taken - 1e-3) <= share + 1e-6);
+  }
+}
+
 TEST_CASE("Host-bound records' errors count in proportion to what waits for the host") {
   ErrorBook b;
   // Measured steps take twice the predicted time, where half of the step waits: the waiting is three times as long as predicted.
