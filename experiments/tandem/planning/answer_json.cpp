@@ -159,6 +159,7 @@ ordered_json change(const Change& c) {
           {"refusal", c.refusal},
           {"days", figure(c.budget.days.value)},
           {"money", c.budget.money ? ordered_json(c.budget.money->value) : ordered_json()},
+          {"energy_kwh", c.budget.energy ? ordered_json(c.budget.energy->kwh.value) : ordered_json()},
           {"goodput", figure(c.budget.goodput)},
           {"tokens_per_step", c.tokens_per_step == 0 ? ordered_json() : ordered_json(c.tokens_per_step)},
           {"step_time_s", figure(c.budget.step_s.value)},

@@ -89,6 +89,8 @@ std::string change_text(const Change& c, const Budget& before, const Span& span)
   std::string out = beside(span.of(c.budget.days.value), span.of(before.days.value)) + " " + span.name;
   if (c.budget.money)
     out += ", money" + c.currency + " " + (before.money ? beside(c.budget.money->value, before.money->value) : figure(c.budget.money->value));
+  if (c.budget.energy && before.energy)
+    out += ", energy " + beside(c.budget.energy->kwh.value / 1000, before.energy->kwh.value / 1000) + " MWh";
   out += ", goodput " + percent(c.budget.goodput);
   return c.of_plan && c.tokens_per_step > 0 ? out + ", steps of " + count_text(c.tokens_per_step) + " tokens in " + time_text(c.budget.step_s.value) : out;
 }
