@@ -30,6 +30,16 @@ DevicePower device_of(FactReader r) {
   out.idle_w = r.number("idle_w", 0);
   out.host_busy_w = r.number("host_busy_w", 0);
   out.host_idle_w = r.number("host_idle_w", 0);
+  if (r.has("lowest_limit_w")) out.lowest_limit_w = r.number("lowest_limit_w", 0);
+  r.finish();
+  return out;
+}
+
+PowerLimitFacts limit_of(FactReader r) {
+  PowerLimitFacts out;
+  out.clock_exponent = r.number("clock_exponent", 1);
+  out.floor_clock = r.number("floor_clock", 0);
+  out.lowest_share = r.number("lowest_share", 0);
   r.finish();
   return out;
 }
@@ -42,6 +52,7 @@ PowerFacts load_power_facts() {
     FactReader devices = r.object("devices"), grids = r.object("grids");
     for (const auto& [name, unused] : file.at("devices").items()) out.devices[name] = device_of(devices.object(name));
     for (const auto& [name, unused] : file.at("grids").items()) out.grids[name] = grids.number(name, 0);
+    if (r.has("limit")) out.limit = limit_of(r.object("limit"));
     out.pue = r.number("pue", 1);
   });
   return out;

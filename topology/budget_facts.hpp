@@ -11,10 +11,18 @@ namespace tandem {
 /// Watts of a device and of its share of the host.
 struct DevicePower {
   double busy_w = 0, idle_w = 0, host_busy_w = 0, host_idle_w = 0;
+  std::optional<double> lowest_limit_w = {};   ///< the lowest power limit that can be set
+};
+
+/// How a power limit lowers a device's clock: see PowerCurve (topology/power_limit.hpp).
+struct PowerLimitFacts {
+  double clock_exponent = 1, floor_clock = 0;
+  double lowest_share = 0;                     ///< lowest limit / rated power of a device that names none
 };
 
 struct PowerFacts {
   std::map<std::string, DevicePower> devices;  ///< by name of the device's preset
+  std::optional<PowerLimitFacts> limit;        ///< nothing: the file has no law of limits
   double pue = 1;                              ///< power usage effectiveness: power of the building / power of the machines
   std::map<std::string, double> grids;         ///< kg of CO2 a kWh, by name
 };

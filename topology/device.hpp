@@ -30,6 +30,8 @@ struct Device {
   std::string calibration;               ///< name of fitted efficiencies (topology/calibration), may be empty
   std::string measured;                  ///< name (topology/measured) or path of its measured products, may be empty
   std::string cost_table;                ///< name or path of a measured cost table, may be empty
+  std::optional<double> power_limit;     ///< watts; nothing: the plan sets none
+  double clock = 1;                      ///< clock of arithmetic under `power_limit` / that at rated power, at most 1
 };
 
 /// Makers of the hosts' processors that a collective library distinguishes.

@@ -109,6 +109,18 @@ std::vector<FactOrigin> facts_of(const std::string& cluster_preset) {
   return reader.facts;
 }
 
+std::vector<FactOrigin> power_facts_of(const std::string& device_preset) {
+  const std::string path = require_data_file("topology/budget", "power.json");
+  const json file = read_json(path);
+  if (!file.at("devices").contains(device_preset)) return {};
+  Reader reader;
+  json watts = file.at("devices").at(device_preset);
+  watts.erase("host_busy_w");
+  watts.erase("host_idle_w");
+  reader.whole({{"devices", {{device_preset, watts}}}, {"limit", file.value("limit", json::object())}}, path, "power");
+  return reader.facts;
+}
+
 std::string source_text(const std::string& id) {
   const json texts = read_json(require_data_file("topology", "sources.json"));
   return texts.contains(id) && texts[id].is_string() ? texts[id].get<std::string>() : "";

@@ -20,6 +20,10 @@ struct FactOrigin {
 /// files. Throws ConfigError when one of them cannot be read.
 std::vector<FactOrigin> facts_of(const std::string& cluster_preset);
 
+/// The numbers behind a power limit of a device preset, in the part "power": its watts, and the law of the clock
+/// (topology/budget/power.json). Empty if its watts are not known.
+std::vector<FactOrigin> power_facts_of(const std::string& device_preset);
+
 /// The text of a source by its id (topology/sources.json); empty if there is none.
 std::string source_text(const std::string& id);
 

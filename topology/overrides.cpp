@@ -6,6 +6,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/quantity.hpp"
+#include "topology/power_limit.hpp"
 
 namespace tandem {
 namespace {
@@ -148,6 +149,7 @@ void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts) {
   if (cluster.override.scale_out_per_node && n.nics > 0) set_scale_out(*cluster.override.scale_out_per_node, n, facts.unverified);
   note_uneven_nics(n, facts.unverified);
   set_memory(cluster, facts.device, facts.unverified);
+  if (cluster.override.power_limit_watts) set_power_limit(*cluster.override.power_limit_watts, facts.device);
   if (cluster.override.host_link_bytes_per_s) set_host_link(*cluster.override.host_link_bytes_per_s, n, facts.unverified);
   facts.device.host_link = n.host_link;
   if (cluster.override.oversubscription) facts.fabric.oversubscription = *cluster.override.oversubscription;

@@ -18,6 +18,7 @@ constexpr std::array kRenamed{Renamed{"parallel.scatter_p2p", "parallel.scatter_
                               Renamed{"training.recompute_products", "training.recompute_every_second_matmul"}};
 
 constexpr NumberRange kOversubscription{1, 1e6};
+constexpr NumberRange kWatts{1, 1e5};
 constexpr IntRange kPerNode{1, kMaxDegree};
 constexpr IntRange kThreads{1, 1024};
 constexpr IntRange kDeviceMemory{1 << 20, std::int64_t{1} << 50};
@@ -33,6 +34,7 @@ std::vector<PlanField> build_table() {
 auto read_bandwidth = [](const nlohmann::json& v, Bandwidth& out) { return read_value(v, out); };
 auto read_memory = [](const nlohmann::json& v, Bytes& out) { return read_value(v, kDeviceMemory, out); };
 auto read_oversubscription = [](const nlohmann::json& v, double& out) { return read_value(v, kOversubscription, out); };
+auto read_watts = [](const nlohmann::json& v, double& out) { return read_value(v, kWatts, out); };
 auto read_algorithm = [](const nlohmann::json& v, Algorithm& out) {
   std::size_t index = 0;
   std::optional<Refusal> refused = read_choice(v, Spelling<Algorithm>::names, index);
@@ -125,6 +127,9 @@ std::vector<PlanField> cluster_fields() {
                    AT(cluster.override.memory_bytes), read_memory, [] { return schema_of_size(kDeviceMemory); }),
       maybe<Bandwidth>({"cluster.override.memory_bytes_per_s", "Bandwidth of a device's memory."},
                        AT(cluster.override.memory_bytes_per_s), read_bandwidth, schema_of_bandwidth),
+      maybe<double>({"cluster.override.power_limit_watts", "Power limit of a device. It lowers the clock, and so the rate of arithmetic."},
+                    AT(cluster.override.power_limit_watts), read_watts, [] { return schema_of(kWatts); })
+          .otherwise("the rated power"),
       maybe<Bandwidth>({"cluster.override.host_link_bytes_per_s", "Bandwidth between a device and its host's memory and NICs, each way."},
                        AT(cluster.override.host_link_bytes_per_s), read_bandwidth, schema_of_bandwidth),
       maybe<double>({"cluster.override.oversubscription", "Bandwidth of the network's edge / bandwidth of its core."},

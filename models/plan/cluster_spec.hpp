@@ -24,6 +24,7 @@ struct ClusterOverride {
   std::optional<std::int64_t> devices_per_node;
   std::optional<Bytes> memory_bytes;             ///< of a device, as built
   std::optional<Bandwidth> memory_bytes_per_s;   ///< of a device's memory
+  std::optional<double> power_limit_watts;       ///< of a device
   std::optional<Bandwidth> host_link_bytes_per_s;   ///< between a device and its host's memory, each way
   CollectiveAlgorithms algorithms;
   std::string nccl_algo;                 ///< algorithms that NCCL may choose from: ring, ^nvls; empty: all

@@ -13,6 +13,7 @@
 #include "sim/cost/roofline.hpp"
 #include "sim/cost/slowest.hpp"
 #include "sim/cost/time_limit.hpp"
+#include "topology/power_limit.hpp"
 #include "topology/preset.hpp"
 
 namespace tandem::sim {
@@ -22,23 +23,30 @@ constexpr const char* kUncalibrated =
     "the device has no calibration: its arithmetic, memory and network are taken to reach all of their published rates, which is a bound "
     "and no prediction; give it \"calibration\", e.g. \"h100\" (a file of topology/calibration)";
 
+/// The same device with its arithmetic `factor` times as fast.
+void scale_arithmetic(Device& device, double factor) {
+  for (auto& [type, rate] : device.peak) rate = FlopRate::flops_per_second(rate.flops_per_second() * factor);
+  device.vector_rate = FlopRate::flops_per_second(device.vector_rate.flops_per_second() * factor);
+}
+
 class DeviceCosts final : public CostModel {
  public:
   DeviceCosts(const Device& device, std::int64_t together, const std::optional<CostTable>& table, std::vector<std::string> notes)
       : device_(device), calibration_(load_calibration(device.calibration)), notes_(std::move(notes)),
         launch_(calibration_.launch.value_or(device.host_launch)), slowest_(slowest_of(together, calibration_.spread)) {
-    for (auto& [type, rate] : device_.peak) rate = FlopRate::flops_per_second(rate.flops_per_second() / slowest_);
-    device_.vector_rate = FlopRate::flops_per_second(device_.vector_rate.flops_per_second() / slowest_);
+    scale_arithmetic(device_, 1 / slowest_);
     if (device.calibration.empty()) notes_.push_back(kUncalibrated);
     if (!calibration_.caveat.empty()) notes_.push_back(kCaveat + calibration_.caveat);
     for (const std::string& fact : calibration_.unverified) notes_.push_back("not verified: " + fact);
     before_ = device_;
+    if (device_.clock < 1) scale_arithmetic(device_, device_.clock);
     if (table) use(*table);
   }
   DeviceCosts(const Device& device, std::int64_t together, std::shared_ptr<const ProductTable> products)
       : DeviceCosts(device, together, std::nullopt, {}) {
     products_ = std::move(products);
     measured_with(products_->device() == device_.preset ? products_->memory() : std::nullopt);
+    if (device_.clock < 1 && products_->power_limit()) measured_under(*products_->power_limit());
   }
 
   Duration duration(const Op& op, DType compute) const override {
@@ -79,12 +87,12 @@ class DeviceCosts final : public CostModel {
     const std::int64_t last = static_cast<std::int64_t>(slowdown_.size()) - 1;
     return slowdown_[static_cast<std::size_t>(std::clamp<std::int64_t>(active - 1, 0, last))];
   }
-  /// Seconds of an operation. With another memory than a table's, a measured time changes by the ratio that the roofline's does: not
-  /// where arithmetic is the bound, with the bandwidth where memory is.
+  /// Seconds of an operation. With another memory or clock than a table's, a measured time changes by the ratio that the roofline's
+  /// does: with the clock where arithmetic is the bound, with the bandwidth where memory is.
   double seconds(const Op& op, DType compute) const {
     const auto whole = measured_ ? measured_->seconds(op, compute) : std::nullopt;
     const double then = whole ? *whole : roofline_seconds(op, compute, before_, calibration_, products(), slowest_);
-    if (before_.memory_bandwidth == device_.memory_bandwidth) return then;
+    if (before_.memory_bandwidth == device_.memory_bandwidth && device_.clock == before_clock_) return then;
     const double now = roofline_seconds(op, compute, device_, calibration_);
     return covered(op, compute) ? then * (now / roofline_seconds(op, compute, before_, calibration_)) : now;
   }
@@ -94,6 +102,13 @@ class DeviceCosts final : public CostModel {
       if (const auto preset = find_device_preset(device_.preset)) memory = preset->memory_bandwidth;
     if (memory) before_.memory_bandwidth = *memory;
   }
+  /// Sets the clock that the table was measured at. A card that was measured under a limit of its own never becomes faster.
+  void measured_under(double watts) {
+    const auto curve = power_curve(device_.preset);
+    if (!curve) return;
+    before_clock_ = std::max(curve->clock(watts), device_.clock);
+    scale_arithmetic(before_, before_clock_);
+  }
   void use(const CostTable& table) {
     measured_.emplace(table);
     measured_with(std::nullopt);
@@ -102,7 +117,8 @@ class DeviceCosts final : public CostModel {
     for (double factor : table.slowdown) slowdown_.push_back(std::max(1.0, factor));
   }
 
-  Device device_, before_;  ///< `before_`: with the memory that the table was measured with
+  Device device_, before_;  ///< `before_`: with the memory and at the clock that the table was measured with
+  double before_clock_ = 1;
   Calibration calibration_;
   std::vector<std::string> notes_;
   Duration launch_;

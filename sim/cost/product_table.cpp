@@ -98,6 +98,8 @@ ProductTable::ProductTable(const CostTable& table, std::string name)
       date_(table.date),
       source_(fact(table, "source", "tandem measure")) {
   if (const auto preset = find_device_preset(table.device)) memory_ = preset->memory_bandwidth;
+  for (const Figure& f : table.figures)
+    if (f.name == "power_limit") power_limit_ = f.value;
   const std::map<DType, double> steadiness = steady_by_short(table);
   for (const CostSample& s : table.samples) {
     const auto shape = product_shape(s.op);

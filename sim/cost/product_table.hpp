@@ -33,11 +33,14 @@ class ProductTable {
   std::size_t size() const { return seconds_.size(); }
   /// Bandwidth of the memory of the device preset that it was measured on; nothing if that is no preset.
   std::optional<Bandwidth> memory() const { return memory_; }
+  /// Watts of the power limit that the card had; nothing if the table does not say.
+  std::optional<double> power_limit() const { return power_limit_; }
 
  private:
   std::map<std::pair<DType, ProductShape>, double> seconds_;
   std::string name_, device_, card_, date_, source_;
   std::optional<Bandwidth> memory_;
+  std::optional<double> power_limit_;
 };
 
 /// Whether `measured` (`CostTable::device` of a table) means this device: it is the device's preset, a preset with the same rates

@@ -23,6 +23,7 @@ using nlohmann::json;
 constexpr std::string_view kFolder = "topology/errors", kCalibrations = "topology/calibration";
 constexpr double kHostBoundShare = 0.1;
 constexpr std::string_view kDeviceWord = "device ";
+constexpr const char* kPowerLimit = "a power limit";
 constexpr const char* kNarrower = "; measured steps narrow it: tandem validate RECORDS --write-errors FILE, then \"errors\": \"FILE\" in the calibration";
 constexpr const char* kBound = "the device has no calibration (give it one of topology/calibration, such as \"h100\"), so this is a bound: ";
 constexpr int kEnough = 8;  // records from which a situation is used alone
@@ -298,6 +299,7 @@ std::string to_json(const ErrorBook& book) {
 PlanTraits traits_on(const Plan& plan, const Topology& topology) {
   PlanTraits out = traits_of(plan);
   if (experts_leave_node(plan, topology)) out.words.emplace_back(kExpertsOverNodes);
+  if (topology.device().clock < 1) out.words.emplace_back(kPowerLimit);
   if (!topology.device().preset.empty()) out.words.push_back(std::string(kDeviceWord) + topology.device().preset);
   return out;
 }

@@ -72,7 +72,7 @@ void add_own_errors(ErrorBook& book, const std::string& calibration);
 /// Returns the text of such a file.
 std::string to_json(const ErrorBook& book);
 
-/// Traits of a plan; kExpertsOverNodes if it applies; if the device is a preset, "device h100-sxm5-80gb": several share a calibration.
+/// Traits of a plan; kExpertsOverNodes if it applies; "a power limit" if one lowers the device's clock; if the device is a preset, "device h100-sxm5-80gb": several share a calibration.
 PlanTraits traits_on(const Plan& plan, const Topology& topology);
 
 /// The inputs of a range besides the errors.

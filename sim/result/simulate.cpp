@@ -32,6 +32,7 @@
 #include "sim/result/role_times.hpp"
 #include "sim/result/stage_note.hpp"
 #include "sim/result/steady_state.hpp"
+#include "topology/power_limit.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -171,6 +172,7 @@ void fill_range(Prediction& out, const Plan& plan, const Topology& topology, con
   question.without = without;
   const ErrorBook book = load_error_book(topology.device().calibration);
   out.range = step_range(book, out, question);
+  if (std::string note = power_note(topology.device()); !note.empty()) out.notes.push_back(std::move(note));
   if (question.situation == kHostBound)
     out.notes.push_back("launches by the host take a tenth of the step or more: the range comes from errors of such steps");
   if (question.situation == kExpertsOverNodes && has_situation(book, question))

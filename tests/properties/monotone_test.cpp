@@ -8,6 +8,7 @@
 #include "tests/properties/findings.hpp"
 #include "tests/properties/own_presets.hpp"
 #include "topology/plan_reader.hpp"
+#include "topology/power_limit.hpp"
 
 using namespace tandem;
 using namespace tandem::tests;
@@ -93,7 +94,21 @@ void add_memory(const StackPlan& of, Findings& findings) {
   findings.judge(of, "half as much memory again", [&] { return fits(on_own_cluster(of.document)) ? "" : "does not fit any more"; });
 }
 
+/// A lower power limit makes no step shorter, nor does any limit.
+void limit_power(const StackPlan& of, Findings& findings) {
+  const auto curve = power_curve(make_topology(of.plan.cluster)->device().preset);
+  if (!curve) return;
+  const auto with = [&](double share) {
+    json changed = of.document;
+    changed["cluster"]["override"]["power_limit_watts"] = share * curve->rated_w;
+    return changed;
+  };
+  findings.judge(of, "90 % of the rated power in place of 60", [&] { return slower(step_time_s(with(0.6)), step_time_s(with(0.9))); });
+  findings.judge(of, "no power limit in place of 90 %", [&] { return slower(step_time_s(with(0.9)), of.step_time_s); });
+}
+
 void check_all(int count) {
+  check_plans(count, count / 2, limit_power);
   check_plans(count, count, speed_device_up);
   check_plans(count, count / 4, speed_network_up);
   check_plans(count, count * 3 / 4, take_words_away);

@@ -18,6 +18,7 @@
 #include "sim/network/setup.hpp"
 #include "sim/result/replaced_facts.hpp"
 #include "sim/result/simulate.hpp"
+#include "topology/power_limit.hpp"
 
 namespace tandem::program {
 
@@ -132,6 +133,19 @@ std::string range_text(const ExplainedCase& c, const Row& row, const json& value
   throw ContractError("unknown kind of range");
 }
 
+/// How a power limit of the plan slows arithmetic down; empty without one.
+std::string power_formula(const Device& device) {
+  if (!device.power_limit) return "";
+  return "; rates of arithmetic are multiplied by the clock that the power limit leaves: d^(1 / clock_exponent), d = (limit - idle_w) / (busy_w - "
+         "idle_w), and in proportion to d below floor_clock; a product's measured time changes by the ratio of its roofline's";
+}
+std::string power_filled(const Device& device) {
+  const auto curve = device.power_limit ? power_curve(device.preset) : std::nullopt;
+  if (!curve) return "";
+  return "; clock " + number_text(device.clock, 4) + " at (" + number_text(*device.power_limit, 1) + " - " + number_text(curve->idle_w, 1) + ") / (" +
+         number_text(curve->rated_w, 1) + " - " + number_text(curve->idle_w, 1) + ") W";
+}
+
 /// A part that stands inside the cluster's file has its fields behind its own name: "device.peak_flops_per_s".
 bool in_use(const FactOrigin& fact, const std::vector<std::string>& wanted) {
   const bool inside = fact.field.starts_with(fact.part + ".");
@@ -193,6 +207,8 @@ std::vector<FactOrigin> facts_in_use(const Plan& plan, const TaskGraph& graph, c
   if (cluster.contains("override"))
     for (const auto& [key, value] : cluster.at("override").items())
       out.push_back({"node", plan.file, "cluster.override." + key, value_text(value), "given by the plan or its default"});
+  if (topology.device().power_limit)
+    for (FactOrigin& fact : power_facts_of(topology.device().preset)) out.push_back(std::move(fact));
   const std::string& table = topology.device().cost_table;
   if (table.empty()) return out;
   const std::string path = table.find('/') != std::string::npos ? table : measured_table_path(table);
@@ -250,6 +266,10 @@ Explanation explain_key(const ExplainedCase& c, const std::string& said) {
     require(row != nullptr, "a key of the prediction that no explanation was written for");
     out.formula = row->formula;
     out.filled = row->filled(c, asked.of_role || asked.key.find("[]") != std::string::npos ? asked.index : role_of(c, *row));
+    if (std::ranges::find(row->facts, "power") != row->facts.end()) {
+      out.formula += power_formula(c.topology->device());
+      out.filled += power_filled(c.topology->device());
+    }
     out.range = range_text(c, *row, value);
     if (key == "step_time_s") out.parts = step_parts(c.prediction);
     for (const FactOrigin& fact : c.facts)
@@ -269,7 +289,7 @@ std::string to_text(const Explanation& e) {
   std::string out = e.key + " = " + e.text + "\n" + line("formula", e.formula) + line("here", e.filled) + to_text(e.parts) + line("range", e.range);
   for (const FactOrigin& f : e.facts)
     out += line("fact", f.file + ": " + f.field + " = " + f.value + "; " + f.origin);
-  for (const auto& [id, text] : e.sources) out += line("source", id + ": " + text);
+  for (const auto& [id, text] : e.sources) out += line("source", text.empty() ? id : id + ": " + text);
   return out;
 }
 

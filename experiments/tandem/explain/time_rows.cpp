@@ -7,7 +7,7 @@ namespace {
 
 const std::vector<std::string> kCosts = {"device:peak_flops_per_s", "device:vector_flops_per_s", "device:memory_bytes_per_s",
                                          "device:host_launch_s", "device:compute_units", "node", "cluster", "calibration",
-                                         "measured"};
+                                         "measured", "power"};
 
 std::string seconds_text(double s) { return number_text(s, 6) + " s"; }
 
@@ -49,7 +49,7 @@ Row end_of_range(const std::string& which, const std::string& word, double StepR
 std::vector<Row> time_rows() {
   const std::vector<std::string> arithmetic = {"device:peak_flops_per_s", "device:vector_flops_per_s", "device:memory_bytes_per_s",
                                                "device:compute_units", "calibration:matmul", "calibration:memory_share",
-                                               "calibration:kernel_s", "calibration:spread", "measured"};
+                                               "calibration:kernel_s", "calibration:spread", "measured", "power"};
   const std::vector<std::string> network = {"node", "cluster", "calibration:communication"};
   const std::vector<std::string> host = {"device:host_launch_s", "calibration:launch_s"};
   return {

@@ -85,8 +85,10 @@ std::optional<sim::PowerDraw> draw_of(const PowerChoice& choice, const Facts& fa
       throw ConfigError(Problem{"--watts", "", "", "is missing: the watts of " + a.topology->device().name + " are not known", "give it"});
     return std::nullopt;
   }
-  // Watts given by the user are a device's whole power, busy or idle, unless other options say more.
-  const DevicePower facts_of = given ? DevicePower{*choice.busy_w, *choice.busy_w, 0, 0} : known->second;
+  // Watts given by the user are a device's whole power, busy or idle, unless other options say more. They count as they are, also
+  // under a power limit of the plan.
+  DevicePower facts_of = given ? DevicePower{*choice.busy_w, *choice.busy_w, 0, 0} : known->second;
+  if (const auto& limit = a.topology->device().power_limit; limit && !given) facts_of.busy_w = std::min(facts_of.busy_w, *limit);
   return sim::PowerDraw{facts_of.busy_w, choice.idle_w.value_or(facts_of.idle_w), choice.host_w.value_or(facts_of.host_busy_w),
                         choice.host_w.value_or(facts_of.host_idle_w)};
 }

@@ -313,10 +313,11 @@ class Finder {
     std::vector<std::string> fields{"cluster.preset"};
     if (override.memory_bytes) fields.emplace_back("cluster.override.memory_bytes");
     if (override.memory_bytes_per_s) fields.emplace_back("cluster.override.memory_bytes_per_s");
+    if (override.power_limit_watts) fields.emplace_back("cluster.override.power_limit_watts");
     std::vector<Change> out;
     for (const Larger& l : larger()) {
       if (out.size() == kMostClusters || clock_.over()) break;
-      request.cluster = l.cluster, request.devices = plan_.cluster.devices, request.built_memory = true;
+      request.cluster = l.cluster, request.devices = plan_.cluster.devices, request.built_device = true;
       if (auto with = change(request, fields)) out.push_back(std::move(*with));
     }
     return out;

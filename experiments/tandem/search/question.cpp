@@ -35,7 +35,7 @@ constexpr const char* kOverlap = "parallel.overlap_experts";
 constexpr const char* kAuto = "\"auto\"";  ///< as JSON
 
 /// Overrides that are facts of one device.
-constexpr std::array kOfMemory{"cluster.override.memory_bytes", "cluster.override.memory_bytes_per_s"};
+constexpr std::array kOfDevice{"cluster.override.memory_bytes", "cluster.override.memory_bytes_per_s", "cluster.override.power_limit_watts"};
 
 class QuestionReader {
  public:
@@ -116,8 +116,8 @@ class QuestionReader {
   void place_cluster() {
     if (!request_.cluster.empty()) {
       const std::string named = is_preset_path(request_.cluster) ? absolute_path(request_.cluster) : request_.cluster;
-      if (request_.built_memory)
-        for (const char* field : kOfMemory) study::set_field(document_, field, nullptr);
+      if (request_.built_device)
+        for (const char* field : kOfDevice) study::set_field(document_, field, nullptr);
       tell_kept(named);
       study::set_field(document_, "cluster.preset", named);
     }

@@ -17,7 +17,7 @@ struct Request {
   std::string subject;               ///< a model preset, plan file, model preset file, or Hugging Face config.json
   std::string cluster;               ///< preset or path; empty: the plan's
   std::int64_t devices = 0;          ///< 0: the plan's
-  bool built_memory = false;         ///< leave out the plan's `cluster.override` of a device's memory: it is of another device
+  bool built_device = false;         ///< leave out the plan's `cluster.override` of a device's memory and power: they are of another device
   std::string stack;                 ///< "NAME" or "NAME@YYYY-MM"; empty: the plan's, else the device's default
   std::int64_t sequence = 0, batch = 0;  ///< tokens, sequences; 0: the plan's, else chosen
   std::int64_t sequences_per_device = 0;  ///< in place of `batch`: its sequences grow with the devices; 0: none
