@@ -206,8 +206,11 @@ std::string what_if_help() {
 planning::Phase phase_of(const std::string& text) {
   const std::size_t colon = text.find(':');
   std::string tokens = text.substr(0, colon);
-  if (const std::string wrong = within(0, kMostTokens, false)(tokens); !wrong.empty())
-    throw CLI::ValidationError("--phase", (tokens.empty() ? "TOKENS is missing in \"" + text + "\"; write TOKENS:FIELD=VALUE,..." : wrong));
+  const std::string wrong = within(0, kMostTokens, false)(tokens);
+  const bool number = !tokens.empty() && tokens.find_first_not_of("+-.0123456789eE") == std::string::npos;
+  if (!number || colon + 1 == text.size())
+    throw CLI::ValidationError("--phase", '"' + text + "\" is not of the form TOKENS:FIELD=VALUE,... or TOKENS");
+  if (!wrong.empty()) throw CLI::ValidationError("--phase", wrong);
   planning::Phase out{std::strtod(tokens.c_str(), nullptr), {}};
   if (colon == std::string::npos) return out;
   const auto [field, value] = pair_of("--phase", text.substr(colon + 1));
@@ -220,11 +223,11 @@ void add_tokens(CLI::App& c, Options& o) {
   const auto phase = [&o](const Words& texts) {
     for (const std::string& text : texts) o.request.phases.push_back(phase_of(text));
   };
-  c.add_option_function<Words>("--phase", phase, "tokens of one phase of the training, and the plan fields in which it differs, e.g. "
-                               "1e11:training.seq_length=32768,parallel.context=8; again for each phase, in place of --tokens")
+  c.add_option_function<Words>("--phase", phase, "one phase of the training: TOKENS:FIELD=VALUE,..., its tokens and the plan fields in which it "
+                               "differs (1e11:training.seq_length=32768,parallel.context=8), or TOKENS alone; give it again for each phase")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->type_name("TOKENS:FIELD=VALUE,...")
+      ->type_name("PHASE")
       ->excludes(tokens);
 }
 

@@ -46,6 +46,18 @@ std::vector<std::string> clusters_of(const Request& request, const std::vector<P
   return out;
 }
 
+/// assess(), with the phase in problems of the fields that it sets.
+Assessment assess_phase(const CandidatePlan& plan, const Request& request, std::size_t phase) {
+  try {
+    return assess(plan, request.choice.stack);
+  } catch (const ConfigError& e) {
+    std::vector<Problem> problems = e.problems();
+    for (Problem& p : problems)
+      if (!p.field.empty() && sets(request.phases[phase], p.field)) p.file = "--phase";
+    throw ConfigError(std::move(problems));
+  }
+}
+
 std::vector<Assessments> assessments(const Request& request) {
   const std::vector<Plans> trainings = candidates(request.choice, request.phases);
   require_price_clusters(request.price, clusters_of(request, trainings));
@@ -54,7 +66,7 @@ std::vector<Assessments> assessments(const Request& request) {
   std::vector<Assessments> out(trainings.size(), Assessments(phases));
   const auto work = [&](std::size_t i) {
     const CandidatePlan& plan = trainings[i / phases][i % phases];
-    out[i / phases][i % phases] = assess(plan, request.choice.stack);
+    out[i / phases][i % phases] = assess_phase(plan, request, i % phases);
   };
   for_each_index(trainings.size() * phases, program::interruptible(request.jobs), work);
   return out;
@@ -232,6 +244,16 @@ void warn_of_ranges(Answer& out) {
   for (std::string& text : by_phase(said)) out.warnings.push_back(std::move(text));
 }
 
+/// A ramp-up is of the first phase, even if that is too short for it.
+void warn_of_ramp_up(Answer& out) {
+  const Option& best = *out.best();
+  const Plan& plan = best.assessment().plan;
+  const TrainingSpec& t = plan.training;
+  const double sample = static_cast<double>(plan.global_batch_tokens()) / static_cast<double>(t.global_batch_size);
+  if (best.phased() && t.batch_rampup.start > 0 && best.conditions().tokens < sample * static_cast<double>(t.batch_rampup.samples))
+    out.warnings.emplace_back("phase 1 ends before the batch ramp-up of the plan does; phase 2 begins with whole batches");
+}
+
 void add_warnings(Answer& out, const Request& request, const Facts& facts) {
   const Option* best = out.best();
   if (best == nullptr) return;
@@ -250,6 +272,7 @@ void add_warnings(Answer& out, const Request& request, const Facts& facts) {
                              price->offer->source + ", or give --price");
   }
   warn_of_layout(out, request);
+  warn_of_ramp_up(out);
   warn_of_ranges(out);
   if (best->budget.memory == MemoryVerdict::tight)
     out.warnings.push_back(tight_note(facts.memory_error));

@@ -142,7 +142,10 @@ Change ChangeMaker::with(const std::string& name, const std::string& value, std:
   for (PricedPhase& p : phases) p.budget = budget_of(p.assessment, p.conditions, facts_);
   const PricedPhase& first = phases.front();
   const std::int64_t tokens = phases.size() > 1 ? 0 : first.assessment.plan.global_batch_tokens();
-  return {name, value, whole_budget(phases, facts_), tokens, false, "", "", currency_of(first.conditions)};
+  Change out{name, value, whole_budget(phases, facts_), tokens, false, "", "", currency_of(first.conditions)};
+  for (std::size_t i = 0; i < phases.size() && phases.size() > 1; ++i)
+    if (phases[i].budget.memory == MemoryVerdict::too_large) tell(out.note, "phase " + std::to_string(i + 1) + " does not fit");
+  return out;
 }
 
 Change ChangeMaker::resimulated(const std::string& name, const std::string& value, const std::vector<CandidatePlan>& plans) const {
@@ -168,6 +171,7 @@ Change ChangeMaker::resimulated(const std::string& name, const std::string& valu
   Change out = with(name, value, std::move(phases));
   out.of_plan = name.find('.') != name.npos;
   tell(no_price_note, note);
+  tell(no_price_note, out.note);
   out.note = no_price_note;
   return out;
 }

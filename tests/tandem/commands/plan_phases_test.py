@@ -108,6 +108,9 @@ class Phases(WithFolder):
         self.assertEqual(first["steps"], plan(path, "--tokens", "1e9")["best"]["steps"])
         self.assertEqual(second["steps"], math.ceil(1e9 / (256 * 8192)))
         self.assertGreater(first["steps"], second["steps"])
+        for tokens, cut in (("1e7", True), ("1e9", False)):  # the ramp-up takes 3,000 sequences of 8,192 tokens
+            warnings = plan(path, "--phase", tokens, "--phase", "1e9")["warnings"]
+            self.assertEqual(any(w.startswith("phase 1 ends before the batch ramp-up") for w in warnings), cut, warnings)
 
     def test_combinations_are_ranked_by_the_whole(self):
         answer = plan(self.plan, *PHASES, "--devices", "64,128", "--set", "training.recompute=full,selective", *PRICE)
@@ -126,9 +129,9 @@ class Phases(WithFolder):
 
     def test_changes_are_of_all_phases_that_do_not_set_the_field(self):
         changes = ("--what-if", "price=4", "--what-if", "step_time=2", "--what-if", "parallel.zero_stage=2", "--what-if", "parallel.context=2",
-                   "--what-if", "network=0.5")
+                   "--what-if", "network=0.5", "--what-if", "training.recompute=none")
         answer = plan(self.plan, *PHASES, *QUIET, *PRICE, *changes, "--tornado")
-        best, (price, slow, kept, context, network) = answer["best"], answer["what_if"]
+        best, (price, slow, kept, context, network, large) = answer["best"], answer["what_if"]
         self.assertAlmostEqual(price["money"], 2 * best["money"]["value"], places=3)
         self.assertAlmostEqual(slow["days"], 2 * best["days"]["value"], places=9)
         alone = plan(self.plan, *PHASES, *QUIET, "--set", "parallel.zero_stage=2")["best"]
@@ -139,6 +142,7 @@ class Phases(WithFolder):
         self.assertAlmostEqual(context["days"], own["days"]["value"], places=9)
         self.assertEqual(context["note"], "phase 2 keeps its parallel.context")
         self.assertGreater(network["days"], best["days"]["value"])
+        self.assertEqual((large["fits"], large["note"]), (False, "phase 1 does not fit; phase 2 does not fit"))
         steps = next(t for t in answer["tornado"] if t["input"] == "step_time")
         self.assertAlmostEqual(steps["low"]["days"], best["days"]["low"], places=6)
 
@@ -197,9 +201,10 @@ class Phases(WithFolder):
                  (("--tokens", "1e12", "--phase", "1e12"), 2, "excludes"),
                  (("--phase", "0"), 2, "--phase: 0 is no number above 0"),
                  (("--phase", "-1e12"), 2, "-1e12 is no number above 0"),
-                 (("--phase", "1e12", "--phase", ":training.seq_length=32768"), 2, "TOKENS is missing"),
-                 (("--phase", "training.seq_length=32768"), 2, "is no number above 0"),
-                 (("--phase", "1e12:"), 2, "is not of the form NAME=VALUE"),
+                 (("--phase", "1e12", "--phase", ":training.seq_length=32768"), 2, 'length=32768" is not of the form TOKENS:FIELD=VALUE,... or TOKENS'),
+                 (("--phase", "1e12,training.seq_length=32768"), 2, 'length=32768" is not of the form TOKENS:FIELD=VALUE,... or TOKENS'),
+                 (("--phase", "1e12:"), 2, '"1e12:" is not of the form TOKENS:FIELD=VALUE,... or TOKENS'),
+                 (("--phase", "1e12", "--phase", "1e12:training.seq_length=long"), 3, '--phase: training.seq_length = "long": must be a whole number'),
                  (("--phase", "1e12:training.seq_length"), 2, "is not of the form NAME=VALUE"),
                  (("--phase", "1e12:training.seq_len=4096"), 3, 'did you mean "training.seq_length"?'),
                  (("--phase", "1e12:seq_length=4096"), 3, 'did you mean "training.seq_length"?'),
