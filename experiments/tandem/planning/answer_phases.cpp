@@ -9,10 +9,10 @@
 namespace tandem::planning {
 namespace {
 
-/// "seq_length 32768, context 8": the fields that a phase sets, by their last words.
+/// "seq_length 32768, lora.rank 8": the fields that a phase sets, without their part of the plan.
 std::string fields_text(const Phase& phase) {
   std::string out;
-  for (const auto& [field, value] : phase.fields) out += (out.empty() ? "" : ", ") + field.substr(field.rfind('.') + 1) + " " + value;
+  for (const auto& [field, value] : phase.fields) out += (out.empty() ? "" : ", ") + field.substr(field.find('.') + 1) + " " + value;
   return out;
 }
 

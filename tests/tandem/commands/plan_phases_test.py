@@ -177,6 +177,8 @@ class Phases(WithFolder):
         rows = [row.split() for row in out.splitlines() if row.startswith(("  1 ", "  2 "))]
         self.assertEqual([row[1:4] for row in rows], [["1,000,000,000,000", "476,838", "2,097,152"], ["100,000,000,000", "47,684", "2,097,152"]])
         self.assertIn("seq_length 32768, context 4, global_batch_size 64; dp 16, cp 4, ", out)
+        tuned = run("plan", self.plan, "--phase", "1e9", "--phase", "1e7:training.lora.rank=16")[1]
+        self.assertRegex(tuned, r"\n  2 .* %  lora.rank 16\n")
 
     def test_a_layout_is_searched_for_each_phase(self):
         axes = ("--axis", "schedule=1f1b", "--axis", "virtual_pipeline=1", "--axis", "recompute=none,full", "--axis", "zero=1", "--axis", "context=1,2,4")
