@@ -11,6 +11,7 @@
 #include "models/arguments/switches.hpp"
 #include "models/arguments/table_facts.hpp"
 #include "models/arguments/unread_arguments.hpp"
+#include "models/arguments/value_kinds.hpp"
 #include "models/base/dotted_path.hpp"
 #include "models/base/files.hpp"
 #include "models/base/presets.hpp"
@@ -234,6 +235,13 @@ void add_features(const Table& table, TableFacts& facts, ImportedPlan& out) {
   }
 }
 
+/// The fields that say "auto" as arguments of the table: those behind the first `own` are `ds.NAME`.
+std::vector<std::string> with_places(const Table& table, std::vector<std::string> automatic, std::size_t own) {
+  for (std::size_t i = own; i < automatic.size(); ++i)
+    automatic[i] = table.document->at("configuration").at("as").get<std::string>() + "." + automatic[i];
+  return automatic;
+}
+
 }  // namespace
 
 ImportedPlan import_arguments(const std::string& text, const std::string& file, const Table& table, const PlanNeeds& wanted) {
@@ -248,8 +256,11 @@ ImportedPlan import_arguments(const std::string& text, const std::string& file, 
   if (needs.devices > 0) (*arguments.values)["world_size"] = needs.devices;
   if (needs.model.empty()) needs.model = found_model(named_model(table, arguments, file), file);
   const StackChoice stack = stack_of(arguments, table, file, needs);
+  const std::size_t own = automatic.size();  // the others are fields of the file that an option names
   const bool configured = add_configuration(arguments, table, file, {needs.configuration, needs.approximate}, automatic);
   read_switches(table, *arguments.values, file);
+  if (!arguments.printed)  // what a program printed it has taken
+    require_kinds(table, *arguments.values, with_places(table, automatic, own), file);
   json document = with_circumstances(table, stack.as_of.value_or(needs.newest), arguments, configured, automatic);
   document["facts"]["preset_layers"] = needs.layers > 0 ? json(needs.layers) : layers_of(needs.model);
   ImportedPlan out{file, stack, stack.as_of.value_or(needs.newest), table.sources(), arguments.printed, {}, {}, {}, {}, {}, {}, {}};

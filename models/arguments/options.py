@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes options/: every option of a framework with the name and the default of its argument, and true where an option whose
-default is no boolean may stand without a value.
+default is no boolean may stand without a value; the kinds of values that the framework takes, where it says them.
 
 Usage: options.py FRAMEWORK CHECKOUT... [--source TEXT]
 
@@ -17,6 +17,7 @@ import sys
 import typing
 from unittest import mock
 
+import kinds
 import yaml_options
 
 if not hasattr(typing, "override"):  # before Python 3.12
@@ -35,9 +36,12 @@ def plain(value):
 
 
 def entries(parser):
-    """The entries of a parser's options."""
+    """The entries of a parser's options; with kinds in place of defaults where these are read."""
     out = {}
     for action in parser._actions:
+        if yaml_options.KINDS is not None:
+            out.update({option[2:].replace("_", "-"): [action.dest, kinds.of_action(action)] for option in action.option_strings})
+            continue
         alone = action.nargs in (0, "?", "*") and not isinstance(action.default, bool)
         entry = [action.dest, plain(action.default)] + [True] * alone
         out.update({option[2:].replace("_", "-"): entry for option in action.option_strings if option.startswith("--") and option != "--help"})
@@ -56,8 +60,11 @@ def megatron(root):
 
 def patched(path):
     """From the calls that add a fork's arguments, beside Megatron-LM's options."""
-    options = json.loads((pathlib.Path(__file__).parent / "options" / "megatron-core.json").read_text())["options"]
-    tree = ast.parse(path.read_text())
+    core = json.loads((pathlib.Path(__file__).parent / "options" / "megatron-core.json").read_text())
+    options = core["options"]
+    if yaml_options.KINDS is not None:
+        options = {option: [argument[0], core["kinds"].get(argument[0], [])] for option, argument in options.items()}
+    tree = yaml_options.parsed(path)
     for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
         strings = [a.value for a in call.args if isinstance(a, ast.Constant) and str(a.value).startswith("--")]
         said = {k.arg: k.value for k in call.keywords}
@@ -66,6 +73,8 @@ def patched(path):
                 continue
             action = getattr(said.get("action"), "value", "store")
             default = {"store_true": False, "store_false": True}.get(action, literal(said["default"]) if "default" in said else None)
+            if yaml_options.KINDS is not None:
+                default = kinds.of_call(said, action)
             options[option] = [getattr(said.get("dest"), "value", option.replace("-", "_")), default]
     return options
 
@@ -123,7 +132,7 @@ def deepspeed(root):
             value = literal(ast.parse(default.group(1)).body[0].value)
             options[{"grad_accum_dtype": "data_types.grad_accum_dtype"}.get(key, key)] = value
     for section, (file, name) in SECTIONS.items():
-        tree = ast.parse((runtime / file).read_text())
+        tree = yaml_options.parsed(runtime / file)
         body = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name).body
         for field in (n for n in body if isinstance(n, ast.AnnAssign)):
             alias = next((k.value.value for k in getattr(field.value, "keywords", []) if k.arg == "alias"), field.target.id)
@@ -149,14 +158,14 @@ def config_fields(classes, name, prefix):
 
 def torchtitan(root):
     """From the dataclasses of the configuration, as they were while it was a TOML file."""
-    tree = ast.parse((root / "torchtitan" / "config" / "job_config.py").read_text())
+    tree = yaml_options.parsed(root / "torchtitan" / "config" / "job_config.py")
     classes = {n.name: n for n in tree.body if isinstance(n, ast.ClassDef)}
     return {name: [name, value] for name, value in config_fields(classes, "JobConfig", "").items()}
 
 
 def dataclass_fields(root, path, names):
     """Fields of dataclasses with their defaults; null where a function makes it."""
-    classes = {n.name: n for n in ast.parse((root / path).read_text()).body if isinstance(n, ast.ClassDef)}
+    classes = {n.name: n for n in yaml_options.parsed(root / path).body if isinstance(n, ast.ClassDef)}
     out = {}
     for field in (n for name in names for n in classes[name].body if isinstance(n, ast.AnnAssign)):
         value = field.value
@@ -172,7 +181,7 @@ def dataclass_fields(root, path, names):
 def asked(path, base):
     """Keys that code asks a configuration for (cfg.get("x", default), cfg.x) with the first default that it names."""
     out = {}
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(yaml_options.parsed(path)):
         call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args
         owner = node.func.value if call else node.value if isinstance(node, ast.Attribute) else None
         if owner is None or ast.unparse(owner) not in base:
@@ -180,15 +189,17 @@ def asked(path, base):
         key = literal(node.args[0]) if call else node.attr
         if isinstance(key, str) and key not in ("get", "keys", "items"):
             default = literal(node.args[1]) if call and len(node.args) > 1 else None
+            if yaml_options.KINDS is not None:
+                default = kinds.of_value(default)
             out[key] = default if out.get(key) is None else out[key]
     return out
 
 
 def leaves(node, prefix=""):
-    """Dotted names of a YAML file's fields."""
+    """Dotted names of a YAML file's fields, with the kinds of their values."""
     if not isinstance(node, dict) or not node:
-        return [prefix]
-    return [name for key, value in node.items() for name in leaves(value, f"{prefix}.{key}" if prefix else str(key))]
+        return {prefix: kinds.of_value(node) if yaml_options.KINDS is not None else None}
+    return {name: kind for key, value in node.items() for name, kind in leaves(value, f"{prefix}.{key}" if prefix else str(key)).items()}
 
 
 CORE_CONFIGS = (("model_parallel_config.py", ["ModelParallelConfig"]), ("transformer/transformer_config.py", ["TransformerConfig", "MLATransformerConfig"]))
@@ -212,7 +223,7 @@ def nemo(root):
         for section in ("", ".optim", ".data", ".tokenizer"):
             names = asked(models / file, {f"{owner}{section}" for owner in ("self.cfg", "self._cfg", "cfg", "model.cfg")})
             options.update({f"model{section}.{name}": value for name, value in names.items() if value is not None or f"model{section}.{name}" not in options})
-    options.update({name: None for name in leaves(example) if name not in options})
+    options.update({name: kind for name, kind in leaves(example).items() if not options.get(name)})
     return {name: [name, value] for name, value in options.items()}
 
 
@@ -233,7 +244,8 @@ def nxdt(root):
         for name, value in asked(file, {"moe_config"}).items():
             options.setdefault(f"model.moe.{name}", value)
     for file in sorted((root / "examples" / "conf").glob("*.yaml")):
-        options.update({name: None for name in leaves(yaml.safe_load(file.read_text())) if name not in options})
+        for name, kind in leaves(yaml.safe_load(file.read_text())).items():
+            options[name] = kinds.joined(options.get(name), kind) if yaml_options.KINDS is not None else options.get(name)
     return {name: [name, value] for name, value in options.items()}
 
 
@@ -273,19 +285,26 @@ def commit_of(root):
     return subprocess.run(["git", "-C", root, "log", "-1", "--format=%h (%cs)"], capture_output=True, text=True, check=False).stdout.strip()
 
 
+def lines_of(section):
+    return ",\n".join(f"    {json.dumps(name)}: {json.dumps(value)}" for name, value in sorted(section.items()))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("framework", choices=sorted(READERS))
     parser.add_argument("checkout", nargs="+", type=pathlib.Path)
     parser.add_argument("--source")
     wanted = parser.parse_args()
-    options = {}
+    options, said = {}, {}
     for root in reversed(wanted.checkout):  # the main one's defaults count
         options.update(READERS[wanted.framework](root))
+    yaml_options.KINDS = kinds.of_files(wanted.checkout)
+    for root in reversed(wanted.checkout):
+        found = {entry[0]: entry[1] if isinstance(entry[1], list) else kinds.of_value(entry[1]) for entry in READERS[wanted.framework](root).values()}
+        said.update({name: kinds.joined(said.get(name), some) for name, some in found.items() if some})
     source = wanted.source or " and ".join(commit_of(root) for root in wanted.checkout)
-    lines = [f"    {json.dumps(name)}: {json.dumps(value)}" for name, value in sorted(options.items())]
     out = pathlib.Path(__file__).parent / "options" / f"{wanted.framework}.json"
-    out.write_text('{\n  "source": ' + json.dumps(source) + ',\n  "options": {\n' + ",\n".join(lines) + "\n  }\n}\n")
+    out.write_text('{\n  "source": ' + json.dumps(source) + ',\n  "options": {\n' + lines_of(options) + '\n  },\n  "kinds": {\n' + lines_of(said) + "\n  }\n}\n")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,8 @@ std::set<std::string> with_words(const Table& table) {
   return found(table, compared);
 }
 
-/// True or false; nothing where the value is neither in any form. The forms of pydantic's `bool`, which DeepSpeed and Axolotl use.
+}  // namespace
+
 std::optional<bool> switch_of(const json& value) {
   if (value == 0 || value == 1) return value == 1;
   if (!value.is_string()) return std::nullopt;
@@ -47,8 +48,6 @@ std::optional<bool> switch_of(const json& value) {
   if (word == "false" || word == "no" || word == "off" || word == "0") return false;
   return std::nullopt;
 }
-
-}  // namespace
 
 void read_switches(const Table& table, json& values, const std::string& file) {
   const std::set<std::string> others = with_words(table);

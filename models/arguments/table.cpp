@@ -29,9 +29,11 @@ bool takes_away(const std::string& option, const std::string& argument) {
   return begins(option, '-') && !begins(argument, '_');
 }
 
-json options_of(const std::string& framework) {
-  return read_json(require_data_file(std::string(kFolder) + "/options", framework + ".json")).at("options");
+json options_file(const std::string& framework) {
+  return read_json(require_data_file(std::string(kFolder) + "/options", framework + ".json"));
 }
+
+json options_of(const std::string& framework) { return options_file(framework).at("options"); }
 
 /// The defaults of all options, by argument.
 json defaults_of(const json& options) {
@@ -41,7 +43,7 @@ json defaults_of(const json& options) {
 }
 
 /// Sections that a table takes from its base; an entry of its own takes the place of one there, null removes it.
-constexpr const char* kInherited[] = {"renamed", "spellings", "defaults", "conditions", "facts", "plan", "features", "ignored", "printed"};
+constexpr const char* kInherited[] = {"renamed", "spellings", "kinds", "defaults", "conditions", "facts", "plan", "features", "ignored", "printed"};
 
 /// Names of the base's arguments in a file of sections: `lr` is `optimizer.lr`. A name that stands in several is that of the first.
 std::map<std::string, std::string> moved_names(const json& document, const json& options) {
@@ -95,6 +97,26 @@ void add_configuration(json& document, json& defaults) {
   const json there = defaults_of(options_of(framework));
   for (const auto& [name, value] : there.items()) defaults[prefix + name] = value;
   for (const auto& [pattern, why] : file.at("ignored").items()) document["ignored"][prefix + pattern] = why;
+}
+
+/// The kinds of all arguments, those of the file that an option names as `ds.NAME`; other names of an argument have its kinds. Fields
+/// that the caller of the framework fills in may say "auto".
+json kinds_of(const std::string& framework, const json& document) {
+  json out = options_file(framework).at("kinds");
+  out.update(document.value("kinds", json::object()));
+  const json filled = document.value("filled", json::array());
+  for (const json& name : filled)
+    if (json& kinds = out[name.get<std::string>()]; !kinds.is_null()) kinds.push_back("'auto'");
+  const json spellings = document.value("spellings", json::object());
+  for (const auto& [name, others] : spellings.items())
+    for (const json& other : others)
+      if (out.contains(name) && !out.contains(other.get<std::string>())) out[other.get<std::string>()] = json(out[name]);
+  if (!document.contains("configuration")) return out;
+  const json& where = document["configuration"];
+  const auto inner = where.at("framework").get<std::string>();
+  const json there = kinds_of(inner, read_json(find_preset(kFolder, inner)));
+  for (const auto& [name, kinds] : there.items()) out[where.at("as").get<std::string>() + "." + name] = kinds;
+  return out;
 }
 
 }  // namespace
@@ -165,6 +187,7 @@ Table read_table(const std::string& framework) {
   add_configuration(document, defaults);
   defaults.update(document.at("defaults"));
   document["defaults"] = std::move(defaults);
+  document["kinds"] = kinds_of(framework, document);
   std::string stack = document.at("stack").get<std::string>();
   return {std::move(stack), std::make_shared<const json>(std::move(document)), std::make_shared<const json>(options)};
 }

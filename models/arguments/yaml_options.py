@@ -3,6 +3,20 @@ import ast
 import json
 import pathlib
 
+import kinds
+
+KINDS = None  # kinds.Kinds while kinds are read in place of defaults
+
+
+def parsed(path):
+    """A Python file's tree; its fields have their kinds as defaults where these are read."""
+    tree = ast.parse(path.read_text())
+    if KINDS is None:
+        return tree
+    KINDS.see(tree)
+    return kinds.InPlaceOfDefaults(KINDS).visit(tree)
+
+
 # Sections of a nanotron file, and the dataclasses that read them; the first that has a field counts.
 NANOTRON = {
     "general": ["GeneralArgs"], "parallelism": ["ParallelismArgs"], "tokens": ["TokensArgs"], "tokenizer": ["TokenizerArgs"],
@@ -16,7 +30,7 @@ NANOTRON = {
 
 def classes_of(*files):
     """Classes of Python files by name."""
-    return {n.name: n for file in files for n in ast.parse(file.read_text()).body if isinstance(n, ast.ClassDef)}
+    return {n.name: n for file in files for n in parsed(file).body if isinstance(n, ast.ClassDef)}
 
 
 def default_of(value):

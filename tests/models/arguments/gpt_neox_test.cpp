@@ -84,10 +84,11 @@ TEST_CASE("a field of GPT-NeoX with a dash and with an underscore is refused") {
 
 TEST_CASE("other layers, preferences, precisions and shared checkpoints of GPT-NeoX are refused by name") {
   for (const char* more : {R"("attention_config": [[["mamba"], 24]])", R"("train_impl": "dpo")", R"("checkpoint_activations": true, "partition_activations": true)",
-                           R"("optimizer_of_mine": 1)", R"("use_bnb_optimizer": true)", R"("precision": "bf16")"}) {
+                           R"("optimizer_of_mine": 1)", R"("use_bnb_optimizer": true)"}) {
     CAPTURE(more);
     CHECK(arguments::refusals(imported(some(more))).size() == 1);
   }
+  CHECK_THROWS_WITH(imported(some(R"("precision": "bf16")")), Catch::Contains("precision") && Catch::Contains("'bfloat16'"));
 }
 
 TEST_CASE("a file of GPT-NeoX is not taken for DeepSpeed's") {

@@ -222,8 +222,8 @@ TEST_CASE("schedules have the names of every month, and unknown words are refuse
   CHECK(field(two + "\"interleaved1f1b\"\n", "parallel.schedule") == "interleaved");
   const auto refused = [](const std::string& text) { return arguments::refusals(imported(text)).size(); };
   CHECK(refused(two + "\"flexible_interleaved_1f1b\"\n") == 1);
-  CHECK(refused(llama("[activation_checkpoint]\nmode = \"foo\"\n")) == 1);
-  CHECK(refused(llama("[parallelism]\nfsdp_reshard_after_forward = \"foo\"\n")) == 1);
+  CHECK_THROWS_WITH(imported(llama("[activation_checkpoint]\nmode = \"foo\"\n")), Catch::Contains("activation_checkpoint.mode"));
+  CHECK_THROWS_WITH(imported(llama("[parallelism]\nfsdp_reshard_after_forward = \"foo\"\n")), Catch::Contains("fsdp_reshard_after_forward"));
 }
 
 TEST_CASE("stages of before August 2025 have equal layers, those left over behind the first") {

@@ -149,7 +149,7 @@ class Arguments(WithFolder):
                                        (OPTIONS + "--deepspeed_config absent.json", ["--cluster", "dgx-h100"], 3, "give it behind"),
                                        (OPTIONS.replace("-size 64", "-size 60"), ["--cluster", "dgx-h100"], 4, "training.global_batch_size"),
                                        (OPTIONS.replace("layers 8", "layers eight"), ["--cluster", "dgx-h100", "--out", self.path("plan.json")], 3,
-                                        "bad.args: model.num_layers")):
+                                        "bad.args: num_layers = \"eight\": is no value that the framework takes; write a whole number")):
             with self.subTest(part):
                 got, _, err = run("import", self.folder.file("bad.args", text), *more)
                 self.assertEqual(got, code, err)
