@@ -106,6 +106,14 @@ bool beside(const std::string& path) {
          (path.starts_with("cluster.") && path != "cluster.devices");
 }
 
+/// Equal, but for the rounding of an option that is a quotient of two fields.
+bool as_good_as(const json& a, const json& b) {
+  constexpr double kRounding = 1e-14;
+  if (!a.is_number_float() || !b.is_number_float()) return a == b;
+  const double x = a.get<double>(), y = b.get<double>();
+  return std::abs(x - y) <= kRounding * std::max(std::abs(x), std::abs(y));
+}
+
 bool any_covers(const std::vector<std::string>& patterns, const std::string& path) {
   return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& p) { return covers(p, path); });
 }
@@ -121,12 +129,15 @@ void put_elsewhere(nlohmann::ordered_json& document, const Plan& plan, const std
 }
 
 /// Writes what can be said in two ways in one: shared experts of one width are one of all their widths together, stages
-/// that are split by themselves have so many layers, and experts without a width are as wide as an MLP.
+/// that are split by themselves have so many layers, experts without a width are as wide as an MLP, and a decay of a run's
+/// steps is one to its end.
 void in_one_way(Plan& plan) {
-  if (plan.model.moe.ffn_hidden_size == plan.model.ffn_hidden_size) plan.model.moe.ffn_hidden_size = 0;
+  if (LearningRate& rate = plan.training.optimizer.learning_rate; rate.unit == "steps" && rate.decay_over == plan.training.steps)
+    rate.decay_over = 0;
   plan.parallel.pipeline_split = plan.layers_per_stage();
   plan.model.moe.shared_ffn_hidden_size = plan.model.moe.shared_ffn();
   plan.model.moe.num_shared_experts = plan.model.moe.num_shared_experts > 0 ? 1 : 0;
+  if (plan.model.moe.ffn_hidden_size == plan.model.ffn_hidden_size) plan.model.moe.ffn_hidden_size = 0; // shared_ffn() reads it
 }
 
 }  // namespace
@@ -171,7 +182,7 @@ std::vector<std::string> unsaid_fields(const Plan& plan, const ExportedOptions& 
   for (const auto& [path, value] : ours) {
     const json there = other.value(path, json());
     other.erase(path);
-    if (beside(path) || any_covers(options.elsewhere, path) || there == value) continue;
+    if (beside(path) || any_covers(options.elsewhere, path) || as_good_as(there, value)) continue;
     out.push_back(path + ": " + value.dump() + ", read back as " + there.dump());
   }
   for (const auto& [path, value] : other.items())

@@ -132,9 +132,34 @@ std::optional<Problem> unsaid(const json& values, const std::string& name, const
   return Problem{file, name, value_text(*value), kElsewhere, "give its value: tandem import --set " + name + "=VALUE"};
 }
 
+/// Writes a file as other files of its framework are: fields of a section within a section stand in the outer one, and the name of
+/// a function is the field of a group.
+void in_one_form(const Table& table, json& values) {
+  const json within = table.document->value("within", json::object());
+  for (const auto& [outer, inner_name] : within.items()) {
+    const auto name = inner_name.get<std::string>();
+    if (!values.contains(outer) || !values[outer].is_object() || !values[outer].contains(name)) continue;
+    json& section = values[outer];
+    const json inner = section[name];
+    if (!inner.is_object()) continue;
+    section.erase(name);
+    for (const auto& [field, value] : inner.items())
+      if (!section.contains(field) || section[field].is_null()) section[field] = value;
+  }
+  const json named = table.document->value("named", json::object());
+  for (const auto& [path, field] : named.items()) {
+    const json* value = find_dotted(values, path);
+    if (value == nullptr || !value->is_string()) continue;
+    ordered_json changed = values;
+    put_dotted(changed, path, ordered_json{{field.get<std::string>(), value->get<std::string>()}});
+    values = json(changed);
+  }
+}
+
 /// Fills in what other fields of the file say, and refuses what stays open although the plan needs it.
 void fill_in(const Table& table, json& values, const std::string& file) {
   if (!table.reads_file()) return;
+  in_one_form(table, values);
   resolve_interpolations(values, table.document->value("mounted", ""));
   std::vector<Problem> problems;
   std::set<std::string> told;

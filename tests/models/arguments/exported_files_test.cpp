@@ -166,7 +166,7 @@ TEST_CASE("what a configuration of Megatron-Bridge says comes back") {
       {{"model", {{"window", {{"size", 128}, {"layers", "wf"}}}, {"attention_sinks", true}}}},
       {{"model", {{"position_embedding", "rope"}, {"rope_scaling", {{"type", "yarn"}, {"factor", 32}, {"original_max_position_embeddings", 4096}}}}}},
       {{"model", {{"moe", {{"num_experts", 16}, {"experts_per_token", 4}, {"ffn_hidden_size", 512}, {"num_shared_experts", 2}, {"first_dense_layers", 1}}}}},
-       {"parallel", {{"expert", 8}, {"token_dispatcher", "deepep"}, {"sequence_parallel", true}}}},
+       {"parallel", {{"expert", 8}, {"expert_tensor", 1}, {"token_dispatcher", "deepep"}, {"sequence_parallel", true}}}},
       {{"parallel", {{"pipeline", 4}, {"pipeline_split", {1, 3, 3, 1}}}}},
       {{"parallel", {{"pipeline", 2}, {"virtual_pipeline", 2}, {"schedule", "interleaved"}}}},
       {{"parallel", {{"context", 2}, {"context_mode", "ulysses"}, {"zero_group", 8}}}},

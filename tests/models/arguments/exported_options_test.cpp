@@ -269,3 +269,48 @@ TEST_CASE("graphs of layers with experts leave the experts out") {
   CHECK(modules(capped, "megatron-bridge") == R"(["attn","moe_router"])");
   CHECK(modules(capped, "megatron-core", {{"expert", 8}, {"token_dispatcher", "deepep"}}) == "attn moe_router moe_preprocess");
 }
+
+// NVIDIA/Megatron-LM d98e8a64dd: what its validate_args and TransformerConfig refuse, found by experiments/frameworks/megatron_check.py
+TEST_CASE("a command has the options that Megatron-LM asks for beside others") {
+  const auto has = [](const json& changes, const std::string& line) {
+    return arguments::export_plan(plan_of(changes), table(), 8).text.find("\n  " + line) != std::string::npos;
+  };
+  const json offloads = {{"parallel", {{"zero_stage", 1}, {"offload", {{"optimizer", true}}}}}};
+  CHECK(has(offloads, "--use-precision-aware-optimizer"));
+  const json one_graph = {{"training", {{"cuda_graphs", "iteration"}}}};
+  CHECK(has(one_graph, "--no-check-for-nan-in-loss-and-grad"));
+  const json one_expert = {{"model", {{"linear_bias", false}, {"moe", {{"num_experts", 8}}}}}};
+  CHECK(has(one_expert, "--moe-router-pre-softmax"));
+  const json sparse = {{"model", {{"position_embedding", "rope"}, {"linear_bias", false}, {"head_dim", 192}, {"indexer", {{"heads", 8}}},
+                                  {"latent", {{"kv_rank", 512}, {"query_rank", 768}, {"rotary_dim", 64}}}}}};
+  CHECK(has(sparse, "--no-rope-fusion"));
+  for (const json& changes : {offloads, one_graph, one_expert, sparse}) {
+    CAPTURE(changes.dump());
+    CHECK(unsaid(plan_of(changes)) == std::vector<std::string>{});
+    CHECK_FALSE(has({{"parallel", {{"zero_stage", 1}}}}, "--no-rope-fusion"));
+  }
+}
+
+// NVIDIA/Megatron-LM 168cb15d70 (2026-06-03)
+TEST_CASE("Transformer Engine's loss is said until Megatron-LM refuses it") {
+  const auto plan = [](const char* month) {
+    return plan_of({{"stack", {{"name", "megatron-core"}, {"as_of", month}}}, {"training", {{"fusion", "megatron-bridge"}}}});
+  };
+  CHECK(unsaid(plan("2026-05")).empty());
+  CHECK(unsaid(plan("2026-06")).size() == 1);
+}
+
+TEST_CASE("shared experts of several widths, a decay to the run's end and the rounding of a quotient are no difference") {
+  CHECK(unsaid(plan_of({{"model", {{"linear_bias", false}, {"ffn_hidden_size", 512},
+                                   {"moe", {{"num_experts", 8}, {"experts_per_token", 2}, {"ffn_hidden_size", 512}, {"num_shared_experts", 4}}}}}})).empty());
+  const json rates = {{"learning_rate", 3e-4}, {"min_learning_rate", 3e-5}, {"learning_rate_decay", "linear"}, {"warmup", 10}, {"steps", 1000}};
+  for (const char* framework : {"torchtitan", "deepspeed"}) {
+    CAPTURE(framework);
+    const arguments::Table of = arguments::read_table(framework);
+    json training = rates;
+    if (of.stack != "torchtitan") training["min_learning_rate"] = 0;
+    const Plan plan = plan_of({{"stack", of.stack}, {"training", training}, {"parallel", {{"zero_stage", of.stack == "torchtitan" ? 3 : 1}}}});
+    const arguments::ExportedOptions made = arguments::export_plan(plan, of, 8);
+    CHECK(arguments::unsaid_fields(plan, made, of, PlanContext{generation_of}) == std::vector<std::string>{});
+  }
+}

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "models/arguments/imported_plan.hpp"
 #include "models/base/error.hpp"
@@ -55,6 +56,24 @@ TEST_CASE("a run_config.yaml of Megatron-Bridge is a whole plan") {
   CHECK(plan.unknown.empty());
   CHECK(arguments::refusals(plan).empty());
   CHECK(parse_plan(plan.document->dump(), "plan.json").parallel.data == 8);
+}
+
+// NVIDIA-NeMo/Megatron-Bridge 067f987df: models/gpt/model_config.py, whose BridgeGPTModelConfig keeps Megatron-Core's fields in `transformer`
+TEST_CASE("a model whose layers stand in a section of their own is the same plan") {
+  const std::string text = kHead + kModel + kRest;
+  std::string nested = kHead + "model:\n  _builder_: megatron.bridge.models.gpt.gpt_builder.GPTModelBuilder\n"
+                       "  _target_: megatron.bridge.models.gpt.model_config.BridgeGPTModelConfig\n  transformer:\n";
+  std::string line;
+  std::istringstream lines(kModel.substr(kModel.find('\n') + 1));
+  while (std::getline(lines, line))
+    if (line.find("activation_func") != std::string::npos) nested += "    activation_func: silu\n";
+    else if (line.find("_target_: megatron.bridge") == std::string::npos) nested += "  " + line + "\n";
+  nested += "  extra_checkpoint_metadata: {hf_model_id: meta-llama/Meta-Llama-3-8B}\n";
+  CHECK(imported(nested + kRest).unknown.empty());
+  CHECK(arguments::refusals(imported(nested + kRest)).empty());
+  const std::string ranks = "  context_parallel_size: 2\n  cp_comm_type: ";  // Transformer Engine's own is p2p
+  CHECK(*imported(kHead + kModel + ranks + "null\n" + kRest).document == *imported(kHead + kModel + ranks + "p2p\n" + kRest).document);
+  CHECK(*imported(nested + kRest).document == *imported(text).document);
 }
 
 TEST_CASE("hybrid, linear and yarn models of Megatron-Bridge are those of Megatron-LM") {
