@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -20,7 +21,7 @@ class HeldFiles {
   static std::uint64_t period();
 };
 
-/// Values read from files, by name, valid for one holding period. One thread's.
+/// Values read from files, by name, valid for one holding period. For one thread.
 template <class Value>
 class HeldAnswers {
  public:
@@ -37,6 +38,21 @@ class HeldAnswers {
  private:
   std::uint64_t period_ = 0;
   std::map<std::string, Value, std::less<>> known_;
+};
+
+/// Likewise, for all threads: short-lived ones need not read again. `Value` must be safe to copy on several threads.
+template <class Value>
+class SharedHeldAnswers {
+ public:
+  template <class Read>
+  Value get(std::string_view name, const Read& read) {
+    const std::lock_guard lock(mutex_);
+    return answers_.get(name, read);
+  }
+
+ private:
+  std::mutex mutex_;
+  HeldAnswers<Value> answers_;
 };
 
 }  // namespace tandem

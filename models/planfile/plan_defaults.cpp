@@ -46,12 +46,13 @@ struct Precision {
 };
 
 // Fields that nothing below reads.
-constexpr std::array<std::string_view, 19> kAlone{
+constexpr std::array<std::string_view, 20> kAlone{
     "parallel.sequence_parallel",   "parallel.zero_group",          "parallel.optimizer_sync",   "parallel.overlap_grad_reduce",
     "parallel.overlap_param_gather", "parallel.tensor_overlap",     "parallel.overlap_tensor_sum", "parallel.overlap_p2p",
     "parallel.scatter_gather_tensors_in_pipeline", "parallel.bucket_bytes", "parallel.prefetch_layers", "parallel.reuse_distance",
     "parallel.fsdp_copies",         "parallel.root_unit",           "parallel.offload.optimizer", "parallel.offload.ratio",
-    "training.micro_batch_size",    "training.expandable_segments", "parallel.reduce_scatter"};
+    "training.micro_batch_size",    "training.expandable_segments", "parallel.reduce_scatter",
+    "parallel.overlap_experts"};
 
 constexpr DTypes mixed(DType compute, DType weights) {
   return {compute, weights, DType::fp32, DType::fp32, DType::fp32, DType::fp32};

@@ -254,7 +254,8 @@ std::optional<std::vector<std::int64_t>> shorter_split(const Plan& plan, const L
   const auto layers = static_cast<std::int64_t>(costs.layers.size());
   const std::int64_t stages = plan.parallel.pipeline, chunks = plan.parallel.virtual_pipeline;
   const bool possible = stages > 1 && chunks > 0 && stages <= layers + 2 && chunks <= layers + 2 && stages * chunks <= layers + 2;
-  if (layers == 0 || !possible || recomputes_by_place(plan) || plan.model.num_decoder_layers > 0) return std::nullopt;
+  const bool folded = folds(plan.parallel.schedule) && chunks != 2;  // such a plan is refused later
+  if (layers == 0 || !possible || folded || recomputes_by_place(plan) || plan.model.num_decoder_layers > 0) return std::nullopt;
   const double least = (1 - kWorthwhile) * longest(plan, costs, plan.layers_per_stage());
   if (splits.choice == StageChoice::none) return std::nullopt;
   if (splits.choice == StageChoice::ends) return SplitAtEnds(plan, costs, least).find();

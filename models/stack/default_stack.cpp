@@ -10,6 +10,7 @@
 #include "models/base/files.hpp"
 #include "models/base/held_files.hpp"
 #include "models/base/json.hpp"
+#include "models/base/left_out.hpp"
 #include "models/base/presets.hpp"
 #include "models/plan/plan.hpp"
 #include "models/stack/stack_file.hpp"
@@ -101,7 +102,10 @@ DefaultStack search(const std::string& generation) {
 
 DefaultStack default_stack(const std::string& generation) {
   thread_local HeldAnswers<DefaultStack> held;
-  return held.get(generation, [&] { return search(generation); });
+  static SharedHeldAnswers<DefaultStack> shared;
+  const auto read = [&] { return search(generation); };
+  const bool whole = LeftOut::now().evidence.empty();  // what a thread leaves out is not left out on others
+  return held.get(generation, [&] { return whole ? shared.get(generation, read) : read(); });
 }
 
 }  // namespace tandem

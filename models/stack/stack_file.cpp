@@ -440,7 +440,9 @@ std::shared_ptr<const StackFile> load_current(const std::string& name) {
 
 std::shared_ptr<const StackFile> load_stack(const std::string& name) {
   thread_local HeldAnswers<std::shared_ptr<const StackFile>> held;
-  return held.get(key_of(name), [&] { return load_current(name); });
+  static SharedHeldAnswers<std::shared_ptr<const StackFile>> shared;
+  const std::string key = key_of(name);
+  return held.get(key, [&] { return shared.get(key, [&] { return load_current(name); }); });
 }
 
 bool is_stack(const std::string& name) {
