@@ -15,6 +15,7 @@
 #include "experiments/tandem/search/changes_report.hpp"
 #include "experiments/tandem/search/kept.hpp"
 #include "experiments/tandem/search/report.hpp"
+#include "experiments/tandem/search/report_parts.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/threads.hpp"
@@ -173,7 +174,12 @@ struct Findings {
   std::optional<search::Fewer> fewer;
 };
 
+void tell_wrong_bounds(const search::Search& search, const search::Answer& answer) {
+  if (const std::string text = search::wrong_bounds_text(search, answer); !text.empty()) log("tandem: " + text);
+}
+
 void tell_answer(const search::Search& search, const Findings& f, const Options& o) {
+  tell_wrong_bounds(search, f.answer);
   o.json ? print_json(search::to_json(search, f.answer, f.changes, f.fewer))
          : print(search::to_text(search, f.answer, f.changes, f.fewer));
 }
@@ -261,6 +267,7 @@ ExitCode tell_front(Searches& all, std::vector<search::Rates> rates, bool whole,
   const std::vector<search::Search*> searches = all.list();
   const search::ParetoFront front = search::pareto_front(searches, all.take_fronts(), std::move(rates));
   o.json ? print_json(search::to_json(searches, front)) : print(search::to_text(searches, front));
+  for (std::size_t i = 0; i < searches.size(); ++i) tell_wrong_bounds(*searches[i], front.answers[i]);
   tell_why(*searches.front(), front.answers.front(), o);
   if (front.points.empty()) return whole ? nothing_found(o, front.complete) : ExitCode::interrupted;
   const auto path = [&](const std::string& asked) { return whole ? asked : place_when_interrupted(asked); };

@@ -5,10 +5,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <string_view>
 
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/trial_clock.hpp"
-#include "experiments/tandem/search/default_axes.hpp"
+#include "experiments/tandem/search/axes/default_axes.hpp"
 #include "experiments/tandem/search/report_parts.hpp"
 #include "experiments/tandem/search/switched.hpp"
 #include "models/base/presets.hpp"
@@ -31,6 +33,9 @@ constexpr std::size_t kShares = 3;          ///< of the time, for other devices:
 constexpr std::array kOfMemory{"parallel.tensor", "parallel.pipeline", "parallel.context", "parallel.expert",
                                "training.micro_batch_size", "parallel.sequence_parallel", "training.recompute", "parallel.zero_stage"};
 constexpr std::array kSwitchedOn{"training.flash_attention", "parallel.offload.optimizer", "parallel.offload.parameters"};
+
+/// Schedules that have more micro-batches under way than 1F1B.
+constexpr std::array<std::string_view, 5> kMoreUnderWay{"interleaved", "breadth-first", "gpipe", "zb-h2", "dualpipe-v"};
 
 /// Values of a field that the question lacks.
 struct Untried {
@@ -87,14 +92,34 @@ class Finder {
       const auto has = [&](const char* text) {
         return std::any_of(axis.values.begin(), axis.values.end(), [&](const AxisValue& v) { return v.text == text; });
       };
-      if (axis.field == "parallel.virtual_pipeline" || axis.field == "parallel.schedule")
-        request = with(std::move(request), axis.field, axis.values.front().text);
+      if (axis.field == "parallel.schedule") request = with(std::move(request), axis.field, schedules(axis));
+      if (axis.field == "parallel.virtual_pipeline") request = with(std::move(request), axis.field, chunk_counts(axis));
       if (axis.field == "training.micro_batch_size")
         request = with(std::move(request), axis.field, first_values(axis, kFewMicroBatches));
       if (axis.field == "parallel.zero_stage") request = with(std::move(request), axis.field, axis.values.back().text);
       if (axis.field == "training.recompute" && has("full")) request = with(std::move(request), axis.field, "full");
     }
     return request;
+  }
+
+  /// Without those that have more micro-batches under way than 1F1B, if that is one of them.
+  static std::string schedules(const Axis& axis) {
+    const bool other = std::any_of(axis.values.begin(), axis.values.end(), [](const AxisValue& v) { return v.text == "1f1b"; });
+    std::string out;
+    for (const AxisValue& v : axis.values)
+      if (!other || std::find(kMoreUnderWay.begin(), kMoreUnderWay.end(), v.text) == kMoreUnderWay.end())
+        out += (out.empty() ? "" : ",") + v.text;
+    return out;
+  }
+
+  /// The least number of chunks a stage, and the least of several, for schedules that have some.
+  static std::string chunk_counts(const Axis& axis) {
+    std::set<std::int64_t> counts;
+    for (const AxisValue& v : axis.values) counts.insert(std::stoll(v.text));
+    const auto several = counts.upper_bound(1);
+    std::string out = std::to_string(*counts.begin());
+    if (several != counts.begin() && several != counts.end()) out += "," + std::to_string(*several);
+    return out;
   }
 
   static std::string first_values(const Axis& axis, std::size_t most) {

@@ -57,12 +57,11 @@ std::string Judge::idle(CandidateId id, const Plan& plan, Tools& tools) const {
     if (reason.empty()) reason = axis.field + " changes nothing here: the step of " + axis.name + " " + axis.values.front().text;
   }
   if (other == id) return "";
-  if (tools.twin != other) {
-    const Plan& twin = tools.twins.of(other);
-    tools.twin_may_be = plan_problems(twin).empty() && lowering_gaps(twin).empty() && refusal_of_stack(twin).empty();
-    tools.twin = other;
-  }
-  return tools.twin_may_be ? reason : "";
+  const auto known = tools.possible.find(other);
+  if (known != tools.possible.end()) return known->second ? reason : "";
+  const Plan& twin = tools.twins.of(other);
+  const bool possible = plan_problems(twin).empty() && lowering_gaps(twin).empty() && refusal_of_stack(twin).empty();
+  return tools.remember(other, possible), possible ? reason : "";
 }
 
 /// True if ZeRO shards states over one rank and the step equals that of the axis' first value. Some stacks change types or buckets
@@ -102,13 +101,18 @@ bool Judge::large(std::int64_t memory, double error) const {
   return static_cast<double>(memory) * (1 - error) > static_cast<double>(room_);
 }
 
+/// Remembers whether the candidate is possible, because others may be the same step.
 std::optional<CandidateView> Judge::refusal(CandidateId id, const Plan& plan, Tools& tools) const {
   CandidateView out;
-  const auto refused = [&](Outcome why, std::string reason) { return out.outcome = why, out.reason = std::move(reason), out; };
+  const auto refused = [&](Outcome why, std::string reason) {
+    if (why != Outcome::same) tools.remember(id, false);
+    return out.outcome = why, out.reason = std::move(reason), out;
+  };
   if (const Problems problems = plan_problems(plan); !problems.empty()) return refused(Outcome::layout, text_of(problems.front()));
   if (const Problems gaps = lowering_gaps(plan); !gaps.empty()) return refused(Outcome::unlowered, text_of(gaps.front()));
   if (std::string reason = idle(id, plan, tools); !reason.empty()) return refused(Outcome::same, std::move(reason));
   if (std::string reason = refusal_of_stack(plan); !reason.empty()) return refused(Outcome::stack, std::move(reason));
+  tools.remember(id, true);
   return std::nullopt;
 }
 

@@ -99,7 +99,7 @@ GroupView Judge::group(std::int64_t group) const {
 std::optional<Outcome> Judge::refused_by_numbers(std::int64_t group) const {
   const CandidateId first = group * space_.members();
   if (!space_.divides(first)) return Outcome::devices;
-  if (!space_.divides_batch(first)) return Outcome::layout;
+  if (space_.refused_by_numbers(first)) return Outcome::layout;
   return std::nullopt;
 }
 

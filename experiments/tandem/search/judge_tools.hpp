@@ -26,12 +26,16 @@ struct Judge::Tools {
   }
 
   void find_axes_of_no_layout(const Space& space);
+  void remember(CandidateId id, bool is_possible) {
+    constexpr std::size_t kMost = 65536;
+    if (possible.size() > kMost) possible.clear();
+    possible[id] = is_possible;
+  }
   std::optional<std::string> shared_layout_problem(const Judge& judge, CandidateId id);
 
   sim::ClosedForm form;
   CandidatePlans plans, twins;
-  CandidateId twin = -1;              ///< the last candidate that idle() compared with
-  bool twin_may_be = false;           ///< whether it is possible
+  std::unordered_map<CandidateId, bool> possible;  ///< whether nothing but a field without effect refuses a candidate
   std::vector<std::size_t> of_no_layout;  ///< axes that do not change what is wrong with a layout
   std::unordered_map<CandidateId, std::optional<std::string>> layouts;  ///< what is wrong, by the candidate with their first values
   std::unordered_map<CandidateId, const LayerFloor*> floors;  ///< by the first candidate with the same layers

@@ -13,7 +13,7 @@ std::int64_t scaled(std::int64_t n, double factor) { return static_cast<std::int
 std::int64_t Found::least_ps() const { return rough ? floor_ps : std::max(floor_ps, scaled(estimate_ps, 1 - kTimeError)); }
 
 std::int64_t Found::most_ps(std::int64_t room) const {
-  return outside == sim::Outside::nothing && !rough && most_memory() <= room ? scaled(estimate_ps, 1 + kTimeError) : kNoLimit;
+  return outside == sim::Outside::nothing && !rough && most_memory() <= room ? scaled(estimate_ps, 1 + kTimeBelow) : kNoLimit;
 }
 
 std::int64_t Found::least_memory() const { return std::max(memory_floor, scaled(memory, 1 - kMemoryError)); }

@@ -70,6 +70,7 @@ ordered_json space_json(const Search& search, const Answer& answer, const Rates&
           {"stack", plan.stack.name + "@" + text_of(plan.stack.as_of)},
           {"candidates", answer.candidates},
           {"counts", counts_json(answer)},
+          {"wrong_bounds", answer.wrong_bounds.size()},
           {"device_memory_bytes", search.judge().room()},
           {"device_hour_price", rates.price ? ordered_json(*rates.price) : ordered_json()},
           {"currency", rates.currency},

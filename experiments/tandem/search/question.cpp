@@ -8,8 +8,8 @@
 
 #include "experiments/tandem/base/fields.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
-#include "experiments/tandem/search/default_axes.hpp"
-#include "experiments/tandem/search/expert_axes.hpp"
+#include "experiments/tandem/search/axes/default_axes.hpp"
+#include "experiments/tandem/search/axes/expert_axes.hpp"
 #include "models/base/files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"

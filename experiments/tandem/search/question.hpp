@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/tandem/search/axis.hpp"
+#include "experiments/tandem/search/axes/axis.hpp"
 #include "models/planfile/plan_draft.hpp"
 #include "models/stack/stack_switches.hpp"
 

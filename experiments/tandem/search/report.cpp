@@ -102,9 +102,11 @@ std::string types_text(const Space& space, const Answer& answer) {
 std::string wrong_text(const Answer& answer) {
   double most = 0;
   for (const Simulated& s : answer.best)
-    if (const Found& f = answer.estimates.at(s.id); f.estimated())
-      most = std::max(most, std::abs(static_cast<double>(f.estimate_ps) / static_cast<double>(s.time_ps) - 1));
-  if (most <= kTimeError) return "";
+    if (const Found& f = answer.estimates.at(s.id); f.estimated()) {
+      const double off = static_cast<double>(f.estimate_ps) / static_cast<double>(s.time_ps) - 1;
+      if (off > kTimeError || off < -kTimeBelow) most = std::max(most, std::abs(off));
+    }
+  if (most == 0) return "";
   return "estimates, which choose the layouts to simulate, are up to " + number_text(100 * most, 1) +
          " % wrong here: a layout that was not simulated may be that much faster\n";
 }
@@ -190,6 +192,7 @@ std::string to_json(const Search& search, const Answer& answer, const Changes& c
       {"counts", counts_json(answer)},
       {"complete", answer.complete},
       {"interrupted", answer.interrupted},
+      {"wrong_bounds", answer.wrong_bounds.size()},
       {"device_memory_bytes", search.judge().room()},
       {"notes", lines_of(switched_text(space, answer) + more_text(search.judge(), answer, fewer) + caveat_text(search.judge()))},
       {"best", rows},

@@ -151,6 +151,14 @@ std::string interrupted_text(const std::vector<const Search*>& searches) {
          " groups looked at; a better layout may be among the others\n";
 }
 
+std::string wrong_bounds_text(const Search& search, const Answer& answer) {
+  if (answer.wrong_bounds.empty()) return "";
+  const auto count = static_cast<std::int64_t>(answer.wrong_bounds.size());
+  return count_text(count) + (count == 1 ? " simulated layout is" : " simulated layouts are") +
+         " below a lower bound on the step or the memory, so a better layout may have been left out. This is an error of Tandem: please "
+         "report the command and this layout: " + search.judge().space().text(answer.wrong_bounds.front());
+}
+
 std::string counts_text(const Answer& answer) {
   std::string out = count_text(answer.candidates) + (answer.candidates == 1 ? " candidate\n" : " candidates\n");
   for (std::size_t f = 0; f < kOutcomes; ++f)

@@ -79,6 +79,9 @@ std::string question_text(const Question& question);
 /// How far searches had come when they were interrupted.
 std::string interrupted_text(const std::vector<const Search*>& searches);
 
+/// If bounds were wrong: that this is an error of Tandem, what it may have cost, and an example. Else empty.
+std::string wrong_bounds_text(const Search& search, const Answer& answer);
+
 /// How many candidates are under each reason.
 std::string counts_text(const Answer& answer);
 nlohmann::ordered_json counts_json(const Answer& answer);

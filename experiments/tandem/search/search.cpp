@@ -41,6 +41,29 @@ std::uint64_t mixed(std::uint64_t n) {
   return n ^ (n >> 31);
 }
 
+/// Calls `use` once for each group. Groups whose plans differ only in fields that stand alone follow each other, because one plan that
+/// is filled in serves them all (CandidatePlans).
+template <class Use>
+void for_each_group(const Space& space, const Use& use) {
+  struct Digit {
+    std::int64_t stride, values, value = 0;
+  };
+  std::vector<Digit> digits;
+  for (const bool alone : {false, true})
+    for (std::size_t a = 0; a < space.axes().size(); ++a)
+      if (space.stride(a) >= space.members() && space.stands_alone(a) == alone)
+        digits.push_back({space.stride(a) / space.members(), static_cast<std::int64_t>(space.axes()[a].values.size())});
+  std::int64_t group = 0;
+  for (std::int64_t n = 0; n < space.groups(); ++n) {
+    use(group);
+    for (std::size_t d = digits.size(); d-- > 0;) {
+      group += digits[d].stride;
+      if (++digits[d].value < digits[d].values) break;
+      group -= digits[d].stride * std::exchange(digits[d].value, 0);
+    }
+  }
+}
+
 /// Whether a candidate is a row by its simulation, even if a bound on its step or memory is too high.
 bool stands(CandidateId id, const Answer& answer) {
   const auto s = answer.simulated.find(id);
@@ -75,8 +98,9 @@ GroupFact Search::bounded(std::int64_t group) const {
 /// Bounds the shard's groups that have no bounds yet.
 void Search::bound() {
   std::vector<std::int64_t> missing;
-  for (std::int64_t g = 0; g < space_.groups(); ++g)
+  for_each_group(space_, [&](std::int64_t g) {
     if (mine(g) && !fact(g).known) missing.push_back(g);
+  });
   for (std::size_t begin = 0; begin < missing.size(); begin += kChunk * kChunks) {
     const std::size_t end = std::min(missing.size(), begin + kChunk * kChunks);
     for_each_index((end - begin + kChunk - 1) / kChunk, options_.jobs, [&](std::size_t c) {
@@ -298,8 +322,18 @@ void Search::estimate_front() {
     for (std::size_t i = first; i < known_.found.size(); ++i) add_sure(known_.found[i]);
     refine_front(first);
   }
-  for (const auto& [g, counts] : known_.groups)
-    if (surely_beaten(g)) beaten_.insert(g);
+  find_beaten();
+}
+
+/// Which estimated groups are surely beaten by what was estimated after them.
+void Search::find_beaten() {
+  std::vector<std::int64_t> groups;
+  for (const auto& [g, counts] : known_.groups) groups.push_back(g);
+  std::vector<char> beaten(groups.size());
+  for_each_index(groups.size(), options_.jobs, [&](std::size_t i) { beaten[i] = surely_beaten(groups[i]) ? 1 : 0; });
+  if (stopped()) throw program::Interrupted{};
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    if (beaten[i] != 0) beaten_.insert(groups[i]);
 }
 
 /// Refines rough candidates from `first` on in found order, unless they are surely beaten.
@@ -407,6 +441,8 @@ Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int6
       out.complete = out.complete && (now != Outcome::estimated || known_.whole(f)->least_ps() > out.limit_ps);
       continue;
     }
+    const bool above = fact(f.id / space_.members()).floor_ps > s->second.time_ps || f.floor_ps > s->second.time_ps;
+    if (s->second.timed && (above || f.memory_floor > s->second.needed)) out.wrong_bounds.push_back(f.id);
     if (now != Outcome::simulated) continue;
     out.best.push_back(s->second);
     out.estimates[f.id] = known_.whole(f).value_or(f);

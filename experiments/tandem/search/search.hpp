@@ -40,6 +40,7 @@ struct Answer {
   std::int64_t limit_ps = kNoLimit; ///< step time of the last of the best; slower candidates do not count
   bool complete = true;             ///< false: --events was reached, so a better candidate may be missing
   bool interrupted = false;         ///< candidates that explore() had not reached are missing, too
+  std::vector<CandidateId> wrong_bounds;  ///< simulated below a lower bound on step or memory: errors of Tandem
   std::vector<Found> estimated;     ///< if interrupted: the best estimates without a simulation that fit, fastest first
 };
 
@@ -100,6 +101,7 @@ class Search {
   void estimate(const std::vector<std::int64_t>& groups);
   void learn(const std::vector<std::int64_t>& groups);
   void refine_front(std::size_t first);
+  void find_beaten();
   void add_sure(const Found& f);
   bool surely_beaten(const GroupView& view) const;
   bool surely_beaten(std::int64_t group) const;

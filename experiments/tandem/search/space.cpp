@@ -22,15 +22,6 @@ constexpr std::array<std::string_view, 16> kExchangeFields{
     "parallel.scatter_gather_tensors_in_pipeline", "parallel.offload.optimizer", "parallel.offload.parameters", "parallel.offload.ratio",
     "parallel.optimizer_sync",    "parallel.fsdp_copies",      "parallel.root_unit",           "training.expandable_segments"};
 
-/// The fields whose product is the number of ranks.
-struct DegreeField {
-  std::string_view path;
-  std::int64_t ParallelSpec::*member;
-};
-constexpr std::array kDegrees{DegreeField{"parallel.tensor", &ParallelSpec::tensor}, DegreeField{"parallel.pipeline", &ParallelSpec::pipeline},
-                              DegreeField{"parallel.context", &ParallelSpec::context}, DegreeField{"parallel.data", &ParallelSpec::data}};
-constexpr std::size_t kData = 3;
-
 constexpr std::string_view kModules = "training.recompute_modules";
 
 /// True if no default depends on the axis. Sets of modules change another field only with whole blocks.
@@ -82,9 +73,6 @@ void Space::order_axes(const std::set<std::string>& asked) {
   const auto inner = [&](const Axis& a) { return is_exchange(a.field) && of_layers.count(a.field) == 0; };
   const auto middle = std::stable_partition(question_.axes.begin(), question_.axes.end(), [&](const Axis& a) { return !inner(a); });
   outer_ = static_cast<std::size_t>(middle - question_.axes.begin());
-  // derived values may depend on the batch
-  const bool derived = std::any_of(asked.begin(), asked.end(), [](const std::string& f) { return f.starts_with("derived."); });
-  data_said_ = question_.draft.given.count("parallel.data") != 0;
   // The ranks that share an expert's matrices follow from the number of data ranks, so from all degrees.
   const bool experts = question_.draft.plan.model.moe.num_experts > 0;
   for (std::size_t a = 0; a < axes().size(); ++a) {
@@ -98,7 +86,8 @@ void Space::order_axes(const std::set<std::string>& asked) {
   const std::set<std::string> switching = read_by_switches(question_.switches, false);
   for (const Axis& a : question_.axes) {
     const bool read = asked.count(a.field) != 0 || switching.count(a.field) != 0;
-    alone_.push_back(alone(a) && !read && !(derived && a.field == "training.micro_batch_size"));
+    const bool derived = a.field == "training.micro_batch_size" && asked.count("derived.micro_batches") != 0;
+    alone_.push_back(alone(a) && !read && !derived);
   }
 }
 
@@ -110,21 +99,7 @@ void Space::count() {
   }
   strides_.assign(axes().size(), 1);
   for (std::size_t a = axes().size(); a-- > 1;) strides_[a - 1] = strides_[a] * static_cast<CandidateId>(axes()[a].values.size());
-  for (std::size_t which = 0; which < kDegrees.size(); ++which) {
-    const std::ptrdiff_t axis = axis_of(std::string(kDegrees[which].path));
-    if (axis < 0) continue;
-    Degree& degree = degrees_.emplace_back(Degree{static_cast<std::size_t>(axis), which, {}});
-    for (const AxisValue& value : axes()[degree.axis].values) {
-      Plan plan;
-      value.set(plan);
-      degree.values.push_back(plan.parallel.*kDegrees[which].member);
-    }
-  }
-  micro_batch_axis_ = axis_of("training.micro_batch_size");
-  Plan plan = question_.draft.plan;
-  if (micro_batch_axis_ < 0) return micro_batches_.assign(1, plan.training.micro_batch_size);
-  for (const AxisValue& value : axes()[static_cast<std::size_t>(micro_batch_axis_)].values)
-    value.set(plan), micro_batches_.push_back(plan.training.micro_batch_size);
+  numbers_.emplace(question_, strides_, plan(0));
 }
 
 Choice Space::choice(CandidateId id) const {
@@ -188,29 +163,6 @@ std::vector<std::string> Space::switched_on(CandidateId id) const {
   for (const std::string& path : question_.switches.fields())
     if (const PlanField& field = *find_field(path); field.write(plan) != field.write(plain)) out.push_back(path);
   return out;
-}
-
-/// Tensor, pipeline, context and data ranks.
-Space::Degrees Space::degrees(CandidateId id) const {
-  const Plan& base = question_.draft.plan;
-  Degrees out{};
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = base.parallel.*kDegrees[i].member;
-  for (const Degree& d : degrees_) out[d.which] = d.values[static_cast<std::size_t>(id / strides_[d.axis]) % d.values.size()];
-  const std::int64_t ranks = base.cluster.devices * base.cluster.ranks_per_device;
-  if (!data_said_) out[kData] = derived_data(ranks, out[0] * out[1] * out[2]);
-  return out;
-}
-
-bool Space::divides(CandidateId id) const {
-  const ClusterSpec& cluster = question_.draft.plan.cluster;
-  const Degrees of = degrees(id);
-  return of[kData] > 0 && of[0] * of[1] * of[2] * of[kData] == cluster.devices * cluster.ranks_per_device;
-}
-
-bool Space::divides_batch(CandidateId id) const {
-  const std::int64_t stride = micro_batch_axis_ < 0 ? size() : strides_[static_cast<std::size_t>(micro_batch_axis_)];
-  const std::int64_t unit = micro_batches_[static_cast<std::size_t>(id / stride) % micro_batches_.size()] * degrees(id)[kData];
-  return unit <= 0 || question_.draft.plan.training.global_batch_size % unit == 0;
 }
 
 std::string Space::value_text(CandidateId id, std::size_t axis) const {

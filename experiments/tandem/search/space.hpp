@@ -2,14 +2,15 @@
 // The numbered candidates of a search: all combinations of the axes' values, the last axis fastest. The members of a group differ
 // only in fields that affect no computation of a layer.
 
-#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "experiments/tandem/search/layout_numbers.hpp"
 #include "experiments/tandem/search/question.hpp"
 #include "models/base/held_files.hpp"
 #include "models/plan/plan.hpp"
@@ -53,9 +54,9 @@ class Space {
   /// Fields that the candidate's plan turns on although neither the question nor the stack's defaults do (Question::switches).
   std::vector<std::string> switched_on(CandidateId id) const;
   /// True if tensor x pipeline x context (x data) divides the devices.
-  bool divides(CandidateId id) const;
-  /// True if the batch is a multiple of the micro-batches of all data ranks. Only of candidates that divide the devices.
-  bool divides_batch(CandidateId id) const;
+  bool divides(CandidateId id) const { return numbers_->divides(id); }
+  /// True if numbers alone refuse the layout. Only of candidates that divide the devices.
+  bool refused_by_numbers(CandidateId id) const { return numbers_->refuses(id); }
   /// The value of an axis as a table shows it. A split shows the layers of its stages or chunks: "12, 2 x 16, 14".
   std::string value_text(CandidateId id, std::size_t axis) const;
   /// "tensor 8, pipeline 4, ..."
@@ -70,15 +71,6 @@ class Space {
   std::ptrdiff_t idle_axis(const Plan& plan) const;
 
  private:
-  /// An axis for the number of ranks: which degree (tensor, pipeline, context or data), and its values.
-  struct Degree {
-    std::size_t axis = 0, which = 0;
-    std::vector<std::int64_t> values;
-  };
-
-  using Degrees = std::array<std::int64_t, 4>;
-  Degrees degrees(CandidateId id) const;
-
   void set(CandidateId id, PlanDraft& draft) const;
   void order_axes(const std::set<std::string>& asked);
   void count();
@@ -91,10 +83,7 @@ class Space {
   std::size_t outer_ = 0;                  ///< number of axes that form groups
   std::vector<CandidateId> strides_;       ///< by axis
   std::vector<bool> alone_, asked_;        ///< by axis
-  std::vector<Degree> degrees_;
-  std::ptrdiff_t micro_batch_axis_ = -1;   ///< -1: none
-  std::vector<std::int64_t> micro_batches_;  ///< that axis' values, or the plan's one
-  bool data_said_ = false;                 ///< parallel.data is an axis or given in the plan
+  std::optional<LayoutNumbers> numbers_;
   std::vector<bool> of_layers_, of_first_computation_;  ///< by axis
 };
 

@@ -89,3 +89,25 @@ TEST_CASE("A rough candidate's bound is below the events' step, and its memory o
   CHECK(rough >= 20);
   CHECK(bounds >= 10);
 }
+
+TEST_CASE("An estimate that holds is as near to the events' step as pruning takes it to be, also of context ranks and uneven stages") {
+  const char* const cluster = GENERATE("dgx-a100-80gb", "dgx-h100");
+  const Space space = space_of({"llama3-8b", cluster, 32, 32,
+                                {"tensor=1,2,4", "pipeline=1,2,4", "pipeline_split=auto,balanced", "context=1,2,4,8", "context_mode=ring,all_gather,ulysses", "ulysses=1,2",
+                                 "micro_batch_size=1,2", "schedule=1f1b", "virtual_pipeline=1", "recompute=none,full", "sequence_parallel=false,true",
+                                 "zero_stage=0,1", "overlap_grad_reduce=false,true"}, 16384});
+  const Judge judge(space, {.any_memory = true});
+  int shared = 0, others = 0;
+  for (const CandidateId id : some(space, 200, 5)) {
+    const CandidateView view = judge.candidate(id);
+    if (view.outcome != Outcome::estimated || view.outside != sim::Outside::nothing) continue;
+    INFO(space.text(id));
+    const Simulated s = judge.simulate(id);
+    const double off = static_cast<double>(view.estimate_ps) / static_cast<double>(s.time_ps) - 1;
+    CHECK(off < kTimeError);
+    CHECK(off > -kTimeBelow);
+    ++(space.plan(id).parallel.context > 1 ? shared : others);
+  }
+  CHECK(shared >= 40);
+  CHECK(others >= 20);
+}

@@ -1,12 +1,16 @@
 #pragma once
 // The fields that a search varies by default.
 
+#include <cstdint>
 #include <vector>
 
-#include "experiments/tandem/search/axis.hpp"
+#include "experiments/tandem/search/axes/axis.hpp"
 #include "models/planfile/plan_draft.hpp"
 
 namespace tandem::search {
+
+/// Sequences from this length on are worth sharing among context ranks.
+inline constexpr std::int64_t kLongSequence = 8192;
 
 /// Tensor, pipeline and context degrees, the expert degree of MoE models, sharding, micro-batch, schedule with chunks,
 /// recomputation, sequence parallelism. Only values that the model, batch and devices allow. `per_node`: devices per node.

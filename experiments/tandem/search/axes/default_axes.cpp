@@ -1,4 +1,4 @@
-#include "experiments/tandem/search/default_axes.hpp"
+#include "experiments/tandem/search/axes/default_axes.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::int64_t kMostContext = 16, kMostChunks = 12;
 constexpr std::int64_t kFewSequences = 8, kFewTokens = 64 << 10;  ///< of a micro-batch; larger ones of either kind are tried
-constexpr std::int64_t kLongSequence = 8192;  ///< sequences from this length on are worth splitting
 constexpr std::size_t kFewChunkCounts = 4;    ///< fewer that divide the layers are too few to choose from
 
 AxisRequest axis(const char* field, const std::vector<std::int64_t>& values) {

@@ -1,4 +1,4 @@
-#include "experiments/tandem/search/expert_axes.hpp"
+#include "experiments/tandem/search/axes/expert_axes.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

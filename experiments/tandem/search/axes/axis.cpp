@@ -1,4 +1,4 @@
-#include "experiments/tandem/search/axis.hpp"
+#include "experiments/tandem/search/axes/axis.hpp"
 
 #include <algorithm>
 #include <array>

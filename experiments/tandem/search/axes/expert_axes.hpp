@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "experiments/tandem/search/axis.hpp"
+#include "experiments/tandem/search/axes/axis.hpp"
 #include "models/planfile/plan_draft.hpp"
 
 namespace tandem::search {
