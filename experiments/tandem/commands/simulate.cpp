@@ -8,6 +8,7 @@
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/planning/budget.hpp"
+#include "experiments/tandem/search/context_advice.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
 #include "models/planfile/plan_advice.hpp"
@@ -51,6 +52,13 @@ Prediction predict(const Options& o, const PreparedPlan& r, const Topology& topo
   return naming(o.plan, [&] { return sim::simulate(r.plan, r.graph, topology, options); });
 }
 
+/// Advice for a plan that does not fit. Tries context ranks, which takes a while.
+std::string ways_to_fit(const Plan& plan) {
+  const Waiting waiting("trying context ranks");
+  const std::string shared = search::context_advice(plan);
+  return (shared.empty() ? "" : shared + "; or ") + memory_advice(plan);
+}
+
 ExitCode simulate(const Options& o) {
   std::optional<Waiting> waiting("reading the plan");
   const PreparedPlan r = prepare(o.plan, o.perturb, o.stack);
@@ -68,8 +76,8 @@ ExitCode simulate(const Options& o) {
   write_files(o, r, *topology, p, routing ? &*routing : nullptr);
   o.json ? print_json(to_json(p, r.plan)) : print(to_text(p, r.plan));
   if (p.fits || o.allow_oversize) return ExitCode::ok;
-  print_error(o.plan + ": the plan does not fit the memory of " + topology->device().name +
-              "; " + memory_advice(r.plan) + "; or accept it with --allow-oversize");
+  print_error(o.plan + ": the plan does not fit the memory of " + topology->device().name + "; " + ways_to_fit(r.plan) +
+              "; or accept it with --allow-oversize");
   return ExitCode::infeasible;
 }
 

@@ -129,6 +129,42 @@ class Advice(WithFolder):
             self.assertEqual(str(row) in re.findall(r"\d+", wider), change["step_time_wider"] != "", text)
         self.assertGreater(offloads, 0)
 
+    def test_a_plan_of_long_sequences_that_does_not_fit_is_told_context_ranks_with_which_it_does(self):
+        plan = {"stack": "megatron-core", "model": {"preset": "llama3-8b"}, "cluster": {"preset": "dgx-h100", "devices": 8},
+                "parallel": {"data": 8, "zero_stage": 1},
+                "training": {"seq_length": 131072, "micro_batch_size": 1, "global_batch_size": 8, "recompute": "full"}}
+        code, _, err = run("simulate", self.folder.plan(plan))
+        self.assertEqual(code, 4, err)
+        told = re.search(r"; share each sequence among (\d+) ranks \((.*?)\), with which a device needs ([\d.]+) GiB; or ", err)
+        self.assertIsNotNone(told, err)
+        fields = dict(word.split(" ") for word in told[2].split(", "))
+        self.assertEqual(fields["parallel.context"], told[1])
+        for field, value in fields.items():
+            section, name = field.split(".")
+            plan[section][name] = json_value(value)
+        answer = tandem_json("simulate", self.folder.plan(plan))
+        self.assertTrue(answer["fits"])
+        self.assertAlmostEqual(max(role["needed_bytes"] for role in answer["roles"]) / 2**30, float(told[3]), delta=0.06)
+        plan["parallel"].update(context=int(told[1]) // 2, data=16 // int(told[1]))  # fewer do not suffice
+        self.assertEqual(run("simulate", self.folder.plan(plan))[0], 4)
+
+    def test_context_ranks_are_told_only_where_the_stack_has_them_and_sequences_are_long(self):
+        plan = {"stack": "pytorch-ddp", "model": {"preset": "llama3-8b"}, "cluster": {"preset": "dgx-h100", "devices": 8},
+                "parallel": {"data": 8}, "training": {"seq_length": 131072, "micro_batch_size": 1, "global_batch_size": 8}}
+        for stack, length in (("pytorch-ddp", 131072), ("megatron-core", 4096)):
+            plan["stack"], plan["training"]["seq_length"] = stack, length
+            code, _, err = run("simulate", self.folder.plan(plan))
+            self.assertEqual(code, 4, err)
+            self.assertNotIn("share each sequence", err)
+
+    def test_offloading_is_advised_where_only_a_later_schedule_of_the_question_runs(self):
+        question = self.arguments(("llama3-8b", "dgx-h100", 1, 8, 4096))
+        for schedules, chunks in (("interleaved,1f1b", "2,1"), ("1f1b,interleaved", "1,2")):  # one stage has no chunks
+            code, out, err = run("search", *question, "--axis", "schedule=" + schedules, "--axis", "virtual_pipeline=" + chunks, "--changes", 600, "--json")
+            self.assertEqual(code, 5, err)
+            offloads = [change for change in json.loads(out)["changes"] if "parallel.offload.optimizer" in change["change"]]
+            self.assertEqual(len(offloads), 1, out)
+
     def test_fewer_devices_that_are_faster_are_told(self):
         narrow = (*FIXED[:6], "--axis", "zero=1", "--axis", "micro_batch_size=1,2")
         place = ("llama3-8b", "--cluster", "dgx-h100", "--global-batch", 100, "--seq-length", 4096, *narrow)
