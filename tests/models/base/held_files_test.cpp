@@ -30,3 +30,17 @@ TEST_CASE("While files are held an answer is read once on each thread, otherwise
   const HeldFiles again;
   CHECK(get("a") == 6);
 }
+
+TEST_CASE("A shared answer is read once for all threads while files are held, otherwise each time") {
+  SharedHeldAnswers<int> answers;
+  int reads = 0;
+  const auto get = [&] { return answers.get("a", [&] { return ++reads; }); };
+  CHECK(get() == 1);
+  CHECK(get() == 2);
+  const HeldFiles held;
+  CHECK(get() == 3);
+  int other = 0;
+  std::thread([&] { other = get(); }).join();
+  CHECK(other == 3);
+  CHECK(get() == 3);
+}
