@@ -32,6 +32,7 @@ bool has_kernel(const Op& op, DType compute) {
                         [](const HostCopy&) { return true; },
                         [](const FlashAttention& o) { return o.dims.block == 0; },
                         [](const FlashAttentionBackward& o) { return o.dims.block == 0; },
+                        [](const Dequantize& o) { return o.source == DType::nf4 && is_real(o.destination); },
                         [&](const MatMul& o) { return !o.accumulate || is_added_in(o.total, compute); },
                         [&](const GroupedWeightGrad& o) { return !o.accumulate || is_added_in(o.total, compute); },
                         [](const Accumulate& a) { return (is_real(a.source) && is_real(a.destination)) || is_count_copy(a); },
@@ -70,6 +71,9 @@ bool has_partial_master(const Op& op, std::span<const DType> out) {
   if (const auto* o = std::get_if<LayerwiseApply>(&op)) return last_is_narrow(*o);
   return false;
 }
+
+/// Codes of 4 bits, which only one kernel reads.
+bool is_stored(DType t, const Op& op) { return is_kept(t) || (t == DType::nf4 && std::holds_alternative<Dequantize>(op)); }
 
 std::string in_type(const Op& op, DType t) { return std::string(kind_name(op)) + " in " + std::string(tandem::name(t)); }
 
@@ -155,7 +159,7 @@ class CpuBackend final : public Backend {
     if (!can_run(op, types.compute)) return {false, in_type(op, types.compute)};
     for (const auto operands : {types.in, types.out})
       for (const DType t : operands)
-        if (!is_kept(t) || (types.compute == DType::fp64 && cpu::is_narrow(t) && !converts(op)))
+        if (!is_stored(t, op) || (types.compute == DType::fp64 && cpu::is_narrow(t) && !converts(op)))
           return {false, in_type(op, types.compute) + " with an operand in " + std::string(tandem::name(t))};
     if (has_partial_master(op, types.out)) return {false, std::string(kind_name(op)) + " with a master that holds what weights lack"};
     return {};

@@ -144,6 +144,9 @@ void compute(const LatentHeadsBackward& op, Call& call);
 // rotary.cpp
 template <class T>
 void compute(const Rotary& op, Call& call);
+// dequantize.cpp
+template <class T>
+void compute(const Dequantize& op, Call& call);
 // residual.cpp
 template <class T>
 void compute(const BiasGrad& op, Call& call);

@@ -24,6 +24,7 @@ float* room(std::size_t elements) {
 bool writes_all(const Op& op) {
   return std::visit(overloaded{
                         [](const MatMul& o) { return !o.accumulate; },
+                        [](const Dequantize&) { return true; },
                         [](const BiasGrad&) { return true; },
                         [](const LayerNorm&) { return true; },
                         [](const LayerNormBackward&) { return true; },

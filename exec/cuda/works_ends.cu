@@ -15,6 +15,7 @@ TANDEM_LAUNCH(VocabSumsKernel);
 TANDEM_LAUNCH(LossKernel);
 TANDEM_LAUNCH(LossSumKernel);
 TANDEM_LAUNCH(CopyKernel);
+TANDEM_LAUNCH(DequantizeKernel);
 TANDEM_LAUNCH(CommonColumnsKernel);
 TANDEM_LAUNCH(CommonColumnsGradKernel);
 TANDEM_LAUNCH(RotaryKernel);

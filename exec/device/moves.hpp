@@ -7,6 +7,7 @@
 #include "exec/device/chunk.hpp"
 #include "exec/device/documents.hpp"
 #include "exec/device/typed.hpp"
+#include "exec/shared/nf4.hpp"
 #include "models/ops/attention.hpp"
 
 namespace tandem::exec::device {
@@ -46,6 +47,22 @@ struct CopyKernel {
       const auto cells =
           load_cells<T, decltype(lanes)::n>(x, from.first + row.row * from.outer + row.col * from.middle + column.col);
       store_cells(y, to.first + row.row * to.outer + row.col * to.middle + column.col, cells);
+    });
+  }
+};
+
+/// Numbers of blocks of 4 bits.
+struct DequantizeKernel {
+  Form form;
+  Typed x, y;
+  std::int64_t elements;
+
+  Grid grid() const { return chunks(elements); }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    constexpr std::int64_t n = Nf4Block::kElements;
+    each_in_chunk(block, elements, [&](std::int64_t i) {
+      S::put(y, i, static_cast<typename S::Number>(as<const Nf4Block>(x)[i / n].value(static_cast<int>(i % n))));
     });
   }
 };

@@ -48,6 +48,9 @@ class Grid : GridSizes {
     ops_.push_back(MatMul{a, b, t, true, false, false, false, DType::fp32, true});  // with the bias gradient
   }
 
+  void add(Kind<Dequantize>) {
+    matrices([&](auto r, auto c) { ops_.push_back(Dequantize{(r * c + 63) / 64 * 64, DType::nf4, dtype_}); });
+  }
   void add(Kind<BiasGrad>) {
     matrices([&](auto r, auto c) { ops_.push_back(BiasGrad{r, c}); });
   }

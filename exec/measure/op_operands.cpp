@@ -18,6 +18,7 @@ class Sizes {
     all.outputs = with(with(all.outputs, o.sums, v(o.m)), o.activation == ProductActivation::gelu, c);
     return all;
   }
+  OperandSizes operator()(const Dequantize& o) const { return {{{o.elements, o.source}}, {{o.elements, o.destination}}}; }
   OperandSizes operator()(const BiasGrad& o) const { return {{v(o.rows * o.cols)}, {v(o.cols)}}; }
   OperandSizes operator()(const LayerNorm& o) const {
     return {with({v(o.rows * o.cols), v(o.cols)}, o.has_beta(), v(o.cols)), {v(o.rows * o.cols), v(o.rows * 2)}};

@@ -192,6 +192,12 @@ PlanField adapter_dropout() {
   return std::move(f).otherwise("0");
 }
 
+/// Printed only beside quantized weights.
+PlanField of_quantized(PlanField f) {
+  f.write = [write = std::move(f.write)](const Plan& p) { return p.training.lora.quantizes() ? write(p) : nlohmann::json(); };
+  return f;
+}
+
 std::vector<PlanField> adapter_fields() {
   PlanField targets{"training.lora.targets",
                     "Matrices with an adapter: qkv gives queries, keys and values, proj is attention's output, fc1 gives gate and up, fc2 is the output of "
@@ -216,6 +222,15 @@ std::vector<PlanField> adapter_fields() {
                       .otherwise("training.lora.rank: a factor of 1")),
       of_adapters(std::move(targets)),
       adapter_dropout(),
+      of_quantized(choice({"training.lora.base",
+                           "How the frozen matrices of linear layers are stored. nf4: in 4 bits, with an fp32 scale for 64 elements (QLoRA), "
+                           "dequantized to dtypes.compute before each product. Embeddings, output matrix, norms and biases stay in dtypes.weights."},
+                          AT(training.lora.base))
+                       .otherwise("plain: in training.dtypes.weights")),
+      of_quantized(flag({"training.lora.double_quantization",
+                         "The scales of nf4 are stored in 8 bits, 256 of them with two fp32 numbers. Simulated only."},
+                        AT(training.lora.double_quantization))
+                       .otherwise("false")),
   };
 }
 

@@ -29,6 +29,7 @@ std::string_view name(MuonScale v) { return spelled(v); }
 std::string_view name(DecayShape v) { return spelled(v); }
 std::string_view name(CudaGraphs v) { return spelled(v); }
 std::string_view name(Documents v) { return spelled(v); }
+std::string_view name(FrozenWeights v) { return spelled(v); }
 std::string_view name(AttentionKernel v) { return spelled(v); }
 std::string_view name(RouterScores v) { return spelled(v); }
 std::string_view name(GroupScore v) { return spelled(v); }

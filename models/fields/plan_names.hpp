@@ -110,6 +110,10 @@ struct Spelling<Documents> {
   static constexpr std::array<std::string_view, 2> names{"joined", "separate"};
 };
 template <>
+struct Spelling<FrozenWeights> {
+  static constexpr std::array<std::string_view, 2> names{"plain", "nf4"};
+};
+template <>
 struct Spelling<AttentionKernel> {
   static constexpr std::array<std::string_view, 5> names{"flash1", "triton", "flash2", "tuned", "own"};
 };

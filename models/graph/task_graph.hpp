@@ -132,6 +132,7 @@ struct Param {
   /// Above 0: w -= sign_step * sign(gradient) replaces the optimizer's update, and gradient norms skip it.
   double sign_step = 0;
   bool frozen = false;         ///< not trained: it has weights, but no gradient and no optimizer state
+  bool quantized = false;      ///< frozen, and stored in Program::quantized
   MatrixParts matrices{};      ///< updated by Muon; such a parameter has a momentum, but no second moment
 
   std::int64_t elements() const { return rows * cols; }
@@ -162,6 +163,7 @@ struct ShardUnit {
   std::int64_t shard_offset = 0;              ///< start of the rank's part in its sharded buffers
   Replication replication = Replication::data;
   bool frozen = false;                        ///< its parameters are not trained; such units come last
+  bool quantized = false;                     ///< frozen, and stored in Program::quantized; such units come last of all
   std::int64_t shard_elements() const { return elements / shards; }
 };
 
@@ -178,6 +180,8 @@ struct Program {
   std::int64_t shard_elements = 0;     ///< elements of a rank's sharded buffers: its parts of all units
   bool gradients_sharded = false, weights_sharded = false;  ///< whether a rank's buffers hold only its parts
   bool norm_over_world = false;        ///< gradient norms are summed over the world group; else the model group
+  DType quantized = DType::nf4;        ///< type of quantized parameters, which lie in buffers of their own ("quantized_weights")
+  std::int64_t quantized_from = 0;     ///< flat offset of the first of them; flat_elements where there are none
   MemoryPlan memory;
 };
 

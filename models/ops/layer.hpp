@@ -34,6 +34,9 @@ struct MatMul {
   ColumnBlocks blocks{};       ///< cuts C if `trans_b`, else A as stored
 };
 
+/// Frozen weights in 4 bits, of type `source`, to the type in which a product reads them. in: w; out: y
+struct Dequantize { std::int64_t elements; DType source, destination; };
+
 /// Column sums. `blocks` cuts dy. in: dy[rows,cols]; out: dbias[cols]
 struct BiasGrad { std::int64_t rows, cols; ColumnBlocks blocks{}; };
 

@@ -9,7 +9,7 @@ namespace tandem {
 namespace {
 
 constexpr std::string_view kKindNames[kOpKinds] = {
-      "matmul", "bias_grad", "layernorm", "layernorm_backward", "pointwise", "pointwise_backward",
+      "matmul", "dequantize", "bias_grad", "layernorm", "layernorm_backward", "pointwise", "pointwise_backward",
       "gated_pointwise", "gated_pointwise_backward", "soft_cap", "soft_cap_backward", "row_gate", "row_gate_backward", "latent_norm", "latent_norm_backward", "elementwise", "row_reduce", "attention_scores",
       "attention_softmax", "attention_context", "attention_context_backward", "attention_softmax_backward",
       "attention_scores_backward", "flash_attention", "flash_attention_backward", "split_kv", "merge_kv", "pack_columns",
@@ -45,6 +45,7 @@ bool is_simulated_only(const Op& op) {
   return std::visit(
       []<class O>(const O& o) {
         if constexpr (kOneOf<O, BiasDropoutAdd, BiasDropoutAddBackward>) return drops_expert_rows(o.site);
+        else if constexpr (kOneOf<O, Dequantize>) return o.source == DType::nf4_double;
         else return SimulatedOnly<O>;
       },
       op);

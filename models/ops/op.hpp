@@ -32,7 +32,7 @@
 
 namespace tandem {
 
-using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
+using Op = std::variant<MatMul, Dequantize, BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
                         GatedPointwiseBackward, SoftCap, SoftCapBackward, RowGate, RowGateBackward, LatentNorm,
                         LatentNormBackward, Elementwise, RowReduce, AttentionScores,
                         AttentionSoftmax, AttentionContext, AttentionContextBackward, AttentionSoftmaxBackward,
@@ -69,7 +69,7 @@ Bytes traffic(const Op& op, DType compute);
 Bytes payload(const Op& op);
 /// True for Collective, Send and Recv. False for HostCopy, which one rank performs alone.
 bool is_communication(const Op& op);
-/// True for operations without a kernel in any backend: block-level indexers.
+/// True for operations without a kernel in any backend: block-level indexers, weights with double quantization.
 bool is_simulated_only(const Op& op);
 
 }  // namespace tandem

@@ -135,7 +135,7 @@ Flops matrix_flops(const Op& op) {
                  [](const GroupedMatMul& o) { return 2 * o.rows() * o.n * o.k; },
                  [](const GroupedWeightGrad& o) { return 2 * o.rows() * o.n * o.k; },
                  [](const Muon& o) { return o.matrices * o.steps * newton_schulz_step(o.shorter(), o.longer()); },
-                 FreeOf<BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
+                 FreeOf<Dequantize, BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
                         GatedPointwiseBackward, SoftCap, SoftCapBackward, RowGate, RowGateBackward, LatentNorm,
                         LatentNormBackward, Elementwise, RowReduce, AttentionSoftmax, AttentionSoftmaxBackward, SplitKv, MergeKv,
                         PackColumns, UnpackColumns, OrderRows, TakePart, PlacePart, TakeColumns, AddColumns, HeadNorm,
@@ -155,6 +155,7 @@ Flops vector_flops(const Op& op) {
   return Flops(std::visit(
       overloaded{
           [](const MatMul& o) { return (o.bias + o.accumulate) * o.m * o.n + (o.sums ? o.m * o.k : 0) + work_beside(o); },
+          [](const Dequantize& o) { return 2 * o.elements; },  // a code's number, times the scale
           [](const BiasGrad& o) { return o.rows * o.cols; },
           [](const LayerNorm& o) { return 8 * o.rows * o.cols; },
           [](const LayerNormBackward& o) { return norm_gradient_work(o.part) * o.rows * o.cols; },

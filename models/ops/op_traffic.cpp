@@ -15,6 +15,7 @@ class TrafficOf {
     const std::int64_t beside = o.activation == ProductActivation::none ? 0 : o.m * o.n;
     return e(o.m * o.k + o.k * o.n + (o.accumulate ? 0 : o.m * o.n) + beside + vectors) + added_to(o, o.m * o.n);
   }
+  Bytes operator()(const Dequantize& o) const { return bytes_of(o.source, o.elements) + bytes_of(o.destination, o.elements); }
   Bytes operator()(const BiasGrad& o) const { return e(o.rows * o.cols + o.cols); }
   Bytes operator()(const LayerNorm& o) const { return e(2 * o.rows * o.cols + (o.has_beta() ? 2 : 1) * o.cols + 2 * o.rows); }
   Bytes operator()(const LayerNormBackward& o) const {

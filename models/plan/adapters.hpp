@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "models/base/dtype.hpp"
+
 namespace tandem {
 
 struct ModelSpec;
@@ -37,12 +39,23 @@ inline constexpr std::array<AdapterPart, 7> kAdapterParts{{{"q", "qkv", "q"},
 inline constexpr std::string_view kAdapterA = ".lora_a", kAdapterB = ".lora_b";
 inline bool is_adapter_parameter(std::string_view name) { return name.ends_with(kAdapterA) || name.ends_with(kAdapterB); }
 
+/// How the frozen matrices of linear layers are stored. nf4: QLoRA's NormalFloat of 4 bits (arXiv 2305.14314). Embeddings, the output
+/// matrix and vectors keep training.dtypes.weights, as in transformers, which leaves out the output embeddings
+/// (huggingface/transformers: src/transformers/quantizers/base.py, get_keys_to_not_convert) and replaces nn.Linear alone.
+enum class FrozenWeights : std::uint8_t { plain, nf4 };
+std::string_view name(FrozenWeights v);
+
 struct AdapterSpec {
   std::int64_t rank = 0;             ///< 0: no adapters, all parameters are trained
   double alpha = 0;                  ///< alpha / rank scales what an adapter adds
   double dropout = 0;                ///< share of an adapter's inputs that is set to 0
   std::vector<std::string> targets;  ///< of kAdapterTargets
+  FrozenWeights base = FrozenWeights::plain;
+  bool double_quantization = false;  ///< the scales of blocks are quantized, too
 
+  bool quantizes() const { return here() && base != FrozenWeights::plain; }
+  /// Type of the frozen matrices of linear layers where the base quantizes().
+  DType base_type() const { return double_quantization ? DType::nf4_double : DType::nf4; }
   bool here() const { return rank > 0; }
   double scale() const { return rank > 0 ? alpha / static_cast<double>(rank) : 0; }
   bool on(std::string_view target) const { return here() && std::find(targets.begin(), targets.end(), target) != targets.end(); }

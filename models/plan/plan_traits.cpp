@@ -46,6 +46,7 @@ PlanTraits traits_of(const Plan& plan) {
                  plan.cluster.devices,
                  plan.stack.as_of};
   if (plan.parallel.tensor > 1 && plan.parallel.tensor_overlap) out.words.push_back("parallel.tensor_overlap of " + plan.stack.name);
+  if (plan.training.lora.quantizes()) out.words.emplace_back("quantized frozen weights");
   for (std::string& part : unusual_parts(plan.model)) out.words.push_back(std::move(part));
   return out;
 }

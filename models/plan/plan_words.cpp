@@ -111,8 +111,8 @@ void append(Words& words, const LearningRate& x) {
 }
 
 void append(Words& words, const AdapterSpec& x) {
-  const auto& [rank, alpha, dropout, targets] = x;
-  all(words, rank, alpha, dropout, targets);
+  const auto& [rank, alpha, dropout, targets, base, double_quantization] = x;
+  all(words, rank, alpha, dropout, targets, base, double_quantization);
 }
 
 void append(Words& words, const MuonSpec& x) {

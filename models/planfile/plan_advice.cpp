@@ -70,6 +70,9 @@ std::vector<std::string> plan_advice(const Plan& plan) {
   if (plan.stack.facts.whole_between_micro_batches)
     notes.push_back("ZeRO " + std::to_string(plan.parallel.zero_stage) + " saves no weights or gradients here: pipelines of stack " + plan.stack.name +
                     " hold them whole through the step and exchange them once");
+  if (t.lora.quantizes())
+    notes.push_back("the time of dequantizing (training.lora.base " + std::string(name(t.lora.base)) +
+                    ") is that of the bytes that it reads and writes: it was never compared with bitsandbytes' kernels");
   if (t.documents == Documents::separate)
     notes.push_back("attention takes as long as if each sequence were one document (training.documents): a plan does not know how long documents are");
   notes.insert(notes.end(), plan.ineffective.begin(), plan.ineffective.end());

@@ -147,6 +147,8 @@ std::vector<Ineffective> table(const Plan& p) {
       {"training.lora.alpha", !p.training.lora.here(), "training.lora.rank is 0"},
       {"training.lora.dropout", !p.training.lora.here(), "training.lora.rank is 0"},
       {"training.lora.targets", !p.training.lora.here(), "training.lora.rank is 0"},
+      {"training.lora.base", !p.training.lora.here(), "training.lora.rank is 0"},
+      {"training.lora.double_quantization", !p.training.lora.quantizes(), "training.lora.base is plain"},
       {"training.attention_kernel", !p.training.flash_attention, "training.flash_attention is false"},
       {"training.attention_kernel", own_runs, "Tandem's own kernel runs, as libraries have none for this attention"},
       {"training.fill_uninitialized_memory", !p.training.deterministic, "training.deterministic is false"},

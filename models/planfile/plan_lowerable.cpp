@@ -157,6 +157,27 @@ bool adapts_each_layer(const Plan& p) {
   return true;
 }
 
+/// Whether a row of a quantized matrix is no whole number of blocks on a rank. Its numbers would then depend on the number of ranks.
+bool divides_blocks(const Plan& p) {
+  const std::int64_t t = p.parallel.tensor, block = stored_block(DType::nf4).elements;
+  for (std::int64_t l = 0; l < p.model.num_layers; ++l)
+    for (const std::string_view matrix : kDefaultTargets) {
+      const std::int64_t cols = target_size(p.model, p.model.kind(l), matrix).in;
+      if ((matrix == "proj" || matrix == "fc2" ? cols / t : cols) % block != 0) return true;
+    }
+  return false;
+}
+
+/// What quantized frozen weights stand beside.
+std::vector<Gap> quantized_gaps(const Plan& p) {
+  if (!p.training.lora.quantizes()) return {};
+  return {
+      {"model.moe.num_experts", p.model.moe.num_experts > 0, "quantized weights (training.lora.base) in dense models: 0"},
+      {"parallel.zero_stage", p.parallel.zero_stage == 3, "quantized weights (training.lora.base) whole on every data rank: at most 2"},
+      {"training.lora.base", divides_blocks(p), "rows of matrices that are a multiple of 64 elements on a tensor rank (model.hidden_size, model.ffn_hidden_size, parallel.tensor)"},
+  };
+}
+
 /// What adapters stand beside.
 std::vector<Gap> adapter_gaps(const Plan& p) {
   if (!p.training.lora.here()) return {};
@@ -280,7 +301,7 @@ Problem not_implemented(const Plan& plan, const Gap& gap) {
 Problems lowering_gaps(const Plan& plan) {
   Problems problems;
   for (const auto& gaps : {model_gaps(plan), indexer_gaps(plan), mixer_gaps(plan), mtp_gaps(plan), t5_gaps(plan),
-                           adapter_gaps(plan), parallel_gaps(plan), optimizer_gaps(plan), step_gaps(plan)}) {
+                           adapter_gaps(plan), quantized_gaps(plan), parallel_gaps(plan), optimizer_gaps(plan), step_gaps(plan)}) {
     for (const Gap& g : gaps) {
       if (g.open) problems.push_back(not_implemented(plan, g));
     }

@@ -12,6 +12,7 @@ namespace tandem {
 
 // clang-format off
 template <class F> void fields(MatMul& o, F&& f) { f("m", o.m); f("n", o.n); f("k", o.k); f("trans_a", o.trans_a); f("trans_b", o.trans_b); f("bias", o.bias); f("accumulate", o.accumulate); f("total", o.total); f("sums", o.sums); f("activation", o.activation); }
+template <class F> void fields(Dequantize& o, F&& f) { f("elements", o.elements); f("source", o.source); f("destination", o.destination); }
 template <class F> void fields(BiasGrad& o, F&& f) { f("rows", o.rows); f("cols", o.cols); }
 template <class F> void fields(LayerNorm& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("epsilon", o.epsilon); f("rms", o.rms); f("plain", o.plain); }
 template <class F> void fields(LayerNormBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("add_residual", o.add_residual); f("rms", o.rms); f("part", o.part); f("plain", o.plain); }

@@ -70,6 +70,7 @@ class Roofline {
   }
   double operator()(const GroupedBias& o) const { return activation_kernel(o); }
   double operator()(const GroupedBiasGrad& o) const { return stream(o); }
+  double operator()(const Dequantize& o) const { return stream(o); }
   double operator()(const BiasGrad& o) const { return stream(o); }
   double operator()(const LayerNorm& o) const { return activation_kernel(o); }
   double operator()(const LayerNormBackward& o) const { return activation_kernel(o); }

@@ -159,6 +159,7 @@ Works works(const AddColumns& op, const Operands& at);
 Works works(const TakeFirst& op, const Operands& at);
 Works works(const TakeFirstBackward& op, const Operands& at);
 Works works(const Accumulate& op, const Operands& at);
+Works works(const Dequantize& op, const Operands& at);
 Works works(const Fill& op, const Operands& at);
 // works_ends.cpp
 Works works(const Embedding& op, const Operands& at);

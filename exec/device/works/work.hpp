@@ -40,7 +40,7 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           DropoutKernel, PositionKernel, PositionGradKernel, NormKernel, NormInputGradKernel,
                           NormGradKernel, ColumnSumsKernel, ColumnFoldKernel, RowReduceKernel, EmbeddingKernel, FirstTokenKernel,
                           EmbeddingGradKernel, VocabMaxKernel, VocabSumsKernel, LossKernel, LossSumKernel, CopyKernel,
-                          CommonColumnsKernel, CommonColumnsGradKernel,
+                          DequantizeKernel, CommonColumnsKernel, CommonColumnsGradKernel,
                           HeadNormKernel, LongHeadNormKernel, HeadNormGradKernel, LongHeadNormGradKernel, RowSumsKernel,
                           RowNormKernel, RowNormWeightsKernel,
                           RowNormGradKernel, SoftCapKernel, RowGateKernel, RowGateGradKernel,

@@ -51,6 +51,7 @@ std::string lacks(const Accumulate& a) {
   const bool counts = a.overwrite && a.source == DType::int32 && a.destination == DType::int32;
   return counts || (is_real(a.source) && is_real(a.destination)) ? "" : "between these types";
 }
+std::string lacks(const Dequantize& op) { return op.source == DType::nf4 ? "" : "of " + std::string(name(op.source)); }
 template <class Op>
 std::string lacks(const Op&) {
   return "";
@@ -78,6 +79,9 @@ Answer can_multiply(const Op& op, const OperandTypes& types) {
 }
 
 bool converts(const Op& op) { return std::holds_alternative<Accumulate>(op) || std::holds_alternative<Fill>(op); }
+
+/// Codes of 4 bits, which only one kernel reads.
+bool is_stored(DType t, const Op& op) { return is_kept(t) || (t == DType::nf4 && std::holds_alternative<Dequantize>(op)); }
 
 bool has_partial_master(const Op& op, std::span<const DType> out) {
   const auto last_is_narrow = [&](const auto& o) { return o.master && !out.empty() && is_narrow(out.back()); };
@@ -136,7 +140,7 @@ Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared) {
     return {false, what == "at all" ? std::string(kind_name(op)) : std::string(kind_name(op)) + " " + what};
   for (const auto operands : {types.in, types.out})
     for (const DType t : operands)
-      if (!is_kept(t) || (types.compute == DType::fp64 && is_narrow(t) && !converts(op)))
+      if (!is_stored(t, op) || (types.compute == DType::fp64 && is_narrow(t) && !converts(op)))
         return {false, in_type(op, types.compute) + " with an operand in " + std::string(name(t))};
   if (has_partial_master(op, types.out)) return {false, std::string(kind_name(op)) + " with a master that holds what weights lack"};
   if (shared_bytes(op, types.compute) > most_shared)

@@ -112,6 +112,11 @@ Works works(const Accumulate& op, const Operands& at) {
   return {AddKernel{form_of(wide ? DType::fp64 : DType::fp32, {x, y}), x, y, op.elements, op.elements, 0, op.overwrite}};
 }
 
+Works works(const Dequantize& op, const Operands& at) {
+  const Typed y = at.out(0);
+  return {DequantizeKernel{at.form({y}), at.in(0), y, op.elements}};
+}
+
 Works works(const Fill& op, const Operands& at) {
   return {Clearing{at.out(0).address, bytes_of(op.dtype, op.elements).count(), op.nan ? std::byte{0xFF} : std::byte{0}}};
 }

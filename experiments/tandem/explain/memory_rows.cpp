@@ -131,7 +131,7 @@ std::vector<Row> memory_rows() {
          return gib(role_of(c, r).live_peak_bytes) + " alive at the peak + " + gib(runtime_of(c, r)) + " runtime" + rank(c, r);
        },
        RangeKind::layout, {"device:runtime_bytes", "device:library_bytes"}},
-      state_row(MemoryKind::weights, "parameters that the rank holds x bytes of training.dtypes.weights (its share with parallel.fsdp_copies: of master), alive at the peak"),
+      state_row(MemoryKind::weights, "parameters that the rank holds x bytes of training.dtypes.weights (its share with parallel.fsdp_copies: of master; matrices with training.lora.base: 36 bytes for 64, or 8456 for 16,384 with double quantization), alive at the peak"),
       state_row(MemoryKind::gradients, "gradients that the rank holds x bytes of training.dtypes.gradients, alive at the peak"),
       state_row(MemoryKind::optimizer, "master copies and optimizer states of the rank's share, alive at the peak"),
       kind_row(MemoryKind::activations, "tensors that forward passes keep for backward passes, alive at the peak"),

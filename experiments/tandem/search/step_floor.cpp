@@ -305,11 +305,12 @@ std::int64_t memory_floor(const Plan& plan, const LayerFloor& layer, const Devic
   const std::int64_t shards = std::max<std::int64_t>(1, std::max(z.shards, z.expert_shards));
   const auto bytes = [](DType t, std::int64_t n) { return n * bits(t) / 8; };
   const auto held = [&](std::int64_t n, int from) { return z.zero_stage >= from ? n / shards : n; };
+  const DType base = plan.training.lora.quantizes() ? plan.training.lora.base_type() : d.weights;
   const std::int64_t moments = states(plan.training.optimizer.kind, plan.training.optimizer.momentum);
   /// Of a stage with that many layers: parameters, their states, and gradients or activations of `under_way`.
   const auto needed = [&](std::int64_t layers, std::int64_t under_way) {
     const std::int64_t elements = layers * layer.elements, trained = layers * layer.trained;
-    std::int64_t weights = held(bytes(d.weights, elements), 3), gradients = held(bytes(d.gradients, trained), 2);
+    std::int64_t weights = held(bytes(base, elements), 3), gradients = held(bytes(d.gradients, trained), 2);
     const std::int64_t copy = d.master == d.weights ? 0 : bytes(d.master, trained);
     std::int64_t kept = held(copy + moments * bytes(d.optimizer_state, trained), 1);
     if (q.offload.optimizer) kept = gradients = 0;

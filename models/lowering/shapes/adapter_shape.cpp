@@ -29,7 +29,7 @@ AdapterShape AdapterShape::without(std::string_view target) const {
 }
 
 AdapterShape adapter_shape(const AdapterSpec& spec, bool scales_output) {
-  AdapterShape s{spec.rank, spec.scale(), scales_output, spec.dropout, {}};
+  AdapterShape s{spec.rank, spec.scale(), scales_output, spec.dropout, {}, spec.quantizes(), spec.base_type()};
   for (const std::string& target : spec.targets) s.targets.set(index_of(target));
   return s;
 }

@@ -16,6 +16,8 @@ struct AdapterShape {
   bool scales_output = false;   ///< the factor multiplies the output of B, not its input
   double dropout = 0;           ///< share of an adapter's inputs that is set to 0
   std::bitset<kAdapterTargets.size()> targets;  ///< which of kAdapterTargets have one
+  bool quantizes = false;       ///< the frozen matrices of linear layers are stored in `base`
+  DType base = DType::nf4;
 
   bool here() const { return rank > 0; }
   /// Whether this target has an adapter. A shared expert is an MLP.

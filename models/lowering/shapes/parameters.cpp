@@ -12,14 +12,14 @@ namespace {
 
 /// Number of tensors in a block of this kind, its experts included.
 std::int32_t block_tensors(const Shapes& s, LayerKind kind) {
-  return block_region(s.of(kind)).tensors() + (kind.has_experts() ? experts_region(s).tensors() : 0);
+  return whole_block_region(s.of(kind)).tensors() + (kind.has_experts() ? experts_region(s).tensors() : 0);
 }
 
 /// For each layer: number of tensors in all blocks before it. The last entry counts all blocks.
 std::vector<std::int32_t> tensors_before(const Shapes& s) {
   std::array<std::int32_t, kLayerKinds> each{};
   for (const LayerKind kind : kinds_of(s)) each[kind.index()] = block_tensors(s, kind);
-  const std::int32_t decoder = s.decoder_layers > 0 ? block_region(s.decoder()).tensors() : 0;
+  const std::int32_t decoder = s.decoder_layers > 0 ? whole_block_region(s.decoder()).tensors() : 0;
   std::vector<std::int32_t> before(1, 0);
   for (std::int64_t l = 0; l < s.layers(); ++l)
     before.push_back(before.back() + (s.is_decoder_layer(l) ? decoder : each[s.kinds[static_cast<std::size_t>(l)].index()]));
@@ -29,7 +29,9 @@ std::vector<std::int32_t> tensors_before(const Shapes& s) {
 /// Number of tensors in an MTP module.
 std::int32_t module_tensors(const Shapes& s) { return mtp_region(s).tensors() + block_tensors(s, s.kinds.back()); }
 
-bool in_layers(RegionKind kind) { return kind == RegionKind::block || kind == RegionKind::experts; }
+bool in_layers(RegionKind kind) {
+  return kind == RegionKind::block || kind == RegionKind::quantized || kind == RegionKind::experts;
+}
 
 std::int32_t base_tensors(const Shapes& s, const std::vector<std::int32_t>& blocks_before);
 
@@ -56,7 +58,7 @@ std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer, 
     const std::int32_t before = first_tensor(s, RegionKind::head, -1, blocks_before) + head_region(s).tensors() + (s.tied ? 0 : 1);
     const std::int32_t at = before + static_cast<std::int32_t>(layer - s.layers()) * module_tensors(s);
     if (kind == RegionKind::mtp) return at;
-    return at + mtp_region(s).tensors() + (kind == RegionKind::experts ? block_region(s.of(s.kinds.back())).tensors() : 0);
+    return at + mtp_region(s).tensors() + (kind == RegionKind::experts ? whole_block_region(s.of(s.kinds.back())).tensors() : 0);
   }
   std::int32_t at = 0;
   if (kind == RegionKind::word) return at;
@@ -68,8 +70,8 @@ std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer, 
   if (kind == RegionKind::positions) return at;
   at += position_region(s).tensors();
   at += blocks_before[static_cast<std::size_t>(in_layers(kind) ? layer : s.layers())];
-  if (kind == RegionKind::block || kind == RegionKind::bridge) return at;
-  if (kind == RegionKind::experts) return at + block_region(s.of(s.kinds[static_cast<std::size_t>(layer)])).tensors();
+  if (kind == RegionKind::block || kind == RegionKind::quantized || kind == RegionKind::bridge) return at;
+  if (kind == RegionKind::experts) return at + whole_block_region(s.of(s.kinds[static_cast<std::size_t>(layer)])).tensors();
   if (s.decoder_layers > 0) at += bridge_region(s).tensors();
   if (kind == RegionKind::head) return at;
   return s.tied ? 0 : at + head_region(s).tensors();
@@ -95,6 +97,7 @@ RegionLayout block_layout(const Shapes& s, const RegionPlace& r) {
   if (r.kind == RegionKind::experts) return experts_region(s, prefix);
   if (r.kind == RegionKind::expert_adapters) return expert_adapter_region(s, prefix);
   if (r.kind == RegionKind::adapters) return adapter_region(s.of(s.kinds[static_cast<std::size_t>(r.layer)]), prefix);
+  if (r.kind == RegionKind::quantized) return quantized_region(sizes_of(s, r.layer), prefix);
   return block_region(sizes_of(s, r.layer), prefix);
 }
 
@@ -103,7 +106,7 @@ RegionLayout layout_of(const Shapes& s, const RegionPlace& r) {
     case RegionKind::head: return head_region(s);
     case RegionKind::output: return output_region(s);
     case RegionKind::block: case RegionKind::experts: case RegionKind::mtp: case RegionKind::adapters:
-    case RegionKind::expert_adapters: return block_layout(s, r);
+    case RegionKind::expert_adapters: case RegionKind::quantized: return block_layout(s, r);
     case RegionKind::bridge: return bridge_region(s);
     case RegionKind::embedding: return embedding_region(s);
     case RegionKind::word: return word_region(s);
@@ -132,6 +135,7 @@ Param param_of(const Shapes& s, const StageRegion& r, const ParamSpec& spec, std
   p.outer = spec.cut == Cut::cols ? spec.cols : spec.expert_rows > 0 ? spec.expert_rows : spec.rows;
   p.decay = !spec.vector() || r.kind == RegionKind::adapters || r.kind == RegionKind::expert_adapters;  // of rank 1, too
   p.frozen = r.frozen;
+  p.quantized = r.quantized();
   p.init = spec.init;
   p.replication = r.layout.replication();
   p.in_norm = !r.copy;
@@ -190,11 +194,20 @@ std::vector<Param> params_of(const Shapes& s, const StageRegion& r, const ParamS
   return mine;
 }
 
+/// Position of a parameter among those of its region, and of a block's among all of the block, quantized or not: an initial value is
+/// the same either way.
+std::int32_t number_in_model(const Shapes& s, const StageRegion& r, const ParamSpec& spec) {
+  const bool block = r.kind == RegionKind::block || r.kind == RegionKind::quantized;
+  const std::vector<ParamSpec> all = block ? whole_block_region(sizes_of(s, r.layer)).specs() : r.layout.specs();
+  const auto is = [&](const ParamSpec& p) { return p.name == spec.name; };
+  return static_cast<std::int32_t>(std::find_if(all.begin(), all.end(), is) - all.begin());
+}
+
 void add_params(StageParams& out, const Shapes& s, const StageRegion& r, const std::vector<std::int32_t>& before) {
-  std::int32_t index = first_tensor(s, r.kind, r.layer, before);
+  const std::int32_t first = first_tensor(s, r.kind, r.layer, before);
   std::vector<Param> mine;
   for (const ParamSpec& spec : r.layout.specs())
-    for (Param& p : params_of(s, r, spec, index++)) mine.push_back(std::move(p));
+    for (Param& p : params_of(s, r, spec, first + number_in_model(s, r, spec))) mine.push_back(std::move(p));
   std::stable_sort(mine.begin(), mine.end(), [](const Param& a, const Param& b) { return a.offset < b.offset; });
   out.params.insert(out.params.end(), mine.begin(), mine.end());
 }
@@ -222,6 +235,7 @@ StageParams stage_params(const Shapes& s, const std::vector<ChunkPart>& chunks, 
   p.shard_elements = units.shard_elements;
   p.trained_elements = units.trained_elements;
   p.trained_shard = units.trained_shard;
+  p.quantized_from = units.quantized_from;
   const std::vector<std::int32_t> before = tensors_before(s);
   for (const StageRegion& r : p.regions) {
     p.region_of.try_emplace({r.kind, r.layer}, static_cast<std::int32_t>(&r - p.regions.data()));

@@ -21,6 +21,7 @@ struct StageParams {
   std::vector<Param> params;           ///< ascending offset
   std::int64_t flat_elements = 0, shard_elements = 0;
   std::int64_t trained_elements = 0, trained_shard = 0;  ///< the same of the units that are not frozen
+  std::int64_t quantized_from = 0;     ///< flat offset of the first quantized unit; flat_elements without any
   std::map<std::pair<RegionKind, std::int64_t>, std::int32_t> region_of;  ///< first index in `regions` by kind and layer
 
   /// Index of a region; -1 where the stage has none.

@@ -196,15 +196,21 @@ bool is_input_norm(const std::string& name) {
   return name.starts_with("ln1.") || name.starts_with("ln2.") || name.starts_with("experts_ln.") || name.starts_with("router_norm.");
 }
 
+/// The matrix of a linear layer (models/plan/adapters.hpp, FrozenWeights). Queries, keys and values are one matrix here, and
+/// bitsandbytes quantizes each by itself. Rows are whole blocks, so codes and scales are the same; blocks of 256 scales are not.
+bool is_quantized(const ParamSpec& p) {
+  return p.name == "qkv.weight" || p.name == "proj.weight" || p.name == "fc1.weight" || p.name == "fc2.weight";
+}
+
 }  // namespace
 
-RegionLayout::RegionLayout(std::string prefix, std::vector<ParamSpec> specs, Replication replication)
+RegionLayout::RegionLayout(std::string prefix, std::vector<ParamSpec> specs, Replication replication, std::int64_t alignment)
     : prefix_(std::move(prefix)), specs_(std::move(specs)), replication_(replication) {
   const auto place = [&](const auto& is) {
     for (ParamSpec& p : specs_) {
       if (!is(p)) continue;
       p.offset = elements_;
-      elements_ += p.elements();
+      elements_ += (p.elements() + alignment - 1) / alignment * alignment;
     }
     return elements_;
   };
@@ -224,6 +230,21 @@ const ParamSpec& RegionLayout::at(std::string_view name) const {
 }
 
 RegionLayout block_region(const Shapes& s, const std::string& prefix) {
+  RegionLayout whole = whole_block_region(s, prefix);
+  if (!s.adapters.quantizes) return whole;
+  Specs list = whole.specs();
+  std::erase_if(list, is_quantized);
+  return {prefix, std::move(list)};
+}
+
+RegionLayout quantized_region(const Shapes& s, const std::string& prefix) {
+  if (!s.adapters.quantizes) return {prefix, {}};
+  Specs list = whole_block_region(s, prefix).specs();
+  std::erase_if(list, [](const ParamSpec& p) { return !is_quantized(p); });
+  return {prefix, std::move(list), Replication::data, stored_block(s.adapters.base).elements};
+}
+
+RegionLayout whole_block_region(const Shapes& s, const std::string& prefix) {
   Specs list;
   if (s.kind.has_attention()) add_qk_norms(list, s);
   if (s.kind.mixes()) {

@@ -39,7 +39,9 @@ struct ParamSpec {
 /// Specs keep the order of the whole model's parameter list. Offsets put partial parameters first.
 class RegionLayout {
  public:
-  RegionLayout(std::string prefix, std::vector<ParamSpec> specs, Replication replication = Replication::data);
+  /// Parameters start at multiples of `alignment` elements.
+  RegionLayout(std::string prefix, std::vector<ParamSpec> specs, Replication replication = Replication::data,
+               std::int64_t alignment = 1);
 
   const ParamSpec& at(std::string_view name) const;
   bool has(std::string_view name) const;
@@ -64,7 +66,10 @@ class RegionLayout {
 
 /// One block without its experts; a decoder's block where `s` are a decoder's sizes.
 /// Layers with experts have a router (and shared experts) in place of an MLP.
+RegionLayout whole_block_region(const Shapes& s, const std::string& prefix = "");
+/// The same without the quantized matrices, and these alone: none unless frozen weights are quantized.
 RegionLayout block_region(const Shapes& s, const std::string& prefix = "");
+RegionLayout quantized_region(const Shapes& s, const std::string& prefix = "");
 /// Parameters whose gradients the first half of a split backward pass computes: norms, biases added after a sum, small vectors.
 RegionLayout early_region(const RegionLayout& block);
 /// Vectors of a block that the second half of a split backward pass reads for recomputation: norm parameters

@@ -52,6 +52,7 @@ void add_chunk(std::vector<RegionPlace>& out, const ModelRegions& m, const Chunk
     add(RegionKind::adapters, m.adapters[m.kind(l).index()], l);
     if (m.kind(l).has_experts()) add(RegionKind::expert_adapters, m.expert_adapters, l), add(RegionKind::experts, m.experts, l);
     add(RegionKind::block, block_of(m, l), l);
+    add(RegionKind::quantized, m.quantized[m.kind(l).index()], l);
   };
   const auto add_modules = [&] {
     const std::int64_t first = part.first_layer + part.layers;
@@ -88,6 +89,7 @@ std::vector<RegionPlace> regions_of(const ModelRegions& m, const std::vector<Chu
   if (m.shared_positions && (has.first || bridge)) add_table(RegionKind::positions, m.positions);
   std::stable_partition(regions.begin(), regions.end(), [](const RegionPlace& r) { return r.replication == Replication::data; });
   std::stable_partition(regions.begin(), regions.end(), [](const RegionPlace& r) { return !r.frozen; });
+  std::stable_partition(regions.begin(), regions.end(), [](const RegionPlace& r) { return !r.quantized(); });
   return regions;
 }
 
@@ -108,7 +110,7 @@ bool in_second_half(const ModelRegions& m, const RegionPlace& r) {
 /// Whether a region needs a new unit, separate from the region before it.
 bool begins_unit(const ModelRegions& m, const RegionPlace& before, const RegionPlace& r, const Sharding& z) {
   const int zero_stage = z.zero_stage;
-  if (before.replication != r.replication || before.frozen != r.frozen) return true;
+  if (before.replication != r.replication || before.frozen != r.frozen || before.quantized() != r.quantized()) return true;
   if (r.frozen) return false;  // nothing is reduced
   if (zero_stage > 0 && (shared(m, r) || shared(m, before))) return true;
   if (z.first_chunk_only && r.chunk != before.chunk) return true;
@@ -158,6 +160,7 @@ void place(StageUnits& p, const Sharding& z) {
       unit.elements += r.elements;
       unit.replication = r.replication;
       unit.frozen = r.frozen;
+      unit.quantized = r.quantized();
     }
     const bool whole = unit.frozen && z.zero_stage < 3;  // only gradients and states are sharded
     unit.shards = whole ? 1 : unit.replication == Replication::expert ? z.expert_shards : z.shards;
@@ -165,6 +168,7 @@ void place(StageUnits& p, const Sharding& z) {
     p.flat_elements += unit.elements;
     p.shard_elements += unit.shard_elements();
     if (!unit.frozen) p.trained_elements = p.flat_elements, p.trained_shard = p.shard_elements;
+    if (!unit.quantized) p.quantized_from = p.flat_elements;
     p.units.push_back(unit);
   }
 }
@@ -188,6 +192,7 @@ ModelRegions model_regions(const Shapes& s) {
     if (kind.has_experts()) m.experts = size_of(experts_region(s));
     if (kind.has_experts() && s.adapters.on_experts()) m.expert_adapters = size_of(expert_adapter_region(s));
     if (s.adapters.here()) m.adapters[kind.index()] = size_of(adapter_region(s.of(kind)));
+    m.quantized[kind.index()] = size_of(quantized_region(s.of(kind)));
   }
   m.embedding = size_of(embedding_region(s));
   m.word = size_of(word_region(s));

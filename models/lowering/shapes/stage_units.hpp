@@ -30,7 +30,7 @@ struct ChunkPart {
 std::int64_t among_first(const std::vector<ChunkPart>& chunks, const ChunkPart& part, std::int64_t limit);
 
 enum class RegionKind : std::uint8_t {
-  head, output, block, experts, bridge, embedding, word, relative, positions, mtp, adapters, expert_adapters
+  head, output, block, experts, bridge, embedding, word, relative, positions, mtp, adapters, expert_adapters, quantized
 };
 /// Tables used in several places of an encoder-decoder. A micro-batch's gradient is summed over them before it is accumulated.
 constexpr bool is_table(RegionKind k) { return k == RegionKind::relative || k == RegionKind::positions; }
@@ -48,6 +48,7 @@ struct ModelRegions {
   RegionSize mtp;                        ///< an MTP module without its block
   std::array<RegionSize, kLayerKinds> adapters;  ///< of a block, by kind; set where all other regions are frozen
   RegionSize expert_adapters;            ///< of a block's experts
+  std::array<RegionSize, kLayerKinds> quantized;  ///< frozen matrices of a block, by kind; set where they are quantized
   bool frozen = false;                   ///< only adapters are trained
   std::vector<LayerKind> kinds;          ///< by global layer, then by MTP module
   std::int64_t first_decoder = -1;       ///< global layer; -1: no decoder
@@ -72,6 +73,8 @@ struct RegionPlace {
   std::int64_t offset = 0;             ///< elements from the start of the flat buffers
   std::int32_t unit = -1;
   std::int64_t unit_offset = 0;        ///< elements from the start of its unit
+
+  bool quantized() const { return kind == RegionKind::quantized; }
 };
 
 /// How ZeRO splits gradients, optimizer states and weights among data-parallel ranks.
@@ -93,9 +96,10 @@ struct UnitRegions {
 struct StageUnits {
   std::vector<RegionPlace> regions;    ///< ascending offset: completion order, experts last
   std::vector<UnitRegions> unit_regions;
-  std::vector<ShardUnit> units;        ///< parallel to unit_regions; frozen ones last
+  std::vector<ShardUnit> units;        ///< parallel to unit_regions; frozen ones last, of these quantized ones
   std::int64_t flat_elements = 0, shard_elements = 0;
   std::int64_t trained_elements = 0, trained_shard = 0;  ///< the same of the units that are not frozen
+  std::int64_t quantized_from = 0;     ///< flat offset of the first quantized unit; flat_elements without any
 };
 
 /// A stage that is both first and last stores a tied word matrix once.

@@ -110,6 +110,8 @@ Program StageLowering::finish() {
   p.units = params.units;
   p.flat_elements = params.flat_elements;
   p.shard_elements = params.shard_elements;
+  p.quantized = c_.shapes.adapters.base;
+  p.quantized_from = params.quantized_from;
   p.gradients_sharded = memory_.gradients_sharded();
   p.weights_sharded = memory_.weights_sharded();
   p.norm_over_world = memory_.update_spec().norm_group == Group::world;

@@ -47,9 +47,12 @@ void StageMemory::choose_offloaded() {
 // ---- for the whole step ----
 
 void StageMemory::declare(std::int64_t micro_batches) {
-  std::vector<Bytes> weights;
-  for (const ShardUnit& u : p_.units) weights.push_back(unit_bytes(u, s_.stored_weights(), weights_sharded()));
+  std::vector<Bytes> weights, quantized;
+  for (const ShardUnit& u : p_.units)
+    if (u.quantized) quantized.push_back(unit_bytes(u, s_.adapters.base, weights_sharded()));
+    else weights.push_back(unit_bytes(u, s_.stored_weights(), weights_sharded()));
   if (!weights_offloaded()) weights_ = b_.persistent("weights", MemoryKind::weights, weights);
+  if (!quantized.empty()) quantized_ = b_.persistent("quantized_weights", MemoryKind::weights, quantized);
   declare_narrow_weights();
   if (!c_.weights_only) declare_gradients();
   if (!c_.weights_only) declare_states();
@@ -206,6 +209,7 @@ Binding StageMemory::state(std::string_view name) const {
 
 Binding StageMemory::weights(std::int32_t region) const {
   const StageRegion& r = p_.regions[static_cast<std::size_t>(region)];
+  if (r.quantized()) return {quantized_ + r.unit - first_quantized(), 1, bytes_of(s_.adapters.base, r.unit_offset).count()};
   const BufferId buffer = weights_sharded() ? gathered_.at(r.unit) : weights_ + r.unit;
   return {buffer, 1, bytes_of(s_.dtypes.weights, r.unit_offset).count()};
 }

@@ -136,6 +136,11 @@ class StageMemory {
   Bytes unit_bytes(const ShardUnit& u, DType d, bool sharded) const {
     return bytes_of(d, sharded ? u.shard_elements() : u.elements);
   }
+  /// Number of units before the quantized ones.
+  std::int32_t first_quantized() const {
+    const auto before = std::count_if(p_.units.begin(), p_.units.end(), [](const ShardUnit& u) { return !u.quantized; });
+    return static_cast<std::int32_t>(before);
+  }
   void choose_offloaded();
   UpdateTensors update_tensors(std::int64_t updated) const;
   void declare_narrow_weights();
@@ -157,6 +162,7 @@ class StageMemory {
   ShardUnit extra_;                          ///< size of one extra gradient of the word matrix
   std::vector<BufferId> extra_gradients_;
   std::vector<bool> offloaded_;              ///< by unit
+  BufferId quantized_ = kNoBuffer;           ///< the first quantized unit
   BufferId weights_ = kNoBuffer, gradients_ = kNoBuffer, tokens_ = kNoBuffer, decoder_tokens_ = kNoBuffer, types_ = kNoBuffer,
            mtp_tokens_ = kNoBuffer, mtp_targets_ = kNoBuffer, targets_ = kNoBuffer, labels_ = kNoBuffer, loss_ = kNoBuffer;
   std::int32_t gradient_pieces_ = 0;

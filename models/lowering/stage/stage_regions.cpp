@@ -22,8 +22,8 @@ StageRegions::StageRegions(const StageMemory& memory, const DecoderFlow& decoder
     layers_.resize(std::max(layers_.size(), static_cast<std::size_t>(p.first_layer + p.blocks())));
     for (std::int64_t l = p.first_layer; l < p.first_layer + p.blocks(); ++l)
       layers_[static_cast<std::size_t>(l)] =
-          some({find(RegionKind::block, l), find(RegionKind::adapters, l), find(RegionKind::experts, l),
-                find(RegionKind::expert_adapters, l), find(RegionKind::relative)});
+          some({find(RegionKind::block, l), find(RegionKind::quantized, l), find(RegionKind::adapters, l),
+                find(RegionKind::experts, l), find(RegionKind::expert_adapters, l), find(RegionKind::relative)});
   }
 }
 

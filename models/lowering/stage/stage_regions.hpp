@@ -14,7 +14,7 @@ class StageRegions {
   /// `modules`: whether MTP modules run.
   StageRegions(const StageMemory& memory, const DecoderFlow& decoder, const std::vector<ChunkPart>& chunks, bool modules);
 
-  /// A block's regions: its own, its adapters', its experts', their adapters', tables of relative bias. `l` counts layers, then modules.
+  /// A block's regions: its own, its quantized matrices, its adapters', its experts', their adapters', tables of relative bias. `l` counts layers, then modules.
   const std::vector<std::int32_t>& layer(std::int64_t l) const { return layers_[static_cast<std::size_t>(l)]; }
 
   /// Regions that are read together, in order of use.

@@ -47,9 +47,17 @@ Value BlockActivations::input(int which, const Value& x) {
   return all;
 }
 
+Value BlockActivations::matrix(const std::string& name, const std::string& part) {
+  const std::string parameter = name + ".weight";
+  if (w_.quantized.whole().elements == 0 || !w_.quantized.layout().has(parameter)) return w_.block(parameter);
+  const Value stored = w_.quantized(parameter), wide = b_.scratch(s_.dtypes.compute, stored.elements);
+  b_.add(name + part + "_dequantize", Dequantize{stored.elements, stored.dtype, wide.dtype}, {stored}, {wide});
+  return wide;
+}
+
 void BlockActivations::column(const std::string& name, const Value& x, std::int64_t width, const Value& y,
                               const std::string& part) {
-  std::vector<Value> in{x, w_.block(name + ".weight")};
+  std::vector<Value> in{x, matrix(name, part)};
   const bool later = name.ends_with("fc1") && activation_bias("activation").elements > 0;
   const bool bias = !later && w_.block.layout().has(name + ".bias");
   if (bias) in.push_back(w_.block(name + ".bias"));
@@ -106,7 +114,7 @@ void BlockActivations::need_state(const Value& x) {
   if (t_.x2.ready) return;
   const std::int64_t n = s_.rows, h = s_.hidden;
   const Value from = mixed(), out = b_.scratch(s_.dtypes.compute, n * h);
-  b_.add("proj", MatMul{n, h, s_.attention, false, true, false}, {from, w_.block("proj.weight")}, {out});
+  b_.add("proj", MatMul{n, h, s_.attention, false, true, false}, {from, matrix("proj")}, {out});
   const bool bias = w_.block.layout().has("proj.bias");
   std::vector<Value> in{out};
   if (bias) in.push_back(w_.block("proj.bias"));
@@ -138,7 +146,7 @@ Value BlockActivations::activation_input(Kept& t, Value& wide, std::int64_t elem
 
 std::vector<Value> BlockActivations::fc1(const Value& input) {
   const std::int64_t width = fc1_width(), kept = t_.fc1.kept() ? t_.fc1.elements / width : s_.tokens, rest = s_.tokens - kept;
-  const std::string name = w_.block.layout().has("fc1.weight") ? "fc1" : "shared.fc1";
+  const std::string name = has_mlp() ? "fc1" : "shared.fc1";
   const auto rows = [&](std::int64_t first, std::int64_t count) {
     return rest == 0 ? input : input.part(first * s_.hidden, count * s_.hidden);
   };

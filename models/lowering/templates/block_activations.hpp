@@ -12,9 +12,9 @@
 
 namespace tandem::lowering {
 
-/// Parameters of one block: its own region, those of its adapters and experts, and the tables of relative bias.
+/// Parameters of one block: its own region, its quantized matrices, those of its adapters and experts, and the tables of relative bias.
 struct BlockParams {
-  RegionValues block, adapters, experts, expert_adapters, relative;
+  RegionValues block, quantized, adapters, experts, expert_adapters, relative;
   RegionValues again;  ///< vectors kept outside the block's weights (again_region); empty if none
 
   Value vector(std::string_view name) const {
@@ -160,6 +160,9 @@ class BlockActivations {
   /// The bias that activation `name` adds to its input because the product did not; empty if the product added it.
   Value activation_bias(const std::string& name) const;
   const BlockParams& weights() const { return w_; }
+  /// The matrix of product `name`. A quantized one is dequantized ahead of each product, as bitsandbytes does forward and backward
+  /// (bitsandbytes/autograd/_functions.py, MatMul4Bit); `part` follows the task's name.
+  Value matrix(const std::string& name, const std::string& part = "");
 
  private:
   /// Places a tensor in scratch if it is not stored. From now on it counts as written.
@@ -206,7 +209,8 @@ class BlockActivations {
   BlockParams w_;
   BlockSaved t_;
   /// Columns of the output of the MLP's first matrix.
-  std::int64_t fc1_width() const { return w_.block.layout().has("fc1.weight") ? s_.fc1 : s_.shared_fc1; }
+  std::int64_t fc1_width() const { return has_mlp() ? s_.fc1 : s_.shared_fc1; }
+  bool has_mlp() const { return w_.quantized.whole().elements > 0 || w_.block.layout().has("fc1.weight"); }
 
   Value state_, latent_queries_, latent_kv_, all_index_keys_;
   Value convolution_weight_, convolution_bias_, head_vectors_;  ///< of the heads that this rank scans

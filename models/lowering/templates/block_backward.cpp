@@ -242,7 +242,7 @@ Value BlockBackward::attention(const Value& own, const Value& to) {
   const std::int64_t t = s_.tokens, h = s_.hidden, a = s_.attention;
   const Value d = gathered(own, "attention_gradient");
   const Value dmixed = scratch(t * a);
-  b_.add("proj_dgrad", MatMul{t, a, h, false, false, false}, {d, weights_.block("proj.weight")}, {dmixed});
+  b_.add("proj_dgrad", MatMul{t, a, h, false, false, false}, {d, a_.matrix("proj", "_dgrad")}, {dmixed});
   if (weights_here()) proj_weights(d);
   whole_adapters(a_.adapters("proj", a, h), d, dmixed, [&] { return a_.mixed(); });
   if (s_.kind.has_recurrence()) return mixer_input(recurrence(dmixed), to);
@@ -278,7 +278,7 @@ Value BlockBackward::sum_input(const std::string& name, const Value& dy, std::in
   const Value partial = direct ? to : scratch(s_.tokens * s_.hidden);
   MatMul product{s_.tokens, s_.hidden, width};
   product.blocks = s_.blocks_of(name);
-  const auto dgrad = b_.add(name + "_dgrad", product, {dy, weights_.block(name + ".weight")}, {partial});
+  const auto dgrad = b_.add(name + "_dgrad", product, {dy, a_.matrix(name, "_dgrad")}, {partial});
   through_adapters(a_.adapters(name, s_.hidden, width), dy, partial);
   return summed(tensor_sum(b_, s_, partial, name + "_dgrad", dgrad, to));
 }
@@ -375,7 +375,7 @@ Value BlockBackward::feed_forward(const Value& own) {
   const Value d = gathered(own, "mlp_gradient");
   const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.ffn;
   const Value da = scratch(t * f);
-  b_.add("fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("fc2.weight")}, {da});
+  b_.add("fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, a_.matrix("fc2", "_dgrad")}, {da});
   if (weights_here()) fc2_weights(d, "fc2");
   whole_adapters(a_.adapters("fc2", f, h), d, da, [&] { return a_.activated(a_.at().activated.ready ? Value{} : mlp_input()); });
   const Value df = fc1_gradient(da);

@@ -110,7 +110,7 @@ class BlockForward {
     const Value out = add.out != nullptr && !s_.sequence_parallel ? a_.out_place(*add.out)
                                                                    : b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
     const auto product = b_.add(name, MatMul{s_.tokens, s_.hidden, inner, false, true, false},
-                                {x, weights_.block(name + ".weight")}, {out});
+                                {x, a_.matrix(name)}, {out});
     a_.hold_wide(product, x);
     a_.adapt(name, x, inner, s_.hidden, out);
     finish(name, out, product, add);

@@ -8,9 +8,10 @@ namespace tandem::lowering {
 
 /// Layouts of a block's regions. Must live while the template is written.
 struct BlockRegions {
-  RegionLayout block, adapters, early, again, experts, expert_adapters, relative;
+  RegionLayout block, quantized, adapters, early, again, experts, expert_adapters, relative;
   explicit BlockRegions(const Shapes& s)
       : block(block_region(s)),
+        quantized(quantized_region(s)),
         adapters(adapter_region(s)),
         early(early_region(block)),
         again(again_region(s, block)),
@@ -69,6 +70,8 @@ inline BlockParams block_slots(TemplateBuilder& b, const Shapes& s, const BlockR
     return region_slot(b, std::move(name), MemoryKind::weights, layout, s.dtypes.weights);
   };
   p.block = slot("weights", regions.block);
+  if (regions.quantized.elements() > 0)
+    p.quantized = region_slot(b, "quantized", MemoryKind::weights, regions.quantized, s.adapters.base);
   if (regions.adapters.elements() > 0) p.adapters = slot("adapters", regions.adapters);
   if (regions.experts.elements() > 0) p.experts = slot("experts", regions.experts);
   if (regions.expert_adapters.elements() > 0) p.expert_adapters = slot("expert_adapters", regions.expert_adapters);

@@ -129,6 +129,7 @@ std::vector<Call> attention_calls() {
           {OrderRows{2, 12, 7, 3, true}, {random(2 * 12 * 7, 1)}, {result(2 * 12 * 7)}},
           {TakePart{kTokens, 32, 4, 2, 6, true}, {random(kTokens * 32, 1)}, {result(kTokens * 11)}},
           {PlacePart{kTokens, 32, 4, 2, 6, true}, {random(kTokens * 11, 1)}, {result(kTokens * 32)}},
+          {Dequantize{3 * 64, DType::nf4, DType::fp32}, {in_type(Operand::Kind::nf4, random(3 * 64, 1).values)}, {result(3 * 64)}},
           {TakeColumns{kTokens, 32, 5, 9}, {random(kTokens * 32, 1)}, {result(kTokens * 9)}},
           {AddColumns{kTokens, 32, 5, 9}, {random(kTokens * 9, 1), random(kTokens * 32, 2)}, {random(kTokens * 32, 2)}},
           {HeadNorm{kHeads, 1e-5},
@@ -339,6 +340,7 @@ TEST_CASE("every kind of operation is supported in fp64, fp32, bf16 and fp16, mo
   const auto backend = make_cpu_backend();
   for (Op op : one_of_each(std::make_index_sequence<kOpKinds>{})) {
     if (auto* a = std::get_if<Accumulate>(&op)) a->source = a->destination = DType::fp32;
+    if (auto* d = std::get_if<Dequantize>(&op)) d->source = DType::nf4, d->destination = DType::fp32;
     INFO(kind_name(op));
     for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16, DType::fp16})
       CHECK(backend->supports(op, {dtype, {}, {}}).possible == !(is_communication(op) || is_simulated_only(op)));

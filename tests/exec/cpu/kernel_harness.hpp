@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "exec/shared/nf4.hpp"
 #include "models/base/error.hpp"
 #include "models/base/narrow.hpp"
 #include "tests/backends.hpp"
@@ -21,7 +22,7 @@ using Values = std::vector<double>;
 
 /// Values and the type they are stored in for the call: the compute type, or one that op.hpp fixes.
 struct Operand {
-  enum class Kind { compute, fp64, fp32, bf16, fp16, int32, int64 };
+  enum class Kind { compute, fp64, fp32, bf16, fp16, nf4, int32, int64 };
   Values values;
   Kind kind = Kind::compute;
   int as_output = -1;  ///< outputs only: the earlier one that is the same memory
@@ -129,10 +130,17 @@ class Kernels {
       case Operand::Kind::fp32: return DType::fp32;
       case Operand::Kind::bf16: return DType::bf16;
       case Operand::Kind::fp16: return DType::fp16;
+      case Operand::Kind::nf4: return DType::nf4;
       case Operand::Kind::int32: return DType::int32;
       case Operand::Kind::int64: return DType::int64;
     }
     return dtype_;
+  }
+  /// Whole blocks.
+  static void quantized(const Values& values, Memory& to) {
+    const std::vector<float> numbers(values.begin(), values.end());
+    for (std::size_t at = 0; at < numbers.size(); at += Nf4Block::kElements)
+      write_value(to, at / Nf4Block::kElements * sizeof(Nf4Block), nf4_block(&numbers[at]));
   }
   std::unique_ptr<Memory> store(const Operand& o) {
     auto memory = backend->allocate(o.values.size() * 8);
@@ -147,6 +155,7 @@ class Kernels {
       case DType::fp32: write<float>(o.values, *memory); break;
       case DType::bf16: rounded([](float v) { return to_bf16(v); }); break;
       case DType::fp16: rounded([](float v) { return to_fp16(v); }); break;
+      case DType::nf4: quantized(o.values, *memory); break;
       default: write<double>(o.values, *memory);
     }
     return memory;
