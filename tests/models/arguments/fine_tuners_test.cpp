@@ -116,11 +116,35 @@ TEST_CASE("quantized weights, preferences and other methods of fine-tuners are r
   const auto starts = [](const std::vector<std::string>& names, const std::string& what) {
     return names.size() == 1 && names.front().find(what) != std::string::npos;
   };
-  CHECK(starts(refused("llama-factory", some_factory("quantization_bit: 4\n")), "QLoRA"));
-  CHECK(starts(refused("axolotl", some_axolotl("load_in_4bit: true\n", "adapter: qlora\nlora_r: 8\nlora_alpha: 16\nlora_target_linear: true\n")), "QLoRA"));
+  const std::string qlora = "adapter: qlora\nlora_r: 8\nlora_alpha: 16\nlora_target_linear: true\n";
+  for (const char* more : {"quantization_bit: 8\n", "quantization_bit: 4\nquantization_type: fp4\n", "quantization_bit: 4\nquantization_method: hqq\n"})
+    CHECK(starts(refused("llama-factory", some_factory(more)), "quantized otherwise than in nf4"));
+  CHECK(starts(refused("axolotl", some_axolotl("load_in_8bit: true\n")), "quantized otherwise than in nf4"));
+  CHECK(starts(refused("axolotl", some_axolotl("load_in_4bit: true\nbnb_config_kwargs: {bnb_4bit_quant_type: fp4}\n", qlora)), "quantized otherwise than in nf4"));
   CHECK(starts(refused("llama-factory", some_factory("", "finetuning_type: freeze\n")), "other weights"));
   CHECK(starts(refused("axolotl", some_axolotl("rl: dpo\n")), "preferences"));
   CHECK(starts(refused("axolotl", some_axolotl("an_option_of_mine: 1\n")), "not known here"));
+}
+
+TEST_CASE("QLoRA of fine-tuners is a plan's quantized base, with double quantization unless LLaMA-Factory's file turns it off") {
+  const arguments::ImportedPlan factory = imported("llama-factory", some_factory("quantization_bit: 4\n"));
+  CHECK(field(factory, "training.lora.base") == "nf4");
+  CHECK(field(factory, "training.lora.double_quantization") == true);  // model_args.py: default
+  CHECK(arguments::refusals(factory).empty());
+  CHECK(parse_plan(factory.document->dump(), "plan.json").training.lora.base_type() == DType::nf4_double);
+  const arguments::ImportedPlan single = imported("llama-factory", some_factory("quantization_bit: 4\ndouble_quantization: false\n"));
+  CHECK(field(single, "training.lora.double_quantization") == false);
+  CHECK(field(imported("llama-factory", some_factory()), "training.lora.base").is_null());
+  const arguments::ImportedPlan axolotl =
+      imported("axolotl", some_axolotl("load_in_4bit: true\n", "adapter: qlora\nlora_r: 8\nlora_alpha: 16\nlora_target_linear: true\n"));
+  CHECK(field(axolotl, "training.lora.base") == "nf4");
+  CHECK(field(axolotl, "training.lora.double_quantization") == true);  // loaders/model.py: BitsAndBytesConfig
+  CHECK(arguments::refusals(axolotl).empty());
+  const std::string single_scales = "load_in_4bit: true\nbnb_config_kwargs: {bnb_4bit_use_double_quant: false}\n";
+  const arguments::ImportedPlan less =
+      imported("axolotl", some_axolotl(single_scales, "adapter: qlora\nlora_r: 8\nlora_alpha: 16\nlora_target_linear: true\n"));
+  CHECK(field(less, "training.lora.double_quantization") == false);
+  CHECK(arguments::refusals(less).empty());
 }
 
 TEST_CASE("a model without a preset of its name must be given") {
