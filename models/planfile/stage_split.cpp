@@ -133,8 +133,10 @@ class SplitAtEnds {
       if (between(first, first + each) < least_) low = each;
       else high = each - 1;
     }
-    const double end = stage_of_part(plan_.parallel.schedule, stages_, stages_ * chunks_ - 1) == stages_ - 1 ? costs_.last : 0;
-    for (std::int64_t each = low; each > 0 && between(first + middle * each, of_chunk_) + end < least_; --each) try_split(first, each);
+    const bool last = stage_of_part(plan_.parallel.schedule, stages_, stages_ * chunks_ - 1) == stages_ - 1;
+    const double end = last ? costs_.last : 0;
+    const auto rest = [&](std::int64_t each) { return between(first + middle * each, of_chunk_) + end; };
+    for (std::int64_t each = low; each > 0 && rest(each) < least_; --each) try_split(first, each);
   }
 
   Split split_of(std::int64_t first, std::int64_t each) const {
