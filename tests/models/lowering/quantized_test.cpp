@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 
+#include "models/graph/stage_flops.hpp"
+#include "models/graph/task_graph.hpp"
 #include "models/planfile/plan_steps.hpp"
 #include "models/planfile/plan_trained.hpp"
 #include "tests/catch.hpp"
