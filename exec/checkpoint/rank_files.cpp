@@ -14,19 +14,17 @@ namespace {
 constexpr std::size_t kWaitingBytes = std::size_t{128} << 20;
 
 std::size_t bytes_of(const PlannedPart& part) {
-  return static_cast<std::size_t>(part.place.block.elements()) * stored_bytes(part.place.type);
+  return static_cast<std::size_t>(part.place.block.elements()) * stored_bytes(part.type);
 }
 
 /// Splits a rank's blocks into parts of at most kPartBytes bytes, or of a single row.
-void add_parts(const RankState& rank, const std::string& buffer, const std::map<std::string, std::uint32_t>& numbers, DType type,
-               std::vector<PlannedPart>& out) {
+void add_parts(const RankState& rank, const std::string& buffer, const std::map<std::string, std::uint32_t>& numbers,
+               const std::vector<SavedTensor>& tensors, std::vector<PlannedPart>& out) {
   for (const HeldBlock& held : counted_blocks(rank, buffer)) {
-    BlockPlace place = place_of(rank, held, state_offset(rank, buffer), type);
-    for (const Block& block : parts_of(held.block, part_elements(type))) {
-      place.block = block;
-      out.push_back({numbers.at(held.param->name), place, 0});
-      place.offset += bytes_of(out.back());
-    }
+    const std::uint32_t number = numbers.at(held.param->name);
+    const DType type = tensors[number].type;
+    const BlockPlace place = place_of(rank, held, state_offset(rank, buffer), type);
+    for (const Block& block : parts_of(held.block, part_elements(type))) out.push_back({number, rows_of(place, block), type, 0});
   }
 }
 
@@ -48,16 +46,12 @@ std::string header_of(const std::vector<SavedTensor>& tensors, std::vector<Plann
 
 std::vector<PlannedFile> planned_files(std::span<const RankState> world, const std::vector<SavedTensor>& tensors) {
   std::map<std::string, std::map<std::string, std::uint32_t>> numbers;
-  std::map<std::string, DType> types;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    numbers[tensors[i].buffer][tensors[i].name] = static_cast<std::uint32_t>(i);
-    types[tensors[i].buffer] = tensors[i].type;
-  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) numbers[tensors[i].buffer][tensors[i].name] = static_cast<std::uint32_t>(i);
   std::vector<PlannedFile> files;
   for (std::size_t r = 0; r < world.size(); ++r) {
     if (world[r].arena == nullptr) continue;
     PlannedFile file{Rank(static_cast<std::int32_t>(r)), "", {}};
-    for (const auto& [buffer, of_buffer] : numbers) add_parts(world[r], buffer, of_buffer, types.at(buffer), file.parts);
+    for (const auto& [buffer, of_buffer] : numbers) add_parts(world[r], buffer, of_buffer, tensors, file.parts);
     if (file.parts.empty()) continue;
     file.header = header_of(tensors, file.parts);
     files.push_back(std::move(file));
@@ -78,8 +72,8 @@ RankFiles::~RankFiles() {
 void RankFiles::feed() try {
   for (const PlannedFile& file : files_)
     for (const PlannedPart& part : file.parts) {
-      std::string bytes(bytes_of(part), '\0');
-      part.place.arena->read(part.place.offset, std::as_writable_bytes(std::span(bytes)));
+      const std::vector<std::byte> values = values_at(part.place, part.type);
+      std::string bytes(reinterpret_cast<const char*>(values.data()), values.size());
       if (!queue_.push(std::move(bytes))) return;
     }
   queue_.close();

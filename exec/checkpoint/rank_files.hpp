@@ -17,6 +17,7 @@ namespace tandem::exec {
 struct PlannedPart {
   std::uint32_t tensor;   ///< index in kept_tensors()
   BlockPlace place;
+  DType type;             ///< in the file
   std::uint64_t at = 0;   ///< byte offset in its file
 };
 

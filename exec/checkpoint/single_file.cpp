@@ -40,23 +40,20 @@ using Places = std::map<std::pair<std::string, std::string>, std::vector<BlockPl
 
 Places places_of(const WholeMoment& moment, const std::vector<SavedTensor>& tensors) {
   Places places;
-  std::map<std::string, DType> types;
-  for (const SavedTensor& t : tensors) types[t.buffer] = t.type;
-  for (const auto& [buffer, type] : types)
+  std::map<std::string, std::map<std::string, DType>> types;  // by buffer and name
+  for (const SavedTensor& t : tensors) types[t.buffer][t.name] = t.type;
+  for (const auto& [buffer, of] : types)
     for (const RankState& rank : moment.ranks)
       for (const HeldBlock& held : counted_blocks(rank, buffer))
-        places[{buffer, held.param->name}].push_back(place_of(rank, held, state_offset(rank, buffer), type));
+        places[{buffer, held.param->name}].push_back(place_of(rank, held, state_offset(rank, buffer), of.at(held.param->name)));
   return places;
 }
 
 /// Reads a block and copies its rows to their places in the whole tensor.
-void read_block(BlockPlace from, const SavedTensor& t, std::string& whole) {
-  std::string room;
+void read_block(const BlockPlace& from, const SavedTensor& t, std::string& whole) {
   const std::size_t number = stored_bytes(t.type);
   for (const Block& part : parts_of(from.block, part_elements(t.type))) {
-    room.resize(static_cast<std::size_t>(part.elements()) * number);
-    from.arena->read(from.offset, std::as_writable_bytes(std::span(room)));
-    from.offset += room.size();
+    const std::vector<std::byte> room = values_at(rows_of(from, part), t.type);
     const std::size_t row_bytes = static_cast<std::size_t>(part.cols) * number;
     for (std::int64_t r = 0; r < part.rows; ++r)
       std::memcpy(whole.data() + static_cast<std::size_t>((part.row + r) * t.cols + part.col) * number,

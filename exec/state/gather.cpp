@@ -1,5 +1,6 @@
 #include "exec/state/gather.hpp"
 
+#include <cstring>
 #include <limits>
 #include <map>
 
@@ -21,16 +22,14 @@ GatheredTensor& whole_of(const Param& p, Tensors& tensors) {
   return whole;
 }
 
-void read(BlockPlace from, GatheredTensor& to) {
-  std::vector<std::byte> room;
+void read(const BlockPlace& from, GatheredTensor& to) {
   for (const Block& part : parts_of(from.block, kAtOnce)) {
-    room.resize(static_cast<std::size_t>(part.elements()) * stored_bytes(from.type));
-    from.arena->read(from.offset, room);
-    from.offset += room.size();
-    const auto cols = static_cast<std::size_t>(part.cols);
-    for (std::int64_t r = 0; r < part.rows; ++r)
-      load_values(from.type, room.data() + static_cast<std::size_t>(r) * cols * stored_bytes(from.type),
-                  std::span(to.values).subspan(static_cast<std::size_t>((part.row + r) * to.cols + part.col), cols));
+    const std::vector<std::byte> room = values_at(rows_of(from, part), DType::fp64);
+    const std::size_t row = static_cast<std::size_t>(part.cols) * sizeof(double);
+    for (std::int64_t r = 0; r < part.rows; ++r) {
+      double* const place = &to.values[static_cast<std::size_t>((part.row + r) * to.cols + part.col)];
+      std::memcpy(place, room.data() + static_cast<std::size_t>(r) * row, row);
+    }
   }
 }
 

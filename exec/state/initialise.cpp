@@ -23,7 +23,7 @@ double deviation(const Param& p, const ModelSpec& model) {
 
 /// Weights start at zero, so that vocabulary padding stays zero: it takes part in matrix products.
 bool starts_at_zero(const Allocation& a) {
-  return a.name == "weights" || a.name == "gradients" || a.name == "loss" || a.kind == MemoryKind::optimizer;
+  return a.name == "weights" || a.name == kQuantizedWeights || a.name == "gradients" || a.name == "loss" || a.kind == MemoryKind::optimizer;
 }
 
 void clear_state(const RankState& rank) {

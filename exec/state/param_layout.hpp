@@ -23,6 +23,9 @@ struct RankState {
 
 RankState rank_state(const Program& program, const Mesh& mesh, Rank rank, Memory* arena);
 
+/// The buffer of quantized parameters (Param::quantized).
+inline constexpr std::string_view kQuantizedWeights = "quantized_weights";
+
 /// Byte offset of the allocation `name` in the arena; -1 if the program has none.
 std::int64_t state_offset(const Program& program, std::string_view name);
 /// Byte offset of the buffer `name` in RankState::arena, whether it is offloaded or not; -1 if there is none.

@@ -122,7 +122,8 @@ std::vector<SavedTensor> kept_tensors(std::span<const RankState> ranks, const Pl
   const auto params = first_copies(ranks);
   for (const std::string& buffer : kept_buffers(ranks))
     for (const auto& [index, p] : params)
-      if (keeps(buffer, *p)) all.push_back({buffer, p->name, kept_type(plan, buffer), p->full_rows, p->full_cols, {}});
+      if (keeps(buffer, *p))
+        all.push_back({buffer, p->name, p->quantized ? kDequantized : kept_type(plan, buffer), p->full_rows, p->full_cols, {}});
   return all;
 }
 

@@ -1,8 +1,7 @@
 #include "exec/state/stored_values.hpp"
 
 #include <cstring>
-#include <vector>
-
+#include "exec/shared/nf4.hpp"
 #include "models/base/error.hpp"
 #include "models/base/narrow.hpp"
 
@@ -39,7 +38,30 @@ void with_storage(DType t, F body) {
   }
 }
 
-std::size_t in_bytes(std::int64_t elements, DType type) { return static_cast<std::size_t>(elements) * stored_bytes(type); }
+std::size_t in_bytes(std::int64_t elements, DType type) {
+  const std::int64_t block = stored_block(type).elements;
+  require(elements % block == 0, "a part of a block of quantized numbers");
+  return static_cast<std::size_t>(bytes_of(type, elements).count());
+}
+
+void load_nf4(const std::byte* from, std::span<double> to) {
+  require(to.size() % Nf4Block::kElements == 0, "a part of a block of quantized numbers");
+  for (std::size_t at = 0; at < to.size(); at += Nf4Block::kElements, from += sizeof(Nf4Block)) {
+    Nf4Block block;
+    std::memcpy(&block, from, sizeof(block));
+    for (int i = 0; i < Nf4Block::kElements; ++i) to[at + static_cast<std::size_t>(i)] = static_cast<double>(block.value(i));
+  }
+}
+
+void store_nf4(std::span<const double> from, std::byte* to) {
+  require(from.size() % Nf4Block::kElements == 0, "a part of a block of quantized numbers");
+  for (std::size_t at = 0; at < from.size(); at += Nf4Block::kElements, to += sizeof(Nf4Block)) {
+    float numbers[Nf4Block::kElements];
+    for (std::size_t i = 0; i < Nf4Block::kElements; ++i) numbers[i] = static_cast<float>(from[at + i]);
+    const Nf4Block block = nf4_block(numbers);
+    std::memcpy(to, &block, sizeof(block));
+  }
+}
 
 template <class Word>
 bool no_exponent_is(Word largest, std::span<const std::byte> values) {
@@ -76,6 +98,7 @@ bool all_finite(DType type, std::span<const std::byte> values) {
 }
 
 void load_values(DType type, const std::byte* from, std::span<double> to) {
+  if (type == DType::nf4) return load_nf4(from, to);
   with_storage(type, [&]<class Storage>(Storage) {
     using T = typename Storage::Stored;
     for (std::size_t i = 0; i < to.size(); ++i) {
@@ -87,6 +110,7 @@ void load_values(DType type, const std::byte* from, std::span<double> to) {
 }
 
 void store_values(DType type, std::span<const double> from, std::byte* to) {
+  if (type == DType::nf4) return store_nf4(from, to);
   with_storage(type, [&]<class Storage>(Storage) {
     using T = typename Storage::Stored;
     for (std::size_t i = 0; i < from.size(); ++i) {
@@ -98,14 +122,36 @@ void store_values(DType type, std::span<const double> from, std::byte* to) {
 
 void convert_values(DType from_type, const std::byte* from, DType to_type, std::span<std::byte> to) {
   if (from_type == to_type) return static_cast<void>(std::memcpy(to.data(), from, to.size()));
-  std::vector<double> values(to.size() / stored_bytes(to_type));
+  const StoredBlock block = stored_block(to_type);
+  std::vector<double> values(to.size() * 8 / static_cast<std::size_t>(block.bits) * static_cast<std::size_t>(block.elements));
   load_values(from_type, from, values);
   store_values(to_type, values, to.data());
 }
 
 BlockPlace place_of(const RankState& rank, const HeldBlock& held, std::int64_t buffer_offset, DType type) {
+  if (held.param->quantized) {
+    buffer_offset = state_offset(rank, kQuantizedWeights);
+    require(buffer_offset >= 0, "a buffer that a rank does not have");
+    const Program& program = *rank.program;
+    const std::size_t at = in_bytes(held.at - program.quantized_from, program.quantized);
+    return {rank.arena, static_cast<std::size_t>(buffer_offset) + at, program.quantized, held.block};
+  }
   require(buffer_offset >= 0, "a buffer that a rank does not have");
   return {rank.arena, static_cast<std::size_t>(buffer_offset) + in_bytes(held.at, type), type, held.block};
+}
+
+BlockPlace rows_of(const BlockPlace& place, const Block& part) {
+  require(part.col == place.block.col && part.cols == place.block.cols, "a part of rows");
+  return {place.arena, place.offset + place_in(place.block, part, place.type), place.type, part};
+}
+
+std::vector<std::byte> values_at(const BlockPlace& place, DType type) {
+  std::vector<std::byte> stored(in_bytes(place.block.elements(), place.type));
+  place.arena->read(place.offset, stored);
+  if (place.type == type) return stored;
+  std::vector<std::byte> values(in_bytes(place.block.elements(), type));
+  convert_values(place.type, stored.data(), type, values);
+  return values;
 }
 
 void write_common(const BlockValues& from, const BlockPlace& to) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "exec/state/block.hpp"
 #include "models/base/dtype.hpp"
@@ -13,9 +14,9 @@ namespace tandem::exec {
 /// Bytes per number of fp64, fp32, bf16 or fp16. Other types throw ContractError.
 std::size_t stored_bytes(DType type);
 
-/// Reads to.size() numbers as fp64.
+/// Reads to.size() numbers as fp64. Numbers of nf4 are whole blocks.
 void load_values(DType type, const std::byte* from, std::span<double> to);
-/// Writes from.size() numbers, rounded to `type`.
+/// Writes from.size() numbers, rounded to `type`. Numbers of nf4 are quantized block by block, after rounding to fp32.
 void store_values(DType type, std::span<const double> from, std::byte* to);
 
 /// Converts as many values as fill `to` from one type to another. If the types are equal, the bits are kept.
@@ -39,7 +40,15 @@ struct BlockPlace {
   Block block;
 };
 
+/// A quantized parameter lies in the buffer of such parameters, in their type, whatever `buffer_offset` and `type` are.
 BlockPlace place_of(const RankState& rank, const HeldBlock& held, std::int64_t buffer_offset, DType type);
+/// The place of whole rows of the block.
+BlockPlace rows_of(const BlockPlace& place, const Block& part);
+/// The values at a place, row by row.
+std::vector<std::byte> values_at(const BlockPlace& place, DType type);
+
+/// Type in which files have the numbers of nf4. It holds them exactly, and quantizing them again gives the same codes and scales.
+inline constexpr DType kDequantized = DType::fp32;
 
 /// Writes the intersection of `from` and `to`. If the types are equal, the bits are kept.
 void write_common(const BlockValues& from, const BlockPlace& to);

@@ -54,8 +54,8 @@ void require_kernels(const Plan& plan) {
   if (lora.dropout > 0 && lora.on_experts())
     fail("training.lora.dropout", value_text(lora.dropout), "draws no masks for rows of routed experts, whose order depends on the layout",
          "set it to 0, or leave targets of experts out of training.lora.targets");
-  if (lora.quantizes())
-    fail("training.lora.base", std::string(name(lora.base)), "keeps frozen weights in training.dtypes.weights", "leave it out to train");
+  if (lora.quantizes() && lora.double_quantization)
+    fail("training.lora.double_quantization", "true", "quantizes no scales", "set it to false to train with fp32 scales");
   if (plan.training.fp8_activation_inputs)
     fail("training.fp8_activation_inputs", "true", "has no kernels that write 8 bits", "set it to false to keep them as they are");
 }
