@@ -85,7 +85,7 @@ std::string memory_advice(const Plan& plan) {
   std::vector<std::string> ways;
   if (plan.training.recompute != Recompute::full) ways.emplace_back("recompute more (training.recompute)");
   if (plan.training.micro_batch_size > 1) ways.emplace_back("take smaller micro-batches (training.micro_batch_size)");
-  if (p.zero_stage < 3 && p.data > 1 && p.pipeline == 1) ways.emplace_back("shard more (parallel.zero_stage)");
+  if (p.data > 1 && (p.zero_stage == 0 || (p.zero_stage < 3 && p.pipeline == 1))) ways.emplace_back("shard more (parallel.zero_stage)");
   if (has_more_expert_ranks(plan)) ways.emplace_back("spread the experts over more ranks (parallel.expert)");
   ways.emplace_back(p.tensor > 1 || p.pipeline > 1 ? "split it further" : "split it by tensor or pipeline");
   ways.emplace_back("let `tandem search` find a layout that fits");

@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "experiments/tandem/base/fields.hpp"
@@ -30,30 +31,42 @@ struct Sharing {
   bool full = false;  ///< with full recomputation
 };
 
-/// The plan with other ranks, as its stack would run it; nullopt if it cannot.
-std::optional<Plan> shared(const Plan& plan, const Sharing& s) {
+using Changes = std::vector<std::pair<const char*, nlohmann::json>>;
+
+/// The plan with other fields, as its stack would run it; nullopt if it cannot.
+std::optional<Plan> changed(const Plan& plan, const Changes& changes) {
   nlohmann::json document = nlohmann::json::parse(to_json(plan, -1));
-  study::set_field(document, "parallel.context", s.context);
-  study::set_field(document, "parallel.data", s.data);
-  study::set_field(document, "parallel.context_mode", s.mode);
-  study::set_field(document, "cluster.devices", s.devices);
-  study::set_field(document, "training.flash_attention", true);
-  if (s.full) study::set_field(document, "training.recompute", "full");
+  for (const auto& [field, value] : changes) study::set_field(document, field, value);
   for (const char* follows : {"parallel.expert_tensor", "parallel.bucket_bytes"}) study::set_field(document, follows, nullptr);
   try {
     Plan out = parse_plan(document.dump(), plan.file);
     require_lowerable(out);
     const std::vector<Problem> refused = stack_problems(out, out.stack.name, out.stack.as_of);
-    const auto of_context = [](const Problem& p) { return p.field.find("context") != std::string::npos; };
-    if (std::any_of(refused.begin(), refused.end(), of_context)) return std::nullopt;
+    const auto of_changes = [&](const Problem& p) {
+      return std::any_of(changes.begin(), changes.end(), [&](const auto& c) { return p.field.find(c.first) != std::string::npos; });
+    };
+    if (std::any_of(refused.begin(), refused.end(), of_changes)) return std::nullopt;
     return out;
   } catch (const ConfigError&) {  // a degree that does not divide, or a stack that refuses it
     return std::nullopt;
   }
 }
 
-/// The bytes that a device needs; nullopt if the plan does not fit.
-std::optional<std::int64_t> needed(const Plan& plan) {
+std::optional<Plan> shared(const Plan& plan, const Sharing& s) {
+  Changes changes = {{"parallel.context", s.context}, {"parallel.data", s.data}, {"parallel.context_mode", s.mode},
+                     {"cluster.devices", s.devices}, {"training.flash_attention", true}};
+  if (s.full) changes.emplace_back("training.recompute", "full");
+  return changed(plan, changes);
+}
+
+/// What a plan that fits needs.
+struct Need {
+  std::int64_t bytes = 0;      ///< of a device
+  double device_seconds = 0;  ///< of a step
+};
+
+/// Nullopt if the plan does not fit.
+std::optional<Need> needed(const Plan& plan) {
   const auto topology = make_topology(plan.cluster);
   const TaskGraph graph = lower(plan);
   const std::int64_t room = topology->device().usable_memory.count() / topology->ranks_per_device();
@@ -63,7 +76,8 @@ std::optional<std::int64_t> needed(const Plan& plan) {
   options.every_breakdown = false;
   const Prediction p = sim::simulate(plan, graph, *topology, options);
   if (!p.fits) return std::nullopt;
-  return planning::needed_on_device(p, topology->ranks_per_device());
+  const auto devices = static_cast<double>(plan.cluster.devices);
+  return Need{planning::needed_on_device(p, topology->ranks_per_device()), p.step_time.seconds() * devices};
 }
 
 std::vector<std::string> modes(const Plan& plan) {
@@ -90,6 +104,19 @@ std::vector<Sharing> ways(const Plan& plan) {
   return out;
 }
 
+/// Whether one of the simpler changes that memory_advice names makes the plan fit and costs no more.
+bool simpler_suffices(const Plan& plan, double device_seconds) {
+  Changes simpler;
+  if (plan.training.micro_batch_size > 1) simpler.emplace_back("training.micro_batch_size", 1);
+  if (plan.parallel.zero_stage == 0) simpler.emplace_back("parallel.zero_stage", 1);
+  if (plan.training.recompute != Recompute::full) simpler.emplace_back("training.recompute", "full");
+  return std::any_of(simpler.begin(), simpler.end(), [&](const auto& change) {
+    const std::optional<Plan> other = changed(plan, {change});
+    const std::optional<Need> need = other ? needed(*other) : std::nullopt;
+    return need && need->device_seconds <= device_seconds;
+  });
+}
+
 std::string text_of(const Plan& plan, const Sharing& s, std::int64_t bytes) {
   std::string fields = "parallel.context " + std::to_string(s.context) + ", parallel.data " + std::to_string(s.data);
   if (s.mode != name(plan.parallel.context_mode)) fields += ", parallel.context_mode " + s.mode;
@@ -104,7 +131,9 @@ std::string context_advice(const Plan& plan) {
   if (plan.training.seq_length < kLongSequence) return "";
   for (const Sharing& way : ways(plan))
     if (const std::optional<Plan> with = shared(plan, way))
-      if (const std::optional<std::int64_t> bytes = needed(*with)) return text_of(plan, way, *bytes);
+      if (const std::optional<Need> need = needed(*with)) {
+        return simpler_suffices(plan, need->device_seconds) ? "" : text_of(plan, way, need->bytes);
+      }
   return "";
 }
 

@@ -4,7 +4,7 @@ import json
 import re
 
 import tandem
-from tandem import WithFolder, run, tandem_json
+from tandem import WithFolder, changed, run, tandem_json
 
 FIXED = ("--axis", "context=1", "--axis", "schedule=1f1b", "--axis", "virtual_pipeline=1", "--axis", "recompute=none")
 OVERLAPS = ("overlap_grad_reduce", "overlap_param_gather", "tensor_overlap")
@@ -147,6 +147,17 @@ class Advice(WithFolder):
         self.assertAlmostEqual(max(role["needed_bytes"] for role in answer["roles"]) / 2**30, float(told[3]), delta=0.06)
         plan["parallel"].update(context=int(told[1]) // 2, data=16 // int(told[1]))  # fewer do not suffice
         self.assertEqual(run("simulate", self.folder.plan(plan))[0], 4)
+
+    def test_context_ranks_are_not_told_where_a_simpler_change_makes_a_plan_fit_for_less(self):
+        for small, simpler, said in (({"parallel.zero_stage": 1, "training.micro_batch_size": 4}, {"training.micro_batch_size": 1}, "take smaller micro-batches"),
+                                     ({"parallel.zero_stage": 0}, {"parallel.zero_stage": 1}, "shard more (parallel.zero_stage)")):
+            plan = {"stack": "megatron-core", "model": {"preset": "llama3-70b"}, "cluster": {"preset": "dgx-h100", "devices": 512},
+                    "parallel": {"tensor": 8, "pipeline": 2, "sequence_parallel": True}, "training": {"seq_length": 8192, "micro_batch_size": 1, "global_batch_size": 512}}
+            code, _, err = run("simulate", self.folder.plan(changed(plan, **small)))
+            self.assertEqual(code, 4, err)
+            self.assertNotIn("share each sequence", err)
+            self.assertIn(said, err)
+            self.assertTrue(tandem_json("simulate", self.folder.plan(changed(changed(plan, **small), **simpler)))["fits"])
 
     def test_context_ranks_are_told_only_where_the_stack_has_them_and_sequences_are_long(self):
         plan = {"stack": "pytorch-ddp", "model": {"preset": "llama3-8b"}, "cluster": {"preset": "dgx-h100", "devices": 8},
