@@ -8,6 +8,7 @@
 
 #include "experiments/tandem/base/fields.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
+#include "experiments/tandem/search/axes/context_axes.hpp"
 #include "experiments/tandem/search/axes/default_axes.hpp"
 #include "experiments/tandem/search/axes/expert_axes.hpp"
 #include "models/base/files.hpp"
@@ -31,6 +32,7 @@ constexpr std::array kOfOneLayout{"parallel.data", "parallel.pipeline_split", "p
                                   "training.recompute_layers"};
 
 constexpr const char* kMicroBatch = "training.micro_batch_size";
+constexpr const char* kContextMode = "parallel.context_mode";
 constexpr const char* kOverlap = "parallel.overlap_experts";
 constexpr const char* kAuto = "\"auto\"";  ///< as JSON
 
@@ -239,18 +241,20 @@ class QuestionReader {
     });
   }
 
-  /// Axes that the other ones allow: of experts, and of context ranks in two levels where the stack has them.
+  /// Axes that the other ones allow: of experts, and of context ranks, also in two levels where the stack has them.
   std::vector<AxisRequest> further_axes(const std::vector<AxisRequest>& chosen) const {
     std::vector<AxisRequest> out = expert_axes(out_.draft, chosen);
-    for (const AxisRequest& axis : context_axes(out_.draft.plan, chosen))
+    for (const AxisRequest& axis : context_mode_axes(out_.draft, chosen)) out.push_back(axis);
+    for (const AxisRequest& axis : context_level_axes(out_.draft.plan, chosen))
       if (runs(axis)) out.push_back(axis);
     return out;
   }
 
-  /// What the plan leaves to the search by "auto"; of an open search, the overlap.
+  /// What the plan leaves to the search by "auto"; of an open search, the overlap of experts and how context ranks share attention.
   void add_further_axes(std::vector<AxisRequest>& chosen, const std::vector<AxisRequest>& automatic, bool open) const {
     for (const AxisRequest& axis : further_axes(chosen)) {
-      const bool wanted = open ? axis.field == kOverlap && !out_.draft.given.contains(axis.field) : names(automatic, axis.field);
+      const bool of_open = axis.field == kOverlap || axis.field == kContextMode;
+      const bool wanted = open ? of_open && !out_.draft.given.contains(axis.field) : names(automatic, axis.field);
       if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
     }
   }

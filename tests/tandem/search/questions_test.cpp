@@ -90,6 +90,38 @@ TEST_CASE("A search says that it leaves two levels of context ranks alone, where
   CHECK(unsearched("megatron-core@2024-11", {"context_mode=ulysses"}).empty());
 }
 
+TEST_CASE("A search of long sequences varies how context ranks share attention, as stack and model allow") {
+  const auto modes = [](const char* model, const std::string& stack, std::vector<std::string> axes, std::int64_t sequence = 32768) {
+    const Space space = space_of({model, "dgx-h100", 64, 64, std::move(axes), sequence}, stack);
+    std::vector<std::string> out;
+    const std::ptrdiff_t axis = space.axis_of("parallel.context_mode");
+    if (axis < 0) return out;
+    for (const AxisValue& v : space.axes()[static_cast<std::size_t>(axis)].values) out.push_back(v.text);
+    return out;
+  };
+  const std::vector<std::string> own, both{"ring", "ulysses"};
+  CHECK(modes("llama3-8b", "megatron-core", {}) == both);
+  CHECK(modes("deepseek-v3", "megatron-core", {}) == both);
+  CHECK(modes("llama3-8b", "megatron-deepspeed", {}) == std::vector<std::string>{"ulysses"});  // DeepSpeed has no ring
+  CHECK(modes("gemma3-27b", "megatron-core", {}) == std::vector<std::string>{"all_gather", "ulysses"});  // windows go without a ring
+  CHECK(modes("llama3-8b", "torchtitan", {}) == own);
+  CHECK(modes("llama3-8b", "neuronx", {}) == own);
+  CHECK(modes("llama3-8b", "megatron-core", {}, 4096) == own);  // no context ranks
+  CHECK(modes("llama3-8b", "megatron-core", {"context=1"}) == own);
+  CHECK(modes("llama3-8b", "megatron-core", {"context_mode=ring"}) == std::vector<std::string>{"ring"});
+}
+
+TEST_CASE("Sequences of a million tokens are shared among more context ranks") {
+  const auto most = [](std::int64_t sequence) {
+    const Space space = space_of({"llama3-8b", "dgx-h100", 64, 64, {}, sequence}, "megatron-core");
+    return space.axes()[static_cast<std::size_t>(space.axis_of("parallel.context"))].values.back().text;
+  };
+  CHECK(most(8192) == "2");
+  CHECK(most(131072) == "16");
+  CHECK(most(262144) == "16");
+  CHECK(most(1048576) == "64");
+}
+
 TEST_CASE("A search varies the overlap of experts where the stack has it with some candidate") {
   const auto varies = [](const char* model, const char* stack, std::vector<std::string> axes) {
     return space_of({model, "dgx-h100", 64, 64, std::move(axes)}, stack).axis_of("parallel.overlap_experts") >= 0;

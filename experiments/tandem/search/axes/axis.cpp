@@ -115,4 +115,9 @@ Axis make_axis(const AxisRequest& request) {
   return axis;
 }
 
+std::vector<AxisValue> values_in(const std::vector<AxisRequest>& axes, const char* field) {
+  const auto of = std::find_if(axes.begin(), axes.end(), [&](const AxisRequest& a) { return a.field == field; });
+  return of == axes.end() ? std::vector<AxisValue>{{"", [](Plan&) {}}} : make_axis(*of).values;
+}
+
 }  // namespace tandem::search

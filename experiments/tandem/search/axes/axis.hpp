@@ -48,4 +48,7 @@ AxisRequest read_axis(const std::string& text);
 /// Checks every value against the field. Throws ConfigError with field, value, reason and remedy.
 Axis make_axis(const AxisRequest& request);
 
+/// The values of the axis of a field; if there is no such axis, one value that leaves a plan as it is.
+std::vector<AxisValue> values_in(const std::vector<AxisRequest>& axes, const char* field);
+
 }  // namespace tandem::search

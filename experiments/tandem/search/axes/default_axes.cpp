@@ -14,6 +14,7 @@ namespace tandem::search {
 namespace {
 
 constexpr std::int64_t kMostContext = 16, kMostChunks = 12;
+constexpr std::int64_t kContextTokens = 16384;  ///< of a context rank where sequences have enough for more ranks than kMostContext
 constexpr std::int64_t kFewSequences = 8, kFewTokens = 64 << 10;  ///< of a micro-batch; larger ones of either kind are tried
 constexpr std::size_t kFewChunkCounts = 4;    ///< fewer that divide the layers are too few to choose from
 
@@ -41,7 +42,8 @@ std::vector<std::int64_t> common(std::int64_t a, std::int64_t b, std::int64_t mo
 
 std::vector<std::int64_t> context_degrees(const Plan& p) {
   const std::int64_t length = p.training.seq_length;
-  return length < kLongSequence ? std::vector<std::int64_t>{1} : powers_of_two(std::min(kMostContext, 2 * length / kLongSequence));
+  if (length < kLongSequence) return {1};
+  return powers_of_two(std::min(std::max(kMostContext, length / kContextTokens), 2 * length / kLongSequence));
 }
 
 std::vector<std::int64_t> micro_batches(const Plan& p) {
@@ -61,12 +63,6 @@ std::vector<std::int64_t> chunk_counts(std::int64_t layers) {
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return at_most(std::move(out), most);
-}
-
-/// The values of an axis; without it, one that leaves a plan as it is.
-std::vector<AxisValue> values_in(const std::vector<AxisRequest>& axes, const char* field) {
-  const auto of = std::find_if(axes.begin(), axes.end(), [&](const AxisRequest& a) { return a.field == field; });
-  return of == axes.end() ? std::vector<AxisValue>{{"", [](Plan&) {}}} : make_axis(*of).values;
 }
 
 using Modules = std::vector<std::string>;
@@ -105,21 +101,6 @@ std::vector<AxisRequest> split_axes(Plan p, const std::vector<AxisRequest>& axes
       if (!split_by_flops(p).empty()) return {{kSplit, {"\"auto\"", "\"balanced\""}}};
     }
   return {};
-}
-
-std::vector<AxisRequest> context_axes(const Plan& draft, const std::vector<AxisRequest>& axes) {
-  Plan p = draft;
-  std::int64_t most = 1;
-  for (const AxisValue& mode : values_in(axes, "parallel.context_mode"))
-    for (const AxisValue& ranks : values_in(axes, "parallel.context")) {
-      mode.set(p), ranks.set(p);
-      if (p.parallel.context_mode != ContextMode::ulysses) most = std::max(most, p.parallel.context);
-    }
-  if (most < 4) return {};  // two levels of two
-  std::vector<std::int64_t> degrees = powers_of_two(most);
-  std::erase_if(degrees, [&](std::int64_t n) { return p.model.num_attention_heads % n != 0; });
-  if (degrees.size() < 2) return {};
-  return {axis("parallel.ulysses", degrees)};
 }
 
 std::vector<AxisRequest> default_axes(const Plan& p, std::int64_t per_node) {

@@ -24,7 +24,4 @@ std::vector<AxisRequest> split_axes(Plan plan, const std::vector<AxisRequest>& a
 /// but for attention.
 std::vector<AxisRequest> module_axes(const Plan& plan);
 
-/// Numbers of context ranks that exchange heads, as the model's heads allow. Empty if no layout of the axes has room for two levels.
-std::vector<AxisRequest> context_axes(const Plan& draft, const std::vector<AxisRequest>& axes);
-
 }  // namespace tandem::search
