@@ -58,7 +58,7 @@ search::Request question_of(const planning::PlanChoice& choice, const Combinatio
   for (const auto& [field, value] : combination.fields) {
     const nlohmann::json json = nlohmann::json::parse(value);
     if (field == "cluster.preset" && json.is_string()) out.cluster = json.get<std::string>();
-    else if (field == "cluster.devices" && json.is_number_integer()) out.devices = json.get<std::int64_t>();
+    else if (field == "cluster.devices" && json.is_number_integer() && json.get<std::int64_t>() > 0) out.devices = json.get<std::int64_t>();
     else out.set.emplace_back(field, value);
   }
   return out;
@@ -95,6 +95,8 @@ class LayoutSearcher {
           places.phases[i].space.emplace(search::read_question(question));
         } catch (const InfeasibleError& e) {
           places.phases[i].refusal = reasons(e);
+        } catch (const ConfigError& e) {
+          throw ConfigError(planning::problems_in(request.phases[i], e.problems()));
         }
       }
     }

@@ -14,11 +14,11 @@
 #include "experiments/tandem/planning/answer_text.hpp"
 #include "experiments/tandem/planning/changes.hpp"
 #include "experiments/tandem/planning/limits.hpp"
+#include "experiments/tandem/search/context_advice.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "models/base/threads.hpp"
-#include "models/planfile/plan_advice.hpp"
 
 namespace tandem::program {
 
@@ -51,10 +51,11 @@ std::string none_fits(const planning::Answer& a) {
     if (phases[i].budget.memory == planning::MemoryVerdict::too_large) large.push_back(std::to_string(i + 1));
   const std::string which = (large.size() > 1 ? "phases " : "phase ") + list_text(large);
   const planning::Assessment& worst = planning::neediest(phases).assessment;
+  const Waiting waiting("trying context ranks");
   const bool several = a.too_large.size() > 1;
   const std::string of_phases = phases.size() == 1 ? "" : (several ? " (of the nearest: " : " (") + which + ")";
   return (several ? "none of the plans fits" : "the plan does not fit") + std::string(" the memory of ") + worst.topology->device().name + of_phases + "; " +
-         memory_advice(worst.plan);
+         search::ways_to_fit(worst.plan);
 }
 
 /// What the exit code says of an answer that is printed.

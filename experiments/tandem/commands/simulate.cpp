@@ -11,7 +11,6 @@
 #include "experiments/tandem/search/context_advice.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
-#include "models/planfile/plan_advice.hpp"
 #include "reports/timeline/chrome_trace.hpp"
 #include "reports/timeline/run_routing.hpp"
 #include "reports/timeline/saved_timeline.hpp"
@@ -55,8 +54,7 @@ Prediction predict(const Options& o, const PreparedPlan& r, const Topology& topo
 /// Advice for a plan that does not fit. Tries context ranks, which takes a while.
 std::string ways_to_fit(const Plan& plan) {
   const Waiting waiting("trying context ranks");
-  const std::string shared = search::context_advice(plan);
-  return (shared.empty() ? "" : shared + "; or ") + memory_advice(plan);
+  return search::ways_to_fit(plan);
 }
 
 ExitCode simulate(const Options& o) {

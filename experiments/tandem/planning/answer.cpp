@@ -51,10 +51,7 @@ Assessment assess_phase(const CandidatePlan& plan, const Request& request, std::
   try {
     return assess(plan, request.choice.stack);
   } catch (const ConfigError& e) {
-    std::vector<Problem> problems = e.problems();
-    for (Problem& p : problems)
-      if (!p.field.empty() && sets(request.phases[phase], p.field)) p.file = "--phase";
-    throw ConfigError(std::move(problems));
+    throw ConfigError(problems_in(request.phases[phase], e.problems()));
   }
 }
 

@@ -149,6 +149,12 @@ bool sets(const Phase& phase, const std::string& field) {
   return std::any_of(phase.fields.begin(), phase.fields.end(), [&](const auto& f) { return study::present_name(f.first) == name; });
 }
 
+std::vector<Problem> problems_in(const Phase& phase, std::vector<Problem> problems) {
+  for (Problem& p : problems)
+    if (!p.field.empty() && sets(phase, p.field)) p.file = "--phase";
+  return problems;
+}
+
 bool all_set(const std::vector<Phase>& phases, const std::string& field) {
   return std::all_of(phases.begin(), phases.end(), [&](const Phase& p) { return sets(p, field); });
 }

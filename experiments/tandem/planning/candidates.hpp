@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/tandem/planning/request.hpp"
+#include "models/base/error.hpp"
 
 namespace tandem::planning {
 
@@ -53,6 +54,8 @@ Combination in_phase(Combination combination, const std::vector<Phase>& phases, 
 bool sets(const Phase& phase, const std::string& field);
 /// True if every phase does.
 bool all_set(const std::vector<Phase>& phases, const std::string& field);
+/// Problems of a phase's plan: those of fields that the phase sets are of --phase, not of the plan's file.
+std::vector<Problem> problems_in(const Phase& phase, std::vector<Problem> problems);
 /// The sequences per device that a phase has: 0 if it sets its batch itself.
 std::int64_t sequences_per_device(const PlanChoice& choice, const Phase& phase);
 

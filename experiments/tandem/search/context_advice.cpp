@@ -11,6 +11,7 @@
 #include "experiments/tandem/planning/assessment.hpp"
 #include "experiments/tandem/search/axes/default_axes.hpp"
 #include "models/graph/task_graph.hpp"
+#include "models/planfile/plan_advice.hpp"
 #include "models/planfile/plan_draft.hpp"
 #include "models/stack/resolve.hpp"
 #include "reports/prediction/text.hpp"
@@ -135,6 +136,11 @@ std::string context_advice(const Plan& plan) {
         return simpler_suffices(plan, need->device_seconds) ? "" : text_of(plan, way, need->bytes);
       }
   return "";
+}
+
+std::string ways_to_fit(const Plan& plan) {
+  const std::string shared = context_advice(plan);
+  return (shared.empty() ? "" : shared + "; or ") + memory_advice(plan);
 }
 
 }  // namespace tandem::search

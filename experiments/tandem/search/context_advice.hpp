@@ -13,4 +13,7 @@ namespace tandem::search {
 /// change suffices and costs no more.
 std::string context_advice(const Plan& plan);
 
+/// What makes a plan that does not fit smaller: context_advice() and the advice of `models`. Takes a while for long sequences.
+std::string ways_to_fit(const Plan& plan);
+
 }  // namespace tandem::search

@@ -137,6 +137,9 @@ class Advice(WithFolder):
         self.assertEqual(code, 4, err)
         told = re.search(r"; share each sequence among (\d+) ranks \((.*?)\), with which a device needs ([\d.]+) GiB; or ", err)
         self.assertIsNotNone(told, err)
+        code, _, of_plan = run("plan", self.folder.plan(plan), "--tokens", "1e9")
+        self.assertEqual(code, 4, of_plan)
+        self.assertIn(told[0], of_plan)
         fields = dict(word.split(" ") for word in told[2].split(", "))
         self.assertEqual(fields["parallel.context"], told[1])
         for field, value in fields.items():
