@@ -25,6 +25,13 @@ void collect(const json& object, const std::string& prefix, std::vector<std::str
   }
 }
 
+/// Whether a field is the document's, not its language model's, where the document has that apart: towers, and how weights are stored.
+/// Of all other fields transformers gives the language model only what its own object has.
+bool outside_language_model(const std::string& path) {
+  const std::string first = path.substr(0, path.find('.'));
+  return first.ends_with("_config") || first == "tie_word_embeddings" || first == "transformers_version";
+}
+
 /// Names of fields for a message: those that have a value, or those that have none where that is all of them.
 std::string fields_text(const FieldValues& fields) {
   std::vector<std::string> names, missing;
@@ -35,8 +42,8 @@ std::string fields_text(const FieldValues& fields) {
 }  // namespace
 
 Facts::Facts(const json& config, const std::string& inner, const json& table, std::string file, std::int64_t sequence)
-    : config_(config), inner_(inner.empty() ? config : config.at(inner)), table_(table), file_(std::move(file)), inner_name_(inner),
-      sequence_(sequence) {}
+    : config_(config), inner_(inner.empty() ? config : *find_dotted(config, inner)), table_(table), file_(std::move(file)),
+      inner_name_(inner), sequence_(sequence) {}
 
 void Facts::note(const std::string& path, const json& value, bool by_default) {
   if (value.is_null()) missing_ = path;
@@ -54,7 +61,7 @@ json Facts::default_of(const std::string& path) const {
 json Facts::in_file(const std::string& path) {
   const std::string inside = inner_name_.empty() ? path : inner_name_ + "." + path;
   if (const json* value = find_dotted(inner_, path)) return remember(inside, *value);
-  const json* value = inner_name_.empty() ? nullptr : find_dotted(config_, path);
+  const json* value = !inner_name_.empty() && outside_language_model(path) ? find_dotted(config_, path) : nullptr;
   return value == nullptr ? json(json::value_t::discarded) : remember(path, *value);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "models/base/dotted_path.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 
@@ -101,11 +102,11 @@ ModelType model_type_of(const json& config, const std::string& file) {
   const std::string inner = own.value("inner", "");
   if (inner.empty()) return with_table(std::move(out), std::move(own));
   std::string type = own.value("inner_type", "");
-  if (config.contains(inner)) {
-    if (!config[inner].is_object())
-      throw ConfigError(Problem{file, inner, value_text(config[inner]), "must be an object, not " + kind_text(config[inner]), ""});
+  if (const json* described = find_dotted(config, inner)) {
+    if (!described->is_object())
+      throw ConfigError(Problem{file, inner, value_text(*described), "must be an object, not " + kind_text(*described), ""});
     out.inner = inner;
-    const std::string said = text_at(config[inner], "model_type", inner + ".model_type", file);
+    const std::string said = text_at(*described, "model_type", inner + ".model_type", file);
     if (!said.empty()) type = said;
   }
   if (type.empty()) throw ConfigError(Problem{file, inner, "", "is missing", "give the object that describes the language model"});

@@ -15,7 +15,7 @@ inline constexpr const char* kTypesFolder = "models/huggingface/types";
 /// The model type of a configuration, with its table.
 struct ModelType {
   std::string name;      ///< as in the document
-  std::string inner;     ///< the object in the document that describes the language model; empty: the document itself
+  std::string inner;     ///< dotted path of the object that describes the language model; empty: the document itself
   std::shared_ptr<const nlohmann::json> table;  ///< facts, defaults, plan, weights, features, ignored (models/huggingface/README)
 };
 

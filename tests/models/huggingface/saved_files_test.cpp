@@ -136,10 +136,32 @@ TEST_CASE("the document says whether a model with a tower ties its matrices, and
   CHECK(ties("llava", "llama", none, true));
   CHECK_FALSE(ties("llava", "llama", none, none));
   CHECK_FALSE(ties("llava_next", "llama", none, true));
+  CHECK(ties("glm_ocr", "glm_ocr_text", none, true));
+  CHECK(ties("video_llama_3", "qwen2", none, true));
+  CHECK(ties("paddleocr_vl", "paddleocr_vl_text", false, none));
+  CHECK_FALSE(ties("paddleocr_vl", "paddleocr_vl_text", false, false));
+  CHECK(ties("blip-2", "opt", false, none));                // the language model has a class with a head of its own
+  CHECK_FALSE(ties("llama4", "llama4_text", true, none));
+  CHECK(ties("llama4", "llama4_text", false, true));
+  CHECK_FALSE(ties("qwen2_audio", "qwen2", true, true));    // classes that never tie
+  CHECK_FALSE(ties("molmo2", "molmo2_text", true, true));
   // Version 4 asked the language model: Mistral Small 3.1 has an output matrix of its own.
   CHECK_FALSE(ties("mistral3", "mistral", none, none, "4.50.0.dev0"));
   CHECK(ties("qwen3_vl", "qwen3_vl_text", none, true, "4.57.1"));
   CHECK(ties("gemma3", "gemma3_text", none, none, "4.50.0"));
+}
+
+TEST_CASE("a language model inside a document has no fields of the document") {
+  Configs configs;
+  const json text = with(kSmall, {{"model_type", "qwen2"}, {"num_key_value_heads", 2}});
+  const ImportedModel alone = configs.import(text);
+  const ImportedModel inside = configs.import(json{{"model_type", "musicflamingo"}, {"head_dim", 256}, {"hidden_size", 32}, {"text_config", text}});
+  CHECK(inside.counts.text_parameters == alone.counts.text_parameters);
+  CHECK(inside.section()["head_dim"] == 16);
+  const ImportedModel omni = configs.import(json{{"model_type", "qwen2_5_omni"}, {"thinker_config", {{"head_dim", 256}, {"text_config", text}}}});
+  CHECK(omni.section() == inside.section());
+  CHECK(configs.refusal({{"model_type", "qwen2_5_omni"}, {"thinker_config", {{"text_config", 7}}}}) ==
+        "thinker_config.text_config: must be an object, not a whole number");
 }
 
 TEST_CASE("keys that change parameters are read or refused by name") {
