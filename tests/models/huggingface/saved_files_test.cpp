@@ -164,6 +164,36 @@ TEST_CASE("a language model inside a document has no fields of the document") {
         "thinker_config.text_config: must be an object, not a whole number");
 }
 
+TEST_CASE("factors of scores, gates and windows that a plan does not say are told or refused by name") {
+  Configs configs;
+  const json base = with(kSmall, {{"num_key_value_heads", 2}, {"head_dim", 16}});
+  const auto names = [&](const json& changes) {
+    std::string out;
+    for (const huggingface::MissingFeature& f : configs.import(with(base, changes)).features) out += f.name + (f.refused ? " (refused); " : "; ");
+    return out;
+  };
+  const std::string scores = "attention scores scaled otherwise than by the root of a head's size; ";
+  const auto told = [&](const json& changes) { return names(changes).find(scores) != std::string::npos; };
+  for (const char* type : {"gemma2", "gemma3_text"}) {
+    CHECK(told({{"model_type", type}, {"query_pre_attn_scalar", 144}}));  // Gemma 2 27B
+    CHECK(told({{"model_type", type}}));                                 // the class has 256
+    CHECK_FALSE(told({{"model_type", type}, {"query_pre_attn_scalar", 16}}));
+  }
+  CHECK_FALSE(told({{"model_type", "gpt2"}}));
+  CHECK(told({{"model_type", "gpt2"}, {"scale_attn_by_inverse_layer_idx", true}}));
+  CHECK(told({{"model_type", "gpt2"}, {"scale_attn_weights", false}}));
+  CHECK(told({{"model_type", "granite"}, {"attention_multiplier", 0.0625}}));
+  CHECK_FALSE(told({{"model_type", "granite"}, {"attention_multiplier", 0.25}}));
+  CHECK(told({{"model_type", "mpt"}, {"d_model", 64}, {"n_heads", 4}, {"attn_config", {{"softmax_scale", 0.5}}}}));
+  CHECK(names({{"model_type", "mpt"}, {"d_model", 64}, {"n_heads", 4}, {"attn_config", {{"alibi_bias_max", 16}}}}).find("slopes of ALiBi") != std::string::npos);
+  const json experts = {{"num_local_experts", 4}, {"num_experts", 4}, {"num_experts_per_tok", 2}, {"num_hidden_layers", 2}};
+  CHECK(names(with(experts, {{"model_type", "gpt_oss"}, {"swiglu_alpha", 2.0}})) == "a gate with another slope than 1.702; ");
+  CHECK(names(with(experts, {{"model_type", "gpt_oss"}})).empty());
+  const json sliding = with(experts, {{"model_type", "qwen2_moe"}, {"layer_types", {"sliding_attention", "full_attention"}}});
+  CHECK(names(sliding) == "layers whose window has no tokens, as transformers computes them without use_sliding_window (refused); ");
+  CHECK(names(with(sliding, {{"use_sliding_window", true}, {"sliding_window", 8}})).empty());
+}
+
 TEST_CASE("keys that change parameters are read or refused by name") {
   Configs configs;
   const json base = with(kSmall, {{"num_key_value_heads", 2}});

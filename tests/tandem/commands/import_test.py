@@ -195,7 +195,8 @@ class Import(WithFolder):
 
     def test_the_factor_of_gemmas_queries_is_known(self):
         told = tandem_json("import", self.config({**LLAMA, "model_type": "gemma2", "query_pre_attn_scalar": 16}))
-        self.assertEqual((told["unknown"], "query_pre_attn_scalar" in told["ignored"]), ([], True))
+        self.assertEqual(told["unknown"], [])
+        self.assertIn("query_pre_attn_scalar = ", next(f["because"] for f in told["features"] if f["name"].startswith("attention scores")))
 
     def test_stdout_is_the_document_alone(self):
         code, out, _ = run("import", self.config(LLAMA))
