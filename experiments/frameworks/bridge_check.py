@@ -28,6 +28,17 @@ import megatron.core.utils as core_utils  # noqa: E402
 from packaging.version import Version  # noqa: E402
 
 core_utils._te_version = Version("2.12.0")
+import transformer_engine.pytorch.optimizers as te_optimizers  # noqa: E402
+
+
+class FusedAdam:
+    """Megatron-Core asks for the names of the arguments alone."""
+
+    def __init__(self, params, master_weight_dtype=None, exp_avg_dtype=None, exp_avg_sq_dtype=None, use_decoupled_grad=False, store_param_remainders=False):
+        pass
+
+
+te_optimizers.FusedAdam = FusedAdam
 from megatron.bridge import AutoBridge  # noqa: E402
 
 LLAMA3 = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 128256, "rope_theta": 500000.0, "rms_norm_eps": 1e-5, "max_position_embeddings": 8192,

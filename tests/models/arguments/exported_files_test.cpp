@@ -201,3 +201,12 @@ TEST_CASE("CUDA graphs and weights in MXFP8 have the options that Megatron-Bridg
 TEST_CASE("a field that Megatron-Bridge has no option for is named with both values") {
   CHECK(unsaid(kBridge, {{"model", {{"logit_soft_cap", 30}}}}) == std::vector<std::string>{"model.logit_soft_cap: 30.0, read back as 0.0"});
 }
+
+TEST_CASE("weights in NVFP4 are exported to Megatron-Bridge") {
+  const json four = {{"training", {{"precision", "nvfp4"}, {"dtypes", {{"weights", "nvfp4"}}}}}, {"cluster", {{"preset", "dgx-b200"}}}};
+  const json file = file_of(kBridge, four);
+  CHECK(file["model"]["fp4_param"] == true);
+  CHECK(file["ddp"]["fp4_param_gather"] == true);
+  CHECK(file["mixed_precision"]["fp4_param_gather"] == true);
+  CHECK(unsaid(kBridge, four).empty());
+}

@@ -121,3 +121,75 @@ TEST_CASE("a precision of Megatron-Bridge that its model does not have is refuse
   CHECK(field(wide, "training.precision") == "fp32");
   CHECK(field(wide, "training.dtypes.gradient_reduce").is_null());
 }
+
+namespace {
+
+bool refused(const std::string& more_of_model, const std::vector<std::pair<std::string, json>>& set, const std::string& word) {
+  arguments::PlanNeeds needs{"dgx-h100", 16, "", 0, {2026, 8}};
+  needs.set = set;
+  const auto all = arguments::refusals(
+      arguments::import_arguments(some_bridge(more_of_model), "run_config.yaml", arguments::read_table("megatron-bridge"), needs));
+  return std::any_of(all.begin(), all.end(), [&](const Problem& p) { return (p.field + p.reason).find(word) != std::string::npos; });
+}
+
+}  // namespace
+
+// CommOverlapConfig of megatron/bridge/training/comm_overlap.py turns the overlap off itself without tensor ranks or sequence parallelism.
+TEST_CASE("an overlap of tensor ranks that Megatron-Bridge turns off itself is no reason to refuse") {
+  const std::pair<std::string, json> asked{"comm_overlap", {{"tp_comm_overlap", true}, {"tp_comm_bootstrap_backend", "nccl"}}};
+  CHECK(refused("", {asked}, "comm_overlap"));
+  CHECK_FALSE(refused("", {asked, {"model.tensor_model_parallel_size", 1}}, "comm_overlap"));
+  CHECK_FALSE(refused("", {asked, {"model.sequence_parallel", false}}, "comm_overlap"));
+}
+
+TEST_CASE("weights that Megatron-Bridge keeps in NVFP4 are a plan's") {
+  const std::string four = "  fp4: e2m1\n  fp4_param: true\n";
+  arguments::PlanNeeds needs{"dgx-b200", 16, "", 0, {2026, 8}};
+  needs.set = {{"ddp.fp4_param_gather", true}};
+  const auto read = [&] { return arguments::import_arguments(some_bridge(four), "run_config.yaml", arguments::read_table("megatron-bridge"), needs); };
+  CHECK(field(read(), "training.precision") == "nvfp4");
+  CHECK(field(read(), "training.dtypes.weights") == "nvfp4");
+  CHECK(arguments::refusals(read()).empty());
+  needs.set = {{"ddp.fp4_param_gather", false}};
+  CHECK(field(read(), "training.dtypes.weights") == "bf16");
+}
+
+TEST_CASE("options of Megatron-Bridge that need others do nothing alone") {
+  const std::string experts = "  num_moe_experts: 8\n  moe_router_topk: 2\n  moe_ffn_hidden_size: 512\n";
+  CHECK_FALSE(refused(experts + "  moe_paged_stash_buffer_size_factor_cuda: 1.2\n", {}, "paged"));
+  CHECK_FALSE(refused("  offload_modules: []\n", {}, "offload"));
+  CHECK(refused("  offload_modules: [moe_act]\n  fine_grained_activation_offloading: true\n", {}, "host"));
+  CHECK_FALSE(refused("", {{"ddp.delay_wgrad_compute", true}}, "delay_wgrad"));
+  CHECK(field(some_bridge("  external_cuda_graph: true\n"), "training.cuda_graphs") == "layers");
+  // Kernels that no plan says are told by name.
+  const auto told = imported(some_bridge(experts + "  use_transformer_engine_op_fuser: true\n"));
+  CHECK(arguments::refusals(told).empty());
+  CHECK(std::any_of(told.features.begin(), told.features.end(), [](const auto& f) { return f.name.find("op_fuser") != std::string::npos; }));
+}
+
+TEST_CASE("how far Megatron-FSDP gathers ahead is told") {
+  const auto all = [](const json& set) {
+    arguments::PlanNeeds needs{"dgx-h100", 16, "", 0, {2026, 8}};
+    needs.set = {{"ddp.suggested_communication_unit_size", 800'000'000}};
+    for (const auto& [name, value] : set.items()) needs.set.emplace_back(name, value);
+    return arguments::import_arguments(some_bridge(), "run_config.yaml", arguments::read_table("megatron-bridge"), needs);
+  };
+  const auto told = [](const arguments::ImportedPlan& plan) {
+    return std::any_of(plan.features.begin(), plan.features.end(), [](const auto& f) { return f.name.find("gathers ahead") != std::string::npos; });
+  };
+  const auto sharded = all({{"ddp.use_megatron_fsdp", true}, {"ddp.data_parallel_sharding_strategy", "optim_grads_params"}});
+  CHECK(arguments::refusals(sharded).empty());
+  CHECK(told(sharded));
+  CHECK_FALSE(told(all(json::object())));
+}
+
+// megatron/core/transformer/transformer_config.py: a rank has room for the factor times an even share of rows; pages keep those of the backward pass.
+TEST_CASE("room for rows of experts is the plan's, and that of pages where they are kept in pages") {
+  const std::string experts = "  num_moe_experts: 8\n  moe_router_topk: 2\n  moe_ffn_hidden_size: 512\n  moe_expert_rank_capacity_factor: 1.5\n";
+  CHECK(field(some_bridge(experts), "model.moe.rows_bound") == 1.5);
+  const std::string paged = experts + "  moe_paged_stash: true\n  moe_paged_stash_buffer_size_factor_cuda: ";
+  CHECK(field(some_bridge(paged + "1.2\n"), "model.moe.rows_bound") == 1.2);
+  CHECK_FALSE(refused(paged + "1.2\n", {}, "pages"));
+  CHECK(refused(paged + "-1.2\n", {}, "pages"));
+  CHECK(refused(paged + "1.2\n  moe_paged_stash_buffer_size_factor_cpu: 1.0\n", {}, "pages"));
+}
