@@ -1,4 +1,4 @@
-"""Gives recipes, as Megatron-Bridge itself resolves and saves them, to import."""
+"""Gives recipes, as Megatron-Bridge itself resolves and saves them, to import, and exports to its ConfigContainer and back."""
 import contextlib
 import importlib
 import inspect
@@ -183,13 +183,51 @@ def check_recipes(rows):
             row["differs"] = differ
 
 
+BESIDE = re.compile(r"(^|\.)(name|notes)$|^stack\.|^model\.family$|^cluster\.|^\$schema")
+
+
+def leaves(value, prefix=""):
+    if isinstance(value, dict):
+        return {k: v for key, one in value.items() for k, v in leaves(one, f"{prefix}.{key}" if prefix else key).items()}
+    return {prefix: value}
+
+
+def check_exports(rows):
+    """Exports as ConfigContainer reads and validates them, and what it saves as import reads it."""
+    from megatron.bridge.training.config import ConfigContainer
+    for name, plan in P.plans("nemo", P.LAYOUTS, P.MEGATRON_FEATURES):
+        if ONLY and not re.search(ONLY, f"export {name}"):
+            continue
+        text, error = P.exported(FOLDER, plan, "megatron-bridge")
+        row = rows[f"export {name}"] = {}
+        if text is None:
+            row["refused"] = re.sub(r"tandem: error: \S+: ", "", error)[:300]
+            continue
+        ranks, cluster = plan["cluster"]["devices"], plan["cluster"]["preset"]
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                config = resolved(ConfigContainer.from_yaml(FOLDER.write("exported.yaml", text)), ranks, 10 if cluster.endswith("b200") else 9)
+        except Exception as problem:  # what the framework says of the file
+            row["error"] = f"{type(problem).__name__}: {problem}"[:500]
+            continue
+        there = import_of(config, cluster, ranks)
+        if isinstance(there, str):
+            row["import"] = there
+            continue
+        here, there = (leaves(P.in_one_way(one)) for one in (P.explained(FOLDER, plan), there))
+        if differ := {k: (here.get(k), there.get(k)) for k in sorted(set(here) | set(there)) if not BESIDE.search(k) and not P.same(here.get(k), there.get(k))}:
+            row["read back"] = differ
+
+
 def main():
     rows = {}
-    check_recipes(rows)
+    if not ONLY.startswith("export"):
+        check_recipes(rows)
+    check_exports(rows)
     for name, row in rows.items():
-        if row:
+        if set(row) - {"refused"}:
             print(name, json.dumps(row, default=str))
-    print({"checked": len(rows), "not resolved": sum("not resolved" in r for r in rows.values()), "wrong": sum(bool(set(r) - {"refused", "not resolved"}) for r in rows.values())})
+    print({"checked": len(rows), "exports refused": sum("refused" in r for r in rows.values()), "not resolved": sum("not resolved" in r for r in rows.values()), "wrong": sum(bool(set(r) - {"refused", "not resolved"}) for r in rows.values())})
 
 
 main()

@@ -128,10 +128,20 @@ void put_elsewhere(nlohmann::ordered_json& document, const Plan& plan, const std
     if (any_covers(elsewhere, path)) put_dotted(document, path, value);
 }
 
-/// Writes what can be said in two ways in one: shared experts of one width are one of all their widths together, stages
+/// A letter for each layer in place of a pattern that is repeated.
+void spell_out(std::string& pattern, std::int64_t layers) {
+  std::string all;
+  for (std::size_t i = 0; !pattern.empty() && i < static_cast<std::size_t>(layers); ++i) all += pattern[i % pattern.size()];
+  pattern = all;
+}
+
+/// Writes what can be said in two ways in one: patterns are a letter a layer, shared experts of one width are one of all their widths together, stages
 /// that are split by themselves have so many layers, experts without a width are as wide as an MLP, and a decay of a run's
 /// steps is one to its end.
 void in_one_way(Plan& plan) {
+  ModelSpec& model = plan.model;
+  for (std::string* pattern : {&model.sublayers, &model.recurrence.layers, &model.window.layers, &model.indexer.layers})
+    spell_out(*pattern, model.num_layers);
   if (LearningRate& rate = plan.training.optimizer.learning_rate; rate.unit == "steps" && rate.decay_over == plan.training.steps)
     rate.decay_over = 0;
   plan.parallel.pipeline_split = plan.layers_per_stage();

@@ -124,6 +124,29 @@ TEST_CASE("a field that no option says is named with both values") {
   CHECK(std::find(bubbles.begin(), bubbles.end(), "parallel.schedule: \"zb-h1\", read back as \"1f1b\"") != bubbles.end());
 }
 
+// NVIDIA/Megatron-LM e7c55de99e (2025-08-01), 5769804591 (2025-10-14) and e41b37002c (2026-05-18): megatron/training/arguments.py
+TEST_CASE("graphs of an iteration have the options of their month") {
+  const auto command = [](const char* month) {
+    const Plan plan = plan_of({{"stack", {{"name", "megatron-core"}, {"as_of", month}}}, {"training", {{"cuda_graphs", "iteration"}}}});
+    CHECK(unsaid(plan) == std::vector<std::string>{});
+    return arguments::export_plan(plan, table(), 8).text;
+  };
+  CHECK(command("2026-05").find("--cuda-graph-impl full_iteration \\\n") != std::string::npos);
+  CHECK(command("2026-04").find("--cuda-graph-impl local \\\n  --cuda-graph-scope full_iteration \\\n") != std::string::npos);
+  CHECK(command("2025-09").find("--enable-cuda-graph \\\n  --cuda-graph-scope full_iteration \\\n") != std::string::npos);
+  CHECK_THROWS_AS(command("2025-07"), InfeasibleError);
+}
+
+TEST_CASE("a pattern of layers that repeats a shorter one is that one") {
+  const json hybrid = {{"num_layers", 8}, {"position_embedding", "none"}, {"normalization", "rmsnorm"}, {"linear_bias", false}, {"tie_embeddings", false}};
+  for (const char* pattern : {"mf", "mfmf", "mfmfmfmfmfmf"}) {
+    CAPTURE(pattern);
+    json changes = {{"model", hybrid}};
+    changes["model"]["sublayers"] = pattern;
+    CHECK(unsaid(plan_of(changes)) == std::vector<std::string>{});
+  }
+}
+
 TEST_CASE("example plans of Megatron-LM are exported whole") {
   for (const char* name : {"gpt3-175b-1024", "llama2-13b-a100-32", "llama2-70b-a100-1024", "llama3-405b-16384", "megatron-1t-3072"}) {
     CAPTURE(name);
@@ -158,6 +181,11 @@ TEST_CASE("a plan's ZeRO, types, optimizer and batches become a configuration of
   CHECK(std::count(left.begin(), left.end(), "parallel.zero_stage: 3, read back as 2") == 1);
   CHECK(exported({{"training", {{"optimizer", "sgd"}, {"momentum", 0.9}}}, {"parallel", {{"zero_stage", 1}}}}).second == std::vector<std::string>{});
   CHECK(exported({{"training", {{"min_learning_rate", 1e-5}}}, {"parallel", {{"zero_stage", 1}}}}).second == std::vector<std::string>{"training.min_learning_rate: 1e-05, read back as 0.0"});
+  // HabanaAI/Model-References: PyTorch/nlp/pretraining/deepspeed-bert (1.8.0), run_pretraining.py makes LANS itself; DeepSpeed has none.
+  const auto [lans, rest] = exported({{"training", {{"optimizer", "lans"}, {"warmup", 10}}}, {"parallel", {{"zero_stage", 1}}}});
+  CHECK_FALSE(lans.contains("optimizer"));
+  CHECK_FALSE(lans.contains("scheduler"));
+  CHECK(rest == std::vector<std::string>{});
   // Until DeepSpeed 0.17.5, bf16 without ZeRO shares its fp32 states (deepspeedai/DeepSpeed 889f0ead2, 2025-08-27).
   CHECK(exported(json::object()).second == std::vector<std::string>{"parallel.zero_stage: 0, read back as 1"});
   CHECK(exported({{"stack", {{"name", "megatron-deepspeed"}, {"as_of", "2025-09"}}}}).second == std::vector<std::string>{});

@@ -146,7 +146,8 @@ TEST_CASE("weights that Megatron-Bridge keeps in NVFP4 are a plan's") {
   const std::string four = "  fp4: e2m1\n  fp4_param: true\n";
   arguments::PlanNeeds needs{"dgx-b200", 16, "", 0, {2026, 8}};
   needs.set = {{"ddp.fp4_param_gather", true}};
-  const auto read = [&] { return arguments::import_arguments(some_bridge(four), "run_config.yaml", arguments::read_table("megatron-bridge"), needs); };
+  const arguments::Table table = arguments::read_table("megatron-bridge");
+  const auto read = [&] { return arguments::import_arguments(some_bridge(four), "run_config.yaml", table, needs); };
   CHECK(field(read(), "training.precision") == "nvfp4");
   CHECK(field(read(), "training.dtypes.weights") == "nvfp4");
   CHECK(arguments::refusals(read()).empty());

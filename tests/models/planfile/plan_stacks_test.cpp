@@ -377,6 +377,29 @@ TEST_CASE("a refusal names the rule's reason, its source and what works") {
         "(AWS Neuron documentation: Megatron-LM GPT pretraining tutorial); use 1");
 }
 
+TEST_CASE("Megatron-Core's experts have biases since September 2025 again, on one tensor rank, and NVFP4 weights since April 2026") {
+  const auto fields = [](const std::string& training, const std::string& parallel, bool biases, Month as_of) {
+    const Plan plan = parse_plan(R"({"model": {"num_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 128, "linear_bias": )" +
+                                     std::string(biases ? "true" : "false") + R"(, "moe": {"num_experts": 8}}, "parallel": {"data": 2, "tensor": 2,
+      "sequence_parallel": true)" + parallel + R"(}, "training": {"seq_length": 64, "micro_batch_size": 1, "global_batch_size": 8)" + training +
+                                     R"(}, "cluster": {"preset": "dgx-b200", "devices": 4}})",
+                                 "experts.json");
+    Fields out;
+    for (const Problem& p : stack_problems(plan, "megatron-core", as_of)) out.push_back(p.field);
+    return out;
+  };
+  const std::string cut = R"(, "expert_tensor": 2)", whole = R"(, "expert_tensor": 1)";
+  CHECK(fields("", whole, true, {2025, 8}) == Fields{"model.linear_bias"});
+  CHECK(fields("", cut, true, {2025, 9}) == Fields{"parallel.expert_tensor"});
+  CHECK(fields("", whole, true, {2025, 9}).empty());
+  CHECK(fields("", cut, false, {2025, 9}).empty());
+  const std::string four = R"(, "precision": "nvfp4", "dtypes": {"weights": "nvfp4"})";
+  CHECK(fields(four, whole, false, {2026, 3}) == Fields{"training.dtypes.weights"});
+  CHECK(fields(four, whole, false, {2026, 4}).empty());
+  const std::string graphs = R"(, "cuda_graphs": "iteration")";
+  CHECK(fields(graphs, "", false, {2025, 7}) == Fields{"training.cuda_graphs", "training.cuda_graphs"});  // and rows that the host counts
+}
+
 TEST_CASE("Megatron-Core overlaps only what its arguments allow") {
   CHECK(refused(with("parallel", "\"tensor_overlap\": true"), "megatron-core") == Fields{"parallel.tensor_overlap"});
   CHECK(refused(with("parallel", "\"tensor_overlap\": true, \"sequence_parallel\": true"), "megatron-core").empty());
