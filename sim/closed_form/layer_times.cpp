@@ -145,14 +145,17 @@ void read_memory(LayerTimes& out, const TaskGraph& graph) {
 void read_live(LayerTimes& out, const Program& program, const lowering::Shapes& shapes, const OptimizerSpec& optimizer) {
   const auto end = static_cast<std::uint32_t>(program.instances.size()) - 1;
   Bytes lasting;
-  for (const Allocation& a : program.memory.allocations)
-    if (a.name != "scratch" && a.first == 0 && a.last >= end) lasting += a.bytes;
+  for (const Allocation& a : program.memory.allocations) {
+    if (a.name == "scratch" || a.first != 0 || a.last < end) continue;
+    lasting += a.bytes;
+    if (a.name == "kept_logits") out.kept_logits += a.bytes;
+  }
   out.passing = program.memory.live_peak_bytes - lasting;
   const std::int64_t flat = program.flat_elements;
   Bytes counted = bytes_of(shapes.stored_weights(), flat) + bytes_of(shapes.dtypes.gradients, flat);
   for (const lowering::OptimizerState& s : lowering::optimizer_states(optimizer, shapes.stored_weights(), shapes))
     counted += bytes_of(s.type, flat);
-  out.apart = std::max(Bytes(0), lasting - counted);
+  out.apart = std::max(Bytes(0), lasting - out.kept_logits - counted);
 }
 
 std::int64_t boundary_elements(const TaskGraph& graph) {

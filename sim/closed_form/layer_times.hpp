@@ -53,6 +53,7 @@ struct LayerTimes {
   Bytes head;     ///< kept for the head's backward pass
   Bytes apart;    ///< live for the whole step beside weights, gradients and states: workspaces, scratch memory of kernels, copies of
                   ///< matrices, tokens
+  Bytes kept_logits;  ///< live for the whole step where the head is (models/lowering/stage/kept_logits)
   Bytes passing;  ///< peak of all other tensors in the small model, which has both ends and holds one micro-batch
   std::vector<std::size_t> small_kinds;  ///< kinds of the small model's layers
   std::int64_t boundary_elements = 0;  ///< elements that one rank sends to the next stage

@@ -26,6 +26,7 @@ Bytes StepEstimate::memory(const std::vector<Tail>& tails) {
     const std::int64_t updated = update_of(t).state_elements;
     Bytes sum = bytes_of(weights, t.flat) + gradients * bytes_of(dtypes_.gradients, t.flat) + of_states(updated) + in_.layer.apart +
                 runtime[static_cast<std::size_t>(s)];
+    if (stages_[static_cast<std::size_t>(s)].back().last) sum += in_.layer.kept_logits;
     if (uses_apart_ && p_ > 1) sum += bytes_of(dtypes_.gradients, word_unit_.elements);
     const Bytes update(in_.shapes.fusion.step_bytes * updated);
     most = std::max(most, sum + std::max({update, of_states(t.host.together), passing(s)}));

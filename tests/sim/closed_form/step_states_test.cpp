@@ -68,10 +68,10 @@ TEST_CASE("recurrences are near the events where a step gathers its weights firs
     plan.parallel.offload.optimizer ? ++offloaded : ++gathered;
     const Prediction p = simulate(plan, lower(plan), *cluster.topology);
     worst = std::max(worst, std::abs(e.step_time.seconds() / p.step_time.seconds() - 1));
-    const RolePrediction& role = p.roles[p.heaviest_role];
-    const Bytes runtime = role.memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)];
-    const auto peak = static_cast<double>((role.live_peak_bytes + runtime).count());
-    memory.push_back(std::abs(static_cast<double>(e.memory.count()) / peak - 1));
+    Bytes peak;
+    for (const RolePrediction& role : p.roles)
+      peak = std::max(peak, role.live_peak_bytes + role.memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)]);
+    memory.push_back(std::abs(static_cast<double>(e.memory.count()) / static_cast<double>(peak.count()) - 1));
   }
   std::sort(memory.begin(), memory.end());
   UNSCOPED_INFO("worst " << 100 * worst << " %; " << gathered << " gather, " << offloaded << " offload; memory off by "
@@ -80,8 +80,8 @@ TEST_CASE("recurrences are near the events where a step gathers its weights firs
   CHECK(gathered >= 20);
   CHECK(offloaded >= 100);
   CHECK(worst < 0.02);
-  CHECK(memory[memory.size() * 97 / 100] < 0.08);
-  CHECK(memory.back() < 0.2);  // small models in DeepSpeed's buckets of 1 GB: the estimate is too high
+  CHECK(memory[memory.size() * 97 / 100] < 0.04);
+  CHECK(memory.back() < 0.07);
 }
 
 TEST_CASE("an estimate that does not hold is below the events' step without chunks, and the passes alone always are") {
