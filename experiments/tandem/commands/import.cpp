@@ -160,7 +160,8 @@ ExitCode import_options(const Options& o, const arguments::Table& table, const s
 
 /// Adds training.lora of PEFT's adapter. The plan must still be one that can run.
 void add_adapter(const Options& o, nlohmann::ordered_json& document) {
-  document["training"]["lora"] = adapter_section(o.adapter, runnable(document.dump(), o), o.input);
+  nlohmann::ordered_json& lora = document["training"]["lora"] = adapter_section(o.adapter, runnable(document.dump(), o), o.input);
+  if (lora.contains("base") && document["parallel"]["zero_stage"] > 2) document["parallel"]["zero_stage"] = 2;  // ranks have such weights whole
   runnable(document.dump(), o);
 }
 
@@ -204,7 +205,7 @@ void add_import(CLI::App& app, ExitCode& exit) {
                              ->type_name("NAME");
   command->add_option("--devices", o->wanted.devices,
                       "devices of that plan [the number that the arguments start; for a config.json 1]; with a config.json they are "
-                      "data-parallel, with sharded weights and states (zero_stage 3)")
+                      "data-parallel, with sharded weights and states (zero_stage 3; 2 beside weights in 4 bits)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
       ->needs(cluster);
   command->add_option("--out", o->out, "file for the preset or plan [stdout]")->type_name("FILE");
@@ -214,7 +215,7 @@ void add_import(CLI::App& app, ExitCode& exit) {
                       "tokens of a training sequence; attention windows that are not shorter are left out [for counts at most 4096; for "
                       "windows the longest sequence of the model]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27));
-  command->add_option("--adapter", o->adapter, "with a config.json: a folder with PEFT's adapter_config.json, which the plan's training.lora is made from [none]")
+  command->add_option("--adapter", o->adapter, "with a config.json: a folder with PEFT's adapter_config.json, which the plan's training.lora is made from; quantization_config says its base [none]")
       ->type_name("DIR")
       ->needs(cluster);
   command->option_defaults()->group("For a framework's file");

@@ -10,9 +10,11 @@
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/export/hub_model.hpp"
 #include "experiments/tandem/export/peft_config.hpp"
+#include "experiments/tandem/export/quantized_base.hpp"
 #include "models/base/error.hpp"
 #include "models/base/text.hpp"
 #include "models/huggingface/adapter_rows.hpp"
+#include "models/huggingface/config_file.hpp"
 
 namespace tandem::program {
 namespace {
@@ -120,10 +122,13 @@ std::unique_ptr<exec::SavedState> open_adapters(const AdapterFolder& folder) {
 
 nlohmann::ordered_json adapter_section(const std::string& folder, const Plan& plan, const std::string& model) {
   const PeftConfig config = read_peft_config(folder);
-  const HubModel hub = hub_model_of_config(plan, model);
+  const nlohmann::json said = huggingface::read_config(model);
+  const std::string file = huggingface::config_path(model);
+  const huggingface::WeightTable names = weight_table_of(said, file);
   nlohmann::ordered_json lora{{"rank", whole_if_it_is(config.rank)}, {"alpha", whole_if_it_is(config.plan_alpha())},
-                              {"targets", targets_said(config, huggingface::target_modules(hub.table, plan.model))}};
+                              {"targets", targets_said(config, huggingface::target_modules(names, plan.model))}};
   if (config.dropout > 0) lora["dropout"] = config.dropout;
+  lora.update(quantized_base(said, file));
   return lora;
 }
 

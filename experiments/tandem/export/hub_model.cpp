@@ -172,18 +172,22 @@ std::vector<std::string> types_to_try() {
 
 }  // namespace
 
-HubModel hub_model_of_config(const Plan& plan, const std::string& path) {
-  const std::string file = huggingface::config_path(path);
-  json config = huggingface::read_config(path);
+huggingface::WeightTable weight_table_of(const json& config, const std::string& file) {
   const std::string type = huggingface::model_type_of(config, file).name;
-  HubModel model;
   try {
-    model.table = huggingface::weight_table(type);
+    return huggingface::weight_table(type);
   } catch (const ConfigError& e) {
     Problem p = e.problems().front();
     p.file = file;
     throw ConfigError(p);
   }
+}
+
+HubModel hub_model_of_config(const Plan& plan, const std::string& path) {
+  const std::string file = huggingface::config_path(path);
+  json config = huggingface::read_config(path);
+  HubModel model;
+  model.table = weight_table_of(config, file);
   if (std::vector<Problem> problems = unsaid(plan, model.table, config, file); !problems.empty()) throw InfeasibleError(problems);
   std::vector<Problem> problems;
   for (const FieldDifference& d : differences(plan, config, file))

@@ -16,6 +16,9 @@ struct HubModel {
   std::vector<std::string> told;  ///< in what the runtime differs from the configuration; the weights are useful all the same
 };
 
+/// The names of weights of a configuration's model type. Throws ConfigError if it has no table of them.
+huggingface::WeightTable weight_table_of(const nlohmann::json& config, const std::string& file);
+
 /// The model of a config.json (or of the folder that has it). Throws ConfigError if its type has no table of weights, or if the plan
 /// says another model; InfeasibleError if no plan says it. A plan without modules of multi-token prediction may leave them out.
 HubModel hub_model_of_config(const Plan& plan, const std::string& path);

@@ -32,6 +32,7 @@ std::vector<OtherMethod> other_methods() {
           {"alpha_pattern", json::object(), "all targets have one factor, training.lora.alpha / rank"},
           {"layers_to_transform", nullptr, "all layers have the same targets"},
           {"target_parameters", nullptr, "adapters are beside modules"},
+          {"layer_replication", nullptr, "it repeats layers of the model"},
           {"alora_invocation_tokens", nullptr, other},
           {"use_qalora", false, other},
           {"monteclora_config", nullptr, other},

@@ -59,7 +59,38 @@ class Imports(WithFolder):
         rooted = self.imported("llama", {"r": 4, "lora_alpha": 8, "use_rslora": True, "target_modules": ["o_proj"]})
         self.assertEqual(rooted, {"rank": 4, "alpha": 16, "targets": ["proj"]})  # 8 / sqrt(4) = 16 / 4
 
+    def test_weights_beside_adapters_are_stored_as_the_model_says(self):
+        base, adapter = self.files("llama", {"target_modules": ["q_proj"]})
+        nf4 = {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
+
+        def imported(quantized):
+            (base / "config.json").write_text(json.dumps(MODELS["llama"]["config"] | {"quantization_config": quantized}))
+            return run("import", base / "config.json", "--cluster", "cpu-host", "--adapter", adapter)
+
+        def lora(quantized):
+            return json.loads(imported(quantized)[1])["training"]["lora"]
+
+        self.assertEqual(lora(nf4)["base"], "nf4")
+        self.assertNotIn("double_quantization", lora(nf4))
+        self.assertIs(lora({**nf4, "bnb_4bit_use_double_quant": True})["double_quantization"], True)
+        (base / "config.json").write_text(json.dumps(MODELS["llama"]["config"] | {"hidden_size": 128, "head_dim": 32, "intermediate_size": 192, "quantization_config": nf4}))
+        plan = self.path("plan.json")
+        self.assertEqual(run("import", base / "config.json", "--cluster", "dgx-h100", "--devices", 8, "--adapter", adapter, "--out", plan)[0], 0)
+        self.assertEqual(run("simulate", plan)[0], 0)
+        del nf4["quant_method"]  # as older files
+        self.assertEqual(lora(nf4)["base"], "nf4")
+        for method in ("mxfp4", "fp8"):  # dequantized to train
+            self.assertNotIn("base", lora({"quant_method": method}))
+        for quantized, said in (({"quant_method": "gptq", "bits": 4}, "quant_method = \"gptq\""),
+                                ({"quant_method": "awq", "bits": 4}, "quant_method = \"awq\""),
+                                ({"load_in_8bit": True}, "load_in_8bit = true"),
+                                ({"load_in_4bit": True}, "bnb_4bit_quant_type = \"fp4\"")):
+            code, out, err = imported(quantized)
+            self.assertEqual((code, out), (4, ""), err)
+            self.assertIn(f"quantization_config.{said}: not implemented: adapters beside weights in this format", err)
+
     def test_what_a_plan_cannot_say_is_refused_by_name(self):
+        self.refused(r"layer_replication = \[\[0,1\]\]: not implemented: it repeats layers", 3, "llama", {"target_modules": ["q_proj"], "layer_replication": [[0, 1]]})
         self.refused(r"adapter_config.json: target_modules = lm_head: is no matrix of this model", 3, "llama", {"target_modules": ["q_proj", "lm_head"]})
         self.refused(r"target_modules = .*: is no list of names", 3, "llama", {"target_modules": ".*q_proj"})
         self.refused(r"target_modules: is missing", 3, "llama", {})
