@@ -186,6 +186,11 @@ TEST_CASE("factors of scores, gates and windows that a plan does not say are tol
   CHECK_FALSE(told({{"model_type", "granite"}, {"attention_multiplier", 0.25}}));
   CHECK(told({{"model_type", "mpt"}, {"d_model", 64}, {"n_heads", 4}, {"attn_config", {{"softmax_scale", 0.5}}}}));
   CHECK(names({{"model_type", "mpt"}, {"d_model", 64}, {"n_heads", 4}, {"attn_config", {{"alibi_bias_max", 16}}}}).find("slopes of ALiBi") != std::string::npos);
+  const json t5 = {{"model_type", "t5"}, {"d_model", 64}, {"d_kv", 16}, {"num_heads", 4}, {"d_ff", 96}, {"num_layers", 2}};
+  CHECK(told(t5));
+  CHECK(names(with(t5, {{"relative_attention_max_distance", 256}})).find("another distance than 128") != std::string::npos);
+  CHECK(names(t5).find("another distance than 128") == std::string::npos);
+  CHECK(configs.import(with(base, with(t5, {{"feed_forward_proj", "gated-gelu"}, {"dense_act_fn", "silu"}}))).section()["activation"] == "swiglu");
   const json experts = {{"num_local_experts", 4}, {"num_experts", 4}, {"num_experts_per_tok", 2}, {"num_hidden_layers", 2}};
   CHECK(names(with(experts, {{"model_type", "gpt_oss"}, {"swiglu_alpha", 2.0}})) == "a gate with another slope than 1.702; ");
   CHECK(names(with(experts, {{"model_type", "gpt_oss"}})).empty());
