@@ -67,15 +67,16 @@ std::vector<std::int64_t> chunk_counts(std::int64_t layers) {
 
 using Modules = std::vector<std::string>;
 
-/// Attention alone; what is cheap to repeat, for less memory; whole MLPs and experts, for least; all but matrix products.
+/// Attention alone; norms, and experts' activations too, which are cheap to repeat; whole MLPs and experts, for least memory; all but
+/// matrix products.
 std::vector<Modules> module_sets(const ModelSpec& m) {
   const bool experts = m.moe.num_experts > 0, dense = !experts || m.moe.first_dense_layers > 0 || m.moe.layer_frequency > 1;
-  Modules cheap{"norm"};
-  if (m.latent.kv_rank > 0) cheap.emplace_back("mla_up_proj");
-  Modules whole = cheap;
+  Modules norms{"norm"};
+  if (m.latent.kv_rank > 0) norms.emplace_back("mla_up_proj");
+  Modules cheap = norms, whole = norms;
   if (experts) cheap.emplace_back("moe_activation"), whole.emplace_back("moe");
   if (dense) whole.emplace_back("mlp");
-  return {{"core_attention"}, cheap, whole, {"operations"}};
+  return {{"core_attention"}, norms, cheap, whole, {"operations"}};
 }
 
 }  // namespace
