@@ -170,15 +170,13 @@ std::string present_key(const std::string& key) {
   return is_plan_field(key) ? std::string(kOfPlan) + find_field(key.substr(kOfPlan.size()))->path : key;
 }
 
+/// There are some eighty keys, so the reader gets the nearest one and the command that prints them all.
 [[noreturn]] void refuse(const ExplainedCase& c, const std::string& key) {
-  const std::vector<std::string> keys = explainable_keys(c);
-  std::vector<std::string> shown;
-  for (const std::string& k : keys)
-    if (!k.starts_with("plan.")) shown.push_back(k);
-  const std::string meant = nearest(key, keys);
+  const std::string meant = nearest(key, explainable_keys(c));
   throw ConfigError(Problem{"", "KEY", key, "is no key of `simulate --json`",
-                            (meant.empty() ? "" : "did you mean \"" + meant + "\"? ") + std::string("known are ") + list_text(shown) +
-                                ", and the plan's fields behind \"plan.\""});
+                            (meant.empty() ? "" : "did you mean \"" + meant + "\"? ") +
+                                std::string("`tandem simulate PLAN --json` prints the keys, such as step_time_s, memory_bytes.weights and "
+                                            "roles[0].arena_bytes; keys of plan fields begin with \"plan.\"")});
 }
 
 /// Drops FlashAttention 2's fit if every kernel of the plan's attention has one of its own, and nothing else has its rate.

@@ -270,13 +270,17 @@ class ExplainKey(WithFolder):
         self.assertEqual(facts["own.json", "fabric.switch_latency_s"]["value"], '"1 us"')
         self.assertNotIn(("own.json", "device.name"), facts)
 
-    def test_an_unknown_key_is_refused_with_those_there_are(self):
+    def test_an_unknown_key_is_refused_with_the_nearest_one_and_the_command_that_prints_all(self):
         file = self.folder.plan(SMALL)
-        for key in ("step_tim_s", "roles[x].arena_bytes", "nonsense"):
+        near = {"step_tim_s": "step_time_s", "roles[x].arena_bytes": "roles[].arena_bytes", "expert_comm": "time_breakdown_s.expert_comm",
+                "nonsense": None}
+        for key, meant in near.items():
             code, out, err = run("explain", file, key)
             self.assertEqual((code, out), (3, ""), key)
-            for word in (key, "tokens_per_s", "roles[].arena_bytes"):
+            self.assertEqual(f'did you mean "{meant}"?' in err, meant is not None, err)
+            for word in (key, "`tandem simulate PLAN --json`", "step_time_s"):
                 self.assertIn(word, err)
+            self.assertLess(max(len(sentence.split()) for sentence in re.split(r"[;:?]", err)), 25, err)
         roles = len(tandem_json("simulate", file)["roles"])
         code, out, err = run("explain", file, f"roles[{roles}].arena_bytes")
         self.assertEqual((code, out), (3, ""))
