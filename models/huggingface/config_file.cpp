@@ -1,5 +1,6 @@
 #include "models/huggingface/config_file.hpp"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -33,7 +34,32 @@ std::string text_of(const std::string& file, const std::string& kinds) {
   return read_text(file);
 }
 
+/// Bytes of a number in the type that transformers saves a configuration's weights in; 0 if it does not say.
+std::int64_t saved_bytes(const json& config) {
+  for (const json& place : {config, config.value("text_config", json::object())})
+    for (const char* field : {"dtype", "torch_dtype"}) {
+      const json type = place.is_object() ? place.value(field, json()) : json();
+      if (type == "bfloat16" || type == "float16") return 2;
+      if (type == "float32") return 4;
+    }
+  return 0;
+}
+
 }  // namespace
+
+std::int64_t stored_parameters(const json& config, const std::string& file) {
+  const std::string index = file.substr(0, file.find_last_of('/') + 1) + "model.safetensors.index.json";
+  const json quantized = config.value("quantization_config", json());
+  if (!quantized.is_null() || file_state(index).kind != FileKind::regular) return 0;
+  const json said = read_json(index);
+  const json metadata = said.is_object() ? said.value("metadata", json::object()) : json::object();
+  const auto number = [&](const char* field) {
+    const json value = metadata.is_object() ? metadata.value(field, json()) : json();
+    return value.is_number() ? std::max<std::int64_t>(0, value.get<std::int64_t>()) : 0;
+  };
+  const std::int64_t bytes = saved_bytes(config), total = number("total_parameters");
+  return total > 0 || bytes == 0 ? total : number("total_size") / bytes;
+}
 
 std::string config_path(const std::string& path) {
   if (!is_folder(path)) return path;

@@ -1,6 +1,7 @@
 #pragma once
 // Reads a config.json of a model on the Hugging Face hub.
 
+#include <cstdint>
 #include <string>
 
 #include "models/base/json.hpp"
@@ -14,6 +15,10 @@ nlohmann::json read_config(const std::string& path);
 /// Likewise for a file that may also be Tandem's own, in which Infinity
 /// and NaN are errors. Throws ConfigError if it cannot be read.
 nlohmann::json read_config_or_own(const std::string& path);
+
+/// Parameters of the weights beside a configuration's file, as model.safetensors.index.json says: their number, or their bytes in the
+/// configuration's type. 0 where it says neither, and for quantized weights. Throws ConfigError for an index that is no JSON.
+std::int64_t stored_parameters(const nlohmann::json& config, const std::string& file);
 
 /// The file that read_config(`path`) reads.
 std::string config_path(const std::string& path);

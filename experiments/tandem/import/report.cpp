@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "experiments/tandem/import/origins.hpp"
 #include "models/base/dotted_path.hpp"
 #include "models/base/text.hpp"
+#include "models/huggingface/config_file.hpp"
 #include "models/plan/plan.hpp"
 #include "models/planfile/plan_flops.hpp"
 #include "reports/prediction/plan_title.hpp"
@@ -32,6 +34,26 @@ std::string flops_text(double flops) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.3f GFLOP", flops / 1e9);
   return text.data();
+}
+
+/// Of the model and the model with its modules of multi-token prediction, the nearer to what files of weights have.
+double nearest_to_stored(const Import& import) {
+  const double stored = static_cast<double>(import.stored_parameters), model = static_cast<double>(import.model.counts.parameters);
+  const double whole = model + static_cast<double>(import.model.counts.mtp_parameters);
+  return std::abs(stored - whole) < std::abs(stored - model) ? whole : model;
+}
+
+/// The line of the files of weights, and a warning where the model is counted in full and has others.
+std::string stored_text(const Import& import) {
+  constexpr double kBuffers = 1e-3;  // files also have buffers, such as routers' correction biases
+  if (import.stored_parameters == 0) return {};
+  const double stored = static_cast<double>(import.stored_parameters), model = nearest_to_stored(import);
+  std::string out = "\n  " + padded("in the files of weights", 24) + count_text(import.stored_parameters);
+  if (!import.model.counts.uncounted.empty()) return out;
+  out += " (" + share_text(stored, model) + ")";
+  if (std::abs(stored / model - 1) <= kBuffers) return out;
+  return out + "\n  the files have other parameters than transformers builds of config.json: look for modules of multi-token prediction, or layers "
+               "of another code (auto_map)";
 }
 
 /// Parameters that a plan can express.
@@ -106,6 +128,7 @@ Import make_import(const std::string& path, std::int64_t sequence, bool approxim
   Import out;
   out.model = huggingface::import_model(path, sequence);
   out.approximate = approximate;
+  out.stored_parameters = huggingface::stored_parameters(huggingface::read_config(path), out.model.file);
   ordered_json plan = out.document(PlanRequest{"cpu-host", 1});
   plan.erase("parallel");
   const ModelSpec spec = spec_of(plan, out.model);
@@ -129,7 +152,7 @@ std::string to_text(const Import& import) {
   out += "parameters\n  " + padded("of the model", 22) + count_text(m.counts.parameters);
   if (m.counts.text_parameters != m.counts.parameters) out += " (" + count_text(m.counts.text_parameters) + " of the language model)";
   if (m.counts.mtp_parameters > 0) out += "\n  " + padded("of its MTP modules", 22) + count_text(m.counts.mtp_parameters);
-  out += "\n  " + padded("of the plan", 22) + count_text(import.plan_parameters);
+  out += stored_text(import) + "\n  " + padded("of the plan", 22) + count_text(import.plan_parameters);
   const auto error_text = [&](double plan, double model) { return m.counts.text_complete ? " (" + share_text(plan, model) + ")\n" : "\n"; };
   out += error_text(static_cast<double>(import.plan_parameters), counted);
   if (import.mixture) out += "  " + padded("of the plan", 22) + active_text(*import.mixture) + "\n";
@@ -155,6 +178,7 @@ std::string to_json(const Import& import, const ordered_json& document) {
       {"status", import.refused ? "refused" : huggingface::refusals(m).empty() ? "read" : "approximated"},
       {"fields", fields_json(m.fields)}, {"ignored", m.ignored}, {"unknown", m.unknown}, {"features", features_json(m.features)},
       {"parameters", {{"model", m.counts.parameters}, {"language_model", m.counts.text_parameters}, {"mtp_modules", m.counts.mtp_parameters}, {"plan", import.plan_parameters},
+                      {"files", import.stored_parameters > 0 ? ordered_json(import.stored_parameters) : ordered_json()},
                       {"relative_error", m.counts.text_complete ? ordered_json(plan / text - 1) : ordered_json()}}},
       {"active_parameters", import.mixture ? ordered_json(active_parameters(*import.mixture)) : ordered_json()},
       {"flops_per_token", flops}, {"not_counted", m.counts.uncounted}, {"document", import.refused ? ordered_json() : document}};

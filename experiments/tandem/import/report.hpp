@@ -22,6 +22,7 @@ struct Import {
   bool approximate = false;
   bool refused = false;                 ///< it has features that a plan cannot express, and no approximation was allowed
   std::int64_t plan_parameters = 0;
+  std::int64_t stored_parameters = 0;   ///< of the files of weights beside config.json, as their index says; 0: it does not
   std::optional<ModelSpec> mixture;     ///< the plan's model, if it has experts
   std::optional<double> plan_flops;     ///< if there is a closed form for the family
   nlohmann::ordered_json document() const;                        ///< a preset file

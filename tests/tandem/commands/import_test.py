@@ -193,6 +193,26 @@ class Import(WithFolder):
         self.assertEqual(run(*words, "--axis", "tensor=2", "--axis", "schedule=1f1b", "--axis", "recompute=none")[0], 0)
         self.assertEqual(run("simulate", self.path("plan.json"))[0], 0)
 
+    def test_the_index_of_the_weights_tells_another_model(self):
+        config = self.config({**LLAMA, "torch_dtype": "bfloat16"})
+        counted = tandem_json("import", config)["parameters"]
+
+        def told(metadata, changes=()):
+            self.folder.file("config.json", json.dumps({**LLAMA, "torch_dtype": "bfloat16", **dict(changes)}))
+            self.folder.file("model.safetensors.index.json", json.dumps({"metadata": metadata, "weight_map": {}}))
+            return tandem_json("import", config)["parameters"]["files"], run("import", config)[2]
+
+        self.assertIsNone(counted["files"])
+        files, text = told({"total_size": 2 * counted["model"]})
+        self.assertEqual(files, counted["model"])
+        self.assertRegex(text, rf"in the files of weights +{counted['model']:,} \(\+0.0000 %\)\n  of the plan")
+        files, text = told({"total_size": 2 * counted["model"], "total_parameters": 2 * counted["model"]})
+        self.assertEqual(files, 2 * counted["model"])
+        self.assertIn("(+100.0000 %)\n  the files have other parameters than transformers builds of config.json", text)
+        self.assertIsNone(told({"total_size": 99}, {"quantization_config": {"quant_method": "gptq"}})[0])
+        self.assertIsNone(told({"total_size": 99}, {"torch_dtype": "auto"})[0])
+        self.assertIsNone(told(7)[0])
+
     def test_the_factor_of_gemmas_queries_is_known(self):
         told = tandem_json("import", self.config({**LLAMA, "model_type": "gemma2", "query_pre_attn_scalar": 16}))
         self.assertEqual(told["unknown"], [])
