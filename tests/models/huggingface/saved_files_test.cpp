@@ -186,6 +186,19 @@ TEST_CASE("factors of scores, gates and windows that a plan does not say are tol
   CHECK_FALSE(told({{"model_type", "granite"}, {"attention_multiplier", 0.25}}));
   CHECK(told({{"model_type", "mpt"}, {"d_model", 64}, {"n_heads", 4}, {"attn_config", {{"softmax_scale", 0.5}}}}));
   CHECK(names({{"model_type", "mpt"}, {"d_model", 64}, {"n_heads", 4}, {"attn_config", {{"alibi_bias_max", 16}}}}).find("slopes of ALiBi") != std::string::npos);
+  const auto stretched = [&](double low, double high) {
+    return names({{"rope_parameters", {{"rope_type", "llama3"}, {"rope_theta", 5e5}, {"factor", 8.0}, {"low_freq_factor", low}, {"high_freq_factor", high},
+                                       {"original_max_position_embeddings", 32}}}});
+  };
+  CHECK(stretched(1, 4).empty());
+  CHECK(stretched(1, 8) == "a stretching of rotary positions between other wavelengths than Llama 3's; ");
+  CHECK(stretched(2, 4) == stretched(1, 8));
+  const json hybrid = {{"model_type", "nemotron_h"}, {"hybrid_override_pattern", "M*M*"}, {"mamba_num_heads", 4}, {"mamba_head_dim", 16}, {"n_groups", 1},
+                       {"ssm_state_size", 16}};
+  CHECK(names(hybrid).find("SiLU") == std::string::npos);
+  CHECK(names(with(hybrid, {{"mamba_hidden_act", "gelu"}})).find("an activation of recurrences other than SiLU (refused)") != std::string::npos);
+  const json minimax = {{"model_type", "minimax_m2"}, {"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"rope_parameters", {{"rope_theta", 1e6}, {"partial_rotary_factor", 0.5}}}};
+  CHECK(configs.import(with(base, minimax)).section()["rotary_fraction"] == 0.5);
   const json t5 = {{"model_type", "t5"}, {"d_model", 64}, {"d_kv", 16}, {"num_heads", 4}, {"d_ff", 96}, {"num_layers", 2}};
   CHECK(told(t5));
   CHECK(names(with(t5, {{"relative_attention_max_distance", 256}})).find("another distance than 128") != std::string::npos);
