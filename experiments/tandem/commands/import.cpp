@@ -212,8 +212,8 @@ void add_import(CLI::App& app, ExitCode& exit) {
   command->add_flag("--json", o->json, "one JSON object on stdout: origins, features, counts, and the preset or plan as `document`");
   command->add_flag("--approximate", o->approximate, "leave out features that a plan cannot express, and print the error in parameters and FLOPs");
   command->add_option("--seq-length", o->sequence,
-                      "tokens of a training sequence; attention windows that are not shorter are left out [for counts at most 4096; for "
-                      "windows the longest sequence of the model]")
+                      "tokens of a training sequence; attention windows that a plan cannot say are left out if they are not shorter [for counts "
+                      "at most 4096; for windows the longest sequence of the model]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27));
   command->add_option("--adapter", o->adapter, "with a config.json: a folder with PEFT's adapter_config.json, which the plan's training.lora is made from; quantization_config says its base [none]")
       ->type_name("DIR")
