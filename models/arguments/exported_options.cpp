@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/arguments/imported_plan.hpp"
+#include "models/arguments/python_text.hpp"
 #include "models/arguments/table_facts.hpp"
 #include "models/arguments/toml_text.hpp"
 #include "models/arguments/yaml_text.hpp"
@@ -79,6 +80,14 @@ std::string file_of(const Values& values, const json& always, const std::string&
   for (const auto& [path, value] : values) put_dotted(out, path, value);
   for (const auto& [path, value] : always.items()) put_dotted(out, path, value);
   return format == "toml" ? toml_text(out) : format == "yaml" ? yaml_text(out) : out.dump(2) + "\n";
+}
+
+/// The program that sets `values`, with the lines of the table that hold for the plan.
+std::string code_of(const Values& values, const json& code, TableFacts& facts) {
+  PythonLines lines{code.at("head").get<std::vector<std::string>>(), code.at("first").get<std::vector<std::string>>(), {}};
+  for (const json& row : code.at("last"))
+    if (facts.truth(row.at(1).get<std::string>())) lines.last.push_back(row.at(0).get<std::string>());
+  return python_text(values, lines);
 }
 
 /// Fields that the file leaves to its program; some only where an expression holds.
@@ -162,12 +171,13 @@ ExportedOptions export_plan(const Plan& plan, const Table& table, std::int64_t d
   const Values values = evaluated(exported.at("options"), facts);
   if (table.reads_file()) {
     for (const auto& [path, value] : values) out.options.emplace_back(path, value.dump());
-    out.text = file_of(values, exported.value("always", json::object()), table.written_as());
+    out.read_back = file_of(values, exported.value("always", json::object()), table.written_as());
+    out.text = exported.contains("code") ? code_of(values, exported["code"], facts) : out.read_back;
   } else {
     out.environment = as_options(evaluated(exported.value("environment", json::array()), facts));
     out.launcher = as_options(evaluated(exported.at("launcher"), facts));
     out.options = as_options(values);
-    out.text = command_of(out);
+    out.text = out.read_back = command_of(out);
   }
   return out;
 }
@@ -177,8 +187,8 @@ std::vector<std::string> unsaid_fields(const Plan& plan, const ExportedOptions& 
   const bool whole = !table.reads_file();
   const std::string file = table.written_as() == "yaml" ? plan.file + ".yaml" : plan.file;
   const PlanNeeds needs{plan.cluster.preset, whole ? 0 : plan.cluster.devices, whole ? "" : "model", plan.training.seq_length,
-                        plan.stack.as_of, std::nullopt, "", false, {}, plan.model.num_layers};
-  nlohmann::ordered_json document = *import_arguments(options.text, file, table, needs).document;
+                        plan.stack.as_of, StackChoice{table.stack, plan.stack.as_of}, "", false, {}, plan.model.num_layers};
+  nlohmann::ordered_json document = *import_arguments(options.read_back, file, table, needs).document;
   if (!whole) put_elsewhere(document, plan, options.elsewhere);
   document["stack"] = {{"name", table.stack}, {"as_of", text_of(plan.stack.as_of)}, {"rules", "note"}};
   Plan again = parse_plan(document.dump(), plan.file, context), here = plan;

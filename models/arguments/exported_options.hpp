@@ -18,6 +18,7 @@ struct ExportedOptions {
   std::vector<Option> options;   ///< of a file: dotted paths and values as JSON
   std::string program;           ///< empty for a file
   std::string text;              ///< the command, an option a line, each but the last with a backslash behind it; or the file
+  std::string read_back;         ///< what says the plan again: `text`, or the file that a program in `text` would save
   std::vector<std::string> elsewhere;  ///< fields that such a file never says, "model.*"
 };
 

@@ -182,13 +182,6 @@ void require_said(const Table& table, TableFacts& facts, const std::vector<std::
   }
 }
 
-/// Throws InfeasibleError for a file with a field that only code of another time has.
-void require_readable(const Table& table, const json& values, const std::string& file) {
-  for (const json& row : table.document->value("not_read", json::array()))
-    if (const std::string field = row.at("field").get<std::string>(); values.contains(field))
-      throw InfeasibleError(Problem{file, field, "", "not implemented: " + row.at("reason").get<std::string>(), row.at("remedy").get<std::string>()});
-}
-
 /// Throws InfeasibleError if the text names a program that the table does not know.
 void require_program(const Arguments& arguments, const Table& table, const std::string& file) {
   const json programs = table.document->value("programs", json::array());
@@ -272,7 +265,6 @@ std::vector<std::string> with_places(const Table& table, std::vector<std::string
 ImportedPlan import_arguments(const std::string& text, const std::string& file, const Table& table, const PlanNeeds& wanted) {
   std::vector<std::string> automatic;
   Arguments arguments = table.reads_file() ? read_document(text, file, automatic) : read_arguments(text, named_by(table), file);
-  require_readable(table, *arguments.values, file);
   if (table.reads_several()) join_files(arguments, file, wanted.configuration, automatic);
   set_fields(wanted, table, *arguments.values, automatic);
   fill_in(table, *arguments.values, file);

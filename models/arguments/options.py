@@ -163,6 +163,29 @@ def torchtitan(root):
     return {name: [name, value] for name, value in config_fields(classes, "JobConfig", "").items()}
 
 
+# Sections of torchtitan's configuration since it is Python code, and their classes.
+TITAN = {"training": ("config/configs.py", "TrainingConfig"), "parallelism": ("config/configs.py", "ParallelismConfig"), "compile": ("config/configs.py", "CompileConfig"),
+         "comm": ("config/configs.py", "CommConfig"), "debug": ("config/configs.py", "DebugConfig"), "loss": ("components/loss.py", "ChunkedLossWrapper.Config"),
+         "optimizer": ("components/optimizer/optimizer.py", "OptimizersContainer.Config"),
+         "lr_scheduler": ("components/optimizer/lr_scheduler.py", "LRSchedulersContainer.Config")}
+
+
+def torchtitan_code(root):
+    """From the dataclasses of sections; the model and the class of recomputation are read where a file has them."""
+    out = {}
+    for section, (path, names) in TITAN.items():
+        body = yaml_options.parsed(root / "torchtitan" / path).body
+        for name in names.split("."):
+            body = next(n for n in body if isinstance(n, ast.ClassDef) and n.name == name).body
+        for field in (n for n in body if isinstance(n, ast.AnnAssign)):
+            factory = next((k.value for k in getattr(field.value, "keywords", []) if k.arg == "default_factory"), None)
+            try:
+                out[f"{section}.{field.target.id}"] = ast.literal_eval(factory.body if isinstance(factory, ast.Lambda) else field.value)
+            except ValueError:
+                out[f"{section}.{field.target.id}"] = None
+    return {name: [name, value] for name, value in out.items()}
+
+
 def dataclass_fields(root, path, names):
     """Fields of dataclasses with their defaults; null where a function makes it."""
     classes = {n.name: n for n in yaml_options.parsed(root / path).body if isinstance(n, ast.ClassDef)}
@@ -277,7 +300,7 @@ def bridge(root):
 
 READERS = {"axolotl": yaml_options.axolotl, "gpt-neox": yaml_options.gpt_neox, "llama-factory": yaml_options.llama_factory,
            "nanotron": yaml_options.nanotron, "megatron-bridge": bridge, "nemo": nemo, "neuronx": nxdt, "megatron-core": megatron, "pai-megatron-patch": lambda root: patched(root / "megatron_patch" / "arguments.py"),
-           "zero-bubble": lambda root: patched(root / "megatron" / "core" / "zbpp_utils.py"), "deepspeed": deepspeed, "torchtitan": torchtitan, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
+           "zero-bubble": lambda root: patched(root / "megatron" / "core" / "zbpp_utils.py"), "deepspeed": deepspeed, "torchtitan": torchtitan, "torchtitan-2026": torchtitan_code, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
            "neuron-megatron": older_megatron}
 
 

@@ -105,7 +105,7 @@ json layers_named(const json& chunks) {
 }
 
 /// The modules of each chunk by name, as layers_named reads them. Null if weighted_ends says the same with `first` and `last`.
-json chunk_modules(const json& layers, const json& first, const json& last) {
+json chunk_modules(const json& layers, const json& first, const json& last, const std::string& head) {
   std::vector<std::int64_t> split;
   for (const json& of_chunk : layers) split.push_back(whole(of_chunk, "a chunk's layers"));
   const std::int64_t all = std::accumulate(split.begin(), split.end(), std::int64_t{0});
@@ -118,7 +118,7 @@ json chunk_modules(const json& layers, const json& first, const json& last) {
     for (std::int64_t end = layer + of_chunk; layer < end; ++layer) names.push_back("layers." + std::to_string(layer));
     out.push_back(std::move(names));
   }
-  for (const char* name : {"norm", "output"}) out.back().push_back(name);
+  for (const std::string& name : {std::string("norm"), head}) out.back().push_back(name);
   return out;
 }
 
@@ -266,10 +266,11 @@ json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "small_letters" && a.size() == 1) return small_letters(a[0]);
   if (name == "costed_split" && a.size() == 4) return costed_split(a[0], a[1], a[2], a[3]);
   if (name == "words" && a.size() == 1) return words(a[0]);
+  if (name == "has" && a.size() == 2) return a[0].is_object() && a[1].is_string() && a[0].contains(a[1].get<std::string>());
   if (name == "distinct" && a.size() == 1) return a[0].is_array() ? distinct(a[0]) : json();
   if (name == "appended" && a.size() == 2) return appended(a[0], a[1]);
   if (name == "layers_named" && a.size() == 1) return layers_named(a[0]);
-  if (name == "chunk_modules" && a.size() == 3) return a[0].is_array() ? chunk_modules(a[0], a[1], a[2]) : json();
+  if (name == "chunk_modules" && a.size() == 4) return a[0].is_array() ? chunk_modules(a[0], a[1], a[2], a[3].get<std::string>()) : json();
   if (name == "split_before" && a.size() == 2) return split_at(a[0], a[1], false);
   if (name == "split_behind" && a.size() == 2) return split_at(a[0], a[1], true);
   if (name == "cuts_behind" && a.size() == 1) return cuts_behind(a[0]);

@@ -148,6 +148,10 @@ bool Table::names_file() const { return document->contains("configuration"); }
 
 bool Table::reads_several() const { return document->value("several_files", false); }
 
+std::string Table::follows() const {
+  return document->contains("follows") ? document->at("follows").at("table").get<std::string>() : "";
+}
+
 bool Table::writes() const { return document->contains("export"); }
 
 ArgumentName Table::argument(const std::string& option) const {
@@ -190,6 +194,16 @@ Table read_table(const std::string& framework) {
   document["kinds"] = kinds_of(framework, document);
   std::string stack = document.at("stack").get<std::string>();
   return {std::move(stack), std::make_shared<const json>(std::move(document)), std::make_shared<const json>(options)};
+}
+
+Table read_table(const std::string& framework, const Month& as_of) {
+  for (const std::string& name : known_frameworks()) {
+    Table table = read_table(name);
+    if (table.follows() != framework) continue;
+    const std::optional<Month> since = parse_month(table.document->at("follows").at("since").get<std::string>());
+    if (since.value() <= as_of) return table;
+  }
+  return read_table(framework);
 }
 
 ArgumentNames named_by(const Table& table) {

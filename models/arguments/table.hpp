@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/arguments/argument_text.hpp"
+#include "models/plan/month.hpp"
 
 namespace tandem::arguments {
 
@@ -32,6 +33,8 @@ struct Table {
   bool names_file() const;
   /// Whether the framework reads several files of the same kind as one.
   bool reads_several() const;
+  /// Whether its file took the place of another table's: "torchtitan". Empty for most.
+  std::string follows() const;
   /// Whether `export` can write options of this framework.
   bool writes() const;
   /// The argument of an option; of one that is unknown, its name with underscores.
@@ -51,6 +54,9 @@ bool covers(const std::string& pattern, const std::string& name);
 
 /// Throws ConfigError for an unknown framework; the message lists the known ones.
 Table read_table(const std::string& framework);
+
+/// The table of the framework's file in a month: that of `framework`, or the one that took its place by then.
+Table read_table(const std::string& framework, const Month& as_of);
 
 /// Frameworks that have a table, sorted.
 std::vector<std::string> known_frameworks();

@@ -43,10 +43,13 @@ std::uint64_t most_bytes(const std::string& text) {
 
 bool is_checkpoint(const std::string& path) { return is_folder(path) || path.ends_with(".safetensors"); }
 
-/// Frameworks whose options can be written.
+/// Frameworks whose options can be written. A table that took another's place is not named: the plan's month chooses it.
 std::vector<std::string> frameworks() {
   std::vector<std::string> all = arguments::known_frameworks();
-  std::erase_if(all, [](const std::string& framework) { return !arguments::read_table(framework).writes(); });
+  std::erase_if(all, [](const std::string& framework) {
+    const arguments::Table table = arguments::read_table(framework);
+    return !table.writes() || !table.follows().empty();
+  });
   return all;
 }
 

@@ -47,7 +47,7 @@ void require_cluster(const std::string& name) {
 void require_no_code(const std::string& path) {
   if (!path.ends_with(".py")) return;
   throw InfeasibleError(Problem{path, "", "", "not implemented: a configuration in Python, which import does not run",
-                                "write the plan with the tables of docs/coming-from.md, or give a file or a log that the program writes"});
+                                "give the file that the program writes (torchtitan: --debug.save_config_file run.json), or a log"});
 }
 
 /// Throws ConfigError for a command that starts a script: only its shell can say which options the script gives.

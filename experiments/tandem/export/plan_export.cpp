@@ -47,7 +47,7 @@ std::int64_t launched_together(const Plan& plan, std::int64_t node) {
 ExitCode export_plan(const PlanExport& o) {
   require_plan_file(o.plan);
   const Plan plan = load_plan(o.plan, chosen_stack(o.stack));
-  const arguments::Table table = arguments::read_table(o.to);
+  const arguments::Table table = arguments::read_table(o.to, plan.stack.as_of);
   const std::int64_t node = topology_of(plan, "")->devices_per_node();
   const arguments::ExportedOptions made = arguments::export_plan(plan, table, launched_together(plan, node), node);
   const std::vector<std::string> unsaid = arguments::unsaid_fields(plan, made, table, PlanContext{generation_of});

@@ -129,7 +129,8 @@ bool refused(const std::string& more_of_model, const std::vector<std::pair<std::
   needs.set = set;
   const auto all = arguments::refusals(
       arguments::import_arguments(some_bridge(more_of_model), "run_config.yaml", arguments::read_table("megatron-bridge"), needs));
-  return std::any_of(all.begin(), all.end(), [&](const Problem& p) { return (p.field + p.reason).find(word) != std::string::npos; });
+  const auto has = [&](const Problem& p) { return (p.field + p.reason).find(word) != std::string::npos; };
+  return std::any_of(all.begin(), all.end(), has);
 }
 
 }  // namespace
@@ -176,7 +177,8 @@ TEST_CASE("how far Megatron-FSDP gathers ahead is told") {
     return arguments::import_arguments(some_bridge(), "run_config.yaml", arguments::read_table("megatron-bridge"), needs);
   };
   const auto told = [](const arguments::ImportedPlan& plan) {
-    return std::any_of(plan.features.begin(), plan.features.end(), [](const auto& f) { return f.name.find("gathers ahead") != std::string::npos; });
+    const auto has = [](const auto& f) { return f.name.find("gathers ahead") != std::string::npos; };
+    return std::any_of(plan.features.begin(), plan.features.end(), has);
   };
   const auto sharded = all({{"ddp.use_megatron_fsdp", true}, {"ddp.data_parallel_sharding_strategy", "optim_grads_params"}});
   CHECK(arguments::refusals(sharded).empty());

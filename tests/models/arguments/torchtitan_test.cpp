@@ -261,7 +261,7 @@ TEST_CASE("ZBVZeroBubble is zb-v both ways, with weights that are sharded") {
 TEST_CASE("torchtitan's exchanges of experts are read, and its stack takes what is read") {
   const auto read = [](const std::string& parallelism, Month as_of) {
     const std::string text = "[model]\nname = \"deepseek_v3\"\nflavor = \"16B\"\n[training]\nlocal_batch_size = 16\n[parallelism]\nexpert_parallel_degree = 8\n" + parallelism;
-    const arguments::ImportedPlan plan = arguments::import_arguments(text, "run.toml", table(), {"gb200-nvl72", 32, "", 0, as_of});
+    const arguments::ImportedPlan plan = arguments::import_arguments(text, "run.toml", table(), {"gb200-nvl72", 32, "", 0, as_of, StackChoice{"torchtitan", as_of}});
     json document = json::parse(plan.document->dump());
     document["stack"] = {{"name", "torchtitan"}, {"as_of", text_of(as_of)}};
     const Plan parsed = parse_plan(document.dump(), "plan.json");  // the stack refuses nothing
@@ -270,8 +270,8 @@ TEST_CASE("torchtitan's exchanges of experts are read, and its stack takes what 
   const auto backend = [](const char* name) { return std::string("expert_parallel_comm_backend = \"") + name + "\"\n"; };
   CHECK(read("", {2025, 8}) == std::pair(false, false));
   CHECK(read(backend("standard"), {2025, 8}) == std::pair(false, false));
-  CHECK(read(backend("deepep"), {2025, 8}) == std::pair(true, false));
-  CHECK(read(backend("hybridep"), {2026, 8}) == std::pair(true, false));  // 156db2ead (2026-03-11)
+  CHECK(read(backend("deepep"), {2025, 12}) == std::pair(true, false));  // 36a4b6942 (2025-12-17)
+  CHECK(read(backend("hybridep"), {2026, 3}) == std::pair(true, false));  // 156db2ead (2026-03-11)
   const std::string folded = "data_parallel_replicate_degree = 8\ndata_parallel_shard_degree = 1\npipeline_parallel_degree = 4\npipeline_parallel_schedule = \"DualPipeV\"\n";
   CHECK(read(folded, {2025, 8}) == std::pair(false, false));
   CHECK(read(folded, {2026, 1}) == std::pair(false, true));  // fcc5643f4 (2025-12-12)
@@ -281,7 +281,7 @@ TEST_CASE("torchtitan's exchanges of experts are read, and its stack takes what 
 }
 
 TEST_CASE("torchtitan's exchange of experts is HybridEP where NVLink joins hosts") {
-  const Plan plan = plan_of({{"model", {{"preset", "deepseek-v2-lite"}}}, {"parallel", {{"expert", 8}, {"token_dispatcher", "deepep"}}}});
+  const Plan plan = plan_of({{"stack", "torchtitan@2026-02"}, {"model", {{"preset", "deepseek-v2-lite"}}}, {"parallel", {{"expert", 8}, {"token_dispatcher", "deepep"}}}});
   CHECK(arguments::export_plan(plan, table(), 4, 32).text.find("expert_parallel_comm_backend = \"hybridep\"") != std::string::npos);
   CHECK(arguments::export_plan(plan, table(), 8).text.find("expert_parallel_comm_backend = \"deepep\"") != std::string::npos);
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kHidden = 64, kExperts = 4, kRanks = 2, kTokens = 32, kEach = 2;
 
 TaskGraph graph_of(const std::string& month) {
-  const json plan = {{"stack", "megatron-core@" + month},
+  const json plan = {{"stack", {{"name", "megatron-core"}, {"as_of", month}, {"rules", "note"}}},
                      {"model",
                       {{"family", "llama"}, {"num_layers", 2}, {"hidden_size", kHidden}, {"num_attention_heads", 4}, {"vocab_size", 64},
                        {"linear_bias", true},

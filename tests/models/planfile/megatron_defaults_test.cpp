@@ -104,7 +104,7 @@ TEST_CASE("Megatron-LM of a month refuses what came later") {
 }
 
 TEST_CASE("experts of Megatron-Core on GPUs get even shares, others have room for uneven ones") {
-  const std::string moe = with("parallel", "\"sequence_parallel\": true", with("model", "\"moe\": {\"num_experts\": 4}"));
+  const std::string moe = with("parallel", "\"sequence_parallel\": true", with("model", "\"linear_bias\": false, \"moe\": {\"num_experts\": 4}"));
   const auto bound = [](const std::string& stack, const std::string& text) { return of(stack, "", text).model.moe.rows_bound; };
   CHECK(bound("megatron-core", moe) == 1);
   CHECK(bound("tandem", moe) == 2);
@@ -114,7 +114,7 @@ TEST_CASE("experts of Megatron-Core on GPUs get even shares, others have room fo
 
 TEST_CASE("Megatron-Core weighs what an expert's activation gives since April 2025, others the rows that come back") {
   const auto weighs = [](const std::string& stack, const std::string& month) {
-    const std::string experts = with("model", "\"moe\": {\"num_experts\": 4, \"experts_per_token\": 2}", with("parallel", "\"sequence_parallel\": true"));
+    const std::string experts = with("model", "\"linear_bias\": false, \"moe\": {\"num_experts\": 4, \"experts_per_token\": 2}", with("parallel", "\"sequence_parallel\": true"));
     return of(stack, month, experts).training.fusion.weighted_activations;
   };
   for (const char* stack : {"megatron-core", "nemo"}) {

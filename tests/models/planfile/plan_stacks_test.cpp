@@ -389,6 +389,7 @@ TEST_CASE("Megatron-Core's experts have biases since September 2025 again, on on
     return out;
   };
   const std::string cut = R"(, "expert_tensor": 2)", whole = R"(, "expert_tensor": 1)";
+  CHECK(fields("", whole, true, {2025, 4}).empty());
   CHECK(fields("", whole, true, {2025, 8}) == Fields{"model.linear_bias"});
   CHECK(fields("", cut, true, {2025, 9}) == Fields{"parallel.expert_tensor"});
   CHECK(fields("", whole, true, {2025, 9}).empty());
@@ -398,6 +399,52 @@ TEST_CASE("Megatron-Core's experts have biases since September 2025 again, on on
   CHECK(fields(four, whole, false, {2026, 4}).empty());
   const std::string graphs = R"(, "cuda_graphs": "iteration")";
   CHECK(fields(graphs, "", false, {2025, 7}) == Fields{"training.cuda_graphs", "training.cuda_graphs"});  // and rows that the host counts
+}
+
+// pytorch/torchtitan aa68af18e, 114151ad4, c4b409af2, 8e5554449, bcc09297a, f59c215e8, f84224af0 (2026-03 to 2026-08)
+TEST_CASE("torchtitan has what its code of a month has") {
+  const auto fields = [](const std::string& parallel, const std::string& training, Month as_of, const std::string& model = R"("preset": "llama3-8b")") {
+    const Plan plan = parse_plan(R"({"stack": "tandem", "model": {)" + model + R"(}, "parallel": {)" + parallel + R"(}, "training": {"seq_length": 8192,
+      "micro_batch_size": 1, "global_batch_size": 64)" + training + R"(}, "cluster": {"preset": "dgx-b200", "devices": 8}})", "titan.json");
+    Fields out;
+    for (const Problem& p : stack_problems(plan, "torchtitan", as_of)) out.push_back(p.field);
+    return out;
+  };
+  const std::string tensor = R"("tensor": 2, "sequence_parallel": false)", ring = R"("context": 2, "context_mode": "ring")";
+  CHECK(fields(tensor, "", {2026, 3}) == Fields{"parallel.sequence_parallel"});
+  CHECK(fields(tensor, "", {2026, 4}).empty());
+  CHECK(fields(ring, "", {2026, 5}).empty());
+  CHECK(fields(ring, "", {2026, 6}) == Fields{"parallel.context_mode"});
+  const std::string some = R"(, "recompute": "full", "recompute_layers": 16)", graph = R"(, "cuda_graphs": "iteration")";
+  CHECK(fields("", some, {2026, 3}).empty());
+  CHECK(fields("", some, {2026, 4}) == Fields{"training.recompute_layers"});
+  CHECK(fields("", R"(, "precision": "nvfp4")", {2026, 7}) == Fields{"training.precision"});
+  CHECK(fields("", R"(, "precision": "nvfp4")", {2026, 8}).empty());
+  CHECK(fields("", graph, {2026, 7}) == Fields{"training.cuda_graphs"});
+  CHECK(fields("", graph, {2026, 8}).empty());
+  CHECK(fields(R"("pipeline": 2)", graph, {2026, 8}) == Fields{"training.cuda_graphs"});
+  const std::string experts = R"("preset": "qwen3-30b-a3b")";
+  CHECK(fields(R"("tensor": 2, "expert": 4, "expert_tensor": 2, "sequence_parallel": true)", "", {2026, 4}, experts).empty());
+  CHECK(fields(R"("tensor": 2, "expert": 4, "expert_tensor": 2, "sequence_parallel": true)", "", {2026, 5}, experts) == Fields{"parallel.expert_tensor"});
+  const std::string bounded = R"("preset": "qwen3-30b-a3b", "moe": {"capacity_factor": 1.25})";
+  CHECK(fields(R"("expert": 4)", graph, {2026, 8}, bounded) == Fields{"training.cuda_graphs"});
+  const std::string modules = R"("preset": "deepseek-v3", "mtp": {"num_layers": 1})";
+  CHECK(fields(R"("expert": 8)", "", {2026, 7}, modules) == Fields{"model.mtp.num_layers"});
+  CHECK(fields(R"("expert": 8)", "", {2026, 8}, modules).empty());
+}
+
+TEST_CASE("torchtitan's defaults since June 2026 are those of its Trainer") {
+  const auto plan = [](const std::string& month, const std::string& parallel) {
+    return parse_plan(R"({"stack": {"name": "torchtitan", "as_of": ")" + month + R"("}, "model": {"preset": "llama3-8b"}, "parallel": {"zero_stage": 3)" + parallel +
+                          R"(}, "training": {"seq_length": 8192, "micro_batch_size": 1, "global_batch_size": 64}, "cluster": {"preset": "dgx-h100", "devices": 8}})",
+                      "titan.json", PlanContext{generation_of});
+  };
+  CHECK(plan("2026-05", "").training.recompute == Recompute::none);
+  CHECK(plan("2026-06", "").training.recompute == Recompute::selective);
+  CHECK(plan("2026-07", "").training.cuda_graphs == CudaGraphs::none);
+  CHECK(plan("2026-08", "").training.cuda_graphs == CudaGraphs::iteration);
+  CHECK(plan("2026-08", R"(, "pipeline": 2)").training.cuda_graphs == CudaGraphs::none);
+  CHECK(plan("2026-06", R"(, "context": 2)").parallel.context_mode == ContextMode::all_gather);
 }
 
 TEST_CASE("Megatron-Core overlaps only what its arguments allow") {

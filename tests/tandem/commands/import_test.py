@@ -354,10 +354,19 @@ class Import(WithFolder):
         code, out, err = run("import", self.folder.file("config_registry.py", "def llama3_8b():  # --training.steps 5\n    return 1\n"), "--cluster", "dgx-h100")
         self.assertEqual((code, out), (4, ""))
         self.assertIn("not implemented: a configuration in Python, which import does not run", err)
-        saved = {"model_spec": {"name": "llama3", "flavor": "8B"}, "training": {"steps": 5}, "parallelism": {"tensor_parallel_degree": 2}}
+        self.assertIn("--debug.save_config_file", err)
+
+    def test_the_file_that_torchtitan_saves_is_read(self):
+        saved = {"model_spec": {"name": "llama3", "flavor": "8B"}, "training": {"steps": 5, "num_tokens_per_microbatch_per_dp_rank": 8192, "max_context_length": 8192,
+                                                                                "disable_cuda_graphs": False},
+                 "parallelism": {"tensor_parallel_degree": 2}, "activation_checkpoint": None,
+                 "optimizer": {"param_groups": [{"pattern": ".*", "optimizer_name": "AdamW", "optimizer_kwargs": {"lr": 0.0003, "betas": [0.9, 0.95], "eps": 1e-08,
+                                                                                                                  "weight_decay": 0.1}}]}}
         code, out, err = run("import", self.folder.file("saved.json", json.dumps(saved)), "--cluster", "dgx-h100", "--devices", "8")
-        self.assertEqual((code, out), (4, ""))
-        self.assertIn("model_spec: not implemented: a configuration of torchtitan since 2026-02", err)
+        self.assertEqual(code, 0, err)
+        plan = json.loads(out)
+        self.assertEqual((plan["parallel"]["data"], plan["training"]["cuda_graphs"], plan["training"]["recompute"]), (4, "iteration", "none"))
+        self.assertIn("whether products are in 8 or 4 bits", err)
 
     def test_unknown_types_and_what_is_no_configuration_are_bad_input(self):
         for fields, reason in (({**LLAMA, "model_type": "lama"}, 'model_type = "lama": is no model type that is known here; the nearest is "llama"'),
