@@ -210,3 +210,13 @@ TEST_CASE("weights in NVFP4 are exported to Megatron-Bridge") {
   CHECK(file["mixed_precision"]["fp4_param_gather"] == true);
   CHECK(unsaid(kBridge, four).empty());
 }
+
+// megatron/core/optimizer/optimizer_config.py asserts the distributed optimizer with the precision-aware one, and
+// megatron/training/determinism.py no fused loss, which megatron/bridge/models/gpt_provider.py has by default.
+TEST_CASE("a file of Megatron-Bridge passes what its configurations assert") {
+  const json narrow = {{"training", {{"dtypes", {{"optimizer_state", "bf16"}}}}}}, exact = {{"training", {{"deterministic", true}}}};
+  CHECK(file_of(kBridge, narrow)["optimizer"]["use_distributed_optimizer"] == true);
+  CHECK(file_of(kBridge, exact)["model"]["cross_entropy_loss_fusion"] == false);
+  CHECK(unsaid(kBridge, narrow).empty());
+  CHECK(unsaid(kBridge, exact).empty());
+}

@@ -120,6 +120,8 @@ TEST_CASE("a precision of Megatron-Bridge that its model does not have is refuse
   const auto wide = arguments::import_arguments(some_bridge(), "run_config.yaml", arguments::read_table("megatron-bridge"), needs);
   CHECK(field(wide, "training.precision") == "fp32");
   CHECK(field(wide, "training.dtypes.gradient_reduce").is_null());
+  needs.set = {{"model.bf16", false}, {"mixed_precision", {{"fp32", true}}}, {"ddp.grad_reduce_in_fp32", false}};
+  CHECK(arguments::refusals(arguments::import_arguments(some_bridge(), "run_config.yaml", arguments::read_table("megatron-bridge"), needs)).empty());
 }
 
 namespace {
