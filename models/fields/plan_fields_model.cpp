@@ -63,7 +63,7 @@ std::vector<PlanField> expert_fields() {
       flag({"model.moe.shared_gate", "A learned sigmoid of each token scales the shared experts' output."},
            AT(model.moe.shared_gate)),
       number({"model.moe.balance_rate",
-              "Step by which each expert's bias moves towards equal load; only the choice of experts uses the bias; 0: no bias."},
+              "Step by which each expert's bias moves towards equal load; only the choice of experts uses the bias; 0: no bias; 1e-30: biases that stay."},
              AT(model.moe.balance_rate), {0, 1e6}),
       number({"model.moe.rows_bound",
               "Dropless experts on several ranks: capacity of a rank in rows, as a multiple of an even share. A run ends where rows have no room; the number of expert ranks is always enough; default: the stack's."},

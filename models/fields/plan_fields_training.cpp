@@ -272,7 +272,7 @@ PlanField of_muon(PlanField f, const std::string& otherwise) {
 
 std::vector<PlanField> muon_fields() {
   return {
-      of_muon(integer({"training.muon.newton_schulz_steps", "Iterations that make a matrix of momentum nearly orthogonal."},
+      of_muon(integer({"training.muon.newton_schulz_steps", "Iterations that make a matrix of momentum nearly orthogonal. Gate and up of an MLP are one matrix, as in Megatron-LM."},
                       AT(training.optimizer.muon.newton_schulz_steps), {1, 100}),
               "5"),
       of_muon(flag({"training.muon.nesterov", "The matrix is gradient + momentum x buffer, not the buffer."},

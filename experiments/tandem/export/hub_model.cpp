@@ -100,15 +100,21 @@ std::vector<Problem> unsaid(const Plan& plan, const huggingface::WeightTable& ta
   return out;
 }
 
-/// A capacity is no part of a configuration.
-void add_capacity(const Plan& plan, HubModel& model) {
-  if (plan.model.moe.num_experts > 0 && plan.model.moe.capacity_factor > 0)
-    model.told.emplace_back("model.moe.capacity_factor: the runtime drops tokens beyond it, transformers none");
+/// What only trains experts, or drops their tokens, is no part of transformers' model.
+void add_experts(const Plan& plan, HubModel& model) {
+  const MoeSpec& moe = plan.model.moe;
+  if (moe.num_experts == 0) return;
+  if (moe.capacity_factor > 0) model.told.emplace_back("model.moe.capacity_factor: the runtime drops tokens beyond it, transformers none");
+  if (moe.aux_loss > 0)
+    model.told.emplace_back("model.moe.aux_loss: the runtime adds a balancing loss for each layer; transformers adds one for all layers, and only "
+                            "with output_router_logits");
+  if (moe.balance_rate > 0)
+    model.told.emplace_back("model.moe.balance_rate: the runtime moves the experts' biases after each step, transformers never; 1e-30 keeps them");
 }
 
 /// Adds what the runtime computes in another way, or throws InfeasibleError.
 void add_told(const Plan& plan, HubModel& model, const std::string& file) {
-  add_capacity(plan, model);
+  add_experts(plan, model);
   std::vector<Problem> refused;
   for (const huggingface::WeightDifference& d : huggingface::weight_differences(model.table, *model.config, file))
     if (d.told) model.told.push_back(d.name + ": the runtime computes " + d.instead);
@@ -170,6 +176,12 @@ std::vector<std::string> types_to_try() {
   return types;
 }
 
+/// How a plan gets a field of the configuration.
+std::string field_remedy(const std::string& field) {
+  if (field == "model.moe.balance_rate") return "set it to 1e-30 for biases that are used but do not move";
+  return "name the configuration in the plan, without this field beside it: \"model\": {\"preset\": \"PATH/config.json\"}";
+}
+
 }  // namespace
 
 huggingface::WeightTable weight_table_of(const json& config, const std::string& file) {
@@ -191,8 +203,7 @@ HubModel hub_model_of_config(const Plan& plan, const std::string& path) {
   if (std::vector<Problem> problems = unsaid(plan, model.table, config, file); !problems.empty()) throw InfeasibleError(problems);
   std::vector<Problem> problems;
   for (const FieldDifference& d : differences(plan, config, file))
-    problems.push_back({plan.file, d.field, value_text(d.plan), "the model of " + file + " has " + value_text(d.other),
-                        "name the configuration in the plan, without this field beside it: \"model\": {\"preset\": \"PATH/config.json\"}"});
+    problems.push_back({plan.file, d.field, value_text(d.plan), "the model of " + file + " has " + value_text(d.other), field_remedy(d.field)});
   if (!problems.empty()) throw ConfigError(problems);
   model.table = huggingface::for_configuration(std::move(model.table), config, file);
   leave_modules_out(plan, file, config, model);
@@ -213,7 +224,7 @@ HubModel hub_model_of_plan(const Plan& plan, const std::string& type) {
     if (problems.empty()) {
       table = huggingface::for_configuration(std::move(table), config, plan.file);
       HubModel model{std::move(table), std::make_shared<const json>(std::move(config)), {}};
-      add_capacity(plan, model);
+      add_experts(plan, model);
       return model;
     }
     refused = problems;

@@ -341,7 +341,22 @@ class Weights(WithFolder):
         self.assertLess(max(abs(abs(a - b) - 0.25) for a, b in zip(*moved) if a != b), 1e-6)
         code, _, err = self.train(self.folder.plan(changed(named, **{"model.moe": {"balance_rate": 0}})), "--weights", folder)
         self.assertEqual(code, 3, err)
-        self.assertIn("has 0.001; name the configuration in the plan, without this field beside it", err)
+        self.assertIn("has 0.001; set it to 1e-30 for biases that are used but do not move", err)
+        kept, same = self.folder.plan(changed(named, **{"model.moe": {"balance_rate": 1e-30}})), self.folder.path / "same"
+        self.first_step(kept, "--weights", folder, "--save", self.path("kept"))
+        tandem_json("export", self.path("kept"), "--out", same, "--config", folder)
+        stored = [formula.read_safetensors((place / "model.safetensors").read_bytes())[name] for place in (folder, same)]
+        self.assertEqual(*stored)
+
+    def test_losses_of_experts_that_transformers_does_not_add_are_told(self):
+        config = dict(ORACLE["qwen3_moe"]["config"], router_aux_loss_coef=0.01)
+        folder = self.model("qwen3_moe")
+        (folder / "config.json").write_text(json.dumps(config))
+        plan = self.plan(folder / "config.json")
+        self.assertIn("model.moe.aux_loss: the runtime adds a balancing loss for each layer; transformers adds one for all layers, and only with "
+                      "output_router_logits", self.train(plan, "--weights", folder)[2])
+        without = self.folder.plan(changed(json.loads(pathlib.Path(plan).read_text()), **{"model.moe": {"aux_loss": 0}}))
+        self.assertNotIn("aux_loss", self.train(without, "--weights", folder)[2])
 
     def test_weights_that_are_not_finite_are_refused_by_tensor(self):
         key = "model.layers.1.mlp.down_proj.weight"
