@@ -30,20 +30,23 @@ Plan trained_plan(const TrainOptions& o) {
   return plan;
 }
 
-/// Warns if the resumed run was trained on another text, or may have been trained on what is evaluated.
-void tell_other_text(const TrainOptions& o, const TrainInputs& in) {
-  if (!in.resumed) return;
+/// Warns if the resumed run was trained on another text, or may have been trained on what is evaluated. Returns whether the text is
+/// another one.
+bool tell_other_text(const TrainOptions& o, const TrainInputs& in) {
+  if (!in.resumed) return false;
   const exec::SavedRun& run = in.resumed->run;
   const double before = run.held_out.value_or(0);
   const auto was_read = [&](double held_out) {
     const auto part = cut_as_saved(in.data.texts, *in.resumed, held_out);
     return part && run.data == part->fingerprint();
   };
-  if (!was_read(in.held_out) && (before >= in.held_out || !was_read(before)))
+  const bool other = !was_read(in.held_out) && (before >= in.held_out || !was_read(before));
+  if (other)
     log(o.resume + ": was trained on another text than " + data_name(o.text) + " (or another part of it)");
   if (o.eval_every > 0 && before < in.held_out)
     log(o.resume + (run.held_out ? ": held no text out" : ": does not say whether it held text out") + ": the evaluated part of " + data_name(o.text) +
         " may have been trained on; give --eval-data");
+  return other;
 }
 
 /// Says that a run evaluates nothing although a part of the text is held out for it.
@@ -62,11 +65,14 @@ void tell_no_save(const TrainOptions& o, std::int64_t steps, std::int64_t done) 
 
 std::string times_text(double epochs) { return number_text(epochs, epochs < 10 ? 2 : epochs < 100 ? 1 : 0) + " times"; }
 
-/// Says that a run of so many steps reads its data several times, which a small text does not show.
-void tell_repetition(const TrainOptions& o, const TrainInputs& in, std::int64_t steps, const Begun& begun) {
+/// Says that a run of so many steps reads its data several times, which a small text does not show. `other_text`: the steps that
+/// a resumed run has behind it read another one.
+void tell_repetition(const TrainOptions& o, const TrainInputs& in, std::int64_t steps, const Begun& begun, bool other_text) {
   const Plan& plan = in.graphs->plan();
   const Segment last = segments(plan, steps, begun).back();
-  const double epochs = in.data.training->epochs(static_cast<double>(last.first_sample + last.steps * last.global_batch_size));
+  const auto read_after = [&](std::int64_t samples) { return in.data.training->epochs(static_cast<double>(samples)); };
+  const std::int64_t end = last.first_sample + last.steps * last.global_batch_size;
+  const double epochs = read_after(end) - (other_text ? read_after(begun.samples) : 0);
   if (epochs <= 1) return;
   const std::string size = sequences_text(*in.data.training, plan.sequence_tokens());
   const std::string what = in.data.texts.all().size() == 1 ? "has " + size + ": the run reads it " : "the run reads one of these texts ";
@@ -136,14 +142,14 @@ void open_inputs(const TrainOptions& o, exec::World& world, TrainInputs& out) {
   out.data = open_data(o.text, sequences_of(plan), out.held_out);
   name_mask(o.text.mask_token, plan, out.data);
   require_vocabulary(plan, out.data.training->vocab_size());
-  tell_other_text(o, out);
+  const bool other_text = tell_other_text(o, out);
   if (out.resumed)
     tell_new_length(plan, *out.resumed, {data_name(o.text), out.data.texts});
   out.data_since = data_since(plan, out.resumed);
   out.data.training = exec::started_at(std::move(out.data.training), out.data_since);
   const exec::StateFacts behind = out.resumed ? out.resumed->state->facts() : exec::StateFacts{};
   const std::int64_t done = behind.steps, steps = plan.training.steps;
-  tell_repetition(o, out, steps, {done, behind.samples});
+  tell_repetition(o, out, steps, {done, behind.samples}, other_text);
   tell_repeated_evaluation(o, out);
   require_step_exists(o, steps, done);
   tell_no_evaluation(o, steps, done);

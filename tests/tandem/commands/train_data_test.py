@@ -118,6 +118,11 @@ class Data(WithFolder):
         self.assertEqual(tandem_json("train", self.folder.plan(ONE), "--data", short, "--steps", steps)["epochs"], steps * batch / 10)
         code, out, err = run("train", self.folder.plan(ONE), "--data", short, "--steps", 1)
         self.assertNotIn("the run reads it", err)  # eight of ten
+        other, kept = self.folder.file("other.txt", TEXT.read_bytes()[length:11 * length + 1]), self.path("kept")
+        tandem_json("train", self.folder.plan(ONE), "--data", short, "--steps", 2, "--save", kept)
+        for text, steps_read in ((short, 5), (other, 3)):  # the two steps behind read the first text
+            told = f": has 10 sequences of {length} tokens: the run reads it {steps_read * batch / 10:.2f} times"
+            self.assertIn(told, run("train", self.folder.plan(ONE), "--data", text, "--steps", 5, "--resume", kept)[2])
         evaluated = self.folder.file("evaluated.txt", TEXT.read_bytes()[:10 * length + 1])
         train = ("train", self.folder.plan(ONE), "--data", TEXT, "--steps", 1, "--eval-data", evaluated, "--eval-every", 1, "--eval-steps")
         told = f"evaluated.txt: has 10 sequences of {length} tokens: an evaluation of --eval-steps 2 reads it {2 * batch / 10:.2f} times"
