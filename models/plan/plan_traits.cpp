@@ -1,5 +1,6 @@
 #include "models/plan/plan_traits.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace tandem {
@@ -19,9 +20,12 @@ std::string layout(const ParallelSpec& p) {
   return out.empty() ? "data alone" : out;
 }
 
+using Parts = std::vector<std::pair<bool, std::string>>;
+
 /// Parts of layers that not every model has and whose kernels differ between frameworks.
-std::vector<std::string> unusual_parts(const ModelSpec& m) {
-  const std::pair<bool, const char*> parts[] = {
+Parts unusual_parts(const ModelSpec& m) {
+  return {
+      {m.family == Family::bert || m.family == Family::t5, "model family " + std::string(name(m.family))},
       {m.moe.num_experts > 0, "experts"},
       {m.moe.num_experts > 0 && m.linear_bias, "experts with biases"},
       {m.recurrence.heads > 0, "recurrences"},
@@ -33,10 +37,27 @@ std::vector<std::string> unusual_parts(const ModelSpec& m) {
       {m.attention_gate, "gated attention"},
       {m.mtp.num_layers > 0, "multi-token prediction"},
   };
-  std::vector<std::string> out;
-  for (const auto& [there, word] : parts)
-    if (there) out.emplace_back(word);
-  return out;
+}
+
+/// Ways to split the work that change which transfers run, and when.
+Parts unusual_ways(const ParallelSpec& p) {
+  return {
+      {p.pipeline > 1, "schedule " + std::string(name(p.schedule))},
+      {p.context > 1, "context mode " + std::string(name(p.context_mode))},
+      {p.expert > 1 && p.token_dispatcher != TokenDispatcher::alltoall, "token dispatcher " + std::string(name(p.token_dispatcher))},
+      {p.expert > 1 && p.overlap_experts, "parallel.overlap_experts"},
+      {p.offload.optimizer || p.offload.parameters, "offloading"},
+  };
+}
+
+Parts unusual_training(const TrainingSpec& t) {
+  return {
+      {t.lora.here(), "LoRA"},
+      {t.lora.quantizes(), "quantized frozen weights"},
+      {t.optimizer.kind != OptimizerKind::adamw, "optimizer " + std::string(name(t.optimizer.kind))},
+      {t.documents == Documents::separate, "separate documents"},
+      {t.cuda_graphs != CudaGraphs::none, "CUDA graphs"},
+  };
 }
 
 }  // namespace
@@ -44,10 +65,12 @@ std::vector<std::string> unusual_parts(const ModelSpec& m) {
 PlanTraits traits_of(const Plan& plan) {
   PlanTraits out{{"stack " + plan.stack.name, "precision " + plan.training.precision, "layout " + layout(plan.parallel)},
                  plan.cluster.devices,
-                 plan.stack.as_of};
+                 plan.stack.as_of,
+                 std::max(plan.training.seq_length, plan.training.decoder_seq_length)};
   if (plan.parallel.tensor > 1 && plan.parallel.tensor_overlap) out.words.push_back("parallel.tensor_overlap of " + plan.stack.name);
-  if (plan.training.lora.quantizes()) out.words.emplace_back("quantized frozen weights");
-  for (std::string& part : unusual_parts(plan.model)) out.words.push_back(std::move(part));
+  for (const Parts& parts : {unusual_parts(plan.model), unusual_ways(plan.parallel), unusual_training(plan.training)})
+    for (const auto& [there, word] : parts)
+      if (there) out.words.push_back(word);
   return out;
 }
 

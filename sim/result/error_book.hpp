@@ -24,6 +24,7 @@ struct ErrorEntry {
   std::int64_t devices = 0;         ///< devices of the largest record
   double host_share = 0;            ///< of host-bound records: mean share of the step that waits for launches; 0: not known
   Month since{}, until{};           ///< months of the oldest and the newest code among the records; 0: not known
+  std::int64_t positions = 0;       ///< of the longest sequence among the records; 0: not known
 };
 
 /// Factor by which ranges must be wider than other sources' errors so that 80 % of a source's records lie inside.
@@ -88,10 +89,6 @@ RangeQuestion range_question(const Prediction& prediction, const Topology& topol
 /// The question before anything is simulated: of no situation.
 RangeQuestion range_question(const Topology& topology, const PlanTraits& traits);
 
-/// Features of the plan that no record on its device has ("experts", "more than 512 devices", "device h20-96gb", code older than all
-/// of theirs). Empty if there are none, if the device has no records, or if the book does not list features.
-std::vector<std::string> unseen(const ErrorBook& book, const RangeQuestion& question);
-
 /// True if the device has enough records of the question's situation, so that these alone count.
 bool has_situation(const ErrorBook& book, const RangeQuestion& question);
 
@@ -105,17 +102,26 @@ struct LogRange {
 
 /// The range that should hold 80 % of measured step times. Every source in the same situation on the same device has one vote; all
 /// sources on other devices together have one more. Few votes make a range wider, as Student's prediction interval is wider than
-/// the normal one. With fewer than eight records of the situation all of the device count; a device without any gets the book's
-/// wide default. Errors of host-bound records are taken for errors of the time that waits for the host. So they count in proportion
-/// to that share of the step, if it is smaller than the records'. The result is widened by the book's factor for plans like those
-/// measured, or unlike them.
+/// the normal one. The result is widened by the book's factor for plans like those measured, or unlike them.
+///
+/// With fewer than eight records of the situation the device's errors in all situations say little about it. So the range also holds
+/// the errors of the situation on all devices: each of its ends is the farther of both. A device without records gets the book's wide
+/// default and, likewise, the errors of the situation. These errors can only lengthen a bound.
+///
+/// Features of a plan that no record on its device has ("layout tensor", "more than 512 devices", older code) widen the range by the
+/// book's factor for plans unlike those measured. The factor was found with features of the same kinds. A kind of feature that no
+/// record on any device has ("LoRA", "recurrences") was never tested, so the range also holds the wide default.
+///
+/// Errors of host-bound records are taken for errors of the time that waits for the host. So they count in proportion to that share of
+/// the step, if it is smaller than the records'.
 LogRange log_range(const ErrorBook& book, const RangeQuestion& question);
 
 /// The range in seconds around the predicted step time, which always lies inside.
 StepRange step_range(const ErrorBook& book, const Prediction& prediction, const RangeQuestion& question);
 
 /// The probability that a step takes at most `limit_s` seconds, by the errors of step_range, widened likewise. A device without
-/// records has normally distributed log errors whose 80 % range is the book's default.
+/// records has normally distributed log errors whose 80 % range is the book's default. Where the errors of the device and those of the
+/// situation disagree, the probability nearer to a half counts.
 double share_within(const ErrorBook& book, const Prediction& prediction, const RangeQuestion& question, double limit_s);
 
 /// A part of a work: how much it is predicted to take, in any unit that grows with its step time, and what its error depends on.

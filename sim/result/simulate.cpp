@@ -173,7 +173,7 @@ void fill_range(Prediction& out, const Plan& plan, const Topology& topology, con
   const ErrorBook book = load_error_book(topology.device().calibration);
   out.range = step_range(book, out, question);
   if (std::string note = power_note(topology.device()); !note.empty()) out.notes.push_back(std::move(note));
-  if (question.situation == kHostBound)
+  if (question.situation == kHostBound && has_situation(book, question))
     out.notes.push_back("launches by the host take a tenth of the step or more: the range comes from errors of such steps");
   if (question.situation == kExpertsOverNodes && has_situation(book, question))
     out.notes.push_back("rows of experts are exchanged between nodes: the range comes from errors of such steps");

@@ -27,7 +27,7 @@ ALLOWED = {
 HOMES = {
     r"nlohmann/json_fwd\.hpp": [r"models/base/json\.hpp"],
     r"nlohmann/": [r".*\.cpp", r"tests/.*"],
-    r"boost/math/": [r"sim/(result/error_book|cost/slowest)\.cpp"],
+    r"boost/math/": [r"sim/(result/step_range|cost/slowest)\.cpp"],
     r"boost/container/": [r"sim/memory/caching_allocator\.hpp"],
     r"boost/": [r"topology/route\.cpp"],
     r"Eigen/": [r"exec/cpu/gemm/.*"],

@@ -59,7 +59,7 @@ std::vector<Row> time_rows() {
       {"makespan_s", "latest end of a task of one step alone", makespan, RangeKind::part, {}},
       {"time_breakdown_s", "every moment of the compute stream, from the start of the step to its end (or for step_time_s before it), assigned to one cause", sum_of_parts,
        RangeKind::part, {}},
-      {"step_time_range", "the middle 80 % of measured / predicted among earlier predictions, times step_time_s",
+      {"step_time_range", "the middle 80 % of measured / predicted among earlier predictions, times step_time_s (topology/errors/README.md)",
        [](const ExplainedCase& c, std::size_t) { return c.prediction.range.basis; }, RangeKind::itself, {}},
       end_of_range("low_s", "10 % quantile", &StepRange::low_s),
       end_of_range("high_s", "90 % quantile", &StepRange::high_s),
@@ -67,7 +67,7 @@ std::vector<Row> time_rows() {
        [](const ExplainedCase& c, std::size_t) { return number_text(c.prediction.range.share, 2); }, RangeKind::exact, {}},
       {"step_time_range.basis", "records the range was computed from, or why it is a default",
        [](const ExplainedCase& c, std::size_t) { return c.prediction.range.basis; }, RangeKind::exact, {}},
-      {"step_time_range.wider", "properties of the plan that no record on the device has (topology/errors: like, devices, since); they widen the range by the factor wider.unseen; or why the range is a default",
+      {"step_time_range.wider", "features of the plan that no record on the device has (topology/errors: like, devices, positions, since) widen the range by the factor wider.unseen; with a situation that the device has too few records of, the situation's errors on all devices count; with a kind of feature that no record has, or without records, the wide default",
        [](const ExplainedCase& c, std::size_t) {
          return c.prediction.range.wider.empty() ? std::string("nothing: the records have all of it") : c.prediction.range.wider;
        },

@@ -164,7 +164,7 @@ class Finder {
     const Plan plan = space.plan(best.id);
     const Judge judge(space, {});
     return Placed{layout(space, best.id, changed), plan.cluster.preset, plan.stack.name, plan.cluster.devices, judge.room(), best,
-                  judge.why_wider(best.id), host_limits(best.launches) ? judge.fewer_launches(best.id) : "", notes_of(judge, best),
+                  host_limits(best.launches) ? judge.fewer_launches(best.id) : "", notes_of(judge, best),
                   space.switched_on(best.id), switched_words(plan, space.switched_on(best.id))};
   }
 

@@ -17,7 +17,6 @@ struct Placed {
   std::int64_t devices = 0;
   std::int64_t room = 0;           ///< memory limit of a rank, in bytes
   Simulated step;
-  std::string wider;               ///< Judge::why_wider()
   std::string host_remedy;         ///< what shortens the step, if the host limits it
   std::vector<std::string> notes;  ///< notes_of()
   std::vector<std::string> switched_on;  ///< Space::switched_on()

@@ -35,7 +35,7 @@ std::string change_remarks(const Changes& c) {
   for (std::size_t i = 0; i < c.found.size(); ++i) {
     const Placed& best = c.found[i].best;
     if (is_tight(best.step.needed, best.room)) tight[tight_reason()].push_back(std::to_string(i + 1));
-    if (!best.wider.empty()) wider[best.wider].push_back(std::to_string(i + 1));
+    if (!best.step.wider.empty()) wider[best.step.wider].push_back(std::to_string(i + 1));
     if (!best.host_remedy.empty()) limited.add(i + 1, best.host_remedy, best.step);
     switched.add(i + 1, best.stack, best.switched_words);
   }
@@ -104,7 +104,7 @@ ordered_json placed_json(const Placed& p) {
           {"cluster", p.cluster},
           {"devices", p.devices},
           {"step_time_s", seconds(p.step.time_ps)},
-          {"step_time_wider", p.wider},
+          {"step_time_wider", p.step.wider},
           {"needed_bytes", p.step.needed},
           {"device_memory_bytes", p.room},
           {"switched_on", p.switched_on},

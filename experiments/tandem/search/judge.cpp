@@ -180,7 +180,7 @@ Simulated Judge::simulate(CandidateId id) const {
   options.every_breakdown = false;
   const Prediction p = sim::simulate(plan, graph, *topology_, options);
   return {id,     p.step_time.ps(), p.range.low_s,    p.range.high_s, p.roles[neediest_role(p)].needed_bytes.count(),
-          skipped_.any_memory || p.fits, true,             p.tokens_per_s,   p.mfu, sim::host_share(p)};
+          skipped_.any_memory || p.fits, true,             p.tokens_per_s,   p.mfu, sim::host_share(p), p.range.wider};
 }
 
 std::string Judge::host_note(const Simulated& s) const {
@@ -189,12 +189,6 @@ std::string Judge::host_note(const Simulated& s) const {
 
 std::string Judge::fewer_launches(CandidateId id) const {
   return tandem::fewer_launches(space_.plan(id), cost_->comm_fit().nccl.has_value());
-}
-
-std::string Judge::why_wider(CandidateId id) const {
-  const PlanTraits traits = sim::traits_on(space_.plan(id), *topology_);
-  const std::string& calibration = topology_->device().calibration;
-  return sim::log_range(sim::load_error_book(calibration), sim::range_question(*topology_, traits)).wider;
 }
 
 }  // namespace tandem::search

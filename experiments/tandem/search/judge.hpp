@@ -56,6 +56,7 @@ struct Simulated {
   bool timed = false;             ///< false: it does not fit, so its time was not simulated
   double tokens_per_s = 0, mfu = 0;
   double launches = 0;            ///< share of the step in which the critical rank waits for launches
+  std::string wider{};            ///< why the range is wider than for plans like the measured ones; else empty
 };
 
 /// Largest relative error of closed forms: of an estimate of time above the step, of one below it, and of memory. Waits for context ranks
@@ -112,8 +113,6 @@ class Judge {
   Lowered lowered() const { return {floors_.size(), store_->layers.size(), store_->steps.size()}; }
 
   const Topology& topology() const { return *topology_; }
-  /// Why the range of a candidate's step time is wider than for plans like the measured ones; else empty.
-  std::string why_wider(CandidateId id) const;
   /// The note of `simulate` about a step that the host limits; empty if it does not.
   std::string host_note(const Simulated& s) const;
   /// Advice to shorten such a step.

@@ -53,7 +53,7 @@ ordered_json point_json(const std::vector<Search*>& searches, const ParetoPoint&
           {"step_time_s", seconds(p.step.time_ps)},
           {"step_time_low_s", p.step.low_s},
           {"step_time_high_s", p.step.high_s},
-          {"step_time_wider", searches[p.search]->judge().why_wider(p.step.id)},
+          {"step_time_wider", p.step.wider},
           {"needed_bytes", p.step.needed},
           {"cost", figure_json(p.cost)},
           {"cost_without_idle", figure_json(p.cost_without_idle)},

@@ -65,10 +65,10 @@ std::string tight_text(const Judge& judge, const Answer& answer) {
 }
 
 /// What of the best no record has.
-std::string wider_text(const Judge& judge, const Answer& answer) {
+std::string wider_text(const Answer& answer) {
   Remarks wider;
   for (std::size_t i = 0; i < answer.best.size(); ++i)
-    if (const std::string why = judge.why_wider(answer.best[i].id); !why.empty()) wider[why].push_back(std::to_string(i + 1));
+    if (const std::string& why = answer.best[i].wider; !why.empty()) wider[why].push_back(std::to_string(i + 1));
   return remarks_text("beyond the records", wider);
 }
 
@@ -119,7 +119,7 @@ ordered_json row_json(const Judge& judge, const Answer& answer, const Simulated&
           {"step_time_s", time},
           {"step_time_low_s", s.low_s},
           {"step_time_high_s", s.high_s},
-          {"step_time_wider", judge.why_wider(s.id)},
+          {"step_time_wider", s.wider},
           {"estimate_s", f.estimate_ps > 0 ? ordered_json(estimate) : ordered_json()},
           {"estimate_holds", f.outside == sim::Outside::nothing},
           {"difference", f.estimate_ps > 0 ? ordered_json(estimate / time - 1) : ordered_json()},
@@ -164,7 +164,7 @@ std::string to_text(const Search& search, const Answer& answer, const Changes& c
   out += question_text(space.question());
   const Judge& judge = search.judge();
   if (!answer.best.empty())
-    out += best_text(space, answer) + legend(judge) + types_text(space, answer) + wider_text(judge, answer) +
+    out += best_text(space, answer) + legend(judge) + types_text(space, answer) + wider_text(answer) +
            host_text(judge, answer) + tight_text(judge, answer) + wrong_text(answer) + switched_text(space, answer) +
            more_text(judge, answer, fewer) + caveat_text(judge);
   if (answer.interrupted)

@@ -40,6 +40,7 @@ struct Records {
   std::int64_t devices = 0;
   double host_shares = 0;  ///< sum over host-bound records
   Month since{}, until{};  ///< of their stacks
+  std::int64_t positions = 0;
 
   double mean_host_share() const { return std::round(host_shares / static_cast<double>(errors.size()) * kDigits) / kDigits; }
 };
@@ -52,6 +53,7 @@ std::map<Place, Records> by_place(const std::vector<JudgedRecord>& records) {
     place.errors.push_back(error_of(r));
     place.like.insert(r.plan.traits.words.begin(), r.plan.traits.words.end());
     place.devices = std::max(place.devices, r.plan.traits.devices);
+    place.positions = std::max(place.positions, r.plan.traits.positions);
     if (r.situation == sim::kHostBound) place.host_shares += r.host_share;
     const Month month = r.plan.traits.as_of;
     place.since = place.since.said() ? std::min(place.since, month) : month;
@@ -121,7 +123,7 @@ sim::ErrorBook error_book(const std::vector<JudgedRecord>& records, const sim::E
   for (const auto& [place, found] : by_place(records))
     out.entries.push_back({std::get<0>(place), std::get<1>(place), std::get<2>(place), static_cast<int>(found.errors.size()),
                            thinned(found.errors), {found.like.begin(), found.like.end()}, found.devices, found.mean_host_share(),
-                           found.since, found.until});
+                           found.since, found.until, found.positions});
   out.seen = out.unseen = {};
   widen(out, records);
   return out;

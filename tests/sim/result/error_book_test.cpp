@@ -52,6 +52,13 @@ ErrorBook book() {
   return b;
 }
 
+/// A book whose errors of no situation are beyond its default.
+ErrorBook precise_book() {
+  ErrorBook out = book();
+  for (ErrorEntry& e : out.entries) e.quantiles = {-0.1, 0.0, 0.1};
+  return out;
+}
+
 StepRange range_of(const ErrorBook& book, const Prediction& p, const Topology& topology, std::vector<std::string> without = {},
                    const PlanTraits& traits = {}) {
   RangeQuestion question = range_question(p, topology, traits);
@@ -116,7 +123,8 @@ TEST_CASE("plans whose experts are over nodes are judged by such records where t
   CHECK(r.high_s == near(10 * std::exp(0.9 * kOfTwo)));
   own.entries.back().records = 7;
   const StepRange few = range_of(own, seconds(10), topology, {}, traits);
-  CHECK(few.basis == "37 records of 3 sources on known, in any situation for want of records experts over nodes; today");
+  CHECK(few.wider == "only 7 records on known are of steps that exchange experts' rows between nodes");
+  CHECK(few.basis == "37 records of 3 sources on known, in any situation; " + few.wider + "; today");
   CHECK_FALSE(has_situation(own, range_question(seconds(10), topology, traits)));
 }
 
@@ -146,13 +154,113 @@ TEST_CASE("a situation with few records takes all of the device and says so") {
   ErrorBook b = book();
   b.entries.pop_back();
   const StepRange none = range_of(b, seconds(10, 9), two_nodes_of("known"));
-  CHECK(none.basis == "30 records of 3 sources on known, in any situation for want of records host-bound; today");
+  CHECK(none.wider == "no record on known is of steps that wait for launches");
+  CHECK(none.basis == "30 records of 3 sources on known, in any situation; " + none.wider + "; today");
   b.entries.push_back({"known", "host-bound", "a", 7, {-3}});
   const StepRange few = range_of(b, seconds(10, 9), two_nodes_of("known"));
   CHECK(few.basis.find("37 records of 3 sources") != std::string::npos);
   CHECK(few.high_s == Approx(none.high_s));
   b.entries.back().records = 8;
   CHECK(range_of(b, seconds(10, 9), two_nodes_of("known")).low_s == Approx(10 * std::exp(-3)));
+}
+
+TEST_CASE("a situation that a device lacks has the errors that it has on all devices, if they are larger") {
+  ErrorBook b = book();
+  const auto ends = [&](double launch, const char* device) {
+    const StepRange r = range_of(b, seconds(10, launch), two_nodes_of(device));
+    return std::pair(std::log(r.low_s / 10), std::log(r.high_s / 10));
+  };
+  const auto [low, high] = ends(9, "known");
+  b.entries.push_back({"other", "host-bound", "e", 8, {-0.2, 4.0}, {}, 8, 0.9});
+  CHECK(ends(9, "known").second == Approx(4.0));  // one source: no more than its errors
+  CHECK(high < 4);
+  CHECK(low < 0);
+  CHECK(ends(0, "known").second < 2);             // the device has records of many nodes
+  const StepRange r = range_of(b, seconds(10, 9), two_nodes_of("known"));
+  CHECK(r.wider == "no record on known is of steps that wait for launches, so their errors on all devices count, too");
+  CHECK(r.basis == "30 records of 3 sources on known, in any situation, and 8 records of 1 source on all devices, host-bound; " + r.wider + "; today");
+  b.unseen = {1.5, 9, 3};
+  CHECK(ends(9, "known").second == Approx(6.0));  // plans of this situation are unlike the device's records
+  CHECK(std::log(range_of(b, seconds(10, 9), two_nodes_of("known"), {"e"}).high_s / 10) == Approx(1.5 * high));
+  b.entries.back().records = 7;
+  CHECK(ends(9, "known").second < 4);  // too few everywhere
+}
+
+TEST_CASE("a device without records has the errors of a situation on other devices, if they are larger than the default") {
+  ErrorBook b = book();
+  b.entries.push_back({"other", "host-bound", "e", 8, {-0.2, 1.0}, {}, 8, 0.9});
+  const StepRange r = range_of(b, seconds(10, 9), two_nodes_of("unknown"));
+  CHECK(r.low_s == Approx(10 * std::exp(-0.4)));
+  CHECK(r.high_s == Approx(10 * std::exp(1.0)));
+  CHECK(r.wider == "no record on unknown: never measured; steps that wait for launches erred more on other devices");
+  b.entries.back().quantiles = {-0.2, 0.3};
+  CHECK(range_of(b, seconds(10, 9), two_nodes_of("unknown")).wider == "no record on unknown: never measured");
+}
+
+TEST_CASE("errors of other devices make a bound's range longer and never shorter") {
+  ErrorBook b = book();
+  b.entries.push_back({"other", "host-bound", "e", 8, {-0.5, 2.0}, {}, 8, 0.9});
+  const StepRange r = range_of(b, seconds(10, 9), two_nodes_of(""));
+  CHECK(r.low_s == Approx(10));
+  CHECK(r.high_s == Approx(10 * std::exp(2.0)));
+}
+
+TEST_CASE("the default is wider for what no record on any device has") {
+  ErrorBook b = precise_book();
+  b.unseen = {2, 9, 3};
+  for (ErrorEntry& e : b.entries) e.like = {"stack x", "device first"}, e.devices = 64, e.positions = 4096;
+  const auto of = [&](const PlanTraits& traits) { return range_of(b, seconds(10), two_nodes_of("unknown"), {}, traits); };
+  const StepRange known = of({{"stack x", "device second"}, 64, {}, 4096}), beyond = of({{"stack x", "precision nvfp4"}, 65, {}, 8192});
+  CHECK(known.wider == "no record on unknown: never measured");
+  CHECK(known.high_s == Approx(10 * std::exp(0.5)));
+  CHECK(beyond.high_s == Approx(10 * std::exp(1.0)));
+  CHECK(beyond.low_s == Approx(10 * std::exp(-0.8)));
+  CHECK(beyond.wider == "no record on unknown: never measured; wider because no record on any device has more than 64 devices, "
+                        "sequences of more than 4,096 tokens or precision nvfp4");
+}
+
+TEST_CASE("the range of a plan with a kind of feature that no record on any device has is at least the default") {
+  ErrorBook b = book();
+  b.entries.pop_back();
+  b.unseen = {1.1, 9, 3};
+  for (ErrorEntry& e : b.entries) e.like = {"stack x", "precision bf16"};
+  const auto of = [&](const PlanTraits& traits, std::vector<std::string> without = {}) {
+    return range_of(b, seconds(10), two_nodes_of("known"), std::move(without), traits);
+  };
+  const double high = std::log(of({{"stack x"}, 4}).high_s / 10), low = std::log(of({{"stack x"}, 4}).low_s / 10);
+  REQUIRE((low > -0.4 && high < 0.7));
+  CHECK(std::log(of({{"stack y"}, 4}).low_s / 10) == Approx(1.1 * low));  // other stacks were measured
+  const StepRange strange = of({{"stack y", "LoRA", "offloading"}, 4});
+  CHECK(strange.low_s == Approx(10 * std::exp(-0.4)));
+  CHECK(std::log(strange.high_s / 10) == Approx(std::max(0.5, 1.1 * high)));
+  CHECK(strange.wider == "no record on known has stack y; no record on any device has LoRA or offloading, so the range is "
+                          "at least as wide as on a device without records");
+  b.entries.push_back({"other", "many nodes", "d", 10, {0.0}, {"LoRA"}});
+  b.entries.push_back({"other", "many nodes", "e", 10, {0.0}, {"offloading"}});
+  CHECK(of({{"LoRA", "offloading"}, 4}).wider == "no record on known has LoRA or offloading");
+  CHECK(of({{"LoRA"}, 4}, {"d"}).wider == "no record on known has LoRA");  // the factor was found with features like this
+}
+
+TEST_CASE("a longer sequence than any record's makes a range wider, and parts of a layout are told from other features") {
+  ErrorBook b = book();
+  b.unseen = {2, 9, 3};
+  const PlanTraits long_text{{"layout tensor, ZeRO 1", "stack x"}, 4, {}, 131072};
+  for (ErrorEntry& e : b.entries) e.like = {"stack x", "layout tensor, ZeRO 1"};
+  CHECK(range_of(b, seconds(10), two_nodes_of("known"), {}, long_text).wider.empty());  // the table has no lengths
+  for (ErrorEntry& e : b.entries) e.positions = 8192;
+  CHECK(range_of(b, seconds(10), two_nodes_of("known"), {}, long_text).wider == "no record on known has sequences of more than 8,192 tokens");
+  CHECK(to_json(b).find(R"("positions":8192)") != std::string::npos);
+  for (ErrorEntry& e : b.entries) e.like = {"stack x", "layout tensor"}, e.positions = 131072;
+  CHECK(range_of(b, seconds(10), two_nodes_of("known"), {}, long_text).wider == "no record on known has the layout \"tensor + ZeRO 1\"");
+}
+
+TEST_CASE("the shipped errors widen host-bound steps on devices that have no such records") {
+  const ErrorBook shipped = load_error_book();
+  // Half of these steps waits for launches. Megatron-LM's own tests on H100 erred by factors of 1.2 to 3.1 there.
+  for (const char* device : {"b200", "mi300x", "v100", "gaudi2"}) {
+    INFO(device);
+    CHECK(std::exp(log_range(shipped, {device, "host-bound", {}, {}, 0.5}).high) > 1.8);
+  }
 }
 
 TEST_CASE("a source has one vote whatever its records and situations, and a prediction lies in its range") {
@@ -195,14 +303,15 @@ TEST_CASE("a range is wider for what no record on the device has, and says so") 
   b.entries[0].like = {"layout tensor", "precision bf16", "stack x"}, b.entries[0].devices = 64;
   b.entries[1].like = {"layout tensor", "precision bf16", "stack y"}, b.entries[1].devices = 8;
   b.entries[2].like = b.entries[1].like;
+  b.entries.push_back({"other", "one node", "d", 1, {0}, {"experts"}});
   b.unseen = {2, 9, 3}, b.seen = {1, 9, 3};
   const auto range = [&](const PlanTraits& traits, std::vector<std::string> without = {}) {
     return range_of(b, seconds(10), two_nodes_of("known"), std::move(without), traits);
   };
-  const PlanTraits alike{{"stack x", "precision bf16", "layout tensor"}, 64}, unlike{{"stack z", "precision bf16", "layout tensor", "experts"}, 65};
+  const PlanTraits alike{{"stack x", "precision bf16", "layout tensor"}, 64}, unlike{{"stack z", "precision bf16", "layout tensor", "experts with biases"}, 65};
   CHECK(range(alike).wider.empty());
   CHECK(range(alike).high_s == range_of(b, seconds(10), two_nodes_of("known")).high_s);
-  CHECK(range(unlike).wider == "no record on known has stack z, experts or more than 64 devices");
+  CHECK(range(unlike).wider == "no record on known has stack z, experts with biases or more than 64 devices");
   CHECK(std::log(range(unlike).high_s / 10) == Approx(2 * std::log(range(alike).high_s / 10)));
   CHECK(std::log(range(unlike).low_s / 10) == Approx(2 * std::log(range(alike).low_s / 10)));
   CHECK(range(unlike).basis.find("; no record on known has stack z") != std::string::npos);
@@ -239,11 +348,11 @@ TEST_CASE("the shipped errors know the months of their records' code") {
   }
   const auto wider = [&](Month as_of) { return log_range(shipped, {"trainium1", "many nodes", {{"stack neuronx"}, 8, as_of}}).wider; };
   CHECK(wider({2022, 10}).starts_with("no record on trainium1 has code as old as 2022-10"));
-  CHECK(wider({2023, 8}).empty());
+  CHECK(wider({2023, 8}).find("code as old") == std::string::npos);
 }
 
 TEST_CASE("a device without records gets the wide default and its reason") {
-  const StepRange r = range_of(book(), seconds(10), two_nodes_of("unknown"));
+  const StepRange r = range_of(precise_book(), seconds(10), two_nodes_of("unknown"));
   CHECK(r.low_s == Approx(10 * std::exp(-0.4)));
   CHECK(r.high_s == Approx(10 * std::exp(0.5)));
   CHECK(r.basis == "no record on unknown: never measured");
@@ -252,21 +361,21 @@ TEST_CASE("a device without records gets the wide default and its reason") {
 
 TEST_CASE("steps on a device without a calibration take the bound or longer, for which the range says why") {
   const auto topology = two_nodes_of("");
-  const StepRange r = range_of(book(), seconds(10), topology);
+  const StepRange r = range_of(precise_book(), seconds(10), topology);
   CHECK(r.low_s == Approx(10));
   CHECK(r.high_s == Approx(10 * std::exp(0.8)));
   CHECK(r.wider.starts_with("the device has no calibration"));
   CHECK(r.wider.ends_with("so this is a bound: steps take longer"));
-  CHECK(log_range(book(), range_question(topology, {})).wider == r.wider);  // as searches ask, before they simulate
+  CHECK(log_range(precise_book(), range_question(topology, {})).wider == r.wider);  // as searches ask, before they simulate
   const RangeQuestion question = range_question(seconds(10), topology, {});
-  const auto within = [&](double limit) { return share_within(book(), seconds(10), question, limit); };
+  const auto within = [&](double limit) { return share_within(precise_book(), seconds(10), question, limit); };
   CHECK(within(10) == Approx(0.1));
   CHECK(within(10 * std::exp(0.4)) == Approx(0.5));
   CHECK(within(10 * std::exp(0.8)) == Approx(0.9));
 }
 
 TEST_CASE("a device whose costs were measured on it is no bound, even without a calibration") {
-  const StepRange r = range_of(book(), seconds(10), MeasuredTopology());
+  const StepRange r = range_of(precise_book(), seconds(10), MeasuredTopology());
   CHECK(r.low_s == Approx(10 * std::exp(-0.4)));
   CHECK(r.wider == "no published step time on this device: never measured");
 }
@@ -298,41 +407,60 @@ TEST_CASE("the share of outcomes within a time agrees with the range, and grows 
 
 TEST_CASE("a device without records has normal errors with the default's 80 %") {
   const auto topology = two_nodes_of("never seen");
-  CHECK_FALSE(has_records(book(), topology));
-  CHECK(has_records(book(), two_nodes_of("known")));
-  CHECK(share_within(book(), seconds(10), range_question(seconds(10), topology, {}), 10 * std::exp(0.5)) == Approx(0.9));
-  CHECK(share_within(book(), seconds(10), range_question(seconds(10), topology, {}), 10 * std::exp(-0.4)) == Approx(0.1));
-  CHECK(share_within(book(), seconds(10), range_question(seconds(10), topology, {}), 10 * std::exp(0.05)) == Approx(0.5));
+  CHECK_FALSE(has_records(precise_book(), topology));
+  CHECK(has_records(precise_book(), two_nodes_of("known")));
+  CHECK(share_within(precise_book(), seconds(10), range_question(seconds(10), topology, {}), 10 * std::exp(0.5)) == Approx(0.9));
+  CHECK(share_within(precise_book(), seconds(10), range_question(seconds(10), topology, {}), 10 * std::exp(-0.4)) == Approx(0.1));
+  CHECK(share_within(precise_book(), seconds(10), range_question(seconds(10), topology, {}), 10 * std::exp(0.05)) == Approx(0.5));
+}
+
+TEST_CASE("where a device's errors and a situation's disagree, the probability nearer to a half counts") {
+  ErrorBook b = precise_book();
+  b.entries.pop_back();
+  b.entries.push_back({"other", "host-bound", "e", 8, {0.9, 1.0}, {}, 8, 0.9});
+  const RangeQuestion question = range_question(seconds(10, 9), two_nodes_of("known"), {});
+  const LogRange range = log_range(b, question);
+  const auto within = [&](double error) { return share_within(b, seconds(10), question, 10 * std::exp(error)); };
+  CHECK(within(0.85) == Approx(0.5));  // nearly all of the device's, and none of the situation's
+  CHECK(within(range.high * 1.0001) >= 0.9);
+  CHECK(within(range.high * 0.9999) < 0.9);
+  CHECK(within(range.low * 1.0001 - 1e-9) <= 0.1);
+  double before = 0;
+  for (double error = -3; error < 3; error += 0.01) {
+    CHECK(within(error) >= before);
+    before = within(error);
+  }
+  CHECK(before == 1);
 }
 
 TEST_CASE("parts of a work with the same errors have the probability of one") {
   const auto topology = two_nodes_of("known");
   const RangeQuestion question = range_question(seconds(10), topology, {});
   for (double limit = 5; limit < 30; limit *= 1.07) {
-    const double one = share_within(book(), seconds(10), question, limit);
-    CHECK(share_within(book(), {{10, question}}, limit) == Approx(one));
-    CHECK(share_within(book(), {{3, question}, {2, question}, {5, question}}, limit) == Approx(one).margin(1e-6));
+    const double one = share_within(precise_book(), seconds(10), question, limit);
+    CHECK(share_within(precise_book(), {{10, question}}, limit) == Approx(one));
+    CHECK(share_within(precise_book(), {{3, question}, {2, question}, {5, question}}, limit) == Approx(one).margin(1e-6));
   }
-  CHECK(share_within(book(), {{3, question}, {7, question}}, 0) == 0);
+  CHECK(share_within(precise_book(), {{3, question}, {7, question}}, 0) == 0);
 }
 
 TEST_CASE("parts of a work with other errors have the same quantile of them at a time") {
   const auto never = two_nodes_of("never seen"), bound = two_nodes_of(""), seen = two_nodes_of("known");
   const std::vector<PartOfWork> wide{{10, range_question(seconds(1), never, {})}, {20, range_question(seconds(1), bound, {})}};
-  CHECK(share_within(book(), wide, 10 * std::exp(0.5) + 20 * std::exp(0.8)) == Approx(0.9));
-  CHECK(share_within(book(), wide, 10 * std::exp(0.05) + 20 * std::exp(0.4)) == Approx(0.5));
-  CHECK(share_within(book(), wide, 10 * std::exp(-0.4) + 20) == Approx(0.1));
+  CHECK(share_within(precise_book(), wide, 10 * std::exp(0.5) + 20 * std::exp(0.8)) == Approx(0.9));
+  CHECK(share_within(precise_book(), wide, 10 * std::exp(0.05) + 20 * std::exp(0.4)) == Approx(0.5));
+  CHECK(share_within(precise_book(), wide, 10 * std::exp(-0.4) + 20) == Approx(0.1));
   const RangeQuestion unknown = wide.front().question, known = range_question(seconds(1), seen, {});
   for (double limit = 12; limit < 30; limit *= 1.1) {
     // What the first part takes at that share leaves the second, whose errors come in steps, enough for it and for no more.
-    const double share = share_within(book(), {{10, unknown}, {8, known}}, limit);
+    const double share = share_within(precise_book(), {{10, unknown}, {8, known}}, limit);
     double taken = 0, above = 100;
     while (above - taken > 1e-9) {
       const double middle = (taken + above) / 2;
-      (share_within(book(), {{10, unknown}}, middle) <= share ? taken : above) = middle;
+      (share_within(precise_book(), {{10, unknown}}, middle) <= share ? taken : above) = middle;
     }
-    CHECK(share_within(book(), {{8, known}}, limit - taken + 1e-5) >= share - 1e-6);
-    CHECK(share_within(book(), {{8, known}}, limit - taken - 1e-3) <= share + 1e-6);
+    CHECK(share_within(precise_book(), {{8, known}}, limit - taken + 1e-5) >= share - 1e-6);
+    CHECK(share_within(precise_book(), {{8, known}}, limit - taken - 1e-3) <= share + 1e-6);
   }
 }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The caveat of a device's calibration is told by every command that predicts times for the device."""
+"""What predictions say of their own limits: a calibration's caveat, whose errors a range rests on, rates that a type does not raise."""
 import json
 
 import tandem
-from tandem import SOURCE, WithFolder, run, tandem_json
+from tandem import SOURCE, WithFolder, changed, run, tandem_json
 
 CAVEAT = json.loads((SOURCE / "topology/calibration/b200.json").read_text())["caveat"]
 QUESTION = ("gpt2-345m", "--devices", 8, "--global-batch", 64, "--seq-length", 1024, "--axis", "micro_batch_size=1", "--axis", "recompute=none",
@@ -35,6 +35,26 @@ class Caveat(WithFolder):
         self.told_once("sweep", self.folder.plan(study, "study.json"), "--out", self.path("out"))
         rows = [json.loads(line) for line in (self.folder.path / "out" / "results.jsonl").read_text().splitlines()]
         self.assertEqual({row["layout"]["cluster"]: CAVEAT in row["device_note"] for row in rows}, {"dgx-h100": False, "dgx-b200": True})
+
+    def predicted(self, preset, **changes):
+        """GPT-2 345M on eight devices, sequence by sequence: on GPUs its step waits for launches."""
+        plan = {"model": {"preset": "gpt2-345m"}, "parallel": {}, "cluster": {"preset": preset, "devices": 8},
+                "training": {"seq_length": 1024, "micro_batch_size": 1, "global_batch_size": 64, "precision": "fp16"}}
+        return tandem_json("simulate", self.folder.plan(changed(plan, **changes)))
+
+    def test_a_step_that_waits_for_launches_says_whose_errors_its_range_rests_on(self):
+        rests = "the range comes from errors of such steps"
+        known = self.predicted("dgx-a100-80gb")  # has such records
+        self.assertGreater(known["time_breakdown_s"]["launch"] / known["step_time_s"], 0.3)
+        self.assertIn(rests, " ".join(known["notes"]))
+        self.assertNotIn("wait for launches", known["step_time_range"]["wider"])
+        for preset, device in (("dgx-1v", "v100"), ("mi300x-8x400g", "mi300x")):  # have none
+            other = self.predicted(preset)
+            self.assertGreater(other["time_breakdown_s"]["launch"] / other["step_time_s"], 0.3)
+            self.assertNotIn(rests, " ".join(other["notes"]))
+            self.assertIn("steps that wait for launches", other["step_time_range"]["wider"])
+            self.assertIn("no record on " + device, other["step_time_range"]["wider"])
+            self.assertGreater(other["step_time_range"]["high_s"] / other["step_time_s"], 1.6)
 
 
 if __name__ == "__main__":
