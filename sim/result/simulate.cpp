@@ -23,6 +23,7 @@
 #include "sim/result/error_book.hpp"
 #include "sim/result/lanes.hpp"
 #include "sim/result/nccl_note.hpp"
+#include "sim/result/narrow_rate_note.hpp"
 #include "sim/result/network_note.hpp"
 #include "sim/result/nodes_note.hpp"
 #include "sim/result/own_attention_note.hpp"
@@ -127,6 +128,7 @@ void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const S
   const StepWork work = step_work(plan);
   if (setup.topology.device().peak.count(work.compute) == 0)
     out.notes.push_back(std::string(kNoPeak) + std::string(name(work.compute)) + ": utilisation is not given");
+  if (const std::string note = narrow_rate_note(setup.topology.device(), work.compute); !note.empty()) out.notes.push_back(note);
   for (const std::string& note : plan_advice(plan)) out.notes.push_back(note);
   if (const std::string note = own_attention_note(plan, setup); !note.empty()) out.notes.push_back(note);
   if (setup.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");

@@ -56,6 +56,13 @@ class Caveat(WithFolder):
             self.assertIn("no record on " + device, other["step_time_range"]["wider"])
             self.assertGreater(other["step_time_range"]["high_s"] / other["step_time_s"], 1.6)
 
+    def test_8_bits_that_raise_no_rate_are_told(self):
+        says = "products in fp8 compute no faster than in bf16"
+        gaudi3, gaudi2, wide = (" ".join(self.predicted(preset, **{"training.precision": precision})["notes"])
+                                for preset, precision in (("hls-gaudi3", "fp8"), ("hls-gaudi2", "fp8"), ("hls-gaudi3", "bf16")))
+        self.assertIn(says, gaudi3)
+        self.assertNotIn(says, gaudi2 + wide)
+
 
 if __name__ == "__main__":
     tandem.main()
