@@ -258,6 +258,8 @@ std::vector<PlanField> style_fields() {
                "One letter per layer, repeated from the first: b has a mixer (attention or a recurrence) and an MLP or experts, m the mixer alone, f "
                "the MLP or experts alone (Nemotron-H)."},
               AT(model.sublayers), "bmf"),
+      unless(1.0, number({"model.embedding_scale", "Factor of a token's embedding (Gemma: the root of the hidden size)."},
+                         AT(model.embedding_scale), {0, 1e6, true, false})),
       flag({"model.embedding_norm", "The embedding's output is normalized."}, AT(model.embedding_norm))
           .otherwise("false; bloom, bert: true"),
       number({"model.init_std", "Standard deviation of initial weights; of those whose products attention and MLP add to the residual stream, it is divided by sqrt(2 num_layers)."}, AT(model.init_std), {0, 100, true, false}),

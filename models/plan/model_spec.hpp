@@ -179,6 +179,7 @@ struct ModelSpec {
   bool attention_sinks = false;          ///< a learned logit of every query head joins its softmax, without a value
   double attention_soft_cap = 0;         ///< c: a score x becomes c tanh(x / c); 0: no cap
   double logit_soft_cap = 0;             ///< likewise for logits
+  double embedding_scale = 1;            ///< factor of a word's embedding (Gemma: the root of the hidden size)
   bool embedding_norm = false;
   double init_std = 0.02;
   MoeSpec moe;

@@ -141,12 +141,12 @@ void append_words(Words& words, const ModelSpec& x) {
   const auto& [name, family, layers, decoders, hidden, heads, kv_heads, head_dim, value_dim, ffn, vocabulary, pad, positions, types,
                activation, normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied,
                linear_bias, qkv_bias, output_bias, qk_norm, value_norm, tied_kv, latent, indexer, window, recurrence, sublayers,
-               attention_gate, sinks, score_cap, logit_cap, embedding_norm, init_std, moe, mtp, notes] = x;
+               attention_gate, sinks, score_cap, logit_cap, embedding_scale, embedding_norm, init_std, moe, mtp, notes] = x;
   all(words, family, layers, decoders, hidden, heads, kv_heads, head_dim, value_dim, ffn,
       vocabulary, pad, positions, types, activation,
       normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias,
       output_bias, qk_norm, value_norm, tied_kv, latent, indexer, window, recurrence, sublayers, attention_gate, sinks, score_cap,
-      logit_cap, embedding_norm, init_std, moe, mtp);
+      logit_cap, embedding_scale, embedding_norm, init_std, moe, mtp);
 }
 
 void append_words(Words& words, const ParallelSpec& x) {

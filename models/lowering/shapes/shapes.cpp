@@ -372,6 +372,7 @@ Shapes make_shapes(const Plan& plan) {
   s.muon = plan.training.optimizer.kind == OptimizerKind::muon;
   s.attention_soft_cap = m.attention_soft_cap;
   s.logit_soft_cap = m.logit_soft_cap;
+  s.embedding_scale = m.embedding_scale;
   s.router_bias = m.moe.router_bias;
   s.vocab_rows = plan.padded_vocab_size() / t;
   s.vocab_size = m.vocab_size;

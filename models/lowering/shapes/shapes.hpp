@@ -107,6 +107,7 @@ struct Shapes : HeadShape {
   bool value_norm;              ///< values have an RMS norm without weights, too
   bool muon;                    ///< Muon updates the hidden matrices
   double attention_soft_cap, logit_soft_cap;  ///< 0: no cap
+  double embedding_scale;       ///< factor of a word's embedding
   bool router_bias;
   RouterRule routing;              ///< how the router chooses experts
   TokenCopies copies;           ///< DeepEP's copies of tokens; 0 experts: a row for each expert travels

@@ -8,16 +8,32 @@
 
 namespace tandem::lowering {
 
-/// Appends `to` = rows of `table` (this rank's vocabulary shard) for all tokens, summed over the tensor ranks.
+/// Factor of looked-up words or of their gradient.
+inline Elementwise embedding_scale(const Shapes& s) {
+  return {s.rows, s.hidden, ElementwiseKind::multiply, Spread::none, s.embedding_scale};
+}
+
+/// Appends `to` = scaled rows of `table` (this rank's vocabulary shard) for all tokens, summed over the tensor ranks.
 inline void look_up_words(TemplateBuilder& b, const Shapes& s, const Value& tokens, const Value& table, const Value& to) {
   const Value all = s.sequence_parallel ? b.scratch(s.dtypes.compute, s.tokens * s.hidden) : to;
   const auto found = b.add("embedding", Embedding{s.tokens, s.hidden, s.vocab_rows}, {tokens, table}, {all});
   tensor_sum(b, s, all, "embedding", found, to);
+  if (s.embedding_scale != 1) b.add("embedding_scale", embedding_scale(s), {to}, {to});
 }
 
-/// Appends the gradient of the word matrix. `dx`: gradient of the looked-up rows, this rank's rows.
+/// Appends the gradient of the rows of the word matrix for all tokens, and returns it. `dx`: gradient of the scaled rows, this
+/// rank's rows. Names of tasks begin with `prefix`.
+inline Value found_gradient(TemplateBuilder& b, const Shapes& s, const Value& dx, const std::string& prefix,
+                            const std::string& gathered) {
+  if (s.embedding_scale == 1) return tensor_gather(b, s, dx, gathered);
+  const Value scaled = b.scratch(s.dtypes.compute, s.rows * s.hidden);
+  b.add(prefix + "embedding_scale_backward", embedding_scale(s), {dx}, {scaled});
+  return tensor_gather(b, s, scaled, gathered);
+}
+
+/// Appends the gradient of the word matrix. `dx`: gradient of the scaled rows, this rank's rows.
 inline void word_gradient(TemplateBuilder& b, const Shapes& s, const Value& tokens, const Value& dx, GradientSink& sink) {
-  const Value all = tensor_gather(b, s, dx, "embedding_gradient");
+  const Value all = found_gradient(b, s, dx, "", "embedding_gradient");
   sink.open("word.weight", "word.weight", s.numerics.parameter_gradient);
   b.add("embedding_backward", EmbeddingBackward{s.tokens, s.hidden, s.vocab_rows}, {tokens, all},
         {sink.part("word.weight")});

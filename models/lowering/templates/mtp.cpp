@@ -187,7 +187,7 @@ Template mtp_words(const Shapes& s, bool first) {
   GradientParts parts(b, sink, s, "word.weight");
   for (std::int64_t k = 0; k < s.mtp; ++k) {
     const std::string number = std::to_string(k + 1);
-    const Value all = tensor_gather(b, s, dwords.part(k * state(s), state(s)), "mtp" + number + "_words");
+    const Value all = found_gradient(b, s, dwords.part(k * state(s), state(s)), "mtp" + number + "_", "mtp" + number + "_words");
     b.add("mtp" + number + "_embedding_backward", EmbeddingBackward{s.tokens, s.hidden, s.vocab_rows},
           {tokens.part(k * s.tokens, s.tokens), all}, {parts.next()});
     parts.add("mtp" + number + "_embedding", k + 1 == s.mtp);

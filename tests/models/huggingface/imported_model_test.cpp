@@ -151,6 +151,9 @@ TEST_CASE("norms of rows, norms behind, soft caps, gates and output biases are s
   const json gemma = section({{"model_type", "gemma2"}, {"attn_logit_softcapping", 20.0}, {"final_logit_softcapping", 10.0}});
   CHECK(gemma["attention_soft_cap"] == 20.0);
   CHECK(gemma["logit_soft_cap"] == 10.0);
+  CHECK(gemma["embedding_scale"] == 8.0);  // the root of 64
+  CHECK_FALSE(olmo.contains("embedding_scale"));
+  CHECK(section({{"model_type", "granite"}, {"embedding_multiplier", 12}})["embedding_scale"] == 12);
   CHECK_FALSE(section({{"model_type", "gemma3_text"}}).contains("attention_soft_cap"));
   const json qwen = section({{"model_type", "qwen2_moe"}, {"num_experts", 4}, {"moe_intermediate_size", 32},
                              {"shared_expert_intermediate_size", 64}});

@@ -208,10 +208,10 @@ TEST_CASE("factors of a configuration are part of the weights that they multiply
   const nlohmann::json config{{"model_type", "granite"}, {"hidden_size", 16}, {"num_attention_heads", 1}, {"tie_word_embeddings", true},
                               {"embedding_multiplier", 12.0}, {"attention_multiplier", 0.5}, {"residual_multiplier", 0.25}, {"logits_scaling", 8.0}};
   const WeightTable table = for_configuration(weight_table("granite"), config, "config.json");
-  CHECK(table.parameters.at("embedding.word.weight").factors == std::vector{12.0});
+  CHECK(table.parameters.at("embedding.word.weight").factors.empty());  // model.embedding_scale says it
   CHECK(table.parameters.at("layer.qkv.weight").factors == std::vector{2.0, 1.0, 1.0});  // sqrt(16) / 2
   CHECK(table.parameters.at("layer.fc2.weight").factors == std::vector{0.25});
-  CHECK(table.parameters.at("final_norm.weight").factors.front() == Approx(1.0 / 96).epsilon(1e-15));
+  CHECK(table.parameters.at("final_norm.weight").factors.front() == Approx(1.0 / 8).epsilon(1e-15));
   CHECK(table.parameters.at("layer.fc1.weight").factors.empty());
 }
 

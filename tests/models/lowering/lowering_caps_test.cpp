@@ -130,6 +130,21 @@ TEST_CASE("soft caps stand behind scores and logits, and flash attention has its
     if (const auto* op = std::get_if<FlashAttention>(&t.op)) CHECK(op->soft_cap == 50.0);
 }
 
+TEST_CASE("a factor of embeddings is applied after their sum over tensor ranks, and to their gradient before it is gathered") {
+  const TaskGraph graph = graph_of(plan_of({{"embedding_scale", 8.0}}, 2, true));
+  const auto names = [&](const char* pass) {
+    std::vector<std::string> out;
+    for (const Task& t : tasks_of(graph, pass)) out.push_back(t.name);
+    return out;
+  };
+  const std::vector<std::string> forward = names("embed_forward"), backward = names("embed_backward");
+  CHECK(forward.back() == "embedding_scale");
+  CHECK(backward.front() == "embedding_scale_backward");
+  for (const Task& t : tasks_of(graph, "embed_forward"))
+    if (t.name == "embedding_scale") CHECK(std::get<Elementwise>(t.op).factor == 8.0);
+  CHECK_FALSE(has(tasks_of(graph_of(plan_of(json::object())), "embed_forward"), "embedding_scale"));
+}
+
 TEST_CASE("a gate of shared experts, and caps in t5, are refused where they are not made") {
   CHECK(refusal(plan_of({{"moe", kShared}})).empty());
   CHECK(refusal(plan_of({{"moe", kShared}, {"linear_bias", true}})).find("model.moe.shared_gate") != std::string::npos);

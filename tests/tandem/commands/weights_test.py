@@ -17,8 +17,8 @@ ORACLE = json.loads((SOURCE / "tests" / "fixtures" / "transformers_losses.json")
 LAYOUTS = {"one rank": {}, "tensor 2, pipeline 2": {"tensor": 2, "pipeline": 2},
            "tensor 2, data 2, zero 3": {"tensor": 2, "data": 2, "zero_stage": 3}}
 LOSS, NORM = 1e-6, 1e-5  # relative; both sides compute in fp32
-FACTORS = ("gemma", "gemma2", "gemma3_text", "granite", "cohere", "cohere2")  # in the weights here: their gradients have others
-SECOND = {"phi3": "llama", "gemma": "llama", "ernie4_5": "llama", "granite": "llama"}  # the first type that says the plan
+FACTORS = ("gemma2", "gemma3_text", "granite", "cohere", "cohere2")  # in the weights here: their gradients have others
+SECOND = {"phi3": "llama", "ernie4_5": "llama"}  # the first type that says the plan
 
 
 class Weights(WithFolder):
