@@ -196,5 +196,7 @@ TEST_CASE("room for rows of experts is the plan's, and that of pages where they 
   CHECK(field(some_bridge(paged + "1.2\n"), "model.moe.rows_bound") == 1.2);
   CHECK_FALSE(refused(paged + "1.2\n", {}, "pages"));
   CHECK(refused(paged + "-1.2\n", {}, "pages"));
-  CHECK(refused(paged + "1.2\n  moe_paged_stash_buffer_size_factor_cpu: 1.0\n", {}, "pages"));
+  const std::string host = "\n  moe_paged_stash_buffer_size_factor_cpu: 1.0\n";  // for what the device has no page
+  CHECK_FALSE(refused(paged + "1.2" + host, {}, "pages"));
+  CHECK(refused(paged + "0.8" + host, {}, "pages"));
 }

@@ -398,6 +398,10 @@ TEST_CASE("Megatron-Core's experts have biases since September 2025 again, on on
   CHECK(fields(four, whole, false, {2026, 3}) == Fields{"training.dtypes.weights"});
   CHECK(fields(four, whole, false, {2026, 4}).empty());
   const std::string graphs = R"(, "cuda_graphs": "iteration")";
+  const std::string exchanged = R"(, "expert": 2, "token_dispatcher": "deepep")";
+  CHECK(fields(graphs, exchanged, false, {2026, 4}) == Fields{"training.cuda_graphs"});
+  CHECK(fields(graphs, exchanged, false, {2026, 5}).empty());
+  CHECK(fields(graphs, "", false, {2026, 5}) == Fields{"training.cuda_graphs"});
   CHECK(fields(graphs, "", false, {2025, 7}) == Fields{"training.cuda_graphs", "training.cuda_graphs"});  // and rows that the host counts
 }
 
