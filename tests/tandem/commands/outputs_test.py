@@ -199,7 +199,7 @@ class Outputs(WithFolder):
     def test_the_bubble_is_told_without_waiting_for_launches_where_there_are_any(self):
         told = set()
         for sequence in (64, 8192):  # many small kernels, and large ones
-            plan = self.folder.plan({"model": {"preset": "llama3-8b"}, "parallel": {"data": 8, "zero_stage": 3}, "stack": "torchtitan",
+            plan = self.folder.plan({"model": {"preset": "llama3-8b"}, "parallel": {"data": 8, "zero_stage": 3}, "stack": "torchtitan@2025-08",
                                      "training": {"seq_length": sequence, "micro_batch_size": 1, "global_batch_size": 8},
                                      "cluster": {"preset": "dgx-h200", "devices": 8}})
             result = json.loads(run("simulate", "--json", plan)[1])
