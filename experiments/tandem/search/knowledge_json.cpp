@@ -128,7 +128,9 @@ std::string knowledge_text(const Knowledge& k) {
   out += "],\"simulated\":[";
   for (const auto& [id, s] : k.simulated)
     add(out, id, s.time_ps, s.low_s, s.high_s, s.needed, s.fits ? 1 : 0, s.timed ? 1 : 0, s.tokens_per_s, s.mfu, s.launches);
-  return out + "]}";
+  json wider = json::array();
+  for (const auto& [id, s] : k.simulated) wider.push_back(s.wider);
+  return out + "],\"wider\":" + wider.dump() + "}";
 }
 
 Knowledge read_knowledge(const json& kept, const Space& space, const std::string& file) {
@@ -142,6 +144,8 @@ Knowledge read_knowledge(const json& kept, const Space& space, const std::string
   read_found(Rows(kept.at("found"), 7, file, "found"), space, out);
   read_refined(Rows(kept.at("refined"), 5, file, "refined"), space, out);
   read_simulated(Rows(kept.at("simulated"), 10, file, "simulated"), space, out);
+  std::size_t i = 0;
+  for (auto& [id, s] : out.simulated) s.wider = kept.at("wider").at(i++).get<std::string>();
   return out;
 }
 

@@ -191,7 +191,7 @@ TEST_CASE("factors of scores, gates and windows that a plan does not say are tol
                                        {"original_max_position_embeddings", 32}}}});
   };
   CHECK(stretched(1, 4).empty());
-  CHECK(stretched(1, 8) == "a stretching of rotary positions between other wavelengths than Llama 3's; ");
+  CHECK(stretched(1, 8) == "other bounds of the stretching of rotary positions; ");
   CHECK(stretched(2, 4) == stretched(1, 8));
   const json hybrid = {{"model_type", "nemotron_h"}, {"hybrid_override_pattern", "M*M*"}, {"mamba_num_heads", 4}, {"mamba_head_dim", 16}, {"n_groups", 1},
                        {"ssm_state_size", 16}};
