@@ -77,7 +77,8 @@ class Layouts(Searching):
         for row in answer["best"]:
             self.assertFalse({"parallel.token_dispatcher", "parallel.overlap_experts"} & set(row["at"]))
         for stack, varied in (("megatron-core@2025-08", False), ("megatron-core@2025-09", True)):
-            answer = self.search(*self.EXPERTS, *ONE_LAYOUT, "--axis", "expert=16", "--stack", stack)
+            # A model without biases, which this stack's experts did not have in August 2025.
+            answer = self.search("qwen3-30b-a3b", *self.EXPERTS[1:], *ONE_LAYOUT, "--axis", "expert=16", "--stack", stack)
             self.assertEqual(answer["best"][0]["at"]["parallel.token_dispatcher"], "deepep")
             self.assertEqual("parallel.overlap_experts" in answer["best"][0]["at"], varied)
 
