@@ -105,7 +105,8 @@ TEST_CASE("A search of long sequences varies how context ranks share attention, 
   CHECK(modes("deepseek-v3", "megatron-core", {}) == both);
   CHECK(modes("llama3-8b", "megatron-deepspeed", {}) == std::vector<std::string>{"ulysses"});  // DeepSpeed has no ring
   CHECK(modes("gemma3-27b", "megatron-core", {}) == std::vector<std::string>{"all_gather", "ulysses"});  // windows go without a ring
-  CHECK(modes("llama3-8b", "torchtitan", {}) == own);
+  CHECK(modes("llama3-8b", "torchtitan@2026-05", {}) == own);
+  CHECK(modes("llama3-8b", "torchtitan@2026-06", {}) == std::vector<std::string>{"all_gather"});  // its ring is gone
   CHECK(modes("llama3-8b", "neuronx", {}) == own);
   CHECK(modes("llama3-8b", "megatron-core", {}, 4096) == own);  // no context ranks
   CHECK(modes("llama3-8b", "megatron-core", {"context=1"}) == own);
