@@ -200,7 +200,7 @@ RangeQuestion range_question(const Prediction& p, const Topology& topology, cons
 
 RangeQuestion range_question(const Topology& topology, const PlanTraits& traits) {
   const Device& device = topology.device();
-  return {device.calibration, "", traits, {}, 0, device.calibration.empty() && device.cost_table.empty()};
+  return {device.calibration, "", traits, {}, std::nullopt, device.calibration.empty() && device.cost_table.empty()};
 }
 
 }  // namespace tandem::sim

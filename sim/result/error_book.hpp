@@ -3,6 +3,7 @@
 // that follows from them for a new prediction.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -82,7 +83,7 @@ struct RangeQuestion {
   std::string situation;  ///< see situation_of
   PlanTraits traits;
   std::vector<std::string> without{};  ///< sources whose records the range must not rest on
-  double host_share = 0;               ///< see host_share()
+  std::optional<double> host_share{};  ///< see host_share(); none before anything is simulated
   bool bound = false;                  ///< the device has neither a calibration nor a measured table
 };
 RangeQuestion range_question(const Prediction& prediction, const Topology& topology, const PlanTraits& traits);

@@ -47,13 +47,13 @@ std::map<std::string, int> sources_of(const Entries& entries) {
 double rescaled(double error, double ratio) { return std::log1p(std::min(ratio, 1.0) * std::expm1(error)); }
 
 /// Shares `weight` evenly over sources, and a source's share over its entries by their records.
-void add_votes(std::vector<Vote>& votes, const Entries& entries, double weight, double host_share) {
+void add_votes(std::vector<Vote>& votes, const Entries& entries, double weight, std::optional<double> host_share) {
   const auto sources = sources_of(entries);
   for (const ErrorEntry* e : entries) {
     const double share = static_cast<double>(e->records) / sources.at(e->source) / static_cast<double>(sources.size());
-    const bool by_share = e->situation == kHostBound && e->host_share > 0 && host_share > 0;
+    const bool by_share = e->situation == kHostBound && e->host_share > 0 && host_share.has_value();
     const double each = weight * share / static_cast<double>(e->quantiles.size());
-    for (double q : e->quantiles) votes.push_back({by_share ? rescaled(q, host_share / e->host_share) : q, each});
+    for (double q : e->quantiles) votes.push_back({by_share ? rescaled(q, *host_share / e->host_share) : q, each});
   }
 }
 

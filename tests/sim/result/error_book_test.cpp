@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "models/base/presets.hpp"
@@ -468,11 +469,12 @@ TEST_CASE("Host-bound records' errors count in proportion to what waits for the 
   ErrorBook b;
   // Measured steps take twice the predicted time, where half of the step waits: the waiting is three times as long as predicted.
   b.entries.push_back({"known", "host-bound", "a", 10, {std::log(2.0)}, {}, 8, 0.5});
-  const auto high = [&](double share) { return log_range(b, {"known", "host-bound", {}, {}, share}).high; };
+  const auto high = [&](std::optional<double> share) { return log_range(b, {"known", "host-bound", {}, {}, share}).high; };
   CHECK(high(0.5) == Approx(std::log(2.0)));
   CHECK(high(0.1) == Approx(std::log(1.2)));  // a tenth of the step takes three times as long
   CHECK(high(1.0) == Approx(std::log(2.0)));  // a larger share: as the records
-  CHECK(high(0) == Approx(std::log(2.0)));  // an unknown share: as the records
+  CHECK(high({}) == Approx(std::log(2.0)));  // an unknown share: as the records
+  CHECK(high(0) == 0);                       // nothing waits
 }
 
 TEST_CASE("a calibration's own table adds its entries to those of other devices, also after a move") {
