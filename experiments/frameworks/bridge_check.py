@@ -187,12 +187,6 @@ def check_recipes(rows):
 BESIDE = re.compile(r"(^|\.)(name|notes)$|^stack\.|^model\.family$|^cluster\.|^\$schema|^model\.max_position_embeddings$")
 
 
-def leaves(value, prefix=""):
-    if isinstance(value, dict):
-        return {k: v for key, one in value.items() for k, v in leaves(one, f"{prefix}.{key}" if prefix else key).items()}
-    return {prefix: value}
-
-
 def check_exports(rows):
     """Exports as ConfigContainer reads and validates them, and what it saves as import reads it."""
     from megatron.bridge.training.config import ConfigContainer
@@ -215,7 +209,7 @@ def check_exports(rows):
         if isinstance(there, str):
             row["import"] = there
             continue
-        here, there = (leaves(P.in_one_way(one)) for one in (P.explained(FOLDER, plan), there))
+        here, there = (P.leaves(P.in_one_way(one)) for one in (P.explained(FOLDER, plan), there))
         there["training.decay_over"] = 0 if there["training.decay_over"] == there["training.steps"] and not here["training.decay_over"] else there["training.decay_over"]
         if differ := {k: (here.get(k), there.get(k)) for k in sorted(set(here) | set(there)) if not BESIDE.search(k) and not P.same(here.get(k), there.get(k))}:
             row["read back"] = differ

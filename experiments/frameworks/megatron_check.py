@@ -92,12 +92,6 @@ def changed(before, args, options):
 BESIDE = re.compile(r"(^|\.)(name|notes)$|^stack\.|^model\.family$|^cluster\.|^\$schema")
 
 
-def leaves(value, prefix=""):
-    if isinstance(value, dict):
-        return {k: v for key, one in value.items() for k, v in leaves(one, f"{prefix}.{key}" if prefix else key).items()}
-    return {prefix: value}
-
-
 def read_back(folder, printed, plan, printed_program):
     """Fields of the plan that the framework's printed arguments, imported, say otherwise."""
     log = folder.write("train.log", printed)
@@ -108,7 +102,7 @@ def read_back(folder, printed, plan, printed_program):
     here, there = (P.explained(folder, one) for one in (plan, again))
     if isinstance(there, str):
         return {"explain": there[-600:]}
-    here, there = (leaves(P.in_one_way(one)) for one in (here, there))
+    here, there = (P.leaves(P.in_one_way(one)) for one in (here, there))
     return {k: (here.get(k), there.get(k)) for k in sorted(set(here) | set(there)) if not BESIDE.search(k) and not P.same(here.get(k), there.get(k))}
 
 

@@ -148,6 +148,13 @@ def same(a, b):
     return a == b or isinstance(a, float) and isinstance(b, float) and abs(a - b) <= 1e-14 * max(abs(a), abs(b))
 
 
+def leaves(value, prefix=""):
+    """The fields of nested objects by their dotted paths."""
+    if isinstance(value, dict):
+        return {k: v for key, one in value.items() for k, v in leaves(one, f"{prefix}.{key}" if prefix else key).items()}
+    return {prefix: value}
+
+
 def in_one_way(told):
     """The plan that explain prints, with what two fields can say said by one."""
     plan = copy.deepcopy(told["plan"])

@@ -135,7 +135,7 @@ def main():
         if isinstance(there, str):
             row["explain"] = there
             continue
-        here, there = L.leaves(told["plan"]), L.leaves(there["plan"])
+        here, there = P.leaves(told["plan"]), P.leaves(there["plan"])
         if differ := {k: (here.get(k), there.get(k)) for k in sorted(set(here) | set(there)) if not BESIDE.search(k) and not P.same(here.get(k), there.get(k))}:
             row["read back"] = differ
     for name, row in rows.items():

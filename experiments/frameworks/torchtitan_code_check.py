@@ -74,7 +74,7 @@ def check_exports(folder, rows):
         if isinstance(there, str):
             row["import"] = there
             continue
-        here, there = (L.leaves(P.in_one_way(one)) for one in (P.explained(folder, plan), there))
+        here, there = (P.leaves(P.in_one_way(one)) for one in (P.explained(folder, plan), there))
         beside = OF_THE_MODEL if name in ("fp8", "fp8 weights", "mxfp8", "deepep") else BESIDE
         if differ := {k: (here.get(k), there.get(k)) for k in sorted(set(here) | set(there)) if not beside.search(k) and not P.same(here.get(k), there.get(k))}:
             row["read back"] = differ

@@ -51,9 +51,3 @@ def plans(flavors, stack):
             yield f"{model} {name}", P.plan_of(stack, model, parallel, {})
     for name, parts in FEATURES.items():
         yield name, P.plan_of(stack, *parts)
-
-
-def leaves(value, prefix=""):
-    if isinstance(value, dict):
-        return {k: v for key, one in value.items() for k, v in leaves(one, f"{prefix}.{key}" if prefix else key).items()}
-    return {prefix: value}

@@ -8,7 +8,7 @@
 namespace tandem::program {
 
 /// The fields base and double_quantization for a `config` whose quantization_config is bitsandbytes' nf4; none for plain weights and for
-/// formats of 8 bits and mxfp4, which transformers turns into plain ones to train. Throws InfeasibleError for all other formats.
+/// fp8 and mxfp4, which transformers turns into plain ones to train. Throws InfeasibleError for all other formats.
 nlohmann::ordered_json quantized_base(const nlohmann::json& config, const std::string& file);
 
 }  // namespace tandem::program
