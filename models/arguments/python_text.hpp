@@ -9,7 +9,7 @@
 
 namespace tandem::arguments {
 
-/// A value as Python writes it: True, None, 'text', [1, 2].
+/// A value as Python reads it: True, None, "text", [1, 2].
 std::string python_value(const nlohmann::json& value);
 
 /// Lines of a program: `head` above the function, `first` and `last` in it.
