@@ -32,6 +32,15 @@ ExitCode exit_code_of(const std::exception_ptr& error) {
   }
 }
 
+std::string reasons(const ConfigError& error) {
+  std::string out;
+  for (Problem p : error.problems()) {
+    p.file.clear();
+    out += (out.empty() ? "" : "; ") + p.message();
+  }
+  return out;
+}
+
 ExitCode tell_error(const std::exception_ptr& error) {
   const ExitCode code = exit_code_of(error);
   try {

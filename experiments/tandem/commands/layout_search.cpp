@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "experiments/tandem/base/error_report.hpp"
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/waiting.hpp"
 #include "experiments/tandem/planning/answer_text.hpp"
@@ -61,12 +62,6 @@ search::Request question_of(const planning::PlanChoice& choice, const Combinatio
     else if (field == "cluster.devices" && json.is_number_integer() && json.get<std::int64_t>() > 0) out.devices = json.get<std::int64_t>();
     else out.set.emplace_back(field, value);
   }
-  return out;
-}
-
-std::string reasons(const InfeasibleError& e) {
-  std::string out;
-  for (Problem p : e.problems()) p.file.clear(), out += (out.empty() ? "" : "; ") + p.message();
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "experiments/tandem/base/error_report.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "models/base/quantity.hpp"
 #include "models/graph/segments.hpp"
@@ -16,15 +17,6 @@ namespace {
 
 /// Slightly less than 1, since an override with an even share would mean fewer NICs at full speed.
 constexpr double kNotFewer = 1 - 1e-6;
-
-std::string reasons(const ConfigError& e) {
-  std::string out;
-  for (Problem p : e.problems()) {
-    p.file.clear();
-    out += (out.empty() ? "" : "; ") + p.message();
-  }
-  return out;
-}
 
 void predict(Assessment& a, const std::string& stack) {
   a.plan = parse_plan(a.candidate.text, a.candidate.file, program::chosen_stack(stack));
@@ -75,7 +67,7 @@ Assessment assess(const CandidatePlan& candidate, const std::string& stack) {
   try {
     predict(out, stack);
   } catch (const InfeasibleError& e) {
-    out.refusal = reasons(e);
+    out.refusal = program::reasons(e);
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "experiments/tandem/base/error_report.hpp"
 #include "experiments/tandem/planning/rent.hpp"
 #include "models/base/files.hpp"
 #include "models/base/fnv.hpp"
@@ -54,15 +55,6 @@ void add_prediction(ordered_json& row, const Prediction& p) {
   row["device_memory_bytes"] = p.device_memory.count();
   row["time_breakdown_s"] = p.roles[p.critical_role].time_breakdown_s;
   row["memory_bytes"] = by_kind(heaviest.memory_bytes);
-}
-
-std::string reasons(const ConfigError& e) {
-  std::string out;
-  for (Problem p : e.problems()) {
-    p.file.clear();
-    out += (out.empty() ? "" : "; ") + p.message();
-  }
-  return out;
 }
 
 void settle(ordered_json& row, Status status, const std::string& reason) {
@@ -172,7 +164,7 @@ Candidate candidate(const Study& study, std::size_t index, const std::string& pr
     const Plan plan = parse_plan(point.plan, study.file);
     text = whole_text(plan);
   } catch (const InfeasibleError& e) {
-    out.refusal = reasons(e);
+    out.refusal = program::reasons(e);
   } catch (const ConfigError& e) {
     throw ConfigError(in_study(study.file, point.at, e.problems()));
   }
@@ -190,9 +182,9 @@ std::string evaluate(const Study& study, const Candidate& c) {
   try {
     predict(row, point, study.file);
   } catch (const InfeasibleError& e) {
-    settle(row, Status::infeasible, reasons(e));
+    settle(row, Status::infeasible, program::reasons(e));
   } catch (const ConfigError& e) {
-    settle(row, Status::refused, reasons(e));
+    settle(row, Status::refused, program::reasons(e));
   } catch (const std::bad_alloc&) {
     throw;  // not the plan's fault
   } catch (const std::exception& e) {

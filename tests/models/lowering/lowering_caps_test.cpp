@@ -5,12 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/task_graph.hpp"
 #include "tests/catch.hpp"
-#include "topology/plan_reader.hpp"
+#include "tests/models/lowering/lowered.hpp"
 
 using namespace tandem;
 using nlohmann::json;
+using tests::graph_of;
+using tests::refusal;
 
 namespace {
 
@@ -24,12 +25,6 @@ json plan_of(const json& model, std::int64_t tensor = 1, bool sequence = false) 
   return plan;
 }
 
-TaskGraph graph_of(const json& plan) {
-  TaskGraph graph = lower(parse_plan(plan.dump(), "caps.json"));
-  graph.check();
-  return graph;
-}
-
 /// Tasks of all templates of this name.
 std::vector<Task> tasks_of(const TaskGraph& graph, const std::string& name) {
   std::vector<Task> out;
@@ -41,19 +36,7 @@ bool has(const std::vector<Task>& tasks, const std::string& name) {
   return std::any_of(tasks.begin(), tasks.end(), [&](const Task& t) { return t.name == name; });
 }
 
-std::int64_t parameters(const json& model) {
-  const Plan plan = parse_plan(plan_of(model).dump(), "caps.json");
-  return count_parameters(plan.model, plan.padded_vocab_size()).total;
-}
-
-std::string refusal(json plan) {
-  try {
-    require_lowerable(parse_plan(plan.dump(), "caps.json"));
-    return "";
-  } catch (const InfeasibleError& e) {
-    return e.problems().front().message();
-  }
-}
+std::int64_t parameters(const json& model) { return tests::parameters(plan_of(model)); }
 
 const json kShared = {{"num_experts", 4}, {"experts_per_token", 2}, {"ffn_hidden_size", 16}, {"num_shared_experts", 1}, {"shared_gate", true}};
 

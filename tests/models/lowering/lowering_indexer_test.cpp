@@ -6,13 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/task_graph.hpp"
-#include "models/planfile/plan_trained.hpp"
 #include "tests/catch.hpp"
-#include "topology/plan_reader.hpp"
+#include "tests/models/lowering/lowered.hpp"
 
 using namespace tandem;
 using nlohmann::json;
+using tests::arena;
+using tests::graph_of;
+using tests::has;
+using tests::operations;
+using tests::parameters;
+using tests::parsed;
+using tests::refusal;
 
 namespace {
 
@@ -27,18 +32,7 @@ json plan_of(const json& model = json::object(), const json& parallel = json::ob
                {"cluster", {{"preset", "cpu-host"}, {"devices", 1}}}};
   plan["model"].merge_patch(model);
   plan["training"].merge_patch(training);
-  std::int64_t devices = 1;
-  for (const char* axis : {"tensor", "pipeline", "data", "context"}) devices *= plan["parallel"].value(axis, std::int64_t{1});
-  plan["cluster"]["devices"] = devices;
-  return plan;
-}
-
-Plan parsed(const json& plan) { return parse_plan(plan.dump(), "indexer.json"); }
-
-TaskGraph graph_of(const json& plan) {
-  TaskGraph graph = lower(parsed(plan));
-  graph.check();
-  return graph;
+  return tests::with_devices(plan);
 }
 
 const json kNone = {{"indexer", {{"heads", 0}}}};
@@ -56,41 +50,11 @@ std::vector<std::string> tasks(const TaskGraph& graph, const std::string& name) 
   return out;
 }
 
-template <class T>
-std::vector<T> operations(const TaskGraph& graph, const std::string& name) {
-  std::vector<T> found;
-  for (const Template& t : graph.templates)
-    for (const Task& task : t.tasks)
-      if (const T* op = std::get_if<T>(&task.op); op && t.name == name) found.push_back(*op);
-  return found;
-}
-
-std::int64_t parameters(const json& plan) {
-  const Plan p = parsed(plan);
-  return count_parameters(p.model, p.padded_vocab_size()).total;
-}
-
 std::int64_t stored(const TaskGraph& graph) {
   std::int64_t n = 0;
   for (const Param& p : graph.programs.front().params) n += p.elements();
   return n;
 }
-
-Bytes arena(const json& plan) { return graph_of(plan).programs.front().memory.arena_bytes; }
-
-std::string refusal(const json& plan) {
-  try {
-    const Plan p = parsed(plan);
-    require_lowerable(p);
-    require_trainable(p);
-    return "";
-  } catch (const InfeasibleError& e) {
-    CHECK(e.problems().size() == 1);
-    return e.problems().front().message();
-  }
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/task_graph.hpp"
 #include "tests/catch.hpp"
-#include "topology/plan_reader.hpp"
+#include "tests/models/lowering/lowered.hpp"
 
 using namespace tandem;
 using nlohmann::json;
+using tests::graph_of;
 
 namespace {
 
@@ -23,12 +23,6 @@ json plan_of(const json& model, const json& parallel = json::object()) {
                {"cluster", {{"preset", "cpu-host"}, {"devices", parallel.value("tensor", 1)}}}};
   plan["model"].merge_patch(model);
   return plan;
-}
-
-TaskGraph graph_of(const json& plan) {
-  TaskGraph graph = lower(parse_plan(plan.dump(), "latent.json"));
-  graph.check();
-  return graph;
 }
 
 /// Tasks of the first layer's attention in its forward pass, up to the core.
@@ -53,15 +47,12 @@ std::string refusal(const json& model, const json& parallel = json::object()) {
   }
 }
 
-std::int64_t parameters(const json& model) {
-  const Plan plan = parse_plan(plan_of(model).dump(), "latent.json");
-  return count_parameters(plan.model, plan.padded_vocab_size()).total;
-}
+std::int64_t parameters(const json& model) { return tests::parameters(plan_of(model)); }
 
 /// Bytes of the arena if the plan recomputes these modules.
 Bytes arena(json plan, const std::vector<std::string>& modules) {
   if (!modules.empty()) plan["training"].update({{"recompute", "selective"}, {"recompute_modules", modules}});
-  return graph_of(plan).programs.front().memory.arena_bytes;
+  return tests::arena(plan);
 }
 
 }  // namespace

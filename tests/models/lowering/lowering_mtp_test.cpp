@@ -6,13 +6,16 @@
 #include <vector>
 
 #include "models/graph/segments.hpp"
-#include "models/graph/task_graph.hpp"
 #include "models/plan/mesh.hpp"
 #include "tests/catch.hpp"
-#include "topology/plan_reader.hpp"
+#include "tests/models/lowering/lowered.hpp"
 
 using namespace tandem;
 using nlohmann::json;
+using tests::graph_of;
+using tests::has;
+using tests::parsed;
+using tests::refusal;
 
 namespace {
 
@@ -23,18 +26,7 @@ json plan_of(const json& model, const json& parallel = json::object()) {
                {"parallel", parallel},
                {"cluster", {{"preset", "cpu-host"}, {"devices", 1}}}};
   plan["model"].merge_patch(model);
-  std::int64_t devices = 1;
-  for (const char* axis : {"tensor", "pipeline", "data", "context"}) devices *= plan["parallel"].value(axis, std::int64_t{1});
-  plan["cluster"]["devices"] = devices;
-  return plan;
-}
-
-Plan parsed(const json& plan) { return parse_plan(plan.dump(), "mtp.json"); }
-
-TaskGraph graph_of(const json& plan) {
-  TaskGraph graph = lower(parsed(plan));
-  graph.check();
-  return graph;
+  return tests::with_devices(plan);
 }
 
 /// Names of the templates that a stage runs in a phase of micro-batch 1.
@@ -58,15 +50,6 @@ std::int64_t stored(const TaskGraph& graph) {
   for (const Program& p : graph.programs)
     for (const Param& param : p.params) n += param.in_norm ? param.elements() : 0;
   return n;
-}
-
-std::string refusal(const json& plan) {
-  try {
-    require_lowerable(parsed(plan));
-    return "";
-  } catch (const InfeasibleError& e) {
-    return e.problems().front().message();
-  }
 }
 
 const json kPlain = json::object();

@@ -6,13 +6,16 @@
 #include <vector>
 
 #include "models/graph/model_flops.hpp"
-#include "models/graph/task_graph.hpp"
-#include "models/planfile/plan_trained.hpp"
 #include "tests/catch.hpp"
-#include "topology/plan_reader.hpp"
+#include "tests/models/lowering/lowered.hpp"
 
 using namespace tandem;
 using nlohmann::json;
+using tests::graph_of;
+using tests::has;
+using tests::parameters;
+using tests::parsed;
+using tests::refusal;
 
 namespace {
 
@@ -27,10 +30,7 @@ json plan_of(const json& model = json::object(), const json& parallel = json::ob
                {"cluster", {{"preset", "cpu-host"}, {"devices", 1}}}};
   plan["model"].merge_patch(model);
   plan["training"].merge_patch(training);
-  std::int64_t devices = 1;
-  for (const char* axis : {"tensor", "pipeline", "data", "context"}) devices *= plan["parallel"].value(axis, std::int64_t{1});
-  plan["cluster"]["devices"] = devices;
-  return plan;
+  return tests::with_devices(plan);
 }
 
 json recurrence(const char* rule, const char* layers = "rrra") {
@@ -43,19 +43,6 @@ json single() {
   json model = recurrence("mamba2", "raaa");
   model["sublayers"] = "mfmf";
   return model;
-}
-
-Plan parsed(const json& plan) { return parse_plan(plan.dump(), "recurrence.json"); }
-
-TaskGraph graph_of(const json& plan) {
-  TaskGraph graph = lower(parsed(plan));
-  graph.check();
-  return graph;
-}
-
-std::int64_t total(const json& plan) {
-  const Plan p = parsed(plan);
-  return count_parameters(p.model, p.padded_vocab_size()).total;
 }
 
 std::int64_t stored(const TaskGraph& graph) {
@@ -84,19 +71,6 @@ std::int64_t count(const TaskGraph& graph) {
   return n;
 }
 
-std::string refusal(const json& plan) {
-  try {
-    const Plan p = parsed(plan);
-    require_lowerable(p);
-    require_trainable(p);
-    return "";
-  } catch (const InfeasibleError& e) {
-    return e.problems().front().message();
-  }
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 constexpr std::int64_t kNorm = kHidden, kAttention = 2 * kHidden * kHidden + 2 * (kHidden / 2) * kHidden, kMlp = 3 * kHidden * kFfn;
 
 }  // namespace
@@ -107,16 +81,16 @@ TEST_CASE("a recurrence has two matrices, a convolution, numbers of its heads an
   const std::int64_t mamba = kHidden * (kMixed + kValues + kHeads) + kMixed * 5 + 3 * kHeads + kValues + kValues * kHidden;
   json biased = recurrence("mamba2");
   biased["recurrence"]["conv_bias"] = true;
-  const std::int64_t attention = total(plan_of());
-  CHECK(total(plan_of(recurrence("gated_delta"))) - attention == 3 * (delta - kAttention));
-  CHECK(total(plan_of(biased)) - attention == 3 * (mamba - kAttention));
-  for (const json& model : {recurrence("gated_delta"), biased, single()}) CHECK(stored(graph_of(plan_of(model))) == total(plan_of(model)));
+  const std::int64_t attention = parameters(plan_of());
+  CHECK(parameters(plan_of(recurrence("gated_delta"))) - attention == 3 * (delta - kAttention));
+  CHECK(parameters(plan_of(biased)) - attention == 3 * (mamba - kAttention));
+  for (const json& model : {recurrence("gated_delta"), biased, single()}) CHECK(stored(graph_of(plan_of(model))) == parameters(plan_of(model)));
 }
 
 TEST_CASE("layers of one sublayer have one norm, and the sublayer") {
   const std::int64_t mamba = kHidden * (kMixed + kValues + kHeads) + kMixed * 4 + 3 * kHeads + kValues + kValues * kHidden;
-  const std::int64_t rest = total(plan_of()) - 4 * (kAttention + kMlp + 2 * kNorm);
-  CHECK(total(plan_of(single())) == rest + mamba + kAttention + 2 * kMlp + 4 * kNorm);
+  const std::int64_t rest = parameters(plan_of()) - 4 * (kAttention + kMlp + 2 * kNorm);
+  CHECK(parameters(plan_of(single())) == rest + mamba + kAttention + 2 * kMlp + 4 * kNorm);
   const TaskGraph graph = graph_of(plan_of(single()));
   CHECK(count<Recurrence>(graph) == 8);      // of eight micro-batches, in one layer
   CHECK(count<FlashAttention>(graph) == 8);
