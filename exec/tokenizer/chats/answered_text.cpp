@@ -63,7 +63,10 @@ class LineReader {
   void read_completion(const Place& line, Answered& to) {
     const Place prompt = field(line, "prompt", "give one, which may be empty");
     const Place completion = field(line, "completion", "give one beside prompt: a string, or a list of messages");
-    if (prompt.json().is_array() || completion.json().is_array()) {
+    if (prompt.json().is_array() != completion.json().is_array())
+      completion.refuse(completion.json().is_array() ? "is a list, and prompt is none" : "is no list, and prompt is one",
+                        "give both as strings, or both as lists of messages");
+    if (prompt.json().is_array()) {
       std::vector<Message> all;
       refuse_filled(line, {"tools", "functions"}, "describes tools, which no template here writes");
       add_messages(prompt, false, all);

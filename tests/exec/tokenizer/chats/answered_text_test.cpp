@@ -159,4 +159,6 @@ TEST_CASE("what no template can write is refused with line and field") {
   CHECK(refused({{{"messages", json::array()}}}, chatml, "chatml").reason == "is empty");
   CHECK(refused({{{"prompt", "a"}, {"completion", "b"}}, {{"prompt", "a"}}}, plain, "").field == "completion");
   CHECK(refused({{{"prompt", "a"}, {"completion", 1}}}, plain, "").field == "completion");
+  CHECK(refused({{{"prompt", "a"}, {"completion", {"b"}}}}, plain, "").reason == "is a list, and prompt is none");
+  CHECK(refused({{{"prompt", json::array()}, {"completion", "b"}}}, plain, "").reason == "is no list, and prompt is one");
 }
