@@ -77,7 +77,8 @@ std::string nothing_found(const search::Search& search, const search::Answer& an
 
 class LayoutSearcher {
  public:
-  LayoutSearcher(const planning::Request& request, const std::vector<std::string>& axes) : request_(request) {
+  LayoutSearcher(const planning::Request& request, const LayoutOptions& layouts) : request_(request) {
+    options_.any_stack = layouts.any_stack;
     const std::vector<Combination> all = planning::combinations(request.choice, request.phases);
     const std::vector<std::int64_t> devices = devices_of(all);
     for (const Combination& c : all) {
@@ -85,7 +86,7 @@ class LayoutSearcher {
       for (std::size_t i = 0; i < request.phases.size(); ++i) {
         const std::int64_t sequences = planning::sequences_per_device(request.choice, request.phases[i]);
         search::Request question = question_of(request.choice, planning::in_phase(c, request.phases, i), sequences);
-        question.axes = axes, question.compared = devices;
+        question.axes = layouts.axes, question.compared = devices;
         try {
           places.phases[i].space.emplace(search::read_question(question));
         } catch (const InfeasibleError& e) {
@@ -201,8 +202,8 @@ class LayoutSearcher {
 
 }  // namespace
 
-FoundPlans search_layouts(const planning::Request& request, const planning::Facts& facts, const std::vector<std::string>& axes) {
-  return LayoutSearcher(request, axes).find(facts);
+FoundPlans search_layouts(const planning::Request& request, const planning::Facts& facts, const LayoutOptions& layouts) {
+  return LayoutSearcher(request, layouts).find(facts);
 }
 
 }  // namespace tandem::program

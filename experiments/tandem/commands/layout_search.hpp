@@ -8,6 +8,12 @@
 
 namespace tandem::program {
 
+/// Which layouts are searched.
+struct LayoutOptions {
+  std::vector<std::string> axes;  ///< see --axis
+  bool any_stack = false;         ///< also those that the stack cannot run
+};
+
 /// What the searches have found.
 struct FoundPlans {
   /// Of each combination the fastest layout that fits each phase; else its phases end with a refusal.
@@ -16,8 +22,8 @@ struct FoundPlans {
   bool interrupted = false;                 ///< some combinations are missing
 };
 
-/// Searches the fastest layout of each combination, as `tandem search` does, and simulates it. `axes`: see --axis. An interruption ends
-/// it early. Throws ConfigError for bad input, also for what answer_of() would refuse; InfeasibleError for a model that is no plan's.
-FoundPlans search_layouts(const planning::Request& request, const planning::Facts& facts, const std::vector<std::string>& axes);
+/// Searches the fastest layout of each combination, as `tandem search` does, and simulates it. An interruption ends it early.
+/// Throws ConfigError for bad input, also for what answer_of() would refuse; InfeasibleError for a model that is no plan's.
+FoundPlans search_layouts(const planning::Request& request, const planning::Facts& facts, const LayoutOptions& layouts);
 
 }  // namespace tandem::program

@@ -27,7 +27,7 @@ namespace {
 struct Options {
   planning::Request request;
   double tokens = 0;
-  std::vector<std::string> axes;
+  LayoutOptions layouts;
   std::string out;
   bool json = false, search = false;
 };
@@ -88,7 +88,7 @@ ExitCode plan_searched(const Options& o) {
   const std::vector<std::string> places = places_of_phases(o.out, o.request.phases.size());
   prepare_outputs(places, {is_preset_path(subject) ? subject : ""});
   const planning::Facts facts = planning::load_facts();
-  FoundPlans found = search_layouts(o.request, facts, o.axes);
+  FoundPlans found = search_layouts(o.request, facts, o.layouts);
   planning::Answer a = planning::answer_of(o.request, facts, std::move(found.trainings), found.told);
   a.interrupted = found.interrupted;
   if (a.best() == nullptr) {
@@ -192,7 +192,8 @@ void add_layouts(CLI::App& c, Options& o) {
   CLI::Option* search = c.add_flag("--search", o.search,
                                    "search the layout with the fastest step for each combination of the options' values, as `tandem search` does, in "
                                    "place of the given one. Limits and money then rank the combinations");
-  add_axes(c, o.axes)->needs(search);
+  add_axes(c, o.layouts.axes)->needs(search);
+  c.add_flag("--any-stack", o.layouts.any_stack, "also search layouts that the stack cannot run")->needs(search);
   c.add_option("--out,--export", o.out, "file for the best plan; of several phases FILE-1, FILE-2, ... before its extension")->type_name("FILE")->needs(search);
   search->excludes(c.get_option("--step-time"));
 }

@@ -35,8 +35,9 @@ std::string missed_budget(const Option& best, bool alone) {
 std::string missed_limit(const Answer& a) {
   const Option& best = *a.best();
   const bool alone = a.options.size() == 1;
-  if (!in_time(best)) return missed_days(best, alone);
-  return in_budget(best) ? "" : missed_budget(best, alone);
+  const std::string late = in_time(best) ? "" : missed_days(best, alone);
+  if (in_budget(best) || !(late.empty() || alone)) return late;
+  return late + (late.empty() ? "" : "; and ") + missed_budget(best, alone);
 }
 
 }  // namespace tandem::planning

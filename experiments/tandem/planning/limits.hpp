@@ -7,8 +7,8 @@
 
 namespace tandem::planning {
 
-/// The first of --days and --budget that the best plan, and so every plan, misses, with its figure. Empty if it meets both. Some
-/// plan must fit.
+/// The limit of --days or --budget that the best plan, and so every plan, misses, with its figure: of one plan both, of several the
+/// first. Empty if it meets both. Some plan must fit.
 std::string missed_limit(const Answer& answer);
 
 }  // namespace tandem::planning

@@ -46,6 +46,8 @@ class Limits(WithFolder):
                     self.assertIn("  days  ", out)  # the answer comes all the same
         error = run("plan", self.plan, *asked, "--days", 1)[2]
         self.assertRegex(error, r"\Atandem: .*plan.json: the plan takes \d+\.\d days; --days allows 1\.00\n\Z")
+        both = run("plan", self.plan, *asked, "--days", 1, "--budget", 10)[2]
+        self.assertRegex(both, r"days; --days allows 1\.00; and the plan costs [\d,]+; --budget allows 10\.0\n\Z")
 
     def test_a_limit_that_is_missed_by_less_than_is_shown_gets_more_digits(self):
         asked = ("--tokens", "1e12", "--price", 2)

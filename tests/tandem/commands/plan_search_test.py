@@ -110,6 +110,16 @@ class PlanSearch(WithFolder):
         self.refused(5, "tensor 3 needs a multiple of 3 devices", MODEL, "--cluster", "dgx-h100", "--devices", 8, *WORK, *PRICED, "--axis",
                      "tensor=3", "--search")
 
+    def test_layouts_that_the_stack_refuses_are_searched_when_asked(self):
+        config = {"model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 8, "num_attention_heads": 16,
+                  "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 32000, "max_position_embeddings": 40960, "rms_norm_eps": 1e-6,
+                  "rope_theta": 1000000, "hidden_act": "silu", "tie_word_embeddings": True}
+        asked = (self.folder.file("config.json", json.dumps(config)), "--cluster", "hls-gaudi3", "--devices", 8, *WORK, *AXES, *PRICED)
+        self.refused(5, "--any-stack ignores what it refuses", *asked, "--search")
+        best = self.plan(*asked, "--any-stack")["best"]
+        (row,) = tandem_json("search", *asked[:5], *WORK, *AXES, "--any-stack", "--best", 1)["best"]
+        self.assertEqual((best["at"], best["step_time_s"]["value"]), (row["at"], row["step_time_s"]))
+
     def test_a_missed_limit_is_exit_code_5_and_the_answer_comes_all_the_same(self):
         asked = (MODEL, "--cluster", "dgx-h100", "--devices", "8,16", *WORK, *AXES, *PRICED)
         days = sorted(o["days"]["value"] for o in self.plan(*asked)["options"])
