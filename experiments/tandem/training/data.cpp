@@ -236,6 +236,17 @@ Data open_data(const DataOptions& options, const SequenceOptions& sequences, dou
   return data;
 }
 
+void tell_bytes(const Texts& texts, std::int64_t vocabulary) {
+  const std::int64_t bytes = 256;
+  if (vocabulary < 2 * bytes) return;
+  for (const Texts::Weighted& text : texts.all()) {
+    const std::string& path = text.file->path;
+    if (!text.file->holds_bytes() || path.ends_with(".bin") || exec::has_object_lines(path)) continue;
+    log(path + ": is read as bytes: " + count_text(bytes) + " of the model's " + count_text(vocabulary) +
+        " tokens occur; --tokenizer reads texts as a tokenizer's tokens");
+  }
+}
+
 void name_mask(std::int64_t mask_token, const Plan& plan, Data& data) {
   const bool of_tokenizer = mask_token < 0 && data.mask && data_shape(plan).kind == ExampleKind::masked;
   if (of_tokenizer) {

@@ -79,6 +79,9 @@ Texts open_texts(const DataOptions& options, const SequenceOptions& sequences);
 /// weight is none, some texts have weights and others none, texts of bytes stand beside token ids, or no completion can be trained.
 Data open_data(const DataOptions& options, const SequenceOptions& sequences, double held_out);
 
+/// Says which texts are read as bytes although bytes fill less than half of the vocabulary: a missing --tokenizer shows only in the loss.
+void tell_bytes(const Texts& texts, std::int64_t vocabulary);
+
 /// Hides tokens behind `mask_token`, or behind the tokenizer's [MASK] if it is -1 and the plan's family hides any. Throws ConfigError if the plan's family hides none, or has no such token.
 void name_mask(std::int64_t mask_token, const Plan& plan, Data& data);
 

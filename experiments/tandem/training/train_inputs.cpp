@@ -30,8 +30,8 @@ Plan trained_plan(const TrainOptions& o) {
   return plan;
 }
 
-/// Warns if the resumed run was trained on another text, or may have been trained on what is evaluated. Returns whether the text is
-/// another one.
+/// Warns if the resumed run was trained on other tokens, or may have been trained on what is evaluated. Returns whether they are
+/// others.
 bool tell_other_text(const TrainOptions& o, const TrainInputs& in) {
   if (!in.resumed) return false;
   const exec::SavedRun& run = in.resumed->run;
@@ -42,7 +42,8 @@ bool tell_other_text(const TrainOptions& o, const TrainInputs& in) {
   };
   const bool other = !was_read(in.held_out) && (before >= in.held_out || !was_read(before));
   if (other)
-    log(o.resume + ": was trained on another text than " + data_name(o.text) + " (or another part of it)");
+    log(o.resume + ": was trained on other tokens than those of " + data_name(o.text) +
+        ": on another text, another part of it, or with another --tokenizer");
   if (o.eval_every > 0 && before < in.held_out)
     log(o.resume + (run.held_out ? ": held no text out" : ": does not say whether it held text out") + ": the evaluated part of " + data_name(o.text) +
         " may have been trained on; give --eval-data");
@@ -142,6 +143,7 @@ void open_inputs(const TrainOptions& o, exec::World& world, TrainInputs& out) {
   out.data = open_data(o.text, sequences_of(plan), out.held_out);
   name_mask(o.text.mask_token, plan, out.data);
   require_vocabulary(plan, out.data.training->vocab_size());
+  tell_bytes(out.data.texts, std::int64_t{data_shape(plan).mask_token} + 1);
   const bool other_text = tell_other_text(o, out);
   if (out.resumed)
     tell_new_length(plan, *out.resumed, {data_name(o.text), out.data.texts});

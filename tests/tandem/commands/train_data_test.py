@@ -3,7 +3,7 @@
 import struct
 
 import tandem
-from tandem import SMALL, TEXT, WithFolder, changed, run, tandem_json
+from tandem import SMALL, SOURCE, TEXT, WithFolder, changed, run, tandem_json
 
 ONE = changed(SMALL, **{"parallel": {"tensor": 1}, "cluster.devices": 1})
 
@@ -49,11 +49,23 @@ class Data(WithFolder):
         kept = self.folder.path / "kept.safetensors"
         losses(f"9:{a}", f"1:{b}", more=("--save", kept))
         _, _, err = run("train", plan, "--data", f"1:{a}", "--data", f"9:{b}", "--steps", 13, "--resume", kept)
-        self.assertIn("was trained on another text", err)
+        self.assertIn("was trained on other tokens than those of", err)
         for data, reason in (((f"1:{a}", b), "has no weight"), ((f"0:{a}", f"1:{b}"), "above 0"), ((f"nan:{a}", f"1:{b}"), "above 0")):
             code, _, err = run("train", plan, *[word for path in data for word in ("--data", path)])
             self.assertEqual(code, 3)
             self.assertIn(reason, err)
+
+    def test_bytes_are_told_where_the_model_has_a_larger_vocabulary(self):
+        small, large = self.folder.plan(ONE), self.folder.plan(changed(ONE, **{"model.vocab_size": 1000}), "large.json")
+        kept = self.folder.path / "kept.safetensors"
+        said = f"{TEXT}: is read as bytes: 256 of the model's 1,000 tokens occur; --tokenizer reads texts"
+        self.assertIn(said, run("train", large, "--data", TEXT, "--steps", 1, "--save", kept)[2])
+        self.assertIn(said, run("evaluate", large, "--data", TEXT, "--checkpoint", kept)[2])
+        self.assertNotIn("read as bytes", run("train", small, "--data", TEXT, "--steps", 1)[2])
+        tokenizer = SOURCE / "tests/fixtures/tokenizers/gpt2.json"
+        err = run("train", large, "--data", TEXT, "--tokenizer", tokenizer, "--steps", 2, "--resume", kept)[2]
+        self.assertNotIn("read as bytes", err)
+        self.assertIn("another part of it, or with another --tokenizer", err)
 
     def test_an_interval_that_holds_no_evaluation_is_told(self):
         _, _, err = run("train", self.folder.plan(ONE), "--data", TEXT, "--steps", 2, "--eval-every", 5)
