@@ -26,15 +26,20 @@ void keep_devices(NodeFacts& n, std::int64_t wanted) {
                "use more of them");
 }
 
-/// Keeps only the part of each node, with its NICs, that a job over several nodes gets, if its devices divide the job's.
+/// Keeps the first `wanted` devices of a node and their part of its NICs, at least one.
+void keep_part(std::int64_t wanted, NodeFacts& n) {
+  if (n.nics > 0) n.nics = (n.nics * wanted + n.devices - 1) / n.devices;
+  n.devices = wanted;
+}
+
+/// Keeps only the part of each node that a job over several nodes gets, if its devices divide the job's.
 void keep_job_devices(const ClusterSpec& cluster, NodeFacts& n) {
   if (n.devices_across == 0 || cluster.override.devices_per_node || cluster.devices <= n.devices) return;
   if (cluster.devices % n.devices_across != 0) return;
-  n.nics = n.nics * n.devices_across / n.devices;
-  n.devices = n.devices_across;
+  keep_part(n.devices_across, n);
 }
 
-/// Sets the number of devices of a node. Fewer than it has keep the links between them; a torus cannot have fewer.
+/// Sets the number of devices of a node. Fewer than it has keep the links between them and their NICs; a torus cannot have fewer.
 void set_devices(const ClusterSpec& cluster, NodeFacts& n) {
   keep_job_devices(cluster, n);
   const std::int64_t wanted = cluster.override.devices_per_node.value_or(n.devices > 0 ? n.devices : cluster.devices);
@@ -45,6 +50,7 @@ void set_devices(const ClusterSpec& cluster, NodeFacts& n) {
                "a node of \"" + cluster.preset + "\" has " + std::to_string(n.devices) + " devices",
                "use " + std::string(fixed ? "" : "at most ") + std::to_string(n.devices));
   if (n.kind == ScaleUp::cube_mesh && wanted < n.devices) keep_devices(n, wanted);
+  if (wanted < n.devices) keep_part(wanted, n);
   n.devices = wanted;
 }
 
@@ -83,14 +89,6 @@ void set_scale_out(Bandwidth total, NodeFacts& n, std::vector<std::string>& unve
   } else {
     n.nic = total * (1.0 / static_cast<double>(n.nics));
   }
-}
-
-/// Adds a note if an override leaves fewer devices than NICs: each then has several, which the plan does not say.
-void note_kept_nics(const ClusterSpec& cluster, const NodeFacts& n, std::int64_t of, std::vector<std::string>& unverified) {
-  const bool fewer = cluster.override.devices_per_node && n.devices < of;
-  if (!fewer || cluster.override.scale_out_per_node || n.nics <= n.devices) return;
-  unverified.push_back("cluster.override.devices_per_node (its " + std::to_string(n.devices) + " devices have all " + std::to_string(n.nics) +
-                       " NICs of the node; scale_out_per_node says what they have)");
 }
 
 /// Adds a note if the NICs cannot be dealt to the devices: each then has a part of one, which no library does.
@@ -142,9 +140,7 @@ bool joined(const LinkMatrix& links) {
 
 void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts) {
   NodeFacts& n = facts.node;
-  const std::int64_t whole = n.devices;
   set_devices(cluster, n);
-  note_kept_nics(cluster, n, whole, facts.unverified);
   if (cluster.override.scale_up_per_device) set_scale_up(*cluster.override.scale_up_per_device, n);
   if (cluster.override.scale_out_per_node && n.nics > 0) set_scale_out(*cluster.override.scale_out_per_node, n, facts.unverified);
   note_uneven_nics(n, facts.unverified);

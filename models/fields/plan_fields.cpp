@@ -135,7 +135,7 @@ std::vector<PlanField> cluster_fields() {
       maybe<double>({"cluster.override.oversubscription", "Bandwidth of the network's edge / bandwidth of its core."},
                     AT(cluster.override.oversubscription), read_oversubscription,
                     [] { return schema_of(kOversubscription); }),
-      maybe<std::int64_t>({"cluster.override.devices_per_node", "Devices of a node."},
+      maybe<std::int64_t>({"cluster.override.devices_per_node", "Devices of each node that the job gets, with their part of its NICs."},
                           AT(cluster.override.devices_per_node), read_per_node, [] { return schema_of(kPerNode); }),
       algorithm({"cluster.override.algorithms.all_reduce", 
                  "Algorithm of every all-reduce, instead of the library's choice, by the links' own times. two_way_ring: two rings in "

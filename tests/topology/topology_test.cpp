@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "models/base/error.hpp"
 #include "tests/catch.hpp"
@@ -18,24 +19,40 @@ std::shared_ptr<const Topology> on_half_nodes(ClusterSpec& spec) {
   return t;
 }
 
-/// How often its notes say that a node of fewer devices keeps its NICs.
-std::ptrdiff_t kept_nics(const Topology& t) {
-  const auto says = [](const std::string& note) { return note.starts_with("cluster.override.devices_per_node (its "); };
-  const auto notes = t.unverified();
-  return std::count_if(notes.begin(), notes.end(), says);
-}
-
 }  // namespace
 
-TEST_CASE("a node of fewer devices keeps its NICs, and says so unless its bandwidth is given") {
-  ClusterSpec spec = cluster("dgx-h100", 8);
-  CHECK(kept_nics(*make_topology(spec)) == 0);
-  CHECK(kept_nics(*on_half_nodes(spec)) == 1);
-  spec.override.scale_out_per_node = Bandwidth::bytes_per_second(200e9);
-  CHECK(kept_nics(*make_topology(spec)) == 0);
-  ClusterSpec whole = cluster("hls-gaudi2", 16);
-  whole.override.devices_per_node = 8;
-  CHECK(kept_nics(*make_topology(whole)) == 0);
+TEST_CASE("some of a node's devices have their part of its NICs, at least one") {
+  struct Expected { const char* preset; std::int64_t each; double all_bytes_per_s; };
+  const auto e = GENERATE(values<Expected>({
+      {"dgx-h100", 4, 4 * 50e9},                       // a NIC each
+      {"gb200-nvl72", 8, 8 * 50e9},
+      {"hls-gaudi2", 4, 12 * 12.5e9},                  // three ports of a card
+      {"p4de.24xlarge", 4, 2 * 12.5e9},                // two devices share a NIC
+      {"g5.48xlarge", 4, 12.5e9},                      // eight share it
+  }));
+  ClusterSpec spec = cluster(e.preset, 2 * e.each);
+  spec.override.devices_per_node = e.each;
+  const auto t = make_topology(spec);
+  REQUIRE(t->devices_per_node() == e.each);
+  std::map<std::int32_t, double> ways;  // those from the node to the next one, by their narrowest link
+  for (std::int32_t d = 0; d < e.each; ++d) {
+    const auto links = t->route(DeviceId(d), DeviceId(static_cast<std::int32_t>(d + e.each)));
+    const auto narrow = std::min_element(links.begin(), links.end(), [&](std::int32_t a, std::int32_t b) {
+      return t->link(a).bandwidth < t->link(b).bandwidth;
+    });
+    ways[*narrow] = t->link(*narrow).bandwidth.bytes_per_second();
+  }
+  double sum = 0;
+  for (const auto& [link, rate] : ways) sum += rate;
+  CHECK(sum == Approx(e.all_bytes_per_s));
+}
+
+TEST_CASE("the part of a rack that a job gets is the same, said by the plan or not") {
+  ClusterSpec spec = cluster("gb200-nvl72", 128);
+  const auto given = make_topology(spec);
+  spec.override.devices_per_node = 64;
+  const auto said = make_topology(spec);
+  CHECK(narrowest(*said, 63, 64) == narrowest(*given, 63, 64));
 }
 
 TEST_CASE("pairs of devices get the bandwidth their datasheets say") {
@@ -154,7 +171,7 @@ TEST_CASE("another link to the host replaces the preset's, for copies and on the
 TEST_CASE("fewer devices of a node may be used where links stay in place") {
   ClusterSpec spec = cluster("dgx-a100-80gb", 8);
   const auto t = on_half_nodes(spec);
-  REQUIRE(narrowest(*t, 0, 4) == 31e9);  // two NICs for each device: now PCIe is the limit
+  REQUIRE(narrowest(*t, 0, 4) == 25e9);
   spec.override.devices_per_node = 9;
   REQUIRE_THROWS_AS(make_topology(spec), InfeasibleError);
   ClusterSpec torus = cluster("trn1.32xlarge", 16);
