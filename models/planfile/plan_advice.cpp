@@ -61,6 +61,9 @@ std::vector<std::string> plan_advice(const Plan& plan) {
   if (waits_for_the_norm(plan.parallel))
     notes.push_back(std::string(name(plan.parallel.schedule)) +
                     " has no zero bubble while stages wait for the global norm: parallel.optimizer_sync post_validated lets steps overlap");
+  if (t.recompute == Recompute::full && splits_backward(plan.parallel.schedule) && plan.parallel.pipeline > 1)
+    notes.push_back("recomputing layers saves less memory in " + std::string(name(plan.parallel.schedule)) +
+                    ": what is computed again is kept until a layer's weight gradients, which this schedule delays");
   if (plan.parallel.offload.optimizer)
     notes.push_back("offloaded states are copied to the device and updated there: DeepSpeed's CPUAdam and Megatron-LM's --optimizer-cpu-offload update "
                     "on the host, which takes longer");

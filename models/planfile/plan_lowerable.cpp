@@ -86,7 +86,7 @@ std::vector<Gap> indexer_gaps(const Plan& p) {
       {"training.flash_attention", !p.training.flash_attention, "an indexer with flash attention: set it to true, or leave it out under the stack tandem"},
       {"training.dropout.attention", p.training.dropout.attention > 0, "an indexer without dropout of attention: 0"},
       {"parallel.context_mode", p.parallel.context > 1 && p.parallel.context_mode != ContextMode::all_gather,
-       "an indexer with all_gather, which has all keys on a rank"},
+       "all_gather beside an indexer, which needs all keys on each rank"},
       {"parallel.ulysses", p.parallel.context > 1 && p.parallel.ulysses > 1, "an indexer with all heads on a rank: 1"},
   };
 }
@@ -173,8 +173,8 @@ std::vector<Gap> quantized_gaps(const Plan& p) {
   if (!p.training.lora.quantizes()) return {};
   return {
       {"model.moe.num_experts", p.model.moe.num_experts > 0, "quantized weights (training.lora.base) in dense models: 0"},
-      {"parallel.zero_stage", p.parallel.zero_stage == 3, "quantized weights (training.lora.base) whole on every data rank: at most 2"},
-      {"training.lora.base", divides_blocks(p), "rows of matrices that are a multiple of 64 elements on a tensor rank (model.hidden_size, model.ffn_hidden_size, parallel.tensor)"},
+      {"parallel.zero_stage", p.parallel.zero_stage == 3, "at most 2 beside quantized weights (training.lora.base), which it does not shard"},
+      {"training.lora.base", divides_blocks(p), "nf4 where all matrices have rows of a multiple of 64 elements on a tensor rank (model.hidden_size, model.ffn_hidden_size, parallel.tensor)"},
   };
 }
 
@@ -223,16 +223,14 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
   const bool windows = p.model.window.size > 0 && p.model.window.size < p.training.seq_length;
   return {
       {could_be_cut_alike ? "parallel.expert_tensor" : "parallel.expert", apart && q.tensor > 1 && !q.sequence_parallel,
-       could_be_cut_alike ? "experts that are cut as everything else is, expert_tensor = tensor, or tensor ranks that have rows of "
-                           "their own, sequence_parallel true"
-                         : "expert ranks that divide data x context, or tensor ranks that have rows of their own, "
-                           "sequence_parallel true"},
+       could_be_cut_alike ? "another expert_tensor than tensor only with parallel.sequence_parallel true"
+                         : "expert ranks that do not divide data x context only with parallel.sequence_parallel true"},
       {"parallel.zero_group", p.model.moe.num_experts > 0 && grouped && group_ranks % set != 0,
        "sharding groups that have every expert once or several times: zero_group x context x tensor a multiple of "
        "expert x expert_tensor",
        grouped ? ", " + product_text({q.expert, q.expert_tensor}) : ""},
       {"parallel.context_mode", windows && has_ring(q),
-       "windows of attention with all_gather and ulysses: a ring passes all keys by all ranks"},
+       "all_gather and ulysses beside attention windows (model.window): a ring would also send keys that no window reaches"},
       {"training.flash_attention", has_ring(q) && !p.training.flash_attention,
        "rings of context ranks with attention that keeps no score matrix: set it to true, or parallel.context_mode to all_gather or ulysses"},
       {"parallel.overlap_experts",
@@ -240,7 +238,7 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
            q.schedule != ScheduleKind::dualpipe_v,
        "schedules 1f1b, interleaved and dualpipe-v with overlap_experts, whose passes take turns: false, or one of these"},
       {"parallel.zero_stage", q.schedule == ScheduleKind::dualpipe_v && q.zero_stage > 1,
-       "dualpipe-v with zero_stage 0 and 1: some of its backward passes have both halves"},
+       "dualpipe-v with zero_stage 0 and 1"},
       {"parallel.overlap_experts", p.runs_pairs() && gathers_tokens,
        "overlap_experts with token_dispatcher alltoall and deepep, whose rows travel: false, or one of these"},
       {"parallel.token_dispatcher", p.model.moe.num_experts > 0 && gathers_tokens && p.model.moe.capacity_factor > 0,

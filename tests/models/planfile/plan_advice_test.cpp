@@ -31,6 +31,19 @@ TEST_CASE("ZB-H2 and ZB-V are told that a global norm keeps its bubble") {
   CHECK(told("zb-h2 ", "\"schedule\": \"zb-h1\"") == 0);
 }
 
+TEST_CASE("recomputed layers are told to save less memory where weight gradients are delayed") {
+  const auto told_of = [](const std::string& schedule, Recompute recompute) {
+    Plan plan = parse_plan(with("parallel", "\"schedule\": \"" + schedule + "\""), "plan.json");
+    plan.training.recompute = recompute;
+    const std::vector<std::string> notes = plan_advice(plan);
+    return std::any_of(notes.begin(), notes.end(), [](const std::string& n) { return n.starts_with("recomputing layers saves less memory in "); });
+  };
+  CHECK(told_of("zb-h1", Recompute::full));
+  CHECK(told_of("zb-v", Recompute::full));
+  CHECK_FALSE(told_of("zb-h1", Recompute::none));
+  CHECK_FALSE(told_of("1f1b", Recompute::full));
+}
+
 TEST_CASE("offloaded states are told to be updated on the device") {
   CHECK(told("offloaded states ", "\"offload\": {\"optimizer\": true}") == 1);
   CHECK(told("offloaded states ", "\"zero_stage\": 1") == 0);
