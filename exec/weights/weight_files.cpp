@@ -118,7 +118,7 @@ void WeightFiles::add_file(const std::string& path) {
 void WeightFiles::add_indexed(const std::string& index) {
   const json document = read_json(index);
   const json map = document.is_object() ? document.value("weight_map", json()) : json();
-  if (!map.is_object()) refuse(index, "weight_map", "", "is missing", "give the index that save_pretrained writes");
+  if (!map.is_object()) refuse(index, "weight_map", "", "is missing", "give the folder that save_pretrained writes, its .safetensors file or its index");
   std::set<std::string> names;
   for (const auto& [tensor, file] : map.items()) {
     if (!file.is_string() || file.get<std::string>().find('/') != std::string::npos) refuse(index, "weight_map." + tensor, value_text(file), "names no file beside the index", "give the index that save_pretrained writes");

@@ -10,7 +10,8 @@ if (evaluations.length) head.push([`evaluation loss, after step ${evaluations.at
 if (steps.length) head.push(["tokens", number(last.tokens)], ["tokens per second, last step", number(last.tokens_per_s)]);
 const teraflops = (perSecond) => `${number(perSecond / 1e12)} TFLOP/s`;
 const speeds = steps.filter((s) => s.model_flops_per_s_per_device !== undefined);
-if (speeds.length) head.push(["per device, last step", teraflops(speeds.at(-1).model_flops_per_s_per_device)], ["time elapsed", seconds(speeds.at(-1).elapsed_s)]);
+if (speeds.length) head.push(["per device, last step", teraflops(speeds.at(-1).model_flops_per_s_per_device)]);
+if (data.elapsed_s !== null) head.push(["time elapsed", seconds(data.elapsed_s)]);
 page.append(make("h1", {}, data.name), make("p", { class: "soft" }, "A training, as its file of metrics says."), cards(head));
 
 const curves = [{ name: "training", colour: colour(0), points: curve("loss") },

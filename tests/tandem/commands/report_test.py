@@ -196,6 +196,11 @@ class Report(WithFolder):
         for key in ("step", "loss", "grad_norm", "learning_rate", "skipped"):
             self.assertEqual([s[key] for s in data["steps"]], [s[key] for s in told["steps"]])
         self.assertEqual(data["evaluations"], told["evaluations"])
+        elapsed = [line["elapsed_s"] for line in map(json.loads, metrics.read_text().splitlines()[:-1]) if "elapsed_s" in line]
+        self.assertEqual(data["elapsed_s"], elapsed[-1])
+        resumed = self.folder.file("resumed.jsonl", "".join(
+            json.dumps({"step": i, "loss": 1, "tokens": 8, "step_time_s": 3, "elapsed_s": t}) + "\n" for i, t in enumerate((3, 6.5, 3, 7, 7.5))))
+        self.assertEqual(self.page(resumed)[1]["elapsed_s"], 6.5 + 7 + 7.5)  # two runs went on from the first one
         metrics.write_text(metrics.read_text().replace('"step":2', '"stop":2') + "\n")
         code, out, err = run("report", metrics)
         self.assertEqual((code, out), (3, ""))
