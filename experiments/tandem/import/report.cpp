@@ -158,7 +158,7 @@ std::string to_text(const Import& import) {
   if (import.mixture) out += "  " + padded("of the plan", 22) + active_text(*import.mixture) + "\n";
   if (import.plan_flops) {
     const double mtp = m.counts.mtp_training_flops;
-    out += "FLOPs of a token, forward and backward, at " + count_text(m.counts.sequence) + " tokens\n  " + padded("of the model", 22) +
+    out += "FLOPs of a token, forward and backward, at " + count_text(m.counts.sequence) + " tokens, if all weights are trained\n  " + padded("of the model", 22) +
            flops_text(model_flops(import) - mtp) + (mtp > 0 ? "\n  " + padded("of its MTP modules", 22) + flops_text(mtp) : "") + "\n  " +
            padded("of the plan", 22) + flops_text(*import.plan_flops) + error_text(*import.plan_flops, model_flops(import));
   }
