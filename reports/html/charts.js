@@ -101,6 +101,12 @@ function ticks(low, high, count = 5) {
   return out;
 }
 
+/** The same of numbers that `show` writes: bytes are cut at round numbers of their unit. */
+function ticksOf(show, low, high, count) {
+  const unit = show === bytes ? byteUnit(high)[1] : 1;
+  return ticks(low / unit, high / unit, count).map((v) => v * unit);
+}
+
 /** Stacked horizontal bars: rows of {label, short, parts: {kind: value}, whole}; the scale is cut at round multiples of `unit`; `paint(kind)` is its colour. */
 function stackedBars(rows, kinds, show, unit = 1, paint = (kind) => colour(kinds.indexOf(kind))) {
   const width = Math.max(320, Math.min(1350, innerWidth - 40));

@@ -33,10 +33,10 @@ function choice(label, key) {
   return make("label", {}, `${label} `, select);
 }
 
-function scale(values, from, to) {
+function scale(key, values, from, to) {
   const low = smallest(values), high = largest(values), room = (high - low || high || 1) * 0.06;
   const least = Math.max(0, low - room), most = high + room;
-  return { at: (v) => from + (to - from) * (v - least) / (most - least), marks: (count) => ticks(least, most, count) };
+  return { at: (v) => from + (to - from) * (v - least) / (most - least), marks: (count) => ticksOf(OBJECTIVES[key][1], least, most, count) };
 }
 
 function describe(p) {
@@ -50,7 +50,7 @@ function scatter() {
   const width = Math.max(320, Math.min(1350, innerWidth - 40)), height = 420, left = 84, bottom = 44;
   const placed = (points) => points.filter((p) => p[state.x] !== null && p[state.y] !== null);
   const all = placed([...others, ...front]);
-  const x = scale(all.map((p) => p[state.x]), left, width - 18), y = scale(all.map((p) => p[state.y]), height - bottom, 12);
+  const x = scale(state.x, all.map((p) => p[state.x]), left, width - 18), y = scale(state.y, all.map((p) => p[state.y]), height - bottom, 12);
   const [xName, xShow] = OBJECTIVES[state.x], [yName, yShow] = OBJECTIVES[state.y];
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${yName} over ${xName}` });
   for (const v of y.marks(6))

@@ -101,7 +101,7 @@ function curves() {
   const y = (v) => 12 + (height - bottom - 12) * (1 - (spread ? Math.log(v / low) / Math.log(high / low) : v / high));
   const place1 = (i) => left + (width - left - right) * (axis.values.length === 1 ? 0.5 : (i + 0.35) / (axis.values.length - 0.3));
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
-  const marks = spread ? logTicks(low, high) : ticks(0, high, 6);
+  const marks = spread ? logTicks(low, high) : ticksOf(show, 0, high, 6);
   for (const t of marks)
     svg.append(make("line", { class: "axis", x1: left, x2: width - right, y1: y(t), y2: y(t) }), make("text", { class: "soft", x: left - 8, y: y(t) + 4, "text-anchor": "end" }, show(t)));
   axis.values.forEach((v, i) => {
