@@ -129,6 +129,7 @@ std::string energy_line(const Option& o) {
   const Ranged mwh{e.kwh.value / 1000, e.kwh.low / 1000, e.kwh.high / 1000};
   return line("energy", ranged(mwh) + " MWh, peak " + figure(e.peak_kw) + " kW; " + number_text(p.draw.busy_w, 0) + " W a busy device and " +
                             number_text(p.draw.host_busy_w, 0) + " W of its host, PUE " + number_text(p.pue, 2) +
+                            (o.budget.rented.idle > 0 ? ", without the idle devices" : "") +
                             (e.co2_kg ? "; " + figure(*e.co2_kg / 1000) + " t of CO2" : ""));
 }
 

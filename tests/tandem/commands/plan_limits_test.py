@@ -208,6 +208,7 @@ class Prices(WithFolder):
             self.assertEqual((code, json.loads(out)["best"]["idle_devices"]), (0, idle), error)
         out = run("plan", self.folder.plan(half), "--tokens", "1e9", "--price", 2)[1]
         self.assertIn("for whole nodes; without their 4 idle devices ", out)
+        self.assertRegex(out, r"  energy .*, PUE [\d.]+, without the idle devices\n")
         self.assertIn("in 1 node (4 of the 8 devices of it)", out)
 
     def test_half_a_node_costs_what_the_provider_asks_for_the_instance(self):
