@@ -8,7 +8,7 @@ import sys
 
 import plans as P
 
-ROOT = pathlib.Path(sys.argv[1]).resolve()  # a checkout of deepspeedai/DeepSpeed
+ROOT = pathlib.Path(sys.argv[1]).resolve()  # a checkout of deepspeedai/DeepSpeed, or its unpacked sdist
 ONLY = sys.argv[2] if len(sys.argv) > 2 else ""
 sys.path.insert(0, str(ROOT))
 
@@ -28,7 +28,6 @@ FEATURES = {
     "all-reduce": ("gpt-1.3b", {**LAYOUTS["zero2"], "reduce_scatter": False}, {}),
     "buckets": ("gpt-1.3b", {**LAYOUTS["zero2"], "bucket_bytes": "100 MB"}, {}),
     "reuse": ("gpt-1.3b", {**LAYOUTS["zero3"], "reuse_distance": 0}, {}),
-    "mics": ("gpt-1.3b", {"data": 16, "zero_stage": 3, "zero_group": 8}, {}),
     "offload": ("gpt-1.3b", {**LAYOUTS["zero2"], "offload": {"optimizer": True}}, {}),
     "offload some": ("gpt-1.3b", {**LAYOUTS["zero3"], "offload": {"optimizer": True, "ratio": 0.5}}, {}),
     "offload all": ("gpt-1.3b", {**LAYOUTS["zero3"], "offload": {"optimizer": True, "parameters": True}}, {}),

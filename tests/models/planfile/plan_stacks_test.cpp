@@ -405,6 +405,21 @@ TEST_CASE("Megatron-Core's experts have biases since September 2025 again, on on
   CHECK(fields(graphs, "", false, {2025, 7}) == Fields{"training.cuda_graphs", "training.cuda_graphs"});  // and rows that the host counts
 }
 
+// deepspeedai/DeepSpeed 0.19.7 (2026-09-16)
+TEST_CASE("DeepSpeed has MiCS until September 2026") {
+  const auto fields = [](const std::string& parallel, Month as_of) {
+    const Plan plan = parse_plan(R"({"stack": "tandem", "model": {"preset": "gpt-1.3b"}, "parallel": {"data": 16, )" + parallel +
+                                 R"(}, "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 16}, "cluster": {"preset": "dgx-h100", "devices": 16}})", "mics.json");
+    Fields out;
+    for (const Problem& p : stack_problems(plan, "megatron-deepspeed", as_of)) out.push_back(p.field);
+    return out;
+  };
+  const std::string groups = R"("zero_stage": 3, "zero_group": 8)";
+  CHECK(fields(groups, {2026, 8}).empty());
+  CHECK(fields(groups, {2026, 9}) == Fields{"parallel.zero_group"});
+  CHECK(fields(R"("zero_stage": 3)", {2026, 9}).empty());
+}
+
 // pytorch/torchtitan aa68af18e, 114151ad4, c4b409af2, 8e5554449, bcc09297a, f59c215e8, f84224af0 (2026-03 to 2026-08)
 TEST_CASE("torchtitan has what its code of a month has") {
   const auto fields = [](const std::string& parallel, const std::string& training, Month as_of, const std::string& model = R"("preset": "llama3-8b")") {
