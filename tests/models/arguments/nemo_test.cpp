@@ -130,6 +130,13 @@ TEST_CASE("what a plan cannot say of a file of NeMo is refused by name") {
         "model.num_atention_heads (the nearest is model.num_attention_heads)");
 }
 
+TEST_CASE("values that NeMo's own examples have are taken") {
+  CHECK(arguments::refusals(imported(some_nemo("  drop_layers: []\n"))).empty());
+  CHECK(has_feature(imported(some_nemo("  drop_layers: [0, 1]\n")), "layers that are left out"));
+  CHECK(arguments::refusals(imported(some_nemo("  fsdp: false\n  fsdp_grad_reduce_dtype: 'fp32'\n"))).empty());
+  CHECK(field(some_nemo("  fsdp: true\n  fsdp_grad_reduce_dtype: bf16\n"), "training.dtypes.gradient_reduce") == "bf16");
+}
+
 TEST_CASE("words that NeMo does not know are refused, not taken for the usual ones") {
   arguments::PlanNeeds needs{"dgx-h100"};
   needs.set = {{"trainer.precision", "fp16"}};  // Lightning's names are 16 and 16-mixed

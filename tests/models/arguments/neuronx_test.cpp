@@ -83,6 +83,17 @@ TEST_CASE("types of precision of NxD Training") {
   CHECK_FALSE(arguments::refusals(imported(some_nxdt("megatron", kMegatron, "autocast"))).empty());
 }
 
+// llama_model.py, reduce_dtype: bf16 unless the file says fp32, which fp32 training has anyway.
+TEST_CASE("sums of NxD Training's tensor ranks that are wider than bf16 are refused by name") {
+  const auto refused = [](const std::string& precision) {
+    return arguments::refusals(imported(some_nxdt("hf", "num_layers: 4", precision), "llama3-8b")).size();
+  };
+  CHECK(refused("mixed_precision") == 0);
+  CHECK(refused("mixed_precision, parallel_layers_reduce_dtype: bf16") == 0);
+  CHECK(refused("mixed_precision, parallel_layers_reduce_dtype: fp32") == 1);
+  CHECK(refused("fp32, parallel_layers_reduce_dtype: fp32") == 0);
+}
+
 TEST_CASE("experts of NxD Training have its defaults") {
   const std::string moe = some_nxdt("megatron", kMegatron + ", moe: {num_experts: 8, top_k: 2}");
   CHECK(field(moe, "model.moe.capacity_factor") == 4);  // num_experts / top_k
