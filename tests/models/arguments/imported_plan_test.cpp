@@ -180,6 +180,9 @@ TEST_CASE("what no plan says is refused, told, ignored or unknown by name") {
   CHECK(refused("--optimizer lion").find("optimizer = \"lion\"") != std::string::npos);
   CHECK(refused("--recompute-granularity selective --recompute-modules shared_experts").find("recomputation of one of these modules") != std::string::npos);
   CHECK(refused("--decoder-num-layers 4").find("not implemented: an encoder and a decoder") != std::string::npos);
+  CHECK(refused("--fp8-format hybrid --first-last-layers-bf16").find("first and last layers in bf16") != std::string::npos);
+  CHECK(refused("--first-last-layers-bf16").empty());
+  CHECK(refused("--fp8-format hybrid --first-last-layers-bf16 --num-layers-at-start-in-bf16 0 --num-layers-at-end-in-bf16 0").empty());
   CHECK(refused("--delay-wgrad-compute").empty());
   const arguments::ImportedPlan got = imported(some_options("--delay-wgrad-compute --log-interval 1 --dataloader-type cyclic --hiden-dropout 0 --use-ring-exchange-p2p"));
   CHECK(got.features.size() == 3);
