@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -45,7 +46,9 @@ std::vector<std::string> refused(const std::string& framework, const std::string
 /// A ds_config.json of ZeRO 3 that leaves its numbers to the Trainer; removed with this.
 struct Engine {
   std::string path = (std::filesystem::temp_directory_path() / "tandem_fine_tuners_ds.json").string();
-  Engine() { write_text(path, R"({"train_batch_size": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto"}})"); }
+  explicit Engine(const std::string& precision = R"("bf16": {"enabled": "auto"})", const std::string& sizes = "") {
+    write_text(path, R"({"train_batch_size": "auto", )" + precision + R"(, "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto")" + sizes + "}}");
+  }
   ~Engine() { std::filesystem::remove(path); }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -91,6 +94,28 @@ TEST_CASE("DeepSpeed's file or FSDP chooses the stack and shards a fine-tuning")
   CHECK(field(shards, "parallel.offload.parameters") == true);
 }
 
+TEST_CASE("what DeepSpeed's file of a fine-tuning gathers, keeps and scales is read or told, whichever of its names a field has") {
+  const Engine engine(R"("bf16": {"enabled": true}, "fp16": {"enabled": "auto", "initial_scale_power": 12, "loss_scale_window": 500})",
+                      R"(, "max_reuse_distance": 0, "stage3_prefetch_bucket_size": 0, "sub_group_size": 0, "gather_16bit_weights_on_model_save": true)");
+  for (const char* framework : {"llama-factory", "axolotl"}) {
+    const bool factory = framework[0] == 'l';
+    const std::string text = factory ? some_factory("deepspeed: ds.json\n") : some_axolotl("deepspeed: ds.json\n");
+    CAPTURE(framework);
+    const arguments::ImportedPlan plan = imported(framework, text, engine.path);
+    CHECK(field(plan, "parallel.reuse_distance") == 0);
+    CHECK(field(plan, "training.loss_scale.initial").is_null());  // of fp16
+    CHECK(plan.unknown.empty());
+    CHECK(arguments::refusals(plan).empty());
+    const auto tells = [](const auto& f) { return !f.refused && f.name.starts_with("sizes of what ZeRO 3"); };
+    CHECK(std::any_of(plan.features.begin(), plan.features.end(), tells));
+  }
+  std::string half = some_factory("deepspeed: ds.json\n");
+  half.replace(half.find("bf16: true"), 10, "fp16: true");
+  const Engine scaled(R"("fp16": {"enabled": "auto", "initial_scale_power": 12, "loss_scale_window": 500})");
+  CHECK(field(imported("llama-factory", half, scaled.path), "training.loss_scale.initial") == 4096);
+  CHECK(field(imported("llama-factory", half, scaled.path), "training.loss_scale.window") == 500);
+}
+
 TEST_CASE("a file of Axolotl with adapters is a plan of its preset") {
   const arguments::ImportedPlan plan = imported("axolotl", some_axolotl("context_parallel_size: 2\ntensor_parallel_size: 2\n"));
   CHECK(field(plan, "model.preset") == "qwen3-8b");
@@ -108,6 +133,11 @@ TEST_CASE("named matrices of adapters are a plan's, each by itself, others are r
   CHECK(field(imported("axolotl", some_axolotl("", some + "[q_proj, v_proj]\n")), "training.lora.targets") == json({"q", "v"}));
   CHECK(field(imported("axolotl", some_axolotl("", some + "[down_proj, up_proj, gate_proj]\n")), "training.lora.targets") == json({"fc2", "up", "gate"}));
   CHECK(refused("axolotl", some_axolotl("", some + "[embed_tokens]\n")).size() == 1);
+  // The expressions of its examples.
+  const arguments::ImportedPlan all = imported("axolotl", some_axolotl("", some + "'model.language_model.layers.[\\d]+.(mlp|cross_attn|self_attn).(up|down|gate|q|k|v|o)_proj'\n"));
+  CHECK(field(all, "training.lora.targets") == json({"q", "k", "v", "proj", "gate", "up", "fc2"}));
+  CHECK(arguments::refusals(all).empty());
+  CHECK(refused("axolotl", some_axolotl("", some + "'model.visual.layers.[\\d]+.(mlp|self_attn).(up|down|gate|q|k|v|o)_proj'\n")).size() == 1);
   CHECK(field(imported("llama-factory", some_factory("", "finetuning_type: lora\nlora_target: q_proj,o_proj\n")), "training.lora.targets") ==
         json({"q", "proj"}));
 }
