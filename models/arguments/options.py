@@ -298,7 +298,31 @@ def bridge(root):
     return {name: [name, value] for name, value in out.items()}
 
 
-READERS = {"axolotl": yaml_options.axolotl, "gpt-neox": yaml_options.gpt_neox, "llama-factory": yaml_options.llama_factory,
+# Prefixes of the launcher's options, and the group of the file that has them; the name there is without the prefix where the third is true.
+LAUNCHED = [("fsdp_", "fsdp_config", False), ("fp8_", "fp8_config", True), ("parallelism_config_", "parallelism_config", False), ("dynamo_", "dynamo_config", False),
+            *((name, "deepspeed_config", False) for name in ("deepspeed_", "zero", "offload_", "gradient_"))]
+# accelerate/utils/dataclasses.py reads these of the file, and the launcher has no option for them.
+GROUPED = {"deepspeed_config.seq_parallel_communication_data_type": None, "fsdp_config.fsdp_ignored_modules": None, "mpirun_config.mpirun_hostfile": None, "mpirun_config.mpirun_ccl": None}
+
+
+def accelerate(root):
+    """From the classes that read the file, and the launcher's options for its groups."""
+    commands = root / "src" / "accelerate" / "commands"
+    classes = yaml_options.classes_of(commands / "config" / "config_args.py")
+    options = {k: v for name in ("BaseConfig", "ClusterConfig") for k, v in yaml_options.fields_of(classes[name]).items()}
+    for call in (n for n in ast.walk(yaml_options.parsed(commands / "launch.py")) if isinstance(n, ast.Call) and getattr(n.func, "attr", "") == "add_argument"):
+        said = {k.arg: k.value for k in call.keywords}
+        name = getattr(call.args[0], "value", "").removeprefix("--") if call.args else ""
+        for prefix, group, without in LAUNCHED:
+            if name.startswith(prefix):
+                action = getattr(said.get("action"), "value", "store")
+                default = {"store_true": False}.get(action, literal(said["default"]) if "default" in said else None)
+                default = kinds.of_call(said, action) if yaml_options.KINDS is not None else default
+                options[f"{group}.{name.removeprefix(prefix) if without else name}"] = default
+    return {name: [name, value] for name, value in {**options, **GROUPED}.items()}
+
+
+READERS = {"accelerate": accelerate, "axolotl": yaml_options.axolotl, "gpt-neox": yaml_options.gpt_neox, "llama-factory": yaml_options.llama_factory,
            "nanotron": yaml_options.nanotron, "megatron-bridge": bridge, "nemo": nemo, "neuronx": nxdt, "megatron-core": megatron, "pai-megatron-patch": lambda root: patched(root / "megatron_patch" / "arguments.py"),
            "zero-bubble": lambda root: patched(root / "megatron" / "core" / "zbpp_utils.py"), "deepspeed": deepspeed, "torchtitan": torchtitan, "torchtitan-2026": torchtitan_code, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
            "neuron-megatron": older_megatron}
