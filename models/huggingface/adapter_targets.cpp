@@ -1,6 +1,7 @@
 #include "models/huggingface/adapter_targets.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "models/base/error.hpp"
 #include "models/huggingface/adapter_rows.hpp"
@@ -8,6 +9,8 @@
 
 namespace tandem::huggingface {
 namespace {
+
+constexpr std::string_view kLayer = "{layer}";
 
 /// "layer3.qkv.q", "layer3.shared.fc2", "layer3.experts.fc1".
 std::string place_of(std::int64_t layer, std::string_view target, bool experts) {
@@ -30,6 +33,14 @@ std::vector<std::string> modules_in(const WeightTable& table, const ModelSpec& m
   } catch (const InfeasibleError&) {  // the type has other modules here
     return {};
   }
+}
+
+/// Whether a parameter of a weight table ("layer.shared.gated_fc1.weight") is a matrix that can have an adapter, or its bias.
+bool is_target(std::string name) {
+  name = name.substr(0, name.rfind('.'));
+  for (const std::string_view before : {"layer.", "decoder_layer.", "shared.", "gated_"})
+    if (name.starts_with(before)) name.erase(0, before.size());
+  return std::find(kAdapterTargets.begin(), kAdapterTargets.end(), name) != kAdapterTargets.end();
 }
 
 TargetModules all_modules(const WeightTable& table, const ModelSpec& model, std::string_view target) {
@@ -64,6 +75,25 @@ std::vector<TargetModules> target_modules(const WeightTable& table, const ModelS
     if (out.size() == before) add(target);
   }
   return out;
+}
+
+std::vector<std::string> other_modules(const WeightTable& table, const ModelSpec& model,
+                                       const std::vector<TargetModules>& targets) {
+  std::set<std::string> all;
+  for (const auto& [parameter, rule] : table.parameters) {
+    if (is_target(parameter)) continue;
+    for (const std::string& name : rule.of) {
+      const std::string module = name.substr(0, name.rfind('.'));
+      const std::size_t at = module.find(kLayer);
+      if (at == std::string::npos) all.insert(module);
+      for (std::int64_t l = 0; at != std::string::npos && l < model.num_layers; ++l)
+        all.insert(module.substr(0, at) + std::to_string(l) + module.substr(at + kLayer.size()));
+    }
+  }
+  for (const TargetModules& t : targets)
+    for (const std::string& m : t.modules) all.erase(m);
+  std::erase_if(all, [](const std::string& m) { return m.find('{') != std::string::npos; });  // of experts
+  return {all.begin(), all.end()};
 }
 
 }  // namespace tandem::huggingface

@@ -20,4 +20,7 @@ struct TargetModules {
 /// The targets that the type has modules for. A matrix whose parts are modules of their own is not among them, its parts are.
 std::vector<TargetModules> target_modules(const WeightTable& table, const ModelSpec& model);
 
+/// Modules with weights that no target can have, such as "lm_head", routers and norms. May have some that the model lacks.
+std::vector<std::string> other_modules(const WeightTable& table, const ModelSpec& model, const std::vector<TargetModules>& targets);
+
 }  // namespace tandem::huggingface

@@ -125,8 +125,9 @@ nlohmann::ordered_json adapter_section(const std::string& folder, const Plan& pl
   const nlohmann::json said = huggingface::read_config(model);
   const std::string file = huggingface::config_path(model);
   const huggingface::WeightTable names = weight_table_of(said, file);
+  const auto targets = huggingface::target_modules(names, plan.model);
   nlohmann::ordered_json lora{{"rank", whole_if_it_is(config.rank)}, {"alpha", whole_if_it_is(config.plan_alpha())},
-                              {"targets", targets_said(config, huggingface::target_modules(names, plan.model))}};
+                              {"targets", targets_said(config, targets, huggingface::other_modules(names, plan.model, targets))}};
   if (config.dropout > 0) lora["dropout"] = config.dropout;
   lora.update(quantized_base(said, file));
   return lora;

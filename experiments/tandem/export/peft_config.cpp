@@ -1,8 +1,12 @@
 #include "experiments/tandem/export/peft_config.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <regex>
+#include <string_view>
 
 #include "models/base/error.hpp"
 
@@ -65,17 +69,86 @@ void require_types(const json& config, const std::string& file) {
   if (!problems.empty()) throw ConfigError(problems);
 }
 
-/// target_modules as names. all-linear: every target's.
-std::vector<std::string> names_said(const PeftConfig& config) {
-  const json said = config.said->value("target_modules", json());
-  std::vector<std::string> names;
-  const bool list = said.is_array() && std::all_of(said.begin(), said.end(), [](const json& name) { return name.is_string(); });
-  if (list) names = said.get<std::vector<std::string>>();
-  if (!names.empty()) return names;
-  throw ConfigError(Problem{config.file, "target_modules", said.is_null() ? "" : value_text(said),
-                            said.is_null() ? "is missing" : "is no list of names of modules",
-                            R"(list the modules, as in ["q_proj", "v_proj"], or write "all-linear")"});
+/// A pattern of Python's `re`, where ECMAScript reads it in the same way; an escape or a group that is Python's alone is refused.
+std::regex pattern_of(const std::string& text, const PeftConfig& config, const char* field) {
+  constexpr std::string_view kEscapes = "dwsbDWSBntrfv", kGroups = ":=!";
+  const auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+  bool same = true;
+  for (std::size_t i = 0; i + 1 < text.size(); ++i) {
+    if (text[i] == '(' && text[i + 1] == '?') same = same && i + 2 < text.size() && kGroups.find(text[i + 2]) != std::string_view::npos;
+    if (text[i] != '\\') continue;
+    same = same && (!letter(text[i + 1]) || kEscapes.find(text[i + 1]) != std::string_view::npos);
+    ++i;
+  }
+  try {
+    if (same) return std::regex(text);
+  } catch (const std::regex_error&) {
+    same = false;  // told below
+  }
+  throw ConfigError(Problem{config.file, field, value_text(json(text)), "is no pattern that is read here", "list the modules, as in [\"q_proj\", \"v_proj\"]"});
 }
+
+/// What target_modules or exclude_modules chooses (huggingface/peft 0.21: src/peft/tuners/tuners_utils.py, check_target_module_exists).
+class Choice {
+ public:
+  Choice(const PeftConfig& config, const char* field) {
+    const json said = config.said->value(field, json());
+    if (said.is_string()) pattern_ = pattern_of(said.get<std::string>(), config, field);
+    else if (said.is_array() && std::all_of(said.begin(), said.end(), [](const json& name) { return name.is_string(); }))
+      names_ = said.get<std::vector<std::string>>();
+    else if (!said.is_null())
+      throw ConfigError(Problem{config.file, field, value_text(said), "is neither a list of names of modules nor a pattern",
+                                R"(list the modules, as in ["q_proj", "v_proj"], or write "all-linear")"});
+  }
+  bool has(const std::string& module) const {
+    if (pattern_) return std::regex_match(module, *pattern_);
+    const auto ends = [&](const std::string& name) { return module == name || module.ends_with("." + name); };
+    return std::any_of(names_.begin(), names_.end(), ends);
+  }
+  const std::vector<std::string>& names() const { return names_; }
+  bool empty() const { return !pattern_ && names_.empty(); }
+
+ private:
+  std::vector<std::string> names_;
+  std::optional<std::regex> pattern_;
+};
+
+/// The modules of a target that the file chooses.
+class Chosen {
+ public:
+  explicit Chosen(const PeftConfig& config)
+      : config_(config), all_(config.said->value("target_modules", json()) == "all-linear"), targets_(config, "target_modules"), excluded_(config, "exclude_modules") {
+    if (targets_.empty()) throw ConfigError(Problem{config.file, "target_modules", config.said_text("target_modules"), "is missing", R"(list the modules, as in ["q_proj", "v_proj"], or write "all-linear")"});
+  }
+  bool has(const std::string& module) const { return (all_ || targets_.has(module)) && !excluded_.has(module); }
+  /// Throws ConfigError for a choice of some modules of a target.
+  bool has(const huggingface::TargetModules& target) const {
+    const auto is = [&](const std::string& m) { return has(m); };
+    const auto here = std::find_if(target.modules.begin(), target.modules.end(), is);
+    const auto not_here = std::find_if_not(target.modules.begin(), target.modules.end(), is);
+    if (here == target.modules.end() || not_here == target.modules.end()) return here != target.modules.end();
+    throw ConfigError(Problem{config_.file, "target_modules", config_.said_text("target_modules"),
+                              "not implemented: it chooses " + *here + " and not " + *not_here + ", and a target has adapters in all layers",
+                              "choose all layers' modules"});
+  }
+  /// Throws ConfigError for a name or a pattern that chooses what no adapter can be beside.
+  void require_targets(const std::vector<huggingface::TargetModules>& targets, const std::vector<std::string>& others) const {
+    const auto fail = [&](const std::string& module) {
+      throw ConfigError(Problem{config_.file, "target_modules", module, "is no matrix of this model that can have an adapter", "leave it out"});
+    };
+    for (const std::string& name : targets_.names())
+      if (std::none_of(targets.begin(), targets.end(), [&](const auto& t) { return t.named(name); })) fail(name);
+    for (const std::string& other : others)
+      if (!all_ && has(other)) fail(other);
+    if (std::none_of(targets.begin(), targets.end(), [&](const auto& t) { return has(t); }))
+      throw ConfigError(Problem{config_.file, "target_modules", config_.said_text("target_modules"), "chooses no matrix of this model", "give the pattern that training had"});
+  }
+
+ private:
+  const PeftConfig& config_;
+  bool all_;
+  Choice targets_, excluded_;
+};
 
 }  // namespace
 
@@ -100,20 +173,13 @@ PeftConfig read_peft_config(const std::string& folder) {
   return c;
 }
 
-std::vector<std::string> targets_said(const PeftConfig& config, const std::vector<huggingface::TargetModules>& targets) {
-  if (const json some = config.said->value("exclude_modules", json()); !some.is_null() && !(some.is_structured() && some.empty()))
-    throw ConfigError(Problem{config.file, "exclude_modules", value_text(some), "not implemented: a target has adapters in all layers", "list target_modules without them"});
+std::vector<std::string> targets_said(const PeftConfig& config, const std::vector<huggingface::TargetModules>& targets,
+                                      const std::vector<std::string>& others) {
+  const Chosen chosen(config);
+  chosen.require_targets(targets, others);
   std::vector<std::string> out;
-  if (config.said->value("target_modules", json()) == "all-linear") {
-    for (const huggingface::TargetModules& t : targets) out.push_back(t.target);
-    return out;
-  }
-  const std::vector<std::string> names = names_said(config);
-  for (const std::string& name : names)
-    if (std::none_of(targets.begin(), targets.end(), [&](const auto& t) { return t.named(name); }))
-      throw ConfigError(Problem{config.file, "target_modules", name, "is no matrix of this model that can have an adapter", "leave it out"});
   for (const huggingface::TargetModules& t : targets)
-    if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return t.named(name); })) out.push_back(t.target);
+    if (chosen.has(t)) out.push_back(t.target);
   return out;
 }
 

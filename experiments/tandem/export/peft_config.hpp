@@ -27,8 +27,9 @@ struct PeftConfig {
 /// of one rank beside each matrix.
 PeftConfig read_peft_config(const std::string& folder);
 
-/// The targets whose modules target_modules names. Throws ConfigError for a pattern, for names that are no module of these, and for
-/// adapters in some layers alone.
-std::vector<std::string> targets_said(const PeftConfig& config, const std::vector<huggingface::TargetModules>& targets);
+/// The targets whose modules target_modules and exclude_modules choose. `others`: the model's other modules. Throws ConfigError where
+/// these are chosen, or modules in some layers alone.
+std::vector<std::string> targets_said(const PeftConfig& config, const std::vector<huggingface::TargetModules>& targets,
+                                      const std::vector<std::string>& others);
 
 }  // namespace tandem::program

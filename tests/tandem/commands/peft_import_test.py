@@ -89,12 +89,37 @@ class Imports(WithFolder):
             self.assertEqual((code, out), (4, ""), err)
             self.assertIn(f"quantization_config.{said}: not implemented: adapters beside weights in this format", err)
 
+    def test_a_pattern_chooses_the_modules_that_it_matches_in_full(self):
+        # huggingface/peft 0.21, tuners_utils.py, check_target_module_exists: re.fullmatch on the module's whole name; a list, endings
+        def targets(model, config):
+            return self.imported(model, config)["targets"]
+
+        self.assertEqual(targets("llama", {"target_modules": r".*\.(q|v)_proj"}), ["q", "v"])
+        self.assertEqual(targets("llama", {"target_modules": r"model\.layers\.\d+\.mlp\.(?:gate|up)_proj$"}), ["gate", "up"])
+        # LLaMA-Factory writes such patterns for models with towers
+        self.assertEqual(targets("llama", {"target_modules": "^(?!.*patch_embed)(?!.*visual).*(?:down_proj|q_proj|up_proj).*"}), ["q", "up", "fc2"])
+        self.assertEqual(targets("llama", {"target_modules": "all-linear", "exclude_modules": r".*mlp.*"}), ["q", "k", "v", "proj"])
+        self.assertEqual(targets("llama", {"target_modules": ["q_proj", "k_proj"], "exclude_modules": ["k_proj"]}), ["q"])
+        self.assertEqual(targets("gpt2", {"target_modules": r".*\.attn\.c_.*"}), ["qkv", "proj"])
+
+    def test_a_pattern_that_no_plan_says_is_refused(self):
+        def refused(message, config):
+            self.refused(r"adapter_config.json: target_modules = " + message, 3, "llama", config)
+
+        refused(r".*: not implemented: it chooses model.layers.0.self_attn.q_proj and not model.layers.1.self_attn.q_proj, and a target has adapters in "
+                r"all layers", {"target_modules": r"model\.layers\.0\..*_proj"})
+        refused(r".*: not implemented: it chooses model.layers.0.self_attn.q_proj", {"target_modules": ["layers.0.self_attn.q_proj"]})
+        refused(r"lm_head: is no matrix of this model", {"target_modules": r".*(q_proj|lm_head)"})
+        refused(r".*: chooses no matrix of this model", {"target_modules": "q_proj"})  # not the whole name
+        refused(r".*: is no pattern that is read here; list the modules", {"target_modules": r".*q_proj\Z"})  # Python's alone
+        refused(r".*: is no pattern that is read here; list the modules", {"target_modules": r"(?P<part>.*q_proj)"})
+        refused(r".*: is no pattern that is read here; list the modules", {"target_modules": r".*(q_proj"})
+
     def test_what_a_plan_cannot_say_is_refused_by_name(self):
         self.refused(r"layer_replication = \[\[0,1\]\]: not implemented: it repeats layers", 3, "llama", {"target_modules": ["q_proj"], "layer_replication": [[0, 1]]})
         self.refused(r"adapter_config.json: target_modules = lm_head: is no matrix of this model", 3, "llama", {"target_modules": ["q_proj", "lm_head"]})
-        self.refused(r"target_modules = .*: is no list of names", 3, "llama", {"target_modules": ".*q_proj"})
+        self.refused(r"target_modules = .*: is neither a list of names of modules nor a pattern", 3, "llama", {"target_modules": {"q_proj": 1}})
         self.refused(r"target_modules: is missing", 3, "llama", {})
-        self.refused(r"exclude_modules = .*: not implemented", 3, "llama", {"target_modules": ["q_proj"], "exclude_modules": ["k_proj"]})
         self.refused(r"layers_to_transform = \[0\]: not implemented: all layers", 3, "llama", {"target_modules": ["q_proj"], "layers_to_transform": [0]})
         self.refused(r"r = 0: is not above 0", 3, "llama", {"r": 0, "target_modules": ["q_proj"]})
         base, adapter = self.files("llama", {"target_modules": ["q_proj"]})
