@@ -22,10 +22,11 @@ std::vector<json> entries_of(const json& list) {
   return out;
 }
 
-std::vector<ImportedField> plan_fields_of(const json& table, Facts& facts) {
+/// The fields of one section of the plan, "model." or "training.".
+std::vector<ImportedField> plan_fields_of(const json& table, Facts& facts, const char* section) {
   std::vector<ImportedField> out;
   for (const PlanField& f : plan_fields()) {
-    if (!f.path.starts_with("model.") || !table["plan"].contains(f.path)) continue;
+    if (!f.path.starts_with(section) || !table["plan"].contains(f.path)) continue;
     const json& expression = table["plan"][f.path];
     if (!expression.is_string()) continue;
     Traced value = facts.value(expression.get<std::string>());
@@ -72,7 +73,7 @@ std::vector<MissingFeature> features_of(const json& table, Facts& facts, TrueCou
     const Traced there = facts.value(feature["when"].get<std::string>());
     if (there.value() != true) continue;
     MissingFeature f{feature["name"].get<std::string>(), given(there.from), feature.value("instead", "left out"),
-                     !feature.value("told", false), 0, id};
+                     !feature.value("told", false), 0, id, feature.value("training", false)};
     for (const auto& [of, parameters] : of_features) f.parameters += of == id ? parameters : 0;
     if (feature.value("uncounted", false)) counts.uncounted.push_back(f.name);
     if (feature.value("uncounted", false) && !feature.value("outside", false)) counts.text_complete = false;
@@ -142,7 +143,8 @@ ImportedModel import_config(const json& config, const std::string& file, std::in
                                   "no plan comes near it; write the nearest model's fields yourself: docs/reference/plan-fields.md"});
   Facts facts(config, type.inner, table, out.file, sequence);
   for (const char* size : {"layers", "hidden", "heads", "kv_heads", "head_dim", "vocab"}) facts.whole(size);  // one error per field
-  out.fields = plan_fields_of(table, facts);
+  out.fields = plan_fields_of(table, facts, "model.");
+  out.training = plan_fields_of(table, facts, "training.");
   FeatureParameters of_features;
   for (const auto& [id, part] : table["weights"].items())
     if (part.is_object()) count_part(part, facts, out.counts, of_features);

@@ -9,7 +9,7 @@
 
 namespace tandem::huggingface {
 
-/// A field of the plan's model section, with its source.
+/// A field of the plan, with its source.
 struct ImportedField {
   std::string path;  ///< "model.num_layers"
   Traced value;
@@ -23,6 +23,7 @@ struct MissingFeature {
   bool refused = true;     ///< false: only a note; operations and product sizes are unaffected
   std::int64_t parameters = 0;  ///< parameters of the model that belong to it
   std::string id = {};     ///< in the type's table; empty: none
+  bool training = false;   ///< it is a matter of training alone: trained weights give the same losses without it
 };
 
 /// Counts by the model type's formulas, for the model as transformers builds it, without multi-token prediction.
@@ -43,7 +44,8 @@ struct ImportedModel {
   std::string model_type;              ///< as the table is named
   std::string name;                    ///< for people
   std::vector<std::string> sources;    ///< sources of the type's formulas and defaults
-  std::vector<ImportedField> fields;   ///< in the order of the plan's fields
+  std::vector<ImportedField> fields;   ///< of the model section, in the order of the plan's fields
+  std::vector<ImportedField> training; ///< likewise of the training section: what the type's own training has
   std::vector<MissingFeature> features;
   std::vector<std::string> ignored;    ///< fields of the file that no plan needs
   std::vector<std::string> unknown;    ///< fields of the file that are unknown here

@@ -171,7 +171,7 @@ ExitCode import_config(const Options& o) {
   if (!o.adapter.empty() && !made.refused) add_adapter(o, document);
   prepare_outputs({o.out}, {});  // all inputs have been read by now
   if (o.json) print_json(import::to_json(made, document));
-  else log(import::to_text(made));
+  else log(import::to_text(made, o.wanted.cluster.empty()));
   if (made.refused) throw InfeasibleError(huggingface::refusals(made.model));
   write_document(o, document.dump(2) + "\n");
   return ExitCode::ok;

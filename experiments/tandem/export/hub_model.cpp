@@ -76,11 +76,19 @@ std::vector<FieldDifference> differences(const Plan& plan, const json& config, c
   return least;
 }
 
-constexpr const char* kQuantized = "unquantized";  // the feature of quantized weights in models/huggingface/types/Decoder.json
+constexpr std::string_view kQuantized = "unquantized";  // ids of quantized weights in models/huggingface/types/Decoder.json begin so
+
+/// What gives weights that can be read. transformers computes those of fp8 and mxfp4 back (Mxfp4Config, FineGrainedFP8Config).
+std::string remedy_for(const huggingface::MissingFeature& f) {
+  if (f.id == "unquantized_fp8" || f.id == "unquantized_mxfp4")
+    return "load the model in transformers with dequantize=True and call save_pretrained";
+  if (f.id.starts_with(kQuantized)) return "give the weights of the model before it was quantized";
+  return "weights that were trained with it give other losses without it";
+}
 
 /// Whether weights are read all the same: factors that are part of them, or numbers of 8 bits with scales.
 bool expressed(const huggingface::MissingFeature& f, const huggingface::WeightTable& table, const json& config) {
-  if (f.id == kQuantized) return huggingface::scaled_block(config) > 0;
+  if (f.id.starts_with(kQuantized)) return huggingface::scaled_block(config) > 0;
   return std::find(table.expressed.begin(), table.expressed.end(), f.id) != table.expressed.end();
 }
 
@@ -90,12 +98,10 @@ std::vector<Problem> unsaid(const Plan& plan, const huggingface::WeightTable& ta
   const std::vector<huggingface::WeightDifference> judged = huggingface::weight_differences(table, config, file);  // by add_told
   for (const huggingface::MissingFeature& f : huggingface::import_config(config, file, plan.training.seq_length).features) {
     const auto same = [&](const huggingface::WeightDifference& d) { return d.name == f.name; };
-    if (expressed(f, table, config) || std::any_of(judged.begin(), judged.end(), same)) continue;
+    if (f.training || expressed(f, table, config) || std::any_of(judged.begin(), judged.end(), same)) continue;
     std::vector<std::string> fields;
     for (const huggingface::FieldValue& v : f.fields) fields.push_back(v.field);
-    out.push_back({file, list_text(fields), "", "not implemented: " + f.name,
-                   f.id == kQuantized ? "load the model in transformers with dequantize=True and call save_pretrained"
-                                      : "weights that were trained with it give other losses without it"});
+    out.push_back({file, list_text(fields), "", "not implemented: " + f.name, remedy_for(f)});
   }
   return out;
 }

@@ -61,6 +61,13 @@ double counted_parameters(const Import& import) {
   return static_cast<double>(import.model.counts.text_parameters + import.model.counts.mtp_parameters);
 }
 
+/// All fields that the configuration gives a plan.
+std::vector<ImportedField> fields_of(const huggingface::ImportedModel& model) {
+  std::vector<ImportedField> fields = model.fields;
+  fields.insert(fields.end(), model.training.begin(), model.training.end());
+  return fields;
+}
+
 double model_flops(const Import& import) { return import.model.counts.training_flops; }
 
 ordered_json section_of(const Import& import) {
@@ -84,18 +91,21 @@ std::string notes_of(const Import& import) {
 
 ordered_json layout_of(const Import& import, const PlanRequest& plan) {
   const std::int64_t devices = std::max<std::int64_t>(1, plan.devices);
-  return {{"name", import.model.name},
-          {"notes", notes_of(import)},
-          {"model", section_of(import)},
-          {"parallel", {{"data", devices}, {"zero_stage", devices > 1 ? 3 : 0}}},
-          {"training", {{"seq_length", import.model.counts.sequence}, {"micro_batch_size", 1}, {"global_batch_size", devices}}},
-          {"cluster", {{"preset", plan.cluster}, {"devices", devices}}}};
+  ordered_json out = {{"name", import.model.name},
+                      {"notes", notes_of(import)},
+                      {"model", section_of(import)},
+                      {"parallel", {{"data", devices}, {"zero_stage", devices > 1 ? 3 : 0}}},
+                      {"training", {{"seq_length", import.model.counts.sequence}, {"micro_batch_size", 1}, {"global_batch_size", devices}}},
+                      {"cluster", {{"preset", plan.cluster}, {"devices", devices}}}};
+  for (const ImportedField& f : import.model.training) put_dotted(out, f.path, f.value.value());
+  return out;
 }
 
 /// Converts problems of the plan's fields to problems of the configuration's fields that they came from.
 std::vector<Problem> as_of_file(std::vector<Problem> problems, const huggingface::ImportedModel& model) {
+  const std::vector<ImportedField> fields = fields_of(model);
   for (Problem& p : problems)
-    for (const ImportedField& f : model.fields) {
+    for (const ImportedField& f : fields) {
       if (f.path != p.field) continue;
       std::vector<std::string> names;
       for (const FieldValue& v : f.value.from)
@@ -140,14 +150,16 @@ Import make_import(const std::string& path, std::int64_t sequence, bool approxim
   return out;
 }
 
-std::string to_text(const Import& import) {
+std::string to_text(const Import& import, bool preset) {
   const huggingface::ImportedModel& m = import.model;
   const double counted = counted_parameters(import);
   std::string out = m.file + ": model type " + m.model_type + "; " + list_text(m.sources) + "\n";
-  out += fields_text(m.fields, Origin::used, "used");
-  out += fields_text(m.fields, Origin::defaulted, "left out by the file: the default of transformers' class");
-  out += fields_text(m.fields, Origin::derived, "derived");
-  out += fields_text(m.fields, Origin::architecture, "fixed by the model type");
+  const std::vector<ImportedField> fields = fields_of(m);
+  out += fields_text(fields, Origin::used, "used");
+  out += fields_text(fields, Origin::defaulted, "left out by the file: the default of transformers' class");
+  out += fields_text(fields, Origin::derived, "derived");
+  out += fields_text(fields, Origin::architecture, "fixed by the model type");
+  if (preset && !m.training.empty()) out += "a preset has no training section: give training.dropout to the plan that names it\n";
   out += list_line("ignored", m.ignored) + list_line("not known here, ignored", m.unknown) + features_text(m.features, import.approximate);
   out += "parameters\n  " + padded("of the model", 22) + count_text(m.counts.parameters);
   if (m.counts.text_parameters != m.counts.parameters) out += " (" + count_text(m.counts.text_parameters) + " of the language model)";
@@ -176,7 +188,7 @@ std::string to_json(const Import& import, const ordered_json& document) {
   const ordered_json out = {
       {"schema_version", 1}, {"file", m.file}, {"model_type", m.model_type}, {"sources", m.sources},
       {"status", import.refused ? "refused" : huggingface::refusals(m).empty() ? "read" : "approximated"},
-      {"fields", fields_json(m.fields)}, {"ignored", m.ignored}, {"unknown", m.unknown}, {"features", features_json(m.features)},
+      {"fields", fields_json(fields_of(m))}, {"ignored", m.ignored}, {"unknown", m.unknown}, {"features", features_json(m.features)},
       {"parameters", {{"model", m.counts.parameters}, {"language_model", m.counts.text_parameters}, {"mtp_modules", m.counts.mtp_parameters}, {"plan", import.plan_parameters},
                       {"files", import.stored_parameters > 0 ? ordered_json(import.stored_parameters) : ordered_json()},
                       {"relative_error", m.counts.text_complete ? ordered_json(plan / text - 1) : ordered_json()}}},

@@ -33,7 +33,8 @@ struct Import {
 /// like a plan with that model.
 Import make_import(const std::string& path, std::int64_t sequence, bool approximate);
 
-std::string to_text(const Import& import);
+/// `preset`: the document is a model preset, which has no training section.
+std::string to_text(const Import& import, bool preset);
 std::string to_json(const Import& import, const nlohmann::ordered_json& document);
 
 }  // namespace tandem::import

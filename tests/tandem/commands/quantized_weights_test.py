@@ -104,7 +104,7 @@ class QuantizedWeights(WithFolder):
         folder = self.model("deepseek_v3-other", quantized(shapes), quantization_config={"quant_method": "awq", "bits": 4})
         code, _, err = run(*self.train(folder))
         self.assertEqual(code, 4)
-        self.assertRegex(err, r"weights quantized for serving; load the model in transformers with dequantize=True")
+        self.assertRegex(err, r"weights quantized for serving; give the weights of the model before it was quantized")
 
     def test_numbers_of_4_bits_are_refused_by_name_with_advice(self):
         shapes = dict(ORACLE["gpt_oss"]["shapes"])

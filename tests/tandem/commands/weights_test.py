@@ -231,7 +231,7 @@ class Weights(WithFolder):
                 self.assertEqual((code, out), (wanted, ""), err)
                 self.assertIn(message, err)
                 self.assertIn("mixtral" if what == "a type without a table" else "", err)
-        other = {"llama between": ({"rope_parameters": dict(ORACLE["llama between"]["config"]["rope_parameters"], attention_factor=1.2)}, "a factor of attention"),
+        other = {"llama between": ({"rope_parameters": dict(ORACLE["llama between"]["config"]["rope_parameters"], attention_factor=1.2)}, "a length of rotated queries and keys"),
                  "olmoe": ({"clip_qkv": 0.02}, "clipped queries"), "bloom": ({"apply_residual_connection_post_layernorm": True}, "residuals that are taken")}
         for name, (fields, message) in other.items():
             with self.subTest(name):
