@@ -18,7 +18,7 @@ LAYOUTS = {"one rank": {}, "tensor 2, pipeline 2": {"tensor": 2, "pipeline": 2},
            "tensor 2, data 2, zero 3": {"tensor": 2, "data": 2, "zero_stage": 3}}
 LOSS, NORM = 1e-6, 1e-5  # relative; both sides compute in fp32
 FACTORS = ("gemma2", "gemma3_text", "granite", "cohere", "cohere2")  # in the weights here: their gradients have others
-SECOND = {"phi3": "llama", "ernie4_5": "llama"}  # the first type that says the plan
+SECOND = {"phi3": "llama", "ernie4_5": "llama", "glm4_moe_lite": "deepseek_v3"}  # the first type that says the plan
 
 
 class Weights(WithFolder):
