@@ -25,6 +25,13 @@ bool is_of_sharding(const std::string& field) {
   return field.starts_with("parallel.zero_") || field.starts_with("parallel.offload.");
 }
 
+/// Whether completed plans differ only in parallel.zero_stage, 1 and 0.
+bool differ_in_stage(Plan plan, const Plan& other) {
+  if (plan.parallel.zero_stage != 1 || other.parallel.zero_stage != 0) return false;
+  plan.parallel.zero_stage = 0;
+  return to_json(plan, -1) == to_json(other, -1);
+}
+
 }  // namespace
 
 Judge::Judge(const Space& space, SkippedChecks skipped)
@@ -65,15 +72,16 @@ std::string Judge::idle(CandidateId id, const Plan& plan, Tools& tools) const {
 }
 
 /// True if ZeRO shards states over one rank and the step equals that of the axis' first value. Some stacks change types or buckets
-/// with ZeRO, so the estimates are compared.
+/// with ZeRO, so the estimates are compared, or the plans where there are none.
 bool Judge::shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, Tools& tools) const {
   const std::ptrdiff_t axis = space_.axis_of("parallel.zero_stage");
   const bool several = shard_group_size(plan) > 1 || (plan.model.moe.num_experts > 0 && expert_shard_group_size(plan) > 1);
-  if (axis < 0 || plan.parallel.zero_stage == 0 || several || e.outside == sim::Outside::layout) return false;
+  if (axis < 0 || plan.parallel.zero_stage == 0 || several) return false;
   const CandidateId twin = space_.first_of(id, static_cast<std::size_t>(axis));
   if (twin == id) return false;
   const Plan& other = tools.twins.of(twin);
   if (!plan_problems(other).empty() || !refusal_of_stack(other).empty()) return false;
+  if (e.outside == sim::Outside::layout) return differ_in_stage(plan, other);
   const sim::Estimate t = tools.form.quick(other);
   return t.outside == e.outside && t.step_time == e.step_time && t.memory == e.memory;
 }

@@ -29,6 +29,14 @@ class Layouts(Searching):
         answers = [self.search(self.small(**{"parallel.data": data}), *AXES) for data in ("auto", None)]
         self.assertEqual(*answers)
 
+    def test_sharding_over_one_rank_is_no_layout_of_its_own(self):
+        for training in ({}, {"lora": {"rank": 4}}):  # with a closed form of the step, and without
+            answer = self.search(self.folder.plan({
+                "stack": "megatron-core", "model": {"preset": "llama3-8b"}, "parallel": {"tensor": 2, "pipeline": 4, "zero_stage": "auto"},
+                "training": {"seq_length": 1024, "micro_batch_size": 1, "global_batch_size": 4, **training},
+                "cluster": {"preset": "dgx-h100", "devices": 8}}), "--axis", "zero=0,1")
+            self.assertEqual([row["at"]["parallel.zero_stage"] for row in answer["best"]], [0])
+
     def test_context_ranks_are_offered_where_they_can_share_the_heads_of_recurrences(self):
         for heads, offered in ((8, [1, 2, 4, 8]), (4, [1, 2, 4])):
             answer = self.search(self.folder.plan({
