@@ -531,6 +531,8 @@ TEST_CASE("fields that a class reads in place of others are read so") {
   CHECK(experts({{"model_type", "deepseek_v32"}, {"n_routed_experts", 64}}) == 64);
   const json dots = {{"model_type", "dots1"}, {"num_hidden_layers", 4}, {"n_routed_experts", 8}, {"n_shared_experts", 1}, {"num_experts_per_tok", 2}, {"sliding_window", 64}};
   CHECK_FALSE(configs.import(dots).section().contains("window"));
+  const json dbrx = configs.import(json{{"model_type", "dbrx"}, {"attn_config", {{"clip_qkv", nullptr}}}}).section();  // DbrxAttentionConfig, DbrxFFNConfig
+  CHECK((dbrx["num_kv_heads"] == 1 && dbrx["moe"]["num_experts"] == 4 && dbrx["moe"]["ffn_hidden_size"] == 3584));
   CHECK(configs.import(with(dots, {{"max_window_layers", 2}})).section()["window"] == json{{"size", 64}, {"layers", "ffww"}});
   CHECK(names(configs.import(json{{"model_type", "deepseek_v3"}, {"rope_interleave", false}}), "rotary dimensions in halves"));
 }
