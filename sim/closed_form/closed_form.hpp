@@ -19,6 +19,7 @@ class ClosedForm {
   struct Store {
     LayerTimesCache::Store layers;
     ShortSteps::Store steps;
+    FootprintStore footprints;
   };
 
   /// References outlive the object.
@@ -26,8 +27,8 @@ class ClosedForm {
       : store_(std::move(store)),
         topology_(topology),
         cost_(cost),
-        layers_(topology, cost, store_->layers),
-        links_(topology, cost), runtime_(topology, cost), short_(topology, cost, store_->steps) {}
+        layers_(topology, cost, store_->layers, store_->footprints),
+        links_(topology, cost), runtime_(topology, cost), short_(topology, cost, store_->steps, store_->footprints) {}
 
   /// Estimates a validated plan that fits the cluster. `outside` is set only for plans with a perturbation.
   Estimate estimate(const Plan& plan, MemoryEstimate by = MemoryEstimate::allocator) { return estimate(plan, quick(plan), by); }

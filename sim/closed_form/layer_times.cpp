@@ -263,7 +263,7 @@ PairTimes LayerTimesCache::read_pairs() const {
   const TaskGraph graph = lower(small_);
   const Mesh mesh = make_mesh(small_);
   const DeviceTime device(cost_);
-  const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology_, device});
+  const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology_, device, nullptr, &footprints_});
   const Reader reader(simulated, 0);
   const lowering::Shapes shapes = lowering::make_shapes(small_);
   const auto layers = static_cast<std::size_t>(small_.model.num_layers);
@@ -295,7 +295,7 @@ LayerTimes LayerTimesCache::read() const {
   const TaskGraph graph = lower(small_);
   const Mesh mesh = make_mesh(small_);
   const DeviceTime device(cost_);
-  const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology_, device});
+  const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology_, device, nullptr, &footprints_});
   const lowering::Shapes shapes = lowering::make_shapes(small_);
   LayerTimes out;
   const auto layers = static_cast<std::size_t>(small_.model.num_layers);

@@ -12,6 +12,7 @@
 #include "models/plan/plan_words.hpp"
 #include "sim/closed_form/layer_kinds.hpp"
 #include "sim/cost/cost_model.hpp"
+#include "sim/network/footprint_store.hpp"
 #include "topology/topology.hpp"
 
 namespace tandem::sim {
@@ -76,8 +77,8 @@ class LayerTimesCache {
   };
 
   /// References outlive the cache.
-  LayerTimesCache(const Topology& topology, const CostModel& cost, Store& store)
-      : topology_(topology), cost_(cost), store_(store) {}
+  LayerTimesCache(const Topology& topology, const CostModel& cost, Store& store, FootprintStore& footprints)
+      : topology_(topology), cost_(cost), store_(store), footprints_(footprints) {}
 
   /// Returns the times of a plan without a decoder.
   const LayerTimes& of(const Plan& plan);
@@ -93,6 +94,7 @@ class LayerTimesCache {
   const Topology& topology_;
   const CostModel& cost_;
   Store& store_;
+  FootprintStore& footprints_;
   std::unordered_map<Key, const LayerTimes*, WordsHash> known_;
   std::unordered_map<Key, const PairTimes*, WordsHash> known_pairs_;
   Plan small_;  // scratch

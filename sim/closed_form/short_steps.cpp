@@ -86,7 +86,7 @@ ShortSteps::Point ShortSteps::simulated(const Plan& plan, const TaskGraph& graph
     const Mesh mesh = make_mesh(plan);
     Options options;
     options.steps_overlap = step_work(plan).steps_overlap;
-    out.front() = static_cast<double>(step_time({graph, mesh, topology_, cost_}, options).ps());
+    out.front() = static_cast<double>(step_time({graph, mesh, topology_, cost_, nullptr, &footprints_}, options).ps());
   }
   for (const Program& p : graph.programs) out.push_back(static_cast<double>(p.memory.live_peak_bytes.count()));
   for (const Program& p : graph.programs) out.push_back(static_cast<double>(p.memory.arena_bytes.count()));

@@ -10,6 +10,7 @@
 #include "models/plan/plan_words.hpp"
 #include "models/lowering/stage/short_plan.hpp"
 #include "sim/cost/cost_model.hpp"
+#include "sim/network/footprint_store.hpp"
 #include "topology/topology.hpp"
 
 namespace tandem::sim {
@@ -36,7 +37,8 @@ class ShortSteps {
   using Store = OnceMap<Key, Known, WordsHash>;
 
   /// References outlive the object.
-  ShortSteps(const Topology& topology, const CostModel& cost, Store& store) : topology_(topology), cost_(cost), store_(store) {}
+  ShortSteps(const Topology& topology, const CostModel& cost, Store& store, FootprintStore& footprints)
+      : topology_(topology), cost_(cost), store_(store), footprints_(footprints) {}
 
   /// Estimates a validated plan without a perturbation. Simulates short plans that are not cached: some milliseconds.
   ReadStep of(const Plan& plan, MemoryEstimate by = MemoryEstimate::allocator);
@@ -82,6 +84,7 @@ class ShortSteps {
   const Topology& topology_;
   const CostModel& cost_;
   Store& store_;
+  FootprintStore& footprints_;
   Key key_;  // scratch
 };
 

@@ -10,6 +10,7 @@
 #include "models/plan/perturbation.hpp"
 #include "sim/cost/cost_model.hpp"
 #include "sim/cost/time_limit.hpp"
+#include "sim/network/footprint_store.hpp"
 #include "sim/network/replay.hpp"
 #include "topology/topology.hpp"
 
@@ -22,6 +23,7 @@ struct Setup {
   const Topology& topology;
   const CostModel& cost;
   const Replay* replay = nullptr;  ///< routing of a run to replay; then `graph` is the replay's
+  FootprintStore* footprints = nullptr;  ///< of this topology, for the simulations of many plans
 
   StageId stage_of(Rank r) const { return StageId(mesh.coords(r)[Axis::pp]); }
   /// Share of its full speed at which the device of `rank` computes.

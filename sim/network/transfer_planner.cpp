@@ -274,24 +274,40 @@ std::vector<std::int32_t> TransferPlanner::route(DeviceId from, DeviceId to) {
 const Footprint& TransferPlanner::footprint(const std::vector<Flow>& flows) {
   for (const Footprint& known : prints_)
     if (known.on_rails == on_rails_ && known.flows == flows) return known;
-  Footprint print{flows, static_cast<std::uint32_t>(transfer_.uses.size()), false, on_rails_, {}};
-  std::vector<std::int32_t> crossed;
-  crossed.reserve(8 * flows.size());  // a route between nodes has about 8 links
-  for (const Flow& flow : flows) trace(flow, print, crossed);
-  transfer_.uses.push_back(counted(crossed));
-  prints_.push_back(std::move(print));
+  CrossedLinks crossed = crossed_by(flows);
+  prints_.push_back({flows, static_cast<std::uint32_t>(transfer_.uses.size()), crossed.across, on_rails_, crossed.latency});
+  transfer_.uses.push_back(std::move(crossed.uses));
   return prints_.back();
 }
 
-void TransferPlanner::trace(const Flow& flow, Footprint& print, std::vector<std::int32_t>& crossed) {
+CrossedLinks TransferPlanner::crossed_by(const std::vector<Flow>& flows) {
+  if (setup_.footprints == nullptr) return trace(flows);
+  colour::Hash key;
+  colour::then(key, colour::both(transfer_.members.size(), on_rails_ ? 1 : 0));
+  for (const Rank r : transfer_.members) colour::then(key, static_cast<std::uint64_t>(setup_.topology.device_of(r).value()));
+  for (const Flow& flow : flows)
+    colour::then(key, colour::both(static_cast<std::uint64_t>(flow.from), static_cast<std::uint64_t>(flow.to)));
+  return setup_.footprints->get(key, [&] { return trace(flows); });
+}
+
+CrossedLinks TransferPlanner::trace(const std::vector<Flow>& flows) {
+  CrossedLinks out;
+  std::vector<std::int32_t> crossed;
+  crossed.reserve(8 * flows.size());  // a route between nodes has about 8 links
+  for (const Flow& flow : flows) trace(flow, out, crossed);
+  out.uses = counted(crossed);
+  return out;
+}
+
+void TransferPlanner::trace(const Flow& flow, CrossedLinks& out, std::vector<std::int32_t>& crossed) {
   const DeviceId from = device(flow.from), to = device(flow.to);
   Duration latency;
   for (const std::int32_t link : route(from, to)) {
     crossed.push_back(link);
     latency += setup_.topology.link(link).latency;
   }
-  print.latency = std::max(print.latency, latency);
-  print.across |= setup_.topology.node_of(from) != setup_.topology.node_of(to);
+  out.latency = std::max(out.latency, latency);
+  out.across |= setup_.topology.node_of(from) != setup_.topology.node_of(to);
 }
 
 DeviceId TransferPlanner::device(std::int32_t member) const {

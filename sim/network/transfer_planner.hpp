@@ -9,6 +9,7 @@
 #include "models/ops/collective.hpp"
 #include "sim/nccl/nccl_search.hpp"
 #include "sim/network/communications.hpp"
+#include "sim/network/footprint_store.hpp"
 #include "sim/network/mesh_rings.hpp"
 #include "sim/network/rail_routes.hpp"
 #include "sim/network/setup.hpp"
@@ -97,7 +98,10 @@ class TransferPlanner {
   bool keeps_to_rails() const;
   std::vector<std::int32_t> route(DeviceId from, DeviceId to);
   const Footprint& footprint(const std::vector<Flow>& flows);
-  void trace(const Flow& flow, Footprint& print, std::vector<std::int32_t>& crossed);
+  /// What the flows cross; from Setup::footprints if there is one.
+  CrossedLinks crossed_by(const std::vector<Flow>& flows);
+  CrossedLinks trace(const std::vector<Flow>& flows);
+  void trace(const Flow& flow, CrossedLinks& out, std::vector<std::int32_t>& crossed);
   DeviceId device(std::int32_t member) const;
   std::vector<LinkUse> counted(std::vector<std::int32_t>& crossed) const;
 

@@ -56,18 +56,23 @@ class Layout {
   Task finished(std::size_t task);
   void touch(const Value& v, std::int32_t task);
   void depend(std::size_t task, std::size_t on) {
-    if (!is_ordered(on, task)) tasks_[task].deps.push_back(static_cast<std::uint16_t>(on));
+    if (is_ordered(on, task)) return;
+    tasks_[task].deps.push_back(static_cast<std::uint16_t>(on));
+    for (std::size_t t = task; t < tasks_.size(); ++t) find_ended(t);
   }
+  void find_ended(std::size_t task);
   std::size_t numbered(std::int32_t id) const;
   void order_after_conflicts(std::size_t task);
   void place_scratch();
   void order_after_reuse();
-  bool is_ordered(std::size_t before, std::size_t after) const;
+  /// Whether `before` surely ended when `after` starts: same stream, or a chain of dependencies.
+  bool is_ordered(std::size_t before, std::size_t after) const { return before == after || ended_[after][before]; }
   Operand operand(const Value& v) const;
   std::vector<ScratchTensor> scratch_tensors() const;
 
   DraftTemplate t_;
   std::vector<Task> tasks_;       ///< without operands yet
+  std::vector<std::vector<bool>> ended_;  ///< by task: which earlier tasks surely ended when it starts
   std::vector<Scratch> scratch_;
 };
 
@@ -81,6 +86,8 @@ void Layout::take(std::size_t task) {
     scratch_[static_cast<std::size_t>(v.scratch)].ahead = true;
   }
   tasks_.push_back({std::move(d.name), d.op, d.dtype, d.stream, {}, {}, {}});
+  ended_.emplace_back(t_.drafts.size(), false);
+  find_ended(task);
   order_after_conflicts(task);
   for (const std::int32_t id : d.after) depend(task, numbered(id));
 }
@@ -109,17 +116,21 @@ void Layout::touch(const Value& v, std::int32_t task) {
   s.last = task;
 }
 
-/// Whether `before` surely ended when `after` starts: same stream, or a chain of dependencies.
-bool Layout::is_ordered(std::size_t before, std::size_t after) const {
-  std::vector<bool> reached(t_.drafts.size(), false);
-  reached[before] = true;
-  for (std::size_t t = before + 1; t <= after; ++t) {
-    const Task& task = tasks_[t];
-    for (std::size_t e = before; e < t && !reached[t]; ++e)
-      reached[t] = reached[e] && tasks_[e].stream == task.stream;
-    for (const auto d : task.deps) reached[t] = reached[t] || reached[d];
-  }
-  return reached[after];
+/// Tasks that surely ended when `task` starts, from those of its dependencies and of the task before it on its stream.
+void Layout::find_ended(std::size_t task) {
+  std::vector<bool>& ended = ended_[task];
+  const auto add = [&](std::size_t earlier) {
+    ended[earlier] = true;
+    for (std::size_t t = 0; t < earlier; ++t)
+      if (ended_[earlier][t]) ended[t] = true;
+  };
+  for (std::size_t e = task; e-- > 0;)
+    if (tasks_[e].stream == tasks_[task].stream) {
+      add(e);
+      break;
+    }
+  for (const auto d : tasks_[task].deps)
+    if (d < task) add(d);
 }
 
 void Layout::order_after_conflicts(std::size_t task) {
