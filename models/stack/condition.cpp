@@ -76,19 +76,29 @@ std::int64_t divisor(const Plan& plan, const json& of) {
 }
 
 bool satisfied(const json& rule, const json& value, const Plan& plan) {
-  if (rule.contains("allowed") && !contains(rule["allowed"], value)) return false;
-  if (rule.contains("except") && contains(rule["except"], value)) return false;
-  if (rule.contains(kIncludes) && !includes_any(value, rule[kIncludes])) return false;
-  if (value.is_null()) return true;
-  if (rule.contains("min") && value.get<double>() < rule["min"].get<double>()) return false;
-  if (rule.contains("max") && value.get<double>() > rule["max"].get<double>()) return false;
-  return !rule.contains("multiple_of") || value.get<std::int64_t>() % divisor(plan, rule["multiple_of"]) == 0;
+  for (const auto& [key, of] : rule.items()) {
+    if (key == "allowed" && !contains(of, value)) return false;
+    if (key == "except" && contains(of, value)) return false;
+    if (key == kIncludes && !includes_any(value, of)) return false;
+    if (value.is_null()) continue;
+    if (key == "min" && value.get<double>() < of.get<double>()) return false;
+    if (key == "max" && value.get<double>() > of.get<double>()) return false;
+    if (key == "multiple_of" && value.get<std::int64_t>() % divisor(plan, of) != 0) return false;
+  }
+  return true;
 }
 
-bool conditions_hold(const json& when, const Plan& plan) {
-  for (const auto& [field, condition] : when.items())
-    if (!satisfied(condition, value_of(plan, field), plan)) return false;
-  return true;
+Conditions::Conditions(std::shared_ptr<const json> when) : when_(std::move(when)) {
+  for (auto c = when_->begin(); c != when_->end(); ++c) {
+    const Derived* derived = find_derived(c.key());
+    all_.push_back({derived == nullptr ? find_field(c.key()) : nullptr, derived == nullptr ? nullptr : derived->value, &*c});
+  }
+}
+
+bool Conditions::hold(const Plan& plan) const {
+  return std::all_of(all_.begin(), all_.end(), [&](const One& c) {
+    return satisfied(*c.constraints, c.field == nullptr ? c.derived(plan) : c.field->write(plan), plan);
+  });
 }
 
 std::string constraint_defect(std::string_view key, const json& value) {

@@ -47,6 +47,14 @@ std::string remedy_of(const RuleEntry& entry, const Plan& plan) {
   return "use a multiple of " + std::to_string(divisor(plan, rule["multiple_of"]));
 }
 
+bool breaks(const Plan& plan, const RuleEntry& rule, Month as_of) { return rule.holds(as_of, plan) && !rule.obeyed->hold(plan); }
+
+Problem problem_of(const Plan& plan, const RuleEntry& rule, const std::string& stack) {
+  const std::string field = blamed_field(rule.field);
+  return {plan.file, field, value_text(value_of(plan, field)),
+          "refused by stack " + stack + ": " + rule.reason + " (" + rule.source + ")", remedy_of(rule, plan)};
+}
+
 void add(HostOperations& all, const MoreOperations& more) {
   for (const auto& [kind, n] : more.tasks) all.tasks.try_emplace(kind, all.otherwise).first->second += n;
   for (const auto& [kind, n] : more.per_parameter) all.per_parameter[kind] += n;
@@ -255,14 +263,16 @@ void resolve_stack(Plan& plan) {
 std::vector<Problem> stack_problems(const Plan& plan, const std::string& stack, std::optional<Month> as_of) {
   std::vector<Problem> problems;
   const auto file = load_stack(stack);
-  for (const RuleEntry& rule : file->rules) {
-    if (!rule.holds(as_of.value_or(file->read_until), plan)) continue;
-    if (satisfied(*rule.rule, value_of(plan, rule.field), plan)) continue;
-    const std::string field = blamed_field(rule.field);
-    const std::string reason = "refused by stack " + stack + ": " + rule.reason + " (" + rule.source + ")";
-    problems.push_back({plan.file, field, value_text(value_of(plan, field)), reason, remedy_of(rule, plan)});
-  }
+  for (const RuleEntry& rule : file->rules)
+    if (breaks(plan, rule, as_of.value_or(file->read_until))) problems.push_back(problem_of(plan, rule, stack));
   return problems;
+}
+
+std::optional<Problem> first_stack_problem(const Plan& plan) {
+  const auto file = load_stack(plan.stack.name);
+  for (const RuleEntry& rule : file->rules)
+    if (breaks(plan, rule, plan.stack.as_of)) return problem_of(plan, rule, plan.stack.name);
+  return std::nullopt;
 }
 
 std::optional<Problem> uncaptured(const Plan& plan) {

@@ -83,6 +83,7 @@ void read_frame(const json& entry, const Keys& needed, const Keys& optional, con
   if (out.since && out.until && *out.since >= *out.until) list.refuse(entry, "until must be behind since");
   out.when = std::make_shared<const json>(entry.value("when", json::object()));
   if (const std::string wrong = condition_defect(*out.when); !wrong.empty()) list.refuse(*out.when, wrong);
+  out.conditions = std::make_shared<const Conditions>(out.when);
   out.source = entry["source"];
 }
 
@@ -262,15 +263,16 @@ void read(const json& entry, const List& list, RuleEntry& out) {
   read_frame(entry, {"field", "reason"}, {"remedy", "verified", "allowed", "except", "min", "max", "multiple_of"}, list, out);
   if (!entry["field"].is_string() || !is_rule_field(entry["field"])) list.refuse(entry["field"], "a rule needs a field of the plan");
   if (!entry["reason"].is_string() || !entry.value("remedy", json("")).is_string()) list.refuse(entry, "reason and remedy must be texts");
-  int constraints = 0;
+  json constraints = json::object();
   for (const auto& [key, value] : entry.items()) {
     if (!is_constraint(key)) continue;
-    ++constraints;
+    constraints[key] = value;
     if (const std::string wrong = constraint_defect(key, value); !wrong.empty()) list.refuse(value, wrong);
   }
-  if (constraints != 1) list.refuse(entry, "a rule needs one of allowed, except, min, max and multiple_of");
+  if (constraints.size() != 1) list.refuse(entry, "a rule needs one of allowed, except, min, max and multiple_of");
   out.field = entry["field"];
   out.rule = std::make_shared<const json>(entry);
+  out.obeyed = std::make_shared<const Conditions>(std::make_shared<const json>(json{{out.field, constraints}}));
   out.reason = entry["reason"];
   out.remedy = entry.value("remedy", "");
 }
@@ -420,7 +422,7 @@ nlohmann::json DefaultEntry::value_for(const Plan& plan) const {
   return by.is_number_integer() ? json(value->get<std::int64_t>() * std::max<std::int64_t>(1, by.get<std::int64_t>())) : *value;
 }
 
-bool StackEntry::holds(Month as_of, const Plan& plan) const { return in_time(as_of) && conditions_hold(*when, plan); }
+bool StackEntry::holds(Month as_of, const Plan& plan) const { return in_time(as_of) && conditions->hold(plan); }
 
 namespace {
 

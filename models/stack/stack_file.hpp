@@ -14,12 +14,14 @@
 
 namespace tandem {
 
+class Conditions;
 struct Plan;
 
 /// Fields that every entry in a stack's lists has.
 struct StackEntry {
   std::optional<Month> since, until;           ///< holds for since <= as_of < until
   std::shared_ptr<const nlohmann::json> when;  ///< conditions, an object
+  std::shared_ptr<const Conditions> conditions;
   std::string source;
   bool verified = false;                       ///< whether the source was read
 
@@ -86,6 +88,7 @@ struct TextEntry : StackEntry {
 struct RuleEntry : StackEntry {
   std::string field;
   std::shared_ptr<const nlohmann::json> rule;  ///< the entry as it stands, with its constraint
+  std::shared_ptr<const Conditions> obeyed;    ///< that the field obeys the constraint
   std::string reason, remedy;
 };
 

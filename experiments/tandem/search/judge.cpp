@@ -88,8 +88,8 @@ bool Judge::shards_over_one(CandidateId id, const Plan& plan, const sim::Estimat
 
 std::string Judge::refusal_of_stack(const Plan& plan) const {
   if (skipped_.any_stack) return "";
-  const std::vector<Problem> problems = stack_problems(plan, plan.stack.name, plan.stack.as_of);
-  return problems.empty() ? "" : text_of(problems.front());
+  const std::optional<Problem> problem = first_stack_problem(plan);
+  return problem ? text_of(*problem) : "";
 }
 
 /// True if a plan with ZeRO 2 or 3, offloading or MTP modules cannot fit: the plan without them needs too much, even less most_saved().
