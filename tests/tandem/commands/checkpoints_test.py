@@ -119,11 +119,12 @@ class Checkpoints(WithFolder):
         self.assertEqual(pathlib.Path(folder, "step-00000006", "mine.txt").read_text(), "mine")
 
     def saving(self, place, *more):
-        """A long run that saves behind every step, once it has done one."""
+        """A long run that saves behind every step, once a step and a checkpoint are done. The next steps begin while ranks still write."""
         process = subprocess.Popen([tandem.PROGRAM, "train", self.plan, "--data", str(TEXT), "--steps", "1000000", "--save", place,
                                     "--save-every", "1", *more], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        saved = place if place.endswith(".safetensors") else os.path.join(place, "latest")
         for line in process.stderr:
-            if line.startswith("step "):
+            if line.startswith("step ") and os.path.exists(saved):
                 return process
         self.fail("the run has ended")
 
