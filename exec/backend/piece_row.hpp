@@ -20,7 +20,7 @@ struct PieceRow {
   std::int32_t init_id = 0;       ///< selects the parameter's random numbers; equal for tied copies
   std::int64_t first = 0;         ///< index of its first element in the rank's share of the parameter
   ShareMap map = {};              ///< maps an index in that share to one in the whole parameter
-  double sign_step = 0;           ///< Param::sign_step
+  double sign_step = -1;          ///< Param::sign_step
   MatrixParts matrices = {};      ///< Param::matrices
   std::int64_t unsquared = 0;     ///< ParamPiece::unsquared
 
@@ -34,7 +34,7 @@ std::vector<PieceRow> piece_rows(std::span<const ParamPiece> pieces, MapOf map_o
   std::vector<PieceRow> rows;
   for (const ParamPiece& p : pieces)
     rows.push_back({p.gradient, p.weight, p.state, p.count, p.param->offset + p.first, p.param->global_index, p.param->decay,
-                    p.counted && p.param->sign_step == 0, p.param->init_id, p.first, map_of(*p.param), p.param->sign_step,
+                    p.counted && p.param->sign_step < 0, p.param->init_id, p.first, map_of(*p.param), p.param->sign_step,
                     p.param->matrices, p.unsquared});
   return rows;
 }

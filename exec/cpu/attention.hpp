@@ -143,7 +143,7 @@ class AttentionPlaces {
 
 template <class T>
 T score_scale(const AttentionDims& dims) {
-  return static_cast<T>(1 / std::sqrt(static_cast<double>(dims.head_dim)));
+  return static_cast<T>(dims.score_factor());
 }
 
 }  // namespace tandem::exec::cpu

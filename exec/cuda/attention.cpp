@@ -89,7 +89,7 @@ class Builder {
   }
 
  private:
-  float scale() const { return 1 / std::sqrt(static_cast<float>(s_.head_dim)); }
+  float scale() const { return static_cast<float>(s_.scale); }
   Numbers queries() const { return {s_.batch, s_.heads, s_.queries, s_.head_dim}; }
   Numbers keys() const { return {s_.batch, s_.groups, s_.keys, s_.head_dim}; }
   Numbers stats_sizes() const { return {s_.batch, s_.heads, s_.queries, 1}; }

@@ -95,7 +95,8 @@ std::vector<AttentionCall> calls(const Parts& p, const HeadLayout& l, const Atte
                        strides(l.query(0), l.head_dim),
                        strides(l.key(0, 0), key_head),
                        strides(context_columns(p, l), l.head_dim),
-                       p.apart ? p.span.queries : place.seq};
+                       p.apart ? p.span.queries : place.seq,
+                       place.scale};
   const bool uneven = l.q_packed && l.per_group > 1 && groups > 1;
   if (!uneven) {
     if (place.heads > 1) shape.query.head = l.query(1).first - l.query(0).first;

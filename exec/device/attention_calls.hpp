@@ -24,6 +24,7 @@ struct AttentionShape {
   bool causal;  ///< query i sees keys 0 to i; requires queries == keys
   AttentionStrides query, key, context;  ///< values have the keys' strides, gradients those of their tensors
   std::int64_t stats_rows;  ///< statistics per head
+  double scale;             ///< of scores
   std::int64_t stats_alignment = 16;  ///< bytes that divide the address of the statistics, at most 16
   auto operator<=>(const AttentionShape&) const = default;
 };

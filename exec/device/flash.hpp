@@ -70,7 +70,7 @@ TANDEM_HD inline A dot(const A* a, const A* b, std::int64_t n) {
 template <class A>
 TANDEM_HD inline A pair_score(const AttentionPlace& p, A product, std::int64_t head, std::int64_t query, std::int64_t key,
                               A* slope = nullptr) {
-  A score = static_cast<A>(1 / std::sqrt(static_cast<double>(p.head_dim))) * product;
+  A score = static_cast<A>(p.scale) * product;
   if (p.soft_cap > 0) {
     const SoftCapOf<A> cap{static_cast<A>(p.soft_cap)};
     score = cap.value(score);
@@ -281,7 +281,7 @@ struct FlashQueryGradKernel {
         sum[e] += added;
       });
     }
-    const A scale = static_cast<A>(1 / std::sqrt(static_cast<double>(dim)));
+    const A scale = static_cast<A>(place.scale);
     const HeadColumns to = layout.query(tile.head);
     block.each(kTile * dim, [&](std::int64_t e) {
       const std::int64_t query = first + e / dim;
@@ -329,7 +329,7 @@ struct FlashKeyGradKernel {
         add_by_key(block, t.ds, t.queries, dim, dkeys);
         add_by_key(block, t.p, t.dcontext, wide, dvalues);
       }
-    const A scale = static_cast<A>(1 / std::sqrt(static_cast<double>(dim)));
+    const A scale = static_cast<A>(place.scale);
     const HeadColumns to_key = layout.key(group, 0), to_value = layout.key(group, 1);
     block.each(kTile * dim, [&](std::int64_t e) {
       const std::int64_t key = first + e / dim;

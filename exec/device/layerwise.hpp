@@ -215,7 +215,7 @@ struct LayerwiseMomentsKernel {
     using A = typename S::Number;
     if (at.table->found_nonfinite) return;
     each_run(block, at.pieces, [&](const Run& run) {
-      if (run.piece.sign_step > 0) return;
+      if (run.piece.sign_step >= 0) return;
       if (at.kind == LayerwiseKind::lamb) moments<2, A>(block, run);
       else moments<3, A>(block, run);
     });
@@ -255,7 +255,7 @@ struct LayerwiseApplyKernel {
     using A = typename S::Number;
     if (at.table->found_nonfinite) return;
     each_run(block, at.pieces, [&](const Run& run) {
-      if (run.piece.sign_step > 0) step_by_sign<A>(block, run);
+      if (run.piece.sign_step >= 0) step_by_sign<A>(block, run);
       else apply<A>(block, run);
     });
   }

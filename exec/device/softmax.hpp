@@ -26,6 +26,7 @@ struct AttentionPlace {
   Dropout dropout;
   std::int64_t window = 0;  ///< largest number of keys that a query sees; 0: all before it
   bool chunked = false;
+  double scale = 1;         ///< of scores
   double soft_cap = 0;      ///< on scores, before bias and mask; 0: none
   SequenceMap queries_of{1, 0}, keys_of{1, 0};  ///< positions of a rank that has only part of a sequence
   std::int64_t query_rank = 0, key_rank = 0;    ///< the context ranks of these queries and keys

@@ -84,6 +84,7 @@ struct ChosenLayout {
   std::int64_t q_width, q_group;                            ///< columns per token, and per group
   std::int64_t kv_width, kv_group, kv_first;                ///< kv_first: columns before the first key
   KeyOrder keys;
+  double score_scale;
 
   TANDEM_HD std::int64_t groups() const { return heads / per_group; }
   TANDEM_HD std::int64_t query(std::int64_t row, std::int64_t head) const {
@@ -101,7 +102,7 @@ struct ChosenLayout {
   }
   template <class A>
   TANDEM_HD A scale() const {
-    return static_cast<A>(1 / std::sqrt(static_cast<double>(head_dim)));
+    return static_cast<A>(score_scale);
   }
 };
 

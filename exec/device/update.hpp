@@ -108,7 +108,7 @@ struct AdamWKernel {
       constexpr int n = decltype(lanes)::n;
       if (piece.matrices.any()) return;
       const UpdatedWeights updates{weights, master, random, table->step};
-      if (piece.sign_step > 0) return updates.template step_by_sign<S, n>(gradients, piece, at);
+      if (piece.sign_step >= 0) return updates.template step_by_sign<S, n>(gradients, piece, at);
       const A keep = piece.decay ? step.decay : A{1};
       const Wide<A, n> g = get<S, n>(gradients, at.gradient), m = get<S, n>(exp_avg, at.state);
       const Wide<A, n> v = get<S, n>(exp_avg_sq, at.second);
@@ -147,7 +147,7 @@ struct SgdKernel {
     each_of_stretch<kLanes<S>>(block, pieces, may, [&](auto lanes, const PieceRow& piece, const Places& at) {
       constexpr int n = decltype(lanes)::n;
       const UpdatedWeights updates{weights, master, random, table->step};
-      if (piece.sign_step > 0) return updates.template step_by_sign<S, n>(gradients, piece, at);
+      if (piece.sign_step >= 0) return updates.template step_by_sign<S, n>(gradients, piece, at);
       const A decay = piece.decay ? static_cast<A>(weight_decay) : A{0};
       Wide<A, n> moved = get<S, n>(gradients, at.gradient), w = updates.template get<S, n>(at);
       TANDEM_UNROLL

@@ -176,7 +176,7 @@ std::vector<std::byte> tensor_bytes(const WholeTensor& whole, const ParameterRow
 std::vector<std::byte> as_stored(const FileTensor& tensor, DType from, std::span<const std::byte> bytes, DType to) {
   std::vector<double> values(bytes.size() / stored_bytes(from));
   load_values(from, bytes.data(), values);
-  for (double& v : values) v = v / tensor.factor - tensor.offset;
+  for (double& v : values) v -= tensor.offset;
   std::vector<std::byte> out(values.size() * stored_bytes(to));
   store_values(to, values, out.data());
   return out;

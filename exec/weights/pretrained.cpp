@@ -151,7 +151,7 @@ class PretrainedState final : public SavedState {
   static void convert(const huggingface::FileTensor& tensor, Numbers& numbers) {
     std::vector<double> values(numbers.bytes.size() / stored_bytes(numbers.type));
     load_values(numbers.type, numbers.bytes.data(), values);
-    for (double& v : values) v = (v + tensor.offset) * tensor.factor;
+    for (double& v : values) v += tensor.offset;
     numbers.type = numbers.type == DType::fp64 ? DType::fp64 : DType::fp32;
     numbers.bytes.resize(values.size() * stored_bytes(numbers.type));
     store_values(numbers.type, values, numbers.bytes.data());

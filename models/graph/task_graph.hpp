@@ -129,8 +129,8 @@ struct Param {
   /// Rows of one expert; expert rank e holds experts [e*n, (e+1)*n), stacked along the rows. 0: not an expert's.
   std::int64_t expert_rows = 0;
   bool vocabulary = false;     ///< one row for each word; local rows at or beyond full_rows are padding
-  /// Above 0: w -= sign_step * sign(gradient) replaces the optimizer's update, and gradient norms skip it.
-  double sign_step = 0;
+  /// At least 0: w -= sign_step * sign(gradient) replaces the optimizer's update, and gradient norms skip it.
+  double sign_step = -1;
   bool frozen = false;         ///< not trained: it has weights, but no gradient and no optimizer state
   bool quantized = false;      ///< frozen, and stored in Program::quantized
   MatrixParts matrices{};      ///< updated by Muon; such a parameter has a momentum, but no second moment

@@ -46,7 +46,7 @@ ParameterRows rows_of_b(const ParameterRows& matrix, const WholeParameter& b) {
   ParameterRows out{b, false, matrix.tensors, matrix.runs};
   for (FileTensor& t : out.tensors) {
     const std::int64_t rows = matrix.transposed ? t.shape.back() : t.shape.front();
-    t = {std::string(kWrapper) + module_of(t.name) + kB, {rows, b.cols}, t.factor, 0};
+    t = {std::string(kWrapper) + module_of(t.name) + kB, {rows, b.cols}};
   }
   return out;
 }

@@ -70,8 +70,7 @@ using TensorShapes = std::vector<std::vector<std::int64_t>>;
 void add_tensors(const TensorRule& rule, const TensorShapes& shapes, PlaceOfTensor place, ParameterRows& out) {
   for (std::size_t i = 0; i < rule.of.size(); ++i) {
     const std::string name = with_number(with_number(rule.of[i], "{layer}", place.layer), "{expert}", place.expert);
-    const std::vector<double>& factors = rule.factors;
-    out.tensors.push_back({name, shapes[i], factors.empty() ? 1 : factors[i], rule.offset});
+    out.tensors.push_back({name, shapes[i], rule.offset});
   }
 }
 

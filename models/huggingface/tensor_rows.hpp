@@ -16,12 +16,12 @@ struct WholeParameter {
   std::int64_t rows = 0, cols = 0;
 };
 
-/// A tensor of a file. The parameter's numbers are (stored number + offset) * factor.
+/// A tensor of a file. The parameter's numbers are stored numbers + offset.
 struct FileTensor {
   std::string name;
   std::vector<std::int64_t> shape;
-  double factor = 1, offset = 0;
-  bool converts() const { return factor != 1 || offset != 0; }
+  double offset = 0;
+  bool converts() const { return offset != 0; }
 };
 
 /// Rows of a parameter and of a tensor: row `row` + i `step` is row `in_tensor` + i (column, if transposed), for i below `count`.

@@ -59,8 +59,7 @@ bool names_so_many(TensorRule::Rows rows, std::size_t n) {
 }
 
 bool readable(const TensorRule& rule) {
-  const std::size_t n = rule.of.size();
-  return names_so_many(rule.rows, n) && (rule.factor_texts.empty() || rule.factor_texts.size() == n);
+  return names_so_many(rule.rows, rule.of.size());
 }
 
 /// A text, or an object whose key says how the rows lie: {"groups": [...], "transposed": true}.
@@ -71,7 +70,6 @@ TensorRule rule_of(const std::string& parameter, const json& entry, const std::s
   rule.stacked = entry.value("stacked", false);
   rule.interleaved = entry.value("interleaved", false);
   rule.offset = entry.value("offset", 0.0);
-  rule.factor_texts = entry.value("factors", std::vector<std::string>());
   for (const auto& [word, rows] : kOrders)
     if (entry.contains(word)) rule.rows = rows, rule.of = entry[word].get<std::vector<std::string>>();
   if (!readable(rule)) throw ConfigError(Problem{"models/huggingface/weights/" + type + ".json", parameter, value_text(entry), "says no order of rows", "see models/huggingface/README.md"});
@@ -122,7 +120,7 @@ WeightTable weight_table(const std::string& type) {
   table.architecture = file.at("architecture");
   table.prefix = file.value("prefix", "");
   table.after_others = file.value("after_others", false);
-  table.ignored = words("ignored"), table.nulls = words("nulls"), table.expressed = words("expressed"), table.drawn = words("drawn");
+  table.ignored = words("ignored"), table.nulls = words("nulls"), table.drawn = words("drawn");
   const auto names = [&](const char* key) { return file.value(key, std::map<std::string, std::string>()); };
   table.copies = names("copies"), table.old_endings = names("old_endings");
   for (const auto& [name, entry] : file.at("parameters").items()) table.parameters[name] = rule_of(name, entry, type);
@@ -155,13 +153,7 @@ std::int64_t scaled_block(const json& config) {
   return square ? block[0].get<std::int64_t>() : 0;
 }
 
-WeightTable for_configuration(WeightTable table, const json& config, const std::string& file) {
-  const ModelType type = model_type_of(config, file);
-  Facts facts(config, type.inner, *type.table, file, 0);
-  for (auto& [parameter, rule] : table.parameters) {
-    rule.factors.clear();
-    for (const std::string& text : rule.factor_texts) rule.factors.push_back(facts.number(text));
-  }
+WeightTable for_configuration(WeightTable table, const json& config) {
   table.scaled_block = scaled_block(config);
   return table;
 }

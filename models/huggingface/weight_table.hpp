@@ -30,9 +30,7 @@ struct TensorRule {
   bool stacked = false;           ///< one tensor has a matrix or a vector for each expert
   bool interleaved = false;       ///< groups: the file pairs neighbouring rotary dimensions, the plan a head's halves
   std::vector<std::string> of;    ///< names with {layer} and {expert}; with {expert} the parameter has all experts' rows
-  std::vector<std::string> factor_texts;  ///< expressions on a configuration, one per name; empty: 1
-  std::vector<double> factors;    ///< their values, after for_configuration()
-  double offset = 0;              ///< a parameter is (stored number + offset) * factor
+  double offset = 0;              ///< a parameter is the stored number + offset
 };
 
 /// What weights of a configuration were trained with although the runtime computes something else.
@@ -58,7 +56,6 @@ struct WeightTable {
   std::vector<WeightDifference> differences;
   std::int64_t scaled_block = 0;                  ///< of weights in 8 bits: rows and columns that share a scale; 0: none
   bool after_others = false;                      ///< chosen for a plan only if no other type says it
-  std::vector<std::string> expressed;             ///< ids of the type's features that factors of the weights express
 };
 
 /// Throws ConfigError, with the types that have one, where the type has no table.
@@ -73,8 +70,8 @@ nlohmann::json config_of(const WeightTable& table, const nlohmann::json& plan);
 /// Rows and columns that share a scale if a configuration's weights are in 8 bits (FP8 by blocks, as DeepSeek-V3's); else 0.
 std::int64_t scaled_block(const nlohmann::json& config);
 
-/// The table with its factors for one configuration, which was read from `file`. Throws ConfigError for a factor that is no number.
-WeightTable for_configuration(WeightTable table, const nlohmann::json& config, const std::string& file);
+/// The table for weights of a configuration: with its block of scales.
+WeightTable for_configuration(WeightTable table, const nlohmann::json& config);
 
 /// The differences that a configuration has. Throws ConfigError if a field of it, read from `file`, has a wrong kind.
 std::vector<WeightDifference> weight_differences(const WeightTable& table, const nlohmann::json& config, const std::string& file);

@@ -1,6 +1,7 @@
 #pragma once
 // Attention with and without a score matrix, packing of its tensors, head norms, rotary embedding. Conventions: models/ops/op.hpp.
 
+#include <cmath>
 #include <cstdint>
 
 #include "models/ops/dropout_site.hpp"
@@ -38,7 +39,9 @@ struct AttentionDims {
   /// Share `queries`: number of neighbouring context ranks that divide the heads and have each other's queries. Such groups
   /// hold pieces of the sequence as ranks do (`exec/data/sequence_map.hpp`).
   std::int64_t head_ranks = 1;
+  double score_scale = 0;     ///< factor of q k^T; 0: 1 / sqrt(head_dim)
 
+  double score_factor() const { return score_scale != 0 ? score_scale : 1 / std::sqrt(static_cast<double>(head_dim)); }
   /// Number of context ranks whose rows the queries have. The same ranks divide the heads among themselves.
   std::int64_t query_shards() const {
     return share == AttentionShare::heads ? row_shards : share == AttentionShare::queries ? head_ranks : 1;
@@ -71,7 +74,7 @@ struct AttentionDims {
     return kv_packed ? group * group_width() + per_group() * head_dim : group * pair_width();
   }
 };
-/// scores[batch,heads,seq,keys] = q k^T / sqrt(head_dim), or without the division unless `scaled`.
+/// scores[batch,heads,seq,keys] = q k^T * dims.score_factor(), or without the factor unless `scaled`.
 /// in: q, kv (the same qkv tensor where both are packed); out: scores
 struct AttentionScores { AttentionDims dims; bool scaled = true; };
 /// Softmax (causal where dims say so; + ALiBi or relative bias), then dropout. Relative bias: a learned number for each of

@@ -59,9 +59,11 @@ struct MoeSpec {
   bool branch_norms = false;             ///< shared and routed experts have their own norms, before and after
   bool router_norm = false;              ///< the router has its own norm
   bool expert_scale = false;             ///< weights are multiplied by a learned number per expert
-  double balance_rate = 0;               ///< step of the router's balancing bias; 0: no such bias
+  double balance_rate = 0;               ///< step of the router's balancing bias; 0: no such bias, unless balance_bias
+  bool balance_bias = false;             ///< the router has a balancing bias even if it stays where it is
   double rows_bound = 2;                 ///< dropless: a rank's row capacity, as a multiple of an even share
 
+  bool balanced() const { return balance_bias || balance_rate > 0; }
   /// Total inner width of the shared experts; 0: none.
   std::int64_t shared_ffn() const {
     if (num_shared_experts == 0) return 0;
@@ -177,9 +179,12 @@ struct ModelSpec {
   std::string sublayers = "b";           ///< one letter per layer, repeated: "b" both parts, "m" mixer only, "f" feed-forward only
   bool attention_gate = false;           ///< a sigmoid of the layer's input scales attention's output per column
   bool attention_sinks = false;          ///< a learned logit of every query head joins its softmax, without a value
+  double attention_scale = 0;            ///< factor of attention scores; 0: 1 / sqrt(head_dim)
   double attention_soft_cap = 0;         ///< c: a score x becomes c tanh(x / c); 0: no cap
   double logit_soft_cap = 0;             ///< likewise for logits
   double embedding_scale = 1;            ///< factor of a word's embedding (Gemma: the root of the hidden size)
+  double residual_scale = 1;             ///< factor of what attention, MLP or experts add to the residual stream
+  double logit_scale = 1;                ///< factor of logits, before their soft cap
   bool embedding_norm = false;
   double init_std = 0.02;
   MoeSpec moe;

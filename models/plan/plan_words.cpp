@@ -54,10 +54,10 @@ void append(Words& words, const std::vector<T>& list) {
 void append(Words& words, const MoeSpec& x) {
   const auto& [experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, z_loss, router_bias, scores,
                normalize, scale, groups, kept_groups, group_score, weigh_inputs, shared_gate, shared_ffn, branch_norms,
-               router_norm, expert_scale, balance_rate, rows_bound] = x;
+               router_norm, expert_scale, balance_rate, balance_bias, rows_bound] = x;
   all(words, experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, z_loss, router_bias, scores,
       normalize, scale, groups, kept_groups, group_score, weigh_inputs, shared_gate, shared_ffn, branch_norms,
-      router_norm, expert_scale, balance_rate, rows_bound);
+      router_norm, expert_scale, balance_rate, balance_bias, rows_bound);
 }
 
 void append(Words& words, const MtpSpec& x) {
@@ -141,12 +141,13 @@ void append_words(Words& words, const ModelSpec& x) {
   const auto& [name, family, layers, decoders, hidden, heads, kv_heads, head_dim, value_dim, ffn, vocabulary, pad, positions, types,
                activation, normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied,
                linear_bias, qkv_bias, output_bias, qk_norm, value_norm, tied_kv, latent, indexer, window, recurrence, sublayers,
-               attention_gate, sinks, score_cap, logit_cap, embedding_scale, embedding_norm, init_std, moe, mtp, notes] = x;
+               attention_gate, sinks, score_scale, score_cap, logit_cap, embedding_scale, residual_scale, logit_scale,
+               embedding_norm, init_std, moe, mtp, notes] = x;
   all(words, family, layers, decoders, hidden, heads, kv_heads, head_dim, value_dim, ffn,
       vocabulary, pad, positions, types, activation,
       normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias,
-      output_bias, qk_norm, value_norm, tied_kv, latent, indexer, window, recurrence, sublayers, attention_gate, sinks, score_cap,
-      logit_cap, embedding_scale, embedding_norm, init_std, moe, mtp);
+      output_bias, qk_norm, value_norm, tied_kv, latent, indexer, window, recurrence, sublayers, attention_gate, sinks, score_scale,
+      score_cap, logit_cap, embedding_scale, residual_scale, logit_scale, embedding_norm, init_std, moe, mtp);
 }
 
 void append_words(Words& words, const ParallelSpec& x) {

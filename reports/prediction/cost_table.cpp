@@ -115,7 +115,7 @@ constexpr std::string_view kLater[] = {"activation", "window",        "chunked",
                                        "normalize",  "weight_scale", "expert_groups", "kept_groups", "group_score", "choice_bias",
                                        "soft_cap",   "weighted",     "weighted_inputs", "weighted_bias", "repeat",
                                        "common",     "common_first", "chosen",    "block",      "values",     "expert_scale", "room",        "experts_here",
-                                       "head_ranks"};
+                                       "head_ranks", "score_scale"};
 bool is_left_out(std::string_view key) { return std::ranges::find(kLater, key) != std::end(kLater); }
 
 template <class T>

@@ -142,7 +142,7 @@ void compute(const LayerwiseMoments& op, Call& call) {
   if (table.found_nonfinite) return;
   for (const PieceRow& p : call.pieces()) {
     check_piece(op, p, p.state);
-    if (p.sign_step > 0) continue;
+    if (p.sign_step >= 0) continue;
     const auto factor = static_cast<T>(gradient_factor(op, table, gradient_sums, p));
     std::array<ExactSum, 3> squares;
     std::mutex mutex;
@@ -179,7 +179,7 @@ void compute(const LayerwiseApply& op, Call& call) {
     const auto make = [&] { return ApplyOperands<T>{{call, op, {0, op.master ? 1 : -1}}, {}, {}, {}}; };
     each_stretch(call, p, make, [&](ApplyOperands<T>& of, std::int64_t first, std::int64_t n) {
       const Elements gradients{call.input(0), p.gradient + first, n};
-      if (p.sign_step > 0) return step_by_sign(p, gradients, of.gradients, of.weights);
+      if (p.sign_step >= 0) return step_by_sign(p, gradients, of.gradients, of.weights);
       T* weight = of.weights.get(p, first, n);
       const Piece<T> at{p, {first, first + n}, of.gradients.get(gradients), weight, factor};
       apply(op, Terms<T>(op, table, p), factors, at, of.exp_avg.get({call.input(1), p.state + first, n}),

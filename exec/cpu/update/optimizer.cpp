@@ -94,7 +94,7 @@ void compute(const AdamW& op, Call& call) {
     require(p.second() + p.count <= op.elements, "a parameter lies beyond the optimizer's states");
     each_stretch(call, p, make, [&](AdamWOperands<T>& of, std::int64_t first, std::int64_t n) {
       auto& [weights, exp_avg, exp_avg_sq, gradient] = of;
-      if (p.sign_step > 0) return step_by_sign(p, {call.input(0), p.gradient + first, n}, gradient, weights);
+      if (p.sign_step >= 0) return step_by_sign(p, {call.input(0), p.gradient + first, n}, gradient, weights);
       const AdamWState<T> at{gradient.get({call.input(0), p.gradient + first, n}), weights.get(p, first, n),
                              exp_avg.get(p, first, n), exp_avg_sq.get(p, first, n)};
       update(step, at, n, p.decay);
@@ -121,7 +121,7 @@ void compute(const Sgd& op, Call& call) {
     const T decay = p.decay ? static_cast<T>(op.weight_decay) : T{0};
     each_stretch(call, p, make, [&](SgdOperands<T>& of, std::int64_t first, std::int64_t n) {
       auto& [weights, buffers, gradient] = of;
-      if (p.sign_step > 0) return step_by_sign(p, {call.input(0), p.gradient + first, n}, gradient, weights);
+      if (p.sign_step >= 0) return step_by_sign(p, {call.input(0), p.gradient + first, n}, gradient, weights);
       const T* g = gradient.get({call.input(0), p.gradient + first, n});
       T* w = weights.get(p, first, n);
       if (!has_buffer) {

@@ -19,7 +19,7 @@ AttentionCall call_of(Bench& b, const AttentionDims& d) {
   std::byte *qkv = b.inputs.next(bytes(3)), *dqkv = b.outputs.next(bytes(3));
   const std::int64_t head = d.head_dim * 2;
   const device::AttentionShape shape{d.batch,     d.heads,  d.heads,    d.seq,      d.seq,     d.head_dim,
-                                     DType::bf16, d.causal, strides(3), strides(3), strides(1), d.seq};
+                                     DType::bf16, d.causal, strides(3), strides(3), strides(1), d.seq, d.score_factor()};
   return {shape,
           {qkv, qkv + head, qkv + 2 * head, b.outputs.next(bytes(1)),
            b.outputs.next(static_cast<std::size_t>(4 * d.batch * d.heads * d.seq)), b.inputs.next(bytes(1)), dqkv, dqkv + head,

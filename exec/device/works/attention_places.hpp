@@ -23,6 +23,7 @@ inline AttentionPlace place_of(const AttentionDims& d, const Operands& at, int r
   require(d.window == 0 || (d.causal && ring_step < 0), "a window of keys in a ring, or where all keys are seen");
   AttentionPlace place{d.batch, d.heads, d.seq, d.key_count(), d.head_dim, (c.tensor_rank * parts + head_part(d, c)) * d.heads,
                        c.tensor_size * parts * d.heads, c.first_sequence, d.causal, false, {}, d.window, d.chunked};
+  place.scale = d.score_factor();
   require(!d.documents || d.causal, "documents where all keys are seen");
   place.documents = at.documents(d.documents);
   if (d.share == AttentionShare::queries) place.queries_of = SequenceMap(ranks, d.seq), place.query_rank = rank;

@@ -73,7 +73,7 @@ struct HeadProducts {
 
 void append(Works& to, const Works& more) { to.insert(to.end(), more.begin(), more.end()); }
 
-double score_scale(const AttentionDims& d, bool scaled) { return scaled ? 1 / std::sqrt(static_cast<double>(d.head_dim)) : 1; }
+double score_scale(const AttentionDims& d, bool scaled) { return scaled ? d.score_factor() : 1; }
 
 /// The columns of a head group that an operand provides or receives.
 enum class Part : std::uint8_t { query, key, value, context };

@@ -17,7 +17,7 @@ ChosenLayout layout_of(const AttentionDims& d) {
   return {d.heads, d.seq, d.per_group(), d.head_dim, d.value_width(),
           d.q_packed ? d.qkv_width() : d.q_width(), d.q_packed ? d.group_width() : d.per_group() * d.head_dim,
           d.kv_packed ? d.qkv_width() : d.kv_width(), d.kv_packed ? d.group_width() : d.pair_width(), d.key_column(0),
-          {d.batch, d.key_count(), d.row_shards}};
+          {d.batch, d.key_count(), d.row_shards}, d.score_factor()};
 }
 
 /// The queries of a sequence that this rank computes.

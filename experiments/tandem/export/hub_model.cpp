@@ -56,8 +56,11 @@ std::vector<FieldDifference> differences(const json& plan, const json& other) {
 
 /// How fast the biases of experts move changes neither weights nor logits; whether there are any does.
 void take_balance_rate(const Plan& plan, json& section) {
-  const json::json_pointer rate("/moe/balance_rate");
-  if (plan.model.moe.balance_rate > 0 && section.value(rate, 0.0) > 0) section[rate] = plan.model.moe.balance_rate;
+  const json::json_pointer rate("/moe/balance_rate"), bias("/moe/balance_bias");
+  const MoeSpec& moe = plan.model.moe;
+  if (!moe.balanced() || section.value(rate, 0.0) == 0) return;
+  section[rate] = moe.balance_rate;
+  section[bias] = moe.balance_bias;
 }
 
 /// Fields in which the plan's model is not the configuration's. A window as long as a sequence may be said or left out. A plan may do
@@ -86,10 +89,9 @@ std::string remedy_for(const huggingface::MissingFeature& f) {
   return "weights that were trained with it give other losses without it";
 }
 
-/// Whether weights are read all the same: factors that are part of them, or numbers of 8 bits with scales.
-bool expressed(const huggingface::MissingFeature& f, const huggingface::WeightTable& table, const json& config) {
-  if (f.id.starts_with(kQuantized)) return huggingface::scaled_block(config) > 0;
-  return std::find(table.expressed.begin(), table.expressed.end(), f.id) != table.expressed.end();
+/// Whether weights are read all the same: numbers of 8 bits with scales.
+bool expressed(const huggingface::MissingFeature& f, const json& config) {
+  return f.id.starts_with(kQuantized) && huggingface::scaled_block(config) > 0;
 }
 
 /// Features of the configuration that neither a plan nor the weights say, also those that change numbers but no operation.
@@ -98,7 +100,7 @@ std::vector<Problem> unsaid(const Plan& plan, const huggingface::WeightTable& ta
   const std::vector<huggingface::WeightDifference> judged = huggingface::weight_differences(table, config, file);  // by add_told
   for (const huggingface::MissingFeature& f : huggingface::import_config(config, file, plan.training.seq_length).features) {
     const auto same = [&](const huggingface::WeightDifference& d) { return d.name == f.name; };
-    if (f.training || expressed(f, table, config) || std::any_of(judged.begin(), judged.end(), same)) continue;
+    if (f.training || expressed(f, config) || std::any_of(judged.begin(), judged.end(), same)) continue;
     std::vector<std::string> fields;
     for (const huggingface::FieldValue& v : f.fields) fields.push_back(v.field);
     out.push_back({file, list_text(fields), "", "not implemented: " + f.name, remedy_for(f)});
@@ -112,10 +114,11 @@ void add_experts(const Plan& plan, HubModel& model) {
   if (moe.num_experts == 0) return;
   if (moe.capacity_factor > 0) model.told.emplace_back("model.moe.capacity_factor: the runtime drops tokens beyond it, transformers none");
   if (moe.aux_loss > 0)
-    model.told.emplace_back("model.moe.aux_loss: the runtime adds a balancing loss for each layer; transformers adds one for all layers, and only "
-                            "with output_router_logits");
+    model.told.emplace_back("model.moe.aux_loss: the runtime adds a balancing loss for each layer of a micro-batch; transformers adds one of all "
+                            "layers' choices and scores, and only with output_router_logits. With one layer of experts they are equal at "
+                            "model.moe.aux_loss = router_aux_loss_coef * num_experts_per_tok");
   if (moe.balance_rate > 0)
-    model.told.emplace_back("model.moe.balance_rate: the runtime moves the experts' biases after each step, transformers never; 1e-30 keeps them");
+    model.told.emplace_back("model.moe.balance_rate: the runtime moves the experts' biases after each step, transformers never; balance_rate 0 with balance_bias keeps them");
 }
 
 /// Adds what the runtime computes in another way, or throws InfeasibleError.
@@ -184,7 +187,7 @@ std::vector<std::string> types_to_try() {
 
 /// How a plan gets a field of the configuration.
 std::string field_remedy(const std::string& field) {
-  if (field == "model.moe.balance_rate") return "set it to 1e-30 for biases that are used but do not move";
+  if (field == "model.moe.balance_rate") return "set it, or set model.moe.balance_bias to true for biases that are used but do not move";
   return "name the configuration in the plan, without this field beside it: \"model\": {\"preset\": \"PATH/config.json\"}";
 }
 
@@ -211,7 +214,7 @@ HubModel hub_model_of_config(const Plan& plan, const std::string& path) {
   for (const FieldDifference& d : differences(plan, config, file))
     problems.push_back({plan.file, d.field, value_text(d.plan), "the model of " + file + " has " + value_text(d.other), field_remedy(d.field)});
   if (!problems.empty()) throw ConfigError(problems);
-  model.table = huggingface::for_configuration(std::move(model.table), config, file);
+  model.table = huggingface::for_configuration(std::move(model.table), config);
   leave_modules_out(plan, file, config, model);
   model.config = std::make_shared<const json>(std::move(config));
   add_told(plan, model, file);
@@ -228,7 +231,7 @@ HubModel hub_model_of_plan(const Plan& plan, const std::string& type) {
     json config = huggingface::config_of(table, whole);
     const auto [problems, compared] = unsaid_by_type(plan, table, config);
     if (problems.empty()) {
-      table = huggingface::for_configuration(std::move(table), config, plan.file);
+      table = huggingface::for_configuration(std::move(table), config);
       HubModel model{std::move(table), std::make_shared<const json>(std::move(config)), {}};
       add_experts(plan, model);
       return model;

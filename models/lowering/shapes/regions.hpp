@@ -29,7 +29,7 @@ struct ParamSpec {
   ColumnBlocks blocks{};              ///< rows in blocks, each cut by itself
   bool vocabulary = false;            ///< one row for each word; last rows may be padding
   bool of_heads = false;              ///< used on the rank's own heads: partial without sequence parallelism, too
-  double sign_step = 0;               ///< above 0: w -= sign_step * sign(gradient) in place of the optimizer's update
+  double sign_step = -1;              ///< at least 0: w -= sign_step * sign(gradient) in place of the optimizer's update
   std::int64_t offset = 0;            ///< elements from the start of the region
 
   bool vector() const { return cols == 1; }

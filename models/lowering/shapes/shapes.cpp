@@ -158,7 +158,7 @@ RouterRule routing_of(const MoeSpec& e) {
   RouterRule r{e.router_scores, e.normalize_weights, e.weight_scale};
   const std::int64_t kept = e.groups_per_token == 0 ? e.expert_groups : e.groups_per_token;
   if (kept < e.expert_groups) r.groups = e.expert_groups, r.kept_groups = kept, r.group_score = e.group_score;
-  r.bias = e.balance_rate > 0;
+  r.bias = e.balanced();
   r.expert_scale = e.expert_scale;
   return r;
 }
@@ -268,6 +268,7 @@ AttentionDims Shapes::attention_dims() const {
   d.chunked = window > 0 && own_window.chunked;
   d.block = indexer.block;
   d.documents = documents;
+  d.score_scale = attention_scale;
   return d;
 }
 
@@ -373,6 +374,9 @@ Shapes make_shapes(const Plan& plan) {
   s.attention_soft_cap = m.attention_soft_cap;
   s.logit_soft_cap = m.logit_soft_cap;
   s.embedding_scale = m.embedding_scale;
+  s.residual_scale = m.residual_scale;
+  s.logit_scale = m.logit_scale;
+  s.attention_scale = m.attention_scale;
   s.router_bias = m.moe.router_bias;
   s.vocab_rows = plan.padded_vocab_size() / t;
   s.vocab_size = m.vocab_size;

@@ -107,11 +107,12 @@ struct Shapes : HeadShape {
   bool value_norm;              ///< values have an RMS norm without weights, too
   bool muon;                    ///< Muon updates the hidden matrices
   double attention_soft_cap, logit_soft_cap;  ///< 0: no cap
-  double embedding_scale;       ///< factor of a word's embedding
+  double attention_scale;       ///< factor of attention scores; 0: 1 / sqrt(head_dim)
+  double embedding_scale, residual_scale, logit_scale;  ///< factors of embeddings, of sums to the residual, of logits
   bool router_bias;
   RouterRule routing;              ///< how the router chooses experts
   TokenCopies copies;           ///< DeepEP's copies of tokens; 0 experts: a row for each expert travels
-  double balance_rate;          ///< step of the router's balancing bias; 0: no such bias
+  double balance_rate;          ///< step of the router's balancing bias
   bool causal;                  ///< false in BERT and in T5's encoder
   bool documents;               ///< tokens see only their own document
   bool bert;

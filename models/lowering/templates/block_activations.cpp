@@ -115,12 +115,20 @@ void BlockActivations::need_state(const Value& x) {
   const std::int64_t n = s_.rows, h = s_.hidden;
   const Value from = mixed(), out = b_.scratch(s_.dtypes.compute, n * h);
   b_.add("proj", MatMul{n, h, s_.attention, false, true, false}, {from, matrix("proj")}, {out});
-  const bool bias = w_.block.layout().has("proj.bias");
-  std::vector<Value> in{out};
-  if (bias) in.push_back(w_.block("proj.bias"));
-  in.push_back(x);
-  b_.add("attention_add", BiasDropoutAdd{n, h, s_.hidden_dropout, bias, DropoutSite::attention_output, s_.sequence_parallel},
-         std::move(in), {state_place()});
+  add_to({DropoutSite::attention_output, "attention_add", "proj.bias"}, out, x, state_place());
+}
+
+void BlockActivations::add_to(const ResidualAdd& add, const Value& x, const Value& residual, const Value& y) {
+  const bool scales = s_.residual_scale != 1, has_bias = w_.block.layout().has(add.bias), bias = has_bias && !scales;
+  if (scales) {
+    Elementwise op = residual_scale(s_);
+    if (has_bias) op.kind = ElementwiseKind::add, op.other = Spread::column;
+    b_.add(add.name + "_scale", op, has_bias ? std::vector<Value>{x, w_.block(add.bias)} : std::vector<Value>{x}, {x});
+  }
+  std::vector<Value> in{x};
+  if (bias) in.push_back(w_.block(add.bias));
+  in.push_back(residual);
+  b_.add(add.name, BiasDropoutAdd{s_.rows, s_.hidden, s_.hidden_dropout, bias, add.site, s_.sequence_parallel}, std::move(in), {y});
 }
 
 bool BlockActivations::fc1_ready() const {

@@ -22,6 +22,17 @@ struct BlockParams {
   }
 };
 
+/// Factor of what a sublayer adds to the residual, or of its gradient.
+inline Elementwise residual_scale(const Shapes& s) {
+  return {s.rows, s.hidden, ElementwiseKind::multiply, Spread::none, s.residual_scale};
+}
+
+/// The end of a sublayer: its task's name, and its bias in the block's region, if that has it.
+struct ResidualAdd {
+  DropoutSite site;
+  std::string name, bias;
+};
+
 class BlockActivations {
  public:
   BlockActivations(TemplateBuilder& b, const Shapes& s, const BlockParams& weights, const BlockSaved& saved)
@@ -84,6 +95,8 @@ class BlockActivations {
   /// Place for the input of a norm after a sublayer, and for its statistics.
   Value out_place(Kept& out) { return start(out, s_.rows * s_.hidden); }
   void need_state(const Value& x);
+  /// y = residual + dropout(factor (x + bias)). Overwrites x if the factor is not 1.
+  void add_to(const ResidualAdd& add, const Value& x, const Value& residual, const Value& y);
 
   /// Output of the MLP's first matrix in row pieces, of which only the first may be stored; activated():
   /// output of the activation. `input`: its input, all tokens' rows; unused if `fc1_ready()`.

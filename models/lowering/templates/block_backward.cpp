@@ -106,7 +106,7 @@ void BlockBackward::pre(const Hidden& dy, const Hidden& dx) {
   const BlockSaved& t = a_.at();
   if (!s_.kind.mixes() || !s_.kind.feeds()) return alone(dy, dx);
   a_.need_state(x_.state);
-  const bool through = s_.hidden_dropout == 0 && !s_.sandwich;
+  const bool through = passes() && !s_.sandwich;
   const auto place = [&] { return through ? hold(held_.attention, s_.rows * s_.hidden) : rows_scratch(); };
   Value dx2;
   if (moe() && s_.branch_norms) {
@@ -168,13 +168,21 @@ Value BlockBackward::attention_gradient(const Value& dy) {
                      : branch(attention_site(), dy);
 }
 
-/// Backward through dropout and the norm after a sublayer.
+Value BlockBackward::scaled(const Branch& at, const Value& dy) {
+  if (s_.residual_scale == 1) return dy;
+  const Value d = s_.hidden_dropout > 0 || s_.sandwich ? rows_scratch() : hold(at.kept, s_.rows * s_.hidden);
+  b_.add(at.name + "_scale_backward", residual_scale(s_), {dy}, {d});
+  return d;
+}
+
+/// Backward through factor, dropout and the norm after a sublayer.
 Value BlockBackward::behind_norm(const Branch& at, const std::string& name, const Value& dy, const Value& x, const Value& stats) {
   const std::int64_t rows = s_.rows, h = s_.hidden;
-  Value d = dy;
+  Value d = scaled(at, dy);
   if (s_.hidden_dropout > 0) {
-    d = rows_scratch();
-    b_.add(at.name + "_backward", BiasDropoutAddBackward{rows, h, s_.hidden_dropout, false, at.site, s_.sequence_parallel}, {dy}, {d});
+    const Value masked = rows_scratch();
+    b_.add(at.name + "_backward", BiasDropoutAddBackward{rows, h, s_.hidden_dropout, false, at.site, s_.sequence_parallel}, {d}, {masked});
+    d = masked;
   }
   const Value dx = hold(at.kept, rows * h);
   norm_gradient(name, {d, x, stats, weights_.block(name + ".weight")}, dx);
@@ -184,7 +192,7 @@ Value BlockBackward::behind_norm(const Branch& at, const std::string& name, cons
 void BlockBackward::post(const Hidden& dy, const Hidden& dx) {
   const BlockSaved& t = a_.at();
   const std::int64_t n = s_.rows * s_.hidden;
-  const bool through = s_.hidden_dropout == 0;
+  const bool through = passes();
   const Value sum2 = through ? hold(held_.mlp, n) : rows_scratch();
   norm_gradient("ln2", {dy.state, t.sum2, t.ln2_stats, weights_.block("ln2.weight")}, sum2);
   const Value d2 = feed_forward(branch(mlp_site(), sum2));
@@ -197,7 +205,7 @@ void BlockBackward::post(const Hidden& dy, const Hidden& dx) {
 
 void BlockBackward::post_add(const Hidden& dy, const Hidden& dx) {
   const BlockSaved& t = a_.at();
-  const Value sum2 = s_.hidden_dropout == 0 ? hold(held_.mlp, s_.rows * s_.hidden) : rows_scratch();
+  const Value sum2 = passes() ? hold(held_.mlp, s_.rows * s_.hidden) : rows_scratch();
   norm_gradient("ln2", {dy.state, t.sum2, t.ln2_stats, weights_.block("ln2.weight"), &dy.residual}, sum2);
   const Value d2 = feed_forward(branch(mlp_site(), sum2));
   norm_gradient("ln1", {d2, t.sum1, t.ln1_stats, weights_.block("ln1.weight"), &sum2}, dx.residual);
@@ -217,15 +225,16 @@ Value BlockBackward::branch(const Branch& at, const Value& dy) {
   GradientSink& early = early_sink();
   const bool bias = !frozen() && early.has(at.bias);
   if (bias) early.open(at.bias, at.bias, gradient_type());
-  Value dx = dy;
+  Value dx = scaled(at, dy);
   if (s_.hidden_dropout > 0) {
-    dx = hold(at.kept, t * h);
-    std::vector<Value> out{dx};
+    const Value masked = hold(at.kept, t * h);
+    std::vector<Value> out{masked};
     if (bias) out.push_back(early.part(at.bias));
-    b_.add(at.name + "_backward", BiasDropoutAddBackward{t, h, s_.hidden_dropout, bias, at.site, s_.sequence_parallel}, {dy},
+    b_.add(at.name + "_backward", BiasDropoutAddBackward{t, h, s_.hidden_dropout, bias, at.site, s_.sequence_parallel}, {dx},
            out);
+    dx = masked;
   } else if (bias) {
-    b_.add(at.name + "_bias_grad", BiasGrad{t, h}, {dy}, {early.part(at.bias)});
+    b_.add(at.name + "_bias_grad", BiasGrad{t, h}, {dx}, {early.part(at.bias)});
   }
   if (bias) early.close(at.name + "_bias");
   // `dy` is freed after this half of the pass, so the second half needs a copy.

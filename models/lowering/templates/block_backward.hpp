@@ -63,13 +63,17 @@ class BlockBackward {
   Value expert_input();
   Value router_input();
 
-  /// Backward pass of a sublayer's dropout and bias. Without dropout the gradient passes unchanged.
+  /// Backward pass of a sublayer's factor, dropout and bias. Without factor and dropout the gradient passes unchanged.
   struct Branch {
     std::string name, bias;
     DropoutSite site;
     Value kept;
   };
   Value branch(const Branch& at, const Value& dy);
+  /// Whether the gradient of the residual sum is that of a sublayer's last product.
+  bool passes() const { return s_.hidden_dropout == 0 && s_.residual_scale == 1; }
+  /// The gradient `dy` of a residual sum, times the factor of what was added to it.
+  Value scaled(const Branch& at, const Value& dy);
   Branch mlp_site() const { return {"mlp_add", moe() ? "shared.fc2.bias" : "fc2.bias", DropoutSite::mlp_output, held_.mlp}; }
   Branch attention_site() const { return {"attention_add", "proj.bias", DropoutSite::attention_output, held_.attention}; }
   /// Gradient of the output of a sublayer's last product, from the gradient of the residual sum.

@@ -121,12 +121,7 @@ class BlockForward {
   }
   /// Called when `sum` is complete.
   void join(const std::string& name, const Value& sum, const Add& add) {
-    const bool bias = weights_.block.layout().has(name + ".bias");
-    std::vector<Value> in{add.out != nullptr ? normed(sum, add) : sum};
-    if (bias) in.push_back(weights_.block(name + ".bias"));
-    in.push_back(add.residual);
-    b_.add(add.name, BiasDropoutAdd{s_.rows, s_.hidden, s_.hidden_dropout, bias, add.site, s_.sequence_parallel},
-           std::move(in), {add.y});
+    a_.add_to({add.site, add.name, name + ".bias"}, add.out != nullptr ? normed(sum, add) : sum, add.residual, add.y);
   }
 
   Value normed(const Value& sum, const Add& add) {

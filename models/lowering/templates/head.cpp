@@ -155,9 +155,14 @@ class HeadForward {
     }
   };
 
+  /// Backward through the soft cap and the factor of logits.
   void cap_backward(const std::string& name, const Value& logits, const Value& dlogits) {
     if (s_.logit_soft_cap > 0)
       b_.add(name + "logit_cap_backward", SoftCapBackward{logits.elements, s_.logit_soft_cap}, {dlogits, logits}, {dlogits});
+    if (s_.logit_scale != 1) b_.add(name + "logit_scale_backward", logit_scale(dlogits), {dlogits}, {dlogits});
+  }
+  Elementwise logit_scale(const Value& logits) const {
+    return {s_.tokens, logits.elements / s_.tokens, ElementwiseKind::multiply, Spread::none, s_.logit_scale};
   }
 
   Value transform(const Value& n, const HeadSaved& t) {
@@ -181,6 +186,7 @@ class HeadForward {
     const bool bias = s_.bert || s_.output_bias;
     if (bias) in.push_back(w_(s_.bert ? "head.output_bias" : "output.bias"));
     b_.add(name + "logits", MatMul{s_.tokens, s_.vocab_rows, s_.hidden, false, true, bias}, std::move(in), {own});
+    if (s_.logit_scale != 1) b_.add(name + "logit_scale", logit_scale(own), {own}, {own});
     if (s_.gathers_logits()) gather_logits(name, own, logits);
     if (s_.logit_soft_cap > 0) b_.add(name + "logit_cap", SoftCap{logits.elements, s_.logit_soft_cap}, {logits}, {logits});
     return logits;

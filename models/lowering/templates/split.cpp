@@ -50,11 +50,10 @@ class Splitter {
 
   // ---- attention ----
 
-  /// y *= 1 / sqrt(head_dim).
+  /// y *= the factor of scores.
   void scale(const std::string& suffix, const AttentionDims& d, const Value& scores) {
     const std::int64_t rows = d.batch * d.heads * d.seq;
-    const double factor = 1 / std::sqrt(static_cast<double>(d.head_dim));
-    put(suffix, Elementwise{rows, d.key_count(), ElementwiseKind::multiply, Spread::none, factor}, {scores}, {scores});
+    put(suffix, Elementwise{rows, d.key_count(), ElementwiseKind::multiply, Spread::none, d.score_factor()}, {scores}, {scores});
   }
   void split(const AttentionScores& o) {
     if (!f_.scores_scaled_apart) return keep();

@@ -153,7 +153,14 @@ TEST_CASE("norms of rows, norms behind, soft caps, gates and output biases are s
   CHECK(gemma["logit_soft_cap"] == 10.0);
   CHECK(gemma["embedding_scale"] == 8.0);  // the root of 64
   CHECK_FALSE(olmo.contains("embedding_scale"));
-  CHECK(section({{"model_type", "granite"}, {"embedding_multiplier", 12}})["embedding_scale"] == 12);
+  const json granite = section({{"model_type", "granite"}, {"embedding_multiplier", 12}, {"residual_multiplier", 0.22}, {"logits_scaling", 8},
+                                {"attention_multiplier", 0.015625}});
+  CHECK(granite["embedding_scale"] == 12);
+  CHECK(granite["residual_scale"] == 0.22);
+  CHECK(granite["logit_scale"] == 0.125);
+  CHECK(granite["attention_scale"] == 0.015625);
+  for (const char* key : {"residual_scale", "logit_scale", "attention_scale"}) CHECK_FALSE(olmo.contains(key));
+  CHECK(section({{"model_type", "hyperclovax"}, {"logits_scaling", 0.125}})["logit_scale"] == 0.125);  // it multiplies
   CHECK_FALSE(section({{"model_type", "gemma3_text"}}).contains("attention_soft_cap"));
   const json qwen = section({{"model_type", "qwen2_moe"}, {"num_experts", 4}, {"moe_intermediate_size", 32},
                              {"shared_expert_intermediate_size", 64}});

@@ -164,7 +164,39 @@ TEST_CASE("a language model inside a document has no fields of the document") {
         "thinker_config.text_config: must be an object, not a whole number");
 }
 
-TEST_CASE("factors of scores, gates and windows that a plan does not say are told or refused by name") {
+TEST_CASE("factors of scores are said if they are not the root of a head's size") {
+  Configs configs;
+  const json base = with(kSmall, {{"num_key_value_heads", 2}, {"head_dim", 16}});
+  const auto scale = [&](const json& changes) { return configs.import(with(base, changes)).section().value("attention_scale", 0.0); };
+  for (const char* type : {"gemma2", "gemma3_text"}) {
+    CHECK(scale({{"model_type", type}, {"query_pre_attn_scalar", 144}}) == 1.0 / 12);  // Gemma 2 27B
+    CHECK(scale({{"model_type", type}}) == 1.0 / 16);                                 // the class has 256
+    CHECK(scale({{"model_type", type}, {"query_pre_attn_scalar", 16}}) == 0);
+  }
+  CHECK(scale({{"model_type", "gpt2"}}) == 0);
+  CHECK(scale({{"model_type", "gpt2"}, {"scale_attn_weights", false}}) == 1);
+  CHECK(scale({{"model_type", "granite"}, {"attention_multiplier", 0.0625}}) == 0.0625);
+  CHECK(scale({{"model_type", "granite"}, {"attention_multiplier", 0.25}}) == 0);
+  CHECK(scale({{"model_type", "granite"}, {"head_dim", 128}, {"attention_multiplier", 0.08838834764}}) == 0);  // the root, rounded
+  CHECK(scale({{"model_type", "mpt"}, {"d_model", 64}, {"n_heads", 4}, {"attn_config", {{"softmax_scale", 0.5}}}}) == 0.5);
+  const json t5 = {{"model_type", "t5"}, {"d_model", 64}, {"d_kv", 16}, {"num_heads", 4}, {"d_ff", 96}, {"num_layers", 2}};
+  CHECK(scale(t5) == 1);
+  const auto logits = [&](const json& changes) { return configs.import(with(base, with(t5, changes))).section().value("logit_scale", 1.0); };
+  CHECK(logits(json::object()) == 0.125);
+  CHECK(logits({{"tie_word_embeddings", false}}) == 1);
+  CHECK(logits({{"tie_word_embeddings", true}, {"scale_decoder_outputs", false}}) == 1);
+  CHECK(logits({{"model_type", "mt5"}}) == 1);
+}
+
+TEST_CASE("MiniCPM's factors come from its depth and width") {
+  const json section = Configs().import(with(kSmall, {{"model_type", "minicpm3"}, {"num_hidden_layers", 4}, {"scale_depth", 1.4}, {"dim_model_base", 16},
+                                                      {"kv_lora_rank", 16}, {"q_lora_rank", 24}, {"qk_nope_head_dim", 8}, {"qk_rope_head_dim", 4}})).section();
+  CHECK(section["residual_scale"] == 0.7);
+  CHECK(section["logit_scale"] == 0.25);
+  CHECK(section["embedding_scale"] == 12);
+}
+
+TEST_CASE("factors of layers, gates and windows that a plan does not say are told or refused by name") {
   Configs configs;
   const json base = with(kSmall, {{"num_key_value_heads", 2}, {"head_dim", 16}});
   const auto names = [&](const json& changes) {
@@ -172,19 +204,8 @@ TEST_CASE("factors of scores, gates and windows that a plan does not say are tol
     for (const huggingface::MissingFeature& f : configs.import(with(base, changes)).features) out += f.name + (f.refused ? " (refused); " : "; ");
     return out;
   };
-  const std::string scores = "attention scores scaled otherwise than by the root of a head's size; ";
-  const auto told = [&](const json& changes) { return names(changes).find(scores) != std::string::npos; };
-  for (const char* type : {"gemma2", "gemma3_text"}) {
-    CHECK(told({{"model_type", type}, {"query_pre_attn_scalar", 144}}));  // Gemma 2 27B
-    CHECK(told({{"model_type", type}}));                                 // the class has 256
-    CHECK_FALSE(told({{"model_type", type}, {"query_pre_attn_scalar", 16}}));
-  }
-  CHECK_FALSE(told({{"model_type", "gpt2"}}));
-  CHECK(told({{"model_type", "gpt2"}, {"scale_attn_by_inverse_layer_idx", true}}));
-  CHECK(told({{"model_type", "gpt2"}, {"scale_attn_weights", false}}));
-  CHECK(told({{"model_type", "granite"}, {"attention_multiplier", 0.0625}}));
-  CHECK_FALSE(told({{"model_type", "granite"}, {"attention_multiplier", 0.25}}));
-  CHECK(told({{"model_type", "mpt"}, {"d_model", 64}, {"n_heads", 4}, {"attn_config", {{"softmax_scale", 0.5}}}}));
+  CHECK(names({{"model_type", "gpt2"}}).empty());
+  CHECK(names({{"model_type", "gpt2"}, {"scale_attn_by_inverse_layer_idx", true}}) == "attention scores divided by the layer's number; ");
   CHECK(names({{"model_type", "mpt"}, {"d_model", 64}, {"n_heads", 4}, {"attn_config", {{"alibi_bias_max", 16}}}}).find("slopes of ALiBi") != std::string::npos);
   const auto stretched = [&](double low, double high) {
     return names({{"rope_parameters", {{"rope_type", "llama3"}, {"rope_theta", 5e5}, {"factor", 8.0}, {"low_freq_factor", low}, {"high_freq_factor", high},
@@ -200,7 +221,6 @@ TEST_CASE("factors of scores, gates and windows that a plan does not say are tol
   const json minimax = {{"model_type", "minimax_m2"}, {"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"rope_parameters", {{"rope_theta", 1e6}, {"partial_rotary_factor", 0.5}}}};
   CHECK(configs.import(with(base, minimax)).section()["rotary_fraction"] == 0.5);
   const json t5 = {{"model_type", "t5"}, {"d_model", 64}, {"d_kv", 16}, {"num_heads", 4}, {"d_ff", 96}, {"num_layers", 2}};
-  CHECK(told(t5));
   CHECK(names(with(t5, {{"relative_attention_max_distance", 256}})).find("another distance than 128") != std::string::npos);
   CHECK(names(t5).find("another distance than 128") == std::string::npos);
   CHECK(configs.import(with(base, with(t5, {{"feed_forward_proj", "gated-gelu"}, {"dense_act_fn", "silu"}}))).section()["activation"] == "swiglu");

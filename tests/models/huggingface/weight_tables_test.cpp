@@ -132,19 +132,6 @@ TEST_CASE("a gated MLP of T5 has two matrices, any other one") {
   CHECK(tensors(Activation::geglu).size() == 2);
 }
 
-TEST_CASE("T5's queries carry the root of a head's width, and its last norm that of the hidden size where logits are scaled") {
-  const auto factors = [](const char* more, const char* parameter) {
-    nlohmann::json config{{"model_type", "t5"}, {"d_model", 1024}, {"d_kv", 64}};
-    config.update(nlohmann::json::parse(more));
-    return for_configuration(weight_table("t5"), config, "config.json").parameters.at(parameter).factors;
-  };
-  CHECK(factors("{}", "decoder_layer.cross_q.weight") == std::vector{8.0});
-  CHECK(factors("{}", "layer.qkv.weight") == std::vector{8.0, 1.0, 1.0});
-  CHECK(factors("{}", "final_norm.weight") == std::vector{1.0 / 32});
-  CHECK(factors(R"({"tie_word_embeddings": false})", "final_norm.weight") == std::vector{1.0});
-  CHECK(factors(R"({"tie_word_embeddings": true, "scale_decoder_outputs": false})", "final_norm.weight") == std::vector{1.0});
-}
-
 TEST_CASE("gates alternate with what they multiply, expert by expert") {
   const ParameterRows p = rows_in("mixtral", "layer0.experts.fc1.weight", 12, 5);
   REQUIRE(p.tensors.size() == 6);
@@ -204,15 +191,27 @@ TEST_CASE("a stacked tensor has a matrix for each expert") {
   CHECK(rows_in("gpt_oss", "layer0.experts.fc1.bias", 12, 1).tensors.front().shape == std::vector<std::int64_t>{3, 4});
 }
 
-TEST_CASE("factors of a configuration are part of the weights that they multiply") {
-  const nlohmann::json config{{"model_type", "granite"}, {"hidden_size", 16}, {"num_attention_heads", 1}, {"tie_word_embeddings", true},
-                              {"embedding_multiplier", 12.0}, {"attention_multiplier", 0.5}, {"residual_multiplier", 0.25}, {"logits_scaling", 8.0}};
-  const WeightTable table = for_configuration(weight_table("granite"), config, "config.json");
-  CHECK(table.parameters.at("embedding.word.weight").factors.empty());  // model.embedding_scale says it
-  CHECK(table.parameters.at("layer.qkv.weight").factors == std::vector{2.0, 1.0, 1.0});  // sqrt(16) / 2
-  CHECK(table.parameters.at("layer.fc2.weight").factors == std::vector{0.25});
-  CHECK(table.parameters.at("final_norm.weight").factors.front() == Approx(1.0 / 8).epsilon(1e-15));
-  CHECK(table.parameters.at("layer.fc1.weight").factors.empty());
+TEST_CASE("a configuration has the factors of a plan's model in its own fields, to the last bit") {
+  const auto config = [](const char* type, const nlohmann::json& factors) {
+    nlohmann::json model{{"head_dim", 16}, {"num_layers", 2}, {"rope_scaling", {{"type", "none"}}}, {"window", {{"size", 0}}},
+                         {"attention_soft_cap", 0}, {"logit_soft_cap", 0}};
+    model.update(factors);
+    return config_of(weight_table(type), {{"model", model}});
+  };
+  const nlohmann::json none = config("granite", nlohmann::json::object());
+  for (const char* field : {"residual_multiplier", "logits_scaling", "embedding_multiplier"}) CHECK(none[field] == 1.0);
+  CHECK(none["attention_multiplier"] == 0.25);
+  for (const double divisor : {8.0, 6.0, 49.0, 10.24, 13.7}) CHECK(config("granite", {{"logit_scale", 1 / divisor}})["logits_scaling"] == divisor);
+  CHECK(config("granite", {{"residual_scale", 0.22}})["residual_multiplier"] == 0.22);
+  CHECK(config("granite", {{"attention_scale", 0.015625}})["attention_multiplier"] == 0.015625);
+  CHECK(config("cohere", {{"logit_scale", 0.0625}})["logit_scale"] == 0.0625);
+  CHECK(config("cohere", nlohmann::json::object())["logit_scale"] == 1.0);  // left out, it is 0.0625
+  CHECK(config("gemma2", nlohmann::json::object())["query_pre_attn_scalar"] == 16);
+  for (const int width : {144, 168, 224, 256}) {
+    const nlohmann::json said = config("gemma2", {{"attention_scale", 1 / std::sqrt(width)}})["query_pre_attn_scalar"];
+    CHECK(said == width);
+    CHECK(said.is_number_integer());
+  }
 }
 
 TEST_CASE("weights in 8 bits have scales of square blocks if the configuration says so") {

@@ -128,6 +128,58 @@ TEST_CASE("a factor of embeddings is applied after their sum over tensor ranks, 
   CHECK_FALSE(has(tasks_of(graph_of(plan_of(json::object())), "embed_forward"), "embedding_scale"));
 }
 
+TEST_CASE("a factor of the residual is applied to complete sums with their bias, and to the gradient that enters a sublayer") {
+  const auto names = [](const TaskGraph& graph, const char* pass) {
+    std::vector<std::string> out;
+    for (const Task& t : tasks_of(graph, pass)) out.push_back(t.name);
+    return out;
+  };
+  using Names = std::vector<std::string>;
+  const auto place = [](const Names& in, const std::string& name) { return std::find(in.begin(), in.end(), name) - in.begin(); };
+  const TaskGraph graph = graph_of(plan_of({{"residual_scale", 0.25}, {"linear_bias", true}}, 2, true));
+  const std::vector<std::string> forward = names(graph, "block_forward"), backward = names(graph, "block_backward");
+  for (const char* part : {"attention", "mlp"}) {
+    const std::string add = std::string(part) + "_add";
+    CHECK(place(forward, add) == place(forward, add + "_scale") + 1);
+    CHECK(place(backward, add + "_scale_backward") < static_cast<std::ptrdiff_t>(backward.size()));
+  }
+  CHECK(place(forward, "attention_add_scale") > place(forward, "proj_reduce_scatter"));
+  CHECK(place(backward, "mlp_add_scale_backward") < place(backward, "mlp_add_bias_grad"));
+  for (const Task& t : tasks_of(graph, "block_forward"))
+    if (t.name == "mlp_add_scale") {
+      CHECK(std::get<Elementwise>(t.op).factor == 0.25);
+      CHECK(std::get<Elementwise>(t.op).kind == ElementwiseKind::add);  // of the bias
+    }
+  CHECK_FALSE(has(tasks_of(graph_of(plan_of(json::object())), "block_forward"), "mlp_add_scale"));
+}
+
+TEST_CASE("a factor of logits stands before their cap, and scores have the plan's factor in each of their operations") {
+  for (const bool flash : {false, true}) {
+    json plan = plan_of({{"logit_scale", 0.125}, {"logit_soft_cap", 30.0}, {"attention_scale", 0.5}}, 2);
+    plan["training"]["flash_attention"] = flash;
+    const TaskGraph graph = graph_of(plan);
+    std::vector<std::string> head;
+    for (const Task& t : tasks_of(graph, "head_forward")) head.push_back(t.name);
+    const auto place = [&](const char* name) { return std::find(head.begin(), head.end(), name) - head.begin(); };
+    CHECK(place("logits") + 1 == place("logit_scale"));
+    CHECK(place("logit_scale") + 1 == place("logit_cap"));
+    CHECK(place("logit_cap_backward") + 1 == place("logit_scale_backward"));
+    int scores = 0;
+    for (const char* pass : {"block_forward", "block_backward"})
+      for (const Task& t : tasks_of(graph, pass)) {
+        const auto check = [&](const auto* op) {
+          if (op == nullptr) return;
+          ++scores;
+          CHECK(op->dims.score_factor() == 0.5);
+        };
+        check(std::get_if<FlashAttention>(&t.op)), check(std::get_if<FlashAttentionBackward>(&t.op));
+        check(std::get_if<AttentionScores>(&t.op)), check(std::get_if<AttentionScoresBackward>(&t.op));
+      }
+    CHECK(scores >= 2);
+  }
+  CHECK(AttentionDims{1, 1, 1, 16}.score_factor() == 0.25);
+}
+
 TEST_CASE("a gate of shared experts, and caps in t5, are refused where they are not made") {
   CHECK(refusal(plan_of({{"moe", kShared}})).empty());
   CHECK(refusal(plan_of({{"moe", kShared}, {"linear_bias", true}})).find("model.moe.shared_gate") != std::string::npos);

@@ -70,16 +70,19 @@ TEST_CASE("the bias is a tensor of every layer of experts, moved by its rate, an
     const TaskGraph graph = lower(plan);
     std::int64_t trained = 0, balancing = 0;
     for (const Param& p : graph.programs.front().params) {
-      (p.sign_step > 0 ? balancing : trained) += p.elements();
-      if (p.sign_step == 0) continue;
+      (p.sign_step >= 0 ? balancing : trained) += p.elements();
+      if (p.sign_step < 0) continue;
       CHECK(p.name.ends_with("router.balance"));
-      CHECK(p.sign_step == 0.001);
+      CHECK(p.sign_step == plan.model.moe.balance_rate);
       CHECK(p.init == Param::Init::zeros);
       CHECK(!p.decay);
     }
     return std::pair(trained, balancing);
   };
   CHECK(elements(with) == std::pair(elements(without).first, std::int64_t{2 * 8}));
+  json still = kBalanced;
+  still.update({{"balance_rate", 0}, {"balance_bias", true}});
+  CHECK(elements(plan_of(still)) == elements(with));  // a step of 0
   const std::int64_t vocabulary = with.padded_vocab_size();
   CHECK(count_parameters(with.model, vocabulary).total == count_parameters(without.model, vocabulary).total);
 }

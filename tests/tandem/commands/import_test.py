@@ -213,10 +213,14 @@ class Import(WithFolder):
         self.assertIsNone(told({"total_size": 99}, {"torch_dtype": "auto"})[0])
         self.assertIsNone(told(7)[0])
 
-    def test_the_factor_of_gemmas_queries_is_known(self):
-        told = tandem_json("import", self.config({**LLAMA, "model_type": "gemma2", "query_pre_attn_scalar": 16}))
-        self.assertEqual(told["unknown"], [])
-        self.assertIn("query_pre_attn_scalar = ", next(f["because"] for f in told["features"] if f["name"].startswith("attention scores")))
+    def test_factors_of_scores_residuals_and_logits_are_fields_of_the_plan(self):
+        told = tandem_json("import", self.config({**LLAMA, "model_type": "gemma2", "query_pre_attn_scalar": 64}))
+        self.assertEqual((told["unknown"], told["features"], told["document"]["model"]["attention_scale"]), ([], [], 0.125))
+        granite = {"attention_multiplier": 0.5, "residual_multiplier": 0.25, "logits_scaling": 8.0}
+        told = tandem_json("import", self.config({**LLAMA, "model_type": "granite", **granite}))
+        self.assertEqual((told["unknown"], told["features"]), ([], []))
+        model = told["document"]["model"]
+        self.assertEqual([model[k] for k in ("attention_scale", "residual_scale", "logit_scale")], [0.5, 0.25, 0.125])
 
     def test_stdout_is_the_document_alone(self):
         code, out, _ = run("import", self.config(LLAMA))
