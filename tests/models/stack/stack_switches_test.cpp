@@ -36,6 +36,7 @@ Fields on(Plan plan, Given given = {}) {
 }
 
 const std::string kReduce = "parallel.overlap_grad_reduce", kGather = "parallel.overlap_param_gather", kTensor = "parallel.tensor_overlap";
+const std::string kFlash = "training.flash_attention";
 
 }  // namespace
 
@@ -45,7 +46,7 @@ TEST_CASE("Megatron-LM has its three overlaps since September, October and Novem
   CHECK(on(draft("megatron-core", "2023-10")) == Fields{kReduce, kTensor});
   CHECK(on(draft("megatron-core", "2023-11")) == Fields{kReduce, kTensor, kGather});
   CHECK(on(draft("nemo", "2025-06")) == Fields{kReduce, kTensor, kGather});
-  for (const char* stack : {"tandem", "pytorch-fsdp", "torchtitan", "deepspeed-bert", "neuronx", "jax"})
+  for (const char* stack : {"tandem", "pytorch-fsdp", "torchtitan", "deepspeed-bert", "jax"})
     CHECK(on(draft(stack, "2026-01")).empty());
 }
 
@@ -62,6 +63,7 @@ TEST_CASE("An overlap is turned on only where Megatron-LM's own checks accept it
   CHECK(with([](Plan& p) { p.parallel.data = 1; }) == Fields{kTensor});
   CHECK(with([](Plan& p) { p.parallel.data = 1, p.parallel.context = 2; }) == Fields{kReduce, kGather, kTensor});
   CHECK(with([](Plan& p) { p.cluster.generation = "cdna3"; }) == Fields{kReduce, kGather});
+  CHECK(with([](Plan& p) { p.cluster.generation = "ampere"; }) == Fields{kReduce, kGather, kTensor});  // NVIDIA has buffers for A100
   CHECK(on(draft("megatron-core", "2026-01"), {kReduce}) == Fields{kTensor});  // the plan says that reductions are not overlapped
 }
 
@@ -70,7 +72,7 @@ TEST_CASE("DeepSpeed overlaps reductions of its ZeRO optimizer, which bf16 has s
     Plan plan = draft("megatron-deepspeed", as_of);
     plan.cluster.generation = "ampere", plan.training.precision = "bf16";
     change(plan);
-    return on(plan);
+    return on(plan, {kFlash});
   };
   CHECK(with("2024-01", [](Plan&) {}) == Fields{kReduce});
   CHECK(with("2024-01", [](Plan& p) { p.parallel.zero_stage = 2; }) == Fields{kReduce});
@@ -82,4 +84,22 @@ TEST_CASE("DeepSpeed overlaps reductions of its ZeRO optimizer, which bf16 has s
   CHECK(with("2023-01", [](Plan&) {}).empty());
   CHECK(with("2023-01", [](Plan& p) { p.training.precision = "fp16"; }) == Fields{kReduce});
   CHECK(with("2021-05", [](Plan& p) { p.training.precision = "fp16"; }).empty());
+}
+
+TEST_CASE("FlashAttention is turned on where a framework and its device have it and the framework leaves it off") {
+  const auto flash = [](const char* stack, const char* as_of, const std::function<void(Plan&)>& change) {
+    Plan plan = draft(stack, as_of);
+    change(plan);
+    return on(plan).count(kFlash) > 0;
+  };
+  const auto keep = [](Plan&) {};
+  CHECK(flash("megatron-deepspeed", "2024-01", keep));
+  CHECK_FALSE(flash("megatron-deepspeed", "2023-08", keep));
+  CHECK(flash("megatron-deepspeed", "2024-01", [](Plan& p) { p.cluster.generation = "ampere"; }));
+  CHECK_FALSE(flash("megatron-deepspeed", "2024-01", [](Plan& p) { p.cluster.generation = "volta"; }));
+  CHECK_FALSE(flash("megatron-deepspeed", "2024-01", [](Plan& p) { p.training.precision = "fp32"; }));
+  CHECK_FALSE(flash("megatron-deepspeed", "2024-01", [](Plan& p) { p.model.position_embedding = PositionEmbedding::alibi; }));
+  CHECK(flash("neuronx", "2025-05", [](Plan& p) { p.cluster.generation = "trainium2"; }));
+  CHECK_FALSE(flash("neuronx", "2024-08", [](Plan& p) { p.cluster.generation = "trainium2"; }));
+  CHECK_FALSE(flash("megatron-core", "2026-01", keep));  // on anyway
 }
