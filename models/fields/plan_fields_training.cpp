@@ -119,6 +119,16 @@ PlanField fp8_activation_inputs() {
   return std::move(f).otherwise("false");
 }
 
+/// Printed only where there are several, so that other plans read as if there were none.
+PlanField loss_chunks() {
+  PlanField f = integer({"training.loss_chunks",
+                         "Parts of a micro-batch's tokens that have logits, loss and their gradients one after the other, so that no "
+                         "rank holds all logits; an evaluation has them whole; default: the stack's."},
+                        AT(training.loss_chunks), {1, 1024});
+  f.write = [](const Plan& p) { return p.training.loss_chunks > 1 ? nlohmann::json(p.training.loss_chunks) : nlohmann::json(); };
+  return std::move(f).otherwise("1");
+}
+
 std::vector<PlanField> memory_fields() {
   PlanField modules{
       "training.recompute_modules",
@@ -169,6 +179,7 @@ std::vector<PlanField> memory_fields() {
       flag({"training.expandable_segments",
             "The framework's allocator expands a segment instead of taking another one (PYTORCH_CUDA_ALLOC_CONF). Only the reserved memory that validate judges depends on it, not what simulate prints. Default: the stack's."},
            AT(training.expandable_segments)),
+      loss_chunks(),
       number({"training.dropout.hidden", "Probability after the embedding, attention and MLP; default: the stack's."},
              AT(training.dropout.hidden), {0, 1, false, true}),
       number({"training.dropout.attention", "Probability on attention weights; default: the stack's."}, AT(training.dropout.attention),

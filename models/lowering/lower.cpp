@@ -106,10 +106,12 @@ Templates make_templates(const Shapes& s, const TemplateChoice& choice, Template
   t.embed_forward = library.add(embed_forward(s));
   if (!s.adapters.here()) t.embed_backward = pair(library, always_first, [&](bool first) { return embed_backward(s, first); });
   Shapes last = s.decoder_layers > 0 ? s.decoder() : s;
-  if (choice.evaluation) last.mtp = 0;
+  if (choice.evaluation) last.mtp = 0, last.loss_chunks = 1;
   if (last.mtp > 0) t.mtp = mtp_templates(last, always_first, library);
   t.head_forward = pair(library, false, [&](bool first) { return head_forward(last, first); });
-  t.head_backward = pair(library, always_first, [&](bool first) { return head_backward(last, first); });
+  t.head_backward = last.loss_chunks > 1
+                        ? pair(library, false, [&](bool first) { return head_backward(last, first || always_first, first); })
+                        : pair(library, always_first, [&](bool first) { return head_backward(last, first, first); });
   if (shows_metrics(last)) t.metrics = library.add(metrics(last));
   t.transfer = transfers(s, library);
   if (s.decoder_layers > 0) t.decoder = decoder_templates(s, choice, library);

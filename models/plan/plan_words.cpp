@@ -162,10 +162,10 @@ void append_words(Words& words, const ParallelSpec& x) {
 void append_words(Words& words, const TrainingSpec& x) {
   const auto& [sequence, decoder_sequence, micro_batch, batch, precision, dtypes, loss_scale, stochastic, recompute, layers,
                modules, products, narrow_inputs, early_stop, flash, kernel, fusion, graphs, deterministic, fill, blocking,
-               expandable, dropout, lora, optimizer, rampup, documents, clip, seed, steps, name, notes] = x;
+               expandable, loss_chunks, dropout, lora, optimizer, rampup, documents, clip, seed, steps, name, notes] = x;
   all(words, sequence, decoder_sequence, micro_batch, batch, precision, dtypes, loss_scale, stochastic, recompute, layers, modules,
-      products, narrow_inputs, early_stop, flash, kernel, fusion, graphs, deterministic, fill, blocking, expandable, dropout,
-      lora, optimizer, rampup, documents, clip, seed, steps);
+      products, narrow_inputs, early_stop, flash, kernel, fusion, graphs, deterministic, fill, blocking, expandable, loss_chunks,
+      dropout, lora, optimizer, rampup, documents, clip, seed, steps);
 }
 
 void append_words(Words& words, const PlanStack& x) {

@@ -109,6 +109,7 @@ struct TrainingSpec {
   bool fill_uninitialized_memory = false;///< new tensors are filled before use; needs `deterministic`
   bool launch_blocking = false;          ///< a launch returns when the device has run it, so the host never runs ahead
   bool expandable_segments = false;      ///< PyTorch's allocator extends segments instead of allocating new ones
+  std::int64_t loss_chunks = 1;          ///< parts of a micro-batch's tokens that have logits one after the other
   Dropout dropout;
   AdapterSpec lora;                      ///< what is trained instead of the model's own parameters
   OptimizerSpec optimizer;

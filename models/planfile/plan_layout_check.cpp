@@ -225,6 +225,14 @@ void check_sequence(const Plan& p, const Reporter& fail) {
   check_context_heads(p, fail);
 }
 
+void check_loss_chunks(const Plan& p, const Reporter& fail) {
+  const TrainingSpec& t = p.training;
+  const std::int64_t length = t.decoder_seq_length > 0 ? t.decoder_seq_length : t.seq_length, chunks = t.loss_chunks;
+  const std::int64_t tokens = t.micro_batch_size * (length / p.parallel.context);
+  if (tokens % chunks != 0)
+    fail("training.loss_chunks", "does not divide the " + s(tokens) + " tokens of a micro-batch on a rank", use_one_of(divisors(tokens), chunks));
+}
+
 void check_split(const Plan& p, const Reporter& fail) {
   const std::vector<std::int64_t>& split = p.parallel.pipeline_split;
   const std::int64_t stages = p.parallel.pipeline * p.parallel.virtual_pipeline, layers = p.model.total_layers();
@@ -447,6 +455,7 @@ void check_layout(const Plan& p, Problems& problems) {
   check_heads(p, fail);
   check_tensor(p, fail);
   check_sequence(p, fail);
+  check_loss_chunks(p, fail);
   check_split(p, fail);
   check_mtp(p, fail);
   check_chunks(p, fail);

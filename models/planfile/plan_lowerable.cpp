@@ -283,6 +283,19 @@ std::vector<Gap> step_gaps(const Plan& p) {
            "micro-batch or more data ranks"}};
 }
 
+std::vector<Gap> loss_gaps(const Plan& p) {
+  const ModelSpec& m = p.model;
+  const bool chunks = p.training.loss_chunks > 1;
+  const bool norm_first = m.norm_placement != NormPlacement::post && m.norm_placement != NormPlacement::post_add;
+  return {
+      {"training.loss_chunks", chunks && m.mtp.num_layers > 0, "chunks without modules that predict further tokens (model.mtp): 1"},
+      {"training.loss_chunks", chunks && !norm_first, "chunks behind a final norm: 1, or another model.norm_placement"},
+      {"training.loss_chunks", chunks && m.family == Family::bert, "chunks elsewhere than in bert: 1"},
+      {"training.loss_chunks", chunks && p.training.fusion.metrics > 0,
+       "chunks where no metrics read all logits: 1, or another training.fusion"},
+  };
+}
+
 std::string bare_value(const Plan& p, std::string_view field) {
   const nlohmann::json v = find_field(field)->write(p);
   return v.is_string() ? v.get<std::string>() : v.dump();
@@ -299,7 +312,8 @@ Problem not_implemented(const Plan& plan, const Gap& gap) {
 Problems lowering_gaps(const Plan& plan) {
   Problems problems;
   for (const auto& gaps : {model_gaps(plan), indexer_gaps(plan), mixer_gaps(plan), mtp_gaps(plan), t5_gaps(plan),
-                           adapter_gaps(plan), quantized_gaps(plan), parallel_gaps(plan), optimizer_gaps(plan), step_gaps(plan)}) {
+                           adapter_gaps(plan), quantized_gaps(plan), parallel_gaps(plan), optimizer_gaps(plan), loss_gaps(plan),
+                           step_gaps(plan)}) {
     for (const Gap& g : gaps) {
       if (g.open) problems.push_back(not_implemented(plan, g));
     }

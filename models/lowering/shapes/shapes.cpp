@@ -85,6 +85,7 @@ void set_sequence(Shapes& s, const Plan& plan) {
   s.tokens = s.batch * s.seq;
   s.sequence_parallel = q.sequence_parallel;
   s.rows = s.sequence_parallel ? s.tokens / q.tensor : s.tokens;
+  s.loss_chunks = plan.training.loss_chunks;
   s.context = q.context;
   s.head_ranks = head_ranks(q);
   s.path = path_of(q);

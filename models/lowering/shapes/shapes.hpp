@@ -83,6 +83,7 @@ struct Shapes : HeadShape {
   std::int64_t batch, seq;      ///< batch: sequences of a micro-batch; seq: positions of each on this context rank
   std::int64_t tokens;          ///< batch * seq
   std::int64_t rows;            ///< rows of the hidden state between blocks: tokens, or this rank's sequence shard
+  std::int64_t loss_chunks;     ///< parts of the tokens that have logits one after the other, in the head's backward pass if above 1
   std::int64_t hidden;
   std::int64_t ffn;             ///< columns on this rank
   std::int64_t fc1;             ///< columns of the MLP's first matrix on this rank: ffn, or 2 * ffn when gated

@@ -13,7 +13,7 @@ class KeptLogits {
  public:
   KeptLogits(const StageContext& c, const std::vector<ChunkPart>& chunks, ProgramBuilder& b) : s_(c.shapes), b_(b) {
     const bool head = std::any_of(chunks.begin(), chunks.end(), [](const ChunkPart& p) { return p.last; });
-    if (!head || c.forward_only) return;
+    if (!head || c.forward_only || s_.loss_chunks > 1) return;
     if (by_pipeline_engine(c)) most_ = static_cast<std::size_t>(s_.fusion.kept_logits);
     // A loss that copies logits leaves the originals, in the activations' type, to the engine.
     if (s_.fusion.loss_copies) most_ = static_cast<std::size_t>(c.plan.stack.facts.kept_outputs), for_good_ = true;

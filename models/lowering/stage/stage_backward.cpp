@@ -63,7 +63,9 @@ void StageLowering::head_backward(const Action& a) {
   if (head >= 0 && trained) slots.push_back(memory_.gradients(head, a.micro_batch));
   slots.push_back(memory_.weights(memory_.output_region()));
   if (trained) slots.push_back(memory_.output_gradients(a.micro_batch));
-  slots.insert(slots.end(), {{modules ? f.states : f.hidden.back()}, {f.head_saved}, {dx}});
+  slots.push_back({modules ? f.states : f.hidden.back()});
+  if (chunked_loss()) slots.insert(slots.end(), {memory_.targets(a.micro_batch), memory_.loss()});
+  slots.insert(slots.end(), {{f.head_saved}, {dx}});
   if (head >= 0) make_narrow_gradient(head);
   make_narrow_gradient(memory_.output_region());
   add(t_.head_backward.of(a.micro_batch), key(a), slots);

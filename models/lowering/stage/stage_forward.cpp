@@ -141,6 +141,11 @@ void StageLowering::head(const Action& a) {
   std::vector<Binding> slots;
   const bool modules = this->modules(part(a)) > 0;
   if (region(RegionKind::head) >= 0 && (!modules || s_.output_bias)) slots.push_back(memory_.weights(region(RegionKind::head)));
+  if (chunked_loss()) {
+    slots.insert(slots.end(), {{f.hidden.back()}, {f.head_saved}});
+    add(t, key(a), slots);
+    return gather_.end();
+  }
   slots.insert(slots.end(), {memory_.weights(memory_.output_region()), {modules ? f.states : f.hidden.back()},
                              memory_.targets(a.micro_batch)});
   if (modules) slots.push_back(memory_.mtp_targets(a.micro_batch));

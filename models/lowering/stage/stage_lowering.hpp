@@ -41,6 +41,7 @@ class StageLowering {
   static std::size_t input_of(const ChunkPart& p, std::int64_t l) {
     return static_cast<std::size_t>(l < p.layers ? l : 2 * l - p.layers + 1);
   }
+  bool chunked_loss() const { return s_.loss_chunks > 1 && !c_.forward_only; }
   bool shows_metrics() const { return t_.metrics.value() >= 0; }
   std::vector<TemplateId> used_templates() const;
 

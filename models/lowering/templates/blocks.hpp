@@ -15,6 +15,9 @@
 //   embed_backward   word_gradients [embedding embedding_gradients] [position_gradients] tokens [types] saved dy
 //   head_forward     [head] output x targets [labels] loss saved [logits]
 //   head_backward    [head head_gradients] output output_gradients x saved dx
+//   with a loss in chunks:
+//   head_forward     head x saved
+//   head_backward    head [head_gradients] output [output_gradients] x targets loss saved dx
 //   with MTP modules:
 //   head_forward     [head] output states targets mtp_targets loss saved [logits]
 //   head_backward    [head head_gradients] output output_gradients states saved dstates
@@ -54,7 +57,8 @@ Template embed_forward(const Shapes& s);
 Template embed_backward(const Shapes& s, bool first);
 /// `first`: overwrites the loss rather than adding to it.
 Template head_forward(const Shapes& s, bool first);
-Template head_backward(const Shapes& s, bool first);
+/// `first_loss`: a loss in chunks overwrites the loss.
+Template head_backward(const Shapes& s, bool first, bool first_loss);
 /// The norm after the model's layers (`module` false) or after an MTP module's block. The head and the next module read its output.
 Template state_norm_forward(const Shapes& s, bool module);
 Template state_norm_backward(const Shapes& s, bool module, bool first);

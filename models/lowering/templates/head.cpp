@@ -2,7 +2,8 @@
 // gradient (Megatron-LM, arXiv 1909.08053 section 3), so logits never leave a rank. PyTorch's own loss needs whole
 // logits: sets with whole_logits gather them over tensor ranks. BERT has a dense layer with a norm before the
 // logits, and classifies sequence pairs by their first token (arXiv 1810.04805). With MTP modules, final norms are
-// separate templates (mtp.cpp), and the head has a loss for the model's states and for those of each module.
+// separate templates (mtp.cpp), and the head has a loss for the model's states and for those of each module. A loss in chunks
+// is all in the backward template, because the logits of a chunk end before those of the next begin.
 
 #include "models/lowering/templates/block_frame.hpp"
 #include "models/lowering/templates/gradient_sink.hpp"
@@ -30,6 +31,16 @@ struct States {
   Value of(std::int64_t module) const { return all.part(module * each, each); }
 };
 
+/// Whether the head takes the loss of parts of the tokens one after the other.
+bool in_chunks(const Shapes& s) { return s.loss_chunks > 1; }
+
+/// The sizes of one chunk's logits.
+Shapes chunk_of(const Shapes& s) {
+  Shapes piece = s;
+  piece.tokens = s.tokens / s.loss_chunks;
+  return piece;
+}
+
 /// Task name for the loss of module `module`; 0: the model's loss.
 std::string task_name(std::int64_t module, const std::string& name) {
   return module == 0 ? name : "mtp" + std::to_string(module) + "_" + name;
@@ -47,8 +58,10 @@ struct HeadSaved {
     if (has_norm(s)) {
       stats = at.add(s.numerics.statistics, 2 * s.rows);
       at.add(s.norm_copy_type(), s.norm_copy());
-      if (!s.adapters.here()) n = at.add(d, state);  // only a gradient of the output matrix reads it
+      // Only a gradient of the output matrix reads it, and logits that the backward pass computes.
+      if (!s.adapters.here() || in_chunks(s)) n = at.add(d, state);
     }
+    if (in_chunks(s)) return;
     dlogits = at.add(s.loss_type(), s.tokens * s.loss_columns());
     for (std::int64_t k = 0; k < s.mtp; ++k) mtp_dlogits.push_back(at.add(s.loss_type(), s.tokens * s.loss_columns()));
     if (!s.bert) return;
@@ -83,18 +96,123 @@ ColumnParts parts_of_logits(const Shapes& s) { return {s.tokens, s.loss_columns(
 
 VocabDims pair_dims(const Shapes& s) { return {s.batch, 2, 2, true}; }
 
+/// The logits of some tokens and their loss.
+class LossTasks {
+ public:
+  /// `bias` is empty in a model without one.
+  LossTasks(TemplateBuilder& b, const Shapes& s, Value output, Value bias)
+      : b_(b), s_(s), output_(std::move(output)), bias_(std::move(bias)) {}
+
+  struct Loss {
+    Value logits, targets, dlogits, total;
+    bool first;  ///< overwrites `total`
+    std::int64_t global_targets = 0;
+    double weight = 1;
+
+    Loss over(std::int64_t targets_of_batch, double share) const {
+      Loss l = *this;
+      l.global_targets = targets_of_batch;
+      l.weight = share;
+      return l;
+    }
+  };
+
+  /// Logits of `n`, in `into` if given. `gathered`: `n` has the rows of all tensor ranks.
+  Value logits(const std::string& name, const Value& n, const Value& dlogits, const Value& into, bool gathered) {
+    Value logits = into;
+    if (logits.elements == 0)
+      logits = in_place() ? dlogits : b_.scratch(s_.dtypes.compute, s_.tokens * s_.loss_columns());
+    const Value own = s_.gathers_logits() ? b_.scratch(s_.dtypes.compute, s_.tokens * s_.vocab_rows) : logits;
+    std::vector<Value> in{gathered ? n : tensor_gather(b_, s_, n, name + "final_norm"), output_};
+    const bool bias = bias_.elements > 0;
+    if (bias) in.push_back(bias_);
+    b_.add(name + "logits", MatMul{s_.tokens, s_.vocab_rows, s_.hidden, false, true, bias}, std::move(in), {own});
+    if (s_.logit_scale != 1) b_.add(name + "logit_scale", logit_scale(own), {own}, {own});
+    if (s_.gathers_logits()) gather_logits(name, own, logits);
+    if (s_.logit_soft_cap > 0) b_.add(name + "logit_cap", SoftCap{logits.elements, s_.logit_soft_cap}, {logits}, {logits});
+    return logits;
+  }
+
+  void loss(const std::string& name, const VocabDims& dims, const Loss& l) {
+    const bool copies = copies_for_loss(s_) && l.dlogits.dtype != s_.dtypes.compute;
+    if (copies && passes_for_loss(s_)) copy_logits(name, l.logits);
+    const Value max = b_.scratch(s_.numerics.loss_sums, dims.rows), sums = b_.scratch(s_.numerics.loss_sums, 2 * dims.rows);
+    const auto vocab_max = b_.add(name + "vocab_max", VocabMax{dims}, {l.logits}, {max});
+    if (!dims.whole) tensor_all_reduce(b_, s_, max, name + "vocab_max", vocab_max, Reduce::max);
+    const auto exp_sum = b_.add(name + "vocab_exp_sum", VocabExpSum{dims}, {l.logits, max, l.targets}, {sums});
+    if (!dims.whole) tensor_all_reduce(b_, s_, sums, name + "vocab_exp_sum", exp_sum);
+    std::vector<Value> in{l.logits, max, sums, l.targets};
+    if (!l.first) in.push_back(l.total);
+    const auto entropy =
+        b_.add(name + "cross_entropy", CrossEntropy{dims, l.global_targets, l.first, false, l.weight}, std::move(in), {l.total, l.dlogits});
+    if (copies) b_.hold(entropy, DType::fp32, l.logits.elements);
+    if (s_.gathers_logits() && dims.cols == s_.loss_columns()) b_.hold(entropy, s_.dtypes.compute, of_gather(s_));
+  }
+
+  /// Backward through the soft cap and the factor of logits.
+  void cap_backward(const std::string& name, const Value& logits, const Value& dlogits) {
+    if (s_.logit_soft_cap > 0)
+      b_.add(name + "logit_cap_backward", SoftCapBackward{logits.elements, s_.logit_soft_cap}, {dlogits, logits}, {dlogits});
+    if (s_.logit_scale != 1) b_.add(name + "logit_scale_backward", logit_scale(dlogits), {dlogits}, {dlogits});
+  }
+
+ private:
+  Elementwise logit_scale(const Value& logits) const {
+    return {s_.tokens, logits.elements / s_.tokens, ElementwiseKind::multiply, Spread::none, s_.logit_scale};
+  }
+
+  /// The gradient of a soft cap reads the cap's output.
+  bool in_place() const { return s_.fusion.loss_in_place && s_.logit_soft_cap == 0; }
+
+  /// torch.distributed.all_gather: vocabulary shards arrive rank by rank
+  /// in one tensor and are copied to a list, which torch.cat concatenates.
+  void gather_logits(const std::string& name, const Value& own, const Value& logits) {
+    const Value flat = b_.scratch(own.dtype, logits.elements), list = b_.scratch(own.dtype, logits.elements);
+    b_.add(name + "logits_all_gather", Collective{CollectiveKind::all_gather, Group::tensor, logits.elements, own.dtype}, {own}, {flat},
+           Stream::tensor);
+    b_.add(name + "logits_list", copy_of(flat), {flat}, {list});
+    b_.add(name + "logits_join", UnpackColumns{parts_of_logits(s_)}, {list}, {logits});
+  }
+
+  /// PyTorch's log_softmax reads an fp32 copy. Here the loss reads the logits themselves, so the copy only takes its time.
+  void copy_logits(const std::string& name, const Value& logits) {
+    const Value wide = b_.scratch(DType::fp32, logits.elements);
+    b_.add(name + "logits_copy", Accumulate{logits.elements, logits.dtype, wide.dtype, true}, {logits}, {wide});
+  }
+
+  TemplateBuilder& b_;
+  const Shapes& s_;
+  Value output_, bias_;
+};
+
+/// The bias of the logits; empty if they have none.
+Value bias_of_logits(const Shapes& s, const RegionValues& w) {
+  if (s.bert) return w("head.output_bias");
+  return s.output_bias ? w("output.bias") : Value{};
+}
+
 class HeadForward {
  public:
   HeadForward(const Shapes& s, bool first)
       : s_(s), first_(first), layout_(head_region(s)), output_layout_(output_region(s)),
         b_("head_forward", s.dtypes.compute, s.fusion) {
     if (has_region(s)) w_ = region_slot(b_, "head", MemoryKind::weights, layout_, s.dtypes.weights);
-    output_ = b_.whole(b_.slot("output", MemoryKind::weights), s.dtypes.weights, output_layout_.elements());
+    if (in_chunks(s)) return;
+    const Value output = b_.whole(b_.slot("output", MemoryKind::weights), s.dtypes.weights, output_layout_.elements());
+    tasks_.emplace(b_, s_, output, bias_of_logits(s, w_));
   }
 
-  Template write() { return s_.mtp > 0 ? write_modules() : write_one(); }
+  Template write() { return in_chunks(s_) ? write_norm() : s_.mtp > 0 ? write_modules() : write_one(); }
 
  private:
+  /// The rest of a loss in chunks is in the backward template.
+  Template write_norm() {
+    const Hidden x(s_, hidden_slot(b_, s_, "x"));
+    const HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
+    norm(b_, s_, "final_norm", x.state, norm_params(s_, "final_norm", w_), {t.n, t.stats});
+    return b_.finish();
+  }
+
   Template write_one() {
     const Hidden x(s_, hidden_slot(b_, s_, "x"));
     targets_ = b_.whole(b_.slot("targets", MemoryKind::activations), DType::int32, s_.tokens);
@@ -110,8 +228,8 @@ class HeadForward {
     const Value sum = loss_;
     const bool apart = s_.bert && !first_;
     if (apart) loss_ = b_.scratch(DType::fp64, 1);
-    loss("", s_.vocab_dims(), {logits, targets_, t.dlogits, first_ || apart, s_.global_targets});
-    cap_backward("", logits, t.dlogits);
+    tasks_->loss("", s_.vocab_dims(), {logits, targets_, t.dlogits, loss_, first_ || apart, s_.global_targets});
+    tasks_->cap_backward("", logits, t.dlogits);
     if (s_.bert) classify_pair(n, t);
     if (apart) b_.add("loss", Accumulate{1, DType::fp64, DType::fp64}, {loss_, sum}, {sum});
     return b_.finish();
@@ -132,37 +250,12 @@ class HeadForward {
       const std::string name = task_name(k, "");
       const Value logits = token_logits(name, states.of(k), dlogits);
       const Value targets = k == 0 ? targets_ : further.part((k - 1) * s_.tokens, s_.tokens);
-      const Loss mine{logits, targets, dlogits, k <= 1};
-      loss_ = here.part(k == 0 ? 0 : 1, 1);
-      loss(name, s_.vocab_dims(), k == 0 ? mine.over(s_.global_targets, 1) : mine.over(s_.mtp_targets(k), s_.mtp_loss));
-      cap_backward(name, logits, dlogits);
+      const LossTasks::Loss mine{logits, targets, dlogits, here.part(k == 0 ? 0 : 1, 1), k <= 1};
+      tasks_->loss(name, s_.vocab_dims(), k == 0 ? mine.over(s_.global_targets, 1) : mine.over(s_.mtp_targets(k), s_.mtp_loss));
+      tasks_->cap_backward(name, logits, dlogits);
     }
     if (!first_) b_.add("loss", Accumulate{2, DType::fp64, DType::fp64}, {here, sums}, {sums});
     return b_.finish();
-  }
-
-  struct Loss {
-    Value logits, targets, dlogits;
-    bool first;
-    std::int64_t global_targets = 0;
-    double weight = 1;
-
-    Loss over(std::int64_t targets_of_batch, double share) const {
-      Loss l = *this;
-      l.global_targets = targets_of_batch;
-      l.weight = share;
-      return l;
-    }
-  };
-
-  /// Backward through the soft cap and the factor of logits.
-  void cap_backward(const std::string& name, const Value& logits, const Value& dlogits) {
-    if (s_.logit_soft_cap > 0)
-      b_.add(name + "logit_cap_backward", SoftCapBackward{logits.elements, s_.logit_soft_cap}, {dlogits, logits}, {dlogits});
-    if (s_.logit_scale != 1) b_.add(name + "logit_scale_backward", logit_scale(dlogits), {dlogits}, {dlogits});
-  }
-  Elementwise logit_scale(const Value& logits) const {
-    return {s_.tokens, logits.elements / s_.tokens, ElementwiseKind::multiply, Spread::none, s_.logit_scale};
   }
 
   Value transform(const Value& n, const HeadSaved& t) {
@@ -174,54 +267,8 @@ class HeadForward {
     return t.transformed;
   }
 
-  /// The gradient of a soft cap reads the cap's output.
-  bool in_place() const { return s_.fusion.loss_in_place && s_.logit_soft_cap == 0; }
-
   Value token_logits(const std::string& name, const Value& n, const Value& dlogits) {
-    Value logits = logits_;
-    if (logits.elements == 0)
-      logits = in_place() ? dlogits : b_.scratch(s_.dtypes.compute, s_.tokens * s_.loss_columns());
-    const Value own = s_.gathers_logits() ? b_.scratch(s_.dtypes.compute, s_.tokens * s_.vocab_rows) : logits;
-    std::vector<Value> in{tensor_gather(b_, s_, n, name + "final_norm"), output_};
-    const bool bias = s_.bert || s_.output_bias;
-    if (bias) in.push_back(w_(s_.bert ? "head.output_bias" : "output.bias"));
-    b_.add(name + "logits", MatMul{s_.tokens, s_.vocab_rows, s_.hidden, false, true, bias}, std::move(in), {own});
-    if (s_.logit_scale != 1) b_.add(name + "logit_scale", logit_scale(own), {own}, {own});
-    if (s_.gathers_logits()) gather_logits(name, own, logits);
-    if (s_.logit_soft_cap > 0) b_.add(name + "logit_cap", SoftCap{logits.elements, s_.logit_soft_cap}, {logits}, {logits});
-    return logits;
-  }
-
-  /// torch.distributed.all_gather: vocabulary shards arrive rank by rank
-  /// in one tensor and are copied to a list, which torch.cat concatenates.
-  void gather_logits(const std::string& name, const Value& own, const Value& logits) {
-    const Value flat = b_.scratch(own.dtype, logits.elements), list = b_.scratch(own.dtype, logits.elements);
-    b_.add(name + "logits_all_gather", Collective{CollectiveKind::all_gather, Group::tensor, logits.elements, own.dtype}, {own}, {flat},
-           Stream::tensor);
-    b_.add(name + "logits_list", copy_of(flat), {flat}, {list});
-    b_.add(name + "logits_join", UnpackColumns{parts_of_logits(s_)}, {list}, {logits});
-  }
-
-  void loss(const std::string& name, const VocabDims& dims, const Loss& l) {
-    const bool copies = copies_for_loss(s_) && l.dlogits.dtype != s_.dtypes.compute;
-    if (copies && passes_for_loss(s_)) copy_logits(name, l.logits);
-    const Value max = b_.scratch(s_.numerics.loss_sums, dims.rows), sums = b_.scratch(s_.numerics.loss_sums, 2 * dims.rows);
-    const auto vocab_max = b_.add(name + "vocab_max", VocabMax{dims}, {l.logits}, {max});
-    if (!dims.whole) tensor_all_reduce(b_, s_, max, name + "vocab_max", vocab_max, Reduce::max);
-    const auto exp_sum = b_.add(name + "vocab_exp_sum", VocabExpSum{dims}, {l.logits, max, l.targets}, {sums});
-    if (!dims.whole) tensor_all_reduce(b_, s_, sums, name + "vocab_exp_sum", exp_sum);
-    std::vector<Value> in{l.logits, max, sums, l.targets};
-    if (!l.first) in.push_back(loss_);
-    const auto entropy =
-        b_.add(name + "cross_entropy", CrossEntropy{dims, l.global_targets, l.first, false, l.weight}, std::move(in), {loss_, l.dlogits});
-    if (copies) b_.hold(entropy, DType::fp32, l.logits.elements);
-    if (s_.gathers_logits() && dims.cols == s_.loss_columns()) b_.hold(entropy, s_.dtypes.compute, of_gather(s_));
-  }
-
-  /// PyTorch's log_softmax reads an fp32 copy. Here the loss reads the logits themselves, so the copy only takes its time.
-  void copy_logits(const std::string& name, const Value& logits) {
-    const Value wide = b_.scratch(DType::fp32, logits.elements);
-    b_.add(name + "logits_copy", Accumulate{logits.elements, logits.dtype, wide.dtype, true}, {logits}, {wide});
+    return tasks_->logits(name, n, dlogits, logits_, false);
   }
 
   void classify_pair(const Value& n, const HeadSaved& t) {
@@ -231,7 +278,7 @@ class HeadForward {
     b_.add("pooler_tanh", Pointwise{s_.batch * h, PointwiseKind::tanh}, {t.pooler}, {t.pooled});
     const Value logits = b_.scratch(s_.dtypes.compute, s_.batch * 2);
     b_.add("nsp", MatMul{s_.batch, 2, h, false, true, true}, {t.pooled, w_("nsp.weight"), w_("nsp.bias")}, {logits});
-    loss("nsp_", pair_dims(s_), {logits, labels_, t.dclass, false, s_.global_sequences});
+    tasks_->loss("nsp_", pair_dims(s_), {logits, labels_, t.dclass, loss_, false, s_.global_sequences});
   }
 
   const Shapes& s_;
@@ -239,14 +286,17 @@ class HeadForward {
   RegionLayout layout_, output_layout_;
   TemplateBuilder b_;
   RegionValues w_;
-  Value output_, targets_, labels_, loss_;
+  std::optional<LossTasks> tasks_;
+  Value targets_, labels_, loss_;
   Value logits_;  ///< where they outlive the loss
 };
 
 class HeadBackward {
  public:
-  HeadBackward(const Shapes& s, bool first)
-      : s_(s), layout_(head_region(s)), output_layout_(output_region(s)), b_("head_backward", s.dtypes.compute, s.fusion),
+  /// `first`: overwrites gradients; `first_loss`: overwrites the sum of a loss in chunks.
+  HeadBackward(const Shapes& s, bool first, bool first_loss)
+      : s_(s), chunk_(chunk_of(s)), first_loss_(first_loss),
+        layout_(head_region(s)), output_layout_(output_region(s)), b_("head_backward", s.dtypes.compute, s.fusion),
         w_(has_region(s) ? region_slot(b_, "head", MemoryKind::weights, layout_, s.dtypes.weights) : RegionValues()),
         sink_(b_, has_region(s) && trained(s) ? gradient_slot(b_, "head_gradients", layout_, s.written_gradients()) : RegionValues(), first,
               s.mtp == 0),
@@ -255,9 +305,47 @@ class HeadBackward {
                      first),
         output_parts_(b_, output_sink_, s, output_layout_.specs().front().name) {}
 
-  Template write() { return s_.mtp > 0 ? write_modules() : write_one(); }
+  Template write() { return in_chunks(s_) ? write_chunks() : s_.mtp > 0 ? write_modules() : write_one(); }
 
  private:
+  /// A chunk's logits, loss, gradients of its states and its part of the output matrix' gradient, then the next chunk's
+  /// (pytorch/torchtitan b5bcd76c6: torchtitan/components/loss.py, ChunkedLossWrapper).
+  Template write_chunks() {
+    const Hidden x(s_, hidden_slot(b_, s_, "x"));
+    const Value targets = b_.whole(b_.slot("targets", MemoryKind::activations), DType::int32, s_.tokens);
+    const Value total = b_.whole(b_.slot("loss", MemoryKind::workspace), DType::fp64, 1);
+    const HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
+    const Hidden dx(s_, hidden_slot(b_, s_, "dx"));
+    const Value n = tensor_gather(b_, s_, t.n, "final_norm"), dn = b_.scratch(dtype(), s_.tokens * s_.hidden);
+    LossTasks tasks(b_, chunk_, output_, bias_of_logits(s_, w_));
+    std::uint16_t last = 0;
+    for (std::int64_t c = 0; c < s_.loss_chunks; ++c) {
+      const std::string name = "chunk" + std::to_string(c) + "_";
+      const std::int64_t states = chunk_.tokens * s_.hidden;
+      const Value dlogits = b_.scratch(s_.loss_type(), chunk_.tokens * s_.loss_columns()), mine = n.part(c * states, states);
+      const Value logits = tasks.logits(name, mine, dlogits, {}, true);
+      const Value labels = targets.part(c * chunk_.tokens, chunk_.tokens);
+      tasks.loss(name, chunk_.vocab_dims(), {logits, labels, dlogits, total, first_loss_ && c == 0, s_.global_targets});
+      tasks.cap_backward(name, logits, dlogits);
+      const Value narrow = own_columns(narrowed(dlogits, name), name);
+      last = through_chunk(name, narrow, mine, dn.part(c * states, states), c + 1 == s_.loss_chunks);
+    }
+    final_norm(tensor_sum(b_, s_, dn, "logits_dgrad", last, {}).value, x.state, t, dx.state);
+    return b_.finish();
+  }
+
+  /// Returns the task that writes the gradient `dn` of the states `n`.
+  std::uint16_t through_chunk(const std::string& name, const Value& dlogits, const Value& n, const Value& dn, bool last) {
+    const std::int64_t h = s_.hidden, v = s_.vocab_rows;
+    const auto dgrad = b_.add(name + "logits_dgrad", MatMul{chunk_.tokens, h, v, false, false, false}, {dlogits, output_}, {dn});
+    if (!trained(s_)) return dgrad;
+    const auto wgrad = b_.add(name + "logits_wgrad", MatMul{v, h, chunk_.tokens, true, false, false}, {dlogits, n}, {output_parts_.next()});
+    if (last) hold_stand_in(wgrad);
+    output_parts_.add(name + "output", last);
+    if (s_.output_bias) bias_gradient(name, "output.bias", dlogits, last);
+    return dgrad;
+  }
+
   /// Gradients of all hidden states, from the gradients of the logits.
   Template write_modules() {
     const States states(b_, s_, "states");
@@ -265,7 +353,8 @@ class HeadBackward {
     const States dstates(b_, s_, "dstates");
     for (std::int64_t k = 0; k <= s_.mtp; ++k) {
       const Value dlogits = k == 0 ? t.dlogits : t.mtp_dlogits[static_cast<std::size_t>(k) - 1];
-      through_logits(k, own_columns(narrowed(dlogits, k), k), states.of(k), dstates.of(k));
+      const std::string name = task_name(k, "");
+      through_logits(k, own_columns(narrowed(dlogits, name), name), states.of(k), dstates.of(k));
     }
     return b_.finish();
   }
@@ -273,7 +362,7 @@ class HeadBackward {
   Template write_one() {
     const Hidden x(s_, hidden_slot(b_, s_, "x"));
     HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
-    t.dlogits = own_columns(narrowed(t.dlogits, 0), 0);
+    t.dlogits = own_columns(narrowed(t.dlogits, ""), "");
     const Hidden dx(s_, hidden_slot(b_, s_, "dx"));
     const bool pre = s_.placement == NormPlacement::pre;
     const Value n = pre ? t.n : x.state, target = pre ? Value{} : dx.state;
@@ -287,34 +376,33 @@ class HeadBackward {
 
   DType dtype() const { return s_.dtypes.compute; }
   /// Casts to the type of the products.
-  Value narrowed(const Value& wide, std::int64_t module) {
+  Value narrowed(const Value& wide, const std::string& name) {
     if (wide.dtype == dtype()) return wide;
-    const Value from = passes_for_loss(s_) ? through_log_softmax(wide, module) : wide;
+    const Value from = passes_for_loss(s_) ? through_log_softmax(wide, name) : wide;
     const Value narrow = b_.scratch(dtype(), wide.elements);
-    const auto task = b_.add(task_name(module, "narrow_gradient"), Accumulate{wide.elements, wide.dtype, dtype(), true}, {from}, {narrow});
+    const auto task = b_.add(name + "narrow_gradient", Accumulate{wide.elements, wide.dtype, dtype(), true}, {from}, {narrow});
     if (passes_for_loss(s_)) return narrow;
-    if (s_.gathers_logits()) b_.hold_ahead(task, dtype(), of_gather(s_));
+    if (s_.gathers_logits()) b_.hold_ahead(task, dtype(), of_gather(chunk_));
     for (int i = 0; copies_for_loss(s_) && i < 2; ++i) b_.hold_ahead(task, wide.dtype, wide.elements);  // nll_loss', log_softmax'
     return narrow;
   }
   /// PyTorch's nll_loss writes a gradient with one nonzero per row; log_softmax computes another one from it and its own
   /// output. Here the forward pass has computed that gradient already: `wide` stands for the output and is added to zeros.
-  Value through_log_softmax(const Value& wide, std::int64_t module) {
+  Value through_log_softmax(const Value& wide, const std::string& name) {
     const Value gradient = b_.scratch(wide.dtype, wide.elements);
-    b_.add(task_name(module, "nll_gradient"), Fill{wide.elements, wide.dtype}, {}, {gradient});
-    const auto task = b_.add(task_name(module, "log_softmax_backward"), Accumulate{wide.elements, wide.dtype, wide.dtype},
-                             {wide, gradient}, {gradient});
+    b_.add(name + "nll_gradient", Fill{wide.elements, wide.dtype}, {}, {gradient});
+    const auto task = b_.add(name + "log_softmax_backward", Accumulate{wide.elements, wide.dtype, wide.dtype}, {wide, gradient}, {gradient});
     b_.hold(task, wide.dtype, wide.elements);  // PyTorch's is another tensor
-    if (s_.gathers_logits()) b_.hold(task, dtype(), of_gather(s_));
+    if (s_.gathers_logits()) b_.hold(task, dtype(), of_gather(chunk_));
     return gradient;
   }
   void open(std::string_view from, std::string_view to) { sink_.open(from, to, s_.numerics.parameter_gradient); }
 
   /// This rank's share of a gradient over the whole vocabulary.
-  Value own_columns(const Value& dlogits, std::int64_t module) {
+  Value own_columns(const Value& dlogits, const std::string& name) {
     if (!s_.gathers_logits()) return dlogits;
     const Value by_rank = b_.scratch(dlogits.dtype, dlogits.elements);
-    b_.add(task_name(module, "dlogits_split"), PackColumns{parts_of_logits(s_)}, {dlogits}, {by_rank});
+    b_.add(name + "dlogits_split", PackColumns{parts_of_logits(chunk_)}, {dlogits}, {by_rank});
     return by_rank.share(Group::tensor, s_.tensor);
   }
 
@@ -334,7 +422,7 @@ class HeadBackward {
     if (!ahead) b_.depend(wgrad, sum.task);
     hold_stand_in(wgrad);
     output_parts_.add(task_name(module, "output"), module == s_.mtp);
-    if (s_.output_bias) bias_gradient(module, "output.bias", dlogits);
+    if (s_.output_bias) bias_gradient(task_name(module, ""), "output.bias", dlogits, module == s_.mtp);
     return sum.value;
   }
 
@@ -342,21 +430,21 @@ class HeadBackward {
   /// to the end of the template although it is freed by then, so only the excess over it counts.
   void hold_stand_in(std::uint16_t wgrad) {
     if (!s_.fusion.gradient_stand_ins) return;
-    const std::int64_t gone = s_.loss_type() == dtype() ? 0 : bytes_of(s_.loss_type(), s_.tokens * s_.loss_columns()).count();
+    const std::int64_t gone = s_.loss_type() == dtype() ? 0 : bytes_of(s_.loss_type(), chunk_.tokens * s_.loss_columns()).count();
     const std::int64_t more = bytes_of(dtype(), s_.vocab_rows * s_.hidden).count() - gone;
     if (more > 0) b_.hold(wgrad, DType::fp8, more);
   }
 
-  void bias_gradient(std::int64_t module, const std::string& name, const Value& dlogits) {
+  void bias_gradient(const std::string& task, const std::string& name, const Value& dlogits, bool last) {
     if (!bias_parts_) bias_parts_.emplace(b_, sink_, s_, name);
-    b_.add(task_name(module, "output_bias_grad"), BiasGrad{s_.tokens, s_.vocab_rows}, {dlogits}, {bias_parts_->next()});
-    bias_parts_->add(task_name(module, "output_bias"), module == s_.mtp);
+    b_.add(task + "output_bias_grad", BiasGrad{chunk_.tokens, s_.vocab_rows}, {dlogits}, {bias_parts_->next()});
+    bias_parts_->add(task + "output_bias", last);
   }
 
   Value through_transform(const HeadSaved& t, const Value& n, const Value& to) {
     const std::int64_t h = s_.hidden, r = s_.rows;
     const Value dy = through_logits(0, t.dlogits, t.transformed, {});
-    bias_gradient(0, "head.output_bias", t.dlogits);
+    bias_gradient("", "head.output_bias", t.dlogits, true);
     const Value da = b_.scratch(dtype(), r * h), dd = b_.scratch(dtype(), r * h);
     open("head.norm.weight", s_.norm_bias ? "head.norm.bias" : "head.norm.weight");
     norm_backward(b_, s_, "head_norm", {dy, t.activated, t.norm_stats, w_("head.norm.weight")}, da,
@@ -406,6 +494,8 @@ class HeadBackward {
   }
 
   const Shapes& s_;
+  const Shapes chunk_;  ///< sizes of a loss in chunks; else those of all tokens
+  bool first_loss_;
   RegionLayout layout_, output_layout_;
   TemplateBuilder b_;
   RegionValues w_;
@@ -419,7 +509,7 @@ class HeadBackward {
 }  // namespace
 
 Template head_forward(const Shapes& s, bool first) { return HeadForward(s, first).write(); }
-Template head_backward(const Shapes& s, bool first) { return HeadBackward(s, first).write(); }
+Template head_backward(const Shapes& s, bool first, bool first_loss) { return HeadBackward(s, first, first_loss).write(); }
 
 bool shows_metrics(const Shapes& s) { return s.fusion.metrics > 0 && !s.bert && s.tensor == 1; }
 

@@ -72,7 +72,8 @@ TEST_CASE("torchtitan's saved file is a plan of its month") {
   CHECK(tests::field(plan, "training.beta2") == 0.95);
   CHECK(arguments::refusals(plan).empty());
   CHECK(says(plan, "8 or 4 bits", false));
-  CHECK(says(plan, "loss in chunks", false));
+  CHECK(tests::field(plan, "training.loss_chunks") == 8);
+  CHECK(of(saved({{"loss", {{"num_chunks", nullptr}, {"global_vocab_size", 128256}}}}), "training.loss_chunks") == 1);  // CrossEntropyLoss
   CHECK(parse_plan(plan.document->dump(), "plan.json", PlanContext{generation_of}).stack.as_of == Month{2026, 8});
 }
 
@@ -109,6 +110,7 @@ TEST_CASE("torchtitan's files of earlier months are dated by their fields") {
   CHECK(as_of(file) == Month{2026, 5});
   CHECK(of(file, "training.recompute") == "selective");
   file["activation_checkpoint"]["selective_ac_option"] = "2";
+  file["loss"] = nullptr;  // no chunks before May
   CHECK(as_of(file) == Month{2026, 3});
   CHECK(of(file, "training.recompute_layers") == 16);
   file["optimizer"] = {{"name", "AdamW"}, {"lr", 1e-4}, {"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", 0.1}, {"implementation", "fused"}};

@@ -437,6 +437,8 @@ TEST_CASE("torchtitan has what its code of a month has") {
   const std::string some = R"(, "recompute": "full", "recompute_layers": 16)", graph = R"(, "cuda_graphs": "iteration")";
   CHECK(fields("", some, {2026, 3}).empty());
   CHECK(fields("", some, {2026, 4}) == Fields{"training.recompute_layers"});
+  CHECK(fields("", R"(, "loss_chunks": 4)", {2026, 4}) == Fields{"training.loss_chunks"});
+  CHECK(fields("", R"(, "loss_chunks": 4)", {2026, 5}).empty());
   CHECK(fields("", R"(, "precision": "nvfp4")", {2026, 7}) == Fields{"training.precision"});
   CHECK(fields("", R"(, "precision": "nvfp4")", {2026, 8}).empty());
   CHECK(fields("", graph, {2026, 7}) == Fields{"training.cuda_graphs"});
@@ -460,6 +462,8 @@ TEST_CASE("torchtitan's defaults since June 2026 are those of its Trainer") {
   };
   CHECK(plan("2026-05", "").training.recompute == Recompute::none);
   CHECK(plan("2026-06", "").training.recompute == Recompute::selective);
+  CHECK(plan("2026-04", "").training.loss_chunks == 1);
+  CHECK(plan("2026-05", "").training.loss_chunks == 8);
   CHECK(plan("2026-07", "").training.cuda_graphs == CudaGraphs::none);
   CHECK(plan("2026-08", "").training.cuda_graphs == CudaGraphs::iteration);
   CHECK(plan("2026-08", R"(, "pipeline": 2)").training.cuda_graphs == CudaGraphs::none);
