@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/graph/stage_flops.hpp"
 #include "tests/models/lowering/memory_case.hpp"
 
 using namespace tandem;
@@ -56,6 +57,7 @@ TEST_CASE("a loss in chunks has the products of a loss of all tokens, and a part
   CHECK(largest_scratch(loss) == c.batch * c.seq / 4 * c.vocab * 4);  // fp32 gradients of a chunk's logits
   const auto live = [](const TaskGraph& graph) { return graph.programs.front().memory.live_peak_bytes; };
   CHECK(live(parts) < live(whole));
+  CHECK(model_flops_of_step(parts, 1) == model_flops_of_step(whole, 1));
   for (const char* task : {"chunk0_logits", "chunk3_cross_entropy", "chunk3_logits_wgrad"})
     CHECK(std::any_of(loss.tasks.begin(), loss.tasks.end(), [&](const Task& t) { return t.name == task; }));
 }
