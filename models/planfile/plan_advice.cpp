@@ -43,6 +43,11 @@ bool spreads_expert_ranks(const Plan& plan) {
   return plan.model.moe.num_experts > 0 && p.expert > 1 && p.data > 1 && p.rank_order.find("ep") > p.rank_order.find("dp");
 }
 
+/// Whether rotary positions go beyond those that the model was made for.
+bool exceeds_positions(const Plan& plan) {
+  return plan.model.position_embedding == PositionEmbedding::rope && plan.training.seq_length > plan.model.max_position_embeddings;
+}
+
 }  // namespace
 
 std::vector<std::string> plan_advice(const Plan& plan) {
@@ -61,6 +66,10 @@ std::vector<std::string> plan_advice(const Plan& plan) {
   if (waits_for_the_norm(plan.parallel))
     notes.push_back(std::string(name(plan.parallel.schedule)) +
                     " has no zero bubble while stages wait for the global norm: parallel.optimizer_sync post_validated lets steps overlap");
+  if (exceeds_positions(plan))
+    notes.push_back("sequences of " + std::to_string(t.seq_length) + " tokens are longer than model.max_position_embeddings, " +
+                    std::to_string(plan.model.max_position_embeddings) +
+                    ": the figures hold, but the model was not made for such positions (model.rope_scaling stretches them)");
   if (t.recompute == Recompute::full && splits_backward(plan.parallel.schedule) && plan.parallel.pipeline > 1)
     notes.push_back("recomputing layers saves less memory in " + std::string(name(plan.parallel.schedule)) +
                     ": what is computed again is kept until a layer's weight gradients, which this schedule delays");

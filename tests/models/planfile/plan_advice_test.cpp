@@ -31,6 +31,21 @@ TEST_CASE("ZB-H2 and ZB-V are told that a global norm keeps its bubble") {
   CHECK(told("zb-h2 ", "\"schedule\": \"zb-h1\"") == 0);
 }
 
+TEST_CASE("rotary positions beyond the model's are told") {
+  Plan plan = parse_plan(kGoodPlan, "plan.json");
+  plan.model.position_embedding = PositionEmbedding::rope;
+  plan.model.max_position_embeddings = plan.training.seq_length;
+  const auto said = [&] {
+    const std::vector<std::string> notes = plan_advice(plan);
+    return std::any_of(notes.begin(), notes.end(), [](const std::string& n) { return n.find("longer than model.max_position_embeddings") != std::string::npos; });
+  };
+  CHECK_FALSE(said());
+  plan.model.max_position_embeddings = plan.training.seq_length - 1;
+  CHECK(said());
+  plan.model.position_embedding = PositionEmbedding::learned;
+  CHECK_FALSE(said());
+}
+
 TEST_CASE("recomputed layers are told to save less memory where weight gradients are delayed") {
   const auto told_of = [](const std::string& schedule, Recompute recompute) {
     Plan plan = parse_plan(with("parallel", "\"schedule\": \"" + schedule + "\""), "plan.json");
