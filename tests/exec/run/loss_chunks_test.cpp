@@ -6,6 +6,7 @@
 #include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/cpu/numbers.hpp"
+#include "tests/exec/run/gathered.hpp"
 #include "tests/patched_plan.hpp"
 
 using namespace tandem;
@@ -13,10 +14,9 @@ using namespace tandem::exec;
 using test::Numbers;
 using tests::patched_plan;
 using tests::SmallPlan;
+using tests::worst;
 
 namespace {
-
-using Tensors = std::vector<GatheredTensor>;
 
 RunResult trained(Plan plan, std::int64_t chunks) {
   plan.training.loss_chunks = chunks;
@@ -25,21 +25,6 @@ RunResult trained(Plan plan, std::int64_t chunks) {
   o.gather_gradients = o.gather_weights = true;
   GraphCache graphs(plan);
   return run(graphs, Numbers(), o);
-}
-
-/// Largest difference relative to the tensor's largest value.
-double worst(const Tensors& a, const Tensors& b) {
-  REQUIRE(a.size() == b.size());
-  double most = 0;
-  for (std::size_t t = 0; t < a.size(); ++t) {
-    double difference = 0, scale = 1e-3;
-    for (std::size_t i = 0; i < a[t].values.size(); ++i) {
-      difference = std::max(difference, std::abs(a[t].values[i] - b[t].values[i]));
-      scale = std::max(scale, std::abs(a[t].values[i]));
-    }
-    most = std::max(most, difference / scale);
-  }
-  return most;
 }
 
 }  // namespace

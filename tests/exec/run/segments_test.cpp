@@ -7,6 +7,7 @@
 #include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/cpu/numbers.hpp"
+#include "tests/exec/run/gathered.hpp"
 #include "topology/plan_reader.hpp"
 
 using namespace tandem;
@@ -14,6 +15,8 @@ using namespace tandem::exec;
 using test::Numbers;
 using tests::patched_plan;
 using tests::SmallPlan;
+using tests::Tensors;
+using tests::worst;
 
 namespace {
 
@@ -28,8 +31,6 @@ RunResult train(const Plan& plan, const TokenSource& data, const RunOptions& opt
   GraphCache graphs(plan);
   return run(graphs, data, options);
 }
-
-using Tensors = std::vector<GatheredTensor>;
 
 void check_equal(const Tensors& a, const Tensors& b) {
   REQUIRE(a.size() == b.size());
@@ -47,20 +48,6 @@ void check_part(const RunResult& whole, std::size_t first, const RunResult& part
     CHECK(whole.steps[first + s].grad_norm == part.steps[s].grad_norm);
     check_equal(whole.gradients[first + s], part.gradients[s]);
   }
-}
-
-/// Largest difference relative to the tensor's largest value.
-double worst(const Tensors& a, const Tensors& b) {
-  double most = 0;
-  for (std::size_t t = 0; t < a.size(); ++t) {
-    double difference = 0, scale = 1e-3;
-    for (std::size_t i = 0; i < a[t].values.size(); ++i) {
-      difference = std::max(difference, std::abs(a[t].values[i] - b[t].values[i]));
-      scale = std::max(scale, std::abs(a[t].values[i]));
-    }
-    most = std::max(most, difference / scale);
-  }
-  return most;
 }
 
 /// 4 4 8 8 ... sequences.
