@@ -83,7 +83,8 @@ json chat(const std::string& role, const json& content = "x") { return {{"messag
 }  // namespace
 
 TEST_CASE("conversations have the ids of transformers' templates, and its marks of what an assistant says") {
-  for (const json& f : fixture("chats")["templates"]) {
+  const json all = fixture("chats");
+  for (const json& f : all["templates"]) {
     INFO(f["template"].get<std::string>());
     std::vector<json> lines;
     for (const json& c : f["chats"]) lines.push_back({{"messages", c["messages"]}});
@@ -115,7 +116,8 @@ TEST_CASE("what an assistant says with weight 0 is no answer, and with weight 1 
 }
 
 TEST_CASE("completions are masked as trl masks them, with the token that ends a document") {
-  for (const json& f : fixture("chats")["prompts"]) {
+  const json all = fixture("chats");
+  for (const json& f : all["prompts"]) {
     std::vector<json> lines;
     for (const json& p : f["pairs"]) lines.push_back({{"prompt", p["prompt"]}, {"completion", p["completion"]}});
     const auto end = tokenizer_of(f)->id_of(f["end"].get<std::string>());
