@@ -25,6 +25,8 @@ struct DataShape {
   std::int64_t mtp = 0;                                 ///< modules of multi-token prediction
   bool separate = false;                                ///< tokens see only their own document
   std::uint64_t seed = 0;
+
+  std::int64_t vocab_size() const { return std::int64_t{mask_token} + 1; }
 };
 DataShape data_shape(const Plan& plan);
 

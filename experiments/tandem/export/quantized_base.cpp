@@ -13,7 +13,7 @@ constexpr const char* kRemedy = "give the config.json of the model before it was
 
 [[noreturn]] void refuse(const std::string& file, const std::string& field, const json& value) {
   throw InfeasibleError(Problem{file, "quantization_config." + field, value_text(value),
-                                "not implemented: adapters beside weights in this format; bitsandbytes' nf4 is", kRemedy});
+                                "not implemented: adapters beside weights in this format; only bitsandbytes' nf4 is read", kRemedy});
 }
 
 /// huggingface/transformers 5.24.0, src/transformers/utils/quantization_config.py, BitsAndBytesConfig: fp4 is its default.

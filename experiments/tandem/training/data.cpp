@@ -258,7 +258,7 @@ void name_mask(std::int64_t mask_token, const Plan& plan, Data& data) {
     throw ConfigError(Problem{plan.file, "--mask-token", std::to_string(mask_token), reason, remedy});
   };
   const DataShape shape = data_shape(plan);
-  const std::int64_t words = std::int64_t{shape.mask_token} + 1;
+  const std::int64_t words = shape.vocab_size();
   if (shape.kind != ExampleKind::masked) refuse("only models of the bert family are trained on hidden tokens", "leave it out");
   if (mask_token >= words) refuse("is beyond model.vocab_size " + std::to_string(words), "give a number below it");
   const exec::NamedMask mask{static_cast<std::int32_t>(mask_token), words};
