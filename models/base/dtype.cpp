@@ -15,7 +15,7 @@ struct Named {
 constexpr std::array kNames{Named{DType::fp64, "fp64"},   Named{DType::fp32, "fp32"},   Named{DType::tf32, "tf32"},
                             Named{DType::bf16, "bf16"},   Named{DType::fp16, "fp16"},   Named{DType::fp8, "fp8"},
                             Named{DType::fp8_block, "fp8_block"}, Named{DType::mxfp8, "mxfp8"}, Named{DType::nvfp4, "nvfp4"},
-                            Named{DType::nf4, "nf4"},     Named{DType::nf4_double, "nf4_double"},
+                            Named{DType::nf4, "nf4"},     Named{DType::nf4_double, "nf4_double"}, Named{DType::dynamic8, "dynamic8"},
                             Named{DType::int32, "int32"}, Named{DType::int64, "int64"}};
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace {
 constexpr std::array<std::string_view, 3> kUnits{"steps", "samples", "tokens"};
 constexpr std::array<std::string_view, 9> kComputeTypes{"fp64", "fp32",      "tf32",  "bf16", "fp16",
                                                         "fp8",  "fp8_block", "mxfp8", "nvfp4"};
+constexpr std::array<std::string_view, 9> kStateTypes{"fp64", "fp32", "bf16", "fp16", "fp8", "fp8_block", "mxfp8", "nvfp4", "dynamic8"};
 constexpr std::array<std::string_view, 8> kStoredTypes{"fp64", "fp32", "bf16", "fp16", "fp8", "fp8_block", "mxfp8", "nvfp4"};
 
 nlohmann::json schema_of_sets() {
@@ -74,8 +75,9 @@ std::vector<PlanField> precision_fields() {
       dispatch_type(),
       element_type({"training.dtypes.master", "The optimizer's weights; if equal to training.dtypes.weights, there is no second copy."},
                    AT(training.dtypes.master), kStoredTypes),
-      element_type({"training.dtypes.optimizer_state", "The optimizer's moments."}, AT(training.dtypes.optimizer_state),
-                   kStoredTypes),
+      element_type({"training.dtypes.optimizer_state",
+                    "The optimizer's moments. dynamic8 is that of 8-bit AdamW: a code for each, and an fp32 scale for 256."},
+                   AT(training.dtypes.optimizer_state), kStateTypes),
   };
 }
 

@@ -32,7 +32,10 @@ void require_precision(const Plan& plan) {
                            {"master", d.master},   {"optimizer_state", d.optimizer_state}, {"gradient_reduce", d.gradient_reduce}};
   for (const NamedType& t : all)
     if (!is_computed(t.type))
-      refuse(plan, t, "not implemented: this runtime computes in fp64, fp32, bf16 and fp16", "set training.precision to bf16, fp16 or fp32");
+      refuse(plan, t, "simulated only: this runtime computes in fp64, fp32, bf16 and fp16",
+             !is_computed(d.compute)     ? "set training.precision to bf16, fp16 or fp32"
+             : bits(d.compute) >= 32 ? "set it to " + std::string(name(d.compute))
+                                     : "set it to " + std::string(name(d.compute)) + " or fp32");
   for (const NamedType& t : std::span(all).first(5))
     if ((t.type == DType::fp64) != (d.compute == DType::fp64))
       refuse(plan, t, "not implemented: fp64 beside a narrower type, except for gradient_reduce", "use fp64 for all of training.dtypes or for none");

@@ -156,6 +156,29 @@ TEST_CASE("quantized weights, preferences and other methods of fine-tuners are r
   CHECK(starts(refused("axolotl", some_axolotl("an_option_of_mine: 1\n")), "not known here"));
 }
 
+/// A full fine-tuning by Axolotl with this optimizer.
+std::string axolotl_with(const std::string& optimizer) {
+  std::string text = some_axolotl("", "");
+  const std::string usual = "adamw_torch_fused";
+  return text.replace(text.find(usual), usual.size(), optimizer);
+}
+
+TEST_CASE("8-bit AdamW of fine-tuners keeps moments as codes, and the embedding's wider ones are told") {
+  for (const std::string name : {"adamw_bnb_8bit", "adamw_8bit", "paged_adamw_8bit", "adamw_torch_8bit"}) {
+    CAPTURE(name);
+    const std::string said = "optim: " + name + "\n";
+    for (const arguments::ImportedPlan& plan : {imported("llama-factory", some_factory(said, "finetuning_type: full\n")),
+                                                imported("axolotl", axolotl_with(name))}) {
+      CHECK(field(plan, "training.dtypes.optimizer_state") == "dynamic8");
+      CHECK(arguments::refusals(plan).empty());
+      const auto tells = [](const auto& f) { return !f.refused && f.name.starts_with("fp32 moments of the embedding"); };
+      CHECK(std::any_of(plan.features.begin(), plan.features.end(), tells) == (name != "adamw_torch_8bit"));
+    }
+    CHECK(field(imported("llama-factory", some_factory(said)), "training.dtypes.optimizer_state") == "dynamic8");
+  }
+  CHECK(refused("axolotl", axolotl_with("adamw_torch_4bit")) == std::vector<std::string>{"this optimizer"});
+}
+
 TEST_CASE("QLoRA of fine-tuners is a plan's quantized base, with double quantization unless LLaMA-Factory's file turns it off") {
   const arguments::ImportedPlan factory = imported("llama-factory", some_factory("quantization_bit: 4\n"));
   CHECK(field(factory, "training.lora.base") == "nf4");
